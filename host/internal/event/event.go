@@ -1,0 +1,421 @@
+// Package event is the one event model of gantry: everything that happens is one typed event in one per-thread order.
+//
+// It owns: the event types, their JSON form, identities and which events are durable. It must not know: who produces,
+// stores or shows an event.
+//
+// Durable events carry a sequence number (1, 2, 3 … per thread, no gaps) and are stored; transient ones (deltas) carry 0
+// and are only delivered. Start with [Event] and [Body].
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/google/uuid"
+)
+
+// Identities. Each is an opaque string; threads, turns and items are UUIDv7.
+type (
+	ThreadID string
+	TurnID   string
+	CallID   string
+	ItemID   string
+)
+
+// NewThreadID, NewTurnID and NewItemID make identities that sort by time.
+func NewThreadID() ThreadID { return ThreadID(newID()) }
+func NewTurnID() TurnID     { return TurnID(newID()) }
+func NewItemID() ItemID     { return ItemID(newID()) }
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// ParseThreadID accepts a UUID in its usual form.
+func ParseThreadID(s string) (ThreadID, error) {
+	u, err := uuid.Parse(s)
+	if err != nil {
+		return "", fmt.Errorf("thread id %q: not a UUID", s)
+	}
+	return ThreadID(u.String()), nil
+}
+
+// Event is one thing that happened.
+type Event struct {
+	Seq    uint64 // 0: transient
+	Thread ThreadID
+	Turn   TurnID // empty outside a turn
+	Time   time.Time
+	Body   Body
+}
+
+// Body is what happened; the types of this package that have a Kind.
+type Body interface {
+	Kind() string
+	durable() bool
+}
+
+// Durable tells whether e is stored.
+func (e Event) Durable() bool { return e.Body.durable() }
+
+type eventJSON struct {
+	Seq    uint64          `json:"seq,omitempty"`
+	Thread ThreadID        `json:"thread,omitempty"`
+	Turn   TurnID          `json:"turn,omitempty"`
+	Time   time.Time       `json:"time"`
+	Kind   string          `json:"kind"`
+	Body   json.RawMessage `json:"body"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (e Event) MarshalJSON() ([]byte, error) {
+	b, err := json.Marshal(e.Body)
+	if err != nil {
+		return nil, fmt.Errorf("event %s: %w", e.Body.Kind(), err)
+	}
+	return json.Marshal(eventJSON{e.Seq, e.Thread, e.Turn, e.Time, e.Body.Kind(), b})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. Kinds that this version does not know become [Unknown].
+func (e *Event) UnmarshalJSON(b []byte) error {
+	var j eventJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	body, err := DecodeBody(j.Kind, j.Body)
+	if err != nil {
+		return err
+	}
+	*e = Event{j.Seq, j.Thread, j.Turn, j.Time, body}
+	return nil
+}
+
+// DecodeBody turns a kind and its JSON into a body. A kind of a later version becomes [Unknown].
+func DecodeBody(kind string, data []byte) (Body, error) {
+	newBody, ok := bodies[kind]
+	if !ok {
+		return Unknown{Name: kind, Data: data}, nil
+	}
+	body, err := newBody(data)
+	if err != nil {
+		return nil, fmt.Errorf("event %s: %w", kind, err)
+	}
+	return body, nil
+}
+
+func decode[B Body](data []byte) (Body, error) {
+	var b B
+	err := json.Unmarshal(data, &b)
+	return b, err
+}
+
+// bodies lists every kind; a test holds it complete.
+var bodies = map[string]func([]byte) (Body, error){
+	ThreadStarted{}.Kind():    decode[ThreadStarted],
+	ThreadNamed{}.Kind():      decode[ThreadNamed],
+	TurnStarted{}.Kind():      decode[TurnStarted],
+	TurnEnded{}.Kind():        decode[TurnEnded],
+	HistoryAdded{}.Kind():     decode[HistoryAdded],
+	ItemStarted{}.Kind():      decode[ItemStarted],
+	ItemCompleted{}.Kind():    decode[ItemCompleted],
+	ItemDelta{}.Kind():        decode[ItemDelta],
+	CallStarted{}.Kind():      decode[CallStarted],
+	CallEnded{}.Kind():        decode[CallEnded],
+	UsageReported{}.Kind():    decode[UsageReported],
+	StreamRetried{}.Kind():    decode[StreamRetried],
+	QuestionAsked{}.Kind():    decode[QuestionAsked],
+	QuestionResolved{}.Kind(): decode[QuestionResolved],
+	SessionOpened{}.Kind():    decode[SessionOpened],
+	SessionOutput{}.Kind():    decode[SessionOutput],
+	SessionExited{}.Kind():    decode[SessionExited],
+	Notice{}.Kind():           decode[Notice],
+	PluginEvent{}.Kind():      decode[PluginEvent],
+	PluginState{}.Kind():      decode[PluginState],
+}
+
+// Unknown is an event of a later version, kept as it was.
+type Unknown struct {
+	Name string
+	Data json.RawMessage
+}
+
+// ThreadStarted is the first event of a thread.
+type ThreadStarted struct {
+	Cwd         string   `json:"cwd"`
+	Model       string   `json:"model"`    // name of the model block
+	Provider    string   `json:"provider"` // label of the provider block
+	ModelName   string   `json:"modelName"`
+	HostVersion string   `json:"hostVersion,omitempty"`
+	Source      string   `json:"source,omitempty"` // "exec", "tui", ...
+	ForkedFrom  ThreadID `json:"forkedFrom,omitempty"`
+	// Instructions are the base instructions, fixed for the thread's life.
+	Instructions string `json:"instructions,omitempty"`
+}
+
+// ThreadNamed gives the thread a name.
+type ThreadNamed struct {
+	Name string `json:"name"`
+}
+
+// TurnStarted begins a turn.
+type TurnStarted struct {
+	Cwd           string `json:"cwd"`
+	Model         string `json:"model"`
+	Provider      string `json:"provider"`
+	ModelName     string `json:"modelName"`
+	ContextWindow int64  `json:"contextWindow,omitempty"`
+	Approval      string `json:"approval,omitempty"`
+	Sandbox       string `json:"sandbox,omitempty"`
+	Resumed       bool   `json:"resumed,omitempty"`
+}
+
+// TurnStatus is how a turn ended.
+type TurnStatus string
+
+// The ways a turn ends.
+const (
+	TurnCompleted   TurnStatus = "completed"
+	TurnFailed      TurnStatus = "failed"
+	TurnInterrupted TurnStatus = "interrupted"
+)
+
+// TurnEnded ends a turn; everything that the turn started has ended before it.
+type TurnEnded struct {
+	Status      TurnStatus `json:"status"`
+	Error       *Problem   `json:"error,omitempty"`
+	LastMessage string     `json:"lastMessage,omitempty"`
+	Usage       Tokens     `json:"usage"` // of the whole thread so far
+	TurnUsage   Tokens     `json:"turnUsage"`
+	DurationMS  int64      `json:"durationMs"`
+	Reason      string     `json:"reason,omitempty"` // of an interruption
+}
+
+// Problem is an error for people.
+type Problem struct {
+	Message string `json:"message"`
+	Code    string `json:"code,omitempty"` // an [llm.ErrorCode], or "internal"
+	Next    string `json:"next,omitempty"`
+}
+
+// Tokens counts tokens; sums of what was known.
+type Tokens struct {
+	Input      int64 `json:"input"`
+	CacheRead  int64 `json:"cacheRead"`
+	CacheWrite int64 `json:"cacheWrite"`
+	Output     int64 `json:"output"`
+	Reasoning  int64 `json:"reasoning"`
+	Total      int64 `json:"total"`
+}
+
+// HistoryAdded appends messages to what the model sees.
+type HistoryAdded struct {
+	Messages []llm.Message `json:"messages"`
+}
+
+// ItemStarted shows an item; ItemCompleted replaces it for good.
+type ItemStarted struct {
+	Item Item `json:"item"`
+}
+
+// ItemCompleted ends an item.
+type ItemCompleted struct {
+	Item Item `json:"item"`
+}
+
+// DeltaKind is what an [ItemDelta] continues.
+type DeltaKind string
+
+// The kinds of deltas.
+const (
+	DeltaText      DeltaKind = "text"
+	DeltaReasoning DeltaKind = "reasoning"
+	DeltaOutput    DeltaKind = "output"
+	DeltaProgress  DeltaKind = "progress" // Text replaces the last progress line
+	DeltaNote      DeltaKind = "note"
+)
+
+// ItemDelta continues an item at a byte offset. Transient.
+type ItemDelta struct {
+	Item   ItemID    `json:"item"`
+	Delta  DeltaKind `json:"delta"`
+	Offset int64     `json:"offset"`
+	Text   string    `json:"text"`
+}
+
+// CallStarted is the journal's entry: it is committed before the call can have a side effect.
+type CallStarted struct {
+	Call        CallID          `json:"call"`
+	Item        ItemID          `json:"item,omitempty"`
+	Plugin      string          `json:"plugin"`
+	Namespace   string          `json:"namespace,omitempty"`
+	Tool        string          `json:"tool"`
+	Arguments   json.RawMessage `json:"arguments,omitempty"`
+	Text        string          `json:"text,omitempty"` // of a freeform tool
+	Effects     []Effect        `json:"effects,omitempty"`
+	ReadOnly    bool            `json:"readOnly,omitempty"`
+	GrantDigest string          `json:"grantDigest,omitempty"`
+	Attempt     uint32          `json:"attempt"`
+	Parents     []CallID        `json:"parents,omitempty"`
+}
+
+// Outcome is how a call ended.
+type Outcome string
+
+// The outcomes of a call. Unknown: the host died while it ran.
+const (
+	OutcomeOK      Outcome = "ok"
+	OutcomeError   Outcome = "error"
+	OutcomeAborted Outcome = "aborted"
+	OutcomeDenied  Outcome = "denied"
+	OutcomeUnknown Outcome = "unknown"
+)
+
+// CallEnded closes the journal's entry.
+type CallEnded struct {
+	Call       CallID  `json:"call"`
+	Outcome    Outcome `json:"outcome"`
+	DurationMS int64   `json:"durationMs"`
+	Session    string  `json:"session,omitempty"`
+	Message    string  `json:"message,omitempty"`
+}
+
+// UsageReported follows each answer of the model.
+type UsageReported struct {
+	ResponseID    string    `json:"responseId,omitempty"`
+	Usage         llm.Usage `json:"usage"`
+	Turn          Tokens    `json:"turn"`
+	Total         Tokens    `json:"total"`
+	ContextWindow int64     `json:"contextWindow,omitempty"`
+	// Active is what the next request will hold at least.
+	Active int64 `json:"active,omitempty"`
+}
+
+// StreamRetried tells that the model is asked again.
+type StreamRetried struct {
+	Attempt int    `json:"attempt"` // of Max, from 1
+	Max     int    `json:"max"`
+	DelayMS int64  `json:"delayMs"`
+	Cause   string `json:"cause"`
+}
+
+// QuestionKind is what a question is about.
+type QuestionKind string
+
+// The kinds of questions.
+const (
+	QuestionApproval QuestionKind = "approval"
+	QuestionChoice   QuestionKind = "choice"
+	QuestionForm     QuestionKind = "form"
+	QuestionURL      QuestionKind = "url"
+)
+
+// QuestionAsked waits for a person. Whoever subscribes may answer; the first answer wins.
+type QuestionAsked struct {
+	ID      string          `json:"id"`
+	About   QuestionKind    `json:"about"`
+	Call    CallID          `json:"call,omitempty"`
+	Title   string          `json:"title"`
+	Message string          `json:"message,omitempty"`
+	Reason  string          `json:"reason,omitempty"`
+	Effects []Effect        `json:"effects,omitempty"`
+	Options []string        `json:"options,omitempty"`
+	Schema  json.RawMessage `json:"schema,omitempty"`
+	URL     string          `json:"url,omitempty"`
+}
+
+// QuestionResolved ends a question. By: "user", "reviewer", "policy", "hook" or "cancelled".
+type QuestionResolved struct {
+	ID     string          `json:"id"`
+	Answer string          `json:"answer,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
+	By     string          `json:"by"`
+}
+
+// SessionOpened: something outlives its call.
+type SessionOpened struct {
+	Session string `json:"session"`
+	Call    CallID `json:"call"`
+	Plugin  string `json:"plugin"`
+	Title   string `json:"title,omitempty"`
+}
+
+// SessionOutput is a session's output between calls. Transient.
+type SessionOutput struct {
+	Session string `json:"session"`
+	Offset  int64  `json:"offset"`
+	Text    string `json:"text"`
+}
+
+// SessionExited ends a session. How: "exited", "denied" or "lost".
+type SessionExited struct {
+	Session  string `json:"session"`
+	How      string `json:"how"`
+	ExitCode int32  `json:"exitCode"`
+}
+
+// Notice tells people something. Level: "info", "warning" or "error".
+type Notice struct {
+	Level string `json:"level"`
+	Text  string `json:"text"`
+	Next  string `json:"next,omitempty"`
+}
+
+// PluginEvent is an event of a plugin's own.
+type PluginEvent struct {
+	Plugin    string          `json:"plugin"`
+	Name      string          `json:"name"`
+	Payload   json.RawMessage `json:"payload,omitempty"`
+	Transient bool            `json:"transient,omitempty"`
+}
+
+// PluginState tells how a plugin is. Host-wide: its thread is empty. Transient.
+type PluginState struct {
+	Plugin     string `json:"plugin"`
+	State      string `json:"state"`
+	Generation uint64 `json:"generation"`
+	Message    string `json:"message,omitempty"`
+}
+
+func (u Unknown) Kind() string        { return u.Name }
+func (ThreadStarted) Kind() string    { return "thread.started" }
+func (ThreadNamed) Kind() string      { return "thread.named" }
+func (TurnStarted) Kind() string      { return "turn.started" }
+func (TurnEnded) Kind() string        { return "turn.ended" }
+func (HistoryAdded) Kind() string     { return "history.added" }
+func (ItemStarted) Kind() string      { return "item.started" }
+func (ItemCompleted) Kind() string    { return "item.completed" }
+func (ItemDelta) Kind() string        { return "item.delta" }
+func (CallStarted) Kind() string      { return "call.started" }
+func (CallEnded) Kind() string        { return "call.ended" }
+func (UsageReported) Kind() string    { return "usage.reported" }
+func (StreamRetried) Kind() string    { return "stream.retried" }
+func (QuestionAsked) Kind() string    { return "question.asked" }
+func (QuestionResolved) Kind() string { return "question.resolved" }
+func (SessionOpened) Kind() string    { return "session.opened" }
+func (SessionOutput) Kind() string    { return "session.output" }
+func (SessionExited) Kind() string    { return "session.exited" }
+func (Notice) Kind() string           { return "notice" }
+func (PluginEvent) Kind() string      { return "plugin.event" }
+func (PluginState) Kind() string      { return "plugin.state" }
+
+func (Unknown) durable() bool          { return true }
+func (ThreadStarted) durable() bool    { return true }
+func (ThreadNamed) durable() bool      { return true }
+func (TurnStarted) durable() bool      { return true }
+func (TurnEnded) durable() bool        { return true }
+func (HistoryAdded) durable() bool     { return true }
+func (ItemStarted) durable() bool      { return true }
+func (ItemCompleted) durable() bool    { return true }
+func (ItemDelta) durable() bool        { return false }
+func (CallStarted) durable() bool      { return true }
+func (CallEnded) durable() bool        { return true }
+func (UsageReported) durable() bool    { return true }
+func (StreamRetried) durable() bool    { return true }
+func (QuestionAsked) durable() bool    { return true }
+func (QuestionResolved) durable() bool { return true }
+func (SessionOpened) durable() bool    { return true }
+func (SessionOutput) durable() bool    { return false }
+func (SessionExited) durable() bool    { return true }
+func (Notice) durable() bool           { return true }
+func (e PluginEvent) durable() bool    { return !e.Transient }
+func (PluginState) durable() bool      { return false }

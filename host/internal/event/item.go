@@ -1,0 +1,106 @@
+package event
+
+import (
+	"encoding/json"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// ItemType is what an item is.
+type ItemType string
+
+// The types of items.
+const (
+	ItemUserMessage  ItemType = "user_message"
+	ItemAgentMessage ItemType = "agent_message"
+	ItemReasoning    ItemType = "reasoning"
+	ItemCommand      ItemType = "command"
+	ItemFileChange   ItemType = "file_change"
+	ItemMCPCall      ItemType = "mcp_call"
+	ItemWebSearch    ItemType = "web_search"
+	ItemImage        ItemType = "image"
+	ItemBrowser      ItemType = "browser"
+	ItemTool         ItemType = "tool"
+)
+
+// ItemStatus is how far an item is.
+type ItemStatus string
+
+// The statuses of items.
+const (
+	StatusInProgress ItemStatus = "in_progress"
+	StatusCompleted  ItemStatus = "completed"
+	StatusFailed     ItemStatus = "failed"
+	StatusDeclined   ItemStatus = "declined"
+	StatusAborted    ItemStatus = "aborted"
+)
+
+// Item is one visible thing of a turn.
+type Item struct {
+	ID     ItemID     `json:"id"`
+	Type   ItemType   `json:"type"`
+	Status ItemStatus `json:"status,omitempty"`
+	Call   CallID     `json:"call,omitempty"`
+	Plugin string     `json:"plugin,omitempty"`
+	Tool   string     `json:"tool,omitempty"` // namespace and name, joined by a dot where there is a namespace
+
+	Text      string          `json:"text,omitempty"` // of a message, of reasoning, or a title
+	Command   string          `json:"command,omitempty"`
+	Cwd       string          `json:"cwd,omitempty"`
+	Output    string          `json:"output,omitempty"` // what people saw, bounded
+	ExitCode  *int32          `json:"exitCode,omitempty"`
+	Session   string          `json:"session,omitempty"`
+	Changes   []FileChange    `json:"changes,omitempty"`
+	Server    string          `json:"server,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Query     string          `json:"query,omitempty"`
+	Path      string          `json:"path,omitempty"`
+	URL       string          `json:"url,omitempty"`
+	Images    []string        `json:"images,omitempty"` // artifacts or paths of a user message
+}
+
+// FileChange is one file's change.
+type FileChange struct {
+	Path      string `json:"path"`
+	Kind      string `json:"kind"` // "add", "update" or "delete"
+	Diff      string `json:"diff,omitempty"`
+	MovedFrom string `json:"movedFrom,omitempty"`
+	Before    string `json:"before,omitempty"` // artifact digests
+	After     string `json:"after,omitempty"`
+}
+
+// Effect is a [contract.Effect] with a type, for the log.
+type Effect struct {
+	Type string          `json:"type"` // "exec", "write", "read", "network", "browser", "session_input", "other"
+	Data json.RawMessage `json:"data"`
+}
+
+// EffectsOf translates effects for the log.
+func EffectsOf(effects []contract.Effect) []Effect {
+	out := make([]Effect, 0, len(effects))
+	for _, e := range effects {
+		var t string
+		switch e.(type) {
+		case contract.ExecEffect:
+			t = "exec"
+		case contract.WriteEffect:
+			t = "write"
+		case contract.ReadEffect:
+			t = "read"
+		case contract.NetworkEffect:
+			t = "network"
+		case contract.BrowserEffect:
+			t = "browser"
+		case contract.SessionInputEffect:
+			t = "session_input"
+		default:
+			t = "other"
+		}
+		data, err := json.Marshal(e)
+		if err != nil { // plain structs of strings; only a programming error gets here
+			panic("event: marshal effect: " + err.Error())
+		}
+		out = append(out, Effect{Type: t, Data: data})
+	}
+	return out
+}

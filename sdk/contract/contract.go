@@ -1,0 +1,215 @@
+// Package contract holds the Go types of the contract between the host and its plugins: manifests, tool descriptors,
+// effects, items, results and diagnostics.
+//
+// It owns: what these things mean, their validation, and the canonical form of a manifest with its digest. It must not
+// know: gRPC or generated types (sdk/wire/convert translates), how a plugin is served, what the host does with any of it.
+//
+// Plugin authors use most of these through aliases in sdk/tool and sdk/provider. Start with [Manifest] and [Result].
+package contract
+
+import "encoding/json"
+
+// Version is the contract version that this module speaks.
+const Version = 1
+
+// Kind of a plugin.
+type Kind int
+
+// The kinds.
+const (
+	KindUnknown Kind = iota
+	KindTool
+	KindProvider
+)
+
+// String returns "tool", "provider" or "unknown".
+func (k Kind) String() string {
+	switch k {
+	case KindTool:
+		return "tool"
+	case KindProvider:
+		return "provider"
+	}
+	return "unknown"
+}
+
+// Severity of a diagnostic.
+type Severity int
+
+// The severities; unknown counts as an error.
+const (
+	SeverityUnknown Severity = iota
+	SeverityError
+	SeverityWarning
+)
+
+// Diagnostic is something to say about a configuration or a piece of work. The host turns Path into file and line.
+type Diagnostic struct {
+	Severity Severity
+	Summary  string // one line without a full stop
+	Detail   string // whole sentences; may be empty
+	Path     []Step // within the config block; empty: the block itself
+	Next     string // what to do, one sentence; may be empty
+}
+
+// Step is one step of an attribute path: exactly one of Name, Key and Index counts, chosen by Kind.
+type Step struct {
+	Kind  StepKind
+	Name  string // attribute or block name
+	Key   string // map key or block label
+	Index int64  // list index, or number of a block among its equals, from 0
+}
+
+// StepKind says which field of a [Step] counts.
+type StepKind int
+
+// The kinds of steps.
+const (
+	StepUnknown StepKind = iota
+	StepName
+	StepKey
+	StepIndex
+)
+
+// Name, Key and Index make path steps.
+func Name(s string) Step { return Step{Kind: StepName, Name: s} }
+func Key(s string) Step  { return Step{Kind: StepKey, Key: s} }
+func Index(i int64) Step { return Step{Kind: StepIndex, Index: i} }
+
+// Limits that one side announces to the other. 0 means the default named at the field.
+type Limits struct {
+	MaxMessageBytes  int64 // largest message received; default 16 MiB
+	MaxInlineBytes   int64 // largest inline result part; default 1 MiB
+	MaxOutputBytes   int64 // most output deltas of one call; default 8 MiB
+	StartMS          int64 // Describe plus Configure; default 10000
+	StopMS           int64 // default 2000
+	CallMS           int64 // 0: no limit of its own
+	MaxParallelCalls int32 // 0: any number
+}
+
+// Manifest is what a plugin says about itself. Nothing in it depends on configuration, time or place.
+type Manifest struct {
+	Name             string // lower-case letters, digits, dashes; 1 to 64; starts with a letter
+	Version          string // semantic version
+	Kind             Kind
+	ContractVersions []uint32
+	Description      string
+	Config           ConfigBlock
+	Capabilities     []string // "spawn", "network", "sample", "call-tools", "ask", "secrets", "state", ...
+	HostServices     []string // names of HostService rpcs
+	Limits           Limits
+	Instructions     string // for the model; untrusted; at most 8192 bytes
+	Skills           []Skill
+	Commands         []CommandSpec
+	Handover         bool
+	Features         []string
+	Tools            []Descriptor // there whatever the configuration says
+}
+
+// Skill is a fixed instruction text that can be loaded on demand.
+type Skill struct{ Name, Description, Body string }
+
+// CommandSpec declares a command.
+type CommandSpec struct {
+	Name        string
+	Description string
+	InputSchema json.RawMessage // empty: an object without properties
+	SideEffects bool
+}
+
+// ConfigBlock is the schema of a block.
+type ConfigBlock struct {
+	Description string
+	Attributes  []ConfigAttribute
+	Blocks      []ConfigNestedBlock
+}
+
+// ConfigAttribute is one attribute of a block.
+type ConfigAttribute struct {
+	Name        string          // lower_snake
+	Type        json.RawMessage // cty JSON: "string", ["list","number"], ["object",{"a":"bool"}]
+	Description string
+	Required    bool
+	Default     json.RawMessage // empty: null
+	Sensitive   bool
+	Allowed     []string // for strings; empty: any
+	Deprecated  string   // what to use instead; empty: not deprecated
+}
+
+// ConfigNestedBlock is a kind of block inside a block. Its value is a list of objects, or one object where MaxItems is 1.
+type ConfigNestedBlock struct {
+	Name     string
+	Block    ConfigBlock
+	MinItems int32
+	MaxItems int32 // 0: any number
+	Labels   []string
+}
+
+// Exposure says how a tool becomes known to the model.
+type Exposure int
+
+// The exposures; unknown counts as direct.
+const (
+	ExposureUnknown Exposure = iota
+	ExposureDirect
+	ExposureDeferred
+	ExposureHidden
+)
+
+// Freeform describes a tool that takes raw text in a grammar.
+type Freeform struct {
+	Syntax     string // "lark", "regex" or empty: any text
+	Definition string
+	Property   string // the one string property for providers without grammars
+}
+
+// Descriptor declares one tool.
+type Descriptor struct {
+	Name                string // letters, digits, underscores; 1 to 64
+	Namespace           string // empty: the default one
+	Description         string
+	InputSchema         json.RawMessage // JSON Schema 2020-12 of an object; empty for freeform
+	Freeform            *Freeform
+	OutputSchema        json.RawMessage
+	Exposure            Exposure
+	SearchText          string
+	Effects             []Effect // of every call; ignored with Assess
+	Assess              bool     // Assess is asked before each call
+	ParallelSafe        bool
+	SerialGroup         string
+	ReadOnly            bool // every call; ignored with Assess
+	AbortReadsAsCommand bool
+	HookName            string
+	HookAliases         []string
+	HookFields          map[string]string // hook field → argument
+	ModelTraits         []string
+	Source              string
+	LenientArguments    bool // unknown properties are passed on instead of refused
+}
+
+// SourceState is the state of what stands behind some tools.
+type SourceState int
+
+// The states; unknown counts as ready.
+const (
+	SourceUnknown SourceState = iota
+	SourceStarting
+	SourceReady
+	SourceNeedsLogin
+	SourceFailed
+)
+
+// Source is something behind tools that has a state of its own, an MCP server for example.
+type Source struct {
+	Name     string
+	State    SourceState
+	Message  string
+	Required bool
+}
+
+// ToolSet is what Watch sends.
+type ToolSet struct {
+	Revision string
+	Tools    []Descriptor
+	Sources  []Source
+}

@@ -1,0 +1,64 @@
+package llm
+
+import (
+	"strings"
+	"time"
+)
+
+// ErrorCode is the closed taxonomy of failures.
+type ErrorCode int
+
+// The codes.
+const (
+	ErrUnknown ErrorCode = iota
+	ErrInvalidRequest
+	ErrContextOverflow
+	ErrPayloadTooLarge
+	ErrNoRoute
+	ErrAuthentication
+	ErrRateLimit
+	ErrQuotaExceeded
+	ErrContentPolicy
+	ErrProviderInternal
+	ErrTransport
+	ErrInvalidOutput
+	ErrIncompleteStream
+	ErrOverloaded
+)
+
+var errorNames = [...]string{
+	"unknown", "invalid-request", "context-overflow", "payload-too-large", "no-route", "authentication", "rate-limit",
+	"quota-exceeded", "content-policy", "provider-internal", "transport", "invalid-output", "incomplete-stream", "overloaded",
+}
+
+// String returns the name used in JSON.
+func (c ErrorCode) String() string { return nameOf(errorNames[:], int(c)) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (c ErrorCode) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (c *ErrorCode) UnmarshalText(b []byte) error {
+	i, err := indexOf(errorNames[:], string(b), "error code")
+	*c = ErrorCode(i)
+	return err
+}
+
+// Error ends a stream. It is an error and an event.
+type Error struct {
+	Code       ErrorCode     `json:"code"`
+	Message    string        `json:"message"`             // for people, secrets redacted
+	Retryable  bool          `json:"retryable,omitempty"` // whether the turn loop may ask again
+	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+	Status     int           `json:"status,omitempty"` // HTTP status; 0: none
+	RequestID  string        `json:"requestId,omitempty"`
+	Next       string        `json:"next,omitempty"` // what the user should do
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return strings.ReplaceAll(e.Code.String(), "-", " ")
+	}
+	return e.Message
+}

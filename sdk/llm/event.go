@@ -1,0 +1,135 @@
+package llm
+
+// Event is one event of an answer. Order: [Attempt]*, [StepStart], blocks, [StepFinish], [Finish]; or [*Error] as the
+// last one. Each block has one start and one end with deltas between them.
+type Event interface {
+	isEvent()
+}
+
+// BlockKind is what a block holds.
+type BlockKind int
+
+// The kinds of blocks.
+const (
+	BlockUnknown BlockKind = iota
+	BlockText
+	BlockReasoning
+	BlockToolInput
+)
+
+// Attempt tells that the provider tries again by itself, before anything was answered.
+type Attempt struct {
+	N       int // the attempt that follows, from 2
+	DelayMS int64
+	Reason  string
+}
+
+// StepStart is the first event of an answer.
+type StepStart struct {
+	ServedModel string // the model that answers, where the vendor says so
+	ResponseID  string
+}
+
+// BlockStart opens a block. Name, Namespace, Freeform and ProviderExecuted are set for tool input only.
+type BlockStart struct {
+	Kind             BlockKind
+	ID               string
+	Name             string
+	Namespace        string
+	Freeform         bool
+	ProviderExecuted bool
+	Metadata         Metadata
+}
+
+// BlockDelta is a piece of a block.
+type BlockDelta struct {
+	Kind BlockKind
+	ID   string
+	Text string
+}
+
+// BlockEnd closes a block. Its metadata wins over the start's.
+type BlockEnd struct {
+	Kind     BlockKind
+	ID       string
+	Metadata Metadata
+}
+
+// ToolInputError voids a call whose arguments are no JSON.
+type ToolInputError struct {
+	ID, Name, Namespace string
+	Raw                 string
+	Message             string
+}
+
+// ToolCallDone publishes a whole call.
+type ToolCallDone struct{ Call ToolCall }
+
+// ToolResultDone is the result of a call that the vendor ran.
+type ToolResultDone struct{ Result ToolResult }
+
+// StepFinish is the last event but one. Again: the model wants to go on although it called no tool.
+type StepFinish struct {
+	Reason    FinishReason
+	RawReason string
+	Usage     Usage
+	Again     bool
+}
+
+// Finish is the last event.
+type Finish struct {
+	Reason   FinishReason
+	Usage    Usage
+	Metadata Metadata
+}
+
+func (Attempt) isEvent()        {}
+func (StepStart) isEvent()      {}
+func (BlockStart) isEvent()     {}
+func (BlockDelta) isEvent()     {}
+func (BlockEnd) isEvent()       {}
+func (ToolInputError) isEvent() {}
+func (ToolCallDone) isEvent()   {}
+func (ToolResultDone) isEvent() {}
+func (StepFinish) isEvent()     {}
+func (Finish) isEvent()         {}
+func (*Error) isEvent()         {}
+
+// FinishReason is why an answer ended.
+type FinishReason int
+
+// The reasons.
+const (
+	FinishUnknown FinishReason = iota
+	FinishStop
+	FinishLength
+	FinishToolCalls
+	FinishContentFilter
+	FinishError
+)
+
+var finishNames = [...]string{"unknown", "stop", "length", "tool-calls", "content-filter", "error"}
+
+// String returns the name used in JSON.
+func (r FinishReason) String() string { return nameOf(finishNames[:], int(r)) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (r FinishReason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (r *FinishReason) UnmarshalText(b []byte) error {
+	i, err := indexOf(finishNames[:], string(b), "finish reason")
+	*r = FinishReason(i)
+	return err
+}
+
+// Usage counts tokens. nil is unknown, never 0.
+type Usage struct {
+	Input      *int64 `json:"inputTokens,omitempty"`  // inclusive of cached tokens
+	Output     *int64 `json:"outputTokens,omitempty"` // inclusive of reasoning tokens
+	Total      *int64 `json:"totalTokens,omitempty"`
+	CacheRead  *int64 `json:"cacheReadTokens,omitempty"`
+	CacheWrite *int64 `json:"cacheWriteTokens,omitempty"`
+	Reasoning  *int64 `json:"reasoningTokens,omitempty"`
+	Raw        []byte `json:"raw,omitempty"` // the vendor's own object
+}

@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// Peer is the process at the other end of a unix socket, as the kernel names it. A client sees the process that listens,
+// a server the one that dialled. PID is 0 when that process lives in a pid namespace we can't see into.
+type Peer struct {
+	PID int
+	UID uint32
+}
+
+// PeerAuth is the authentication info of a connection made with [PeerCredentials].
+type PeerAuth struct {
+	credentials.CommonAuthInfo
+	// Peer is the zero value when no check was asked for.
+	Peer Peer
+}
+
+// AuthType implements [credentials.AuthInfo].
+func (PeerAuth) AuthType() string { return TransportPeer }
+
+// PeerOf asks the kernel who is at the other end of conn. The error matches [errors.ErrUnsupported] where the platform
+// can't tell.
+func PeerOf(conn net.Conn) (Peer, error) {
+	u, ok := conn.(*net.UnixConn)
+	if !ok {
+		return Peer{}, fmt.Errorf("peer credentials: not a unix socket but %T", conn)
+	}
+	return peerOf(u)
+}
+
+// SameUser is a check for [PeerCredentials]: the peer must run under our own user id.
+func SameUser(p Peer) error {
+	if own := ownUID(); p.UID != own {
+		return fmt.Errorf("the process at the other end belongs to user %d, not to %d", p.UID, own)
+	}
+	return nil
+}
+
+// PeerCredentials are transport credentials for unix sockets. Nothing is encrypted, since nothing leaves the kernel;
+// instead check decides about the process at the other end, in both directions. A nil check accepts whoever could open
+// the socket, for platforms where the kernel doesn't tell.
+func PeerCredentials(check func(Peer) error) credentials.TransportCredentials {
+	return peerCredentials{check: check}
+}
+
+type peerCredentials struct{ check func(Peer) error }
+
+func (c peerCredentials) handshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	auth := PeerAuth{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	if c.check == nil {
+		if _, ok := conn.(*net.UnixConn); !ok {
+			return nil, nil, fmt.Errorf("peer credentials: not a unix socket but %T", conn)
+		}
+		return conn, auth, nil
+	}
+	p, err := PeerOf(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.check(p); err != nil {
+		return nil, nil, fmt.Errorf("peer refused: %w", err)
+	}
+	auth.Peer = p
+	return conn, auth, nil
+}
+
+// ClientHandshake implements [credentials.TransportCredentials].
+func (c peerCredentials) ClientHandshake(_ context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return c.handshake(conn)
+}
+
+// ServerHandshake implements [credentials.TransportCredentials].
+func (c peerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return c.handshake(conn)
+}
+
+// Info implements [credentials.TransportCredentials].
+func (c peerCredentials) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: TransportPeer}
+}
+
+// Clone implements [credentials.TransportCredentials].
+func (c peerCredentials) Clone() credentials.TransportCredentials { return c }
+
+// OverrideServerName implements [credentials.TransportCredentials]. There are no names to check.
+func (c peerCredentials) OverrideServerName(string) error {
+	return errors.New("peer credentials check processes, not server names")
+}
+
+// localCredentials are what one of our own processes uses towards another: checked where the platform can.
+func localCredentials() credentials.TransportCredentials {
+	if !peerSupported {
+		return PeerCredentials(nil)
+	}
+	return PeerCredentials(SameUser)
+}

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+)
+
+// peerSupported says that the kernel names the peer of a unix socket.
+const peerSupported = false
+
+func ownUID() uint32 { return uint32(os.Getuid()) }
+
+func peerOf(*net.UnixConn) (Peer, error) {
+	return Peer{}, fmt.Errorf("peer credentials: %w on this platform; use the mtls transport", errors.ErrUnsupported)
+}

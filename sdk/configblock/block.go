@@ -1,0 +1,335 @@
+package configblock
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+var (
+	secretType   = reflect.TypeFor[Secret]()
+	durationType = reflect.TypeFor[time.Duration]()
+	rawType      = reflect.TypeFor[json.RawMessage]()
+	anyType      = reflect.TypeFor[any]()
+	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
+	nameForm     = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+)
+
+// block is what the tags of one struct type say.
+type block struct {
+	typ    reflect.Type
+	fields []field
+}
+
+type field struct {
+	name       string
+	index      []int // for FieldByIndex
+	typ        reflect.Type
+	doc        string
+	def        string
+	hasDefault bool
+	required   bool
+	sensitive  bool
+	enum       []string
+	deprecated string
+	label      bool
+	nested     *block // the field is a nested block
+	many       bool   // ... which may appear more than once
+}
+
+// newBlock reads the tags of struct type t. outer holds the types around it: a block can't contain itself.
+func newBlock(t reflect.Type, outer []reflect.Type) (*block, error) {
+	if slices.Contains(outer, t) {
+		return nil, fmt.Errorf("block %s contains itself", t)
+	}
+	b := &block{typ: t}
+	if err := b.read(t, nil, append(outer[:len(outer):len(outer)], t)); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, f := range b.fields {
+		if seen[f.name] {
+			return nil, fmt.Errorf("%s: two fields are named %q", t, f.name)
+		}
+		seen[f.name] = true
+		if f.label && len(outer) == 0 {
+			return nil, fmt.Errorf("%s: field %q is a label, but the config block itself has none", t, f.name)
+		}
+	}
+	return b, nil
+}
+
+func (b *block) read(t reflect.Type, prefix []int, outer []reflect.Type) error {
+	var errs []error
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		index := append(prefix[:len(prefix):len(prefix)], i)
+		name, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		if sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct && !isText(sf.Type) {
+			errs = append(errs, b.read(sf.Type, index, outer))
+			continue
+		}
+		if !sf.IsExported() {
+			continue
+		}
+		f, err := newField(sf, name, outer)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s.%s: %w", t, sf.Name, err))
+			continue
+		}
+		f.index = index
+		b.fields = append(b.fields, f)
+	}
+	return errors.Join(errs...)
+}
+
+func newField(sf reflect.StructField, name string, outer []reflect.Type) (field, error) {
+	f := field{
+		name: name, typ: sf.Type,
+		doc: sf.Tag.Get("doc"), deprecated: sf.Tag.Get("deprecated"),
+		required: sf.Tag.Get("required") == "true", sensitive: sf.Tag.Get("sensitive") == "true",
+	}
+	f.def, f.hasDefault = sf.Tag.Lookup("default")
+	if f.name == "" {
+		f.name = snake(sf.Name)
+	}
+	if l, ok := sf.Tag.Lookup("label"); ok {
+		f.label = true
+		if l != "" {
+			f.name = l
+		}
+	}
+	if !nameForm.MatchString(f.name) {
+		return f, fmt.Errorf("name %q: want lower-case letters, digits and underscores", f.name)
+	}
+	if e, ok := sf.Tag.Lookup("enum"); ok {
+		f.enum = strings.Split(e, ",")
+	}
+	base := indirect(sf.Type)
+	switch {
+	case isBlock(base):
+		nested, err := newBlock(base, outer)
+		if err != nil {
+			return f, err
+		}
+		f.nested = nested
+	case base.Kind() == reflect.Slice && isBlock(indirect(base.Elem())):
+		nested, err := newBlock(indirect(base.Elem()), outer)
+		if err != nil {
+			return f, err
+		}
+		f.nested, f.many = nested, true
+	}
+	return f, f.check(base)
+}
+
+// check finds tags that contradict each other or the type.
+func (f *field) check(base reflect.Type) error {
+	switch {
+	case f.required && f.hasDefault:
+		return errors.New("required and default exclude each other")
+	case f.nested != nil && (f.hasDefault || f.enum != nil || f.sensitive || f.label):
+		return errors.New("a nested block has no default, enum, sensitive or label")
+	case f.label && (base.Kind() != reflect.String || isText(base)):
+		return errors.New("a label must be a string")
+	case f.enum != nil && (base.Kind() != reflect.String || isText(base)):
+		return errors.New("enum is for strings only")
+	case f.sensitive && !holdsSecret(base):
+		return errors.New("sensitive is for configblock.Secret only: a plain field could be printed by accident")
+	}
+	f.sensitive = f.sensitive || (f.nested == nil && holdsSecret(base))
+	if f.sensitive && f.hasDefault {
+		return errors.New("a secret has no default")
+	}
+	return nil
+}
+
+func (b *block) schema() (contract.ConfigBlock, error) {
+	var out contract.ConfigBlock
+	var errs []error
+	for _, f := range b.fields {
+		if f.label {
+			continue // belongs to the block around
+		}
+		if f.nested != nil {
+			n, err := f.nested.schema()
+			n.Description = f.doc
+			nb := contract.ConfigNestedBlock{Name: f.name, Block: n}
+			if f.required {
+				nb.MinItems = 1
+			}
+			if !f.many {
+				nb.MaxItems = 1
+			}
+			for _, l := range f.nested.fields {
+				if l.label {
+					nb.Labels = append(nb.Labels, l.name)
+				}
+			}
+			out.Blocks = append(out.Blocks, nb)
+			errs = append(errs, err)
+			continue
+		}
+		a, err := f.attribute()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: attribute %q: %w", b.typ, f.name, err))
+			continue
+		}
+		out.Attributes = append(out.Attributes, a)
+	}
+	return out, errors.Join(errs...)
+}
+
+func (f *field) attribute() (contract.ConfigAttribute, error) {
+	a := contract.ConfigAttribute{
+		Name: f.name, Description: f.doc, Required: f.required, Sensitive: f.sensitive,
+		Allowed: f.enum, Deprecated: f.deprecated,
+	}
+	typ, err := ctyType(f.typ, nil)
+	if err != nil {
+		return a, err
+	}
+	a.Type = marshal(typ)
+	if !f.hasDefault {
+		return a, nil
+	}
+	a.Default, err = f.defaultJSON()
+	if err != nil {
+		return a, fmt.Errorf("default %q: %w", f.def, err)
+	}
+	d := decoder{}
+	d.value(f, a.Default, reflect.New(f.typ).Elem(), nil)
+	if d.failed {
+		return a, fmt.Errorf("default %q: %s", f.def, d.diags[0].Summary)
+	}
+	return a, nil
+}
+
+// defaultJSON turns the text of the tag into JSON: quoted for what is text, as it is for everything else.
+func (f *field) defaultJSON() (json.RawMessage, error) {
+	base := indirect(f.typ)
+	if base.Kind() == reflect.String || isText(base) || base == durationType {
+		return marshal(f.def), nil
+	}
+	if !json.Valid([]byte(f.def)) {
+		return nil, errors.New("not valid JSON")
+	}
+	return json.RawMessage(f.def), nil
+}
+
+// copy sets the configured fields of to from those of from. Other fields of to keep what they hold.
+func (b *block) copy(to, from reflect.Value) {
+	for _, f := range b.fields {
+		to.FieldByIndex(f.index).Set(from.FieldByIndex(f.index))
+	}
+}
+
+// ctyType returns the schema type of t as a value that marshals to cty's JSON form.
+func ctyType(t reflect.Type, outer []reflect.Type) (any, error) {
+	t = indirect(t)
+	switch {
+	case t == secretType, t == durationType, isText(t):
+		return "string", nil
+	case t == rawType, t == anyType:
+		return "dynamic", nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "string", nil
+	case reflect.Bool:
+		return "bool", nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
+		return "number", nil
+	case reflect.Slice:
+		e, err := ctyType(t.Elem(), outer)
+		return []any{"list", e}, err
+	case reflect.Map:
+		if t.Key().Kind() != reflect.String || isText(t.Key()) {
+			return nil, fmt.Errorf("type %s: a map needs string keys", t)
+		}
+		e, err := ctyType(t.Elem(), outer)
+		return []any{"map", e}, err
+	case reflect.Struct:
+		if slices.Contains(outer, t) {
+			return nil, fmt.Errorf("type %s contains itself", t)
+		}
+		b, err := newBlock(t, nil)
+		if err != nil {
+			return nil, err
+		}
+		attrs := map[string]any{}
+		var optional []string
+		for _, f := range b.fields {
+			typ := f.typ
+			if attrs[f.name], err = ctyType(typ, append(outer[:len(outer):len(outer)], t)); err != nil {
+				return nil, err
+			}
+			if !f.required {
+				optional = append(optional, f.name)
+			}
+		}
+		if optional == nil {
+			return []any{"object", attrs}, nil
+		}
+		return []any{"object", attrs, optional}, nil
+	}
+	return nil, fmt.Errorf("type %s can't be configured", t)
+}
+
+func indirect(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+func isText(t reflect.Type) bool {
+	return t != secretType && (t.Implements(textType) || reflect.PointerTo(t).Implements(textType))
+}
+
+func isBlock(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t != secretType && !isText(t)
+}
+
+// holdsSecret reports whether t is a secret or a list or map of them.
+func holdsSecret(t reflect.Type) bool {
+	t = indirect(t)
+	if t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = indirect(t.Elem())
+	}
+	return t == secretType
+}
+
+func marshal(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("configblock: marshal %T: %v", v, err)) // strings, lists and maps of them always marshal
+	}
+	return b
+}
+
+// snake turns a Go name into lower_snake: BaseURL becomes base_url.
+func snake(s string) string {
+	var b strings.Builder
+	rs := []rune(s)
+	for i, r := range rs {
+		if unicode.IsUpper(r) && i > 0 && (!unicode.IsUpper(rs[i-1]) || i+1 < len(rs) && unicode.IsLower(rs[i+1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

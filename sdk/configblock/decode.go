@@ -1,0 +1,363 @@
+package configblock
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// decoder collects what is wrong instead of stopping at the first mistake.
+type decoder struct {
+	diags  []contract.Diagnostic
+	failed bool
+}
+
+type path []contract.Step
+
+func (p path) with(s contract.Step) path { return append(p[:len(p):len(p)], s) }
+
+func (d *decoder) fail(p path, next, format string, args ...any) {
+	d.failed = true
+	d.diags = append(d.diags, contract.Diagnostic{
+		Severity: contract.SeverityError, Summary: fmt.Sprintf(format, args...), Path: p, Next: next,
+	})
+}
+
+func (d *decoder) warn(p path, next, format string, args ...any) {
+	d.diags = append(d.diags, contract.Diagnostic{
+		Severity: contract.SeverityWarning, Summary: fmt.Sprintf(format, args...), Path: p, Next: next,
+	})
+}
+
+// block fills v, a settable struct, from an object.
+func (d *decoder) block(b *block, data []byte, v reflect.Value, p path) {
+	var object map[string]json.RawMessage
+	if len(bytes.TrimSpace(data)) > 0 {
+		if err := json.Unmarshal(data, &object); err != nil {
+			d.fail(p, "", "want a block, got %s", kindOf(data))
+			return
+		}
+	}
+	for i := range b.fields {
+		f := &b.fields[i]
+		raw, there := object[f.name]
+		delete(object, f.name)
+		there = there && !isNull(raw)
+		at := p.with(contract.Name(f.name))
+		into := v.FieldByIndex(f.index)
+		if there && f.deprecated != "" {
+			d.warn(at, f.deprecated, "%q is deprecated", f.name)
+		}
+		switch {
+		case f.nested != nil && f.many:
+			d.blocks(f, raw, there, into, at)
+		case f.nested != nil && !there && f.required:
+			d.fail(p, "", "block %q is missing", f.name)
+		case f.nested != nil && !there && into.Kind() == reflect.Pointer:
+			// The block is not there, and a nil pointer says so.
+		case f.nested != nil:
+			d.block(f.nested, raw, allocate(into), at) // absent: the defaults inside it still count
+		case there:
+			d.value(f, raw, into, at)
+		case f.hasDefault:
+			// The default has been checked with the schema.
+			if def, err := f.defaultJSON(); err == nil {
+				d.value(f, def, into, at)
+			}
+		case f.required:
+			d.fail(p, "", "%q is missing", f.name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		next := ""
+		if near := nearest(name, b.names()); near != "" {
+			next = fmt.Sprintf("Did you mean %q?", near)
+		}
+		d.fail(p.with(contract.Name(name)), next, "%q is not known here", name)
+	}
+}
+
+func (b *block) names() []string {
+	var out []string
+	for _, f := range b.fields {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+func (d *decoder) blocks(f *field, raw []byte, there bool, into reflect.Value, p path) {
+	var list []json.RawMessage
+	if there {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			d.fail(p, "", "want a list of blocks, got %s", kindOf(raw))
+			return
+		}
+	}
+	if f.required && len(list) == 0 {
+		d.fail(p[:len(p)-1], "", "block %q is missing", f.name)
+		return
+	}
+	if list == nil {
+		return
+	}
+	into = allocate(into)
+	out := reflect.MakeSlice(into.Type(), len(list), len(list))
+	for i, r := range list {
+		d.block(f.nested, r, allocate(out.Index(i)), p.with(contract.Index(int64(i))))
+	}
+	into.Set(out)
+}
+
+// value fills v from one JSON value and checks what the tags demand.
+func (d *decoder) value(f *field, raw []byte, v reflect.Value, p path) {
+	before := len(d.diags)
+	d.plain(raw, v, p)
+	if len(d.diags) > before || f.enum == nil {
+		return
+	}
+	if s := reflect.Indirect(v).String(); !slices.Contains(f.enum, s) {
+		next := "Use one of " + strings.Join(quoted(f.enum), ", ") + "."
+		if near := nearest(s, f.enum); near != "" {
+			next = fmt.Sprintf("Did you mean %q? %s", near, next)
+		}
+		d.fail(p, next, "%q is not allowed for %q", s, f.name)
+	}
+}
+
+func quoted(ss []string) []string {
+	out := make([]string, len(ss))
+	for i, s := range ss {
+		out[i] = fmt.Sprintf("%q", s)
+	}
+	return out
+}
+
+func (d *decoder) plain(raw []byte, v reflect.Value, p path) {
+	if v.Kind() == reflect.Pointer {
+		if isNull(raw) {
+			return
+		}
+		v = allocate(v)
+	}
+	t := v.Type()
+	switch {
+	case t == rawType:
+		v.SetBytes(slices.Clone(raw))
+		return
+	case t == anyType:
+		var a any
+		if err := json.Unmarshal(raw, &a); err != nil {
+			d.fail(p, "", "value can't be read: %v", err)
+		} else if a != nil {
+			v.Set(reflect.ValueOf(a))
+		}
+		return
+	case isNull(raw):
+		d.fail(p, "", "want %s, got null", wanted(t))
+		return
+	case t == secretType:
+		s, ok := parseSecret(raw)
+		if !ok {
+			d.fail(p, "", "want a string, got %s", kindOf(raw))
+			return
+		}
+		v.Set(reflect.ValueOf(s))
+		return
+	case t == durationType:
+		s, ok := d.text(raw, p)
+		if !ok {
+			return
+		}
+		dur, err := time.ParseDuration(s)
+		if err != nil {
+			d.fail(p, `Write a number with a unit, for example "30s" or "5m".`, "%q is not a duration", s)
+			return
+		}
+		v.SetInt(int64(dur))
+		return
+	case isText(t):
+		s, ok := d.text(raw, p)
+		if !ok {
+			return
+		}
+		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s)); err != nil {
+			d.fail(p, "", "%q is not valid: %v", s, err)
+		}
+		return
+	}
+	switch t.Kind() {
+	case reflect.String:
+		if s, ok := d.text(raw, p); ok {
+			v.SetString(s)
+		}
+	case reflect.Bool:
+		var x bool
+		if json.Unmarshal(raw, &x) != nil {
+			d.fail(p, "", "want true or false, got %s", kindOf(raw))
+			return
+		}
+		v.SetBool(x)
+	case reflect.Slice:
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) != nil {
+			d.fail(p, "", "want a list, got %s", kindOf(raw))
+			return
+		}
+		out := reflect.MakeSlice(t, len(list), len(list))
+		for i, r := range list {
+			d.plain(r, out.Index(i), p.with(contract.Index(int64(i))))
+		}
+		v.Set(out)
+	case reflect.Map:
+		d.mapping(raw, v, p)
+	case reflect.Struct:
+		b, err := newBlock(t, nil)
+		if err != nil {
+			d.fail(p, "", "%v", err)
+			return
+		}
+		d.block(b, raw, v, p)
+	default:
+		d.number(raw, v, p)
+	}
+}
+
+func (d *decoder) mapping(raw []byte, v reflect.Value, p path) {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(raw, &m) != nil {
+		d.fail(p, "", "want a map, got %s", kindOf(raw))
+		return
+	}
+	t := v.Type()
+	out := reflect.MakeMapWithSize(t, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		e := reflect.New(t.Elem()).Elem()
+		d.plain(m[k], e, p.with(contract.Key(k)))
+		out.SetMapIndex(reflect.ValueOf(k).Convert(t.Key()), e)
+	}
+	v.Set(out)
+}
+
+func (d *decoder) text(raw []byte, p path) (string, bool) {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		d.fail(p, "", "want a string, got %s", kindOf(raw))
+		return "", false
+	}
+	return s, true
+}
+
+// number accepts what the type can hold exactly; 3.0 is an integer, 3.5 and 300 for a uint8 are not.
+func (d *decoder) number(raw []byte, v reflect.Value, p path) {
+	var n json.Number
+	if raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
+		d.fail(p, "", "want a number, got %s", kindOf(raw))
+		return
+	}
+	if len(n) > maxNumberLen {
+		d.fail(p, "", "a number of %d digits is too long", len(n))
+		return
+	}
+	if v.CanFloat() {
+		f, err := n.Float64()
+		if err != nil || math.IsInf(f, 0) || v.OverflowFloat(f) {
+			d.fail(p, "", "%s is too large", n)
+			return
+		}
+		v.SetFloat(f)
+		return
+	}
+	i, ok := integer(string(n))
+	switch {
+	case !ok:
+		d.fail(p, "", "want a whole number, got %s", n)
+	case v.CanInt() && i.IsInt64() && !v.OverflowInt(i.Int64()):
+		v.SetInt(i.Int64())
+	case v.CanUint() && i.IsUint64() && !v.OverflowUint(i.Uint64()):
+		v.SetUint(i.Uint64())
+	case v.CanUint() && i.Sign() < 0:
+		d.fail(p, "", "want a number that is not negative, got %s", n)
+	default:
+		d.fail(p, "", "%s is out of range", n)
+	}
+}
+
+// maxNumberLen bounds the text of a number: longer ones fit no Go type exactly and cost time to parse.
+const maxNumberLen = 64
+
+// integer parses a whole number in any JSON notation. Exponents beyond those of an int64 are no whole numbers to us:
+// expanding 1e999999999 would take the memory of the process.
+func integer(s string) (*big.Int, bool) {
+	if i, ok := new(big.Int).SetString(s, 10); ok {
+		return i, true
+	}
+	f, _, err := big.ParseFloat(s, 10, 256, big.ToNearestEven)
+	if err != nil || !f.IsInt() || f.MantExp(nil) > 128 {
+		return nil, false
+	}
+	i, _ := f.Int(nil)
+	return i, true
+}
+
+// allocate returns what v points to, making it first when there is nothing yet; v itself when it is no pointer.
+func allocate(v reflect.Value) reflect.Value {
+	if v.Kind() != reflect.Pointer {
+		return v
+	}
+	if v.IsNil() {
+		v.Set(reflect.New(v.Type().Elem()))
+	}
+	return v.Elem()
+}
+
+func isNull(raw []byte) bool { return len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null" }
+
+// kindOf names a JSON value for people, never the value itself: it could be a secret in the wrong place.
+func kindOf(raw []byte) string {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	if !json.Valid(raw) {
+		return "something that is not valid JSON"
+	}
+	switch raw[0] {
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case 't', 'f':
+		return "a bool"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+func wanted(t reflect.Type) string {
+	switch {
+	case t == secretType, t == durationType, isText(t), t.Kind() == reflect.String:
+		return "a string"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Slice:
+		return "a list"
+	case t.Kind() == reflect.Map:
+		return "a map"
+	case t.Kind() == reflect.Struct:
+		return "an object"
+	}
+	return "a number"
+}

@@ -1,12 +1,23 @@
 package wire
 
 import (
+	"bufio"
 	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
 	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -36,4 +47,241 @@ type ServeConfig struct {
 	Stdout, Stderr io.Writer
 	// LookupEnv reads the environment. nil: that of the process.
 	LookupEnv func(string) (string, bool)
+}
+
+// hostGoneGrace bounds the end when the host has died: nobody waits for answers any more, and a plugin that outlives its
+// host for long is a leak.
+const hostGoneGrace = 300 * time.Millisecond
+
+func (cfg ServeConfig) withDefaults() ServeConfig {
+	if cfg.Args == nil {
+		cfg.Args = os.Args[1:]
+	}
+	if cfg.Stdout == nil {
+		cfg.Stdout = os.Stdout
+	}
+	if cfg.Stderr == nil {
+		cfg.Stderr = os.Stderr
+	}
+	if cfg.LookupEnv == nil {
+		cfg.LookupEnv = os.LookupEnv
+	}
+	if cfg.MaxMessageBytes <= 0 {
+		cfg.MaxMessageBytes = DefaultMaxMessageBytes
+	}
+	if cfg.StopGrace <= 0 {
+		cfg.StopGrace = DefaultStopGrace
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = NewLogger(cfg.Stderr)
+	}
+	return cfg
+}
+
+// NewLogger makes the logger that a host understands best: one JSON object per line. The host filters by level.
+func NewLogger(w io.Writer) hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Output: w, Level: hclog.Debug, JSONFormat: true})
+}
+
+// Serve is a plugin's main: it returns the exit code when the plugin has ended.
+//
+// `--describe` prints the canonical manifest and `--version` name and version. Without the host's cookie it explains
+// itself and returns 1. Otherwise it reads the hello, listens, prints the handshake line and serves until ctx ends, the
+// host asks for the end (Shutdown, SIGTERM) or is gone (the lifeline closes). A panic in a handler fails that call only.
+//
+// Health and go-plugin's own services need no token; everything else does. The long streams of the tool service (Watch,
+// Thread) are cancelled when the end begins and hold nothing up.
+func Serve(ctx context.Context, cfg ServeConfig) int {
+	cfg = cfg.withDefaults()
+	if len(cfg.Args) == 1 {
+		switch cfg.Args[0] {
+		case "--describe":
+			return describe(cfg)
+		case "--version":
+			m := cfg.Manifest()
+			return printOut(cfg, m.Name+" "+m.Version+"\n")
+		}
+	}
+	if v, _ := cfg.LookupEnv(CookieKey); v != CookieValue {
+		m := cfg.Manifest()
+		fmt.Fprintf(cfg.Stderr, "%s %s is a %s plugin for gantry. A gantry host starts it; it does nothing by itself.\n"+
+			"Next: name this file as the source of a block in gantry.hcl, or run it with --describe to see what it offers.\n",
+			m.Name, m.Version, m.Kind)
+		return 1
+	}
+	if err := serve(ctx, cfg); err != nil {
+		fmt.Fprintf(cfg.Stderr, "gantry plugin: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func describe(cfg ServeConfig) int {
+	m := cfg.Manifest()
+	if err := m.Validate(); err != nil {
+		// Printed all the same: whoever asked wants to see what is wrong.
+		fmt.Fprintf(cfg.Stderr, "gantry plugin: the manifest is not valid: %v\n", err)
+	}
+	return printOut(cfg, string(m.Canonical())+"\n")
+}
+
+func printOut(cfg ServeConfig, s string) int {
+	if _, err := io.WriteString(cfg.Stdout, s); err != nil {
+		fmt.Fprintf(cfg.Stderr, "gantry plugin: write to stdout: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// serve sets up everything that a running plugin needs, serves, and takes it down again.
+func serve(ctx context.Context, cfg ServeConfig) error {
+	life, err := openLifeline(cfg.LookupEnv)
+	if err != nil {
+		return err
+	}
+	defer life.Close()
+	lines := bufio.NewReader(life)
+	hello, err := ReadHello(lines)
+	if err != nil {
+		return err
+	}
+	creds, cert, err := serverCredentials(hello)
+	if err != nil {
+		return err
+	}
+	ln, err := listen(cfg.LookupEnv)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+
+	ending, endStreams := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer endStreams(nil)
+	why := make(chan string, 4) // each of the four reasons is given once at most
+	srv, hs := newServer(ending, cfg, hello.Token, creds, func() { why <- "shutdown" })
+	cfg.Register(srv)
+
+	signals := make(chan os.Signal, 2)
+	// An interrupt in the terminal is meant for the host, which then ends us in order.
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	defer signal.Stop(signals)
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer life.Close() // ends the watch
+	wg.Go(func() {
+		_, _ = io.Copy(io.Discard, lines) // ends when the host does
+		why <- hostGone
+	})
+	served := make(chan error, 1)
+	wg.Go(func() { served <- srv.Serve(ln) })
+
+	line := Handshake{Core: CoreVersion, App: ProtocolVersion, Network: "unix", Address: ln.Addr().String(), Protocol: "grpc", Cert: cert}
+	if _, err := io.WriteString(cfg.Stdout, line.String()+"\n"); err != nil {
+		srv.Stop()
+		return fmt.Errorf("write handshake line: %w", err)
+	}
+
+	reason, err := await(ctx, why, signals, served)
+	cfg.Logger.Debug("plugin ends", "reason", reason)
+	hs.Shutdown()
+	endStreams(errors.New("the plugin ends: " + reason))
+	end(srv, cfg, reason)
+	return err
+}
+
+const hostGone = "host gone"
+
+// await returns when something ends the plugin, with its name. The error is set when serving itself broke.
+func await(ctx context.Context, why <-chan string, signals <-chan os.Signal, served <-chan error) (string, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return "stop", nil
+		case reason := <-why:
+			return reason, nil
+		case s := <-signals:
+			if s == syscall.SIGTERM {
+				return "terminated", nil
+			}
+		case err := <-served:
+			return "serving broke", fmt.Errorf("serve: %w", err)
+		}
+	}
+}
+
+// end stops the server and the plugin's own work side by side, politely first. It returns after the grace at the latest;
+// a handler that ignores its context is left to the end of the process.
+func end(srv *grpc.Server, cfg ServeConfig, reason string) {
+	grace := cfg.StopGrace
+	if reason == hostGone {
+		grace = min(grace, hostGoneGrace)
+		srv.Stop() // nobody is left to answer to: cancel what runs
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	done := make(chan struct{})
+	// Owner: end, which waits for it up to the grace; after that the process is over.
+	go func() {
+		defer close(done)
+		var wg sync.WaitGroup
+		wg.Go(srv.GracefulStop)
+		if cfg.Stop != nil {
+			runStop(ctx, cfg)
+		}
+		wg.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		// Owner: the process, which ends now. Stop cancels the calls, and should not be able to hold the end up either.
+		stopped := make(chan struct{})
+		go func() { srv.Stop(); close(stopped) }()
+		select {
+		case <-stopped:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func runStop(ctx context.Context, cfg ServeConfig) {
+	defer func() {
+		if v := recover(); v != nil {
+			reportPanic(cfg.Stderr, "stop", v)
+		}
+	}()
+	cfg.Stop(ctx)
+}
+
+// serverCredentials are those that the hello asks for, with the certificate field of the handshake line.
+func serverCredentials(h Hello) (credentials.TransportCredentials, string, error) {
+	if h.Transport != TransportTLS {
+		return PeerCredentials(SameUser), "", nil
+	}
+	tc, err := ServerTLS(h.TLS)
+	if err != nil {
+		return nil, "", err
+	}
+	return credentials.NewTLS(tc), base64.RawStdEncoding.EncodeToString(tc.Certificates[0].Certificate[0]), nil
+}
+
+// listen makes the plugin's socket in the folder that the host gave.
+func listen(lookup func(string) (string, bool)) (net.Listener, error) {
+	dir, _ := lookup(SocketDirEnv)
+	if dir == "" {
+		return nil, fmt.Errorf("%s is not set; it must name the folder for the plugin's socket", SocketDirEnv)
+	}
+	path := filepath.Join(dir, "plugin-"+NewToken()[:8])
+	if len(path) > MaxSocketPath {
+		return nil, fmt.Errorf("the socket path %q has %d bytes, more than the %d that a unix socket takes; use a shorter folder",
+			path, len(path), MaxSocketPath)
+	}
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("protect socket: %w", err), ln.Close())
+	}
+	return ln, nil
 }

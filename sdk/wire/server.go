@@ -1,0 +1,162 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// newServer makes the gRPC server with everything that every plugin serves. shutdown is called once at most.
+func newServer(ending context.Context, cfg ServeConfig, token string, creds credentials.TransportCredentials, shutdown func()) (
+	*grpc.Server, *health.Server,
+) {
+	tokenUnary, tokenStream := RequireToken(token, "/"+grpc_health_v1.Health_ServiceDesc.ServiceName+"/",
+		"/"+controllerDesc.ServiceName+"/", "/"+stdioDesc.ServiceName+"/")
+	recoverUnary, recoverStream := recoverPanics(cfg.Stderr)
+	srv := grpc.NewServer(
+		grpc.Creds(creds),
+		grpc.MaxRecvMsgSize(cfg.MaxMessageBytes),
+		grpc.ChainUnaryInterceptor(tokenUnary, recoverUnary),
+		grpc.ChainStreamInterceptor(tokenStream, recoverStream, endLongStreams(ending)),
+	)
+	hs := health.NewServer()
+	hs.SetServingStatus(HealthService, grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(srv, hs)
+	once := make(chan struct{}, 1)
+	srv.RegisterService(&controllerDesc, controller{shutdown: func() {
+		select {
+		case once <- struct{}{}:
+			shutdown()
+		default: // the end has begun already
+		}
+	}})
+	srv.RegisterService(&stdioDesc, stdio{ending: ending})
+	return srv, hs
+}
+
+// endLongStreams cancels the streams that last as long as the plugin when ending ends, so that a graceful stop doesn't
+// wait for them.
+func endLongStreams(ending context.Context) grpc.StreamServerInterceptor {
+	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		switch info.FullMethod {
+		case gantryv1.ToolService_Watch_FullMethodName, gantryv1.ToolService_Thread_FullMethodName:
+		default:
+			return next(srv, ss)
+		}
+		ctx, cancel := context.WithCancelCause(ss.Context())
+		defer cancel(nil)
+		stop := context.AfterFunc(ending, func() { cancel(context.Cause(ending)) })
+		defer stop()
+		return next(srv, streamWithContext{ServerStream: ss, ctx: ctx})
+	}
+}
+
+type streamWithContext struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements [grpc.ServerStream].
+func (s streamWithContext) Context() context.Context { return s.ctx }
+
+// recoverPanics makes a panic in a handler fail that call only. The stack goes to stderr.
+func recoverPanics(stderr io.Writer) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+	caught := func(method string, err *error) {
+		if v := recover(); v != nil {
+			reportPanic(stderr, method, v)
+			*err = status.Errorf(codes.Internal, "panic in %s: %v", method, v)
+		}
+	}
+	unary := func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
+		defer caught(info.FullMethod, &err)
+		return next(ctx, req)
+	}
+	stream := func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+		defer caught(info.FullMethod, &err)
+		return next(srv, ss)
+	}
+	return unary, stream
+}
+
+// reportPanic writes one block that doesn't begin like the runtime's own last words: a host that sees "panic:" takes the
+// process for dying.
+func reportPanic(stderr io.Writer, where string, v any) {
+	fmt.Fprintf(stderr, "recovered from a panic in %s: %v\n%s", where, v, debug.Stack())
+}
+
+// The two services of go-plugin that matter. They are described by hand: registering their proto files a second time
+// would collide with the library in a process that uses both. An empty message is the same on the wire whatever its name.
+
+type controllerServer interface {
+	Shutdown(context.Context, *emptypb.Empty) (*emptypb.Empty, error)
+}
+
+type controller struct{ shutdown func() }
+
+// Shutdown begins the end and answers; the graceful stop lets the answer out.
+func (c controller) Shutdown(context.Context, *emptypb.Empty) (*emptypb.Empty, error) {
+	c.shutdown()
+	return &emptypb.Empty{}, nil
+}
+
+var controllerDesc = grpc.ServiceDesc{
+	ServiceName: "plugin.GRPCController",
+	HandlerType: (*controllerServer)(nil),
+	Methods: []grpc.MethodDesc{{
+		MethodName: "Shutdown",
+		Handler: func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+			in := &emptypb.Empty{}
+			if err := dec(in); err != nil {
+				return nil, err
+			}
+			call := func(ctx context.Context, req any) (any, error) {
+				return srv.(controllerServer).Shutdown(ctx, req.(*emptypb.Empty))
+			}
+			if interceptor == nil {
+				return call(ctx, in)
+			}
+			return interceptor(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: "/plugin.GRPCController/Shutdown"}, call)
+		},
+	}},
+	Metadata: "grpc_controller.proto",
+}
+
+type stdioServer interface {
+	streamStdio(grpc.ServerStream) error
+}
+
+// stdio holds its stream open and sends nothing: what a plugin prints goes to the descriptors that the host reads.
+type stdio struct{ ending context.Context }
+
+func (s stdio) streamStdio(ss grpc.ServerStream) error {
+	if err := ss.RecvMsg(&emptypb.Empty{}); err != nil {
+		return err
+	}
+	select {
+	case <-ss.Context().Done():
+	case <-s.ending.Done():
+	}
+	return nil
+}
+
+var stdioDesc = grpc.ServiceDesc{
+	ServiceName: "plugin.GRPCStdio",
+	HandlerType: (*stdioServer)(nil),
+	Streams: []grpc.StreamDesc{{
+		StreamName:    "StreamStdio",
+		Handler:       func(srv any, ss grpc.ServerStream) error { return srv.(stdioServer).streamStdio(ss) },
+		ServerStreams: true,
+	}},
+	Metadata: "grpc_stdio.proto",
+}

@@ -106,7 +106,9 @@ func (c *Call) CallTool(ctx context.Context, namespace, name string, args any) (
 }
 
 // Sample asks the model once.
-func (c *Call) Sample(ctx context.Context, req *llm.Request) (*Sampled, error) { return nil, errSkeleton }
+func (c *Call) Sample(ctx context.Context, req *llm.Request) (*Sampled, error) {
+	return nil, errSkeleton
+}
 
 // Sampled is what the model answered.
 type Sampled struct {

@@ -30,7 +30,9 @@ func NewFreeform(name, description string, f contract.Freeform, run func(ctx con
 }
 
 // Errorf makes a failed result.
-func Errorf(format string, args ...any) *Result { return contract.ErrorText(fmt.Sprintf(format, args...)) }
+func Errorf(format string, args ...any) *Result {
+	return contract.ErrorText(fmt.Sprintf(format, args...))
+}
 
 // ReadOnly: every call leaves the world as it was.
 func ReadOnly() Option { return func(*Tool) {} }

@@ -1,0 +1,495 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// Size of a terminal. Zero fields mean 24 rows and 80 columns.
+type Size struct{ Rows, Cols uint32 }
+
+// Cmd is a command that is prepared or runs. Like an exec.Cmd it can be started once. Before Start it belongs to one
+// goroutine; after Start, Signal, Kill, Resize, Done, Exit, PID and ID may be used by any.
+type Cmd struct {
+	Args  []string // the program and its arguments
+	Dir   string   // absolute; empty: the call's
+	Env   []string // changes to the environment that the grant gives, as KEY=VALUE; the last of a key wins
+	Unset []string // names of variables that the program does not get
+
+	// Stdin is copied to the program; nil: it reads nothing. Wait does not wait for a Read that nobody answers.
+	Stdin io.Reader
+	// Stdout and Stderr take what the program writes; nil: it is dropped. Where both are the same comparable value,
+	// output goes through one pipe, in the order of writing.
+	Stdout, Stderr io.Writer
+
+	Terminal    *Size // run on a terminal; its output goes to Stdout, and Stderr must be nil
+	Session     bool  // the process may outlive the call; ctx bounds Start only
+	MergeStderr bool  // stderr goes into stdout's pipe, in the order of writing
+	ReadOnly    bool  // run under a grant without writes
+
+	// WaitDelay bounds how long Wait waits, after the process has ended, for output that does not end: it is counted from
+	// the last byte that came. 0: DefaultWaitDelay.
+	WaitDelay time.Duration
+
+	ctx     context.Context
+	broker  *Broker
+	adopted *gantryv1.SpawnResponse
+
+	wantStdin               *lateWriter
+	wantStdout, wantStderr  *lateReader
+	started, running        bool
+	id                      string
+	pid                     int
+	ends                    ends
+	attached                *attachment
+	streams                 []*stream
+	copies                  sync.WaitGroup // the goroutines that copy output
+	exited                  chan struct{}  // closed when exit or waitErr is set
+	once                    sync.Once
+	exit                    Exit
+	waitErr                 error // the host could not tell how the process ended
+	stopWaiting, stopKiller func()
+
+	mu struct {
+		sync.Mutex
+		copyErr error
+		killed  bool // because ctx ended
+		waited  bool
+	}
+}
+
+// Start asks the host to start the process. A *StartError says why it could not be started.
+func (c *Cmd) Start() error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	c.started = true
+	resp := c.adopted
+	if resp == nil {
+		var err error
+		if resp, err = c.spawn(); err != nil {
+			return err
+		}
+	}
+	c.id, c.pid = resp.GetProcessId(), int(resp.GetPid())
+	c.exited = make(chan struct{})
+	// The process may outlive the context, and its end must be heard of then as well.
+	life, stop := context.WithCancel(context.WithoutCancel(c.ctx))
+	c.stopWaiting = stop
+	if err := c.connect(life, resp); err != nil {
+		stop()
+		_ = c.killTree()
+		return fmt.Errorf("start %q: %w", c.Args[0], err)
+	}
+	c.running = true
+	// Owned by this Cmd: ends with the process, with Wait, or with the connection to the host.
+	go c.await(life)
+	if c.attached != nil {
+		// Owned by this Cmd: ends with the stream, which ends with the output, with Wait, or with the connection.
+		go c.attached.receive(c)
+	}
+	c.stopKiller = func() {}
+	if !c.Session {
+		c.killOnEnd()
+	}
+	c.copy()
+	return nil
+}
+
+// killOnEnd makes the end of the context the end of the process.
+func (c *Cmd) killOnEnd() {
+	killed := make(chan struct{})
+	stop := context.AfterFunc(c.ctx, func() {
+		defer close(killed)
+		select {
+		case <-c.exited:
+			return
+		default:
+		}
+		c.mu.Lock()
+		c.mu.killed = true
+		c.mu.Unlock()
+		_ = c.killTree() // Wait notices when it did not work
+	})
+	c.stopKiller = func() {
+		if !stop() {
+			<-killed
+		}
+	}
+}
+
+func (c *Cmd) check() error {
+	switch {
+	case c.started:
+		return errors.New("process: already started")
+	case len(c.Args) == 0 || c.Args[0] == "" && c.adopted == nil:
+		return errors.New("process: no program given")
+	case c.Terminal != nil && (c.Stderr != nil || c.wantStderr != nil):
+		return errors.New("process: a terminal has no stderr of its own")
+	case c.MergeStderr && (c.Stderr != nil && !sameWriter(c.Stdout, c.Stderr) || c.wantStderr != nil):
+		return errors.New("process: Stderr is set although MergeStderr sends it to Stdout")
+	}
+	if err := c.ctx.Err(); err != nil {
+		return fmt.Errorf("start %q: %w", c.Args[0], context.Cause(c.ctx))
+	}
+	return nil
+}
+
+func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
+	req := &gantryv1.SpawnRequest{
+		CallToken: c.broker.token, Argv: c.Args, Cwd: c.Dir, Unset: c.Unset,
+		Stdin:       c.Terminal == nil && (c.Stdin != nil || c.wantStdin != nil),
+		MergeStderr: c.Terminal == nil && (c.MergeStderr || sameWriter(c.Stdout, c.Stderr)),
+		Session:     c.Session, ReadOnly: c.ReadOnly,
+	}
+	for _, kv := range c.Env {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, fmt.Errorf("start %q: environment entry without KEY=", c.Args[0])
+		}
+		if req.Env == nil {
+			req.Env = make(map[string]string, len(c.Env))
+		}
+		req.Env[k] = v
+	}
+	if c.Terminal != nil {
+		req.Terminal = &gantryv1.Terminal{Rows: c.Terminal.Rows, Cols: c.Terminal.Cols}
+	}
+	resp, err := c.broker.client.Spawn(c.ctx, req)
+	if err != nil {
+		return nil, fmt.Errorf("start %q: %w", c.Args[0], err)
+	}
+	if e := resp.GetError(); e != nil {
+		return nil, &StartError{
+			Argv: slices.Clone(c.Args), Message: e.GetMessage(), Errno: syscall.Errno(e.GetErrno()), Denied: e.GetDenied(),
+		}
+	}
+	return resp, nil
+}
+
+// sameWriter reports whether stdout and stderr are one writer, without a panic on types that can't be compared.
+func sameWriter(a, b io.Writer) (same bool) {
+	defer func() { _ = recover() }() // comparing uncomparable dynamic types: not the same
+	return a != nil && a == b
+}
+
+// await asks the host how the process ends.
+func (c *Cmd) await(ctx context.Context) {
+	resp, err := c.broker.client.Wait(ctx, &gantryv1.WaitRequest{ProcessId: c.id})
+	if err != nil {
+		c.resolve(Exit{}, fmt.Errorf("wait for %q: %w", c.Args[0], err))
+		return
+	}
+	c.resolve(exitOf(resp), nil)
+}
+
+func (c *Cmd) resolve(e Exit, err error) {
+	c.once.Do(func() {
+		c.exit, c.waitErr = e, err
+		for _, s := range c.streams {
+			s.markExit()
+		}
+		close(c.exited)
+	})
+}
+
+// Done is closed when the process has ended. Its output may still be read, and Wait must still be called. nil before
+// Start.
+func (c *Cmd) Done() <-chan struct{} { return c.exited }
+
+// Exit returns how the process ended; false while it runs, or when the host can't tell.
+func (c *Cmd) Exit() (Exit, bool) {
+	if c.exited == nil {
+		return Exit{}, false
+	}
+	select {
+	case <-c.exited:
+		return c.exit, c.waitErr == nil
+	default:
+		return Exit{}, false
+	}
+}
+
+// PID is the process id as the host sees it; for display. 0 before Start.
+func (c *Cmd) PID() int { return c.pid }
+
+// ID is the host's id of the process; empty before Start.
+func (c *Cmd) ID() string { return c.id }
+
+// killWait bounds how long Wait waits for a process whose tree was killed: the host promises a bounded kill, and a call
+// that was cancelled must answer even when the host breaks that promise.
+const killWait = 10 * time.Second
+
+// Wait waits until the process has ended and its output has been copied, and releases what Start made. The error is a
+// *ExitError when the code is not 0; when ctx ended the process it also matches the cause of ctx.
+func (c *Cmd) Wait() error {
+	if !c.running {
+		return errors.New("process: not started")
+	}
+	c.mu.Lock()
+	again := c.mu.waited
+	c.mu.waited = true
+	c.mu.Unlock()
+	if again {
+		return errors.New("process: Wait was called before")
+	}
+	gone := c.awaitExit()
+	c.stopKiller()
+	open := c.awaitOutput()
+	c.stopWaiting()
+	c.ends.close()
+
+	c.mu.Lock()
+	copyErr, killed := c.mu.copyErr, c.mu.killed
+	c.mu.Unlock()
+	var err error
+	switch {
+	case !gone:
+		err = fmt.Errorf("process %q did not end within %v after it was killed", c.Args[0], killWait)
+	case c.waitErr != nil:
+		err = c.waitErr
+	case c.exit.Code != 0:
+		err = &ExitError{Exit: c.exit}
+	case copyErr != nil:
+		err = copyErr
+	case open:
+		err = ErrWaitDelay
+	}
+	if killed && err != nil {
+		return fmt.Errorf("%w: %w", context.Cause(c.ctx), err)
+	}
+	return err
+}
+
+// awaitExit returns false when the process was killed and did not end in time.
+func (c *Cmd) awaitExit() bool {
+	if c.Session {
+		<-c.exited
+		return true
+	}
+	select {
+	case <-c.exited:
+		return true
+	case <-c.ctx.Done():
+	}
+	t := time.NewTimer(killWait)
+	defer t.Stop()
+	select {
+	case <-c.exited:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// awaitOutput waits for the end of the output. Data that the process wrote before its end is in the pipes already, so
+// what does not come within the delay is another process's. It reports whether output was still open.
+func (c *Cmd) awaitOutput() (open bool) {
+	delay := c.WaitDelay
+	if delay <= 0 {
+		delay = DefaultWaitDelay
+	}
+	t := time.NewTimer(delay)
+	defer t.Stop()
+	seen, _ := c.activity()
+	for i := 0; i < len(c.streams); {
+		select {
+		case <-c.streams[i].ended:
+			open = open || c.streams[i].wasCut()
+			i++
+		case <-t.C:
+			now, busy := c.activity()
+			if now != seen || busy {
+				seen = now
+				t.Reset(delay)
+				continue
+			}
+			for _, s := range c.streams {
+				s.cut()
+			}
+		}
+	}
+	c.copies.Wait()
+	return open
+}
+
+// activity changes whenever bytes move; busy means that a writer has not taken yet what was read.
+func (c *Cmd) activity() (sum int64, busy bool) {
+	for _, s := range c.streams {
+		sum += s.activity.Load()
+		busy = busy || s.busy.Load()
+	}
+	return sum, busy
+}
+
+// Run is Start and Wait.
+func (c *Cmd) Run() error {
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return c.Wait()
+}
+
+// Output runs the command and returns its stdout, at most MaxOutputBytes of it.
+func (c *Cmd) Output() ([]byte, error) {
+	if c.Stdout != nil {
+		return nil, errors.New("process: Stdout is set already")
+	}
+	out := &head{max: MaxOutputBytes}
+	c.Stdout = out
+	var tail *ends32k
+	if c.Stderr == nil && c.wantStderr == nil && c.Terminal == nil && !c.MergeStderr {
+		tail = &ends32k{}
+		c.Stderr = tail
+	}
+	err := c.Run()
+	if e, ok := errors.AsType[*ExitError](err); ok && tail != nil {
+		e.Stderr = tail.bytes()
+	}
+	return out.result(err)
+}
+
+// CombinedOutput runs the command and returns what it wrote to stdout and stderr, in the order of writing, at most
+// MaxOutputBytes of it.
+func (c *Cmd) CombinedOutput() ([]byte, error) {
+	if c.Stdout != nil || c.Stderr != nil {
+		return nil, errors.New("process: Stdout or Stderr is set already")
+	}
+	out := &head{max: MaxOutputBytes}
+	c.Stdout, c.MergeStderr = out, c.Terminal == nil
+	return out.result(c.Run())
+}
+
+// head keeps the beginning of what is written.
+type head struct {
+	max int
+	buf bytes.Buffer
+	cut bool
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	room := h.max - h.buf.Len()
+	if len(p) > room {
+		h.cut = true
+		h.buf.Write(p[:room])
+	} else {
+		h.buf.Write(p)
+	}
+	return len(p), nil
+}
+
+func (h *head) result(err error) ([]byte, error) {
+	if err == nil && h.cut {
+		err = ErrOutputTooLong
+	}
+	return h.buf.Bytes(), err
+}
+
+// ends32k keeps the first and the last 16 KiB of what is written.
+type ends32k struct {
+	first, last []byte
+	omitted     int64
+}
+
+const end16k = 16 << 10
+
+func (e *ends32k) Write(p []byte) (int, error) {
+	n := len(p)
+	if room := end16k - len(e.first); room > 0 {
+		k := min(room, len(p))
+		e.first = append(e.first, p[:k]...)
+		p = p[k:]
+	}
+	if len(p) > end16k {
+		e.omitted += int64(len(p) - end16k)
+		p = p[len(p)-end16k:]
+	}
+	if over := len(e.last) + len(p) - end16k; over > 0 {
+		e.omitted += int64(over)
+		e.last = append(e.last[:0], e.last[over:]...)
+	}
+	e.last = append(e.last, p...)
+	return n, nil
+}
+
+func (e *ends32k) bytes() []byte {
+	if e.omitted == 0 {
+		return slices.Concat(e.first, e.last)
+	}
+	return slices.Concat(e.first, fmt.Appendf(nil, "\n... omitting %d bytes ...\n", e.omitted), e.last)
+}
+
+// killTimeout bounds the request to kill; the host's own kill is bounded too.
+const killTimeout = 5 * time.Second
+
+func (c *Cmd) killTree() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	defer cancel()
+	return c.signal(ctx, &gantryv1.SignalRequest{ProcessId: c.id, KillTree: true})
+}
+
+func (c *Cmd) signal(ctx context.Context, req *gantryv1.SignalRequest) error {
+	resp, err := c.broker.client.Signal(ctx, req)
+	if err != nil {
+		return fmt.Errorf("signal process %d: %w", c.pid, err)
+	}
+	if resp.GetGone() {
+		return os.ErrProcessDone
+	}
+	return nil
+}
+
+// Signal sends a signal to the group of the process. os.ErrProcessDone when it has ended.
+func (c *Cmd) Signal(sig os.Signal) error {
+	s, ok := sig.(syscall.Signal)
+	switch {
+	case c.id == "":
+		return errors.New("process: not started")
+	case !ok || s <= 0:
+		return fmt.Errorf("process: signal %v can't be sent", sig)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	defer cancel()
+	return c.signal(ctx, &gantryv1.SignalRequest{ProcessId: c.id, Signal: int32(s)})
+}
+
+// Resize changes the size of the terminal.
+func (c *Cmd) Resize(size Size) error {
+	switch {
+	case c.id == "":
+		return errors.New("process: not started")
+	case c.Terminal == nil && c.adopted == nil:
+		return errors.New("process: has no terminal")
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	defer cancel()
+	return c.signal(ctx, &gantryv1.SignalRequest{
+		ProcessId: c.id, Resize: &gantryv1.Terminal{Rows: size.Rows, Cols: size.Cols},
+	})
+}
+
+// Kill ends the whole tree of the process, also what left its group. No error when it has ended before.
+func (c *Cmd) Kill() error {
+	if c.id == "" {
+		return errors.New("process: not started")
+	}
+	if err := c.killTree(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// TerminalFile returns the terminal's descriptor; nil before Start, without a terminal, and where descriptors can't
+// travel. It is closed by Wait.
+func (c *Cmd) TerminalFile() *os.File { return c.ends.terminal }

@@ -1,0 +1,231 @@
+package process
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// ends are the plugin's ends of a process's descriptors, whatever carries them.
+type ends struct {
+	stdin          io.WriteCloser
+	stdout, stderr io.ReadCloser
+	terminal       *os.File
+}
+
+func (e *ends) close() {
+	for _, c := range []io.Closer{e.stdin, e.stdout, e.stderr} {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+	if e.terminal != nil {
+		_ = e.terminal.Close()
+	}
+}
+
+// pipeBytes is more than what a pipe can hold without privileges. When this much was read after the end of the process,
+// everything of its own has been read, and the rest is another process's.
+const pipeBytes = 1 << 20
+
+// stream is output that Wait keeps an eye on.
+type stream struct {
+	src      io.ReadCloser
+	activity atomic.Int64  // bytes read
+	busy     atomic.Bool   // what was read is being written on; nobody reads meanwhile
+	atExit   atomic.Int64  // bytes read when the process ended, plus one; 0: it has not
+	ended    chan struct{} // closed at the end of the output
+	endOnce  sync.Once
+	open     atomic.Bool // cut off while somebody could still write
+}
+
+func newStream(src io.ReadCloser) *stream { return &stream{src: src, ended: make(chan struct{})} }
+
+func (s *stream) markExit() { s.atExit.Store(s.activity.Load() + 1) }
+
+// Read implements [io.Reader].
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.src.Read(p)
+	total := s.activity.Add(int64(n))
+	if at := s.atExit.Load(); err == nil && at > 0 && total-at > pipeBytes {
+		s.cut()
+		err = io.EOF
+	}
+	if err != nil {
+		if errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
+			err = io.EOF // a terminal whose other side is gone, or output that was cut off
+		}
+		s.end()
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (s *stream) Close() error {
+	s.end()
+	return s.src.Close()
+}
+
+func (s *stream) end() { s.endOnce.Do(func() { close(s.ended) }) }
+
+// cut ends the stream although somebody could still write.
+func (s *stream) cut() {
+	select {
+	case <-s.ended:
+		return
+	default:
+	}
+	s.open.Store(true)
+	_ = s.Close()
+}
+
+func (s *stream) wasCut() bool { return s.open.Load() }
+
+// copyTo copies until the end of the output. After an error of w it reads on and drops, so that the process does not
+// block on a reader who lost interest.
+func (s *stream) copyTo(w io.Writer) error {
+	buf := make([]byte, 32<<10)
+	var failed error
+	for {
+		n, err := s.Read(buf)
+		if n > 0 && failed == nil {
+			s.busy.Store(true)
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				failed = werr
+			}
+			s.activity.Add(1) // the pause began now, not when the bytes were read
+			s.busy.Store(false)
+		}
+		if err == io.EOF {
+			return failed
+		}
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+}
+
+// copy starts what copies between the process and the fields of c.
+func (c *Cmd) copy() {
+	for _, s := range c.streams {
+		w := c.Stdout
+		late := c.wantStdout
+		if s.src == c.ends.stderr {
+			w, late = c.Stderr, c.wantStderr
+		}
+		if late != nil {
+			late.set(s)
+			continue
+		}
+		if w == nil {
+			w = io.Discard
+		}
+		c.copies.Go(func() { c.fail(s.copyTo(w)) })
+	}
+	if c.wantStdin != nil {
+		c.wantStdin.set(c.ends.stdin)
+	} else if c.Stdin != nil && c.ends.stdin != nil {
+		in, stdin := c.Stdin, c.ends.stdin
+		// Owned by this Cmd. It ends with the reader or with the process; Wait does not wait for it, because a Read that
+		// nobody answers can't be ended from here.
+		go func() {
+			_, err := io.Copy(stdin, in)
+			if cerr := stdin.Close(); err == nil {
+				err = cerr
+			}
+			if !brokenPipe(err) {
+				c.fail(err)
+			}
+		}()
+	}
+}
+
+// brokenPipe: the program did not want to read all of it, or Wait has closed the pipe; neither is an error of the copy.
+func brokenPipe(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrClosed) ||
+		errors.Is(err, io.ErrClosedPipe)
+}
+
+func (c *Cmd) fail(err error) {
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.copyErr == nil {
+		c.mu.copyErr = err
+	}
+}
+
+// StdinPipe returns the writing end of stdin, or of the terminal, whose Close does nothing. Before Start only. Closing
+// it is how the program learns that nothing more comes.
+func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
+	if c.started || c.Stdin != nil || c.wantStdin != nil {
+		return nil, errors.New("process: StdinPipe after Start, or Stdin is set already")
+	}
+	c.wantStdin = &lateWriter{}
+	return c.wantStdin, nil
+}
+
+// StdoutPipe returns the reading end of stdout or of the terminal. Before Start only. Wait waits for its end, too, and
+// closes it when nothing was read from it for WaitDelay after the process has ended: read first, then Wait.
+func (c *Cmd) StdoutPipe() (io.ReadCloser, error) {
+	if c.started || c.Stdout != nil || c.wantStdout != nil {
+		return nil, errors.New("process: StdoutPipe after Start, or Stdout is set already")
+	}
+	c.wantStdout = &lateReader{}
+	return c.wantStdout, nil
+}
+
+// StderrPipe returns the reading end of stderr, as StdoutPipe does.
+func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
+	if c.started || c.Stderr != nil || c.wantStderr != nil {
+		return nil, errors.New("process: StderrPipe after Start, or Stderr is set already")
+	}
+	c.wantStderr = &lateReader{}
+	return c.wantStderr, nil
+}
+
+var errNotStarted = errors.New("process: not started")
+
+// lateReader and lateWriter are handed out before there is anything to read from or to write to.
+type lateReader struct{ r atomic.Pointer[stream] }
+
+func (l *lateReader) set(s *stream) { l.r.Store(s) }
+
+func (l *lateReader) Read(p []byte) (int, error) {
+	if s := l.r.Load(); s != nil {
+		return s.Read(p)
+	}
+	return 0, errNotStarted
+}
+
+func (l *lateReader) Close() error {
+	if s := l.r.Load(); s != nil {
+		return s.Close()
+	}
+	return nil
+}
+
+type lateWriter struct{ w atomic.Value }
+
+type writerBox struct{ io.WriteCloser }
+
+func (l *lateWriter) set(w io.WriteCloser) { l.w.Store(writerBox{w}) }
+
+func (l *lateWriter) Write(p []byte) (int, error) {
+	if b, ok := l.w.Load().(writerBox); ok && b.WriteCloser != nil {
+		return b.Write(p)
+	}
+	return 0, errNotStarted
+}
+
+func (l *lateWriter) Close() error {
+	if b, ok := l.w.Load().(writerBox); ok && b.WriteCloser != nil {
+		return b.Close()
+	}
+	return nil
+}

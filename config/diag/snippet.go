@@ -1,0 +1,113 @@
+package diag
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// A snippet shows at most this many lines; ranges of a broken file can span all of it.
+const maxSnippetLines = 3
+
+// snippet cuts the lines of r out of its file, nil when the file is not known.
+func (f Files) snippet(r hcl.Range) *Snippet {
+	src, ok := f[r.Filename]
+	if !ok || r.Start.Byte < 0 || r.Start.Byte > len(src) {
+		return nil
+	}
+	from := bytes.LastIndexByte(src[:r.Start.Byte], '\n') + 1
+	to := from
+	for range maxSnippetLines {
+		n := bytes.IndexByte(src[to:], '\n')
+		if n < 0 {
+			to = len(src)
+			break
+		}
+		to += n + 1
+		if to > r.End.Byte {
+			break
+		}
+	}
+	code := strings.TrimRight(string(src[from:to]), "\r\n")
+	s := &Snippet{Code: Mask(code), StartLine: r.Start.Line}
+	s.HighlightStart = min(r.Start.Byte-from, len(code))
+	s.HighlightEnd = min(max(r.End.Byte-from, s.HighlightStart), len(code))
+	if s.Code != code { // the offsets mean nothing any more
+		s.HighlightStart, s.HighlightEnd = 0, len(s.Code)
+	}
+	if strings.HasPrefix(r.Filename, SetFile) {
+		s.StartLine = 0
+	}
+	return s
+}
+
+// masked stands where a secret was.
+const masked = "(hidden)"
+
+// Mask hides what looks like a literal secret in lines of configuration: the rest of a line after `api_key =`,
+// `"token":` and the like, unless a function call gives the value. A snippet must not carry a key into a bug report.
+func Mask(code string) string {
+	if !strings.ContainsAny(code, "=:") {
+		return code
+	}
+	lines := strings.SplitAfter(code, "\n")
+	for i, line := range lines {
+		body := strings.TrimRight(line, "\r\n")
+		if cut := secretAt(body); cut >= 0 {
+			lines[i] = body[:cut] + masked + line[len(body):]
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// secretAt returns where a literal secret begins in a line, -1 where there is none.
+func secretAt(line string) int {
+	for i := 0; i < len(line); i++ {
+		if line[i] != '=' && line[i] != ':' {
+			continue
+		}
+		name := strings.TrimRight(line[:i], " \t")
+		name = strings.TrimSuffix(name, `"`)
+		if j := strings.LastIndexFunc(name, func(r rune) bool { return !isNameRune(r) }); j >= 0 {
+			name = name[j+1:]
+		}
+		if !secretName(name) {
+			continue
+		}
+		j := i + 1
+		for j < len(line) && (line[j] == ' ' || line[j] == '\t') {
+			j++
+		}
+		if j == len(line) || line[j] == '{' || line[j] == '[' || line[j] == '=' || callAt(line[j:]) {
+			continue
+		}
+		return j
+	}
+	return -1
+}
+
+// callAt reports whether s begins with a call of a function that keeps secrets out of the text.
+func callAt(s string) bool {
+	for _, f := range []string{"env(", "file(", "secret(", "null", "true", "false"} {
+		if strings.HasPrefix(s, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// secretName reports whether a setting of this name usually holds a secret.
+func secretName(name string) bool {
+	n := strings.ToLower(name)
+	for _, part := range []string{"secret", "passw", "credential", "authorization", "cookie", "bearer"} {
+		if strings.Contains(n, part) {
+			return true
+		}
+	}
+	return strings.HasSuffix(n, "key") || strings.HasSuffix(n, "token")
+}
+
+func isNameRune(r rune) bool {
+	return r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+}

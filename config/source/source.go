@@ -1,0 +1,191 @@
+// Package source reads the `source` of a provider or plugin block: where its program comes from.
+//
+// It owns: the four kinds of source, their spelling and normal form, and which installed version a constraint chooses.
+// It must not know: HCL, lock files, how a program is started.
+//
+// Start with [Parse].
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config/version"
+)
+
+// Kind says where a program comes from.
+type Kind int
+
+// The kinds.
+const (
+	Unknown   Kind = iota
+	Builtin        // "builtin/shell": beside the host's own program
+	Path           // "./bin/weather", "../x", "/opt/x", "~/x"
+	Installed      // "weather" or "weather@1.4.2": in the plugins folder of gantry's home
+	Registry       // "registry.example.com/acme/weather": installed under that address
+)
+
+// Source is a parsed source.
+type Source struct {
+	Kind    Kind
+	Name    string          // last part: "shell", "weather"; empty for Path
+	Path    string          // for Path: normal form with slashes, "./bin/weather"
+	Host    string          // for Registry
+	Owner   string          // for Registry
+	Version version.Version // after "@"; zero: none was written
+}
+
+// ErrNotInstalled is returned by [Source.Find] when nothing suitable is installed. The user has to install it.
+var ErrNotInstalled = errors.New("not installed")
+
+const builtin = "builtin/"
+
+// Parse reads a source. Spelling that has a normal form is taken for paths ("./a/../b" is "./b") and refused for names.
+func Parse(s string) (Source, error) {
+	switch {
+	case s == "":
+		return Source{}, errors.New(`the source is empty: write "builtin/NAME", a path like "./bin/NAME", or "NAME"`)
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return Source{}, fmt.Errorf("source %q contains control characters", s)
+	case strings.Contains(s, "://"):
+		return Source{}, fmt.Errorf("source %q is a URL: install the plugin first, then write its name or path", s)
+	case isPath(s):
+		return Source{Kind: Path, Path: normalPath(s)}, nil
+	}
+	name, at, hasVersion := strings.Cut(s, "@")
+	var v version.Version
+	if hasVersion {
+		var err error
+		if v, err = version.Parse(at); err != nil {
+			return Source{}, fmt.Errorf("source %q: %w", s, err)
+		}
+	}
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		if lower := strings.ToLower(p); lower != p {
+			return Source{}, fmt.Errorf("source %q is not in normal form: write %q", s, strings.ToLower(s))
+		}
+		if !validPart(p, i == 0 && len(parts) == 3) {
+			return Source{}, fmt.Errorf("source %q: %q is not a name; names have lower-case letters, digits, dashes and underscores", s, p)
+		}
+	}
+	switch {
+	case parts[0] == "builtin" && len(parts) == 2:
+		if hasVersion {
+			return Source{}, fmt.Errorf("source %q: built-in plugins have no version of their own; leave %q out", s, "@"+at)
+		}
+		return Source{Kind: Builtin, Name: parts[1]}, nil
+	case len(parts) == 1:
+		return Source{Kind: Installed, Name: name, Version: v}, nil
+	case len(parts) == 3 && strings.ContainsAny(parts[0], ".:"):
+		return Source{Kind: Registry, Host: parts[0], Owner: parts[1], Name: parts[2], Version: v}, nil
+	case len(parts) == 2:
+		return Source{}, fmt.Errorf("source %q: a path begins with \"./\" or \"/\", an address of a registry with its host", s)
+	}
+	return Source{}, fmt.Errorf("source %q is neither \"builtin/NAME\", a path, \"NAME\" nor \"HOST/OWNER/NAME\"", s)
+}
+
+// Address is the normal form without a version: what the lock file calls it.
+func (s Source) Address() string {
+	switch s.Kind {
+	case Builtin:
+		return builtin + s.Name
+	case Path:
+		return s.Path
+	case Installed:
+		return s.Name
+	case Registry:
+		return s.Host + "/" + s.Owner + "/" + s.Name
+	}
+	return ""
+}
+
+// File resolves a Path source against the folder base and the user's home folder. It returns "" for other kinds.
+func (s Source) File(base, home string) string {
+	switch {
+	case s.Kind != Path:
+		return ""
+	case strings.HasPrefix(s.Path, "~/"):
+		return filepath.Join(home, filepath.FromSlash(s.Path[2:]))
+	case filepath.IsAbs(filepath.FromSlash(s.Path)):
+		return filepath.FromSlash(s.Path)
+	}
+	return filepath.Join(base, filepath.FromSlash(s.Path))
+}
+
+// Find returns the program of an Installed or Registry source: the newest version below the folder plugins that is
+// allowed. There, "ADDRESS@VERSION" is either the program or a folder that holds the program NAME.
+func (s Source) Find(plugins string, allowed version.Constraints) (file string, v version.Version, err error) {
+	if s.Kind != Installed && s.Kind != Registry {
+		return "", v, fmt.Errorf("source %q is not looked up among installed plugins", s.Address())
+	}
+	dir, name := filepath.Split(filepath.Join(plugins, filepath.FromSlash(s.Address())))
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", v, fmt.Errorf("look for installed plugins: %w", err)
+	}
+	var there []version.Version
+	for _, e := range entries {
+		n, at, ok := strings.Cut(e.Name(), "@")
+		if !ok || n != name {
+			continue
+		}
+		if w, err := version.Parse(at); err == nil && (s.Version.IsZero() || s.Version == w) {
+			there = append(there, w)
+		}
+	}
+	// A version that is written into the source is an exact mention, also of a pre-release.
+	if !s.Version.IsZero() {
+		exact := version.Constraints{{Op: version.Equal, Version: s.Version, Parts: 3}}
+		allowed = append(exact, allowed...)
+	}
+	v, ok := version.Best(allowed, there)
+	switch {
+	case !ok && len(there) > 0:
+		return "", v, fmt.Errorf("plugin %q: %w in a version that %q allows, only in %v", s.Address(), ErrNotInstalled, allowed, there)
+	case !ok:
+		return "", v, fmt.Errorf("plugin %q: %w below %s", s.Address(), ErrNotInstalled, plugins)
+	}
+	file = filepath.Join(dir, name+"@"+v.String())
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		file = filepath.Join(file, s.Name)
+	}
+	return file, v, nil
+}
+
+func isPath(s string) bool {
+	return s == "." || s == ".." || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") ||
+		strings.HasPrefix(s, "~/") || strings.HasPrefix(s, "/") || filepath.IsAbs(s)
+}
+
+// normalPath cleans a path and keeps the sign that it is one.
+func normalPath(s string) string {
+	s = filepath.ToSlash(s)
+	clean := path.Clean(s)
+	if path.IsAbs(clean) || filepath.IsAbs(filepath.FromSlash(clean)) || strings.HasPrefix(clean, "~/") ||
+		clean == ".." || strings.HasPrefix(clean, "../") {
+		return clean
+	}
+	return "./" + clean
+}
+
+// validPart checks one part of an address; a host may also hold dots and a port.
+func validPart(s string, host bool) bool {
+	if s == "" || len(s) > 64 && !host || len(s) > 253 || s[0] == '-' || s[0] == '.' {
+		return false
+	}
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '_':
+		case host && (r == '.' || r == ':'):
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,72 @@
+package convert
+
+import (
+	"github.com/gantry-agent/gantry/sdk/llm"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// ModelRowToProto translates a row of a provider's models.
+func ModelRowToProto(r llm.ModelRow) *gantryv1.ModelRow {
+	p := &gantryv1.ModelRow{
+		Id:                     text(r.ID),
+		DisplayName:            text(r.DisplayName),
+		ContextWindow:          r.ContextWindow,
+		MaxOutputTokens:        r.MaxOutputTokens,
+		InputModalities:        texts(r.InputModalities),
+		OutputModalities:       texts(r.OutputModalities),
+		ToolKinds:              texts(r.ToolKinds),
+		HostedTools:            each(r.HostedTools, hostedToolToProto),
+		ReasoningEfforts:       texts(r.ReasoningEfforts),
+		DefaultReasoningEffort: text(r.DefaultReasoningEffort),
+		Compatibility:          texts(r.Compatibility),
+		ParallelToolCalls:      r.ParallelToolCalls,
+		Fallback:               r.Fallback,
+		TruncationMode:         text(r.TruncationMode),
+		TruncationLimit:        r.TruncationLimit,
+	}
+	if r.Prices != (llm.Prices{}) {
+		p.Prices = &gantryv1.Prices{
+			Input: r.Prices.Input, Output: r.Prices.Output, CacheRead: r.Prices.CacheRead, CacheWrite: r.Prices.CacheWrite,
+		}
+	}
+	return p
+}
+
+// ModelRowFromProto translates a row of a provider's models.
+func ModelRowFromProto(p *gantryv1.ModelRow) llm.ModelRow {
+	r := llm.ModelRow{
+		ID:                     p.GetId(),
+		DisplayName:            p.GetDisplayName(),
+		ContextWindow:          p.GetContextWindow(),
+		MaxOutputTokens:        p.GetMaxOutputTokens(),
+		InputModalities:        p.GetInputModalities(),
+		OutputModalities:       p.GetOutputModalities(),
+		ToolKinds:              p.GetToolKinds(),
+		HostedTools:            each(p.GetHostedTools(), hostedToolFromProto),
+		ReasoningEfforts:       p.GetReasoningEfforts(),
+		DefaultReasoningEffort: p.GetDefaultReasoningEffort(),
+		Compatibility:          p.GetCompatibility(),
+		ParallelToolCalls:      p.GetParallelToolCalls(),
+		Fallback:               p.GetFallback(),
+		TruncationMode:         p.GetTruncationMode(),
+		TruncationLimit:        p.GetTruncationLimit(),
+	}
+	if q := p.GetPrices(); q != nil {
+		r.Prices = llm.Prices{Input: q.Input, Output: q.Output, CacheRead: q.CacheRead, CacheWrite: q.CacheWrite}
+	}
+	return r
+}
+
+// ModelRowsToProto translates rows.
+func ModelRowsToProto(rs []llm.ModelRow) []*gantryv1.ModelRow { return each(rs, ModelRowToProto) }
+
+// ModelRowsFromProto translates rows.
+func ModelRowsFromProto(ps []*gantryv1.ModelRow) []llm.ModelRow { return each(ps, ModelRowFromProto) }
+
+func hostedToolToProto(t llm.HostedTool) *gantryv1.HostedTool {
+	return &gantryv1.HostedTool{Kind: text(t.Kind), Effects: texts(t.Effects)}
+}
+
+func hostedToolFromProto(p *gantryv1.HostedTool) llm.HostedTool {
+	return llm.HostedTool{Kind: p.GetKind(), Effects: p.GetEffects()}
+}

@@ -23,7 +23,7 @@ func (c *Cmd) connect(life context.Context, resp *gantryv1.SpawnResponse) error 
 		names := resp.GetDescriptors()
 		files, err := wire.ReceiveDescriptors(ctx, c.broker.socket, resp.GetDescriptorToken(), len(names))
 		if err != nil {
-			return fmt.Errorf("receive descriptors: %w", err)
+			return err
 		}
 		if err := c.ends.adopt(names, files); err != nil {
 			return err
@@ -56,11 +56,6 @@ func (e *ends) adopt(names []string, files []*os.File) error {
 	for i, f := range files {
 		if err != nil {
 			_ = f.Close()
-			continue
-		}
-		// A read must end when the file is closed, which needs the poller.
-		if f, err = pollable(f); err != nil {
-			err = fmt.Errorf("descriptor %q: %w", names[i], err)
 			continue
 		}
 		switch names[i] {

@@ -1,0 +1,202 @@
+// Package intercept recognises shell commands that only hand a patch to apply_patch, a program that models know and that
+// does not exist, so that the patch is applied instead of the command being run.
+//
+// It owns: which commands count. Recognition is by the grammar of the shell and strict: whatever could do something else
+// beside applying the patch runs as the command that it is. It must not know: what becomes of the patch.
+//
+// Start with [Argv].
+package intercept
+
+import (
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
+)
+
+// ErrImplicit is a command that is the text of a patch without a program to give it to. Its text is for the model.
+var ErrImplicit error = patch.Refusal("patch detected without explicit call to apply_patch. " +
+	`Rerun as ["apply_patch", "<patch>"]`)
+
+// Call is a patch that a command would have handed over.
+type Call struct {
+	Patch string
+	Dir   string // where `cd` went before; may be relative; empty: nowhere
+}
+
+var programs = []string{"apply_patch", "applypatch"}
+
+// Argv reports the patch of a command line. The error is [ErrImplicit].
+func Argv(argv []string) (Call, bool, error) {
+	if len(argv) == 2 && slices.Contains(programs, argv[0]) {
+		return Call{Patch: argv[1]}, true, nil
+	}
+	if len(argv) == 1 && isPatch(argv[0]) {
+		return Call{}, false, ErrImplicit
+	}
+	script, ok := scriptOf(argv)
+	if !ok {
+		return Call{}, false, nil
+	}
+	if isPatch(script) {
+		return Call{}, false, ErrImplicit
+	}
+	call, ok := Script(script)
+	return call, ok, nil
+}
+
+// scriptOf returns the script that argv gives to a shell.
+func scriptOf(argv []string) (string, bool) {
+	if len(argv) < 3 {
+		return "", false
+	}
+	name := strings.TrimSuffix(filepath.Base(argv[0]), ".exe")
+	script, flags := argv[len(argv)-1], argv[1:len(argv)-1]
+	switch name {
+	case "bash", "zsh", "sh":
+		return script, len(flags) == 1 && (flags[0] == "-lc" || flags[0] == "-c")
+	case "pwsh", "powershell":
+		if flags[0] == "-NoProfile" {
+			flags = flags[1:]
+		}
+		return script, len(flags) == 1 && flags[0] == "-Command"
+	case "cmd":
+		return script, len(flags) == 1 && flags[0] == "/c"
+	}
+	return "", false
+}
+
+func isPatch(s string) bool {
+	t := strings.TrimSpace(s)
+	if !strings.HasPrefix(t, "*** Begin Patch") && !strings.HasPrefix(t, "<<") {
+		return false
+	}
+	_, err := patch.Parse(t)
+	return err == nil
+}
+
+// unquoted matches the first line of a heredoc whose delimiter is not quoted. The shell would expand the body, and the
+// body of a patch is rarely meant so: code is full of dollar signs and backquotes. It is taken literally.
+var unquoted = regexp.MustCompile(`^([^\n]*?\b(?:apply_patch|applypatch)[ \t]*<<-?[ \t]*)([A-Za-z0-9_]+)([ \t]*\r?\n)`)
+
+// Script reports the patch of a shell script that is exactly one statement: apply_patch with a heredoc, at most after one
+// `cd` into a fixed folder.
+func Script(script string) (Call, bool) {
+	if !slices.ContainsFunc(programs, func(p string) bool { return strings.Contains(script, p) }) {
+		return Call{}, false
+	}
+	script = unquoted.ReplaceAllString(strings.TrimLeft(script, " \t\r\n"), "$1'$2'$3")
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	if err != nil || len(file.Stmts) != 1 {
+		return Call{}, false
+	}
+	stmt := file.Stmts[0]
+	if !plain(stmt) {
+		return Call{}, false
+	}
+	var call Call
+	if both, ok := stmt.Cmd.(*syntax.BinaryCmd); ok {
+		if both.Op != syntax.AndStmt || len(stmt.Redirs) > 0 || !plain(both.X) || !plain(both.Y) {
+			return Call{}, false
+		}
+		if call.Dir, ok = changeDir(both.X); !ok {
+			return Call{}, false
+		}
+		stmt = both.Y
+	}
+	body, ok := heredoc(stmt)
+	if !ok {
+		return Call{}, false
+	}
+	call.Patch = body
+	return call, true
+}
+
+func plain(s *syntax.Stmt) bool {
+	return !s.Negated && !s.Background && !s.Coprocess && !s.Disown && !s.Semicolon.IsValid()
+}
+
+// words returns the words of a simple command.
+func words(s *syntax.Stmt) []*syntax.Word {
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Assigns) > 0 {
+		return nil
+	}
+	return call.Args
+}
+
+func changeDir(s *syntax.Stmt) (string, bool) {
+	args := words(s)
+	if len(args) != 2 || args[0].Lit() != "cd" || len(s.Redirs) > 0 {
+		return "", false
+	}
+	return fixed(args[1])
+}
+
+// fixed returns the value of a word that the shell would not expand.
+func fixed(w *syntax.Word) (string, bool) {
+	if len(w.Parts) != 1 {
+		return "", false
+	}
+	switch part := w.Parts[0].(type) {
+	case *syntax.Lit:
+		dir := part.Value
+		return dir, !strings.ContainsAny(dir, "\\*?[{") && !strings.HasPrefix(dir, "~") && !strings.HasPrefix(dir, "-")
+	case *syntax.SglQuoted:
+		return part.Value, !part.Dollar && part.Value != ""
+	case *syntax.DblQuoted:
+		if part.Dollar || len(part.Parts) != 1 {
+			return "", false
+		}
+		lit, ok := part.Parts[0].(*syntax.Lit)
+		if !ok || strings.Contains(lit.Value, `\`) {
+			return "", false
+		}
+		return lit.Value, true
+	}
+	return "", false
+}
+
+func heredoc(s *syntax.Stmt) (string, bool) {
+	args := words(s)
+	if len(args) != 1 || !slices.Contains(programs, args[0].Lit()) || len(s.Redirs) != 1 {
+		return "", false
+	}
+	r := s.Redirs[0]
+	if (r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc) || r.N != nil {
+		return "", false
+	}
+	if r.Hdoc == nil {
+		return "", true // an empty body
+	}
+	var b strings.Builder
+	for _, part := range r.Hdoc.Parts {
+		lit, ok := part.(*syntax.Lit)
+		if !ok {
+			return "", false // an expansion: what the patch is only the shell would know
+		}
+		b.WriteString(lit.Value)
+	}
+	body := b.String()
+	if r.Op == syntax.DashHdoc {
+		lines := strings.Split(body, "\n")
+		for i, line := range lines {
+			lines[i] = strings.TrimLeft(line, "\t")
+		}
+		body = strings.Join(lines, "\n")
+	}
+	return body, true
+}
+
+// Explain returns what the model reads.
+func Explain(err error) string {
+	if !errors.Is(err, ErrImplicit) {
+		return err.Error()
+	}
+	return patch.Explain(err)
+}

@@ -1,0 +1,200 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Outcome is what Apply did. Failure is empty when everything was done.
+type Outcome struct {
+	Done    int    `json:"done"` // changes made, from the first on
+	Failure string `json:"failure,omitempty"`
+	Stale   bool   `json:"stale,omitempty"`  // a file had changed since Verify; nothing was done
+	Denied  bool   `json:"denied,omitempty"` // the operating system refused
+}
+
+// Apply makes the changes in the order of the patch. First it looks whether each file still is as Verify saw it, or is
+// already what the plan makes of it, so that a plan that was stopped in the middle can be applied again. A failure on the
+// way leaves the changes before it in place.
+func (p *Plan) Apply() Outcome {
+	for i := range p.Changes {
+		if path, ok := p.Changes[i].current(); !ok {
+			return Outcome{Stale: true, Failure: fmt.Sprintf(
+				"%s has changed since the patch was checked. Read it again and send a new patch", path)}
+		}
+	}
+	for i := range p.Changes {
+		if err := p.Changes[i].apply(); err != nil {
+			return Outcome{Done: i, Failure: err.Error(), Denied: denied(err)}
+		}
+	}
+	return Outcome{Done: len(p.Changes)}
+}
+
+// current reports whether the change still fits the disk; if not, it returns the path that does not.
+func (c *Change) current() (string, bool) {
+	now, _ := read(c.Path)
+	source := c.Before.same(now) || c.Before.Presence == PresenceUnknown
+	if c.MoveTo != "" {
+		source = source || now.Presence == PresenceAbsent // moved by an earlier try: then the destination tells
+	} else if c.Kind == KindDelete {
+		source = source || now.Presence == PresenceAbsent
+	} else {
+		source = source || c.made(now)
+	}
+	if !source {
+		return c.Path, false
+	}
+	if c.MoveTo == "" {
+		return "", true
+	}
+	there, _ := read(c.MoveTo)
+	if c.made(there) {
+		return "", true
+	}
+	if now.Presence == PresenceAbsent {
+		return c.Path, false
+	}
+	free := there.Presence == PresenceAbsent || c.Destination == nil || c.Destination.Presence == PresenceUnknown
+	if !free && !c.Destination.same(there) {
+		return c.MoveTo, false
+	}
+	return "", true
+}
+
+// made reports whether s is what the change writes.
+func (c *Change) made(s State) bool { return stateOf(c.After).same(s) }
+
+func (s State) same(o State) bool { return s.Presence == o.Presence && s.SHA256 == o.SHA256 }
+
+// writeError says which step failed; its text is for the model.
+type writeError struct {
+	step, path string
+	err        error
+}
+
+func (e *writeError) Error() string {
+	return fmt.Sprintf("%s %s: %s", e.step, e.path, OSText(e.err))
+}
+
+func (e *writeError) Unwrap() error { return e.err }
+
+func (c *Change) apply() error {
+	switch {
+	case c.Kind == KindDelete:
+		return remove("Failed to delete file", c.Path)
+	case c.Kind == KindAdd:
+		return create(c.Path, c.After, 0o666)
+	case c.MoveTo != "":
+		return c.move()
+	case c.made(c.Before):
+		return nil // nothing but context
+	}
+	if err := overwrite(c.Path, c.After, os.O_RDWR); err != nil {
+		return &writeError{"Failed to write file", c.Path, err}
+	}
+	return nil
+}
+
+func (c *Change) move() error {
+	mode := fs.FileMode(0o666)
+	info, err := os.Stat(c.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // moved by an earlier try
+	}
+	if err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := create(c.MoveTo, c.After, mode); err != nil {
+		return err
+	}
+	return remove("Failed to remove original", c.Path)
+}
+
+func remove(step, path string) error {
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return &writeError{step, path, fmt.Errorf("path `%s` is not a file", path)}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &writeError{step, path, err}
+	}
+	return nil
+}
+
+// create writes a file that need not exist, nor its folder.
+func create(path string, data []byte, mode fs.FileMode) error {
+	err := write(path, data, os.O_RDWR|os.O_CREATE, mode)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return &writeError{"Failed to create parent directories for", path, err}
+		}
+		err = write(path, data, os.O_RDWR|os.O_CREATE, mode)
+	}
+	if err != nil {
+		return &writeError{"Failed to write file", path, err}
+	}
+	return nil
+}
+
+func overwrite(path string, data []byte, flags int) error { return write(path, data, flags, 0) }
+
+// write writes in place, so that hard links and modes stay. When it fails half-way, a full disk for example, it puts the
+// old content back as far as that is possible.
+func write(path string, data []byte, flags int, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, flags, mode)
+	if errors.Is(err, fs.ErrPermission) { // a file that may be written and not read
+		f, err = os.OpenFile(path, flags&^os.O_RDWR|os.O_WRONLY, mode)
+	}
+	if err != nil {
+		return err
+	}
+	old, _ := read(path)
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	if err != nil && old.Presence == PresenceFile {
+		if _, undo := f.WriteAt(old.Data, 0); undo == nil {
+			err = errors.Join(err, f.Truncate(int64(len(old.Data))))
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Summary returns what the model reads after Apply. seconds is how long it took.
+func (p *Plan) Summary(o Outcome, seconds float64) string {
+	var b strings.Builder
+	code := 0
+	if o.Failure != "" {
+		code = 1
+	}
+	fmt.Fprintf(&b, "Exit code: %d\nWall time: %s seconds\nOutput:\n", code, shortSeconds(seconds))
+	switch {
+	case o.Failure == "":
+		b.WriteString("Success. Updated the following files:\n")
+	case o.Done == 0:
+		b.WriteString(o.Failure + "\n")
+	default:
+		b.WriteString(o.Failure + "\nThe changes before it were made:\n")
+	}
+	for _, letter := range []struct {
+		kind Kind
+		name string
+	}{{KindAdd, "A"}, {KindUpdate, "M"}, {KindDelete, "D"}} {
+		for _, c := range p.Changes[:o.Done] {
+			if c.Kind == letter.kind {
+				fmt.Fprintf(&b, "%s %s\n", letter.name, c.Spelled)
+			}
+		}
+	}
+	return b.String()
+}
+
+// shortSeconds rounds to tenths and prints no more digits than needed.
+func shortSeconds(s float64) string {
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", s), ".0")
+}

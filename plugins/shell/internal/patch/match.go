@@ -1,0 +1,91 @@
+package patch
+
+import (
+	"strings"
+	"unicode"
+)
+
+// matcher finds lines in a file. Comparing gets looser from pass to pass, and each pass looks at the whole range before
+// the next one begins, so that an exact hit further down wins over a loose one nearby.
+type matcher struct {
+	lines []fileLine
+	loose [passes][]string // the lines as each pass sees them, made when a pass is first needed
+}
+
+const passes = 4
+
+// normal returns s as a pass compares it.
+func normal(pass int, s string) string {
+	switch pass {
+	case 1:
+		return strings.TrimRightFunc(s, unicode.IsSpace)
+	case 2:
+		return strings.TrimSpace(s)
+	case 3:
+		// What a model read had its invalid bytes replaced one by one; in the file they are still there.
+		return strings.Map(fold, strings.TrimSpace(s))
+	}
+	return s
+}
+
+// fold maps typographic characters to the ones that models write instead.
+func fold(r rune) rune {
+	switch {
+	case r >= 0x2010 && r <= 0x2015, r == 0x2212:
+		return '-'
+	case r >= 0x2018 && r <= 0x201B:
+		return '\''
+	case r >= 0x201C && r <= 0x201F:
+		return '"'
+	case r == 0xA0, r >= 0x2002 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
+		return ' '
+	}
+	return r // invalid bytes arrive as U+FFFD and stay it
+}
+
+func (m *matcher) seen(pass int) []string {
+	if m.loose[pass] == nil {
+		m.loose[pass] = make([]string, len(m.lines))
+		for i, l := range m.lines {
+			m.loose[pass][i] = normal(pass, l.text)
+		}
+	}
+	return m.loose[pass]
+}
+
+// seek returns the first place at or after start where the lines of pattern stand. With eof only the very end of the
+// file counts. The pattern must not be empty.
+func (m *matcher) seek(pattern []string, start int, eof bool) (int, bool) {
+	last := len(m.lines) - len(pattern)
+	if last < 0 {
+		return 0, false
+	}
+	if eof {
+		start = max(start, last)
+	}
+	want := make([]string, len(pattern))
+	for pass := range passes {
+		if start > last {
+			break
+		}
+		for i, p := range pattern {
+			want[i] = normal(pass, p)
+		}
+		lines := m.seen(pass)
+		for at := start; at <= last; at++ {
+			if equalLines(lines[at:at+len(want)], want) {
+				return at, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func equalLines(a, b []string) bool {
+	for i := range b {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

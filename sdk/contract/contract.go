@@ -78,71 +78,80 @@ func Index(i int64) Step { return Step{Kind: StepIndex, Index: i} }
 
 // Limits that one side announces to the other. 0 means the default named at the field.
 type Limits struct {
-	MaxMessageBytes  int64 // largest message received; default 16 MiB
-	MaxInlineBytes   int64 // largest inline result part; default 1 MiB
-	MaxOutputBytes   int64 // most output deltas of one call; default 8 MiB
-	StartMS          int64 // Describe plus Configure; default 10000
-	StopMS           int64 // default 2000
-	CallMS           int64 // 0: no limit of its own
-	MaxParallelCalls int32 // 0: any number
+	MaxMessageBytes  int64 `json:"maxMessageBytes,omitempty"`  // largest message received; default 16 MiB
+	MaxInlineBytes   int64 `json:"maxInlineBytes,omitempty"`   // largest inline result part; default 1 MiB
+	MaxOutputBytes   int64 `json:"maxOutputBytes,omitempty"`   // most output deltas of one call; default 8 MiB
+	StartMS          int64 `json:"startMs,omitempty"`          // Describe plus Configure; default 10000
+	StopMS           int64 `json:"stopMs,omitempty"`           // default 2000
+	CallMS           int64 `json:"callMs,omitempty"`           // 0: no limit of its own
+	MaxParallelCalls int32 `json:"maxParallelCalls,omitempty"` // 0: any number
 }
 
 // Manifest is what a plugin says about itself. Nothing in it depends on configuration, time or place.
 type Manifest struct {
-	Name             string // lower-case letters, digits, dashes; 1 to 64; starts with a letter
-	Version          string // semantic version
-	Kind             Kind
-	ContractVersions []uint32
-	Description      string
-	Config           ConfigBlock
-	Capabilities     []string // "spawn", "network", "sample", "call-tools", "ask", "secrets", "state", ...
-	HostServices     []string // names of HostService rpcs
-	Limits           Limits
-	Instructions     string // for the model; untrusted; at most 8192 bytes
-	Skills           []Skill
-	Commands         []CommandSpec
-	Handover         bool
-	Features         []string
-	Tools            []Descriptor // there whatever the configuration says
+	Name             string        `json:"name"`    // lower-case letters, digits, dashes; 1 to 64; starts with a letter
+	Version          string        `json:"version"` // semantic version
+	Kind             Kind          `json:"kind,omitempty"`
+	ContractVersions []uint32      `json:"contractVersions,omitempty"`
+	Description      string        `json:"description,omitempty"`
+	Config           ConfigBlock   `json:"config,omitzero"`
+	Capabilities     []string      `json:"capabilities,omitempty"` // "spawn", "network", "sample", "call-tools", "ask", "secrets", "state", ...
+	HostServices     []string      `json:"hostServices,omitempty"` // names of HostService rpcs
+	Limits           Limits        `json:"limits,omitzero"`
+	Instructions     string        `json:"instructions,omitempty"` // for the model; untrusted; at most 8192 bytes
+	Skills           []Skill       `json:"skills,omitempty"`
+	Commands         []CommandSpec `json:"commands,omitempty"`
+	Handover         bool          `json:"handover,omitempty"`
+	Features         []string      `json:"features,omitempty"`
+	Tools            []Descriptor  `json:"tools,omitempty"` // there whatever the configuration says
 }
 
 // Skill is a fixed instruction text that can be loaded on demand.
-type Skill struct{ Name, Description, Body string }
+type Skill struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Body        string `json:"body,omitempty"`
+}
 
 // CommandSpec declares a command.
 type CommandSpec struct {
-	Name        string
-	Description string
-	InputSchema json.RawMessage // empty: an object without properties
-	SideEffects bool
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"inputSchema,omitempty"` // empty: an object without properties
+	SideEffects bool            `json:"sideEffects,omitempty"`
 }
 
 // ConfigBlock is the schema of a block.
 type ConfigBlock struct {
-	Description string
-	Attributes  []ConfigAttribute
-	Blocks      []ConfigNestedBlock
+	Description string              `json:"description,omitempty"`
+	Attributes  []ConfigAttribute   `json:"attributes,omitempty"`
+	Blocks      []ConfigNestedBlock `json:"blocks,omitempty"`
+}
+
+// IsZero reports whether the block says nothing: it has no attributes, no blocks and no description.
+func (b ConfigBlock) IsZero() bool {
+	return b.Description == "" && len(b.Attributes) == 0 && len(b.Blocks) == 0
 }
 
 // ConfigAttribute is one attribute of a block.
 type ConfigAttribute struct {
-	Name        string          // lower_snake
-	Type        json.RawMessage // cty JSON: "string", ["list","number"], ["object",{"a":"bool"}]
-	Description string
-	Required    bool
-	Default     json.RawMessage // empty: null
-	Sensitive   bool
-	Allowed     []string // for strings; empty: any
-	Deprecated  string   // what to use instead; empty: not deprecated
+	Name        string          `json:"name"`           // lower_snake
+	Type        json.RawMessage `json:"type,omitempty"` // cty JSON: "string", ["list","number"], ["object",{"a":"bool"}]
+	Description string          `json:"description,omitempty"`
+	Required    bool            `json:"required,omitempty"`
+	Default     json.RawMessage `json:"default,omitempty"` // empty: null
+	Sensitive   bool            `json:"sensitive,omitempty"`
+	Allowed     []string        `json:"allowed,omitempty"`    // for strings; empty: any
+	Deprecated  string          `json:"deprecated,omitempty"` // what to use instead; empty: not deprecated
 }
 
 // ConfigNestedBlock is a kind of block inside a block. Its value is a list of objects, or one object where MaxItems is 1.
 type ConfigNestedBlock struct {
-	Name     string
-	Block    ConfigBlock
-	MinItems int32
-	MaxItems int32 // 0: any number
-	Labels   []string
+	Name     string      `json:"name"`
+	Block    ConfigBlock `json:"block,omitzero"`
+	MinItems int32       `json:"minItems,omitempty"`
+	MaxItems int32       `json:"maxItems,omitempty"` // 0: any number
+	Labels   []string    `json:"labels,omitempty"`
 }
 
 // Exposure says how a tool becomes known to the model.
@@ -158,33 +167,33 @@ const (
 
 // Freeform describes a tool that takes raw text in a grammar.
 type Freeform struct {
-	Syntax     string // "lark", "regex" or empty: any text
-	Definition string
-	Property   string // the one string property for providers without grammars
+	Syntax     string `json:"syntax,omitempty"` // "lark", "regex" or empty: any text
+	Definition string `json:"definition,omitempty"`
+	Property   string `json:"property,omitempty"` // the one string property for providers without grammars
 }
 
 // Descriptor declares one tool.
 type Descriptor struct {
-	Name                string // letters, digits, underscores; 1 to 64
-	Namespace           string // empty: the default one
-	Description         string
-	InputSchema         json.RawMessage // JSON Schema 2020-12 of an object; empty for freeform
-	Freeform            *Freeform
-	OutputSchema        json.RawMessage
-	Exposure            Exposure
-	SearchText          string
-	Effects             []Effect // of every call; ignored with Assess
-	Assess              bool     // Assess is asked before each call
-	ParallelSafe        bool
-	SerialGroup         string
-	ReadOnly            bool // every call; ignored with Assess
-	AbortReadsAsCommand bool
-	HookName            string
-	HookAliases         []string
-	HookFields          map[string]string // hook field → argument
-	ModelTraits         []string
-	Source              string
-	LenientArguments    bool // unknown properties are passed on instead of refused
+	Name                string            `json:"name"`                // letters, digits, underscores; 1 to 64
+	Namespace           string            `json:"namespace,omitempty"` // empty: the default one
+	Description         string            `json:"description,omitempty"`
+	InputSchema         json.RawMessage   `json:"inputSchema,omitempty"` // JSON Schema 2020-12 of an object; empty for freeform
+	Freeform            *Freeform         `json:"freeform,omitempty"`
+	OutputSchema        json.RawMessage   `json:"outputSchema,omitempty"`
+	Exposure            Exposure          `json:"exposure,omitempty"`
+	SearchText          string            `json:"searchText,omitempty"`
+	Effects             []Effect          `json:"-"`                // of every call; ignored with Assess; "effects" in JSON
+	Assess              bool              `json:"assess,omitempty"` // Assess is asked before each call
+	ParallelSafe        bool              `json:"parallelSafe,omitempty"`
+	SerialGroup         string            `json:"serialGroup,omitempty"`
+	ReadOnly            bool              `json:"readOnly,omitempty"` // every call; ignored with Assess
+	AbortReadsAsCommand bool              `json:"abortReadsAsCommand,omitempty"`
+	HookName            string            `json:"hookName,omitempty"`
+	HookAliases         []string          `json:"hookAliases,omitempty"`
+	HookFields          map[string]string `json:"hookFields,omitempty"` // hook field → argument
+	ModelTraits         []string          `json:"modelTraits,omitempty"`
+	Source              string            `json:"source,omitempty"`
+	LenientArguments    bool              `json:"lenientArguments,omitempty"` // unknown properties are passed on instead of refused
 }
 
 // SourceState is the state of what stands behind some tools.

@@ -4,7 +4,7 @@
 // know: connections, policy, defaults, who sends what to whom.
 //
 // What this version doesn't know is treated as the contract says: enum values become their zero, kinds of items, parts of
-// results and events are nil, which readers skip; an unknown effect becomes [UnknownEffect], because policy must see that
+// results and events are nil, which readers skip; an unknown effect becomes [contract.UnknownEffect], because policy must see that
 // there is one. Only an unknown part of a conversation is an error: leaving it out would change what the model is asked.
 // Strings that are no UTF-8, which the wire refuses, get replacement characters.
 //

@@ -5,11 +5,7 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// UnknownEffect stands for an effect of a kind that this version doesn't know. It is never left out: policy must see that
-// the call does something.
-const UnknownEffect = "unknown effect"
-
-// EffectToProto translates an effect; nil becomes [UnknownEffect].
+// EffectToProto translates an effect; nil becomes [contract.UnknownEffect].
 func EffectToProto(e contract.Effect) *gantryv1.Effect {
 	switch e := e.(type) {
 	case contract.ExecEffect:
@@ -33,10 +29,10 @@ func EffectToProto(e contract.Effect) *gantryv1.Effect {
 	case contract.OtherEffect:
 		return &gantryv1.Effect{Kind: &gantryv1.Effect_Other{Other: &gantryv1.OtherEffect{Label: text(e.Label)}}}
 	}
-	return &gantryv1.Effect{Kind: &gantryv1.Effect_Other{Other: &gantryv1.OtherEffect{Label: UnknownEffect}}}
+	return &gantryv1.Effect{Kind: &gantryv1.Effect_Other{Other: &gantryv1.OtherEffect{Label: contract.UnknownEffect}}}
 }
 
-// EffectFromProto translates an effect; an unknown one becomes [UnknownEffect].
+// EffectFromProto translates an effect; an unknown one becomes [contract.UnknownEffect].
 func EffectFromProto(p *gantryv1.Effect) contract.Effect {
 	switch e := p.GetKind().(type) {
 	case *gantryv1.Effect_Exec:
@@ -56,7 +52,7 @@ func EffectFromProto(p *gantryv1.Effect) contract.Effect {
 	case *gantryv1.Effect_Other:
 		return contract.OtherEffect{Label: e.Other.GetLabel()}
 	}
-	return contract.OtherEffect{Label: UnknownEffect}
+	return contract.OtherEffect{Label: contract.UnknownEffect}
 }
 
 // EffectsToProto translates effects.

@@ -224,7 +224,7 @@ func ErrorToProto(e *llm.Error) *gantryv1.LlmError {
 		Code:         gantryv1.LlmErrorCode_LLM_ERROR_CODE_UNKNOWN,
 		Message:      text(e.Message),
 		Retryable:    e.Retryable,
-		RetryAfterMs: int64((max(e.RetryAfter, 0) + time.Millisecond - 1) / time.Millisecond),
+		RetryAfterMs: ceilMS(e.RetryAfter),
 		Status:       clamp32(e.Status),
 		RequestId:    text(e.RequestID),
 		Next:         text(e.Next),
@@ -250,6 +250,14 @@ func ErrorFromProto(p *gantryv1.LlmError) *llm.Error {
 		RequestID:  p.GetRequestId(),
 		Next:       p.GetNext(),
 	}
+}
+
+func ceilMS(d time.Duration) int64 {
+	ms := int64(max(d, 0) / time.Millisecond)
+	if d > 0 && d%time.Millisecond != 0 {
+		ms++
+	}
+	return ms
 }
 
 func clamp32(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }

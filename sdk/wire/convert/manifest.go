@@ -104,7 +104,7 @@ func LimitsFromProto(p *gantryv1.Limits) contract.Limits {
 
 // ConfigBlockToProto translates the schema of a block; an empty one is absent.
 func ConfigBlockToProto(b contract.ConfigBlock) *gantryv1.ConfigBlock {
-	if b.Description == "" && len(b.Attributes) == 0 && len(b.Blocks) == 0 {
+	if b.IsZero() {
 		return nil
 	}
 	return &gantryv1.ConfigBlock{

@@ -1,0 +1,300 @@
+package contract
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// MaxInstructionsBytes is the most that a manifest may say to the model.
+const MaxInstructionsBytes = 8192
+
+// complaints collects what is wrong with something.
+type complaints []error
+
+func (c *complaints) add(format string, args ...any) { *c = append(*c, fmt.Errorf(format, args...)) }
+
+// unique complains about empty and repeated names.
+func (c *complaints) unique(what string, names []string) {
+	seen := map[string]bool{}
+	for _, n := range names {
+		switch {
+		case n == "":
+			c.add("%s: an empty name", what)
+		case seen[n]:
+			c.add("%s: %q appears twice", what, n)
+		}
+		seen[n] = true
+	}
+}
+
+// Validate says everything that is wrong with the manifest, joined into one error.
+func (m *Manifest) Validate() error {
+	var c complaints
+	if !isDashed(m.Name) {
+		c.add("name %q: lower-case letters, digits and dashes, 1 to 64, starting with a letter", m.Name)
+	}
+	if !isSemver(m.Version) {
+		c.add("version %q: a semantic version such as 1.2.3 is required", m.Version)
+	}
+	if m.Kind != KindTool && m.Kind != KindProvider {
+		c.add("kind: tool or provider is required")
+	}
+	if len(m.ContractVersions) == 0 {
+		c.add("contract versions: at least one is required")
+	}
+	for i, v := range m.ContractVersions {
+		if v == 0 || i > 0 && v <= m.ContractVersions[i-1] {
+			c.add("contract versions: they must ascend from 1 or more")
+			break
+		}
+	}
+	if !utf8.ValidString(m.Description) || !utf8.ValidString(m.Instructions) {
+		c.add("description and instructions must be UTF-8")
+	}
+	if len(m.Instructions) > MaxInstructionsBytes {
+		c.add("instructions: %d bytes are more than the %d allowed", len(m.Instructions), MaxInstructionsBytes)
+	}
+	c.unique("capabilities", m.Capabilities)
+	c.unique("host services", m.HostServices)
+	c.unique("features", m.Features)
+	m.Limits.validate(&c)
+	var names []string
+	for _, s := range m.Skills {
+		names = append(names, s.Name)
+		if !utf8.ValidString(s.Body) || !utf8.ValidString(s.Description) {
+			c.add("skill %q: must be UTF-8", s.Name)
+		}
+	}
+	c.unique("skills", names)
+	m.validateCommands(&c)
+	m.Config.validate(&c, "config", nil)
+	if len(m.Tools) > 0 && m.Kind == KindProvider {
+		c.add("tools: a provider has none")
+	}
+	if err := ValidateTools(m.Tools); err != nil {
+		c = append(c, err)
+	}
+	return errors.Join(c...)
+}
+
+func (l Limits) validate(c *complaints) {
+	for _, v := range []int64{l.MaxMessageBytes, l.MaxInlineBytes, l.MaxOutputBytes, l.StartMS, l.StopMS, l.CallMS, int64(l.MaxParallelCalls)} {
+		if v < 0 {
+			c.add("limits: %d is negative; 0 means the default", v)
+		}
+	}
+}
+
+func (m *Manifest) validateCommands(c *complaints) {
+	var names []string
+	for _, cmd := range m.Commands {
+		names = append(names, cmd.Name)
+		if cmd.Name != "" && !isDashed(cmd.Name) {
+			c.add("command %q: lower-case letters, digits and dashes, 1 to 64, starting with a letter", cmd.Name)
+		}
+		if len(cmd.InputSchema) > 0 {
+			if err := checkSchema(cmd.InputSchema, true); err != nil {
+				c.add("command %q: input schema: %w", cmd.Name, err)
+			}
+		}
+	}
+	c.unique("commands", names)
+}
+
+func (b ConfigBlock) validate(c *complaints, where string, labels []string) {
+	if strings.Count(where, ".") > maxTypeDepth {
+		c.add("%s: nested more than %d deep", where, maxTypeDepth)
+		return
+	}
+	names := slices.Clone(labels)
+	for _, a := range b.Attributes {
+		names = append(names, a.Name)
+		a.validate(c, where+"."+a.Name)
+	}
+	for _, n := range b.Blocks {
+		names = append(names, n.Name)
+		at := where + "." + n.Name
+		if n.Name != "" && !isSnake(n.Name) {
+			c.add("%s: a lower_snake name is required", at)
+		}
+		if n.MinItems < 0 || n.MaxItems < 0 || n.MaxItems > 0 && n.MinItems > n.MaxItems {
+			c.add("%s: from %d to %d items makes no sense", at, n.MinItems, n.MaxItems)
+		}
+		for _, l := range n.Labels {
+			if l != "" && !isSnake(l) {
+				c.add("%s: label %q: a lower_snake name is required", at, l)
+			}
+		}
+		n.Block.validate(c, at, n.Labels)
+	}
+	c.unique(where, names)
+}
+
+func (a ConfigAttribute) validate(c *complaints, where string) {
+	if a.Name != "" && !isSnake(a.Name) {
+		c.add("%s: a lower_snake name is required", where)
+	}
+	t, err := parseConfigType(a.Type, 0)
+	if err != nil {
+		c.add("%s: type: %w", where, err)
+		return
+	}
+	if len(a.Allowed) > 0 && t.kind != "string" {
+		c.add("%s: allowed values are for strings only", where)
+	}
+	if a.Sensitive && t.kind != "string" {
+		c.add("%s: only a string can be sensitive", where)
+	}
+	if len(a.Default) == 0 {
+		return
+	}
+	v, err := decodeValue(a.Default)
+	if err == nil {
+		err = t.check(v)
+	}
+	if err != nil {
+		c.add("%s: default: %w", where, err)
+		return
+	}
+	if v == nil {
+		return
+	}
+	if a.Required {
+		c.add("%s: a required attribute has no use for a default", where)
+	}
+	if a.Sensitive {
+		c.add("%s: a secret can't have a default, which everybody could read", where)
+	}
+	if s, ok := v.(string); ok && len(a.Allowed) > 0 && !slices.Contains(a.Allowed, s) {
+		c.add("%s: default: %q is not one of the allowed values", where, s)
+	}
+}
+
+// ValidateTools says everything that is wrong with a set of tools, joined into one error.
+func ValidateTools(tools []Descriptor) error {
+	var c complaints
+	seen := map[[2]string]bool{}
+	for i := range tools {
+		d := &tools[i]
+		k := [2]string{d.Namespace, d.Name}
+		if seen[k] {
+			c.add("tool %q: appears twice in the namespace %q", d.Name, d.Namespace)
+		}
+		seen[k] = true
+		if err := d.Validate(); err != nil {
+			c = append(c, err)
+		}
+	}
+	return errors.Join(c...)
+}
+
+// Validate says everything that is wrong with the declaration, joined into one error.
+func (d *Descriptor) Validate() error {
+	var c complaints
+	if !isToolName(d.Name) {
+		c.add("tool %q: letters, digits and underscores, 1 to 64", d.Name)
+	}
+	if d.Namespace != "" && !isToolName(d.Namespace) {
+		c.add("tool %q: namespace %q: letters, digits and underscores, 1 to 64", d.Name, d.Namespace)
+	}
+	if !utf8.ValidString(d.Description) {
+		c.add("tool %q: the description must be UTF-8", d.Name)
+	}
+	switch {
+	case d.Freeform == nil:
+		if len(d.InputSchema) == 0 {
+			c.add("tool %q: an input schema or a freeform grammar is required", d.Name)
+		} else if err := checkSchema(d.InputSchema, true); err != nil {
+			c.add("tool %q: input schema: %w", d.Name, err)
+		}
+	case len(d.InputSchema) > 0:
+		c.add("tool %q: a freeform tool has no input schema", d.Name)
+	default:
+		d.Freeform.validate(&c, d.Name)
+	}
+	if len(d.OutputSchema) > 0 {
+		if err := checkSchema(d.OutputSchema, false); err != nil {
+			c.add("tool %q: output schema: %w", d.Name, err)
+		}
+	}
+	return errors.Join(c...)
+}
+
+func (f *Freeform) validate(c *complaints, tool string) {
+	switch f.Syntax {
+	case "":
+		if f.Definition != "" {
+			c.add("tool %q: a grammar without a syntax", tool)
+		}
+	case "lark", "regex":
+		if f.Definition == "" {
+			c.add("tool %q: the syntax %s without a grammar", tool, f.Syntax)
+		}
+	default:
+		c.add("tool %q: the syntax %q is neither lark nor regex", tool, f.Syntax)
+	}
+	if f.Property == "" {
+		c.add("tool %q: a freeform tool needs the name of its property for providers without grammars", tool)
+	}
+}
+
+// checkSchema compiles a JSON Schema. References to other documents are refused: nothing is fetched.
+func checkSchema(raw json.RawMessage, object bool) error {
+	var s jsonschema.Schema
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	if object && s.Type != "object" {
+		return errors.New(`the type must be "object"`)
+	}
+	if _, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {
+		return fmt.Errorf("does not compile: %w", err)
+	}
+	return nil
+}
+
+func isDashed(s string) bool {
+	return named(s, func(r byte, first bool) bool {
+		return r >= 'a' && r <= 'z' || !first && (r >= '0' && r <= '9' || r == '-')
+	})
+}
+
+func isSnake(s string) bool {
+	return named(s, func(r byte, first bool) bool {
+		return r >= 'a' && r <= 'z' || !first && (r >= '0' && r <= '9' || r == '_')
+	})
+}
+
+func isToolName(s string) bool {
+	return named(s, func(r byte, _ bool) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_'
+	})
+}
+
+// named reports whether s has 1 to 64 bytes that all fit.
+func named(s string, fits func(b byte, first bool) bool) bool {
+	if s == "" || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		if !fits(s[i], i == 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// isSemver reports whether s is a semantic version without a leading v.
+func isSemver(s string) bool {
+	// Compiled here rather than at start: a plugin that serves never asks.
+	return len(s) <= 128 && regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)`+
+		`(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?`+
+		`(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`).MatchString(s)
+}

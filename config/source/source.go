@@ -90,6 +90,15 @@ func Parse(s string) (Source, error) {
 	return Source{}, fmt.Errorf("source %q is neither \"builtin/NAME\", a path, \"NAME\" nor \"HOST/OWNER/NAME\"", s)
 }
 
+// NormalForm returns the spelling that [Parse] would take for a source that it refuses for its spelling alone, else "".
+func NormalForm(s string) string {
+	lower := strings.ToLower(s)
+	if _, err := Parse(lower); err == nil && lower != s {
+		return lower
+	}
+	return ""
+}
+
 // Address is the normal form without a version: what the lock file calls it.
 func (s Source) Address() string {
 	switch s.Kind {

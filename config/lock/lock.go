@@ -1,0 +1,150 @@
+// Package lock keeps gantry.lock.hcl: which content each plugin program must have.
+//
+// It owns: the file's grammar, its canonical form, what may change in it, and the comparison of a program with its entry.
+// It must not know: how programs are found, built or started, what permissions mean, who is asked for consent.
+//
+// The file has one block per program, sorted, each thing on a line of its own in a form that does not depend on its
+// neighbours, so that two branches that lock different programs merge line by line. Start with [Read] and [Update].
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/internal/durable"
+)
+
+// FileName is the name of a lock file; it lies beside the configuration that it belongs to.
+const FileName = "gantry.lock.hcl"
+
+// File is a lock file's content. It is not safe for concurrent change.
+type File struct {
+	name    string
+	entries map[string]Entry
+}
+
+// New returns an empty lock that calls itself name in messages.
+func New(name string) *File { return &File{name: name, entries: make(map[string]Entry)} }
+
+// Read reads a lock file. A missing file is an empty lock. With errors the File is nil: a lock that can't be understood
+// allows nothing.
+func Read(path string) (*File, diag.Diagnostics) {
+	src, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return New(path), nil
+	}
+	if err != nil {
+		return nil, diag.Diagnostics{{
+			Severity: diag.Error, Summary: "the lock file can't be read", Detail: err.Error() + ".",
+			Range: diag.Range{File: path}, Next: "make the file readable, or remove it and lock the plugins again",
+		}}
+	}
+	return Parse(src, path)
+}
+
+// Update reads the lock file, lets change work on it, and writes it back in canonical form, all under the file's lock.
+func Update(ctx context.Context, path string, change func(*File) error) error {
+	// 0644: it holds no secret, and is meant to be committed.
+	return durable.Update(ctx, path, 0o644, func(old []byte) ([]byte, error) {
+		f, ds := Parse(old, path)
+		if err := ds.Err(); err != nil {
+			return nil, err
+		}
+		if err := change(f); err != nil {
+			return nil, err
+		}
+		return f.Bytes(), nil
+	})
+}
+
+// Name is the file's name in messages.
+func (f *File) Name() string { return f.name }
+
+// Entry returns what is locked for an address.
+func (f *File) Entry(address string) (Entry, bool) {
+	e, ok := f.entries[address]
+	if !ok {
+		return Entry{}, false
+	}
+	return e.clone(), true
+}
+
+// Entries returns all entries, sorted by address.
+func (f *File) Entries() []Entry {
+	out := make([]Entry, 0, len(f.entries))
+	for _, address := range slices.Sorted(maps.Keys(f.entries)) {
+		out = append(out, f.entries[address].clone())
+	}
+	return out
+}
+
+// Put adds or replaces an entry. Hashes for platforms that e does not name are kept while the version stays the same; a
+// different version drops all of them, since they are of other content.
+func (f *File) Put(e Entry) error {
+	e = e.clone()
+	if old, ok := f.entries[e.Address]; ok && old.Version == e.Version {
+		for name, h := range old.Platforms {
+			if _, ok := e.Platforms[name]; !ok {
+				e.Platforms[name] = h
+			}
+		}
+	}
+	if err := e.check(); err != nil {
+		return err
+	}
+	f.entries[e.Address] = e
+	return nil
+}
+
+// Remove drops an entry and reports whether there was one.
+func (f *File) Remove(address string) bool {
+	_, ok := f.entries[address]
+	delete(f.entries, address)
+	return ok
+}
+
+// Prune drops the entries of programs that no block uses any more, and returns their addresses.
+func (f *File) Prune(used []string) (dropped []string) {
+	for _, address := range slices.Sorted(maps.Keys(f.entries)) {
+		if !slices.Contains(used, address) {
+			delete(f.entries, address)
+			dropped = append(dropped, address)
+		}
+	}
+	return dropped
+}
+
+// check says why an entry can't be written.
+func (e Entry) check() error {
+	if _, err := parseAddress(e.Address); err != nil {
+		return err
+	}
+	if e.Version.IsZero() {
+		return fmt.Errorf("lock %q: the version is missing", e.Address)
+	}
+	for name, h := range e.Platforms {
+		if !validPlatform(name) {
+			return fmt.Errorf("lock %q: %q is not a platform like \"linux_amd64\"", e.Address, name)
+		}
+		for _, hash := range slices.Concat(h.Binary, h.Package) {
+			if err := hash.check(); err != nil {
+				return fmt.Errorf("lock %q: %w", e.Address, err)
+			}
+		}
+	}
+	for _, hash := range []Hash{e.Manifest, e.Grants} {
+		if hash == "" {
+			continue
+		}
+		if err := hash.check(); err != nil {
+			return fmt.Errorf("lock %q: %w", e.Address, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package provider
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire"
+)
+
+// ErrNoHost is returned by the methods of a [Host] that offers no services.
+var ErrNoHost = errors.New("the host offers no services")
+
+// maxArtifactBytes bounds an artifact that is read into memory: media in a request. Vendors take less.
+const maxArtifactBytes = 64 << 20
+
+// Host is what a provider may ask its host for. Safe for concurrent use.
+type Host struct {
+	conn   *grpc.ClientConn
+	client gantryv1.HostServiceClient
+}
+
+// newHost prepares the connection that Configure announced. Without one the host's methods return [ErrNoHost].
+func newHost(ctx context.Context, facts *gantryv1.HostFacts) (*Host, error) {
+	if facts.GetServicesSocket() == "" {
+		return &Host{}, nil
+	}
+	conn, err := wire.DialHost(ctx, facts.GetServicesSocket(), facts.GetServicesToken())
+	if err != nil {
+		return nil, err
+	}
+	return &Host{conn: conn, client: gantryv1.NewHostServiceClient(conn)}, nil
+}
+
+func (h *Host) close() error {
+	if h.conn == nil {
+		return nil
+	}
+	return h.conn.Close()
+}
+
+// Secret resolves a handle of the plugin's own configuration. A configblock.Secret does it by itself.
+func (h *Host) Secret(ctx context.Context, handle string) (string, error) {
+	if h.client == nil {
+		return "", ErrNoHost
+	}
+	res, err := h.client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle})
+	if err != nil {
+		return "", fmt.Errorf("ask the host for a secret: %w", err)
+	}
+	return res.GetValue(), nil
+}
+
+// Artifact reads content by its SHA-256, in lower-case hex, and checks it. For media that a request refers to.
+func (h *Host) Artifact(ctx context.Context, digest string) ([]byte, error) {
+	if h.client == nil {
+		return nil, ErrNoHost
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream when we return early
+	stream, err := h.client.GetArtifact(ctx, &gantryv1.GetArtifactRequest{Sha256: digest})
+	if err != nil {
+		return nil, fmt.Errorf("get artifact %s: %w", digest, err)
+	}
+	var b []byte
+	for {
+		res, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("get artifact %s: %w", digest, err)
+		}
+		if b = append(b, res.GetData()...); len(b) > maxArtifactBytes {
+			return nil, fmt.Errorf("get artifact %s: larger than %d bytes", digest, maxArtifactBytes)
+		}
+	}
+	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != digest {
+		return nil, fmt.Errorf("get artifact %s: the content that came has another digest", digest)
+	}
+	return b, nil
+}
+
+// State reads one of the plugin's own keys. found is false when there is none. Needs the capability "state".
+func (h *Host) State(ctx context.Context, key string) (value []byte, found bool, err error) {
+	if h.client == nil {
+		return nil, false, ErrNoHost
+	}
+	res, err := h.client.GetState(ctx, &gantryv1.GetStateRequest{Scope: gantryv1.StateScope_STATE_SCOPE_PLUGIN, Key: key})
+	if err != nil {
+		return nil, false, fmt.Errorf("get state %q: %w", key, err)
+	}
+	return res.GetValue(), res.GetFound(), nil
+}
+
+// SetState writes one of the plugin's own keys; a nil value removes it. Needs the capability "state".
+func (h *Host) SetState(ctx context.Context, key string, value []byte) error {
+	if h.client == nil {
+		return ErrNoHost
+	}
+	_, err := h.client.PutState(ctx, &gantryv1.PutStateRequest{
+		Scope: gantryv1.StateScope_STATE_SCOPE_PLUGIN, Key: key, Value: value, Delete: value == nil,
+	})
+	if err != nil {
+		return fmt.Errorf("put state %q: %w", key, err)
+	}
+	return nil
+}

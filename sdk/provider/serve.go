@@ -1,0 +1,255 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gantry-agent/gantry/sdk/configblock"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+)
+
+// run is Main with the parts of the process that tests replace.
+func run(ctx context.Context, p Plugin, cfg wire.ServeConfig) int {
+	if cfg.Stderr == nil {
+		cfg.Stderr = os.Stderr
+	}
+	m, err := p.manifest()
+	if err != nil {
+		fmt.Fprintf(cfg.Stderr, "gantry plugin %s: %v\n", p.Name, err)
+		return 1
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = wire.NewLogger(cfg.Stderr)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := &server{plugin: p, manifest: m, logger: cfg.Logger, stop: stop}
+	cfg.Manifest = func() *contract.Manifest { return m }
+	cfg.MaxMessageBytes = int(m.Limits.MaxMessageBytes)
+	cfg.Register = func(srv *grpc.Server) {
+		gantryv1.RegisterPluginServiceServer(srv, s)
+		gantryv1.RegisterProviderServiceServer(srv, s)
+	}
+	cfg.Stop = s.shutdown
+	return wire.Serve(ctx, cfg)
+}
+
+// server is the plugin's side of both services.
+type server struct {
+	gantryv1.UnimplementedPluginServiceServer
+	gantryv1.UnimplementedProviderServiceServer
+
+	plugin   Plugin
+	manifest *contract.Manifest
+	logger   hclog.Logger
+	stop     func() // ends the process in order
+
+	configuring sync.Mutex // one Configure at a time
+	closing     sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		current  *instance // nil before the first successful Configure
+		draining bool
+		running  int
+		idle     chan struct{} // closed when running falls to 0 while somebody drains; else nil
+	}
+}
+
+// instance is a configured provider.
+type instance struct {
+	env      Env
+	provider Provider
+	uses     sync.WaitGroup // requests that run on it; grows under server.mu while the instance is current
+}
+
+// close waits for the last request and gives back what the instance holds.
+func (i *instance) close() error {
+	i.uses.Wait()
+	var err error
+	if c, ok := i.provider.(io.Closer); ok {
+		err = c.Close()
+	}
+	return errors.Join(err, i.env.Host.close())
+}
+
+// acquire returns the current provider for one request. The caller calls release.
+func (s *server) acquire() (_ *instance, release func(), _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.mu.current
+	switch {
+	case s.mu.draining:
+		return nil, nil, status.Error(codes.Unavailable, "the plugin is draining and takes nothing new")
+	case i == nil:
+		return nil, nil, status.Error(codes.FailedPrecondition, "the plugin is not configured")
+	}
+	i.uses.Add(1)
+	s.mu.running++
+	return i, func() {
+		i.uses.Done()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.mu.running--; s.mu.running == 0 && s.mu.idle != nil {
+			close(s.mu.idle)
+			s.mu.idle = nil
+		}
+	}, nil
+}
+
+// Describe implements the plugin service.
+func (s *server) Describe(context.Context, *gantryv1.DescribeRequest) (*gantryv1.DescribeResponse, error) {
+	return &gantryv1.DescribeResponse{Manifest: convert.ManifestToProto(s.manifest)}, nil
+}
+
+// Configure implements the plugin service. The new provider takes over only when it has been made without an error.
+func (s *server) Configure(ctx context.Context, r *gantryv1.ConfigureRequest) (*gantryv1.ConfigureResponse, error) {
+	s.configuring.Lock()
+	defer s.configuring.Unlock()
+	config := s.newConfig()
+	data := r.GetConfigJson()
+	if len(data) == 0 {
+		data = []byte("{}")
+	}
+	diags := configblock.Decode(data, config)
+	if hasErrors(diags) {
+		return &gantryv1.ConfigureResponse{Diagnostics: convert.DiagnosticsToProto(diags)}, nil
+	}
+	host, err := newHost(ctx, r.GetHost())
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	configblock.Bind(config, host.Secret)
+	env := Env{
+		Label: r.GetLabel(), DataDir: r.GetDataDir(), CacheDir: r.GetCacheDir(), Host: host, Logger: s.logger, Config: config,
+	}
+	p, err := s.plugin.New(ctx, env)
+	diags = append(diags, configblock.Diagnostics(err)...)
+	if err != nil && !hasErrors(diags) || p == nil && err == nil {
+		diags = append(diags, contract.Diagnostic{
+			Severity: contract.SeverityError, Summary: "the plugin made no provider", Next: "Report this to the plugin's author.",
+		})
+	}
+	if hasErrors(diags) {
+		if cerr := host.close(); cerr != nil {
+			s.logger.Warn("close connection to the host", "err", cerr)
+		}
+		return &gantryv1.ConfigureResponse{Diagnostics: convert.DiagnosticsToProto(diags)}, nil
+	}
+	s.replace(&instance{env: env, provider: p})
+	return &gantryv1.ConfigureResponse{Diagnostics: convert.DiagnosticsToProto(diags)}, nil
+}
+
+// newConfig makes a fresh value of the type of Plugin.Config.
+func (s *server) newConfig() any {
+	t := reflect.TypeOf(s.plugin.Config)
+	if t == nil {
+		return nil
+	}
+	return reflect.New(t.Elem()).Interface()
+}
+
+func hasErrors(ds []contract.Diagnostic) bool {
+	for _, d := range ds {
+		if d.Severity != contract.SeverityWarning {
+			return true
+		}
+	}
+	return false
+}
+
+// replace makes i the current instance, nil for none, and closes the one before when its requests have ended.
+func (s *server) replace(i *instance) {
+	s.mu.Lock()
+	old := s.mu.current
+	s.mu.current = i
+	s.mu.Unlock()
+	if old == nil {
+		return
+	}
+	s.closing.Go(func() {
+		if err := old.close(); err != nil {
+			s.logger.Warn("close provider", "err", err)
+		}
+	})
+}
+
+// Command implements the plugin service.
+func (s *server) Command(ctx context.Context, r *gantryv1.CommandRequest) (*gantryv1.CommandResponse, error) {
+	for _, c := range s.plugin.Commands {
+		if c.Name != r.GetName() {
+			continue
+		}
+		i, release, err := s.acquire()
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		out, err := c.Run(ctx, i.env, r.GetInputJson())
+		if err != nil {
+			return &gantryv1.CommandResponse{Error: err.Error()}, nil
+		}
+		return &gantryv1.CommandResponse{OutputJson: out}, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "the plugin has no command %q", r.GetName())
+}
+
+// Drain implements the plugin service.
+func (s *server) Drain(ctx context.Context, r *gantryv1.DrainRequest) (*gantryv1.DrainResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(r.GetDeadlineMs(), 0))*time.Millisecond)
+	defer cancel()
+	return &gantryv1.DrainResponse{StillRunning: int32(s.drain(ctx))}, nil
+}
+
+// drain refuses what is new and waits for what runs, until ctx ends. It returns how much still runs.
+func (s *server) drain(ctx context.Context) int {
+	s.mu.Lock()
+	s.mu.draining = true
+	if s.mu.running > 0 && s.mu.idle == nil {
+		s.mu.idle = make(chan struct{})
+	}
+	idle := s.mu.idle
+	s.mu.Unlock()
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.running
+}
+
+// Stop implements the plugin service.
+func (s *server) Stop(context.Context, *gantryv1.StopRequest) (*gantryv1.StopResponse, error) {
+	s.stop()
+	return &gantryv1.StopResponse{}, nil
+}
+
+// shutdown is the last thing before the process ends.
+func (s *server) shutdown(ctx context.Context) {
+	s.drain(ctx)
+	s.replace(nil)
+	closed := make(chan struct{})
+	// Owner: shutdown, up to the grace; after that the process ends.
+	go func() { s.closing.Wait(); close(closed) }()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
+}

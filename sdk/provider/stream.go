@@ -1,0 +1,233 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+)
+
+// Models implements the provider service.
+func (s *server) Models(ctx context.Context, _ *gantryv1.ModelsRequest) (*gantryv1.ModelsResponse, error) {
+	i, release, err := s.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	rows, err := i.provider.Models(ctx)
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	return &gantryv1.ModelsResponse{Models: convert.ModelRowsToProto(rows)}, nil
+}
+
+// Prepare implements the provider service.
+func (s *server) Prepare(ctx context.Context, r *gantryv1.PrepareRequest) (*gantryv1.PrepareResponse, error) {
+	i, release, err := s.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	req, lerr := requestFromProto(r.GetRequest())
+	if lerr != nil {
+		return nil, callError(ctx, lerr)
+	}
+	p, err := i.provider.Prepare(ctx, req)
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	res := &gantryv1.PrepareResponse{Method: p.Method, Url: p.URL, Body: p.Body}
+	for _, h := range p.Headers {
+		res.Headers = append(res.Headers, &gantryv1.Header{Name: h.Name, Value: h.Value})
+	}
+	return res, nil
+}
+
+// callError is what a call without a message for errors answers.
+func callError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	text := err.Error()
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.Next != "" {
+		text += " " + e.Next
+	}
+	return status.Error(codes.FailedPrecondition, text)
+}
+
+func requestFromProto(p *gantryv1.LlmRequest) (*llm.Request, *llm.Error) {
+	r, err := convert.RequestFromProto(p)
+	switch {
+	case err != nil:
+		return nil, &llm.Error{
+			Code: llm.ErrInvalidRequest, Message: "the request can't be read: " + err.Error(),
+			Next: "Update the provider plugin: the host speaks a newer contract.",
+		}
+	case r == nil:
+		return nil, &llm.Error{Code: llm.ErrInvalidRequest, Message: "the request is empty"}
+	}
+	return r, nil
+}
+
+// Stream implements the provider service.
+func (s *server) Stream(r *gantryv1.StreamRequest, ss grpc.ServerStreamingServer[gantryv1.StreamResponse]) error {
+	i, release, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithCancel(ss.Context())
+	defer cancel()
+	out := newOutbox(ctx, ss.Send)
+	defer out.close() // also when Stream panics
+
+	req, lerr := requestFromProto(r.GetRequest())
+	if lerr != nil {
+		_ = out.emit(lerr)
+		return out.close()
+	}
+	sr := &StreamRequest{Request: req, MaxAttempts: int(r.GetMaxAttempts()), ThreadID: r.GetThreadId(), TurnID: r.GetTurnId()}
+	if sr.MaxAttempts <= 0 {
+		sr.MaxAttempts = DefaultMaxAttempts
+	}
+	err = i.provider.Stream(ctx, sr, out.emit)
+	if ss.Context().Err() != nil {
+		return status.FromContextError(ss.Context().Err()).Err()
+	}
+	switch {
+	case out.terminal && err != nil:
+		s.logger.Warn("provider failed after the end of its answer", "thread", sr.ThreadID, "turn", sr.TurnID, "err", err)
+	case out.terminal:
+	case err != nil:
+		_ = out.emit(asError(err))
+	default:
+		_ = out.emit(&llm.Error{Code: llm.ErrIncompleteStream, Message: "the provider ended its answer without an end", Retryable: true})
+	}
+	return out.close()
+}
+
+// asError makes any error the last event of a stream.
+func asError(err error) *llm.Error {
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return e
+	}
+	return &llm.Error{Code: llm.ErrUnknown, Message: err.Error()}
+}
+
+const (
+	// outboxEvents is how many events may wait for the host; beyond it emit blocks, so that a slow host slows the vendor's
+	// stream down.
+	outboxEvents = 256
+	// batchEvents and batchBytes bound one message. A batch is what has gathered while the message before was on its way.
+	batchEvents = 64
+	batchBytes  = 256 << 10
+)
+
+// outbox sends events in order from a goroutine of its own, so that those which gather while one message is being written
+// travel together in the next. A lone event leaves at once.
+type outbox struct {
+	ctx      context.Context // of the stream
+	send     func(*gantryv1.StreamResponse) error
+	queue    chan *gantryv1.LlmEvent
+	quit     chan struct{} // closed by close: nothing more will come
+	broken   chan struct{} // closed by the sender when send failed, after err was set
+	err      error
+	sender   sync.WaitGroup
+	once     sync.Once
+	terminal bool // touched by emit only
+}
+
+func newOutbox(ctx context.Context, send func(*gantryv1.StreamResponse) error) *outbox {
+	o := &outbox{
+		ctx: ctx, send: send, queue: make(chan *gantryv1.LlmEvent, outboxEvents),
+		quit: make(chan struct{}), broken: make(chan struct{}),
+	}
+	o.sender.Go(o.run)
+	return o
+}
+
+// emit hands one event over. It is called by one goroutine at a time.
+func (o *outbox) emit(e llm.Event) error {
+	p := convert.EventToProto(e)
+	if p == nil {
+		return fmt.Errorf("the event %T of kind %s can't be sent", e, llm.EventName(e))
+	}
+	switch e.(type) {
+	case llm.Finish, *llm.Error:
+		o.terminal = true
+	}
+	select {
+	case <-o.broken:
+		return o.err
+	case <-o.ctx.Done():
+		return context.Cause(o.ctx)
+	case <-o.quit:
+		return errors.New("the request is over")
+	default:
+	}
+	select {
+	case o.queue <- p:
+		return nil
+	case <-o.broken:
+		return o.err
+	case <-o.ctx.Done():
+		return context.Cause(o.ctx)
+	}
+}
+
+// close sends what still waits and returns when that is done, with the error of sending. Further calls return the same.
+func (o *outbox) close() error {
+	o.once.Do(func() { close(o.quit) })
+	o.sender.Wait()
+	return o.err
+}
+
+func (o *outbox) run() {
+	for {
+		var first *gantryv1.LlmEvent
+		select {
+		case first = <-o.queue:
+		default:
+			select {
+			case first = <-o.queue:
+			case <-o.quit:
+				if len(o.queue) == 0 {
+					return
+				}
+				continue
+			}
+		}
+		if err := o.send(&gantryv1.StreamResponse{Events: o.batch(first)}); err != nil {
+			o.err = err
+			close(o.broken)
+			return
+		}
+	}
+}
+
+// batch takes what waits behind first, up to the bounds.
+func (o *outbox) batch(first *gantryv1.LlmEvent) []*gantryv1.LlmEvent {
+	events, size := []*gantryv1.LlmEvent{first}, proto.Size(first)
+	for len(events) < batchEvents && size < batchBytes {
+		select {
+		case e := <-o.queue:
+			events = append(events, e)
+			size += proto.Size(e)
+		default:
+			return events
+		}
+	}
+	return events
+}

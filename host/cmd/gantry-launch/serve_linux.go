@@ -1,0 +1,194 @@
+package main
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+const (
+	// killBound is how long SIGKILL is repeated. What is left after it belongs to another user or hangs in the kernel.
+	killBound = 2 * time.Second
+	// Between two rounds of SIGKILL. A round reaches all that is visible, so the second is for what was being forked.
+	firstRound, lastRound = 5 * time.Millisecond, 80 * time.Millisecond
+)
+
+// serve obeys the host until the process ends. When the host is gone it ends the tree.
+func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32) {
+	var (
+		gone      bool
+		termUntil time.Time // not zero: SIGTERM was sent
+		killUntil time.Time // not zero: SIGKILL is being sent
+		round     = firstRound
+	)
+	end := func(grace time.Duration) {
+		until := time.Now().Add(grace)
+		switch {
+		case !termUntil.IsZero():
+			if until.Before(termUntil) {
+				termUntil = until
+			}
+			return
+		case grace > 0:
+			w.terminate()
+		}
+		termUntil = until
+	}
+	for {
+		wait := time.Duration(-1)
+		switch now := time.Now(); {
+		case !killUntil.IsZero():
+			left := w.kill()
+			if now.After(killUntil) {
+				send(control.FD, control.Left{Count: uint32(left)}.Append(nil))
+				syscall.Exit(1)
+			}
+			wait = round
+			round = min(2*round, lastRound)
+		case !termUntil.IsZero():
+			wait = termUntil.Sub(now)
+			if wait <= 0 {
+				killUntil = now.Add(killBound)
+				continue
+			}
+		}
+		if !readable(!gone, wait) {
+			continue
+		}
+		frame, err := in.Next()
+		if err != nil {
+			gone = true
+			w.mu.Lock()
+			w.mu.hostGone = true
+			w.mu.Unlock()
+			end(time.Duration(lifelineGraceMS) * time.Millisecond)
+			continue
+		}
+		switch frame.Kind {
+		case control.KindSignal:
+			if m, err := frame.Signal(); err == nil {
+				// The reply goes out under the lock too: the tree can't be reaped, and this process end, before it.
+				w.mu.Lock()
+				errno := w.signalLocked(syscall.Signal(m.Number), m.Group)
+				send(control.FD, control.Replied{Seq: m.Seq, Errno: uint32(errno)}.Append(nil))
+				w.mu.Unlock()
+			}
+		case control.KindKill:
+			if m, err := frame.Kill(); err == nil {
+				end(time.Duration(m.GraceMS) * time.Millisecond)
+			}
+		}
+	}
+}
+
+// readable waits for the control socket, if it is to be looked at, at most for the given time; negative is for ever.
+func readable(socket bool, wait time.Duration) bool {
+	type pollFD struct {
+		fd      int32
+		events  int16
+		revents int16
+	}
+	const pollIn = 1
+	p := pollFD{fd: control.FD, events: pollIn}
+	n := uintptr(1)
+	if !socket {
+		n = 0
+	}
+	var limit *syscall.Timespec
+	if wait >= 0 {
+		ts := syscall.NsecToTimespec(int64(wait))
+		limit = &ts
+	}
+	got, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), n, uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+	return errno == 0 && got > 0
+}
+
+// signalLocked sends sig to the target or to its process group.
+func (w *watcher) signalLocked(sig syscall.Signal, group bool) syscall.Errno {
+	if !w.mu.reaped {
+		pid := w.pid
+		if group {
+			pid = -pid
+		}
+		return errnoOf(syscall.Kill(pid, sig))
+	}
+	if !group {
+		return syscall.ESRCH
+	}
+	// The group's leader is gone, so that its number may name a stranger: find who of the tree is still in the group.
+	result := syscall.ESRCH
+	for _, d := range descendants() {
+		if d.group == w.pid && !d.dead() {
+			if errno := w.signalOne(d, sig); result != 0 {
+				result = errno
+			}
+		}
+	}
+	return result
+}
+
+// terminate asks the whole tree to end: SIGTERM to each once, preceded by SIGHUP where there is a terminal, as if it were
+// closed (interactive shells ignore SIGTERM). A stopped process only hears it when it continues.
+func (w *watcher) terminate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	tree := descendants()
+	for _, d := range tree {
+		if w.terminal {
+			w.signalOne(d, syscall.SIGHUP)
+		}
+		w.signalOne(d, syscall.SIGTERM)
+		w.signalOne(d, syscall.SIGCONT)
+	}
+}
+
+// kill sends SIGKILL to the whole tree and returns how many live processes it saw.
+func (w *watcher) kill() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cgroup != "" {
+		writeTo(w.cgroup+"/cgroup.kill", "1")
+	}
+	if !w.mu.reaped {
+		// The kernel does this against forks: a group that keeps forking can't run away from it.
+		syscall.Kill(-w.pid, syscall.SIGKILL)
+	}
+	alive := 0
+	for _, d := range descendants() {
+		if !d.dead() {
+			alive++
+			w.signalOne(d, syscall.SIGKILL)
+		}
+	}
+	return alive
+}
+
+// signalOne signals one process of the tree. The lock protects our children's numbers; for the others a pidfd and a
+// second look do: a number that was given to a stranger meanwhile has a parent outside of the tree.
+func (w *watcher) signalOne(d process, sig syscall.Signal) syscall.Errno {
+	const sysPidfdSendSignal, sysPidfdOpen = 424, 434 // the same numbers on every architecture
+	if d.parent == syscall.Getpid() {
+		return errnoOf(syscall.Kill(d.pid, sig))
+	}
+	fd, _, errno := syscall.Syscall(sysPidfdOpen, uintptr(d.pid), 0, 0)
+	if errno == syscall.ENOSYS || errno == syscall.EPERM {
+		return errnoOf(syscall.Kill(d.pid, sig))
+	}
+	if errno != 0 {
+		return errno
+	}
+	defer syscall.Close(int(fd))
+	again, ok := look(d.pid)
+	if !ok || again.parent != d.parent && again.parent != syscall.Getpid() {
+		return syscall.ESRCH
+	}
+	_, _, errno = syscall.Syscall6(sysPidfdSendSignal, fd, uintptr(sig), 0, 0, 0, 0)
+	return errno
+}
+
+func errnoOf(err error) syscall.Errno {
+	errno, _ := err.(syscall.Errno)
+	return errno
+}

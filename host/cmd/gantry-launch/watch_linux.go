@@ -1,0 +1,193 @@
+package main
+
+import (
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+const prSetChildSubreaper = 36
+
+// watcher is the first stage after the target has started.
+type watcher struct {
+	pid      int // the target, and so its process group and session
+	terminal bool
+	cgroup   string
+
+	// mu makes signalling and reaping exclude each other: while it is held, the number of a child of ours can't be given
+	// to another process.
+	mu struct {
+		sync.Mutex
+		reaped   bool // the target
+		hostGone bool
+	}
+}
+
+// watch starts the target and stays until nothing of its tree is left. It does not return.
+func watch() {
+	// The target's parent-death signal is tied to the thread that forks it.
+	runtime.LockOSThread()
+	for fd := control.TargetFD; fd < control.TargetFD+3; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+	closeFrom(control.TargetFD + 3)
+	// Orphans of the tree become our children: that is how daemons are found.
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0, 0, 0, 0); errno != 0 {
+		fail(control.FD, control.OpPrepare, errno)
+	}
+	in := receive(control.FD)
+	frame, err := in.Next()
+	if err != nil {
+		syscall.Exit(1) // the host changed its mind
+	}
+	order, err := frame.Order()
+	if err == control.ErrVersion {
+		fail(control.FD, control.OpVersion, err)
+	}
+	if err != nil || len(order.Argv) == 0 {
+		fail(control.FD, control.OpPrepare, syscall.EPROTO)
+	}
+	w := &watcher{terminal: order.Terminal, cgroup: order.Cgroup}
+	w.pid = start(order)
+	for fd := control.TargetFD; fd < control.TargetFD+3; fd++ {
+		syscall.Close(fd) // the target's ends are the target's alone: who reads sees the end when it has ended
+	}
+	syscall.Chdir("/") // don't keep the target's folder busy
+	send(control.FD, control.Started{PID: uint32(w.pid)}.Append(nil))
+	// Owned by this process: it ends with it.
+	go w.serve(in, order.LifelineGraceMS)
+	w.reap()
+	if w.cgroup != "" {
+		w.mu.Lock()
+		gone := w.mu.hostGone
+		w.mu.Unlock()
+		if gone {
+			syscall.Rmdir(w.cgroup) // otherwise the host does it, after it has read the group's counters
+		}
+	}
+	syscall.Exit(0)
+}
+
+// start forks the target and returns its process id.
+func start(o *control.Order) int {
+	if err := syscall.Chdir(o.Cwd); err != nil {
+		fail(control.FD, control.OpChdir, err)
+	}
+	path, err := lookPath(o.Argv[0], o.Env)
+	if err != nil {
+		fail(control.FD, control.OpExec, err)
+	}
+	sys := &syscall.SysProcAttr{Setsid: true, Setctty: o.Terminal, Pdeathsig: syscall.SIGKILL}
+	if o.Cgroup != "" {
+		fd, err := syscall.Open(o.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			fail(control.FD, control.OpCgroup, err)
+		}
+		sys.UseCgroupFD, sys.CgroupFD = true, fd
+		defer syscall.Close(fd)
+	}
+	attr := &syscall.ProcAttr{
+		Env:   o.Env,
+		Files: []uintptr{control.TargetFD, control.TargetFD + 1, control.TargetFD + 2},
+		Sys:   sys,
+	}
+	if len(o.Rlimits) > 0 {
+		return startApply(o, path, attr)
+	}
+	pid, err := syscall.ForkExec(path, o.Argv, attr)
+	if err != nil {
+		fail(control.FD, control.OpExec, err)
+	}
+	return pid
+}
+
+// startApply starts the second stage and returns when it has become the target.
+func startApply(o *control.Order, path string, attr *syscall.ProcAttr) int {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		fail(control.FD, control.OpPrepare, err)
+	}
+	attr.Files = append(attr.Files, uintptr(pair[1]))
+	attr.Env = []string{control.StageEnv + "=" + control.StageApply, "GOGC=off"}
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"gantry-launch"}, attr)
+	if err != nil {
+		fail(control.FD, control.OpPrepare, err)
+	}
+	syscall.Close(pair[1])
+	defer syscall.Close(pair[0])
+	next := *o
+	next.Path = path
+	send(pair[0], next.Append(nil))
+	// The socket closes by itself when the second stage has become the target.
+	in := receive(pair[0])
+	frame, err := in.Next()
+	if err == control.ErrClosed {
+		return pid
+	}
+	failed, err := frame.Failed()
+	if err != nil {
+		fail(control.FD, control.OpLimit, syscall.EPROTO)
+	}
+	fail(control.FD, failed.Op, syscall.Errno(failed.Errno))
+	return 0
+}
+
+// reap waits for children until none is left, and reports the target's end.
+func (w *watcher) reap() {
+	for {
+		// Learn that somebody has ended without reaping: that happens below, under the lock.
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, 0, 0, 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if errno == syscall.EINTR {
+			continue
+		}
+		if errno != 0 {
+			return // ECHILD: the tree has ended
+		}
+		var exited *control.Exited
+		w.mu.Lock()
+		for {
+			var status syscall.WaitStatus
+			var usage syscall.Rusage
+			pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, &usage)
+			if err == syscall.EINTR {
+				continue
+			}
+			if err != nil || pid <= 0 {
+				break
+			}
+			if pid == w.pid && !w.mu.reaped {
+				w.mu.reaped = true
+				exited = &control.Exited{
+					UserMicros:   uint64(usage.Utime.Nano() / 1000),
+					SystemMicros: uint64(usage.Stime.Nano() / 1000),
+					MaxRSSKiB:    uint64(usage.Maxrss),
+				}
+				if status.Signaled() {
+					exited.Signal = uint32(status.Signal())
+				} else {
+					exited.Code = uint32(status.ExitStatus())
+				}
+			}
+		}
+		w.mu.Unlock()
+		if exited != nil {
+			send(control.FD, exited.Append(nil))
+		}
+	}
+}
+
+// closeFrom closes every descriptor from first on: whatever leaked into the host from its own parent ends here.
+func closeFrom(first int) {
+	const sysCloseRange = 436 // the same number on every architecture
+	if _, _, errno := syscall.RawSyscall(sysCloseRange, uintptr(first), ^uintptr(0)>>32, 0); errno == 0 {
+		return
+	}
+	entries := list("/proc/self/fd")
+	for _, name := range entries {
+		if fd := number(name); fd >= first {
+			syscall.Close(fd)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+// Package control is the language that the host and gantry-launch speak over the socket between them.
+//
+// It owns: the frames, their encoding, and the bound on their size. It must not know: how a process is started, what a
+// grant is, who asked. It imports next to nothing, because its start-up cost is paid by every process that is launched.
+//
+// Start with [Order], what the launcher is told, and [Reader].
+package control
+
+// Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
+// so instead of guessing.
+const Version = 1
+
+// StageEnv names the variable that tells gantry-launch which of its two stages it is.
+const StageEnv = "GANTRY_LAUNCH_STAGE"
+
+// The stages.
+const (
+	StageWatch = "watch" // starts the target, watches over its tree
+	StageApply = "apply" // applies limits to itself, then becomes the target
+)
+
+// Descriptors of the launcher, and of the apply stage.
+const (
+	// FD is the control socket. The host gives it as 0, 1 and 2, so that the last words of a crashing launcher arrive on
+	// it too: they are no frame, which is how [Reader] tells.
+	FD = 0
+	// TargetFD is the first of three: the target's stdin, stdout and stderr.
+	TargetFD = 3
+	// ApplyFD is the apply stage's socket to the first stage.
+	ApplyFD = 3
+)
+
+// Kind is the first byte of a frame. All are above ASCII.
+type Kind byte
+
+// From the host.
+const (
+	KindUnknown Kind = 0
+	KindOrder   Kind = 0x80 + iota
+	KindSignal
+	KindKill
+)
+
+// From the launcher.
+const (
+	KindStarted Kind = 0xC0 + iota
+	KindFailed
+	KindExited
+	KindReplied
+	KindLeft
+)
+
+// Op says which step of a start failed.
+type Op byte
+
+// The steps.
+const (
+	OpUnknown  Op = iota
+	OpVersion     // the order is of another version
+	OpPrepare     // the launcher could not set itself up
+	OpChdir       // the working directory
+	OpExec        // finding or executing the program
+	OpLimit       // a limit that the grant asks for
+	OpCgroup      // the control group
+	OpTerminal    // the controlling terminal
+)
+
+var opNames = [...]string{"unknown", "version", "prepare", "chdir", "exec", "limit", "cgroup", "terminal"}
+
+// String names the step.
+func (o Op) String() string {
+	if int(o) >= len(opNames) {
+		return opNames[0]
+	}
+	return opNames[o]
+}
+
+// Rlimit is one resource limit. Resource is the kernel's number.
+type Rlimit struct {
+	Resource   uint32
+	Soft, Hard uint64
+}
+
+// Order is what to start. The launcher receives exactly one.
+type Order struct {
+	Argv []string
+	Env  []string
+	Cwd  string
+	// Path is the program, found already; only from the first stage to the second.
+	Path string
+	// Terminal: the target's stdin is a terminal that becomes its controlling one.
+	Terminal bool
+	// Rlimits are applied by the second stage, between fork and exec.
+	Rlimits []Rlimit
+	// Cgroup is the folder of a control group of the target's own; empty: none.
+	Cgroup string
+	// LifelineGraceMS is how long the tree has between SIGTERM and SIGKILL after the host has gone.
+	LifelineGraceMS uint32
+}
+
+// Signal asks for a signal to the target, or to its process group. The launcher answers with Replied.
+type Signal struct {
+	Seq    uint32
+	Number uint32
+	Group  bool
+}
+
+// Kill asks for the end of the whole tree: SIGTERM, then after the grace SIGKILL. A second one can only shorten.
+type Kill struct {
+	GraceMS uint32
+}
+
+// Started says that the target runs.
+type Started struct {
+	PID uint32
+}
+
+// Failed says that the target does not run. The launcher ends after it.
+type Failed struct {
+	Op    Op
+	Errno uint32
+}
+
+// Exited says that the target has ended; others of its tree may still run.
+type Exited struct {
+	Code         uint32 // of exit; 0 with a signal
+	Signal       uint32
+	UserMicros   uint64
+	SystemMicros uint64
+	MaxRSSKiB    uint64
+}
+
+// Replied answers a Signal.
+type Replied struct {
+	Seq   uint32
+	Errno uint32
+}
+
+// Left says how many processes of the tree could not be killed. The launcher ends after it.
+type Left struct {
+	Count uint32
+}

@@ -1,0 +1,144 @@
+package launch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// FullAccess is the sandbox mode without confinement.
+const FullAccess = "full-access"
+
+// Grant is what a process may do.
+type Grant struct {
+	Mode          string   `json:"mode"`
+	WritableRoots []string `json:"writableRoots,omitempty"` // absolute
+	Network       bool     `json:"network,omitempty"`
+	Env           []string `json:"env,omitempty"` // K=V; what the grant gives; Spec.Env is what the process gets
+	Limits        Limits   `json:"limits,omitzero"`
+}
+
+// Digest identifies a grant by its content. The order of roots and variables does not count.
+func (g Grant) Digest() string {
+	g.WritableRoots = slices.Sorted(slices.Values(g.WritableRoots))
+	g.Env = slices.Sorted(slices.Values(g.Env))
+	b, err := json.Marshal(g)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	sum := sha256.Sum256(b)
+	return "g1:" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Limits bounds a process. A zero field is no limit. A limit that is asked for and can't be enforced here makes Spawn
+// fail with an [UnsupportedError]; what is not asked for is inherited from the host.
+type Limits struct {
+	// MemoryBytes bounds the tree's memory, without swap, where a control group can be made; else each process's
+	// writable private memory (RLIMIT_DATA: unlike RLIMIT_AS it leaves room for address space that is only reserved, of
+	// which some runtimes take many gigabytes).
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
+	// AddressSpaceBytes bounds each process's address space (RLIMIT_AS).
+	AddressSpaceBytes int64 `json:"addressSpaceBytes,omitempty"`
+	// MaxPids bounds the tree's processes and threads. Only a control group can do it: RLIMIT_NPROC counts all of the
+	// user's, and does not bind root.
+	MaxPids int64 `json:"maxPids,omitempty"`
+	// CPUSeconds bounds each process's processor time: SIGXCPU then, SIGKILL two seconds of it later.
+	CPUSeconds int64 `json:"cpuSeconds,omitempty"`
+	// OpenFiles bounds each process's descriptors.
+	OpenFiles int64 `json:"openFiles,omitempty"`
+	// FileBytes bounds each file that is written (RLIMIT_FSIZE).
+	FileBytes int64 `json:"fileBytes,omitempty"`
+	// OutputBytes bounds what Attach carries. What comes after is read and dropped, so that the process doesn't stall.
+	OutputBytes int64 `json:"outputBytes,omitempty"`
+	// NoCore: a crash leaves no core file.
+	NoCore bool `json:"noCore,omitempty"`
+}
+
+func (l Limits) check() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"memory", l.MemoryBytes}, {"address space", l.AddressSpaceBytes}, {"pids", l.MaxPids}, {"cpu", l.CPUSeconds},
+		{"open files", l.OpenFiles}, {"file size", l.FileBytes}, {"output", l.OutputBytes},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("the grant's limit on %s is %d; it must not be negative", f.name, f.value)
+		}
+	}
+	return nil
+}
+
+// Confiner is a way to enforce grants: namespaces, Landlock, a helper program. A launcher has a list of them.
+type Confiner interface {
+	// Name is for messages.
+	Name() string
+	// Modes are the sandbox modes that it enforces.
+	Modes() []string
+	// Confine changes the confinement of one process so that the grant holds, or says why it can't. readOnly asks for
+	// less than the grant: no writes. release, if not nil, is called once when the tree has ended, or when the start
+	// has failed.
+	Confine(ctx context.Context, g Grant, readOnly bool, c *Confinement) (release func(), err error)
+}
+
+// Confinement is what a confiner may change about a process. Limits are not its concern, they apply to all.
+type Confinement struct {
+	Argv    []string // a helper program goes in front
+	Env     []string
+	Cwd     string
+	Rlimits []control.Rlimit // applied between fork and exec
+}
+
+// Unconfined enforces full access: nothing. There are no namespaces under it, so that sudo and the like keep working.
+type Unconfined struct{}
+
+// Name returns "none".
+func (Unconfined) Name() string { return "none" }
+
+// Modes returns full access alone.
+func (Unconfined) Modes() []string { return []string{FullAccess} }
+
+// Confine changes nothing.
+func (Unconfined) Confine(context.Context, Grant, bool, *Confinement) (func(), error) {
+	return nil, nil
+}
+
+// UnsupportedError says that a grant can't be enforced here. Nothing was started.
+type UnsupportedError struct {
+	Mode  string // the sandbox mode, where that is the reason
+	Limit string // the limit, where that is
+	What  string // what can't be done and why
+	Next  string // what to do
+}
+
+// Error says what can't be enforced, and the next step.
+func (e *UnsupportedError) Error() string { return e.What + "; " + e.Next }
+
+// confiner returns the first that enforces the grant's mode.
+func (l *Launcher) confiner(g Grant) (Confiner, error) {
+	if err := g.Limits.check(); err != nil {
+		return nil, err
+	}
+	var modes []string
+	for _, c := range l.cfg.Confiners {
+		if slices.Contains(c.Modes(), g.Mode) {
+			return c, nil
+		}
+		modes = append(modes, c.Modes()...)
+	}
+	e := &UnsupportedError{
+		Mode: g.Mode,
+		What: fmt.Sprintf("sandbox mode %q can't be enforced by this build, which knows %s", g.Mode, strings.Join(modes, ", ")),
+		Next: fmt.Sprintf("set sandbox { mode = %q } to run without confinement", FullAccess),
+	}
+	if g.Mode == "" {
+		e.What = "the grant names no sandbox mode"
+	}
+	return nil, e
+}

@@ -1,0 +1,370 @@
+// Package launch starts every process that gantry runs on somebody's behalf, under the grant of the call that asked, and
+// sees to its end.
+//
+// It owns: the process trees, their descriptors (pipes or a terminal) and the one-time tokens by which a plugin takes
+// them, limits, signals, and the end of a tree when its call, thread or host ends. It must not know: policy, approvals,
+// what a tool is, who decides about a grant.
+//
+// Start with [Launcher.Spawn]. Each process has a gantry-launch of its own between it and the host: parent of the tree,
+// collector of its orphans, and the one that kills it within a second when the host is gone, also after kill -9. What
+// holds on Linux is not promised elsewhere: on other systems Spawn answers with an [UnsupportedError].
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Bounds and their defaults.
+const (
+	// DefaultMaxProcesses bounds the trees that are alive. Each costs a launcher (about 1 MB of its own) and up to five
+	// descriptors of the host. Beyond it Spawn fails, it doesn't wait: sessions may live for ever.
+	DefaultMaxProcesses = 256
+	// maxEnded bounds the records of ended processes that nobody has released. Beyond it the oldest is forgotten.
+	maxEnded = 128
+	// DefaultKillGrace is the time between SIGTERM and SIGKILL.
+	DefaultKillGrace = 500 * time.Millisecond
+	// lifelineGrace is the same after the host has gone; the whole ladder has to fit into one second.
+	lifelineGrace = 300 * time.Millisecond
+	// killSlack is what a launcher gets beyond the grace before it is killed itself: it repeats SIGKILL for 2 s, then
+	// reports what it could not kill.
+	killSlack = 3 * time.Second
+	// maxArgumentBytes is what an order may hold of arguments and environment; the kernel's own bound is lower.
+	maxArgumentBytes = 7 << 20
+)
+
+// Errors of Spawn and of the methods of Process.
+var (
+	// ErrClosed: the launcher was closed. Spawn returns it.
+	ErrClosed = errors.New("the launcher is closed")
+	// ErrTooMany: MaxProcesses are alive. Wrapped by the StartError of Spawn; end some first.
+	ErrTooMany = errors.New("too many processes")
+	// ErrEnded: the owner's call, thread or plugin ended while the process was being started.
+	ErrEnded = errors.New("ended while it was being started")
+)
+
+// Config is what a launcher needs. Zero fields mean the documented defaults.
+type Config struct {
+	LauncherPath string        // default: gantry-launch beside the running binary
+	Logger       hclog.Logger  // default: none
+	MaxProcesses int           // default: DefaultMaxProcesses
+	KillGrace    time.Duration // default: DefaultKillGrace; negative: none
+	CgroupDir    string        // folder of cgroup v2 for groups of our own; default: found out; "none": don't
+	Confiners    []Confiner    // default: Unconfined alone; the first that enforces a grant's mode is taken
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.LauncherPath == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return c, fmt.Errorf("find gantry-launch: %w", err)
+		}
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			self = real
+		}
+		c.LauncherPath = filepath.Join(filepath.Dir(self), "gantry-launch")
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	if c.MaxProcesses == 0 {
+		c.MaxProcesses = DefaultMaxProcesses
+	}
+	if c.MaxProcesses < 0 {
+		return c, fmt.Errorf("max processes is %d; it must be positive", c.MaxProcesses)
+	}
+	switch {
+	case c.KillGrace == 0:
+		c.KillGrace = DefaultKillGrace
+	case c.KillGrace < 0:
+		c.KillGrace = 0
+	}
+	if len(c.Confiners) == 0 {
+		c.Confiners = []Confiner{Unconfined{}}
+	}
+	return c, nil
+}
+
+// Owner says on whose behalf a process runs.
+type Owner struct{ Plugin, Thread, Call string }
+
+// Size is that of a terminal; zero fields mean 24 rows, 80 columns.
+type Size struct{ Rows, Cols uint16 }
+
+func (s Size) withDefaults() Size {
+	if s.Rows == 0 {
+		s.Rows = 24
+	}
+	if s.Cols == 0 {
+		s.Cols = 80
+	}
+	return s
+}
+
+// Spec is a process to start.
+type Spec struct {
+	Argv []string // Argv[0] without a slash is searched in the PATH of Env
+	Cwd  string   // absolute
+	Env  []string // all of it, K=V; of two equal names the later counts
+	// Terminal: stdin, stdout and stderr are a pseudo terminal, which is the process's controlling one.
+	Terminal *Size
+	// Stdin: without a terminal, stdin is a pipe. Otherwise it is empty (/dev/null).
+	Stdin bool
+	// MergeStderr: stderr is the same pipe as stdout, in the order of writing.
+	MergeStderr bool
+	// Session: the process may outlive its call, and its plugin: the host keeps its descriptors as well. Otherwise
+	// EndCall ends it.
+	Session bool
+	// ReadOnly asks for a grant without writes. Under full access nothing enforces it.
+	ReadOnly bool
+	Grant    Grant
+	Owner    Owner
+}
+
+func (s *Spec) check() error {
+	if len(s.Argv) == 0 {
+		return newStartError("exec", "", syscall.EINVAL)
+	}
+	if !filepath.IsAbs(s.Cwd) {
+		return fmt.Errorf("start %q: the folder %q is not absolute; pass an absolute one", s.Argv[0], s.Cwd)
+	}
+	size := len(s.Cwd)
+	for _, ss := range [][]string{s.Argv, s.Env, {s.Cwd}} {
+		for _, v := range ss {
+			if strings.IndexByte(v, 0) >= 0 {
+				return newStartError("exec", s.Argv[0], syscall.EINVAL)
+			}
+			size += len(v) + 16
+		}
+	}
+	if size > maxArgumentBytes {
+		return newStartError("exec", s.Argv[0], syscall.E2BIG)
+	}
+	return nil
+}
+
+// lastOfEach drops every K=V whose name comes again.
+func lastOfEach(env []string) []string {
+	seen := make(map[string]bool, len(env))
+	out := make([]string, 0, len(env))
+	for _, kv := range slices.Backward(env) {
+		name, _, ok := strings.Cut(kv, "=")
+		if ok && seen[name] {
+			continue
+		}
+		seen[name] = true
+		out = append(out, kv)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// Launcher starts processes and ends them. Its methods may be called concurrently.
+type Launcher struct {
+	cfg    Config
+	groups func() cgroups // looked for once, when the first limit needs it
+	work   sync.WaitGroup // a goroutine for each launcher that lives
+
+	mu struct {
+		sync.Mutex
+		closed bool
+		procs  map[string]*Process // by id: alive, or ended and not released
+		tokens map[string]*Process // by descriptor token
+		live   int
+		ended  []*Process // oldest first
+	}
+}
+
+// New returns a launcher. It starts nothing, but looks whether gantry-launch is there.
+func New(cfg Config) (*Launcher, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if st, err := os.Stat(cfg.LauncherPath); err != nil || st.IsDir() {
+		return nil, fmt.Errorf("the launcher %s is missing; gantry-launch belongs beside gantry: install both from one build",
+			cfg.LauncherPath)
+	}
+	l := &Launcher{cfg: cfg}
+	l.groups = sync.OnceValue(func() cgroups { return findCgroups(cfg.CgroupDir) })
+	l.mu.procs = make(map[string]*Process)
+	l.mu.tokens = make(map[string]*Process)
+	return l, nil
+}
+
+// Spawn starts a process and returns when it runs: its program has been executed. When the program or its folder can't be
+// used the error is a [StartError] with the text of the operating system; when the grant can't be enforced, an
+// [UnsupportedError].
+//
+// ctx bounds the start only. Derive it from the call's context: a Spawn that is under way when the call ends then leaves
+// nothing behind.
+func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	spec.Env = lastOfEach(spec.Env)
+	confiner, err := l.confiner(spec.Grant)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p := newProcess(l, spec, cancel)
+	if err := l.admit(p); err != nil {
+		return nil, err
+	}
+	if err := p.start(ctx, confiner); err != nil {
+		l.forget(p)
+		l.cfg.Logger.Debug("process did not start", "program", spec.Argv[0], "call", spec.Owner.Call, "error", err)
+		return nil, err
+	}
+	l.cfg.Logger.Debug("process started", "id", p.id, "pid", p.PID(), "program", spec.Argv[0], "call", spec.Owner.Call)
+	return p, nil
+}
+
+// admit enters a process that is about to be started, if there is room.
+func (l *Launcher) admit(p *Process) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		return ErrClosed
+	}
+	if l.mu.live >= l.cfg.MaxProcesses {
+		e := newStartError("start", p.spec.Argv[0], syscall.EAGAIN)
+		e.Message = fmt.Sprintf("%s: %d processes are running, which is the limit; end some first", e.Message, l.mu.live)
+		e.Err = ErrTooMany
+		return e
+	}
+	l.mu.live++
+	l.mu.procs[p.id] = p
+	return nil
+}
+
+// retire notes that a tree has ended. Its record stays until it is released, its call or thread ends, or newer ones push
+// it out.
+func (l *Launcher) retire(p *Process) {
+	l.mu.Lock()
+	l.mu.live--
+	var drop *Process
+	if l.mu.procs[p.id] == p {
+		l.mu.ended = append(l.mu.ended, p)
+		if len(l.mu.ended) > maxEnded {
+			drop = l.mu.ended[0]
+		}
+	}
+	l.mu.Unlock()
+	if drop != nil {
+		l.forget(drop)
+	}
+}
+
+// forget removes a record, its token, and the host's descriptors.
+func (l *Launcher) forget(p *Process) {
+	l.mu.Lock()
+	if l.mu.procs[p.id] == p {
+		delete(l.mu.procs, p.id)
+	}
+	if i := slices.Index(l.mu.ended, p); i >= 0 {
+		l.mu.ended = slices.Delete(l.mu.ended, i, i+1)
+	}
+	for token, q := range l.mu.tokens {
+		if q == p {
+			delete(l.mu.tokens, token)
+		}
+	}
+	l.mu.Unlock()
+	p.closeFiles()
+}
+
+// Process returns a process by its id: alive, or ended and not yet forgotten.
+func (l *Launcher) Process(id string) (*Process, bool) {
+	l.mu.Lock()
+	p := l.mu.procs[id]
+	l.mu.Unlock()
+	if p == nil || !p.running() {
+		return nil, false
+	}
+	return p, true
+}
+
+// Sessions returns the sessions of a plugin that can be adopted, ended ones with their last output included.
+func (l *Launcher) Sessions(plugin string) []*Process {
+	return l.find(func(p *Process) bool { return p.spec.Session && p.spec.Owner.Plugin == plugin && p.running() })
+}
+
+// Live returns how many trees are alive.
+func (l *Launcher) Live() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.live
+}
+
+func (l *Launcher) find(match func(*Process) bool) []*Process {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ps []*Process
+	for _, p := range l.mu.procs {
+		if match(p) {
+			ps = append(ps, p)
+		}
+	}
+	slices.SortFunc(ps, func(a, b *Process) int { return strings.Compare(a.id, b.id) })
+	return ps
+}
+
+// EndCall kills what belongs to the call and is no session, and forgets it. Like the other End methods it works side by
+// side on all of them, sends its signals also when ctx has ended already, and returns when the trees are gone or ctx
+// ends; what then still runs is killed none the less.
+func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
+	return l.end(ctx, func(p *Process) bool { return p.spec.Owner == o && !p.spec.Session })
+}
+
+// EndThread kills and forgets everything of a thread.
+func (l *Launcher) EndThread(ctx context.Context, thread string) error {
+	return l.end(ctx, func(p *Process) bool { return p.spec.Owner.Thread == thread })
+}
+
+// EndPlugin kills and forgets everything of a plugin that is removed for good.
+func (l *Launcher) EndPlugin(ctx context.Context, plugin string) error {
+	return l.end(ctx, func(p *Process) bool { return p.spec.Owner.Plugin == plugin })
+}
+
+func (l *Launcher) end(ctx context.Context, match func(*Process) bool) error {
+	ps := l.find(match)
+	errs := make([]error, len(ps))
+	var wg sync.WaitGroup
+	for i, p := range ps {
+		wg.Go(func() {
+			errs[i] = p.KillTree(ctx)
+			l.forget(p)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Close kills everything and refuses new processes. It is bounded by ctx; when that ends first the launchers are left to
+// kill their trees, which they do when the host has ended at the latest.
+func (l *Launcher) Close(ctx context.Context) error {
+	l.mu.Lock()
+	l.mu.closed = true
+	l.mu.Unlock()
+	if err := l.end(ctx, func(*Process) bool { return true }); err != nil {
+		return err
+	}
+	l.work.Wait()
+	return nil
+}
+
+func newID() string { return "p-" + strings.ToLower(rand.Text()) }

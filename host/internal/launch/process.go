@@ -1,0 +1,433 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// Names of descriptors.
+const (
+	Stdin    = "stdin"
+	Stdout   = "stdout"
+	Stderr   = "stderr"
+	Terminal = "terminal"
+)
+
+// Exit is how a process ended.
+type Exit struct {
+	Code         int            // a signal n is 128+n
+	Signal       syscall.Signal // 0: it ended by itself
+	User, System time.Duration  // of the process and the children it waited for
+	MaxRSS       int64          // bytes; the largest of them
+	Limit        string         // the limit that ended it: "memory", "pids", "time"; empty: none
+	Lost         bool           // its launcher was killed, and it with it
+}
+
+// Process is a process tree that was started by a launcher. Its methods may be called concurrently.
+type Process struct {
+	l           *Launcher
+	id          string
+	spec        Spec
+	names       []string                // of the descriptors, in order; after settled
+	cancelStart context.CancelCauseFunc // ends a start that is under way
+
+	// Set by start, before settled is closed.
+	conn     *os.File // the control socket; its end is the lifeline
+	monitor  *os.Process
+	group    string // folder of its control group
+	release  func() // the confiner's
+	launched bool   // monitor runs, and watch is its reader
+
+	begun     chan struct{} // closed when the launcher has said started or failed, or is gone
+	settled   chan struct{} // closed when start has returned
+	exited    chan struct{} // closed when the process has ended
+	gone      chan struct{} // closed when its whole tree has
+	pid       int           // after begun
+	startErr  error         // after begun
+	exit      Exit          // after exited
+	survivors int           // after gone
+
+	write struct {
+		sync.Mutex // one frame at a time
+	}
+	mu struct {
+		sync.Mutex
+		files    map[string]*os.File // the host's ends
+		handed   bool                // they went to the plugin for good
+		attached bool
+		token    string
+		released bool
+		carried  int64 // output that Attach has passed on, and what it has dropped
+		dropped  int64
+		seq      uint32
+		replies  map[uint32]chan syscall.Errno
+		over     bool // gone: no reply comes any more
+	}
+}
+
+func newProcess(l *Launcher, spec Spec, cancel context.CancelCauseFunc) *Process {
+	p := &Process{
+		l: l, id: newID(), spec: spec, cancelStart: cancel,
+		begun: make(chan struct{}), settled: make(chan struct{}),
+		exited: make(chan struct{}), gone: make(chan struct{}),
+	}
+	p.mu.files = make(map[string]*os.File)
+	p.mu.replies = make(map[uint32]chan syscall.Errno)
+	return p
+}
+
+// running reports whether Spawn has returned it.
+func (p *Process) running() bool {
+	select {
+	case <-p.settled:
+		return p.launched && p.startErr == nil
+	default:
+		return false
+	}
+}
+
+// ID identifies the process; it can't be guessed.
+func (p *Process) ID() string { return p.id }
+
+// PID is the operating system's number, and that of the process's group and session. For display: send signals with
+// Signal, which can't hit a stranger.
+func (p *Process) PID() int { return p.pid }
+
+// Owner says on whose behalf it runs.
+func (p *Process) Owner() Owner { return p.spec.Owner }
+
+// Argv is what was started.
+func (p *Process) Argv() []string { return slices.Clone(p.spec.Argv) }
+
+// Session reports whether it may outlive its call.
+func (p *Process) Session() bool { return p.spec.Session }
+
+// Descriptors names the host's ends that are open, in the order in which they are handed over.
+func (p *Process) Descriptors() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return p.mu.files[name] == nil })
+}
+
+// Exited is closed when the process has ended. Others of its tree may still run.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Gone is closed when its whole tree has ended.
+func (p *Process) Gone() <-chan struct{} { return p.gone }
+
+// Wait returns when the process has ended, with how it did. It may be called any number of times.
+func (p *Process) Wait(ctx context.Context) (Exit, error) {
+	select {
+	case <-p.exited:
+		return p.exit, nil
+	default:
+	}
+	select {
+	case <-p.exited:
+		return p.exit, nil
+	case <-ctx.Done():
+		return Exit{}, context.Cause(ctx)
+	}
+}
+
+// Signal sends a signal to the process, or to its whole group. The group may outlive the process. When nobody is there
+// any more the error is os.ErrProcessDone.
+func (p *Process) Signal(sig syscall.Signal, group bool) error {
+	reply := make(chan syscall.Errno, 1)
+	p.mu.Lock()
+	if p.mu.over {
+		p.mu.Unlock()
+		return os.ErrProcessDone
+	}
+	p.mu.seq++
+	seq := p.mu.seq
+	p.mu.replies[seq] = reply
+	p.mu.Unlock()
+	p.send(control.Signal{Seq: seq, Number: uint32(sig), Group: group}.Append(nil))
+	var errno syscall.Errno
+	select {
+	case errno = <-reply:
+	case <-p.gone:
+		select {
+		case errno = <-reply: // it came before the end
+		default:
+			errno = syscall.ESRCH
+		}
+	}
+	switch errno {
+	case 0:
+		return nil
+	case syscall.ESRCH:
+		return os.ErrProcessDone
+	}
+	return fmt.Errorf("signal process %d: %w", p.pid, errno)
+}
+
+// KillTree ends the process and all that it has started, wherever that has hidden: SIGTERM, after the grace SIGKILL until
+// nothing is left. When ctx ends first KillTree returns its cause, and the killing goes on. On success everything has
+// ended; an error without ctx's end says how many processes could not be killed.
+func (p *Process) KillTree(ctx context.Context) error {
+	p.cancelStart(ErrEnded)
+	<-p.settled
+	if !p.launched {
+		return nil
+	}
+	grace := p.l.cfg.KillGrace
+	p.send(control.Kill{GraceMS: uint32(grace.Milliseconds())}.Append(nil))
+	bound := time.NewTimer(grace + killSlack)
+	defer bound.Stop()
+	select {
+	case <-p.gone:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-bound.C:
+		// It doesn't answer: stopped, perhaps. The target dies with it.
+		p.monitor.Kill()
+		select {
+		case <-p.gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if p.survivors > 0 {
+		return fmt.Errorf("kill the tree of process %d: %d processes could not be killed (another user's, or hanging in the kernel)",
+			p.pid, p.survivors)
+	}
+	return nil
+}
+
+// Release says that nobody will ask about the process again: its record goes when its tree has ended.
+func (p *Process) Release() {
+	p.mu.Lock()
+	p.mu.released = true
+	p.mu.Unlock()
+	select {
+	case <-p.gone:
+		p.l.forget(p)
+	default:
+	}
+}
+
+// start brings the process up. When it returns an error nothing is left of it.
+func (p *Process) start(ctx context.Context, confiner Confiner) error {
+	defer close(p.settled)
+	c := Confinement{Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd}
+	release, err := confiner.Confine(ctx, p.spec.Grant, p.spec.ReadOnly, &c)
+	p.release = release
+	if err == nil {
+		err = p.limit(&c)
+	}
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = p.launch()
+	}
+	if err != nil {
+		p.over()
+		close(p.exited)
+		close(p.gone)
+		return err
+	}
+	p.launched = true
+	p.l.work.Go(p.watch)
+	stop := context.AfterFunc(ctx, p.abort)
+	order := control.Order{
+		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: c.Rlimits, Cgroup: p.group,
+		LifelineGraceMS: uint32(min(lifelineGrace, p.l.cfg.KillGrace).Milliseconds()),
+	}
+	p.send(order.Append(nil))
+	<-p.begun
+	if !stop() || ctx.Err() != nil {
+		p.abort()
+		<-p.gone
+		return context.Cause(ctx)
+	}
+	if p.startErr != nil {
+		<-p.gone
+		return p.startErr
+	}
+	return nil
+}
+
+// abort ends the tree at once.
+func (p *Process) abort() {
+	p.send(control.Kill{}.Append(nil))
+	p.conn.Close()
+}
+
+// send writes a frame. An error means that the launcher is gone, which watch sees too.
+func (p *Process) send(frame []byte) {
+	p.write.Lock()
+	defer p.write.Unlock()
+	p.conn.Write(frame)
+}
+
+// watch reads what the launcher says until it has ended, and then closes the case.
+func (p *Process) watch() {
+	in := control.Reader{Read: bufio.NewReaderSize(p.conn, 512).Read}
+	said, err := p.listen(&in)
+	var last string
+	if errors.Is(err, control.ErrText) {
+		last = in.Text(4096)
+	}
+	// The socket is closed, or useless. A launcher that lives sees its end, too.
+	p.conn.Close()
+	stuck := time.AfterFunc(p.l.cfg.KillGrace+killSlack, func() { p.monitor.Kill() })
+	state, _ := p.monitor.Wait()
+	stuck.Stop()
+	if !said.started && p.startErr == nil {
+		p.startErr = launcherError(state, last)
+	}
+	if !said.begun {
+		close(p.begun)
+	}
+	if !said.exited {
+		if said.started {
+			killSession(p.pid)
+			p.l.cfg.Logger.Warn("a launcher ended before its process", "id", p.id, "pid", p.pid, "state", fmt.Sprint(state), "text", last)
+		}
+		p.exit = Exit{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL, Lost: true}
+		close(p.exited)
+	}
+	p.over()
+	close(p.gone)
+	p.mu.Lock()
+	released := p.mu.released
+	p.mu.Unlock()
+	if released {
+		p.l.forget(p)
+	}
+}
+
+// over gives back what the tree held, once it has ended or was never started.
+func (p *Process) over() {
+	p.mu.Lock()
+	p.mu.over = true
+	p.mu.Unlock()
+	if p.group != "" {
+		removeCgroup(p.group)
+	}
+	if p.release != nil {
+		p.release()
+	}
+	p.l.retire(p)
+}
+
+// heard is what the launcher has said so far.
+type heard struct{ begun, started, exited bool }
+
+func (p *Process) listen(in *control.Reader) (said heard, err error) {
+	for {
+		frame, err := in.Next()
+		if err != nil {
+			return said, err
+		}
+		switch frame.Kind {
+		case control.KindStarted:
+			m, err := frame.Started()
+			if err != nil || said.begun {
+				return said, control.ErrMalformed
+			}
+			p.pid = int(m.PID)
+			said.begun, said.started = true, true
+			close(p.begun)
+		case control.KindFailed:
+			m, err := frame.Failed()
+			if err != nil || said.begun {
+				return said, control.ErrMalformed
+			}
+			p.startErr = p.failure(m)
+			said.begun = true
+			close(p.begun)
+		case control.KindExited:
+			m, err := frame.Exited()
+			if err != nil || said.exited || !said.started {
+				return said, control.ErrMalformed
+			}
+			p.exit = exitOf(m)
+			p.exit.Limit = p.limitHit(p.exit)
+			said.exited = true
+			close(p.exited)
+		case control.KindReplied:
+			m, err := frame.Replied()
+			if err != nil {
+				return said, err
+			}
+			p.mu.Lock()
+			reply := p.mu.replies[m.Seq]
+			delete(p.mu.replies, m.Seq)
+			p.mu.Unlock()
+			if reply != nil {
+				reply <- syscall.Errno(m.Errno)
+			}
+		case control.KindLeft:
+			if m, err := frame.Left(); err == nil {
+				p.survivors = int(m.Count)
+			}
+		}
+	}
+}
+
+func exitOf(m control.Exited) Exit {
+	e := Exit{
+		Code: int(m.Code), Signal: syscall.Signal(m.Signal), MaxRSS: int64(m.MaxRSSKiB) << 10,
+		User: time.Duration(m.UserMicros) * time.Microsecond, System: time.Duration(m.SystemMicros) * time.Microsecond,
+	}
+	if m.Signal != 0 {
+		e.Code = 128 + int(m.Signal)
+	}
+	return e
+}
+
+// failure translates what the launcher says about a start.
+func (p *Process) failure(m control.Failed) error {
+	errno := syscall.Errno(m.Errno)
+	switch m.Op {
+	case control.OpVersion:
+		return fmt.Errorf("%s is from another build than this host; install gantry and gantry-launch from one build",
+			p.l.cfg.LauncherPath)
+	case control.OpChdir:
+		return newStartError(m.Op.String(), p.spec.Cwd, errno)
+	}
+	return newStartError(m.Op.String(), p.spec.Argv[0], errno)
+}
+
+func launcherError(state *os.ProcessState, text string) error {
+	if text == "" {
+		return fmt.Errorf("gantry-launch ended before it had started anything: %v", state)
+	}
+	return fmt.Errorf("gantry-launch crashed before it had started anything: %v: %s", state, text)
+}
+
+// closeFiles closes the host's ends.
+func (p *Process) closeFiles() {
+	p.mu.Lock()
+	files := p.mu.files
+	p.mu.files = nil
+	p.mu.Unlock()
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// CloseStdin closes the host's end of stdin. A session's stdin ends only when the plugin and the host have both closed
+// theirs; the plugin asks for it over Attach.
+func (p *Process) CloseStdin() {
+	p.mu.Lock()
+	f := p.mu.files[Stdin]
+	delete(p.mu.files, Stdin)
+	p.mu.Unlock()
+	if f != nil {
+		f.Close()
+	}
+}

@@ -1,0 +1,35 @@
+//go:build !linux
+
+package launch
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// launch refuses: without a subreaper, parent-death signals and pidfds the promises of this package can't be kept, and a
+// process that outlives its call or host is worse than none.
+func (p *Process) launch() error {
+	return &UnsupportedError{
+		Mode: p.spec.Grant.Mode,
+		What: fmt.Sprintf("starting processes is not supported on %s yet", runtime.GOOS),
+		Next: "run gantry on Linux (a container or WSL 2 will do)",
+	}
+}
+
+func (p *Process) limit(*Confinement) error { return nil }
+
+func (p *Process) limitHit(Exit) string { return "" }
+
+// Resize fails: there are no terminals here.
+func (p *Process) Resize(rows, cols uint16) error {
+	return fmt.Errorf("resize to %dx%d: terminals are not supported on %s", rows, cols, runtime.GOOS)
+}
+
+func killSession(int) {}
+
+type cgroups struct{}
+
+func findCgroups(string) cgroups { return cgroups{} }
+
+func removeCgroup(string) {}

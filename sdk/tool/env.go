@@ -1,52 +1,208 @@
 package tool
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/process"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-// Env is what a configured plugin knows about itself and its host.
+// Env is what a configured plugin knows about itself and its host. It does not change; Configure makes a new one.
 type Env struct {
-	Label             string // of the user's block
-	DataDir, CacheDir string
-	Generation        uint64
+	Label             string // of the user's block; one binary may run under several
+	DataDir, CacheDir string // of this plugin's own; the one lasts, the other may be emptied at any time
+	Generation        uint64 // grows with every process of this plugin, from 1
 	HostVersion       string
 	HostLimits        contract.Limits
 	HostCapabilities  []string
 	Logger            hclog.Logger
 	Config            any // the pointer of Plugin.Config
+
+	server      *Server
+	client      gantryv1.HostServiceClient // nil: no services
+	descriptors string
 }
 
-// SetTools replaces the tools and what stands behind them.
-func (e *Env) SetTools(tools []Tool, sources ...contract.Source) error { return errSkeleton }
+var errNoHost = errors.New("the host offers no services to this plugin")
 
-// Thread returns a thread that the plugin has heard of.
-func (e *Env) Thread(id string) (*Thread, bool) { return nil, false }
-
-// Command is a command of the plugin. Make it with [NewCommand].
-type Command struct {
-	spec contract.CommandSpec
-	run  func(ctx context.Context, c *CommandCall, input json.RawMessage) (json.RawMessage, error)
-	err  error
+func (e *Env) host() (gantryv1.HostServiceClient, error) {
+	if e.client == nil {
+		return nil, errNoHost
+	}
+	return e.client, nil
 }
 
-// NewCommand declares a command whose input is the struct In and whose output is marshalled to JSON.
-func NewCommand[In any](name, description string, run func(ctx context.Context, c *CommandCall, in In) (any, error), opts ...CommandOption) Command {
-	return Command{}
+// Client is the host's services as they are on the wire, for what this package does not cover; nil where the host offers
+// none.
+func (e *Env) Client() gantryv1.HostServiceClient { return e.client }
+
+// SetTools replaces the tools that the plugin offers and tells the host. sources are what stands behind them and has a
+// state of its own, an MCP server for example; [Source] assigns a tool to one. After an error the tools are what they
+// were.
+func (e *Env) SetTools(tools []Tool, sources ...contract.Source) error {
+	return e.server.tools.set(tools, sources)
 }
 
-// CommandOption changes a command.
-type CommandOption func(*Command)
+// Thread returns a thread that the plugin has heard of and that has not ended.
+func (e *Env) Thread(id string) (*Thread, bool) { return e.server.threads.find(id) }
 
-// SideEffects: the command changes something outside the plugin.
-func SideEffects() CommandOption { return func(c *Command) { c.spec.SideEffects = true } }
+// Command prepares a process that belongs to no call. The host spawns it only under a standing grant of the plugin.
+func (e *Env) Command(ctx context.Context, argv ...string) *process.Cmd {
+	return e.command(ctx, "", argv)
+}
 
-// CommandCall is one run of a command.
-type CommandCall struct{}
+// Adopt takes over the processes that the plugin's earlier generation left running; no ids means all.
+func (e *Env) Adopt(ctx context.Context, ids ...string) ([]process.Adopted, error) {
+	client, err := e.host()
+	if err != nil {
+		return nil, err
+	}
+	return process.New(client, "", e.descriptors).Adopt(ctx, ids...)
+}
 
-// Env of the plugin.
-func (c *CommandCall) Env() *Env { return nil }
+func (e *Env) command(ctx context.Context, token string, argv []string) *process.Cmd {
+	client := e.client
+	if client == nil {
+		client = gantryv1.NewHostServiceClient(noHost{})
+	}
+	return process.New(client, token, e.descriptors).Command(ctx, argv...)
+}
+
+// noHost is the connection of a plugin whose host offers no services.
+type noHost struct{}
+
+func (noHost) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return errNoHost }
+
+func (noHost) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errNoHost
+}
+
+// artifactChunk is what one message of an artifact carries.
+const artifactChunk = 256 << 10
+
+// PutArtifact stores content with the host. It reads r to its end.
+func (e *Env) PutArtifact(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error) {
+	client, err := e.host()
+	if err != nil {
+		return contract.ArtifactRef{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx) // ends the rpc when r fails
+	defer cancel()
+	stream, err := client.PutArtifact(ctx)
+	if err != nil {
+		return contract.ArtifactRef{}, fmt.Errorf("store artifact %q: %w", name, err)
+	}
+	req := &gantryv1.PutArtifactRequest{MediaType: mediaType, Name: name}
+	buf := make([]byte, artifactChunk)
+	for first := true; ; first = false {
+		n, err := io.ReadFull(r, buf)
+		if n > 0 || first {
+			req.Data = buf[:n]
+			if serr := stream.Send(req); serr != nil {
+				break // why is what CloseAndRecv says
+			}
+			req = &gantryv1.PutArtifactRequest{}
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return contract.ArtifactRef{}, fmt.Errorf("store artifact %q: %w", name, err)
+		}
+	}
+	resp, err := stream.CloseAndRecv()
+	if err != nil {
+		return contract.ArtifactRef{}, fmt.Errorf("store artifact %q: %w", name, err)
+	}
+	return convert.ArtifactRefFromProto(resp.GetArtifact()), nil
+}
+
+// GetArtifact reads an artifact back. Close ends it before its end.
+func (e *Env) GetArtifact(ctx context.Context, sha256 string) (io.ReadCloser, error) {
+	client, err := e.host()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := client.GetArtifact(ctx, &gantryv1.GetArtifactRequest{Sha256: sha256})
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("get artifact %s: %w", sha256, err)
+	}
+	r := &artifactReader{stream: stream, cancel: cancel, sha256: sha256}
+	b := bufio.NewReader(r)
+	// The first bytes say whether there is such an artifact at all.
+	if _, err := b.Peek(1); err != nil && err != io.EOF {
+		cancel()
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{b, r}, nil
+}
+
+type artifactReader struct {
+	stream grpc.ServerStreamingClient[gantryv1.GetArtifactResponse]
+	cancel context.CancelFunc
+	sha256 string
+	rest   []byte
+}
+
+func (r *artifactReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		msg, err := r.stream.Recv()
+		if err == io.EOF {
+			return 0, io.EOF
+		}
+		if err != nil {
+			return 0, fmt.Errorf("get artifact %s: %w", r.sha256, err)
+		}
+		r.rest = msg.GetData()
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *artifactReader) Close() error {
+	r.cancel()
+	return nil
+}
+
+func (e *Env) secret(ctx context.Context, handle string) (string, error) {
+	client, err := e.host()
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle})
+	if err != nil {
+		return "", err
+	}
+	return resp.GetValue(), nil
+}
+
+func (e *Env) emit(ctx context.Context, token, kind string, payload any, durable bool) error {
+	client, err := e.host()
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("emit %q: %w", kind, err)
+	}
+	if _, err := client.Emit(ctx, &gantryv1.EmitRequest{Token: token, Kind: kind, PayloadJson: b, Durable: durable}); err != nil {
+		return fmt.Errorf("emit %q: %w", kind, err)
+	}
+	return nil
+}

@@ -1,34 +1,386 @@
 package tool
 
-// Thread is a thread that uses this plugin. It may be used by several goroutines and lasts until EndThread.
-type Thread struct{}
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+)
+
+const (
+	// maxContextBytes is what the host takes as one text for the model.
+	maxContextBytes = 16384
+	// maxThreadBytes is the session output that waits for a slow host. Beyond it Session.Write waits, and drops when the
+	// host does not listen to the thread at all: what runs in a session must not come to a halt for want of a reader.
+	maxThreadBytes = 256 << 10
+	// maxThreadEvents is the same for everything else.
+	maxThreadEvents = 1024
+)
+
+// Thread is a thread that uses this plugin. It may be used by several goroutines. It is there from the first call or
+// stream of the thread until EndThread.
+type Thread struct {
+	id     string
+	logger hclog.Logger
+	wake   chan struct{} // holds one token: look again
+	over   chan struct{} // closed by end
+	turn   chan struct{} // held by the stream that sends
+
+	mu struct {
+		sync.Mutex
+		env      *Env
+		cwd      string
+		token    string
+		contexts map[string]string
+		queue    []threadItem
+		bytes    int           // of session output in queue
+		since    time.Time     // of the oldest output in queue
+		room     chan struct{} // closed when there may be room, or nobody listens any more; nil: nobody waits
+		stream   *threadStream // who listens; nil: nobody
+		ended    bool
+	}
+}
+
+// threadItem is an event, the key of a context to be sent, or output of a session.
+type threadItem struct {
+	event   contract.ThreadEvent
+	key     string
+	session *Session
+	offset  int64
+	data    []byte
+}
+
+// threadStream is one run of the Thread rpc.
+type threadStream struct{ replaced chan struct{} }
+
+func newThread(id string, logger hclog.Logger) *Thread {
+	t := &Thread{id: id, logger: logger, wake: make(chan struct{}, 1), over: make(chan struct{}), turn: make(chan struct{}, 1)}
+	t.mu.contexts = map[string]string{}
+	return t
+}
 
 // ID of the thread.
-func (t *Thread) ID() string { return "" }
+func (t *Thread) ID() string { return t.id }
 
-// Cwd of the thread, as far as the host has told it.
-func (t *Thread) Cwd() string { return "" }
+// Cwd of the thread; empty until the host has opened it.
+func (t *Thread) Cwd() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.cwd
+}
 
-// Context sets the text that the model sees under key; empty text removes it.
-func (t *Thread) Context(key, text string) {}
+// Done is closed when the thread has ended.
+func (t *Thread) Done() <-chan struct{} { return t.over }
 
-// OpenSession tells that something outlives the call that opened it.
-func (t *Thread) OpenSession(id, callID, title string) *Session { return &Session{} }
+// State that lasts as long as the thread.
+func (t *Thread) State() State {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return State{env: t.mu.env, scope: gantryv1.StateScope_STATE_SCOPE_THREAD, thread: t.id}
+}
 
-// Session is something that outlives its call.
-type Session struct{}
+// Emit puts an event of the plugin's own into the thread's stream, as [Call.Emit] does, outside any call. It needs a
+// thread that the host has opened.
+func (t *Thread) Emit(ctx context.Context, kind string, payload any, durable bool) error {
+	t.mu.Lock()
+	env, token := t.mu.env, t.mu.token
+	t.mu.Unlock()
+	return env.emit(ctx, token, kind, payload, durable)
+}
 
-// ID of the session.
-func (s *Session) ID() string { return "" }
+// Context sets the text that the model sees under key; empty text removes it. The host tells the model only what changed.
+// At most 16384 bytes, the rest is cut off.
+func (t *Thread) Context(key, text string) {
+	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > maxContextBytes {
+		t.logger.Warn("context text is cut off", "thread", t.id, "key", key, "bytes", len(text))
+		text = text[:cutBefore(text, maxContextBytes)]
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old, ok := t.mu.contexts[key]; t.mu.ended || ok && old == text || !ok && text == "" {
+		return
+	}
+	if text == "" {
+		delete(t.mu.contexts, key)
+	} else {
+		t.mu.contexts[key] = text
+	}
+	if t.mu.stream != nil {
+		t.queueContextLocked(key)
+	}
+}
 
-// Write shows output of the session as it appears.
-func (s *Session) Write(p []byte) (int, error) { return len(p), nil }
+// queueContextLocked queues a key once: what is sent is the text of that moment.
+func (t *Thread) queueContextLocked(key string) {
+	if !slices.ContainsFunc(t.mu.queue, func(i threadItem) bool { return i.event == nil && i.session == nil && i.key == key }) {
+		t.mu.queue = append(t.mu.queue, threadItem{key: key})
+	}
+	t.poke()
+}
 
-// Exited tells that the session is over. A signal n is 128+n.
-func (s *Session) Exited(code int) {}
+func (t *Thread) poke() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
 
-// Denied tells that the sandbox ended the session.
-func (s *Session) Denied(code int) {}
+// put calls add under the lock until it returns true, and waits for room in between. add must return true when nobody is
+// listening. put returns false when the thread has ended.
+func (t *Thread) put(add func(listening bool) bool) bool {
+	for {
+		t.mu.Lock()
+		if t.mu.ended {
+			t.mu.Unlock()
+			return false
+		}
+		done := add(t.mu.stream != nil)
+		if !done && t.mu.room == nil {
+			t.mu.room = make(chan struct{})
+		}
+		room := t.mu.room
+		t.mu.Unlock()
+		t.poke()
+		if done {
+			return true
+		}
+		select {
+		case <-room:
+		case <-t.over:
+			return false
+		}
+	}
+}
 
-// Lost tells that nobody knows what became of the session.
-func (s *Session) Lost() {}
+// event queues an event. It is dropped when the queue is full of what nobody fetches.
+func (t *Thread) event(e contract.ThreadEvent) {
+	t.put(func(listening bool) bool { return t.addEventLocked(e, listening) })
+}
+
+// addEventLocked returns false when the event has to wait.
+func (t *Thread) addEventLocked(e contract.ThreadEvent, listening bool) bool {
+	if len(t.mu.queue) >= maxThreadEvents {
+		if !listening {
+			t.logger.Warn("event of a thread that nobody listens to is dropped", "thread", t.id)
+		}
+		return !listening
+	}
+	t.mu.queue = append(t.mu.queue, threadItem{event: e})
+	return true
+}
+
+func (t *Thread) addOutputLocked(s *Session, offset int64, p []byte) {
+	if t.mu.bytes == 0 {
+		t.mu.since = time.Now()
+	}
+	t.mu.bytes += len(p)
+	if n := len(t.mu.queue) - 1; n >= 0 {
+		if last := &t.mu.queue[n]; last.session == s && last.offset+int64(len(last.data)) == offset {
+			last.data = append(last.data, p...)
+			return
+		}
+	}
+	t.mu.queue = append(t.mu.queue, threadItem{session: s, offset: offset, data: append([]byte(nil), p...)})
+}
+
+// run sends what happens in the thread until ctx or the thread ends. A newer run replaces this one.
+func (t *Thread) run(ctx context.Context, send func(*gantryv1.ThreadResponse) error) error {
+	me := &threadStream{replaced: make(chan struct{})}
+	if err := t.attach(ctx, me); err != nil {
+		return err
+	}
+	defer t.detach(me)
+	timer := time.NewTimer(flushAfter)
+	defer timer.Stop()
+	for {
+		batch, ended, wait := t.take()
+		for _, item := range batch {
+			if err := t.send(item, send); err != nil {
+				return err
+			}
+		}
+		if ended {
+			return nil
+		}
+		timer.Stop()
+		var due <-chan time.Time
+		if wait > 0 {
+			timer.Reset(wait)
+			due = timer.C
+		}
+		select {
+		case <-t.wake:
+		case <-due:
+		case <-me.replaced:
+			return status.Error(codes.Aborted, "another stream serves this thread now")
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
+}
+
+func (t *Thread) attach(ctx context.Context, me *threadStream) error {
+	t.mu.Lock()
+	old := t.mu.stream
+	t.mu.stream = me
+	t.mu.Unlock()
+	if old != nil {
+		close(old.replaced)
+	}
+	select {
+	case t.turn <- struct{}{}: // the older stream has stopped sending
+	case <-ctx.Done():
+		t.leave(me)
+		return status.FromContextError(ctx.Err()).Err()
+	case <-me.replaced:
+		return status.Error(codes.Aborted, "another stream serves this thread now")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(t.mu.contexts)) {
+		t.queueContextLocked(key)
+	}
+	return nil
+}
+
+func (t *Thread) detach(me *threadStream) {
+	t.leave(me)
+	<-t.turn
+}
+
+// leave lets those go that wait for room: nobody makes any now.
+func (t *Thread) leave(me *threadStream) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.stream == me {
+		t.mu.stream = nil
+		t.roomLocked()
+	}
+}
+
+func (t *Thread) roomLocked() {
+	if t.mu.room != nil {
+		close(t.mu.room)
+		t.mu.room = nil
+	}
+}
+
+// take returns what is to be sent now, and how long output may wait for more; 0: until something happens.
+func (t *Thread) take() (batch []threadItem, ended bool, wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	only := !slices.ContainsFunc(t.mu.queue, func(i threadItem) bool { return i.session == nil })
+	if only && t.mu.bytes > 0 && t.mu.bytes < flushBytes && !t.mu.ended {
+		if wait = flushAfter - time.Since(t.mu.since); wait > 0 {
+			return nil, false, wait
+		}
+	}
+	batch = t.mu.queue
+	for i := range batch {
+		if batch[i].event == nil && batch[i].session == nil {
+			batch[i].event = contract.ContextText{Key: batch[i].key, Text: t.mu.contexts[batch[i].key]}
+		}
+	}
+	t.mu.queue, t.mu.bytes = nil, 0
+	t.roomLocked()
+	return batch, t.mu.ended, 0
+}
+
+func (t *Thread) send(item threadItem, send func(*gantryv1.ThreadResponse) error) error {
+	if item.session != nil {
+		return item.session.send(item.offset, item.data, send)
+	}
+	if e, ok := item.event.(sessionOver); ok {
+		if err := e.session.flush(send); err != nil {
+			return err
+		}
+		return send(convert.ThreadEventToProto(e.SessionExited))
+	}
+	return send(convert.ThreadEventToProto(item.event))
+}
+
+// end lets what is queued go out and ends the stream.
+func (t *Thread) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.mu.ended {
+		t.mu.ended = true
+		close(t.over)
+		t.roomLocked()
+		t.poke()
+	}
+}
+
+// threads are those that the plugin has heard of.
+type threads struct {
+	logger hclog.Logger
+	mu     struct {
+		sync.Mutex
+		byID map[string]*Thread
+	}
+}
+
+func newThreads(logger hclog.Logger) *threads {
+	ts := &threads{logger: logger}
+	ts.mu.byID = map[string]*Thread{}
+	return ts
+}
+
+func (ts *threads) find(id string) (*Thread, bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t, ok := ts.mu.byID[id]
+	return t, ok
+}
+
+// get returns a thread, and makes it when this is the first time.
+func (ts *threads) get(id string, env *Env) *Thread {
+	ts.mu.Lock()
+	t, ok := ts.mu.byID[id]
+	if !ok {
+		t = newThread(id, ts.logger)
+		ts.mu.byID[id] = t
+	}
+	ts.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.env = env
+	return t
+}
+
+// open notes what the host tells about a thread.
+func (t *Thread) open(cwd, token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.cwd, t.mu.token = cwd, token
+}
+
+func (ts *threads) end(id string) {
+	ts.mu.Lock()
+	t := ts.mu.byID[id]
+	delete(ts.mu.byID, id)
+	ts.mu.Unlock()
+	if t != nil {
+		t.end()
+	}
+}
+
+func (ts *threads) endAll() {
+	ts.mu.Lock()
+	all := slices.Collect(maps.Values(ts.mu.byID))
+	clear(ts.mu.byID)
+	ts.mu.Unlock()
+	for _, t := range all {
+		t.end()
+	}
+}

@@ -10,9 +10,14 @@ package tool
 
 import (
 	"context"
+	"fmt"
+	"os"
+
+	"google.golang.org/grpc"
 
 	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
 // Result is the answer of a call.
@@ -31,36 +36,61 @@ type (
 // Secret is a sensitive config value.
 type Secret = configblock.Secret
 
-// Plugin is everything a tool plugin is. Name and Version are required.
+// ConfigSchema derives the schema of a config struct, see sdk/configblock.
+func ConfigSchema(ptr any) (contract.ConfigBlock, error) { return configblock.Schema(ptr) }
+
+// Plugin is everything that a tool plugin is. Name and Version are required.
 type Plugin struct {
 	Name, Version, Description string
-	Instructions               string // for the model; at most 8192 bytes
-	Config                     any    // pointer to a struct with tags as in sdk/configblock; nil: no configuration
-	Tools                      []Tool // there whatever the configuration says; Env.SetTools changes them later
-	Commands                   []Command
-	Capabilities               []string // "spawn", "network", "sample", "call-tools", "ask", "secrets", "state", ...
-	Limits                     contract.Limits
-	Skills                     []contract.Skill
-	Features                   []string
-	Handover                   bool // sessions can be handed over to the next generation
+	Instructions               string // for the model, at most 8192 bytes
+	// Config points to a struct with the tags of sdk/configblock; nil: the plugin takes no configuration. Configure fills
+	// it while no call, assessment or command runs, so that handlers may read it as it is. What runs in the background
+	// copies what it needs in Configured.
+	Config       any
+	Tools        []Tool // there whatever the configuration says; Env.SetTools replaces them later
+	Commands     []Command
+	Capabilities []string // what it wants to be allowed: "spawn", "network", "sample", "call-tools", "ask", "secrets", "state"
+	Limits       contract.Limits
+	Skills       []contract.Skill
+	Features     []string
+	Handover     bool // sessions can be handed over to the next generation
 
-	// Configured runs after Config was filled, before any call, and again whenever the block changes. Errors made by
-	// [configblock.Invalid], or a *contract.Diagnostic, are shown at their line of the user's file.
+	// Configured runs after Config was filled, before any call, and again whenever the block changes. Its errors are shown
+	// to the user: those of configblock.Invalid, and any *contract.Diagnostic, at their line. After an error the plugin goes
+	// on with its earlier configuration, if there was one.
 	Configured func(ctx context.Context, env *Env) error
-	// Thread runs as long as the host keeps a thread open; ctx ends with it.
+	// Thread runs for each thread, as long as the host listens to it; then ctx ends and Thread returns soon. Returning
+	// earlier is fine, an error ends the stream.
 	Thread func(ctx context.Context, t *Thread) error
 	// StopSession ends one session. Unknown ids are no error.
 	StopSession func(ctx context.Context, threadID, sessionID string) error
 	// EndThread releases what is held for a thread. Unknown ids are no error.
 	EndThread func(ctx context.Context, threadID string) error
-	// Drain is told that nothing new comes; ctx ends with the deadline.
+	// Drain is told that nothing new will come. ctx ends with the deadline.
 	Drain func(ctx context.Context) error
-	// Close runs once before the process ends.
+	// Close runs once before the process ends, while calls that still run are being cancelled. ctx ends with the grace.
 	Close func(ctx context.Context) error
 }
 
-// Main serves the plugin and ends the process. It never returns.
-func Main(p Plugin) { panic("tool: not there yet") }
+// Main serves the plugin and ends the process; it never returns. `--describe` prints the manifest, `--version` name and
+// version. Call it before anything writes to standard output.
+func Main(p Plugin) { os.Exit(run(p)) }
 
-// Text makes a result of one text part for model and user.
-func Text(s string) *Result { return contract.Text(s) }
+func run(p Plugin) int {
+	logger := wire.NewLogger(os.Stderr)
+	s, err := NewServer(p, logger)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "plugin %q can't be served: %v\n", p.Name, err)
+		return 1
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	s.onStop = stop
+	return wire.Serve(ctx, wire.ServeConfig{
+		Manifest:        s.Manifest,
+		Register:        func(g *grpc.Server) { s.Register(g) },
+		Stop:            func(ctx context.Context) { _ = s.Close(ctx) },
+		Logger:          logger,
+		MaxMessageBytes: int(p.Limits.MaxMessageBytes),
+	})
+}

@@ -1,0 +1,179 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// schemaOf derives the schema of an argument struct: fields without omitempty or omitzero are required, nothing else is
+// allowed beside them, a jsonschema tag is the description, an enum tag lists the only values of a string.
+func schemaOf[T any]() (json.RawMessage, []string, error) {
+	s, err := jsonschema.For[T](nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("derive schema of %s: %w", reflect.TypeFor[T](), err)
+	}
+	if err := enums(s, reflect.TypeFor[T]()); err != nil {
+		return nil, nil, fmt.Errorf("derive schema of %s: %w", reflect.TypeFor[T](), err)
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, nil, fmt.Errorf("derive schema of %s: %w", reflect.TypeFor[T](), err)
+	}
+	return b, s.Required, nil
+}
+
+// enums adds what the enum tags say.
+func enums(s *jsonschema.Schema, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		if s.Items != nil {
+			return enums(s.Items, t.Elem())
+		}
+	case reflect.Map:
+		if s.AdditionalProperties != nil {
+			return enums(s.AdditionalProperties, t.Elem())
+		}
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" {
+				name = f.Name
+			}
+			p := s.Properties[name]
+			if p == nil || !f.IsExported() {
+				continue
+			}
+			if err := enums(p, f.Type); err != nil {
+				return err
+			}
+			tag, ok := f.Tag.Lookup("enum")
+			if !ok {
+				continue
+			}
+			if p.Type == "array" && p.Items != nil {
+				p = p.Items
+			}
+			if p.Type != "string" && !slices.Contains(p.Types, "string") {
+				return fmt.Errorf("field %s: enum is for strings only", f.Name)
+			}
+			for v := range strings.SplitSeq(tag, ",") {
+				p.Enum = append(p.Enum, v)
+			}
+			if slices.Contains(p.Types, "null") {
+				p.Enum = append(p.Enum, nil)
+			}
+		}
+	}
+	return nil
+}
+
+// required returns the required properties of a schema given as text.
+func required(schema json.RawMessage) ([]string, error) {
+	var s struct {
+		Type     any      `json:"type"`
+		Required []string `json:"required"`
+	}
+	if err := json.Unmarshal(schema, &s); err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	if s.Type != "object" {
+		return nil, errors.New(`schema: the type of arguments must be "object"`)
+	}
+	return s.Required, nil
+}
+
+// decodeInput turns what the model asked for into In. The host has validated arguments before; this is what a tool sees
+// when it did not, or when schema and struct disagree. Unknown properties are left out: refusing them is the host's.
+func decodeInput[In any](input contract.Input, required []string) (in In, err error) {
+	if text, ok := any(&in).(*string); ok && input.Freeform {
+		*text = input.Text
+		return in, nil
+	}
+	if input.Freeform {
+		return in, errors.New("failed to parse function arguments: got raw text where an object was expected")
+	}
+	args := input.Arguments
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = json.RawMessage("{}")
+	}
+	if raw, ok := any(&in).(*json.RawMessage); ok {
+		*raw = slices.Clone(args)
+	} else if err := json.Unmarshal(args, &in); err != nil {
+		return in, argumentError(args, err)
+	}
+	if err := missing(args, required); err != nil {
+		return in, err
+	}
+	return in, nil
+}
+
+func missing(args []byte, required []string) error {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(args, &object); err != nil {
+		return argumentError(args, err)
+	}
+	for _, name := range required {
+		if _, ok := object[name]; !ok {
+			return fmt.Errorf("failed to parse function arguments: missing field `%s` at %s", name, position(args, len(bytes.TrimRight(args, " \t\r\n"))))
+		}
+	}
+	return nil
+}
+
+// argumentError says where the arguments are wrong, in words that a model understands: no Go types.
+func argumentError(args []byte, err error) error {
+	const prefix = "failed to parse function arguments: "
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		text := strings.TrimPrefix(e.Error(), "json: ")
+		return fmt.Errorf(prefix+"%s at %s", text, position(args, int(e.Offset)))
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field := ""
+		if e.Field != "" {
+			field = fmt.Sprintf("field `%s`: ", e.Field)
+		}
+		got, _, _ := strings.Cut(e.Value, " ") // "number 1.5": without the value
+		return fmt.Errorf(prefix+"%sinvalid type: %s, expected %s at %s", field, got, jsonKind(e.Type), position(args, int(e.Offset)))
+	}
+	return fmt.Errorf(prefix+"%w", err)
+}
+
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "bool"
+	case reflect.Slice, reflect.Array:
+		return "array"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return "integer that is not negative and not too large"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "integer that is not too large"
+	}
+	return t.String()
+}
+
+// position of the n-th byte, from 1 as editors count.
+func position(b []byte, n int) string {
+	n = min(max(n, 0), len(b))
+	line := 1 + bytes.Count(b[:n], []byte("\n"))
+	column := n - (bytes.LastIndexByte(b[:n], '\n') + 1)
+	return fmt.Sprintf("line %d column %d", line, column)
+}

@@ -1,0 +1,196 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+)
+
+// grants is what the plugin knows of a call's grant; it may grow.
+type grants struct {
+	mu struct {
+		sync.Mutex
+		facts contract.GrantFacts
+	}
+}
+
+func (g *grants) get() contract.GrantFacts {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.facts
+}
+
+func (g *grants) set(f contract.GrantFacts) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.facts = f
+}
+
+// DeniedError is a refusal by policy, a hook, a reviewer or the user. Its text is for the model: a handler may return the
+// error as it is.
+type DeniedError struct{ Denial string }
+
+// Error implements error.
+func (e *DeniedError) Error() string { return e.Denial }
+
+// Authorization asks for effects that only show up during a call.
+type Authorization struct {
+	Effects        []contract.Effect
+	Reason         string   // for the user
+	Discriminators []string // further parts of the key under which an approval is remembered
+}
+
+// Authorize asks for effects that only show up now. A refusal is a *[DeniedError].
+func (c *Call) Authorize(ctx context.Context, effects ...contract.Effect) error {
+	return c.AuthorizeWith(ctx, Authorization{Effects: effects})
+}
+
+// AuthorizeWith is Authorize with a reason and discriminators.
+func (c *Call) AuthorizeWith(ctx context.Context, a Authorization) error {
+	client, err := c.env.host()
+	if err != nil {
+		return err
+	}
+	resp, err := client.Authorize(ctx, &gantryv1.AuthorizeRequest{
+		CallToken: c.start.CallToken, Effects: convert.EffectsToProto(a.Effects), Reason: a.Reason, Discriminators: a.Discriminators,
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("authorize: %w", err)
+	case resp.GetGranted():
+		return nil
+	case resp.GetDenial() == "":
+		return &DeniedError{Denial: "not allowed"}
+	}
+	return &DeniedError{Denial: resp.GetDenial()}
+}
+
+// Question to the user: a choice when Options are set, a form when FormSchema is, a URL when URL is. Never an approval.
+type Question struct {
+	Title, Message string
+	Options        []string
+	FormSchema     json.RawMessage // JSON Schema of an object with flat properties
+	URL            string
+	Redirect       bool // the host listens on loopback for the URL's redirect and returns the query
+}
+
+// Answer to a [Question]. Without an answer one of Declined and Cancelled is true.
+type Answer struct {
+	Declined  bool
+	Cancelled bool
+	JSON      json.RawMessage // the choice, the form's object, or the query's object
+}
+
+// Ask puts a question to the user and waits. The call's clock stands still meanwhile.
+func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
+	client, err := c.env.host()
+	if err != nil {
+		return Answer{}, err
+	}
+	req := &gantryv1.AskRequest{
+		CallToken: c.start.CallToken, Title: q.Title, Message: q.Message,
+		Options: q.Options, FormSchemaJson: q.FormSchema, Url: q.URL, Redirect: q.Redirect,
+	}
+	switch {
+	case len(q.Options) > 0:
+		req.Kind = gantryv1.AskKind_ASK_KIND_CHOICE
+	case len(q.FormSchema) > 0:
+		req.Kind = gantryv1.AskKind_ASK_KIND_FORM
+	case q.URL != "":
+		req.Kind = gantryv1.AskKind_ASK_KIND_URL
+	default:
+		return Answer{}, errors.New("ask: the question has neither options, a form nor a URL")
+	}
+	resp, err := client.Ask(ctx, req)
+	if err != nil {
+		return Answer{}, fmt.Errorf("ask: %w", err)
+	}
+	switch resp.GetOutcome() {
+	case gantryv1.AskOutcome_ASK_OUTCOME_ANSWERED:
+		return Answer{JSON: resp.GetAnswerJson()}, nil
+	case gantryv1.AskOutcome_ASK_OUTCOME_DECLINED:
+		return Answer{Declined: true}, nil
+	}
+	return Answer{Cancelled: true}, nil
+}
+
+// RawText as args of [Call.CallTool] is passed to a freeform tool as it is.
+type RawText string
+
+// CallTool runs another tool of the thread, which takes the whole way of any call. args is a [RawText], or anything that
+// marshals to a JSON object.
+func (c *Call) CallTool(ctx context.Context, namespace, name string, args any) (*Result, error) {
+	client, err := c.env.host()
+	if err != nil {
+		return nil, err
+	}
+	var in contract.Input
+	if text, ok := args.(RawText); ok {
+		in = contract.Input{Text: string(text), Freeform: true}
+	} else if in.Arguments, err = json.Marshal(args); err != nil {
+		return nil, fmt.Errorf("call tool %q: marshal arguments: %w", name, err)
+	}
+	resp, err := client.CallTool(ctx, &gantryv1.CallToolRequest{
+		CallToken: c.start.CallToken, Namespace: namespace, Tool: name, Input: convert.InputToProto(in),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("call tool %q: %w", name, err)
+	}
+	if r := convert.ResultFromProto(resp.GetResult()); r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("call tool %q: the host sent no result", name)
+}
+
+// ListTools lists the tools that CallTool can run.
+func (c *Call) ListTools(ctx context.Context) ([]contract.Descriptor, error) {
+	client, err := c.env.host()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.ListTools(ctx, &gantryv1.ListToolsRequest{CallToken: c.start.CallToken})
+	if err != nil {
+		return nil, fmt.Errorf("list tools: %w", err)
+	}
+	return convert.DescriptorsFromProto(resp.GetTools()), nil
+}
+
+// Sampled is what the model answered.
+type Sampled struct {
+	Message llm.Message
+	Usage   llm.Usage
+	Reason  llm.FinishReason
+}
+
+// Sample asks the model once, within the thread's budget. An answer that broke is a *[llm.Error].
+func (c *Call) Sample(ctx context.Context, req *llm.Request) (*Sampled, error) {
+	client, err := c.env.host()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Sample(ctx, &gantryv1.SampleRequest{CallToken: c.start.CallToken, Request: convert.RequestToProto(req)})
+	if err != nil {
+		return nil, fmt.Errorf("sample: %w", err)
+	}
+	if resp.GetError() != nil {
+		return nil, convert.ErrorFromProto(resp.GetError())
+	}
+	m, err := convert.MessageFromProto(resp.GetMessage())
+	if err != nil {
+		return nil, fmt.Errorf("sample: %w", err)
+	}
+	return &Sampled{Message: m, Usage: convert.UsageFromProto(resp.GetUsage()), Reason: convert.FinishReasonFromProto(resp.GetReason())}, nil
+}
+
+// Emit puts an event of the plugin's own into the thread's stream. kind is lower-case words joined by dots; payload is
+// marshalled to JSON; durable events are stored.
+func (c *Call) Emit(ctx context.Context, kind string, payload any, durable bool) error {
+	return c.env.emit(ctx, c.start.CallToken, kind, payload, durable)
+}

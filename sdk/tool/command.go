@@ -1,0 +1,72 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/process"
+)
+
+// Command is a command of the plugin, by which CLI, TUI and web reach into it: login, status, and the like. Make it with
+// [NewCommand].
+type Command struct {
+	spec contract.CommandSpec
+	run  func(ctx context.Context, c *CommandCall, input json.RawMessage) (json.RawMessage, error)
+	err  error
+}
+
+// CommandOption changes a command.
+type CommandOption func(*Command)
+
+// SideEffects says that the command changes something outside the plugin; it then goes through the host's policy.
+func SideEffects() CommandOption { return func(c *Command) { c.spec.SideEffects = true } }
+
+var commandName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+
+// NewCommand declares a command whose input is the struct In and whose output is marshalled to JSON. An error is shown to
+// the user; a *[contract.Diagnostic] keeps its place.
+func NewCommand[In any](name, description string, run func(ctx context.Context, c *CommandCall, in In) (any, error), opts ...CommandOption) Command {
+	c := Command{spec: contract.CommandSpec{Name: name, Description: description}}
+	var fields []string
+	c.spec.InputSchema, fields, c.err = schemaOf[In]()
+	if !commandName.MatchString(name) {
+		c.err = errors.Join(c.err, errors.New("a command's name has lower-case letters, digits and dashes"))
+	}
+	for _, o := range opts {
+		o(&c)
+	}
+	c.run = func(ctx context.Context, call *CommandCall, input json.RawMessage) (json.RawMessage, error) {
+		in, err := decodeInput[In](contract.Input{Arguments: input}, fields)
+		if err != nil {
+			return nil, err
+		}
+		out, err := run(ctx, call, in)
+		if err != nil {
+			return nil, err
+		}
+		b, err := json.Marshal(out)
+		if err != nil {
+			return nil, fmt.Errorf("marshal output of command %q: %w", name, err)
+		}
+		return b, nil
+	}
+	return c
+}
+
+// CommandCall is one run of a command.
+type CommandCall struct {
+	env   *Env
+	token string
+}
+
+// Env of the plugin.
+func (c *CommandCall) Env() *Env { return c.env }
+
+// Command prepares a process that the host spawns under the command's grant.
+func (c *CommandCall) Command(ctx context.Context, argv ...string) *process.Cmd {
+	return c.env.command(ctx, c.token, argv)
+}

@@ -1,0 +1,221 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/process"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+)
+
+// Defaults of the contract for limits that nobody announced.
+const (
+	defaultMessageBytes = 16 << 20
+	defaultInlineBytes  = 1 << 20
+	defaultOutputBytes  = 8 << 20
+)
+
+const (
+	// messageMargin stays free in a message for everything beside the parts: ids, item, framing.
+	messageMargin = 64 << 10
+	// maxVerbatimBytes is what the host takes as verbatim text in one result.
+	maxVerbatimBytes = 4096
+)
+
+// Text makes a result of one text part for model and user.
+func Text(s string) *Result { return contract.Text(s) }
+
+// Errorf makes a failed result of one text part. The model reads it and may try something else, so say what was wrong
+// with what it asked.
+func Errorf(format string, args ...any) *Result {
+	return contract.ErrorText(fmt.Sprintf(format, args...))
+}
+
+// JSON makes a result of v as JSON, also as the structured answer that code mode sees.
+func JSON(v any) (*Result, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("marshal result: %w", err)
+	}
+	return &Result{Parts: []Part{&JSONPart{JSON: b}}, Structured: b}, nil
+}
+
+// errorResult is what the model reads when a handler returned a Go error.
+func errorResult(ctx context.Context, err error) *Result {
+	r := contract.ErrorText(err.Error())
+	if e, ok := errors.AsType[*process.StartError](err); ok {
+		r.SandboxDenied = e.Denied
+	}
+	r.Aborted = ctx.Err() != nil
+	return r
+}
+
+// store puts content away as an artifact.
+type store func(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error)
+
+// fitter makes results fit the limits of the host: what is too large for a message becomes an artifact, text keeps its
+// beginning and end. A handler may be careless with sizes, and its call still gets an answer.
+type fitter struct {
+	inline   int64 // most bytes of one part
+	message  int64 // most bytes of the result
+	store    store // nil: the host offers no services
+	complain func(msg string, args ...any)
+}
+
+// fit returns the message of r. r itself is left as it was.
+func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
+	out := *r
+	out.Parts = nil
+	room, verbatim := f.message-messageMargin, 0
+	for _, p := range r.Parts {
+		for _, q := range f.part(ctx, p, min(f.inline, room)) {
+			if t, ok := q.(*TextPart); ok && t.Fit == contract.FitVerbatim {
+				if verbatim += len(t.Text); verbatim > maxVerbatimBytes {
+					f.complain("more verbatim text than the host takes, the rest may be truncated", "bytes", verbatim)
+					c := *t
+					c.Fit = contract.FitTruncatable
+					q = &c
+				}
+			}
+			room -= partBytes(q)
+			out.Parts = append(out.Parts, q)
+		}
+	}
+	if len(r.Structured) > 0 {
+		switch n := int64(len(r.Structured)); {
+		case !json.Valid(r.Structured):
+			f.complain("structured result is not valid JSON and was left out")
+			out.Structured = nil
+		case n > f.inline || n > room:
+			f.complain("structured result is too large and was left out", "bytes", n)
+			out.Structured = nil
+		default:
+			room -= n
+		}
+	}
+	msg := convert.ResultToProto(&out)
+	if size := int64(proto.Size(msg.GetItem())); size > room+messageMargin/2 {
+		f.complain("item is too large and was left out", "bytes", size)
+		msg.Item = nil
+	}
+	return msg
+}
+
+// part returns what stands for p within limit bytes.
+func (f fitter) part(ctx context.Context, p Part, limit int64) []Part {
+	switch p := p.(type) {
+	case *TextPart:
+		if p == nil || int64(len(p.Text)) <= limit {
+			return one(p)
+		}
+		return f.longText(ctx, p, "output.txt", "text/plain; charset=utf-8", limit)
+	case *MediaPart:
+		if p == nil || int64(len(p.Data)) <= limit {
+			return one(p)
+		}
+		ref, err := f.put(ctx, "media", p.MediaType, p.Data)
+		if err != nil {
+			text := fmt.Sprintf("[%s of %d bytes is too large to be shown, and storing it failed: %v]", p.MediaType, len(p.Data), err)
+			return []Part{&TextPart{Audience: p.Audience, Text: text}}
+		}
+		c := *p
+		c.Data, c.Artifact = nil, ref.SHA256
+		return []Part{&c}
+	case *JSONPart:
+		if p == nil {
+			return nil
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, p.JSON); err != nil {
+			f.complain("JSON part is not valid JSON and is sent as text", "err", err)
+			return f.part(ctx, &TextPart{Audience: p.Audience, Text: string(p.JSON)}, limit)
+		}
+		if int64(compact.Len()) <= limit {
+			return one(p)
+		}
+		return f.longText(ctx, &TextPart{Audience: p.Audience, Text: compact.String()}, "output.json", "application/json", limit)
+	case *ArtifactPart:
+		return one(p)
+	}
+	return nil
+}
+
+func one[P interface {
+	comparable
+	Part
+}](p P) []Part {
+	var none P
+	if p == none {
+		return nil
+	}
+	return []Part{p}
+}
+
+// longText keeps the two ends of a text; the user also gets the whole as an artifact, where the host stores it.
+func (f fitter) longText(ctx context.Context, p *TextPart, name, mediaType string, limit int64) []Part {
+	c := *p
+	headEnd := cutBefore(p.Text, int(max(0, limit)/2))
+	tailStart := cutAfter(p.Text, len(p.Text)-int(max(0, limit)/2))
+	c.Text = p.Text[:headEnd] + p.Text[tailStart:]
+	c.OmittedBytes += int64(tailStart - headEnd)
+	if c.TotalBytes == 0 {
+		c.TotalBytes = int64(len(p.Text))
+	}
+	if c.Fit != contract.FitTruncatable {
+		c.Fit = contract.FitUnknown
+	}
+	parts := []Part{&c}
+	if ref, err := f.put(ctx, name, mediaType, []byte(p.Text)); err == nil {
+		parts = append(parts, &ArtifactPart{Audience: contract.AudienceUser, Artifact: ref})
+	} else {
+		f.complain("text is too long and could not be stored as a whole", "bytes", len(p.Text), "err", err)
+	}
+	return parts
+}
+
+func (f fitter) put(ctx context.Context, name, mediaType string, data []byte) (contract.ArtifactRef, error) {
+	if f.store == nil {
+		return contract.ArtifactRef{}, errNoHost
+	}
+	return f.store(ctx, name, mediaType, bytes.NewReader(data))
+}
+
+// cutBefore returns the last boundary between characters at or before i.
+func cutBefore(s string, i int) int {
+	for i > 0 && i < len(s) && !utf8.RuneStart(s[i]) {
+		i--
+	}
+	return i
+}
+
+// cutAfter returns the first boundary between characters at or after i.
+func cutAfter(s string, i int) int {
+	for i > 0 && i < len(s) && !utf8.RuneStart(s[i]) {
+		i++
+	}
+	return i
+}
+
+// partOverhead is generous for the tags and lengths around a part.
+const partOverhead = 256
+
+func partBytes(p Part) int64 {
+	switch p := p.(type) {
+	case *TextPart:
+		return int64(len(p.Text)) + partOverhead
+	case *MediaPart:
+		return int64(len(p.Data)) + partOverhead
+	case *JSONPart:
+		return int64(len(p.JSON)) + partOverhead
+	}
+	return partOverhead
+}

@@ -1,0 +1,279 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+)
+
+const (
+	// defaultGrace is the time for the result after a cancel that names none.
+	defaultGrace = 2 * time.Second
+	// graceMargin is what the answer takes to reach the host before the grace is over.
+	graceMargin = 100 * time.Millisecond
+	// maxDigestBytes is the longest digest of an assessment.
+	maxDigestBytes = 128
+)
+
+// Watch implements ToolService.
+func (s *Server) Watch(_ *gantryv1.WatchRequest, stream grpc.ServerStreamingServer[gantryv1.WatchResponse]) error {
+	for {
+		set, changed := s.tools.current()
+		if err := stream.Send(set); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-s.closing.Done():
+			return nil
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		}
+	}
+}
+
+// Thread implements ToolService.
+func (s *Server) Thread(req *gantryv1.ThreadRequest, stream grpc.ServerStreamingServer[gantryv1.ThreadResponse]) error {
+	env := s.env()
+	if env == nil {
+		return status.Errorf(codes.FailedPrecondition, "plugin %q is not configured: Configure must succeed first", s.plugin.Name)
+	}
+	t := s.threads.get(req.GetThreadId(), env)
+	t.open(req.GetCwd(), req.GetThreadToken())
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	stop := context.AfterFunc(s.closing, func() { cancel(context.Cause(s.closing)) })
+	defer stop()
+	var hook sync.WaitGroup
+	var failed error // while the thread was on
+	if s.plugin.Thread != nil {
+		hook.Go(func() {
+			err := s.guard("thread", func() error { return s.plugin.Thread(ctx, t) })
+			if err != nil && ctx.Err() == nil {
+				failed = status.Errorf(codes.Internal, "plugin %q: thread %s: %v", s.plugin.Name, t.id, err)
+				cancel(failed)
+			}
+		})
+	}
+	err := t.run(ctx, stream.Send)
+	cancel(nil)
+	hook.Wait()
+	return cmp.Or(failed, err)
+}
+
+// StopSession implements ToolService.
+func (s *Server) StopSession(ctx context.Context, req *gantryv1.StopSessionRequest) (*gantryv1.StopSessionResponse, error) {
+	if s.plugin.StopSession != nil {
+		err := s.guard("stop session", func() error { return s.plugin.StopSession(ctx, req.GetThreadId(), req.GetSessionId()) })
+		if err != nil {
+			return nil, status.Errorf(codes.Internal, "plugin %q: stop session %s: %v", s.plugin.Name, req.GetSessionId(), err)
+		}
+	}
+	return &gantryv1.StopSessionResponse{}, nil
+}
+
+// EndThread implements ToolService.
+func (s *Server) EndThread(ctx context.Context, req *gantryv1.EndThreadRequest) (*gantryv1.EndThreadResponse, error) {
+	defer s.threads.end(req.GetThreadId())
+	if s.plugin.EndThread != nil {
+		if err := s.guard("end thread", func() error { return s.plugin.EndThread(ctx, req.GetThreadId()) }); err != nil {
+			return nil, status.Errorf(codes.Internal, "plugin %q: end thread %s: %v", s.plugin.Name, req.GetThreadId(), err)
+		}
+	}
+	return &gantryv1.EndThreadResponse{}, nil
+}
+
+// Assess implements ToolService. What goes wrong is an early answer: the call must not run on it.
+func (s *Server) Assess(ctx context.Context, req *gantryv1.AssessRequest) (*gantryv1.AssessResponse, error) {
+	leave, err := s.gate.enter(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	r := convert.AssessRequestFromProto(req)
+	env := s.env()
+	t, ok := s.tools.find(r.Namespace, r.Tool)
+	if !ok {
+		return early(unsupported(r.Namespace, r.Tool)), nil
+	}
+	if t.assess == nil {
+		return nil, status.Errorf(codes.InvalidArgument, "tool %q is not assessed", r.Tool)
+	}
+	c := &AssessCall{req: r, tool: t, env: env, thread: s.threads.get(r.ThreadID, env)}
+	var a *contract.Assessment
+	err = s.guard("tool "+r.Tool, func() (err error) {
+		a, err = t.assess(ctx, c, r.Input)
+		return err
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case err != nil:
+		return early(errorResult(ctx, err)), nil
+	case a == nil:
+		return early(Errorf("tool %q could not say what the call would do", r.Tool)), nil
+	case len(a.Digest) > maxDigestBytes:
+		return early(Errorf("tool %q: the digest of the assessment has %d bytes, more than %d", r.Tool, len(a.Digest), maxDigestBytes)), nil
+	}
+	msg := convert.AssessmentToProto(a)
+	if a.Early != nil {
+		msg.Early = s.fitter(env, contract.CallCaps{}).fit(ctx, a.Early)
+	}
+	return msg, nil
+}
+
+func early(r *Result) *gantryv1.AssessResponse {
+	return &gantryv1.AssessResponse{Early: convert.ResultToProto(r)}
+}
+
+func unsupported(namespace, name string) *Result {
+	return Errorf("unsupported call: %s%s", namespace, name)
+}
+
+// Call implements ToolService.
+func (s *Server) Call(stream grpc.BidiStreamingServer[gantryv1.CallRequest, gantryv1.CallResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	if first.GetStart() == nil {
+		return status.Error(codes.InvalidArgument, "the first message of a call must be start")
+	}
+	leave, err := s.gate.enter(stream.Context(), true)
+	if err != nil {
+		return err
+	}
+	hard, cancelHard := context.WithCancelCause(stream.Context())
+	defer cancelHard(ErrEnded)
+	soft, cancelSoft := context.WithCancelCause(hard)
+	defer cancelSoft(ErrEnded)
+	c := s.newCall(convert.CallStartFromProto(first.GetStart()), soft, hard)
+
+	stop := &stopper{call: c, cancel: cancelSoft}
+	defer stop.release()
+	if d := s.deadline(c.start.Caps); d > 0 {
+		defer c.clock.afterFunc(d, func() { stop.ask("deadline", defaultGrace) }).Stop()
+	}
+	shutdown := context.AfterFunc(s.closing, func() { stop.ask("shutdown", s.graceOnClose()) })
+	defer shutdown()
+
+	// Owned by the server: Drain and Close wait for it, also when the host has ended the rpc before the handler returned.
+	go func() {
+		defer leave()
+		// A handler that ends its goroutine never returns here; the host gets its result all the same.
+		defer c.out.end(convert.ResultToProto(Errorf("tool %s ended without a result", c.start.Tool)))
+		c.out.end(s.handle(c))
+	}()
+	// Owned by this rpc: ends when the host closes its side, and at the latest with the rpc.
+	go s.control(stream, c, stop)
+	if err := c.out.run(hard, stream.Send); err != nil {
+		return status.FromContextError(context.Canceled).Err()
+	}
+	return nil
+}
+
+func (s *Server) newCall(start *contract.CallStart, soft, hard context.Context) *Call {
+	env := s.env()
+	f := s.fitter(env, start.Caps)
+	maxOutput := start.Caps.MaxOutputBytes
+	if maxOutput <= 0 {
+		maxOutput = positive(env.HostLimits.MaxOutputBytes, defaultOutputBytes)
+	}
+	c := &Call{
+		start: start, env: env, thread: s.threads.get(start.ThreadID, env), soft: soft, hard: hard,
+		out: newOutbox(maxOutput, int(f.message-messageMargin)), clock: newClock(),
+	}
+	c.grants.set(start.Grant)
+	return c
+}
+
+func (s *Server) fitter(env *Env, caps contract.CallCaps) fitter {
+	inline := positive(env.HostLimits.MaxInlineBytes, defaultInlineBytes)
+	if caps.MaxInlineBytes > 0 {
+		inline = min(inline, caps.MaxInlineBytes)
+	}
+	f := fitter{
+		inline: inline, message: max(2*messageMargin, positive(env.HostLimits.MaxMessageBytes, defaultMessageBytes)),
+		complain: func(msg string, args ...any) { s.logger.Warn(msg, args...) },
+	}
+	if env.client != nil {
+		f.store = env.PutArtifact
+	}
+	return f
+}
+
+func positive(n, otherwise int64) int64 {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// deadline is the host's, or the plugin's own where the host sets none.
+func (s *Server) deadline(caps contract.CallCaps) time.Duration {
+	return time.Duration(positive(caps.DeadlineMS, s.plugin.Limits.CallMS)) * time.Millisecond
+}
+
+// handle runs the tool and turns whatever comes back into the message of a result.
+func (s *Server) handle(c *Call) *gantryv1.CallResult {
+	fit := s.fitter(c.env, c.start.Caps)
+	t, ok := s.tools.find(c.start.Namespace, c.start.Tool)
+	if !ok {
+		return fit.fit(c.hard, unsupported(c.start.Namespace, c.start.Tool))
+	}
+	c.tool = t
+	var r *Result
+	err := s.guard("tool "+c.start.Tool, func() (err error) {
+		r, err = t.run(c.soft, c, c.start.Input)
+		return err
+	})
+	switch {
+	case err != nil:
+		r = errorResult(c.soft, err)
+	case r == nil:
+		r = &Result{}
+	}
+	var msg *gantryv1.CallResult
+	if err := s.guard("result of tool "+c.start.Tool, func() error { msg = fit.fit(c.hard, r); return nil }); err != nil {
+		return convert.ResultToProto(errorResult(c.soft, err))
+	}
+	return msg
+}
+
+// control hears what the host says during a call.
+func (s *Server) control(stream grpc.BidiStreamingServer[gantryv1.CallRequest, gantryv1.CallResponse], c *Call, stop *stopper) {
+	for {
+		msg, err := stream.Recv()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				c.out.gone()
+			}
+			return
+		}
+		switch m := msg.GetControl().(type) {
+		case *gantryv1.CallRequest_Pause:
+			c.clock.pause()
+		case *gantryv1.CallRequest_Resume:
+			c.clock.resume()
+		case *gantryv1.CallRequest_GrantAdded:
+			c.grants.set(convert.GrantFactsFromProto(m.GrantAdded.GetGrant()))
+		case *gantryv1.CallRequest_Cancel:
+			grace := time.Duration(m.Cancel.GetGraceMs()) * time.Millisecond
+			if grace <= 0 {
+				grace = defaultGrace
+			}
+			stop.ask(m.Cancel.GetReason(), grace)
+		}
+	}
+}

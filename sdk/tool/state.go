@@ -1,0 +1,160 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// ErrConflict is returned by a conditional write when somebody else wrote before. Read again and decide anew.
+var ErrConflict = errors.New("tool: the stored version is another one")
+
+// State is a small, durable key-value store of the plugin's own, kept by the host. Keys have at most 256 bytes, values at
+// most 1 MiB.
+type State struct {
+	env    *Env
+	scope  gantryv1.StateScope
+	thread string
+}
+
+// State that lasts as long as the plugin's data.
+func (e *Env) State() State { return State{env: e, scope: gantryv1.StateScope_STATE_SCOPE_PLUGIN} }
+
+// State that lasts as long as the thread.
+func (c *Call) State() State {
+	return State{env: c.env, scope: gantryv1.StateScope_STATE_SCOPE_THREAD, thread: c.start.ThreadID}
+}
+
+// Get returns a value with its version. ok is false when there is none.
+func (s State) Get(ctx context.Context, key string) (value []byte, version uint64, ok bool, err error) {
+	client, err := s.env.host()
+	if err != nil {
+		return nil, 0, false, err
+	}
+	resp, err := client.GetState(ctx, &gantryv1.GetStateRequest{Scope: s.scope, ThreadId: s.thread, Key: key})
+	if err != nil {
+		return nil, 0, false, fmt.Errorf("get state %q: %w", key, err)
+	}
+	return resp.GetValue(), resp.GetVersion(), resp.GetFound(), nil
+}
+
+// Put stores a value and returns its version.
+func (s State) Put(ctx context.Context, key string, value []byte) (version uint64, err error) {
+	return s.put(ctx, &gantryv1.PutStateRequest{Key: key, Value: value})
+}
+
+// PutIf stores a value if the stored version is still the given one; 0: if there is none. Else it returns [ErrConflict].
+func (s State) PutIf(ctx context.Context, key string, value []byte, version uint64) (uint64, error) {
+	return s.put(ctx, &gantryv1.PutStateRequest{Key: key, Value: value, IfVersion: &version})
+}
+
+// Delete removes a key. It is no error when there is none.
+func (s State) Delete(ctx context.Context, key string) error {
+	_, err := s.put(ctx, &gantryv1.PutStateRequest{Key: key, Delete: true})
+	return err
+}
+
+func (s State) put(ctx context.Context, req *gantryv1.PutStateRequest) (uint64, error) {
+	client, err := s.env.host()
+	if err != nil {
+		return 0, err
+	}
+	req.Scope, req.ThreadId = s.scope, s.thread
+	resp, err := client.PutState(ctx, req)
+	if err != nil {
+		return 0, fmt.Errorf("put state %q: %w", req.GetKey(), err)
+	}
+	if !resp.GetStored() && req.IfVersion != nil {
+		return resp.GetVersion(), ErrConflict
+	}
+	return resp.GetVersion(), nil
+}
+
+// List returns the keys that begin with prefix.
+func (s State) List(ctx context.Context, prefix string) ([]string, error) {
+	client, err := s.env.host()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.ListState(ctx, &gantryv1.ListStateRequest{Scope: s.scope, ThreadId: s.thread, Prefix: prefix})
+	if err != nil {
+		return nil, fmt.Errorf("list state %q: %w", prefix, err)
+	}
+	return resp.GetKeys(), nil
+}
+
+// BusyError says who holds a lease.
+type BusyError struct{ Holder string }
+
+// Error implements error.
+func (e *BusyError) Error() string { return "lease is held by " + e.Holder }
+
+// Lease is the right to be the only one, for example the only user of a browser profile. Nobody else has it until it is
+// released or lost.
+type Lease struct {
+	// Token grows with every grant of the name. What is guarded refuses a token smaller than one it has seen.
+	Token uint64
+
+	cancel context.CancelFunc
+	lost   chan struct{}
+	once   sync.Once
+}
+
+// Lost is closed when the lease is over, also after Release.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Release gives the lease back. It may be called more than once.
+func (l *Lease) Release() {
+	l.once.Do(l.cancel)
+	<-l.lost
+}
+
+// Lease takes a named lease, waiting up to wait for it. A *[BusyError] says who has it. ctx bounds the waiting only.
+func (e *Env) Lease(ctx context.Context, name string, wait time.Duration) (*Lease, error) {
+	client, err := e.host()
+	if err != nil {
+		return nil, err
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	l := &Lease{cancel: cancel, lost: make(chan struct{})}
+	stream, err := client.Lease(life, &gantryv1.LeaseRequest{Name: name, WaitMs: wait.Milliseconds()})
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("lease %q: %w", name, err)
+	}
+	first, err := stream.Recv()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("lease %q: %w", name, err)
+	}
+	switch s := first.GetState().(type) {
+	case *gantryv1.LeaseResponse_Granted:
+		l.Token = s.Granted
+	case *gantryv1.LeaseResponse_Busy:
+		cancel()
+		return nil, fmt.Errorf("lease %q: %w", name, &BusyError{Holder: s.Busy})
+	default:
+		cancel()
+		return nil, fmt.Errorf("lease %q: not granted: %s", name, first.GetLost())
+	}
+	// Owned by the lease: ends when it is released or lost, or with the connection to the host.
+	go func() {
+		defer close(l.lost)
+		defer cancel()
+		for {
+			msg, err := stream.Recv()
+			if err != nil || msg.GetLost() != "" {
+				return
+			}
+		}
+	}()
+	return l, nil
+}

@@ -1,0 +1,60 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+)
+
+// stopper asks a call to end, and answers in its place when it does not: the host gets exactly one result, whatever the
+// handler does.
+type stopper struct {
+	call   *Call
+	cancel context.CancelCauseFunc
+
+	mu struct {
+		sync.Mutex
+		asked    bool
+		released bool
+		until    time.Time
+		timer    *time.Timer
+	}
+}
+
+// ask cancels the handler's context. Asked again, only a shorter grace counts.
+func (s *stopper) ask(reason string, grace time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until := time.Now().Add(grace)
+	if s.mu.released || s.mu.asked && !until.Before(s.mu.until) {
+		return
+	}
+	if !s.mu.asked {
+		s.cancel(&Cancelled{Reason: reason, Grace: grace})
+	}
+	s.mu.asked, s.mu.until = true, until
+	if s.mu.timer != nil {
+		s.mu.timer.Stop()
+	}
+	s.mu.timer = time.AfterFunc(max(grace/2, grace-graceMargin), func() {
+		r := contract.ErrorText(fmt.Sprintf("aborted: the tool did not stop within %v", grace))
+		r.Aborted = true
+		if s.call.out.end(convert.ResultToProto(r)) {
+			s.call.env.Logger.Warn("call did not stop when it was cancelled", "tool", s.call.Tool(), "call", s.call.ID(), "reason", reason)
+		}
+	})
+}
+
+// release ends the waiting; the call has been answered.
+func (s *stopper) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.released = true
+	if s.mu.timer != nil {
+		s.mu.timer.Stop()
+	}
+}

@@ -1,0 +1,94 @@
+package tool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+)
+
+// toolKey says where a tool is found.
+type toolKey struct{ namespace, name string }
+
+// tools is the current set. It is replaced as a whole.
+type tools struct {
+	mu struct {
+		sync.Mutex
+		byName  map[toolKey]Tool
+		watched *gantryv1.WatchResponse
+		changed chan struct{} // closed and replaced with the set
+	}
+}
+
+func newTools(list []Tool) (*tools, error) {
+	ts := &tools{}
+	ts.mu.changed = make(chan struct{})
+	return ts, ts.set(list, nil)
+}
+
+func (ts *tools) set(list []Tool, sources []contract.Source) error {
+	byName := make(map[toolKey]Tool, len(list))
+	set := &contract.ToolSet{Sources: slices.Clone(sources)}
+	known := map[string]bool{"": true}
+	for _, s := range sources {
+		known[s.Name] = true
+	}
+	var errs []error
+	for _, t := range list {
+		key := toolKey{t.descriptor.Namespace, t.descriptor.Name}
+		if err := t.check(); err != nil {
+			errs = append(errs, err)
+		}
+		if _, ok := byName[key]; ok {
+			errs = append(errs, fmt.Errorf("tool %q is declared twice", key.name))
+		}
+		if sources != nil && !known[t.descriptor.Source] {
+			errs = append(errs, fmt.Errorf("tool %q belongs to the source %q, which is not there", key.name, t.descriptor.Source))
+		}
+		byName[key] = t
+		set.Tools = append(set.Tools, t.descriptor)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	msg := convert.ToolSetToProto(set)
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(msg)
+	if err != nil {
+		return fmt.Errorf("marshal tool set: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	msg.Revision = hex.EncodeToString(sum[:8])
+
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if old := ts.mu.watched; old != nil && old.GetRevision() == msg.GetRevision() {
+		ts.mu.byName = byName // the same to the host, but the handlers may be others
+		return nil
+	}
+	ts.mu.byName, ts.mu.watched = byName, msg
+	close(ts.mu.changed)
+	ts.mu.changed = make(chan struct{})
+	return nil
+}
+
+func (ts *tools) find(namespace, name string) (Tool, bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t, ok := ts.mu.byName[toolKey{namespace, name}]
+	return t, ok
+}
+
+// current returns the set, and what is closed when it has changed.
+func (ts *tools) current() (*gantryv1.WatchResponse, <-chan struct{}) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.mu.watched, ts.mu.changed
+}

@@ -6,7 +6,10 @@
 // Start with [Buffer].
 package output
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Buffer keeps the first half of its capacity as head for ever, and the last bytes in the other half. It is not safe for
 // concurrent use. The zero Buffer keeps nothing and counts.
@@ -24,6 +27,17 @@ func New(capacity int) *Buffer {
 	capacity = max(capacity, 0)
 	return &Buffer{headCap: capacity / 2, tailCap: capacity - capacity/2}
 }
+
+// NewTail returns a buffer that keeps the last bytes only.
+func NewTail(capacity int) *Buffer { return &Buffer{tailCap: capacity} }
+
+// Bytes returns a copy of all that is kept; what is missing in the middle leaves no trace.
+func (b *Buffer) Bytes() []byte {
+	return slices.Concat(b.head, b.tail[b.start:], b.tail[:b.start])
+}
+
+// Text returns the kept bytes as text.
+func (b *Buffer) Text() string { return Text(b.Bytes()) }
 
 // Write keeps p. It never fails.
 func (b *Buffer) Write(p []byte) (int, error) {
@@ -68,8 +82,7 @@ func (b *Buffer) Len() int { return len(b.head) + len(b.tail) }
 
 // Drain returns all that is kept and empties the buffer.
 func (b *Buffer) Drain() Output {
-	o := Output{Head: b.head, Omitted: b.omitted}
-	o.Tail = append(append(make([]byte, 0, len(b.tail)), b.tail[b.start:]...), b.tail[:b.start]...)
+	o := Output{Head: b.head, Tail: slices.Concat(b.tail[b.start:], b.tail[:b.start]), Omitted: b.omitted}
 	b.head, b.tail, b.start, b.omitted = nil, nil, 0, 0
 	return o
 }
@@ -105,4 +118,16 @@ func (o Output) Text() string {
 		return Text(append(o.Head[:len(o.Head):len(o.Head)], o.Tail...))
 	}
 	return fmt.Sprintf("%s\n... %d bytes omitted ...\n%s", Text(o.Head), o.Omitted, Text(o.Tail))
+}
+
+// CutPartial takes the beginning of an incomplete character off the end and returns it.
+func (o *Output) CutPartial() []byte {
+	end := &o.Tail
+	if len(o.Tail) == 0 {
+		end = &o.Head
+	}
+	n := Partial(*end)
+	cut := (*end)[len(*end)-n:]
+	*end = (*end)[:len(*end)-n]
+	return cut
 }

@@ -1,0 +1,130 @@
+// Package picture makes image files fit for a model: it checks that they can be decoded and makes large ones smaller.
+//
+// It owns: which formats count, the budgets, the new size, and what of the file survives being made smaller. It must not
+// know: where the bytes come from, calls, or models.
+//
+// PNG, JPEG and WebP that fit go through as they are. What has to be made smaller keeps its format, except WebP, for which
+// there is no encoder: it becomes PNG, as does the first picture of a GIF. Colour profiles (RGB) and EXIF are kept.
+//
+// Start with [Prepare].
+package picture
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+
+	"golang.org/x/image/webp"
+)
+
+// ErrUndecodable is data that is no image of a known format.
+var ErrUndecodable = errors.New("invalid or unsupported image data")
+
+const (
+	// MaxBytes is the largest file that is looked at.
+	MaxBytes = 1 << 30
+	// maxPixels bounds the memory that decoding takes, to about 400 MB. Small files can claim any size.
+	maxPixels = 100_000_000
+
+	jpegQuality = 85
+)
+
+// Picture is an image ready for a model.
+type Picture struct {
+	Data          []byte
+	MediaType     string
+	Width, Height int
+	// What it was before.
+	FromWidth, FromHeight int
+}
+
+// format is one kind of file.
+type format struct {
+	mediaType string
+	decode    func([]byte) (image.Image, error)
+	config    func([]byte) (image.Config, error)
+	metadata  func([]byte) metadata
+	// resized is the format that a smaller copy gets.
+	resized string
+	// whole: goes through unchanged where it fits.
+	whole bool
+}
+
+// formatOf looks at the first bytes only.
+func formatOf(head []byte) (format, bool) {
+	has := func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) }
+	switch {
+	case has("\x89PNG\r\n\x1a\n"):
+		return format{"image/png", decoder(png.Decode), configer(png.DecodeConfig), pngMetadata, "image/png", true}, true
+	case has("\xff\xd8\xff"):
+		return format{"image/jpeg", decoder(jpeg.Decode), configer(jpeg.DecodeConfig), jpegMetadata, "image/jpeg", true}, true
+	case has("RIFF") && len(head) >= 12 && string(head[8:12]) == "WEBP":
+		return format{"image/webp", decoder(webp.Decode), configer(webp.DecodeConfig), webpMetadata, "image/png", true}, true
+	case has("GIF87a"), has("GIF89a"):
+		return format{"image/gif", decoder(gif.Decode), configer(gif.DecodeConfig), nil, "image/png", false}, true
+	}
+	return format{}, false
+}
+
+// Known reports whether a file that begins with head could be an image. 12 bytes are enough.
+func Known(head []byte) bool {
+	_, ok := formatOf(head)
+	return ok
+}
+
+// Prepare checks an image and makes it fit the budget. An error that is not a size is [ErrUndecodable].
+func Prepare(data []byte, b Budget) (*Picture, error) {
+	f, ok := formatOf(data)
+	if !ok {
+		return nil, ErrUndecodable
+	}
+	size, err := f.config(data)
+	if err != nil || size.Width <= 0 || size.Height <= 0 {
+		return nil, ErrUndecodable
+	}
+	if size.Width > maxPixels/size.Height {
+		return nil, fmt.Errorf("%d x %d pixels are too many", size.Width, size.Height)
+	}
+	// Decoding all of it, also where nothing is to be done, is what keeps damaged files from the model's provider.
+	img, err := f.decode(data)
+	if err != nil {
+		return nil, ErrUndecodable
+	}
+	p := &Picture{Data: data, MediaType: f.mediaType, Width: size.Width, Height: size.Height,
+		FromWidth: size.Width, FromHeight: size.Height}
+	w, h := Fit(size.Width, size.Height, b)
+	same := w == size.Width && h == size.Height
+	if same && f.whole {
+		return p, nil
+	}
+	if !same {
+		img = scale(img, w, h)
+	}
+	var meta metadata
+	if f.metadata != nil {
+		meta = f.metadata(data)
+	}
+	if p.Data, err = encode(img, f.resized, meta); err != nil {
+		return nil, err
+	}
+	p.MediaType, p.Width, p.Height = f.resized, w, h
+	return p, nil
+}
+
+func encode(img image.Image, mediaType string, meta metadata) ([]byte, error) {
+	var buf bytes.Buffer
+	if mediaType == "image/jpeg" {
+		if err := jpeg.Encode(&buf, img, &jpeg.Options{Quality: jpegQuality}); err != nil {
+			return nil, fmt.Errorf("encode jpeg: %w", err)
+		}
+		return meta.intoJPEG(buf.Bytes()), nil
+	}
+	if err := png.Encode(&buf, img); err != nil {
+		return nil, fmt.Errorf("encode png: %w", err)
+	}
+	return meta.intoPNG(buf.Bytes()), nil
+}

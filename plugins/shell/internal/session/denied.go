@@ -1,0 +1,27 @@
+package session
+
+import (
+	"bytes"
+	"runtime"
+	"syscall"
+)
+
+// denials are words by which programs report that something was forbidden to them.
+var denials = [...]string{
+	"operation not permitted", "permission denied", "read-only file system", "seccomp", "sandbox", "landlock",
+	"failed to write file",
+}
+
+// looksDenied guesses from code and output of a sandboxed command whether the sandbox stopped it.
+func looksDenied(code int, out []byte) bool {
+	if code == 0 {
+		return false
+	}
+	lower := bytes.ToLower(out)
+	for _, word := range denials {
+		if bytes.Contains(lower, []byte(word)) {
+			return true
+		}
+	}
+	return runtime.GOOS == "linux" && code == 128+int(syscall.SIGSYS)
+}

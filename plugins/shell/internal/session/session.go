@@ -1,0 +1,286 @@
+// Package session keeps commands that run longer than the call that started them, and their output until somebody asks
+// for it.
+//
+// It owns: the numbers of sessions, output that was not returned yet, waiting for more of it, the bound on sessions and
+// which one goes when it is reached, and what is remembered of those that have ended. It must not know: how a process is
+// started or confined, what a model reads, tools and calls.
+//
+// Start with [Store] and [Session].
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/output"
+	"github.com/gantry-agent/gantry/sdk/process"
+)
+
+const (
+	// bufferBytes is the output that waits to be returned; beyond it the middle is dropped and counted.
+	bufferBytes = 1 << 20
+	// tailBytes is what is remembered of the end of the output after a session is over.
+	tailBytes = 2 << 10
+	// outputGrace is how long the end of the output is waited for after the process has ended. What comes later is some
+	// other process's, which holds the pipe.
+	outputGrace = 100 * time.Millisecond
+)
+
+// ErrClosedStdin is returned by Write for a session without a terminal.
+var ErrClosedStdin = errors.New("stdin is closed for this session; rerun exec_command with tty=true to keep stdin open")
+
+// Process is what a session needs of a program that was started; *process.Cmd has it.
+type Process interface {
+	Done() <-chan struct{}
+	Exit() (process.Exit, bool)
+	Signal(sig os.Signal) error
+	Kill() error
+	Wait() error
+}
+
+// Info is what is known of a session from the start.
+type Info struct {
+	CallID    string
+	Command   string // as the model wrote it
+	Cwd       string
+	TTY       bool
+	Escalated bool // runs outside the sandbox
+	Sandboxed bool
+	Started   time.Time
+}
+
+// Viewer is told about a session that outlives its call.
+type Viewer interface {
+	Write(p []byte) (int, error)
+	Exited(code int)
+	Denied(code int)
+	Lost()
+}
+
+// Session is one command.
+type Session struct {
+	Info
+	ID int
+
+	process Process
+	in      io.Writer // of the terminal
+	out     io.ReadCloser
+
+	turn   chan struct{} // holds a token while nobody interacts with the session
+	exited chan struct{} // closed when the process has ended
+	closed chan struct{} // closed when its output has ended, too
+	work   sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		waiting  *output.Buffer // not returned yet
+		tail     *output.Buffer
+		live     func([]byte) // shows output as it appears
+		viewer   Viewer
+		over     bool // the end was told to the viewer, or will be by whoever sets one
+		ended    time.Time
+		code     int
+		known    bool // the code is
+		lastUsed time.Time
+	}
+}
+
+// newSession takes over a process that runs. live gets output as it appears until [Session.Open] or [Session.Mute].
+func newSession(id int, info Info, p Process, in io.Writer, out io.ReadCloser, live func([]byte)) *Session {
+	s := &Session{
+		ID: id, Info: info, process: p, in: in, out: out,
+		turn: make(chan struct{}, 1), exited: make(chan struct{}), closed: make(chan struct{}),
+	}
+	s.turn <- struct{}{}
+	s.mu.waiting, s.mu.tail, s.mu.live = output.New(bufferBytes), output.NewTail(tailBytes), live
+	s.mu.lastUsed = time.Now()
+	s.work.Go(s.read)
+	s.work.Go(s.watch)
+	return s
+}
+
+// read takes the output until its end. After the process has ended that may take as long as others hold the pipe; who
+// forgets the session closes it.
+func (s *Session) read() {
+	defer close(s.closed)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := s.out.Read(buf)
+		if n > 0 {
+			s.mu.Lock()
+			s.mu.waiting.Write(buf[:n])
+			s.mu.tail.Write(buf[:n])
+			live := s.mu.live
+			s.mu.Unlock()
+			if live != nil {
+				live(buf[:n])
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// watch waits for the end of the process and then of its output, and releases both.
+func (s *Session) watch() {
+	<-s.process.Done()
+	exit, known := s.process.Exit()
+	s.mu.Lock()
+	s.mu.ended, s.mu.code, s.mu.known = time.Now(), exit.Code, known
+	s.mu.Unlock()
+	close(s.exited)
+	s.awaitOutput()
+	s.mu.Lock()
+	s.mu.over = true
+	viewer := s.mu.viewer
+	s.mu.Unlock()
+	if viewer != nil {
+		s.tellEnd(viewer)
+	}
+	<-s.closed
+	_ = s.process.Wait() // how it ended is known
+}
+
+func (s *Session) awaitOutput() {
+	t := time.NewTimer(outputGrace)
+	defer t.Stop()
+	select {
+	case <-s.closed:
+	case <-t.C:
+	}
+}
+
+func (s *Session) tellEnd(v Viewer) {
+	code, known := s.Code()
+	switch {
+	case !known:
+		v.Lost()
+	case s.Denied():
+		v.Denied(code)
+	default:
+		v.Exited(code)
+	}
+}
+
+// Code is the exit code; false while the session runs, or when nobody can tell.
+func (s *Session) Code() (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.code, s.mu.known
+}
+
+// Exited reports whether the process has ended.
+func (s *Session) Exited() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Denied reports whether the session looks as if a sandbox had stopped it.
+func (s *Session) Denied() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.known && s.Sandboxed && looksDenied(s.mu.code, s.mu.tail.Bytes())
+}
+
+// Open gives the session a viewer that is told about all that happens from now on, instead of live.
+func (s *Session) Open(v Viewer) {
+	s.mu.Lock()
+	s.mu.viewer = v
+	s.mu.live = func(p []byte) { _, _ = v.Write(p) }
+	over := s.mu.over
+	s.mu.Unlock()
+	if over {
+		s.tellEnd(v)
+	}
+}
+
+// Mute ends showing output.
+func (s *Session) Mute() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.live = nil
+}
+
+// Take waits for the right to interact with the session, which only one caller has at a time, and returns how to give it
+// back.
+func (s *Session) Take(ctx context.Context) (release func(), err error) {
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	s.mu.Lock()
+	s.mu.lastUsed = time.Now()
+	s.mu.Unlock()
+	return func() { s.turn <- struct{}{} }, nil
+}
+
+// Collect waits until the session has ended, until is over, or ctx ends, and returns the output that was not returned
+// before. When ctx ends first it takes nothing: the output stays for the next one who asks.
+func (s *Session) Collect(ctx context.Context, until <-chan time.Time) (output.Output, error) {
+	ended := false
+	select {
+	case <-s.exited:
+		ended = true
+	case <-until:
+	case <-ctx.Done():
+		return output.Output{}, context.Cause(ctx)
+	}
+	if ended || s.Exited() {
+		s.awaitOutput()
+		return s.drain(false), nil
+	}
+	return s.drain(true), nil
+}
+
+// drain empties what waits. While more may come, the beginning of a character at the end stays.
+func (s *Session) drain(more bool) output.Output {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.mu.waiting.Drain()
+	if more {
+		s.mu.waiting.Write(o.CutPartial())
+	}
+	return o
+}
+
+// Input types text into the terminal. For a session without one the only thing that can be typed is Ctrl-C.
+func (s *Session) Input(text string) error {
+	if !s.TTY {
+		if text != "\x03" {
+			return ErrClosedStdin
+		}
+		err := s.process.Signal(syscall.SIGINT)
+		if errors.Is(err, os.ErrProcessDone) {
+			return nil // what it left is collected
+		}
+		return err
+	}
+	_, err := io.WriteString(s.in, text)
+	return err
+}
+
+// Stop ends the session and all that it started, and waits for that until ctx ends.
+func (s *Session) Stop(ctx context.Context) error {
+	if !s.Exited() {
+		if err := s.process.Kill(); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-s.exited:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxSessions is how many sessions a thread may have. The one that nobody cares for goes when another comes.
+	maxSessions = 64
+	// keepUsed of them, the ones used last, never go for that reason.
+	keepUsed = 8
+	// maxEnded is how many ended sessions a thread remembers.
+	maxEnded = 16
+	// stopTime bounds the end of a session that has to go.
+	stopTime = 5 * time.Second
+
+	minID, maxID = 1000, 99999
+)
+
+// Store holds the sessions of all threads.
+type Store struct {
+	mu struct {
+		sync.Mutex
+		threads map[string]*thread
+	}
+}
+
+// thread is what is held for one thread; guarded by the store's lock.
+type thread struct {
+	sessions map[int]*Session
+	reserved map[int]bool
+	ended    []*Session // oldest first
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	st := &Store{}
+	st.mu.threads = map[string]*thread{}
+	return st
+}
+
+func (st *Store) threadLocked(id string) *thread {
+	t := st.mu.threads[id]
+	if t == nil {
+		t = &thread{sessions: map[int]*Session{}, reserved: map[int]bool{}}
+		st.mu.threads[id] = t
+	}
+	return t
+}
+
+// Reserve returns a free number. It is given back by Cancel, or used by Add.
+func (st *Store) Reserve(threadID string) (int, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	t := st.threadLocked(threadID)
+	for range 1000 {
+		id := minID + rand.IntN(maxID-minID+1)
+		if !t.knowsLocked(id) {
+			t.reserved[id] = true
+			return id, nil
+		}
+	}
+	return 0, errors.New("no free session number") // 64 sessions and 16 memories among 99,000
+}
+
+func (t *thread) knowsLocked(id int) bool {
+	return t.sessions[id] != nil || t.reserved[id] || slices.ContainsFunc(t.ended, func(s *Session) bool { return s.ID == id })
+}
+
+// Cancel gives a number back.
+func (st *Store) Cancel(threadID string, id int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if t := st.mu.threads[threadID]; t != nil {
+		delete(t.reserved, id)
+	}
+}
+
+// ErrThreadEnded is returned by Add when the thread ended while the process was being started. The process was stopped.
+var ErrThreadEnded = errors.New("the thread has ended")
+
+// Add keeps a started process as a session under a reserved number. When the thread is full, the session that matters
+// least ends. in is the terminal's input, nil without one; live shows output as it appears.
+func (st *Store) Add(ctx context.Context, threadID string, id int, info Info, p Process, in io.Writer, out io.ReadCloser, live func([]byte)) (*Session, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	s := newSession(id, info, p, in, out, live)
+	st.mu.Lock()
+	t := st.threadLocked(threadID)
+	if !t.reserved[id] {
+		st.mu.Unlock()
+		err := s.Stop(ctx)
+		s.forget()
+		return nil, errors.Join(ErrThreadEnded, err)
+	}
+	delete(t.reserved, id)
+	var victim, forgotten *Session
+	if len(t.sessions) >= maxSessions {
+		if victim = t.victimLocked(); victim != nil {
+			forgotten = t.endLocked(victim)
+		}
+	}
+	t.sessions[id] = s
+	st.mu.Unlock()
+	if victim != nil {
+		_ = victim.Stop(ctx) // the host ends it with the thread at the latest
+	}
+	if forgotten != nil {
+		forgotten.forget()
+	}
+	return s, nil
+}
+
+// victimLocked returns the session that goes: never one of those used last, nor one that somebody interacts with; the
+// one not used for longest among those that have ended, else among those that run.
+func (t *thread) victimLocked() *Session {
+	all := make([]*Session, 0, len(t.sessions))
+	for _, s := range t.sessions {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *Session) int { return a.used().Compare(b.used()) })
+	all = all[:max(0, len(all)-keepUsed)]
+	var live *Session
+	for _, s := range all {
+		if len(s.turn) == 0 { // taken
+			continue
+		}
+		if s.Exited() {
+			return s
+		}
+		if live == nil {
+			live = s
+		}
+	}
+	return live
+}
+
+func (s *Session) used() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.lastUsed
+}
+
+// endLocked moves a session to the ended ones and returns the one that is forgotten for it, or nil.
+func (t *thread) endLocked(s *Session) *Session {
+	delete(t.sessions, s.ID)
+	t.ended = append(t.ended, s)
+	if len(t.ended) <= maxEnded {
+		return nil
+	}
+	oldest := t.ended[0]
+	t.ended = slices.Delete(t.ended, 0, 1)
+	return oldest
+}
+
+// forget lets go of a session that is not held any more, and of what others may still hold open of its output. It waits
+// for the session's goroutines, unless the process could not be stopped: then they end when the host ends it.
+func (s *Session) forget() {
+	_ = s.out.Close()
+	if s.Exited() {
+		s.work.Wait()
+	}
+}
+
+// Get returns a session that runs, or has ended and still has something to return.
+func (st *Store) Get(threadID string, id int) (*Session, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	t := st.mu.threads[threadID]
+	if t == nil {
+		return nil, &UnknownError{ID: id}
+	}
+	if s := t.sessions[id]; s != nil {
+		return s, nil
+	}
+	for _, s := range t.ended {
+		if s.ID == id {
+			return nil, &UnknownError{ID: id, Ended: s}
+		}
+	}
+	return nil, &UnknownError{ID: id}
+}
+
+// UnknownError is a number without a session. Ended is the one that had it, if it is remembered.
+type UnknownError struct {
+	ID    int
+	Ended *Session
+}
+
+// Error implements error; its text is for the model.
+func (e *UnknownError) Error() string {
+	text := fmt.Sprintf("Unknown process id %d", e.ID)
+	if e.Ended == nil {
+		return text
+	}
+	code, known := e.Ended.Code()
+	switch {
+	case !e.Ended.Exited():
+		text += " (it is being stopped)"
+	case !known:
+		text += " (it has ended, its exit code is lost)"
+	default:
+		text += fmt.Sprintf(" (it exited with code %d)", code)
+	}
+	if tail := e.Ended.tail(); tail != "" {
+		text += ". Its output ended with:\n" + tail
+	}
+	return text
+}
+
+func (s *Session) tail() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.tail.Text()
+}
+
+// Finish takes an ended session whose output was returned out of the store; it is remembered for a while.
+func (st *Store) Finish(threadID string, s *Session) {
+	st.mu.Lock()
+	var forgotten *Session
+	if t := st.mu.threads[threadID]; t != nil && t.sessions[s.ID] == s {
+		forgotten = t.endLocked(s)
+	}
+	st.mu.Unlock()
+	if forgotten != nil {
+		forgotten.forget()
+	}
+}
+
+// Stop ends one session. An unknown number is no error.
+func (st *Store) Stop(ctx context.Context, threadID string, id int) error {
+	s, err := st.Get(threadID, id)
+	if err != nil {
+		return nil
+	}
+	return s.Stop(ctx)
+}
+
+// End ends all sessions of a thread and forgets them.
+func (st *Store) End(ctx context.Context, threadID string) error {
+	st.mu.Lock()
+	t := st.mu.threads[threadID]
+	delete(st.mu.threads, threadID)
+	st.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	all := slices.Clone(t.ended)
+	for _, s := range t.sessions {
+		all = append(all, s)
+	}
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, s := range all {
+		wg.Go(func() {
+			errs[i] = s.Stop(ctx)
+			s.forget()
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Close ends everything.
+func (st *Store) Close(ctx context.Context) error {
+	st.mu.Lock()
+	var ids []string
+	for id := range st.mu.threads {
+		ids = append(ids, id)
+	}
+	st.mu.Unlock()
+	errs := make([]error, len(ids))
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		wg.Go(func() { errs[i] = st.End(ctx, id) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

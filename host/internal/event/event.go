@@ -139,6 +139,14 @@ type Unknown struct {
 	Data json.RawMessage
 }
 
+// MarshalJSON returns the body as it came, so that passing an event on does not wrap it.
+func (u Unknown) MarshalJSON() ([]byte, error) {
+	if len(u.Data) == 0 {
+		return []byte("null"), nil
+	}
+	return u.Data, nil
+}
+
 // ThreadStarted is the first event of a thread.
 type ThreadStarted struct {
 	Cwd         string   `json:"cwd"`
@@ -205,6 +213,14 @@ type Tokens struct {
 	Output     int64 `json:"output"`
 	Reasoning  int64 `json:"reasoning"`
 	Total      int64 `json:"total"`
+}
+
+// Add sums two counts.
+func (t Tokens) Add(u Tokens) Tokens {
+	return Tokens{
+		Input: t.Input + u.Input, CacheRead: t.CacheRead + u.CacheRead, CacheWrite: t.CacheWrite + u.CacheWrite,
+		Output: t.Output + u.Output, Reasoning: t.Reasoning + u.Reasoning, Total: t.Total + u.Total,
+	}
 }
 
 // HistoryAdded appends messages to what the model sees.
@@ -277,6 +293,8 @@ type CallEnded struct {
 	DurationMS int64   `json:"durationMs"`
 	Session    string  `json:"session,omitempty"`
 	Message    string  `json:"message,omitempty"`
+	// Result is the output where calls before this one were still running, so that it was not in the history yet.
+	Result *llm.ToolResult `json:"result,omitempty"`
 }
 
 // UsageReported follows each answer of the model.

@@ -1,0 +1,85 @@
+package plugin
+
+import (
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Timing is every duration of a plugin's life.
+type Timing = timing
+
+// SetTiming changes the durations of a supervisor that is yet to be made.
+func SetTiming(c *Config, change func(*Timing)) {
+	t := defaultTiming()
+	if c.timing != nil {
+		t = *c.timing
+	}
+	change(&t)
+	c.timing = &t
+}
+
+// Durations of the ladder and of health, for tests in other files of the package's tests.
+func (t *timing) SetLadder(drain, last, shutdown, terminate time.Duration) {
+	t.drainExit, t.drainSwap, t.lastResults, t.shutdown, t.terminate = drain, drain, last, shutdown, terminate
+}
+
+func (t *timing) SetHealth(busy, idle, deadline time.Duration) {
+	t.healthBusy, t.healthIdle, t.healthDeadline = busy, idle, deadline
+}
+func (t *timing) SetAbort(d time.Duration)       { t.abort = d }
+func (t *timing) SetResources(d time.Duration)   { t.resources = d }
+func (t *timing) SetProbation(d time.Duration)   { t.probation = d }
+func (t *timing) SetBackoff(ds ...time.Duration) { t.backoff = ds }
+
+// SetEnv replaces the host's environment.
+func SetEnv(c *Config, lookup func(string) (string, bool)) { c.lookupEnv = lookup }
+
+// Environment is what a plugin of spec would see.
+func Environment(spec Spec, lookup func(string) (string, bool)) []string {
+	return spec.environment(lookup, "/run/g/plugin-dir1", lifelineFD)
+}
+
+// CheckEnv judges a block's env.
+func CheckEnv(env map[string]string, unsafe bool) error { return checkEnv(env, unsafe) }
+
+// Crashes feeds crashes at these times to a crash policy and tells after each whether it is broken.
+func Crashes(at ...time.Duration) (broken []bool) {
+	var c crashPolicy
+	start := time.Unix(1, 0)
+	for _, d := range at {
+		c.crashed(start, start.Add(d), restartDelays())
+		broken = append(broken, c.broken())
+	}
+	return broken
+}
+
+// Delays feeds crashes and returns the delay after each. readyFor says how long each process had worked before.
+func Delays(readyFor ...time.Duration) (delays []time.Duration) {
+	var c crashPolicy
+	now := time.Unix(1, 0)
+	for _, d := range readyFor {
+		ready := now
+		now = now.Add(d)
+		if d == 0 {
+			ready = time.Time{}
+		}
+		c.crashed(ready, now, restartDelays())
+		delays = append(delays, c.retryAt().Sub(now))
+	}
+	return delays
+}
+
+// Differences names how b is not a.
+func Differences(a, b *contract.Manifest) string { return differences(a, b) }
+
+// Bases lists where sockets may live.
+func Bases(runtimeDir string, lookup func(string) (string, bool)) []string {
+	return socketBases(runtimeDir, lookup)
+}
+
+// Limits on paths.
+const (
+	MaxBaseDir = maxBaseDir
+	MaxSlotDir = maxSlotDir
+)

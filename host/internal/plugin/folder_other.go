@@ -1,0 +1,13 @@
+//go:build !linux
+
+package plugin
+
+import (
+	"os"
+
+	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
+)
+
+func ownFolder(string) error { return nil }
+
+func lockFile(*os.File, bool) error { return proc.ErrUnsupported }

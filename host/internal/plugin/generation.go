@@ -1,0 +1,334 @@
+package plugin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	gorunner "github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/wire"
+)
+
+// generation is one process of a slot, from its start to its end.
+type generation struct {
+	id     Identity
+	spec   Spec
+	sha256 string
+	logger hclog.Logger
+	times  timing
+
+	runner   *runner
+	client   *goplugin.Client
+	conn     *grpc.ClientConn
+	services *services
+	peerErr  atomic.Pointer[refusal] // the last process that was refused at the other end
+	maxSend  atomic.Int64            // largest message that the plugin receives
+
+	manifest *contract.Manifest
+	warnings []contract.Diagnostic
+	began    time.Time
+	ready    time.Time
+	took     StartTimes
+
+	// stopping is closed when calls that still run should come to an end: see [Lease.Stopping].
+	stopping     chan struct{}
+	stoppingOnce sync.Once
+	// hurry is closed when a drain under way should come to its end.
+	hurry     chan struct{}
+	hurryOnce sync.Once
+	latency   atomic.Int64 // of the last health check, in nanoseconds
+	// gone is closed when everything of the process is cleaned up.
+	gone     chan struct{}
+	goneOnce sync.Once
+
+	mu struct {
+		sync.Mutex
+		calls    int           // leases that count
+		draining bool          // no new leases
+		idle     chan struct{} // closed when draining and calls is 0; nil before
+		asked    bool          // its end was asked for
+		reason   string        // why the host ended it, when it wasn't asked for
+		lastUse  time.Time
+		overruns int
+	}
+}
+
+// StartTimes says where the time of a start went.
+type StartTimes struct {
+	Verify, Handshake, Connect, Configure, Total time.Duration
+}
+
+// Exited is closed when the process has ended.
+func (g *generation) Exited() <-chan struct{} { return g.runner.process.Exited() }
+
+// enter counts a call in; false when the process takes none any more.
+func (g *generation) enter() bool {
+	select {
+	case <-g.Exited():
+		return false
+	default:
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.draining {
+		return false
+	}
+	g.mu.calls++
+	return true
+}
+
+// leave counts it out.
+func (g *generation) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.calls--
+	g.mu.lastUse = time.Now()
+	if g.mu.calls == 0 && g.mu.draining {
+		close(g.mu.idle)
+	}
+}
+
+// calls is how many leases count.
+func (g *generation) calls() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.calls
+}
+
+// refuse lets no new calls in and returns what is closed when the last one has left.
+func (g *generation) refuse() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.mu.draining {
+		g.mu.draining = true
+		g.mu.idle = make(chan struct{})
+		if g.mu.calls == 0 {
+			close(g.mu.idle)
+		}
+	}
+	return g.mu.idle
+}
+
+// markAsked notes that the end of the process is wanted, so that it is no crash.
+func (g *generation) markAsked() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.asked = true
+}
+
+// condemn notes why the host has to end the process. The first reason counts.
+func (g *generation) condemn(reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.reason == "" {
+		g.mu.reason = reason
+	}
+}
+
+func (g *generation) wasAsked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.asked
+}
+
+func (g *generation) hurryUp() { g.hurryOnce.Do(func() { close(g.hurry) }) }
+
+func (g *generation) stopCalls() { g.stoppingOnce.Do(func() { close(g.stopping) }) }
+
+// checkPeer is asked about each process that connects to us: it must be of this plugin.
+func (g *generation) checkPeer(p wire.Peer) error {
+	if err := wire.SameUser(p); err != nil {
+		return err
+	}
+	return g.runner.process.Owns(p.PID)
+}
+
+// checkListener is asked about the process that listens for us.
+func (g *generation) checkListener(p wire.Peer) error {
+	err := g.checkPeer(p)
+	if err != nil {
+		g.peerErr.Store(&refusal{err})
+	}
+	return err
+}
+
+// launcher is what a start needs of the supervisor.
+type launcher struct {
+	cfg     Config
+	times   timing
+	starter *proc.Starter
+	hostDir string
+	cache   manifestCache
+	logger  hclog.Logger
+}
+
+// launch starts a process and brings it to the point where calls can be made. Whatever fails, nothing of it is left.
+func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *generation, err error) {
+	g := &generation{
+		id: id, spec: spec, times: l.times, began: time.Now(),
+		logger:   l.logger.Named(spec.Label).With("plugin", spec.Label, "generation", id.Generation),
+		stopping: make(chan struct{}), hurry: make(chan struct{}), gone: make(chan struct{}),
+	}
+	g.maxSend.Store(maxMessageBytes)
+	file, err := l.cfg.verify(spec)
+	if err != nil {
+		return nil, withGeneration(err, id)
+	}
+	defer file.Close()
+	g.sha256 = file.SHA256
+	g.took.Verify = time.Since(g.began)
+
+	hello := wire.Hello{Token: wire.NewToken(), Transport: spec.Transport}
+	creds, err := g.credentials(&hello)
+	if err != nil {
+		return nil, g.problem(PhaseStart, err)
+	}
+	data, cache, err := l.folders(spec.Label)
+	if err != nil {
+		return nil, g.problem(PhaseStart, err)
+	}
+
+	startCtx, cancel := context.WithTimeoutCause(ctx, spec.StartTimeout,
+		fmt.Errorf("no handshake within %v", spec.StartTimeout))
+	defer cancel()
+	g.runner = newRunner(spec, l.starter, file, hello, data, g.logger, l.cfg.Redact)
+	g.client = goplugin.NewClient(&goplugin.ClientConfig{
+		HandshakeConfig: goplugin.HandshakeConfig{
+			ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue,
+		},
+		Plugins:          goplugin.PluginSet{},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		SkipHostEnv:      true,
+		StartTimeout:     spec.StartTimeout + time.Second, // ours ends first, and says why
+		Logger:           discard(),
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.hostDir},
+		// Never used, since our credentials come last; but without it the library would crash on a certificate in a
+		// handshake line. Ours never hands one on.
+		TLSConfig:       &tls.Config{MinVersion: tls.VersionTLS13},
+		GRPCDialOptions: g.dialOptions(creds, hello.Token),
+		RunnerFunc: func(_ hclog.Logger, _ *exec.Cmd, dir string) (gorunner.Runner, error) {
+			if len(dir) > maxSlotDir {
+				return nil, errors.Join(fmt.Errorf("folder %s is too long for sockets", dir), os.RemoveAll(dir))
+			}
+			g.runner.dir, g.runner.env = dir, spec.environment(l.cfg.lookupEnv, dir, lifelineFD)
+			return g.runner, nil
+		},
+	})
+
+	// A process that is killed takes every wait of the library with it, so this bounds them all.
+	unwatch := context.AfterFunc(startCtx, g.runner.kill)
+	protocol, err := g.client.Client()
+	if !unwatch() && err == nil {
+		err = context.Cause(startCtx)
+	}
+	if err != nil {
+		if !g.runner.began {
+			close(g.runner.done) // nothing will
+		}
+		return nil, g.abandon(g.startProblem(startCtx, err))
+	}
+	g.took.Handshake = time.Since(g.began) - g.took.Verify
+	grpcClient, ok := protocol.(*goplugin.GRPCClient)
+	if !ok {
+		return nil, g.abandon(g.problem(PhaseHandshake, errors.New("it doesn't speak gRPC")))
+	}
+	g.conn = grpcClient.Conn
+
+	if g.services, err = serve(l.cfg, id, g.runner.dir, g.checkPeer, g.logger); err != nil {
+		return nil, g.abandon(g.problem(PhaseStart, err))
+	}
+	if err := g.introduce(ctx, l, data, cache); err != nil {
+		return nil, g.abandon(err)
+	}
+	g.ready = time.Now()
+	g.took.Total = g.ready.Sub(g.began)
+	g.mu.lastUse = g.ready
+	// Owned by the process: cleans up after it, however it ended.
+	go func() {
+		<-g.Exited()
+		g.cleanUp()
+	}()
+	return g, nil
+}
+
+// abandon ends a process whose start failed, and completes the error with what it left behind.
+func (g *generation) abandon(err error) error {
+	g.markAsked()
+	if g.runner.process != nil {
+		select {
+		case <-g.Exited():
+		default:
+			g.runner.kill()
+		}
+	}
+	g.cleanUp()
+	if e, ok := errors.AsType[*Error](err); ok && g.runner.process != nil {
+		g.describeEnd(e)
+	}
+	return err
+}
+
+// cleanUp waits for the end of a process that ends, and lets go of everything. It returns at once the second time.
+func (g *generation) cleanUp() {
+	g.goneOnce.Do(func() {
+		defer close(g.gone)
+		g.stopCalls()
+		<-g.runner.done
+		if g.services != nil {
+			g.services.close(g.logger)
+		}
+		// The process is dead, so this neither waits nor kills: it closes the connection and the library's goroutines.
+		g.client.Kill()
+		g.refuse()
+	})
+	<-g.gone
+}
+
+// folders makes the plugin's own folders. Without configured places it gets none, and works in the root folder.
+func (l *launcher) folders(label string) (data, cache string, err error) {
+	data = "/"
+	if l.cfg.DataDir != "" {
+		data = filepath.Join(l.cfg.DataDir, label)
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			return "", "", fmt.Errorf("make the plugin's data folder: %w", err)
+		}
+	}
+	if l.cfg.CacheDir != "" {
+		cache = filepath.Join(l.cfg.CacheDir, label)
+		if err := os.MkdirAll(cache, 0o700); err != nil {
+			return "", "", fmt.Errorf("make the plugin's cache folder: %w", err)
+		}
+	}
+	return data, cache, nil
+}
+
+// credentials makes those of the connection to the plugin, and puts the plugin's half into the hello.
+func (g *generation) credentials(hello *wire.Hello) (credentials.TransportCredentials, error) {
+	if g.spec.Transport != wire.TransportTLS {
+		return wire.PeerCredentials(g.checkListener), nil
+	}
+	server, client, err := wire.NewMaterials()
+	if err != nil {
+		return nil, err
+	}
+	hello.TLS = server
+	cfg, err := wire.ClientTLS(client)
+	if err != nil {
+		return nil, err
+	}
+	return credentials.NewTLS(cfg), nil
+}

@@ -1,0 +1,251 @@
+package plugin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(modeVariable); mode != "" {
+		os.Exit(behave(mode))
+	}
+	if dir := os.Getenv(hostVariable); dir != "" {
+		os.Exit(helperHost(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for an event before it calls it missing.
+const patience = 20 * time.Second
+
+// house is a supervisor with folders of its own, its log and its states.
+type house struct {
+	*plugin.Supervisor
+	t   testing.TB
+	log *logBuffer
+	dir string // of the sockets
+
+	mu     sync.Mutex
+	states []plugin.State
+	woken  chan struct{}
+}
+
+// logBuffer collects the log.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// isolations runs a test under both ways of keeping a tree together.
+func isolations(t *testing.T, f func(t *testing.T, configure func(*plugin.Config))) {
+	for name, scan := range map[string]bool{"namespace": false, "scan": true} {
+		t.Run(name, func(t *testing.T) {
+			f(t, func(c *plugin.Config) { c.NoNamespaces = scan })
+		})
+	}
+}
+
+// build makes a supervisor that is closed with the test.
+func build(t testing.TB, configure ...func(*plugin.Config)) *house {
+	t.Helper()
+	short, err := os.MkdirTemp("/tmp", "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	long := t.TempDir()
+	h := &house{t: t, log: &logBuffer{}, dir: short, woken: make(chan struct{}, 1)}
+	cfg := plugin.Config{
+		RuntimeDir: short, DataDir: filepath.Join(long, "data"), CacheDir: filepath.Join(long, "cache"),
+		CachePath: filepath.Join(long, "manifests"), HostVersion: "0.0.1-test",
+		Logger:  hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: h.log, JSONFormat: true}),
+		OnState: h.onState,
+	}
+	for _, f := range configure {
+		f(&cfg)
+	}
+	if h.Supervisor, err = plugin.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", h.log)
+		}
+	})
+	return h
+}
+
+func (h *house) onState(s plugin.State) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.states = append(h.states, s)
+	select {
+	case h.woken <- struct{}{}:
+	default:
+	}
+}
+
+// await waits for a state that was not awaited before.
+func (h *house) await(mode plugin.Mode) plugin.State {
+	h.t.Helper()
+	deadline := time.After(patience)
+	for {
+		h.mu.Lock()
+		for i, s := range h.states {
+			if s.Mode == mode {
+				h.states = h.states[i+1:]
+				h.mu.Unlock()
+				return s
+			}
+		}
+		seen := append([]plugin.State(nil), h.states...)
+		h.mu.Unlock()
+		select {
+		case <-h.woken:
+		case <-deadline:
+			h.t.Fatalf("the slot never became %v; seen: %v", mode, seen)
+		}
+	}
+}
+
+// spec is a plugin that behaves like this; env adds variables as K=V.
+func spec(t testing.TB, mode string, env ...string) plugin.Spec {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := plugin.Spec{
+		Label: "w", Source: "./bin/w", Path: self, Where: "gantry.hcl:14",
+		Env: map[string]string{modeVariable: mode},
+	}
+	for _, kv := range env {
+		k, v, _ := strings.Cut(kv, "=")
+		s.Env[k] = v
+	}
+	return s
+}
+
+// add makes a slot.
+func (h *house) add(s plugin.Spec) *plugin.Slot {
+	h.t.Helper()
+	p, err := h.Add(s)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return p
+}
+
+// acquire gets a lease or fails the test.
+func acquire(t testing.TB, p *plugin.Slot) *plugin.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	l, err := p.Acquire(ctx)
+	if err != nil {
+		t.Fatalf("acquire: %v", explain(err))
+	}
+	return l
+}
+
+// explain puts what an error keeps beside its text into one string.
+func explain(err error) string {
+	s := err.Error()
+	if e, ok := asError(err); ok {
+		b, _ := json.Marshal(map[string]any{"printed": e.Printed, "stderr": e.StderrTail, "next": e.Next})
+		s += " " + string(b)
+	}
+	return s
+}
+
+// command calls the plugin under test.
+func command(ctx context.Context, l *plugin.Lease, name, input string) (string, error) {
+	r, err := gantryv1.NewPluginServiceClient(l.Conn).Command(ctx, &gantryv1.CommandRequest{Name: name, InputJson: []byte(input)})
+	if err != nil {
+		return "", plugin.Classify(err, l)
+	}
+	return string(r.OutputJson), nil
+}
+
+// must is command for calls that can't fail.
+func must(t testing.TB, l *plugin.Lease, name, input string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	out, err := command(ctx, l, name, input)
+	if err != nil {
+		t.Fatalf("%s: %v", name, explain(err))
+	}
+	return out
+}
+
+// gone waits until no process has this number any more, except as a zombie that somebody else has to reap.
+func gone(t testing.TB, pid int) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for alive(pid) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d is still there", pid)
+		}
+		time.Sleep(time.Millisecond) // there is no event for the end of a stranger's process
+	}
+}
+
+func alive(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	i := bytes.LastIndexByte(b, ')')
+	return i < 0 || len(b) < i+3 || b[i+2] != 'Z'
+}
+
+// hostPID translates a process id out of a plugin's namespace: the youngest process under the plugin with this mode.
+func marked(t testing.TB, variable string) []int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		b, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err == nil && bytes.Contains(b, []byte(variable)) && alive(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -1,0 +1,182 @@
+package output
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Bounds on standard error.
+const (
+	maxStderrLine = 64 << 10  // a longer line is logged in pieces
+	ringBytes     = 256 << 10 // kept for crash reports; older lines fall out
+	crashBytes    = 64 << 10  // of a report, from its first line on; goroutine dumps can be megabytes
+	ringLineBytes = 4 << 10   // of one line in an error report
+
+	// A plugin may log in bursts, but not fill a disk: beyond these, lines go to the ring only, and their number is logged.
+	burstLines      = 2000
+	linesPerSecond  = 500
+	burstBytes      = 2 << 20
+	bytesPerSecond  = 512 << 10
+	droppedInterval = time.Second
+)
+
+// Stderr reads a plugin's standard error for as long as it lasts, logs its lines and keeps the last of them.
+type Stderr struct {
+	logger hclog.Logger
+	redact func(string) string
+
+	mu struct {
+		sync.Mutex
+		ring    ring
+		crash   []string
+		room    int // bytes left for crash
+		opened  bool
+		lines   int64
+		dropped int64
+	}
+	bucket  bucket
+	pending int64 // dropped since the last mention; Run's own
+	lastTop time.Time
+}
+
+// NewStderr returns a reader that starts with Run. redact is applied to everything that is kept or logged; nil: nothing
+// is replaced.
+func NewStderr(logger hclog.Logger, redact func(string) string) *Stderr {
+	if redact == nil {
+		redact = func(s string) string { return s }
+	}
+	s := &Stderr{logger: logger, redact: redact, bucket: bucket{lines: burstLines, bytes: burstBytes, at: time.Now()}}
+	s.mu.room = crashBytes
+	s.mu.ring.room = ringBytes
+	return s
+}
+
+// Run reads until r ends or fails.
+func (s *Stderr) Run(r io.Reader) {
+	lines(r, maxStderrLine, s.line)
+	s.mentionDropped(time.Now(), true)
+}
+
+func (s *Stderr) line(piece []byte, whole bool) {
+	l := Line{Level: hclog.Debug}
+	if whole {
+		l = ParseLine(piece)
+	} else {
+		l.Message = Clean(piece)
+	}
+	l.Message = s.redact(l.Message)
+	for i := 1; i < len(l.Fields); i += 2 {
+		if v, ok := l.Fields[i].(string); ok {
+			l.Fields[i] = s.redact(v)
+		}
+	}
+	if inCrash := s.keep(piece, l.Tagged); inCrash && !l.Tagged {
+		l.Level = hclog.Error
+	}
+
+	now := time.Now()
+	if !s.bucket.take(now, len(piece)) {
+		s.pending++
+		s.mu.Lock()
+		s.mu.dropped++
+		s.mu.Unlock()
+	} else {
+		s.logger.Log(l.Level, l.Message, l.Fields...)
+	}
+	s.mentionDropped(now, false)
+}
+
+// keep puts a line into the ring and, once a crash report has been opened, into that too.
+func (s *Stderr) keep(piece []byte, tagged bool) (inCrash bool) {
+	text := s.redact(Clean(piece[:min(len(piece), ringLineBytes)]))
+	if len(piece) > ringLineBytes {
+		text += "…"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.lines++
+	s.mu.ring.add(text)
+	if !tagged && !s.mu.opened && beginsCrash(piece) {
+		s.mu.opened = true
+	}
+	if s.mu.opened && !tagged && s.mu.room > len(text) {
+		s.mu.crash = append(s.mu.crash, text)
+		s.mu.room -= len(text) + 1
+	}
+	return s.mu.opened
+}
+
+// mentionDropped logs how many lines were dropped, at most once per interval.
+func (s *Stderr) mentionDropped(now time.Time, last bool) {
+	if s.pending == 0 || !last && now.Sub(s.lastTop) < droppedInterval {
+		return
+	}
+	s.logger.Warn("the plugin writes more to stderr than is logged", "dropped_lines", s.pending)
+	s.pending, s.lastTop = 0, now
+}
+
+// Tail returns the last n lines, oldest first.
+func (s *Stderr) Tail(n int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.ring.last(n)
+}
+
+// Crash returns the report that a dying Go program wrote, from its first line on; nil when there was none.
+func (s *Stderr) Crash() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.mu.crash...)
+}
+
+// Lines counts the lines so far, and those of them that were not logged.
+func (s *Stderr) Lines() (total, dropped int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.lines, s.mu.dropped
+}
+
+// ring keeps the last lines within a number of bytes.
+type ring struct {
+	lines []string
+	room  int
+}
+
+func (r *ring) add(s string) {
+	r.room -= len(s) + 1
+	r.lines = append(r.lines, s)
+	drop := 0
+	for r.room < 0 && drop < len(r.lines) {
+		r.room += len(r.lines[drop]) + 1
+		r.lines[drop] = "" // let go of the text before the slice moves on
+		drop++
+	}
+	r.lines = r.lines[drop:]
+}
+
+func (r *ring) last(n int) []string {
+	return append([]string(nil), r.lines[max(0, len(r.lines)-n):]...)
+}
+
+// bucket limits lines and bytes per second.
+type bucket struct {
+	lines, bytes float64
+	at           time.Time
+}
+
+func (b *bucket) take(now time.Time, n int) bool {
+	if dt := now.Sub(b.at).Seconds(); dt > 0 {
+		b.lines = min(burstLines, b.lines+dt*linesPerSecond)
+		b.bytes = min(burstBytes, b.bytes+dt*bytesPerSecond)
+		b.at = now
+	}
+	if b.lines < 1 || b.bytes < float64(n) {
+		return false
+	}
+	b.lines--
+	b.bytes -= float64(n)
+	return true
+}

@@ -1,0 +1,220 @@
+// Package plugin supervises plugin processes: it starts them, speaks go-plugin's protocol with them, notices when they
+// hang or end, stops them with all that they started, and replaces them while they work.
+//
+// It owns: a plugin's process from the open file to the empty folder, the states of a slot, crash policy, health, the stop
+// ladder, transport and tokens of both directions, the manifest cache. It must not know: what tools or models are, who
+// calls a plugin and why, configuration files, what the host's services do.
+//
+// Start with [Supervisor] and [Slot.Acquire]. go-plugin is used through a runner of ours only, and never reads a byte that
+// a plugin printed: see [output] for what does.
+//
+// [output]: https://pkg.go.dev/github.com/gantry-agent/gantry/host/internal/plugin/output
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
+	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// Config says how a supervisor works. The zero value of a field means what its comment says.
+type Config struct {
+	// RuntimeDir is where sockets live when its path is short enough (at most 35 bytes); otherwise a folder under
+	// $XDG_RUNTIME_DIR or under the temporary folder is used.
+	RuntimeDir string
+	// DataDir and CacheDir hold one folder for each plugin. Empty: plugins get none.
+	DataDir, CacheDir string
+	// CachePath is a folder of the host's own for manifests and digests. Empty: nothing is remembered.
+	CachePath   string
+	HostVersion string
+	// Logger is nil for no log. Each plugin's lines go to a logger of its own below it.
+	Logger hclog.Logger
+	// Services makes what one process may ask of the host. nil: nothing is offered.
+	Services func(Identity) gantryv1.HostServiceServer
+	// Descriptors serves the socket on which descriptors are handed over, until the listener is closed. nil: none.
+	Descriptors func(Identity, net.Listener)
+	// OnState hears about every change of state. It must return quickly and call nothing of this package.
+	OnState func(State)
+	// Redact is applied to everything that plugins print before it is kept or logged. nil: nothing is replaced.
+	Redact func(string) string
+	// NoNamespaces keeps processes together by scanning even where the system has namespaces.
+	NoNamespaces bool
+	// VerifyAlways hashes binaries at each start, although the file system says that they did not change.
+	VerifyAlways bool
+
+	lookupEnv func(string) (string, bool)
+	timing    *timing
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = discard()
+	}
+	if c.lookupEnv == nil {
+		c.lookupEnv = hostEnv
+	}
+	if c.timing == nil {
+		t := defaultTiming()
+		c.timing = &t
+	}
+	if c.OnState == nil {
+		c.OnState = func(State) {}
+	}
+	return c
+}
+
+// Supervisor holds the slots of one host. Two of them in one process don't touch each other.
+type Supervisor struct {
+	cfg Config
+
+	mu struct {
+		sync.Mutex
+		slots    map[string]*Slot
+		launcher *launcher // nil until the first start
+		dir      *hostDir
+		closed   bool
+	}
+	owners sync.WaitGroup // one goroutine for each slot
+}
+
+// New checks the configuration and starts nothing.
+func New(cfg Config) (*Supervisor, error) {
+	for name, dir := range map[string]string{"runtime": cfg.RuntimeDir, "data": cfg.DataDir, "cache": cfg.CacheDir, "manifest cache": cfg.CachePath} {
+		if dir != "" && !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("plugin supervisor: the %s folder %q is not absolute", name, dir)
+		}
+	}
+	s := &Supervisor{cfg: cfg.withDefaults()}
+	s.mu.slots = map[string]*Slot{}
+	return s, nil
+}
+
+// Add makes a slot. Nothing is started before it is needed.
+func (s *Supervisor) Add(spec Spec) (*Slot, error) {
+	spec = spec.withDefaults()
+	if err := spec.validate(); err != nil {
+		return nil, &Error{
+			Plugin: spec.Label, Where: spec.Where, Phase: PhaseConfigure, Err: err,
+			Next: "correct the block of the plugin",
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return nil, ErrClosed
+	}
+	if other, ok := s.mu.slots[spec.Label]; ok {
+		return nil, &Error{
+			Plugin: spec.Label, Where: spec.Where, Phase: PhaseConfigure,
+			Err:  fmt.Errorf("the label is taken by %s", cmp.Or(other.Spec().Where, "another block")),
+			Next: "give one of them another label; plugins and providers share their names",
+		}
+	}
+	slot := newSlot(s, spec)
+	s.mu.slots[spec.Label] = slot
+	s.owners.Go(slot.run)
+	return slot, nil
+}
+
+// Slot returns the slot with this label, nil when there is none.
+func (s *Supervisor) Slot(label string) *Slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.slots[label]
+}
+
+// Slots returns all slots, by label.
+func (s *Supervisor) Slots() []*Slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.mu.slots), func(a, b *Slot) int { return cmp.Compare(a.label, b.label) })
+}
+
+// Close stops all plugins side by side and returns when nothing of them is left. It is polite for as long as ctx lasts,
+// at most about five seconds with calls running and half of that without.
+func (s *Supervisor) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.mu.closed = true
+	all := slices.Collect(maps.Values(s.mu.slots))
+	s.mu.Unlock()
+
+	var wg sync.WaitGroup
+	for _, slot := range all {
+		wg.Go(func() { slot.close(ctx) })
+	}
+	wg.Wait()
+	s.owners.Wait()
+
+	s.mu.Lock()
+	l, dir := s.mu.launcher, s.mu.dir
+	s.mu.launcher, s.mu.dir = nil, nil
+	s.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	l.starter.Close()
+	if err := dir.close(); err != nil {
+		return fmt.Errorf("remove the folder of plugin sockets: %w", err)
+	}
+	return nil
+}
+
+// start launches a process of a slot.
+func (s *Supervisor) start(ctx context.Context, spec Spec, id Identity) (*generation, error) {
+	l, err := s.launcher()
+	if err != nil {
+		return nil, &Error{Plugin: spec.Label, Where: spec.Where, Phase: PhaseStart, Generation: id.Generation, Err: err,
+			Next: "set XDG_RUNTIME_DIR to a folder of your own with a short path"}
+	}
+	return l.launch(ctx, spec, id)
+}
+
+// launcher makes what all starts share, once it is needed.
+func (s *Supervisor) launcher() (*launcher, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.launcher != nil {
+		return s.mu.launcher, nil
+	}
+	dir, err := openHostDir(socketBases(s.cfg.RuntimeDir, s.cfg.lookupEnv), s.cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.dir = dir
+	s.mu.launcher = &launcher{
+		cfg: s.cfg, times: *s.cfg.timing, hostDir: dir.path, logger: s.cfg.Logger,
+		starter: proc.NewStarter(s.cfg.Logger, !s.cfg.NoNamespaces),
+		cache:   s.cache(),
+	}
+	return s.mu.launcher, nil
+}
+
+func (s *Supervisor) cache() manifestCache {
+	if s.cfg.CachePath == "" {
+		return manifestCache{}
+	}
+	return manifestCache{filepath.Join(s.cfg.CachePath, "manifests")}
+}
+
+// records are where digests of binaries are remembered.
+func (c Config) records() binary.Records {
+	r := binary.Records{Always: c.VerifyAlways}
+	if c.CachePath != "" {
+		r.Dir = filepath.Join(c.CachePath, "digests")
+	}
+	return r
+}
+
+var errUnderWay = errors.New("a replacement is under way already")

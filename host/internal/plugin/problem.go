@@ -1,0 +1,158 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
+	"github.com/gantry-agent/gantry/host/internal/plugin/output"
+	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
+)
+
+// tailLines of standard error go into an error.
+const tailLines = 20
+
+// problem makes an error of this process.
+func (g *generation) problem(phase Phase, err error) *Error {
+	return &Error{Plugin: g.id.Label, Where: g.spec.Where, Phase: phase, Generation: g.id.Generation, Err: err}
+}
+
+// describeEnd adds what the process printed and how it ended.
+func (g *generation) describeEnd(e *Error) {
+	e.Printed = g.runner.stdout.Printed()
+	e.StderrTail = g.runner.stderr.Tail(tailLines)
+	e.Report = g.runner.stderr.Crash()
+	select {
+	case <-g.Exited():
+		x := g.runner.process.Exit()
+		if !x.Killed || g.ready.After(g.began) {
+			// That the host killed what didn't start is no news to anybody.
+			e.Exit = &x
+		}
+	default:
+	}
+}
+
+// failure is the error for a process that ended, or was ended, without being asked to.
+func (g *generation) failure() *Error {
+	g.mu.Lock()
+	asked, reason := g.mu.asked, g.mu.reason
+	g.mu.Unlock()
+	x := g.runner.process.Exit()
+	var err error
+	next := fmt.Sprintf("the next call starts it again; `gantry plugin inspect %s` shows what it wrote", g.id.Label)
+	switch {
+	case reason != "":
+		err = errors.New(reason)
+	case asked:
+		err = errors.New("it was stopped")
+		next = ""
+	case x.Signal == syscall.SIGKILL && !x.Killed:
+		err = errors.New("it was killed from outside, perhaps because the system ran out of memory")
+	case x.Signal == 0 && x.Code == 0:
+		err = errors.New("it ended by itself")
+	default:
+		err = errors.New("it crashed")
+	}
+	e := g.problem(PhaseRun, err)
+	e.Crash, e.Next = !asked, next
+	g.describeEnd(e)
+	return e
+}
+
+// startProblem explains why go-plugin's client didn't come up. The library's own words are the last resort.
+func (g *generation) startProblem(ctx context.Context, err error) *Error {
+	if g.runner.process == nil {
+		return g.executionProblem(err)
+	}
+	timedOut := ctx.Err() != nil
+	if timedOut {
+		e := g.problem(PhaseHandshake, context.Cause(ctx))
+		if printed := g.runner.stdout.Printed(); len(printed) > 0 {
+			e.Err = fmt.Errorf("%w, but it printed %q", e.Err, printed[0])
+		}
+		e.Next = "run `gantry plugin inspect " + g.id.Label + "` to see all it printed; raise start_timeout if it needs longer"
+		return e
+	}
+	// The process decided: wait for its words and its end, which the library's answer may have overtaken.
+	if !g.exitedWithin(context.Background(), exitPatience) {
+		g.runner.kill()
+	}
+	<-g.runner.done
+	refused := g.runner.refused.Load()
+	printed := g.runner.stdout.Printed()
+	e := g.problem(PhaseHandshake, err)
+	const protocol = "call tool.Main or provider.Main before anything writes to stdout"
+	switch {
+	case refused == nil:
+	case output.Ended(refused.err) && len(printed) == 0:
+		e.Err = errors.New("it ended without a handshake")
+		e.Next = "the last lines of its stderr say why; `gantry plugin inspect " + g.id.Label + "` shows all of it"
+	case output.Ended(refused.err):
+		e.Err = fmt.Errorf("it printed %q where the handshake line was expected", printed[0])
+		e.Next = protocol
+	default:
+		e.Err = refused.err
+		if _, noise := errors.AsType[*output.TooMuchNoiseError](refused.err); noise {
+			e.Err = fmt.Errorf("it %w; its first line was %q", refused.err, printed[0])
+		}
+		e.Next = protocol
+		if strings.Contains(refused.err.Error(), "incompatible") {
+			e.Next = "use a version of the plugin that is built for this host"
+		}
+	}
+	return e
+}
+
+// executionProblem explains why the system didn't execute the file.
+func (g *generation) executionProblem(err error) *Error {
+	e := g.problem(PhaseStart, err)
+	e.Next = "run the file by hand to see what the system says"
+	if errors.Is(err, proc.ErrUnsupported) {
+		e.Next = ""
+		return e
+	}
+	why := binary.Diagnose(g.spec.Path)
+	if why == "" && errors.Is(err, fs.ErrPermission) {
+		why = "the system forbids to execute it: is its file system mounted noexec?"
+	}
+	if why != "" {
+		e.Err = fmt.Errorf("%w: %s", err, why)
+		e.Next = "use a file that this machine can run"
+	}
+	return e
+}
+
+// verify opens the executable and compares its digest with the lock's.
+func (cfg Config) verify(spec Spec) (*binary.File, error) {
+	file, err := binary.Open(spec.Path, cfg.records())
+	if err != nil {
+		e := &Error{Plugin: spec.Label, Where: spec.Where, Phase: PhaseFind, Err: err}
+		e.Next = "check `source`; relative paths start at the folder of the configuration file"
+		if strings.HasPrefix(spec.Source, "builtin/") {
+			e.Next = "the binary belongs beside the host's own; install gantry again"
+		}
+		return nil, e
+	}
+	if spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, file.SHA256) {
+		_ = file.Close()
+		return nil, &Error{
+			Plugin: spec.Label, Where: spec.Where, Phase: PhaseVerify,
+			Err: fmt.Errorf("%s has the SHA-256 %s, the lock file says %s", spec.Path, file.SHA256, strings.ToLower(spec.SHA256)),
+			Next: fmt.Sprintf("if the binary was changed on purpose run `gantry plugin lock %s`, else get the right one back",
+				spec.Label),
+		}
+	}
+	return file, nil
+}
+
+func withGeneration(err error, id Identity) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.Generation = id.Generation
+	}
+	return err
+}

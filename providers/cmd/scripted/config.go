@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gantry-agent/gantry/providers/recording"
+	"github.com/gantry-agent/gantry/providers/script"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/gantry-agent/gantry/sdk/provider"
+)
+
+type config struct {
+	Script          string   `json:"script" doc:"File with the script, TOML or JSON. Without script, script_text and replay the built-in demo plays."`
+	ScriptText      string   `json:"script_text" doc:"The script itself."`
+	Replay          string   `json:"replay" doc:"File that an earlier run recorded; its answers are given again."`
+	ReplayCheck     string   `json:"replay_check" doc:"How much of a request must be as recorded." default:"shape" enum:"shape,exact,off"`
+	Record          string   `json:"record" doc:"File that requests and answers are appended to, for replay."`
+	Log             string   `json:"log" doc:"File that each request is appended to as one line of JSON, whole. It holds all that the model sees."`
+	ContextWindow   int64    `json:"context_window" doc:"Tokens that each model claims to take; 0: unknown." default:"128000"`
+	MaxOutputTokens int64    `json:"max_output_tokens" doc:"Tokens that each model claims to answer at most; 0: unknown." default:"0"`
+	Models          []string `json:"models" doc:"Names of the models on offer; all of them follow the script." default:"[\"scripted\"]"`
+}
+
+// newScripted reads what the configuration names.
+func newScripted(_ context.Context, env provider.Env) (provider.Provider, error) {
+	cfg := env.Config.(*config)
+	s := &scripted{config: cfg, logger: env.Logger, clock: clock, end: endProcess}
+	var err error
+	sources := 0
+	for _, set := range []bool{cfg.Script != "", cfg.ScriptText != "", cfg.Replay != ""} {
+		if set {
+			sources++
+		}
+	}
+	switch {
+	case sources > 1:
+		return nil, &contract.Diagnostic{
+			Severity: contract.SeverityError, Summary: "more than one of script, script_text and replay",
+			Next: "Keep the one that the model shall follow.",
+		}
+	case cfg.Script != "":
+		var text []byte
+		if text, err = readFile(cfg.Script, script.MaxBytes); err == nil {
+			s.player, err = script.Load(filepath.Base(cfg.Script), text)
+		}
+		err = at("script", "the script can't be played", "Correct the script; providers/script/FORMAT.md describes the format.", err)
+	case cfg.ScriptText != "":
+		s.player, err = script.Load("script_text", []byte(cfg.ScriptText))
+		err = at("script_text", "the script can't be played", "Correct the script; providers/script/FORMAT.md describes the format.", err)
+	case cfg.Replay != "":
+		s.replay, err = openReplay(cfg.Replay, recording.Check(cfg.ReplayCheck))
+		err = at("replay", "the recording can't be played", "Record the run again with record = \"file\".", err)
+	default:
+		s.player, err = script.Load("demo", demo)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range cfg.Models {
+		s.models = append(s.models, row(cfg, id))
+	}
+	if s.log, err = openAppend(cfg.Log); err != nil {
+		return nil, at("log", "the request log can't be written", "Name a file in a folder that exists and can be written.", err)
+	}
+	if s.tape, err = openAppend(cfg.Record); err != nil {
+		return nil, errors.Join(at("record", "the recording can't be written", "Name a file in a folder that exists and can be written.", err), s.log.Close())
+	}
+	s.memory = newMemory(env.DataDir)
+	return s, nil
+}
+
+// at makes an error a diagnostic at an attribute of the block.
+func at(attribute, summary, next string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &contract.Diagnostic{
+		Severity: contract.SeverityError, Summary: summary, Detail: err.Error(), Next: next,
+		Path: []contract.Step{{Kind: contract.StepName, Name: attribute}},
+	}
+}
+
+func row(cfg *config, id string) llm.ModelRow {
+	return llm.ModelRow{
+		ID: id, DisplayName: "scripted model " + id, ContextWindow: cfg.ContextWindow, MaxOutputTokens: cfg.MaxOutputTokens,
+		InputModalities: []string{"text", "image"}, OutputModalities: []string{"text"}, ToolKinds: []string{"function", "freeform"},
+		ReasoningEfforts: []string{"low", "medium", "high"}, DefaultReasoningEffort: "medium", ParallelToolCalls: true,
+	}
+}
+
+// readFile reads a file that must not be larger than most.
+func readFile(name string, most int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, absolute(name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", name)
+	}
+	if info.Size() > most {
+		return nil, fmt.Errorf("%s has %d bytes, more than the most of %d", name, info.Size(), most)
+	}
+	return os.ReadFile(name)
+}
+
+// absolute adds where a relative name was looked for.
+func absolute(name string, err error) error {
+	if filepath.IsAbs(name) || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	full, absErr := filepath.Abs(name)
+	if absErr != nil {
+		return err
+	}
+	return fmt.Errorf("%w (looked for as %s)", err, full)
+}
+
+// maxRecording bounds what a replay keeps in memory.
+const maxRecording = 256 << 20
+
+func openReplay(name string, check recording.Check) (*recording.Replay, error) {
+	text, err := readFile(name, maxRecording)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := recording.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return recording.NewReplay(filepath.Base(name), entries, check)
+}

@@ -1,0 +1,371 @@
+package script
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Answer is what a step does with a request.
+type Answer struct {
+	Step     string   // its name, for logs
+	Actions  []Action // to be performed in order
+	Position Position // where the thread stands afterwards
+	Whole    bool     // it ends with a finish, which carries Position; else only the caller's memory knows it
+}
+
+// Action is one thing to do: [Emit], [Wait] or [Halt]. A Halt is the last one.
+type Action interface{ isAction() }
+
+// Emit sends an event.
+type Emit struct{ Event llm.Event }
+
+// Wait lets time pass, unless the request is cancelled first.
+type Wait struct{ For time.Duration }
+
+// Halt does not come back: How is "eof" (end the stream without a word), "hang", "endless" (send Event again and again,
+// Every that long), "exit" with Code, "kill", "stop" or "panic".
+type Halt struct {
+	How   string
+	Code  int
+	Event llm.Event
+	Every time.Duration
+}
+
+func (Emit) isAction() {}
+func (Wait) isAction() {}
+func (Halt) isAction() {}
+
+// MaxAnswerBytes is the most text that one answer may have, and maxPieces the most events, roughly: a slip in repeat must
+// not eat the machine.
+const (
+	MaxAnswerBytes = 16 << 20
+	maxPieces      = 1 << 20
+)
+
+var errTooLong = fmt.Errorf("the answer is longer than %d bytes or %d events; repeat less or chunk larger", MaxAnswerBytes, maxPieces)
+
+// timed is an event and the time that passes before it.
+type timed struct {
+	wait  time.Duration
+	event llm.Event
+}
+
+// composer builds the events of one answer.
+type composer struct {
+	p      *Player
+	s      *step
+	in     Input
+	vars   map[string]string
+	next   Position
+	calls  int
+	texts  int
+	bytes  int
+	pieces int
+	carry  time.Duration // of pauses, for the event that comes next
+	first  bool          // no block has carried the position yet
+}
+
+func (p *Player) answer(s *step, in Input, vars map[string]string, next Position) (*Answer, error) {
+	c := &composer{p: p, s: s, in: in, vars: vars, next: next, first: true}
+	c.carry = p.script.Defaults.Delay.Duration() + s.Delay.Duration()
+	failure, err := c.failure()
+	if err != nil {
+		return nil, err
+	}
+	events, refused := c.attempts()
+	if refused {
+		if failure == nil {
+			failure = failureOf(llm.ErrProviderInternal)
+		}
+		return c.finished(append(events, c.at(failure)), nil), nil
+	}
+	body, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	events = append(events, body...)
+	if failure != nil && (s.Break == nil || s.Break.How != "error") {
+		events = append(events, c.at(failure))
+	} else {
+		events = append(events, c.end()...)
+	}
+	events, halt := s.distort(events)
+	if s.Break != nil {
+		events, halt = c.breakOff(events, failure)
+	}
+	return c.finished(events, halt), nil
+}
+
+func (c *composer) finished(events []timed, halt []Action) *Answer {
+	a := &Answer{Step: c.s.label(), Position: c.next}
+	for _, e := range events {
+		if e.wait > 0 {
+			a.Actions = append(a.Actions, Wait{For: e.wait})
+		}
+		a.Actions = append(a.Actions, Emit{Event: e.event})
+		_, a.Whole = e.event.(llm.Finish)
+	}
+	a.Whole = a.Whole && halt == nil
+	a.Actions = append(a.Actions, halt...)
+	return a
+}
+
+// at puts an event behind the pauses that wait for one.
+func (c *composer) at(e llm.Event) timed {
+	t := timed{wait: c.carry, event: e}
+	c.carry = 0
+	return t
+}
+
+func (c *composer) failure() (*llm.Error, error) {
+	if c.s.failure == nil {
+		return nil, nil
+	}
+	e := *c.s.failure
+	if c.s.message != nil {
+		var err error
+		if e.Message, err = c.s.message.fill(c.vars); err != nil {
+			return nil, fmt.Errorf("error: message: %w", err)
+		}
+	}
+	return &e, nil
+}
+
+// attempts returns the tries that are announced, and whether none is left.
+func (c *composer) attempts() (events []timed, refused bool) {
+	a := c.s.Attempts
+	if a == nil {
+		return nil, false
+	}
+	most := c.in.MaxAttempts
+	if most <= 0 {
+		most = DefaultMaxAttempts
+	}
+	reason := a.Reason
+	if reason == "" {
+		reason = "HTTP 500"
+	}
+	failures := a.Failures
+	if failures < 0 || failures > most {
+		failures = most
+	}
+	for n := 1; n <= failures && n < most; n++ {
+		events = append(events, c.at(llm.Attempt{N: n + 1, DelayMS: a.Delay.Duration().Milliseconds(), Reason: reason}))
+		c.carry += a.Delay.Duration()
+	}
+	return events, failures == most
+}
+
+func (c *composer) body() ([]timed, error) {
+	served := c.s.Served
+	if served == "" {
+		served = c.p.script.Defaults.Served
+	}
+	id := c.s.ResponseID
+	if id == "" {
+		id = "response-" + strconv.Itoa(c.next.Request)
+	}
+	events := []timed{c.at(llm.StepStart{ServedModel: served, ResponseID: id})}
+	var lanes [][]timed
+	for i := range c.s.parts {
+		lane, err := c.part(&c.s.parts[i])
+		if err != nil {
+			return nil, fmt.Errorf("do %d: %w", i+1, err)
+		}
+		if len(lane) > 0 {
+			lanes = append(lanes, lane...)
+		}
+	}
+	if !c.s.Interleave {
+		for _, lane := range lanes {
+			events = append(events, lane...)
+		}
+		return events, nil
+	}
+	for more := true; more; {
+		more = false
+		for i, lane := range lanes {
+			if len(lane) > 0 {
+				events, lanes[i], more = append(events, lane[0]), lane[1:], true
+			}
+		}
+	}
+	return events, nil
+}
+
+// part returns the events of a part, a lane per block.
+func (c *composer) part(p *part) ([][]timed, error) {
+	c.carry += p.Delay.Duration()
+	switch {
+	case p.event != nil:
+		return [][]timed{{c.at(p.event)}}, nil
+	case p.Call != "":
+		var lanes [][]timed
+		for i := range max(1, p.Repeat) {
+			lane, err := c.call(p, i+1)
+			if err != nil {
+				return nil, err
+			}
+			lanes = append(lanes, lane)
+		}
+		return lanes, nil
+	case p.Text != nil || p.Reasoning != nil:
+		lane, err := c.text(p)
+		return [][]timed{lane}, err
+	}
+	return nil, nil
+}
+
+func (c *composer) fill(t template, i int) (string, error) {
+	c.vars["i"] = strconv.Itoa(i)
+	return t.fill(c.vars)
+}
+
+func (c *composer) text(p *part) ([]timed, error) {
+	kind, id := llm.BlockText, "text-"
+	if p.Reasoning != nil {
+		kind, id = llm.BlockReasoning, "reasoning-"
+	}
+	c.texts++
+	id += strconv.Itoa(c.texts)
+	if p.ID != "" {
+		var err error
+		if id, err = c.fill(p.id, 1); err != nil {
+			return nil, err
+		}
+	}
+	var s strings.Builder
+	for i := range max(1, p.Repeat) {
+		piece, err := c.fill(p.text, i+1)
+		if err != nil {
+			return nil, err
+		}
+		if s.Len()+len(piece) > MaxAnswerBytes {
+			return nil, errTooLong
+		}
+		s.WriteString(piece)
+	}
+	lane := []timed{c.at(llm.BlockStart{Kind: kind, ID: id, Metadata: c.metadata(p)})}
+	lane, err := c.deltas(lane, p, kind, id, s.String())
+	if err != nil {
+		return nil, err
+	}
+	return append(lane, c.at(llm.BlockEnd{Kind: kind, ID: id})), nil
+}
+
+func (c *composer) call(p *part, i int) ([]timed, error) {
+	c.calls++
+	id := fmt.Sprintf("call-%d-%d", c.next.Request, c.calls)
+	var err error
+	if p.ID != "" {
+		if id, err = c.fill(p.id, i); err != nil {
+			return nil, err
+		}
+	}
+	name, err := c.fill(p.call, i)
+	if err != nil {
+		return nil, err
+	}
+	input, err := c.fill(p.text, i)
+	if err != nil {
+		return nil, err
+	}
+	freeform, hosted := p.Freeform != nil, p.Result != nil
+	switch {
+	case p.args != nil:
+		if input, err = p.args.fill(c.vars); err != nil {
+			return nil, err
+		}
+	case !freeform && input == "" && !p.Publish:
+		input = "{}" // what a provider makes of a call without arguments
+	}
+	meta := c.metadata(p)
+	done := llm.ToolCallDone{Call: llm.ToolCall{ID: id, Name: name, Namespace: p.Namespace, Input: input, Freeform: freeform, ProviderExecuted: hosted, Metadata: meta}}
+	var lane []timed
+	if !p.Whole {
+		const kind = llm.BlockToolInput
+		lane = append(lane, c.at(llm.BlockStart{Kind: kind, ID: id, Name: name, Namespace: p.Namespace, Freeform: freeform, ProviderExecuted: hosted, Metadata: meta}))
+		if lane, err = c.deltas(lane, p, kind, id, input); err != nil {
+			return nil, err
+		}
+		if !freeform && !p.Publish && !json.Valid([]byte(input)) {
+			return append(lane, c.at(llm.ToolInputError{ID: id, Name: name, Namespace: p.Namespace, Raw: input, Message: "the arguments are not valid JSON"})), nil
+		}
+		lane = append(lane, c.at(llm.BlockEnd{Kind: kind, ID: id}))
+	}
+	lane = append(lane, c.at(done))
+	if hosted {
+		reply, err := c.fill(p.reply, i)
+		if err != nil {
+			return nil, err
+		}
+		lane = append(lane, c.at(llm.ToolResultDone{Result: llm.ToolResult{ID: id, Name: name, Namespace: p.Namespace, Content: llm.Parts{&llm.Text{Text: reply}}, IsError: p.IsError, ProviderExecuted: true}}))
+	}
+	return lane, nil
+}
+
+func (c *composer) deltas(lane []timed, p *part, kind llm.BlockKind, id, s string) ([]timed, error) {
+	chunk := p.Chunk
+	if chunk == nil {
+		chunk = c.s.Chunk
+	}
+	if chunk == nil {
+		chunk = c.p.script.Defaults.Chunk
+	}
+	pause := c.p.script.Defaults.ChunkDelay
+	for _, own := range []*Millis{c.s.ChunkDelay, p.ChunkDelay} {
+		if own != nil {
+			pause = *own
+		}
+	}
+	pieces := chunk.cut(s)
+	c.bytes += len(s)
+	c.pieces += 4 + len(pieces) // a call has three more events, and one that answers it
+	if c.bytes > MaxAnswerBytes || c.pieces > maxPieces {
+		return nil, errTooLong
+	}
+	for _, piece := range pieces {
+		c.carry += pause.Duration()
+		lane = append(lane, c.at(llm.BlockDelta{Kind: kind, ID: id, Text: piece}))
+	}
+	return lane, nil
+}
+
+// metadata returns the part's own and, for the first block of an answer, the position: when the answer breaks off, what
+// was kept of it still tells where the thread stands.
+func (c *composer) metadata(p *part) llm.Metadata {
+	var m llm.Metadata
+	if c.first {
+		c.first = false
+		m = c.next.metadata()
+	}
+	if len(p.Metadata) > 0 {
+		if m == nil {
+			m = llm.Metadata{}
+		}
+		maps.Copy(m, p.Metadata)
+	}
+	return m
+}
+
+func (c *composer) end() []timed {
+	u := c.s.Usage
+	if u == nil {
+		u = c.p.script.Defaults.Usage
+	}
+	usage := u.tokens(c.in.Request, c.bytes)
+	raw := c.s.RawFinish
+	if raw == "" {
+		raw = c.s.finish.String()
+	}
+	return []timed{
+		c.at(llm.StepFinish{Reason: c.s.finish, RawReason: raw, Usage: usage, Again: c.s.Again}),
+		{event: llm.Finish{Reason: c.s.finish, Usage: usage, Metadata: c.next.metadata()}},
+	}
+}

@@ -1,0 +1,219 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// flushDelay is how long a process that is about to die waits by default: what it has sent leaves it through goroutines
+// of the transport, and nothing tells when they are done. 20 ms is some hundred times what they need.
+const flushDelay Millis = 20
+
+// breakOff cuts the events where the step's break says and returns what happens there.
+func (c *composer) breakOff(events []timed, failure *llm.Error) ([]timed, []Action) {
+	b := c.s.Break
+	kept := b.keep(events)
+	delay, how := b.Delay, b.How
+	var last []Action
+	switch how {
+	case "", "incomplete":
+		last = []Action{Emit{Event: failureOf(llm.ErrIncompleteStream)}}
+	case "error":
+		last = []Action{Emit{Event: failure}}
+	case "endless":
+		open, opened := openBlock(kept)
+		if opened != nil {
+			kept = append(kept, timed{event: opened})
+		}
+		last = []Action{Halt{How: how, Event: open, Every: c.pause()}}
+	case "exit", "kill", "stop":
+		if delay == 0 {
+			delay = flushDelay
+		}
+		last = []Action{Halt{How: how, Code: b.Code}}
+	default:
+		last = []Action{Halt{How: how}}
+	}
+	if delay > 0 {
+		last = append([]Action{Wait{For: delay.Duration()}}, last...)
+	}
+	return kept, last
+}
+
+func (c *composer) pause() time.Duration {
+	if c.s.ChunkDelay != nil {
+		return c.s.ChunkDelay.Duration()
+	}
+	return c.p.script.Defaults.ChunkDelay.Duration()
+}
+
+// keep returns what is sent before the break: never the finish.
+func (b *Break) keep(events []timed) []timed {
+	var kept []timed
+	n, bytes := 0, 0
+	for _, e := range events {
+		switch ev := e.event.(type) {
+		case llm.StepFinish, llm.Finish, *llm.Error:
+			return kept
+		case llm.Attempt:
+			kept = append(kept, e)
+			continue
+		case llm.BlockDelta:
+			if b.AfterBytes == nil {
+				break
+			}
+			if left := *b.AfterBytes - bytes; len(ev.Text) >= left {
+				for left > 0 && !isBoundary(ev.Text, left) {
+					left--
+				}
+				if ev.Text = ev.Text[:left]; left > 0 {
+					kept = append(kept, timed{wait: e.wait, event: ev})
+				}
+				return kept
+			}
+			bytes += len(ev.Text)
+		}
+		if b.AfterEvents != nil && n >= *b.AfterEvents {
+			return kept
+		}
+		n++
+		kept = append(kept, e)
+	}
+	return kept
+}
+
+// openBlock returns a delta that belongs to a block which is open at the end of the events. If there is none it returns
+// the start of one as well.
+func openBlock(events []timed) (delta, start llm.Event) {
+	var open []llm.BlockStart
+	for _, e := range events {
+		switch ev := e.event.(type) {
+		case llm.BlockStart:
+			open = append(open, ev)
+		case llm.BlockEnd:
+			open = slices.DeleteFunc(open, func(s llm.BlockStart) bool { return s.ID == ev.ID && s.Kind == ev.Kind })
+		case llm.ToolInputError:
+			open = slices.DeleteFunc(open, func(s llm.BlockStart) bool { return s.ID == ev.ID })
+		}
+	}
+	s := llm.BlockStart{Kind: llm.BlockText, ID: "text-endless"}
+	if len(open) > 0 {
+		s = open[len(open)-1]
+	} else {
+		start = s
+	}
+	return llm.BlockDelta{Kind: s.Kind, ID: s.ID, Text: "and so on "}, start
+}
+
+// malformation is a way to break the order of events. It gets a whole answer and returns the wrong one; eof leaves the
+// stream without an end.
+type malformation struct {
+	block  bool // needs a block with deltas
+	call   bool // needs a call
+	change func(events []timed) (out []timed, eof bool)
+}
+
+func before(match func(llm.Event) bool, insert func(llm.Event) llm.Event) func([]timed) ([]timed, bool) {
+	return edit(match, func(e timed) []timed { return []timed{{event: insert(e.event)}, e} })
+}
+
+func twice(match func(llm.Event) bool) func([]timed) ([]timed, bool) {
+	return edit(match, func(e timed) []timed { return []timed{e, {event: e.event}} })
+}
+
+func without(match func(llm.Event) bool) func([]timed) ([]timed, bool) {
+	return edit(match, func(timed) []timed { return nil })
+}
+
+// edit replaces the first event that matches.
+func edit(match func(llm.Event) bool, by func(timed) []timed) func([]timed) ([]timed, bool) {
+	return func(events []timed) ([]timed, bool) {
+		i := slices.IndexFunc(events, func(e timed) bool { return match(e.event) })
+		if i < 0 {
+			return events, false
+		}
+		return slices.Concat(events[:i], by(events[i]), events[i+1:]), false
+	}
+}
+
+func is[T llm.Event](e llm.Event) bool {
+	_, ok := e.(T)
+	return ok
+}
+
+func always(e llm.Event) func(llm.Event) llm.Event { return func(llm.Event) llm.Event { return e } }
+
+func malformations() map[string]malformation {
+	return map[string]malformation{
+		"no-step-start":           {change: without(is[llm.StepStart])},
+		"two-step-starts":         {change: twice(is[llm.StepStart])},
+		"late-attempt":            {change: edit(is[llm.StepStart], func(e timed) []timed { return []timed{e, {event: llm.Attempt{N: 2, Reason: "too late"}}} })},
+		"delta-without-start":     {block: true, change: without(is[llm.BlockStart])},
+		"two-starts":              {block: true, change: twice(is[llm.BlockStart])},
+		"two-ends":                {block: true, change: twice(is[llm.BlockEnd])},
+		"no-end":                  {block: true, change: without(is[llm.BlockEnd])},
+		"end-without-start":       {change: before(is[llm.StepFinish], always(llm.BlockEnd{Kind: llm.BlockText, ID: "text-nobody-started"}))},
+		"delta-after-end":         {block: true, change: edit(is[llm.BlockEnd], deltaAfter)},
+		"two-calls":               {call: true, change: twice(is[llm.ToolCallDone])},
+		"no-step-finish":          {change: without(is[llm.StepFinish])},
+		"two-step-finishes":       {change: twice(is[llm.StepFinish])},
+		"block-after-step-finish": {change: before(is[llm.Finish], always(llm.BlockStart{Kind: llm.BlockText, ID: "text-late"}))},
+		"two-finishes":            {change: twice(is[llm.Finish])},
+		"after-finish": {change: edit(is[llm.Finish], func(e timed) []timed {
+			return []timed{e, {event: llm.BlockStart{Kind: llm.BlockText, ID: "text-late"}}, {event: llm.BlockDelta{Kind: llm.BlockText, ID: "text-late", Text: "and another thing"}}}
+		})},
+		"error-after-finish": {change: edit(is[llm.Finish], func(e timed) []timed { return []timed{e, {event: failureOf(llm.ErrProviderInternal)}} })},
+		"no-finish": {change: func(events []timed) ([]timed, bool) {
+			out, _ := without(is[llm.Finish])(events)
+			return out, true
+		}},
+		"nothing": {change: func([]timed) ([]timed, bool) { return nil, true }},
+	}
+}
+
+func deltaAfter(e timed) []timed {
+	end := e.event.(llm.BlockEnd)
+	return []timed{e, {event: llm.BlockDelta{Kind: end.Kind, ID: end.ID, Text: "late"}}}
+}
+
+// Malformations returns the names that [Step].Malformed takes.
+func Malformations() []string { return sortedKeys(malformations()) }
+
+func (s *step) checkMalformed() error {
+	if s.Malformed == "" {
+		return nil
+	}
+	m, ok := malformations()[s.Malformed]
+	if !ok {
+		return fmt.Errorf("malformed: unknown name %q; names are %s", s.Malformed, strings.Join(Malformations(), ", "))
+	}
+	block, call := false, false
+	for _, p := range s.parts {
+		block = block || p.Text != nil || p.Reasoning != nil || p.Call != "" && !p.Whole
+		call = call || p.Call != ""
+	}
+	if m.block && !block || m.call && !call {
+		return fmt.Errorf("malformed: %s needs a step that answers something", s.Malformed)
+	}
+	if s.failure != nil {
+		return fmt.Errorf("malformed: not together with an error; write the events one by one instead")
+	}
+	return nil
+}
+
+// distort applies the step's malformation.
+func (s *step) distort(events []timed) ([]timed, []Action) {
+	m, ok := malformations()[s.Malformed]
+	if !ok {
+		return events, nil
+	}
+	out, eof := m.change(events)
+	if eof {
+		return out, []Action{Halt{How: "eof"}}
+	}
+	return out, nil
+}

@@ -1,0 +1,264 @@
+package script
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// conversation is what a request holds, seen as conditions and captures ask for it.
+type conversation struct {
+	req *llm.Request
+
+	user         string   // what the user said last, the host's own notes left out
+	assistant    string   // the text of the last answer
+	outputs      []output // results since the last answer, in order
+	answers      int      // assistant messages
+	sinceUser    int      // assistant messages after what the user said last
+	lastAnswerAt int      // index of the last assistant message; -1: none
+}
+
+type output struct {
+	id, name string
+	text     string
+	isError  bool
+}
+
+func look(req *llm.Request) *conversation {
+	c := &conversation{req: req, lastAnswerAt: -1}
+	var noted string
+	for i, m := range req.Messages {
+		switch m.Role {
+		case llm.RoleAssistant:
+			c.answers++
+			c.sinceUser++
+			c.outputs = nil
+			c.assistant = m.Text()
+			c.lastAnswerAt = i
+		case llm.RoleUser:
+			if contextual(m) {
+				noted = m.Text()
+				continue
+			}
+			c.user, c.sinceUser = m.Text(), 0
+		}
+		for _, p := range m.Parts {
+			if r, ok := p.(*llm.ToolResult); ok && !r.ProviderExecuted {
+				c.outputs = append(c.outputs, outputOf(r, c.nameOf(r)))
+			}
+		}
+	}
+	if c.user == "" {
+		c.user = noted
+	}
+	return c
+}
+
+func outputOf(r *llm.ToolResult, name string) output {
+	var s strings.Builder
+	for _, p := range r.Content {
+		if t, ok := p.(*llm.Text); ok {
+			s.WriteString(t.Text)
+		}
+	}
+	return output{id: r.ID, name: name, text: s.String(), isError: r.IsError}
+}
+
+// nameOf returns the tool that a result is of: its own word, or that of the call it answers.
+func (c *conversation) nameOf(r *llm.ToolResult) string {
+	if r.Name != "" {
+		return r.Name
+	}
+	for i := len(c.req.Messages) - 1; i >= 0; i-- {
+		for _, p := range c.req.Messages[i].Parts {
+			if call, ok := p.(*llm.ToolCall); ok && call.ID == r.ID {
+				return call.Name
+			}
+		}
+	}
+	return ""
+}
+
+// latest returns the newest result of a call, found by the call's id or its tool's name.
+func (c *conversation) latest(call string) (output, bool) {
+	for i := len(c.req.Messages) - 1; i >= 0; i-- {
+		parts := c.req.Messages[i].Parts
+		for j := len(parts) - 1; j >= 0; j-- {
+			r, ok := parts[j].(*llm.ToolResult)
+			if !ok {
+				continue
+			}
+			name := c.nameOf(r)
+			if r.ID == call || name == call {
+				return outputOf(r, name), true
+			}
+		}
+	}
+	return output{}, false
+}
+
+func (c *conversation) outputText() string {
+	texts := make([]string, len(c.outputs))
+	for i, o := range c.outputs {
+		texts[i] = o.text
+	}
+	return strings.Join(texts, "\n")
+}
+
+func (c *conversation) failed() bool {
+	for _, o := range c.outputs {
+		if o.isError {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *conversation) system() string { return strings.Join(c.req.System, "\n\n") }
+
+func (c *conversation) offers(tool string) bool {
+	for _, t := range c.req.Tools {
+		if t.Name == tool || t.Namespace != "" && t.Namespace+"."+t.Name == tool {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *conversation) tools() []string {
+	names := make([]string, len(c.req.Tools))
+	for i, t := range c.req.Tools {
+		names[i] = t.Name
+		if t.Namespace != "" {
+			names[i] = t.Namespace + "." + t.Name
+		}
+	}
+	return names
+}
+
+// markers open the notes that a host puts into the history in the user's name.
+var markers = []string{
+	"<environment_context>", "# agents.md instructions", "<turn_aborted>", "<user_shell_command>",
+	"<subagent_notification>", "<skill>", "<hook_prompt", "<recommended_plugins>", "<system-update>",
+}
+
+func contextual(m llm.Message) bool {
+	for _, p := range m.Parts {
+		t, ok := p.(*llm.Text)
+		if !ok {
+			continue
+		}
+		head := strings.TrimSpace(t.Text)
+		for _, marker := range markers {
+			if len(head) >= len(marker) && strings.EqualFold(head[:len(marker)], marker) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *conversation) shape() string { return Shape(c.req) }
+
+// Shape is a conversation as a row of letters: D note of the host, X contextual user message, U user, A assistant text,
+// R reasoning, C:id call, O:id result, M media.
+func Shape(req *llm.Request) string {
+	var out []string
+	for _, m := range req.Messages {
+		switch m.Role {
+		case llm.RoleSystem:
+			out = append(out, "D")
+			continue
+		case llm.RoleUser:
+			if contextual(m) {
+				out = append(out, "X")
+			} else {
+				out = append(out, "U")
+			}
+			continue
+		}
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case *llm.Text:
+				out = append(out, "A")
+			case *llm.Reasoning:
+				out = append(out, "R")
+			case *llm.Media:
+				out = append(out, "M")
+			case *llm.ToolCall:
+				out = append(out, "C:"+p.ID)
+			case *llm.ToolResult:
+				out = append(out, "O:"+p.ID)
+			}
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// Lines renders what a model sees, one line per part: for assertions, error texts and people.
+func Lines(req *llm.Request) []string {
+	out := make([]string, 0, len(req.System)+len(req.Messages))
+	for _, s := range req.System {
+		out = append(out, "base: "+oneLine(s))
+	}
+	for _, m := range req.Messages {
+		for _, p := range m.Parts {
+			out = append(out, line(m.Role, p))
+		}
+	}
+	return out
+}
+
+func line(role llm.Role, p llm.Part) string {
+	switch p := p.(type) {
+	case *llm.Text:
+		return role.String() + ": " + oneLine(p.Text)
+	case *llm.Reasoning:
+		return "reasoning: " + oneLine(p.Text)
+	case *llm.Media:
+		return fmt.Sprintf("%s media: %s, %d bytes", role, p.MediaType, len(p.Data))
+	case *llm.ToolCall:
+		name := p.Name
+		if p.Namespace != "" {
+			name = p.Namespace + "." + name
+		}
+		return fmt.Sprintf("call %s %s: %s", p.ID, name, oneLine(p.Input))
+	case *llm.ToolResult:
+		mark := ""
+		if p.IsError {
+			mark = " (error)"
+		}
+		var texts []string
+		for _, part := range p.Content {
+			switch part := part.(type) {
+			case *llm.Text:
+				texts = append(texts, oneLine(part.Text))
+			case *llm.Media:
+				texts = append(texts, fmt.Sprintf("[%s, %d bytes]", part.MediaType, len(part.Data)))
+			}
+		}
+		return fmt.Sprintf("output %s%s: %s", p.ID, mark, strings.Join(texts, " "))
+	}
+	return role.String() + ": unknown part"
+}
+
+// UserText returns what the user said last, the host's own notes left out.
+func UserText(req *llm.Request) string { return look(req).user }
+
+// Diff shows what is missing (-) and what is too much (+) among lines; in want, "*" stands for any text and a line "..."
+// for any number of lines. It is empty when got is as wanted.
+func Diff(want, got []string) string {
+	patterns := globs(want)
+	if seen(patterns, got) {
+		return ""
+	}
+	return diffLines(want, patterns, got)
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "⏎") }
+
+// text is the whole conversation, as [Lines] shows it but with real line ends inside of texts.
+func (c *conversation) text() string {
+	return strings.ReplaceAll(strings.Join(Lines(c.req), "\n"), "⏎", "\n")
+}

@@ -1,0 +1,238 @@
+package script
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// MaxBytes is the most that a script may have: far more than anybody writes, little enough to read at once.
+const MaxBytes = 16 << 20
+
+// Load parses and compiles a script. The name stands in error texts and in for a script that gives itself none.
+func Load(name string, text []byte) (*Player, error) {
+	s, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %w", name, err)
+	}
+	if s.Name == "" {
+		s.Name = name
+	}
+	p, err := Compile(s)
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// Parse reads a script: JSON when the first thing in it is "{", else TOML. Keys that the format does not have are errors.
+func Parse(text []byte) (*Script, error) {
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("%d bytes are more than the most of %d", len(text), MaxBytes)
+	}
+	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
+	if head := bytes.TrimLeft(text, " \t\r\n"); len(head) > 0 && head[0] == '{' {
+		return parseJSON(text)
+	}
+	var tree map[string]any
+	if _, err := toml.Decode(string(text), &tree); err != nil {
+		if pos, ok := errors.AsType[toml.ParseError](err); ok {
+			return nil, fmt.Errorf("line %d: %s", pos.Position.Line, pos.Message)
+		}
+		return nil, err
+	}
+	// One decoder for both languages: TOML's tree goes through JSON, so that every key and rule exists once.
+	asJSON, err := marshalPlain(tree)
+	if err != nil {
+		return nil, err
+	}
+	return parseJSON([]byte(asJSON))
+}
+
+func parseJSON(text []byte) (*Script, error) {
+	var raw struct {
+		Script
+		Steps     []json.RawMessage `json:"step,omitempty"`
+		Otherwise json.RawMessage   `json:"otherwise,omitempty"`
+	}
+	if err := strict(text, &raw); err != nil {
+		return nil, err
+	}
+	s := raw.Script
+	s.Steps = make([]Step, len(raw.Steps))
+	for i, b := range raw.Steps {
+		if err := parseStep(b, &s.Steps[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", where(i, s.Steps[i].Name), err)
+		}
+	}
+	s.Otherwise = nil
+	if len(raw.Otherwise) > 0 {
+		s.Otherwise = new(Step)
+		if err := parseStep(raw.Otherwise, s.Otherwise); err != nil {
+			return nil, fmt.Errorf("otherwise: %w", err)
+		}
+	}
+	return &s, nil
+}
+
+// parseStep decodes part by part, so that an error can say which one it is about.
+func parseStep(b json.RawMessage, s *Step) error {
+	var head struct {
+		Name string `json:"name"`
+	}
+	_ = json.Unmarshal(b, &head) // a wrong type is reported below, with more to say
+	s.Name = head.Name
+	var raw struct {
+		Step
+		Do      []json.RawMessage `json:"do,omitempty"`
+		Expect  []json.RawMessage `json:"expect,omitempty"`
+		Capture []json.RawMessage `json:"capture,omitempty"`
+		When    json.RawMessage   `json:"when,omitempty"`
+	}
+	if err := strict(b, &raw); err != nil {
+		return err
+	}
+	*s = raw.Step
+	s.Do, s.Expect, s.Capture, s.When = nil, nil, nil, nil
+	if len(raw.When) > 0 {
+		s.When = new(Condition)
+		if err := strict(raw.When, s.When); err != nil {
+			return fmt.Errorf("when: %w", err)
+		}
+	}
+	var err error
+	if s.Do, err = each[Part]("do", raw.Do); err != nil {
+		return err
+	}
+	if s.Expect, err = each[Expect]("expect", raw.Expect); err != nil {
+		return err
+	}
+	s.Capture, err = each[Capture]("capture", raw.Capture)
+	return err
+}
+
+func each[T any](key string, raw []json.RawMessage) ([]T, error) {
+	out := make([]T, len(raw))
+	for i, b := range raw {
+		if err := strict(b, &out[i]); err != nil {
+			return nil, fmt.Errorf("%s %d: %w", key, i+1, err)
+		}
+	}
+	return out, nil
+}
+
+// strict decodes JSON and refuses unknown keys, with the one that was probably meant.
+func strict(b []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if err == nil {
+		if dec.More() {
+			return errors.New("more than one JSON value")
+		}
+		return nil
+	}
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s: a %s where %s belongs", written(t.Field), t.Value, kindText(t.Type))
+	}
+	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("line %d: %w", 1+bytes.Count(b[:min(int(s.Offset), len(b))], []byte("\n")), err)
+	}
+	const unknown = `json: unknown field "`
+	if text := err.Error(); strings.HasPrefix(text, unknown) {
+		key := strings.TrimSuffix(text[len(unknown):], `"`)
+		if near := nearest(key, keysOf(reflect.TypeOf(v))); near != "" {
+			return fmt.Errorf("unknown key %q; did you mean %q?", key, near)
+		}
+		return fmt.Errorf("unknown key %q", key)
+	}
+	return err
+}
+
+// written drops the names of embedded Go types, which no script contains, from the path of a key.
+func written(path string) string {
+	segments := strings.Split(path, ".")
+	return strings.Join(slices.DeleteFunc(segments, func(s string) bool { return s != "" && s[0] >= 'A' && s[0] <= 'Z' }), ".")
+}
+
+func kindText(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "a table"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "text"
+	}
+	return "a number"
+}
+
+// keysOf lists the keys of a type and of what it holds: the decoder does not say in which table the unknown key stood.
+func keysOf(t reflect.Type) []string {
+	seen := map[reflect.Type]bool{}
+	var keys []string
+	var walk func(t reflect.Type)
+	walk = func(t reflect.Type) {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct || seen[t] {
+			return
+		}
+		seen[t] = true
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+				keys = append(keys, name)
+			}
+			walk(f.Type)
+		}
+	}
+	walk(t)
+	return keys
+}
+
+// nearest returns the name with the fewest edits to s, if these are few for its length.
+func nearest(s string, names []string) string {
+	best, at := "", 1+len(s)/3
+	for _, n := range names {
+		if d := edits(s, n); d <= at && (best == "" || d < at) {
+			best, at = n, d
+		}
+	}
+	return best
+}
+
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		left := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			left, row[j+1] = row[j+1], min(left+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func where(i int, name string) string {
+	if name == "" {
+		return fmt.Sprintf("step %d", i+1)
+	}
+	return fmt.Sprintf("step %d %q", i+1, name)
+}

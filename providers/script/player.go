@@ -1,0 +1,292 @@
+package script
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Player plays one script. It is immutable: any number of goroutines may use it, for any number of threads.
+type Player struct {
+	script    *Script
+	digest    string
+	steps     []*step
+	otherwise *step
+	always    []check
+}
+
+// step is a compiled [Step].
+type step struct {
+	Step
+	index       int // -1: the otherwise step
+	where       string
+	when        []check
+	expects     []expectation
+	captures    []capture
+	parts       []part
+	times       int // -1: without end
+	leavesTrace bool
+	failure     *llm.Error // nil: none
+	finish      llm.FinishReason
+	message     template // of failure
+}
+
+type expectation struct {
+	checks  []check
+	message string
+}
+
+type capture struct {
+	Capture
+	re *regexp.Regexp
+}
+
+// part is a compiled [Part].
+type part struct {
+	Part
+	text  template // text, reasoning, raw or freeform
+	id    template
+	call  template
+	args  *jsonTemplate
+	reply template // result of a hosted call
+	event llm.Event
+}
+
+// Input is what is asked of a player.
+type Input struct {
+	Request      *llm.Request
+	Thread, Turn string
+	MaxAttempts  int      // tries before anything is answered; 0: 5
+	Known        Position // what is remembered of the thread; zero: nothing
+}
+
+// DefaultMaxAttempts is the number of tries when a request does not say.
+const DefaultMaxAttempts = 5
+
+// Name returns the script's name.
+func (p *Player) Name() string { return p.script.Name }
+
+// Digest identifies the script in positions.
+func (p *Player) Digest() string { return p.digest }
+
+// Play returns the answer to a request. The error, always an [*llm.Error], is the script's own refusal: no step matches,
+// an expectation does not hold, a capture finds nothing. The position then stays where it was.
+func (p *Player) Play(in Input) (*Answer, error) {
+	pos := p.Locate(in.Request, in.Known)
+	conv := look(in.Request)
+	m := moment{conv: conv, vars: p.scope(in, conv, pos), request: pos.Request + 1}
+	if failed := run(p.always, m); len(failed) > 0 {
+		return nil, p.unexpected("every request", m, p.script.Defaults.Expect.Message, failed)
+	}
+	s, next, err := p.choose(in.Request, pos)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range s.expects {
+		if failed := run(e.checks, m); len(failed) > 0 {
+			return nil, p.unexpected(s.where, m, e.message, failed)
+		}
+	}
+	captured, err := s.capture(conv)
+	if err != nil {
+		return nil, refusal("correct the pattern, or mark the capture optional", "script %s, %s: %v", p.Name(), s.where, err)
+	}
+	next = next.clone()
+	if len(captured) > 0 {
+		if next.Vars == nil {
+			next.Vars = map[string]string{}
+		}
+		maps.Copy(next.Vars, captured)
+		maps.Copy(m.vars, captured)
+	}
+	a, err := p.answer(s, in, m.vars, next)
+	if err != nil {
+		return nil, refusal("correct the step; a variable that may be missing takes a fallback: ${name:-text}", "script %s, %s: %v", p.Name(), s.where, err)
+	}
+	return a, nil
+}
+
+// Peek returns the name of the step that would answer the request, without judging its expectations.
+func (p *Player) Peek(req *llm.Request) (string, error) {
+	s, _, err := p.choose(req, p.Locate(req, Position{}))
+	if err != nil {
+		return "", err
+	}
+	return s.label(), nil
+}
+
+// choose picks the first step that is not used up and whose condition holds, and returns the position behind it.
+func (p *Player) choose(req *llm.Request, pos Position) (*step, Position, error) {
+	conv := look(req)
+	m := moment{conv: conv, vars: p.scope(Input{Request: req}, conv, pos), request: pos.Request + 1}
+	pick := func(plays map[int]int) *step {
+		for _, s := range p.steps {
+			if s.times >= 0 && plays[s.index] >= s.times {
+				continue
+			}
+			if len(run(s.when, m)) == 0 {
+				return s
+			}
+		}
+		return nil
+	}
+	next := pos.clone()
+	next.Script, next.Request = p.digest, pos.Request+1
+	s := pick(next.Plays)
+	if s == nil && p.script.Loop && len(next.Plays) > 0 {
+		next.Plays = nil
+		s = pick(nil)
+	}
+	if s == nil {
+		s = p.otherwise
+	}
+	if s == nil {
+		return nil, pos, p.lost(m, pos)
+	}
+	if s.times >= 0 {
+		if next.Plays == nil {
+			next.Plays = map[int]int{}
+		}
+		next.Plays[s.index]++
+	}
+	return s, next, nil
+}
+
+// scope is what templates and conditions can name.
+func (p *Player) scope(in Input, conv *conversation, pos Position) map[string]string {
+	vars := map[string]string{
+		"user": conv.user, "output": conv.outputText(), "request": strconv.Itoa(pos.Request + 1), "model": in.Request.Model,
+		"thread": in.Thread, "turn": in.Turn, "tools": strings.Join(conv.tools(), ", "), "i": "1",
+	}
+	maps.Copy(vars, p.script.Vars)
+	maps.Copy(vars, pos.Vars)
+	return vars
+}
+
+func (p *Player) unexpected(where string, m moment, message string, failed []string) *llm.Error {
+	if message != "" {
+		message = " (" + message + ")"
+	}
+	return refusal("compare with what the script expects; the request log of the provider has the whole request",
+		"script %s, %s: request %d is not as expected%s\n%s", p.Name(), where, m.request, message, strings.Join(failed, "\n"))
+}
+
+// lost explains why no step answers: each step that is left, with what it misses.
+func (p *Player) lost(m moment, pos Position) *llm.Error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "script %s: no step answers request %d", p.Name(), m.request)
+	const most = 8
+	listed := 0
+	for _, s := range p.steps {
+		if s.times >= 0 && pos.Plays[s.index] >= s.times {
+			continue
+		}
+		if listed++; listed > most {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s does not match:\n%s", s.where, indent(strings.Join(run(s.when, m), "\n")))
+	}
+	switch {
+	case listed == 0:
+		fmt.Fprintf(&b, "; all %d steps are used up", len(p.steps))
+	case listed > most:
+		fmt.Fprintf(&b, "\nand %d more", listed-most)
+	}
+	fmt.Fprintf(&b, "\nthe conversation is: %s", m.conv.shape())
+	return refusal("add a step for it, raise times, set loop, or add an otherwise step", "%s", b.String())
+}
+
+func (s *step) label() string {
+	switch {
+	case s.Name != "":
+		return s.Name
+	case s.index < 0:
+		return "otherwise"
+	}
+	return "step-" + strconv.Itoa(s.index+1)
+}
+
+// capture returns the variables that the step takes out of the conversation.
+func (s *step) capture(conv *conversation) (map[string]string, error) {
+	if len(s.captures) == 0 {
+		return nil, nil
+	}
+	vars := map[string]string{}
+	for i, c := range s.captures {
+		text, what := c.source(conv)
+		match := c.find(text)
+		if match == nil {
+			if c.Optional {
+				continue
+			}
+			return vars, fmt.Errorf("capture %d: %s does not match %s: %s", i+1, quoteRE(c.Pattern), what, excerpt(text))
+		}
+		for g, name := range c.re.SubexpNames() {
+			if name != "" && match[2*g] >= 0 {
+				vars[name] = text[match[2*g]:match[2*g+1]]
+			}
+		}
+	}
+	return vars, nil
+}
+
+// gather is capture for a replay, which takes what it finds.
+func (s *step) gather(conv *conversation, vars map[string]string) map[string]string {
+	found, _ := s.capture(conv) // what is missing was missing when the step was played, too
+	if len(found) == 0 {
+		return vars
+	}
+	if vars = maps.Clone(vars); vars == nil {
+		vars = map[string]string{}
+	}
+	maps.Copy(vars, found)
+	return vars
+}
+
+func (c capture) source(conv *conversation) (text, what string) {
+	if c.Call != "" {
+		o, ok := conv.latest(c.Call)
+		if !ok {
+			return "", "the result of " + c.Call + ", which is not there"
+		}
+		return o.text, "the result of " + c.Call
+	}
+	switch c.From {
+	case "user":
+		return conv.user, "what the user said"
+	case "system":
+		return conv.system(), "the base instructions"
+	case "assistant":
+		return conv.assistant, "the last answer"
+	case "conversation":
+		return conv.text(), "the conversation"
+	}
+	return conv.outputText(), "the tool results since the last answer"
+}
+
+func (c capture) find(text string) []int {
+	if !c.Last {
+		return c.re.FindStringSubmatchIndex(text)
+	}
+	all := c.re.FindAllStringSubmatchIndex(text, -1)
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
+}
+
+func digestOf(s *Script) (string, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:6]), nil
+}

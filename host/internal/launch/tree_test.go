@@ -107,11 +107,9 @@ func TestKillTreeGoesOnWithoutItsContext(t *testing.T) {
 func TestForkingWithoutEndIsEnded(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t, func(c *launch.Config) { c.KillGrace = time.Millisecond })
-	// Each of a few chains replaces itself by a daemon with a session of its own, over and over.
-	s := script(`
-		if [ "$1" ]; then "$0" -c "$BODY" "$0" x & exit; fi`)
+	// Three chains, each of which replaces itself by a daemon with a session of its own, over and over.
+	s := script(`trap "" TERM; echo ready; for i in 1 2 3; do setsid /bin/sh -c "$BODY" & done; sleep 1000`)
 	s.Env = append(s.Env, `BODY=setsid /bin/sh -c "$BODY" & exit 0`)
-	s.Argv = []string{"/bin/sh", "-c", `trap "" TERM; echo ready; for i in 1 2 3; do setsid /bin/sh -c "$BODY" & done; sleep 1000`}
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("needs setsid of util-linux")
 	}

@@ -1,0 +1,193 @@
+// Package approval puts questions to people and remembers what they allowed.
+//
+// It owns: pending questions, who answers first, the approval keys and the answers that hold for longer than one call.
+// It must not know: what decides that a question is needed, how a door shows it, how a grant is made.
+//
+// Start with [Desk].
+package approval
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Answers to an approval.
+const (
+	Approve        = "approve"
+	ApproveSession = "approve_session" // and whatever has the same key, as long as the thread runs
+	Deny           = "deny"            // the turn goes on
+	Abort          = "abort"           // the turn is interrupted
+)
+
+// ErrNobody says that there is no one to ask. The caller refuses what it wanted to ask about.
+var ErrNobody = errors.New("there is nobody to ask: no terminal is attached")
+
+// ErrUnknownQuestion says that no such question waits (any more).
+var ErrUnknownQuestion = errors.New("no such question is pending; it may have been answered already")
+
+// Publisher puts events into the thread's stream.
+type Publisher interface {
+	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
+}
+
+// Question is what is asked.
+type Question struct {
+	About   event.QuestionKind
+	Turn    event.TurnID
+	Call    event.CallID
+	Title   string
+	Message string
+	Reason  string
+	Effects []contract.Effect
+	Options []string
+	Schema  json.RawMessage
+	URL     string
+}
+
+// Answer is what came back. By names who answered: "user", "reviewer", "policy" or "cancelled".
+type Answer struct {
+	Choice string
+	Data   json.RawMessage
+	By     string
+}
+
+// Desk holds the questions of one thread.
+type Desk struct {
+	pub Publisher
+
+	mu struct {
+		sync.Mutex
+		attended int
+		pending  map[string]chan Answer // one slot; taken out by the first answer
+		allowed  map[string]bool
+	}
+}
+
+// NewDesk makes a desk that publishes to pub.
+func NewDesk(pub Publisher) *Desk {
+	d := &Desk{pub: pub}
+	d.mu.pending = map[string]chan Answer{}
+	d.mu.allowed = map[string]bool{}
+	return d
+}
+
+// Attend says that somebody who can answer is there, until the returned function is called.
+func (d *Desk) Attend() (leave func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.attended++
+	return sync.OnceFunc(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.mu.attended--
+	})
+}
+
+// Ask puts a question and waits for the first answer or the end of ctx. Without anybody attending it returns
+// [ErrNobody] at once.
+func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
+	id := rand.Text()
+	slot := make(chan Answer, 1)
+	d.mu.Lock()
+	if d.mu.attended == 0 {
+		d.mu.Unlock()
+		return Answer{}, ErrNobody
+	}
+	d.mu.pending[id] = slot
+	d.mu.Unlock()
+
+	_, err := d.pub.Publish(ctx, q.Turn, event.QuestionAsked{
+		ID: id, About: q.About, Call: q.Call, Title: q.Title, Message: q.Message, Reason: q.Reason,
+		Effects: event.EffectsOf(q.Effects), Options: q.Options, Schema: q.Schema, URL: q.URL,
+	})
+	if err != nil {
+		d.take(id)
+		return Answer{}, err
+	}
+	var answer Answer
+	select {
+	case answer = <-slot:
+	case <-ctx.Done():
+		if d.take(id) == nil {
+			answer = <-slot // the answer won the race
+			break
+		}
+		answer = Answer{By: "cancelled"}
+		err = context.Cause(ctx)
+	}
+	// Everybody who shows the question must learn that it is over, also when the asker was cancelled.
+	_, perr := d.pub.Publish(context.WithoutCancel(ctx), q.Turn, event.QuestionResolved{
+		ID: id, Answer: answer.Choice, Data: answer.Data, By: answer.By,
+	})
+	return answer, errors.Join(err, perr)
+}
+
+// Resolve answers a question; the first one wins, later ones get [ErrUnknownQuestion].
+func (d *Desk) Resolve(id string, a Answer) error {
+	slot := d.take(id)
+	if slot == nil {
+		return ErrUnknownQuestion
+	}
+	slot <- a
+	return nil
+}
+
+func (d *Desk) take(id string) chan Answer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	slot := d.mu.pending[id]
+	delete(d.mu.pending, id)
+	return slot
+}
+
+// Allowed tells whether every key was allowed for the session.
+func (d *Desk) Allowed(keys []string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range keys {
+		if !d.mu.allowed[k] {
+			return false
+		}
+	}
+	return len(keys) > 0
+}
+
+// Allow remembers keys for the session.
+func (d *Desk) Allow(keys []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range keys {
+		d.mu.allowed[k] = true
+	}
+}
+
+// Keys computes the approval keys of a call: one for each effect, bound to the content of the tool's descriptor. The
+// plugin's discriminators only ever make a key narrower.
+func Keys(descriptorDigest string, effects []contract.Effect, discriminators []string) []string {
+	logged := event.EffectsOf(effects)
+	if len(logged) == 0 {
+		logged = []event.Effect{{Type: "none"}}
+	}
+	keys := make([]string, 0, len(logged))
+	for _, e := range logged {
+		b, err := json.Marshal(struct {
+			D string
+			E event.Effect
+			X []string
+		}{descriptorDigest, e, discriminators})
+		if err != nil { // strings only
+			panic("approval: marshal key: " + err.Error())
+		}
+		sum := sha256.Sum256(b)
+		keys = append(keys, hex.EncodeToString(sum[:]))
+	}
+	return keys
+}

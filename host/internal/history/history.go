@@ -1,0 +1,66 @@
+// Package history is what the model sees of a thread: the messages so far, in order.
+//
+// It owns: recording, the form sent with a request (pairing of calls and outputs, media the model can't take), truncation
+// of tool output, and token estimates. It must not know: where messages come from, how they are stored, any provider.
+//
+// Start with [History]. A History belongs to one goroutine.
+package history
+
+import (
+	"slices"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// History is the messages of a thread, oldest first. It only grows.
+type History struct {
+	messages []llm.Message
+}
+
+// New starts from messages, which are not copied and must not change any more.
+func New(messages []llm.Message) *History { return &History{messages: messages} }
+
+// Append records messages.
+func (h *History) Append(ms ...llm.Message) { h.messages = append(h.messages, ms...) }
+
+// Len is the number of messages.
+func (h *History) Len() int { return len(h.messages) }
+
+// Messages returns what was recorded. The slice is shared and must not be changed.
+func (h *History) Messages() []llm.Message { return slices.Clip(h.messages) }
+
+// Unanswered lists the calls that have no output yet, in the order asked.
+func (h *History) Unanswered() []*llm.ToolCall {
+	answered := answeredCalls(h.messages)
+	var out []*llm.ToolCall
+	for _, c := range calls(h.messages) {
+		if !c.ProviderExecuted && !answered[c.ID] {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func calls(ms []llm.Message) []*llm.ToolCall {
+	var out []*llm.ToolCall
+	for _, m := range ms {
+		for _, p := range m.Parts {
+			if c, ok := p.(*llm.ToolCall); ok {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+func answeredCalls(ms []llm.Message) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range ms {
+		for _, p := range m.Parts {
+			if r, ok := p.(*llm.ToolResult); ok {
+				out[r.ID] = true
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package history
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// bytesPerToken is the rough size of a token in UTF-8; codex-compatible.
+const bytesPerToken = 4
+
+// Policy is how much of a tool's output the model sees: Limit in tokens, or in bytes. The zero value allows nothing.
+type Policy struct {
+	Bytes bool
+	Limit int64
+}
+
+// defaultPolicy is the policy of a model that says nothing; codex-compatible.
+var defaultPolicy = Policy{Limit: 10_000}
+
+// PolicyOf returns the policy of a model row.
+func PolicyOf(row llm.ModelRow) Policy {
+	p := Policy{Bytes: row.TruncationMode == "bytes", Limit: row.TruncationLimit}
+	if p.Limit <= 0 {
+		p.Limit = defaultPolicy.Limit
+	}
+	return p
+}
+
+func (p Policy) byteBudget() int64 {
+	if p.Bytes {
+		return max(p.Limit, 0)
+	}
+	if p.Limit > math.MaxInt64/bytesPerToken {
+		return math.MaxInt64
+	}
+	return max(p.Limit, 0) * bytesPerToken
+}
+
+func (p Policy) tokenBudget() int64 {
+	if p.Bytes {
+		return Tokens(max(p.Limit, 0))
+	}
+	return max(p.Limit, 0)
+}
+
+// Scale multiplies the limit, rounding up.
+func (p Policy) Scale(f float64) Policy {
+	p.Limit = int64(math.Ceil(float64(p.Limit) * f))
+	return p
+}
+
+// Less lowers the limit by n bytes, rounding towards less.
+func (p Policy) Less(n int64) Policy {
+	if !p.Bytes {
+		n = Tokens(n)
+	}
+	p.Limit = max(p.Limit-n, 0)
+	return p
+}
+
+// AtMostTokens lowers the limit to n tokens, in the policy's own unit.
+func (p Policy) AtMostTokens(n int64) Policy {
+	n = max(n, 0)
+	if p.Bytes {
+		p.Limit = min(p.Limit, min(n, math.MaxInt64/bytesPerToken)*bytesPerToken)
+	} else {
+		p.Limit = min(p.Limit, n)
+	}
+	return p
+}
+
+// Tokens estimates the tokens of n bytes: a quarter, rounded up.
+func Tokens(n int64) int64 {
+	if n <= 0 {
+		return 0
+	}
+	return (n + bytesPerToken - 1) / bytesPerToken
+}
+
+// Truncate cuts the middle out of s where it is longer than the policy allows, on character boundaries, and puts a
+// marker with the true loss in its place. Text that was cut and is cut again under the same policy keeps its marker's
+// meaning only if callers cut once; the host does so in one place.
+func Truncate(s string, p Policy) string {
+	budget := p.byteBudget()
+	if int64(len(s)) <= budget {
+		return s
+	}
+	prefix, suffix := split(s, budget/2, budget-budget/2)
+	var marker string
+	if p.Bytes {
+		marker = fmt.Sprintf("…%d chars truncated…", utf8.RuneCountInString(s[len(prefix):len(s)-len(suffix)]))
+	} else {
+		marker = fmt.Sprintf("…%d tokens truncated…", Tokens(int64(len(s))-budget))
+	}
+	return prefix + marker + suffix
+}
+
+// split returns the longest whole-character prefix of at most left bytes and a suffix that starts at the first
+// character boundary at or after len(s)-right, never before the prefix's end.
+func split(s string, left, right int64) (prefix, suffix string) {
+	end := int(min(left, int64(len(s))))
+	for end > 0 && end < len(s) && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	start := int(max(int64(len(s))-right, int64(end)))
+	for start < len(s) && !utf8.RuneStart(s[start]) {
+		start++
+	}
+	return s[:end], s[start:]
+}
+
+// Loss is what is known of an output beside its text.
+type Loss struct {
+	Total    int64 // bytes the output had before anything dropped parts of it; 0: the text's length
+	Omitted  int64 // bytes that were dropped from its middle before
+	Announce bool  // prefix what is cut with the original token count and the number of lines
+}
+
+// Fit cuts s to p. Where room, the budget of the whole answer, is smaller than what p would leave together with the
+// announcement and the marker, the text gets what is left, so that the answer is never cut a second time.
+func Fit(s string, p, room Policy, loss Loss) string {
+	if int64(len(s)) <= min(p.byteBudget(), room.byteBudget()) {
+		return s
+	}
+	head := ""
+	if loss.Announce {
+		head = announcement(s, loss)
+	}
+	cut := Truncate(s, p)
+	if over := int64(len(head)+len(cut)) - room.byteBudget(); over > 0 {
+		marker := int64(len(cut)) - p.byteBudget()
+		left := max(room.byteBudget()-int64(len(head))-max(marker, 0), 0)
+		if p.Bytes {
+			p.Limit = min(p.Limit, left)
+		} else {
+			p.Limit = min(p.Limit, left/bytesPerToken)
+		}
+		cut = Truncate(s, p)
+	}
+	return head + cut
+}
+
+// announcement tells of an output that is cut. Two losses are told apart: what was dropped before, and what does not
+// fit the model.
+func announcement(s string, loss Loss) string {
+	total := loss.Total
+	if total <= 0 {
+		total = int64(len(s))
+	}
+	head := fmt.Sprintf("Warning: truncated output (original token count: %d)\n", Tokens(total))
+	if loss.Omitted > 0 {
+		return head + fmt.Sprintf("... %d bytes omitted ...\n\n", loss.Omitted)
+	}
+	return head + fmt.Sprintf("Total output lines: %d\n\n", lineCount(s))
+}
+
+func lineCount(s string) int {
+	n := strings.Count(s, "\n")
+	if s != "" && !strings.HasSuffix(s, "\n") {
+		n++
+	}
+	return n
+}
+
+// TruncateParts cuts the content of a tool result: text is charged in order against one budget, media are kept and cost
+// nothing, and text behind the budget is counted in a last line.
+func TruncateParts(parts llm.Parts, p Policy) llm.Parts {
+	unit := func(s string) int64 { return Tokens(int64(len(s))) }
+	rest := p.tokenBudget()
+	if p.Bytes {
+		unit = func(s string) int64 { return int64(len(s)) }
+		rest = p.byteBudget()
+	}
+	out := make(llm.Parts, 0, len(parts))
+	omitted := 0
+	for _, part := range parts {
+		t, ok := part.(*llm.Text)
+		if !ok {
+			out = append(out, part)
+			continue
+		}
+		cost := unit(t.Text)
+		switch {
+		case cost <= rest:
+			out = append(out, t)
+			rest -= cost
+		case rest <= 0:
+			omitted++
+		default:
+			out = append(out, &llm.Text{Text: Truncate(t.Text, Policy{Bytes: p.Bytes, Limit: rest})})
+			rest = 0
+		}
+	}
+	if omitted > 0 {
+		out = append(out, &llm.Text{Text: fmt.Sprintf("[omitted %d text items ...]", omitted)})
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package history
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"pgregory.net/rapid"
+)
+
+const (
+	long60 = "this is an example of a long output that should be truncated"
+	long2  = long60 + "\nalso some other line"
+)
+
+func bytesPolicy(n int64) Policy  { return Policy{Bytes: true, Limit: n} }
+func tokensPolicy(n int64) Policy { return Policy{Limit: n} }
+
+func TestTruncate(t *testing.T) {
+	emoji := strings.Repeat("😀", 10) + "\nsecond line with text\n"
+	for _, tc := range []struct {
+		name string
+		in   string
+		p    Policy
+		want string
+	}{
+		{"bytes 1", "example output", bytesPolicy(1), "…13 chars truncated…t"},
+		{"tokens 1", "example output", tokensPolicy(1), "ex…3 tokens truncated…ut"},
+		{"fits tokens", "example output", tokensPolicy(10), "example output"},
+		{"fits bytes", "example output", bytesPolicy(20), "example output"},
+		{"tokens 5", long60, tokensPolicy(5), "this is an…10 tokens truncated… truncated"},
+		{"bytes 30", long60, bytesPolicy(30), "this is an exam…30 chars truncated…ld be truncated"},
+		{"emoji bytes", emoji, bytesPolicy(20), "😀😀…21 chars truncated…with text\n"},
+		{"emoji tokens", emoji, tokensPolicy(8), "😀😀😀😀…8 tokens truncated… line with text\n"},
+		{"nothing allowed", "abcdef", tokensPolicy(0), "…2 tokens truncated…"},
+		{"empty", "", tokensPolicy(0), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := Truncate(tc.in, tc.p); got != tc.want {
+				t.Errorf("Truncate(%q, %+v) = %q, want %q", tc.in, tc.p, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestFitAnnounces(t *testing.T) {
+	w := func(n, lines string) string {
+		return "Warning: truncated output (original token count: " + n + ")\nTotal output lines: " + lines + "\n\n"
+	}
+	for _, tc := range []struct {
+		name string
+		in   string
+		p    Policy
+		want string
+	}{
+		{"bytes 1", "example output", bytesPolicy(1), w("4", "1") + "…13 chars truncated…t"},
+		{"tokens 1", "example output", tokensPolicy(1), w("4", "1") + "ex…3 tokens truncated…ut"},
+		{"fits", "example output", tokensPolicy(10), "example output"},
+		{"tokens 5", long60, tokensPolicy(5), w("15", "1") + "this is an…10 tokens truncated… truncated"},
+		{"two lines, bytes 30", long2, bytesPolicy(30), w("21", "2") + "this is an exam…51 chars truncated…some other line"},
+		{"two lines, tokens 10", long2, tokensPolicy(10), w("21", "2") + "this is an example o…11 tokens truncated…also some other line"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			roomy := Policy{Bytes: tc.p.Bytes, Limit: 1 << 40}
+			if got := Fit(tc.in, tc.p, roomy, Loss{Announce: true}); got != tc.want {
+				t.Errorf("Fit(%q, %+v) = %q, want %q", tc.in, tc.p, got, tc.want)
+			}
+		})
+	}
+	t.Run("dropped before", func(t *testing.T) {
+		in := strings.Repeat("a", 100)
+		got := Fit(in, tokensPolicy(5), tokensPolicy(1000), Loss{Total: 3_000_005, Omitted: 1_951_429, Announce: true})
+		want := "Warning: truncated output (original token count: 750002)\n... 1951429 bytes omitted ...\n\n"
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("Fit = %q, want prefix %q", got, want)
+		}
+	})
+}
+
+// The figures are those of a command whose whole answer, header included, must fit 1.2 times the policy.
+func TestFitLeavesRoomForTheHeader(t *testing.T) {
+	var b strings.Builder
+	for i := 1; i <= 30_000; i++ {
+		b.WriteString(itoa(i))
+		b.WriteByte('\n')
+	}
+	header := "Chunk ID: 123456\nWall time: 0.0000 seconds\nProcess exited with code 0\nOriginal token count: 42224\nOutput:\n"
+	for _, tc := range []struct {
+		limit  int64
+		marker string
+		chars  int
+	}{
+		{100, "…42159 tokens truncated…", 473},
+		{50, "…42219 tokens truncated…", 0},
+	} {
+		p := tokensPolicy(tc.limit)
+		got := header + Fit(b.String(), p, p.Scale(1.2).Less(int64(len(header))), Loss{Announce: true})
+		if !strings.Contains(got, tc.marker) {
+			t.Errorf("limit %d: %q has no %q", tc.limit, got, tc.marker)
+		}
+		if n := len([]rune(got)); tc.chars != 0 && n != tc.chars {
+			t.Errorf("limit %d: %d characters, want %d", tc.limit, n, tc.chars)
+		}
+	}
+}
+
+func itoa(i int) string {
+	if i < 10 {
+		return string(rune('0' + i))
+	}
+	return itoa(i/10) + string(rune('0'+i%10))
+}
+
+func TestSplit(t *testing.T) {
+	smile := strings.Repeat("😀", 5)
+	for _, tc := range []struct {
+		s              string
+		left, right    int64
+		prefix, suffix string
+	}{
+		{"hello world", 5, 5, "hello", "world"},
+		{"abc", 0, 0, "", ""},
+		{"abcdef", 3, 0, "abc", ""},
+		{"abcdef", 0, 3, "", "def"},
+		{smile, 8, 8, "😀😀", "😀😀"},
+		{smile, 9, 3, "😀😀", ""},
+	} {
+		if p, s := split(tc.s, tc.left, tc.right); p != tc.prefix || s != tc.suffix {
+			t.Errorf("split(%q, %d, %d) = %q, %q, want %q, %q", tc.s, tc.left, tc.right, p, s, tc.prefix, tc.suffix)
+		}
+	}
+}
+
+func TestTruncateParts(t *testing.T) {
+	text := func(s string) llm.Part { return &llm.Text{Text: s} }
+	image := &llm.Media{MediaType: "image/png", Data: []byte("x")}
+	snippet := "alpha beta gamma"
+	n := Tokens(int64(len(snippet)))
+	got := TruncateParts(llm.Parts{text(snippet), text(snippet), image, text(strings.Repeat(snippet, 10)), text(snippet), text(snippet)},
+		tokensPolicy(3*n))
+	if len(got) != 5 {
+		t.Fatalf("%d parts, want 5: %v", len(got), got)
+	}
+	if got[2] != llm.Part(image) {
+		t.Errorf("the image was changed")
+	}
+	if s := got[3].(*llm.Text).Text; !strings.Contains(s, "tokens truncated") {
+		t.Errorf("part 3 = %q, want a truncated text", s)
+	}
+	if s := got[4].(*llm.Text).Text; s != "[omitted 2 text items ...]" {
+		t.Errorf("part 4 = %q", s)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	for n, want := range map[int64]int64{-1: 0, 0: 0, 5: 2, 4: 1} {
+		if got := Tokens(n); got != want {
+			t.Errorf("Tokens(%d) = %d, want %d", n, got, want)
+		}
+	}
+}
+
+func TestTruncateProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "s")
+		p := Policy{Bytes: rapid.Bool().Draw(t, "bytes"), Limit: rapid.Int64Range(0, 200).Draw(t, "limit")}
+		got := Truncate(s, p)
+		if int64(len(s)) <= p.byteBudget() && got != s {
+			t.Fatalf("a text that fits was changed: %q", got)
+		}
+		const marker = 64
+		if int64(len(got)) > p.byteBudget()+marker {
+			t.Fatalf("%d bytes left of a budget of %d", len(got), p.byteBudget())
+		}
+		if strings.ToValidUTF8(s, "") == s && strings.ToValidUTF8(got, "") != got {
+			t.Fatalf("a character was cut: %q", got)
+		}
+	})
+}

@@ -1,0 +1,153 @@
+// Package model is the typed client of a provider plugin.
+//
+// It owns: the stream of one request as canonical events, the check of their order, the rows of the models, and what a
+// broken provider process means for a request. It must not know: any vendor or wire format, what a request is for.
+//
+// Start with [Client.Stream].
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+)
+
+// fallbackContextWindow is assumed of a model that its provider does not list, so that limits never vanish;
+// codex-compatible.
+const fallbackContextWindow = 272_000
+
+// Client asks one provider slot. Safe for concurrent use.
+type Client struct {
+	slot   *plugin.Slot
+	thread event.ThreadID
+}
+
+// New makes a client for the requests of one thread; the provider is started by the first one.
+func New(slot *plugin.Slot, thread event.ThreadID) *Client { return &Client{slot, thread} }
+
+// Row finds the row of a model. A model that the provider does not list gets a row that says so.
+func (c *Client) Row(ctx context.Context, name string) (llm.ModelRow, error) {
+	rows, err := c.Rows(ctx)
+	if err != nil {
+		return llm.ModelRow{}, err
+	}
+	if i := slices.IndexFunc(rows, func(r llm.ModelRow) bool { return r.ID == name }); i >= 0 {
+		return rows[i], nil
+	}
+	return FallbackRow(name), nil
+}
+
+// FallbackRow is what is assumed of a model that nobody describes.
+func FallbackRow(name string) llm.ModelRow {
+	return llm.ModelRow{
+		ID: name, ContextWindow: fallbackContextWindow, InputModalities: []string{"text"}, OutputModalities: []string{"text"},
+		ToolKinds: []string{"function"}, ParallelToolCalls: true, Fallback: true, TruncationMode: "bytes", TruncationLimit: 10_000,
+	}
+}
+
+// Rows lists what the provider offers.
+func (c *Client) Rows(ctx context.Context) ([]llm.ModelRow, error) {
+	lease, err := c.slot.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer lease.Release()
+	resp, err := gantryv1.NewProviderServiceClient(lease.Conn).Models(ctx, &gantryv1.ModelsRequest{})
+	if err != nil {
+		return nil, plugin.Classify(err, lease)
+	}
+	return convert.ModelRowsFromProto(resp.GetModels()), nil
+}
+
+// Stream runs a request. Errors are [*llm.Error] wherever the provider or its process is to blame: a process that died
+// is a broken stream, which may be asked again.
+func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		// Ends the rpc, and with it the provider's request, when the consumer stops early.
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		lease, err := c.slot.Acquire(ctx)
+		if err != nil {
+			yield(nil, c.startError(ctx, err))
+			return
+		}
+		defer lease.Release()
+		stream, err := gantryv1.NewProviderServiceClient(lease.Conn).Stream(ctx, &gantryv1.StreamRequest{
+			Request: convert.RequestToProto(r), ThreadId: string(c.thread), TurnId: string(turn),
+		})
+		if err != nil {
+			yield(nil, c.streamError(ctx, plugin.Classify(err, lease)))
+			return
+		}
+		var order llm.Checker
+		for {
+			batch, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				if err := order.Done(); err != nil {
+					yield(nil, c.badOutput(llm.ErrIncompleteStream, err))
+				}
+				return
+			}
+			if err != nil {
+				yield(nil, c.streamError(ctx, plugin.Classify(err, lease)))
+				return
+			}
+			for _, pb := range batch.GetEvents() {
+				ev, ok := convert.EventFromProto(pb)
+				if !ok {
+					continue // a kind of a later version
+				}
+				if e, failed := ev.(*llm.Error); failed {
+					yield(nil, e)
+					return
+				}
+				if err := order.Check(ev); err != nil {
+					yield(nil, c.badOutput(llm.ErrInvalidOutput, err))
+					return
+				}
+				if !yield(ev, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (c *Client) label() string { return c.slot.Spec().Label }
+
+// badOutput is a provider that breaks the contract. Asking again may help: the answer is sampled anew.
+func (c *Client) badOutput(code llm.ErrorCode, err error) *llm.Error {
+	return &llm.Error{
+		Code: code, Message: fmt.Sprintf("provider %q: stream disconnected before completion: %v", c.label(), err), Retryable: true,
+	}
+}
+
+func (c *Client) streamError(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return &llm.Error{
+		Code: llm.ErrTransport, Message: fmt.Sprintf("provider %q: stream disconnected before completion: %v", c.label(), err), Retryable: true,
+	}
+}
+
+// startError keeps what the supervisor says: a provider that does not start will not start by asking again.
+func (c *Client) startError(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	e := &llm.Error{Code: llm.ErrNoRoute, Message: err.Error()}
+	if pe, ok := errors.AsType[*plugin.Error](err); ok {
+		e.Next = pe.Next
+	}
+	return e
+}

@@ -1,0 +1,162 @@
+package orchestrate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/tool"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Grace is how long a call may take to stop when it is asked to; codex-compatible.
+const Grace = 100 * time.Millisecond
+
+// killBound is how long ending a call's processes may take; the launcher's own ladder is shorter.
+const killBound = 5 * time.Second
+
+func (r *run) live(ctx context.Context, g launch.Grant) *Live {
+	return &Live{
+		Call: r.call, Plugin: r.entry.Plugin, Spine: r.spine, Grant: g, Context: ctx, Nested: &Gate{},
+		Wait: func() func() { return func() {} }, item: r.item.id(),
+	}
+}
+
+// execute runs the call, and once more where policy allows a wider grant after a denial.
+func (r *run) execute(ctx context.Context) verdict {
+	family, v := r.family()
+	if v != nil {
+		return *v
+	}
+	for {
+		result, err := r.attemptCall(ctx, family)
+		switch {
+		case ctx.Err() != nil && (err != nil || result.Aborted):
+			return verdict{outcome: event.OutcomeAborted, result: result}
+		case err != nil:
+			return r.failed(callError(err))
+		}
+		if !result.SandboxDenied {
+			return resultVerdict(result)
+		}
+		wider, ask := r.spine.stages.Retry(r.policyRequest(), result)
+		if wider == nil {
+			return resultVerdict(result)
+		}
+		if ask {
+			if v := r.ask(ctx, "the sandbox stopped it; try again with a wider grant?", wider.Additional, []string{"retry"}); v != nil {
+				return resultVerdict(result)
+			}
+		}
+		r.escalation = wider
+		// Every attempt gets its own grant and its own entry in the journal.
+		if v := r.grant(ctx); v != nil {
+			return *v
+		}
+		if v := r.journal(ctx); v != nil {
+			return *v
+		}
+	}
+}
+
+func resultVerdict(result *contract.Result) verdict {
+	outcome := event.OutcomeOK
+	if result.IsError {
+		outcome = event.OutcomeError
+	}
+	return verdict{outcome: outcome, result: result}
+}
+
+func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result, error) {
+	r.executed = true
+	// The call outlives the soft end by its grace; only then is it ended hard.
+	hard, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	waits := make(chan bool)
+	live := r.live(ctx, r.granted)
+	live.Wait = func() func() {
+		send := func(w bool) {
+			select {
+			case waits <- w:
+			case <-hard.Done():
+			}
+		}
+		send(true)
+		return func() { send(false) }
+	}
+	token := r.spine.tokens.issue(live)
+	defer r.endProcesses(ctx)
+	defer r.spine.tokens.revoke(token)
+
+	start := contract.CallStart{
+		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
+		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, AssessDigest: r.assessment.Digest,
+		Grant: contract.GrantFacts{
+			SandboxMode: r.granted.Mode, WritableRoots: r.granted.WritableRoots, Network: r.granted.Network,
+			Digest: r.granted.Digest(),
+		},
+		Cwd: r.call.Cwd, CallToken: token, ToolsRevision: r.entry.Revision, Caps: r.call.Caps,
+		ModelTraits: r.call.Traits, Attempt: r.attempt,
+	}
+	for _, p := range r.call.Parents {
+		start.Parents = append(start.Parents, string(p))
+	}
+	ctl := tool.Control{Soft: ctx, Reason: cancelReason, Grace: Grace, Waits: waits}
+	return family.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
+}
+
+// ErrInterrupted is the cause of a context that a person ended; ErrReplaced of one that another task took over;
+// ErrShutdown of one that ends with the host.
+var (
+	ErrInterrupted = errors.New("interrupted")
+	ErrReplaced    = errors.New("replaced by another task")
+	ErrShutdown    = errors.New("the host is shutting down")
+)
+
+func cancelReason(cause error) string {
+	switch {
+	case errors.Is(cause, ErrReplaced):
+		return "replaced"
+	case errors.Is(cause, ErrShutdown):
+		return "shutdown"
+	default:
+		return "interrupted"
+	}
+}
+
+// observe turns what the plugin sends into events. The log refusing a delta must not stop the call.
+func (r *run) observe(ctx context.Context, ev contract.CallEvent) {
+	body := r.item.observe(ev)
+	if body == nil {
+		return
+	}
+	if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, body); err != nil && ctx.Err() == nil {
+		r.spine.log.Warn("call event not published", "call", r.call.ID, "err", err)
+	}
+}
+
+// endProcesses ends what the call started and did not declare a session.
+func (r *run) endProcesses(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killBound)
+	defer cancel()
+	err := r.spine.stages.Processes.EndCall(ctx, launch.Owner{
+		Plugin: r.entry.Plugin, Thread: string(r.call.Thread), Call: string(r.call.ID),
+	})
+	if err != nil {
+		r.spine.log.Warn("processes of a call not ended", "call", r.call.ID, "err", err)
+	}
+}
+
+// callError words a broken call for the model: what happened, and that trying again makes sense or not.
+func callError(err error) string {
+	if errors.Is(err, tool.ErrDeadline) {
+		return "the call ran longer than its deadline and was stopped; what it had done until then stays done"
+	}
+	if pe, ok := errors.AsType[*plugin.Error](err); ok && plugin.IsCrash(err) {
+		return "plugin \"" + pe.Plugin + "\" crashed during the call; whether it had an effect is unknown. It is restarted for the next call."
+	}
+	return "the call failed: " + err.Error()
+}

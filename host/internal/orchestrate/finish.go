@@ -1,0 +1,105 @@
+package orchestrate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// finish is the end of every call, whatever stage ended it: hooks, one cut for the model, the item, the journal.
+func (r *run) finish(ctx context.Context, v verdict) Answer {
+	took := time.Since(r.started)
+	ctx = context.WithoutCancel(ctx) // an aborted call is recorded too
+	if v.outcome == event.OutcomeOK && r.entry != nil {
+		r.postHook(ctx, &v)
+	}
+	result := &llm.ToolResult{
+		ID: r.call.Model.ID, Name: r.call.Model.Name, Namespace: r.call.Model.Namespace, Freeform: r.call.Model.Freeform,
+		IsError: v.outcome != event.OutcomeOK,
+	}
+	switch {
+	case v.outcome == event.OutcomeAborted:
+		result.Content = llm.Parts{&llm.Text{Text: r.abortText(took)}}
+	case v.result != nil:
+		result.Content = modelContent(v.result.Parts, r.call.Output)
+		result.IsError = v.result.IsError
+	default:
+		result.Content = llm.Parts{&llm.Text{Text: history.Truncate(v.text, r.call.Output)}}
+	}
+	r.publishEnd(ctx, v, result, took)
+	return Answer{
+		Result: result, Outcome: v.outcome, Raw: v.result, Context: r.context, Abort: v.abort, Duration: took,
+	}
+}
+
+func (r *run) postHook(ctx context.Context, v *verdict) {
+	review, err := r.spine.stages.Hooks.PostToolUse(ctx, r.hookCall(), v.result)
+	if err != nil {
+		review.Context = append(review.Context, "a PostToolUse hook failed: "+err.Error())
+	}
+	r.context = append(r.context, review.Context...)
+	if review.Replace != nil {
+		replaced := *v.result
+		replaced.Parts = []contract.Part{&contract.TextPart{Text: *review.Replace, Fit: contract.FitBounded}}
+		v.result = &replaced
+	}
+}
+
+// abortText is what the model reads of a call that was stopped; codex-compatible.
+func (r *run) abortText(took time.Duration) string {
+	seconds := max(took.Seconds(), 0.1)
+	if r.entry != nil && r.entry.AbortReadsAsCommand {
+		return fmt.Sprintf("Wall time: %.1f seconds\naborted by user", seconds)
+	}
+	return fmt.Sprintf("aborted by user after %.1fs", seconds)
+}
+
+func (r *run) publishEnd(ctx context.Context, v verdict, result *llm.ToolResult, took time.Duration) {
+	bodies := make([]event.Body, 0, 3)
+	if !r.item.shown {
+		bodies = append(bodies, event.ItemStarted{Item: r.item.begin()})
+	}
+	text := resultText(result)
+	bodies = append(bodies, event.ItemCompleted{Item: r.item.end(v, text)})
+	if r.journaled {
+		end := event.CallEnded{Call: r.call.ID, Outcome: v.outcome, DurationMS: took.Milliseconds()}
+		if v.result != nil {
+			end.Session = v.result.SessionID
+		}
+		if v.outcome != event.OutcomeOK {
+			end.Message = firstLine(text)
+		}
+		if r.call.Next != nil && !r.call.Next() {
+			end.Result = result
+		}
+		bodies = append(bodies, end)
+	}
+	if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, bodies...); err != nil {
+		r.spine.log.Warn("end of call not published", "call", r.call.ID, "err", err)
+	}
+}
+
+func resultText(r *llm.ToolResult) string {
+	var b strings.Builder
+	for _, p := range r.Content {
+		if t, ok := p.(*llm.Text); ok {
+			b.WriteString(t.Text)
+		}
+	}
+	return b.String()
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	const bound = 200
+	if len(line) > bound {
+		line = strings.ToValidUTF8(line[:bound], "") + "…"
+	}
+	return line
+}

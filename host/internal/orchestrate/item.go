@@ -1,0 +1,143 @@
+package orchestrate
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// maxItemOutput is how much of a call's output its item keeps for people: a few screens, head first. The model's copy
+// is cut by its own policy; the full output is the plugin's to store as an artifact.
+const maxItemOutput = 64 << 10
+
+// itemState is a call's item as it grows.
+type itemState struct {
+	item  event.Item
+	shown bool
+	bytes int64
+}
+
+func newItem(c Call, e *registry.Entry) itemState {
+	it := event.Item{ID: event.NewItemID(), Type: event.ItemTool, Status: event.StatusInProgress, Call: c.ID}
+	it.Tool = registry.FullName(c.Model.Namespace, c.Model.Name)
+	if e != nil {
+		it.Plugin = e.Plugin
+	}
+	if json.Valid([]byte(c.Model.Input)) && !c.Model.Freeform {
+		it.Arguments = json.RawMessage(c.Model.Input)
+	}
+	return itemState{item: it}
+}
+
+func (s *itemState) id() event.ItemID { return s.item.ID }
+
+func (s *itemState) title() string {
+	switch {
+	case s.item.Command != "":
+		return s.item.Command
+	case s.item.Text != "":
+		return s.item.Text
+	default:
+		return s.item.Tool
+	}
+}
+
+func (s *itemState) begin() event.Item {
+	s.shown = true
+	return s.item
+}
+
+// assessed takes over what the plugin says of the item.
+func (s *itemState) assessed(it contract.Item) {
+	switch it := it.(type) {
+	case *contract.CommandItem:
+		s.item.Type, s.item.Command, s.item.Cwd = event.ItemCommand, it.Command, it.Cwd
+		s.item.Session = it.SessionID
+		if it.ExitCode != nil {
+			s.item.ExitCode = it.ExitCode
+		}
+	case *contract.FileChangeItem:
+		s.item.Type, s.item.Changes = event.ItemFileChange, nil
+		for _, c := range it.Changes {
+			s.item.Changes = append(s.item.Changes, event.FileChange{
+				Path: c.Path, Kind: c.Kind.String(), Diff: c.Diff, MovedFrom: c.MovedFrom, Before: c.BeforeSHA256, After: c.AfterSHA256,
+			})
+		}
+	case *contract.MCPCallItem:
+		s.item.Type, s.item.Server, s.item.Tool, s.item.Arguments = event.ItemMCPCall, it.Server, it.Tool, it.Arguments
+	case *contract.WebSearchItem:
+		s.item.Type, s.item.Query = event.ItemWebSearch, it.Query
+	case *contract.ImageItem:
+		s.item.Type, s.item.Path = event.ItemImage, it.Path
+	case *contract.BrowserItem:
+		s.item.Type, s.item.Text, s.item.URL = event.ItemBrowser, it.Action, it.URL
+	case *contract.OtherItem:
+		s.item.Text = it.Title
+	}
+}
+
+// observe turns a plugin's event into one of ours; nil: nothing to tell.
+func (s *itemState) observe(ev contract.CallEvent) event.Body {
+	switch ev := ev.(type) {
+	case contract.Started:
+		s.assessed(ev.Item)
+	case contract.ItemUpdate:
+		s.assessed(ev.Item)
+	case contract.Output:
+		text := strings.ToValidUTF8(string(ev.Data), "\uFFFD")
+		s.keep(text)
+		d := event.ItemDelta{Item: s.item.ID, Delta: event.DeltaOutput, Offset: s.bytes, Text: text}
+		s.bytes += int64(len(text))
+		return d
+	case contract.Progress:
+		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaProgress, Text: ev.Message}
+	case contract.Note:
+		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaNote, Text: ev.Text}
+	}
+	return nil
+}
+
+func (s *itemState) keep(text string) {
+	room := maxItemOutput - len(s.item.Output)
+	if room <= 0 {
+		return
+	}
+	if len(text) > room {
+		for room > 0 && !utf8.RuneStart(text[room]) {
+			room--
+		}
+		text = text[:room]
+	}
+	s.item.Output += text
+}
+
+// end completes the item.
+func (s *itemState) end(v verdict, answer string) event.Item {
+	if v.result != nil {
+		s.assessed(v.result.Item)
+		if v.result.SessionID != "" {
+			s.item.Session = v.result.SessionID
+		}
+	}
+	if s.item.Output == "" {
+		s.keep(answer)
+	}
+	switch v.outcome {
+	case event.OutcomeOK:
+		s.item.Status = event.StatusCompleted
+		if s.item.ExitCode != nil && *s.item.ExitCode != 0 {
+			s.item.Status = event.StatusFailed
+		}
+	case event.OutcomeDenied:
+		s.item.Status = event.StatusDeclined
+	case event.OutcomeAborted:
+		s.item.Status = event.StatusAborted
+	default:
+		s.item.Status = event.StatusFailed
+	}
+	return s.item
+}

@@ -1,0 +1,62 @@
+package orchestrate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// maxDepth is how deep calls may be nested: code that calls a tool that runs code that calls a tool. Deeper is a loop.
+const maxDepth = 4
+
+// CallTool runs another tool of the thread for l, by the whole way of any call and under a gate that l owns.
+func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract.Input) (*contract.Result, error) {
+	if len(l.Call.Parents) >= maxDepth {
+		return nil, fmt.Errorf("calls are nested deeper than %d", maxDepth)
+	}
+	id := event.CallID(fmt.Sprintf("%s/%s", l.Call.ID, event.NewItemID()))
+	call := l.Call
+	call.ID, call.Next = id, nil
+	call.Parents = append(append([]event.CallID(nil), l.Call.Parents...), l.Call.ID)
+	call.Model = &llm.ToolCall{ID: string(id), Namespace: namespace, Name: name, Input: string(in.Arguments)}
+	if in.Freeform {
+		call.Model.Input, call.Model.Freeform = in.Text, true
+	}
+	a := l.Spine.Dispatch(ctx, l.Nested, call).Wait()
+	if a.Raw != nil {
+		return a.Raw, nil
+	}
+	result := &contract.Result{IsError: a.Outcome != event.OutcomeOK, Aborted: a.Outcome == event.OutcomeAborted}
+	result.Parts = []contract.Part{&contract.TextPart{Text: resultText(a.Result), Fit: contract.FitBounded}}
+	return result, nil
+}
+
+// Authorize decides on effects that only showed up while the call runs. denial says why not; "": granted.
+func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason string, discriminators []string) (denial string, err error) {
+	entry, ok := l.Call.Tools.Lookup(l.Call.Model.Namespace, l.Call.Model.Name)
+	if !ok {
+		return "", fmt.Errorf("the tool is not there any more")
+	}
+	r := &run{spine: l.Spine, call: l.Call, entry: entry, item: itemState{item: event.Item{ID: l.item, Tool: entry.FullName()}}}
+	r.assessment = contract.Assessment{Effects: effects, Summary: reason}
+	d := l.Spine.stages.Policy(r.policyRequest())
+	switch d.Verdict {
+	case policy.Run:
+		return "", nil
+	case policy.Ask:
+		defer l.Wait()()
+		if v := r.ask(ctx, d.Reason, effects, discriminators); v != nil {
+			if v.outcome == event.OutcomeAborted {
+				return "", context.Cause(ctx)
+			}
+			return v.text, nil
+		}
+		return "", nil
+	default:
+		return d.Reason, nil
+	}
+}

@@ -1,0 +1,303 @@
+package orchestrate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// run is one call on its way. Its fields are filled by the stages, in order; it belongs to one goroutine.
+type run struct {
+	spine   *Spine
+	call    Call
+	entry   *registry.Entry
+	started time.Time
+	item    itemState
+
+	input      contract.Input
+	assessment contract.Assessment
+	escalation *contract.Escalation // approved
+	granted    launch.Grant
+	attempt    uint32
+	journaled  bool
+	executed   bool // the plugin was asked to run it
+	context    []string
+}
+
+// verdict ends a call.
+type verdict struct {
+	outcome event.Outcome
+	result  *contract.Result // nil: text alone
+	text    string           // of a failure, for the model
+	abort   bool
+}
+
+func (r *run) failed(text string) verdict { return verdict{outcome: event.OutcomeError, text: text} }
+
+func fail(text string) *verdict { return &verdict{outcome: event.OutcomeError, text: text} }
+
+func denied(text string) *verdict { return &verdict{outcome: event.OutcomeDenied, text: text} }
+
+func (r *run) parse(context.Context) *verdict {
+	in, err := r.entry.Parse(r.call.Model)
+	if err != nil {
+		return fail(err.Error())
+	}
+	r.input = in
+	return nil
+}
+
+func (r *run) awaitTurn(t *Ticket) func(context.Context) *verdict {
+	return func(ctx context.Context) *verdict {
+		if err := t.Wait(ctx); err != nil {
+			return &verdict{outcome: event.OutcomeAborted}
+		}
+		r.started = time.Now() // waiting for others is not the call's own time
+		return nil
+	}
+}
+
+func (r *run) hookCall() hook.Call {
+	name := r.entry.HookName
+	if name == "" {
+		name = r.entry.FullName()
+	}
+	return hook.Call{
+		Thread: string(r.call.Thread), Turn: string(r.call.Turn), ID: string(r.call.ID),
+		Tool: name, Aliases: r.entry.HookAliases, Input: r.hookInput(), Cwd: r.call.Cwd,
+	}
+}
+
+// hookInput shows the arguments under the names that hooks know.
+func (r *run) hookInput() json.RawMessage {
+	if r.input.Freeform {
+		b, _ := json.Marshal(map[string]string{"command": r.input.Text}) // a string always marshals
+		return b
+	}
+	if len(r.entry.HookFields) == 0 {
+		return r.input.Arguments
+	}
+	var args map[string]json.RawMessage
+	if json.Unmarshal(r.input.Arguments, &args) != nil {
+		return r.input.Arguments
+	}
+	out := map[string]json.RawMessage{}
+	for hookField, argument := range r.entry.HookFields {
+		if v, ok := args[argument]; ok {
+			out[hookField] = v
+		}
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return r.input.Arguments
+	}
+	return b
+}
+
+func (r *run) preHook(ctx context.Context) *verdict {
+	v, err := r.spine.stages.Hooks.PreToolUse(ctx, r.hookCall())
+	if err != nil {
+		return denied("a PreToolUse hook failed: " + err.Error())
+	}
+	r.context = append(r.context, v.Context...)
+	if v.Deny {
+		return denied(v.Message)
+	}
+	if v.Input == nil {
+		return nil
+	}
+	rewritten := *r.call.Model
+	rewritten.Input = string(v.Input)
+	rewritten.Freeform = false
+	in, err := r.entry.Parse(&rewritten)
+	if err != nil {
+		return fail("a PreToolUse hook rewrote the arguments: " + err.Error())
+	}
+	r.input = in
+	return nil
+}
+
+func (r *run) assess(ctx context.Context) *verdict {
+	if !r.entry.Assess {
+		r.assessment = contract.Assessment{Effects: r.entry.Effects, ReadOnly: r.entry.ReadOnly}
+		return nil
+	}
+	family, v := r.family()
+	if v != nil {
+		return v
+	}
+	// Helpers that read on behalf of the assessment run under a token of their own and change nothing.
+	live := r.live(ctx, launch.Grant{Mode: r.call.Sandbox})
+	token := r.spine.tokens.issue(live)
+	defer r.spine.tokens.revoke(token)
+	defer r.endProcesses(ctx)
+	a, err := family.Assess(ctx, contract.AssessRequest{
+		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
+		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, Cwd: r.call.Cwd,
+		CallToken: token, ToolsRevision: r.entry.Revision,
+	})
+	switch {
+	case ctx.Err() != nil:
+		return &verdict{outcome: event.OutcomeAborted}
+	case err != nil:
+		return fail(callError(err))
+	}
+	r.assessment = *a
+	r.item.assessed(a.Item)
+	if a.Early != nil {
+		outcome := event.OutcomeOK
+		if a.Early.IsError {
+			outcome = event.OutcomeError
+		}
+		return &verdict{outcome: outcome, result: a.Early}
+	}
+	return nil
+}
+
+func (r *run) family() (Family, *verdict) {
+	f, ok := r.spine.stages.Families(r.entry.Plugin)
+	if !ok {
+		return nil, fail(fmt.Sprintf("plugin %q is not configured any more", r.entry.Plugin))
+	}
+	return f, nil
+}
+
+func (r *run) show(ctx context.Context) *verdict {
+	if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
+		return r.publishFailed(ctx, err)
+	}
+	return nil
+}
+
+func (r *run) publishFailed(ctx context.Context, err error) *verdict {
+	if ctx.Err() != nil {
+		return &verdict{outcome: event.OutcomeAborted}
+	}
+	return fail("the event log does not take events, so the call was not started: " + err.Error())
+}
+
+func (r *run) policyRequest() policy.Request {
+	return policy.Request{
+		Approval: r.call.Approval, Sandbox: r.call.Sandbox, Effects: r.assessment.Effects,
+		Escalation: r.assessment.Escalation, ReadOnly: r.assessment.ReadOnly,
+	}
+}
+
+func (r *run) decide(ctx context.Context) *verdict {
+	d := r.spine.stages.Policy(r.policyRequest())
+	switch d.Verdict {
+	case policy.Run:
+		r.escalation = r.assessment.Escalation
+		return nil
+	case policy.Ask:
+		v := r.ask(ctx, d.Reason, r.assessment.Effects, r.assessment.Discriminators)
+		if v == nil {
+			r.escalation = r.assessment.Escalation
+		}
+		return v
+	default:
+		return denied(d.Reason)
+	}
+}
+
+// ask puts the call before the reviewer, then the person. nil: it may run.
+func (r *run) ask(ctx context.Context, reason string, effects []contract.Effect, discriminators []string) *verdict {
+	keys := approval.Keys(r.entry.Digest, effects, discriminators)
+	if r.spine.stages.Approver.Allowed(keys) {
+		return nil
+	}
+	title := r.assessment.Summary
+	if title == "" {
+		title = r.item.title()
+	}
+	q := approval.Question{
+		About: event.QuestionApproval, Turn: r.call.Turn, Call: r.call.ID, Title: title, Reason: reason, Effects: effects,
+		Options: []string{approval.Approve, approval.ApproveSession, approval.Deny, approval.Abort},
+	}
+	if e := r.assessment.Escalation; e != nil {
+		q.Message = e.Justification
+	}
+	answer, err := r.answer(ctx, q)
+	switch {
+	case errors.Is(err, approval.ErrNobody):
+		return denied("rejected: " + err.Error() + "; the approval policy asks before this call")
+	case ctx.Err() != nil:
+		return &verdict{outcome: event.OutcomeAborted}
+	case err != nil:
+		return denied("rejected: the question could not be put: " + err.Error())
+	}
+	switch answer.Choice {
+	case approval.ApproveSession:
+		r.spine.stages.Approver.Allow(keys)
+		return nil
+	case approval.Approve:
+		return nil
+	case approval.Abort:
+		v := denied("rejected by user")
+		v.abort = true
+		return v
+	default: // whatever is not a clear yes is a no
+		return denied("rejected by user")
+	}
+}
+
+func (r *run) answer(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	if rv := r.spine.stages.Reviewer; rv != nil {
+		a, ok, err := rv.Review(ctx, q)
+		if err != nil {
+			return approval.Answer{Choice: approval.Deny, By: "reviewer"}, nil // fails closed
+		}
+		if ok {
+			return a, nil
+		}
+	}
+	return r.spine.stages.Approver.Ask(ctx, q)
+}
+
+func (r *run) grant(ctx context.Context) *verdict {
+	r.attempt++
+	g, err := r.spine.stages.Granter.Grant(ctx, GrantRequest{
+		Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Effects: r.assessment.Effects, Escalation: r.escalation, Attempt: r.attempt,
+	})
+	if err != nil {
+		return denied(err.Error())
+	}
+	r.granted = g
+	return nil
+}
+
+// journal commits the start before anything can happen. A call that changes nothing is noted without waiting.
+func (r *run) journal(ctx context.Context) *verdict {
+	entry := event.CallStarted{
+		Call: r.call.ID, Item: r.item.id(), Plugin: r.entry.Plugin, Namespace: r.entry.Namespace, Tool: r.entry.Name,
+		Effects: event.EffectsOf(r.assessment.Effects), ReadOnly: r.assessment.ReadOnly,
+		GrantDigest: r.granted.Digest(), Attempt: r.attempt, Parents: r.call.Parents,
+	}
+	if r.input.Freeform {
+		entry.Text = r.input.Text
+	} else {
+		entry.Arguments = r.input.Arguments
+	}
+	seq, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, entry)
+	if err != nil {
+		return r.publishFailed(ctx, err)
+	}
+	r.journaled = true
+	if r.assessment.ReadOnly {
+		return nil
+	}
+	if err := r.spine.stages.Journal.Barrier(ctx, seq); err != nil {
+		return r.publishFailed(ctx, err)
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+// Package orchestrate is the one way that every tool call takes, from what the model asked to what it reads.
+//
+// It owns: the order of the stages, the gate, the treatment of denials and aborts, call tokens, and the single place
+// where output is cut for the model. It must not know: any tool or plugin by name, how a plugin is reached, how events
+// are stored, how a question is shown.
+//
+// Start with [Spine.Dispatch]; the order of the stages stands in [Spine.run]. A stage is an interface in [Stages].
+package orchestrate
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/tool"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Family runs the tools of one plugin.
+type Family interface {
+	Assess(ctx context.Context, r contract.AssessRequest) (*contract.Assessment, error)
+	Call(ctx context.Context, start contract.CallStart, ctl tool.Control, sink func(contract.CallEvent)) (*contract.Result, error)
+}
+
+// Journal is the thread's event stream: Publish orders, Barrier waits until what was published is durable.
+type Journal interface {
+	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
+	Barrier(ctx context.Context, seq uint64) error
+}
+
+// Approver asks a person and remembers session-wide answers.
+type Approver interface {
+	Ask(ctx context.Context, q approval.Question) (approval.Answer, error)
+	Allowed(keys []string) bool
+	Allow(keys []string)
+}
+
+// Reviewer answers in a person's place. ok false: it leaves the question to the person.
+type Reviewer interface {
+	Review(ctx context.Context, q approval.Question) (a approval.Answer, ok bool, err error)
+}
+
+// Policy decides whether a call runs, is asked about, or is refused.
+type Policy func(policy.Request) policy.Decision
+
+// Granter makes the grant that a call runs under.
+type Granter interface {
+	// Grant may refuse; its error is for the model and the user.
+	Grant(ctx context.Context, r GrantRequest) (launch.Grant, error)
+}
+
+// GrantRequest is what a grant is made for.
+type GrantRequest struct {
+	Sandbox    string
+	Cwd        string
+	Effects    []contract.Effect
+	Escalation *contract.Escalation // approved, or nil
+	Attempt    uint32
+}
+
+// Retry decides whether a call that the sandbox denied may be tried again with a wider grant.
+type Retry func(policy.Request, *contract.Result) (again *contract.Escalation, ask bool)
+
+// NoRetry never tries again.
+func NoRetry(policy.Request, *contract.Result) (*contract.Escalation, bool) { return nil, false }
+
+// Processes ends what a call left behind.
+type Processes interface {
+	EndCall(ctx context.Context, owner launch.Owner) error
+}
+
+// Stages are the parts of the spine. All are required but Reviewer.
+type Stages struct {
+	Hooks     hook.Hooks
+	Policy    Policy
+	Reviewer  Reviewer
+	Approver  Approver
+	Granter   Granter
+	Journal   Journal
+	Retry     Retry
+	Families  func(plugin string) (Family, bool)
+	Processes Processes
+}
+
+// Settings hold for one turn.
+type Settings struct {
+	Thread   event.ThreadID
+	Turn     event.TurnID
+	Cwd      string
+	Approval policy.Approval
+	Sandbox  string
+	Tools    *registry.Snapshot
+	Traits   []string       // of the model, for the plugin
+	Output   history.Policy // how much of an output the model sees
+	Caps     contract.CallCaps
+}
+
+// Spine runs the calls of a thread.
+type Spine struct {
+	stages Stages
+	tokens *Tokens
+	log    hclog.Logger
+}
+
+// New makes a spine. Tokens are shared with whoever serves the plugins.
+func New(s Stages, tokens *Tokens, log hclog.Logger) *Spine {
+	return &Spine{stages: s, tokens: tokens, log: log}
+}
+
+// Call is one call as the model made it.
+type Call struct {
+	Settings
+	Model   *llm.ToolCall
+	ID      event.CallID
+	Parents []event.CallID
+	// Next tells whether the call's output would be the next one in the history; if not, the journal keeps the output
+	// so that a crash does not lose it. nil: always.
+	Next func() bool
+}
+
+// Answer is how a call ended. Result is what the history gets.
+type Answer struct {
+	Result   *llm.ToolResult
+	Outcome  event.Outcome
+	Raw      *contract.Result // for nested calls; nil where the plugin gave none
+	Context  []string         // from hooks
+	Abort    bool             // the person wants the turn to end
+	Duration time.Duration
+}
+
+// Future is a call that runs.
+type Future struct{ done chan Answer }
+
+// Wait returns the answer; it comes soon after the call's context ends.
+func (f *Future) Wait() Answer {
+	a := <-f.done
+	f.done <- a
+	return a
+}
+
+// Dispatch starts a call and returns at once. Its place in the gate is the order of the Dispatch calls. When ctx ends,
+// the call is asked to stop, and after [Grace] it is stopped. The goroutine belongs to the future: it ends with it.
+func (s *Spine) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
+	f := &Future{done: make(chan Answer, 1)}
+	entry, found := c.Tools.Lookup(c.Model.Namespace, c.Model.Name)
+	ticket := gate.Enter(found && entry.ParallelSafe, groupOf(entry))
+	go func() { // owned by the future
+		defer ticket.Leave()
+		r := &run{spine: s, call: c, entry: entry, started: time.Now(), item: newItem(c, entry)}
+		defer func() {
+			if p := recover(); p != nil {
+				s.log.Error("call panicked", "call", c.ID, "err", p, "stack", string(debug.Stack()))
+				f.done <- r.finish(ctx, r.failed(fmt.Sprintf("internal error while running the call: %v", p)))
+			}
+		}()
+		f.done <- r.finish(ctx, s.run(ctx, r, ticket))
+	}()
+	return f
+}
+
+func groupOf(e *registry.Entry) string {
+	if e == nil {
+		return ""
+	}
+	return e.SerialGroup
+}
+
+// run is the spine: the stages in their order. Each returns either nothing, and the next one goes on, or the verdict
+// that ends the call.
+func (s *Spine) run(ctx context.Context, r *run, ticket *Ticket) verdict {
+	if r.entry == nil {
+		return r.failed(unsupported(r.call.Model))
+	}
+	for _, stage := range []func(context.Context) *verdict{
+		r.parse,             // arguments against the schema
+		r.awaitTurn(ticket), // the gate: judged on the world that earlier calls left behind
+		r.preHook,           // may deny or rewrite
+		r.assess,            // effects, or an early result
+		r.show,              // the item appears
+		r.decide,            // policy, reviewer, person
+		r.grant,             // what it may do, and its token
+		r.journal,           // committed before any side effect
+	} {
+		if v := stage(ctx); v != nil {
+			return *v
+		}
+	}
+	return r.execute(ctx)
+}
+
+func unsupported(c *llm.ToolCall) string {
+	name := registry.FullName(c.Namespace, c.Name)
+	if c.Freeform {
+		return "unsupported custom tool call: " + name
+	}
+	return "unsupported call: " + name
+}

@@ -1,0 +1,285 @@
+// Package registry is the catalogue of the tools that a thread can use.
+//
+// It owns: which tools there are, their names and schemas, what the model is told of them, and the check of arguments.
+// It must not know: how a tool is called, what it does, any tool by name.
+//
+// Start with [Registry]. A [Snapshot] is immutable; it is taken once per sampling.
+package registry
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Entry is one tool.
+type Entry struct {
+	contract.Descriptor
+	Plugin   string
+	Revision string // of the tool set it came with
+	Digest   string // of the descriptor: remembered approvals are bound to it
+
+	schema *jsonschema.Resolved // nil for freeform tools
+}
+
+// FullName is the name with its namespace, as people read it.
+func (e *Entry) FullName() string { return FullName(e.Namespace, e.Name) }
+
+// FullName joins a namespace and a name.
+func FullName(namespace, name string) string {
+	if namespace == "" || namespace == DefaultNamespace {
+		return name
+	}
+	return namespace + "." + name
+}
+
+// DefaultNamespace is the namespace of tools that have none.
+const DefaultNamespace = "functions"
+
+type key struct{ namespace, name string }
+
+func keyOf(namespace, name string) key {
+	if namespace == DefaultNamespace {
+		namespace = ""
+	}
+	return key{namespace, name}
+}
+
+// Registry holds the tool sets of all plugins. Safe for concurrent use.
+type Registry struct {
+	mu struct {
+		sync.Mutex
+		order []string // plugin labels in the order of the configuration
+		sets  map[string]contract.ToolSet
+		built map[string][]*Entry
+		snap  *Snapshot
+	}
+}
+
+// New makes an empty registry; plugins appear in the order of labels.
+func New(labels ...string) *Registry {
+	r := &Registry{}
+	r.mu.order = slices.Clone(labels)
+	r.mu.sets = map[string]contract.ToolSet{}
+	r.mu.built = map[string][]*Entry{}
+	return r
+}
+
+// Set replaces the tools of one plugin. Tools that are not valid are left out; the returned problems name them.
+func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []string) {
+	entries := make([]*Entry, 0, len(set.Tools))
+	seen := map[key]bool{}
+	for _, d := range set.Tools {
+		e, err := newEntry(plugin, set.Revision, d)
+		if err == nil && seen[keyOf(d.Namespace, d.Name)] {
+			err = fmt.Errorf("declared twice")
+		}
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("plugin %q: tool %q is left out: %v", plugin, FullName(d.Namespace, d.Name), err))
+			continue
+		}
+		seen[keyOf(d.Namespace, d.Name)] = true
+		entries = append(entries, e)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.mu.order, plugin) {
+		r.mu.order = append(r.mu.order, plugin)
+	}
+	r.mu.sets[plugin] = set
+	r.mu.built[plugin] = entries
+	r.mu.snap = nil
+	return problems
+}
+
+// Remove takes a plugin's tools out.
+func (r *Registry) Remove(plugin string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.sets, plugin)
+	delete(r.mu.built, plugin)
+	r.mu.snap = nil
+}
+
+// Snapshot is the catalogue as it is now. Of two tools with one name the one of the earlier plugin counts.
+func (r *Registry) Snapshot() *Snapshot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.snap != nil {
+		return r.mu.snap
+	}
+	s := &Snapshot{byName: map[key]*Entry{}}
+	for _, plugin := range r.mu.order {
+		for _, e := range r.mu.built[plugin] {
+			k := keyOf(e.Namespace, e.Name)
+			if first, ok := s.byName[k]; ok {
+				s.Collisions = append(s.Collisions, fmt.Sprintf(
+					"tool %q of plugin %q is hidden by the one of plugin %q", e.FullName(), plugin, first.Plugin))
+				continue
+			}
+			s.byName[k] = e
+			s.entries = append(s.entries, e)
+		}
+	}
+	r.mu.snap = s
+	return s
+}
+
+func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
+	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
+	b, err := json.Marshal(struct {
+		D contract.Descriptor
+		E any
+	}{d, d.Effects})
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(b)
+	e.Digest = hex.EncodeToString(sum[:])
+	if d.Freeform != nil {
+		return e, nil
+	}
+	if len(d.InputSchema) == 0 {
+		return nil, fmt.Errorf("it has neither an input schema nor a grammar")
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(d.InputSchema, &schema); err != nil {
+		return nil, fmt.Errorf("input schema: %w", err)
+	}
+	if d.LenientArguments {
+		schema.AdditionalProperties = nil
+	}
+	if e.schema, err = schema.Resolve(nil); err != nil {
+		return nil, fmt.Errorf("input schema: %w", err)
+	}
+	return e, nil
+}
+
+// Parse checks what the model wrote against the tool's kind and schema. The error's text is for the model.
+func (e *Entry) Parse(c *llm.ToolCall) (contract.Input, error) {
+	if e.Freeform != nil {
+		if c.Freeform {
+			return contract.Input{Text: c.Input, Freeform: true}, nil
+		}
+		// A provider without grammars offers the tool as a function with one string property.
+		var args map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(c.Input), &args); err != nil {
+			return contract.Input{}, argumentsError(err)
+		}
+		var text string
+		if err := json.Unmarshal(args[e.Freeform.Property], &text); err != nil || e.Freeform.Property == "" {
+			return contract.Input{}, fmt.Errorf("failed to parse function arguments: missing field `%s`", e.Freeform.Property)
+		}
+		return contract.Input{Text: text, Freeform: true}, nil
+	}
+	if c.Freeform {
+		return contract.Input{}, fmt.Errorf("%s takes JSON arguments, not raw text", e.FullName())
+	}
+	raw := []byte(c.Input)
+	if len(bytes.TrimSpace(raw)) == 0 {
+		raw = []byte("{}")
+	}
+	var args any
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return contract.Input{}, argumentsError(err)
+	}
+	if err := e.schema.Validate(args); err != nil {
+		return contract.Input{}, argumentsError(validationText(err))
+	}
+	return contract.Input{Arguments: raw}, nil
+}
+
+func argumentsError(err error) error {
+	return fmt.Errorf("failed to parse function arguments: %w", err)
+}
+
+// validationText drops the validator's own frame, which names schema paths that the model never saw.
+func validationText(err error) error {
+	s := err.Error()
+	if i := strings.LastIndex(s, "validating "); i >= 0 {
+		if _, rest, ok := strings.Cut(s[i:], ": "); ok {
+			s = rest
+		}
+	}
+	return fmt.Errorf("%s", s)
+}
+
+// Snapshot is an immutable catalogue.
+type Snapshot struct {
+	byName     map[key]*Entry
+	entries    []*Entry
+	Collisions []string
+}
+
+// Lookup finds a tool by namespace and name; no namespace is the default one.
+func (s *Snapshot) Lookup(namespace, name string) (*Entry, bool) {
+	e, ok := s.byName[keyOf(namespace, name)]
+	return e, ok
+}
+
+// Entries lists all tools in order. The slice is shared.
+func (s *Snapshot) Entries() []*Entry { return s.entries }
+
+// ModelTools renders what the model is told: direct tools whose wanted traits the model has. Deferred and hidden ones
+// stay out. Freeform tools become functions where the model's row does not take grammars.
+func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
+	freeform := slices.Contains(row.ToolKinds, "freeform")
+	traits := map[string]bool{"images": slices.Contains(row.InputModalities, "image")}
+	var out []llm.Tool
+	for _, e := range s.entries {
+		if e.Exposure == contract.ExposureDeferred || e.Exposure == contract.ExposureHidden || !hasAll(traits, e.ModelTraits) {
+			continue
+		}
+		t := llm.Tool{Name: e.Name, Namespace: e.Namespace, Description: e.Description, InputSchema: e.InputSchema}
+		if f := e.Freeform; f != nil {
+			if freeform {
+				t.Freeform = &llm.Freeform{Syntax: f.Syntax, Definition: f.Definition, Property: f.Property}
+			} else {
+				t.InputSchema = propertySchema(f.Property)
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func propertySchema(property string) json.RawMessage {
+	b, err := json.Marshal(map[string]any{
+		"type":                 "object",
+		"properties":           map[string]any{property: map[string]any{"type": "string"}},
+		"required":             []string{property},
+		"additionalProperties": false,
+	})
+	if err != nil { // strings only
+		panic("registry: marshal schema: " + err.Error())
+	}
+	return b
+}
+
+func hasAll(have map[string]bool, want []string) bool {
+	for _, w := range want {
+		if !have[w] {
+			return false
+		}
+	}
+	return true
+}
+
+// Plugins lists the plugins that have tools, sorted.
+func (s *Snapshot) Plugins() []string {
+	set := map[string]bool{}
+	for _, e := range s.entries {
+		set[e.Plugin] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}

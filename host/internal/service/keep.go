@@ -1,0 +1,121 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// scope is the part of the keys that a request may touch: always the asking plugin's own.
+func (s *server) scope(sc gantryv1.StateScope, thread string) (store.Scope, error) {
+	scope := store.Scope{Plugin: s.id.Label}
+	if sc == gantryv1.StateScope_STATE_SCOPE_THREAD {
+		id, err := event.ParseThreadID(thread)
+		if err != nil {
+			return scope, status.Error(codes.InvalidArgument, err.Error())
+		}
+		scope.Thread = id
+	}
+	return scope, nil
+}
+
+// GetState implements the rpc.
+func (s *server) GetState(ctx context.Context, r *gantryv1.GetStateRequest) (*gantryv1.GetStateResponse, error) {
+	scope, err := s.scope(r.GetScope(), r.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	state, err := s.State(ctx)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	v, found, err := state.Get(ctx, scope, r.GetKey())
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &gantryv1.GetStateResponse{Found: found, Value: v.Data, Version: v.Version}, nil
+}
+
+// PutState implements the rpc.
+func (s *server) PutState(ctx context.Context, r *gantryv1.PutStateRequest) (*gantryv1.PutStateResponse, error) {
+	scope, err := s.scope(r.GetScope(), r.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	if n := len(r.GetKey()); n == 0 || n > store.MaxKeyBytes {
+		return nil, status.Errorf(codes.InvalidArgument, "a key has 1 to %d bytes, this one has %d", store.MaxKeyBytes, n)
+	}
+	if n := len(r.GetValue()); n > store.MaxValueBytes {
+		return nil, status.Errorf(codes.InvalidArgument, "a value has at most %d bytes, this one has %d", store.MaxValueBytes, n)
+	}
+	state, err := s.State(ctx)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	var version uint64
+	var stored bool
+	if r.GetDelete() {
+		version, stored, err = state.Delete(ctx, scope, r.GetKey(), r.IfVersion)
+	} else {
+		version, stored, err = state.Put(ctx, scope, r.GetKey(), r.GetValue(), r.IfVersion)
+	}
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &gantryv1.PutStateResponse{Stored: stored, Version: version}, nil
+}
+
+// ListState implements the rpc.
+func (s *server) ListState(ctx context.Context, r *gantryv1.ListStateRequest) (*gantryv1.ListStateResponse, error) {
+	scope, err := s.scope(r.GetScope(), r.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	state, err := s.State(ctx)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	keys, err := state.List(ctx, scope, r.GetPrefix())
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &gantryv1.ListStateResponse{Keys: keys}, nil
+}
+
+// Lease implements the rpc: granted or busy, then lost. The plugin's process is the holder: its end gives the lease back.
+func (s *server) Lease(r *gantryv1.LeaseRequest, stream grpc.ServerStreamingServer[gantryv1.LeaseResponse]) error {
+	ctx := stream.Context()
+	state, err := s.State(ctx)
+	if err != nil {
+		return statusOf(err)
+	}
+	wait := time.Duration(max(r.GetWaitMs(), 0)) * time.Millisecond
+	lease, err := state.Acquire(ctx, s.id.Label, r.GetName(), s.id.String(), wait)
+	if busy, ok := errors.AsType[*store.BusyError](err); ok {
+		return stream.Send(&gantryv1.LeaseResponse{State: &gantryv1.LeaseResponse_Busy{Busy: busy.Error()}})
+	}
+	if err != nil {
+		return statusOf(err)
+	}
+	defer lease.Release(context.WithoutCancel(ctx))
+	if err := stream.Send(&gantryv1.LeaseResponse{State: &gantryv1.LeaseResponse_Granted{Granted: lease.Token}}); err != nil {
+		return err
+	}
+	select {
+	case <-lease.Lost():
+		why := "released"
+		if err := lease.Err(); err != nil {
+			why = err.Error()
+		}
+		return stream.Send(&gantryv1.LeaseResponse{State: &gantryv1.LeaseResponse_Lost{Lost: why}})
+	case <-ctx.Done():
+		return nil
+	}
+}

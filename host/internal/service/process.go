@@ -1,0 +1,219 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Spawn implements the rpc: the process runs under the grant of the call that asks.
+func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
+	l, err := s.live(r.GetCallToken())
+	if err != nil {
+		return nil, err
+	}
+	if len(r.GetArgv()) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "argv is empty")
+	}
+	cwd := r.GetCwd()
+	if cwd == "" {
+		cwd = l.Call.Cwd
+	}
+	spec := launch.Spec{
+		Argv: r.GetArgv(), Cwd: cwd, Env: environment(s.Environment(l.Call.Thread), r.GetEnv(), r.GetUnset()),
+		Stdin: r.GetStdin(), MergeStderr: r.GetMergeStderr(), Session: r.GetSession(), ReadOnly: r.GetReadOnly(),
+		Grant: l.Grant, Owner: launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)},
+	}
+	if t := r.GetTerminal(); t != nil {
+		spec.Terminal = &launch.Size{Rows: orDefault(t.GetRows(), 24), Cols: orDefault(t.GetCols(), 80)}
+	}
+	ctx, done := during(ctx, l)
+	defer done()
+	p, err := s.Launcher.Spawn(ctx, spec)
+	if se, ok := errors.AsType[*launch.StartError](err); ok {
+		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: se.Message, Errno: int32(se.Errno), Denied: se.Denied}}, nil
+	}
+	if ue, ok := errors.AsType[*launch.UnsupportedError](err); ok {
+		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: ue.Error(), Denied: true}}, nil
+	}
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &gantryv1.SpawnResponse{
+		ProcessId: p.ID(), Pid: int64(p.PID()), DescriptorToken: p.Token(), Descriptors: p.Descriptors(),
+	}, nil
+}
+
+func orDefault(v uint32, d uint16) uint16 {
+	if v == 0 || v > 1<<15 {
+		return d
+	}
+	return uint16(v)
+}
+
+// environment applies a plugin's changes; a value wins over the grant's.
+func environment(base []string, set map[string]string, unset []string) []string {
+	out := make([]string, 0, len(base)+len(set))
+	for _, kv := range base {
+		name, _, _ := strings.Cut(kv, "=")
+		if _, replaced := set[name]; !replaced && !slices.Contains(unset, name) {
+			out = append(out, kv)
+		}
+	}
+	for k, v := range set {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// process finds a process of the asking plugin. Another plugin's looks as if it were not there.
+func (s *server) process(id string) (*launch.Process, error) {
+	p, ok := s.Launcher.Process(id)
+	if !ok || p.Owner().Plugin != s.id.Label {
+		return nil, status.Errorf(codes.NotFound, "no process %q of this plugin", id)
+	}
+	return p, nil
+}
+
+// Adopt implements the rpc. Sessions are handed over with the safety substrate; until then there is nothing to adopt.
+func (s *server) Adopt(context.Context, *gantryv1.AdoptRequest) (*gantryv1.AdoptResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "this host does not hand processes over to the next generation yet")
+}
+
+// Signal implements the rpc.
+func (s *server) Signal(ctx context.Context, r *gantryv1.SignalRequest) (*gantryv1.SignalResponse, error) {
+	p, err := s.process(r.GetProcessId())
+	if err != nil {
+		if status.Code(err) == codes.NotFound {
+			return &gantryv1.SignalResponse{Gone: true}, nil
+		}
+		return nil, err
+	}
+	if t := r.GetResize(); t != nil {
+		if err := p.Resize(orDefault(t.GetRows(), 24), orDefault(t.GetCols(), 80)); err != nil {
+			return nil, statusOf(err)
+		}
+	}
+	if r.GetKillTree() {
+		if err := p.KillTree(ctx); err != nil {
+			return nil, statusOf(err)
+		}
+	} else if sig := r.GetSignal(); sig != 0 {
+		if err := p.Signal(syscall.Signal(sig), !r.GetProcessOnly()); err != nil {
+			return &gantryv1.SignalResponse{Gone: true}, nil
+		}
+	}
+	return &gantryv1.SignalResponse{}, nil
+}
+
+// Wait implements the rpc.
+func (s *server) Wait(ctx context.Context, r *gantryv1.WaitRequest) (*gantryv1.WaitResponse, error) {
+	p, err := s.process(r.GetProcessId())
+	if err != nil {
+		return nil, err
+	}
+	exit, err := p.Wait(ctx)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return exitToProto(exit), nil
+}
+
+func exitToProto(e launch.Exit) *gantryv1.WaitResponse {
+	return &gantryv1.WaitResponse{
+		ExitCode: int32(e.Code), Signal: int32(e.Signal), UserMs: e.User.Milliseconds(), SystemMs: e.System.Milliseconds(),
+		MaxRssBytes: e.MaxRSS, Limit: e.Limit,
+	}
+}
+
+// Attach implements the rpc: the process's bytes where descriptors can't travel.
+func (s *server) Attach(stream grpc.BidiStreamingServer[gantryv1.AttachRequest, gantryv1.AttachResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	p, err := s.process(first.GetProcessId())
+	if err != nil {
+		return err
+	}
+	return attach(stream, p, first)
+}
+
+func jsonString(s string) []byte {
+	b, _ := json.Marshal(s) // a string always marshals
+	return b
+}
+
+func validJSON(b []byte) bool { return len(b) == 0 || json.Valid(b) }
+
+// chunk is how much of a stream travels in one message.
+const chunk = 32 << 10
+
+// PutArtifact implements the rpc.
+func (s *server) PutArtifact(stream grpc.ClientStreamingServer[gantryv1.PutArtifactRequest, gantryv1.PutArtifactResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	ref, err := s.Store.PutArtifact(stream.Context(), first.GetMediaType(), first.GetName(), &uploads{stream: stream, rest: first.GetData()})
+	if err != nil {
+		return statusOf(err)
+	}
+	return stream.SendAndClose(&gantryv1.PutArtifactResponse{Artifact: &gantryv1.ArtifactRef{
+		Sha256: ref.SHA256, SizeBytes: ref.SizeBytes, MediaType: ref.MediaType, Name: ref.Name,
+	}})
+}
+
+// uploads reads the data of a client stream.
+type uploads struct {
+	stream grpc.ClientStreamingServer[gantryv1.PutArtifactRequest, gantryv1.PutArtifactResponse]
+	rest   []byte
+}
+
+func (u *uploads) Read(b []byte) (int, error) {
+	for len(u.rest) == 0 {
+		m, err := u.stream.Recv()
+		if err != nil {
+			return 0, err // io.EOF at the end
+		}
+		u.rest = m.GetData()
+	}
+	n := copy(b, u.rest)
+	u.rest = u.rest[n:]
+	return n, nil
+}
+
+// GetArtifact implements the rpc.
+func (s *server) GetArtifact(r *gantryv1.GetArtifactRequest, stream grpc.ServerStreamingServer[gantryv1.GetArtifactResponse]) error {
+	rc, err := s.Store.Artifact(stream.Context(), r.GetSha256())
+	if err != nil {
+		return status.Error(codes.NotFound, err.Error())
+	}
+	defer rc.Close()
+	buf := make([]byte, chunk)
+	for {
+		n, err := rc.Read(buf)
+		if n > 0 {
+			if serr := stream.Send(&gantryv1.GetArtifactResponse{Data: buf[:n]}); serr != nil {
+				return serr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return statusOf(err)
+		}
+	}
+}

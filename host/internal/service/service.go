@@ -1,0 +1,247 @@
+// Package service is what the host does for plugins: the HostService of the contract, one server per plugin process.
+//
+// It owns: who may ask for what (a call token of the asking plugin, its own processes, its own keys), and the translation
+// between the wire and the rooms that do the work. It must not know: any plugin by name, how a socket is served.
+//
+// Start with [Services.For].
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Thread is what a plugin's call reaches of the thread it works for.
+type Thread interface {
+	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
+	Desk() *approval.Desk
+}
+
+// Sampler asks the model once on behalf of a call.
+type Sampler func(ctx context.Context, thread event.ThreadID, turn event.TurnID, r *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error)
+
+// Config is what the services work on. All fields are required.
+type Config struct {
+	Tokens   *orchestrate.Tokens
+	Launcher *launch.Launcher
+	Store    *store.Store
+	State    func(context.Context) (*store.State, error) // opened when it is first needed
+	Threads  func(event.ThreadID) (Thread, bool)
+	Sample   Sampler
+	Secrets  func(plugin, handle string) (string, bool)
+	// Environment is what a process starts from before the plugin's changes.
+	Environment func(thread event.ThreadID) []string
+}
+
+// Services serves plugins.
+type Services struct{ cfg Config }
+
+// New makes services.
+func New(cfg Config) *Services { return &Services{cfg} }
+
+// For makes the server for one plugin process. What it may do is bound to its label and generation.
+func (s *Services) For(id plugin.Identity) gantryv1.HostServiceServer {
+	return &server{Config: s.cfg, id: id}
+}
+
+type server struct {
+	gantryv1.UnimplementedHostServiceServer
+	Config
+	id plugin.Identity
+}
+
+// live finds the call that a token stands for.
+func (s *server) live(token string) (*orchestrate.Live, error) {
+	l, ok := s.Tokens.Lookup(s.id.Label, token)
+	if !ok {
+		return nil, status.Error(codes.PermissionDenied, "the call token is not valid: it is dead after the call's result, and good for the plugin that it was given to")
+	}
+	return l, nil
+}
+
+// during joins the rpc's context with the call's: what is done for a call ends with either.
+func during(ctx context.Context, l *orchestrate.Live) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.Context, func() { cancel(context.Cause(l.Context)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Authorize implements the rpc: effects that only show up during a call take the way of any other.
+func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*gantryv1.AuthorizeResponse, error) {
+	l, err := s.live(r.GetCallToken())
+	if err != nil {
+		return nil, err
+	}
+	ctx, done := during(ctx, l)
+	defer done()
+	denial, err := l.Authorize(ctx, convert.EffectsFromProto(r.GetEffects()), r.GetReason(), r.GetDiscriminators())
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &gantryv1.AuthorizeResponse{Granted: denial == "", Denial: denial, Scope: "once"}, nil
+}
+
+// Ask implements the rpc.
+func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.AskResponse, error) {
+	l, err := s.live(r.GetCallToken())
+	if err != nil {
+		return nil, err
+	}
+	thread, ok := s.Threads(l.Call.Thread)
+	if !ok {
+		return nil, status.Error(codes.FailedPrecondition, "the thread has ended")
+	}
+	var about event.QuestionKind
+	switch r.GetKind() {
+	case gantryv1.AskKind_ASK_KIND_CHOICE:
+		about = event.QuestionChoice
+	case gantryv1.AskKind_ASK_KIND_FORM:
+		about = event.QuestionForm
+	case gantryv1.AskKind_ASK_KIND_URL:
+		about = event.QuestionURL
+	default:
+		return nil, status.Error(codes.InvalidArgument, "a question is a choice, a form or a URL")
+	}
+	if about == event.QuestionURL && r.GetRedirect() {
+		return nil, status.Error(codes.FailedPrecondition, "this host does not receive redirects yet; ask for a code instead")
+	}
+	if l.Call.Approval == "never" {
+		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
+	}
+	ctx, done := during(ctx, l)
+	defer done()
+	defer l.Wait()()
+	a, err := thread.Desk().Ask(ctx, approval.Question{
+		About: about, Turn: l.Call.Turn, Call: l.Call.ID, Title: r.GetTitle(), Message: r.GetMessage(),
+		Options: r.GetOptions(), Schema: r.GetFormSchemaJson(), URL: r.GetUrl(),
+	})
+	switch {
+	case errors.Is(err, approval.ErrNobody):
+		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
+	case ctx.Err() != nil:
+		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_CANCELLED}, nil
+	case err != nil:
+		return nil, statusOf(err)
+	case a.Choice == approval.Deny:
+		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
+	}
+	answer := []byte(a.Data)
+	if answer == nil {
+		answer = jsonString(a.Choice)
+	}
+	return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_ANSWERED, AnswerJson: answer}, nil
+}
+
+// CallTool implements the rpc: another tool of the thread, by the whole way of any call.
+func (s *server) CallTool(ctx context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
+	l, err := s.live(r.GetCallToken())
+	if err != nil {
+		return nil, err
+	}
+	ctx, done := during(ctx, l)
+	defer done()
+	result, err := l.CallTool(ctx, r.GetNamespace(), r.GetTool(), convert.InputFromProto(r.GetInput()))
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &gantryv1.CallToolResponse{Result: convert.ResultToProto(result)}, nil
+}
+
+// ListTools implements the rpc.
+func (s *server) ListTools(_ context.Context, r *gantryv1.ListToolsRequest) (*gantryv1.ListToolsResponse, error) {
+	l, err := s.live(r.GetCallToken())
+	if err != nil {
+		return nil, err
+	}
+	out := &gantryv1.ListToolsResponse{}
+	for _, e := range l.Call.Tools.Entries() {
+		if e.Exposure != contract.ExposureHidden {
+			out.Tools = append(out.Tools, convert.DescriptorToProto(e.Descriptor))
+		}
+	}
+	return out, nil
+}
+
+// Sample implements the rpc.
+func (s *server) Sample(ctx context.Context, r *gantryv1.SampleRequest) (*gantryv1.SampleResponse, error) {
+	l, err := s.live(r.GetCallToken())
+	if err != nil {
+		return nil, err
+	}
+	req, err := convert.RequestFromProto(r.GetRequest())
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	ctx, done := during(ctx, l)
+	defer done()
+	m, usage, reason, err := s.Config.Sample(ctx, l.Call.Thread, l.Call.Turn, req)
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return &gantryv1.SampleResponse{Error: convert.ErrorToProto(e)}, nil
+	}
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &gantryv1.SampleResponse{
+		Message: convert.MessageToProto(*m), Usage: convert.UsageToProto(usage), Reason: convert.FinishReasonToProto(reason),
+	}, nil
+}
+
+// Secret implements the rpc: only handles of the plugin's own block resolve.
+func (s *server) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
+	v, ok := s.Secrets(s.id.Label, r.GetHandle())
+	if !ok {
+		return nil, status.Error(codes.PermissionDenied, "this handle is not of the plugin's own config block")
+	}
+	return &gantryv1.SecretResponse{Value: v}, nil
+}
+
+// Emit implements the rpc.
+func (s *server) Emit(ctx context.Context, r *gantryv1.EmitRequest) (*gantryv1.EmitResponse, error) {
+	l, err := s.live(r.GetToken())
+	if err != nil {
+		return nil, err
+	}
+	thread, ok := s.Threads(l.Call.Thread)
+	if !ok {
+		return nil, status.Error(codes.FailedPrecondition, "the thread has ended")
+	}
+	if !validJSON(r.GetPayloadJson()) {
+		return nil, status.Error(codes.InvalidArgument, "payload_json is not JSON")
+	}
+	_, err = thread.Publish(ctx, l.Call.Turn, event.PluginEvent{
+		Plugin: s.id.Label, Name: r.GetKind(), Payload: r.GetPayloadJson(), Transient: !r.GetDurable(),
+	})
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &gantryv1.EmitResponse{}, nil
+}
+
+// statusOf maps our errors to codes, in one place.
+func statusOf(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return status.Error(codes.FailedPrecondition, err.Error())
+}

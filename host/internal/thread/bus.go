@@ -1,0 +1,264 @@
+package thread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// Policy is what happens when a subscriber is slower than the thread.
+type Policy int
+
+// The policies. Lossless: the thread waits. Coalesce: deltas of one item merge, other events never do. Disconnect: the
+// subscription ends with [ErrLagged] and the number to resume after.
+const (
+	Lossless Policy = iota + 1
+	Coalesce
+	Disconnect
+)
+
+// queueBound is how many events wait for one subscriber: a screenful of deltas; beyond it the policy decides.
+const queueBound = 1024
+
+// ErrLagged ends a subscription that was too slow; resume after the Seq of the last durable event received.
+var ErrLagged = errors.New("the subscriber fell behind and was disconnected; subscribe again after its last event")
+
+// ErrClosed is returned once the thread has ended.
+var ErrClosed = errors.New("the thread is closed")
+
+// Sink stores durable events.
+type Sink interface {
+	Append(ctx context.Context, evs ...event.Event) error
+	Barrier(ctx context.Context, thread event.ThreadID, seq uint64) error
+}
+
+// bus gives a thread's events their order, stores the durable ones and hands all of them to the subscribers.
+// One mutex makes publishing atomic: what Publish returns is in every queue and on its way to the store. The lock
+// order is publishing, then one subscriber's own lock; nothing is sent or awaited under a subscriber's lock.
+type bus struct {
+	thread event.ThreadID
+	sink   Sink
+	now    func() time.Time
+
+	publishing chan struct{} // a lock that can be waited for with a context
+	st         struct {      // touched by the holder of publishing
+		seq    uint64
+		subs   map[*Subscription]struct{}
+		closed bool
+	}
+}
+
+func newBus(id event.ThreadID, sink Sink, lastSeq uint64) *bus {
+	b := &bus{thread: id, sink: sink, now: time.Now, publishing: make(chan struct{}, 1)}
+	b.st.seq = lastSeq
+	b.st.subs = map[*Subscription]struct{}{}
+	return b
+}
+
+func (b *bus) lock(ctx context.Context) error {
+	select {
+	case b.publishing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (b *bus) unlock() { <-b.publishing }
+
+// Publish puts bodies into the stream, in order and without others between them. It returns the sequence number of the
+// last durable event so far. It waits for the store's queue and for lossless subscribers.
+func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error) {
+	if err := b.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer b.unlock()
+	if b.st.closed {
+		return b.st.seq, ErrClosed
+	}
+	evs := make([]event.Event, 0, len(bodies))
+	durable := make([]event.Event, 0, len(bodies))
+	at := b.now().UTC()
+	for _, body := range bodies {
+		e := event.Event{Thread: b.thread, Turn: turn, Time: at, Body: body}
+		if e.Durable() {
+			b.st.seq++
+			e.Seq = b.st.seq
+			durable = append(durable, e)
+		}
+		evs = append(evs, e)
+	}
+	if len(durable) > 0 {
+		// The order is given: from here on the events count, so the store is told even when ctx ends meanwhile.
+		if err := b.sink.Append(context.WithoutCancel(ctx), durable...); err != nil {
+			return b.st.seq, fmt.Errorf("store events of thread %s: %w", b.thread, err)
+		}
+	}
+	for s := range b.st.subs {
+		if !s.offer(evs) {
+			delete(b.st.subs, s)
+		}
+	}
+	return b.st.seq, nil
+}
+
+// Barrier returns when everything up to seq is durable.
+func (b *bus) Barrier(ctx context.Context, seq uint64) error {
+	return b.sink.Barrier(ctx, b.thread, seq)
+}
+
+func (b *bus) subscribe(ctx context.Context, p Policy) (*Subscription, error) {
+	if err := b.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer b.unlock()
+	if b.st.closed {
+		return nil, ErrClosed
+	}
+	s := &Subscription{policy: p, from: b.st.seq, wake: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{})}
+	b.st.subs[s] = struct{}{}
+	return s, nil
+}
+
+func (b *bus) close() {
+	b.publishing <- struct{}{} // held for moments only
+	defer b.unlock()
+	b.st.closed = true
+	for s := range b.st.subs {
+		s.end(ErrClosed)
+	}
+	clear(b.st.subs)
+}
+
+// Subscription receives a thread's events from the moment it was made. Next belongs to one goroutine.
+type Subscription struct {
+	policy Policy
+	from   uint64
+	wake   chan struct{}
+	room   chan struct{}
+	done   chan struct{}
+
+	mu struct {
+		sync.Mutex
+		queue []event.Event
+		err   error // set once; Next returns it when the queue is empty
+	}
+}
+
+// After is the number of the last durable event before the subscription.
+func (s *Subscription) After() uint64 { return s.from }
+
+// Next waits for an event. After the last one it returns [ErrClosed] or [ErrLagged].
+func (s *Subscription) Next(ctx context.Context) (event.Event, error) {
+	for {
+		s.mu.Lock()
+		if len(s.mu.queue) > 0 {
+			e := s.mu.queue[0]
+			s.mu.queue = s.mu.queue[1:]
+			s.mu.Unlock()
+			notify(s.room)
+			return e, nil
+		}
+		err := s.mu.err
+		s.mu.Unlock()
+		if err != nil {
+			return event.Event{}, err
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return event.Event{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Close ends the subscription. Idempotent.
+func (s *Subscription) Close() { s.end(ErrClosed) }
+
+func (s *Subscription) end(err error) {
+	s.mu.Lock()
+	first := s.mu.err == nil
+	if first {
+		s.mu.err = err
+	}
+	s.mu.Unlock()
+	if first {
+		close(s.done)
+	}
+	notify(s.wake)
+}
+
+// offer queues events and reports whether the subscription still lives.
+func (s *Subscription) offer(evs []event.Event) bool {
+	for i := 0; i < len(evs); {
+		s.mu.Lock()
+		if s.mu.err != nil {
+			s.mu.Unlock()
+			return false
+		}
+		merged := s.policy == Coalesce && s.mergeLocked(evs[i])
+		full := !merged && len(s.mu.queue) >= queueBound
+		// A boundary is never merged away: a coalescing queue grows by boundaries only, as fast as items do.
+		if full && s.policy == Coalesce {
+			full = false
+		}
+		if !full {
+			if !merged {
+				s.mu.queue = append(s.mu.queue, evs[i])
+			}
+			i++
+		}
+		s.mu.Unlock()
+		if !full {
+			continue
+		}
+		if s.policy == Disconnect {
+			s.end(ErrLagged)
+			return false
+		}
+		notify(s.wake)
+		select {
+		case <-s.room:
+		case <-s.done:
+			return false
+		}
+	}
+	notify(s.wake)
+	return true
+}
+
+// mergeLocked appends a delta to the last queued event where both continue the same item without a gap.
+func (s *Subscription) mergeLocked(e event.Event) bool {
+	d, ok := e.Body.(event.ItemDelta)
+	if !ok || len(s.mu.queue) == 0 {
+		return false
+	}
+	last := &s.mu.queue[len(s.mu.queue)-1]
+	l, ok := last.Body.(event.ItemDelta)
+	if !ok || l.Item != d.Item || l.Delta != d.Delta {
+		return false
+	}
+	switch d.Delta {
+	case event.DeltaProgress:
+		l.Text = d.Text
+	default:
+		if l.Offset+int64(len(l.Text)) != d.Offset {
+			return false
+		}
+		l.Text += d.Text
+	}
+	last.Body = l
+	return true
+}
+
+// notify wakes a waiter; the channel has room for one token.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,119 @@
+package thread
+
+import (
+	"context"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+)
+
+// maxQueued is how many submissions wait for a turn; beyond it Submit waits. codex-compatible.
+const maxQueued = 512
+
+type submitMsg struct {
+	Submission
+	accepted chan Accepted // one slot
+}
+
+type interruptMsg struct {
+	cause error
+	reply chan error // one slot
+}
+
+type turnMsg struct {
+	id     event.TurnID
+	result turn.Result
+}
+
+// action is what the owner decided to do.
+type action interface{ isAction() }
+
+type (
+	startTurn struct{ sub submitMsg }
+	steerTurn struct{ sub submitMsg }
+	stopTurn  struct {
+		cause error
+		reply chan error
+	}
+)
+
+func (startTurn) isAction() {}
+func (steerTurn) isAction() {}
+func (stopTurn) isAction()  {}
+
+// owner is the state of a thread and the decisions about it: no time, no goroutines, no I/O.
+type owner struct {
+	turn   event.TurnID // that runs; empty: idle
+	queue  []submitMsg  // waits for the running turn to end
+	inbox  *turn.Inbox
+	cancel context.CancelCauseFunc
+}
+
+func (o *owner) full() bool { return len(o.queue) >= maxQueued }
+
+// submit: an idle thread starts a turn, a busy one steers it. A submission that sets something a running turn can't
+// change waits for its end.
+func (o *owner) submit(m submitMsg) []action {
+	switch {
+	case o.turn == "":
+		return []action{startTurn{m}}
+	case m.OutputSchema != nil:
+		o.queue = append(o.queue, m)
+		return nil
+	default:
+		return []action{steerTurn{m}}
+	}
+}
+
+// refused: the turn had ended when it should have been steered; its end is on the way.
+func (o *owner) refused(m submitMsg) { o.queue = append(o.queue, m) }
+
+func (o *owner) interrupt(m interruptMsg) []action {
+	if o.turn == "" {
+		m.reply <- ErrIdle
+		return nil
+	}
+	return []action{stopTurn{m.cause, m.reply}}
+}
+
+func (o *owner) turnEnded(turnMsg) []action {
+	o.turn, o.inbox, o.cancel = "", nil, nil
+	if len(o.queue) == 0 {
+		return nil
+	}
+	next := o.queue[0]
+	o.queue = o.queue[1:]
+	return []action{startTurn{next}}
+}
+
+// perform acts. It starts work and never waits for it.
+func (t *Thread) perform(ctx context.Context, acts []action) {
+	for _, a := range acts {
+		switch a := a.(type) {
+		case startTurn:
+			t.start(ctx, a.sub)
+		case steerTurn:
+			if t.st.inbox.Add(a.sub.Input) {
+				a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
+			} else {
+				t.st.refused(a.sub)
+			}
+		case stopTurn:
+			t.st.cancel(a.cause)
+			a.reply <- nil
+		}
+	}
+}
+
+func (t *Thread) start(ctx context.Context, sub submitMsg) {
+	id := event.NewTurnID()
+	ctx, cancel := context.WithCancelCause(ctx)
+	t.st.turn, t.st.cancel, t.st.inbox = id, cancel, &turn.Inbox{}
+	inbox := t.st.inbox
+	sub.accepted <- Accepted{Turn: id}
+	t.turns.Go(func() { // owned by the thread: end waits
+		defer cancel(nil)
+		res := t.runTurn(ctx, id, sub.Submission, inbox)
+		t.results <- turnMsg{id, res} // received by Run or by end
+	})
+}

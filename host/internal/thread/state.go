@@ -1,0 +1,180 @@
+package thread
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// State is what the log says of a thread: enough to go on with it.
+type State struct {
+	Seq      uint64
+	Start    event.ThreadStarted
+	Name     string
+	Messages []llm.Message
+	Usage    event.Tokens
+	OpenTurn event.TurnID // a turn that began and never ended
+	// Calls that the journal says were started, and whose end it does not know or whose output is not in the history.
+	Open   []event.CallStarted
+	Ended  map[event.CallID]event.CallEnded
+	Items  map[event.ItemID]event.Item // started and not completed
+	Asked  []event.QuestionAsked       // never resolved
+	Opened []event.SessionOpened       // never exited
+}
+
+// Rebuild folds a thread's log into its state. Events of later versions are ignored.
+func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
+	s := State{Ended: map[event.CallID]event.CallEnded{}, Items: map[event.ItemID]event.Item{}}
+	first := true
+	for e, err := range events {
+		if err != nil {
+			return State{}, err
+		}
+		if first {
+			start, ok := e.Body.(event.ThreadStarted)
+			if !ok {
+				return State{}, fmt.Errorf("the log begins with %q instead of the thread's start", e.Body.Kind())
+			}
+			s.Start, first = start, false
+		}
+		s.Seq = e.Seq
+		s.apply(e)
+	}
+	if first {
+		return State{}, errors.New("the log has no events")
+	}
+	return s, nil
+}
+
+func (s *State) apply(e event.Event) {
+	switch b := e.Body.(type) {
+	case event.ThreadNamed:
+		s.Name = b.Name
+	case event.TurnStarted:
+		s.OpenTurn = e.Turn
+	case event.TurnEnded:
+		s.OpenTurn, s.Usage = "", b.Usage
+		s.Open, s.Asked = nil, nil
+		clear(s.Ended)
+		clear(s.Items)
+	case event.HistoryAdded:
+		s.Messages = append(s.Messages, b.Messages...)
+	case event.UsageReported:
+		s.Usage = b.Total
+	case event.CallStarted:
+		if b.Attempt <= 1 && len(b.Parents) == 0 {
+			s.Open = append(s.Open, b)
+		}
+	case event.CallEnded:
+		s.Ended[b.Call] = b
+	case event.ItemStarted:
+		s.Items[b.Item.ID] = b.Item
+	case event.ItemCompleted:
+		delete(s.Items, b.Item.ID)
+	case event.QuestionAsked:
+		s.Asked = append(s.Asked, b)
+	case event.QuestionResolved:
+		for i, q := range s.Asked {
+			if q.ID == b.ID {
+				s.Asked = append(s.Asked[:i:i], s.Asked[i+1:]...)
+				break
+			}
+		}
+	case event.SessionOpened:
+		s.Opened = append(s.Opened, b)
+	case event.SessionExited:
+		for i, o := range s.Opened {
+			if o.Session == b.Session {
+				s.Opened = append(s.Opened[:i:i], s.Opened[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+// Texts for calls that a host's death left open.
+const (
+	unknownOutcomeText = "outcome unknown: the call had started when the host stopped, and it was not run again. It may have " +
+		"taken effect in part or in full; check before you repeat it."
+	notStartedText = "aborted: the host stopped before the call was started; it had no effect."
+	lostOutputText = "the call had ended (%s) when the host stopped, but its output was lost. It was not run again."
+)
+
+// repair closes what the log left open, in the log and in h: each call gets the output that is true of it, sessions are
+// lost, questions are cancelled, the turn is interrupted.
+func (s *State) repair(h *history.History) []event.Body {
+	var bodies []event.Body
+	for _, o := range s.Opened {
+		bodies = append(bodies, event.SessionExited{Session: o.Session, How: "lost"})
+	}
+	s.Opened = nil
+	for _, q := range s.Asked {
+		bodies = append(bodies, event.QuestionResolved{ID: q.ID, By: "cancelled"})
+	}
+	s.Asked = nil
+	started := map[string]bool{}
+	for _, c := range s.Open {
+		started[string(c.Call)] = true
+		if _, ok := s.Ended[c.Call]; !ok {
+			bodies = append(bodies, event.CallEnded{Call: c.Call, Outcome: event.OutcomeUnknown, Message: "the host stopped"})
+		}
+	}
+	var outputs []llm.Message
+	for _, c := range h.Unanswered() {
+		outputs = append(outputs, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{s.output(c, started[c.ID])}})
+	}
+	for _, it := range s.Items {
+		it.Status = event.StatusAborted
+		bodies = append(bodies, event.ItemCompleted{Item: it})
+	}
+	if s.OpenTurn != "" {
+		outputs = append(outputs, hostStoppedMarker)
+	}
+	if len(outputs) > 0 {
+		h.Append(outputs...)
+		bodies = append(bodies, event.HistoryAdded{Messages: outputs})
+	}
+	if s.OpenTurn != "" {
+		bodies = append(bodies, event.TurnEnded{Status: event.TurnInterrupted, Usage: s.Usage, Reason: "the host stopped"})
+	}
+	return bodies
+}
+
+var hostStoppedMarker = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<turn_aborted>\n" +
+	"The program that runs you stopped in the middle of the previous turn. Its processes have ended. Calls whose outcome is " +
+	"unknown may have done part of their work.\n</turn_aborted>"}}}
+
+func (s *State) output(c *llm.ToolCall, started bool) *llm.ToolResult {
+	r := &llm.ToolResult{ID: c.ID, Name: c.Name, Namespace: c.Namespace, Freeform: c.Freeform, IsError: true}
+	ended, ok := s.Ended[event.CallID(c.ID)]
+	text := notStartedText
+	switch {
+	case ok && ended.Result != nil:
+		return ended.Result
+	case ok:
+		text = fmt.Sprintf(lostOutputText, ended.Outcome)
+	case started:
+		text = unknownOutcomeText
+	}
+	r.Content = llm.Parts{&llm.Text{Text: text}}
+	return r
+}
+
+// problemOf words an error for people.
+func problemOf(err error) *event.Problem {
+	p := &event.Problem{Message: err.Error(), Code: "internal"}
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		p.Code, p.Next = e.Code.String(), e.Next
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		NextStep() string
+	}](err); ok {
+		p.Next = e.NextStep()
+	}
+	return p
+}

@@ -1,0 +1,217 @@
+// Package thread is a conversation: its turns one after the other, its events in one order, and what outlives a turn.
+//
+// It owns: the submission queue, one turn at a time, steering and interrupting it, the event bus and its subscribers,
+// resuming from the log, and the end of everything a thread holds. It must not know: which doors there are, how a turn
+// decides, how events are stored.
+//
+// Start with [New] and [Thread.Run]. A Thread's state belongs to the goroutine that called Run.
+package thread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Engine makes what a turn runs on. It is asked once for each turn.
+type Engine interface {
+	// Turn fills the settings, the model, the tools and the context of a turn of t.
+	Turn(ctx context.Context, t *Thread, id event.TurnID, in Submission) (turn.Config, event.TurnStarted, error)
+	// End releases what plugins and the launcher hold for the thread.
+	End(ctx context.Context, id event.ThreadID)
+}
+
+// Config is what a thread is made of.
+type Config struct {
+	ID     event.ThreadID
+	Start  *event.ThreadStarted // of a new thread; nil: resumed from State
+	State  State                // of a resumed thread
+	Sink   Sink
+	Engine Engine
+	Logger hclog.Logger
+}
+
+// Submission is what a door asks a thread to do next.
+type Submission struct {
+	Input        turn.Input
+	OutputSchema []byte // JSON Schema of the last message; nil: free text
+}
+
+// Accepted says what became of a submission.
+type Accepted struct {
+	Turn    event.TurnID
+	Steered bool // it joined the turn that runs
+}
+
+// Thread is one conversation.
+type Thread struct {
+	cfg     Config
+	bus     *bus
+	desk    *approval.Desk
+	history *history.History // of the turn that runs; else of the owner
+	state   State
+
+	in      chan submitMsg    // unbuffered: accepted means that the owner has it
+	control chan interruptMsg // never behind a full queue
+	results chan turnMsg
+	done    chan struct{} // closed when Run has returned
+	st      owner         // touched by Run only
+
+	turns sync.WaitGroup
+}
+
+// New makes a thread. Run starts it.
+func New(cfg Config) *Thread {
+	t := &Thread{
+		cfg: cfg, state: cfg.State, history: history.New(cfg.State.Messages),
+		in: make(chan submitMsg), control: make(chan interruptMsg), results: make(chan turnMsg), done: make(chan struct{}),
+	}
+	t.bus = newBus(cfg.ID, cfg.Sink, cfg.State.Seq)
+	t.desk = approval.NewDesk(t.bus)
+	return t
+}
+
+// ID is the thread's identity.
+func (t *Thread) ID() event.ThreadID { return t.cfg.ID }
+
+// Started is the thread's first event.
+func (t *Thread) Started() event.ThreadStarted {
+	if t.cfg.Start != nil {
+		return *t.cfg.Start
+	}
+	return t.cfg.State.Start
+}
+
+// Desk is where the thread's questions are answered.
+func (t *Thread) Desk() *approval.Desk { return t.desk }
+
+// Publish puts bodies into the thread's stream; for rooms that work for the thread.
+func (t *Thread) Publish(ctx context.Context, id event.TurnID, bodies ...event.Body) (uint64, error) {
+	return t.bus.Publish(ctx, id, bodies...)
+}
+
+// Barrier returns when everything up to seq is durable.
+func (t *Thread) Barrier(ctx context.Context, seq uint64) error { return t.bus.Barrier(ctx, seq) }
+
+// Subscribe receives the thread's events from now on.
+func (t *Thread) Subscribe(ctx context.Context, p Policy) (*Subscription, error) {
+	return t.bus.subscribe(ctx, p)
+}
+
+// Submit hands over what a user said: it starts a turn, or joins the one that runs. It waits while the queue is full.
+func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
+	if len(s.Input.Parts) == 0 {
+		return Accepted{}, errors.New("input must not be empty")
+	}
+	m := submitMsg{s, make(chan Accepted, 1)}
+	select {
+	case t.in <- m:
+	case <-t.done:
+		return Accepted{}, ErrClosed
+	case <-ctx.Done():
+		return Accepted{}, context.Cause(ctx)
+	}
+	select {
+	case a := <-m.accepted:
+		return a, nil
+	case <-t.done:
+		return Accepted{}, ErrClosed
+	}
+}
+
+// ErrIdle says that there is no turn to interrupt.
+var ErrIdle = errors.New("no active turn to interrupt")
+
+// Interrupt ends the running turn. It returns when the turn was told, not when it has ended.
+func (t *Thread) Interrupt(ctx context.Context, cause error) error {
+	m := interruptMsg{cause, make(chan error, 1)}
+	select {
+	case t.control <- m:
+		return <-m.reply
+	case <-t.done:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Done is closed when Run has returned.
+func (t *Thread) Done() <-chan struct{} { return t.done }
+
+// Run owns the thread until ctx ends. It starts every goroutine of the thread and waits for all of them.
+func (t *Thread) Run(ctx context.Context) error {
+	defer close(t.done)
+	defer t.end(ctx)
+	if err := t.open(ctx); err != nil {
+		return err
+	}
+	for {
+		in := t.in
+		if t.st.full() {
+			in = nil // at the bound nobody is received from: Submit waits, nothing is dropped
+		}
+		var acts []action
+		select {
+		case m := <-t.control:
+			acts = t.st.interrupt(m)
+		case m := <-in:
+			acts = t.st.submit(m)
+		case m := <-t.results:
+			acts = t.st.turnEnded(m)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		t.perform(ctx, acts)
+	}
+}
+
+// open writes the first event of a new thread, or repairs what a host that died left open.
+func (t *Thread) open(ctx context.Context) error {
+	var bodies []event.Body
+	if t.cfg.Start != nil {
+		bodies = append(bodies, *t.cfg.Start)
+	} else {
+		bodies = t.state.repair(t.history)
+	}
+	if len(bodies) == 0 {
+		return nil
+	}
+	if _, err := t.bus.Publish(ctx, t.state.OpenTurn, bodies...); err != nil {
+		return fmt.Errorf("open thread %s: %w", t.cfg.ID, err)
+	}
+	t.state.OpenTurn = ""
+	return nil
+}
+
+// end waits for the running turn, releases what others hold for the thread, and closes the bus.
+func (t *Thread) end(ctx context.Context) {
+	if t.st.cancel != nil {
+		cause := context.Cause(ctx)
+		if cause == nil {
+			cause = orchestrate.ErrShutdown
+		}
+		t.st.cancel(cause)
+	}
+	drained := make(chan struct{})
+	go func() { // owned by end: ends with the turns, which is waited for below
+		t.turns.Wait()
+		close(drained)
+	}()
+	for waiting := true; waiting; {
+		select {
+		case <-t.results:
+		case <-drained:
+			waiting = false
+		}
+	}
+	t.cfg.Engine.End(context.WithoutCancel(ctx), t.cfg.ID)
+	t.bus.close()
+}

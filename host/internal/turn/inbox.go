@@ -1,0 +1,101 @@
+package turn
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Input is what a user said.
+type Input struct {
+	Parts []llm.Part
+	Item  event.ItemID // empty: one is made
+}
+
+func (in Input) empty() bool { return len(in.Parts) == 0 }
+
+// maxInbox is how many inputs wait for one sampling boundary; a person does not type more, a program should wait.
+const maxInbox = 512
+
+// Inbox takes what a user says while a turn runs. Safe for concurrent use.
+type Inbox struct {
+	mu struct {
+		sync.Mutex
+		inputs []Input
+		closed bool
+	}
+}
+
+// Add hands over an input and reports whether the turn took responsibility for it. After the turn's end, and when the
+// inbox is full, it does not.
+func (b *Inbox) Add(in Input) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.closed || len(b.mu.inputs) >= maxInbox {
+		return false
+	}
+	b.mu.inputs = append(b.mu.inputs, in)
+	return true
+}
+
+// Take empties the inbox.
+func (b *Inbox) Take() []Input {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := b.mu.inputs
+	b.mu.inputs = nil
+	return out
+}
+
+// CloseIfEmpty closes the inbox if nothing waits in it, and reports whether it did.
+func (b *Inbox) CloseIfEmpty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.mu.inputs) > 0 {
+		return false
+	}
+	b.mu.closed = true
+	return true
+}
+
+// Close closes the inbox and returns what waited in it. Idempotent.
+func (b *Inbox) Close() []Input {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.closed = true
+	out := b.mu.inputs
+	b.mu.inputs = nil
+	return out
+}
+
+func (r *runner) recordInput(ctx context.Context, in Input) error {
+	if in.empty() {
+		return nil
+	}
+	item := userItem(in)
+	m := llm.Message{Role: llm.RoleUser, Parts: in.Parts}
+	if _, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: []llm.Message{m}}, event.ItemCompleted{Item: item}); err != nil {
+		return err
+	}
+	r.history.Append(m)
+	return nil
+}
+
+func userItem(in Input) event.Item {
+	item := event.Item{ID: in.Item, Type: event.ItemUserMessage, Status: event.StatusCompleted}
+	if item.ID == "" {
+		item.ID = event.NewItemID()
+	}
+	for _, p := range in.Parts {
+		switch p := p.(type) {
+		case *llm.Text:
+			item.Text += p.Text
+		case *llm.Media:
+			item.Images = append(item.Images, slices.Compact([]string{p.Artifact, p.Filename})[0])
+		}
+	}
+	return item
+}

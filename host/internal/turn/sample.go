@@ -1,0 +1,230 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// sampled is what one answer of the model left to do.
+type sampled struct {
+	followUp bool
+	lastText string
+	abort    bool // a person answered a question with "abort"
+}
+
+// sample asks the model once. What was completed is recorded also when the stream breaks: items before the break are
+// whole, so they are kept, and the model is asked again with them.
+func (r *runner) sample(ctx context.Context) (sampled, error) {
+	tools := r.Tools()
+	settings := r.Settings
+	settings.Tools = tools
+	req := r.Request
+	req.Messages = r.history.ForPrompt(traitsOf(r.Row))
+	req.Tools = tools.ModelTools(r.Row)
+	req.ParallelToolCalls = r.Row.ParallelToolCalls
+
+	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[string]*textBlock{}}
+	streamErr := a.consume(ctx, &req)
+	// Calls that started end before anything else happens, also after a broken stream: their output is asked for once.
+	if err := a.drain(ctx); err != nil {
+		return a.sampled, err
+	}
+	if streamErr != nil {
+		a.abandon(ctx)
+	}
+	return a.sampled, streamErr
+}
+
+func traitsOf(row llm.ModelRow) history.Traits {
+	t := history.Traits{}
+	for _, m := range row.InputModalities {
+		t.Images = t.Images || m == "image"
+		t.Audio = t.Audio || m == "audio"
+	}
+	return t
+}
+
+// answer is an answer being received.
+type answer struct {
+	*runner
+	turn     context.Context // of the sampling: calls outlive the stream, not the turn
+	settings orchestrate.Settings
+	texts    map[string]*textBlock
+	pending  []pendingCall
+	drained  atomic.Int64 // calls whose output is recorded; calls read it
+	response string
+	sampled
+}
+
+type textBlock struct {
+	item   event.Item
+	kind   llm.BlockKind
+	text   strings.Builder
+	meta   llm.Metadata
+	offset int64
+}
+
+type pendingCall struct {
+	call   *llm.ToolCall
+	future *orchestrate.Future // nil: answer is known
+	known  *llm.ToolResult
+}
+
+var errSilent = errors.New("idle timeout waiting for the model's stream")
+
+// consume reads the stream to its end.
+func (a *answer) consume(ctx context.Context, req *llm.Request) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(a.Limits.IdleTimeout, func() { cancel(errSilent) })
+	defer idle.Stop()
+	finished := false
+	for ev, err := range a.Model.Stream(ctx, req, a.ID) {
+		idle.Reset(a.Limits.IdleTimeout)
+		if err != nil {
+			if errors.Is(context.Cause(ctx), errSilent) {
+				return &llm.Error{Code: llm.ErrTransport, Message: errSilent.Error(), Retryable: true}
+			}
+			return err
+		}
+		if err := a.event(ctx, ev); err != nil {
+			return err
+		}
+		if _, ok := ev.(llm.Finish); ok {
+			finished = true
+		}
+	}
+	if !finished {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errSilent) {
+			return cause
+		}
+		return &llm.Error{
+			Code: llm.ErrIncompleteStream, Message: "stream disconnected before completion: stream closed before the answer was finished",
+			Retryable: true,
+		}
+	}
+	return nil
+}
+
+func (a *answer) event(ctx context.Context, ev llm.Event) error {
+	switch ev := ev.(type) {
+	case llm.StepStart:
+		a.response = ev.ResponseID
+		if ev.ServedModel != "" && !strings.EqualFold(ev.ServedModel, a.Request.Model) {
+			a.Logger.Debug("another model answers", "turn", a.ID, "asked", a.Request.Model, "served", ev.ServedModel)
+		}
+	case llm.Attempt:
+		a.notice(ctx, event.StreamRetried{Attempt: ev.N - 1, DelayMS: ev.DelayMS, Cause: ev.Reason})
+	case llm.BlockStart:
+		return a.start(ctx, ev)
+	case llm.BlockDelta:
+		return a.delta(ctx, ev)
+	case llm.BlockEnd:
+		return a.end(ctx, ev)
+	case llm.ToolInputError:
+		call := &llm.ToolCall{ID: ev.ID, Name: ev.Name, Namespace: ev.Namespace, Input: ev.Raw}
+		return a.call(ctx, call, &llm.ToolResult{
+			ID: ev.ID, Name: ev.Name, Namespace: ev.Namespace, IsError: true,
+			Content: llm.Parts{&llm.Text{Text: "failed to parse function arguments: " + ev.Message}},
+		})
+	case llm.ToolCallDone:
+		call := ev.Call
+		if call.ProviderExecuted {
+			return a.record(ctx, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&call}})
+		}
+		return a.call(ctx, &call, nil)
+	case llm.ToolResultDone:
+		result := ev.Result
+		return a.record(ctx, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&result}})
+	case llm.StepFinish:
+		a.followUp = a.followUp || ev.Again
+		return a.count(ctx, ev.Usage)
+	case *llm.Error:
+		return ev
+	}
+	return nil
+}
+
+func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
+	if ev.Kind == llm.BlockToolInput {
+		return nil // the item appears when the call is known
+	}
+	t := event.ItemAgentMessage
+	if ev.Kind == llm.BlockReasoning {
+		t = event.ItemReasoning
+	}
+	b := &textBlock{kind: ev.Kind, meta: ev.Metadata, item: event.Item{ID: event.NewItemID(), Type: t, Status: event.StatusInProgress}}
+	a.texts[blockKey(ev.Kind, ev.ID)] = b
+	_, err := a.Log.Publish(ctx, a.ID, event.ItemStarted{Item: b.item})
+	return err
+}
+
+func blockKey(k llm.BlockKind, id string) string { return fmt.Sprint(int(k), id) }
+
+func (a *answer) delta(ctx context.Context, ev llm.BlockDelta) error {
+	b := a.texts[blockKey(ev.Kind, ev.ID)]
+	if b == nil {
+		return nil // tool input; nobody shows it yet
+	}
+	d := event.ItemDelta{Item: b.item.ID, Delta: event.DeltaText, Offset: b.offset, Text: ev.Text}
+	if b.kind == llm.BlockReasoning {
+		d.Delta = event.DeltaReasoning
+	}
+	b.text.WriteString(ev.Text)
+	b.offset += int64(len(ev.Text))
+	_, err := a.Log.Publish(ctx, a.ID, d)
+	return err
+}
+
+// end records a block as a message of its own: what is whole is kept, whatever happens to the rest of the answer.
+func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
+	key := blockKey(ev.Kind, ev.ID)
+	b := a.texts[key]
+	if b == nil {
+		return nil
+	}
+	delete(a.texts, key)
+	text := b.text.String()
+	b.item.Text, b.item.Status = text, event.StatusCompleted
+	meta := b.meta
+	if ev.Metadata != nil {
+		meta = ev.Metadata
+	}
+	var part llm.Part = &llm.Text{Text: text, Metadata: meta}
+	if b.kind == llm.BlockReasoning {
+		part = &llm.Reasoning{Text: text, Metadata: meta}
+	} else if strings.TrimSpace(text) != "" {
+		a.lastText = text
+	}
+	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{part}}
+	if _, err := a.Log.Publish(ctx, a.ID, event.ItemCompleted{Item: b.item}, event.HistoryAdded{Messages: []llm.Message{m}}); err != nil {
+		return err
+	}
+	a.history.Append(m)
+	return nil
+}
+
+// abandon closes the items of blocks that never ended. Their text is not history: the model will say it again.
+func (a *answer) abandon(ctx context.Context) {
+	for _, b := range a.texts {
+		b.item.Text, b.item.Status = b.text.String(), event.StatusAborted
+		a.notice(context.WithoutCancel(ctx), event.ItemCompleted{Item: b.item})
+	}
+	clear(a.texts)
+}
+
+// notice publishes what is for people only; the log refusing it is not the turn's end.
+func (a *answer) notice(ctx context.Context, body event.Body) {
+	if _, err := a.Log.Publish(ctx, a.ID, body); err != nil {
+		a.Logger.Warn("event not published", "turn", a.ID, "err", err)
+	}
+}

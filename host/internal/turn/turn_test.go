@@ -1,0 +1,330 @@
+package turn_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func echo(name string) turntest.Tool {
+	return turntest.Tool{
+		Descriptor: contract.Descriptor{Name: name, ParallelSafe: true},
+		Run: func(_ context.Context, s contract.CallStart) (*contract.Result, error) {
+			return contract.Text("ran " + string(s.Input.Arguments)), nil
+		},
+	}
+}
+
+func wantRequest(t *testing.T, b *turntest.Bench, n int, want string) {
+	t.Helper()
+	got := b.Requests()
+	if n > len(got) {
+		t.Fatalf("%d requests, want at least %d", len(got), n)
+	}
+	if want = strings.TrimSpace(strings.ReplaceAll(want, "\n\t\t", "\n")); got[n-1] != want {
+		t.Errorf("request %d:\n%s\nwant:\n%s", n, got[n-1], want)
+	}
+}
+
+func TestUnknownToolIsAnsweredToTheModel(t *testing.T) {
+	b := turntest.New(
+		turntest.Say(turntest.Call("c1", "echo", `{"a":1}`), turntest.Call("c2", "nope", `{}`)),
+		turntest.Say(turntest.Text("done")))
+	b.Tools = []turntest.Tool{echo("echo")}
+	res := b.Run(t, t.Context(), "go")
+	if res.Status != event.TurnCompleted || res.LastMessage != "done" {
+		t.Errorf("result = %+v", res)
+	}
+	if res.Usage.Input != 200 || res.Usage.Total != 220 {
+		t.Errorf("usage = %+v, want the sum of both answers", res.Usage)
+	}
+	wantRequest(t, b, 2, `
+		user: go
+		call c1: echo {"a":1}
+		call c2: nope {}
+		output c1: ran {"a":1}
+		output c2: unsupported call: nope`)
+}
+
+func TestBadArgumentsAreAnsweredToTheModel(t *testing.T) {
+	b := turntest.New(turntest.Say(turntest.Call("c1", "echo", `{bad`)), turntest.Say(turntest.Text("sorry")))
+	b.Tools = []turntest.Tool{echo("echo")}
+	b.Run(t, t.Context(), "go")
+	if got := b.Requests()[1]; !strings.Contains(got, "output c1: failed to parse function arguments: ") {
+		t.Errorf("request 2 = %s", got)
+	}
+}
+
+// Both calls run at once (each waits for the other); the first one asked ends last and is recorded first.
+func TestOutputsAreRecordedInTheOrderAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		second := make(chan struct{})
+		b := turntest.New(
+			turntest.Say(turntest.Call("c1", "slow", `{}`), turntest.Call("c2", "fast", `{}`)),
+			turntest.Say(turntest.Text("done")))
+		b.Tools = []turntest.Tool{
+			{Descriptor: contract.Descriptor{Name: "slow", ParallelSafe: true}, Run: func(context.Context, contract.CallStart) (*contract.Result, error) {
+				<-second
+				time.Sleep(time.Second) // in the bubble: the other call has ended when this one goes on
+				return contract.Text("A"), nil
+			}},
+			{Descriptor: contract.Descriptor{Name: "fast", ParallelSafe: true}, Run: func(context.Context, contract.CallStart) (*contract.Result, error) {
+				defer close(second)
+				return contract.Text("B"), nil
+			}},
+		}
+		b.Run(t, t.Context(), "go")
+		wantRequest(t, b, 2, `
+		user: go
+		call c1: slow {}
+		call c2: fast {}
+		output c1: A
+		output c2: B`)
+		for _, e := range b.Events() {
+			if end, ok := e.Body.(event.CallEnded); ok && end.Call == "c2" && end.Result == nil {
+				t.Error("the journal does not keep the output of a call that ended before its turn in the history")
+			}
+		}
+	})
+}
+
+func TestAgainAsksOnceMore(t *testing.T) {
+	first := turntest.Say(turntest.Text("one"))
+	first.Events[len(first.Events)-2] = llm.StepFinish{Reason: llm.FinishStop, Again: true}
+	b := turntest.New(first, turntest.Say(turntest.Text("two")))
+	if res := b.Run(t, t.Context(), "go"); res.LastMessage != "two" {
+		t.Errorf("last message = %q", res.LastMessage)
+	}
+	wantRequest(t, b, 2, `
+		user: go
+		assistant: one`)
+}
+
+func TestBrokenStreamKeepsWhatWasWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran := 0
+		b := turntest.New(
+			turntest.Cut(turntest.Text("partial"), turntest.Call("c1", "count", `{}`)),
+			turntest.Say(turntest.Text("done")))
+		b.Tools = []turntest.Tool{{Descriptor: contract.Descriptor{Name: "count"}, Run: func(context.Context, contract.CallStart) (*contract.Result, error) {
+			ran++
+			return contract.Text("ran"), nil
+		}}}
+		res := b.Run(t, t.Context(), "go")
+		if ran != 1 {
+			t.Errorf("the call ran %d times", ran)
+		}
+		if res.Usage.Input != 100 {
+			t.Errorf("usage = %+v, want that of the second answer only", res.Usage)
+		}
+		wantRequest(t, b, 2, `
+		user: go
+		assistant: partial
+		call c1: count {}
+		output c1: ran`)
+		var retries []event.StreamRetried
+		for _, e := range b.Events() {
+			if r, ok := e.Body.(event.StreamRetried); ok {
+				retries = append(retries, r)
+			}
+		}
+		if len(retries) != 1 || retries[0].Attempt != 1 || retries[0].Max != 5 {
+			t.Errorf("retries = %+v, want one of 1/5", retries)
+		}
+	})
+}
+
+func TestRetryBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answers []turntest.Answer
+		for range 7 {
+			answers = append(answers, turntest.Cut(turntest.Text("partial")))
+		}
+		b := turntest.New(answers...)
+		began := time.Now()
+		res := b.Run(t, t.Context(), "go")
+		if res.Status != event.TurnFailed || res.Problem.Code != "incomplete-stream" {
+			t.Errorf("result = %+v", res)
+		}
+		if n := len(b.Requests()); n != 6 {
+			t.Fatalf("%d requests, want 6", n)
+		}
+		if got := strings.Count(b.Requests()[5], "assistant: partial"); got != 5 {
+			t.Errorf("request 6 holds %d copies of what was whole, want 5", got)
+		}
+		if took := time.Since(began); took < 5580*time.Millisecond || took > 6820*time.Millisecond {
+			t.Errorf("waited %v, want 0.2+0.4+0.8+1.6+3.2 s ±10 %%", took)
+		}
+	})
+}
+
+func TestServerDelayWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := turntest.New(turntest.Answer{Err: &llm.Error{Code: llm.ErrRateLimit, Retryable: true, RetryAfter: 11054 * time.Millisecond}},
+			turntest.Say(turntest.Text("done")))
+		began := time.Now()
+		b.Run(t, t.Context(), "go")
+		if took := time.Since(began); took != 11054*time.Millisecond {
+			t.Errorf("waited %v", took)
+		}
+	})
+}
+
+func TestFinalErrorsAreNotRetried(t *testing.T) {
+	for _, code := range []llm.ErrorCode{llm.ErrContextOverflow, llm.ErrQuotaExceeded, llm.ErrOverloaded, llm.ErrInvalidRequest, llm.ErrAuthentication} {
+		t.Run(code.String(), func(t *testing.T) {
+			b := turntest.New(turntest.Answer{Err: &llm.Error{Code: code, Message: "no", Next: "do that"}})
+			res := b.Run(t, t.Context(), "go")
+			if res.Status != event.TurnFailed || res.Problem.Code != code.String() || res.Problem.Next != "do that" {
+				t.Errorf("result = %+v, problem %+v", res, res.Problem)
+			}
+			if n := len(b.Requests()); n != 1 {
+				t.Errorf("%d requests, want 1", n)
+			}
+		})
+	}
+}
+
+func TestSilentStreamIsABrokenOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := turntest.New(turntest.Say(turntest.Text("never said")), turntest.Say(turntest.Text("done")))
+		b.OnStream = func(n int) {
+			if n == 1 {
+				time.Sleep(6 * time.Minute) // in the bubble
+			}
+		}
+		if res := b.Run(t, t.Context(), "go"); res.LastMessage != "done" {
+			t.Errorf("result = %+v", res)
+		}
+		wantRequest(t, b, 2, `
+		user: go`)
+	})
+}
+
+func TestSteeringIsTakenAtTheBoundary(t *testing.T) {
+	b := turntest.New(turntest.Say(turntest.Call("c1", "steer", `{}`)), turntest.Say(turntest.Text("done")))
+	b.Tools = []turntest.Tool{{Descriptor: contract.Descriptor{Name: "steer"}, Run: func(context.Context, contract.CallStart) (*contract.Result, error) {
+		for _, s := range []string{"steered", "twice"} {
+			if !b.Inbox.Add(turn.Input{Parts: []llm.Part{&llm.Text{Text: s}}}) {
+				t.Error("a running turn refused input")
+			}
+		}
+		return contract.Text("ok"), nil
+	}}}
+	b.Run(t, t.Context(), "go")
+	wantRequest(t, b, 2, `
+		user: go
+		call c1: steer {}
+		output c1: ok
+		user: steered
+		user: twice`)
+	if b.Inbox.Add(turn.Input{Parts: []llm.Part{&llm.Text{Text: "late"}}}) {
+		t.Error("a turn that has ended took input")
+	}
+}
+
+func TestInterruptWaitsForTheGracePeriod(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		descriptor contract.Descriptor
+		deaf       bool
+		want       string
+	}{
+		{"other tool", contract.Descriptor{Name: "wait"}, false, "aborted by user after 60.0s"},
+		{"command", contract.Descriptor{Name: "wait", AbortReadsAsCommand: true}, false, "Wall time: 60.0 seconds\naborted by user"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := turntest.New(turntest.Say(turntest.Call("c1", "wait", `{}`)))
+				b.Tools = []turntest.Tool{{Descriptor: tc.descriptor, Run: func(ctx context.Context, _ contract.CallStart) (*contract.Result, error) {
+					<-ctx.Done()
+					return &contract.Result{Aborted: true}, nil
+				}}}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Minute, func() {
+					b.Inbox.Add(turn.Input{Parts: []llm.Part{&llm.Text{Text: "accepted steer"}}})
+					cancel(orchestrate.ErrInterrupted)
+				})
+				res := b.Run(t, ctx, "go")
+				if res.Status != event.TurnInterrupted || !errors.Is(res.Cause, orchestrate.ErrInterrupted) {
+					t.Errorf("result = %+v", res)
+				}
+				got := turntest.Render(b.History.Messages())
+				want := "user: go\ncall c1: wait {}\noutput c1: " + tc.want + "\nuser: accepted steer\nuser: <turn_aborted>"
+				if !strings.HasPrefix(got, want) {
+					t.Errorf("history:\n%s\nwant it to begin:\n%s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// The result of a call that was done before the interrupt reached it is kept.
+func TestResultThatWonTheRaceIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		b := turntest.New(turntest.Say(turntest.Call("c1", "race", `{}`)))
+		b.Tools = []turntest.Tool{{Descriptor: contract.Descriptor{Name: "race"}, Run: func(context.Context, contract.CallStart) (*contract.Result, error) {
+			cancel(orchestrate.ErrInterrupted)
+			return contract.Text("ok"), nil
+		}}}
+		b.Run(t, ctx, "go")
+		if got := turntest.Render(b.History.Messages()); !strings.Contains(got, "output c1: ok\n") {
+			t.Errorf("history:\n%s", got)
+		}
+	})
+}
+
+func TestNothingHappensBeforeTheJournalIsDurable(t *testing.T) {
+	b := turntest.New(turntest.Say(turntest.Call("c1", "write", `{}`), turntest.Call("c2", "read", `{}`)), turntest.Say(turntest.Text("done")))
+	var atCall string
+	b.Tools = []turntest.Tool{
+		{Descriptor: contract.Descriptor{Name: "write", Effects: []contract.Effect{contract.OtherEffect{Label: "writes"}}},
+			Run: func(context.Context, contract.CallStart) (*contract.Result, error) {
+				atCall = b.Kinds()
+				return contract.Text("ok"), nil
+			}},
+		{Descriptor: contract.Descriptor{Name: "read", ReadOnly: true}, Run: func(context.Context, contract.CallStart) (*contract.Result, error) {
+			return contract.Text("ok"), nil
+		}},
+	}
+	b.Run(t, t.Context(), "go")
+	if !strings.HasSuffix(atCall, "item.started\ncall.started") {
+		t.Errorf("events when the call ran:\n%s", atCall)
+	}
+	if n := len(b.Barriers()); n != 1 {
+		t.Errorf("%d barriers, want 1: only the call that is not read-only waits", n)
+	}
+}
+
+func TestUntrustedWithoutAnybodyIsRefused(t *testing.T) {
+	b := turntest.New(turntest.Say(turntest.Call("c1", "echo", `{}`)), turntest.Say(turntest.Text("done")))
+	b.Approval = "untrusted"
+	b.Tools = []turntest.Tool{echo("echo")}
+	b.Run(t, t.Context(), "go")
+	if got := b.Requests()[1]; !strings.Contains(got, "output c1: rejected: there is nobody to ask") {
+		t.Errorf("request 2:\n%s", got)
+	}
+}
+
+func TestSamplingLimit(t *testing.T) {
+	b := turntest.New(turntest.Say(turntest.Call("c1", "echo", `{}`)), turntest.Say(turntest.Call("c2", "echo", `{}`)))
+	b.Limits.Samplings = 2
+	b.Tools = []turntest.Tool{echo("echo")}
+	if res := b.Run(t, t.Context(), "go"); res.Status != event.TurnFailed || res.Problem.Code != "turn-limit" {
+		t.Errorf("result = %+v", res)
+	}
+}

@@ -1,0 +1,76 @@
+# The targets are the project's interface. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+MODULES := config e2e host plugins/shell providers sdk
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+PREFIX  ?= /usr/local
+BIN     := $(CURDIR)/bin
+STAMP    = -X github.com/gantry-agent/gantry/sdk/wire.Version=$(VERSION)
+GOBUILD  = CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w $(STAMP)"
+TOOLBIN := $(CURDIR)/.cache/tools
+
+export GOFLAGS += -buildvcs=false
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
+
+.PHONY: build
+build: ## build all binaries into bin/
+	@mkdir -p $(BIN)
+	@$(GOBUILD) -o $(BIN)/ ./host/cmd/gantry ./host/cmd/gantry-launch
+	@$(GOBUILD) -o $(BIN)/gantry-tool-shell ./plugins/shell
+	@$(GOBUILD) -o $(BIN)/gantry-provider-scripted ./providers/cmd/scripted
+	@echo "built $(VERSION) into bin/: $$(ls $(BIN) | tr '\n' ' ')"
+
+.PHONY: demo
+demo: ## let an agent fix a small broken program: no key, no network
+	@scripts/setup demo
+	@$(MAKE) build
+	@scripts/demo
+
+.PHONY: install
+install: build ## install into PREFIX (default /usr/local)
+	@install -d $(DESTDIR)$(PREFIX)/bin
+	@install -m 0755 $(BIN)/* $(DESTDIR)$(PREFIX)/bin/
+	@echo "installed into $(DESTDIR)$(PREFIX)/bin"
+
+.PHONY: test
+test: ## set up what is missing and run everything that CI runs
+	@scripts/setup test
+	@$(MAKE) lint
+	@$(MAKE) cross
+	@$(MAKE) build
+	@scripts/test
+
+.PHONY: cross
+cross: ## vet for the other systems
+	@for os in darwin windows; do echo "vet $$os"; GOOS=$$os CGO_ENABLED=0 go vet $(addprefix ./,$(addsuffix /...,config host plugins/shell providers sdk)); done
+
+.PHONY: lint
+lint: tools ## formatting, vet, staticcheck, contract and generated code
+	@scripts/lint
+
+.PHONY: generate
+generate: tools ## write generated code anew
+	@scripts/generate
+
+.PHONY: bench
+bench: build ## measure what docs/performance.md promises
+	@scripts/bench
+
+.PHONY: soak
+soak: build ## the long forms: fuzzing, kill runs, repeated race runs
+	@scripts/soak
+
+.PHONY: tools
+tools:
+	@mkdir -p $(TOOLBIN)
+	@cd tools && GOWORK=off go build -o $(TOOLBIN)/ tool
+
+.PHONY: clean
+clean: ## remove what was built
+	@rm -rf $(BIN) .cache

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+const (
+	// maxBodyBytes bounds one event. Large content is an artifact; what is still larger than this is a mistake that would
+	// make every resume of the thread slow.
+	maxBodyBytes = 64 << 20
+
+	// maxPreviewRunes is what a line of a listing has room for, twice over.
+	maxPreviewRunes = 200
+)
+
+// record is one durable event on its way to the database: its row, and what it changes in the derived rows. Making it
+// needs no database.
+type record struct {
+	eventRow
+	set     map[string]any // columns of the thread
+	preview string         // of the thread, unless it has one
+	turn    *turnRow       // started (FirstSeq is set) or ended
+	item    *itemRow
+	refs    []string // digests of artifacts, perhaps
+}
+
+func newRecord(e event.Event) (record, error) {
+	if e.Thread == "" {
+		return record{}, fmt.Errorf("store event %s: it has no thread", e.Body.Kind())
+	}
+	if e.Seq == 0 {
+		return record{}, fmt.Errorf("store event %s of thread %s: it has no sequence number", e.Body.Kind(), e.Thread)
+	}
+	body, err := json.Marshal(e.Body)
+	if err != nil {
+		return record{}, fmt.Errorf("store event %d (%s) of thread %s: %w", e.Seq, e.Body.Kind(), e.Thread, err)
+	}
+	if len(body) > maxBodyBytes {
+		return record{}, fmt.Errorf("store event %d (%s) of thread %s: it has %d bytes, the limit is %d; next: put large "+
+			"content into an artifact", e.Seq, e.Body.Kind(), e.Thread, len(body), maxBodyBytes)
+	}
+	r := record{eventRow: eventRow{
+		ThreadID: string(e.Thread), Seq: e.Seq, TurnID: string(e.Turn), Time: nanos(e.Time), Kind: e.Body.Kind(),
+		Body: string(body),
+	}}
+	r.derive(e)
+	return r, nil
+}
+
+// size is what the record costs while it waits.
+func (r *record) size() int { return len(r.Body) + 256 }
+
+func (r *record) derive(e event.Event) {
+	r.refs = digests(r.Body)
+	switch b := e.Body.(type) {
+	case event.ThreadStarted:
+		r.set = map[string]any{
+			"cwd": b.Cwd, "model": b.Model, "provider": b.Provider, "model_name": b.ModelName, "source": b.Source,
+			"forked_from": string(b.ForkedFrom), "created_at": r.Time,
+		}
+	case event.ThreadNamed:
+		r.set = map[string]any{"name": b.Name}
+	case event.TurnStarted:
+		r.set = map[string]any{"status": StatusRunning}
+		for column, value := range map[string]string{
+			"cwd": b.Cwd, "model": b.Model, "provider": b.Provider, "model_name": b.ModelName,
+		} {
+			if value != "" {
+				r.set[column] = value
+			}
+		}
+		r.turn = &turnRow{
+			ThreadID: r.ThreadID, ID: r.TurnID, FirstSeq: r.Seq, Status: StatusRunning, StartedAt: r.Time,
+		}
+	case event.TurnEnded:
+		r.set = map[string]any{"status": string(b.Status)}
+		if b.Usage != (event.Tokens{}) {
+			r.set["tokens"] = tokensJSON(b.Usage)
+		}
+		r.turn = &turnRow{
+			ThreadID: r.ThreadID, ID: r.TurnID, LastSeq: r.Seq, Status: string(b.Status), EndedAt: r.Time,
+		}
+	case event.UsageReported:
+		r.set = map[string]any{"tokens": tokensJSON(b.Total)}
+	case event.ItemStarted:
+		r.deriveItem(b.Item)
+	case event.ItemCompleted:
+		r.deriveItem(b.Item)
+	}
+}
+
+func (r *record) deriveItem(i event.Item) {
+	if i.Type == event.ItemUserMessage {
+		r.preview = preview(i.Text)
+	}
+	r.item = &itemRow{
+		ThreadID: r.ThreadID, ID: string(i.ID), TurnID: r.TurnID, CallID: string(i.Call), Type: string(i.Type),
+		Status: string(i.Status), FirstSeq: r.Seq, LastSeq: r.Seq,
+	}
+}
+
+func tokensJSON(t event.Tokens) string {
+	b, err := json.Marshal(t)
+	if err != nil { // plain numbers
+		panic("store: marshal tokens: " + err.Error())
+	}
+	return string(b)
+}
+
+// preview makes one line of a text: printable, spaces folded, cut with an ellipsis.
+func preview(text string) string {
+	var b strings.Builder
+	runes, space := 0, false
+	for _, c := range text {
+		if unicode.IsSpace(c) || c == utf8.RuneError || !unicode.IsPrint(c) {
+			space = b.Len() > 0
+			continue
+		}
+		if space {
+			b.WriteByte(' ')
+			runes++
+			space = false
+		}
+		if runes >= maxPreviewRunes-1 {
+			b.WriteRune('…')
+			break
+		}
+		b.WriteRune(c)
+		runes++
+	}
+	return b.String()
+}
+
+// digestLen is the length of a SHA-256 in hex.
+const digestLen = 64
+
+// digests finds what could be the digest of an artifact anywhere in a body: a run of exactly 64 lower-case hex digits. An
+// event may mention an artifact in a field of its own, in a plugin's payload or in text for the model; a run that is not
+// an artifact costs one look-up. Each run of 64 covers a multiple of 64, so only every 64th byte is looked at.
+func digests(body string) []string {
+	var found []string
+	for i := 0; i < len(body); i += digestLen {
+		if !isHex(body[i]) {
+			continue
+		}
+		from, to := i, i+1
+		for from > 0 && isHex(body[from-1]) {
+			from--
+		}
+		for to < len(body) && isHex(body[to]) {
+			to++
+		}
+		if to-from == digestLen {
+			found = append(found, body[from:to])
+		}
+		i = (to - 1) / digestLen * digestLen // go on behind a long run
+	}
+	return found
+}
+
+func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }
+
+func isDigest(s string) bool {
+	if len(s) != digestLen {
+		return false
+	}
+	for i := range len(s) {
+		if !isHex(s[i]) {
+			return false
+		}
+	}
+	return true
+}

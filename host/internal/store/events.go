@@ -1,0 +1,226 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"gorm.io/gorm"
+)
+
+// One read of [Store.Events] takes up to pageRows events, fewer where they are large. Between two reads nothing is held
+// open, so that a slow consumer keeps no snapshot that the write-ahead log would have to grow behind.
+const (
+	pageRows  = 256
+	pageBytes = 4 << 20
+)
+
+// Events yields the stored events of a thread behind afterSeq, in order. An event that this version can't read comes as an
+// [event.Unknown] with a [*DecodeError], and the consumer chooses whether to go on; any other error is the last thing
+// yielded. A consumer that stops early leaves nothing open.
+func (s *Store) Events(ctx context.Context, thread event.ThreadID, afterSeq uint64) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		g, err := s.reading(ctx)
+		if err != nil {
+			yield(event.Event{}, err)
+			return
+		}
+		for {
+			rows, more, err := eventPage(g, thread, afterSeq)
+			if err != nil {
+				yield(event.Event{}, fmt.Errorf("read events of thread %s: %w", thread, s.db.Explain(err)))
+				return
+			}
+			for _, r := range rows {
+				if !yield(r.event()) {
+					return
+				}
+				afterSeq = r.Seq
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+func eventPage(g *gorm.DB, thread event.ThreadID, afterSeq uint64) (page []eventRow, more bool, err error) {
+	rows, err := g.Raw(`SELECT seq, turn_id, time, kind, body FROM events WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`,
+		string(thread), afterSeq, pageRows).Rows()
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	size := 0
+	for rows.Next() {
+		r := eventRow{ThreadID: string(thread)}
+		if err := rows.Scan(&r.Seq, &r.TurnID, &r.Time, &r.Kind, &r.Body); err != nil {
+			return nil, false, err
+		}
+		page = append(page, r)
+		if size += len(r.Body); size >= pageBytes {
+			return page, true, rows.Err()
+		}
+	}
+	return page, len(page) == pageRows, rows.Err()
+}
+
+// Export writes the events of a thread as JSON, one a line. Artifacts are not among them.
+func (s *Store) Export(ctx context.Context, thread event.ThreadID, w io.Writer) error {
+	out := bufio.NewWriter(w)
+	n := 0
+	for e, err := range s.Events(ctx, thread, 0) {
+		if _, unreadable := errors.AsType[*DecodeError](err); err != nil && !unreadable {
+			return err // what this version can't read is passed on as it is
+		}
+		line, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("export thread %s: event %d: %w", thread, e.Seq, err)
+		}
+		if _, err := out.Write(append(line, '\n')); err != nil {
+			return fmt.Errorf("export thread %s: %w", thread, err)
+		}
+		n++
+	}
+	if n == 0 {
+		return &NotFoundError{What: "thread", ID: string(thread)}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("export thread %s: %w", thread, err)
+	}
+	return nil
+}
+
+// maxLineBytes bounds a line of an import: the largest event, escaped, with its envelope.
+const maxLineBytes = maxBodyBytes + 1<<20
+
+// Import stores a thread that Export has written, all of it or nothing. A thread that is there already is an
+// [*ExistsError].
+func (s *Store) Import(ctx context.Context, r io.Reader) (ThreadInfo, error) {
+	// The source may be slow or broken, and the transaction should be neither: read and check it first.
+	spool, thread, err := s.spool(ctx, r)
+	if err != nil {
+		return ThreadInfo{}, fmt.Errorf("import thread: %w", err)
+	}
+	defer func() {
+		_ = spool.Close()
+		_ = os.Remove(spool.Name()) // else the next Collect does
+	}()
+	err = s.sink.do(ctx, thread, func(tx *gorm.DB) error {
+		var n int64
+		if err := tx.Model(&threadRow{}).Where("id = ?", string(thread)).Count(&n).Error; err != nil {
+			return err
+		}
+		if n > 0 {
+			return &ExistsError{Thread: thread}
+		}
+		if _, err := spool.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		g := &group{thread: string(thread), run: s.writer.run.ID}
+		for rec, err := range spooled(spool) {
+			if err != nil {
+				return err
+			}
+			if g.recs = append(g.recs, rec); len(g.recs) >= pageRows {
+				if err := g.store(tx); err != nil {
+					return err
+				}
+				g.recs = nil
+			}
+		}
+		if len(g.recs) == 0 {
+			return nil
+		}
+		return g.store(tx)
+	})
+	if err != nil {
+		return ThreadInfo{}, fmt.Errorf("import thread: %w", err)
+	}
+	if s.cfg.RefuseReads {
+		return ThreadInfo{ID: thread}, nil
+	}
+	return s.Thread(ctx, string(thread))
+}
+
+// spool copies an import into a file, and checks that it is one whole thread.
+func (s *Store) spool(ctx context.Context, r io.Reader) (_ *os.File, thread event.ThreadID, err error) {
+	dir := s.files.tmp()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, "", err
+	}
+	f, err := os.CreateTemp(dir, "import-")
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(filepath.Clean(f.Name())))
+		}
+	}()
+	out := bufio.NewWriter(f)
+	var seq uint64
+	for rec, err := range spooled(io.TeeReader(contextReader{ctx, r}, out)) {
+		if err != nil {
+			return nil, "", err
+		}
+		if seq == 0 {
+			if thread = event.ThreadID(rec.ThreadID); checkThreadID(thread) != nil {
+				return nil, "", fmt.Errorf("event %d: %w", rec.Seq, checkThreadID(thread))
+			}
+		}
+		if rec.ThreadID != string(thread) {
+			return nil, "", fmt.Errorf("event %d is of thread %s, the ones before are of thread %s; next: import one thread "+
+				"at a time", rec.Seq, rec.ThreadID, thread)
+		}
+		seq++
+		if rec.Seq != seq {
+			return nil, "", fmt.Errorf("event %d comes where event %d should; next: export the thread again", rec.Seq, seq)
+		}
+	}
+	if seq == 0 {
+		return nil, "", errors.New("there are no events in it")
+	}
+	return f, thread, out.Flush()
+}
+
+// spooled reads the lines of an export.
+func spooled(r io.Reader) iter.Seq2[*record, error] {
+	return func(yield func(*record, error) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
+		n := 0
+		for lines.Scan() {
+			n++
+			if len(lines.Bytes()) == 0 {
+				continue
+			}
+			var e event.Event
+			err := json.Unmarshal(lines.Bytes(), &e)
+			if err == nil && !e.Durable() {
+				continue // of a recorded live stream
+			}
+			var rec record
+			if err == nil {
+				rec, err = newRecord(e)
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("line %d: %w", n, err))
+				return
+			}
+			if !yield(&rec, nil) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(nil, fmt.Errorf("line %d: %w", n+1, err))
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/store/flock"
+	"gorm.io/gorm"
+)
+
+// Waiting for a lease that another process holds: nothing tells that it was given back, so ask again. 250 ms is less than a
+// person notices and costs a waiting process one small transaction each.
+const (
+	firstLeasePoll = 10 * time.Millisecond
+	lastLeasePoll  = 250 * time.Millisecond
+)
+
+type leaseKey struct{ plugin, name string }
+
+type leaseRow struct {
+	Plugin    string `gorm:"primaryKey"`
+	Name      string `gorm:"primaryKey"`
+	Token     uint64
+	Held      bool
+	Holder    string
+	Host      string
+	GrantedAt int64
+}
+
+func (leaseRow) TableName() string { return "leases" }
+
+// BusyError says who holds a lease.
+type BusyError struct {
+	Plugin, Name string
+	Holder       string // what the holder was called
+	PID          int    // its host process; 0 when unknown
+}
+
+// Error implements error.
+func (e *BusyError) Error() string {
+	s := fmt.Sprintf("lease %q of plugin %q is held by %q", e.Name, e.Plugin, e.Holder)
+	if e.PID != 0 {
+		s += fmt.Sprintf(" (host process %d)", e.PID)
+	}
+	return s
+}
+
+// ErrLeaseLost says that somebody else holds the lease, or has held it since.
+var ErrLeaseLost = errors.New("the lease is lost")
+
+// Lease is the right to something that one holder has at a time, in all processes together. It ends by Release, with its
+// [State], or with the host process.
+type Lease struct {
+	Plugin, Name, Holder string
+	Token                uint64 // grows with every grant of this name, also over restarts
+
+	state *State
+	once  sync.Once
+	lost  chan struct{}
+	err   error // written before lost is closed
+}
+
+// Lost is closed when the lease has ended, by whatever; Err then says by what.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Err is nil while the lease is held, and after Release. It is not for use before Lost is closed.
+func (l *Lease) Err() error {
+	select {
+	case <-l.lost:
+		return l.err
+	default:
+		return nil
+	}
+}
+
+func (l *Lease) end(err error) {
+	l.once.Do(func() {
+		l.err = err
+		close(l.lost)
+	})
+}
+
+// Acquire takes a lease. While somebody else holds it Acquire waits up to wait, or until ctx ends; then the error is a
+// [*BusyError]. A holder whose host process has ended holds it no more.
+func (s *State) Acquire(ctx context.Context, plugin, name, holder string, wait time.Duration) (*Lease, error) {
+	if name == "" || len(name) > MaxKeyBytes {
+		return nil, fmt.Errorf("acquire lease of plugin %q: a name has 1 to %d bytes, this one has %d", plugin, MaxKeyBytes, len(name))
+	}
+	if err := s.showAlive(); err != nil {
+		return nil, fmt.Errorf("acquire lease %q of plugin %q: %w", name, plugin, err)
+	}
+	key := leaseKey{plugin, name}
+	deadline := time.Now().Add(wait)
+	for poll := firstLeasePoll; ; poll = min(2*poll, lastLeasePoll) {
+		s.mu.Lock()
+		released := s.mu.released
+		s.mu.Unlock()
+		lease, err := s.tryAcquire(ctx, key, holder)
+		if lease != nil {
+			return lease, nil
+		}
+		if _, busy := errors.AsType[*BusyError](err); !busy {
+			return nil, fmt.Errorf("acquire lease %q of plugin %q: %w", name, plugin, err)
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return nil, err
+		}
+		t := time.NewTimer(min(left, poll/2+rand.N(poll)))
+		select {
+		case <-t.C:
+		case <-released:
+			t.Stop()
+		case <-ctx.Done():
+			t.Stop()
+			return nil, errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// showAlive holds a file whose lock tells other processes that this State's leases count.
+func (s *State) showAlive() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return ErrClosed
+	}
+	if s.mu.alive != nil {
+		return nil
+	}
+	lock, err := flock.Take(s.hostPath(s.host), "leases")
+	if err != nil {
+		return err
+	}
+	s.mu.alive = lock
+	return nil
+}
+
+func (s *State) hostPath(host string) string { return filepath.Join(s.hostDir, host+".lock") }
+
+func (s *State) tryAcquire(ctx context.Context, key leaseKey, holder string) (*Lease, error) {
+	var lease *Lease
+	var dead string
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		var row leaseRow
+		dead = ""
+		err := tx.Where("plugin = ? AND name = ?", key.plugin, key.name).Limit(1).Find(&row).Error
+		if err != nil {
+			return err
+		}
+		if row.Held {
+			pid, live, err := s.holds(key, row)
+			if err != nil {
+				return err
+			}
+			if live {
+				return &BusyError{Plugin: key.plugin, Name: key.name, Holder: row.Holder, PID: pid}
+			}
+			dead = row.Host
+		}
+		lease = &Lease{
+			Plugin: key.plugin, Name: key.name, Holder: holder, Token: row.Token + 1, state: s, lost: make(chan struct{}),
+		}
+		// Before the commit: once the row says that this State holds the lease, the State must know it too.
+		if err := s.register(key, lease); err != nil {
+			return err
+		}
+		return exec(tx, `INSERT INTO leases (plugin, name, token, held, holder, host, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (plugin, name) DO UPDATE SET token = excluded.token, held = excluded.held, holder = excluded.holder,
+			host = excluded.host, granted_at = excluded.granted_at`,
+			key.plugin, key.name, lease.Token, true, holder, s.host, time.Now().UnixNano())
+	})
+	if err != nil {
+		if lease != nil {
+			s.drop(lease, err)
+		}
+		return nil, err
+	}
+	if dead != "" && dead != s.host {
+		s.tidy(dead)
+	}
+	return lease, nil
+}
+
+func (s *State) register(key leaseKey, l *Lease) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return ErrClosed
+	}
+	s.mu.leases[key] = l
+	return nil
+}
+
+// holds tells whether the holder that the database names is still there.
+func (s *State) holds(key leaseKey, row leaseRow) (pid int, live bool, err error) {
+	if row.Host == s.host {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		l := s.mu.leases[key]
+		return 0, l != nil && l.Token == row.Token, nil // else its end could not be written
+	}
+	owner, live, err := flock.Held(s.hostPath(row.Host))
+	return owner.PID, live, err
+}
+
+// tidy removes the file of a host process that has ended.
+func (s *State) tidy(host string) {
+	if lock, err := flock.Take(s.hostPath(host), "tidy"); err == nil {
+		_ = lock.Release() // what stays is looked at again by the next one
+	}
+}
+
+// Check asks the database whether the lease is still held. One that is not ends with [ErrLeaseLost].
+func (l *Lease) Check(ctx context.Context) error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	g, err := l.state.db.Read(ctx)
+	if err != nil {
+		return stateClosed(err)
+	}
+	var row leaseRow
+	if err := g.Where("plugin = ? AND name = ?", l.Plugin, l.Name).Limit(1).Find(&row).Error; err != nil {
+		return l.state.db.Explain(err)
+	}
+	if !row.Held || row.Token != l.Token {
+		l.state.drop(l, ErrLeaseLost)
+		return ErrLeaseLost
+	}
+	return nil
+}
+
+// Release gives the lease back. Calling it again, or after the lease was lost, does nothing. When it fails the lease is
+// free for this process at once, and for others when this process ends.
+func (l *Lease) Release(ctx context.Context) error {
+	if !l.state.drop(l, nil) {
+		return nil
+	}
+	err := l.state.write(ctx, func(tx *gorm.DB) error {
+		return exec(tx, "UPDATE leases SET held = ? WHERE plugin = ? AND name = ? AND token = ?", false, l.Plugin, l.Name, l.Token)
+	})
+	l.state.wakeWaiters()
+	if err != nil && !errors.Is(err, ErrClosed) {
+		return fmt.Errorf("release lease %q of plugin %q: %w", l.Name, l.Plugin, err)
+	}
+	return nil
+}
+
+// drop forgets a lease that ends; false when it had ended before.
+func (s *State) drop(l *Lease, err error) bool {
+	key := leaseKey{l.Plugin, l.Name}
+	s.mu.Lock()
+	held := s.mu.leases[key] == l
+	if held {
+		delete(s.mu.leases, key)
+	}
+	s.mu.Unlock()
+	l.end(err)
+	return held
+}
+
+func (s *State) wakeWaiters() {
+	s.mu.Lock()
+	released := s.mu.released
+	s.mu.released = make(chan struct{})
+	s.mu.Unlock()
+	close(released)
+}
+
+// stateClosed names what database/sql says of a closed database.
+func stateClosed(err error) error {
+	if errors.Is(err, sql.ErrConnDone) {
+		return ErrClosed
+	}
+	return err
+}

@@ -1,0 +1,350 @@
+package store
+
+import (
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+const (
+	// firstRetry and lastRetry bound how often a degraded store tries to write again.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = time.Second
+
+	// maxHeads bounds what is remembered of threads that are not being written to at the moment. Beyond it they are
+	// forgotten; the database knows them.
+	maxHeads = 4096
+
+	// maxBatchBytes keeps a transaction from holding the write lock for long because of a few huge events.
+	maxBatchBytes = 4 << 20
+)
+
+// entry is one thing to write: an event, an artifact's row or an operation. An entry that has become void has none.
+type entry struct {
+	rec      *record
+	artifact *artifactRow
+	op       *operation
+}
+
+func (e entry) size() int {
+	if e.rec != nil {
+		return e.rec.size()
+	}
+	return 256
+}
+
+// batch is what one transaction writes: entries up to the first operation, or one operation. With sync the commit makes
+// everything before it survive the end of the machine, also when there are no entries.
+type batch struct {
+	entries []entry
+	sync    bool
+}
+
+// outcome is how the write of a batch ended. An err says that nothing of it was written.
+type outcome struct {
+	err       error
+	conflicts map[event.ThreadID]error
+}
+
+// waiter waits until everything up to a position is committed, or committed and synced.
+type waiter struct {
+	thread event.ThreadID // of a barrier
+	pos    uint64
+	sync   bool
+	reply  chan error // of capacity 1
+}
+
+// answer is what somebody is to be told.
+type answer struct {
+	reply chan error
+	err   error
+}
+
+// head is the last accepted event of a thread, and its place among all that was accepted.
+type head struct{ seq, pos uint64 }
+
+// queue is the state of the sink: what was accepted and is not committed, who waits for what, whether writing works. It is
+// plain data of the sink's goroutine: decisions only, no clock, no database; what it has to say it leaves in answers.
+//
+// Places: the entries ever accepted are numbered from 1. Those up to committed are in the database, those up to synced
+// survive the end of the machine: synced ≤ committed ≤ accepted() = committed + len(entries).
+type queue struct {
+	batchRows           int
+	batchDelay          time.Duration
+	maxRows, maxBytes   int // beyond them publishers wait
+	keepRows, keepBytes int // beyond them a degraded store refuses
+	path                string
+	entries             []entry
+	bytes               int
+	oldest              time.Time // when the first of entries came in, roughly
+	committed, synced   uint64
+	heads               map[event.ThreadID]head
+	broken              map[event.ThreadID]error
+	waiters             []*waiter
+	flight              int  // entries of the batch under way
+	flying              bool // a batch is under way
+	closing             bool
+	failed              *DegradedError // nil: writing works
+	retryAt             time.Time
+	retryPause          time.Duration
+	answers             []answer // decided, for the owner to send
+}
+
+func (q *queue) accepted() uint64 { return q.committed + uint64(len(q.entries)) }
+
+// full tells that publishers must wait. A degraded queue takes more, and says no when it can't.
+func (q *queue) full() bool {
+	return q.failed == nil && (len(q.entries) >= q.maxRows || q.bytes >= q.maxBytes)
+}
+
+// accept takes all of the entries or none. It may go past a bound by the size of one delivery.
+func (q *queue) accept(entries []entry, now time.Time) error {
+	if q.closing {
+		return ErrClosed
+	}
+	staged := make(map[event.ThreadID]head, 1)
+	size := 0
+	for i, e := range entries {
+		size += e.size()
+		if e.op != nil && q.failed != nil {
+			return q.failed
+		}
+		if e.rec == nil {
+			continue
+		}
+		thread := event.ThreadID(e.rec.ThreadID)
+		if err := q.broken[thread]; err != nil {
+			return err
+		}
+		h, known := staged[thread]
+		if !known {
+			h, known = q.heads[thread]
+		}
+		if known && e.rec.Seq != h.seq+1 {
+			return &OrderError{Thread: thread, Seq: e.rec.Seq, Want: h.seq + 1}
+		}
+		staged[thread] = head{seq: e.rec.Seq, pos: q.accepted() + uint64(i) + 1}
+	}
+	if q.failed != nil && (len(q.entries) >= q.keepRows || q.bytes >= q.keepBytes) {
+		return &FullError{Waiting: len(q.entries), Err: q.failed}
+	}
+	if len(q.entries) == 0 {
+		q.oldest = now
+	}
+	for thread, h := range staged {
+		q.heads[thread] = h
+	}
+	q.entries = append(q.entries, entries...)
+	q.bytes += size
+	q.forgetIdle()
+	return nil
+}
+
+func (q *queue) forgetIdle() {
+	if len(q.heads) <= maxHeads {
+		return
+	}
+	for thread, h := range q.heads {
+		if h.pos <= q.synced {
+			delete(q.heads, thread)
+		}
+	}
+}
+
+// await registers a waiter, or answers it at once.
+func (q *queue) await(w *waiter, seq uint64) {
+	w.pos = q.accepted()
+	if w.thread != "" {
+		if err := q.broken[w.thread]; err != nil {
+			q.tell(w.reply, err)
+			return
+		}
+		// Of a thread that nothing is remembered of, everything accepted counts.
+		if h, known := q.heads[w.thread]; known {
+			if seq > h.seq {
+				q.tell(w.reply, &OrderError{Thread: w.thread, Seq: seq, Want: h.seq + 1})
+				return
+			}
+			w.pos = h.pos
+		}
+	}
+	if q.reached(w) {
+		q.tell(w.reply, nil)
+		return
+	}
+	switch {
+	case q.failed != nil:
+		q.tell(w.reply, q.failed)
+	case q.closing:
+		q.tell(w.reply, ErrClosed)
+	default:
+		q.waiters = append(q.waiters, w)
+	}
+}
+
+func (q *queue) tell(reply chan error, err error) {
+	q.answers = append(q.answers, answer{reply, err})
+}
+
+func (q *queue) reached(w *waiter) bool {
+	if w.sync {
+		return q.synced >= w.pos
+	}
+	return q.committed >= w.pos
+}
+
+// next returns the batch to write now, if one is due, and marks it as under way.
+func (q *queue) next(now time.Time) (batch, bool) {
+	if !q.due(now) {
+		return batch{}, false
+	}
+	n, bytes := 0, 0
+	for n < len(q.entries) && n < q.batchRows && bytes < maxBatchBytes {
+		if q.entries[n].op != nil {
+			if n == 0 {
+				n = 1
+			}
+			break
+		}
+		bytes += q.entries[n].size()
+		n++
+	}
+	// The batch is a copy: entries may become void while it is under way.
+	b := batch{entries: append([]entry(nil), q.entries[:n]...)}
+	reach := q.committed + uint64(n)
+	b.sync = q.closing && n == len(q.entries) || n == 1 && b.entries[0].op != nil
+	for _, w := range q.waiters {
+		if w.sync && w.pos <= reach {
+			b.sync = true
+		}
+	}
+	q.flight, q.flying = n, true
+	return b, true
+}
+
+func (q *queue) due(now time.Time) bool {
+	switch {
+	case q.flying:
+		return false
+	case q.failed != nil && !q.closing:
+		return !now.Before(q.retryAt)
+	case len(q.waiters) > 0:
+		return true
+	case len(q.entries) == 0:
+		return q.closing && q.synced < q.committed
+	case q.closing, q.entries[0].op != nil, len(q.entries) >= q.batchRows, q.bytes >= maxBatchBytes:
+		return true
+	}
+	for _, e := range q.entries[:min(len(q.entries), q.batchRows)] {
+		if e.op != nil {
+			return true // somebody waits for it
+		}
+	}
+	return now.Sub(q.oldest) >= q.batchDelay
+}
+
+// wake returns when next should be asked again although nothing happened.
+func (q *queue) wake() (time.Time, bool) {
+	switch {
+	case q.flying:
+	case q.failed != nil:
+		return q.retryAt, true
+	case len(q.entries) > 0:
+		return q.oldest.Add(q.batchDelay), true
+	}
+	return time.Time{}, false
+}
+
+// finish takes in how the batch under way has ended. It reports whether the store's health has changed.
+func (q *queue) finish(b batch, o outcome, now time.Time) (changed bool) {
+	n := q.flight
+	q.flight, q.flying = 0, false
+	if o.err != nil {
+		return q.fail(o.err, now)
+	}
+	for _, e := range q.entries[:n] {
+		q.bytes -= e.size()
+		if e.op != nil && e.op.forget != "" {
+			delete(q.heads, e.op.forget)
+			delete(q.broken, e.op.forget)
+		}
+	}
+	rest := copy(q.entries, q.entries[n:])
+	clear(q.entries[rest:])
+	q.entries = q.entries[:rest]
+	if rest == 0 && cap(q.entries) > 4*q.maxRows {
+		q.entries = nil // what a bad time has left behind
+	}
+	q.oldest = now
+	q.committed += uint64(n)
+	if b.sync {
+		q.synced = q.committed
+	}
+	for thread, err := range o.conflicts {
+		q.breakThread(thread, err)
+	}
+	q.answer()
+	changed = q.failed != nil
+	q.failed, q.retryPause = nil, 0
+	return changed
+}
+
+// answer tells the waiters who have what they wait for.
+func (q *queue) answer() {
+	keep := q.waiters[:0]
+	for _, w := range q.waiters {
+		if q.reached(w) {
+			q.tell(w.reply, nil)
+		} else {
+			keep = append(keep, w)
+		}
+	}
+	clear(q.waiters[len(keep):])
+	q.waiters = keep
+}
+
+// breakThread drops what waits of a thread that can't be stored: after a gap nothing may follow.
+func (q *queue) breakThread(thread event.ThreadID, err error) {
+	q.broken[thread] = err
+	delete(q.heads, thread)
+	for i, e := range q.entries {
+		if e.rec != nil && e.rec.ThreadID == string(thread) {
+			q.bytes += entry{}.size() - e.size()
+			q.entries[i] = entry{} // keeps its place: positions are counted
+		}
+	}
+	keep := q.waiters[:0]
+	for _, w := range q.waiters {
+		if w.thread == thread {
+			q.tell(w.reply, err)
+		} else {
+			keep = append(keep, w)
+		}
+	}
+	clear(q.waiters[len(keep):])
+	q.waiters = keep
+}
+
+// fail makes the queue degraded: events stay, everybody who waits is told, operations are over.
+func (q *queue) fail(err error, now time.Time) (changed bool) {
+	since := now
+	if q.failed != nil {
+		since = q.failed.Since
+	}
+	changed = q.failed == nil
+	for i, e := range q.entries {
+		if e.op != nil {
+			q.tell(e.op.reply, err)
+			q.entries[i] = entry{}
+		}
+	}
+	q.failed = &DegradedError{Path: q.path, Since: since, Waiting: len(q.entries), Err: err}
+	for _, w := range q.waiters {
+		q.tell(w.reply, q.failed)
+	}
+	clear(q.waiters)
+	q.waiters = q.waiters[:0]
+	q.retryPause = min(max(2*q.retryPause, firstRetry), lastRetry)
+	q.retryAt = now.Add(q.retryPause)
+	return changed
+}

@@ -1,0 +1,281 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/flock"
+	"gorm.io/gorm"
+)
+
+const (
+	// artifactGrace is how long an artifact that no thread mentions is kept after it was put: the call that put it may
+	// still be running, with its result to come.
+	artifactGrace = 24 * time.Hour
+
+	// collectRows bounds one transaction of a collection, so that other processes get their turn.
+	collectRows = 500
+)
+
+// Report says what was removed, or with Policy.DryRun what would be.
+type Report struct {
+	Threads   []event.ThreadID
+	Skipped   []event.ThreadID // they are open in some process
+	Artifacts int
+	Bytes     int64 // of artifacts
+}
+
+func (r *Report) add(o Report) {
+	r.Artifacts += o.Artifacts
+	r.Bytes += o.Bytes
+}
+
+// Delete removes a thread with all that belongs to it, and the artifacts that no other thread mentions. A thread that is
+// open somewhere is a [*LockedError].
+func (s *Store) Delete(ctx context.Context, thread event.ThreadID) (Report, error) {
+	lock, err := s.LockThread(thread)
+	if err != nil {
+		return Report{}, fmt.Errorf("delete thread: %w", err)
+	}
+	report, err := s.delete(ctx, thread)
+	if err = errors.Join(err, lock.Release()); err != nil {
+		return report, fmt.Errorf("delete thread: %w", err)
+	}
+	return report, nil
+}
+
+func (s *Store) delete(ctx context.Context, thread event.ThreadID) (Report, error) {
+	report, err := s.removeArtifacts(ctx, func(ctx context.Context) ([]unused, error) {
+		var dead []unused
+		err := s.sink.do(ctx, thread, func(tx *gorm.DB) error {
+			var err error
+			dead, err = deleteThread(tx, string(thread))
+			return err
+		})
+		return dead, err
+	})
+	if err == nil {
+		report.Threads = []event.ThreadID{thread}
+	}
+	return report, err
+}
+
+func deleteThread(tx *gorm.DB, thread string) (dead []unused, err error) {
+	n, err := affected(tx, "DELETE FROM threads WHERE id = ?", thread)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, &NotFoundError{What: "thread", ID: thread}
+	}
+	var mentioned []unused
+	err = tx.Raw(`SELECT a.sha256, a.size, a.used_at FROM artifacts a JOIN artifact_refs r ON r.sha256 = a.sha256
+		WHERE r.thread_id = ? AND a.holds = 0`, thread).Scan(&mentioned).Error
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range []string{
+		"DELETE FROM events WHERE thread_id = ?",
+		"DELETE FROM turns WHERE thread_id = ?",
+		"DELETE FROM items WHERE thread_id = ?",
+		"DELETE FROM artifact_refs WHERE thread_id = ?",
+		"DELETE FROM agent_edges WHERE child = ?",
+		"DELETE FROM agent_edges WHERE parent = ?",
+		"DELETE FROM agent_messages WHERE recipient = ?",
+		"DELETE FROM agent_messages WHERE sender = ?",
+	} {
+		if err := exec(tx, q, thread); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range mentioned {
+		n, err := affected(tx, `DELETE FROM artifacts WHERE sha256 = ?
+			AND NOT EXISTS (SELECT 1 FROM artifact_refs WHERE sha256 = artifacts.sha256)`, u.SHA256)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			dead = append(dead, u)
+		}
+	}
+	return dead, nil
+}
+
+// removeArtifacts runs find, which takes artifacts out of the database, and removes their files. A put in another process
+// waits meanwhile, so that it does not find a file that is about to go.
+func (s *Store) removeArtifacts(ctx context.Context, find func(context.Context) ([]unused, error)) (Report, error) {
+	var report Report
+	err := flock.While(ctx, s.files.lock(), true, func() error {
+		dead, err := find(ctx)
+		if err != nil {
+			return err
+		}
+		report.Artifacts, report.Bytes, err = s.files.remove(dead)
+		return err
+	})
+	return report, err
+}
+
+// Collect removes artifacts that no thread mentions, a day after they were put at the earliest, and what crashes have left
+// in the artifact folder.
+func (s *Store) Collect(ctx context.Context) (Report, error) {
+	var report Report
+	cutoff := time.Now().Add(-artifactGrace)
+	for {
+		n := 0
+		part, err := s.removeArtifacts(ctx, func(ctx context.Context) ([]unused, error) {
+			dead, err := s.takeUnmentioned(ctx, cutoff)
+			n = len(dead)
+			return dead, err
+		})
+		report.add(part)
+		if err != nil {
+			return report, fmt.Errorf("collect artifacts: %w", err)
+		}
+		if n < collectRows {
+			break
+		}
+	}
+	part, err := s.removeArtifacts(ctx, func(ctx context.Context) ([]unused, error) { return s.strays(ctx, cutoff) })
+	report.add(part)
+	if err == nil {
+		err = s.change(ctx, deleteOldRuns)
+	}
+	if err != nil {
+		return report, fmt.Errorf("collect artifacts: %w", err)
+	}
+	return report, nil
+}
+
+func (s *Store) takeUnmentioned(ctx context.Context, cutoff time.Time) ([]unused, error) {
+	var dead []unused
+	err := s.change(ctx, func(tx *gorm.DB) error {
+		dead = nil
+		err := tx.Raw(`SELECT sha256, size, used_at FROM artifacts WHERE (holds = 0 OR used_at < ?)
+			AND NOT EXISTS (SELECT 1 FROM artifact_refs WHERE sha256 = artifacts.sha256) LIMIT ?`,
+			cutoff.UnixNano(), collectRows).Scan(&dead).Error
+		for _, u := range dead {
+			if err == nil {
+				err = exec(tx, "DELETE FROM artifacts WHERE sha256 = ?", u.SHA256)
+			}
+		}
+		return err
+	})
+	return dead, err
+}
+
+// strays are old files without a row: their process ended between the file and its row.
+func (s *Store) strays(ctx context.Context, cutoff time.Time) ([]unused, error) {
+	files, err := s.files.old(cutoff)
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	var strays []unused
+	err = s.change(ctx, func(tx *gorm.DB) error {
+		strays = nil
+		for _, f := range files {
+			var n int64
+			if err := tx.Model(&artifactRow{}).Where("sha256 = ?", f.SHA256).Count(&n).Error; err != nil {
+				return err
+			}
+			if n == 0 {
+				strays = append(strays, f)
+			}
+		}
+		return nil
+	})
+	return strays, err
+}
+
+// Policy says which threads to keep. A thread goes when one of the rules says so. The zero Policy keeps all.
+type Policy struct {
+	MaxAge     time.Duration // since the last event; 0: any
+	MaxThreads int           // the newest so many; 0: any number
+	KeepNamed  bool          // never remove a thread that has a name
+	DryRun     bool          // only report
+}
+
+// Retain removes threads by policy, and then the artifacts that nothing mentions any more. Threads that are open
+// somewhere stay.
+func (s *Store) Retain(ctx context.Context, p Policy) (Report, error) {
+	g, err := s.reading(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	var rows []threadRow
+	if err := g.Select("id", "updated_at", "name").Order("updated_at DESC, id DESC").Find(&rows).Error; err != nil {
+		return Report{}, fmt.Errorf("retain: %w", s.db.Explain(err))
+	}
+	var report Report
+	kept := 0
+	oldest := time.Now().Add(-p.MaxAge).UnixNano()
+	for _, r := range rows {
+		tooOld := p.MaxAge > 0 && r.UpdatedAt < oldest
+		tooMany := p.MaxThreads > 0 && kept >= p.MaxThreads
+		if !tooOld && !tooMany || p.KeepNamed && r.Name != "" {
+			kept++
+			continue
+		}
+		if err := s.retire(ctx, event.ThreadID(r.ID), p.DryRun, &report); err != nil {
+			return report, fmt.Errorf("retain: %w", err)
+		}
+	}
+	if p.DryRun {
+		return report, nil
+	}
+	part, err := s.Collect(ctx)
+	report.add(part)
+	if err == nil && len(report.Threads) > 0 {
+		err = s.shrink(ctx)
+	}
+	if err != nil {
+		return report, fmt.Errorf("retain: %w", err)
+	}
+	return report, nil
+}
+
+func (s *Store) retire(ctx context.Context, thread event.ThreadID, dry bool, report *Report) error {
+	if dry {
+		_, held, err := s.Holder(thread)
+		if err != nil {
+			return err
+		}
+		if held {
+			report.Skipped = append(report.Skipped, thread)
+		} else {
+			report.Threads = append(report.Threads, thread)
+		}
+		return nil
+	}
+	part, err := s.Delete(ctx, thread)
+	if _, locked := errors.AsType[*LockedError](err); locked {
+		report.Skipped = append(report.Skipped, thread)
+		return nil
+	}
+	if _, gone := errors.AsType[*NotFoundError](err); gone {
+		return nil // another process was faster
+	}
+	report.add(part)
+	report.Threads = append(report.Threads, part.Threads...)
+	return err
+}
+
+// shrinkPages is how many free pages one shrink gives back to the file system: 64 MiB, a fraction of a second.
+const shrinkPages = 16384
+
+// shrink gives space that deleted threads took back to the file system.
+func (s *Store) shrink(ctx context.Context) error {
+	return s.change(ctx, func(tx *gorm.DB) error {
+		// A query and not a statement: each step of it frees one page.
+		rows, err := tx.Raw(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages)).Rows()
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+		}
+		return errors.Join(rows.Err(), rows.Close())
+	})
+}

@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/gantry-agent/gantry/host/internal/store/flock"
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+)
+
+// Bounds of one key, as the contract announces them.
+const (
+	MaxKeyBytes   = 256
+	MaxValueBytes = 1 << 20
+)
+
+// stateMigrations is the history of state.db.
+func stateMigrations() []database.Migration {
+	return []database.Migration{{
+		Name: "keys and leases",
+		SQL: []string{
+			`CREATE TABLE keys (
+				plugin TEXT NOT NULL,
+				thread_id TEXT NOT NULL,
+				key TEXT NOT NULL,
+				value BLOB NOT NULL,
+				version INTEGER NOT NULL,
+				updated_at INTEGER NOT NULL,
+				PRIMARY KEY (plugin, thread_id, key))`,
+			`CREATE INDEX keys_thread ON keys (thread_id) WHERE thread_id <> ''`,
+			`CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL)`,
+			`INSERT INTO counters (name, value) VALUES ('version', 0)`,
+			`CREATE TABLE leases (
+				plugin TEXT NOT NULL,
+				name TEXT NOT NULL,
+				token INTEGER NOT NULL,
+				held INTEGER NOT NULL,
+				holder TEXT NOT NULL,
+				host TEXT NOT NULL,
+				granted_at INTEGER NOT NULL,
+				PRIMARY KEY (plugin, name))`,
+		},
+	}}
+}
+
+type keyRow struct {
+	Plugin    string `gorm:"primaryKey"`
+	ThreadID  string `gorm:"primaryKey"`
+	Key       string `gorm:"primaryKey"`
+	Value     []byte
+	Version   uint64
+	UpdatedAt int64 `gorm:"autoUpdateTime:false"`
+}
+
+func (keyRow) TableName() string { return "keys" }
+
+// State is the small store of what plugins keep: every change is on the disk when its method returns, and may be read at
+// any time. Its methods may be called from several goroutines, and several processes may have it open.
+type State struct {
+	db      *database.DB
+	hostDir string
+	host    string // names this State among all that have the file open
+
+	mu struct {
+		sync.Mutex
+		closed   bool
+		alive    *flock.Lock         // held while this State may hold leases
+		leases   map[leaseKey]*Lease // held by this State
+		released chan struct{}       // closed, and made anew, when one of them ends
+	}
+}
+
+// OpenState opens or creates state.db.
+func OpenState(ctx context.Context, path string) (*State, error) {
+	db, err := database.Open(ctx, database.Config{Path: path, Migrations: stateMigrations()})
+	if err != nil {
+		return nil, err
+	}
+	s := &State{db: db, hostDir: filepath.Join(filepath.Dir(db.Path()), "hosts"), host: uuid.NewString()}
+	s.mu.leases = map[leaseKey]*Lease{}
+	s.mu.released = make(chan struct{})
+	return s, nil
+}
+
+// Scope is whose key it is: a plugin's own, or a plugin's for one thread.
+type Scope struct {
+	Plugin string
+	Thread event.ThreadID // empty: the plugin's own
+}
+
+// Value is what a key holds. Its version is a number that no other value of any key ever has.
+type Value struct {
+	Data    []byte
+	Version uint64
+	Updated time.Time
+}
+
+// Get returns what a key holds; false when there is no such key.
+func (s *State) Get(ctx context.Context, scope Scope, key string) (Value, bool, error) {
+	g, err := s.db.Read(ctx)
+	if err != nil {
+		return Value{}, false, stateClosed(err)
+	}
+	var rows []keyRow
+	err = g.Where("plugin = ? AND thread_id = ? AND key = ?", scope.Plugin, string(scope.Thread), key).Find(&rows).Error
+	if err != nil {
+		return Value{}, false, fmt.Errorf("read state %q of plugin %q: %w", key, scope.Plugin, s.db.Explain(err))
+	}
+	if len(rows) == 0 {
+		return Value{}, false, nil
+	}
+	return Value{Data: rows[0].Value, Version: rows[0].Version, Updated: timeOf(rows[0].UpdatedAt)}, true, nil
+}
+
+// Put stores a value and returns its version. With ifVersion it does so only if the key's version is this one, 0 meaning
+// that there is no such key; else stored is false and version is the key's own.
+func (s *State) Put(ctx context.Context, scope Scope, key string, data []byte, ifVersion *uint64) (version uint64, stored bool, err error) {
+	switch {
+	case key == "" || len(key) > MaxKeyBytes:
+		return 0, false, fmt.Errorf("store state of plugin %q: a key has 1 to %d bytes, this one has %d", scope.Plugin, MaxKeyBytes, len(key))
+	case len(data) > MaxValueBytes:
+		return 0, false, fmt.Errorf("store state %q of plugin %q: a value has at most %d bytes, this one has %d; next: put "+
+			"large content into an artifact", key, scope.Plugin, MaxValueBytes, len(data))
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	err = s.write(ctx, func(tx *gorm.DB) error {
+		if version, stored, err = matches(tx, scope, key, ifVersion); err != nil || !stored {
+			return err
+		}
+		err := tx.Raw("UPDATE counters SET value = value + 1 WHERE name = 'version' RETURNING value").Scan(&version).Error
+		if err != nil {
+			return err
+		}
+		return exec(tx, `INSERT INTO keys (plugin, thread_id, key, value, version, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (plugin, thread_id, key) DO UPDATE SET value = excluded.value, version = excluded.version,
+			updated_at = excluded.updated_at`,
+			scope.Plugin, string(scope.Thread), key, data, version, time.Now().UnixNano())
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("store state %q of plugin %q: %w", key, scope.Plugin, err)
+	}
+	return version, stored, nil
+}
+
+// Delete removes a key; removing one that is not there is no error. With ifVersion it does so only if the key's version is
+// this one; else deleted is false and version is the key's own.
+func (s *State) Delete(ctx context.Context, scope Scope, key string, ifVersion *uint64) (version uint64, deleted bool, err error) {
+	err = s.write(ctx, func(tx *gorm.DB) error {
+		if version, deleted, err = matches(tx, scope, key, ifVersion); err != nil || !deleted {
+			return err
+		}
+		version = 0
+		return exec(tx, "DELETE FROM keys WHERE plugin = ? AND thread_id = ? AND key = ?", scope.Plugin, string(scope.Thread), key)
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("delete state %q of plugin %q: %w", key, scope.Plugin, err)
+	}
+	return version, deleted, nil
+}
+
+// matches compares a key's version, 0 when there is none.
+func matches(tx *gorm.DB, scope Scope, key string, want *uint64) (have uint64, ok bool, err error) {
+	if want == nil {
+		return 0, true, nil
+	}
+	err = tx.Raw("SELECT version FROM keys WHERE plugin = ? AND thread_id = ? AND key = ?", scope.Plugin, string(scope.Thread), key).
+		Scan(&have).Error
+	return have, err == nil && have == *want, err
+}
+
+// List returns the keys of a scope that begin with prefix, sorted.
+func (s *State) List(ctx context.Context, scope Scope, prefix string) ([]string, error) {
+	g, err := s.db.Read(ctx)
+	if err != nil {
+		return nil, stateClosed(err)
+	}
+	keys := []string{}
+	err = g.Model(&keyRow{}).Where("plugin = ? AND thread_id = ? AND substr(key, 1, length(?)) = ?", scope.Plugin,
+		string(scope.Thread), prefix, prefix).Order("key").Pluck("key", &keys).Error
+	if err != nil {
+		return nil, fmt.Errorf("list state of plugin %q: %w", scope.Plugin, s.db.Explain(err))
+	}
+	return keys, nil
+}
+
+// DeleteThread removes what all plugins keep for a thread.
+func (s *State) DeleteThread(ctx context.Context, thread event.ThreadID) error {
+	if thread == "" {
+		return nil // those keys are the plugins' own
+	}
+	err := s.write(ctx, func(tx *gorm.DB) error { return exec(tx, "DELETE FROM keys WHERE thread_id = ?", string(thread)) })
+	if err != nil {
+		return fmt.Errorf("delete state of thread %s: %w", thread, err)
+	}
+	return nil
+}
+
+func (s *State) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return stateClosed(s.db.Write(ctx, database.Full, fn))
+}
+
+// Close gives up all leases and closes the store.
+func (s *State) Close() error {
+	s.mu.Lock()
+	alive, leases := s.mu.alive, s.mu.leases
+	s.mu.closed, s.mu.alive, s.mu.leases = true, nil, nil
+	s.mu.Unlock()
+	for _, l := range leases {
+		l.end(ErrClosed)
+	}
+	err := s.db.Close()
+	if alive != nil {
+		// From here on others may take what this State held.
+		err = errors.Join(err, alive.Release())
+	}
+	return err
+}

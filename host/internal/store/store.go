@@ -1,0 +1,233 @@
+// Package store writes down what happens in threads, keeps the artifacts that they mention, and finds both again.
+//
+// It owns: threads.db with the event log and the rows derived from it, the artifact folder, the writer locks of threads,
+// and state.db with the keys and leases of plugins. It must not know: who runs a thread, what an event means to anybody
+// else, how a thread is resumed.
+//
+// The log is a sink. [Store.Append] hands events to one writing goroutine, which commits them in batches; [Store.Barrier]
+// waits for the commit where something depends on it. Reading has connections of its own and serves listing and resume.
+//
+// Start with [Open] and [Store.Append]; sink.go shows how the parts stand to each other, writer.go what a commit does.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/google/uuid"
+	"github.com/hashicorp/go-hclog"
+	"gorm.io/gorm"
+)
+
+const (
+	// DefaultBatchRows: a transaction's fixed costs are spread thin by then.
+	DefaultBatchRows = 64
+	// DefaultBatchDelay is how long an event waits for company. Whoever can't wait uses a barrier.
+	DefaultBatchDelay = 3 * time.Millisecond
+	// DefaultQueueRows and DefaultQueueBytes bound what waits to be written; beyond them Append waits.
+	DefaultQueueRows  = 1024
+	DefaultQueueBytes = 16 << 20
+	// DefaultKeepRows and DefaultKeepBytes bound what a degraded store keeps in memory: hours of one thread's events.
+	// Beyond them Append fails with a [*FullError].
+	DefaultKeepRows  = 16384
+	DefaultKeepBytes = 32 << 20
+)
+
+// Config says where a store is and how it behaves. Zero fields mean the documented defaults.
+type Config struct {
+	Path        string       // threads.db; its folder is made if missing
+	ArtifactDir string       // default: artifacts beside Path
+	LockDir     string       // writer locks of threads; default: locks beside Path
+	HostVersion string       // recorded with this run, and named in messages about schema versions
+	Logger      hclog.Logger // default: none
+
+	BatchRows        int
+	BatchDelay       time.Duration
+	QueueRows        int
+	QueueBytes       int
+	KeepRows         int
+	KeepBytes        int
+	BusyWait         time.Duration // default [database.DefaultBusyWait]
+	MaxArtifactBytes int64         // default [DefaultMaxArtifactBytes]
+
+	// OnDegraded is told once when writing stops working (with a [*DegradedError]) and once when it works again (with
+	// nil). It runs on a goroutine of its own and may use the store.
+	OnDegraded func(error)
+
+	// RefuseReads makes every method that reads the log fail with [ErrReadsRefused]. It is for tests that prove that
+	// something does without.
+	RefuseReads bool
+
+	// Around stands around every commit. It is for tests; see storetest.Faults.
+	Around func(commit func() error) error
+}
+
+func (c Config) withDefaults() Config {
+	dir := filepath.Dir(c.Path)
+	def(&c.ArtifactDir, filepath.Join(dir, "artifacts"))
+	def(&c.LockDir, filepath.Join(dir, "locks"))
+	def(&c.BatchRows, DefaultBatchRows)
+	def(&c.BatchDelay, DefaultBatchDelay)
+	def(&c.QueueRows, DefaultQueueRows)
+	def(&c.QueueBytes, DefaultQueueBytes)
+	def(&c.KeepRows, DefaultKeepRows)
+	def(&c.KeepBytes, DefaultKeepBytes)
+	def(&c.BusyWait, database.DefaultBusyWait)
+	def(&c.MaxArtifactBytes, DefaultMaxArtifactBytes)
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	if c.Around == nil {
+		c.Around = func(commit func() error) error { return commit() }
+	}
+	return c
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Store is an open store. Its methods may be called from several goroutines.
+type Store struct {
+	cfg    Config
+	db     *database.DB
+	files  artifactFiles
+	writer *writer
+	sink   *sink
+}
+
+// Open opens or creates the store and starts its writer. Close ends it. Several processes may have the same store open.
+//
+// A store that a later gantry has migrated is a [*database.NewerError].
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if cfg.Path == "" {
+		return nil, errors.New("open store: no path")
+	}
+	cfg = cfg.withDefaults()
+	for _, dir := range []string{cfg.ArtifactDir, cfg.LockDir} {
+		if err := privateDir(dir); err != nil {
+			return nil, fmt.Errorf("open store: %w", err)
+		}
+	}
+	db, err := database.Open(ctx, database.Config{
+		Path: cfg.Path, Migrations: threadMigrations(), HostVersion: cfg.HostVersion, BusyWait: cfg.BusyWait,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, db: db, files: artifactFiles{dir: cfg.ArtifactDir, maxBytes: cfg.MaxArtifactBytes}}
+	s.writer = &writer{db: db, files: s.files, around: cfg.Around, run: runRow{
+		ID: uuid.Must(uuid.NewV7()).String(), PID: os.Getpid(), HostVersion: cfg.HostVersion, StartedAt: time.Now().UnixNano(),
+	}}
+	s.sink = &sink{
+		write: s.writer.write, checkpoint: db.Checkpoint, onDegraded: cfg.OnDegraded, log: cfg.Logger.Named("store"),
+	}
+	s.sink.start(&queue{
+		batchRows: cfg.BatchRows, batchDelay: cfg.BatchDelay, maxRows: cfg.QueueRows, maxBytes: cfg.QueueBytes,
+		keepRows: cfg.KeepRows, keepBytes: cfg.KeepBytes, path: db.Path(),
+		heads: map[event.ThreadID]head{}, broken: map[event.ThreadID]error{},
+	})
+	return s, nil
+}
+
+// privateDir makes a folder that only its owner can look into.
+func privateDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("%w; next: make the folder above writable, or set GANTRY_HOME to another one", err)
+	}
+	if runtime.GOOS == "windows" {
+		return nil // access there is by the lists that a folder inherits from the user's profile
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return os.Chmod(dir, 0o700)
+	}
+	return nil
+}
+
+// Append hands durable events over to be written, all or none of them; transient ones are passed over. It returns before
+// they are committed. While the queue is full it waits, until ctx ends.
+//
+// The events of a thread must come in order without gaps ([*OrderError]). A degraded store keeps events in memory; once
+// that is full Append fails with a [*FullError], and the same events may be appended again later. A [*ConflictError] says
+// that somebody else has written to the thread.
+//
+// Append keeps nothing of the events: the caller may change what they point to.
+func (s *Store) Append(ctx context.Context, evs ...event.Event) error {
+	entries := make([]entry, 0, len(evs))
+	for _, e := range evs {
+		if e.Body == nil {
+			return fmt.Errorf("store event %d of thread %s: it has no body", e.Seq, e.Thread)
+		}
+		if !e.Durable() {
+			continue
+		}
+		rec, err := newRecord(e)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry{rec: &rec})
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return s.sink.deliver(ctx, entries...)
+}
+
+// Barrier returns when every event of the thread up to seq is on the disk: it survives the end of this process and of the
+// machine. It fails with a [*DegradedError] while nothing can be written; then what the barrier stands before must not
+// happen.
+func (s *Store) Barrier(ctx context.Context, thread event.ThreadID, seq uint64) error {
+	return s.sink.await(ctx, thread, seq, true)
+}
+
+// Degraded returns nil while writing works, else the [*DegradedError].
+func (s *Store) Degraded() error {
+	if err := s.sink.degraded.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Close writes what was appended and ends the store. When ctx ends first, or writing does not work, what is left is given
+// up and the error says how much. Calling it again does nothing.
+func (s *Store) Close(ctx context.Context) error {
+	if s.Degraded() == nil {
+		// Behind everything else. Without it the run counts as one that was killed, which is the worst of it.
+		if err := s.sink.do(ctx, "", s.writer.endRun); err != nil && !errors.Is(err, ErrClosed) {
+			s.sink.log.Warn("note the end of the run", "err", err)
+		}
+	}
+	err := s.sink.close(ctx)
+	return errors.Join(err, s.db.Close())
+}
+
+// reading returns a connection for reading that sees everything appended so far, unless the store is degraded.
+func (s *Store) reading(ctx context.Context) (*gorm.DB, error) {
+	if s.cfg.RefuseReads {
+		return nil, ErrReadsRefused
+	}
+	err := s.sink.await(ctx, "", 0, false)
+	if _, degraded := errors.AsType[*DegradedError](err); err != nil && !degraded {
+		return nil, err
+	}
+	return s.db.Read(ctx)
+}
+
+// change runs fn in a transaction that is on the disk when change returns. fn may be run more than once.
+func (s *Store) change(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return s.sink.do(ctx, "", fn)
+}

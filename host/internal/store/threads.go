@@ -1,0 +1,249 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"gorm.io/gorm"
+)
+
+// The statuses of a thread, beside the statuses that a turn ends with, which are [event.TurnStatus].
+const (
+	StatusNew     = "new"     // it has had no turn
+	StatusRunning = "running" // its last turn has not ended; with no process holding the thread it never will
+)
+
+// ThreadInfo is what a listing shows of a thread.
+type ThreadInfo struct {
+	ID         event.ThreadID
+	Cwd        string
+	Model      string // name of the model block, of the last turn
+	Provider   string // label of the provider block, of the last turn
+	ModelName  string
+	Source     string
+	Name       string
+	Preview    string // beginning of the first message of the user, in one line
+	Status     string
+	Created    time.Time
+	Updated    time.Time
+	Archived   time.Time // zero: it is not
+	Turns      int
+	Seq        uint64 // number of the last event
+	Tokens     event.Tokens
+	ForkedFrom event.ThreadID
+	Run        string // the host process that wrote last
+}
+
+func (r threadRow) info() ThreadInfo {
+	t := ThreadInfo{
+		ID: event.ThreadID(r.ID), Cwd: r.Cwd, Model: r.Model, Provider: r.Provider, ModelName: r.ModelName, Source: r.Source,
+		Name: r.Name, Preview: r.Preview, Status: r.Status, Created: timeOf(r.CreatedAt), Updated: timeOf(r.UpdatedAt),
+		Archived: timeOf(r.ArchivedAt), Turns: r.Turns, Seq: r.Seq, ForkedFrom: event.ThreadID(r.ForkedFrom), Run: r.RunID,
+	}
+	if t.Status == "" {
+		t.Status = StatusNew
+	}
+	if r.Tokens != "" {
+		// The column is written by this package only; a total that can't be read is shown as zero.
+		_ = json.Unmarshal([]byte(r.Tokens), &t.Tokens)
+	}
+	return t
+}
+
+// Cursor is a place in the listing of threads. The zero Cursor is its beginning.
+type Cursor struct {
+	Updated time.Time
+	ID      event.ThreadID
+}
+
+// Cursor returns the place right behind t.
+func (t ThreadInfo) Cursor() Cursor { return Cursor{Updated: t.Updated, ID: t.ID} }
+
+// String returns a form that [ParseCursor] reads.
+func (c Cursor) String() string {
+	if c == (Cursor{}) {
+		return ""
+	}
+	return strconv.FormatInt(nanos(c.Updated), 10) + "_" + string(c.ID)
+}
+
+// ParseCursor reads what [Cursor.String] has written.
+func ParseCursor(s string) (Cursor, error) {
+	if s == "" {
+		return Cursor{}, nil
+	}
+	ns, id, ok := strings.Cut(s, "_")
+	n, err := strconv.ParseInt(ns, 10, 64)
+	if !ok || err != nil || id == "" {
+		return Cursor{}, fmt.Errorf("cursor %q: not the cursor of a listing of threads", s)
+	}
+	return Cursor{Updated: timeOf(n), ID: event.ThreadID(id)}, nil
+}
+
+// Filter says which threads are listed.
+type Filter struct {
+	Cwd      string // only those whose last turn ran here; empty: all
+	Archived bool   // the archived ones instead of the others
+	Limit    int    // most threads; 0: all
+	Before   Cursor // go on behind this place
+}
+
+// Threads lists threads, those with the latest event first.
+func (s *Store) Threads(ctx context.Context, f Filter) ([]ThreadInfo, error) {
+	g, err := s.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q := g.Model(&threadRow{}).Order("updated_at DESC, id DESC")
+	if f.Archived {
+		q = q.Where("archived_at <> 0")
+	} else {
+		q = q.Where("archived_at = 0")
+	}
+	if f.Cwd != "" {
+		q = q.Where("cwd = ?", f.Cwd)
+	}
+	if f.Before != (Cursor{}) {
+		q = q.Where("(updated_at, id) < (?, ?)", nanos(f.Before.Updated), string(f.Before.ID))
+	}
+	if f.Limit > 0 {
+		q = q.Limit(f.Limit)
+	}
+	infos, err := threadInfos(q)
+	if err != nil {
+		return nil, fmt.Errorf("list threads: %w", s.db.Explain(err))
+	}
+	return infos, nil
+}
+
+func threadInfos(q *gorm.DB) ([]ThreadInfo, error) {
+	var rows []threadRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	infos := make([]ThreadInfo, len(rows))
+	for i, r := range rows {
+		infos[i] = r.info()
+	}
+	return infos, nil
+}
+
+// ambiguousShown is how many threads an [*AmbiguousError] names.
+const ambiguousShown = 5
+
+// Thread finds a thread by its id, by the beginning of its id if no other thread's id begins so, or by its name. A query
+// that fits several threads is an [*AmbiguousError], one that fits none a [*NotFoundError].
+func (s *Store) Thread(ctx context.Context, query string) (ThreadInfo, error) {
+	g, err := s.reading(ctx)
+	if err != nil {
+		return ThreadInfo{}, err
+	}
+	query = strings.TrimSpace(query)
+	if query == "" {
+		return ThreadInfo{}, &NotFoundError{What: "thread", ID: query}
+	}
+	lower := strings.ToLower(query)
+	for _, q := range []*gorm.DB{
+		g.Where("id IN (?, ?)", query, lower),
+		// "~" is behind everything that an id is made of.
+		g.Where("id >= ? AND id < ?", lower, lower+"~").Or("name = ?", query).Order("updated_at DESC, id DESC").
+			Limit(ambiguousShown + 1),
+	} {
+		found, err := threadInfos(q)
+		switch {
+		case err != nil:
+			return ThreadInfo{}, fmt.Errorf("find thread %q: %w", query, s.db.Explain(err))
+		case len(found) == 1:
+			return found[0], nil
+		case len(found) > 1:
+			return ThreadInfo{}, &AmbiguousError{
+				Query: query, Threads: found[:min(len(found), ambiguousShown)], More: len(found) > ambiguousShown,
+			}
+		}
+	}
+	return ThreadInfo{}, &NotFoundError{What: "thread", ID: query}
+}
+
+// Archive hides a thread from the listing, or shows it again. It is no event of the thread and does not make it newer.
+func (s *Store) Archive(ctx context.Context, thread event.ThreadID, archived bool) error {
+	at := int64(0)
+	if archived {
+		at = time.Now().UnixNano()
+	}
+	return s.change(ctx, func(tx *gorm.DB) error {
+		n, err := affected(tx, "UPDATE threads SET archived_at = ? WHERE id = ?", at, string(thread))
+		if err == nil && n == 0 {
+			err = &NotFoundError{What: "thread", ID: string(thread)}
+		}
+		return err
+	})
+}
+
+// TurnInfo is a turn of a stored thread.
+type TurnInfo struct {
+	ID       event.TurnID
+	FirstSeq uint64 // number of its first event
+	LastSeq  uint64 // number of its last event; 0: it has not ended
+	Status   string // [StatusRunning] or an [event.TurnStatus]
+	Started  time.Time
+	Ended    time.Time // zero: it has not
+}
+
+// Turns lists the turns of a thread in their order.
+func (s *Store) Turns(ctx context.Context, thread event.ThreadID) ([]TurnInfo, error) {
+	g, err := s.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []turnRow
+	if err := g.Where("thread_id = ?", string(thread)).Order("first_seq").Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("list turns: %w", s.db.Explain(err))
+	}
+	turns := make([]TurnInfo, len(rows))
+	for i, r := range rows {
+		turns[i] = TurnInfo{
+			ID: event.TurnID(r.ID), FirstSeq: r.FirstSeq, LastSeq: r.LastSeq, Status: r.Status, Started: timeOf(r.StartedAt),
+			Ended: timeOf(r.EndedAt),
+		}
+	}
+	return turns, nil
+}
+
+// Items lists the items of a turn, or of the whole thread when turn is empty, as they were last and in the order in which
+// they appeared.
+func (s *Store) Items(ctx context.Context, thread event.ThreadID, turn event.TurnID) ([]event.Item, error) {
+	g, err := s.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q := g.Table("items").Select("events.*").
+		Joins("JOIN events ON events.thread_id = items.thread_id AND events.seq = items.last_seq").
+		Where("items.thread_id = ?", string(thread)).Order("items.first_seq, items.id")
+	if turn != "" {
+		q = q.Where("items.turn_id = ?", string(turn))
+	}
+	var rows []eventRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("list items: %w", s.db.Explain(err))
+	}
+	items := make([]event.Item, 0, len(rows))
+	var errs []error
+	for _, r := range rows {
+		e, err := r.event()
+		switch b := e.Body.(type) {
+		case event.ItemStarted:
+			items = append(items, b.Item)
+		case event.ItemCompleted:
+			items = append(items, b.Item)
+		default:
+			errs = append(errs, err)
+		}
+	}
+	return items, errors.Join(errs...)
+}

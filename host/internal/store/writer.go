@@ -1,0 +1,377 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"gorm.io/gorm"
+)
+
+// writer puts batches into the database. It belongs to the sink's writing goroutine.
+type writer struct {
+	db     *database.DB
+	files  artifactFiles
+	run    runRow
+	inRuns bool // the run's row is committed
+	// around stands around every commit; tests put faults there.
+	around func(commit func() error) error
+}
+
+// write commits one batch. An operation answers its own error; everything else is the store's.
+func (w *writer) write(ctx context.Context, b batch) outcome {
+	if len(b.entries) == 1 && b.entries[0].op != nil {
+		op := b.entries[0].op
+		op.reply <- w.around(func() error { return w.db.Write(ctx, database.Full, op.fn) })
+		return outcome{}
+	}
+	durability := database.Durability(b.sync)
+	var conflicts map[event.ThreadID]error
+	err := w.around(func() error {
+		if err := w.files.sync(b.entries); err != nil {
+			return err
+		}
+		return w.db.Write(ctx, durability, func(tx *gorm.DB) error {
+			conflicts = nil // of an earlier try
+			return w.fill(tx, b, &conflicts)
+		})
+	})
+	if err == nil {
+		w.inRuns = true
+	}
+	return outcome{err: err, conflicts: conflicts}
+}
+
+// fill is the transaction of a batch.
+func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error) error {
+	if err := w.noteRun(tx, b); err != nil {
+		return err
+	}
+	groups, order := map[string]*group{}, []*group{}
+	for _, e := range b.entries {
+		switch {
+		case e.artifact != nil:
+			if err := putArtifactRow(tx, e.artifact); err != nil {
+				return err
+			}
+		case e.rec != nil:
+			g := groups[e.rec.ThreadID]
+			if g == nil {
+				g = &group{thread: e.rec.ThreadID, run: w.run.ID}
+				groups[e.rec.ThreadID] = g
+				order = append(order, g)
+			}
+			g.recs = append(g.recs, e.rec)
+		}
+	}
+	for _, g := range order {
+		err := g.store(tx)
+		if conflict, ok := errors.AsType[*ConflictError](err); ok {
+			if *conflicts == nil {
+				*conflicts = map[event.ThreadID]error{}
+			}
+			(*conflicts)[conflict.Thread] = conflict
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteRun keeps the row of this host process. A batch without entries, which is there to sync or to find out whether
+// writing works, writes this row: without a changed page a commit does nothing.
+func (w *writer) noteRun(tx *gorm.DB, b batch) error {
+	if !w.inRuns {
+		return tx.Create(&w.run).Error
+	}
+	if len(b.entries) > 0 {
+		return nil
+	}
+	return exec(tx, "UPDATE runs SET synced_at = ? WHERE id = ?", time.Now().UnixNano(), w.run.ID)
+}
+
+// endRun is the last operation of a store.
+func (w *writer) endRun(tx *gorm.DB) error {
+	if !w.inRuns {
+		return nil
+	}
+	return exec(tx, "UPDATE runs SET ended_at = ? WHERE id = ?", time.Now().UnixNano(), w.run.ID)
+}
+
+func exec(tx *gorm.DB, query string, args ...any) error {
+	_, err := affected(tx, query, args...)
+	return err
+}
+
+// affected runs a statement past gorm's statement builder, which the hot path has no use for.
+func affected(tx *gorm.DB, query string, args ...any) (int64, error) {
+	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// group is a run of events of one thread, with what they change.
+type group struct {
+	thread string
+	run    string
+	recs   []*record
+}
+
+// store writes the events and what is derived from them. A [*ConflictError] comes before anything was written.
+func (g *group) store(tx *gorm.DB) error {
+	if err := g.claim(tx); err != nil || len(g.recs) == 0 {
+		return err
+	}
+	if err := g.insertEvents(tx); err != nil {
+		return fmt.Errorf("store events: %w", err)
+	}
+	if err := g.putTurns(tx); err != nil {
+		return fmt.Errorf("store turns: %w", err)
+	}
+	if err := g.putItems(tx); err != nil {
+		return fmt.Errorf("store items: %w", err)
+	}
+	if err := g.putRefs(tx); err != nil {
+		return fmt.Errorf("store references to artifacts: %w", err)
+	}
+	return nil
+}
+
+// claim moves the thread's row forward from the event before the group to its last one. That the row was at the event
+// before is checked in the same statement: nobody else has written to the thread.
+func (g *group) claim(tx *gorm.DB) error {
+	moved, err := g.moveThread(tx)
+	if err != nil || moved {
+		return err
+	}
+	var rows []threadRow
+	if err := tx.Select("seq").Where("id = ?", g.thread).Find(&rows).Error; err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		if first := g.recs[0]; first.Seq != 1 {
+			return &ConflictError{Thread: event.ThreadID(g.thread), Seq: first.Seq}
+		}
+		return g.insertThread(tx)
+	}
+	// A commit whose outcome was not known may have happened. Then the same events are there, and are not written again.
+	stored := rows[0].Seq
+	if err := g.skipStored(tx, stored); err != nil || len(g.recs) == 0 {
+		return err
+	}
+	if g.recs[0].Seq != stored+1 {
+		return &ConflictError{Thread: event.ThreadID(g.thread), Seq: g.recs[0].Seq, Stored: stored}
+	}
+	moved, err = g.moveThread(tx)
+	if err == nil && !moved {
+		err = fmt.Errorf("thread %s: its row does not move from event %d", g.thread, stored)
+	}
+	return err
+}
+
+// skipStored drops the records up to the stored one, all of which must be there as they are.
+func (g *group) skipStored(tx *gorm.DB, stored uint64) error {
+	n := 0
+	for n < len(g.recs) && g.recs[n].Seq <= stored {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	first, last := g.recs[0], g.recs[n-1]
+	var rows []eventRow
+	err := tx.Where("thread_id = ? AND seq BETWEEN ? AND ?", g.thread, first.Seq, last.Seq).Order("seq").Find(&rows).Error
+	if err != nil {
+		return err
+	}
+	for i, r := range g.recs[:n] {
+		same := i < len(rows)
+		if same {
+			row := rows[i]
+			row.ID = 0
+			same = row == r.eventRow
+		}
+		if !same {
+			return &ConflictError{Thread: event.ThreadID(g.thread), Seq: r.Seq, Stored: stored}
+		}
+	}
+	g.recs = g.recs[n:]
+	return nil
+}
+
+// columns are those of the thread's row that a group may set. The last value wins.
+func (g *group) columns() (set map[string]any, preview string) {
+	set = map[string]any{}
+	for _, r := range g.recs {
+		for column, value := range r.set {
+			set[column] = value
+		}
+		if preview == "" {
+			preview = r.preview
+		}
+	}
+	return set, preview
+}
+
+func (g *group) moveThread(tx *gorm.DB) (moved bool, err error) {
+	first, last := g.recs[0], g.recs[len(g.recs)-1]
+	set, preview := g.columns()
+	var q strings.Builder
+	q.WriteString("UPDATE threads SET seq = ?, updated_at = ?, run_id = ?")
+	args := []any{last.Seq, last.Time, g.run}
+	for _, column := range threadColumns {
+		if value, ok := set[column]; ok {
+			q.WriteString(", " + column + " = ?")
+			args = append(args, value)
+		}
+	}
+	if preview != "" {
+		q.WriteString(", preview = CASE WHEN preview = '' THEN ? ELSE preview END")
+		args = append(args, preview)
+	}
+	q.WriteString(" WHERE id = ? AND seq = ?")
+	n, err := affected(tx, q.String(), append(args, g.thread, first.Seq-1)...)
+	return n > 0, err
+}
+
+// threadColumns are the derived columns in a fixed order, so that equal groups make equal statements.
+var threadColumns = [...]string{
+	"created_at", "cwd", "model", "provider", "model_name", "source", "forked_from", "name", "status", "tokens",
+}
+
+func (g *group) insertThread(tx *gorm.DB) error {
+	first := g.recs[0]
+	err := exec(tx, "INSERT INTO threads (id, seq, run_id, created_at, updated_at) VALUES (?, 0, ?, ?, ?)",
+		g.thread, g.run, first.Time, first.Time)
+	if err != nil {
+		return err
+	}
+	moved, err := g.moveThread(tx)
+	if err == nil && !moved {
+		err = fmt.Errorf("thread %s: its new row does not move", g.thread)
+	}
+	return err
+}
+
+// rowsPerInsert: the driver looks up each parameter by walking them all, so that large statements cost more than they save.
+const rowsPerInsert = 16
+
+func (g *group) insertEvents(tx *gorm.DB) error {
+	const one = "(?,?,?,?,?,?)"
+	for recs := g.recs; len(recs) > 0; {
+		n := min(len(recs), rowsPerInsert)
+		args := make([]any, 0, 6*n)
+		for _, r := range recs[:n] {
+			args = append(args, r.ThreadID, r.Seq, r.TurnID, r.Time, r.Kind, r.Body)
+		}
+		err := exec(tx, "INSERT INTO events (thread_id, seq, turn_id, time, kind, body) VALUES "+
+			one+strings.Repeat(","+one, n-1), args...)
+		if err != nil {
+			return err
+		}
+		recs = recs[n:]
+	}
+	return nil
+}
+
+func (g *group) putTurns(tx *gorm.DB) error {
+	started := false
+	for _, r := range g.recs {
+		t := r.turn
+		if t == nil || t.ID == "" {
+			continue
+		}
+		var err error
+		if t.FirstSeq > 0 {
+			started = true
+			// A turn that was resumed keeps its beginning.
+			err = exec(tx, `INSERT INTO turns (thread_id, id, first_seq, status, started_at) VALUES (?, ?, ?, ?, ?)
+				ON CONFLICT (thread_id, id) DO UPDATE SET status = excluded.status, last_seq = 0, ended_at = 0`,
+				t.ThreadID, t.ID, t.FirstSeq, t.Status, t.StartedAt)
+		} else {
+			err = exec(tx, "UPDATE turns SET status = ?, last_seq = ?, ended_at = ? WHERE thread_id = ? AND id = ?",
+				t.Status, t.LastSeq, t.EndedAt, t.ThreadID, t.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !started {
+		return nil
+	}
+	return exec(tx, "UPDATE threads SET turns = (SELECT count(*) FROM turns WHERE thread_id = threads.id) WHERE id = ?", g.thread)
+}
+
+func (g *group) putItems(tx *gorm.DB) error {
+	merged := map[string]*itemRow{}
+	var order []*itemRow
+	for _, r := range g.recs {
+		if r.item == nil || r.item.ID == "" {
+			continue
+		}
+		if m := merged[r.item.ID]; m != nil {
+			first := m.FirstSeq
+			*m = *r.item
+			m.FirstSeq = first
+			continue
+		}
+		row := *r.item // records are not changed: the transaction may be tried again
+		merged[row.ID] = &row
+		order = append(order, &row)
+	}
+	const one = "(?,?,?,?,?,?,?,?)"
+	for len(order) > 0 {
+		n := min(len(order), rowsPerInsert)
+		args := make([]any, 0, 8*n)
+		for _, i := range order[:n] {
+			args = append(args, i.ThreadID, i.ID, i.TurnID, i.CallID, i.Type, i.Status, i.FirstSeq, i.LastSeq)
+		}
+		err := exec(tx, "INSERT INTO items (thread_id, id, turn_id, call_id, type, status, first_seq, last_seq) VALUES "+
+			one+strings.Repeat(","+one, n-1)+` ON CONFLICT (thread_id, id) DO UPDATE SET turn_id = excluded.turn_id,
+			call_id = excluded.call_id, type = excluded.type, status = excluded.status, last_seq = excluded.last_seq`, args...)
+		if err != nil {
+			return err
+		}
+		order = order[n:]
+	}
+	return nil
+}
+
+func (g *group) putRefs(tx *gorm.DB) error {
+	seen := map[string]bool{}
+	for _, r := range g.recs {
+		for _, digest := range r.refs {
+			if seen[digest] {
+				continue
+			}
+			seen[digest] = true
+			n, err := affected(tx, `INSERT INTO artifact_refs (sha256, thread_id)
+				SELECT sha256, ? FROM artifacts WHERE sha256 = ? ON CONFLICT DO NOTHING`, g.thread, digest)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				continue // not an artifact, or known already
+			}
+			err = exec(tx, "UPDATE artifacts SET holds = holds - 1 WHERE sha256 = ? AND holds > 0", digest)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func putArtifactRow(tx *gorm.DB, a *artifactRow) error {
+	return exec(tx, `INSERT INTO artifacts (sha256, size, media_type, name, created_at, used_at, holds) VALUES (?, ?, ?, ?, ?, ?, 1)
+		ON CONFLICT (sha256) DO UPDATE SET used_at = excluded.used_at, holds = holds + 1`,
+		a.SHA256, a.Size, a.MediaType, a.Name, a.CreatedAt, a.UsedAt)
+}

@@ -40,9 +40,13 @@ func echo(ctx context.Context, conn *grpc.ClientConn, text string) error {
 }
 
 // connPlugin hands out go-plugin's connection.
-type connPlugin struct{ goplugin.NetRPCUnsupportedPlugin }
+type connPlugin struct {
+	goplugin.NetRPCUnsupportedPlugin
+}
 
-func (connPlugin) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error { return errors.New("not a server") }
+func (connPlugin) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("not a server")
+}
 func (connPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
 	return conn, nil
 }

@@ -61,7 +61,7 @@ func receive(fd int) *control.Reader {
 func fail(fd int, op control.Op, err error) {
 	errno, ok := err.(syscall.Errno)
 	if !ok {
-		errno = syscall.EPROTO
+		errno = syscall.EPROTO // not of the system; the host names the step
 	}
 	send(fd, control.Failed{Op: op, Errno: uint32(errno)}.Append(nil))
 	syscall.Exit(1)

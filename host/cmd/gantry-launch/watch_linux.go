@@ -103,7 +103,7 @@ func start(o *control.Order) int {
 	return pid
 }
 
-// startApply starts the second stage and returns when it has become the target.
+// startApply starts the second stage and returns when that has become the target.
 func startApply(o *control.Order, path string, attr *syscall.ProcAttr) int {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -120,18 +120,25 @@ func startApply(o *control.Order, path string, attr *syscall.ProcAttr) int {
 	next := *o
 	next.Path = path
 	send(pair[0], next.Append(nil))
-	// The socket closes by itself when the second stage has become the target.
 	in := receive(pair[0])
-	frame, err := in.Next()
-	if err == control.ErrClosed {
-		return pid
+	ready := false
+	for {
+		frame, err := in.Next()
+		switch {
+		case err == control.ErrClosed && ready:
+			return pid // it has become the target, which closed the socket
+		case err != nil:
+			fail(control.FD, control.OpLimit, syscall.EPROTO) // it crashed
+		case frame.Kind == control.KindStarted:
+			ready = true
+		default:
+			failed, err := frame.Failed()
+			if err != nil {
+				fail(control.FD, control.OpLimit, syscall.EPROTO)
+			}
+			fail(control.FD, failed.Op, syscall.Errno(failed.Errno))
+		}
 	}
-	failed, err := frame.Failed()
-	if err != nil {
-		fail(control.FD, control.OpLimit, syscall.EPROTO)
-	}
-	fail(control.FD, failed.Op, syscall.Errno(failed.Errno))
-	return 0
 }
 
 // reap waits for children until none is left, and reports the target's end.

@@ -87,7 +87,11 @@ func (p *Process) Attach(ctx context.Context, stdin <-chan Input, emit func(Outp
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)
 	}
-	return p.Wait(ctx)
+	exit, err := p.Wait(ctx)
+	if err == nil {
+		p.l.note(p, func(at *place) { at.taken = true })
+	}
+	return exit, err
 }
 
 // piece is output on its way to emit; done is closed when the buffer may be used again.

@@ -105,9 +105,14 @@ func (l *Launcher) handOver(plugin string, conn net.Conn) error {
 		return err
 	}
 	if p.spec.Session {
-		return p.share(socket)
+		err = p.share(socket)
+	} else {
+		err = p.giveAway(socket)
 	}
-	return p.giveAway(socket)
+	if err == nil {
+		l.note(p, func(at *place) { at.taken = true })
+	}
+	return err
 }
 
 // share sends duplicates; the host keeps its own.

@@ -28,10 +28,12 @@ import (
 
 // Bounds and their defaults.
 const (
-	// DefaultMaxProcesses bounds the trees that are alive. Each costs a launcher (about 1 MB of its own) and up to five
-	// descriptors of the host. Beyond it Spawn fails, it doesn't wait: sessions may live for ever.
+	// DefaultMaxProcesses bounds the trees that are alive, and ended ones whose output nobody has taken yet. Each costs a
+	// launcher (about 1 MB of its own) and up to five descriptors of the host. Beyond it Spawn fails, it doesn't wait:
+	// sessions may live for ever.
 	DefaultMaxProcesses = 256
-	// maxEnded bounds the records of ended processes that nobody has released. Beyond it the oldest is forgotten.
+	// maxEnded bounds the records of ended processes whose output was taken and that nobody has released. Beyond it the
+	// oldest is forgotten.
 	maxEnded = 128
 	// DefaultKillGrace is the time between SIGTERM and SIGKILL.
 	DefaultKillGrace = 500 * time.Millisecond
@@ -181,8 +183,8 @@ type Launcher struct {
 		closed bool
 		procs  map[string]*Process // by id: alive, or ended and not released
 		tokens map[string]*Process // by descriptor token
-		live   int
-		ended  []*Process // oldest first
+		held   int
+		ended  []*Process // ended, output taken, not released; oldest first
 	}
 }
 
@@ -240,27 +242,34 @@ func (l *Launcher) admit(p *Process) error {
 	if l.mu.closed {
 		return ErrClosed
 	}
-	if l.mu.live >= l.cfg.MaxProcesses {
+	if l.mu.held >= l.cfg.MaxProcesses {
 		e := newStartError("start", p.spec.Argv[0], syscall.EAGAIN)
-		e.Message = fmt.Sprintf("%s: %d processes are running, which is the limit; end some first", e.Message, l.mu.live)
+		e.Message = fmt.Sprintf("%s: %d processes are running, or have output that nobody has taken, which is the limit; end some first",
+			e.Message, l.mu.held)
 		e.Err = ErrTooMany
 		return e
 	}
-	l.mu.live++
+	l.mu.held++
+	p.place.held = true
 	l.mu.procs[p.id] = p
 	return nil
 }
 
-// retire notes that a tree has ended. Its record stays until it is released, its call or thread ends, or newer ones push
-// it out.
-func (l *Launcher) retire(p *Process) {
+// note records a step in the life of a process: that its tree has ended, that its output has been taken, or that its
+// record is to go. When the tree has ended and the output was taken, its place is free for another; the record stays
+// until it is released, its call or thread ends, or newer ones push it out.
+func (l *Launcher) note(p *Process, step func(*place)) {
 	l.mu.Lock()
-	l.mu.live--
+	step(&p.place)
 	var drop *Process
-	if l.mu.procs[p.id] == p {
-		l.mu.ended = append(l.mu.ended, p)
-		if len(l.mu.ended) > maxEnded {
-			drop = l.mu.ended[0]
+	if p.place.held && p.place.ended && (p.place.taken || p.place.forgotten) {
+		p.place.held = false
+		l.mu.held--
+		if !p.place.forgotten {
+			l.mu.ended = append(l.mu.ended, p)
+			if len(l.mu.ended) > maxEnded {
+				drop = l.mu.ended[0]
+			}
 		}
 	}
 	l.mu.Unlock()
@@ -269,12 +278,18 @@ func (l *Launcher) retire(p *Process) {
 	}
 }
 
+// place is what a launcher knows of a process; guarded by the launcher's mutex.
+type place struct {
+	held      bool // counts against MaxProcesses
+	ended     bool // the whole tree
+	taken     bool // its output was handed over, or read to its end
+	forgotten bool
+}
+
 // forget removes a record, its token, and the host's descriptors.
 func (l *Launcher) forget(p *Process) {
 	l.mu.Lock()
-	if l.mu.procs[p.id] == p {
-		delete(l.mu.procs, p.id)
-	}
+	delete(l.mu.procs, p.id)
 	if i := slices.Index(l.mu.ended, p); i >= 0 {
 		l.mu.ended = slices.Delete(l.mu.ended, i, i+1)
 	}
@@ -284,6 +299,7 @@ func (l *Launcher) forget(p *Process) {
 		}
 	}
 	l.mu.Unlock()
+	l.note(p, func(at *place) { at.forgotten = true })
 	p.closeFiles()
 }
 
@@ -303,11 +319,11 @@ func (l *Launcher) Sessions(plugin string) []*Process {
 	return l.find(func(p *Process) bool { return p.spec.Session && p.spec.Owner.Plugin == plugin && p.running() })
 }
 
-// Live returns how many trees are alive.
-func (l *Launcher) Live() int {
+// Held returns how many processes count against MaxProcesses: they are alive, or nobody has taken their output.
+func (l *Launcher) Held() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.live
+	return l.mu.held
 }
 
 func (l *Launcher) find(match func(*Process) bool) []*Process {

@@ -153,7 +153,7 @@ func TestStartErrorsHaveTheTextOfTheSystem(t *testing.T) {
 			}
 		})
 	}
-	if n := l.Live(); n != 0 {
+	if n := l.Held(); n != 0 {
 		t.Errorf("%d processes are counted after failed starts", n)
 	}
 	s := command("true")
@@ -238,16 +238,28 @@ func TestSessionAndGroupOfItsOwn(t *testing.T) {
 func TestTooMany(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t, func(c *launch.Config) { c.MaxProcesses = 2 })
-	first := spawn(t, l, command("sleep", "1000"))
 	spawn(t, l, command("sleep", "1000"))
+	first := spawn(t, l, command("sleep", "1000"))
 	_, err := l.Spawn(t.Context(), command("true"))
 	if e, ok := errors.AsType[*launch.StartError](err); !ok || e.Errno != syscall.EAGAIN || !errors.Is(err, launch.ErrTooMany) {
 		t.Fatalf("third of two: %v", err)
 	}
-	if err := first.KillTree(t.Context()); err != nil {
+	if err := l.EndCall(t.Context(), first.Owner()); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, spawn(t, l, command("true")))
+	spawn(t, l, command("sleep", "1000"))
+	// What is unread counts too, until its call has ended.
+	p := spawn(t, l, command("true"))
+	<-p.Gone()
+	if _, err := l.Spawn(t.Context(), command("true")); !errors.Is(err, launch.ErrTooMany) {
+		t.Errorf("in place of an unread one: %v", err)
+	}
+	if err := l.EndCall(t.Context(), p.Owner()); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Held(); n != 0 {
+		t.Errorf("%d processes are held after their call", n)
+	}
 }
 
 func TestTwoHundredAtOnce(t *testing.T) {
@@ -298,7 +310,7 @@ func TestCancelledSpawnLeavesNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := l.Live(); n != 0 {
+	if n := l.Held(); n != 0 {
 		t.Errorf("%d processes are alive", n)
 	}
 }
@@ -380,6 +392,9 @@ func TestEndedRecordsAreBounded(t *testing.T) {
 		s := command("true")
 		s.Session = true
 		last = spawn(t, l, s)
+		if _, err := last.Attach(t.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
 		<-last.Gone()
 		if i == 0 {
 			first = last

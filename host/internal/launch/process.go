@@ -47,6 +47,8 @@ type Process struct {
 	release  func() // the confiner's
 	launched bool   // monitor runs, and watch is its reader
 
+	place place // guarded by the launcher's mutex
+
 	begun     chan struct{} // closed when the launcher has said started or failed, or is gone
 	settled   chan struct{} // closed when start has returned
 	exited    chan struct{} // closed when the process has ended
@@ -320,7 +322,7 @@ func (p *Process) over() {
 	if p.release != nil {
 		p.release()
 	}
-	p.l.retire(p)
+	p.l.note(p, func(at *place) { at.ended = true })
 }
 
 // heard is what the launcher has said so far.
@@ -398,6 +400,12 @@ func (p *Process) failure(m control.Failed) error {
 			p.l.cfg.LauncherPath)
 	case control.OpChdir:
 		return newStartError(m.Op.String(), p.spec.Cwd, errno)
+	case control.OpLimit:
+		if errno == syscall.EPROTO {
+			e := newStartError(m.Op.String(), p.spec.Argv[0], errno)
+			e.Message = "the limits leave too little to start anything; raise the one on memory"
+			return e
+		}
 	}
 	return newStartError(m.Op.String(), p.spec.Argv[0], errno)
 }

@@ -272,7 +272,7 @@ func TestEndOfCallDuringSpawn(t *testing.T) {
 		if p := <-started; p != nil {
 			<-p.Gone()
 		}
-		if n := l.Live(); n != 0 {
+		if n := l.Held(); n != 0 {
 			t.Fatalf("%d processes survived their call", n)
 		}
 	}

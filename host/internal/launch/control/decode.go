@@ -75,18 +75,15 @@ func (r *Reader) fill(b []byte, boundary bool) (int, error) {
 	clear(b)
 	n := 0
 	for n < len(b) {
-		m, err := r.Read(b[n:])
-		if m > 0 {
+		m, _ := r.Read(b[n:]) // a reason does not matter: after it nothing comes
+		switch {
+		case m > 0:
 			n += m
-			continue
-		}
-		if n == 0 && boundary {
-			return 0, ErrClosed
-		}
-		if err == nil || n > 0 {
+		case n == 0 && boundary:
+			return n, ErrClosed
+		default:
 			return n, ErrMalformed
 		}
-		return n, err
 	}
 	return n, nil
 }
@@ -121,6 +118,14 @@ func (c *cursor) uint32() uint32 {
 		return 0
 	}
 	return uint32(v)
+}
+
+func (c *cursor) op() Op {
+	v := c.uint()
+	if v > 255 {
+		return OpUnknown
+	}
+	return Op(v)
 }
 
 func (c *cursor) bool() bool { return c.uint() == 1 }
@@ -205,7 +210,7 @@ func (f Frame) Started() (Started, error) {
 // Failed decodes the frame.
 func (f Frame) Failed() (Failed, error) {
 	c := f.open(KindFailed)
-	return Failed{Op: Op(c.uint()), Errno: c.uint32()}, c.done()
+	return Failed{Op: c.op(), Errno: c.uint32()}, c.done()
 }
 
 // Exited decodes the frame.

@@ -81,7 +81,7 @@ func (s Started) Append(b []byte) []byte {
 
 // Append appends the frame to b.
 func (f Failed) Append(b []byte) []byte {
-	return end(putUint(append(begin(b, KindFailed), byte(f.Op)), uint64(f.Errno)), len(b))
+	return end(putUint(putUint(begin(b, KindFailed), uint64(f.Op)), uint64(f.Errno)), len(b))
 }
 
 // Append appends the frame to b.

@@ -1,0 +1,236 @@
+//go:build linux
+
+package launch_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+func TestOtherModesAreRefused(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t)
+	for mode, want := range map[string]string{
+		"workspace-write": `sandbox mode "workspace-write" can't be enforced by this build, which knows full-access; set sandbox { mode = "full-access" } to run without confinement`,
+		"read-only":       `sandbox mode "read-only" can't be enforced by this build, which knows full-access; set sandbox { mode = "full-access" } to run without confinement`,
+		"":                `the grant names no sandbox mode; set sandbox { mode = "full-access" } to run without confinement`,
+	} {
+		s := command("true")
+		s.Grant.Mode = mode
+		_, err := l.Spawn(t.Context(), s)
+		e, ok := errors.AsType[*launch.UnsupportedError](err)
+		if !ok || e.Mode != mode || err.Error() != want {
+			t.Errorf("mode %q: %v, want %q", mode, err, want)
+		}
+	}
+}
+
+// jail is a confiner for tests: it runs everything through env(1), and counts.
+type jail struct {
+	err      error
+	released chan struct{}
+}
+
+func (jail) Name() string    { return "jail" }
+func (jail) Modes() []string { return []string{"read-only"} }
+
+func (j jail) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
+	mark := "JAIL=" + g.Mode
+	if readOnly {
+		mark += "+"
+	}
+	c.Argv = append([]string{"env", mark}, c.Argv...)
+	c.Rlimits = append(c.Rlimits, control.Rlimit{Resource: syscall.RLIMIT_CORE, Soft: 0, Hard: 0})
+	return func() { j.released <- struct{}{} }, j.err
+}
+
+func TestConfinerIsAsked(t *testing.T) {
+	t.Parallel()
+	j := jail{released: make(chan struct{}, 1)}
+	l := newLauncher(t, func(c *launch.Config) { c.Confiners = []launch.Confiner{launch.Unconfined{}, j} })
+	s := script(`echo "$JAIL $(ulimit -c)"`)
+	s.Grant.Mode, s.ReadOnly = "read-only", true
+	p := spawn(t, l, s)
+	<-p.Gone()
+	<-j.released
+	var out strings.Builder
+	if _, err := p.Attach(t.Context(), nil, func(o launch.Output) error { out.Write(o.Data); return nil }); err != nil {
+		t.Error(err)
+	}
+	if want := "read-only+ 0\n"; out.String() != want {
+		t.Errorf("wrote %q, want %q", out.String(), want)
+	}
+	s.Cwd = "/no/such/folder"
+	if _, err := l.Spawn(t.Context(), s); err == nil {
+		t.Error("it started")
+	}
+	<-j.released
+
+	denied := &launch.StartError{Op: "confine", Message: "Operation not permitted", Errno: syscall.EPERM, Denied: true}
+	j.err = denied
+	l = newLauncher(t, func(c *launch.Config) { c.Confiners = []launch.Confiner{j} })
+	if _, err := l.Spawn(t.Context(), s); !errors.Is(err, denied) {
+		t.Errorf("error %v, want %v", err, denied)
+	}
+	<-j.released
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t, func(c *launch.Config) { c.CgroupDir = "none" })
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		name   string
+		limits launch.Limits
+		script string
+		want   string
+		code   int
+	}{
+		{"open files", launch.Limits{OpenFiles: 57}, "ulimit -n; ulimit -Hn", "57\n57\n", 0},
+		{"address space", launch.Limits{AddressSpaceBytes: 1 << 30}, "ulimit -v", "1048576\n", 0},
+		{"memory", launch.Limits{MemoryBytes: 64 << 20}, "ulimit -d", "65536\n", 0},
+		{"memory of a child that wants more", launch.Limits{MemoryBytes: 64 << 20}, "dd if=/dev/zero of=/dev/null bs=200M count=1 2>/dev/null || echo refused", "refused\n", 0},
+		{"core", launch.Limits{NoCore: true}, "ulimit -c; ulimit -Hc", "0\n0\n", 0},
+		{"cpu", launch.Limits{CPUSeconds: 77}, "ulimit -t; ulimit -Ht", "77\n79\n", 0},
+		{"file size", launch.Limits{FileBytes: 1024}, "exec 2>/dev/null; head -c 5000 /dev/zero > " + dir + "/f; wc -c < " + dir + "/f", "1024\n", 0},
+		{"all", launch.Limits{OpenFiles: 57, AddressSpaceBytes: 1 << 30, MemoryBytes: 1 << 29, NoCore: true, CPUSeconds: 7, FileBytes: 1 << 20},
+			"ulimit -n; ulimit -v; ulimit -d; ulimit -c; ulimit -t", "57\n1048576\n524288\n0\n7\n", 0},
+		{"exit code", launch.Limits{NoCore: true}, "exit 5", "", 5},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := script(tc.script)
+			s.Grant.Limits = tc.limits
+			stdout, _, exit := run(t, l, s)
+			if stdout != tc.want || exit.Code != tc.code {
+				t.Errorf("wrote %q, %+v; want %q, %d", stdout, exit, tc.want, tc.code)
+			}
+		})
+	}
+	t.Run("not raised", func(t *testing.T) {
+		s := script("ulimit -Hn")
+		inherited, _, _ := run(t, l, s)
+		s.Grant.Limits.OpenFiles = 1 << 40
+		if got, _, _ := run(t, l, s); got != inherited {
+			t.Errorf("descriptors %q, want %q as inherited", got, inherited)
+		}
+	})
+	t.Run("unlimited is as inherited", func(t *testing.T) {
+		// Through both stages of the launcher the soft limit of descriptors stays as it was before the Go runtime raised it.
+		s := script("ulimit -Sn")
+		direct, _, _ := run(t, l, s)
+		s.Grant.Limits.NoCore = true
+		if applied, _, _ := run(t, l, s); applied != direct {
+			t.Errorf("soft limit %q in the second stage, %q without it", applied, direct)
+		}
+	})
+	t.Run("large environment under little memory", func(t *testing.T) {
+		s := script(`echo ${#A} ${#L}`)
+		for _, name := range []string{"A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L"} {
+			s.Env = append(s.Env, name+"="+strings.Repeat("x", 120<<10))
+		}
+		s.Grant.Limits.AddressSpaceBytes, s.Grant.Limits.MemoryBytes = 64<<20, 32<<20
+		if got, _, exit := run(t, l, s); got != "122880 122880\n" {
+			t.Errorf("wrote %q, %+v", got, exit)
+		}
+	})
+	t.Run("negative", func(t *testing.T) {
+		s := command("true")
+		s.Grant.Limits.OpenFiles = -1
+		if _, err := l.Spawn(t.Context(), s); err == nil || !strings.Contains(err.Error(), "open files is -1") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("pids without a group", func(t *testing.T) {
+		s := command("true")
+		s.Grant.Limits.MaxPids = 10
+		_, err := l.Spawn(t.Context(), s)
+		if e, ok := errors.AsType[*launch.UnsupportedError](err); !ok || e.Limit != "pids" {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestProcessorTimeRunsOut(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t)
+	s := script("while :; do :; done")
+	s.Grant.Limits.CPUSeconds, s.Grant.Limits.NoCore = 1, true
+	_, _, exit := run(t, l, s)
+	if exit.Signal != syscall.SIGXCPU || exit.Limit != "time" {
+		t.Errorf("exit %+v", exit)
+	}
+}
+
+func TestOwnGroup(t *testing.T) {
+	t.Parallel()
+	const v2 = "25 20 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+	for _, tc := range []struct{ name, self, mounts, want string }{
+		{"user session", "0::/user.slice/user-1000.slice/app.slice/term.scope\n", v2, "/sys/fs/cgroup/user.slice/user-1000.slice/app.slice/term.scope"},
+		{"root", "0::/\n", v2, "/sys/fs/cgroup"},
+		{"hybrid", "4:memory:/a\n0::/b\n", "25 20 0:22 / /sys/fs/cgroup/unified rw shared:2 - cgroup2 cgroup2 rw\n30 20 0:9 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n", "/sys/fs/cgroup/unified/b"},
+		{"part of the tree is mounted", "0::/docker/abc/x\n", "25 20 0:22 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "/sys/fs/cgroup/x"},
+		{"another part is mounted", "0::/other\n", "25 20 0:22 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", ""},
+		{"only version 1", "4:memory:/a\n", v2, ""},
+		{"not mounted", "0::/a\n", "30 20 0:9 / /proc rw - proc proc rw\n", ""},
+		{"nothing", "", "", ""},
+	} {
+		if got := launch.OwnGroup(tc.self, tc.mounts); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestCgroupsWithTheirControllers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if place, _, _ := launch.Cgroups(dir); place != "" {
+		t.Errorf("a plain folder was taken for a group: %q", place)
+	}
+	write(t, filepath.Join(dir, "cgroup.procs"), "", 0o644)
+	write(t, filepath.Join(dir, "cgroup.subtree_control"), "cpu memory pids\n", 0o644)
+	if place, memory, pids := launch.Cgroups(dir); place != dir || !memory || !pids {
+		t.Errorf("%q, memory %v, pids %v", place, memory, pids)
+	}
+	write(t, filepath.Join(dir, "cgroup.subtree_control"), "cpu\n", 0o644)
+	if place, memory, pids := launch.Cgroups(dir); place != dir || memory || pids {
+		t.Errorf("%q, memory %v, pids %v", place, memory, pids)
+	}
+	if place, _, _ := launch.Cgroups("none"); place != "" {
+		t.Errorf("none is %q", place)
+	}
+}
+
+// With real groups, where this machine lets us make some.
+func TestCgroupLimits(t *testing.T) {
+	t.Parallel()
+	place, memory, pids := launch.Cgroups("")
+	if place == "" || !memory || !pids {
+		t.Skipf("no control groups with memory and pids controllers (place %q, memory %v, pids %v)", place, memory, pids)
+	}
+	l := newLauncher(t)
+	s := script(`head -c 200M /dev/zero | tail -c 190M >/dev/null; kill -9 $$`)
+	s.Grant.Limits.MemoryBytes = 32 << 20
+	if _, _, exit := run(t, l, s); exit.Limit != "memory" {
+		t.Errorf("exit %+v, want limit memory", exit)
+	}
+	s = script(`for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1000 & done; exit 1`)
+	s.Grant.Limits.MaxPids = 5
+	p := spawn(t, l, s)
+	if exit := wait(t, p); exit.Limit != "pids" {
+		t.Errorf("exit %+v, want limit pids", exit)
+	}
+	if err := p.KillTree(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(place, "gantry-*")); len(left) > 0 {
+		t.Errorf("groups are left: %v", left)
+	}
+}

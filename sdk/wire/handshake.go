@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // maxHandshakeBytes bounds the handshake line. The longest honest one carries a certificate of under 4 KiB.
@@ -58,6 +59,9 @@ func ParseHandshake(line string) (Handshake, error) {
 	}
 	if len(f) > 6 {
 		h.Extra = f[6:]
+	}
+	if strings.ContainsFunc(h.Network+h.Protocol+h.Cert, unicode.IsSpace) {
+		return Handshake{}, fmt.Errorf("handshake line with white space inside: %s", quoteLine(line))
 	}
 	return h, nil
 }

@@ -54,6 +54,7 @@ func TestParseHandshake(t *testing.T) {
 			want: wire.Handshake{Core: 1, App: 1, Network: "unix", Address: "/x", Protocol: "grpc", Cert: "QQ=="}},
 		{name: "control character", line: "1|1|unix|/x\x1b[31m|grpc", parse: "control characters"},
 		{name: "second line", line: "1|1|unix|/x|grpc\nboom", parse: "control characters"},
+		{name: "white space inside", line: "1|1|unix|/x| |", parse: "white space"},
 		{name: "NUL", line: "1|1|unix|/x\x00|grpc", parse: "control characters"},
 	}
 	for _, tt := range tests {

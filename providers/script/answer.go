@@ -85,6 +85,9 @@ func (p *Player) answer(s *step, in Input, vars map[string]string, next Position
 		}
 		return c.finished(append(events, c.at(failure)), nil), nil
 	}
+	if failure != nil && len(s.parts) == 0 && s.Break == nil {
+		return c.finished(append(events, c.at(failure)), nil), nil // refused before an answer began
+	}
 	body, err := c.body()
 	if err != nil {
 		return nil, err

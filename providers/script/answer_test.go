@@ -101,6 +101,8 @@ func TestAnswers(t *testing.T) {
 		{"error after some text", `[[step]]
 			do = [{text = "a"}]
 			error = {code = "overloaded"}`, "step-start text-start text-delta(a) text-end error(overloaded)"},
+		{"error before anything", `[[step]]
+			error = {code = "overloaded"}`, "error(overloaded)"},
 		{"attempts then success", `[[step]]
 			attempts = {failures = 2, delay_ms = 1}
 			do = [{text = "a"}]`, "attempt(2) wait:1ms attempt(3) wait:1ms step-start text-start text-delta(a) text-end" + finish},

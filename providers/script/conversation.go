@@ -7,62 +7,69 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// conversation is what a request holds, seen as conditions and captures ask for it.
+// conversation is what a request holds, seen as conditions and captures ask for it. It is for one goroutine.
 type conversation struct {
 	req *llm.Request
 
-	user         string   // what the user said last, the host's own notes left out
-	assistant    string   // the text of the last answer
-	outputs      []output // results since the last answer, in order
-	answers      int      // assistant messages
-	sinceUser    int      // assistant messages after what the user said last
-	lastAnswerAt int      // index of the last assistant message; -1: none
+	user      string   // what the user said last, the host's own notes left out
+	assistant string   // the text of the last answer
+	outputs   []output // results since the last answer, in order
+	answers   int      // assistant messages
+	sinceUser int      // assistant messages after what the user said last
+
+	names map[string]string // call id → tool; made when first asked for
 }
 
 type output struct {
-	id, name string
-	text     string
-	isError  bool
+	text    string
+	isError bool
 }
 
+// look goes through a request once. Nothing in it grows with the square of the conversation: long threads are played too.
 func look(req *llm.Request) *conversation {
-	c := &conversation{req: req, lastAnswerAt: -1}
-	var noted string
-	for i, m := range req.Messages {
-		switch m.Role {
+	c := &conversation{req: req}
+	user, noted, answer := -1, -1, -1
+	for i := range req.Messages {
+		switch m := &req.Messages[i]; m.Role {
 		case llm.RoleAssistant:
+			answer = i
 			c.answers++
 			c.sinceUser++
-			c.outputs = nil
-			c.assistant = m.Text()
-			c.lastAnswerAt = i
 		case llm.RoleUser:
 			if contextual(m) {
-				noted = m.Text()
+				noted = i
 				continue
 			}
-			c.user, c.sinceUser = m.Text(), 0
-		}
-		for _, p := range m.Parts {
-			if r, ok := p.(*llm.ToolResult); ok && !r.ProviderExecuted {
-				c.outputs = append(c.outputs, outputOf(r, c.nameOf(r)))
-			}
+			user, c.sinceUser = i, 0
 		}
 	}
-	if c.user == "" {
-		c.user = noted
+	if user < 0 {
+		user = noted
+	}
+	if user >= 0 {
+		c.user = req.Messages[user].Text()
+	}
+	if answer >= 0 {
+		c.assistant = req.Messages[answer].Text()
+	}
+	for _, m := range req.Messages[answer+1:] {
+		for _, p := range m.Parts {
+			if r, ok := p.(*llm.ToolResult); ok {
+				c.outputs = append(c.outputs, outputOf(r))
+			}
+		}
 	}
 	return c
 }
 
-func outputOf(r *llm.ToolResult, name string) output {
+func outputOf(r *llm.ToolResult) output {
 	var s strings.Builder
 	for _, p := range r.Content {
 		if t, ok := p.(*llm.Text); ok {
 			s.WriteString(t.Text)
 		}
 	}
-	return output{id: r.ID, name: name, text: s.String(), isError: r.IsError}
+	return output{text: s.String(), isError: r.IsError}
 }
 
 // nameOf returns the tool that a result is of: its own word, or that of the call it answers.
@@ -70,14 +77,17 @@ func (c *conversation) nameOf(r *llm.ToolResult) string {
 	if r.Name != "" {
 		return r.Name
 	}
-	for i := len(c.req.Messages) - 1; i >= 0; i-- {
-		for _, p := range c.req.Messages[i].Parts {
-			if call, ok := p.(*llm.ToolCall); ok && call.ID == r.ID {
-				return call.Name
+	if c.names == nil {
+		c.names = map[string]string{}
+		for _, m := range c.req.Messages {
+			for _, p := range m.Parts {
+				if call, ok := p.(*llm.ToolCall); ok {
+					c.names[call.ID] = call.Name
+				}
 			}
 		}
 	}
-	return ""
+	return c.names[r.ID]
 }
 
 // latest returns the newest result of a call, found by the call's id or its tool's name.
@@ -85,13 +95,8 @@ func (c *conversation) latest(call string) (output, bool) {
 	for i := len(c.req.Messages) - 1; i >= 0; i-- {
 		parts := c.req.Messages[i].Parts
 		for j := len(parts) - 1; j >= 0; j-- {
-			r, ok := parts[j].(*llm.ToolResult)
-			if !ok {
-				continue
-			}
-			name := c.nameOf(r)
-			if r.ID == call || name == call {
-				return outputOf(r, name), true
+			if r, ok := parts[j].(*llm.ToolResult); ok && (r.ID == call || c.nameOf(r) == call) {
+				return outputOf(r), true
 			}
 		}
 	}
@@ -143,7 +148,7 @@ var markers = []string{
 	"<subagent_notification>", "<skill>", "<hook_prompt", "<recommended_plugins>", "<system-update>",
 }
 
-func contextual(m llm.Message) bool {
+func contextual(m *llm.Message) bool {
 	for _, p := range m.Parts {
 		t, ok := p.(*llm.Text)
 		if !ok {
@@ -165,7 +170,8 @@ func (c *conversation) shape() string { return Shape(c.req) }
 // R reasoning, C:id call, O:id result, M media.
 func Shape(req *llm.Request) string {
 	var out []string
-	for _, m := range req.Messages {
+	for i := range req.Messages {
+		m := &req.Messages[i]
 		switch m.Role {
 		case llm.RoleSystem:
 			out = append(out, "D")

@@ -85,7 +85,7 @@ func (p *Player) Play(in Input) (*Answer, error) {
 	if failed := run(p.always, m); len(failed) > 0 {
 		return nil, p.unexpected("every request", m, p.script.Defaults.Expect.Message, failed)
 	}
-	s, next, err := p.choose(in.Request, pos)
+	s, next, err := p.choose(conv, m.vars, pos)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,6 @@ func (p *Player) Play(in Input) (*Answer, error) {
 	if err != nil {
 		return nil, refusal("correct the pattern, or mark the capture optional", "script %s, %s: %v", p.Name(), s.where, err)
 	}
-	next = next.clone()
 	if len(captured) > 0 {
 		if next.Vars == nil {
 			next.Vars = map[string]string{}
@@ -115,7 +114,8 @@ func (p *Player) Play(in Input) (*Answer, error) {
 
 // Peek returns the name of the step that would answer the request, without judging its expectations.
 func (p *Player) Peek(req *llm.Request) (string, error) {
-	s, _, err := p.choose(req, p.Locate(req, Position{}))
+	conv, pos := look(req), p.Locate(req, Position{})
+	s, _, err := p.choose(conv, p.scope(Input{Request: req}, conv, pos), pos)
 	if err != nil {
 		return "", err
 	}
@@ -123,9 +123,8 @@ func (p *Player) Peek(req *llm.Request) (string, error) {
 }
 
 // choose picks the first step that is not used up and whose condition holds, and returns the position behind it.
-func (p *Player) choose(req *llm.Request, pos Position) (*step, Position, error) {
-	conv := look(req)
-	m := moment{conv: conv, vars: p.scope(Input{Request: req}, conv, pos), request: pos.Request + 1}
+func (p *Player) choose(conv *conversation, vars map[string]string, pos Position) (*step, Position, error) {
+	m := moment{conv: conv, vars: vars, request: pos.Request + 1}
 	pick := func(plays map[int]int) *step {
 		for _, s := range p.steps {
 			if s.times >= 0 && plays[s.index] >= s.times {

@@ -39,7 +39,7 @@ func (p Position) metadata() llm.Metadata {
 // Locate finds out where a conversation stands: the furthest of
 //
 //   - known, what the caller remembers of the thread;
-//   - what the answers in the conversation carry in their metadata;
+//   - what the latest answer in the conversation carries in its metadata;
 //   - when neither says anything and there are answers, a replay: the script is played against each beginning of the
 //     conversation that an assistant message followed. Steps that leave nothing behind (errors, silence) are passed over.
 func (p *Player) Locate(req *llm.Request, known Position) Position {
@@ -47,39 +47,56 @@ func (p *Player) Locate(req *llm.Request, known Position) Position {
 	if known.Script == p.digest {
 		best = known
 	}
-	answers := 0
-	for _, m := range req.Messages {
+	answered := false
+	for i := len(req.Messages) - 1; i >= 0; i-- {
+		m := &req.Messages[i]
 		if m.Role != llm.RoleAssistant {
 			continue
 		}
-		answers++
-		p.further(&best, m.Metadata)
-		for _, part := range m.Parts {
-			switch part := part.(type) {
-			case *llm.Text:
-				p.further(&best, part.Metadata)
-			case *llm.Reasoning:
-				p.further(&best, part.Metadata)
-			case *llm.ToolCall:
-				p.further(&best, part.Metadata)
+		answered = true
+		if pos, ok := p.carried(m); ok {
+			if pos.Request > best.Request {
+				best = pos
 			}
+			break // older answers stand further back
 		}
 	}
-	if best.Request == 0 && answers > 0 {
+	if best.Request == 0 && answered {
 		return p.replay(req)
 	}
 	return best.clone()
 }
 
-func (p *Player) further(best *Position, m llm.Metadata) {
+// carried returns the position that an answer of this script carries.
+func (p *Player) carried(m *llm.Message) (Position, bool) {
+	if pos, ok := p.read(m.Metadata); ok {
+		return pos, true
+	}
+	for _, part := range m.Parts {
+		var meta llm.Metadata
+		switch part := part.(type) {
+		case *llm.Text:
+			meta = part.Metadata
+		case *llm.Reasoning:
+			meta = part.Metadata
+		case *llm.ToolCall:
+			meta = part.Metadata
+		}
+		if pos, ok := p.read(meta); ok {
+			return pos, true
+		}
+	}
+	return Position{}, false
+}
+
+func (p *Player) read(m llm.Metadata) (Position, bool) {
 	raw, ok := m[Namespace]
 	if !ok {
-		return
+		return Position{}, false
 	}
 	var pos Position
-	if json.Unmarshal(raw, &pos) == nil && pos.Script == p.digest && pos.Request > best.Request {
-		*best = pos
-	}
+	ok = json.Unmarshal(raw, &pos) == nil && pos.Script == p.digest
+	return pos, ok
 }
 
 func (p *Player) replay(req *llm.Request) Position {
@@ -91,13 +108,13 @@ func (p *Player) replay(req *llm.Request) Position {
 		before := *req
 		before.Messages = req.Messages[:i]
 		for range len(p.steps) + 1 {
-			step, next, err := p.choose(&before, pos)
+			conv := look(&before)
+			step, next, err := p.choose(conv, p.scope(Input{Request: &before}, conv, pos), pos)
 			if err != nil {
 				return pos
 			}
-			next, vars := next.clone(), step.gather(look(&before), next.Vars)
-			next.Vars = vars
 			pos = next
+			pos.Vars = step.gather(conv, pos.Vars)
 			if step.leavesTrace {
 				break
 			}

@@ -39,11 +39,20 @@ func (f Files) At(r hcl.Range, d Diagnostic) Diagnostic {
 	return d
 }
 
-// Explainer is implemented by errors of configuration functions that know a better summary, detail and next step than
-// HCL's general words for a failed call.
+// Place gives d a range that was translated already, with its snippet.
+func (f Files) Place(r Range, d Diagnostic) Diagnostic {
+	if r.IsZero() || r.Start.Line == 0 {
+		d.Range = r
+		return d
+	}
+	return f.At(hcl.Range{Filename: r.File, Start: hcl.Pos(r.Start), End: hcl.Pos(r.End)}, d)
+}
+
+// Explainer is implemented by errors of configuration functions that know better words than HCL's general ones for a
+// failed call: a summary, a detail, a next step, and which argument is to blame.
 type Explainer interface {
 	error
-	Explain() (summary, detail, next string)
+	Explain() (summary, detail, next string, argument int)
 }
 
 // Convert translates diagnostics of the HCL library. Next steps that HCL puts at the end of its detail move to Next;
@@ -55,23 +64,70 @@ func (f Files) Convert(ds hcl.Diagnostics, next string) Diagnostics {
 		if h.Severity == hcl.DiagWarning {
 			d.Severity = Warning
 		}
-		if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](h); ok {
-			if e, ok := errors.AsType[Explainer](call.FunctionCallError()); ok {
-				s, detail, n := e.Explain()
-				d.Summary += ": " + s
-				d.Detail, d.Next = detail, n
+		subject := h.Subject
+		if e := explainer(h); e != nil {
+			var reason string
+			var argument int
+			reason, d.Detail, d.Next, argument = e.Explain()
+			d.Summary = "invalid function argument: " + reason
+			if call, ok := h.Expression.(*hclsyntax.FunctionCallExpr); ok && argument < len(call.Args) {
+				subject = call.Args[argument].Range().Ptr()
 			}
 		}
 		if d.Next == "" {
 			d.Detail, d.Next = splitSuggestion(d.Detail)
 		}
+		if d.Next == "" && h.Summary == "Unknown variable" {
+			d.Next = "put text in quotes; other settings can't be referred to"
+		}
 		if d.Next == "" {
 			d.Next = next
 		}
-		if h.Subject != nil {
-			d = f.At(*h.Subject, d)
+		if subject != nil {
+			d = f.At(*subject, d)
 		}
 		out = append(out, d)
+	}
+	return out
+}
+
+// explainer returns the error of a configuration function that caused h, nil when something else did.
+func explainer(h *hcl.Diagnostic) Explainer {
+	call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](h)
+	if !ok {
+		return nil
+	}
+	e, _ := errors.AsType[Explainer](call.FunctionCallError())
+	return e
+}
+
+// AllExplained reports whether every problem in ds comes from a configuration function that could not deliver: then
+// nothing is wrong with the text, only with the moment and place.
+func AllExplained(ds hcl.Diagnostics) bool {
+	for _, h := range ds {
+		if explainer(h) == nil {
+			return false
+		}
+	}
+	return len(ds) > 0
+}
+
+// ConvertNames is [Files.Convert] for what a body says about its names: unknown ones get a suggestion from names.
+func (f Files) ConvertNames(ds hcl.Diagnostics, names []string, next string) Diagnostics {
+	out := f.Convert(ds, next)
+	for i, h := range ds {
+		switch h.Summary {
+		case "Unsupported argument", "Unsupported block type", "Extraneous JSON object property":
+		default:
+			continue
+		}
+		if out[i].Next != next || h.Subject == nil {
+			continue
+		}
+		src := f[h.Subject.Filename]
+		if from, to := h.Subject.Start.Byte, h.Subject.End.Byte; from >= 0 && from <= to && to <= len(src) {
+			out[i].Next = DidYouMean(strings.Trim(string(src[from:to]), `"`), names, next)
+		}
 	}
 	return out
 }

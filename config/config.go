@@ -1,0 +1,258 @@
+// Package config reads gantry.hcl: it finds the files, lays them over one another, and hands out settings with the place
+// that each came from.
+//
+// It owns: the layers and their order, evaluation at the time of use, plugin blocks read by the plugin's own schema, and
+// the words for everything that can be wrong with any of it. It must not know: how plugins are started, what the host
+// does with a setting, how a person is asked.
+//
+// Neighbours with a subject of their own: diag (problems), lock (gantry.lock.hcl), trust (agreed projects), schema (what
+// may stand in a file), permission, source, version, format. Start with [Load].
+package config
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/schema"
+)
+
+// What this package says about problems; see package diag.
+type (
+	Diagnostic  = diag.Diagnostic
+	Diagnostics = diag.Diagnostics
+	Range       = diag.Range
+	Severity    = diag.Severity
+)
+
+// Options says where to look. Zero fields mean the documented defaults.
+type Options struct {
+	// Home is gantry's home folder. Default: $GANTRY_HOME, else ~/.gantry.
+	Home string
+	// Dir is the working folder. Default: the process's.
+	Dir string
+	// File is the argument of --config: a file that must exist, above the project's.
+	File string
+	// Sets are the arguments of -c, NAME=VALUE, later ones above earlier ones.
+	Sets []string
+	// Profile selects a profile. Default: none.
+	Profile string
+	// System is the machine's file. Default: /etc/gantry/gantry.hcl. "-": none.
+	System string
+	// LookupEnv reads the environment. Default: os.LookupEnv.
+	LookupEnv func(string) (string, bool)
+	// Trusted reports whether the user agreed to a project's content. Default: never.
+	Trusted func(dir, digest string) bool
+	// Secret returns a stored secret. Default: the file secrets/NAME in Home, which only its owner may read.
+	Secret func(name string) (string, error)
+}
+
+// Config is the configuration in force. It is not changed any more once Load returned it, and may be read by several
+// goroutines.
+type Config struct {
+	Providers    []*PluginBlock // in the order of the files
+	Plugins      []*PluginBlock // in the order of the files
+	Models       []*Model
+	DefaultModel string // label; empty when there is no model that could be meant
+	Approval     Approval
+	Sandbox      Sandbox
+	Limits       Limits
+	History      History
+	Store        Store
+	Profiles     []string // names, in the order of the files
+	Files        []File   // what was read, lowest layer first
+	Project      *Project // nil: there is none
+	Home         string   // gantry's home folder, absolute
+	Dir          string   // the working folder, absolute
+
+	root    *node
+	sources diag.Files
+}
+
+// Layer says where a setting comes from. Later ones count.
+type Layer int
+
+// The layers.
+const (
+	LayerUnknown     Layer = iota
+	LayerBuiltin           // what holds when nobody says otherwise
+	LayerSystem            // /etc/gantry/gantry.hcl
+	LayerUser              // gantry.hcl in gantry's home
+	LayerProject           // .gantry/gantry.hcl, when trusted
+	LayerFile              // --config
+	LayerCommandLine       // -c
+)
+
+var layerNames = [...]string{"unknown", "built-in", "system", "user", "project", "--config", "-c"}
+
+// String names the layer for people.
+func (l Layer) String() string {
+	if l < 0 || int(l) >= len(layerNames) {
+		return layerNames[0]
+	}
+	return layerNames[l]
+}
+
+// File is a file that was read.
+type File struct {
+	Layer Layer
+	Path  string // absolute; empty for the built-in one
+}
+
+// Approval says when a person is asked.
+type Approval struct {
+	Policy string // "untrusted", "on-request" or "never"
+	Range  Range  // of the policy
+}
+
+// Sandbox says what processes that tools start may do.
+type Sandbox struct {
+	Mode          string   // "read-only", "workspace-write" or "full-access"
+	WritableRoots []string // absolute
+	Network       bool
+	Range         Range // of the mode
+}
+
+// Limits bound each process that is started for a tool. 0: no limit.
+type Limits struct {
+	MemoryBytes int64
+	Pids        int64
+	CPUTime     time.Duration
+	OpenFiles   int64
+	OutputBytes int64
+}
+
+// History says what the model sees of a thread.
+type History struct {
+	ToolOutputTokens int64
+}
+
+// Store says what is kept.
+type Store struct {
+	Retention Retention
+}
+
+// Retention says what is removed by itself. 0: nothing for that reason.
+type Retention struct {
+	MaxAge     time.Duration
+	MaxThreads int64
+	MaxBytes   int64
+}
+
+// Model is a model under a name of the user's.
+type Model struct {
+	Label           string
+	Provider        string // label of a provider block
+	Name            string // the provider's name for it
+	Reasoning       string // empty: the model's own
+	ContextWindow   int64  // tokens; 0: the model's row
+	MaxOutputTokens int64  // 0: the model's row
+	Fallback        []string
+	Range           Range
+	// Problems are errors that concern this model alone: a variable that it needs is not set. Whoever uses it reports them.
+	Problems Diagnostics
+}
+
+// Load reads and merges all layers. With errors the Config is nil. A variable, file or secret that a provider, plugin or
+// model block lacks is no error of Load, but of using that block.
+func Load(ctx context.Context, o Options) (*Config, Diagnostics) {
+	l, ds := newLoader(o)
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	root := l.layers(ctx)
+	if l.broken || ctx.Err() != nil {
+		l.ds.Sort()
+		return nil, l.ds
+	}
+	c := l.decode(root)
+	l.ds.Sort()
+	if l.ds.HasErrors() {
+		return nil, l.ds
+	}
+	return c, l.ds
+}
+
+// Model returns a model by label.
+func (c *Config) Model(label string) (*Model, bool) {
+	return byLabel(c.Models, label, func(m *Model) string { return m.Label })
+}
+
+// Provider returns a provider block by label.
+func (c *Config) Provider(label string) (*PluginBlock, bool) {
+	return byLabel(c.Providers, label, func(b *PluginBlock) string { return b.Label })
+}
+
+// Plugin returns a plugin block by label.
+func (c *Config) Plugin(label string) (*PluginBlock, bool) {
+	return byLabel(c.Plugins, label, func(b *PluginBlock) string { return b.Label })
+}
+
+func byLabel[T any](list []*T, label string, of func(*T) string) (*T, bool) {
+	i := slices.IndexFunc(list, func(x *T) bool { return of(x) == label })
+	if i < 0 {
+		return nil, false
+	}
+	return list[i], true
+}
+
+// UnknownModel is the error for a model that somebody asked for by name.
+func (c *Config) UnknownModel(label string) Diagnostic {
+	return unknownLabel("model", label, c.root.labels(schema.BlockModel))
+}
+
+// UnknownPlugin is the error for a plugin or provider that somebody asked for by name.
+func (c *Config) UnknownPlugin(label string) Diagnostic {
+	return unknownLabel("plugin", label, slices.Concat(c.root.labels(schema.BlockPlugin), c.root.labels(schema.BlockProvider)))
+}
+
+func unknownLabel(kind, label string, there []string) Diagnostic {
+	d := Diagnostic{
+		Severity: diag.Error, Summary: "there is no " + kind + " \"" + label + "\"",
+		Next: diag.DidYouMean(label, there, "see `gantry config show` for what is configured"),
+	}
+	if len(there) == 0 {
+		d.Next = "add a " + kind + " block to gantry.hcl; `gantry init` writes one to begin with"
+	}
+	return d
+}
+
+// Blocks returns all enabled provider and plugin blocks.
+func (c *Config) Blocks() []*PluginBlock {
+	return slices.DeleteFunc(slices.Concat(c.Providers, c.Plugins), func(b *PluginBlock) bool { return !b.Enabled })
+}
+
+// Lock reads the lock file that belongs to a block. For a project it is the text whose digest was trusted, whatever the
+// file says by now.
+func (c *Config) Lock(b *PluginBlock) (*lock.File, Diagnostics) {
+	if b.layer == LayerProject && c.Project != nil {
+		return lock.Parse(c.Project.content[lock.FileName], c.shown(b.LockFile))
+	}
+	return lock.Read(b.LockFile)
+}
+
+func (c *Config) shown(path string) string { return shown(c.Dir, path) }
+
+// shown is how a person would name a file: relative to the working folder when it lies beneath it.
+func shown(dir, path string) string {
+	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+// userHome is the user's home folder, "" when there is none.
+func userHome(lookup func(string) (string, bool)) string {
+	if h, ok := lookup("HOME"); ok && filepath.IsAbs(h) {
+		return h
+	}
+	h, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return h
+}

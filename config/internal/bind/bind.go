@@ -1,0 +1,271 @@
+// Package bind reads the part of the configuration whose schema a plugin brings along.
+//
+// It owns: merging the layers of such a block by that schema, checking and converting the values, the JSON that the
+// plugin gets, and the way back from an attribute path to a place in a file. It must not know: the host's own settings,
+// where manifests come from.
+//
+// It decodes by itself and not through hcldec: labels, defaults, allowed and sensitive values and layers have no
+// counterpart there, and every message should carry the tightest range. Start with [Block].
+package bind
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/internal/function"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Fragment is what one layer says about a block: a whole Body, or one value at Path.
+type Fragment struct {
+	Body   hcl.Body
+	Path   []string
+	Expr   hcl.Expression
+	Scope  *function.Scope
+	Header hcl.Range // of the block; of the whole setting for a Path
+}
+
+// Block is a block that a plugin's schema describes, in layers: later ones count.
+type Block struct {
+	Fragments []Fragment
+	Files     diag.Files
+	Plugin    string    // label, for diagnostics
+	Header    hcl.Range // where to point when no layer has the block
+	Reserved  []string  // names beside the schema's that the block takes; for suggestions
+	Inspect   string    // next step when a name is unknown and nothing is similar
+}
+
+// Mode says what a missing variable, file or secret is.
+type Mode int
+
+// The modes.
+const (
+	Use   Mode = iota // an error
+	Check             // a warning, and the value is taken as absent
+)
+
+// Decode reads the block by its schema. The JSON has every attribute of the schema, null where there is no value, with
+// sorted keys. Secrets stand in it as {"$secret": HANDLE}; their values are returned by handle.
+func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secrets map[string]string, ds diag.Diagnostics) {
+	d := &decoder{Block: b, mode: mode, secrets: make(map[string]string)}
+	pieces := make([]piece, 0, len(b.Fragments))
+	for _, f := range b.Fragments {
+		pieces = append(pieces, piece{body: f.Body, rest: f.Path, expr: f.Expr, scope: f.Scope, header: f.Header})
+	}
+	value := d.block(s, pieces, b.Header, "", b.Reserved)
+	d.ds.Sort()
+	if d.ds.HasErrors() {
+		return nil, nil, d.ds
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		panic(fmt.Sprintf("config block of %q: %v", b.Plugin, err)) // built from strings, numbers and lists only
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), d.secrets, d.ds
+}
+
+type decoder struct {
+	Block
+	mode    Mode
+	secrets map[string]string
+	ds      diag.Diagnostics
+}
+
+// piece is a fragment seen from a block inside the block.
+type piece struct {
+	body   hcl.Body
+	rest   []string
+	expr   hcl.Expression
+	scope  *function.Scope
+	header hcl.Range
+}
+
+// setting is an argument as one layer has it; rest leads into its value.
+type setting struct {
+	expr      hcl.Expression
+	rest      []string
+	scope     *function.Scope
+	nameRange hcl.Range
+}
+
+func (d *decoder) add(r hcl.Range, x diag.Diagnostic) {
+	x.Plugin = d.Plugin
+	d.ds = append(d.ds, d.Files.At(r, x))
+}
+
+func (d *decoder) errorAt(r hcl.Range, summary, detail, next string) {
+	d.add(r, diag.Diagnostic{Severity: diag.Error, Summary: summary, Detail: detail, Next: next})
+}
+
+// block decodes one block. path is its place in handles, with a dot behind it where it is not empty.
+func (d *decoder) block(s contract.ConfigBlock, pieces []piece, header hcl.Range, path string, reserved []string) map[string]any {
+	names := schemaNames(s)
+	settings := make(map[string][]setting)
+	nested := make(map[string][][]piece) // by block type, then per layer
+	labels := make(map[string][][][]string)
+	for _, p := range pieces {
+		if p.body == nil {
+			d.path(s, p, names, settings, nested, labels)
+			continue
+		}
+		header = p.header
+		content, hds := p.body.Content(bodySchema(s))
+		d.names(hds, append(slices.Clone(names), reserved...))
+		for _, a := range content.Attributes {
+			settings[a.Name] = append(settings[a.Name], setting{expr: a.Expr, scope: p.scope, nameRange: a.NameRange})
+		}
+		layer := make(map[string][]piece)
+		layerLabels := make(map[string][][]string)
+		for _, c := range content.Blocks {
+			layer[c.Type] = append(layer[c.Type], piece{body: c.Body, scope: p.scope, header: c.DefRange})
+			layerLabels[c.Type] = append(layerLabels[c.Type], c.Labels)
+		}
+		for name, ps := range layer {
+			nested[name] = append(nested[name], ps)
+			labels[name] = append(labels[name], layerLabels[name])
+		}
+	}
+	out := make(map[string]any, len(s.Attributes)+len(s.Blocks))
+	for _, a := range s.Attributes {
+		out[a.Name] = d.attribute(a, settings[a.Name], header, path+a.Name)
+	}
+	for _, n := range s.Blocks {
+		out[n.Name] = d.nested(n, nested[n.Name], labels[n.Name], header, path+n.Name)
+	}
+	return out
+}
+
+// path sorts one value of the command line in.
+func (d *decoder) path(s contract.ConfigBlock, p piece, names []string, settings map[string][]setting, nested map[string][][]piece, labels map[string][][][]string) {
+	name := p.rest[0]
+	for _, a := range s.Attributes {
+		if a.Name == name {
+			settings[name] = append(settings[name], setting{expr: p.expr, rest: p.rest[1:], scope: p.scope, nameRange: p.header})
+			return
+		}
+	}
+	for _, n := range s.Blocks {
+		if n.Name != name {
+			continue
+		}
+		rest := p.rest[1:]
+		switch {
+		case len(rest) <= len(n.Labels):
+			d.errorAt(p.header, "incomplete setting", fmt.Sprintf("%q is a block.", name), "name one of its arguments behind a dot")
+		case len(n.Labels) == 0 && n.MaxItems != 1:
+			d.errorAt(p.header, "setting of a repeated block", fmt.Sprintf("There may be several %q blocks, and the setting can't say which.", name),
+				"write the block into a file")
+		default:
+			p.rest = rest[len(n.Labels):]
+			nested[name] = append(nested[name], []piece{p})
+			labels[name] = append(labels[name], [][]string{rest[:len(n.Labels)]})
+		}
+		return
+	}
+	d.errorAt(p.header, "unsupported argument", fmt.Sprintf("An argument named %q is not expected here.", name),
+		diag.DidYouMean(name, names, d.Inspect))
+}
+
+// nested decodes the blocks of one kind. A later layer replaces blocks without labels as a whole; where there can be
+// only one, and for blocks of the same labels, the layers merge.
+func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels [][][]string, header hcl.Range, path string) any {
+	type instance struct {
+		labels []string
+		pieces []piece
+	}
+	var found []instance
+	for i, layer := range layers {
+		if len(n.Labels) == 0 && n.MaxItems != 1 {
+			found = found[:0]
+		}
+		seen := make(map[string]hcl.Range)
+		for j, p := range layer {
+			key := fmt.Sprintf("%q", labels[i][j])
+			if first, twice := seen[key]; twice && (len(n.Labels) > 0 || n.MaxItems == 1) {
+				d.errorAt(p.header, fmt.Sprintf("duplicate %q block", n.Name),
+					fmt.Sprintf("The block is there already at %s.", d.Files.Range(first)), "merge the two, or remove one")
+				continue
+			}
+			seen[key] = p.header
+			k := -1
+			if len(n.Labels) > 0 || n.MaxItems == 1 {
+				k = slices.IndexFunc(found, func(x instance) bool { return slices.Equal(x.labels, labels[i][j]) })
+			}
+			if k < 0 {
+				found = append(found, instance{labels: labels[i][j]})
+				k = len(found) - 1
+			}
+			found[k].pieces = append(found[k].pieces, p)
+		}
+	}
+	if len(found) < int(n.MinItems) {
+		d.errorAt(header, fmt.Sprintf("missing %q block", n.Name), fmt.Sprintf("At least %d are required, there are %d.", n.MinItems, len(found)),
+			fmt.Sprintf("add `%s { ... }` to the block", n.Name))
+	}
+	if n.MaxItems > 0 && len(found) > int(n.MaxItems) {
+		d.errorAt(found[n.MaxItems].pieces[0].header, fmt.Sprintf("too many %q blocks", n.Name),
+			fmt.Sprintf("At most %d are allowed, there are %d.", n.MaxItems, len(found)), "remove the others")
+	}
+	values := make([]any, 0, len(found))
+	for i, x := range found {
+		place := path
+		switch {
+		case len(n.Labels) > 0:
+			for _, l := range x.labels {
+				place += "[" + strconv.Quote(l) + "]"
+			}
+		case n.MaxItems != 1:
+			place += "[" + strconv.Itoa(i) + "]"
+		}
+		v := d.block(n.Block, x.pieces, x.pieces[0].header, place+".", nil)
+		for j, name := range n.Labels {
+			v[name] = x.labels[j]
+		}
+		values = append(values, v)
+	}
+	if n.MaxItems != 1 {
+		return values
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	return values[0]
+}
+
+// names adds what the HCL library says about a body, with our own suggestions.
+func (d *decoder) names(hds hcl.Diagnostics, names []string) {
+	for _, x := range d.Files.ConvertNames(hds, names, d.Inspect) {
+		x.Plugin = d.Plugin
+		d.ds = append(d.ds, x)
+	}
+}
+
+func schemaNames(s contract.ConfigBlock) []string {
+	var out []string
+	for _, a := range s.Attributes {
+		out = append(out, a.Name)
+	}
+	for _, n := range s.Blocks {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+func bodySchema(s contract.ConfigBlock) *hcl.BodySchema {
+	out := &hcl.BodySchema{}
+	for _, a := range s.Attributes {
+		out.Attributes = append(out.Attributes, hcl.AttributeSchema{Name: a.Name})
+	}
+	for _, n := range s.Blocks {
+		out.Blocks = append(out.Blocks, hcl.BlockHeaderSchema{Type: n.Name, LabelNames: n.Labels})
+	}
+	return out
+}

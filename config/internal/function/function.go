@@ -1,0 +1,201 @@
+// Package function provides the functions of the configuration language: env, file and secret.
+//
+// It owns: what they return, what they refuse, and the mark that keeps a secret from being treated as text. It must not
+// know: where in the configuration they are called, when they are evaluated, who gets the value.
+//
+// Start with [Scope].
+package function
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+// A file that is read into a setting is a key or a text for people; more is a mistake.
+const maxFileBytes = 1 << 20
+
+// Sources is where values come from.
+type Sources struct {
+	LookupEnv func(name string) (string, bool)
+	Secret    func(name string) (string, error)
+	Home      string // the user's home folder, for "~/"
+}
+
+// Scope is what the functions mean in one file.
+type Scope struct {
+	sources Sources
+	base    string
+	context func() *hcl.EvalContext
+}
+
+// NewScope returns the scope of a file whose relative paths start at base.
+func NewScope(sources Sources, base string) *Scope {
+	s := &Scope{sources: sources, base: base}
+	s.context = sync.OnceValue(func() *hcl.EvalContext {
+		// There are no variables. With an empty map HCL says which one it does not know.
+		return &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: map[string]function.Function{
+			"env":    envFunction(s.sources.LookupEnv),
+			"file":   textFunction("path", s.file),
+			"secret": textFunction("name", s.secret),
+		}}
+	})
+	return s
+}
+
+// Base is the folder that relative paths start at.
+func (s *Scope) Base() string { return s.base }
+
+// Context is for evaluating an expression of the file. It may be used by several goroutines.
+func (s *Scope) Context() *hcl.EvalContext { return s.context() }
+
+// Recording is a context that tells which environment variables an expression reads, and reads nothing else: files and
+// secrets are unknown values in it.
+func (s *Scope) Recording(read func(name string)) *hcl.EvalContext {
+	unknown := func(string) (cty.Value, error) { return cty.UnknownVal(cty.String), nil }
+	return &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: map[string]function.Function{
+		"env": envFunction(func(name string) (string, bool) {
+			read(name)
+			if v, ok := s.sources.LookupEnv(name); ok {
+				return v, true
+			}
+			return "", true // go on, so that what follows is recorded too
+		}),
+		"file":   textFunction("path", unknown),
+		"secret": textFunction("name", unknown),
+	}}
+}
+
+// Secret marks values that must reach a plugin as a handle, whatever its schema says.
+type Secret struct{}
+
+// Missing is the error of a function whose source has nothing. Nothing is wrong with the configuration's text.
+type Missing struct {
+	What string // "environment variable", "file" or "secret"
+	Name string
+	Err  error // nil when the source says no more
+}
+
+// Error says what is missing.
+func (m *Missing) Error() string {
+	s, detail, _, _ := m.Explain()
+	if detail != "" {
+		return s + ": " + detail
+	}
+	return s
+}
+
+// Unwrap returns the source's error.
+func (m *Missing) Unwrap() error { return m.Err }
+
+// Explain implements the interface that diagnostics look for.
+func (m *Missing) Explain() (summary, detail, next string, argument int) {
+	if m.Err != nil {
+		detail = "The reason is: " + m.Err.Error() + "."
+	}
+	switch m.What {
+	case "environment variable":
+		return fmt.Sprintf("environment variable %q is not set", m.Name), detail,
+			fmt.Sprintf("set %s where gantry is started, or give another value: env(%q, \"...\")", m.Name, m.Name), 0
+	case "secret":
+		return fmt.Sprintf("secret %q can't be used", m.Name), detail, "store the secret, or read it with env()", 0
+	}
+	return fmt.Sprintf("%s %q can't be used", m.What, m.Name), detail, "correct the path, or make the file readable", 0
+}
+
+// envFunction is env(name) and env(name, otherwise).
+func envFunction(lookup func(string) (string, bool)) function.Function {
+	return function.New(&function.Spec{
+		Params:   []function.Parameter{{Name: "name", Type: cty.String}},
+		VarParam: &function.Parameter{Name: "otherwise", Type: cty.String, AllowNull: true, AllowMarked: true},
+		Type: func(args []cty.Value) (cty.Type, error) {
+			if len(args) > 2 {
+				return cty.String, function.NewArgErrorf(2, "env takes a name and at most one other value")
+			}
+			return cty.String, nil
+		},
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			name := args[0].AsString()
+			if name == "" || strings.ContainsAny(name, "=\x00") {
+				return cty.NilVal, function.NewArgErrorf(0, "%q is not the name of a variable", name)
+			}
+			if v, ok := lookup(name); ok {
+				return cty.StringVal(v), nil
+			}
+			if len(args) == 2 {
+				return args[1], nil
+			}
+			return cty.NilVal, &Missing{What: "environment variable", Name: name}
+		},
+	})
+}
+
+func textFunction(param string, impl func(string) (cty.Value, error)) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: param, Type: cty.String}},
+		Type:   function.StaticReturnType(cty.String),
+		Impl:   func(args []cty.Value, _ cty.Type) (cty.Value, error) { return impl(args[0].AsString()) },
+	})
+}
+
+func (s *Scope) file(path string) (cty.Value, error) {
+	text, err := s.read(path)
+	if err != nil {
+		return cty.NilVal, &Missing{What: "file", Name: path, Err: err}
+	}
+	// The last line break is an editor's, not the key's.
+	text = strings.TrimSuffix(text, "\n")
+	return cty.StringVal(strings.TrimSuffix(text, "\r")), nil
+}
+
+func (s *Scope) read(path string) (string, error) {
+	full := filepath.FromSlash(path)
+	switch {
+	case path == "":
+		return "", errors.New("the path is empty")
+	case strings.HasPrefix(path, "~/"):
+		full = filepath.Join(s.sources.Home, full[2:])
+	case !filepath.IsAbs(full):
+		full = filepath.Join(s.base, full)
+	}
+	info, err := os.Stat(full)
+	if err != nil {
+		return "", err
+	}
+	// A pipe or a device could block for ever.
+	if !info.Mode().IsRegular() {
+		return "", errors.New("it is not a regular file")
+	}
+	f, err := os.Open(full)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(b) > maxFileBytes:
+		return "", fmt.Errorf("it has more than %d bytes", maxFileBytes)
+	case !utf8.Valid(b):
+		return "", errors.New("it is not UTF-8 text")
+	}
+	return string(b), nil
+}
+
+func (s *Scope) secret(name string) (cty.Value, error) {
+	v, err := s.sources.Secret(name)
+	if err != nil {
+		return cty.NilVal, &Missing{What: "secret", Name: name, Err: err}
+	}
+	return cty.StringVal(v).Mark(Secret{}), nil
+}

@@ -1,0 +1,310 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/internal/function"
+	"github.com/gantry-agent/gantry/config/internal/syntax"
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/config/trust"
+)
+
+const (
+	fileName    = "gantry.hcl"
+	projectDir  = ".gantry"
+	systemFile  = "/etc/gantry/gantry.hcl"
+	builtinName = "built-in"
+)
+
+// fileNames are the names that a layer's file may have, lower one first.
+var fileNames = [...]string{fileName, fileName + syntax.JSONSuffix}
+
+// Project is a folder with a configuration of its own.
+type Project struct {
+	Dir     string // the folder that holds .gantry, absolute
+	Digest  string // of the configuration and lock file together
+	Trusted bool   // the user agreed to exactly this content
+	Files   []string
+	content map[string][]byte // by file name
+}
+
+// FindProject returns the project that dir belongs to: the nearest folder, from dir upwards, that has a configuration in
+// .gantry. It returns nil when there is none. Gantry's own home is no project's folder.
+func FindProject(dir, home string) (*Project, error) {
+	homeInfo, _ := os.Stat(home) // a home that is not there yet is no project either
+	for d := dir; ; {
+		folder := filepath.Join(d, projectDir)
+		if info, err := os.Stat(folder); err == nil && info.IsDir() && (homeInfo == nil || !os.SameFile(info, homeInfo)) {
+			p := &Project{Dir: d, content: make(map[string][]byte)}
+			for _, name := range append(fileNames[:], lock.FileName) {
+				text, err := readFile(filepath.Join(folder, name))
+				if errors.Is(err, fs.ErrNotExist) {
+					continue
+				}
+				if err != nil {
+					return nil, err
+				}
+				p.content[name] = text
+				if name != lock.FileName {
+					p.Files = append(p.Files, filepath.Join(folder, name))
+				}
+			}
+			if len(p.Files) > 0 {
+				p.Digest = trust.Digest(p.content)
+				return p, nil
+			}
+		}
+		up := filepath.Dir(d)
+		if up == d {
+			return nil, nil
+		}
+		d = up
+	}
+}
+
+// readFile reads a configuration file. Anything but a regular file is refused: a pipe would block for ever.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	// One byte more than is allowed, so that the parser sees that it is too much.
+	return io.ReadAll(io.LimitReader(f, syntax.MaxBytes+1))
+}
+
+// loader reads the layers of one Load.
+type loader struct {
+	o        Options
+	home     string
+	dir      string
+	sources  function.Sources
+	root     *schema.Block
+	files    diag.Files
+	read     []File
+	project  *Project
+	profiles []string
+	merged   *node
+	broken   bool // a file could not be understood: what it lacks is not told
+	ds       diag.Diagnostics
+}
+
+func newLoader(o Options) (*loader, diag.Diagnostics) {
+	if o.LookupEnv == nil {
+		o.LookupEnv = os.LookupEnv
+	}
+	if o.System == "" {
+		o.System = systemFile
+	}
+	if o.Trusted == nil {
+		o.Trusted = func(string, string) bool { return false }
+	}
+	user := userHome(o.LookupEnv)
+	if o.Home == "" {
+		if h, ok := o.LookupEnv("GANTRY_HOME"); ok && h != "" {
+			o.Home = h
+		} else if user != "" {
+			o.Home = filepath.Join(user, projectDir)
+		} else {
+			return nil, diag.Diagnostics{{Severity: diag.Error, Summary: "gantry's home folder is not known",
+				Detail: "Neither GANTRY_HOME nor HOME is set.", Next: "set GANTRY_HOME to a folder of yours"}}
+		}
+	}
+	l := &loader{o: o, root: schema.Root(), files: make(diag.Files)}
+	for to, path := range map[*string]string{&l.home: o.Home, &l.dir: o.Dir} {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, diag.Diagnostics{{Severity: diag.Error, Summary: "the working folder is not known",
+				Detail: "The reason is: " + err.Error() + ".", Next: "change to a folder that exists"}}
+		}
+		*to = abs
+	}
+	if l.o.Secret == nil {
+		l.o.Secret = func(name string) (string, error) { return secretFile(l.home, name) }
+	}
+	l.sources = function.Sources{LookupEnv: o.LookupEnv, Secret: l.o.Secret, Home: user}
+	return l, nil
+}
+
+// secretFile reads a secret from gantry's home.
+func secretFile(home, name string) (string, error) {
+	if !validLabel(name) {
+		return "", errors.New("the name of a secret has lower-case letters, digits, dashes and underscores")
+	}
+	path := filepath.Join(home, "secrets", name)
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+		return "", fmt.Errorf("%s may be read by others; run chmod 600 on it", path)
+	}
+	text, err := readFile(path)
+	if err != nil {
+		return "", err
+	}
+	for len(text) > 0 && (text[len(text)-1] == '\n' || text[len(text)-1] == '\r') {
+		text = text[:len(text)-1]
+	}
+	return string(text), nil
+}
+
+// layers reads everything, lowest first, and merges it.
+func (l *loader) layers(ctx context.Context) *node {
+	root := l.text(LayerBuiltin, "", builtinName, builtinText)
+	if l.o.System != "-" {
+		root = merge(root, l.optional(LayerSystem, filepath.Dir(l.o.System), filepath.Dir(l.o.System), filepath.Base(l.o.System)))
+	}
+	root = merge(root, l.optional(LayerUser, l.home, l.home, fileName))
+	root = merge(root, l.projectLayer())
+	if l.o.File != "" {
+		path := l.o.File
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(l.dir, path)
+		}
+		text, err := readFile(path)
+		if err != nil {
+			l.unreadable(path, err, "name a file that exists, or leave --config out")
+		} else {
+			root = merge(root, l.text(LayerFile, path, shown(l.dir, path), text))
+		}
+	}
+	l.profiles = root.labels(schema.BlockProfile)
+	if name := l.o.Profile; name != "" {
+		p := root.blocks[key{schema.BlockProfile, name}]
+		if p == nil {
+			d := unknownLabel("profile", name, l.profiles)
+			if len(l.profiles) == 0 {
+				d.Next = fmt.Sprintf("add `profile %q { ... }` to gantry.hcl", name)
+			}
+			l.ds = append(l.ds, d)
+		}
+		root = merge(root, p)
+	}
+	r := &reader{files: l.files, from: l.origin(LayerCommandLine, l.dir, l.dir)}
+	for _, s := range l.o.Sets {
+		root = merge(root, r.set(s, l.root))
+	}
+	l.ds, l.merged = append(l.ds, r.ds...), root
+	if err := context.Cause(ctx); err != nil {
+		l.ds = append(l.ds, diag.Diagnostic{Severity: diag.Error, Summary: "reading the configuration was interrupted",
+			Detail: "The reason is: " + err.Error() + ".", Next: "try again"})
+	}
+	return root
+}
+
+func (l *loader) origin(layer Layer, base, dir string) *origin {
+	return &origin{layer: layer, dir: dir, scope: function.NewScope(l.sources, base)}
+}
+
+// optional reads a file that need not exist, and its JSON form.
+func (l *loader) optional(layer Layer, dir, base, name string) *node {
+	var out *node
+	for _, n := range []string{name, name + syntax.JSONSuffix} {
+		path := filepath.Join(dir, n)
+		text, err := readFile(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			l.unreadable(path, err, "make the file readable, or move it away")
+		default:
+			out = merge(out, l.textAt(layer, path, shown(l.dir, path), text, base))
+		}
+	}
+	return out
+}
+
+// projectLayer reads the project's files if the user agreed to exactly what they say.
+func (l *loader) projectLayer() *node {
+	p, err := FindProject(l.dir, l.home)
+	if err != nil {
+		l.unreadable(filepath.Join(l.dir, projectDir), err, "make the file readable, or move it away")
+		return nil
+	}
+	if p == nil {
+		return nil
+	}
+	l.project = p
+	if p.Trusted = l.o.Trusted(p.Dir, p.Digest); !p.Trusted {
+		l.ds = append(l.ds, diag.Diagnostic{
+			Severity: diag.Warning, Summary: "the project's configuration is not trusted and was left out",
+			Detail: "It could start programs and change what they may do. An answer holds for its exact content.",
+			Range:  diag.Range{File: shown(l.dir, p.Files[0])},
+			Next:   "look at it, then run `gantry trust`",
+		})
+		return nil
+	}
+	var out *node
+	for _, path := range p.Files {
+		// Paths in it start at the project, not at .gantry: `./bin/weather` is what a person types there.
+		out = merge(out, l.textAt(LayerProject, path, shown(l.dir, path), p.content[filepath.Base(path)], p.Dir))
+	}
+	return out
+}
+
+func (l *loader) text(layer Layer, path, name string, text []byte) *node {
+	base := l.dir
+	if path != "" {
+		base = filepath.Dir(path)
+	}
+	return l.textAt(layer, path, name, text, base)
+}
+
+// textAt reads one file's text, whose relative paths start at base.
+func (l *loader) textAt(layer Layer, path, name string, text []byte, base string) *node {
+	l.files[name] = text
+	l.read = append(l.read, File{Layer: layer, Path: path})
+	body, ds := syntax.Parse(text, name)
+	l.ds = append(l.ds, ds...)
+	if ds.HasErrors() {
+		l.broken = true
+		return nil
+	}
+	dir := base
+	if path != "" {
+		dir = filepath.Dir(path)
+	}
+	r := &reader{files: l.files, from: l.origin(layer, base, dir)}
+	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+	n := r.node(body, l.root, "", start)
+	l.ds = append(l.ds, r.ds...)
+	return n
+}
+
+func (l *loader) unreadable(path string, err error, next string) {
+	l.broken = true
+	var reason error = err
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		reason = pe.Err
+	}
+	l.ds = append(l.ds, diag.Diagnostic{
+		Severity: diag.Error, Summary: "a configuration file can't be read", Detail: "The reason is: " + reason.Error() + ".",
+		Range: diag.Range{File: shown(l.dir, path)}, Next: next,
+	})
+}
+
+// DigestWithLock is the digest that the project would have with another text of its lock file: gantry renews its own
+// trust with it after a change that the user asked for.
+func (p *Project) DigestWithLock(text []byte) string {
+	content := maps.Clone(p.content)
+	content[lock.FileName] = text
+	return trust.Digest(content)
+}

@@ -1,0 +1,279 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/internal/bind"
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/permission"
+	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/config/source"
+	"github.com/gantry-agent/gantry/config/version"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// PluginBlock is a provider or plugin block: a program of its own under a label of the user's.
+type PluginBlock struct {
+	Kind         contract.Kind // what the block asks for
+	Label        string
+	Source       string        // as written
+	Program      source.Source // parsed
+	Path         string        // of a path source: absolute; empty for others
+	Version      version.Constraints
+	Args         []string
+	Enabled      bool
+	Env          map[string]string
+	UnsafeEnv    bool
+	Transport    string        // "peercred", "mtls" or empty: what the platform offers
+	StartTimeout time.Duration // 0: the default
+	Limits       ProcessLimits
+	Permissions  permission.Set
+	Range        Range  // of the block's header in the last file that has it
+	LockFile     string // absolute: beside the file that names the source
+	// Problems are errors that concern this block alone: a variable that it needs is not set. Render reports them, too.
+	Problems Diagnostics
+
+	layer Layer // that names the source
+	body  bind.Block
+}
+
+// ProcessLimits bound the program itself. 0: no limit.
+type ProcessLimits struct {
+	MemoryBytes int64
+	Pids        int64
+}
+
+// Secrets are values by handle. They print as nothing.
+type Secrets map[string]string
+
+// String, GoString and MarshalJSON show how many there are.
+func (s Secrets) String() string { return fmt.Sprintf("(%d secrets)", len(s)) }
+
+// GoString hides the values, too.
+func (s Secrets) GoString() string { return s.String() }
+
+// Format hides the values from every verb.
+func (s Secrets) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
+
+// MarshalJSON hides the values.
+func (s Secrets) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", s.String()), nil }
+
+// Where is the block's place in words: "gantry.hcl:14".
+func (b *PluginBlock) Where() string { return b.Range.String() }
+
+// Address is what the lock file calls the program.
+func (b *PluginBlock) Address() string { return b.Program.Address() }
+
+// Render evaluates the block's own settings and checks them against the schema that the manifest brings along. The JSON
+// has every attribute of the schema; secrets stand in it as {"$secret": HANDLE} and are returned by handle. Now is when
+// env(), file() and secret() are looked at. With errors there is no JSON.
+func (b *PluginBlock) Render(m *contract.Manifest) (config []byte, secrets Secrets, ds Diagnostics) {
+	if ds = b.usable(m); ds.HasErrors() {
+		return nil, nil, ds
+	}
+	config, values, ds := b.body.Decode(m.Config, bind.Use)
+	return config, values, ds
+}
+
+// Check is Render for a configuration that is not used right now: what is merely missing around it, a variable for
+// example, is a warning.
+func (b *PluginBlock) Check(m *contract.Manifest) Diagnostics {
+	ds := slices.Clone(b.Problems)
+	for i := range ds {
+		ds[i].Severity = diag.Warning
+	}
+	if kind := b.wrongKind(m); kind.HasErrors() {
+		return append(ds, kind...)
+	}
+	_, _, more := b.body.Decode(m.Config, bind.Check)
+	return append(ds, more...)
+}
+
+func (b *PluginBlock) usable(m *contract.Manifest) Diagnostics {
+	if len(b.Problems) > 0 {
+		return b.Problems
+	}
+	return b.wrongKind(m)
+}
+
+func (b *PluginBlock) wrongKind(m *contract.Manifest) Diagnostics {
+	if m.Kind == b.Kind || m.Kind == contract.KindUnknown {
+		return nil
+	}
+	want, is := schema.BlockProvider, "tool plugin"
+	next := fmt.Sprintf("configure it as `plugin %q { ... }`", b.Label)
+	if b.Kind == contract.KindTool {
+		want, is = schema.BlockPlugin, "provider"
+		next = fmt.Sprintf("configure it as `provider %q { ... }`", b.Label)
+	}
+	return Diagnostics{b.body.Files.At(b.body.Header, Diagnostic{
+		Severity: diag.Error, Summary: fmt.Sprintf("%s is a %s", b.Source, is), Plugin: b.Label,
+		Detail: fmt.Sprintf("A %s block can't use it.", want), Next: next,
+	})}
+}
+
+// Locate returns the place of an attribute path of the block's own settings.
+func (b *PluginBlock) Locate(path []contract.Step) Range { return b.body.Locate(path) }
+
+// Diagnose places what the plugin itself says about its settings.
+func (b *PluginBlock) Diagnose(in []contract.Diagnostic) Diagnostics { return b.body.Diagnose(in) }
+
+// Variables returns the names of the environment variables that the block's own settings may read, sorted. Their values
+// are for this plugin: they are kept out of the environment of every other process.
+func (b *PluginBlock) Variables() []string {
+	seen := make(map[string]bool)
+	b.body.Environment(func(name string) { seen[name] = true })
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// forbidden are variables that make a program load other code than the one that was locked.
+var forbidden = []string{
+	"PATH", "PYTHONPATH", "PYTHONHOME", "NODE_OPTIONS", "RUBYOPT", "CLASSPATH", "GOROOT", "BASH_ENV", "ENV",
+}
+
+// ForbiddenEnv reports whether a variable is refused in an env block unless unsafe_env is set.
+func ForbiddenEnv(name string) bool {
+	name = strings.ToUpper(name)
+	return slices.Contains(forbidden, name) || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_")
+}
+
+// reservedEnv reports whether a variable is the host's to set.
+func reservedEnv(name string) bool {
+	name = strings.ToUpper(name)
+	return strings.HasPrefix(name, "GANTRY_") || strings.HasPrefix(name, "PLUGIN_")
+}
+
+func (l *loader) pluginBlock(d *decoder, n *node, kind contract.Kind) *PluginBlock {
+	p := &PluginBlock{Kind: kind, Label: n.label, Range: l.files.Range(n.header), Enabled: true}
+	b := d.block(n, n.schema)
+	b.problems = &p.Problems
+	sub := func(name string) block {
+		s := d.block(n.block(name), n.schema.Block(name))
+		s.problems = b.problems
+		return s
+	}
+	b.label()
+	b.require(key{n.schema.Name, n.label}, l.siblings(n), "source")
+	p.Enabled = b.flag("enabled", true)
+	p.Args = texts(b.list("args"))
+	p.Transport = b.text("transport")
+	p.StartTimeout = b.duration("start_timeout")
+	p.UnsafeEnv = b.flag("unsafe_env", false)
+	l.program(b, p)
+	l.environment(sub(schema.BlockEnv), p)
+	l.permissions(sub(schema.BlockPermissions), p)
+	limits := sub(schema.BlockLimits)
+	p.Limits = ProcessLimits{MemoryBytes: limits.size("memory"), Pids: limits.integer("pids")}
+
+	p.body = bind.Block{
+		Fragments: n.open, Files: l.files, Plugin: n.label, Header: n.header,
+		Inspect: fmt.Sprintf("`gantry plugin inspect %s` shows what it takes", n.label),
+	}
+	if kind == contract.KindProvider {
+		p.body.Reserved = n.schema.Names()
+	} else if c := n.block(schema.BlockConfig); c != nil {
+		p.body.Fragments = c.open
+	}
+	return p
+}
+
+// program reads source and version.
+func (l *loader) program(b block, p *PluginBlock) {
+	if s, ok := b.string("source"); ok {
+		var err error
+		p.Source = s
+		from := b.n.attrs["source"].from
+		p.layer, p.LockFile = from.layer, filepath.Join(from.dir, lock.FileName)
+		if from.layer == LayerCommandLine || from.layer == LayerBuiltin || from.layer == LayerSystem {
+			p.LockFile = filepath.Join(l.home, lock.FileName) // there is no file beside it, or none that the user may write
+		}
+		p.Program, err = source.Parse(p.Source)
+		if err != nil {
+			next := `write "builtin/NAME", a path like "./bin/NAME", or the name of an installed plugin`
+			if s := source.NormalForm(p.Source); s != "" {
+				next = fmt.Sprintf("write %q", s)
+			} else if first, rest, ok := strings.Cut(p.Source, "/"); ok && diag.Suggest(first, []string{"builtin"}) != "" {
+				next = fmt.Sprintf("did you mean %q?", "builtin/"+rest)
+			} else if ok {
+				next = fmt.Sprintf("did you mean %q?", "./"+p.Source)
+			}
+			b.errorAt(b.at("source"), "invalid source", capital(err.Error())+".", next)
+		}
+		p.Path = p.Program.File(from.scope.Base(), l.sources.Home)
+	}
+	if text, ok := b.string("version"); ok {
+		cs, err := version.ParseConstraints(text)
+		switch {
+		case err != nil:
+			b.errorAt(b.at("version"), "invalid version constraint", capital(err.Error())+".", `write one like "~> 1.4" or ">= 1.2, < 2"`)
+		case p.Program.Kind == source.Builtin:
+			b.errorAt(b.at("version"), "a built-in plugin has no version of its own", "It comes with gantry.", "leave version out")
+		}
+		p.Version = cs
+	}
+}
+
+func (l *loader) environment(b block, p *PluginBlock) {
+	for _, name := range slices.Sorted(maps.Keys(b.n.attrs)) {
+		at := b.n.attrs[name].at
+		switch {
+		case reservedEnv(name):
+			b.errorAt(at, fmt.Sprintf("environment variable %q belongs to gantry", name),
+				"Names that begin with GANTRY_ or PLUGIN_ are set by the host.", "remove it, or choose another name")
+			continue
+		case ForbiddenEnv(name) && !p.UnsafeEnv:
+			b.errorAt(at, fmt.Sprintf("environment variable %q is not allowed here", name),
+				"It can make the program load other code than the one that was checked.",
+				"remove it, or set unsafe_env = true in the block if you are sure")
+			continue
+		}
+		v, ok := b.string(name)
+		if !ok {
+			continue
+		}
+		if strings.ContainsRune(v, 0) {
+			b.errorAt(at, fmt.Sprintf("invalid value for %q", name), "It contains a zero byte.", "remove the byte")
+			continue
+		}
+		if p.Env == nil {
+			p.Env = make(map[string]string)
+		}
+		p.Env[name] = v
+	}
+}
+
+func (l *loader) permissions(b block, p *PluginBlock) {
+	checked := func(name string, check func(string) error) []string {
+		items := b.list(name)
+		for _, i := range items {
+			if err := check(i.text); err != nil {
+				b.errorAt(i.at, "invalid permission", capital(err.Error())+".", seeSchema)
+			}
+		}
+		return texts(items)
+	}
+	p.Permissions = permission.Set{
+		Network:      checked("network", permission.CheckHost),
+		Exec:         checked("exec", permission.CheckExec),
+		Read:         b.paths("read", l.sources.Home),
+		Write:        b.paths("write", l.sources.Home),
+		Capabilities: texts(b.list("capabilities")),
+	}
+}
+
+// Grants is the digest of what is granted to a program by all blocks that use it. It is what consent is bound to.
+func (c *Config) Grants(address string) lock.Hash {
+	var sets []permission.Set
+	for _, b := range c.Blocks() {
+		if b.Address() == address {
+			sets = append(sets, b.Permissions)
+		}
+	}
+	return lock.Hash(permission.Digest(sets...))
+}

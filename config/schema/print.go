@@ -1,0 +1,107 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+type attributeJSON struct {
+	Name        string   `json:"name"`
+	Type        string   `json:"type"`
+	Description string   `json:"description"`
+	Required    bool     `json:"required,omitempty"`
+	Default     string   `json:"default,omitempty"`
+	Allowed     []string `json:"allowed,omitempty"`
+}
+
+type blockJSON struct {
+	Name        string          `json:"name,omitempty"`
+	Label       string          `json:"label,omitempty"`
+	Description string          `json:"description"`
+	Open        string          `json:"open,omitempty"`
+	Attributes  []attributeJSON `json:"attributes,omitempty"`
+	Blocks      []*blockJSON    `json:"blocks,omitempty"`
+	SameAs      string          `json:"same_as,omitempty"`
+}
+
+var openNames = [...]string{Closed: "", Variables: "variables", Plugin: "plugin", Rest: "plugin"}
+
+// JSON is the reference for programs. A profile's content is not repeated: it is the root's.
+func JSON() []byte {
+	b, err := json.MarshalIndent(blockForm(Root()), "", "  ")
+	if err != nil {
+		panic(err) // a table of strings always marshals
+	}
+	return append(b, '\n')
+}
+
+func blockForm(b *Block) *blockJSON {
+	out := &blockJSON{Name: b.Name, Label: b.Label, Description: b.Doc, Open: openNames[b.Open]}
+	if b.Name == BlockProfile {
+		out.SameAs = "root"
+		return out
+	}
+	for _, a := range b.Attributes {
+		out.Attributes = append(out.Attributes, attributeJSON{
+			Name: a.Name, Type: a.Kind.String(), Description: a.Doc, Required: a.Required, Default: a.Default, Allowed: a.Allowed,
+		})
+	}
+	for _, c := range b.Blocks {
+		out.Blocks = append(out.Blocks, blockForm(c))
+	}
+	return out
+}
+
+// Markdown is the reference for people.
+func Markdown() string {
+	var b strings.Builder
+	root := Root()
+	b.WriteString("# gantry.hcl\n\n")
+	b.WriteString(root.Doc + "\n\n")
+	b.WriteString("A file may also be written in JSON, as `gantry.hcl.json`. Functions: `env(\"NAME\")`, or `env(\"NAME\", \"otherwise\")`, " +
+		"is an environment variable; `file(\"PATH\")` is a file's text without its last line break; `secret(\"NAME\")` is a stored " +
+		"secret, which only a plugin's own settings may use. They are evaluated when their block is used.\n\n")
+	writeArguments(&b, root)
+	for _, c := range root.Blocks {
+		writeBlock(&b, c, 2, "")
+	}
+	return b.String()
+}
+
+func writeBlock(b *strings.Builder, block *Block, level int, parent string) {
+	title := strings.TrimSpace(parent + " " + block.Name)
+	fmt.Fprintf(b, "%s `%s`", strings.Repeat("#", level), title)
+	if block.Label != "" {
+		fmt.Fprintf(b, " *%s*", block.Label)
+	}
+	fmt.Fprintf(b, "\n\n%s\n\n", block.Doc)
+	if block.Name == BlockProfile {
+		return
+	}
+	writeArguments(b, block)
+	for _, c := range block.Blocks {
+		writeBlock(b, c, min(level+1, 6), title)
+	}
+}
+
+func writeArguments(b *strings.Builder, block *Block) {
+	if len(block.Attributes) == 0 {
+		return
+	}
+	b.WriteString("| argument | value | default | meaning |\n| --- | --- | --- | --- |\n")
+	for _, a := range block.Attributes {
+		value, def := a.Kind.String(), a.Default
+		if len(a.Allowed) > 0 {
+			value = "`\"" + strings.Join(a.Allowed, "\"`, `\"") + "\"`"
+		}
+		switch {
+		case a.Required:
+			def = "required"
+		case def != "" && !strings.HasPrefix(def, "("):
+			def = "`" + def + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", a.Name, value, strings.Trim(def, "()"), a.Doc)
+	}
+	b.WriteString("\n")
+}

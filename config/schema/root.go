@@ -1,0 +1,176 @@
+package schema
+
+// The names of blocks.
+const (
+	BlockProvider    = "provider"
+	BlockPlugin      = "plugin"
+	BlockModel       = "model"
+	BlockApproval    = "approval"
+	BlockSandbox     = "sandbox"
+	BlockLimits      = "limits"
+	BlockHistory     = "history"
+	BlockStore       = "store"
+	BlockRetention   = "retention"
+	BlockProfile     = "profile"
+	BlockConfig      = "config"
+	BlockEnv         = "env"
+	BlockPermissions = "permissions"
+)
+
+// The values of some arguments.
+var (
+	approvalPolicies = []string{"untrusted", "on-request", "never"}
+	sandboxModes     = []string{"read-only", "workspace-write", "full-access"}
+	transports       = []string{"peercred", "mtls"}
+)
+
+// Root returns what may stand at the top of a file. Each call returns a table of its own.
+func Root() *Block {
+	root := settings()
+	profile := settings()
+	profile.Name, profile.Label = BlockProfile, "name"
+	profile.Doc = "Settings that hold on top of all files when the profile is selected with `--profile NAME`. " +
+		"`-c` still goes above them. A profile takes everything that a file takes, except profiles."
+	root.Blocks = append(root.Blocks, profile)
+	return root
+}
+
+func settings() *Block {
+	return &Block{
+		Doc: "Where two layers set the same argument, the later one counts: built-in, /etc/gantry/gantry.hcl, " +
+			"~/.gantry/gantry.hcl, .gantry/gantry.hcl of a trusted project, --config FILE, --profile NAME, -c NAME=VALUE.",
+		Attributes: []Attribute{
+			{Name: "default_model", Kind: String, Default: `(the model "default", or the only one there is)`,
+				Doc: "Label of the model that a new thread uses."},
+		},
+		Blocks: []*Block{
+			provider(), plugin(), model(),
+			{
+				Name: BlockApproval, Doc: "When a person is asked before something happens.",
+				Attributes: []Attribute{{Name: "policy", Kind: String, Default: `"on-request"`, Allowed: approvalPolicies,
+					Doc: "`untrusted`: before every call that is more than reading. `on-request`: when a call asks for more than " +
+						"its grant. `never`: nobody is asked; what would need it is refused."}},
+			},
+			{
+				Name: BlockSandbox, Doc: "What processes that tools start may do.",
+				Attributes: []Attribute{
+					{Name: "mode", Kind: String, Default: `"full-access"`, Allowed: sandboxModes,
+						Doc: "`full-access` is the only mode that this version can enforce, and therefore the default; with another " +
+							"one no process is started, and the message says so."},
+					{Name: "writable_roots", Kind: List, Default: "[]",
+						Doc: "Folders that may be written beside the working folder. Relative ones lie in the folder that `./` paths of the file start from."},
+					{Name: "network", Kind: Bool, Default: "false", Doc: "Whether the network may be reached in modes other than `full-access`."},
+				},
+			},
+			{
+				Name: BlockLimits, Doc: "Limits of each process that is started for a tool. What is left out is not limited.",
+				Attributes: []Attribute{
+					{Name: "memory", Kind: Size, Doc: "Memory."},
+					{Name: "pids", Kind: Integer, Doc: "Number of processes."},
+					{Name: "cpu_time", Kind: Duration, Doc: "Processor time, in whole seconds."},
+					{Name: "open_files", Kind: Integer, Doc: "Open files."},
+					{Name: "output", Kind: Size, Doc: "Output that is taken; what comes after is dropped and counted."},
+				},
+			},
+			{
+				Name: BlockHistory, Doc: "What the model gets to see of a thread.",
+				Attributes: []Attribute{{Name: "tool_output_tokens", Kind: Integer, Default: "10000",
+					Doc: "Tokens of one tool's output that the model sees, where neither the model's row nor the tool says otherwise."}},
+			},
+			{
+				Name: BlockStore, Doc: "What is kept of threads.",
+				Blocks: []*Block{{
+					Name: BlockRetention, Doc: "What is removed by itself. Without arguments everything is kept.",
+					Attributes: []Attribute{
+						{Name: "max_age", Kind: Duration, Doc: "Threads that were not used for longer are removed."},
+						{Name: "max_threads", Kind: Integer, Doc: "Only this many threads are kept, the last used ones. 0: all."},
+						{Name: "max_size", Kind: Size, Doc: "Artifacts are removed with the oldest threads until they take no more than this."},
+					},
+				}},
+			},
+		},
+	}
+}
+
+func provider() *Block {
+	return &Block{
+		Name: BlockProvider, Label: "name", Open: Rest,
+		Doc: "A model provider. All other arguments are the provider's own, `base_url` and `api_key` for example; " +
+			"`gantry plugin inspect NAME` shows them. The label is yours to choose; one source may serve several providers.",
+		Attributes: program(),
+		Blocks:     []*Block{env(), permissions(), processLimits()},
+	}
+}
+
+func plugin() *Block {
+	return &Block{
+		Name: BlockPlugin, Label: "name",
+		Doc:        "A tool plugin. The label is yours to choose; one source may serve several plugins.",
+		Attributes: program(),
+		Blocks: []*Block{
+			{Name: BlockConfig, Open: Plugin, Doc: "The plugin's own settings; `gantry plugin inspect NAME` shows them."},
+			env(), permissions(), processLimits(),
+		},
+	}
+}
+
+// program is what every block has that starts a program of its own.
+func program() []Attribute {
+	return []Attribute{
+		{Name: "source", Kind: String, Required: true,
+			Doc: "`builtin/NAME`; a path that begins with `./`, `../`, `~/` or `/`; or `NAME` or `NAME@VERSION` of an installed plugin. " +
+				"`./` is the folder of the file, for `.gantry/gantry.hcl` the project's."},
+		{Name: "version", Kind: String, Doc: "Versions that are allowed: `~> 1.4`, `>= 1.2, < 2`."},
+		{Name: "args", Kind: List, Default: "[]", Doc: "Arguments of the program."},
+		{Name: "enabled", Kind: Bool, Default: "true", Doc: "Whether it is used at all."},
+		{Name: "transport", Kind: String, Default: "(what the platform offers)", Allowed: transports,
+			Doc: "How host and program know each other: `peercred` by the kernel's word, `mtls` by certificates."},
+		{Name: "start_timeout", Kind: Duration, Default: `"10s"`, Doc: "How long it may take to start."},
+		{Name: "unsafe_env", Kind: Bool, Default: "false",
+			Doc: "Allows variables in `env` that make a program load other code, `LD_PRELOAD` and `PATH` for example."},
+	}
+}
+
+func env() *Block {
+	return &Block{Name: BlockEnv, Open: Variables,
+		Doc: "Environment variables for the program, beside the few that every plugin gets. Nothing else of your environment reaches it."}
+}
+
+func permissions() *Block {
+	return &Block{
+		Name: BlockPermissions,
+		Doc:  "What the program itself may do. Processes that it asks the host to start are under `sandbox` and `approval` instead.",
+		Attributes: []Attribute{
+			{Name: "network", Kind: List, Default: "[]", Doc: "`HOST:PORT`, `*.example.com:443`, `HOST:*`."},
+			{Name: "exec", Kind: List, Default: "[]", Doc: "Programs that it may have started on its own account: `git *` allows one argument, `cargo test **` any further ones."},
+			{Name: "read", Kind: List, Default: "[]", Doc: "Folders and files that it may read."},
+			{Name: "write", Kind: List, Default: "[]", Doc: "Folders and files that it may write."},
+			{Name: "capabilities", Kind: List, Default: "(all that it declares)", Doc: "Which of the capabilities that its manifest declares it gets."},
+		},
+	}
+}
+
+func processLimits() *Block {
+	return &Block{
+		Name: BlockLimits, Doc: "Limits of the program itself.",
+		Attributes: []Attribute{
+			{Name: "memory", Kind: Size, Doc: "Memory."},
+			{Name: "pids", Kind: Integer, Doc: "Number of processes and threads."},
+		},
+	}
+}
+
+func model() *Block {
+	return &Block{
+		Name: BlockModel, Label: "name",
+		Doc: "A model under a name of yours. A thread is started with one: `gantry exec --model NAME`.",
+		Attributes: []Attribute{
+			{Name: "provider", Kind: String, Required: true, Doc: "Label of a provider block."},
+			{Name: "name", Kind: String, Required: true, Doc: "The provider's name for the model."},
+			{Name: "reasoning", Kind: String, Default: "(the model's own)", Doc: "Reasoning effort, one of those that the model's row lists."},
+			{Name: "context_window", Kind: Integer, Default: "(the model's row)", Doc: "Tokens."},
+			{Name: "max_output_tokens", Kind: Integer, Default: "(the model's row)", Doc: "Tokens of one answer."},
+			{Name: "fallback", Kind: List, Default: "[]", Doc: "Labels of models to try, in this order, when this one can't be reached."},
+		},
+	}
+}

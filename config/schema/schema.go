@@ -1,0 +1,137 @@
+// Package schema describes what may stand in gantry.hcl.
+//
+// It owns: the one table of blocks and arguments that decoding, "did you mean", `-c` paths and the printed reference all
+// read. It must not know: how files are found, merged or decoded, what the host does with a setting.
+//
+// Start with [Root].
+package schema
+
+import (
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Kind is the kind of an argument's value.
+type Kind int
+
+// The kinds.
+const (
+	Unknown  Kind = iota
+	String        // "text"
+	Bool          // true or false
+	Integer       // a whole number from 0 on
+	Duration      // "90s", "10m", "30d"
+	Size          // "256MiB"
+	List          // ["text", ...]
+)
+
+var kindNames = [...]string{"unknown", "string", "bool", "integer", "duration", "size", "list of strings"}
+
+// String names the kind for people.
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(kindNames) {
+		return kindNames[0]
+	}
+	return kindNames[k]
+}
+
+// Open says what else than the named things a block takes.
+type Open int
+
+// The ways in which a block is open.
+const (
+	Closed    Open = iota
+	Variables      // any argument with a string: environment variables
+	Plugin         // whatever the plugin's own schema says; nothing is named here
+	Rest           // the named things, and beside them whatever the plugin's own schema says
+)
+
+// Attribute is an argument.
+type Attribute struct {
+	Name     string
+	Kind     Kind
+	Doc      string // one or more sentences
+	Required bool
+	Default  string   // as HCL text, or words in parentheses; empty: none
+	Allowed  []string // the only values; empty: any
+}
+
+// Block is a kind of block. Blocks of one kind and label merge over the layers, argument by argument.
+type Block struct {
+	Name       string
+	Label      string // what the label is; empty: no label
+	Doc        string
+	Attributes []Attribute
+	Blocks     []*Block
+	Open       Open
+}
+
+// Attribute returns an argument by name.
+func (b *Block) Attribute(name string) (Attribute, bool) {
+	i := slices.IndexFunc(b.Attributes, func(a Attribute) bool { return a.Name == name })
+	if i < 0 {
+		return Attribute{}, false
+	}
+	return b.Attributes[i], true
+}
+
+// Block returns a kind of nested block by name, or nil.
+func (b *Block) Block(name string) *Block {
+	for _, c := range b.Blocks {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// Names returns the names of all arguments and blocks, for suggestions.
+func (b *Block) Names() []string {
+	var out []string
+	for _, a := range b.Attributes {
+		out = append(out, a.Name)
+	}
+	for _, c := range b.Blocks {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// HCL is b for the HCL library. Nothing is required there: a layer may leave out what another one says.
+func (b *Block) HCL() *hcl.BodySchema {
+	s := &hcl.BodySchema{
+		Attributes: make([]hcl.AttributeSchema, 0, len(b.Attributes)),
+		Blocks:     make([]hcl.BlockHeaderSchema, 0, len(b.Blocks)),
+	}
+	for _, a := range b.Attributes {
+		s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: a.Name})
+	}
+	for _, c := range b.Blocks {
+		h := hcl.BlockHeaderSchema{Type: c.Name}
+		if c.Label != "" {
+			h.LabelNames = []string{c.Label}
+		}
+		s.Blocks = append(s.Blocks, h)
+	}
+	return s
+}
+
+// Example is a value of the kind, in words for messages.
+func (k Kind) Example() string {
+	switch k {
+	case String:
+		return `a string in quotes`
+	case Bool:
+		return "true or false"
+	case Integer:
+		return "a whole number, for example 4"
+	case Duration:
+		return `a duration with its unit, for example "90s", "10m" or "30d"`
+	case Size:
+		return `a size with its unit, for example "256MiB"`
+	case List:
+		return `a list of strings, for example ["a", "b"]`
+	}
+	return "a value"
+}

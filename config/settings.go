@@ -1,0 +1,173 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// decode reads the merged layers.
+func (l *loader) decode(root *node) *Config {
+	d := &decoder{files: l.files}
+	c := &Config{
+		Profiles: l.profiles, Files: l.read, Project: l.project, Home: l.home, Dir: l.dir, root: root, sources: l.files,
+	}
+	b := d.block(root, l.root)
+	sub := func(parent block, name string) block { return d.block(parent.n.block(name), parent.schema.Block(name)) }
+
+	approval := sub(b, schema.BlockApproval)
+	c.Approval = Approval{Policy: approval.text("policy"), Range: l.files.Range(approval.at("policy"))}
+
+	sandbox := sub(b, schema.BlockSandbox)
+	c.Sandbox = Sandbox{
+		Mode: sandbox.text("mode"), WritableRoots: sandbox.paths("writable_roots", l.sources.Home),
+		Network: sandbox.flag("network", false), Range: l.files.Range(sandbox.at("mode")),
+	}
+
+	limits := sub(b, schema.BlockLimits)
+	c.Limits = Limits{
+		MemoryBytes: limits.size("memory"), Pids: limits.integer("pids"), CPUTime: limits.duration("cpu_time"),
+		OpenFiles: limits.integer("open_files"), OutputBytes: limits.size("output"),
+	}
+
+	c.History = History{ToolOutputTokens: sub(b, schema.BlockHistory).integer("tool_output_tokens")}
+
+	retention := sub(sub(b, schema.BlockStore), schema.BlockRetention)
+	c.Store.Retention = Retention{
+		MaxAge: retention.duration("max_age"), MaxThreads: retention.integer("max_threads"), MaxBytes: retention.size("max_size"),
+	}
+
+	for _, n := range root.labelled(schema.BlockProvider) {
+		c.Providers = append(c.Providers, l.pluginBlock(d, n, contract.KindProvider))
+	}
+	for _, n := range root.labelled(schema.BlockPlugin) {
+		p := l.pluginBlock(d, n, contract.KindTool)
+		c.Plugins = append(c.Plugins, p)
+		// One label names one process, its folders and its log lines.
+		if other, twice := root.blocks[key{schema.BlockProvider, n.label}]; twice {
+			d.errorAt(n.header, fmt.Sprintf("label %q is used twice", n.label),
+				fmt.Sprintf("The provider at %s has it, too.", l.files.Range(other.header)), "choose another label for one of them")
+		}
+	}
+	for _, n := range root.labelled(schema.BlockModel) {
+		c.Models = append(c.Models, l.model(d, n))
+	}
+	l.references(d, b, c)
+	l.ds = append(l.ds, d.ds...)
+	return c
+}
+
+// paths reads a list of folders and makes them absolute.
+func (b block) paths(name, home string) []string {
+	items := b.list(name)
+	if items == nil {
+		return nil
+	}
+	base := b.n.attrs[name].from.scope.Base()
+	out := make([]string, 0, len(items))
+	for _, i := range items {
+		p := filepath.FromSlash(i.text)
+		switch {
+		case i.text == "":
+			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), "A path is empty.", "write a folder or a file")
+			continue
+		case strings.HasPrefix(i.text, "~/"):
+			p = filepath.Join(home, p[2:])
+		case !filepath.IsAbs(p):
+			p = filepath.Join(base, p)
+		}
+		out = append(out, filepath.Clean(p))
+	}
+	return out
+}
+
+func (l *loader) model(d *decoder, n *node) *Model {
+	b := d.block(n, n.schema)
+	m := &Model{Label: n.label, Range: l.files.Range(n.header)}
+	b.problems = &m.Problems
+	b.label()
+	m.Provider, m.Name, m.Reasoning = b.text("provider"), b.text("name"), b.text("reasoning")
+	m.ContextWindow, m.MaxOutputTokens = b.integer("context_window"), b.integer("max_output_tokens")
+	m.Fallback = texts(b.list("fallback"))
+	b.require(key{n.schema.Name, n.label}, l.siblings(n), "provider", "name")
+	return m
+}
+
+// siblings are the labels that a mistyped one could have meant: of blocks that a file has.
+func (l *loader) siblings(n *node) []string {
+	var out []string
+	for _, s := range l.merged.labelled(n.schema.Name) {
+		if !fromCommandLine(s) {
+			out = append(out, s.label)
+		}
+	}
+	return out
+}
+
+// label checks a label that the user chose: it becomes part of folder names, log lines and messages.
+func (b block) label() {
+	if !validLabel(b.n.label) {
+		b.errorAt(b.n.header, fmt.Sprintf("invalid label %q", b.n.label),
+			"A label has 1 to 64 lower-case letters, digits, dashes, underscores and dots, and begins with a letter or digit.", "choose another label")
+	}
+}
+
+func validLabel(s string) bool {
+	if s == "" || len(s) > 64 || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+		return false
+	}
+	return strings.IndexByte("-_.", s[0]) < 0
+}
+
+// references checks the labels that settings mention, and finds the default model.
+func (l *loader) references(d *decoder, b block, c *Config) {
+	models, providers := b.n.labels(schema.BlockModel), b.n.labels(schema.BlockProvider)
+	unknown := func(at hcl.Range, kind, label string, there []string) {
+		x := unknownLabel(kind, label, there)
+		d.errorAt(at, x.Summary, x.Detail, x.Next)
+	}
+	for _, m := range c.Models {
+		mb := d.block(b.n.blocks[key{schema.BlockModel, m.Label}], b.schema.Block(schema.BlockModel))
+		if m.Provider != "" {
+			p, ok := c.Provider(m.Provider)
+			switch {
+			case !ok:
+				unknown(mb.at("provider"), "provider", m.Provider, providers)
+			case !p.Enabled:
+				m.Problems = append(m.Problems, l.files.At(mb.at("provider"), diag.Diagnostic{
+					Severity: diag.Error, Summary: fmt.Sprintf("provider %q is switched off", m.Provider),
+					Detail: fmt.Sprintf("Model %q needs it.", m.Label), Next: "set enabled = true in the provider's block, or use another model",
+				}))
+			}
+		}
+		if len(m.Fallback) == 0 {
+			continue
+		}
+		for _, i := range mb.list("fallback") {
+			switch {
+			case i.text == m.Label:
+				d.errorAt(i.at, fmt.Sprintf("model %q falls back to itself", m.Label), "", "name other models, or leave fallback out")
+			case !slices.Contains(models, i.text):
+				unknown(i.at, "model", i.text, models)
+			}
+		}
+	}
+	c.DefaultModel = b.text("default_model")
+	switch {
+	case c.DefaultModel != "":
+		if !slices.Contains(models, c.DefaultModel) {
+			unknown(b.at("default_model"), "model", c.DefaultModel, models)
+		}
+	case slices.Contains(models, "default"):
+		c.DefaultModel = "default"
+	case len(models) == 1:
+		c.DefaultModel = models[0]
+	}
+}

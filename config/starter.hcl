@@ -1,0 +1,55 @@
+# gantry's configuration. `gantry config schema` lists everything that may stand here,
+# `gantry config show` what holds in the end and which file says so.
+
+# A provider speaks to a vendor's models. Beside source, every argument is the provider's own;
+# `gantry plugin inspect NAME` shows them. A key that is not set disturbs only its own provider.
+#
+# provider "openai" {
+#   source  = "builtin/openai"
+#   api_key = env("OPENAI_API_KEY")
+# }
+
+# A model under a name of yours. "default" is what a new thread uses.
+#
+# model "default" {
+#   provider  = "openai"
+#   name      = "gpt-5.2"
+#   reasoning = "medium"
+# }
+
+# Tools. The shell comes with gantry; a plugin of your own is a program at a path.
+# `gantry plugin lock` pins its content.
+#
+# plugin "weather" {
+#   source = "./bin/weather"
+#
+#   config {
+#     units = "metric"
+#   }
+#
+#   permissions {
+#     network = ["api.example.com:443"]
+#   }
+#
+#   limits {
+#     memory = "256MiB"
+#   }
+# }
+
+# When you are asked: "untrusted" before every call that is more than reading, "on-request" when a
+# call asks for more than its grant, "never" refuses instead of asking.
+approval {
+  policy = "on-request"
+}
+
+# "full-access" is the only mode that this version can enforce.
+sandbox {
+  mode = "full-access"
+}
+
+# Settings for one occasion: `gantry exec --profile ci "..."`.
+profile "ci" {
+  approval {
+    policy = "never"
+  }
+}

@@ -5,10 +5,10 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 MODULES := config e2e host plugins/shell providers sdk
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= 0.1.0+$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 PREFIX  ?= /usr/local
 BIN     := $(CURDIR)/bin
-STAMP    = -X github.com/gantry-agent/gantry/sdk/wire.Version=$(VERSION)
+STAMP    = -X main.version=$(VERSION)
 GOBUILD  = CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w $(STAMP)"
 TOOLBIN := $(CURDIR)/.cache/tools
 

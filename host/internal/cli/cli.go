@@ -1,0 +1,262 @@
+// Package cli is the command line: one file for each command.
+//
+// It owns: flags, what is printed where and how, exit statuses, the terminal. It must not know: how a thread, a plugin or
+// a store works.
+//
+// Start with [Main]. Rules of the streams: what a command is asked for goes to standard output, everything else to
+// standard error. Exit statuses: 0 done, 1 not done, 2 the command line is wrong.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+)
+
+// app is one run of the command line.
+type app struct {
+	version string
+	stdin   *os.File
+	stdout  io.Writer
+	stderr  io.Writer
+	dir     string // where it was started
+	environ []string
+	leave   context.CancelCauseFunc
+
+	flags struct {
+		config  string
+		sets    []string
+		profile string
+		home    string
+		log     string
+	}
+}
+
+// Main runs the command line and returns the exit status.
+func Main(version string, args []string) int {
+	dir, err := os.Getwd()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error: the current folder can't be read:", err)
+		return 1
+	}
+	ctx, leave := context.WithCancelCause(context.Background())
+	defer leave(nil)
+	a := &app{
+		version: version, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, dir: dir, environ: os.Environ(), leave: leave,
+	}
+	return a.run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	return a.status(err)
+}
+
+// status shows an error once and turns it into an exit status.
+func (a *app) status(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errTurn), errors.Is(err, errShown):
+		return 1 // was shown
+	}
+	if f, ok := errors.AsType[diag.Failure](err); ok {
+		_ = diag.Write(a.stderr, f.Diagnostics, a.colour(a.stderr)) // standard error is gone: there is nobody to tell
+		return 1
+	}
+	if u, ok := errors.AsType[usageError](err); ok {
+		fmt.Fprintf(a.stderr, "Error: %s\n  Next: see `gantry --help`.\n", u.text)
+		return 2
+	}
+	a.showError(err)
+	return 1
+}
+
+// errShown says that the reason was printed already.
+var errShown = errors.New("failed")
+
+// showError renders an error with all that its type knows.
+func (a *app) showError(err error) {
+	pe, ok := errors.AsType[*plugin.Error](err)
+	if !ok {
+		fmt.Fprintf(a.stderr, "Error: %s\n", clean(err.Error()))
+		return
+	}
+	d := diag.Diagnostic{Severity: diag.Error, Summary: summary(pe), Next: pe.Next, Plugin: pe.Plugin}
+	d.Detail = detail(pe)
+	_ = diag.Write(a.stderr, diag.Diagnostics{d}, a.colour(a.stderr))
+}
+
+func summary(e *plugin.Error) string {
+	what := map[plugin.Phase]string{
+		plugin.PhaseFind: "was not found", plugin.PhaseVerify: "is not the one that was locked", plugin.PhaseStart: "did not start",
+		plugin.PhaseHandshake: "did not start", plugin.PhaseConnect: "can't be reached", plugin.PhaseDescribe: "describes itself wrongly",
+		plugin.PhaseConfigure: "refuses its configuration", plugin.PhaseRun: "ended", plugin.PhaseCall: "failed in a call",
+		plugin.PhaseStop: "did not stop",
+	}[e.Phase]
+	if what == "" {
+		what = "failed"
+	}
+	return fmt.Sprintf("plugin %q %s", e.Plugin, what)
+}
+
+func detail(e *plugin.Error) string {
+	var b strings.Builder
+	if e.Where != "" {
+		fmt.Fprintf(&b, "%s\n", e.Where)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, "%s\n", clean(e.Err.Error()))
+	}
+	if e.Exit != nil {
+		fmt.Fprintf(&b, "It %s.\n", e.Exit)
+	}
+	for _, d := range e.Diagnostics {
+		fmt.Fprintf(&b, "%s\n", strings.TrimSpace(clean(d.Summary+": "+d.Detail)))
+	}
+	for _, l := range e.Printed {
+		fmt.Fprintf(&b, "It printed: %s\n", clean(l))
+	}
+	for _, l := range e.StderrTail {
+		fmt.Fprintf(&b, "stderr: %s\n", clean(l))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gantry",
+		Short: "A host for AI agents whose every tool and model provider is a plugin",
+		Long: "gantry runs a turn loop, decides what may happen, and writes down what did. Tools and model providers are separate\n" +
+			"programs, configured in gantry.hcl.",
+		Version:       a.version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Sprintf("%v (in `%s`)", err, cmd.CommandPath())}
+	})
+	fs := root.PersistentFlags()
+	fs.StringVar(&a.flags.config, "config", "", "read `FILE` after all other configuration files")
+	fs.StringArrayVarP(&a.flags.sets, "set", "c", nil, "set one value, as in -c approval.policy=never; may be repeated")
+	fs.StringVarP(&a.flags.profile, "profile", "p", "", "use the profile `NAME`")
+	fs.StringVar(&a.flags.home, "home", "", "keep everything in `DIR` instead of ~/.gantry (or $GANTRY_HOME)")
+	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
+	root.AddCommand(
+		a.execCommand(), a.resumeCommand(), a.threadsCommand(),
+	)
+	return root
+}
+
+func (a *app) env(name string) (string, bool) {
+	for i := len(a.environ) - 1; i >= 0; i-- {
+		if k, v, ok := strings.Cut(a.environ[i], "="); ok && k == name {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// home is the folder where everything of this user lives.
+func (a *app) home() (string, error) {
+	dir := a.flags.home
+	if dir == "" {
+		dir, _ = a.env("GANTRY_HOME")
+	}
+	if dir == "" {
+		h, ok := a.env("HOME")
+		if !ok || h == "" {
+			return "", errors.New("neither GANTRY_HOME nor HOME is set; say where to keep things with --home")
+		}
+		dir = filepath.Join(h, ".gantry")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return "", fmt.Errorf("make the home folder: %w", err)
+	}
+	return abs, nil
+}
+
+// binDir is where gantry's own binaries are.
+func binDir() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find gantry's own binary: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	return filepath.Dir(self), nil
+}
+
+func (a *app) logger() (hclog.Logger, error) {
+	name := a.flags.log
+	if name == "" {
+		name, _ = a.env("GANTRY_LOG")
+	}
+	level := hclog.Warn
+	if name != "" {
+		if level = hclog.LevelFromString(name); level == hclog.NoLevel {
+			return nil, usage("unknown log level %q: use trace, debug, info, warn or error", name)
+		}
+	}
+	l := hclog.New(&hclog.LoggerOptions{Name: "gantry", Level: level, Output: a.stderr})
+	log.SetFlags(0)
+	plugin.RedirectLibraryLogs(l.Named("library"))
+	return l, nil
+}
+
+// hostOptions say what a command needs of a host.
+type hostOptions struct {
+	dir       string // whose project configuration counts
+	ephemeral bool
+	onPlugin  func(event.PluginState)
+}
+
+// openHost reads the configuration and wires a host.
+func (a *app) openHost(ctx context.Context, o hostOptions) (*host.Host, error) {
+	logger, err := a.logger()
+	if err != nil {
+		return nil, err
+	}
+	home, err := a.home()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := a.loadConfig(ctx, home, o.dir)
+	if err != nil {
+		return nil, err
+	}
+	bin, err := binDir()
+	if err != nil {
+		return nil, err
+	}
+	verified, err := a.verifyPlugins(ctx, home, o.dir, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return host.New(ctx, host.Options{
+		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, OnPlugin: o.onPlugin,
+		Environ: a.environ, Ephemeral: o.ephemeral,
+	})
+}

@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/spf13/cobra"
+)
+
+// execFlags are what exec and resume share.
+type execFlags struct {
+	json        bool
+	events      bool
+	ephemeral   bool
+	lastMessage string
+	schema      string
+	images      []string
+	model       string
+	dir         string
+	verbose     bool
+}
+
+func (a *app) execCommand() *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "exec [flags] [TASK | -]",
+		Short: "Run one task to its end and print the last message",
+		Long: "exec starts a thread, gives it the task and waits until the turn has ended. Progress goes to standard error, the\n" +
+			"last message to standard output. Without a TASK, or with -, the task is read from standard input; with both, what\n" +
+			"is piped in is added to the task.\n\n" +
+			"Ctrl-C once interrupts the turn, twice leaves. Exit status: 0 the turn was completed, 1 it failed or was\n" +
+			"interrupted, 2 the command line is wrong.",
+		Example: "  gantry exec \"run the tests and fix what fails\"\n  git diff | gantry exec --json \"review this\"",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prompt, err := readPrompt(args, a.stdin)
+			if err != nil {
+				return err
+			}
+			return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
+				return h.StartThread(ctx, host.Params{Cwd: cwd, Model: f.model, Source: "exec"})
+			})
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&f.ephemeral, "ephemeral", false, "store nothing")
+	return cmd
+}
+
+func (f *execFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVar(&f.json, "json", false, "print codex-compatible JSON lines to standard output")
+	fs.BoolVar(&f.events, "events", false, "print every event as a JSON line to standard output")
+	fs.StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`")
+	fs.StringVar(&f.schema, "output-schema", "", "JSON Schema in `FILE` that the last message must follow")
+	fs.StringArrayVarP(&f.images, "image", "i", nil, "attach the image in `FILE`; may be repeated")
+	fs.StringVarP(&f.model, "model", "m", "", "use the model block `NAME`")
+	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and all output")
+	cmd.MarkFlagsMutuallyExclusive("json", "events")
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	var f execFlags
+	var last, all bool
+	cmd := &cobra.Command{
+		Use:   "resume [flags] [THREAD] [TASK | -]",
+		Short: "Go on with a stored thread",
+		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an id, the beginning of one, or a name;\n" +
+			"--last takes the newest thread of this folder. Calls that were running when the host stopped are told to the model\n" +
+			"as started with an unknown outcome; they are not run again.",
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			which := ""
+			if !last {
+				if len(args) == 0 {
+					return usage("name a thread, or use --last; `gantry threads list` shows them")
+				}
+				which, args = args[0], args[1:]
+			}
+			if len(args) > 1 {
+				return usage("with --last there is only a TASK")
+			}
+			prompt, err := readPrompt(args, a.stdin)
+			if err != nil {
+				return err
+			}
+			return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
+				id, err := findThread(ctx, h.Store(), which, cwd, all)
+				if err != nil {
+					return nil, err
+				}
+				return h.ResumeThread(ctx, id)
+			})
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&last, "last", false, "the newest thread of this folder")
+	cmd.Flags().BoolVar(&all, "all", false, "with --last: of any folder")
+	return cmd
+}
+
+// exec runs one turn on the thread that open gives.
+func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(context.Context, *host.Host, string) (*thread.Thread, error)) (err error) {
+	cwd, err := a.workDir(f.dir)
+	if err != nil {
+		return err
+	}
+	sub := thread.Submission{Input: turn.Input{Parts: []llm.Part{&llm.Text{Text: prompt}}}}
+	for _, path := range f.images {
+		sub.Input.Parts = append(sub.Input.Parts, readImage(path))
+	}
+	if f.schema != "" {
+		if sub.OutputSchema, err = readSchema(f.schema); err != nil {
+			return err
+		}
+	}
+	if f.lastMessage != "" {
+		if err := prepareOutput(f.lastMessage); err != nil {
+			return err
+		}
+	}
+	h, err := a.openHost(ctx, hostOptions{dir: cwd, ephemeral: f.ephemeral})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	t, err := open(ctx, h, cwd)
+	if err != nil {
+		return err
+	}
+	ended, err := a.runTurn(ctx, t, f, sub)
+	if err != nil {
+		return err
+	}
+	if ended.Status != event.TurnCompleted {
+		return errTurn
+	}
+	if f.lastMessage != "" {
+		return os.WriteFile(f.lastMessage, []byte(ended.LastMessage), 0o666) // as any file that the user asked for
+	}
+	return nil
+}
+
+// errTurn ends the program with status 1; the reason was shown.
+var errTurn = errors.New("the turn was not completed")
+
+// view shows a thread's events.
+type view interface {
+	Started(t *thread.Thread)
+	Event(e event.Event) error
+	Ended(e event.TurnEnded) error
+}
+
+// runTurn submits and shows what happens until the turn has ended.
+func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub thread.Submission) (event.TurnEnded, error) {
+	// A thread that is started by another than its first event still has all of them: it is subscribed before it is asked.
+	events, err := t.Subscribe(ctx, thread.Lossless)
+	if err != nil {
+		return event.TurnEnded{}, err
+	}
+	defer events.Close()
+	show := a.view(f)
+	show.Started(t)
+
+	stop := a.interruptOnSignal(ctx, t)
+	defer stop()
+	asks := a.attend(t, f)
+	defer asks.close()
+	accepted, err := t.Submit(ctx, sub)
+	if err != nil {
+		return event.TurnEnded{}, err
+	}
+	for {
+		e, err := events.Next(ctx)
+		if err != nil {
+			return event.TurnEnded{}, err
+		}
+		if err := show.Event(e); err != nil {
+			return event.TurnEnded{}, fmt.Errorf("write the output: %w", err)
+		}
+		switch b := e.Body.(type) {
+		case event.QuestionAsked:
+			asks.ask(ctx, b)
+		case event.TurnEnded:
+			if e.Turn == accepted.Turn {
+				return b, show.Ended(b)
+			}
+		}
+	}
+}
+
+// leaveAfter is how long the second Ctrl-C gives the host to end its processes.
+const leaveAfter = 3 * time.Second
+
+// interruptOnSignal: the first Ctrl-C interrupts the turn, the second leaves; SIGTERM leaves.
+func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	finished := make(chan struct{})
+	go func() { // owned by the caller: stop ends it and waits
+		defer close(finished)
+		for count := 0; ; {
+			select {
+			case <-done:
+				return
+			case s := <-signals:
+				count++
+				if count == 1 && s == os.Interrupt {
+					fmt.Fprintln(a.stderr, "\ninterrupting; Ctrl-C again leaves")
+					_ = t.Interrupt(ctx, orchestrate.ErrInterrupted) // an idle thread has nothing to interrupt
+					continue
+				}
+				time.AfterFunc(leaveAfter, func() { os.Exit(1) }) // the host's own end did not come
+				a.leave(orchestrate.ErrShutdown)
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+		<-finished
+	}
+}
+
+func (a *app) workDir(dir string) (string, error) {
+	if dir == "" {
+		dir = a.dir
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	st, err := os.Stat(abs)
+	if err != nil {
+		return "", fmt.Errorf("work in %s: %w", dir, err)
+	}
+	if !st.IsDir() {
+		return "", fmt.Errorf("work in %s: it is not a folder", dir)
+	}
+	return abs, nil
+}
+
+func readSchema(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("output schema: %w", err)
+	}
+	var v map[string]any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return nil, fmt.Errorf("output schema %s is not a JSON object: %w", path, err)
+	}
+	return b, nil
+}
+
+// prepareOutput makes sure that the file can be written before anything is spent; an existing one keeps its content
+// until the turn is completed.
+func prepareOutput(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return fmt.Errorf("output file: %w", err)
+	}
+	return f.Close()
+}
+
+var imageTypes = map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+
+// readImage attaches an image; one that can't be read becomes a line of text, and the task goes on.
+func readImage(path string) llm.Part {
+	b, err := os.ReadFile(path)
+	mime := imageTypes[filepath.Ext(path)]
+	if err != nil {
+		return &llm.Text{Text: fmt.Sprintf("[the image %s could not be read: %v]", path, err)}
+	}
+	if mime == "" {
+		return &llm.Text{Text: fmt.Sprintf("[the image %s was left out: not a PNG, JPEG, GIF or WebP file name]", path)}
+	}
+	return &llm.Media{MediaType: mime, Data: b, Filename: filepath.Base(path)}
+}
+
+// usageError ends the program with status 2.
+type usageError struct{ text string }
+
+func (e usageError) Error() string { return e.text }
+
+func usage(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// human shows a thread's events to a person as they happen: progress on one writer, the final message on another.
+// Rules of the screen: one line says what begins, its output is indented below it, one line says how it ended. Colour
+// only where the writer is a terminal. Everything a tool or a model printed is shown without control characters.
+type human struct {
+	out     io.Writer
+	colour  bool
+	verbose bool
+	current event.ItemID // whose text was written last
+	midLine bool
+	shown   map[event.ItemID]*shownItem
+}
+
+type shownItem struct {
+	item  event.Item
+	lines int
+	rest  string // an incomplete last line of output
+	text  bool
+}
+
+// maxShownLines of one command's output; the rest is counted. The model and the store have all of it.
+const maxShownLines = 20
+
+func newHuman(w io.Writer, colour, verbose bool) *human {
+	return &human{out: w, colour: colour, verbose: verbose, shown: map[event.ItemID]*shownItem{}}
+}
+
+const (
+	dim    = "2"
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+func (h *human) paint(code, s string) string {
+	if !h.colour || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (h *human) line(format string, args ...any) {
+	h.breakLine()
+	fmt.Fprintf(h.out, format+"\n", args...)
+}
+
+func (h *human) breakLine() {
+	if h.midLine {
+		fmt.Fprintln(h.out)
+		h.midLine = false
+	}
+}
+
+// Event shows one event.
+func (h *human) Event(e event.Event) {
+	switch b := e.Body.(type) {
+	case event.TurnStarted:
+		h.line("%s", h.paint(dim, fmt.Sprintf("model %s (%s) · approval %s · sandbox %s · %s", b.ModelName, b.Provider, b.Approval, b.Sandbox, b.Cwd)))
+	case event.ItemStarted:
+		h.started(b.Item)
+	case event.ItemDelta:
+		h.delta(b)
+	case event.ItemCompleted:
+		h.completed(b.Item)
+	case event.StreamRetried:
+		h.line("%s", h.paint(yellow, fmt.Sprintf("! the stream broke (%s); asking again in %v, %d of %d", b.Cause, time.Duration(b.DelayMS)*time.Millisecond, b.Attempt, b.Max)))
+	case event.QuestionAsked:
+		h.line("%s %s", h.paint(yellow, "?"), clean(b.Title))
+	case event.QuestionResolved:
+		h.line("  %s", h.paint(dim, strings.TrimSpace("answered: "+b.Answer+" "+b.By)))
+	case event.SessionExited:
+		h.line("%s", h.paint(dim, fmt.Sprintf("session %s %s (exit %d)", b.Session, b.How, b.ExitCode)))
+	case event.Notice:
+		h.line("%s", h.paint(yellow, "! "+clean(b.Text)))
+		if b.Next != "" {
+			h.line("  %s", clean(b.Next))
+		}
+	case event.TurnEnded:
+		h.turnEnded(b)
+	}
+}
+
+func (h *human) started(it event.Item) {
+	s := &shownItem{item: it}
+	h.shown[it.ID] = s
+	switch it.Type {
+	case event.ItemAgentMessage, event.ItemReasoning:
+		return // shown as it streams
+	}
+	h.line("%s %s", h.paint(cyan, "•"), h.paint(bold, title(it)))
+}
+
+func title(it event.Item) string {
+	switch it.Type {
+	case event.ItemCommand:
+		return "$ " + clean(strings.ReplaceAll(it.Command, "\n", "\n    "))
+	case event.ItemFileChange:
+		names := make([]string, 0, len(it.Changes))
+		for _, c := range it.Changes {
+			names = append(names, c.Kind+" "+clean(c.Path))
+		}
+		return "patch: " + strings.Join(names, ", ")
+	case event.ItemImage:
+		return "view " + clean(it.Path)
+	}
+	args := clean(string(it.Arguments))
+	if len(args) > 120 {
+		args = strings.ToValidUTF8(args[:120], "") + "…"
+	}
+	return strings.TrimSpace(clean(it.Tool) + " " + args)
+}
+
+func (h *human) delta(d event.ItemDelta) {
+	s := h.shown[d.Item]
+	if s == nil {
+		return
+	}
+	switch d.Delta {
+	case event.DeltaText:
+		if h.current != d.Item {
+			h.breakLine()
+			h.current = d.Item
+		}
+		s.text = true
+		fmt.Fprint(h.out, clean(d.Text))
+		h.midLine = !strings.HasSuffix(d.Text, "\n")
+	case event.DeltaReasoning:
+		if h.verbose {
+			fmt.Fprint(h.out, h.paint(dim, clean(d.Text)))
+			h.midLine = !strings.HasSuffix(d.Text, "\n")
+		}
+	case event.DeltaOutput:
+		s.rest += d.Text
+		for {
+			line, rest, ok := strings.Cut(s.rest, "\n")
+			if !ok {
+				break
+			}
+			s.rest = rest
+			h.output(s, line)
+		}
+	case event.DeltaProgress, event.DeltaNote:
+		h.line("  %s", h.paint(dim, clean(d.Text)))
+	}
+}
+
+func (h *human) output(s *shownItem, line string) {
+	s.lines++
+	if s.lines <= maxShownLines || h.verbose {
+		h.line("  %s", h.paint(dim, clean(strings.TrimSuffix(line, "\r"))))
+	}
+}
+
+func (h *human) completed(it event.Item) {
+	s := h.shown[it.ID]
+	if s == nil {
+		if it.Type == event.ItemUserMessage {
+			h.line("%s %s", h.paint(cyan, ">"), clean(it.Text))
+		}
+		return
+	}
+	delete(h.shown, it.ID)
+	switch it.Type {
+	case event.ItemAgentMessage:
+		if !s.text {
+			fmt.Fprint(h.out, clean(it.Text))
+			h.midLine = !strings.HasSuffix(it.Text, "\n")
+		}
+		h.breakLine()
+		return
+	case event.ItemReasoning:
+		h.breakLine()
+		return
+	}
+	if s.rest != "" {
+		h.output(s, s.rest)
+	}
+	if s.lines == 0 && it.Type != event.ItemCommand {
+		for line := range strings.Lines(it.Output) {
+			h.output(s, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	if hidden := s.lines - maxShownLines; hidden > 0 && !h.verbose {
+		h.line("  %s", h.paint(dim, fmt.Sprintf("… %d more lines", hidden)))
+	}
+	for _, c := range it.Changes {
+		h.diff(c)
+	}
+	switch {
+	case it.Status == event.StatusDeclined:
+		h.line("  %s", h.paint(red, "✗ refused"))
+	case it.Status == event.StatusAborted:
+		h.line("  %s", h.paint(yellow, "✗ stopped"))
+	case it.ExitCode != nil && *it.ExitCode != 0:
+		h.line("  %s", h.paint(red, fmt.Sprintf("✗ exit %d", *it.ExitCode)))
+	case it.Status == event.StatusFailed:
+		h.line("  %s", h.paint(red, "✗ failed"))
+	case it.Session != "" && it.ExitCode == nil:
+		h.line("  %s", h.paint(dim, "… goes on as session "+it.Session))
+	default:
+		h.line("  %s", h.paint(green, "✓"))
+	}
+}
+
+func (h *human) diff(c event.FileChange) {
+	for line := range strings.Lines(c.Diff) {
+		line = clean(strings.TrimSuffix(line, "\n"))
+		switch {
+		case strings.HasPrefix(line, "+"):
+			line = h.paint(green, line)
+		case strings.HasPrefix(line, "-"):
+			line = h.paint(red, line)
+		}
+		h.line("  %s", line)
+	}
+}
+
+func (h *human) turnEnded(b event.TurnEnded) {
+	switch b.Status {
+	case event.TurnFailed:
+		h.line("%s %s", h.paint(red, "Error:"), clean(b.Error.Message))
+		if b.Error.Next != "" {
+			h.line("  Next: %s", clean(b.Error.Next))
+		}
+	case event.TurnInterrupted:
+		h.line("%s", h.paint(yellow, "interrupted: "+clean(b.Reason)))
+	}
+	h.line("%s", h.paint(dim, fmt.Sprintf("%v · %d tokens in (%d cached), %d out", (time.Duration(b.DurationMS)*time.Millisecond).Round(time.Millisecond), b.TurnUsage.Input, b.TurnUsage.CacheRead, b.TurnUsage.Output)))
+}
+
+// clean takes out control characters that could move the cursor, change colours or retitle a terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// jsonl writes a thread's events in the shape that codex's exec writes, so that its SDKs can read them. Item ids are
+// item_0, item_1, … in the order of first sight; kinds that the shape does not have take no number.
+type jsonl struct {
+	out     io.Writer
+	numbers map[event.ItemID]string
+	open    []event.ItemID // started and not completed, in order
+	items   map[event.ItemID]event.Item
+	err     error
+}
+
+func newJSONL(w io.Writer) *jsonl {
+	return &jsonl{out: w, numbers: map[event.ItemID]string{}, items: map[event.ItemID]event.Item{}}
+}
+
+func (j *jsonl) write(v any) {
+	if j.err != nil {
+		return
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if j.err = enc.Encode(v); j.err == nil {
+		_, j.err = io.WriteString(j.out, b.String())
+	}
+}
+
+type jsonlError struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// Started writes the line that comes before all others.
+func (j *jsonl) Started(id event.ThreadID) {
+	j.write(struct {
+		Type   string         `json:"type"`
+		Thread event.ThreadID `json:"thread_id"`
+	}{"thread.started", id})
+}
+
+// Event writes what one event shows.
+func (j *jsonl) Event(e event.Event) error {
+	switch b := e.Body.(type) {
+	case event.TurnStarted:
+		j.write(struct {
+			Type string `json:"type"`
+		}{"turn.started"})
+	case event.ItemStarted:
+		if startsVisibly(b.Item) {
+			j.open = append(j.open, b.Item.ID)
+			j.item("item.started", b.Item)
+		}
+		j.items[b.Item.ID] = b.Item
+	case event.ItemCompleted:
+		j.close(b.Item.ID)
+		j.item("item.completed", b.Item)
+	case event.StreamRetried:
+		if b.Max > 0 {
+			j.write(jsonlError{"error", fmt.Sprintf("Reconnecting... %d/%d (%s)", b.Attempt, b.Max, b.Cause)})
+		}
+	case event.Notice:
+		if b.Level != "info" {
+			j.note(b.Text)
+		}
+	case event.TurnEnded:
+		j.turnEnded(b)
+	}
+	return j.err
+}
+
+// startsVisibly: messages and reasoning appear when they are whole.
+func startsVisibly(it event.Item) bool {
+	switch it.Type {
+	case event.ItemCommand, event.ItemFileChange, event.ItemMCPCall, event.ItemTool, event.ItemWebSearch, event.ItemBrowser:
+		return true
+	}
+	return false
+}
+
+func (j *jsonl) close(id event.ItemID) {
+	for i, o := range j.open {
+		if o == id {
+			j.open = append(j.open[:i], j.open[i+1:]...)
+			return
+		}
+	}
+}
+
+func (j *jsonl) number(id event.ItemID) string {
+	n, ok := j.numbers[id]
+	if !ok {
+		n = fmt.Sprintf("item_%d", len(j.numbers))
+		j.numbers[id] = n
+	}
+	return n
+}
+
+func (j *jsonl) item(kind string, it event.Item) {
+	shape := jsonlItem(it)
+	if shape == nil {
+		return
+	}
+	shape["id"] = j.number(it.ID)
+	j.write(ordered{"type": kind, "item": shape})
+}
+
+func (j *jsonl) note(text string) {
+	id := event.NewItemID()
+	j.write(ordered{"type": "item.completed", "item": ordered{"id": j.number(id), "type": "error", "message": text}})
+}
+
+// ordered marshals with its keys in a fixed order: id and type first.
+type ordered map[string]any
+
+// MarshalJSON implements [json.Marshaler].
+func (o ordered) MarshalJSON() ([]byte, error) {
+	var b strings.Builder
+	b.WriteByte('{')
+	first := true
+	put := func(k string) error {
+		v, ok := o[k]
+		if !ok {
+			return nil
+		}
+		if !first {
+			b.WriteByte(',')
+		}
+		first = false
+		var val strings.Builder
+		enc := json.NewEncoder(&val)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%q:%s", k, strings.TrimSuffix(val.String(), "\n"))
+		return nil
+	}
+	for _, k := range []string{"id", "type", "item", "text", "message", "command", "aggregated_output", "exit_code", "changes",
+		"server", "tool", "arguments", "result", "error", "query", "action", "path", "status"} {
+		if err := put(k); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return []byte(b.String()), nil
+}
+
+// jsonlItem is an item in codex's shape; nil: the shape has no such item.
+func jsonlItem(it event.Item) ordered {
+	switch it.Type {
+	case event.ItemAgentMessage:
+		return ordered{"type": "agent_message", "text": it.Text}
+	case event.ItemReasoning:
+		if it.Text == "" {
+			return nil
+		}
+		return ordered{"type": "reasoning", "text": it.Text}
+	case event.ItemCommand:
+		return ordered{
+			"type": "command_execution", "command": it.Command, "aggregated_output": it.Output, "exit_code": it.ExitCode,
+			"status": commandStatus(it),
+		}
+	case event.ItemFileChange:
+		status := string(it.Status)
+		if it.Status != event.StatusCompleted && it.Status != event.StatusInProgress {
+			status = "failed"
+		}
+		return ordered{"type": "file_change", "changes": fileChanges(it), "status": status}
+	case event.ItemMCPCall, event.ItemTool:
+		status := "completed"
+		var failure any
+		switch it.Status {
+		case event.StatusInProgress:
+			status = "in_progress"
+		case event.StatusCompleted:
+		default:
+			status, failure = "failed", map[string]string{"message": it.Output}
+		}
+		server := it.Server
+		if server == "" {
+			server = it.Plugin
+		}
+		var result any
+		if it.Status == event.StatusCompleted {
+			result = map[string]any{"content": []map[string]string{{"type": "text", "text": it.Output}}, "structured_content": nil}
+		}
+		args := it.Arguments
+		if args == nil {
+			args = json.RawMessage("{}")
+		}
+		return ordered{
+			"type": "mcp_tool_call", "server": server, "tool": it.Tool, "arguments": args, "result": result, "error": failure,
+			"status": status,
+		}
+	case event.ItemWebSearch:
+		return ordered{"type": "web_search", "query": it.Query, "action": map[string]string{"type": "search"}}
+	}
+	return nil
+}
+
+type jsonlChange struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+}
+
+func fileChanges(it event.Item) []jsonlChange {
+	out := make([]jsonlChange, 0, len(it.Changes))
+	for _, c := range it.Changes {
+		out = append(out, jsonlChange{c.Path, c.Kind})
+	}
+	return out
+}
+
+func commandStatus(it event.Item) string {
+	switch it.Status {
+	case event.StatusAborted:
+		return "failed"
+	default:
+		return string(it.Status)
+	}
+}
+
+func (j *jsonl) turnEnded(b event.TurnEnded) {
+	// A command that outlives the turn is still going on: say so instead of leaving its item open.
+	for _, id := range append([]event.ItemID(nil), j.open...) {
+		j.close(id)
+		j.item("item.completed", j.items[id])
+	}
+	switch b.Status {
+	case event.TurnCompleted:
+		u := b.Usage
+		j.write(struct {
+			Type  string `json:"type"`
+			Usage any    `json:"usage"`
+		}{"turn.completed", struct {
+			Input      int64 `json:"input_tokens"`
+			Cached     int64 `json:"cached_input_tokens"`
+			CacheWrite int64 `json:"cache_write_input_tokens"`
+			Output     int64 `json:"output_tokens"`
+			Reasoning  int64 `json:"reasoning_output_tokens"`
+		}{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning}})
+	case event.TurnFailed:
+		message := b.Error.Message
+		if b.Error.Next != "" {
+			message += " " + b.Error.Next
+		}
+		j.write(jsonlError{"error", message})
+		j.write(struct {
+			Type  string            `json:"type"`
+			Error map[string]string `json:"error"`
+		}{"turn.failed", map[string]string{"message": message}})
+	}
+}

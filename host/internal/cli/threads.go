@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/spf13/cobra"
+)
+
+// openStore opens the store without a host: listing and exporting start nothing.
+func (a *app) openStore(ctx context.Context) (*store.Store, error) {
+	logger, err := a.logger()
+	if err != nil {
+		return nil, err
+	}
+	home, err := a.home()
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, store.Config{
+		Path: filepath.Join(home, "threads.db"), ArtifactDir: filepath.Join(home, "artifacts"), Logger: logger.Named("store"),
+	})
+}
+
+// withStore runs f on the store and closes it.
+func (a *app) withStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) (err error) {
+	ctx := cmd.Context()
+	s, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	return f(ctx, s)
+}
+
+func (a *app) threadsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "threads", Short: "List, show, export, import and delete stored threads"}
+	cmd.AddCommand(a.threadsList(), a.threadsShow(), a.threadsExport(), a.threadsImport(), a.threadsDelete())
+	return cmd
+}
+
+func (a *app) threadsList() *cobra.Command {
+	var asJSON, all bool
+	var limit int
+	cmd := &cobra.Command{
+		Use: "list", Short: "List threads, newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				f := store.Filter{Limit: limit}
+				if !all {
+					cwd, err := a.workDir("")
+					if err != nil {
+						return err
+					}
+					f.Cwd = cwd
+				}
+				infos, err := s.Threads(ctx, f)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return json.NewEncoder(a.stdout).Encode(infos)
+				}
+				if len(infos) == 0 {
+					fmt.Fprintln(a.stderr, "no threads here; --all lists those of every folder")
+					return nil
+				}
+				w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+				fmt.Fprintln(w, "THREAD\tUPDATED\tTURNS\tMODEL\tSTATUS\tTASK")
+				for _, t := range infos {
+					title := t.Name
+					if title == "" {
+						title = t.Preview
+					}
+					fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", t.ID, t.Updated.Local().Format(time.DateTime), t.Turns, t.Model, t.Status, oneLine(title, 60))
+				}
+				return w.Flush()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "threads of every folder")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().IntVar(&limit, "limit", 50, "at most `N` threads; 0: all")
+	return cmd
+}
+
+func oneLine(s string, bound int) string {
+	s = strings.Join(strings.Fields(clean(s)), " ")
+	if r := []rune(s); len(r) > bound {
+		s = string(r[:bound-1]) + "…"
+	}
+	return s
+}
+
+func (a *app) threadsShow() *cobra.Command {
+	var events, verbose bool
+	cmd := &cobra.Command{
+		Use: "show THREAD", Short: "Show what happened in a thread", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				info, err := s.Thread(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				enc := json.NewEncoder(a.stdout)
+				show := newHuman(a.stdout, a.colour(a.stdout), verbose)
+				for e, err := range s.Events(ctx, info.ID, 0) {
+					if err != nil {
+						return err
+					}
+					if !events {
+						show.Event(e)
+					} else if err := enc.Encode(e); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&events, "events", false, "print every stored event as a JSON line")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show reasoning and all output")
+	return cmd
+}
+
+func (a *app) threadsExport() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "export THREAD", Short: "Write a thread's events as JSON lines", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				info, err := s.Thread(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if out == "" {
+					return s.Export(ctx, info.ID, a.stdout)
+				}
+				f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+				if err != nil {
+					return fmt.Errorf("export: %w", err)
+				}
+				if err := errors.Join(s.Export(ctx, info.ID, f), f.Close()); err != nil {
+					return errors.Join(err, os.Remove(out)) // no half-written file
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to a new `FILE`")
+	return cmd
+}
+
+func (a *app) threadsImport() *cobra.Command {
+	return &cobra.Command{
+		Use: "import FILE", Short: "Read a thread that was exported", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return fmt.Errorf("import: %w", err)
+				}
+				defer f.Close()
+				info, err := s.Import(ctx, f)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(a.stdout, info.ID)
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) threadsDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete THREAD...", Short: "Delete threads and what only they refer to", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				for _, which := range args {
+					info, err := s.Thread(ctx, which)
+					if err != nil {
+						return err
+					}
+					if _, err := s.Delete(ctx, info.ID); err != nil {
+						return err
+					}
+					fmt.Fprintln(a.stderr, "deleted", info.ID)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// findThread resolves what a user calls a thread; "" is the newest one of the folder, or of any.
+func findThread(ctx context.Context, s *store.Store, which, cwd string, all bool) (event.ThreadID, error) {
+	if which != "" {
+		info, err := s.Thread(ctx, which)
+		return info.ID, err
+	}
+	f := store.Filter{Cwd: cwd, Limit: 1}
+	if all {
+		f.Cwd = ""
+	}
+	infos, err := s.Threads(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	if len(infos) == 0 {
+		return "", errors.New("there is no thread of this folder to resume; --all looks at every folder")
+	}
+	return infos[0].ID, nil
+}

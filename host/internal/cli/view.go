@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"golang.org/x/term"
+)
+
+func (a *app) view(f execFlags) view {
+	switch {
+	case f.json:
+		return jsonlView{newJSONL(a.stdout)}
+	case f.events:
+		return eventsView{json.NewEncoder(a.stdout)}
+	}
+	return humanView{newHuman(a.stderr, a.colour(a.stderr), f.verbose), a}
+}
+
+// colour tells whether w is a terminal that wants colour.
+func (a *app) colour(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return false
+	}
+	_, no := a.env("NO_COLOR")
+	t, _ := a.env("TERM")
+	return !no && t != "dumb"
+}
+
+type humanView struct {
+	*human
+	app *app
+}
+
+func (v humanView) Started(t *thread.Thread) { v.line("%s", v.paint(dim, "thread "+string(t.ID()))) }
+
+func (v humanView) Event(e event.Event) error {
+	v.human.Event(e)
+	return nil
+}
+
+// Ended prints the last message on standard output, where a script finds it; on a terminal that shows both, it was seen.
+func (v humanView) Ended(e event.TurnEnded) error {
+	if e.LastMessage == "" || v.app.sameTerminal() {
+		return nil
+	}
+	_, err := fmt.Fprintln(v.app.stdout, e.LastMessage)
+	return err
+}
+
+// sameTerminal tells whether standard output and standard error are shown on one terminal.
+func (a *app) sameTerminal() bool {
+	out, ok1 := a.stdout.(*os.File)
+	err, ok2 := a.stderr.(*os.File)
+	return ok1 && ok2 && term.IsTerminal(int(out.Fd())) && term.IsTerminal(int(err.Fd()))
+}
+
+type jsonlView struct{ *jsonl }
+
+func (v jsonlView) Started(t *thread.Thread)    { v.jsonl.Started(t.ID()) }
+func (v jsonlView) Ended(event.TurnEnded) error { return nil }
+func (v jsonlView) Event(e event.Event) error   { return v.jsonl.Event(e) }
+
+type eventsView struct{ enc *json.Encoder }
+
+func (eventsView) Started(*thread.Thread)      {}
+func (eventsView) Ended(event.TurnEnded) error { return nil }
+func (v eventsView) Event(e event.Event) error { return v.enc.Encode(e) }

@@ -1,0 +1,205 @@
+// Package host puts the rooms together: one host with its store, its plugins and its threads.
+//
+// It owns: the wiring, in one place and from the ground up, and the order in which everything ends. It must not know:
+// flags, terminals or any other door.
+//
+// Start with [New]. Two hosts in one process work: nothing here is global.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/service"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/tool"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Options are what a host is made of.
+type Options struct {
+	Home    string // where everything of this user lives; absolute
+	BinDir  string // where the built-in plugins and the launcher are
+	Version string
+	Config  *config.Config
+	// Verified says what the lock file demands of a plugin; it was checked before.
+	Verified func(*config.PluginBlock) (sha256, manifest string)
+	Logger   hclog.Logger
+	// OnPlugin is told when a plugin's state changes; nil: nobody.
+	OnPlugin func(event.PluginState)
+	Environ  []string // of the host; what a plugin or command may see of it is taken from here
+	// Ephemeral stores nothing that outlives the host.
+	Ephemeral bool
+}
+
+// Host is a running host.
+type Host struct {
+	opts     Options
+	log      hclog.Logger
+	store    *store.Store
+	state    *store.State
+	launcher *launch.Launcher
+	plugins  *plugin.Supervisor
+	registry *registry.Registry
+	tokens   *orchestrate.Tokens
+	families map[string]*tool.Client // by plugin label; fixed after New
+	private  map[string]bool         // variables that some plugin's block reads; no other process gets them; fixed after New
+	cleanup  []func(context.Context) error
+
+	life context.Context // ends with the host; the scope of what belongs to it
+	end  context.CancelCauseFunc
+	work sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		threads      map[event.ThreadID]*running
+		secrets      map[string]map[string]string // plugin → handle → value
+		watched      map[string]bool
+		instructions map[string]string // of tool plugins whose manifest is known
+	}
+}
+
+// closeBound is how long ending everything may take: the supervisor's ladder for the slowest plugin, and some more.
+const closeBound = 10 * time.Second
+
+// New wires a host. It starts no process but what the configuration makes unavoidable.
+func New(ctx context.Context, opts Options) (_ *Host, err error) {
+	h := &Host{opts: opts, log: opts.Logger, tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: map[string]bool{}}
+	h.mu.threads = map[event.ThreadID]*running{}
+	h.mu.secrets = map[string]map[string]string{}
+	h.mu.watched = map[string]bool{}
+	h.mu.instructions = map[string]string{}
+	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close())
+		}
+	}()
+
+	if err := h.openStore(ctx); err != nil {
+		return nil, err
+	}
+	h.launcher, err = launch.New(launch.Config{
+		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.onClose(h.launcher.Close)
+
+	services := service.New(service.Config{
+		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
+		Secrets: h.secret, Environment: h.commandEnvironment,
+	})
+	h.plugins, err = plugin.New(plugin.Config{
+		RuntimeDir: filepath.Join(opts.Home, "run"), DataDir: filepath.Join(opts.Home, "data"),
+		CacheDir: filepath.Join(opts.Home, "cache"), HostVersion: opts.Version, Logger: h.log.Named("plugin"),
+		Services:    func(id plugin.Identity) gantryv1.HostServiceServer { return services.For(id) },
+		CachePath:   filepath.Join(opts.Home, "cache", "manifests"),
+		Descriptors: func(id plugin.Identity, ln net.Listener) { h.launcher.ServeDescriptors(id.Label, ln) },
+		OnState:     h.pluginState,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.onClose(h.plugins.Close)
+
+	if err := h.addPlugins(ctx); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *Host) onClose(f func(context.Context) error) { h.cleanup = append(h.cleanup, f) }
+
+func (h *Host) openStore(ctx context.Context) (err error) {
+	dir := h.opts.Home
+	if h.opts.Ephemeral {
+		if dir, err = os.MkdirTemp("", "gantry-"); err != nil {
+			return fmt.Errorf("make a folder for an ephemeral thread: %w", err)
+		}
+		h.onClose(func(context.Context) error { return os.RemoveAll(dir) })
+	}
+	h.store, err = store.Open(ctx, store.Config{
+		Path: filepath.Join(dir, "threads.db"), ArtifactDir: filepath.Join(dir, "artifacts"), Logger: h.log.Named("store"),
+	})
+	if err != nil {
+		return err
+	}
+	h.onClose(h.store.Close)
+	return nil
+}
+
+// stateStore opens the second store when a plugin first needs it.
+func (h *Host) stateStore(ctx context.Context) (*store.State, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != nil {
+		return h.state, nil
+	}
+	s, err := store.OpenState(ctx, filepath.Join(h.opts.Home, "state.db"))
+	if err != nil {
+		return nil, err
+	}
+	h.state = s
+	return s, nil
+}
+
+// Store is where threads are kept.
+func (h *Host) Store() *store.Store { return h.store }
+
+// Plugins is the supervisor.
+func (h *Host) Plugins() *plugin.Supervisor { return h.plugins }
+
+// Close ends threads, plugins and processes, in the reverse order of New, and waits for all of them. Idempotent.
+func (h *Host) Close() error {
+	h.end(orchestrate.ErrShutdown)
+	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+	defer cancel()
+	h.work.Wait() // threads end by h.life; each has its own bounds
+	var errs []error
+	for i := len(h.cleanup) - 1; i >= 0; i-- {
+		errs = append(errs, h.cleanup[i](ctx))
+	}
+	h.cleanup = nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != nil {
+		errs = append(errs, h.state.Close())
+		h.state = nil
+	}
+	return errors.Join(errs...)
+}
+
+// Thread finds a thread that runs in this host.
+func (h *Host) Thread(id event.ThreadID) (*thread.Thread, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r, ok := h.mu.threads[id]
+	if !ok {
+		return nil, false
+	}
+	return r.thread, true
+}
+
+func (h *Host) serviceThread(id event.ThreadID) (service.Thread, bool) {
+	t, ok := h.Thread(id)
+	if !ok {
+		return nil, false
+	}
+	return t, true
+}

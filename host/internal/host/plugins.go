@@ -1,0 +1,206 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/source"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/tool"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// addPlugins makes a slot for each configured block and fills the catalogue from their manifests. A manifest that is
+// cached starts nothing.
+func (h *Host) addPlugins(ctx context.Context) error {
+	var labels []string
+	for _, b := range h.opts.Config.Blocks() {
+		spec, err := h.spec(b)
+		if err != nil {
+			return err
+		}
+		slot, err := h.plugins.Add(spec)
+		if err != nil {
+			return err
+		}
+		if b.Kind == contract.KindTool {
+			labels = append(labels, b.Label)
+			h.families[b.Label] = tool.New(slot)
+		}
+		for _, name := range b.Variables() {
+			h.private[name] = true
+		}
+	}
+	h.registry = registry.New(labels...)
+	return nil
+}
+
+// slotLabel keeps providers and plugins of the same label apart.
+func slotLabel(b *config.PluginBlock) string {
+	if b.Kind == contract.KindProvider {
+		return providerSlot(b.Label)
+	}
+	return b.Label
+}
+
+func providerSlot(label string) string { return "provider." + label }
+
+func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
+	label := slotLabel(b)
+	path, err := Program(b, h.opts.BinDir, h.opts.Home)
+	if err != nil {
+		return plugin.Spec{}, fmt.Errorf("%s: %w", b.Where(), err)
+	}
+	s := plugin.Spec{
+		Label: label, Kind: b.Kind, Source: b.Source, Path: path, Args: b.Args, Env: b.Env, UnsafeEnv: b.UnsafeEnv,
+		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids)},
+		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(),
+	}
+	if h.opts.Verified != nil {
+		s.SHA256, s.ManifestDigest = h.opts.Verified(b)
+	}
+	s.Configure = func(_ context.Context, m *contract.Manifest) ([]byte, []contract.Diagnostic) {
+		data, secrets, diags := b.Render(m)
+		h.mu.Lock()
+		h.mu.secrets[label] = secrets
+		h.mu.Unlock()
+		return data, contractDiagnostics(diags)
+	}
+	return s, nil
+}
+
+// Program finds the binary of a block: built-in ones lie beside the host's, installed ones in home's plugins folder.
+func Program(b *config.PluginBlock, binDir, home string) (string, error) {
+	switch b.Program.Kind {
+	case source.Builtin:
+		return filepath.Join(binDir, "gantry-"+b.Kind.String()+"-"+b.Program.Name), nil
+	case source.Path:
+		return b.Path, nil
+	}
+	path, _, err := b.Program.Find(filepath.Join(home, "plugins"), b.Version)
+	return path, err
+}
+
+func contractDiagnostics(ds config.Diagnostics) []contract.Diagnostic {
+	out := make([]contract.Diagnostic, 0, len(ds))
+	for _, d := range ds {
+		severity := contract.SeverityError
+		if d.Severity == diag.Warning {
+			severity = contract.SeverityWarning
+		}
+		detail := d.Detail
+		if where := d.Range.String(); where != "" {
+			detail = strings.TrimSpace(where + ": " + detail)
+		}
+		out = append(out, contract.Diagnostic{Severity: severity, Summary: d.Summary, Detail: detail, Next: d.Next})
+	}
+	return out
+}
+
+func (h *Host) secret(label, handle string) (string, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v, ok := h.mu.secrets[label][handle]
+	return v, ok
+}
+
+// loadTools fills the catalogue before a thread's first turn: from cached manifests, in parallel, and by starting those
+// plugins whose tools depend on their configuration. A plugin that is broken is named and left out.
+func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
+	type loaded struct {
+		label        string
+		instructions string
+		set          contract.ToolSet
+		err          error
+	}
+	results := make(chan loaded, len(h.families))
+	count := 0
+	for label, family := range h.families {
+		h.mu.Lock()
+		known := h.mu.watched[label]
+		h.mu.watched[label] = true
+		h.mu.Unlock()
+		if known {
+			continue
+		}
+		count++
+		h.work.Go(func() {
+			r := loaded{label: label}
+			defer func() { results <- r }()
+			m, err := h.plugins.Slot(label).Manifest(ctx)
+			if err != nil {
+				r.err = err
+				return
+			}
+			r.instructions = m.Instructions
+			r.set = contract.ToolSet{Revision: m.Digest(), Tools: m.Tools}
+			if len(m.Tools) == 0 {
+				r.set, r.err = firstSet(ctx, family)
+			}
+		})
+	}
+	for range count {
+		r := <-results
+		if r.err != nil {
+			problems = append(problems, event.Notice{Level: "error", Text: r.err.Error(), Next: next(r.err)})
+			h.mu.Lock()
+			delete(h.mu.watched, r.label) // the next turn tries again
+			h.mu.Unlock()
+			continue
+		}
+		h.mu.Lock()
+		h.mu.instructions[r.label] = r.instructions
+		h.mu.Unlock()
+		for _, p := range h.registry.Set(r.label, r.set) {
+			problems = append(problems, event.Notice{Level: "warning", Text: p})
+		}
+	}
+	return problems
+}
+
+// firstSet starts a plugin and waits for its first tool set.
+func firstSet(ctx context.Context, family *tool.Client) (contract.ToolSet, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var first *contract.ToolSet
+	err := family.Watch(ctx, func(s contract.ToolSet) {
+		if first == nil {
+			first = &s
+		}
+		cancel()
+	})
+	if first != nil {
+		return *first, nil
+	}
+	if err == nil {
+		err = fmt.Errorf("the plugin ended before it named its tools")
+	}
+	return contract.ToolSet{}, err
+}
+
+// pluginState follows a plugin: a tool plugin that became ready is watched as long as that process lives.
+func (h *Host) pluginState(s plugin.State) {
+	if h.opts.OnPlugin != nil {
+		h.opts.OnPlugin(event.PluginState{Plugin: s.Plugin, State: s.Mode.String(), Generation: s.Generation, Message: s.Message})
+	}
+	family, ok := h.families[s.Plugin]
+	if !ok || s.Mode != plugin.ModeReady || h.life.Err() != nil {
+		return
+	}
+	h.work.Go(func() { // ends with the plugin's process or the host
+		err := family.Watch(h.life, func(set contract.ToolSet) {
+			for _, p := range h.registry.Set(s.Plugin, set) {
+				h.log.Warn(p)
+			}
+		})
+		if err != nil && h.life.Err() == nil {
+			h.log.Debug("watch ended", "plugin", s.Plugin, "err", err)
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+)
+
+// running is a thread that runs in this host.
+type running struct {
+	thread *thread.Thread
+	facts  *prompt.Facts // what its model was told last; touched by its turns only
+	plugs  *sessions
+	lock   *store.ThreadLock
+	sample atomic.Pointer[sampler]
+}
+
+// Params choose how a thread begins.
+type Params struct {
+	Cwd    string
+	Model  string // name of a model block; "": the default
+	Source string // the door: "exec", "tui", ...
+	Name   string
+}
+
+// StartThread begins a new thread. It runs until the host ends or EndThread.
+func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error) {
+	name := cmp.Or(p.Model, h.opts.Config.DefaultModel)
+	model, ok := h.opts.Config.Model(name)
+	if !ok {
+		return nil, h.unknownModel(name)
+	}
+	start := event.ThreadStarted{
+		Cwd: p.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
+		Source: p.Source, Instructions: prompt.Base(),
+	}
+	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start})
+}
+
+func (h *Host) unknownModel(name string) error {
+	return diag.Failure{Diagnostics: diag.Diagnostics{h.opts.Config.UnknownModel(name)}}
+}
+
+// ResumeThread goes on with a stored thread, rebuilt from its log. What a host that died left open is closed first.
+func (h *Host) ResumeThread(ctx context.Context, id event.ThreadID) (*thread.Thread, error) {
+	if t, ok := h.Thread(id); ok {
+		return t, nil
+	}
+	// The writer lock comes first: the log must not grow while it is read.
+	lock, err := h.store.LockThread(id)
+	if err != nil {
+		return nil, err
+	}
+	state, err := thread.Rebuild(h.store.Events(ctx, id, 0))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("resume thread %s: %w", id, err), lock.Release())
+	}
+	return h.run(ctx, thread.Config{ID: id, State: state}, lock)
+}
+
+func (h *Host) launchThread(ctx context.Context, cfg thread.Config) (*thread.Thread, error) {
+	lock, err := h.store.LockThread(cfg.ID)
+	if err != nil {
+		return nil, err
+	}
+	return h.run(ctx, cfg, lock)
+}
+
+func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock) (*thread.Thread, error) {
+	cfg.Sink, cfg.Engine, cfg.Logger = h.store, h, h.log.Named("thread").With("thread", cfg.ID)
+	t := thread.New(cfg)
+	r := &running{thread: t, lock: lock}
+	if cfg.Start != nil {
+		r.plugs = newSessions(h, t, cfg.Start.Cwd)
+	} else {
+		r.plugs = newSessions(h, t, cfg.State.Start.Cwd)
+	}
+	h.mu.Lock()
+	h.mu.threads[cfg.ID] = r
+	h.mu.Unlock()
+	h.work.Go(func() { // ends with the host, or EndThread
+		ctx, cancel := context.WithCancelCause(h.life)
+		defer cancel(nil)
+		r.plugs.begin(ctx)
+		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
+			h.log.Error("thread ended", "thread", cfg.ID, "err", err)
+		}
+		h.mu.Lock()
+		delete(h.mu.threads, cfg.ID)
+		h.mu.Unlock()
+		if err := lock.Release(); err != nil {
+			h.log.Warn("thread lock not released", "thread", cfg.ID, "err", err)
+		}
+	})
+	return t, nil
+}
+
+// End implements [thread.Engine]: plugins forget the thread, and its processes end.
+func (h *Host) End(ctx context.Context, id event.ThreadID) {
+	ctx, cancel := context.WithTimeout(ctx, closeBound/2)
+	defer cancel()
+	h.mu.Lock()
+	r := h.mu.threads[id]
+	h.mu.Unlock()
+	if r != nil {
+		r.plugs.end(ctx)
+	}
+	if err := h.launcher.EndThread(ctx, string(id)); err != nil {
+		h.log.Warn("processes of a thread not ended", "thread", id, "err", err)
+	}
+}
+
+// Threads lists stored threads.
+func (h *Host) Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error) {
+	return h.store.Threads(ctx, f)
+}

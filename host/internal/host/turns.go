@@ -1,0 +1,206 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/model"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// sampler is what a thread's model is asked with.
+type sampler struct {
+	client *model.Client
+	row    llm.ModelRow
+	model  *config.Model
+}
+
+// Turn implements [thread.Engine].
+func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in thread.Submission) (turn.Config, event.TurnStarted, error) {
+	h.mu.Lock()
+	r := h.mu.threads[t.ID()]
+	h.mu.Unlock()
+	if r == nil {
+		return turn.Config{}, event.TurnStarted{}, thread.ErrClosed
+	}
+	start := t.Started()
+	started := event.TurnStarted{
+		Cwd: start.Cwd, Model: start.Model, Provider: start.Provider, ModelName: start.ModelName,
+		Approval: h.opts.Config.Approval.Policy, Sandbox: h.opts.Config.Sandbox.Mode,
+	}
+	// The provider comes up while the tools are listed.
+	if slot := h.plugins.Slot(providerSlot(start.Provider)); slot != nil {
+		slot.Warm()
+	}
+	for _, n := range h.loadTools(ctx) {
+		if _, err := t.Publish(ctx, id, n); err != nil {
+			return turn.Config{}, started, err
+		}
+	}
+	s, err := h.samplerOf(ctx, t.ID(), start)
+	if err != nil {
+		return turn.Config{}, started, err
+	}
+	r.sample.Store(s)
+	started.ContextWindow = s.row.ContextWindow
+	for label := range h.families { // tools come up while the model thinks
+		h.plugins.Slot(label).Warm()
+	}
+	spine := orchestrate.New(orchestrate.Stages{
+		Hooks: hook.None{}, Policy: policy.Decide, Approver: t.Desk(), Granter: granter{h.launcher}, Journal: t, Retry: orchestrate.NoRetry,
+		Families: func(label string) (orchestrate.Family, bool) {
+			f, ok := h.families[label]
+			if ok {
+				r.plugs.use(label, f)
+			}
+			return f, ok
+		},
+		Processes: h.launcher,
+	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
+	cfg := turn.Config{
+		Settings: orchestrate.Settings{
+			Thread: t.ID(), Turn: id, Cwd: start.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
+			Output: history.PolicyOf(s.row), Caps: callCaps,
+		},
+		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Row: s.row,
+		Request: llm.Request{
+			Model: s.model.Name, System: []string{start.Instructions}, ReasoningEffort: s.model.Reasoning,
+			PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema,
+		},
+		Context: func() []llm.Message { return r.context(h, start, started) },
+	}
+	if slices.Contains(s.row.InputModalities, "image") {
+		cfg.Settings.Traits = append(cfg.Settings.Traits, "images")
+	}
+	return cfg, started, nil
+}
+
+// callCaps are what one call may send; codex-compatible where the model sees it.
+var callCaps = contract.CallCaps{MaxOutputBytes: 8 << 20, MaxInlineBytes: 1 << 20, MaxModelTokens: 10_000}
+
+// context says what the model must be told now; only what changed since the last time.
+func (r *running) context(h *Host, start event.ThreadStarted, t event.TurnStarted) []llm.Message {
+	now := time.Now()
+	zone, _ := now.Zone()
+	facts := prompt.Facts{
+		Cwd: start.Cwd, Shell: filepath.Base(cmp.Or(os.Getenv("SHELL"), "sh")), Date: now.Format(time.DateOnly), Timezone: zone,
+		Approval: t.Approval, Sandbox: t.Sandbox, Plugins: h.instructions(), Contexts: r.plugs.texts(),
+	}
+	ms := prompt.Context(r.facts, facts)
+	r.facts = &facts
+	return ms
+}
+
+// instructions joins the fixed instructions of the tool plugins that are known already.
+func (h *Host) instructions() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []string
+	for _, b := range h.opts.Config.Plugins {
+		if text := h.mu.instructions[b.Label]; text != "" {
+			out = append(out, "## "+b.Label+"\n"+text)
+		}
+	}
+	return strings.Join(out, "\n\n")
+}
+
+// samplerOf resolves a thread's model under the configuration of today.
+func (h *Host) samplerOf(ctx context.Context, id event.ThreadID, start event.ThreadStarted) (*sampler, error) {
+	m, ok := h.opts.Config.Model(start.Model)
+	if !ok {
+		return nil, h.unknownModel(start.Model)
+	}
+	slot := h.plugins.Slot(providerSlot(m.Provider))
+	if slot == nil {
+		return nil, fmt.Errorf("%s: model %q wants provider %q, which is not configured", m.Range, m.Label, m.Provider)
+	}
+	s := &sampler{client: model.New(slot, id), model: m}
+	row, err := s.client.Row(ctx, m.Name)
+	if err != nil {
+		return nil, err
+	}
+	if m.ContextWindow > 0 {
+		row.ContextWindow = m.ContextWindow
+	}
+	if limit := h.opts.Config.History.ToolOutputTokens; limit > 0 {
+		row.TruncationLimit = limit
+		if row.TruncationMode == "bytes" {
+			row.TruncationLimit *= 4
+		}
+	}
+	s.row = row
+	return s, nil
+}
+
+// sample asks a thread's model once on behalf of a plugin's call.
+func (h *Host) sample(ctx context.Context, id event.ThreadID, turnID event.TurnID, req *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
+	h.mu.Lock()
+	r := h.mu.threads[id]
+	h.mu.Unlock()
+	if r == nil || r.sample.Load() == nil {
+		return nil, llm.Usage{}, llm.FinishUnknown, errors.New("the thread has ended")
+	}
+	s := r.sample.Load()
+	req.Model = s.model.Name
+	var fold llm.Fold
+	var usage llm.Usage
+	var reason llm.FinishReason
+	for ev, err := range s.client.Stream(ctx, req, turnID) {
+		if err != nil {
+			return nil, llm.Usage{}, llm.FinishUnknown, err
+		}
+		fold.Add(ev)
+		if f, ok := ev.(llm.Finish); ok {
+			usage, reason = f.Usage, f.Reason
+		}
+	}
+	return fold.Message(), usage, reason, nil
+}
+
+// granter makes grants. Full access is the only one there is until confinement comes: everything else is refused.
+type granter struct{ launcher *launch.Launcher }
+
+// Grant implements [orchestrate.Granter].
+func (g granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
+	grant := launch.Grant{Mode: r.Sandbox, Network: true}
+	return grant, g.launcher.Check(grant)
+}
+
+// commandEnvironment is what a command starts from: the host's own, without what only providers may know.
+func (h *Host) commandEnvironment(event.ThreadID) []string {
+	var out []string
+	for _, kv := range h.opts.Environ {
+		name, _, _ := strings.Cut(kv, "=")
+		if !h.private[name] {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// next finds the next step in an error.
+func next(err error) string {
+	if e, ok := errors.AsType[*plugin.Error](err); ok {
+		return e.Next
+	}
+	return ""
+}

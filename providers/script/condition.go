@@ -25,8 +25,8 @@ type Condition struct {
 	Tools        []string          `json:"tools,omitempty"`        // all of these are offered
 	NoTools      []string          `json:"no_tools,omitempty"`     // none of these is offered
 	ToolCount    Range             `json:"tool_count,omitempty"`
-	Answers      Range             `json:"answers,omitempty"`    // assistant messages in the conversation
-	SinceUser    Range             `json:"since_user,omitempty"` // assistant messages since the user spoke last
+	Answers      Range             `json:"answers,omitempty"`    // answers in the conversation
+	SinceUser    Range             `json:"since_user,omitempty"` // answers since the user spoke last
 	Messages     Range             `json:"messages,omitempty"`   // messages in all
 	Request      Range             `json:"request,omitempty"`    // which request of its thread it is, from 1
 	Vars         map[string]string `json:"vars,omitempty"`       // variable → its value; one that is not set never matches

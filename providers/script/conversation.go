@@ -14,8 +14,8 @@ type conversation struct {
 	user      string   // what the user said last, the host's own notes left out
 	assistant string   // the text of the last answer
 	outputs   []output // results since the last answer, in order
-	answers   int      // assistant messages
-	sinceUser int      // assistant messages after what the user said last
+	answers   int
+	sinceUser int // answers after what the user said last
 
 	names map[string]string // call id → tool; made when first asked for
 }
@@ -28,13 +28,16 @@ type output struct {
 // look goes through a request once. Nothing in it grows with the square of the conversation: long threads are played too.
 func look(req *llm.Request) *conversation {
 	c := &conversation{req: req}
-	user, noted, answer := -1, -1, -1
+	user, noted, begin, end := -1, -1, -1, 0
 	for i := range req.Messages {
 		switch m := &req.Messages[i]; m.Role {
 		case llm.RoleAssistant:
-			answer = i
-			c.answers++
-			c.sinceUser++
+			if beginsAnswer(req.Messages, i) {
+				begin = i
+				c.answers++
+				c.sinceUser++
+			}
+			end = i + 1
 		case llm.RoleUser:
 			if contextual(m) {
 				noted = i
@@ -49,10 +52,14 @@ func look(req *llm.Request) *conversation {
 	if user >= 0 {
 		c.user = req.Messages[user].Text()
 	}
-	if answer >= 0 {
-		c.assistant = req.Messages[answer].Text()
+	if begin >= 0 {
+		for _, m := range req.Messages[begin:end] {
+			if m.Role == llm.RoleAssistant {
+				c.assistant += m.Text()
+			}
+		}
 	}
-	for _, m := range req.Messages[answer+1:] {
+	for _, m := range req.Messages[end:] {
 		for _, p := range m.Parts {
 			if r, ok := p.(*llm.ToolResult); ok {
 				c.outputs = append(c.outputs, outputOf(r))
@@ -60,6 +67,17 @@ func look(req *llm.Request) *conversation {
 		}
 	}
 	return c
+}
+
+// beginsAnswer tells whether the assistant message i is the first of an answer. A host may keep an answer in one message
+// or in one per block. So messages in a row are one answer, until one carries a position: that is on the first block of
+// each answer.
+func beginsAnswer(messages []llm.Message, i int) bool {
+	if i == 0 || messages[i-1].Role != llm.RoleAssistant {
+		return true
+	}
+	_, ok := carried(&messages[i])
+	return ok
 }
 
 func outputOf(r *llm.ToolResult) output {

@@ -24,8 +24,9 @@ func load(t testing.TB, name string) *script.Player {
 }
 
 // The example scripts carry their own expectations, so a flow that goes wrong ends in an error that says how. Each runs
-// three times: with a provider that remembers its threads, with one that is new for each request, and with one that is
-// new while the host has lost all metadata.
+// with a provider that remembers its threads, with one that is new for each request, and with one that is new while the
+// host has lost all metadata; each of them with a host that keeps a message per answer, and with one that keeps a message
+// per block.
 func TestFlows(t *testing.T) {
 	t.Parallel()
 	type want struct {
@@ -49,11 +50,12 @@ func TestFlows(t *testing.T) {
 		"e25-idle.toml":              {texts: []string{"ready"}, requests: 1, shape: "D X U A"},
 		"load.toml":                  {texts: []string{"done", "done"}, requests: 42},
 	} {
-		for _, mode := range []string{"remembered", "derived", "replayed"} {
+		for _, mode := range []string{"remembered", "derived", "replayed", "remembered split", "derived split", "replayed split"} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				h := newHost(t, load(t, name))
-				h.tool, h.forget, h.strip = echo, mode != "remembered", mode == "replayed"
+				h.tool, h.forget, h.strip = echo, !strings.HasPrefix(mode, "remembered"), strings.HasPrefix(mode, "replayed")
+				h.split = strings.HasSuffix(mode, "split")
 				prompts := turns[name]
 				for i, text := range w.texts {
 					prompt := "question"
@@ -153,9 +155,9 @@ func TestInterruptedCallExpectsItsNote(t *testing.T) {
 
 func TestCapturesFlowIntoLaterCalls(t *testing.T) {
 	t.Parallel()
-	for _, forget := range []bool{false, true} {
+	for mode := range 4 {
 		h := newHost(t, load(t, "captures.toml"))
-		h.forget = forget
+		h.forget, h.split = mode%2 == 1, mode > 1
 		var inputs []string
 		h.tool = func(c *llm.ToolCall) (string, bool) {
 			inputs = append(inputs, c.Input)

@@ -23,6 +23,7 @@ type host struct {
 	retries  int
 	forget   bool // each request meets a new provider process
 	strip    bool // the host loses all metadata
+	split    bool // it keeps a message per block
 	lax      bool // the order of events is wrong on purpose
 	last     *llm.Error
 	usage    []llm.Usage
@@ -98,7 +99,12 @@ func (h *host) turn(prompt string) string {
 		if h.strip {
 			kept = stripped(kept)
 		}
-		if len(kept.Parts) > 0 {
+		switch {
+		case h.split:
+			for _, p := range kept.Parts {
+				h.req.Messages = append(h.req.Messages, llm.Message{Role: llm.RoleAssistant, Parts: llm.Parts{p}})
+			}
+		case len(kept.Parts) > 0:
 			h.req.Messages = append(h.req.Messages, *kept)
 		}
 		calls := fold.Calls()

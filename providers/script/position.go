@@ -41,7 +41,7 @@ func (p Position) metadata() llm.Metadata {
 //   - known, what the caller remembers of the thread;
 //   - what the latest answer in the conversation carries in its metadata;
 //   - when neither says anything and there are answers, a replay: the script is played against each beginning of the
-//     conversation that an assistant message followed. Steps that leave nothing behind (errors, silence) are passed over.
+//     conversation that an answer followed. Steps that leave nothing behind (errors, silence) are passed over.
 func (p *Player) Locate(req *llm.Request, known Position) Position {
 	best := Position{Script: p.digest}
 	if known.Script == p.digest {
@@ -54,8 +54,9 @@ func (p *Player) Locate(req *llm.Request, known Position) Position {
 			continue
 		}
 		answered = true
-		if pos, ok := p.carried(m); ok {
-			if pos.Request > best.Request {
+		if raw, ok := carried(m); ok {
+			var pos Position
+			if json.Unmarshal(raw, &pos) == nil && pos.Script == p.digest && pos.Request > best.Request {
 				best = pos
 			}
 			break // older answers stand further back
@@ -67,10 +68,10 @@ func (p *Player) Locate(req *llm.Request, known Position) Position {
 	return best.clone()
 }
 
-// carried returns the position that an answer of this script carries.
-func (p *Player) carried(m *llm.Message) (Position, bool) {
-	if pos, ok := p.read(m.Metadata); ok {
-		return pos, true
+// carried returns the position that an assistant message carries, of whichever script.
+func carried(m *llm.Message) (json.RawMessage, bool) {
+	if raw, ok := m.Metadata[Namespace]; ok {
+		return raw, true
 	}
 	for _, part := range m.Parts {
 		var meta llm.Metadata
@@ -82,27 +83,17 @@ func (p *Player) carried(m *llm.Message) (Position, bool) {
 		case *llm.ToolCall:
 			meta = part.Metadata
 		}
-		if pos, ok := p.read(meta); ok {
-			return pos, true
+		if raw, ok := meta[Namespace]; ok {
+			return raw, true
 		}
 	}
-	return Position{}, false
-}
-
-func (p *Player) read(m llm.Metadata) (Position, bool) {
-	raw, ok := m[Namespace]
-	if !ok {
-		return Position{}, false
-	}
-	var pos Position
-	ok = json.Unmarshal(raw, &pos) == nil && pos.Script == p.digest
-	return pos, ok
+	return nil, false
 }
 
 func (p *Player) replay(req *llm.Request) Position {
 	pos := Position{Script: p.digest}
-	for i, m := range req.Messages {
-		if m.Role != llm.RoleAssistant {
+	for i := range req.Messages {
+		if req.Messages[i].Role != llm.RoleAssistant || !beginsAnswer(req.Messages, i) {
 			continue
 		}
 		before := *req

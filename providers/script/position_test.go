@@ -128,3 +128,37 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// Hosts differ in how many messages they make of an answer; conditions count answers all the same.
+func TestAnswersAreCountedNotMessages(t *testing.T) {
+	t.Parallel()
+	p, err := script.Load("x", []byte(`
+		[[step]]
+		again = true
+		do = [{reasoning = "hm"}, {text = "one "}, {text = "two"}]
+		[[step]]
+		expect = [{answers = 1, since_user = 1, assistant = '^one two$'}]
+		do = [{text = "three"}, {call = "a"}, {call = "b"}]
+		[[step]]
+		expect = [{answers = 2, since_user = 2, assistant = '^three$', output = '^a\nb$'}]
+		do = [{text = "four"}]
+		[[step]]
+		expect = [{answers = 3, since_user = 0, assistant = '^four$'}]
+		do = [{text = "five"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, split := range []bool{false, true} {
+		for _, forget := range []bool{false, true} {
+			h := newHost(t, p)
+			h.split, h.forget = split, forget
+			h.tool = func(c *llm.ToolCall) (string, bool) { return c.Name, true }
+			if got := h.turn("go"); got != "four" {
+				t.Errorf("split %t, forget %t: turn 1: %q, %v", split, forget, got, h.last)
+			}
+			if got := h.turn("go"); got != "five" {
+				t.Errorf("split %t, forget %t: turn 2: %q, %v", split, forget, got, h.last)
+			}
+		}
+	}
+}

@@ -107,7 +107,9 @@ func talk(t *testing.T, tool func(*llm.ToolCall) (string, bool), tools []string,
 				f.Add(e.Event)
 			}
 		}
-		req.Messages = append(req.Messages, *f.Message())
+		for _, part := range f.Message().Parts { // a message per block, as the host keeps them
+			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Parts: llm.Parts{part}})
+		}
 		if len(f.Calls()) == 0 {
 			return f.Message().Text(), calls
 		}

@@ -27,25 +27,34 @@ func run(ctx context.Context, p Plugin, cfg wire.ServeConfig) int {
 	if cfg.Stderr == nil {
 		cfg.Stderr = os.Stderr
 	}
-	m, err := p.manifest()
-	if err != nil {
-		fmt.Fprintf(cfg.Stderr, "gantry plugin %s: %v\n", p.Name, err)
-		return 1
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = wire.NewLogger(cfg.Stderr)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s := &server{plugin: p, manifest: m, logger: cfg.Logger, stop: stop}
-	cfg.Manifest = func() *contract.Manifest { return m }
-	cfg.MaxMessageBytes = int(m.Limits.MaxMessageBytes)
-	cfg.Register = func(srv *grpc.Server) {
-		gantryv1.RegisterPluginServiceServer(srv, s)
-		gantryv1.RegisterProviderServiceServer(srv, s)
+	s, err := newServer(p, cfg.Logger, stop)
+	if err != nil {
+		fmt.Fprintf(cfg.Stderr, "gantry plugin %s: %v\n", p.Name, err)
+		return 1
 	}
+	cfg.Manifest = func() *contract.Manifest { return s.manifest }
+	cfg.MaxMessageBytes = int(s.manifest.Limits.MaxMessageBytes)
+	cfg.Register = s.register
 	cfg.Stop = s.shutdown
 	return wire.Serve(ctx, cfg)
+}
+
+func newServer(p Plugin, logger hclog.Logger, stop func()) (*server, error) {
+	m, err := p.manifest()
+	if err != nil {
+		return nil, err
+	}
+	return &server{plugin: p, manifest: m, logger: logger, stop: stop}, nil
+}
+
+func (s *server) register(srv *grpc.Server) {
+	gantryv1.RegisterPluginServiceServer(srv, s)
+	gantryv1.RegisterProviderServiceServer(srv, s)
 }
 
 // server is the plugin's side of both services.
@@ -87,6 +96,14 @@ func (i *instance) close() error {
 	return errors.Join(err, i.env.Host.close())
 }
 
+const draining = "the plugin is draining and takes nothing new"
+
+func (s *server) isDraining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.draining
+}
+
 // acquire returns the current provider for one request. The caller calls release.
 func (s *server) acquire() (_ *instance, release func(), _ error) {
 	s.mu.Lock()
@@ -94,7 +111,7 @@ func (s *server) acquire() (_ *instance, release func(), _ error) {
 	i := s.mu.current
 	switch {
 	case s.mu.draining:
-		return nil, nil, status.Error(codes.Unavailable, "the plugin is draining and takes nothing new")
+		return nil, nil, status.Error(codes.Unavailable, draining)
 	case i == nil:
 		return nil, nil, status.Error(codes.FailedPrecondition, "the plugin is not configured")
 	}
@@ -120,6 +137,9 @@ func (s *server) Describe(context.Context, *gantryv1.DescribeRequest) (*gantryv1
 func (s *server) Configure(ctx context.Context, r *gantryv1.ConfigureRequest) (*gantryv1.ConfigureResponse, error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
+	if s.isDraining() {
+		return nil, status.Error(codes.Unavailable, draining)
+	}
 	config := s.newConfig()
 	data := r.GetConfigJson()
 	if len(data) == 0 {

@@ -168,11 +168,20 @@ func (g *generation) misconfigured(diags []contract.Diagnostic) *Error {
 	return e
 }
 
+// overdue tells whether ctx has ended. The plugin knows the deadline too, and its answer to that may be a moment early.
+func overdue(ctx context.Context) bool {
+	const early = 100 * time.Millisecond
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < early {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
+}
+
 // introductionProblem explains a failed Describe or Configure.
 func (g *generation) introductionProblem(ctx context.Context, phase Phase, err error) *Error {
 	switch code := status.Code(err); code {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
-		if ctx.Err() != nil {
+		if overdue(ctx) {
 			e := g.problem(phase, context.Cause(ctx))
 			e.Next = "raise start_timeout if the plugin needs longer"
 			return e

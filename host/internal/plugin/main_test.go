@@ -229,7 +229,7 @@ func alive(pid int) bool {
 	return i < 0 || len(b) < i+3 || b[i+2] != 'Z'
 }
 
-// hostPID translates a process id out of a plugin's namespace: the youngest process under the plugin with this mode.
+// marked lists the processes that were started with this variable in their environment.
 func marked(t testing.TB, variable string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

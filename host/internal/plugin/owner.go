@@ -127,7 +127,7 @@ func (o *owner) set(mode Mode, message string) {
 		spec: o.spec, state: st, shown: shown, previous: o.previous, starts: o.starts, crashes: o.crashes, lastErr: o.lastErr,
 	})
 	if changed {
-		o.slot.sup.cfg.Logger.Debug("plugin state", "plugin", st.Plugin, "state", st.Mode, "generation", st.Generation, "message", st.Message)
+		o.slot.sup.cfg.Logger.Debug("plugin state", "plugin", st.Plugin, "state", st.Mode.String(), "generation", st.Generation, "message", st.Message)
 		o.slot.sup.cfg.OnState(st)
 	}
 }

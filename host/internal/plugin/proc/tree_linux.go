@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // entry is what /proc/PID/stat says about the place of a process.
@@ -126,60 +128,81 @@ const strayRounds = 8
 
 // killStrays kills everything of the tree except p itself, until nothing new turns up.
 func (p *Process) killStrays() {
-	for range strayRounds {
-		t, err := readTable()
-		if err != nil {
-			return
-		}
-		found := 0
+	hunt(func(t table) []entry {
+		var found []entry
 		for _, pid := range t.tree(p) {
-			if e := t[pid]; pid != p.pid && e.state != 'Z' && pid != os.Getpid() {
-				killExactly(e)
-				found++
+			if pid != p.pid {
+				found = append(found, t[pid])
 			}
 		}
-		if found == 0 {
-			return
-		}
-	}
+		return found
+	})
 }
 
-// killExactly kills the process that e describes, and no later one that got its number.
-func killExactly(e entry) {
-	p, err := os.FindProcess(e.pid) // holds on to whichever process has the number now
-	if err != nil {
-		return
-	}
-	defer func() { _ = p.Release() }()
-	if now, ok := readEntry(e.pid); !ok || now.started != e.started {
-		return
-	}
-	_ = p.Signal(syscall.SIGKILL)
-}
-
-// KillMarked kills every process whose environment holds an entry that starts with prefix, and returns how many there
-// were. It is for what a host that was killed left behind where there are no namespaces.
-func KillMarked(prefix string) int {
+// hunt kills what find finds until that is nothing any more, and returns how many processes there were.
+func hunt(find func(table) []entry) int {
 	killed := map[entry]bool{}
 	for range strayRounds {
 		t, err := readTable()
 		if err != nil {
 			break
 		}
-		found := false
-		for pid, e := range t {
-			if pid == os.Getpid() || e.state == 'Z' || !carriesPrefix(pid, prefix) {
-				continue
+		var prey []entry
+		for _, e := range find(t) {
+			if e.state != 'Z' && e.pid != os.Getpid() {
+				prey = append(prey, e)
+				killed[entry{pid: e.pid, started: e.started}] = true
 			}
-			killExactly(e)
-			killed[entry{pid: e.pid, started: e.started}] = true
-			found = true
 		}
-		if !found {
+		if len(prey) == 0 {
 			break
 		}
+		killExactly(prey)
 	}
 	return len(killed)
+}
+
+// deathPatience is how long killed processes are waited for. The kernel needs well under a millisecond for each, unless
+// one is in the middle of something that can't be interrupted.
+const deathPatience = 100 * time.Millisecond
+
+// killExactly kills the processes that were seen, and no later ones that got their numbers, and waits for their ends.
+func killExactly(prey []entry) {
+	var wait []unix.PollFd
+	for _, e := range prey {
+		fd, err := unix.PidfdOpen(e.pid, 0) // holds on to whichever process has the number now
+		if err != nil {
+			continue
+		}
+		defer unix.Close(fd)
+		if now, ok := readEntry(e.pid); ok && now.started == e.started && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
+			wait = append(wait, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		}
+	}
+	for until := time.Now().Add(deathPatience); len(wait) > 0; {
+		n, err := unix.Poll(wait, int(max(0, time.Until(until).Milliseconds())))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return
+		}
+		wait = slices.DeleteFunc(wait, func(p unix.PollFd) bool { return p.Revents != 0 })
+	}
+}
+
+// KillMarked kills every process whose environment holds an entry that starts with prefix, and returns how many there
+// were. It is for what a host that was killed left behind where there are no namespaces.
+func KillMarked(prefix string) int {
+	return hunt(func(t table) []entry {
+		var found []entry
+		for pid, e := range t {
+			if carriesPrefix(pid, prefix) {
+				found = append(found, e)
+			}
+		}
+		return found
+	})
 }
 
 func carriesPrefix(pid int, prefix string) bool {

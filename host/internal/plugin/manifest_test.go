@@ -1,0 +1,164 @@
+package plugin_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+func TestAManifestComesFromTheCacheWithoutAProcess(t *testing.T) {
+	var cache string
+	remember := func(c *plugin.Config) {
+		if cache == "" {
+			cache = c.CachePath
+		}
+		c.CachePath = cache
+	}
+	h := build(t, remember)
+	p := h.add(spec(t, "serve"))
+	m, err := p.Manifest(t.Context())
+	if err != nil || m.Name != "under-test" {
+		t.Fatalf("manifest = %v, %v", m, err)
+	}
+	if got := p.Status().Starts; got != 1 {
+		t.Errorf("starts = %d", got)
+	}
+	files, _ := filepath.Glob(filepath.Join(cache, "manifests", "*.json"))
+	if len(files) != 1 {
+		t.Fatalf("cache = %v", files)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode = %v, %v", info.Mode(), err)
+	}
+
+	again := build(t, remember).add(spec(t, "hang")) // the same binary, which would not start this time
+	if m, err = again.Manifest(t.Context()); err != nil || m.Name != "under-test" {
+		t.Fatalf("manifest = %v, %v", m, err)
+	}
+	if got := again.Status().Starts; got != 0 {
+		t.Errorf("starts = %d", got)
+	}
+
+	if err := os.WriteFile(files[0], []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := build(t, remember).add(spec(t, "serve"))
+	if _, err = damaged.Manifest(t.Context()); err != nil {
+		t.Errorf("with a damaged cache: %v", err)
+	}
+}
+
+func TestAManifestThatDiffersFromTheCachedOneIsAnError(t *testing.T) {
+	var cache string
+	remember := func(c *plugin.Config) {
+		if cache == "" {
+			cache = c.CachePath
+		}
+		c.CachePath = cache
+	}
+	acquire(t, build(t, remember).add(spec(t, "serve"))).Release()
+	_, err := build(t, remember).add(spec(t, "serve", "VERSION=2.0.0", "CAPABILITIES=spawn,network")).Acquire(t.Context())
+	e, ok := asError(err)
+	if !ok || e.Phase != plugin.PhaseDescribe {
+		t.Fatalf("err = %v", err)
+	}
+	for _, part := range []string{`version: "1.0.0" became "2.0.0"`, "another one than the same binary gave before"} {
+		if !strings.Contains(e.Error(), part) {
+			t.Errorf("%q is not in %q", part, e.Error())
+		}
+	}
+}
+
+func TestTheLockedManifest(t *testing.T) {
+	m := testManifest()
+	h := build(t)
+	s := spec(t, "serve")
+	s.ManifestDigest = m.Digest()
+	acquire(t, h.add(s)).Release()
+
+	s.Label = "grown"
+	s.Env["CAPABILITIES"] = "network"
+	_, err := h.add(s).Acquire(t.Context())
+	e, ok := asError(err)
+	if !ok || !strings.Contains(e.Error(), "not the one in the lock file") || !strings.Contains(e.Error(), "it asks for more: network") ||
+		!strings.Contains(e.Next, "gantry plugin lock grown") {
+		t.Errorf("err = %v", err)
+	}
+
+	fresh := build(t).add(s) // without a cache only the digests are known
+	if _, err := fresh.Acquire(t.Context()); err == nil || !strings.Contains(err.Error(), s.ManifestDigest) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestDifferencesOfManifests(t *testing.T) {
+	base := func(change func(*contract.Manifest)) *contract.Manifest {
+		m := &contract.Manifest{
+			Name: "a", Version: "1.0.0", Kind: contract.KindTool, ContractVersions: []uint32{1},
+			Capabilities: []string{"ask", "spawn"},
+			Tools:        []contract.Descriptor{{Name: "one", Description: "First."}, {Name: "two"}},
+		}
+		change(m)
+		return m
+	}
+	same := base(func(*contract.Manifest) {})
+	for name, c := range map[string]struct {
+		change func(*contract.Manifest)
+		want   string
+	}{
+		"nothing":            {func(*contract.Manifest) {}, ""},
+		"version":            {func(m *contract.Manifest) { m.Version = "1.1.0" }, `version: "1.0.0" became "1.1.0"`},
+		"capability appears": {func(m *contract.Manifest) { m.Capabilities = append(m.Capabilities, "network") }, "capabilities.network appeared"},
+		"capability goes":    {func(m *contract.Manifest) { m.Capabilities = m.Capabilities[:1] }, "capabilities.spawn is gone"},
+		"tool appears": {func(m *contract.Manifest) { m.Tools = append(m.Tools, contract.Descriptor{Name: "three"}) },
+			"tools.three appeared"},
+		"tool changes": {func(m *contract.Manifest) { m.Tools[0].Description = "1st." }, `tools.one.description: "First." became "1st."`},
+		"order":        {func(m *contract.Manifest) { m.Tools[0], m.Tools[1] = m.Tools[1], m.Tools[0] }, "the order of a list changed"},
+	} {
+		if got := plugin.Differences(same, base(c.change)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	many := base(func(m *contract.Manifest) {
+		for range 9 {
+			m.Capabilities = append(m.Capabilities, strings.Repeat("x", len(m.Capabilities)))
+		}
+	})
+	if got := plugin.Differences(same, many); !strings.HasSuffix(got, "and 4 more") {
+		t.Errorf("many differences: %q", got)
+	}
+}
+
+func TestARebuiltBinaryIsAnotherOne(t *testing.T) {
+	h := build(t)
+	s := spec(t, "serve")
+	self, err := os.ReadFile(s.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Path = filepath.Join(t.TempDir(), "plugin")
+	if err := os.WriteFile(s.Path, self, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := h.add(s)
+	acquire(t, p).Release()
+	first := p.Status().SHA256
+	// A new file under the same name, as an installer makes it; trailing bytes don't change a program.
+	if err := os.WriteFile(s.Path+".new", append(self, time.Now().String()...), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(s.Path+".new", s.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Reload(t.Context(), ""); err != nil {
+		t.Fatal(explain(err))
+	}
+	if second := p.Status().SHA256; second == first || len(second) != 64 {
+		t.Errorf("digests = %s, %s", first, second)
+	}
+}

@@ -127,7 +127,7 @@ type Break struct {
 	Delay       Millis `json:"delay_ms,omitempty"`     // before it strikes, so that what was sent has left the process
 }
 
-// Breaks are the ways an answer can break.
+// breakNames are the ways an answer can break.
 var breakNames = []string{
 	"incomplete", // an error that says the stream ended early; may be asked again
 	"error",      // the step's error

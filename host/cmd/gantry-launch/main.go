@@ -1,4 +1,4 @@
-// The scheduler needs no look at control groups, which would open files at every start.
+// Otherwise the runtime would keep a descriptor of its control group open, to follow its limits on processors.
 //
 //go:debug containermaxprocs=0
 

@@ -11,7 +11,7 @@ import (
 const (
 	// killBound is how long SIGKILL is repeated. What is left after it belongs to another user or hangs in the kernel.
 	killBound = 2 * time.Second
-	// Between two rounds of SIGKILL. A round reaches all that is visible, so the second is for what was being forked.
+	// Between two rounds of signals. A round reaches all that is visible, so the second is for what was being forked.
 	firstRound, lastRound = 5 * time.Millisecond, 80 * time.Millisecond
 )
 
@@ -22,19 +22,13 @@ func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32) {
 		termUntil time.Time // not zero: SIGTERM was sent
 		killUntil time.Time // not zero: SIGKILL is being sent
 		round     = firstRound
+		told      = make(map[int]bool) // who has got SIGTERM
 	)
 	end := func(grace time.Duration) {
 		until := time.Now().Add(grace)
-		switch {
-		case !termUntil.IsZero():
-			if until.Before(termUntil) {
-				termUntil = until
-			}
-			return
-		case grace > 0:
-			w.terminate()
+		if termUntil.IsZero() || until.Before(termUntil) {
+			termUntil = until
 		}
-		termUntil = until
 	}
 	for {
 		wait := time.Duration(-1)
@@ -50,9 +44,12 @@ func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32) {
 		case !termUntil.IsZero():
 			wait = termUntil.Sub(now)
 			if wait <= 0 {
-				killUntil = now.Add(killBound)
+				killUntil, round = now.Add(killBound), firstRound
 				continue
 			}
+			w.terminate(told)
+			wait = min(wait, round)
+			round = min(2*round, lastRound)
 		}
 		if !readable(!gone, wait) {
 			continue
@@ -129,13 +126,17 @@ func (w *watcher) signalLocked(sig syscall.Signal, group bool) syscall.Errno {
 	return result
 }
 
-// terminate asks the whole tree to end: SIGTERM to each once, preceded by SIGHUP where there is a terminal, as if it were
-// closed (interactive shells ignore SIGTERM). A stopped process only hears it when it continues.
-func (w *watcher) terminate() {
+// terminate asks everybody in the tree who has not been told yet to end: SIGTERM, preceded by SIGHUP where there is a
+// terminal, as if it were closed (interactive shells ignore SIGTERM). A stopped process only hears it when it continues.
+// Nobody is told twice: to many programs a second SIGTERM means to drop everything.
+func (w *watcher) terminate(told map[int]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	tree := descendants()
-	for _, d := range tree {
+	for _, d := range descendants() {
+		if told[d.pid] || d.dead() {
+			continue
+		}
+		told[d.pid] = true
 		if w.terminal {
 			w.signalOne(d, syscall.SIGHUP)
 		}

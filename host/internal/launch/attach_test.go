@@ -127,16 +127,24 @@ func TestAttachEndsThoughOthersHoldThePipe(t *testing.T) {
 	for _, left := range []string{"sleep 1000", "yes"} {
 		s := script(`echo text; ` + left + ` & exit 3`)
 		p := spawn(t, l, s)
-		var out bytes.Buffer
+		var first []byte
+		after := 0
 		exit, err := p.Attach(t.Context(), nil, func(o launch.Output) error {
-			out.Write(o.Data)
+			if first == nil {
+				first = bytes.Clone(o.Data)
+			}
+			select {
+			case <-p.Exited():
+				after += len(o.Data)
+			default:
+			}
 			return nil
 		})
-		if err != nil || exit.Code != 3 || !strings.Contains(out.String(), "text\n") {
-			t.Errorf("%s: %d bytes, %+v, %v", left, out.Len(), exit, err)
+		if err != nil || exit.Code != 3 || !strings.HasPrefix(string(first), "text\n") {
+			t.Errorf("%s: %.20q, %+v, %v", left, first, exit, err)
 		}
-		if out.Len() > 4<<20 {
-			t.Errorf("%s: %d bytes were read after the end", left, out.Len())
+		if after > 2<<20 {
+			t.Errorf("%s: %d bytes were read after the end", left, after)
 		}
 		if err := p.KillTree(t.Context()); err != nil {
 			t.Error(err)

@@ -44,6 +44,8 @@ func TestMain(m *testing.M) {
 		helpTree()
 	case "stubborn":
 		helpStubborn()
+	case "polite":
+		helpPolite()
 	case "":
 	default:
 		os.Exit(99)
@@ -121,6 +123,14 @@ func helpStubborn() {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 	fmt.Println(os.Getenv("KIND"), os.Getpid())
 	select {}
+}
+
+// helpPolite ends when it is asked to, and says by what.
+func helpPolite() {
+	asked := make(chan os.Signal, 4)
+	signal.Notify(asked, syscall.SIGHUP, syscall.SIGTERM)
+	fmt.Println("polite", os.Getpid())
+	os.Exit(int((<-asked).(syscall.Signal)))
 }
 
 // helper is this test binary in another role.

@@ -54,22 +54,22 @@ func TestKillTreeReachesDaemonsThatIgnoreSIGTERM(t *testing.T) {
 func TestKillTreeAsksFirst(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t, func(c *launch.Config) { c.KillGrace = within })
-	for _, terminal := range []*launch.Size{nil, {}} {
-		s := script(`trap 'exit 7' TERM; echo ready; while :; do sleep 1000 & wait $!; done`)
-		s.Terminal = terminal
+	for _, tc := range []struct {
+		terminal *launch.Size
+		want     syscall.Signal
+	}{
+		{nil, syscall.SIGTERM},
+		{&launch.Size{}, syscall.SIGHUP}, // the terminal hangs up before
+	} {
+		s := helper("polite")
+		s.Terminal = tc.terminal
 		p := spawn(t, l, s)
-		if _, err := bufio.NewReader(background(t, p)).ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
+		pids(t, background(t, p), "polite")
 		if err := p.KillTree(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want := 7
-		if terminal != nil {
-			want = 129 // the terminal hangs up before
-		}
-		if exit := wait(t, p); exit.Code != want {
-			t.Errorf("exit %+v, want code %d", exit, want)
+		if exit := wait(t, p); exit.Code != int(tc.want) {
+			t.Errorf("exit %+v, want the code %d", exit, tc.want)
 		}
 	}
 }
@@ -77,8 +77,8 @@ func TestKillTreeAsksFirst(t *testing.T) {
 func TestKillTreeReachesStoppedProcesses(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t, func(c *launch.Config) { c.KillGrace = within })
-	p := spawn(t, l, script(`echo ready; kill -STOP $$; sleep 1000`))
-	if _, err := bufio.NewReader(background(t, p)).ReadString('\n'); err != nil {
+	p := spawn(t, l, command("sleep", "1000"))
+	if err := p.Signal(syscall.SIGSTOP, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.KillTree(t.Context()); err != nil {

@@ -224,10 +224,22 @@ func texts(items []item) []string {
 	return out
 }
 
-// require reports an argument that is missing from every layer.
+// text is the value where it is a string that can be computed now.
+func (s setting) text() (string, bool) {
+	v, hds := s.expr.Value(s.from.scope.Context())
+	if hds.HasErrors() || v.IsMarked() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+		return "", false
+	}
+	return v.AsString(), true
+}
+
+// require reports an argument that every layer lacks or that is empty.
 func (b block) require(what key, siblings []string, names ...string) {
 	for _, name := range names {
 		if b.has(name) {
+			if s, ok := b.n.attrs[name].text(); ok && s == "" {
+				b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), "It is empty.", "write "+b.kind(name).Example())
+			}
 			continue
 		}
 		next := fmt.Sprintf("add `%s = ...` to the block", name)

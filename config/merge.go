@@ -138,7 +138,11 @@ func (r *reader) node(body hcl.Body, s *schema.Block, label string, header hcl.R
 	default:
 		content, hds = body.Content(s.HCL())
 	}
-	r.ds = append(r.ds, r.files.ConvertNames(hds, s.Names(), seeSchema)...)
+	next := seeSchema
+	if s.Block(schema.BlockConfig) != nil {
+		next = "write the plugin's own settings into its config block; `gantry config schema` has the others"
+	}
+	r.ds = append(r.ds, r.files.ConvertNames(hds, s.Names(), next)...)
 	for name, a := range content.Attributes {
 		n.attrs[name] = setting{name: name, expr: a.Expr, at: a.NameRange, from: r.from}
 	}

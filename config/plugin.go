@@ -177,6 +177,7 @@ func (l *loader) pluginBlock(d *decoder, n *node, kind contract.Kind) *PluginBlo
 	}
 	if kind == contract.KindProvider {
 		p.body.Reserved = n.schema.Names()
+		p.body.Hints = map[string]string{schema.BlockConfig: "write its arguments into the provider block itself"}
 	} else if c := n.block(schema.BlockConfig); c != nil {
 		p.body.Fragments = c.open
 	}

@@ -50,22 +50,43 @@ func (p *printer) node(n *node, depth int) {
 		p.node(n.blocks[k], depth+1)
 		fmt.Fprintf(p.out, "%s}\n", strings.Repeat("  ", depth))
 	}
-	for _, f := range n.open {
-		p.fragment(f, depth)
+	// An argument of a later layer replaces the same one of an earlier layer, whatever the schema says. How blocks merge
+	// only the schema knows: they are printed layer by layer.
+	last := make(map[string]int)
+	for i, f := range n.open {
+		for name := range settings(f) {
+			last[name] = i
+		}
+	}
+	for i, f := range n.open {
+		p.fragment(f, depth, func(name string) bool { return last[name] == i })
 	}
 }
 
-// fragment prints what a plugin's schema describes, layer by layer: only that schema could say how they merge.
-func (p *printer) fragment(f bind.Fragment, depth int) {
+// settings returns the arguments that a fragment sets as a whole.
+func settings(f bind.Fragment) hcl.Attributes {
 	if f.Body == nil {
-		p.lines([]line{p.setting(strings.Join(f.Path, "."), f.Expr, f.Header)}, depth)
-		return
+		if len(f.Path) > 1 {
+			return nil
+		}
+		return hcl.Attributes{f.Path[0]: {Name: f.Path[0], Expr: f.Expr, NameRange: f.Header}}
 	}
 	attrs, _ := f.Body.JustAttributes()
+	return attrs
+}
+
+// fragment prints what one layer says about a block that a plugin's schema describes.
+func (p *printer) fragment(f bind.Fragment, depth int, counts func(name string) bool) {
 	var lines []line
-	for _, name := range slices.Sorted(maps.Keys(attrs)) {
-		lines = append(lines, p.setting(name, attrs[name].Expr, attrs[name].NameRange))
+	for name, a := range settings(f) {
+		if counts == nil || counts(name) {
+			lines = append(lines, p.setting(name, a.Expr, a.NameRange))
+		}
 	}
+	if f.Body == nil && len(f.Path) > 1 {
+		lines = append(lines, p.setting(strings.Join(f.Path, "."), f.Expr, f.Header))
+	}
+	slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.text, b.text) })
 	p.lines(lines, depth)
 	native, ok := f.Body.(*hclsyntax.Body)
 	if !ok {
@@ -80,7 +101,7 @@ func (p *printer) fragment(f bind.Fragment, depth int) {
 			header += fmt.Sprintf(" %q", l)
 		}
 		fmt.Fprintf(p.out, "%s%s {\n", strings.Repeat("  ", depth), header)
-		p.fragment(bind.Fragment{Body: b.Body, Scope: f.Scope}, depth+1)
+		p.fragment(bind.Fragment{Body: b.Body, Scope: f.Scope}, depth+1, nil)
 		fmt.Fprintf(p.out, "%s}\n", strings.Repeat("  ", depth))
 	}
 }
@@ -91,7 +112,7 @@ func (p *printer) setting(name string, x hcl.Expression, at hcl.Range) line {
 	if src, ok := p.c.sources[r.Filename]; ok && r.Start.Byte >= 0 && r.Start.Byte <= r.End.Byte && r.End.Byte <= len(src) {
 		text = strings.TrimSpace(string(src[r.Start.Byte:r.End.Byte]))
 	}
-	return line{diag.Mask(name + " = " + text), p.c.sources.Range(at).String()}
+	return line{diag.Mask(name + " = " + diag.MaskValue(name, text)), p.c.sources.Range(at).String()}
 }
 
 // lines prints settings with their places in one column. A value of several lines has its place above it.

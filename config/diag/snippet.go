@@ -79,22 +79,37 @@ func secretAt(line string) int {
 		for j < len(line) && (line[j] == ' ' || line[j] == '\t') {
 			j++
 		}
-		if j == len(line) || line[j] == '{' || line[j] == '[' || line[j] == '=' || callAt(line[j:]) {
-			continue
+		if j < len(line) && line[j] != '=' && hides(line[j:]) {
+			return j
 		}
-		return j
 	}
 	return -1
 }
 
-// callAt reports whether s begins with a call of a function that keeps secrets out of the text.
-func callAt(s string) bool {
+// MaskValue hides the value of a setting whose name says that it is a secret, unless the value is computed by a function
+// or holds no text.
+func MaskValue(name, value string) string {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		name = name[i+1:]
+	}
+	if secretName(name) && hides(value) {
+		return masked
+	}
+	return value
+}
+
+// hides reports whether a value of a secret's name has to be hidden. A call keeps the secret out of the text; a list or
+// object without quotes, at least on this line, has none in it.
+func hides(value string) bool {
 	for _, f := range []string{"env(", "file(", "secret(", "null", "true", "false"} {
-		if strings.HasPrefix(s, f) {
-			return true
+		if strings.HasPrefix(value, f) {
+			return false
 		}
 	}
-	return false
+	if value[0] == '[' || value[0] == '{' {
+		return strings.Contains(value, `"`)
+	}
+	return true
 }
 
 // secretName reports whether a setting of this name usually holds a secret.

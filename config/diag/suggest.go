@@ -32,12 +32,12 @@ func Suggest(given string, candidates []string) string {
 	return best
 }
 
-// DidYouMean returns a next step: `did you mean "NAME"?`, or else the names there are, or else otherwise.
+// DidYouMean returns a next step: `did you mean "NAME"?`, or else the names when there are few, or else otherwise.
 func DidYouMean(given string, candidates []string, otherwise string) string {
 	if s := Suggest(given, candidates); s != "" {
 		return fmt.Sprintf("did you mean %q?", s)
 	}
-	if n := len(candidates); n > 0 && n <= 12 {
+	if n := len(candidates); n > 0 && n <= 8 {
 		return "use one of " + Quoted(candidates)
 	}
 	return otherwise

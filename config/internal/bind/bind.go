@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -35,10 +36,11 @@ type Fragment struct {
 type Block struct {
 	Fragments []Fragment
 	Files     diag.Files
-	Plugin    string    // label, for diagnostics
-	Header    hcl.Range // where to point when no layer has the block
-	Reserved  []string  // names beside the schema's that the block takes; for suggestions
-	Inspect   string    // next step when a name is unknown and nothing is similar
+	Plugin    string            // label, for diagnostics
+	Header    hcl.Range         // where to point when no layer has the block
+	Reserved  []string          // names beside the schema's that the block takes; for suggestions
+	Inspect   string            // next step when a name is unknown and nothing is similar
+	Hints     map[string]string // next step for an unknown name that people expect
 }
 
 // Mode says what a missing variable, file or secret is.
@@ -243,6 +245,11 @@ func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels 
 // names adds what the HCL library says about a body, with our own suggestions.
 func (d *decoder) names(hds hcl.Diagnostics, names []string) {
 	for _, x := range d.Files.ConvertNames(hds, names, d.Inspect) {
+		for name, hint := range d.Hints {
+			if strings.Contains(x.Detail, strconv.Quote(name)) {
+				x.Next = hint
+			}
+		}
 		x.Plugin = d.Plugin
 		d.ds = append(d.ds, x)
 	}

@@ -1,0 +1,106 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+func FuzzLoad(f *testing.F) {
+	for _, s := range []string{typical, config.Starter(), "plugin \"a\" {\n config {\n x = secret(\"s\")\n y = { z = 1 }\n b {\n n = 1\n }\n}\n}\n"} {
+		f.Add(s, false, "plugin.a.config.y.q=1")
+	}
+	f.Add(`{"plugin":{"a":{"source":"./s","config":{"x":"${env(\"A\")}","b":[{"n":1},{"n":"x"}],"l":{"k":{}}}}},"//":1}`, true, `model.a.name="x`)
+	f.Add("\x00\xff", false, "=")
+	m := &contract.Manifest{Kind: contract.KindTool, Config: contract.ConfigBlock{
+		Attributes: []contract.ConfigAttribute{
+			{Name: "x", Type: json.RawMessage(`"string"`), Sensitive: true, Required: true},
+			{Name: "y", Type: json.RawMessage(`["map","number"]`)},
+			{Name: "o", Type: json.RawMessage(`["object",{"a":"bool","b":["list","string"]},["b"]]`)},
+			{Name: "d", Type: json.RawMessage(`"dynamic"`)},
+		},
+		Blocks: []contract.ConfigNestedBlock{
+			{Name: "b", Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{{Name: "n", Type: json.RawMessage(`"number"`)}}}},
+			{Name: "l", Labels: []string{"label"}, Block: contract.ConfigBlock{}},
+		},
+	}}
+	f.Fuzz(func(t *testing.T, text string, isJSON bool, set string) {
+		home := t.TempDir()
+		name := "gantry.hcl"
+		if isJSON {
+			name += ".json"
+		}
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := config.Options{Home: home, Dir: home, System: "-", LookupEnv: func(n string) (string, bool) { return "v", n == "HOME" }}
+		if set != "" {
+			o.Sets = []string{set}
+		}
+		c, ds := config.Load(t.Context(), o)
+		if (c == nil) != ds.HasErrors() {
+			t.Fatalf("config %v with %v", c, ds)
+		}
+		check := func(ds diag.Diagnostics) {
+			for _, d := range ds {
+				if d.Summary == "" || d.Next == "" {
+					t.Errorf("without summary or next step: %+v", d)
+				}
+				if s := d.Snippet; s != nil && (s.HighlightStart < 0 || s.HighlightEnd < s.HighlightStart || s.HighlightEnd > len(s.Code)) {
+					t.Errorf("highlight outside of the code: %+v", s)
+				}
+			}
+			var out bytes.Buffer
+			if err := diag.Write(&out, ds, false); err != nil {
+				t.Fatal(err)
+			}
+			if i := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && unicode.IsControl(r) }); i >= 0 {
+				t.Errorf("control character in %q", out.String())
+			}
+			if _, err := json.Marshal(ds); err != nil {
+				t.Error(err)
+			}
+		}
+		check(ds)
+		if c == nil {
+			return
+		}
+		check(c.Validate())
+		if err := c.Show(&bytes.Buffer{}); err != nil {
+			t.Error(err)
+		}
+		for _, b := range c.Plugins {
+			text, secrets, ds := b.Render(m)
+			check(ds)
+			if (text == nil) != ds.HasErrors() {
+				t.Errorf("JSON %s with %v", text, ds)
+			}
+			if text != nil {
+				var v map[string]any
+				if err := json.Unmarshal(text, &v); err != nil || len(v) != 6 {
+					t.Errorf("%s: %v, want an object with all of the schema", text, err)
+				}
+			}
+			for h, s := range secrets {
+				if len(s) > 8 && bytes.Contains(text, []byte(s)) && !strings.Contains(h, s) {
+					t.Errorf("secret %s stands in %s", h, text)
+				}
+			}
+			check(b.Check(m))
+			for _, path := range [][]contract.Step{nil, {contract.Name("y"), contract.Key("q")}, {contract.Name("b"), contract.Index(0), contract.Name("n")},
+				{contract.Name("l"), contract.Key("k")}, {contract.Index(3)}, {contract.Name("o"), contract.Name("b"), contract.Index(0)}} {
+				if r := b.Locate(path); r.IsZero() {
+					t.Errorf("no place for %v", path)
+				}
+			}
+		}
+	})
+}

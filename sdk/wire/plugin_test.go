@@ -177,10 +177,18 @@ func shortDir(t testing.TB) string {
 // start starts the test plugin and reads its handshake. It is killed at the end of the test at the latest.
 func start(t testing.TB, h wire.Hello) *plugin {
 	t.Helper()
+	return startWith(t, h, nil)
+}
+
+// startWith is start with another stderr than a collected one.
+func startWith(t testing.TB, h wire.Hello, stderr io.Writer) *plugin {
+	t.Helper()
 	cmd := command(t)
 	p := &plugin{cmd: cmd, token: h.Token, stderr: newLines(), exited: make(chan struct{})}
 	p.lifeline = hosted(t, cmd, shortDir(t), h)
-	cmd.Stderr = p.stderr
+	if cmd.Stderr = p.stderr; stderr != nil {
+		cmd.Stderr = stderr
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -165,10 +165,13 @@ func serve(ctx context.Context, cfg ServeConfig) error {
 	// An interrupt in the terminal is meant for the host, which then ends us in order.
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
+	// Once the host is gone so are the readers of stdout and stderr. A last line must not kill us in the middle of the
+	// clean-up: with somebody notified, writing fails instead. Nobody reads the channel.
+	brokenPipe := make(chan os.Signal, 1)
+	signal.Notify(brokenPipe, syscall.SIGPIPE)
+	defer signal.Stop(brokenPipe)
 
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer life.Close() // ends the watch
 	wg.Go(func() {
 		_, _ = io.Copy(io.Discard, lines) // ends when the host does
 		why <- hostGone
@@ -187,6 +190,8 @@ func serve(ctx context.Context, cfg ServeConfig) error {
 	hs.Shutdown()
 	endStreams(errors.New("the plugin ends: " + reason))
 	end(srv, cfg, reason)
+	life.Close() // ends the watch
+	waitAtMost(lastWait, wg.Wait)
 	return err
 }
 
@@ -213,34 +218,40 @@ func await(ctx context.Context, why <-chan string, signals <-chan os.Signal, ser
 // end stops the server and the plugin's own work side by side, politely first. It returns after the grace at the latest;
 // a handler that ignores its context is left to the end of the process.
 func end(srv *grpc.Server, cfg ServeConfig, reason string) {
-	grace := cfg.StopGrace
+	grace, stop := cfg.StopGrace, srv.GracefulStop
 	if reason == hostGone {
-		grace = min(grace, hostGoneGrace)
-		srv.Stop() // nobody is left to answer to: cancel what runs
+		grace, stop = min(grace, hostGoneGrace), srv.Stop // nobody is left to answer to: cancel what runs
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	done := make(chan struct{})
-	// Owner: end, which waits for it up to the grace; after that the process is over.
-	go func() {
-		defer close(done)
+	ended := waitAtMost(grace, func() {
 		var wg sync.WaitGroup
-		wg.Go(srv.GracefulStop)
+		wg.Go(stop)
 		if cfg.Stop != nil {
 			runStop(ctx, cfg)
 		}
 		wg.Wait()
-	}()
+	})
+	if !ended {
+		waitAtMost(lastWait, srv.Stop) // cancels the calls
+	}
+}
+
+// lastWait bounds what should take no time at all, so that nothing can hold up the end of the process.
+const lastWait = 100 * time.Millisecond
+
+// waitAtMost runs f and returns when it has or when d is over; true means that f has ended.
+func waitAtMost(d time.Duration, f func()) bool {
+	done := make(chan struct{})
+	// Owner: the caller, up to d; after that the end of the process, which is all that follows.
+	go func() { defer close(done); f() }()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-done:
-	case <-ctx.Done():
-		// Owner: the process, which ends now. Stop cancels the calls, and should not be able to hold the end up either.
-		stopped := make(chan struct{})
-		go func() { srv.Stop(); close(stopped) }()
-		select {
-		case <-stopped:
-		case <-time.After(100 * time.Millisecond):
-		}
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 

@@ -300,6 +300,27 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestHostThatDiesTakesItsPipesAlong: a killed host leaves nobody to read what the plugin says last.
+func TestHostThatDiesTakesItsPipesAlong(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startWith(t, peerHello(), w)
+	w.Close()
+	r.Close()
+	if err := echo(t.Context(), p.connect(t), "hi"); err != nil {
+		t.Fatal(err)
+	}
+	p.lifeline.Close()
+	if err := p.wait(t); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if left := p.socketsLeft(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 func ignoreUnavailable(err error) error {
 	if status.Code(err) == codes.Unavailable {
 		return nil

@@ -160,7 +160,7 @@ func (a *app) root() *cobra.Command {
 	fs.StringVar(&a.flags.home, "home", "", "keep everything in `DIR` instead of ~/.gantry (or $GANTRY_HOME)")
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(
-		a.execCommand(), a.resumeCommand(), a.threadsCommand(),
+		a.execCommand(), a.resumeCommand(), a.attachCommand(), a.threadsCommand(),
 	)
 	return root
 }

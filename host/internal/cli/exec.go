@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -60,17 +61,23 @@ func (a *app) execCommand() *cobra.Command {
 	return cmd
 }
 
-func (f *execFlags) register(cmd *cobra.Command) {
+// registerOutput adds what chooses how events are shown.
+func (f *execFlags) registerOutput(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.json, "json", false, "print codex-compatible JSON lines to standard output")
 	fs.BoolVar(&f.events, "events", false, "print every event as a JSON line to standard output")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and all output")
+	cmd.MarkFlagsMutuallyExclusive("json", "events")
+}
+
+func (f *execFlags) register(cmd *cobra.Command) {
+	f.registerOutput(cmd)
+	fs := cmd.Flags()
 	fs.StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`")
 	fs.StringVar(&f.schema, "output-schema", "", "JSON Schema in `FILE` that the last message must follow")
 	fs.StringArrayVarP(&f.images, "image", "i", nil, "attach the image in `FILE`; may be repeated")
 	fs.StringVarP(&f.model, "model", "m", "", "use the model block `NAME`")
 	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
-	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and all output")
-	cmd.MarkFlagsMutuallyExclusive("json", "events")
 }
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -98,13 +105,24 @@ func (a *app) resumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
+			var resumed event.ThreadID
+			err = a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
 				id, err := findThread(ctx, h.Store(), which, cwd, all)
 				if err != nil {
 					return nil, err
 				}
+				resumed = id
 				return h.ResumeThread(ctx, id)
 			})
+			if _, runs := errors.AsType[*store.LockedError](err); !runs {
+				return err
+			}
+			home, err := a.home()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stderr, "another process runs this thread; the task is handed to it")
+			return a.attachTo(cmd.Context(), home, resumed, f, prompt)
 		},
 	}
 	f.register(cmd)
@@ -160,7 +178,7 @@ var errTurn = errors.New("the turn was not completed")
 
 // view shows a thread's events.
 type view interface {
-	Started(t *thread.Thread)
+	Started(id event.ThreadID)
 	Event(e event.Event) error
 	Ended(e event.TurnEnded) error
 }
@@ -174,7 +192,7 @@ func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub th
 	}
 	defer events.Close()
 	show := a.view(f)
-	show.Started(t)
+	show.Started(t.ID())
 
 	stop := a.interruptOnSignal(ctx, t)
 	defer stop()

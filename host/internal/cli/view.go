@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/thread"
 	"golang.org/x/term"
 )
 
@@ -37,7 +36,7 @@ type humanView struct {
 	app *app
 }
 
-func (v humanView) Started(t *thread.Thread) { v.line("%s", v.paint(dim, "thread "+string(t.ID()))) }
+func (v humanView) Started(id event.ThreadID) { v.line("%s", v.paint(dim, "thread "+string(id))) }
 
 func (v humanView) Event(e event.Event) error {
 	v.human.Event(e)
@@ -62,12 +61,12 @@ func (a *app) sameTerminal() bool {
 
 type jsonlView struct{ *jsonl }
 
-func (v jsonlView) Started(t *thread.Thread)    { v.jsonl.Started(t.ID()) }
+func (v jsonlView) Started(id event.ThreadID)   { v.jsonl.Started(id) }
 func (v jsonlView) Ended(event.TurnEnded) error { return nil }
 func (v jsonlView) Event(e event.Event) error   { return v.jsonl.Event(e) }
 
 type eventsView struct{ enc *json.Encoder }
 
-func (eventsView) Started(*thread.Thread)      {}
+func (eventsView) Started(event.ThreadID)      {}
 func (eventsView) Ended(event.TurnEnded) error { return nil }
 func (v eventsView) Event(e event.Event) error { return v.enc.Encode(e) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/config/diag"
@@ -75,6 +76,10 @@ func (h *Host) launchThread(ctx context.Context, cfg thread.Config) (*thread.Thr
 }
 
 func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock) (*thread.Thread, error) {
+	ln, err := h.listen(cfg.ID)
+	if err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
 	cfg.Sink, cfg.Engine, cfg.Logger = h.store, h, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
 	r := &running{thread: t, lock: lock}
@@ -90,9 +95,14 @@ func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock)
 		ctx, cancel := context.WithCancelCause(h.life)
 		defer cancel(nil)
 		r.plugs.begin(ctx)
+		var doors sync.WaitGroup
+		doors.Go(func() { h.serve(ctx, ln, t) })
 		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
 			h.log.Error("thread ended", "thread", cfg.ID, "err", err)
 		}
+		// The socket goes before the lock: its file is the next holder's from then on.
+		cancel(nil)
+		doors.Wait()
 		h.mu.Lock()
 		delete(h.mu.threads, cfg.ID)
 		h.mu.Unlock()

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) attachCommand() *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "attach [flags] [THREAD] [TASK]",
+		Short: "Watch a thread that another process runs, or give it a task",
+		Long: "attach connects to the process that runs a thread and shows what happens there, from the beginning of the thread.\n" +
+			"With a TASK it hands the task over, waits for its turn to end, and leaves; a turn that runs is steered by it.\n" +
+			"Ctrl-C leaves; the thread goes on.",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			home, err := a.home()
+			if err != nil {
+				return err
+			}
+			var id event.ThreadID
+			err = a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				info, err := s.Thread(ctx, args[0])
+				id = info.ID
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			task := ""
+			if len(args) > 1 {
+				task = args[1]
+			}
+			return a.attachTo(ctx, home, id, f, task)
+		},
+	}
+	f.registerOutput(cmd)
+	return cmd
+}
+
+// attachTo shows a thread of another process; with a task until the task's turn has ended.
+func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f execFlags, task string) (err error) {
+	path, err := store.RunSocket(home, id)
+	if err != nil {
+		return err
+	}
+	c, err := appserver.Dial(ctx, path)
+	if errors.Is(err, appserver.ErrGone) {
+		return fmt.Errorf("no process runs thread %s; `gantry resume %s` goes on with it", id, id)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
+	if _, err := c.Subscribe(ctx, appserver.SubscribeParams{}); err != nil {
+		return err
+	}
+	show := a.view(f)
+	show.Started(id)
+	var mine event.TurnID
+	if task != "" {
+		started, err := c.Start(ctx, appserver.StartParams{Text: task})
+		if err != nil {
+			return err
+		}
+		mine = started.Turn
+	}
+	for {
+		e, err := c.Next(ctx)
+		if errors.Is(err, appserver.ErrGone) {
+			if mine != "" {
+				return fmt.Errorf("%w before the turn had ended; `gantry resume %s` goes on with it", err, id)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := show.Event(e); err != nil {
+			return fmt.Errorf("write the output: %w", err)
+		}
+		if b, ok := e.Body.(event.TurnEnded); ok && e.Turn == mine {
+			if err := show.Ended(b); err != nil {
+				return err
+			}
+			if b.Status != event.TurnCompleted {
+				return errTurn
+			}
+			return nil
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"net"
+	"os"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+)
+
+// listen opens the run socket of a thread, so that other programs of the user find it. The caller holds the thread's
+// writer lock: a socket that is there belongs to a process that has ended.
+func (h *Host) listen(id event.ThreadID) (*net.UnixListener, error) {
+	path, err := store.RunSocket(h.opts.Home, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove a stale run socket: %w", err)
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen for clients of thread %s: %w", id, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return ln, nil
+}
+
+// serve lets clients reach a thread while it runs.
+func (h *Host) serve(ctx context.Context, ln *net.UnixListener, t *thread.Thread) {
+	appserver.Serve(ctx, ln, appserver.Thread{
+		Thread: t,
+		Events: func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
+			return h.store.Events(ctx, t.ID(), after)
+		},
+	}, h, h.log.Named("appserver").With("thread", t.ID()))
+}
+
+// PluginStatus implements [appserver.Plugins].
+func (h *Host) PluginStatus() []appserver.PluginStatus {
+	var out []appserver.PluginStatus
+	for _, slot := range h.plugins.Slots() {
+		s := slot.Status()
+		p := appserver.PluginStatus{
+			Label: s.Plugin, Kind: s.Kind.String(), Source: s.Source, Mode: s.Mode.String(), Version: s.Version,
+			Generation: s.Generation, PID: s.PID, Started: s.Started, Calls: s.Calls, Crashes: s.Crashes,
+			PSSBytes: s.Usage.PSSBytes, Problem: s.Message,
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// ReloadPlugin implements [appserver.Plugins]: the new process starts beside the old one, which stays if the new one
+// fails its checks.
+func (h *Host) ReloadPlugin(ctx context.Context, label, path string) error {
+	slot := h.plugins.Slot(label)
+	if slot == nil {
+		if slot = h.plugins.Slot(providerSlot(label)); slot == nil {
+			return fmt.Errorf("no plugin %q is configured in this host", label)
+		}
+	}
+	if path == "" {
+		path = slot.Spec().Path
+	}
+	return slot.Reload(ctx, path)
+}

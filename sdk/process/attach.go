@@ -32,7 +32,7 @@ func (c *Cmd) attach(life context.Context) error {
 		}
 		return fmt.Errorf("attach: %w", err)
 	}
-	a := &attachment{stream: client, cancel: cancel, stdout: newBuffer(attachBytes), stderr: newBuffer(attachBytes)}
+	a := &attachment{stream: client, ctx: ctx, cancel: cancel, over: make(chan struct{}), stdout: newBuffer(attachBytes), stderr: newBuffer(attachBytes)}
 	c.ends.stdout = a.stdout
 	if c.Terminal == nil && !c.MergeStderr && !sameWriter(c.Stdout, c.Stderr) {
 		c.ends.stderr = a.stderr
@@ -48,8 +48,10 @@ func (c *Cmd) attach(life context.Context) error {
 
 type attachment struct {
 	stream         grpc.BidiStreamingClient[gantryv1.AttachRequest, gantryv1.AttachResponse]
+	ctx            context.Context // ends when we are done with the stream
 	cancel         context.CancelFunc
 	stdout, stderr *buffer
+	over           chan struct{} // closed when nothing more is received
 
 	mu struct {
 		sync.Mutex
@@ -58,11 +60,12 @@ type attachment struct {
 }
 
 func (a *attachment) receive(c *Cmd) {
+	defer close(a.over)
 	defer a.cancel()
 	for {
 		msg, err := a.stream.Recv()
 		if err != nil {
-			if err == io.EOF || a.stream.Context().Err() != nil {
+			if err == io.EOF || a.ctx.Err() != nil {
 				err = nil
 			}
 			a.stdout.finish(err)
@@ -81,6 +84,16 @@ func (a *attachment) receive(c *Cmd) {
 		case *gantryv1.AttachResponse_Exited:
 			c.resolve(exitOf(out.Exited), nil)
 		}
+	}
+}
+
+// finished reports whether everything has been received.
+func (a *attachment) finished() bool {
+	select {
+	case <-a.over:
+		return true
+	default:
+		return false
 	}
 }
 

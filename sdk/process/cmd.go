@@ -303,6 +303,7 @@ func (c *Cmd) awaitOutput() (open bool) {
 	t := time.NewTimer(delay)
 	defer t.Stop()
 	seen, _ := c.activity()
+	var idle time.Duration
 	for i := 0; i < len(c.streams); {
 		select {
 		case <-c.streams[i].ended:
@@ -310,8 +311,10 @@ func (c *Cmd) awaitOutput() (open bool) {
 			i++
 		case <-t.C:
 			now, busy := c.activity()
-			if now != seen || busy {
-				seen = now
+			if idle += delay; now != seen || busy {
+				seen, idle = now, 0
+			}
+			if idle < delay || idle < attachDelay && c.attached != nil && !c.attached.finished() {
 				t.Reset(delay)
 				continue
 			}

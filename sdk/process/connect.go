@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -28,12 +29,19 @@ func (c *Cmd) connect(life context.Context, resp *gantryv1.SpawnResponse) error 
 		if err := c.ends.adopt(names, files); err != nil {
 			return err
 		}
+		if c.ends.stdin != nil && c.ends.terminal == nil && c.Session {
+			c.ends.stdin = &sessionInput{WriteCloser: c.ends.stdin, cmd: c}
+		}
 	} else if err := c.attach(life); err != nil {
 		return err
 	}
+	rest := int64(pipeBytes)
+	if c.attached != nil {
+		rest = attachedBytes
+	}
 	for _, r := range []io.ReadCloser{c.ends.stdout, c.ends.stderr} {
 		if r != nil {
-			c.streams = append(c.streams, newStream(r))
+			c.streams = append(c.streams, newStream(r, rest))
 		}
 	}
 	if (c.Stdin != nil || c.wantStdin != nil) && c.ends.stdin == nil {
@@ -82,3 +90,39 @@ func (e *ends) adopt(names []string, files []*os.File) error {
 type terminalInput struct{ io.Writer }
 
 func (terminalInput) Close() error { return nil }
+
+// sessionInput is the stdin of a session. The host keeps a duplicate of it for the plugin's next generation, so the
+// program sees the end only when the host closes its own, too.
+type sessionInput struct {
+	io.WriteCloser
+	cmd  *Cmd
+	once sync.Once
+	err  error
+}
+
+func (w *sessionInput) Close() error {
+	w.once.Do(func() {
+		w.err = w.WriteCloser.Close()
+		if _, over := w.cmd.Exit(); !over && w.err == nil {
+			w.err = w.cmd.closeHostStdin()
+		}
+	})
+	return w.err
+}
+
+// closeHostStdin asks the host to close its end: an Attach whose only message says so.
+func (c *Cmd) closeHostStdin() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	defer cancel()
+	stream, err := c.broker.client.Attach(ctx)
+	if err != nil {
+		return fmt.Errorf("close stdin: %w", err)
+	}
+	if err := stream.Send(&gantryv1.AttachRequest{ProcessId: c.id, CloseStdin: true}); err == nil {
+		_ = stream.CloseSend()
+	}
+	if _, err := stream.Recv(); err != nil && err != io.EOF {
+		return fmt.Errorf("close stdin: %w", err)
+	}
+	return nil
+}

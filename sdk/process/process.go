@@ -30,6 +30,9 @@ const (
 	// DefaultWaitDelay is how long Wait waits for output that nobody writes any more. A shell that left a server running
 	// in the background costs its caller this much once.
 	DefaultWaitDelay = 250 * time.Millisecond
+	// attachDelay is the least that Wait waits for the end of an Attach stream: that the process has ended may be known
+	// before its last output has travelled, and a host ends the stream by itself soon after the process.
+	attachDelay = 2 * time.Second
 	// MaxOutputBytes is what Output and CombinedOutput keep. Longer output is for a writer.
 	MaxOutputBytes = 32 << 20
 )

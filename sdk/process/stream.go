@@ -27,22 +27,30 @@ func (e *ends) close() {
 	}
 }
 
-// pipeBytes is more than what a pipe can hold without privileges. When this much was read after the end of the process,
-// everything of its own has been read, and the rest is another process's.
-const pipeBytes = 1 << 20
+const (
+	// pipeBytes is more than what a pipe can hold without privileges. When this much was read after the end of the
+	// process, everything of its own has been read, and the rest is another process's.
+	pipeBytes = 1 << 20
+	// attachedBytes is the same over the stream, where the host's buffers and the connection's come on top.
+	attachedBytes = 4 << 20
+)
 
 // stream is output that Wait keeps an eye on.
 type stream struct {
 	src      io.ReadCloser
+	rest     int64         // bytes that are read after the end of the process
 	activity atomic.Int64  // bytes read
 	busy     atomic.Bool   // what was read is being written on; nobody reads meanwhile
 	atExit   atomic.Int64  // bytes read when the process ended, plus one; 0: it has not
 	ended    chan struct{} // closed at the end of the output
 	endOnce  sync.Once
 	open     atomic.Bool // cut off while somebody could still write
+	handed   bool        // the caller reads it, or not, as it likes
 }
 
-func newStream(src io.ReadCloser) *stream { return &stream{src: src, ended: make(chan struct{})} }
+func newStream(src io.ReadCloser, rest int64) *stream {
+	return &stream{src: src, rest: rest, ended: make(chan struct{})}
+}
 
 func (s *stream) markExit() { s.atExit.Store(s.activity.Load() + 1) }
 
@@ -50,7 +58,7 @@ func (s *stream) markExit() { s.atExit.Store(s.activity.Load() + 1) }
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.src.Read(p)
 	total := s.activity.Add(int64(n))
-	if at := s.atExit.Load(); err == nil && at > 0 && total-at > pipeBytes {
+	if at := s.atExit.Load(); err == nil && at > 0 && total-at > s.rest {
 		s.cut()
 		err = io.EOF
 	}
@@ -82,7 +90,7 @@ func (s *stream) cut() {
 	_ = s.Close()
 }
 
-func (s *stream) wasCut() bool { return s.open.Load() }
+func (s *stream) wasCut() bool { return s.open.Load() && !s.handed }
 
 // copyTo copies until the end of the output. After an error of w it reads on and drops, so that the process does not
 // block on a reader who lost interest.
@@ -117,6 +125,7 @@ func (c *Cmd) copy() {
 			w, late = c.Stderr, c.wantStderr
 		}
 		if late != nil {
+			s.handed = true
 			late.set(s)
 			continue
 		}
@@ -171,7 +180,8 @@ func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 }
 
 // StdoutPipe returns the reading end of stdout or of the terminal. Before Start only. Wait waits for its end, too, and
-// closes it when nothing was read from it for WaitDelay after the process has ended: read first, then Wait.
+// closes it, without an error, when nothing was read from it for WaitDelay after the process has ended: read first, then
+// Wait.
 func (c *Cmd) StdoutPipe() (io.ReadCloser, error) {
 	if c.started || c.Stdout != nil || c.wantStdout != nil {
 		return nil, errors.New("process: StdoutPipe after Start, or Stdout is set already")

@@ -1,0 +1,291 @@
+// Package processtest is a host for tests: it serves HostService on a unix socket and starts real processes, so that a
+// plugin's code runs as it does under a host.
+//
+// It owns: the process half of HostService, without grants or confinement, and artifacts in memory. It must not know:
+// which plugin is tested, or anything of the real host.
+//
+// Start with [Start].
+package processtest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gantry-agent/gantry/sdk/process"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire"
+)
+
+// Options of a [Host].
+type Options struct {
+	// Attach makes the host offer the Attach stream instead of descriptors.
+	Attach bool
+	// Service wraps the host where a test needs more than processes; nil: the host itself. It must embed or call h.
+	Service func(h *Host) gantryv1.HostServiceServer
+	// Refuse is asked before each start; an error in its answer is what the plugin gets.
+	Refuse func(*gantryv1.SpawnRequest) *gantryv1.SpawnError
+}
+
+// Host is a running host.
+type Host struct {
+	gantryv1.UnimplementedHostServiceServer
+
+	opts        Options
+	tb          testing.TB
+	dir         string
+	token       string
+	conn        *grpc.ClientConn
+	server      *grpc.Server
+	descriptors net.Listener
+	tasks       sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		spawned   []*gantryv1.SpawnRequest
+		processes map[string]*running
+		tokens    map[string]*running
+		artifacts map[string]Artifact
+	}
+}
+
+// Start serves a host until the test ends. What it started is killed then.
+func Start(tb testing.TB, opts Options) *Host {
+	tb.Helper()
+	// t.TempDir carries the test's name, which is too long for a socket.
+	dir, err := os.MkdirTemp("", "host")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h := &Host{opts: opts, tb: tb, dir: dir, token: wire.NewToken()}
+	h.mu.processes, h.mu.tokens = map[string]*running{}, map[string]*running{}
+	h.mu.artifacts = map[string]Artifact{}
+	ln, err := net.Listen("unix", h.Socket())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	unary, stream := wire.RequireToken(h.token)
+	srv := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream),
+		grpc.Creds(wire.PeerCredentials(wire.SameUser)), grpc.MaxRecvMsgSize(wire.DefaultMaxMessageBytes))
+	h.server = srv
+	var service gantryv1.HostServiceServer = h
+	if opts.Service != nil {
+		service = opts.Service(h)
+	}
+	gantryv1.RegisterHostServiceServer(srv, service)
+	h.tasks.Go(func() { _ = srv.Serve(ln) })
+	if !opts.Attach {
+		if h.descriptors, err = net.Listen("unix", filepath.Join(dir, "fd.sock")); err != nil {
+			tb.Fatal(err)
+		}
+		h.tasks.Go(h.handOver)
+	}
+	if h.conn, err = wire.DialHost(context.Background(), h.Socket(), h.token); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = h.conn.Close()
+		h.killAll()
+		srv.Stop()
+		if h.descriptors != nil {
+			_ = h.descriptors.Close()
+		}
+		h.tasks.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	return h
+}
+
+// Stop ends the services, as if the host had died. Processes live on until the test ends.
+func (h *Host) Stop() { h.server.Stop() }
+
+// Socket on which the services are.
+func (h *Host) Socket() string { return filepath.Join(h.dir, "host.sock") }
+
+// Token of the services.
+func (h *Host) Token() string { return h.token }
+
+// Descriptors is the socket on which descriptors are handed over; empty with Options.Attach.
+func (h *Host) Descriptors() string {
+	if h.descriptors == nil {
+		return ""
+	}
+	return h.descriptors.Addr().String()
+}
+
+// Facts are what Configure tells a plugin about this host.
+func (h *Host) Facts() *gantryv1.HostFacts {
+	return &gantryv1.HostFacts{
+		Version: "0.0.0-test", ServicesSocket: h.Socket(), ServicesToken: h.token,
+		DescriptorsSocket: h.Descriptors(), ContractVersion: 1,
+	}
+}
+
+// Client of the services, with their token.
+func (h *Host) Client() gantryv1.HostServiceClient { return gantryv1.NewHostServiceClient(h.conn) }
+
+// Broker for a call with the given token.
+func (h *Host) Broker(callToken string) *process.Broker {
+	return process.New(h.Client(), callToken, h.Descriptors())
+}
+
+// Spawned returns the requests so far.
+func (h *Host) Spawned() []*gantryv1.SpawnRequest {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.mu.spawned)
+}
+
+// Spawn implements HostService.
+func (h *Host) Spawn(_ context.Context, req *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
+	h.mu.Lock()
+	h.mu.spawned = append(h.mu.spawned, req)
+	h.mu.Unlock()
+	if h.opts.Refuse != nil {
+		if e := h.opts.Refuse(req); e != nil {
+			return &gantryv1.SpawnResponse{Error: e}, nil
+		}
+	}
+	p, err := start(req)
+	if err != nil {
+		return &gantryv1.SpawnResponse{Error: startError(err)}, nil
+	}
+	p.session = req.GetSession()
+	h.tasks.Go(p.reap)
+	p.id = wire.NewToken()
+	resp := &gantryv1.SpawnResponse{ProcessId: p.id, Pid: int64(p.cmd.Process.Pid), Descriptors: p.names}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.processes[p.id] = p
+	if !h.opts.Attach {
+		resp.DescriptorToken = wire.NewToken()
+		h.mu.tokens[resp.DescriptorToken] = p
+	}
+	return resp, nil
+}
+
+// Adopt implements HostService: every session that still runs.
+func (h *Host) Adopt(_ context.Context, req *gantryv1.AdoptRequest) (*gantryv1.AdoptResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	resp := &gantryv1.AdoptResponse{}
+	for id, p := range h.mu.processes {
+		if !p.session || p.over() || len(req.GetProcessIds()) > 0 && !slices.Contains(req.GetProcessIds(), id) {
+			continue
+		}
+		a := &gantryv1.AdoptedProcess{
+			ProcessId: id, Pid: int64(p.cmd.Process.Pid), Descriptors: p.names, Argv: p.cmd.Args, ThreadId: "thread-1", CallId: "call-1",
+		}
+		if !h.opts.Attach {
+			a.DescriptorToken = wire.NewToken()
+			h.mu.tokens[a.DescriptorToken] = p
+		}
+		resp.Processes = append(resp.Processes, a)
+	}
+	return resp, nil
+}
+
+func (h *Host) process(id string) (*running, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.mu.processes[id]
+	if p == nil {
+		return nil, status.Errorf(codes.NotFound, "no process %q", id)
+	}
+	return p, nil
+}
+
+// Signal implements HostService.
+func (h *Host) Signal(_ context.Context, req *gantryv1.SignalRequest) (*gantryv1.SignalResponse, error) {
+	p, err := h.process(req.GetProcessId())
+	if err != nil {
+		return nil, err
+	}
+	if p.over() {
+		return &gantryv1.SignalResponse{Gone: true}, nil
+	}
+	if err := p.signal(req); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &gantryv1.SignalResponse{}, nil
+}
+
+// Wait implements HostService.
+func (h *Host) Wait(ctx context.Context, req *gantryv1.WaitRequest) (*gantryv1.WaitResponse, error) {
+	p, err := h.process(req.GetProcessId())
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.done:
+		return p.exit, nil
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// handOver serves the descriptor socket.
+func (h *Host) handOver() {
+	for {
+		conn, err := h.descriptors.Accept()
+		if err != nil {
+			return
+		}
+		if err := h.handOverTo(conn.(*net.UnixConn)); err != nil {
+			h.tb.Logf("hand descriptors over: %v", err)
+		}
+	}
+}
+
+func (h *Host) handOverTo(conn *net.UnixConn) error {
+	defer conn.Close()
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	token := strings.TrimSuffix(line, "\n")
+	h.mu.Lock()
+	p := h.mu.tokens[token]
+	delete(h.mu.tokens, token)
+	h.mu.Unlock()
+	if p == nil {
+		return errors.New("unknown token")
+	}
+	if err := wire.SendDescriptors(conn, p.files); err != nil {
+		return err
+	}
+	if !p.session && p.terminal == nil {
+		// As a host does it: they are the plugin's alone now, so that closing stdin is its end.
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		p.close()
+		p.files, p.names = nil, nil
+	}
+	return nil
+}
+
+// killAll ends every process and waits for its end.
+func (h *Host) killAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.mu.processes {
+		_ = p.signal(&gantryv1.SignalRequest{KillTree: true})
+		<-p.done
+		p.close()
+	}
+}
+
+// String names the host in test logs.
+func (h *Host) String() string { return fmt.Sprintf("host at %s", h.dir) }

@@ -74,3 +74,22 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		}
 	}
 }
+
+func FuzzReadHello(f *testing.F) {
+	f.Add([]byte(`{"token":"t","transport":"peercred"}` + "\nrest"))
+	f.Add([]byte(`{"token":"t","transport":"mtls","tls":{"ca":"a","cert":"b","key":"c"}}` + "\n"))
+	f.Add([]byte("\n\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		h, err := wire.ReadHello(bufio.NewReader(bytes.NewReader(in)))
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		if err := wire.WriteHello(&b, h); err != nil {
+			t.Fatalf("%q was read as what can't be written: %v", in, err)
+		}
+		if again, err := wire.ReadHello(bufio.NewReader(&b)); err != nil || !reflect.DeepEqual(again, h) {
+			t.Fatalf("%q does not read back: %v", in, err)
+		}
+	})
+}

@@ -28,13 +28,13 @@ var _ grpclog.LoggerV2 = grpcLogger{}
 
 func text(args []any) string { return strings.TrimSuffix(fmt.Sprintln(args...), "\n") }
 
-func (g grpcLogger) Info(args ...any)               { g.l.Trace(text(args)) }
+func (g grpcLogger) Info(args ...any)               { g.l.Trace(fmt.Sprint(args...)) }
 func (g grpcLogger) Infoln(args ...any)             { g.l.Trace(text(args)) }
 func (g grpcLogger) Infof(f string, args ...any)    { g.l.Trace(fmt.Sprintf(f, args...)) }
-func (g grpcLogger) Warning(args ...any)            { g.l.Debug(text(args)) }
+func (g grpcLogger) Warning(args ...any)            { g.l.Debug(fmt.Sprint(args...)) }
 func (g grpcLogger) Warningln(args ...any)          { g.l.Debug(text(args)) }
 func (g grpcLogger) Warningf(f string, args ...any) { g.l.Debug(fmt.Sprintf(f, args...)) }
-func (g grpcLogger) Error(args ...any)              { g.l.Warn(text(args)) }
+func (g grpcLogger) Error(args ...any)              { g.l.Warn(fmt.Sprint(args...)) }
 func (g grpcLogger) Errorln(args ...any)            { g.l.Warn(text(args)) }
 func (g grpcLogger) Errorf(f string, args ...any)   { g.l.Warn(fmt.Sprintf(f, args...)) }
 func (g grpcLogger) Fatal(args ...any)              { panic("grpc: " + text(args)) }

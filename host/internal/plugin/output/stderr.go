@@ -38,8 +38,8 @@ type Stderr struct {
 		dropped int64
 	}
 	bucket  bucket
-	pending int64 // dropped since the last mention; Run's own
-	lastTop time.Time
+	pending int64     // dropped since the last mention; Run's own
+	since   time.Time // of the first of them
 }
 
 // NewStderr returns a reader that starts with Run. redact is applied to everything that is kept or logged; nil: nothing
@@ -79,7 +79,9 @@ func (s *Stderr) line(piece []byte, whole bool) {
 
 	now := time.Now()
 	if !s.bucket.take(now, len(piece)) {
-		s.pending++
+		if s.pending++; s.pending == 1 {
+			s.since = now
+		}
 		s.mu.Lock()
 		s.mu.dropped++
 		s.mu.Unlock()
@@ -111,11 +113,11 @@ func (s *Stderr) keep(piece []byte, tagged bool) (inCrash bool) {
 
 // mentionDropped logs how many lines were dropped, at most once per interval.
 func (s *Stderr) mentionDropped(now time.Time, last bool) {
-	if s.pending == 0 || !last && now.Sub(s.lastTop) < droppedInterval {
+	if s.pending == 0 || !last && now.Sub(s.since) < droppedInterval {
 		return
 	}
 	s.logger.Warn("the plugin writes more to stderr than is logged", "dropped_lines", s.pending)
-	s.pending, s.lastTop = 0, now
+	s.pending = 0
 }
 
 // Tail returns the last n lines, oldest first.

@@ -120,6 +120,14 @@ type UnsupportedError struct {
 // Error says what can't be enforced, and the next step.
 func (e *UnsupportedError) Error() string { return e.What + "; " + e.Next }
 
+// Check says whether a grant can be enforced here: nil, or an [UnsupportedError]. Nothing is started.
+func (l *Launcher) Check(g Grant) error {
+	if _, err := l.confiner(g); err != nil {
+		return err
+	}
+	return l.enforceable(g)
+}
+
 // confiner returns the first that enforces the grant's mode.
 func (l *Launcher) confiner(g Grant) (Confiner, error) {
 	if err := g.Limits.check(); err != nil {

@@ -15,6 +15,18 @@ import (
 // cpuSlack is the processor time between SIGXCPU and SIGKILL.
 const cpuSlack = 2
 
+// enforceable says which of the grant's limits can't be enforced on this machine.
+func (l *Launcher) enforceable(g Grant) error {
+	if g.Limits.MaxPids > 0 && !l.groups().pids {
+		return &UnsupportedError{
+			Limit: "pids",
+			What:  "the limit on processes can't be enforced here: there is no cgroup v2 with the pids controller that may be written",
+			Next:  "remove the limit, or start gantry where one is delegated to it (for example with systemd-run --user --scope -p Delegate=yes)",
+		}
+	}
+	return nil
+}
+
 // limit prepares what enforces the grant's limits.
 func (p *Process) limit(c *Confinement) error {
 	lim := p.spec.Grant.Limits
@@ -22,16 +34,12 @@ func (p *Process) limit(c *Confinement) error {
 		c.Rlimits = append(c.Rlimits, control.Rlimit{Resource: uint32(resource), Soft: uint64(soft), Hard: uint64(hard)})
 	}
 	memoryByGroup := false
+	if err := p.l.enforceable(p.spec.Grant); err != nil {
+		return err
+	}
 	if lim.MemoryBytes > 0 || lim.MaxPids > 0 {
 		groups := p.l.groups()
 		memoryByGroup = lim.MemoryBytes > 0 && groups.memory
-		if lim.MaxPids > 0 && !groups.pids {
-			return &UnsupportedError{
-				Limit: "pids",
-				What:  "the limit on processes can't be enforced here: there is no cgroup v2 with the pids controller that may be written",
-				Next:  "remove the limit, or start gantry where one is delegated to it (for example with systemd-run --user --scope -p Delegate=yes)",
-			}
-		}
 		if memoryByGroup || lim.MaxPids > 0 {
 			var err error
 			if p.group, err = groups.make(p.id, lim); err != nil {

@@ -29,6 +29,9 @@ func TestOtherModesAreRefused(t *testing.T) {
 		if !ok || e.Mode != mode || err.Error() != want {
 			t.Errorf("mode %q: %v, want %q", mode, err, want)
 		}
+		if err := l.Check(s.Grant); err == nil || err.Error() != want {
+			t.Errorf("check of mode %q: %v, want %q", mode, err, want)
+		}
 	}
 }
 
@@ -154,6 +157,13 @@ func TestLimits(t *testing.T) {
 		_, err := l.Spawn(t.Context(), s)
 		if e, ok := errors.AsType[*launch.UnsupportedError](err); !ok || e.Limit != "pids" {
 			t.Errorf("error %v", err)
+		}
+		if err := l.Check(s.Grant); err == nil {
+			t.Error("check has no objection")
+		}
+		s.Grant.Limits.MaxPids = 0
+		if err := l.Check(s.Grant); err != nil {
+			t.Errorf("check: %v", err)
 		}
 	})
 }

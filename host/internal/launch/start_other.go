@@ -9,9 +9,11 @@ import (
 
 // launch refuses: without a subreaper, parent-death signals and pidfds the promises of this package can't be kept, and a
 // process that outlives its call or host is worse than none.
-func (p *Process) launch() error {
+func (p *Process) launch() error { return p.l.enforceable(p.spec.Grant) }
+
+func (l *Launcher) enforceable(g Grant) error {
 	return &UnsupportedError{
-		Mode: p.spec.Grant.Mode,
+		Mode: g.Mode,
 		What: fmt.Sprintf("starting processes is not supported on %s yet", runtime.GOOS),
 		Next: "run gantry on Linux (a container or WSL 2 will do)",
 	}

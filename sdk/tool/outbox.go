@@ -123,7 +123,7 @@ func (o *outbox) addOutputLocked(p []byte) {
 func (o *outbox) put(ctx context.Context, add func() bool) error {
 	for {
 		o.mu.Lock()
-		if o.mu.ended {
+		if o.mu.ended || ctx.Err() != nil {
 			o.mu.Unlock()
 			return ErrEnded
 		}
@@ -142,7 +142,7 @@ func (o *outbox) put(ctx context.Context, add func() bool) error {
 		case <-o.over:
 			return ErrEnded
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ErrEnded
 		}
 	}
 }

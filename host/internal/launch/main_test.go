@@ -46,6 +46,8 @@ func TestMain(m *testing.M) {
 		helpStubborn()
 	case "polite":
 		helpPolite()
+	case "counting":
+		helpCounting()
 	case "":
 	default:
 		os.Exit(99)
@@ -63,6 +65,13 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Setenv(launcherEnv, path)
+	// The Go runtime raises the soft limit on descriptors for itself, and for us. Processes are to have what is inherited,
+	// so make the two differ.
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
+		files.Cur = min(files.Cur, files.Max-100)
+		syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files)
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)
 		os.Exit(code)
@@ -75,7 +84,7 @@ func helpHost() {
 	if err != nil {
 		panic(err)
 	}
-	p, err := l.Spawn(context.Background(), helper("tree"))
+	p, err := l.Spawn(context.Background(), helper(os.Getenv("TARGET")))
 	if err != nil {
 		panic(err)
 	}
@@ -131,6 +140,22 @@ func helpPolite() {
 	signal.Notify(asked, syscall.SIGHUP, syscall.SIGTERM)
 	fmt.Println("polite", os.Getpid())
 	os.Exit(int((<-asked).(syscall.Signal)))
+}
+
+// helpCounting starts a newcomer when it is asked to end, waits until that has been asked as well, and tells by its exit
+// code how often it was asked itself.
+func helpCounting() {
+	asked := make(chan os.Signal, 4)
+	signal.Notify(asked, syscall.SIGTERM)
+	fmt.Println("counting", os.Getpid())
+	<-asked
+	newcomer := exec.Command("/proc/self/exe")
+	newcomer.Env = []string{helperEnv + "=polite"}
+	err := newcomer.Run()
+	if e, ok := err.(*exec.ExitError); !ok || e.ExitCode() != int(syscall.SIGTERM) {
+		os.Exit(99)
+	}
+	os.Exit(1 + len(asked))
 }
 
 // helper is this test binary in another role.
@@ -319,7 +344,10 @@ func watchPID(t testing.TB, name string, pid int) watched {
 	if err != nil {
 		t.Fatalf("%s (%d) is not alive: %v", name, pid, err)
 	}
-	t.Cleanup(func() { unix.Close(fd) })
+	t.Cleanup(func() {
+		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // where the test has failed
+		unix.Close(fd)
+	})
 	return watched{name, pid, fd}
 }
 

@@ -74,6 +74,19 @@ func TestKillTreeAsksFirst(t *testing.T) {
 	}
 }
 
+func TestNewcomersAreAskedAndNobodyTwice(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t, func(c *launch.Config) { c.KillGrace = within })
+	p := spawn(t, l, helper("counting"))
+	pids(t, background(t, p), "counting")
+	if err := p.KillTree(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if exit := wait(t, p); exit.Code != 1 {
+		t.Errorf("exit %+v, want code 1: asked once", exit)
+	}
+}
+
 func TestKillTreeReachesStoppedProcesses(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t, func(c *launch.Config) { c.KillGrace = within })
@@ -278,10 +291,11 @@ func TestEndOfCallDuringSpawn(t *testing.T) {
 	}
 }
 
-func TestHostIsKilled(t *testing.T) {
-	t.Parallel()
+// host starts the helper "host" with a target, and returns what both say.
+func host(t *testing.T, target string) (*exec.Cmd, io.Reader) {
+	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), helperEnv+"=host")
+	cmd.Env = append(os.Environ(), helperEnv+"=host", "TARGET="+target)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -290,8 +304,17 @@ func TestHostIsKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	names := append([]string{"target", "launcher"}, everybody...)
-	found := pids(t, out, names...)
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd, out
+}
+
+func TestHostIsKilled(t *testing.T) {
+	t.Parallel()
+	cmd, out := host(t, "tree")
+	found := pids(t, out, append([]string{"target", "launcher"}, everybody...)...)
 	if found["target"] != found["top"] {
 		t.Errorf("the target says that it is %d, the host %d", found["top"], found["target"])
 	}
@@ -303,8 +326,6 @@ func TestHostIsKilled(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	io.Copy(io.Discard, out) // ends when the last of the tree has closed it
-	cmd.Wait()
 	for _, w := range all {
 		w.ends(t, within)
 	}
@@ -329,6 +350,21 @@ func TestLauncherIsKilled(t *testing.T) {
 	if err := p.KillTree(t.Context()); err != nil {
 		t.Errorf("kill what is lost: %v", err)
 	}
+}
+
+// The kernel alone: the host can do nothing.
+func TestLauncherIsKilledWhileTheHostIsStopped(t *testing.T) {
+	t.Parallel()
+	cmd, out := host(t, "polite")
+	found := pids(t, out, "target", "launcher", "polite")
+	target := watchPID(t, "target", found["target"])
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(found["launcher"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	target.ends(t, within)
 }
 
 func TestLauncherIsStopped(t *testing.T) {

@@ -235,6 +235,15 @@ func (c *Config) Lock(b *PluginBlock) (*lock.File, Diagnostics) {
 	return lock.Read(b.LockFile)
 }
 
+// Place gives d a place of this configuration with its text, unless it has one: the Range of [Sandbox], for example, when
+// a mode can't be enforced.
+func (c *Config) Place(r Range, d Diagnostic) Diagnostic {
+	if !d.Range.IsZero() {
+		return d
+	}
+	return c.sources.Place(r, d)
+}
+
 func (c *Config) shown(path string) string { return shown(c.Dir, path) }
 
 // shown is how a person would name a file: relative to the working folder when it lies beneath it.

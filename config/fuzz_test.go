@@ -32,16 +32,16 @@ func FuzzLoad(f *testing.F) {
 			{Name: "l", Labels: []string{"label"}, Block: contract.ConfigBlock{}},
 		},
 	}}
+	dir := f.TempDir() // one folder for all: making one each time would take longer than the test itself
 	f.Fuzz(func(t *testing.T, text string, isJSON bool, set string) {
-		home := t.TempDir()
-		name := "gantry.hcl"
+		name := filepath.Join(dir, "gantry.hcl")
 		if isJSON {
 			name += ".json"
 		}
-		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		o := config.Options{Home: home, Dir: home, System: "-", LookupEnv: func(n string) (string, bool) { return "v", n == "HOME" }}
+		o := config.Options{File: name, Home: filepath.Join(dir, "home"), Dir: dir, System: "-", LookupEnv: func(n string) (string, bool) { return "v", n == "HOME" }}
 		if set != "" {
 			o.Sets = []string{set}
 		}

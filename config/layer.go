@@ -75,18 +75,18 @@ func FindProject(dir, home string) (*Project, error) {
 
 // readFile reads a configuration file. Anything but a regular file is refused: a pipe would block for ever.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := os.Stat(path) // before opening: opening a pipe blocks already
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	// One byte more than is allowed, so that the parser sees that it is too much.
 	return io.ReadAll(io.LimitReader(f, syntax.MaxBytes+1))
 }
@@ -169,7 +169,7 @@ func secretFile(home, name string) (string, error) {
 
 // layers reads everything, lowest first, and merges it.
 func (l *loader) layers(ctx context.Context) *node {
-	root := l.text(LayerBuiltin, "", builtinName, builtinText)
+	root := l.text(LayerBuiltin, "", builtinName, builtinText, l.dir)
 	if l.o.System != "-" {
 		root = merge(root, l.optional(LayerSystem, filepath.Dir(l.o.System), filepath.Dir(l.o.System), filepath.Base(l.o.System)))
 	}
@@ -184,7 +184,11 @@ func (l *loader) layers(ctx context.Context) *node {
 		if err != nil {
 			l.unreadable(path, err, "name a file that exists, or leave --config out")
 		} else {
-			root = merge(root, l.text(LayerFile, path, shown(l.dir, path), text))
+			base := filepath.Dir(path)
+			if filepath.Base(base) == projectDir && base != l.home {
+				base = filepath.Dir(base) // a project's own file means the same when it is named
+			}
+			root = merge(root, l.text(LayerFile, path, shown(l.dir, path), text, base))
 		}
 	}
 	l.profiles = root.labels(schema.BlockProfile)
@@ -226,7 +230,7 @@ func (l *loader) optional(layer Layer, dir, base, name string) *node {
 		case err != nil:
 			l.unreadable(path, err, "make the file readable, or move it away")
 		default:
-			out = merge(out, l.textAt(layer, path, shown(l.dir, path), text, base))
+			out = merge(out, l.text(layer, path, shown(l.dir, path), text, base))
 		}
 	}
 	return out
@@ -255,21 +259,13 @@ func (l *loader) projectLayer() *node {
 	var out *node
 	for _, path := range p.Files {
 		// Paths in it start at the project, not at .gantry: `./bin/weather` is what a person types there.
-		out = merge(out, l.textAt(LayerProject, path, shown(l.dir, path), p.content[filepath.Base(path)], p.Dir))
+		out = merge(out, l.text(LayerProject, path, shown(l.dir, path), p.content[filepath.Base(path)], p.Dir))
 	}
 	return out
 }
 
-func (l *loader) text(layer Layer, path, name string, text []byte) *node {
-	base := l.dir
-	if path != "" {
-		base = filepath.Dir(path)
-	}
-	return l.textAt(layer, path, name, text, base)
-}
-
-// textAt reads one file's text, whose relative paths start at base.
-func (l *loader) textAt(layer Layer, path, name string, text []byte, base string) *node {
+// text reads one file's text, whose relative paths start at base.
+func (l *loader) text(layer Layer, path, name string, text []byte, base string) *node {
 	l.files[name] = text
 	l.read = append(l.read, File{Layer: layer, Path: path})
 	body, ds := syntax.Parse(text, name)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/format"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -445,6 +446,62 @@ Warning: odd units
 `
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	root := write(t, map[string]string{"project/.gantry/gantry.hcl": `sandbox {
+  mode = "read-only"
+}
+plugin "w" {
+  source = "./w"
+  permissions {
+    capabilities = ["spawn", "netwrok"]
+  }
+}
+`})
+	o := options(root)
+	o.File = ".gantry/gantry.hcl" // named, it means the same
+	c := mustLoad(t, o)
+	b := must(c.Plugin("w"))
+	if b.Path != filepath.Join(root, "project", "w") {
+		t.Errorf("path = %s, want one in the project", b.Path)
+	}
+	_, _, ds := b.Render(&contract.Manifest{Kind: contract.KindTool, Capabilities: []string{"spawn", "network"}})
+	ds = append(ds,
+		c.Place(c.Sandbox.Range, diag.Diagnostic{Summary: "sandbox mode \"read-only\" can't be enforced", Next: "use full-access"}),
+		b.Place(diag.Diagnostic{Summary: "plugin \"w\" did not start", Next: "look"}))
+	var out bytes.Buffer
+	if err := diag.Write(&out, ds, false); err != nil {
+		t.Fatal(err)
+	}
+	const want = `Warning: capability "netwrok" has no effect
+  .gantry/gantry.hcl:7  capabilities = ["spawn", "netwrok"]
+  The plugin does not declare it.
+  Next: did you mean "network"?
+
+Error: sandbox mode "read-only" can't be enforced
+  .gantry/gantry.hcl:2  mode = "read-only"
+  Next: use full-access
+
+Error: plugin "w" did not start
+  .gantry/gantry.hcl:4  plugin "w" {
+  Next: look
+`
+	if out.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
+	}
+}
+
+func TestOwnTextsAreFormatted(t *testing.T) {
+	for _, name := range []string{"builtin.hcl", "starter.hcl"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ds := format.Format(text, name); string(got) != string(text) || len(ds) > 0 {
+			t.Errorf("%s is not in canonical layout: %v\n%s", name, ds, got)
+		}
 	}
 }
 

@@ -39,8 +39,9 @@ type PluginBlock struct {
 	// Problems are errors that concern this block alone: a variable that it needs is not set. Render reports them, too.
 	Problems Diagnostics
 
-	layer Layer // that names the source
-	body  bind.Block
+	layer        Layer // that names the source
+	capabilities []item
+	body         bind.Block
 }
 
 // ProcessLimits bound the program itself. 0: no limit.
@@ -78,7 +79,28 @@ func (b *PluginBlock) Render(m *contract.Manifest) (config []byte, secrets Secre
 		return nil, nil, ds
 	}
 	config, values, ds := b.body.Decode(m.Config, bind.Use)
-	return config, values, ds
+	return config, values, append(ds, b.undeclared(m)...)
+}
+
+// undeclared warns about capabilities that are granted and that the plugin does not ask for: a mistyped name grants
+// nothing, and nobody would notice.
+func (b *PluginBlock) undeclared(m *contract.Manifest) (ds Diagnostics) {
+	for _, c := range b.capabilities {
+		if slices.Contains(m.Capabilities, c.text) {
+			continue
+		}
+		ds = append(ds, b.body.Files.At(c.at, Diagnostic{
+			Severity: diag.Warning, Summary: fmt.Sprintf("capability %q has no effect", c.text), Plugin: b.Label,
+			Detail: "The plugin does not declare it.", Next: diag.DidYouMean(c.text, m.Capabilities, "remove it"),
+		}))
+	}
+	return ds
+}
+
+// Place gives d the block's header as its place, unless it has one.
+func (b *PluginBlock) Place(d Diagnostic) Diagnostic {
+	d.Plugin = b.Label
+	return b.body.Files.At(b.body.Header, d)
 }
 
 // Check is Render for a configuration that is not used right now: what is merely missing around it, a variable for
@@ -92,7 +114,7 @@ func (b *PluginBlock) Check(m *contract.Manifest) Diagnostics {
 		return append(ds, kind...)
 	}
 	_, _, more := b.body.Decode(m.Config, bind.Check)
-	return append(ds, more...)
+	return append(append(ds, more...), b.undeclared(m)...)
 }
 
 func (b *PluginBlock) usable(m *contract.Manifest) Diagnostics {
@@ -112,8 +134,8 @@ func (b *PluginBlock) wrongKind(m *contract.Manifest) Diagnostics {
 		want, is = schema.BlockPlugin, "provider"
 		next = fmt.Sprintf("configure it as `provider %q { ... }`", b.Label)
 	}
-	return Diagnostics{b.body.Files.At(b.body.Header, Diagnostic{
-		Severity: diag.Error, Summary: fmt.Sprintf("%s is a %s", b.Source, is), Plugin: b.Label,
+	return Diagnostics{b.Place(Diagnostic{
+		Severity: diag.Error, Summary: fmt.Sprintf("%s is a %s", b.Source, is),
 		Detail: fmt.Sprintf("A %s block can't use it.", want), Next: next,
 	})}
 }
@@ -259,12 +281,13 @@ func (l *loader) permissions(b block, p *PluginBlock) {
 		}
 		return texts(items)
 	}
+	p.capabilities = b.list("capabilities")
 	p.Permissions = permission.Set{
 		Network:      checked("network", permission.CheckHost),
 		Exec:         checked("exec", permission.CheckExec),
 		Read:         b.paths("read", l.sources.Home),
 		Write:        b.paths("write", l.sources.Home),
-		Capabilities: texts(b.list("capabilities")),
+		Capabilities: texts(p.capabilities),
 	}
 }
 

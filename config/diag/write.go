@@ -35,9 +35,11 @@ func Write(w io.Writer, ds Diagnostics, colour bool) error {
 			out.WriteString(p.bold(red, "Error:"))
 		}
 		fmt.Fprintf(out, " %s\n", p.bold("", line(d.Summary)))
+		last := ""
 		for _, g := range group {
-			if place := g.place(p); place != "" {
+			if place := g.place(p); place != "" && place != last {
 				fmt.Fprintf(out, "  %s\n", place)
+				last = place
 			}
 		}
 		for l := range strings.Lines(visible(d.Detail)) {

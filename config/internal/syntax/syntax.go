@@ -19,9 +19,11 @@ import (
 )
 
 const (
-	// MaxBytes of one file. Configuration is written by people; more is a mistake, or an attempt to use up memory.
-	MaxBytes = 1 << 20
-	// The parser calls itself for each bracket: at some hundred thousand of them the process would die of its stack.
+	// MaxBytes of one file. The library calls itself for each operator of a chain: evaluating a sum of 500,000 numbers ends
+	// the process, and nothing can recover from that. With this bound the longest chain takes a fifth of the stack, and
+	// configuration that people write is a hundredth of it.
+	MaxBytes = 256 << 10
+	// The parser calls itself for each bracket, too, and takes more stack for it.
 	maxDepth = 500
 )
 

@@ -1,0 +1,254 @@
+package bind
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"pgregory.net/rapid"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/internal/function"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+type fatal interface{ Fatalf(string, ...any) }
+
+// block makes a block of layers, each a text.
+func block(t fatal, layers ...string) Block {
+	b := Block{Files: make(diag.Files), Plugin: "p", Inspect: "look"}
+	for i, text := range layers {
+		name := fmt.Sprintf("%d.hcl", i)
+		b.Files[name] = []byte(text)
+		f, ds := hclsyntax.ParseConfig([]byte(text), name, hcl.InitialPos)
+		if ds.HasErrors() {
+			t.Fatalf("%v in %s", ds, text)
+		}
+		scope := function.NewScope(function.Sources{
+			LookupEnv: func(n string) (string, bool) { return "value of " + n, n != "NOPE" },
+			Secret:    func(n string) (string, error) { return "secret " + n, nil },
+		}, "/")
+		b.Fragments = append(b.Fragments, Fragment{Body: f.Body, Scope: scope, Header: f.Body.MissingItemRange()})
+	}
+	return b
+}
+
+func attribute(name, ty string) contract.ConfigAttribute {
+	return contract.ConfigAttribute{Name: name, Type: json.RawMessage(ty)}
+}
+
+func TestTypes(t *testing.T) {
+	for _, tt := range []struct{ ty, text, want string }{
+		{`"string"`, `"a"`, `"a"`},
+		{`"string"`, `5`, `"5"`},
+		{`"string"`, `true`, `"true"`},
+		{`"string"`, `null`, `null`},
+		{`"string"`, `"<&>\u2028"`, `"<&>\u2028"`},
+		{`"number"`, `"2"`, `2`},
+		{`"number"`, `0.1`, `0.1`},
+		{`"number"`, `123456789012345678901234567890`, `123456789012345678901234567890`},
+		{`"number"`, `1e3`, `1000`},
+		{`"bool"`, `"true"`, `true`},
+		{`["list","number"]`, `[1, "2"]`, `[1,2]`},
+		{`["list","string"]`, `[]`, `[]`},
+		{`["set","string"]`, `["b", "a", "b"]`, `["a","b"]`},
+		{`["map","bool"]`, `{ a = true, "b c" = false }`, `{"a":true,"b c":false}`},
+		{`["object",{"a":"bool"}]`, `{ a = true }`, `{"a":true}`},
+		{`["object",{"a":"bool","b":"string"},["b"]]`, `{ a = true }`, `{"a":true,"b":null}`},
+		{`["tuple",["string","number"]]`, `[1, 2]`, `["1",2]`},
+		{`"dynamic"`, `{ a = [1, "x", null] }`, `{"a":[1,"x",null]}`},
+		{`"string"`, `env("X")`, `"value of X"`},
+		{`"string"`, `"Bearer ${secret("s")}"`, `{"$secret":"x"}`},
+		{`["map","string"]`, `{ a = secret("s"), b = "plain" }`, `{"a":{"$secret":"x[\"a\"]"},"b":"plain"}`},
+		{`["list","string"]`, `[for s in ["a", "b"] : "${s}!"]`, `["a!","b!"]`},
+		// errors
+		{`["object",{"a":"bool"}]`, `{ a = true, b = 1 }`, `unsupported attribute|1:17`},
+		{`["list",["object",{"a":"bool"}]]`, `[{ a = true }, { aa = true }]`, `unsupported attribute|1:22`},
+		{`["object",{"a":"bool"}]`, `{}`, `incorrect attribute value type|1:5`},
+		{`"number"`, `"x"`, `incorrect attribute value type|1:5`},
+		{`["list","number"]`, `[1, "x"]`, `incorrect attribute value type|1:9`},
+		{`["map",["list","number"]]`, `{ a = [1], b = [2, "y"] }`, `incorrect attribute value type|1:24`},
+		{`"string"`, `env("NOPE")`, `invalid function argument: environment variable "NOPE" is not set|1:9`},
+		{`"string"`, `"a ${env("NOPE")}"`, `invalid function argument: environment variable "NOPE" is not set|1:14`},
+		{`"string"`, `nope("x")`, `call to unknown function|1:5`},
+		{`"junk"`, `"x"`, `the plugin's schema is broken|1:1`},
+	} {
+		b := block(t, "x = "+tt.text)
+		got, _, ds := b.Decode(contract.ConfigBlock{Attributes: []contract.ConfigAttribute{attribute("x", tt.ty)}}, Use)
+		text := strings.TrimSuffix(strings.TrimPrefix(string(got), `{"x":`), "}")
+		if ds.HasErrors() {
+			text = fmt.Sprintf("%s|%d:%d", ds[0].Summary, ds[0].Range.Start.Line, ds[0].Range.Start.Column)
+		}
+		if text != tt.want {
+			t.Errorf("%s = %s: %s, want %s (%v)", tt.ty, tt.text, text, tt.want, ds)
+		}
+	}
+}
+
+func TestSensitiveValuesAreHandles(t *testing.T) {
+	s := contract.ConfigBlock{
+		Attributes: []contract.ConfigAttribute{
+			{Name: "key", Type: json.RawMessage(`"string"`), Sensitive: true},
+			{Name: "keys", Type: json.RawMessage(`["list","string"]`), Sensitive: true},
+			{Name: "pin", Type: json.RawMessage(`"number"`), Sensitive: true},
+		},
+		Blocks: []contract.ConfigNestedBlock{{Name: "auth", Labels: []string{"host"}, Block: contract.ConfigBlock{
+			Attributes: []contract.ConfigAttribute{{Name: "token", Type: json.RawMessage(`"string"`), Sensitive: true}}}}},
+	}
+	got, secrets, ds := block(t, "key = \"k\"\nkeys = [\"a\", \"b\"]\npin = 1234\nauth \"x.y\" {\n token = \"t\"\n}\nauth \"z\" {\n token = null\n}\n").Decode(s, Use)
+	const want = `{"auth":[{"host":"x.y","token":{"$secret":"auth[\"x.y\"].token"}},{"host":"z","token":null}],"key":{"$secret":"key"},"keys":[{"$secret":"keys[0]"},{"$secret":"keys[1]"}],"pin":{"$secret":"pin"}}`
+	if string(got) != want || len(ds) > 0 {
+		t.Errorf("got %s, %v, want %s", got, ds, want)
+	}
+	wantSecrets := map[string]string{`auth["x.y"].token`: "t", "key": "k", "keys[0]": "a", "keys[1]": "b", "pin": "1234"}
+	if !maps.Equal(secrets, wantSecrets) {
+		t.Errorf("secrets = %v, want %v", secrets, wantSecrets)
+	}
+	// What is wrong with a secret is told without it.
+	_, _, ds = block(t, "key = [\"sk-secret\"]\npin = \"sk-secret\"\n").Decode(s, Use)
+	if len(ds) != 2 {
+		t.Fatalf("diagnostics = %v", ds)
+	}
+	if text := fmt.Sprintf("%+v %+v %+v %+v", ds[0], ds[1], *ds[0].Snippet, *ds[1].Snippet); strings.Contains(text, "sk-secret") {
+		t.Errorf("a diagnostic shows the secret: %s", text)
+	}
+}
+
+func TestNestedBlocks(t *testing.T) {
+	n := func(name string, lo, hi int32, labels ...string) contract.ConfigNestedBlock {
+		return contract.ConfigNestedBlock{Name: name, MinItems: lo, MaxItems: hi, Labels: labels,
+			Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{attribute("a", `"number"`)}}}
+	}
+	s := contract.ConfigBlock{Blocks: []contract.ConfigNestedBlock{n("one", 0, 1), n("many", 0, 2), n("named", 0, 0, "x", "y")}}
+	for _, tt := range []struct {
+		name   string
+		layers []string
+		want   string
+	}{
+		{"nothing", []string{""}, `{"many":[],"named":[],"one":null}`},
+		{"one merges", []string{"one {\n a = 1\n}", "one {\n}"}, `{"many":[],"named":[],"one":{"a":1}}`},
+		{"many is replaced", []string{"many {\n a = 1\n}\nmany {\n a = 2\n}", "many {\n a = 3\n}", ""}, `{"many":[{"a":3}],"named":[],"one":null}`},
+		{"named merges", []string{"named \"p\" \"q\" {\n a = 1\n}", "named \"p\" \"r\" {\n}\nnamed \"p\" \"q\" {\n a = 2\n}"},
+			`{"many":[],"named":[{"a":2,"x":"p","y":"q"},{"a":null,"x":"p","y":"r"}],"one":null}`},
+		{"one twice", []string{"one {\n}\none {\n}"}, `duplicate "one" block at 3`},
+		{"named twice", []string{"named \"p\" \"q\" {\n}\nnamed \"p\" \"q\" {\n}"}, `duplicate "named" block at 3`},
+		{"too many", []string{"many {\n}\nmany {\n}\nmany {\n}"}, `too many "many" blocks at 5`},
+		{"labels missing", []string{"named \"p\" {\n}"}, `missing y for named at 1`},
+	} {
+		got, _, ds := block(t, tt.layers...).Decode(s, Use)
+		text := string(got)
+		if ds.HasErrors() {
+			text = fmt.Sprintf("%s at %d", ds[0].Summary, ds[0].Range.Start.Line)
+		}
+		if text != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, text, tt.want)
+		}
+	}
+	_, _, ds := block(t, "").Decode(contract.ConfigBlock{Blocks: []contract.ConfigNestedBlock{n("need", 2, 0)}}, Use)
+	if len(ds) != 1 || ds[0].Summary != `missing "need" block` {
+		t.Errorf("diagnostics = %v, want that blocks are missing", ds)
+	}
+}
+
+func TestDefaultsAndRequired(t *testing.T) {
+	s := contract.ConfigBlock{Attributes: []contract.ConfigAttribute{
+		{Name: "a", Type: json.RawMessage(`"number"`), Default: json.RawMessage(`7`)},
+		{Name: "b", Type: json.RawMessage(`"string"`), Required: true},
+	}}
+	if got, _, ds := block(t, "b = \"x\"").Decode(s, Use); string(got) != `{"a":7,"b":"x"}` || len(ds) > 0 {
+		t.Errorf("got %s, %v", got, ds)
+	}
+	// A null gives the setting of an earlier layer back.
+	if got, _, ds := block(t, "a = 1\nb = \"x\"", "a = null").Decode(s, Use); string(got) != `{"a":7,"b":"x"}` || len(ds) > 0 {
+		t.Errorf("got %s, %v", got, ds)
+	}
+	if _, _, ds := block(t, "b = \"x\"", "b = null").Decode(s, Use); len(ds) != 1 || ds[0].Summary != "missing required argument" {
+		t.Errorf("diagnostics = %v, want a missing argument", ds)
+	}
+	// What a later layer replaces is not evaluated any more.
+	if got, _, ds := block(t, "b = env(\"NOPE\")", "b = \"y\"").Decode(s, Use); string(got) != `{"a":7,"b":"y"}` || len(ds) > 0 {
+		t.Errorf("got %s, %v", got, ds)
+	}
+	if _, _, ds := block(t, "b = env(\"NOPE\")").Decode(s, Check); len(ds) != 1 || ds.HasErrors() {
+		t.Errorf("diagnostics = %v, want one warning and no missing argument", ds)
+	}
+}
+
+// Layers of plain arguments are a map that is overwritten key by key; where a layer's boundary lies does not count.
+func TestLayersOverlay(t *testing.T) {
+	names := []string{"a", "b", "c", "d"}
+	var s contract.ConfigBlock
+	for _, n := range names {
+		s.Attributes = append(s.Attributes, attribute(n, `"number"`))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		want := map[string]any{"a": nil, "b": nil, "c": nil, "d": nil}
+		var layers []string
+		var b strings.Builder
+		seen := map[string]bool{}
+		for i := range rapid.IntRange(0, 12).Draw(t, "settings") {
+			n := rapid.SampledFrom(names).Draw(t, "name")
+			if seen[n] || rapid.Bool().Draw(t, "cut") {
+				layers = append(layers, b.String())
+				b.Reset()
+				clear(seen)
+			}
+			seen[n] = true
+			fmt.Fprintf(&b, "%s = %d\n", n, i)
+			want[n] = float64(i)
+		}
+		got, _, ds := block(t, append(layers, b.String())...).Decode(s, Use)
+		var values map[string]any
+		if err := json.Unmarshal(got, &values); err != nil || len(ds) > 0 || !maps.Equal(values, want) {
+			t.Fatalf("got %s, %v, %v, want %v", got, err, ds, want)
+		}
+		if !slices.IsSorted(slices.Sorted(maps.Keys(values))) || len(values) != len(names) {
+			t.Fatalf("keys = %v", values)
+		}
+	})
+}
+
+func TestSettingsOfTheCommandLine(t *testing.T) {
+	s := contract.ConfigBlock{
+		Attributes: []contract.ConfigAttribute{attribute("m", `["map","number"]`), attribute("o", `["object",{"a":["map","string"],"b":"bool"},["a","b"]]`), attribute("n", `"number"`), attribute("d", `"dynamic"`)},
+		Blocks: []contract.ConfigNestedBlock{
+			{Name: "one", MaxItems: 1, Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{attribute("x", `"number"`)}}},
+			{Name: "many", Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{attribute("x", `"number"`)}}},
+		},
+	}
+	for _, tt := range []struct{ path, value, base, want string }{
+		{"n", "1", "", `"n":1`},
+		{"m.a", "1", "", `"m":{"a":1}`},
+		{"m.b", "2", "m = { a = 1 }", `"m":{"a":1,"b":2}`},
+		{"m.a", "2", "m = { a = 1 }", `"m":{"a":2}`},
+		{"o.a.k", `"v"`, "o = { b = true }", `"o":{"a":{"k":"v"},"b":true}`},
+		{"d.x.y", `1`, "", `"d":{"x":{"y":1}}`},
+		{"one.x", "3", "", `"one":{"x":3}`},
+		{"n.a", "1", "", `unsupported argument`},
+		{"o.c", "1", "", `unsupported argument`},
+		{"one", "1", "", `incomplete setting`},
+		{"many.x", "1", "", `setting of a repeated block`},
+		{"nn", "1", "", `unsupported argument`},
+		{"m.a", `"x"`, "", `incorrect attribute value type`},
+	} {
+		b := block(t, tt.base)
+		expr, hds := hclsyntax.ParseExpression([]byte(tt.value), diag.SetFile+tt.path, hcl.InitialPos)
+		if hds.HasErrors() {
+			t.Fatal(hds)
+		}
+		b.Fragments = append(b.Fragments, Fragment{Path: strings.Split(tt.path, "."), Expr: expr, Scope: b.Fragments[0].Scope, Header: expr.Range()})
+		got, _, ds := b.Decode(s, Use)
+		text := string(got)
+		if ds.HasErrors() {
+			text = ds[0].Summary
+		}
+		if !strings.Contains(text, tt.want) {
+			t.Errorf("%s=%s on %q: %s, want %s (%v)", tt.path, tt.value, tt.base, text, tt.want, ds)
+		}
+	}
+}

@@ -56,18 +56,20 @@ func newRecord(e event.Event) (record, error) {
 // size is what the record costs while it waits.
 func (r *record) size() int { return len(r.Body) + 256 }
 
+// derive says what the event changes. updated_at moves with turns and not with every event: each move rewrites pages of two
+// indexes, which would cost every barrier.
 func (r *record) derive(e event.Event) {
 	r.refs = digests(r.Body)
 	switch b := e.Body.(type) {
 	case event.ThreadStarted:
 		r.set = map[string]any{
 			"cwd": b.Cwd, "model": b.Model, "provider": b.Provider, "model_name": b.ModelName, "source": b.Source,
-			"forked_from": string(b.ForkedFrom), "created_at": r.Time,
+			"forked_from": string(b.ForkedFrom), "created_at": r.Time, "updated_at": r.Time,
 		}
 	case event.ThreadNamed:
-		r.set = map[string]any{"name": b.Name}
+		r.set = map[string]any{"name": b.Name, "updated_at": r.Time}
 	case event.TurnStarted:
-		r.set = map[string]any{"status": StatusRunning}
+		r.set = map[string]any{"status": StatusRunning, "updated_at": r.Time}
 		for column, value := range map[string]string{
 			"cwd": b.Cwd, "model": b.Model, "provider": b.Provider, "model_name": b.ModelName,
 		} {
@@ -79,7 +81,7 @@ func (r *record) derive(e event.Event) {
 			ThreadID: r.ThreadID, ID: r.TurnID, FirstSeq: r.Seq, Status: StatusRunning, StartedAt: r.Time,
 		}
 	case event.TurnEnded:
-		r.set = map[string]any{"status": string(b.Status)}
+		r.set = map[string]any{"status": string(b.Status), "updated_at": r.Time}
 		if b.Usage != (event.Tokens{}) {
 			r.set["tokens"] = tokensJSON(b.Usage)
 		}
@@ -122,17 +124,20 @@ func preview(text string) string {
 			space = b.Len() > 0
 			continue
 		}
+		need := 1
 		if space {
-			b.WriteByte(' ')
-			runes++
-			space = false
+			need = 2
 		}
-		if runes >= maxPreviewRunes-1 {
+		if runes+need >= maxPreviewRunes {
 			b.WriteRune('…')
 			break
 		}
+		if space {
+			b.WriteByte(' ')
+			space = false
+		}
 		b.WriteRune(c)
-		runes++
+		runes += need
 	}
 	return b.String()
 }

@@ -119,7 +119,7 @@ func (s *State) Acquire(ctx context.Context, plugin, name, holder string, wait t
 			t.Stop()
 		case <-ctx.Done():
 			t.Stop()
-			return nil, errors.Join(context.Cause(ctx), err)
+			return nil, fmt.Errorf("%w (%w)", err, context.Cause(ctx))
 		}
 	}
 }

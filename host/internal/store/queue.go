@@ -92,6 +92,17 @@ type queue struct {
 
 func (q *queue) accepted() uint64 { return q.committed + uint64(len(q.entries)) }
 
+// events counts the events among the entries.
+func (q *queue) events() int {
+	n := 0
+	for _, e := range q.entries {
+		if e.rec != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // full tells that publishers must wait. A degraded queue takes more, and says no when it can't.
 func (q *queue) full() bool {
 	return q.failed == nil && (len(q.entries) >= q.maxRows || q.bytes >= q.maxBytes)
@@ -126,7 +137,7 @@ func (q *queue) accept(entries []entry, now time.Time) error {
 		staged[thread] = head{seq: e.rec.Seq, pos: q.accepted() + uint64(i) + 1}
 	}
 	if q.failed != nil && (len(q.entries) >= q.keepRows || q.bytes >= q.keepBytes) {
-		return &FullError{Waiting: len(q.entries), Err: q.failed}
+		return &FullError{Waiting: q.events(), Err: q.failed}
 	}
 	if len(q.entries) == 0 {
 		q.oldest = now
@@ -338,7 +349,7 @@ func (q *queue) fail(err error, now time.Time) (changed bool) {
 			q.entries[i] = entry{}
 		}
 	}
-	q.failed = &DegradedError{Path: q.path, Since: since, Waiting: len(q.entries), Err: err}
+	q.failed = &DegradedError{Path: q.path, Since: since, Waiting: q.events(), Err: err}
 	for _, w := range q.waiters {
 		q.tell(w.reply, q.failed)
 	}

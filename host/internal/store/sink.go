@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -100,7 +99,7 @@ func (s *sink) run(ctx context.Context, q *queue) {
 	s.own(q, work, outcomes, health, look)
 	close(s.gone)
 
-	left := len(q.entries)
+	left := q.events()
 	for _, w := range q.waiters {
 		w.reply <- ErrClosed
 	}
@@ -269,7 +268,7 @@ func (s *sink) close(ctx context.Context) error {
 	select {
 	case <-s.done:
 	case <-ctx.Done():
-		s.cancel(errors.Join(ErrClosed, context.Cause(ctx)))
+		s.cancel(fmt.Errorf("%w: %w", ErrClosed, context.Cause(ctx)))
 		<-s.done
 	}
 	return s.result

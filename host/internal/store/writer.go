@@ -225,8 +225,8 @@ func (g *group) moveThread(tx *gorm.DB) (moved bool, err error) {
 	first, last := g.recs[0], g.recs[len(g.recs)-1]
 	set, preview := g.columns()
 	var q strings.Builder
-	q.WriteString("UPDATE threads SET seq = ?, updated_at = ?, run_id = ?")
-	args := []any{last.Seq, last.Time, g.run}
+	q.WriteString("UPDATE threads SET seq = ?, run_id = ?")
+	args := []any{last.Seq, g.run}
 	for _, column := range threadColumns {
 		if value, ok := set[column]; ok {
 			q.WriteString(", " + column + " = ?")
@@ -244,7 +244,7 @@ func (g *group) moveThread(tx *gorm.DB) (moved bool, err error) {
 
 // threadColumns are the derived columns in a fixed order, so that equal groups make equal statements.
 var threadColumns = [...]string{
-	"created_at", "cwd", "model", "provider", "model_name", "source", "forked_from", "name", "status", "tokens",
+	"created_at", "updated_at", "cwd", "model", "provider", "model_name", "source", "forked_from", "name", "status", "tokens",
 }
 
 func (g *group) insertThread(tx *gorm.DB) error {
@@ -283,29 +283,48 @@ func (g *group) insertEvents(tx *gorm.DB) error {
 }
 
 func (g *group) putTurns(tx *gorm.DB) error {
-	started := false
+	started := map[string]*turnRow{} // with what followed, so that a short turn is one row
+	var order []*turnRow
 	for _, r := range g.recs {
 		t := r.turn
 		if t == nil || t.ID == "" {
 			continue
 		}
-		var err error
-		if t.FirstSeq > 0 {
-			started = true
-			// A turn that was resumed keeps its beginning.
-			err = exec(tx, `INSERT INTO turns (thread_id, id, first_seq, status, started_at) VALUES (?, ?, ?, ?, ?)
-				ON CONFLICT (thread_id, id) DO UPDATE SET status = excluded.status, last_seq = 0, ended_at = 0`,
-				t.ThreadID, t.ID, t.FirstSeq, t.Status, t.StartedAt)
-		} else {
-			err = exec(tx, "UPDATE turns SET status = ?, last_seq = ?, ended_at = ? WHERE thread_id = ? AND id = ?",
+		begun := started[t.ID]
+		switch {
+		case t.FirstSeq > 0 && begun == nil:
+			row := *t // records are not changed: the transaction may be tried again
+			started[t.ID] = &row
+			order = append(order, &row)
+		case t.FirstSeq > 0: // resumed: it keeps its beginning
+			begun.Status, begun.LastSeq, begun.EndedAt = t.Status, 0, 0
+		case begun != nil:
+			begun.Status, begun.LastSeq, begun.EndedAt = t.Status, t.LastSeq, t.EndedAt
+		default:
+			err := exec(tx, "UPDATE turns SET status = ?, last_seq = ?, ended_at = ? WHERE thread_id = ? AND id = ?",
 				t.Status, t.LastSeq, t.EndedAt, t.ThreadID, t.ID)
+			if err != nil {
+				return err
+			}
 		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	const one = "(?,?,?,?,?,?,?)"
+	for len(order) > 0 {
+		n := min(len(order), rowsPerInsert)
+		args := make([]any, 0, 7*n)
+		for _, t := range order[:n] {
+			args = append(args, t.ThreadID, t.ID, t.FirstSeq, t.LastSeq, t.Status, t.StartedAt, t.EndedAt)
+		}
+		err := exec(tx, "INSERT INTO turns (thread_id, id, first_seq, last_seq, status, started_at, ended_at) VALUES "+
+			one+strings.Repeat(","+one, n-1)+` ON CONFLICT (thread_id, id) DO UPDATE SET status = excluded.status,
+			last_seq = excluded.last_seq, ended_at = excluded.ended_at`, args...)
 		if err != nil {
 			return err
 		}
-	}
-	if !started {
-		return nil
+		order = order[n:]
 	}
 	return exec(tx, "UPDATE threads SET turns = (SELECT count(*) FROM turns WHERE thread_id = threads.id) WHERE id = ?", g.thread)
 }
@@ -323,7 +342,7 @@ func (g *group) putItems(tx *gorm.DB) error {
 			m.FirstSeq = first
 			continue
 		}
-		row := *r.item // records are not changed: the transaction may be tried again
+		row := *r.item
 		merged[row.ID] = &row
 		order = append(order, &row)
 	}

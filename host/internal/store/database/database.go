@@ -43,6 +43,9 @@ const (
 	// in pages of 4 KiB.
 	hardCheckpointPages = 16384
 
+	// restartWait is how long a checkpoint may keep writers waiting for a reader that is in its way.
+	restartWait = 30 * time.Millisecond
+
 	// readConnections bounds the connections for reading: a listing beside a resume, and one to spare.
 	readConnections = 3
 )
@@ -129,13 +132,13 @@ func prepareFile(path string) error {
 	return nil
 }
 
-// dsn is the driver's connection string. The busy timeout counts while the connection is set up.
-func dsn(path string, pragmas ...string) string {
+// dsn is the driver's connection string. begin says which lock a transaction begins with.
+func dsn(path, begin string, pragmas ...string) string {
 	p := filepath.ToSlash(path)
 	if !strings.HasPrefix(p, "/") {
 		p = "/" + p // C:/... becomes file:///C:/...
 	}
-	q := url.Values{"_txlock": {"immediate"}}
+	q := url.Values{"_txlock": {begin}}
 	for _, pragma := range pragmas {
 		q.Add("_pragma", pragma)
 	}
@@ -144,7 +147,7 @@ func dsn(path string, pragmas ...string) string {
 
 func (d *DB) connect(ctx context.Context) error {
 	var err error
-	d.pool, err = sql.Open(sqlite.DriverName, dsn(d.cfg.Path,
+	d.pool, err = sql.Open(sqlite.DriverName, dsn(d.cfg.Path, "immediate",
 		fmt.Sprintf("busy_timeout(%d)", d.cfg.BusyWait.Milliseconds()),
 		"auto_vacuum(incremental)", // counts for a new file only, and only before its first table
 		"journal_mode(wal)",
@@ -215,7 +218,7 @@ func (d *DB) Read(ctx context.Context) (*gorm.DB, error) {
 		return nil, sql.ErrConnDone
 	}
 	if d.reads.gorm == nil {
-		pool, err := sql.Open(sqlite.DriverName, dsn(d.cfg.Path,
+		pool, err := sql.Open(sqlite.DriverName, dsn(d.cfg.Path, "deferred",
 			fmt.Sprintf("busy_timeout(%d)", d.cfg.BusyWait.Milliseconds()), "query_only(1)"))
 		if err != nil {
 			return nil, explain(d.cfg.Path, "read", err)
@@ -230,8 +233,9 @@ func (d *DB) Read(ctx context.Context) (*gorm.DB, error) {
 	return d.reads.gorm.WithContext(ctx), nil
 }
 
-// Checkpoint moves the write-ahead log into the database if the log has grown large, without holding up anybody's write
-// or read. It does as much as it can and leaves the rest for the next time.
+// Checkpoint moves the write-ahead log into the database if the log has grown large. Most of it holds up nobody. Then the
+// log has to begin anew, and while one process or another always writes, that moment never comes by itself; so the rest is
+// moved while writes wait, which takes as long as a few of them. If that does not work now it does the next time.
 func (d *DB) Checkpoint(ctx context.Context) error {
 	info, err := os.Stat(d.cfg.Path + "-wal")
 	if err != nil || info.Size() < checkpointBytes {
@@ -241,13 +245,22 @@ func (d *DB) Checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Checkpointing needs a connection that may write: query_only is lifted on one connection and set again.
 	return g.Connection(func(tx *gorm.DB) error {
-		err := tx.Exec("PRAGMA query_only(0)").Error
-		if err == nil {
-			err = tx.Exec("PRAGMA wal_checkpoint(PASSIVE)").Error
+		var errs []error
+		for _, statement := range []string{
+			"PRAGMA query_only(0)", // this connection is one for reading
+			"PRAGMA wal_checkpoint(PASSIVE)",
+			// RESTART keeps writers out while it waits for readers.
+			fmt.Sprintf("PRAGMA busy_timeout(%d)", restartWait.Milliseconds()),
+			"PRAGMA wal_checkpoint(RESTART)",
+			fmt.Sprintf("PRAGMA busy_timeout(%d)", d.cfg.BusyWait.Milliseconds()),
+			"PRAGMA query_only(1)",
+		} {
+			if err := tx.Exec(statement).Error; err != nil && !isBusy(err) {
+				errs = append(errs, err)
+			}
 		}
-		return errors.Join(err, tx.Exec("PRAGMA query_only(1)").Error)
+		return errors.Join(errs...)
 	})
 }
 

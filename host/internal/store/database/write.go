@@ -3,7 +3,7 @@ package database
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -56,7 +56,7 @@ func (d *DB) Write(ctx context.Context, durability Durability, fn func(tx *gorm.
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return errors.Join(context.Cause(ctx), explain(d.cfg.Path, "write", err))
+			return fmt.Errorf("%w (%w)", explain(d.cfg.Path, "write", err), context.Cause(ctx))
 		}
 		pause = min(2*pause, lastPause)
 	}

@@ -1,0 +1,235 @@
+package store_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/hashicorp/go-hclog"
+)
+
+// forever makes the events of one thread that never ends, turn after turn.
+func forever(thread event.ThreadID) func() event.Event {
+	turn := storyTurns(thread)
+	seq := uint64(0)
+	return func() event.Event {
+		seq++
+		e := turn(int(seq))
+		e.Seq = seq
+		return e
+	}
+}
+
+func benchStore(b *testing.B) (*store.Store, store.Config) {
+	b.Helper()
+	cfg := store.Config{Path: filepath.Join(b.TempDir(), "threads.db"), Logger: hclog.NewNullLogger()}
+	return openAt(b, cfg), cfg
+}
+
+// latencies reports the median, the 99th percentile and the worst of what was measured.
+func latencies(b *testing.B, took []time.Duration) {
+	b.Helper()
+	if len(took) == 0 {
+		return
+	}
+	slices.Sort(took)
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+	b.ReportMetric(us(took[len(took)/2]), "median-µs")
+	b.ReportMetric(us(took[len(took)*99/100]), "p99-µs")
+	b.ReportMetric(us(took[len(took)-1]), "worst-µs")
+}
+
+func BenchmarkAppend(b *testing.B) {
+	s, _ := benchStore(b)
+	next := forever(event.NewThreadID())
+	var last event.Event
+	b.ReportAllocs()
+	for b.Loop() {
+		last = next()
+		if err := s.Append(b.Context(), last); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Barrier(b.Context(), last.Thread, last.Seq); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+func BenchmarkBarrier(b *testing.B) {
+	s, _ := benchStore(b)
+	next := forever(event.NewThreadID())
+	var took []time.Duration
+	for b.Loop() {
+		e := next()
+		start := time.Now()
+		if err := s.Append(b.Context(), e); err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Barrier(b.Context(), e.Thread, e.Seq); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	latencies(b, took)
+}
+
+func BenchmarkOpenExisting(b *testing.B) {
+	s, cfg := benchStore(b)
+	next := forever(event.NewThreadID())
+	for range 1000 {
+		if err := s.Append(b.Context(), next()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Close(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		s, err := store.Open(b.Context(), cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := s.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+func BenchmarkOpenState(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "state.db")
+	for b.Loop() {
+		s, err := store.OpenState(b.Context(), path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+func BenchmarkThreads(b *testing.B) {
+	s, _ := benchStore(b)
+	const threads = 10000
+	for range threads {
+		next := forever(event.NewThreadID())
+		if err := s.Append(b.Context(), next(), next(), next()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, limit := range []int{0, 50} {
+		b.Run(fmt.Sprintf("of=%d/limit=%d", threads, limit), func(b *testing.B) {
+			for b.Loop() {
+				list, err := s.Threads(b.Context(), store.Filter{Limit: limit})
+				if err != nil || len(list) != min(threads, max(limit, threads*b2i(limit == 0))) {
+					b.Fatal(len(list), err)
+				}
+			}
+		})
+	}
+	b.Run("find", func(b *testing.B) {
+		list, err := s.Threads(b.Context(), store.Filter{Limit: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if _, err := s.Thread(b.Context(), string(list[0].ID)[:35]); err != nil && !strings.Contains(err.Error(), "several") {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func BenchmarkEvents(b *testing.B) {
+	s, _ := benchStore(b)
+	thread := event.NewThreadID()
+	next := forever(thread)
+	const events = 10000
+	for range events {
+		if err := s.Append(b.Context(), next()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		n := 0
+		for _, err := range s.Events(b.Context(), thread, 0) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != events {
+			b.Fatal(n)
+		}
+	}
+	b.ReportMetric(float64(b.N)*events/b.Elapsed().Seconds(), "events/s")
+}
+
+func BenchmarkStatePut(b *testing.B) {
+	s, err := store.OpenState(b.Context(), filepath.Join(b.TempDir(), "state.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	for b.Loop() {
+		if _, _, err := s.Put(b.Context(), store.Scope{Plugin: "p"}, "key", []byte("value"), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkArtifact(b *testing.B) {
+	s, _ := benchStore(b)
+	content := strings.Repeat("0123456789abcde\n", 4096) // 64 KiB
+	n := 0
+	b.SetBytes(int64(len(content)))
+	for b.Loop() {
+		n++
+		if _, err := s.PutArtifact(b.Context(), "text/plain", "f", strings.NewReader(fmt.Sprint(n, content))); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkTwoProcesses measures an append with a barrier while another process does the same on the same database.
+func BenchmarkTwoProcesses(b *testing.B) {
+	s, cfg := benchStore(b)
+	other := startChild(b, childConfig{Path: cfg.Path, Mode: "busy"})
+	other.line(b) // it writes
+	next := forever(event.NewThreadID())
+	var took []time.Duration
+	for b.Loop() {
+		e := next()
+		start := time.Now()
+		if err := s.Append(b.Context(), e); err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Barrier(b.Context(), e.Thread, e.Seq); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	other.kill(b)
+	latencies(b, took)
+	if info, err := os.Stat(cfg.Path + "-wal"); err == nil {
+		b.ReportMetric(float64(info.Size())/(1<<20), "wal-MiB")
+	}
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"gorm.io/gorm"
+)
+
+// ExecOnWriter runs a statement on the connection that writes.
+func (s *Store) ExecOnWriter(ctx context.Context, statement string) error {
+	return s.sink.do(ctx, "", func(tx *gorm.DB) error { return tx.Exec(statement).Error })
+}
+
+// AgeArtifact makes an artifact look as if it had been put long ago.
+func (s *Store) AgeArtifact(ctx context.Context, digest string, by time.Duration) error {
+	return s.sink.do(ctx, "", func(tx *gorm.DB) error {
+		return exec(tx, "UPDATE artifacts SET used_at = used_at - ? WHERE sha256 = ?", int64(by), digest)
+	})
+}
+
+// ArtifactPath returns where an artifact's file is.
+func (s *Store) ArtifactPath(digest string) string { return s.files.path(digest) }
+
+// Digests and Preview are what is derived from text.
+var (
+	Digests = digests
+	Preview = preview
+)
+
+// MaxSocketPath is what RunSocket keeps below.
+const MaxSocketPath = maxSocketPath
+
+// MorePages lifts the limit that the test of a full disk has set.
+func (s *Store) MorePages() error {
+	return s.db.Write(context.Background(), database.Normal, func(tx *gorm.DB) error {
+		return tx.Exec("PRAGMA max_page_count(1000000)").Error
+	})
+}

@@ -1,0 +1,250 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/storetest"
+)
+
+// thread makes a thread of one event, which is so many seconds old.
+func thread(t *testing.T, s *store.Store, id event.ThreadID, cwd string, seconds int) {
+	t.Helper()
+	mustAppend(t, s, event.Event{
+		Seq: 1, Thread: id, Time: time.Unix(1_800_000_000-int64(seconds), 0).UTC(), Body: event.ThreadStarted{Cwd: cwd},
+	})
+}
+
+func name(t *testing.T, s *store.Store, id event.ThreadID, seq uint64, name string) {
+	t.Helper()
+	mustAppend(t, s, event.Event{Seq: seq, Thread: id, Time: time.Unix(1_700_000_000, 0), Body: event.ThreadNamed{Name: name}})
+}
+
+func ids(threads []store.ThreadInfo) string {
+	var out []string
+	for _, i := range threads {
+		out = append(out, string(i.ID))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestThreadsAreListedByUpdate(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	for n, id := range []event.ThreadID{"b", "a", "d", "c"} {
+		thread(t, s, id, fmt.Sprint("/", n%2), n/2*10)
+	}
+	for _, test := range []struct {
+		filter store.Filter
+		want   string
+	}{
+		{store.Filter{}, "b a d c"},
+		{store.Filter{Cwd: "/1"}, "a c"},
+		{store.Filter{Cwd: "/nowhere"}, ""},
+		{store.Filter{Limit: 3}, "b a d"},
+		{store.Filter{Archived: true}, ""},
+	} {
+		got, err := s.Threads(t.Context(), test.filter)
+		if err != nil || ids(got) != test.want {
+			t.Errorf("%+v: %q, %v, want %q", test.filter, ids(got), err, test.want)
+		}
+	}
+	// Page by page, with the cursor as text, also between threads of the same moment.
+	for size := 1; size <= 5; size++ {
+		var all []store.ThreadInfo
+		cursor := ""
+		for {
+			before, err := store.ParseCursor(cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, err := s.Threads(t.Context(), store.Filter{Limit: size, Before: before})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			all = append(all, page...)
+			cursor = page[len(page)-1].Cursor().String()
+		}
+		if ids(all) != "b a d c" {
+			t.Errorf("pages of %d: %s", size, ids(all))
+		}
+	}
+	for _, bad := range []string{"x", "12", "_a", "12_", "x_a"} {
+		if _, err := store.ParseCursor(bad); err == nil {
+			t.Errorf("ParseCursor(%q) has no error", bad)
+		}
+	}
+}
+
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	thread(t, s, "a", "/", 1)
+	thread(t, s, "b", "/", 2)
+	if err := s.Archive(t.Context(), "a", true); err != nil {
+		t.Fatal(err)
+	}
+	open, _ := s.Threads(t.Context(), store.Filter{})
+	archived, _ := s.Threads(t.Context(), store.Filter{Archived: true})
+	if ids(open) != "b" || ids(archived) != "a" || archived[0].Archived.IsZero() {
+		t.Errorf("open %q, archived %q", ids(open), ids(archived))
+	}
+	if _, err := s.Thread(t.Context(), "a"); err != nil {
+		t.Errorf("an archived thread is not found: %v", err)
+	}
+	name(t, s, "a", 2, "still archived")
+	if err := s.Archive(t.Context(), "a", false); err != nil {
+		t.Fatal(err)
+	}
+	if open, _ = s.Threads(t.Context(), store.Filter{}); ids(open) != "b a" && ids(open) != "a b" {
+		t.Errorf("open %q", ids(open))
+	}
+	if err := s.Archive(t.Context(), "c", true); !errors.As(err, new(*store.NotFoundError)) {
+		t.Errorf("a thread that is not there: %v", err)
+	}
+}
+
+func TestThreadIsFoundByIDPrefixAndName(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	thread(t, s, "0190aaaa-1111", "/", 1)
+	thread(t, s, "0190aaaa-1111-2222", "/", 2)
+	thread(t, s, "0190bbbb-1111", "/", 3)
+	thread(t, s, "dead0000-1111", "/", 4)
+	name(t, s, "0190bbbb-1111", 2, "Fix the build")
+	name(t, s, "dead0000-1111", 2, "0190b")
+	name(t, s, "0190aaaa-1111", 2, "twin")
+	name(t, s, "0190aaaa-1111-2222", 2, "twin")
+	for query, want := range map[string]string{
+		"0190aaaa-1111":   "0190aaaa-1111", // although another one begins so
+		"0190aaaa-1111-":  "0190aaaa-1111-2222",
+		"0190B-":          "none",
+		"0190BBBB":        "0190bbbb-1111",
+		"dead":            "dead0000-1111",
+		" dead ":          "dead0000-1111",
+		"Fix the build":   "0190bbbb-1111",
+		"fix the build":   "none", // names are exact
+		"Fix":             "none",
+		"":                "none",
+		"   ":             "none",
+		"%":               "none",
+		"0190%":           "none",
+		"0190":            "several", // three
+		"0190b":           "several", // one by prefix, another by name
+		"twin":            "several",
+		"' OR 1=1 --":     "none",
+		"0190aaaa-1111~":  "none",
+		"0190aaaa-1111-3": "none",
+	} {
+		info, err := s.Thread(t.Context(), query)
+		got := string(info.ID)
+		if errors.As(err, new(*store.NotFoundError)) {
+			got = "none"
+		} else if many, ok := errors.AsType[*store.AmbiguousError](err); ok {
+			got = "several"
+			if len(many.Threads) < 2 || !strings.Contains(err.Error(), string(many.Threads[1].ID)) {
+				t.Errorf("%q: %v", query, err)
+			}
+		} else if err != nil {
+			t.Errorf("%q: %v", query, err)
+		}
+		if got != want {
+			t.Errorf("%q: %s (%v), want %s", query, got, err, want)
+		}
+	}
+	for n := range 10 {
+		thread(t, s, event.ThreadID(fmt.Sprint("0777-", n)), "/", n)
+	}
+	_, err := s.Thread(t.Context(), "0777")
+	if many, ok := errors.AsType[*store.AmbiguousError](err); !ok || len(many.Threads) != 5 || !many.More || !strings.Contains(err.Error(), "…") {
+		t.Errorf("ten that fit: %v", err)
+	}
+}
+
+func TestAgents(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	ctx := t.Context()
+	if err := s.PutAgentEdge(ctx, store.AgentEdge{Parent: "p", Child: "c1", Status: "running", Payload: []byte(`{"role":"r"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutAgentEdge(ctx, store.AgentEdge{Parent: "p", Child: "c2", Status: "running"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutAgentEdge(ctx, store.AgentEdge{Parent: "p", Child: "c1", Status: "done"}); err != nil {
+		t.Fatal(err)
+	}
+	edges, err := s.AgentEdges(ctx, "p")
+	if err != nil || len(edges) != 2 || edges[0].Child != "c1" || edges[0].Status != "done" || edges[1].Child != "c2" ||
+		edges[0].Payload != nil || edges[0].Updated.Before(edges[0].Created) {
+		t.Errorf("edges = %+v, %v", edges, err)
+	}
+	if e, ok, err := s.AgentParent(ctx, "c2"); err != nil || !ok || e.Parent != "p" {
+		t.Errorf("parent of c2: %+v, %v, %v", e, ok, err)
+	}
+	if _, ok, err := s.AgentParent(ctx, "p"); err != nil || ok {
+		t.Errorf("p has a parent: %v, %v", ok, err)
+	}
+	if err := s.PutAgentEdge(ctx, store.AgentEdge{Parent: "p"}); err == nil {
+		t.Error("an edge without a child is accepted")
+	}
+
+	var sent []int64
+	for _, text := range []string{`"one"`, `"two"`, `"three"`} {
+		id, err := s.AddAgentMessage(ctx, "p", "c1", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent = append(sent, id)
+	}
+	if err := s.DeliveredAgentMessages(ctx, sent[0], sent[2]); err != nil {
+		t.Fatal(err)
+	}
+	open, err := s.AgentMessages(ctx, "c1", false)
+	if err != nil || len(open) != 1 || open[0].ID != sent[1] || string(open[0].Payload) != `"two"` || open[0].From != "p" {
+		t.Errorf("open = %+v, %v", open, err)
+	}
+	all, err := s.AgentMessages(ctx, "c1", true)
+	if err != nil || len(all) != 3 || all[0].Delivered.IsZero() || !all[1].Delivered.IsZero() {
+		t.Errorf("all = %+v, %v", all, err)
+	}
+	if _, err := s.AddAgentMessage(ctx, "p", "", []byte("1")); err == nil {
+		t.Error("a message without a recipient is accepted")
+	}
+	if err := s.DeliveredAgentMessages(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	if _, err := s.Setting(t.Context(), "theme"); !errors.As(err, new(*store.NotFoundError)) {
+		t.Errorf("one that was never put: %v", err)
+	}
+	for _, value := range []string{`"dark"`, `{"a":[1]}`} {
+		if err := s.PutSetting(t.Context(), "theme", []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Setting(t.Context(), "theme"); err != nil || string(got) != value {
+			t.Errorf("got %s, %v, want %s", got, err, value)
+		}
+	}
+	if err := s.PutSetting(t.Context(), "theme", []byte("dark")); err == nil {
+		t.Error("what is not JSON is accepted")
+	}
+	if err := s.PutSetting(t.Context(), "theme", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Setting(t.Context(), "theme"); !errors.As(err, new(*store.NotFoundError)) {
+		t.Errorf("one that was removed: %v", err)
+	}
+}

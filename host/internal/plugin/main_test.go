@@ -146,7 +146,8 @@ func spec(t testing.TB, mode string, env ...string) plugin.Spec {
 	}
 	s := plugin.Spec{
 		Label: "w", Source: "./bin/w", Path: self, Where: "gantry.hcl:14",
-		Env: map[string]string{modeVariable: mode},
+		// A race detector in the plugin waits a second before it lets the process end.
+		Env: map[string]string{modeVariable: mode, "GORACE": "atexit_sleep_ms=0"},
 	}
 	for _, kv := range env {
 		k, v, _ := strings.Cut(kv, "=")

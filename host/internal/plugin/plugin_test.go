@@ -72,7 +72,7 @@ func TestWhatAPluginSees(t *testing.T) {
 			t.Errorf("FOO = %q", v)
 		}
 	}
-	want := "FOO GANTRY_LIFELINE_FD GANTRY_PLUGIN GOMEMLIMIT LANG PATH PLUGIN_PROTOCOL_VERSIONS PLUGIN_UNDER_TEST PLUGIN_UNIX_SOCKET_DIR"
+	want := "FOO GANTRY_LIFELINE_FD GANTRY_PLUGIN GOMEMLIMIT GORACE LANG PATH PLUGIN_PROTOCOL_VERSIONS PLUGIN_UNDER_TEST PLUGIN_UNIX_SOCKET_DIR"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("environment:\n got %s\nwant %s", got, want)
 	}

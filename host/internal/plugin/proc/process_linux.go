@@ -18,6 +18,7 @@ type Process struct {
 	marker    string
 	isolation Isolation
 	namespace string // link text of its PID namespace; IsolationNamespace only
+	started   uint64 // as in entry; 0 when it ended before we looked
 
 	killed atomic.Bool
 	exited chan struct{}
@@ -27,6 +28,9 @@ type Process struct {
 // newProcess takes the process over and waits for its end.
 func newProcess(p *os.Process, marker string, isolation Isolation) (*Process, error) {
 	pr := &Process{process: p, pid: p.Pid, marker: marker, isolation: isolation, exited: make(chan struct{})}
+	if e, ok := readEntry(p.Pid); ok {
+		pr.started = e.started
+	}
 	if isolation == IsolationNamespace {
 		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.Pid))
 		if err != nil {
@@ -115,11 +119,11 @@ func (p *Process) SignalGroup(sig syscall.Signal) error {
 // Kill ends the whole tree. It doesn't wait: see [Process.Exited].
 func (p *Process) Kill() {
 	p.killed.Store(true)
+	// In a namespace this is its init: the kernel ends everything else in it before the process counts as ended.
+	_ = p.Signal(syscall.SIGKILL)
 	if p.isolation != IsolationNamespace {
 		p.killStrays()
 	}
-	// In a namespace this is its init: the kernel ends everything else in it before the process counts as ended.
-	_ = p.Signal(syscall.SIGKILL)
 }
 
 // Owns returns nil when the process with this number belongs to the tree.

@@ -74,6 +74,9 @@ func parseStat(pid int, b []byte) (entry, bool) {
 
 // owns tells whether pid is p, a descendant of it, in its session, or carries its marker.
 func (t table) owns(p *Process, pid int) bool {
+	if e, ok := t[pid]; ok && e.started < p.started {
+		return false // older than p; spares reading the environments of the whole system
+	}
 	for at, steps := pid, 0; at > 1 && steps <= len(t); steps++ {
 		if at == p.pid {
 			return true

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ func schemaOf[T any]() (json.RawMessage, []string, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("derive schema of %s: %w", reflect.TypeFor[T](), err)
 	}
-	if err := enums(s, reflect.TypeFor[T]()); err != nil {
+	if err := refine(s, reflect.TypeFor[T]()); err != nil {
 		return nil, nil, fmt.Errorf("derive schema of %s: %w", reflect.TypeFor[T](), err)
 	}
 	b, err := json.Marshal(s)
@@ -31,50 +32,59 @@ func schemaOf[T any]() (json.RawMessage, []string, error) {
 	return b, s.Required, nil
 }
 
-// enums adds what the enum tags say.
-func enums(s *jsonschema.Schema, t reflect.Type) error {
+// refine adds what the enum tags say, and makes lists plain lists: that a nil slice marshals to null is no reason to offer
+// null to a model.
+func refine(s *jsonschema.Schema, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch t.Kind() {
 	case reflect.Slice, reflect.Array:
-		if s.Items != nil {
-			return enums(s.Items, t.Elem())
+		if s.Items == nil {
+			return nil
 		}
+		if slices.Equal(s.Types, []string{"null", "array"}) {
+			s.Types, s.Type = nil, "array"
+		}
+		return refine(s.Items, t.Elem())
 	case reflect.Map:
 		if s.AdditionalProperties != nil {
-			return enums(s.AdditionalProperties, t.Elem())
+			return refine(s.AdditionalProperties, t.Elem())
 		}
 	case reflect.Struct:
 		for _, f := range reflect.VisibleFields(t) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name == "" {
-				name = f.Name
-			}
-			p := s.Properties[name]
+			p := s.Properties[cmp.Or(name, f.Name)]
 			if p == nil || !f.IsExported() {
 				continue
 			}
-			if err := enums(p, f.Type); err != nil {
+			if err := refine(p, f.Type); err != nil {
 				return err
 			}
-			tag, ok := f.Tag.Lookup("enum")
-			if !ok {
-				continue
-			}
-			if p.Type == "array" && p.Items != nil {
-				p = p.Items
-			}
-			if p.Type != "string" && !slices.Contains(p.Types, "string") {
-				return fmt.Errorf("field %s: enum is for strings only", f.Name)
-			}
-			for v := range strings.SplitSeq(tag, ",") {
-				p.Enum = append(p.Enum, v)
-			}
-			if slices.Contains(p.Types, "null") {
-				p.Enum = append(p.Enum, nil)
+			if tag, ok := f.Tag.Lookup("enum"); ok {
+				if err := enum(p, tag); err != nil {
+					return fmt.Errorf("field %s: %w", f.Name, err)
+				}
 			}
 		}
+	}
+	return nil
+}
+
+// enum restricts a string, or the strings of a list, to the values of a tag.
+func enum(p *jsonschema.Schema, tag string) error {
+	if p.Items != nil {
+		p = p.Items
+	}
+	null := slices.Contains(p.Types, "null")
+	if p.Type != "string" && !slices.Contains(p.Types, "string") {
+		return errors.New("enum is for strings only")
+	}
+	for v := range strings.SplitSeq(tag, ",") {
+		p.Enum = append(p.Enum, v)
+	}
+	if null {
+		p.Enum = append(p.Enum, nil)
 	}
 	return nil
 }

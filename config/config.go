@@ -140,7 +140,7 @@ type Store struct {
 type Retention struct {
 	MaxAge     time.Duration
 	MaxThreads int64
-	MaxBytes   int64
+	KeepNamed  bool // never remove a thread that has a name
 }
 
 // Model is a model under a name of the user's.

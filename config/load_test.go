@@ -165,7 +165,7 @@ store {
   retention {
     max_age = "30d"
     max_threads = 10
-    max_size = "10GB"
+    keep_named = true
   }
 }
 `})
@@ -193,7 +193,7 @@ store {
 		{"sandbox", c.Sandbox, config.Sandbox{Mode: "workspace-write", WritableRoots: []string{root + "/home/w", root + "/x", "/y"}, Network: true, Range: c.Sandbox.Range}},
 		{"process limits", c.Limits, config.Limits{MemoryBytes: 256 << 20, Pids: 100, CPUTime: time.Hour, OpenFiles: 1024, OutputBytes: 1e6}},
 		{"history", c.History.ToolOutputTokens, int64(5)},
-		{"retention", c.Store.Retention, config.Retention{MaxAge: 720 * time.Hour, MaxThreads: 10, MaxBytes: 1e10}},
+		{"retention", c.Store.Retention, config.Retention{MaxAge: 720 * time.Hour, MaxThreads: 10, KeepNamed: true}},
 		{"blocks in use", len(c.Blocks()), 2},
 	} {
 		if fmt.Sprintf("%+v", check.got) != fmt.Sprintf("%+v", check.want) {

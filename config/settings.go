@@ -41,7 +41,7 @@ func (l *loader) decode(root *node) *Config {
 
 	retention := sub(sub(b, schema.BlockStore), schema.BlockRetention)
 	c.Store.Retention = Retention{
-		MaxAge: retention.duration("max_age"), MaxThreads: retention.integer("max_threads"), MaxBytes: retention.size("max_size"),
+		MaxAge: retention.duration("max_age"), MaxThreads: retention.integer("max_threads"), KeepNamed: retention.flag("keep_named", false),
 	}
 
 	for _, n := range root.labelled(schema.BlockProvider) {

@@ -84,7 +84,7 @@ func settings() *Block {
 					Attributes: []Attribute{
 						{Name: "max_age", Kind: Duration, Doc: "Threads that were not used for longer are removed."},
 						{Name: "max_threads", Kind: Integer, Doc: "Only this many threads are kept, the last used ones. 0: all."},
-						{Name: "max_size", Kind: Size, Doc: "Artifacts are removed with the oldest threads until they take no more than this."},
+						{Name: "keep_named", Kind: Bool, Default: "false", Doc: "Threads that were given a name are never removed."},
 					},
 				}},
 			},

@@ -1,0 +1,387 @@
+// Package e2e_test runs the real binaries against a model that follows a script, and looks at what a user and the model
+// would see. The rig does the running (e2e/rig).
+package e2e_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// say is a script whose model answers one text.
+const say = `
+[[step]]
+times = -1
+do = [{ text = "done" }]
+`
+
+func TestTaskWithCommandsAndAPatch(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [
+  { call = "exec_command", id = "c1", args = { cmd = "printf 'a\nb\n' > f; echo made" } },
+]
+[[step]]
+do = [{ call = "apply_patch", id = "c2", freeform = '''
+*** Begin Patch
+*** Update File: f
+@@
+-b
++B
+*** End Patch
+''' }]
+[[step]]
+do = [{ call = "exec_command", id = "c3", args = { cmd = "cat f; exit 3" } }]
+[[step]]
+do = [{ text = "all done" }]
+`)
+	res := r.OK("exec", "--json", "do it")
+	if got := r.Read("f"); got != "a\nB\n" {
+		t.Errorf("f = %q", got)
+	}
+	var kinds []string
+	for line := range strings.Lines(res.Stdout) {
+		var e struct {
+			Type string `json:"type"`
+			Item struct {
+				ID, Type, Status string
+				ExitCode         *int `json:"exit_code"`
+			} `json:"item"`
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		kind := e.Type
+		if e.Item.Type != "" {
+			kind += " " + e.Item.ID + " " + e.Item.Type + " " + e.Item.Status
+		}
+		if e.Item.ExitCode != nil {
+			kind += " " + strconv.Itoa(*e.Item.ExitCode)
+		}
+		kinds = append(kinds, strings.TrimSpace(kind))
+	}
+	want := []string{
+		"thread.started", "turn.started",
+		"item.started item_0 command_execution in_progress", "item.completed item_0 command_execution completed 0",
+		"item.started item_1 file_change in_progress", "item.completed item_1 file_change completed",
+		"item.started item_2 command_execution in_progress", "item.completed item_2 command_execution failed 3",
+		"item.completed item_3 agent_message", "turn.completed",
+	}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("events:\n%s\nwant:\n%s", strings.Join(kinds, "\n"), strings.Join(want, "\n"))
+	}
+	out := r.Requests()[3].Outputs()
+	if !strings.HasPrefix(out["c1"], "Chunk ID: ") || !strings.Contains(out["c1"], "\nProcess exited with code 0\nOriginal token count: 2\nOutput:\nmade\n") {
+		t.Errorf("output of the command:\n%s", out["c1"])
+	}
+	if want := "Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess. Updated the following files:\nM f\n"; out["c2"] != want {
+		t.Errorf("output of the patch:\n%s", out["c2"])
+	}
+	if !strings.Contains(out["c3"], "\nProcess exited with code 3\n") {
+		t.Errorf("output of the last command:\n%s", out["c3"])
+	}
+}
+
+func TestOutputIsCutOnce(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "seq 1 30000", max_output_tokens = 50 } },
+      { call = "exec_command", id = "c2", args = { cmd = "seq 1 30000" } }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	r.Config("history {\n  tool_output_tokens = 100\n}\n")
+	r.OK("exec", "go")
+	out := r.Requests()[1].Outputs()
+	if !strings.Contains(out["c1"], "…42174 tokens truncated…") {
+		t.Errorf("asked for 50 tokens:\n%s", out["c1"])
+	}
+	if !strings.Contains(out["c2"], "…42159 tokens truncated…") || len([]rune(out["c2"])) != 473 {
+		t.Errorf("%d characters, want 473 with the marker of 42159:\n%s", len([]rune(out["c2"])), out["c2"])
+	}
+}
+
+// A plugin that is killed in the middle of a call costs that call; the next one works.
+func TestKilledPluginCostsItsCall(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "touch started; sleep 600", yield_time_ms = 30000 } }]
+[[step]]
+do = [{ call = "exec_command", id = "c2", args = { cmd = "echo still here" } }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	run := r.Start("exec", "go")
+	r.Until("the command runs", func() bool { return r.Read("started") != "" || exists(r.Dir, "started") })
+	kill(t, processes(t, r.Home, "gantry-tool-shell")...)
+	res := run.Wait()
+	if res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	out := r.Requests()[2].Outputs()
+	if !strings.Contains(out["c1"], "crashed during the call") {
+		t.Errorf("output of the killed call: %s", out["c1"])
+	}
+	if !strings.Contains(out["c2"], "still here") {
+		t.Errorf("output of the next call: %s", out["c2"])
+	}
+}
+
+// kill -9 of the host in the middle of a call: everything it started ends; resume tells the model that the call's outcome
+// is unknown, and runs nothing again.
+func TestKilledHostIsResumed(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "echo once >> ran; setsid sleep 654321 & sleep 600", yield_time_ms = 30000 } }]
+[[step]]
+do = [{ text = "resumed" }]
+`)
+	run := r.Start("exec", "go")
+	r.Until("the command runs", func() bool { return r.Read("ran") != "" })
+	r.Until("the detached command runs", func() bool { return len(processes(t, r.Dir, "654321")) > 0 })
+	started := descendants(t, run.Cmd.Process.Pid)
+	if len(started) < 5 {
+		t.Errorf("processes of the host: %v, want two plugins, a launcher and the commands at least", started)
+	}
+	run.Signal(syscall.SIGKILL)
+	r.Until("all that the host started has ended", func() bool { return len(alive(started)) == 0 })
+	run.Wait()
+	res := r.OK("resume", "--last", "go on")
+	if !strings.Contains(res.Stdout, "resumed") {
+		t.Errorf("stdout: %s", res.Stdout)
+	}
+	requests := r.Requests()
+	last := requests[len(requests)-1]
+	if out := last.Outputs()["c1"]; !strings.Contains(out, "outcome unknown") {
+		t.Errorf("the model reads of the call: %q", out)
+	}
+	if got := r.Read("ran"); got != "once\n" {
+		t.Errorf("the command ran again: %q", got)
+	}
+	var texts []string
+	for _, m := range last.Request.Messages {
+		if m.Role == llm.RoleUser {
+			texts = append(texts, m.Text())
+		}
+	}
+	if !slices.ContainsFunc(texts, func(s string) bool { return strings.HasPrefix(s, "<turn_aborted>") }) {
+		t.Errorf("no marker of the end of the turn among %q", texts)
+	}
+}
+
+func TestCtrlCInterruptsOnceAndLeavesTwice(t *testing.T) {
+	t.Parallel()
+	script := `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "touch started; sleep 600", yield_time_ms = 30000 } }]
+[[step]]
+do = [{ text = "second turn" }]
+`
+	t.Run("once", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, script)
+		run := r.Start("exec", "--json", "go")
+		r.Until("the command runs", func() bool { return exists(r.Dir, "started") })
+		run.Signal(os.Interrupt)
+		res := run.Wait()
+		if res.Code != 1 || strings.Contains(res.Stdout, "turn.completed") {
+			t.Errorf("exit %d:\n%s", res.Code, res.Stdout)
+		}
+		r.OK("resume", "--last", "again")
+		requests := r.Requests()
+		if out := requests[len(requests)-1].Outputs()["c1"]; !strings.HasPrefix(out, "Wall time: ") || !strings.HasSuffix(out, "seconds\naborted by user") {
+			t.Errorf("the model reads of the call: %q", out)
+		}
+	})
+	t.Run("twice", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, "[[step]]\ndo = [{ text = \"never\" }]\ndelay_ms = 600000\n")
+		run := r.Start("exec", "go")
+		r.Until("the model was asked", func() bool { return exists(r.Home, "requests.jsonl") })
+		run.Signal(os.Interrupt)
+		run.Signal(os.Interrupt)
+		if res := run.Wait(); res.Code != 1 {
+			t.Errorf("exit %d", res.Code)
+		}
+		if left := processes(t, r.Home, "gantry-"); len(left) > 0 {
+			t.Errorf("processes left: %v", left)
+		}
+	})
+}
+
+func TestStartedCallsRunBesideTheStreamAndAnswerInOrder(t *testing.T) {
+	t.Parallel()
+	// Each call waits for the other one's file, so both must run at once.
+	r := rig.New(t, `
+[[step]]
+do = [
+  { call = "exec_command", id = "c1", args = { cmd = "touch a; while [ ! -e b ]; do sleep 0.01; done; echo A" } },
+  { call = "exec_command", id = "c2", args = { cmd = "touch b; while [ ! -e a ]; do sleep 0.01; done; echo B" } },
+]
+[[step]]
+do = [{ text = "done" }]
+`)
+	r.OK("exec", "go")
+	var order []string
+	for _, m := range r.Requests()[1].Request.Messages {
+		for _, p := range m.Parts {
+			if res, ok := p.(*llm.ToolResult); ok {
+				order = append(order, res.ID)
+			}
+		}
+	}
+	if !slices.Equal(order, []string{"c1", "c2"}) {
+		t.Errorf("outputs in the order %v", order)
+	}
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "sleep 765432 & (setsid sleep 765432 &) ; echo bg" } }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	r.OK("exec", "go")
+	if left := processes(t, r.Dir, "765432"); len(left) > 0 {
+		t.Errorf("commands left: %v", left)
+	}
+	if left := processes(t, r.Home, "gantry-"); len(left) > 0 {
+		t.Errorf("processes left: %v", left)
+	}
+	sockets, err := filepath.Glob(filepath.Join(r.Home, "run", "*.sock"))
+	if err != nil || len(sockets) > 0 {
+		t.Errorf("sockets left: %v %v", sockets, err)
+	}
+}
+
+func TestProviderThatDiesIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ text = "partial" }]
+break = { how = "kill" }
+[[step]]
+do = [{ text = "whole" }]
+`)
+	res := r.OK("exec", "--json", "go")
+	if !strings.Contains(res.Stdout, "Reconnecting... 1/5") || !strings.Contains(res.Stdout, `"text":"whole"`) {
+		t.Errorf("stdout:\n%s", res.Stdout)
+	}
+}
+
+func TestBadConfigurationNamesItsPlace(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	r.Config("approvel {\n}\n")
+	res := r.Gantry("exec", "go")
+	if res.Code != 1 || !strings.Contains(res.Stderr, "gantry.hcl:") || !strings.Contains(res.Stderr, "approval") {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+}
+
+func exists(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
+}
+
+// processes lists the processes whose working folder or environment belongs to a rig and whose command line holds a text.
+func processes(t *testing.T, dir, text string) []int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		cmdline, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err != nil || !strings.Contains(string(cmdline), text) {
+			continue
+		}
+		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd"))
+		maps, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if strings.HasPrefix(cwd, dir) || strings.Contains(string(maps), dir) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// descendants lists the processes below one, with what tells them from later ones of the same number.
+func descendants(t *testing.T, root int) map[int]string {
+	t.Helper()
+	children := map[int][]int{}
+	all := map[int]string{}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if parent, start, ok := stat(pid); ok {
+			children[parent] = append(children[parent], pid)
+			all[pid] = start
+		}
+	}
+	out := map[int]string{}
+	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
+		for _, c := range children[todo[0]] {
+			out[c] = all[c]
+			todo = append(todo, c)
+		}
+	}
+	return out
+}
+
+// stat reads a process's parent and start time; not ok: it is gone, or a zombie.
+func stat(pid int) (parent int, start string, ok bool) {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, "", false
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	parent, err = strconv.Atoi(fields[1])
+	return parent, fields[19], err == nil && fields[0] != "Z"
+}
+
+func alive(pids map[int]string) []int {
+	var out []int
+	for pid, start := range pids {
+		if _, s, ok := stat(pid); ok && s == start {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+func kill(t *testing.T, pids ...int) {
+	t.Helper()
+	if len(pids) == 0 {
+		t.Fatal("no process to kill")
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

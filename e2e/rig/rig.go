@@ -1,0 +1,318 @@
+// Package rig runs the real gantry with real plugins in a folder of its own, on a model that follows a script.
+//
+// It owns: the folders, the configuration and environment of one run, its output, and what the model saw. It must not
+// know: what a test checks, anything inside gantry.
+//
+// Start with [New]. The binaries come from the folder that GANTRY_BIN names, by default bin/ of the repository.
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Rig is one user with a home, a project and a model.
+type Rig struct {
+	t    testing.TB
+	Bin  string // where the binaries are
+	Home string // gantry's home
+	Dir  string // the project
+	Log  string // requests that the model got
+	Env  []string
+	conf string
+}
+
+// bound is how long any one run may take before it counts as hung: far more than any does on two cores under the race
+// detector.
+const bound = 2 * time.Minute
+
+// New makes a rig whose model plays the script (TOML). More configuration may follow with [Rig.Config].
+func New(t testing.TB, script string) *Rig {
+	t.Helper()
+	r := &Rig{t: t, Bin: Bin(t), Home: shortDir(t), Dir: t.TempDir()}
+	r.Log = filepath.Join(r.Home, "requests.jsonl")
+	path := filepath.Join(r.Home, "script.toml")
+	r.Write(path, script)
+	r.conf = filepath.Join(r.Home, "gantry.hcl")
+	r.Write(r.conf, fmt.Sprintf(`
+provider "scripted" {
+  source = "builtin/scripted"
+  script = %q
+  log    = %q
+}
+
+model "default" {
+  provider = "scripted"
+  name     = "scripted"
+}
+
+approval {
+  policy = "never"
+}
+
+sandbox {
+  mode = "full-access"
+}
+`, path, r.Log))
+	r.Env = append(clean(os.Environ()), "GANTRY_HOME="+r.Home, "GANTRY_SYSTEM_CONFIG=-")
+	return r
+}
+
+// clean drops what would make a run depend on the machine.
+func clean(env []string) []string {
+	var out []string
+	for _, kv := range env {
+		if !strings.HasPrefix(kv, "GANTRY_") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// Bin is where the binaries are. A test without them fails: they are what it tests.
+func Bin(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("GANTRY_BIN")
+	if dir == "" {
+		wd, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := wd; ; d = filepath.Dir(d) {
+			if _, err := os.Stat(filepath.Join(d, "go.work")); err == nil {
+				dir = filepath.Join(d, "bin")
+				break
+			}
+			if d == filepath.Dir(d) {
+				t.Fatal("no go.work above the test: set GANTRY_BIN")
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "gantry")); err != nil {
+		t.Fatalf("the binaries are missing; run `make build`: %v", err)
+	}
+	return dir
+}
+
+// shortDir is a temporary folder whose path leaves room for sockets.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// Config appends to the user's gantry.hcl.
+func (r *Rig) Config(hcl string) {
+	r.t.Helper()
+	b, err := os.ReadFile(r.conf)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Write(r.conf, string(b)+hcl)
+}
+
+// Write writes a file; a relative path is in the project.
+func (r *Rig) Write(path, content string) {
+	r.t.Helper()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.Dir, path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Read reads a file of the project; "" when it is not there.
+func (r *Rig) Read(path string) string {
+	r.t.Helper()
+	b, err := os.ReadFile(filepath.Join(r.Dir, path))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		r.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Result is how a run ended.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// Gantry runs gantry to its end.
+func (r *Rig) Gantry(args ...string) Result {
+	r.t.Helper()
+	return r.Start(args...).Wait()
+}
+
+// OK runs gantry and fails the test when it did not exit with 0.
+func (r *Rig) OK(args ...string) Result {
+	r.t.Helper()
+	res := r.Gantry(args...)
+	if res.Code != 0 {
+		r.t.Fatalf("gantry %s: exit %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), res.Code, res.Stdout, res.Stderr)
+	}
+	return res
+}
+
+// Run is gantry while it runs.
+type Run struct {
+	rig    *Rig
+	Cmd    *exec.Cmd
+	out    buffer
+	err    buffer
+	cancel context.CancelFunc
+	once   sync.Once
+	result Result
+}
+
+// Start starts gantry. It is killed with the test.
+func (r *Rig) Start(args ...string) *Run {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	run := &Run{rig: r, cancel: cancel}
+	run.Cmd = exec.CommandContext(ctx, filepath.Join(r.Bin, "gantry"), args...)
+	run.Cmd.Dir, run.Cmd.Env = r.Dir, r.Env
+	run.Cmd.Stdout, run.Cmd.Stderr = &run.out, &run.err
+	run.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C of the test is not the rig's
+	run.Cmd.WaitDelay = 5 * time.Second
+	if err := run.Cmd.Start(); err != nil {
+		cancel()
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		cancel()
+		run.Wait()
+	})
+	return run
+}
+
+// Wait waits for the end.
+func (r *Run) Wait() Result {
+	r.once.Do(func() {
+		err := r.Cmd.Wait()
+		r.cancel()
+		r.result = Result{Stdout: r.out.String(), Stderr: r.err.String(), Code: r.Cmd.ProcessState.ExitCode()}
+		if errors.Is(err, exec.ErrWaitDelay) {
+			r.rig.t.Errorf("something that gantry left behind still holds its output")
+		}
+	})
+	return r.result
+}
+
+// Signal sends a signal to gantry alone.
+func (r *Run) Signal(s os.Signal) {
+	r.rig.t.Helper()
+	if err := r.Cmd.Process.Signal(s); err != nil {
+		r.rig.t.Fatal(err)
+	}
+}
+
+// Until waits until a condition holds, for the world outside that sends no events: files, processes.
+func (r *Rig) Until(what string, ok func() bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(bound / 2)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("waited in vain until %s", what)
+		}
+		<-tick.C
+	}
+}
+
+// Sees waits until gantry has printed a text.
+func (r *Run) Sees(text string) {
+	r.rig.t.Helper()
+	r.rig.Until(fmt.Sprintf("gantry prints %q", text), func() bool {
+		return strings.Contains(r.out.String(), text) || strings.Contains(r.err.String(), text)
+	})
+}
+
+// Request is one request that the model got.
+type Request struct {
+	Time      time.Time   `json:"time"`
+	Monotonic int64       `json:"monotonic_ns"`
+	PID       int         `json:"pid"`
+	Thread    string      `json:"thread"`
+	Turn      string      `json:"turn"`
+	Request   llm.Request `json:"request"`
+}
+
+// Requests are what the model got so far.
+func (r *Rig) Requests() []Request {
+	r.t.Helper()
+	b, err := os.ReadFile(r.Log)
+	if err != nil {
+		r.t.Fatalf("the model got no request: %v", err)
+	}
+	var out []Request
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var q Request
+		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
+			r.t.Fatalf("request log: %v", err)
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// Outputs are the outputs of calls that a request holds, by call id.
+func (q Request) Outputs() map[string]string {
+	out := map[string]string{}
+	for _, m := range q.Request.Messages {
+		for _, p := range m.Parts {
+			if res, ok := p.(*llm.ToolResult); ok {
+				out[res.ID] = llm.Message{Parts: res.Content}.Text()
+			}
+		}
+	}
+	return out
+}
+
+// buffer is output that is read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String is what was written so far.
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

@@ -109,13 +109,18 @@ func (o Output) Fit(capacity int) Output {
 	return b.Drain()
 }
 
+// Joined returns the output as if nothing were missing.
+func (o Output) Joined() string {
+	if len(o.Tail) == 0 {
+		return Text(o.Head)
+	}
+	return Text(append(o.Head[:len(o.Head):len(o.Head)], o.Tail...))
+}
+
 // Text returns the output for reading, with a line about what is missing.
 func (o Output) Text() string {
 	if o.Omitted == 0 {
-		if len(o.Tail) == 0 {
-			return Text(o.Head)
-		}
-		return Text(append(o.Head[:len(o.Head):len(o.Head)], o.Tail...))
+		return o.Joined()
 	}
 	return fmt.Sprintf("%s\n... %d bytes omitted ...\n%s", Text(o.Head), o.Omitted, Text(o.Tail))
 }

@@ -157,7 +157,7 @@ func write(path string, data []byte, flags int, mode fs.FileMode) error {
 	if err == nil {
 		err = f.Truncate(int64(len(data)))
 	}
-	if err != nil && old.Presence == PresenceFile {
+	if err != nil && old.Whole() {
 		if _, undo := f.WriteAt(old.Data, 0); undo == nil {
 			err = errors.Join(err, f.Truncate(int64(len(old.Data))))
 		}

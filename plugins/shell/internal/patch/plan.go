@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,9 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxFileBytes is the largest file that is read for a patch. Beyond it the patch is refused: no model writes a patch
-// against such a file by reading it, and before and after travel to the host.
-const maxFileBytes = 64 << 20
+// maxFileBytes is the largest file that is updated, and whose content is kept: before and after travel between processes.
+// A larger one can still be deleted or overwritten; then only its digest is known.
+const maxFileBytes = 16 << 20
 
 // Refusal is a patch that can't be applied, in the words that the model reads.
 type Refusal string
@@ -59,7 +60,8 @@ type Change struct {
 type State struct {
 	Presence Presence `json:"presence"`
 	SHA256   string   `json:"sha256,omitempty"` // lower-case hex
-	Data     []byte   `json:"data,omitempty"`
+	Size     int64    `json:"size,omitempty"`
+	Data     []byte   `json:"data,omitempty"` // not of large files
 }
 
 // Presence says whether there was a file.
@@ -212,6 +214,9 @@ func (c *Change) verify(h *Hunk) error {
 		if err != nil {
 			return refuse("Failed to read file to update %s: %s", c.Path, OSText(err))
 		}
+		if !before.Whole() {
+			return refuse("Failed to read file to update %s: the file is larger than %d bytes", c.Path, maxFileBytes)
+		}
 		after, err := update(c.Path, string(before.Data), h.Chunks)
 		if err != nil {
 			return err
@@ -242,20 +247,29 @@ func read(path string) (State, error) {
 		return State{}, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	var data bytes.Buffer
+	h := sha256.New()
+	size, err := io.Copy(io.MultiWriter(h, &data), io.LimitReader(f, maxFileBytes))
+	if err == nil {
+		var more int64
+		more, err = io.Copy(h, f)
+		if size += more; more > 0 {
+			data = bytes.Buffer{}
+		}
+	}
 	if err != nil {
 		return State{}, err
 	}
-	if len(data) > maxFileBytes {
-		return State{}, Refusal(fmt.Sprintf("the file is larger than %d bytes", maxFileBytes))
-	}
-	return stateOf(data), nil
+	return State{Presence: PresenceFile, SHA256: hex.EncodeToString(h.Sum(nil)), Size: size, Data: data.Bytes()}, nil
 }
 
 func stateOf(data []byte) State {
 	sum := sha256.Sum256(data)
-	return State{Presence: PresenceFile, SHA256: hex.EncodeToString(sum[:]), Data: data}
+	return State{Presence: PresenceFile, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data)), Data: data}
 }
+
+// Whole reports whether the content is known.
+func (s State) Whole() bool { return s.Presence == PresenceFile && s.Size == int64(len(s.Data)) }
 
 // OSText returns an error of the operating system as its own tools print it, with its number.
 func OSText(err error) string {

@@ -286,6 +286,29 @@ func TestApplyAgain(t *testing.T) {
 	}
 }
 
+func TestLargeFiles(t *testing.T) {
+	dir := t.TempDir()
+	large := strings.Repeat("0123456\n", maxFileBytes/8) + "more\n"
+	putFiles(t, dir, map[string]string{"u": large, "d": large, "o": large})
+	_, err := plan(dir, "*** Begin Patch\n*** Update File: u\n@@\n-more\n+less\n*** End Patch")
+	if err == nil || !strings.HasSuffix(err.Error(), "/u: the file is larger than 16777216 bytes") {
+		t.Errorf("update: %v", err)
+	}
+	p, err := plan(dir, "*** Begin Patch\n*** Delete File: d\n*** Add File: o\n+small\n*** End Patch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Changes[0].Before.Whole() || p.Changes[0].Before.Size != int64(len(large)) {
+		t.Error("the content of a large file was kept")
+	}
+	if o := p.Slim().Apply(); o.Failure != "" {
+		t.Fatal(o.Failure)
+	}
+	if got := tree(t, dir); got["o"] != "small\n" || len(got) != 2 {
+		t.Errorf("%d files, o = %q", len(got), got["o"])
+	}
+}
+
 func TestDigestFollowsContent(t *testing.T) {
 	dir := t.TempDir()
 	digest := func(content, patch string) string {

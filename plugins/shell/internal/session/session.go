@@ -29,6 +29,8 @@ const (
 	// outputGrace is how long the end of the output is waited for after the process has ended. What comes later is some
 	// other process's, which holds the pipe.
 	outputGrace = 100 * time.Millisecond
+	// inputTime is how long typing may take. A terminal holds some kilobytes that nobody has read.
+	inputTime = 5 * time.Second
 )
 
 // ErrClosedStdin is returned by Write for a session without a terminal.
@@ -72,6 +74,7 @@ type Session struct {
 	out     io.ReadCloser
 
 	turn   chan struct{} // holds a token while nobody interacts with the session
+	typing chan struct{} // holds a token while nothing is being typed
 	exited chan struct{} // closed when the process has ended
 	closed chan struct{} // closed when its output has ended, too
 	work   sync.WaitGroup
@@ -94,9 +97,10 @@ type Session struct {
 func newSession(id int, info Info, p Process, in io.Writer, out io.ReadCloser, live func([]byte)) *Session {
 	s := &Session{
 		ID: id, Info: info, process: p, in: in, out: out,
-		turn: make(chan struct{}, 1), exited: make(chan struct{}), closed: make(chan struct{}),
+		turn: make(chan struct{}, 1), typing: make(chan struct{}, 1), exited: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.turn <- struct{}{}
+	s.typing <- struct{}{}
 	s.mu.waiting, s.mu.tail, s.mu.live = output.New(bufferBytes), output.NewTail(tailBytes), live
 	s.mu.lastUsed = time.Now()
 	s.work.Go(s.read)
@@ -254,8 +258,11 @@ func (s *Session) drain(more bool) output.Output {
 	return o
 }
 
+// ErrNotReading is returned by Input when the program lets what is typed pile up until the terminal takes no more.
+var ErrNotReading = errors.New("the program does not read its input")
+
 // Input types text into the terminal. For a session without one the only thing that can be typed is Ctrl-C.
-func (s *Session) Input(text string) error {
+func (s *Session) Input(ctx context.Context, text string) error {
 	if !s.TTY {
 		if text != "\x03" {
 			return ErrClosedStdin
@@ -266,8 +273,31 @@ func (s *Session) Input(text string) error {
 		}
 		return err
 	}
-	_, err := io.WriteString(s.in, text)
-	return err
+	select {
+	case <-s.typing:
+	default:
+		return ErrNotReading // what was typed before still waits
+	}
+	done := make(chan error, 1)
+	// Owned by the session: writing can block, and ends at the latest when the terminal is closed, which is when the
+	// session is forgotten.
+	go func() {
+		_, err := io.WriteString(s.in, text)
+		s.typing <- struct{}{}
+		done <- err
+	}()
+	t := time.NewTimer(inputTime)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-s.exited:
+		return nil
+	case <-t.C:
+		return ErrNotReading
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Stop ends the session and all that it started, and waits for that until ctx ends.

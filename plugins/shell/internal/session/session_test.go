@@ -178,10 +178,10 @@ func TestInput(t *testing.T) {
 		defer end(t, st)
 		p := newProgram()
 		s := add(t, st, p, Info{})
-		if err := s.Input("abc"); !errors.Is(err, ErrClosedStdin) {
+		if err := s.Input(t.Context(), "abc"); !errors.Is(err, ErrClosedStdin) {
 			t.Errorf("error = %v, want %v", err, ErrClosedStdin)
 		}
-		if err := s.Input("\x03"); err != nil {
+		if err := s.Input(t.Context(), "\x03"); err != nil {
 			t.Errorf("Ctrl-C: %v", err)
 		}
 		if got := <-p.signals; got != syscall.SIGINT {
@@ -189,11 +189,45 @@ func TestInput(t *testing.T) {
 		}
 		terminal := newProgram()
 		s = add(t, st, terminal, Info{TTY: true}) // what is typed comes back as output: the fake's two ends are one pipe
-		if err := s.Input("hello\n"); err != nil {
+		if err := s.Input(t.Context(), "hello\n"); err != nil {
 			t.Fatal(err)
 		}
 		if o, _ := s.Collect(t.Context(), time.After(time.Second)); o.Text() != "hello\n" {
 			t.Errorf("output = %q", o.Text())
+		}
+	})
+}
+
+func TestInputThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := NewStore()
+		defer end(t, st)
+		r, w := io.Pipe()
+		defer r.Close() // what closing the terminal does
+		id, err := st.Reserve("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newProgram()
+		s, err := st.Add(t.Context(), "t", id, Info{TTY: true}, p, w, p.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if err := s.Input(ctx, "x"); !errors.Is(err, context.Canceled) {
+			t.Errorf("error = %v, want %v", err, context.Canceled)
+		}
+		begin := time.Now()
+		if err := s.Input(t.Context(), "y"); !errors.Is(err, ErrNotReading) || time.Since(begin) != 0 {
+			t.Errorf("behind what waits: %v after %v, want %v at once", err, time.Since(begin), ErrNotReading)
+		}
+		if _, err := r.Read(make([]byte, 8)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := s.Input(t.Context(), "z"); !errors.Is(err, ErrNotReading) || time.Since(begin) != inputTime {
+			t.Errorf("after what waits: %v after %v, want %v after %v", err, time.Since(begin), ErrNotReading, inputTime)
 		}
 	})
 }

@@ -155,6 +155,13 @@ func (f Finder) Named(wish string) Shell {
 	return f.fallback()
 }
 
+// Exact returns the shell that a user configured; false where it is none or not there.
+func (f Finder) Exact(path string) (Shell, bool) {
+	kind := kindOf(path)
+	found, ok := f.look(path)
+	return Shell{Path: found, Kind: kind}, ok && kind != Unknown
+}
+
 // passwdShell returns the shell of the password database; empty where there is none.
 func (f Finder) passwdShell() string {
 	open, uid := f.Passwd, f.UID

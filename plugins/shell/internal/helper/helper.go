@@ -1,0 +1,280 @@
+// Package helper does the part of the tools' work that touches the user's files. The plugin itself has no right to; so
+// its binary is spawned once more by the host, under the grant of the call, and answers one request.
+//
+// It owns: the requests, their form on stdin and stdout, and the bounds of what is sent. It must not know: calls, the
+// contract with the host, what a model reads.
+//
+// Start with [Main] in the helper and [Client] in the plugin.
+package helper
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/picture"
+	"github.com/gantry-agent/gantry/sdk/process"
+)
+
+// The modes of the binary, as its only argument.
+const (
+	modeVerify = "--verify" // what would this patch do?
+	modeApply  = "--apply"  // do what a plan says
+	modeView   = "--view"   // read an image
+)
+
+// version of the requests. The binary may have been replaced since the plugin started.
+const version = 1
+
+// maxAnswerBytes bounds what a helper may answer: before and after of all files of a patch, or an image.
+const maxAnswerBytes = 256 << 20
+
+type request struct {
+	Version int         `json:"version"`
+	Cwd     string      `json:"cwd,omitempty"`
+	Patch   string      `json:"patch,omitempty"`
+	Plan    *patch.Plan `json:"plan,omitempty"`
+	Path    string      `json:"path,omitempty"`
+	// Original asks for an image in its own size, as far as that goes.
+	Original bool `json:"original,omitempty"`
+}
+
+type answer struct {
+	Refusal string         `json:"refusal,omitempty"` // in words for the model
+	Plan    *patch.Plan    `json:"plan,omitempty"`
+	Outcome *patch.Outcome `json:"outcome,omitempty"`
+	Image   *Image         `json:"image,omitempty"` // its bytes follow the answer's line
+}
+
+// Image is an image that was read.
+type Image struct {
+	MediaType   string `json:"mediaType"`
+	Width       int    `json:"width"`
+	Height      int    `json:"height"`
+	FullWidth   int    `json:"fullWidth"`
+	FullHeight  int    `json:"fullHeight"`
+	Data        []byte `json:"-"`
+	SizeInBytes int    `json:"size"`
+}
+
+// Wanted reports whether a command line asks for a helper.
+func Wanted(args []string) bool {
+	return len(args) == 2 && slices.Contains([]string{modeVerify, modeApply, modeView}, args[1])
+}
+
+// Main answers the request on in and returns the exit code. The answer is one line of JSON, and the bytes of an image
+// behind it.
+func Main(args []string, in io.Reader, out, errs io.Writer) int {
+	a, err := serve(args[1], in)
+	if err == nil {
+		var line []byte
+		if line, err = json.Marshal(a); err == nil {
+			_, err = out.Write(append(line, '\n'))
+		}
+	}
+	if err == nil && a.Image != nil {
+		_, err = out.Write(a.Image.Data)
+	}
+	if err != nil {
+		fmt.Fprintf(errs, "%s: %v\n", args[1], err)
+		return 1
+	}
+	return 0
+}
+
+func serve(mode string, in io.Reader) (*answer, error) {
+	var req request
+	if err := json.NewDecoder(in).Decode(&req); err != nil {
+		return nil, fmt.Errorf("read request: %w", err)
+	}
+	if req.Version != version {
+		return nil, fmt.Errorf("the request has version %d, this binary speaks %d: restart the plugin", req.Version, version)
+	}
+	switch {
+	case mode == modeVerify:
+		return verify(req), nil
+	case mode == modeApply && req.Plan != nil:
+		o := req.Plan.Apply()
+		return &answer{Outcome: &o}, nil
+	case mode == modeView:
+		return view(req)
+	}
+	return nil, errors.New("the request has nothing to do")
+}
+
+func verify(req request) *answer {
+	p, err := patch.Parse(req.Patch)
+	if err == nil {
+		var plan *patch.Plan
+		if plan, err = patch.Verify(req.Cwd, p); err == nil {
+			return &answer{Plan: plan}
+		}
+	}
+	return &answer{Refusal: patch.Explain(err)}
+}
+
+func view(req request) (*answer, error) {
+	refuse := func(format string, args ...any) (*answer, error) {
+		return &answer{Refusal: fmt.Sprintf(format, args...)}, nil
+	}
+	info, err := os.Stat(req.Path)
+	if err != nil {
+		return refuse("unable to locate image at `%s`: %s", req.Path, patch.OSText(err))
+	}
+	if !info.Mode().IsRegular() {
+		return refuse("image path `%s` is not a file", req.Path)
+	}
+	data, err := readImage(req.Path)
+	if errors.Is(err, picture.ErrUndecodable) {
+		return refuse("unable to process image: %v", err)
+	}
+	if err != nil {
+		return refuse("unable to read image at `%s`: %s", req.Path, patch.OSText(err))
+	}
+	budget := picture.High()
+	if req.Original {
+		budget = picture.Original()
+	}
+	p, err := picture.Prepare(data, budget)
+	if err != nil {
+		return refuse("unable to process image: %v", err)
+	}
+	return &answer{Image: &Image{MediaType: p.MediaType, Width: p.Width, Height: p.Height,
+		FullWidth: p.FromWidth, FullHeight: p.FromHeight, Data: p.Data, SizeInBytes: len(p.Data)}}, nil
+}
+
+// readImage reads no more than it has to of a file that is no image.
+func readImage(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 12)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if !picture.Known(head[:n]) {
+		return nil, picture.ErrUndecodable
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, picture.MaxBytes))
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) == picture.MaxBytes {
+		return nil, fmt.Errorf("the file is larger than %d bytes", picture.MaxBytes)
+	}
+	return append(head[:n], rest...), nil
+}
+
+// Client asks helpers.
+type Client struct{ Binary string }
+
+// Command prepares a process under some grant.
+type Command func(ctx context.Context, argv ...string) *process.Cmd
+
+// Refusal is an answer in words for the model.
+type Refusal string
+
+// Error implements error.
+func (r Refusal) Error() string { return string(r) }
+
+// Verify asks what a patch would do below cwd. A *[Refusal] error says why it can't be applied.
+func (c Client) Verify(ctx context.Context, command Command, cwd, text string) (*patch.Plan, error) {
+	a, err := c.ask(ctx, command, modeVerify, true, request{Cwd: cwd, Patch: text})
+	if err != nil {
+		return nil, err
+	}
+	if a.Plan == nil {
+		return nil, errors.New("the helper answered without a plan")
+	}
+	return a.Plan, nil
+}
+
+// Apply does what the plan says.
+func (c Client) Apply(ctx context.Context, command Command, plan *patch.Plan) (patch.Outcome, error) {
+	a, err := c.ask(ctx, command, modeApply, false, request{Plan: plan.Slim()})
+	if err != nil {
+		return patch.Outcome{}, err
+	}
+	if a.Outcome == nil || a.Outcome.Done > len(plan.Changes) {
+		return patch.Outcome{}, errors.New("the helper answered without an outcome")
+	}
+	return *a.Outcome, nil
+}
+
+// View reads an image.
+func (c Client) View(ctx context.Context, command Command, path string, original bool) (*Image, error) {
+	a, err := c.ask(ctx, command, modeView, true, request{Path: path, Original: original})
+	if err != nil {
+		return nil, err
+	}
+	if a.Image == nil {
+		return nil, errors.New("the helper answered without an image")
+	}
+	return a.Image, nil
+}
+
+func (c Client) ask(ctx context.Context, command Command, mode string, readOnly bool, req request) (*answer, error) {
+	req.Version = version
+	in, err := json.Marshal(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask helper: %w", err)
+	}
+	out, errs := &bounded{most: maxAnswerBytes}, &bounded{most: 4096}
+	cmd := command(ctx, c.Binary, mode)
+	cmd.ReadOnly = cmd.ReadOnly || readOnly
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, errs
+	if runtime.GOOS != "windows" {
+		cmd.Dir = "/" // all paths are absolute, and the call's folder need not exist
+	}
+	if err := cmd.Run(); err != nil {
+		if _, ok := errors.AsType[*process.ExitError](err); ok && errs.buf.Len() > 0 {
+			return nil, fmt.Errorf("helper %s: %w: %s", mode, err, bytes.TrimSpace(errs.buf.Bytes()))
+		}
+		return nil, fmt.Errorf("helper %s: %w", mode, err)
+	}
+	if out.over {
+		return nil, fmt.Errorf("helper %s: the answer is larger than %d bytes", mode, maxAnswerBytes)
+	}
+	line, rest, _ := bytes.Cut(out.buf.Bytes(), []byte("\n"))
+	var a answer
+	if err := json.Unmarshal(line, &a); err != nil {
+		return nil, fmt.Errorf("helper %s: read answer: %w", mode, err)
+	}
+	if a.Refusal != "" {
+		return nil, Refusal(a.Refusal)
+	}
+	if a.Image != nil {
+		if len(rest) != a.Image.SizeInBytes {
+			return nil, fmt.Errorf("helper %s: got %d of %d bytes", mode, len(rest), a.Image.SizeInBytes)
+		}
+		a.Image.Data = rest
+	}
+	return &a, nil
+}
+
+// bounded keeps the first bytes that are written.
+type bounded struct {
+	buf  bytes.Buffer
+	most int
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	room := b.most - b.buf.Len()
+	if len(p) > room {
+		b.over = true
+		b.buf.Write(p[:room])
+		return len(p), nil
+	}
+	return b.buf.Write(p)
+}

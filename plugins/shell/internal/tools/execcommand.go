@@ -1,0 +1,263 @@
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/intercept"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/output"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/session"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/process"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+const execDescription = "Runs a command in the user's shell and returns its output. A command that is still running when the wait is over " +
+	"keeps running: the result then has a session ID instead of an exit code, to be used with write_stdin. Without `tty` the command reads " +
+	"no input. Do not use it to change files by hand where apply_patch can do it."
+
+func (f *family) execTool() tool.Tool {
+	return tool.New("exec_command", execDescription, f.exec,
+		tool.Schema(execSchema(f.config)),
+		tool.Assess(f.assessExec),
+		tool.ParallelSafe(), tool.Lenient(), tool.AbortReadsAsCommand(),
+		tool.Hook("Bash"), tool.HookField("command", "cmd"))
+}
+
+func (f *family) assessExec(ctx context.Context, c *tool.AssessCall, in execArgs) (*contract.Assessment, error) {
+	cmd, err := f.command(in, c.Cwd())
+	if err != nil {
+		return early(err.Error()), nil
+	}
+	call, found, err := intercept.Argv(cmd.argv)
+	if err != nil {
+		return early(intercept.Explain(err)), nil
+	}
+	if found {
+		return f.assessPatch(ctx, c, absolute(cmd.cwd, call.Dir), call.Patch)
+	}
+	a := &contract.Assessment{
+		Effects: []contract.Effect{contract.ExecEffect{Argv: cmd.argv, Cwd: cmd.cwd, ShellText: cmd.text, TTY: cmd.tty}},
+		Summary: oneLine(cmd.text),
+		Item:    &contract.CommandItem{Command: cmd.text, Cwd: cmd.cwd},
+		Digest:  cmd.digest(),
+	}
+	if cmd.escalated {
+		a.Escalation = &contract.Escalation{Unsandboxed: true, Justification: cmd.justification, PrefixRule: cmd.prefixRule}
+		a.Discriminators = []string{"sandbox_permissions=" + permissionsEscalated}
+	}
+	return a, nil
+}
+
+// early answers a call that needs no running.
+func early(text string) *contract.Assessment {
+	return &contract.Assessment{Early: contract.ErrorText(text)}
+}
+
+// digest names all that decides what the command does.
+func (c *command) digest() string {
+	b, err := json.Marshal([]any{c.argv, c.cwd, c.tty, c.escalated})
+	if err != nil { // strings and bools only
+		panic("tools: marshal command: " + err.Error())
+	}
+	sum := sha256.Sum256(b)
+	return "e1:" + hex.EncodeToString(sum[:])
+}
+
+// oneLine is a summary of a text: its first line, not too long.
+func oneLine(s string) string {
+	const most = 120
+	first, _, cut := strings.Cut(strings.TrimSpace(s), "\n")
+	if r := []rune(first); len(r) > most {
+		first, cut = string(r[:most]), true
+	}
+	if cut {
+		first += " …"
+	}
+	return first
+}
+
+func (f *family) exec(ctx context.Context, c *tool.Call, in execArgs) (*tool.Result, error) {
+	begin := time.Now()
+	cmd, err := f.command(in, c.Cwd())
+	if err != nil {
+		return tool.Errorf("%s", err), nil
+	}
+	call, found, err := intercept.Argv(cmd.argv)
+	if err != nil {
+		return tool.Errorf("%s", intercept.Explain(err)), nil
+	}
+	if found {
+		r, applied := f.runPatch(c, absolute(cmd.cwd, call.Dir), call.Patch)
+		if applied {
+			head := &contract.TextPart{Text: "Wall time: 0.0000 seconds\nOutput:\n", Fit: contract.FitVerbatim}
+			r.Parts = append([]contract.Part{head}, r.Parts...)
+		}
+		return r, nil
+	}
+	if d := c.AssessDigest(); d != "" && d != cmd.digest() {
+		return tool.Errorf("exec_command failed: the command is not the one that was assessed; call it again"), nil
+	}
+	item := &contract.CommandItem{Command: cmd.text, Cwd: cmd.cwd}
+	if err := c.Started(item); err != nil {
+		return nil, err
+	}
+	s, err := f.start(ctx, c, cmd, begin)
+	if err != nil {
+		return startFailed(ctx, err, cmd, begin), nil
+	}
+	timer := c.Clock().NewTimer(session.StartYield(in.YieldTimeMS))
+	defer timer.Stop()
+	out, err := s.Collect(ctx, timer.C)
+	if err != nil {
+		f.open(c, s)
+		if reason := cancelReason(ctx); reason != "deadline" {
+			return aborted(begin, item, s), nil
+		}
+		// The time that the host gives a call is over, not the command's.
+		out, _ = s.Collect(c.Hard(), elapsed())
+	} else if !s.Exited() {
+		f.open(c, s)
+	}
+	return f.result(c, s, out, report{begin: begin, maxTokens: in.MaxOutputTokens, item: item}), nil
+}
+
+// elapsed is a timer that is over.
+func elapsed() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}
+
+// start spawns the command. From the moment it runs it is a session, so that an interrupt leaves it running.
+func (f *family) start(ctx context.Context, c *tool.Call, cmd *command, begin time.Time) (*session.Session, error) {
+	id, err := f.store.Reserve(c.ThreadID())
+	if err != nil {
+		return nil, err
+	}
+	p := c.Command(ctx, cmd.argv...)
+	p.Dir, p.Session = cmd.cwd, true
+	p.Env = environment(c)
+	// The output of what the command leaves running in the background is read for as long as the session is known.
+	p.WaitDelay = 365 * 24 * time.Hour
+	out, err := p.StdoutPipe()
+	if err != nil {
+		f.store.Cancel(c.ThreadID(), id)
+		return nil, err
+	}
+	info := session.Info{
+		CallID: c.ID(), Command: cmd.text, Cwd: cmd.cwd, TTY: cmd.tty, Escalated: cmd.escalated,
+		Sandboxed: sandboxed(c.Grant()), Started: begin,
+	}
+	var in io.Writer
+	if p.MergeStderr = !cmd.tty; cmd.tty {
+		p.Terminal = &process.Size{Rows: 24, Cols: 80}
+		if in, err = p.StdinPipe(); err != nil {
+			f.store.Cancel(c.ThreadID(), id)
+			return nil, err
+		}
+	}
+	if err := p.Start(); err != nil {
+		f.store.Cancel(c.ThreadID(), id)
+		return nil, err
+	}
+	return f.store.Add(ctx, c.ThreadID(), id, info, p, in, out, func(b []byte) { _ = c.Output(b) })
+}
+
+func sandboxed(g contract.GrantFacts) bool {
+	return g.SandboxMode != "" && g.SandboxMode != "full-access"
+}
+
+// open makes the session one that the host knows.
+func (f *family) open(c *tool.Call, s *session.Session) {
+	s.Open(c.Thread().OpenSession(strconv.Itoa(s.ID), c.ID(), oneLine(s.Command)))
+}
+
+// environment is what commands get beside what the grant gives: output is for reading, not for a screen, nothing waits in
+// a pager, and the command can tell for whom it runs.
+func environment(c *tool.Call) []string {
+	return []string{
+		"NO_COLOR=1", "TERM=dumb", "COLORTERM=",
+		"LANG=C.UTF-8", "LC_CTYPE=C.UTF-8", "LC_ALL=C.UTF-8",
+		"PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat",
+		"GANTRY_CI=1", "GANTRY_THREAD_ID=" + c.ThreadID(), "GANTRY_TOOL_CALL_ID=" + c.ID(), "GANTRY_VERSION=" + c.Env().HostVersion,
+	}
+}
+
+func startFailed(ctx context.Context, err error, cmd *command, begin time.Time) *tool.Result {
+	if ctx.Err() != nil {
+		return abortedText(begin)
+	}
+	e, ok := errors.AsType[*process.StartError](err)
+	if !ok {
+		return tool.Errorf("exec_command failed: %v", err)
+	}
+	text := e.Message
+	if e.Errno != 0 {
+		text = patch.OSText(e.Errno)
+	}
+	r := tool.Errorf("exec_command failed: could not start the command in %s: %s", cmd.cwd, text)
+	r.SandboxDenied = e.Denied
+	return r
+}
+
+func cancelReason(ctx context.Context) string {
+	if c, ok := errors.AsType[*tool.Cancelled](context.Cause(ctx)); ok {
+		return c.Reason
+	}
+	return ""
+}
+
+// abortedText is what a model reads of a call that was interrupted; codex-compatible.
+func abortedText(begin time.Time) *tool.Result {
+	r := tool.Errorf("Wall time: %.1f seconds\naborted by user", time.Since(begin).Seconds())
+	r.Aborted = true
+	return r
+}
+
+// aborted answers a call that was interrupted while its command goes on.
+func aborted(begin time.Time, item *contract.CommandItem, s *session.Session) *tool.Result {
+	r := abortedText(begin)
+	r.SessionID = strconv.Itoa(s.ID)
+	r.Item = &contract.CommandItem{Command: item.Command, Cwd: item.Cwd, SessionID: r.SessionID}
+	return r
+}
+
+// report is what a result of a session says beside its output.
+type report struct {
+	begin     time.Time
+	maxTokens *uint64
+	item      *contract.CommandItem
+}
+
+// result says what a collection gave. An ended session has been told about then, and is only remembered.
+func (f *family) result(c *tool.Call, s *session.Session, out output.Output, r report) *tool.Result {
+	h := header{wall: time.Since(r.begin), tokens: out.Tokens()}
+	item := *r.item
+	res := &tool.Result{Item: &item}
+	if s.Exited() {
+		code, known := s.Code()
+		if !known {
+			code = -1
+		}
+		h.exited, h.code = true, code
+		item.ExitCode = new(int32(code))
+		res.SandboxDenied = s.Denied()
+		s.Mute()
+		f.store.Finish(c.ThreadID(), s)
+	} else {
+		h.session = s.ID
+		item.SessionID = strconv.Itoa(s.ID)
+		res.SessionID = item.SessionID
+	}
+	res.Parts, res.Structured = h.render(c, out, r.maxTokens)
+	return res
+}

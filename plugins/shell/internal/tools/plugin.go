@@ -1,0 +1,99 @@
+// Package tools is the shell family as the host sees it: exec_command, write_stdin, apply_patch and view_image.
+//
+// It owns: arguments, what each call would do (assessments), what the model reads of the results, and the wiring of the
+// rooms below. It must not know: policy, approval, truncation (the host's), or how patches, sessions and images work
+// inside.
+//
+// Start with [New].
+package tools
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/helper"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/session"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/shell"
+	"github.com/gantry-agent/gantry/sdk/configblock"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// Config is the plugin's block.
+type Config struct {
+	Shell    string        `json:"shell" doc:"Path of the shell that runs commands: sh, bash, zsh, pwsh, powershell or cmd. Default: the user's."`
+	Login    bool          `json:"login" default:"true" doc:"Whether commands may run in a login shell, which reads the user's profile first."`
+	Terminal bool          `json:"terminal" default:"true" doc:"Whether commands may get a terminal."`
+	MaxPoll  time.Duration `json:"max_poll" default:"5m" doc:"The longest that one call may wait for a session that it types nothing into."`
+}
+
+// family is the state behind the tools.
+type family struct {
+	config *Config
+	finder shell.Finder
+	shell  shell.Shell // set by configured
+	store  *session.Store
+	helper helper.Client
+	plans  plans
+}
+
+// New returns the plugin. binary is the path of this program, which is spawned as its own helper.
+func New(version, binary string) tool.Plugin {
+	f := &family{
+		config: &Config{Login: true, Terminal: true, MaxPoll: session.MaxPoll},
+		store:  session.NewStore(), helper: helper.Client{Binary: binary},
+	}
+	return tool.Plugin{
+		Name: "shell", Version: version,
+		Description:  "Runs commands, changes files by patches, and looks at images.",
+		Config:       f.config,
+		Tools:        f.tools(),
+		Capabilities: []string{"spawn"},
+		Configured:   f.configured,
+		StopSession: func(ctx context.Context, threadID, sessionID string) error {
+			id, err := strconv.Atoi(sessionID)
+			if err != nil {
+				return nil // not one of ours
+			}
+			return f.store.Stop(ctx, threadID, id)
+		},
+		EndThread: func(ctx context.Context, threadID string) error {
+			f.plans.forget(threadID)
+			return f.store.End(ctx, threadID)
+		},
+		Close: f.store.Close,
+	}
+}
+
+// Binary is the path of the running program.
+func Binary() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the plugin's own binary: %w", err)
+	}
+	return path, nil
+}
+
+func (f *family) tools() []tool.Tool {
+	return []tool.Tool{f.execTool(), f.inputTool(), f.patchTool(), f.imageTool()}
+}
+
+// configured chooses the shell. What the block forbids disappears from the arguments.
+func (f *family) configured(_ context.Context, env *tool.Env) error {
+	switch f.config.Shell {
+	case "":
+		f.shell = f.finder.Default()
+	default:
+		var ok bool
+		if f.shell, ok = f.finder.Exact(f.config.Shell); !ok {
+			return configblock.Invalid(fmt.Sprintf("%q is no shell that can be used", f.config.Shell), contract.Name("shell"))
+		}
+	}
+	if f.config.MaxPoll <= 0 {
+		return configblock.Invalid("max_poll must be positive", contract.Name("max_poll"))
+	}
+	return env.SetTools(f.tools())
+}

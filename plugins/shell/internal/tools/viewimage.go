@@ -1,0 +1,107 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/helper"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/process"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+const (
+	imageDescription = "Shows you an image file of this machine: PNG, JPEG, WebP or GIF. Use it when the user names an image that you have not been " +
+		"given, or when a command has made one."
+
+	// imageTrait is what a model must have.
+	imageTrait = "images"
+
+	detailHigh     = "high"
+	detailOriginal = "original"
+)
+
+// imageArgs are the arguments of view_image.
+type imageArgs struct {
+	Path   string `json:"path"`
+	Detail string `json:"detail,omitempty"`
+}
+
+func imageSchema() json.RawMessage {
+	return schema([]string{"path"},
+		property{name: "path", kind: "string", doc: "Path of the image file."},
+		property{name: "detail", kind: "string", enum: []string{detailHigh, detailOriginal},
+			doc: "high makes a large image smaller, which is the default; original keeps it up to 6000 pixels a side, for small print."})
+}
+
+// imageTool takes its turn like any call that is not parallel-safe: an image is often made by the call before.
+func (f *family) imageTool() tool.Tool {
+	return tool.New("view_image", imageDescription, f.image,
+		tool.Schema(imageSchema()),
+		tool.Assess(f.assessImage),
+		tool.Lenient(), tool.ModelTraits(imageTrait))
+}
+
+func (in imageArgs) check() error {
+	switch in.Detail {
+	case "", detailHigh, detailOriginal:
+		return nil
+	}
+	return fmt.Errorf("view_image.detail only supports `high` or `original`; omit `detail` for default high resized behavior, got `%s`", in.Detail)
+}
+
+func (f *family) assessImage(_ context.Context, c *tool.AssessCall, in imageArgs) (*contract.Assessment, error) {
+	if err := in.check(); err != nil {
+		return early(err.Error()), nil
+	}
+	path := absolute(c.Cwd(), in.Path)
+	a := &contract.Assessment{ReadOnly: true, Idempotent: true, Summary: oneLine("view_image " + in.Path), Item: &contract.ImageItem{Path: path}}
+	if !below(c.Cwd(), path) {
+		a.Effects = []contract.Effect{contract.ReadEffect{Paths: []string{path}}}
+	}
+	return a, nil
+}
+
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+func (f *family) image(ctx context.Context, c *tool.Call, in imageArgs) (*tool.Result, error) {
+	if err := in.check(); err != nil {
+		return tool.Errorf("%s", err), nil
+	}
+	if !slices.Contains(c.ModelTraits(), imageTrait) {
+		return tool.Errorf("view_image is not allowed because you do not support image inputs"), nil
+	}
+	path := absolute(c.Cwd(), in.Path)
+	item := &contract.ImageItem{Path: path}
+	if err := c.Started(item); err != nil {
+		return nil, err
+	}
+	img, err := f.helper.View(ctx, c.Command, path, in.Detail == detailOriginal)
+	if _, ok := errors.AsType[helper.Refusal](err); ok {
+		return tool.Errorf("%s", err), nil
+	}
+	if err != nil {
+		r := tool.Errorf("view_image failed: %v", err)
+		if e, ok := errors.AsType[*process.StartError](err); ok {
+			r.SandboxDenied = e.Denied
+		}
+		r.Aborted = ctx.Err() != nil
+		return r, nil
+	}
+	detail := detailHigh
+	if in.Detail == detailOriginal {
+		detail = detailOriginal
+	}
+	return &tool.Result{
+		Parts: []contract.Part{&contract.MediaPart{MediaType: img.MediaType, Data: img.Data, Detail: detail}},
+		Item:  item,
+	}, nil
+}

@@ -1,0 +1,31 @@
+// Command gantry-tool-shell is the shell family of tools: it runs commands, applies patches and looks at images.
+//
+// It owns: the choice between the two lives of the binary, as the plugin and as the helper that the plugin has the host
+// spawn. It must not know: anything of either.
+//
+// Start with [main].
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/helper"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/tools"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// version is set by the build.
+var version = "0.0.0-dev"
+
+func main() {
+	if helper.Wanted(os.Args) {
+		os.Exit(helper.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	binary, err := tools.Binary()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	tool.Main(tools.New(version, binary))
+}

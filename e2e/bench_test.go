@@ -1,0 +1,145 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+	"golang.org/x/sys/unix"
+)
+
+// twenty is a turn of twenty calls of `true` by a model that answers at once.
+const twenty = `
+[[step]]
+when  = { since_user = "<20" }
+times = -1
+do    = [{ call = "exec_command", args = { cmd = "true", login = false } }]
+
+[[step]]
+when  = { since_user = 20 }
+times = -1
+do    = [{ text = "done" }]
+`
+
+// monotonic is the clock that the scripted provider stamps requests with.
+func monotonic(b *testing.B) int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		b.Fatal(err)
+	}
+	return ts.Nano()
+}
+
+// BenchmarkStart measures from the start of the command until the provider has the first request: median and worst.
+func BenchmarkStart(b *testing.B) {
+	r := rig.New(b, say)
+	r.OK("exec", "warm up")
+	var took []time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		if err := os.Remove(r.Log); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		began := monotonic(b)
+		r.OK("exec", "go")
+		took = append(took, time.Duration(r.Requests()[0].Monotonic-began))
+	}
+	report(b, took, "first-request")
+}
+
+// BenchmarkTurn measures from one request to the next in a turn: the model answers at once with one call of `true`.
+func BenchmarkTurn(b *testing.B) {
+	r := rig.New(b, twenty)
+	var took []time.Duration
+	for b.Loop() {
+		r.OK("exec", "go")
+	}
+	requests := r.Requests()
+	for i := 1; i < len(requests); i++ {
+		if requests[i].Thread == requests[i-1].Thread {
+			took = append(took, time.Duration(requests[i].Monotonic-requests[i-1].Monotonic))
+		}
+	}
+	report(b, took, "request-to-request")
+	b.ReportMetric(float64(shell(b))/1e6, "ms/bare-true")
+}
+
+// shell is what the command itself costs without gantry: the part of a turn that is not the host's.
+func shell(b *testing.B) time.Duration {
+	var took []time.Duration
+	for range 20 {
+		began := time.Now()
+		if err := exec.Command("bash", "-c", "true").Run(); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+func report(b *testing.B, took []time.Duration, what string) {
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2])/1e6, "ms/"+what+"-p50")
+	b.ReportMetric(float64(took[len(took)*9/10])/1e6, "ms/"+what+"-p90")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkMemory samples the proportional memory of gantry and all that it started, over a run of twenty calls.
+func BenchmarkMemory(b *testing.B) {
+	r := rig.New(b, twenty)
+	var peak int64
+	for b.Loop() {
+		run := r.Start("exec", "go")
+		done := make(chan struct{})
+		go func() { // owned by this iteration: waited for below
+			defer close(done)
+			run.Wait()
+		}()
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			default:
+				peak = max(peak, pss(run.Cmd.Process.Pid))
+			}
+		}
+	}
+	b.ReportMetric(float64(peak)/(1<<20), "MiB-PSS-peak")
+	b.ReportMetric(0, "ns/op")
+}
+
+// pss sums the proportional set sizes of a process and its descendants.
+func pss(root int) int64 {
+	var sum int64
+	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
+		dir := filepath.Join("/proc", strconv.Itoa(todo[0]))
+		rollup, err := os.ReadFile(filepath.Join(dir, "smaps_rollup"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(rollup)) {
+			if f := strings.Fields(line); len(f) > 1 && f[0] == "Pss:" {
+				kib, _ := strconv.ParseInt(f[1], 10, 64)
+				sum += kib << 10
+			}
+		}
+		tasks, _ := filepath.Glob(filepath.Join(dir, "task", "*", "children"))
+		for _, t := range tasks {
+			children, _ := os.ReadFile(t)
+			for _, c := range strings.Fields(string(children)) {
+				if pid, err := strconv.Atoi(c); err == nil {
+					todo = append(todo, pid)
+				}
+			}
+		}
+	}
+	return sum
+}

@@ -29,8 +29,8 @@ import (
 // Bounds and their defaults.
 const (
 	// DefaultMaxProcesses bounds the trees that are alive, and ended ones whose output nobody has taken yet. Each costs a
-	// launcher (0.7 MB of its own, no processor time while nothing happens) and up to five descriptors of the host. Beyond it Spawn fails, it doesn't wait:
-	// sessions may live for ever.
+	// launcher (0.7 MB of its own, no processor time while nothing happens) and up to five descriptors of the host.
+	// Beyond it Spawn fails, it doesn't wait: sessions may live for ever.
 	DefaultMaxProcesses = 256
 	// maxEnded bounds the records of ended processes whose output was taken and that nobody has released. Beyond it the
 	// oldest is forgotten.

@@ -134,10 +134,10 @@ func helpStubborn() {
 	select {}
 }
 
-// helpPolite ends when it is asked to, and says by what.
+// helpPolite ends when it is asked to, with a code that says by what.
 func helpPolite() {
 	asked := make(chan os.Signal, 4)
-	signal.Notify(asked, syscall.SIGHUP, syscall.SIGTERM)
+	signal.Notify(asked, syscall.SIGTERM)
 	fmt.Println("polite", os.Getpid())
 	os.Exit(int((<-asked).(syscall.Signal)))
 }
@@ -152,8 +152,13 @@ func helpCounting() {
 	newcomer := exec.Command("/proc/self/exe")
 	newcomer.Env = []string{helperEnv + "=polite"}
 	err := newcomer.Run()
-	if e, ok := err.(*exec.ExitError); !ok || e.ExitCode() != int(syscall.SIGTERM) {
+	e, ok := err.(*exec.ExitError)
+	if !ok {
 		os.Exit(99)
+	}
+	// It may have been asked before it could listen.
+	if status := e.Sys().(syscall.WaitStatus); status.ExitStatus() != int(syscall.SIGTERM) && status.Signal() != syscall.SIGTERM {
+		os.Exit(98)
 	}
 	os.Exit(1 + len(asked))
 }

@@ -99,7 +99,7 @@ func (a *app) showError(err error) {
 		fmt.Fprintf(a.stderr, "Error: %s\n", clean(err.Error()))
 		return
 	}
-	d := diag.Diagnostic{Severity: diag.Error, Summary: summary(pe), Next: pe.Next, Plugin: pe.Plugin}
+	d := diag.Diagnostic{Severity: diag.Error, Summary: summary(pe), Next: pe.NextStep(), Plugin: pe.Plugin}
 	d.Detail = detail(pe)
 	_ = diag.Write(a.stderr, diag.Diagnostics{d}, a.colour(a.stderr))
 }

@@ -129,6 +129,9 @@ func (h *Host) samplerOf(ctx context.Context, id event.ThreadID, start event.Thr
 	if !ok {
 		return nil, h.unknownModel(start.Model)
 	}
+	if err := m.Problems.Err(); err != nil {
+		return nil, err
+	}
 	slot := h.plugins.Slot(providerSlot(m.Provider))
 	if slot == nil {
 		return nil, fmt.Errorf("%s: model %q wants provider %q, which is not configured", m.Range, m.Label, m.Provider)
@@ -200,7 +203,7 @@ func (h *Host) commandEnvironment(event.ThreadID) []string {
 // next finds the next step in an error.
 func next(err error) string {
 	if e, ok := errors.AsType[*plugin.Error](err); ok {
-		return e.Next
+		return e.NextStep()
 	}
 	return ""
 }

@@ -147,7 +147,7 @@ func (c *Client) startError(ctx context.Context, err error) error {
 	}
 	e := &llm.Error{Code: llm.ErrNoRoute, Message: err.Error()}
 	if pe, ok := errors.AsType[*plugin.Error](err); ok {
-		e.Next = pe.Next
+		e.Next = pe.NextStep()
 	}
 	return e
 }

@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,41 +16,53 @@ import (
 
 // manifestCache keeps manifests by the digest of the binary that described itself so, so that listing tools and checking
 // configuration start no process. An empty dir keeps nothing.
-type manifestCache struct{ dir string }
+//
+// Entries hold for one version of the host, so what is in the cache has passed this host's own checks.
+type manifestCache struct{ dir, hostVersion string }
 
-func (c manifestCache) file(sha256 string) string {
-	return filepath.Join(c.dir, fmt.Sprintf("%s-v%d-%s-%s.json", sha256, contract.Version, runtime.GOOS, runtime.GOARCH))
+func (c manifestCache) file(sum string) string {
+	host := sha256.Sum256([]byte(c.hostVersion))
+	return filepath.Join(c.dir, fmt.Sprintf("%s-v%d-%s-%s-%x.json", sum, contract.Version, runtime.GOOS, runtime.GOARCH, host[:4]))
+}
+
+// holds tells whether the entry is exactly this manifest, which is the usual case and needs no parsing.
+func (c manifestCache) holds(sum string, canonical []byte) bool {
+	if c.dir == "" {
+		return false
+	}
+	b, err := os.ReadFile(c.file(sum))
+	return err == nil && bytes.Equal(b, canonical)
 }
 
 // get returns nil when there is none. A damaged entry counts as none and is replaced by the next start.
-func (c manifestCache) get(sha256 string) *contract.Manifest {
+func (c manifestCache) get(sum string) *contract.Manifest {
 	if c.dir == "" {
 		return nil
 	}
-	b, err := os.ReadFile(c.file(sha256))
+	b, err := os.ReadFile(c.file(sum))
 	if err != nil {
 		return nil
 	}
 	m, err := contract.ParseManifest(b)
-	if err != nil || m == nil || m.Validate() != nil {
+	if err != nil {
 		return nil
 	}
 	return m
 }
 
-func (c manifestCache) put(sha256 string, m *contract.Manifest) error {
+func (c manifestCache) put(sum string, m *contract.Manifest) error {
 	if c.dir == "" {
 		return nil
 	}
-	return binary.WriteFile(c.file(sha256), m.Canonical())
+	return binary.WriteFile(c.file(sum), m.Canonical())
 }
 
 // forget removes an entry: the binary doesn't describe itself so any more.
-func (c manifestCache) forget(sha256 string) error {
+func (c manifestCache) forget(sum string) error {
 	if c.dir == "" {
 		return nil
 	}
-	if err := os.Remove(c.file(sha256)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(c.file(sum)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -113,9 +112,6 @@ func Classify(err error, l *Lease) error {
 			return err
 		}
 	default:
-		return err
-	}
-	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	e := g.failure()

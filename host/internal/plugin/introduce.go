@@ -48,8 +48,11 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 		return g.problem(PhaseDescribe, errors.New("it answered without a manifest"))
 	}
 	m := convert.ManifestFromProto(p)
-	if err := m.Validate(); err != nil {
-		return g.problem(PhaseDescribe, fmt.Errorf("its manifest is not valid: %w", err))
+	cached := cache.holds(g.sha256, m.Canonical())
+	if !cached {
+		if err := m.Validate(); err != nil {
+			return g.problem(PhaseDescribe, fmt.Errorf("its manifest is not valid: %w", err))
+		}
 	}
 	if g.spec.Kind != contract.KindUnknown && m.Kind != g.spec.Kind {
 		e := g.problem(PhaseDescribe, fmt.Errorf("it is a %s plugin, and a %s plugin is expected here", m.Kind, g.spec.Kind))
@@ -61,11 +64,17 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 		e.Next = "use a version of the plugin that is built for this host"
 		return e
 	}
-	known := cache.get(g.sha256)
 	if want := g.spec.ManifestDigest; want != "" && m.Digest() != want {
-		return g.unlocked(known, m, want)
+		return g.unlocked(cache.get(g.sha256), m, want)
 	}
-	if known != nil {
+	if n := m.Limits.MaxMessageBytes; n > 0 {
+		g.maxSend.Store(n)
+	}
+	g.manifest = m
+	if cached {
+		return nil
+	}
+	if known := cache.get(g.sha256); known != nil {
 		if diff := differences(known, m); diff != "" {
 			if err := cache.forget(g.sha256); err != nil {
 				g.logger.Warn("a manifest can't be removed from the cache", "err", err)
@@ -77,10 +86,6 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 	} else if err := cache.put(g.sha256, m); err != nil {
 		g.logger.Warn("a manifest can't be cached, listing tools will start the plugin", "err", err)
 	}
-	if n := m.Limits.MaxMessageBytes; n > 0 {
-		g.maxSend.Store(n)
-	}
-	g.manifest = m
 	return nil
 }
 

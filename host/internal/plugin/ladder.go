@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -115,6 +117,9 @@ func (g *generation) shutdown(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, g.times.shutdown)
 	defer cancel()
 	err := g.conn.Invoke(ctx, shutdownMethod, &emptypb.Empty{}, &emptypb.Empty{})
+	if status.Code(err) == codes.Unimplemented {
+		_, err = gantryv1.NewPluginServiceClient(g.conn).Stop(ctx, &gantryv1.StopRequest{})
+	}
 	return err == nil
 }
 

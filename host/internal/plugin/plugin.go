@@ -205,7 +205,7 @@ func (s *Supervisor) cache() manifestCache {
 	if s.cfg.CachePath == "" {
 		return manifestCache{}
 	}
-	return manifestCache{filepath.Join(s.cfg.CachePath, "manifests")}
+	return manifestCache{filepath.Join(s.cfg.CachePath, "manifests"), s.cfg.HostVersion}
 }
 
 // records are where digests of binaries are remembered.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
 	"github.com/gantry-agent/gantry/host/internal/plugin/output"
@@ -39,6 +40,10 @@ func (g *generation) describeEnd(e *Error) {
 
 // failure is the error for a process that ended, or was ended, without being asked to.
 func (g *generation) failure() *Error {
+	select {
+	case <-g.runner.done: // its last words are read
+	case <-time.After(2 * pipePatience):
+	}
 	g.mu.Lock()
 	asked, reason := g.mu.asked, g.mu.reason
 	g.mu.Unlock()

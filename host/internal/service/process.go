@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -110,8 +111,12 @@ func (s *server) Signal(ctx context.Context, r *gantryv1.SignalRequest) (*gantry
 			return nil, statusOf(err)
 		}
 	} else if sig := r.GetSignal(); sig != 0 {
-		if err := p.Signal(syscall.Signal(sig), !r.GetProcessOnly()); err != nil {
+		err := p.Signal(syscall.Signal(sig), !r.GetProcessOnly())
+		if errors.Is(err, os.ErrProcessDone) {
 			return &gantryv1.SignalResponse{Gone: true}, nil
+		}
+		if err != nil {
+			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}
 	}
 	return &gantryv1.SignalResponse{}, nil
@@ -146,6 +151,11 @@ func (s *server) Attach(stream grpc.BidiStreamingServer[gantryv1.AttachRequest, 
 	p, err := s.process(first.GetProcessId())
 	if err != nil {
 		return err
+	}
+	if first.GetCloseStdin() && len(first.GetStdin()) == 0 {
+		// Nothing but the end of stdin: the output stays where the plugin reads it.
+		p.CloseStdin()
+		return nil
 	}
 	return attach(stream, p, first)
 }

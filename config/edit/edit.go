@@ -1,0 +1,134 @@
+// Package edit changes gantry.hcl for the user and leaves everything else in it as it was: comments, order, spacing.
+//
+// It owns: adding and removing one block of a native file, and the replacement of the file as a whole. It must not know:
+// which file is meant, what a block means, who asked for the change.
+//
+// Start with [Update]; [Add] and [Remove] are the changes.
+package edit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/internal/durable"
+	"github.com/gantry-agent/gantry/config/internal/syntax"
+)
+
+// Update runs change on the text of the file at path (nil when there is none) and replaces the file by the result, all or
+// nothing. A new file gets the mode perm, an existing one keeps its own. Where path is a link, the file behind it is
+// changed.
+func Update(ctx context.Context, path string, perm fs.FileMode, change func(old []byte) ([]byte, error)) error {
+	real, err := filepath.EvalSymlinks(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		real = path
+	case err != nil:
+		return fmt.Errorf("edit %s: %w", path, err)
+	}
+	if info, err := os.Stat(real); err == nil {
+		perm = info.Mode().Perm()
+	}
+	return durable.Update(ctx, real, perm, change)
+}
+
+// Block names a block: `plugin "weather"`.
+type Block struct{ Type, Label string }
+
+// String is the block's header as it is written.
+func (b Block) String() string { return fmt.Sprintf("%s %q", b.Type, b.Label) }
+
+// Argument is an argument with a string.
+type Argument struct{ Name, Value string }
+
+// Add appends a block to a file's text, its arguments in their order. The file is called name in messages.
+func Add(src []byte, name string, b Block, arguments ...Argument) ([]byte, error) {
+	there, err := find(src, name, b)
+	if err != nil {
+		return nil, err
+	}
+	if there != nil {
+		return nil, fmt.Errorf("%s:%d has a block %s already", name, there.TypeRange.Start.Line, b)
+	}
+	added := hclwrite.NewEmptyFile()
+	body := added.Body().AppendNewBlock(b.Type, []string{b.Label}).Body()
+	for _, a := range arguments {
+		body.SetAttributeValue(a.Name, cty.StringVal(a.Value))
+	}
+	out := bytes.TrimRight(src, " \t\r\n")
+	if len(out) > 0 {
+		out = append(slices.Clone(out), "\n\n"...)
+	}
+	return append(out, hclwrite.Format(added.Bytes())...), nil
+}
+
+// Remove takes a block out of a file's text, with the comment that stands directly above it. It reports whether there was
+// one.
+func Remove(src []byte, name string, b Block) (out []byte, removed bool, err error) {
+	block, err := find(src, name, b)
+	if err != nil || block == nil {
+		return src, false, err
+	}
+	from, to := lines(src, block.TypeRange.Start.Byte, block.CloseBraceRange.End.Byte)
+	before, after := src[:from], bytes.TrimLeft(src[to:], "\r\n") // one of two gaps goes with the block
+	if len(bytes.TrimSpace(after)) == 0 {
+		before, after = bytes.TrimRight(before, " \t\r\n"), nil
+		if len(before) > 0 {
+			after = []byte("\n")
+		}
+	}
+	return slices.Concat(before, after), true, nil
+}
+
+// Has reports whether a file's text has a block.
+func Has(src []byte, name string, b Block) (bool, error) {
+	block, err := find(src, name, b)
+	return block != nil, err
+}
+
+// lines widens a part of the text to whole lines and to the comment above it.
+func lines(src []byte, from, to int) (int, int) {
+	from = bytes.LastIndexByte(src[:from], '\n') + 1
+	for from > 0 {
+		above := bytes.LastIndexByte(src[:from-1], '\n') + 1
+		text := bytes.TrimLeft(src[above:from], " \t")
+		if !bytes.HasPrefix(text, []byte("#")) && !bytes.HasPrefix(text, []byte("//")) {
+			break
+		}
+		from = above
+	}
+	if i := bytes.IndexByte(src[to:], '\n'); i >= 0 {
+		return from, to + i + 1
+	}
+	return from, len(src)
+}
+
+func find(src []byte, name string, b Block) (*hclsyntax.Block, error) {
+	body, ds := syntax.Parse(src, name)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	native, ok := body.(*hclsyntax.Body)
+	if !ok {
+		return nil, diag.Failure{Diagnostics: diag.Diagnostics{{
+			Severity: diag.Error, Summary: "a file in JSON is not edited", Range: diag.Range{File: name},
+			Next: fmt.Sprintf("change the block %s by hand", b),
+		}}}
+	}
+	for _, block := range native.Blocks {
+		if block.Type == b.Type && slices.Equal(block.Labels, []string{b.Label}) {
+			return block, nil
+		}
+	}
+	return nil, nil
+}

@@ -335,6 +335,9 @@ func kindOf(raw []byte) string {
 	case '"':
 		return "a string"
 	case '{':
+		if _, ok := parseSecret(raw); ok {
+			return "a secret"
+		}
 		return "an object"
 	case '[':
 		return "a list"

@@ -149,8 +149,8 @@ func (a ConfigAttribute) validate(c *complaints, where string) {
 	if len(a.Allowed) > 0 && t.kind != "string" {
 		c.add("%s: allowed values are for strings only", where)
 	}
-	if a.Sensitive && t.kind != "string" {
-		c.add("%s: only a string can be sensitive", where)
+	if a.Sensitive && t.kind != "string" && (t.elem == nil || t.elem.kind != "string") {
+		c.add("%s: only a string, or a list or map of them, can be sensitive", where)
 	}
 	if len(a.Default) == 0 {
 		return

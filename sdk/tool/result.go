@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
@@ -114,7 +115,15 @@ func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
 func (f fitter) part(ctx context.Context, p Part, limit int64) []Part {
 	switch p := p.(type) {
 	case *TextPart:
-		if p == nil || int64(len(p.Text)) <= limit {
+		if p == nil {
+			return nil
+		}
+		if !utf8.ValidString(p.Text) { // measured as it travels: replacements are longer than what they replace
+			c := *p
+			c.Text = strings.ToValidUTF8(p.Text, "\uFFFD")
+			p = &c
+		}
+		if int64(len(p.Text)) <= limit {
 			return one(p)
 		}
 		return f.longText(ctx, p, "output.txt", "text/plain; charset=utf-8", limit)

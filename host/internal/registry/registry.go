@@ -136,6 +136,9 @@ func (r *Registry) Snapshot() *Snapshot {
 }
 
 func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
 	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
 	b, err := json.Marshal(struct {
 		D contract.Descriptor
@@ -148,9 +151,6 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	e.Digest = hex.EncodeToString(sum[:])
 	if d.Freeform != nil {
 		return e, nil
-	}
-	if len(d.InputSchema) == 0 {
-		return nil, fmt.Errorf("it has neither an input schema nor a grammar")
 	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(d.InputSchema, &schema); err != nil {

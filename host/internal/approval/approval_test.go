@@ -1,0 +1,136 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type log struct {
+	mu     sync.Mutex
+	bodies []event.Body
+}
+
+func (l *log) Publish(_ context.Context, _ event.TurnID, bodies ...event.Body) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bodies = append(l.bodies, bodies...)
+	return uint64(len(l.bodies)), nil
+}
+
+func (l *log) asked() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bodies[0].(event.QuestionAsked).ID
+}
+
+func (l *log) resolved(t *testing.T) event.QuestionResolved {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.bodies) != 2 {
+		t.Fatalf("%d events, want the question and its end", len(l.bodies))
+	}
+	return l.bodies[1].(event.QuestionResolved)
+}
+
+func TestNobodyIsAskedWhereNobodyIs(t *testing.T) {
+	l := &log{}
+	d := NewDesk(l)
+	if _, err := d.Ask(t.Context(), Question{}); !errors.Is(err, ErrNobody) {
+		t.Errorf("Ask = %v, want %v", err, ErrNobody)
+	}
+	d.Attend()()
+	if _, err := d.Ask(t.Context(), Question{}); !errors.Is(err, ErrNobody) {
+		t.Errorf("Ask after everybody left = %v, want %v", err, ErrNobody)
+	}
+	if len(l.bodies) != 0 {
+		t.Errorf("a question that nobody can answer was shown: %v", l.bodies)
+	}
+}
+
+func TestFirstAnswerWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{}
+		d := NewDesk(l)
+		defer d.Attend()()
+		got := make(chan Answer, 1)
+		go func() { // owned by the test: received below
+			a, err := d.Ask(t.Context(), Question{Title: "rm"})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- a
+		}()
+		synctest.Wait()
+		if err := d.Resolve(l.asked(), Answer{Choice: Deny, By: "user"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Resolve(l.asked(), Answer{Choice: Approve, By: "user"}); !errors.Is(err, ErrUnknownQuestion) {
+			t.Errorf("second answer = %v, want %v", err, ErrUnknownQuestion)
+		}
+		if a := <-got; a.Choice != Deny {
+			t.Errorf("answer = %+v", a)
+		}
+		if r := l.resolved(t); r.Answer != Deny || r.By != "user" {
+			t.Errorf("resolved = %+v", r)
+		}
+	})
+}
+
+func TestCancelledQuestionIsResolvedForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{}
+		d := NewDesk(l)
+		defer d.Attend()()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error, 1)
+		go func() { // owned by the test: received below
+			_, err := d.Ask(ctx, Question{})
+			done <- err
+		}()
+		synctest.Wait()
+		cause := errors.New("interrupted")
+		cancel(cause)
+		if err := <-done; !errors.Is(err, cause) {
+			t.Errorf("Ask = %v, want %v", err, cause)
+		}
+		if r := l.resolved(t); r.By != "cancelled" {
+			t.Errorf("resolved = %+v", r)
+		}
+		if err := d.Resolve(l.asked(), Answer{Choice: Approve}); !errors.Is(err, ErrUnknownQuestion) {
+			t.Errorf("late answer = %v", err)
+		}
+	})
+}
+
+func TestKeys(t *testing.T) {
+	ls := []contract.Effect{contract.ExecEffect{Argv: []string{"ls"}, Cwd: "/a"}}
+	base := Keys("d1", ls, nil)
+	for name, other := range map[string][]string{
+		"another descriptor":    Keys("d2", ls, nil),
+		"another folder":        Keys("d1", []contract.Effect{contract.ExecEffect{Argv: []string{"ls"}, Cwd: "/b"}}, nil),
+		"a discriminator":       Keys("d1", ls, []string{"x"}),
+		"another kind":          Keys("d1", []contract.Effect{contract.OtherEffect{Label: "ls"}}, nil),
+		"no effects":            Keys("d1", nil, nil),
+		"the same and one more": Keys("d1", append(ls, contract.OtherEffect{Label: "x"}), nil)[1:],
+	} {
+		if other[0] == base[0] {
+			t.Errorf("%s has the same key", name)
+		}
+	}
+	d := NewDesk(&log{})
+	both := Keys("d1", append(ls, contract.OtherEffect{Label: "x"}), nil)
+	d.Allow(base)
+	if !d.Allowed(base) || d.Allowed(both) || d.Allowed(nil) {
+		t.Error("a call is allowed when all of its keys are, and never without keys")
+	}
+}

@@ -1,0 +1,150 @@
+package registry
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+var greet = contract.Descriptor{
+	Name: "greet", Description: "d",
+	InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"times":{"type":"integer","minimum":1}},"required":["name"],"additionalProperties":false}`),
+}
+
+func snapshot(t *testing.T, tools ...contract.Descriptor) *Snapshot {
+	t.Helper()
+	r := New("p")
+	if problems := r.Set("p", contract.ToolSet{Revision: "1", Tools: tools}); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return r.Snapshot()
+}
+
+func TestParse(t *testing.T) {
+	lenient := greet
+	lenient.Name, lenient.LenientArguments = "lenient", true
+	patch := contract.Descriptor{Name: "patch", Freeform: &contract.Freeform{Syntax: "lark", Property: "input"}}
+	s := snapshot(t, greet, lenient, patch)
+	for _, tc := range []struct {
+		name string
+		call llm.ToolCall
+		want contract.Input // compared by its text or arguments
+		err  string         // part of the error
+	}{
+		{"valid", llm.ToolCall{Name: "greet", Input: `{"name":"a"}`}, contract.Input{Arguments: json.RawMessage(`{"name":"a"}`)}, ""},
+		{"namespace of functions", llm.ToolCall{Namespace: "functions", Name: "greet", Input: `{"name":"a"}`}, contract.Input{Arguments: json.RawMessage(`{"name":"a"}`)}, ""},
+		{"no JSON", llm.ToolCall{Name: "greet", Input: `{bad`}, contract.Input{}, "failed to parse function arguments: "},
+		{"missing", llm.ToolCall{Name: "greet", Input: `{}`}, contract.Input{}, "name"},
+		{"empty is an empty object", llm.ToolCall{Name: "greet", Input: ` `}, contract.Input{}, "name"},
+		{"wrong type", llm.ToolCall{Name: "greet", Input: `{"name":5}`}, contract.Input{}, "failed to parse function arguments: "},
+		{"wrong value", llm.ToolCall{Name: "greet", Input: `{"name":"a","times":0}`}, contract.Input{}, "failed to parse function arguments: "},
+		{"unknown property", llm.ToolCall{Name: "greet", Input: `{"name":"a","x":1}`}, contract.Input{}, "x"},
+		{"unknown property, lenient", llm.ToolCall{Name: "lenient", Input: `{"name":"a","x":1}`}, contract.Input{Arguments: json.RawMessage(`{"name":"a","x":1}`)}, ""},
+		{"text for a function", llm.ToolCall{Name: "greet", Input: "hi", Freeform: true}, contract.Input{}, "takes JSON arguments"},
+		{"freeform", llm.ToolCall{Name: "patch", Input: "raw", Freeform: true}, contract.Input{Text: "raw", Freeform: true}, ""},
+		{"freeform as a function", llm.ToolCall{Name: "patch", Input: `{"input":"raw"}`}, contract.Input{Text: "raw", Freeform: true}, ""},
+		{"freeform as a function without its property", llm.ToolCall{Name: "patch", Input: `{"patch":"raw"}`}, contract.Input{}, "missing field `input`"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e, ok := s.Lookup(tc.call.Namespace, tc.call.Name)
+			if !ok {
+				t.Fatal("not found")
+			}
+			got, err := e.Parse(&tc.call)
+			switch {
+			case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)):
+				t.Errorf("error = %v, want one with %q", err, tc.err)
+			case tc.err == "" && err != nil:
+				t.Error(err)
+			case string(got.Arguments) != string(tc.want.Arguments) || got.Text != tc.want.Text || got.Freeform != tc.want.Freeform:
+				t.Errorf("input = %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSetLeavesOutWhatIsNotValid(t *testing.T) {
+	r := New("p")
+	problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{
+		greet, greet, {Name: "none"}, {Name: "bad name", InputSchema: greet.InputSchema},
+		{Name: "worse", InputSchema: json.RawMessage(`{`)},
+	}})
+	if len(problems) != 4 {
+		t.Errorf("problems:\n%s", strings.Join(problems, "\n"))
+	}
+	if n := len(r.Snapshot().Entries()); n != 1 {
+		t.Errorf("%d tools, want 1", n)
+	}
+}
+
+func TestEarlierPluginWins(t *testing.T) {
+	r := New("first", "second")
+	r.Set("second", contract.ToolSet{Tools: []contract.Descriptor{greet}})
+	before := r.Snapshot()
+	r.Set("first", contract.ToolSet{Tools: []contract.Descriptor{greet}})
+	s := r.Snapshot()
+	if e, _ := s.Lookup("", "greet"); e.Plugin != "first" {
+		t.Errorf("greet is of %q", e.Plugin)
+	}
+	if len(s.Collisions) != 1 {
+		t.Errorf("collisions = %q", s.Collisions)
+	}
+	if e, _ := before.Lookup("", "greet"); e.Plugin != "second" {
+		t.Error("a snapshot changed")
+	}
+	r.Remove("first")
+	if got := r.Snapshot().Plugins(); !slices.Equal(got, []string{"second"}) {
+		t.Errorf("plugins = %q", got)
+	}
+}
+
+// A remembered approval is bound to the descriptor's content.
+func TestDigestFollowsTheDescriptor(t *testing.T) {
+	changed := greet
+	changed.Effects = []contract.Effect{contract.NetworkEffect{Host: "example.com"}}
+	a, _ := snapshot(t, greet).Lookup("", "greet")
+	b, _ := snapshot(t, greet).Lookup("", "greet")
+	c, _ := snapshot(t, changed).Lookup("", "greet")
+	if a.Digest != b.Digest || a.Digest == c.Digest {
+		t.Errorf("digests: %s %s, changed %s", a.Digest, b.Digest, c.Digest)
+	}
+}
+
+func TestModelTools(t *testing.T) {
+	tool := func(name string, change func(*contract.Descriptor)) contract.Descriptor {
+		d := greet
+		d.Name = name
+		change(&d)
+		return d
+	}
+	s := snapshot(t,
+		tool("direct", func(*contract.Descriptor) {}),
+		tool("deferred", func(d *contract.Descriptor) { d.Exposure = contract.ExposureDeferred }),
+		tool("hidden", func(d *contract.Descriptor) { d.Exposure = contract.ExposureHidden }),
+		tool("look", func(d *contract.Descriptor) { d.ModelTraits = []string{"images"} }),
+		tool("patch", func(d *contract.Descriptor) {
+			d.InputSchema, d.Freeform = nil, &contract.Freeform{Syntax: "lark", Property: "input"}
+		}),
+	)
+	names := func(row llm.ModelRow) (out []string) {
+		for _, tl := range s.ModelTools(row) {
+			name := tl.Name
+			if tl.Freeform != nil {
+				name += "(freeform)"
+			}
+			out = append(out, name)
+		}
+		return out
+	}
+	if got := names(llm.ModelRow{}); !slices.Equal(got, []string{"direct", "patch"}) {
+		t.Errorf("plain model: %q", got)
+	}
+	row := llm.ModelRow{InputModalities: []string{"text", "image"}, ToolKinds: []string{"function", "freeform"}}
+	if got := names(row); !slices.Equal(got, []string{"direct", "look", "patch(freeform)"}) {
+		t.Errorf("model with images and grammars: %q", got)
+	}
+}

@@ -61,9 +61,6 @@ func newBlock(t reflect.Type, outer []reflect.Type) (*block, error) {
 			return nil, fmt.Errorf("%s: two fields are named %q", t, f.name)
 		}
 		seen[f.name] = true
-		if f.label && len(outer) == 0 {
-			return nil, fmt.Errorf("%s: field %q is a label, but the config block itself has none", t, f.name)
-		}
 	}
 	return b, nil
 }

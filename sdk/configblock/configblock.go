@@ -77,5 +77,14 @@ func blockOf(ptr any) (*block, error) {
 	if reflect.ValueOf(ptr).IsNil() {
 		return nil, fmt.Errorf("configuration is a nil %s", t)
 	}
-	return newBlock(t.Elem(), nil)
+	b, err := newBlock(t.Elem(), nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range b.fields {
+		if f.label {
+			return nil, fmt.Errorf("%s: field %q is a label, but the config block itself has none", t, f.name)
+		}
+	}
+	return b, nil
 }

@@ -27,7 +27,7 @@ func snapshot(t *testing.T, tools ...contract.Descriptor) *Snapshot {
 func TestParse(t *testing.T) {
 	lenient := greet
 	lenient.Name, lenient.LenientArguments = "lenient", true
-	patch := contract.Descriptor{Name: "patch", Freeform: &contract.Freeform{Syntax: "lark", Property: "input"}}
+	patch := contract.Descriptor{Name: "patch", Freeform: &contract.Freeform{Syntax: "lark", Definition: "start: /.*/", Property: "input"}}
 	s := snapshot(t, greet, lenient, patch)
 	for _, tc := range []struct {
 		name string
@@ -127,7 +127,7 @@ func TestModelTools(t *testing.T) {
 		tool("hidden", func(d *contract.Descriptor) { d.Exposure = contract.ExposureHidden }),
 		tool("look", func(d *contract.Descriptor) { d.ModelTraits = []string{"images"} }),
 		tool("patch", func(d *contract.Descriptor) {
-			d.InputSchema, d.Freeform = nil, &contract.Freeform{Syntax: "lark", Property: "input"}
+			d.InputSchema, d.Freeform = nil, &contract.Freeform{Syntax: "lark", Definition: "start: /.*/", Property: "input"}
 		}),
 	)
 	names := func(row llm.ModelRow) (out []string) {

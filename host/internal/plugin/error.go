@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -96,23 +97,25 @@ func Classify(err error, l *Lease) error {
 		return err
 	}
 	g := l.generation
+	var patience time.Duration
 	switch status.Code(err) {
 	case codes.Unavailable:
-		select {
-		case <-g.Exited():
-		case <-time.After(exitPatience):
-			e := g.problem(PhaseCall, fmt.Errorf("the connection broke: %s", status.Convert(err).Message()))
-			e.Next = "try again; if it happens often, look at `gantry plugin inspect " + g.id.Label + "`"
-			return e
-		}
+		patience = exitPatience
 	case codes.Canceled, codes.Internal, codes.Unknown:
-		select {
-		case <-g.Exited():
-		default:
-			return err
+		// Usually the call's own business, and an interrupt must not wait; but a process on its way out cancels calls too.
+		if g.ending() {
+			patience = exitPatience
 		}
 	default:
 		return err
+	}
+	if !g.exitedWithin(context.Background(), patience) {
+		if status.Code(err) != codes.Unavailable {
+			return err
+		}
+		e := g.problem(PhaseCall, fmt.Errorf("the connection broke: %s", status.Convert(err).Message()))
+		e.Next = "try again; if it happens often, look at `gantry plugin inspect " + g.id.Label + "`"
+		return e
 	}
 	e := g.failure()
 	e.Phase = PhaseCall

@@ -145,6 +145,13 @@ func (g *generation) wasAsked() bool {
 	return g.mu.asked
 }
 
+// ending tells whether the host wants the process to end, for whatever reason.
+func (g *generation) ending() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.asked || g.mu.reason != ""
+}
+
 func (g *generation) hurryUp() { g.hurryOnce.Do(func() { close(g.hurry) }) }
 
 func (g *generation) stopCalls() { g.stoppingOnce.Do(func() { close(g.stopping) }) }

@@ -58,6 +58,7 @@ func (g *generation) look(idle func()) {
 			if misses >= g.times.healthMisses {
 				g.condemn(fmt.Sprintf("it hung: %d health checks of %v went unanswered", misses, g.times.healthDeadline))
 				g.abort()
+				return
 			}
 		}
 	}

@@ -68,7 +68,7 @@ func (p *Slot) run() {
 			f(o)
 		case <-timerChannel(o.retry):
 			o.retry = nil
-			if len(o.waiters) > 0 {
+			if o.wanted() {
 				o.want()
 			}
 		case <-timerChannel(o.probation):
@@ -132,41 +132,6 @@ func (o *owner) set(mode Mode, message string) {
 	}
 }
 
-// acquire answers w now, or when a start is over.
-func (o *owner) acquire(w *waiter) {
-	switch {
-	case o.closing:
-		w.answer(granted{err: ErrClosed})
-	case o.mode == ModeBroken:
-		w.answer(granted{err: o.brokenError()})
-	case o.mode == ModeReady && o.grant(w):
-	default:
-		o.waiters = append(o.waiters, w)
-		o.want()
-	}
-}
-
-// grant gives w a lease on the current process; false when that takes no calls any more.
-func (o *owner) grant(w *waiter) bool {
-	if !o.current.enter() {
-		return false
-	}
-	l := newLease(o.current)
-	if !w.answer(granted{lease: l}) {
-		l.Release()
-	}
-	return true
-}
-
-// answer tells whether the caller was still there.
-func (w *waiter) answer(r granted) bool {
-	if !w.decided.CompareAndSwap(false, true) {
-		return false
-	}
-	w.reply <- r
-	return true
-}
-
 // want starts a process if none runs, none is on its way and the crash policy allows it; if that asks for a delay, the
 // start comes after it.
 func (o *owner) want() {
@@ -177,7 +142,7 @@ func (o *owner) want() {
 	case ModeStopped:
 	case ModeCrashed:
 		if wait := time.Until(o.policy.retryAt()); wait > 0 {
-			if len(o.waiters) > 0 {
+			if o.wanted() {
 				o.retry = time.NewTimer(wait)
 			}
 			return
@@ -226,20 +191,6 @@ func (o *owner) adopt(g *generation) {
 	}
 	o.set(ModeReady, "")
 	o.grantAll()
-}
-
-// grantAll answers everybody who waits.
-func (o *owner) grantAll() {
-	for len(o.waiters) > 0 && o.grant(o.waiters[0]) {
-		o.waiters = o.waiters[1:]
-	}
-}
-
-func (o *owner) failWaiters(err error) {
-	for _, w := range o.waiters {
-		w.answer(granted{err: err})
-	}
-	o.waiters = nil
 }
 
 // failed counts a start that failed, or a crash.
@@ -306,7 +257,7 @@ func (o *owner) exited(g *generation) {
 		o.failed(err)
 		if o.mode == ModeBroken {
 			o.failWaiters(o.brokenError())
-		} else if len(o.waiters) > 0 {
+		} else if o.wanted() {
 			o.want()
 		}
 	}
@@ -334,7 +285,7 @@ func (o *owner) ended(g *generation) {
 		o.stopped = nil
 	}
 	o.replaceNext()
-	if len(o.waiters) > 0 {
+	if o.wanted() {
 		o.want()
 	}
 }
@@ -368,7 +319,7 @@ func (o *owner) reset() {
 	if o.mode == ModeBroken || o.mode == ModeCrashed {
 		o.set(ModeStopped, "")
 	}
-	if len(o.waiters) > 0 {
+	if o.wanted() {
 		o.want()
 	}
 }

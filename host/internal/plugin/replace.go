@@ -54,7 +54,7 @@ func (o *owner) replaced(r replacement, g *generation, err error) {
 	}
 	if err != nil {
 		r.reply <- err
-		if len(o.waiters) > 0 {
+		if o.wanted() {
 			o.want()
 		}
 		return

@@ -86,17 +86,6 @@ func (p *Slot) refusal(ctx context.Context) error {
 	return ErrClosed
 }
 
-// waiter waits for a lease. Whoever sets decided first, the owner or the caller that gives up, has the last word.
-type waiter struct {
-	decided atomic.Bool
-	reply   chan granted
-}
-
-type granted struct {
-	lease *Lease
-	err   error
-}
-
 // Warm starts the plugin in the background if nothing runs, so that the first call need not wait. Errors are for the next
 // caller to see.
 func (p *Slot) Warm() {

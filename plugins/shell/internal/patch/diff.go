@@ -13,8 +13,12 @@ const diffContext = 1
 // nobody reads such a diff.
 const maxDiffBytes = 4 << 20
 
-// Diff returns what the change does to its content as unified hunks without file headers. It is empty for a delete.
+// Diff returns what the change does to its content as unified hunks without file headers. It is empty for a delete, and
+// made once.
 func (c *Change) Diff() string {
+	if c.diff != nil {
+		return *c.diff
+	}
 	if c.Kind == KindDelete {
 		return ""
 	}
@@ -22,7 +26,8 @@ func (c *Change) Diff() string {
 	if c.Kind == KindUpdate {
 		before = string(c.Before.Data)
 	}
-	return hunks(before, string(c.After))
+	c.diff = new(hunks(before, string(c.After)))
+	return *c.diff
 }
 
 func hunks(before, after string) string {

@@ -54,6 +54,8 @@ type Change struct {
 	Before      State  `json:"before"`                // of Path
 	Destination *State `json:"destination,omitempty"` // of MoveTo, before
 	After       []byte `json:"after,omitempty"`
+
+	diff *string // what Diff returned
 }
 
 // State is what stood at a path.

@@ -28,7 +28,7 @@ const (
 	tailBytes = 2 << 10
 	// outputGrace is how long the end of the output is waited for after the process has ended. What comes later is some
 	// other process's, which holds the pipe.
-	outputGrace = 100 * time.Millisecond
+	outputGrace = 50 * time.Millisecond
 	// inputTime is how long typing may take. A terminal holds some kilobytes that nobody has read.
 	inputTime = 5 * time.Second
 )
@@ -230,21 +230,19 @@ func (s *Session) Take(ctx context.Context) (release func(), err error) {
 }
 
 // Collect waits until the session has ended, until is over, or ctx ends, and returns the output that was not returned
-// before. When ctx ends first it takes nothing: the output stays for the next one who asks.
-func (s *Session) Collect(ctx context.Context, until <-chan time.Time) (output.Output, error) {
-	ended := false
+// before. ended says that this is the last of it; a session that ends right after keeps what it still has for the next
+// one who asks. So does one whose ctx ends first: then nothing is taken.
+func (s *Session) Collect(ctx context.Context, until <-chan time.Time) (o output.Output, ended bool, err error) {
 	select {
 	case <-s.exited:
-		ended = true
 	case <-until:
 	case <-ctx.Done():
-		return output.Output{}, context.Cause(ctx)
+		return output.Output{}, false, context.Cause(ctx)
 	}
-	if ended || s.Exited() {
+	if ended = s.Exited(); ended {
 		s.awaitOutput()
-		return s.drain(false), nil
 	}
-	return s.drain(true), nil
+	return s.drain(!ended), ended, nil
 }
 
 // drain empties what waits. While more may come, the beginning of a character at the end stays.

@@ -98,7 +98,7 @@ func TestUnknown(t *testing.T) {
 			s := add(t, st, p, Info{})
 			p.print("line\nlast line\n")
 			p.exit(i)
-			if _, err := s.Collect(t.Context(), time.After(time.Minute)); err != nil {
+			if _, _, err := s.Collect(t.Context(), time.After(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			st.Finish("t", s)

@@ -18,7 +18,11 @@ import (
 )
 
 const patchDescription = "Edits files: creates, changes, moves and deletes them by one patch, in which every change is checked before the first is " +
-	"made. This is a freeform tool: send the patch as it is, never inside JSON."
+	"made. This is a freeform tool: send the patch as it is, never inside JSON.\n\n" +
+	"A patch begins with `*** Begin Patch` and ends with `*** End Patch`. Between them stand, for each file, one of: `*** Add File: PATH` and its " +
+	"lines, each after a `+`; `*** Delete File: PATH`; `*** Update File: PATH`, perhaps `*** Move to: PATH`, and its changes. A change begins with " +
+	"`@@`, or with `@@ ` and a line of the file somewhere above, and goes on with the lines around and in it: unchanged ones after a space, removed " +
+	"ones after `-`, new ones after `+`. Changes stand in the order of the file. `*** End of File` behind a change says that it is at the very end."
 
 // patchGrammar is what providers with grammars hold the model to. Reading is more lenient.
 const patchGrammar = `start: begin_patch hunk+ end_patch
@@ -182,12 +186,21 @@ func keep(ctx context.Context, env *tool.Env, changes []patch.Change) []digests 
 	return out
 }
 
+// maxDiffBytes bounds the diffs of one item. It travels three times and is read by people; longer ones are left out, and
+// the content before and after is stored.
+const maxDiffBytes = 1 << 20
+
 // fileChanges is how the first done changes of a plan look to a user.
 func fileChanges(plan *patch.Plan, done int, kept []digests) *contract.FileChangeItem {
 	item := &contract.FileChangeItem{}
+	room := maxDiffBytes
 	for i := range plan.Changes[:done] {
 		ch := &plan.Changes[i]
-		fc := contract.FileChange{Path: ch.Target(), Kind: changeKind(ch.Kind), Diff: ch.Diff()}
+		fc := contract.FileChange{Path: ch.Target(), Kind: changeKind(ch.Kind)}
+		if diff := ch.Diff(); len(diff) <= room {
+			fc.Diff = diff
+			room -= len(diff)
+		}
 		if ch.MoveTo != "" {
 			fc.MovedFrom = ch.Path
 		}

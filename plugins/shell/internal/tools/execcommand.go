@@ -116,25 +116,26 @@ func (f *family) exec(ctx context.Context, c *tool.Call, in execArgs) (*tool.Res
 	}
 	timer := c.Clock().NewTimer(session.StartYield(in.YieldTimeMS))
 	defer timer.Stop()
-	out, err := s.Collect(ctx, timer.C)
-	if err != nil {
-		f.open(c, s)
-		if reason := cancelReason(ctx); reason != "deadline" {
-			return aborted(begin, item, s), nil
-		}
-		// The time that the host gives a call is over, not the command's.
-		out, _ = s.Collect(c.Hard(), elapsed())
-	} else if !s.Exited() {
+	out, ended, err := collect(ctx, c, s, timer.C)
+	if !ended {
 		f.open(c, s)
 	}
-	return f.result(c, s, out, report{begin: begin, maxTokens: in.MaxOutputTokens, item: item}), nil
+	if err != nil {
+		return aborted(begin, item, s), nil
+	}
+	return f.result(c, s, out, report{begin: begin, ended: ended, maxTokens: in.MaxOutputTokens, item: item}), nil
 }
 
-// elapsed is a timer that is over.
-func elapsed() <-chan time.Time {
-	c := make(chan time.Time)
-	close(c)
-	return c
+// collect waits for output. An error means that the call was interrupted. When only the time that the host gives a call
+// is over, that reads like the end of the wait: the command's time is not.
+func collect(ctx context.Context, c *tool.Call, s *session.Session, until <-chan time.Time) (output.Output, bool, error) {
+	out, ended, err := s.Collect(ctx, until)
+	if err == nil || cancelReason(ctx) != "deadline" {
+		return out, ended, err
+	}
+	now := make(chan time.Time)
+	close(now)
+	return s.Collect(c.Hard(), now)
 }
 
 // start spawns the command. From the moment it runs it is a session, so that an interrupt leaves it running.
@@ -234,6 +235,7 @@ func aborted(begin time.Time, item *contract.CommandItem, s *session.Session) *t
 // report is what a result of a session says beside its output.
 type report struct {
 	begin     time.Time
+	ended     bool
 	maxTokens *uint64
 	item      *contract.CommandItem
 }
@@ -243,7 +245,7 @@ func (f *family) result(c *tool.Call, s *session.Session, out output.Output, r r
 	h := header{wall: time.Since(r.begin), tokens: out.Tokens()}
 	item := *r.item
 	res := &tool.Result{Item: &item}
-	if s.Exited() {
+	if r.ended {
 		code, known := s.Code()
 		if !known {
 			code = -1

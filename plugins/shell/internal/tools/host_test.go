@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,7 +29,8 @@ import (
 
 func TestMain(m *testing.M) {
 	if helper.Wanted(os.Args) { // the test binary is its own helper, as the plugin's is
-		os.Exit(helper.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+		// Not os.Exit: with the race detector that takes a second.
+		syscall.Exit(helper.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -54,8 +56,10 @@ type rigOptions struct {
 	host   processtest.Options
 }
 
+// newRig makes the test a parallel one: rigs share nothing.
 func newRig(t *testing.T, o rigOptions) *rig {
 	t.Helper()
+	t.Parallel()
 	binary, err := tools.Binary()
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package tools_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,13 @@ func get(t *testing.T, dir, name string) string {
 	}
 	return string(b)
 }
+
+// patchText is what the model reads of a patch, with no time gone by.
+func (a *answer) patchText() string {
+	return patchWall.ReplaceAllString(a.text(), "\nWall time: 0 seconds\n")
+}
+
+var patchWall = regexp.MustCompile(`\nWall time: [0-9]+(\.[0-9])? seconds\n`)
 
 const applied = "Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess. Updated the following files:\n"
 
@@ -63,7 +71,7 @@ func TestPatch(t *testing.T) {
 	}
 	got := r.start("apply_patch", text, a, nil).wait()
 	// Sorted by what happened, not by the patch.
-	if s := got.text(); s != applied+"A dir/n\nM f\nM moved\nD d\n" || got.IsError {
+	if s := got.patchText(); s != applied+"A dir/n\nM f\nM moved\nD d\n" || got.IsError {
 		t.Errorf("text = %q", s)
 	}
 	for name, content := range map[string]string{"dir/n": "new\n", "f": "b\n", "moved": "y\n", "old": "", "d": ""} {
@@ -133,7 +141,7 @@ func TestPatchThatDoesNotApplyAsksNobody(t *testing.T) {
 func TestPatchInJSON(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	put(t, r.cwd, "f", "a\n")
-	if a := r.call("apply_patch", `{"patch":"*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch"}`); a.text() != applied+"M f\n" {
+	if a := r.call("apply_patch", `{"patch":"*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch"}`); a.patchText() != applied+"M f\n" {
 		t.Errorf("text = %q", a.text())
 	}
 }
@@ -158,7 +166,7 @@ func TestPatchOfFilesThatChangedMeanwhile(t *testing.T) {
 	}
 	// When it is still the same, it is applied.
 	put(t, r.cwd, "f", "a\n")
-	if got = r.start("apply_patch", updating, a, nil).wait(); got.text() != applied+"M f\n" {
+	if got = r.start("apply_patch", updating, a, nil).wait(); got.patchText() != applied+"M f\n" {
 		t.Errorf("text = %q", got.text())
 	}
 }
@@ -168,7 +176,7 @@ func TestPatchFailsOnTheWay(t *testing.T) {
 	put(t, r.cwd, "a/x", "1\n")
 	a := r.call("apply_patch", "*** Begin Patch\n*** Add File: b\n+x\n*** Add File: a\n+x\n*** Add File: c\n+x\n*** End Patch")
 	want := "Exit code: 1\nWall time: 0 seconds\nOutput:\nFailed to write file " + r.cwd + "/a: Is a directory (os error 21)\nThe changes before it were made:\nA b\n"
-	if a.text() != want || !a.IsError || a.SandboxDenied {
+	if a.patchText() != want || !a.IsError || a.SandboxDenied {
 		t.Errorf("text = %q, want %q", a.text(), want)
 	}
 	if changes := a.Item.(*contract.FileChangeItem).Changes; len(changes) != 1 || changes[0].Path != r.cwd+"/b" {
@@ -208,7 +216,7 @@ func TestInterceptedPatch(t *testing.T) {
 			put(t, r.cwd, tt.file, "a\n")
 			args := object{"cmd": tt.cmd, "workdir": tt.workdir}
 			a := r.call("exec_command", args)
-			if a.text() != tt.want || a.IsError {
+			if a.patchText() != tt.want || a.IsError {
 				t.Errorf("text = %q, want %q", a.text(), tt.want)
 			}
 			if got := get(t, r.cwd, tt.file); got != "b\n" {
@@ -261,7 +269,7 @@ func TestManyAssessedPatches(t *testing.T) {
 	for range 10 {
 		r.assess("apply_patch", "*** Begin Patch\n*** Add File: other\n+x\n*** End Patch")
 	}
-	if got := r.start("apply_patch", updating, first, nil).wait(); got.text() != applied+"M f\n" {
+	if got := r.start("apply_patch", updating, first, nil).wait(); got.patchText() != applied+"M f\n" {
 		t.Errorf("text = %q", got.text())
 	}
 }

@@ -116,15 +116,12 @@ func (f *family) input(ctx context.Context, c *tool.Call, in inputArgs) (*tool.R
 	}
 	timer := c.Clock().NewTimer(wait)
 	defer timer.Stop()
-	out, err := s.Collect(ctx, timer.C)
+	out, ended, err := collect(ctx, c, s, timer.C)
 	if err != nil {
-		if cancelReason(ctx) != "deadline" {
-			return aborted(begin, item, s), nil
-		}
-		out, _ = s.Collect(c.Hard(), elapsed())
+		return aborted(begin, item, s), nil
 	}
 	item.SessionID = ""
-	return f.result(c, s, out, report{begin: begin, maxTokens: in.MaxOutputTokens, item: item}), nil
+	return f.result(c, s, out, report{begin: begin, ended: ended, maxTokens: in.MaxOutputTokens, item: item}), nil
 }
 
 func inputFailed(err error) error {

@@ -44,6 +44,8 @@ type Options struct {
 	Environ  []string // of the host; what a plugin or command may see of it is taken from here
 	// Ephemeral stores nothing that outlives the host.
 	Ephemeral bool
+
+	refuseReads bool // of the store; for the test that nothing on the hot path reads the log
 }
 
 // Host is a running host.
@@ -136,6 +138,7 @@ func (h *Host) openStore(ctx context.Context) (err error) {
 	}
 	h.store, err = store.Open(ctx, store.Config{
 		Path: filepath.Join(dir, "threads.db"), ArtifactDir: filepath.Join(dir, "artifacts"), Logger: h.log.Named("store"),
+		RefuseReads: h.opts.refuseReads,
 	})
 	if err != nil {
 		return err

@@ -41,18 +41,9 @@ func (h *Host) addPlugins(ctx context.Context) error {
 	return nil
 }
 
-// slotLabel keeps providers and plugins of the same label apart.
-func slotLabel(b *config.PluginBlock) string {
-	if b.Kind == contract.KindProvider {
-		return providerSlot(b.Label)
-	}
-	return b.Label
-}
-
-func providerSlot(label string) string { return "provider." + label }
-
+// spec describes the slot of a block. A label is a provider's or a plugin's, never both: the configuration sees to it.
 func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
-	label := slotLabel(b)
+	label := b.Label
 	path, err := Program(b, h.opts.BinDir, h.opts.Home)
 	if err != nil {
 		return plugin.Spec{}, fmt.Errorf("%s: %w", b.Where(), err)

@@ -65,9 +65,7 @@ func (h *Host) PluginStatus() []appserver.PluginStatus {
 func (h *Host) ReloadPlugin(ctx context.Context, label, path string) error {
 	slot := h.plugins.Slot(label)
 	if slot == nil {
-		if slot = h.plugins.Slot(providerSlot(label)); slot == nil {
-			return fmt.Errorf("no plugin %q is configured in this host", label)
-		}
+		return fmt.Errorf("no plugin %q is configured in this host", label)
 	}
 	if path == "" {
 		path = slot.Spec().Path

@@ -48,7 +48,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Approval: h.opts.Config.Approval.Policy, Sandbox: h.opts.Config.Sandbox.Mode,
 	}
 	// The provider comes up while the tools are listed.
-	if slot := h.plugins.Slot(providerSlot(start.Provider)); slot != nil {
+	if slot := h.plugins.Slot(start.Provider); slot != nil {
 		slot.Warm()
 	}
 	for _, n := range h.loadTools(ctx) {
@@ -132,7 +132,7 @@ func (h *Host) samplerOf(ctx context.Context, id event.ThreadID, start event.Thr
 	if err := m.Problems.Err(); err != nil {
 		return nil, err
 	}
-	slot := h.plugins.Slot(providerSlot(m.Provider))
+	slot := h.plugins.Slot(m.Provider)
 	if slot == nil {
 		return nil, fmt.Errorf("%s: model %q wants provider %q, which is not configured", m.Range, m.Label, m.Provider)
 	}

@@ -53,6 +53,9 @@ func (e *Env) SetTools(tools []Tool, sources ...contract.Source) error {
 	return e.server.tools.set(tools, sources)
 }
 
+// Context lives as long as the plugin: what runs in the background belongs under it. Its cause is then [ErrShutdown].
+func (e *Env) Context() context.Context { return e.server.closing }
+
 // Thread returns a thread that the plugin has heard of and that has not ended.
 func (e *Env) Thread(id string) (*Thread, bool) { return e.server.threads.find(id) }
 

@@ -38,6 +38,7 @@ type Server struct {
 	onStop   func()          // ends the process
 	closing  context.Context // ends when Close begins
 	shut     context.CancelCauseFunc
+	closed   sync.Once // for the plugin's own clean-up
 
 	mu struct {
 		sync.Mutex
@@ -271,7 +272,8 @@ func (s *Server) Stop(context.Context, *gantryv1.StopRequest) (*gantryv1.StopRes
 // ErrShutdown is the cause of contexts that end because the plugin does.
 var ErrShutdown = errors.New("tool: the plugin ends")
 
-// Close takes nothing new, cancels what runs, lets the plugin clean up, and waits for both until ctx ends.
+// Close takes nothing new, cancels what runs, lets the plugin clean up, and waits for both until ctx ends. It may be
+// called again to go on waiting.
 func (s *Server) Close(ctx context.Context) error {
 	grace := defaultGrace
 	if until, ok := ctx.Deadline(); ok {
@@ -286,11 +288,11 @@ func (s *Server) Close(ctx context.Context) error {
 	hook := make(chan error, 1)
 	// Owned by the server: ends with the plugin's own clean-up, which is waited for up to the end of ctx.
 	go func() {
-		if s.plugin.Close == nil {
-			hook <- nil
-			return
+		var err error
+		if s.plugin.Close != nil {
+			s.closed.Do(func() { err = s.guard("close", func() error { return s.plugin.Close(ctx) }) })
 		}
-		hook <- s.guard("close", func() error { return s.plugin.Close(ctx) })
+		hook <- err
 	}()
 	var err error
 	if n := s.gate.drain(ctx); n > 0 {

@@ -55,9 +55,10 @@ type Plugin struct {
 	Features     []string
 	Handover     bool // sessions can be handed over to the next generation
 
-	// Configured runs after Config was filled, before any call, and again whenever the block changes. Its errors are shown
-	// to the user: those of configblock.Invalid, and any *contract.Diagnostic, at their line. After an error the plugin goes
-	// on with its earlier configuration, if there was one.
+	// Configured runs after Config was filled, before any call, and again whenever the block changes. ctx ends with the
+	// request; what goes on after it belongs under Env.Context. Its errors are shown to the user: those of
+	// configblock.Invalid, and any *contract.Diagnostic, at their line. After an error the plugin goes on with its earlier
+	// configuration, if there was one.
 	Configured func(ctx context.Context, env *Env) error
 	// Thread runs for each thread, as long as the host listens to it; then ctx ends and Thread returns soon. Returning
 	// earlier is fine, an error ends the stream.

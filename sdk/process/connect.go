@@ -103,8 +103,10 @@ type sessionInput struct {
 func (w *sessionInput) Close() error {
 	w.once.Do(func() {
 		w.err = w.WriteCloser.Close()
-		if _, over := w.cmd.Exit(); !over && w.err == nil {
-			w.err = w.cmd.closeHostStdin()
+		select {
+		case <-w.cmd.exited: // nobody reads it any more
+		default:
+			w.err = errors.Join(w.err, w.cmd.closeHostStdin())
 		}
 	})
 	return w.err

@@ -50,7 +50,7 @@ func (e *Env) Client() gantryv1.HostServiceClient { return e.client }
 // state of its own, an MCP server for example; [Source] assigns a tool to one. After an error the tools are what they
 // were.
 func (e *Env) SetTools(tools []Tool, sources ...contract.Source) error {
-	return e.server.tools.set(tools, sources)
+	return e.server.tools.replace(tools, sources)
 }
 
 // Context lives as long as the plugin: what runs in the background belongs under it. Its cause is then [ErrShutdown].

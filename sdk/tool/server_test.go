@@ -388,6 +388,12 @@ func TestWatch(t *testing.T) {
 		if err := env.SetTools(append(one("a", good), one("a", good)...)); err == nil {
 			t.Error("two tools of one name")
 		}
+		if err := env.SetTools([]tool.Tool{{}}); err == nil {
+			t.Error("a tool without New")
+		}
+		if err := env.SetTools(one("b", good, tool.Schema(json.RawMessage(`{"type":"object","properties":{"a":{"pattern":"("}}}`)))); err == nil {
+			t.Error("a schema that is none")
+		}
 		if err := env.SetTools(one("b", good, tool.Source("nowhere")), contract.Source{Name: "server"}); err == nil {
 			t.Error("a tool of an unknown source")
 		}

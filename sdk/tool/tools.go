@@ -28,10 +28,28 @@ type tools struct {
 	}
 }
 
+// newTools holds the tools of the manifest, which has been validated with them.
 func newTools(list []Tool) (*tools, error) {
 	ts := &tools{}
 	ts.mu.changed = make(chan struct{})
 	return ts, ts.set(list, nil)
+}
+
+// replace validates a set and puts it in the place of the current one.
+func (ts *tools) replace(list []Tool, sources []contract.Source) error {
+	var errs []error
+	descriptors := make([]contract.Descriptor, len(list))
+	for i, t := range list {
+		errs = append(errs, t.check())
+		descriptors[i] = t.descriptor
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := contract.ValidateTools(descriptors); err != nil {
+		return err
+	}
+	return ts.set(list, sources)
 }
 
 func (ts *tools) set(list []Tool, sources []contract.Source) error {
@@ -44,12 +62,6 @@ func (ts *tools) set(list []Tool, sources []contract.Source) error {
 	var errs []error
 	for _, t := range list {
 		key := toolKey{t.descriptor.Namespace, t.descriptor.Name}
-		if err := t.check(); err != nil {
-			errs = append(errs, err)
-		}
-		if _, ok := byName[key]; ok {
-			errs = append(errs, fmt.Errorf("tool %q is declared twice", key.name))
-		}
 		if sources != nil && !known[t.descriptor.Source] {
 			errs = append(errs, fmt.Errorf("tool %q belongs to the source %q, which is not there", key.name, t.descriptor.Source))
 		}

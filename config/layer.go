@@ -297,10 +297,10 @@ func (l *loader) unreadable(path string, err error, next string) {
 	})
 }
 
-// DigestWithLock is the digest that the project would have with another text of its lock file: gantry renews its own
-// trust with it after a change that the user asked for.
-func (p *Project) DigestWithLock(text []byte) string {
+// DigestWith is the digest that the project would have with other texts of some of its files, by name: gantry renews its
+// own trust with it after a change that the user asked for.
+func (p *Project) DigestWith(changed map[string][]byte) string {
 	content := maps.Clone(p.content)
-	content[lock.FileName] = text
+	maps.Copy(content, changed)
 	return trust.Digest(content)
 }

@@ -63,17 +63,45 @@ func mustLoad(t testing.TB, o config.Options) *config.Config {
 
 func TestDefaults(t *testing.T) {
 	c := mustLoad(t, options(t.TempDir()))
-	if c.Approval.Policy != "on-request" || c.Sandbox.Mode != "full-access" || c.History.ToolOutputTokens != 10000 {
+	if c.Approval.Policy != "untrusted" || c.Sandbox.Mode != "full-access" || c.History.ToolOutputTokens != 10000 {
 		t.Errorf("defaults = %+v, %+v, %+v", c.Approval, c.Sandbox, c.History)
 	}
-	if c.DefaultModel != "" || len(c.Models) != 0 || c.Project != nil {
-		t.Errorf("default model %q, models %v, project %v, want none", c.DefaultModel, c.Models, c.Project)
+	if m, ok := c.Model(c.DefaultModel); !ok || len(c.Models) != 1 || m.Label != "default" || m.Provider != "scripted" || m.Name != "scripted" {
+		t.Errorf("default model %q, models %v", c.DefaultModel, c.Models)
+	}
+	if b, ok := c.Provider("scripted"); !ok || b.Address() != "builtin/scripted" || b.Kind != contract.KindProvider || len(c.Providers) != 1 {
+		t.Errorf("scripted = %+v, %v", b, ok)
+	}
+	if c.Project != nil {
+		t.Errorf("project %v, want none", c.Project)
 	}
 	if b, ok := c.Plugin("shell"); !ok || b.Address() != "builtin/shell" || b.Kind != contract.KindTool || !b.Enabled || b.Where() != "built-in:3" {
 		t.Errorf("shell = %+v, %v", b, ok)
 	}
-	if ds := c.Validate(); len(ds) != 1 || ds[0].Severity != diag.Warning || ds[0].Summary != "no model is configured" {
+	if ds := c.Validate(); len(ds) != 0 {
 		t.Errorf("Validate = %v", ds)
+	}
+}
+
+// The model that comes along never takes the place of one that the user has written down.
+func TestDefaultModel(t *testing.T) {
+	const a, b = "model \"a\" {\n provider = \"scripted\"\n name = \"x\"\n}\n", "model \"b\" {\n provider = \"scripted\"\n name = \"x\"\n}\n"
+	for text, want := range map[string]string{
+		"":                                  "default",
+		a:                                   "a",
+		a + b:                               "",
+		a + "default_model = \"default\"\n": "default",
+		a + strings.Replace(b, `"b"`, `"default"`, 1): "default",
+	} {
+		c := mustLoad(t, options(write(t, map[string]string{"home/gantry.hcl": text})))
+		if c.DefaultModel != want {
+			t.Errorf("the default model of\n%s is %q, want %q", text, c.DefaultModel, want)
+		}
+	}
+	// Half a model is not filled up from the built-in one: the task would go to the script unseen.
+	root := write(t, map[string]string{"home/gantry.hcl": "model \"default\" {\n name = \"gpt\"\n}\n"})
+	if _, ds := config.Load(t.Context(), options(root)); !strings.Contains(fmt.Sprint(ds.Err()), `"provider" of model "default" is required`) {
+		t.Errorf("a model without a provider: %v", ds)
 	}
 }
 
@@ -99,7 +127,7 @@ func TestStarterIsValid(t *testing.T) {
 	if len(ds) > 0 {
 		t.Fatalf("%v in\n%s", ds, text.String())
 	}
-	if c.DefaultModel != "default" || len(c.Plugins) != 2 || len(c.Providers) != 1 {
+	if c.DefaultModel != "default" || len(c.Plugins) != 2 || len(c.Providers) != 2 {
 		t.Errorf("model %q, plugins %v, providers %v", c.DefaultModel, c.Plugins, c.Providers)
 	}
 }
@@ -194,7 +222,7 @@ store {
 		{"process limits", c.Limits, config.Limits{MemoryBytes: 256 << 20, Pids: 100, CPUTime: time.Hour, OpenFiles: 1024, OutputBytes: 1e6}},
 		{"history", c.History.ToolOutputTokens, int64(5)},
 		{"retention", c.Store.Retention, config.Retention{MaxAge: 720 * time.Hour, MaxThreads: 10, KeepNamed: true}},
-		{"blocks in use", len(c.Blocks()), 2},
+		{"blocks in use", len(c.Blocks()), 3},
 	} {
 		if fmt.Sprintf("%+v", check.got) != fmt.Sprintf("%+v", check.want) {
 			t.Errorf("%s = %+v, want %+v", check.name, check.got, check.want)
@@ -222,7 +250,7 @@ func TestProjectIsBoundToItsContent(t *testing.T) {
 	o.Dir = filepath.Join(root, "project", "sub", "dir")
 
 	c := mustLoad(t, o)
-	if c.Approval.Policy != "on-request" || c.Project == nil || c.Project.Trusted {
+	if c.Approval.Policy != "untrusted" || c.Project == nil || c.Project.Trusted {
 		t.Fatalf("before an answer: policy %q, project %+v", c.Approval.Policy, c.Project)
 	}
 	if c.Project.Dir != filepath.Join(root, "project") {
@@ -245,7 +273,7 @@ func TestProjectIsBoundToItsContent(t *testing.T) {
 		t.Error("still trusted after the lock file changed")
 	}
 	// ... unless gantry wrote it.
-	if err := store.Renew(t.Context(), c.Project.Dir, c.Project.Digest, c.Project.DigestWithLock(changed)); err != nil {
+	if err := store.Renew(t.Context(), c.Project.Dir, c.Project.Digest, c.Project.DigestWith(map[string][]byte{"gantry.lock.hcl": changed})); err != nil {
 		t.Fatal(err)
 	}
 	if now := mustLoad(t, o); !now.Project.Trusted {
@@ -377,8 +405,8 @@ provider "none" {
 			t.Errorf("%s: %s, %v, want an error with %q", label, text, ds, want)
 		}
 	}
-	if ds := c.Validate(); len(ds) != 4 { // and that there is no model
-		t.Errorf("Validate = %v, want three missing secrets and no model", ds)
+	if ds := c.Validate(); len(ds) != 3 {
+		t.Errorf("Validate = %v, want three missing secrets", ds)
 	}
 }
 

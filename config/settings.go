@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,6 +90,10 @@ func (b block) paths(name, home string) []string {
 }
 
 func (l *loader) model(d *decoder, n *node) *Model {
+	if n.header.Filename != builtinName {
+		// Who writes a model down means all of it: half of the built-in one below would go to the wrong provider unseen.
+		maps.DeleteFunc(n.attrs, func(_ string, s setting) bool { return s.from.layer == LayerBuiltin })
+	}
 	b := d.block(n, n.schema)
 	m := &Model{Label: n.label, Range: l.files.Range(n.header)}
 	b.problems = &m.Problems
@@ -159,15 +164,19 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 			}
 		}
 	}
+	// The built-in model is for those who have none of their own: it never makes the choice between theirs.
+	own := slices.DeleteFunc(slices.Clone(models), func(label string) bool {
+		return b.n.blocks[key{schema.BlockModel, label}].header.Filename == builtinName
+	})
 	c.DefaultModel = b.text("default_model")
 	switch {
 	case c.DefaultModel != "":
 		if !slices.Contains(models, c.DefaultModel) {
 			unknown(b.at("default_model"), "model", c.DefaultModel, models)
 		}
-	case slices.Contains(models, "default"):
+	case slices.Contains(own, "default"), len(own) == 0 && slices.Contains(models, "default"):
 		c.DefaultModel = "default"
-	case len(models) == 1:
-		c.DefaultModel = models[0]
+	case len(own) == 1:
+		c.DefaultModel = own[0]
 	}
 }

@@ -3,6 +3,7 @@
 
 # A provider speaks to a vendor's models. Beside source, every argument is the provider's own;
 # `gantry plugin inspect NAME` shows them. A key that is not set disturbs only its own provider.
+# Until there is one, the built-in "scripted" provider plays a short demonstration without any model.
 #
 # provider "openai" {
 #   source  = "builtin/openai"
@@ -36,10 +37,13 @@
 #   }
 # }
 
-# When you are asked: "untrusted" before every call that is more than reading, "on-request" when a
-# call asks for more than its grant, "never" refuses instead of asking.
+# When you are asked. This version has no sandbox: a command can do whatever you can. "untrusted"
+# therefore asks on the terminal before every call that does more than reading, and refuses such a
+# call where there is no terminal. "on-request" asks only when a call wants more than the sandbox
+# gives, which without a sandbox is never; "never" asks nothing. Both let every command run: use
+# them where nothing can be lost, in a container for example.
 approval {
-  policy = "on-request"
+  policy = "untrusted"
 }
 
 # "full-access" is the only mode that this version can enforce.
@@ -47,7 +51,7 @@ sandbox {
   mode = "full-access"
 }
 
-# Settings for one occasion: `gantry exec --profile ci "..."`.
+# Settings for one occasion, a container of its own for example: `gantry exec --profile ci "..."`.
 profile "ci" {
   approval {
     policy = "never"

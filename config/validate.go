@@ -26,10 +26,7 @@ func (c *Config) Validate() Diagnostics {
 	for _, m := range c.Models {
 		add(m.Problems)
 	}
-	if len(c.Models) == 0 {
-		add(Diagnostics{{Summary: "no model is configured", Detail: "Nothing can be asked of anyone yet.",
-			Next: "add a provider and a model block; `gantry init` writes a file to begin with"}})
-	} else if c.DefaultModel == "" {
+	if c.DefaultModel == "" {
 		add(Diagnostics{{Summary: "no model is the default", Detail: "There are several, and none is called \"default\".",
 			Next: "set default_model, or name one with --model"}})
 	}

@@ -47,7 +47,7 @@ func settings() *Block {
 			provider(), plugin(), model(),
 			{
 				Name: BlockApproval, Doc: "When a person is asked before something happens.",
-				Attributes: []Attribute{{Name: "policy", Kind: String, Default: `"on-request"`, Allowed: approvalPolicies,
+				Attributes: []Attribute{{Name: "policy", Kind: String, Default: `"untrusted"`, Allowed: approvalPolicies,
 					Doc: "`untrusted`: before every call that is more than reading. `on-request`: when a call asks for more than " +
 						"its grant. `never`: nobody is asked; what would need it is refused."}},
 			},

@@ -102,11 +102,7 @@ func (c *Change) apply() error {
 
 func (c *Change) move() error {
 	mode := fs.FileMode(0o666)
-	info, err := os.Stat(c.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // moved by an earlier try
-	}
-	if err == nil {
+	if info, err := os.Stat(c.Path); err == nil {
 		mode = info.Mode().Perm()
 	}
 	if err := create(c.MoveTo, c.After, mode); err != nil {

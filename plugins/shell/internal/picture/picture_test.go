@@ -38,6 +38,15 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// Every square that is too large becomes the same one: rounding errors must not cost a whole row of squares.
+func TestFitOfSquares(t *testing.T) {
+	for n := 1601; n < 9000; n++ {
+		if w, h := Fit(n, n, High()); w != 1600 || h != 1600 {
+			t.Errorf("%dx%d fits as %dx%d", n, n, w, h)
+		}
+	}
+}
+
 func TestFitHolds(t *testing.T) {
 	for w := 1; w < 9000; w += 97 {
 		for h := 1; h < 9000; h += 89 {

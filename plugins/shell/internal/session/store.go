@@ -37,6 +37,9 @@ type thread struct {
 	sessions map[int]*Session
 	reserved map[int]bool
 	ended    []*Session // oldest first
+	// told are the numbers that a model has seen of sessions that are over. They are not used again: what is meant for
+	// the one must not reach the other.
+	told map[int]bool
 }
 
 // NewStore returns an empty store.
@@ -49,7 +52,7 @@ func NewStore() *Store {
 func (st *Store) threadLocked(id string) *thread {
 	t := st.mu.threads[id]
 	if t == nil {
-		t = &thread{sessions: map[int]*Session{}, reserved: map[int]bool{}}
+		t = &thread{sessions: map[int]*Session{}, reserved: map[int]bool{}, told: map[int]bool{}}
 		st.mu.threads[id] = t
 	}
 	return t
@@ -67,11 +70,12 @@ func (st *Store) Reserve(threadID string) (int, error) {
 			return id, nil
 		}
 	}
-	return 0, errors.New("no free session number") // 64 sessions and 16 memories among 99,000
+	return 0, errors.New("no free session number") // after tens of thousands of sessions in one thread
 }
 
 func (t *thread) knowsLocked(id int) bool {
-	return t.sessions[id] != nil || t.reserved[id] || slices.ContainsFunc(t.ended, func(s *Session) bool { return s.ID == id })
+	return t.sessions[id] != nil || t.reserved[id] || t.told[id] ||
+		slices.ContainsFunc(t.ended, func(s *Session) bool { return s.ID == id })
 }
 
 // Cancel gives a number back.
@@ -142,6 +146,12 @@ func (t *thread) victimLocked() *Session {
 	return live
 }
 
+func (s *Session) opened() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.viewer != nil
+}
+
 func (s *Session) used() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,6 +161,9 @@ func (s *Session) used() time.Time {
 // endLocked moves a session to the ended ones and returns the one that is forgotten for it, or nil.
 func (t *thread) endLocked(s *Session) *Session {
 	delete(t.sessions, s.ID)
+	if s.opened() {
+		t.told[s.ID] = true
+	}
 	t.ended = append(t.ended, s)
 	if len(t.ended) <= maxEnded {
 		return nil

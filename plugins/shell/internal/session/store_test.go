@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,14 +17,16 @@ func TestFullThreadLosesTheOldest(t *testing.T) {
 		var all []*Session
 		for range 70 {
 			time.Sleep(time.Millisecond) // in the bubble: gives each its own moment
-			all = append(all, add(t, st, newProgram(), Info{}))
+			s := add(t, st, newProgram(), Info{})
+			s.Open(&viewer{}) // its number is known, and not used again
+			all = append(all, s)
 		}
 		for i, s := range all {
 			_, err := st.Get("t", s.ID)
 			if gone := err != nil; gone != (i < 6) {
 				t.Errorf("session %d: %v", i, err)
 			}
-			if i < 6 {
+			if i < 6 && err != nil {
 				if want := "Unknown process id "; !strings.HasPrefix(err.Error(), want) {
 					t.Errorf("error = %q, want %q first", err, want)
 				}
@@ -50,36 +53,48 @@ func TestVictim(t *testing.T) {
 		gone := func() []int {
 			var out []int
 			for i, s := range all {
-				if _, err := st.Get("t", s.ID); err != nil {
+				if now, _ := st.Get("t", s.ID); now != s {
 					out = append(out, i)
 				}
 			}
 			return out
 		}
-		// One that has ended goes before older ones that run, but not when it is among those used last.
-		programs[20].exit(0)
+		more := func(n int) {
+			for range n {
+				time.Sleep(time.Millisecond)
+				add(t, st, newProgram(), Info{})
+			}
+		}
+		// One that has ended goes before older ones that run, but not while it is among those used last.
 		programs[63].exit(0)
 		synctest.Wait()
-		add(t, st, newProgram(), Info{})
-		if got := gone(); len(got) != 1 || got[0] != 20 {
-			t.Errorf("gone: %v, want 20", got)
+		more(1)
+		if got := gone(); !slices.Equal(got, []int{0}) {
+			t.Errorf("gone: %v, want 0", got)
+		}
+		programs[20].exit(0)
+		synctest.Wait()
+		more(1)
+		if got := gone(); !slices.Equal(got, []int{0, 20}) {
+			t.Errorf("gone: %v, want 0 and 20", got)
 		}
 		// Using one makes it young; one that is in use stays whatever its age.
-		release, err := all[0].Take(t.Context())
+		release, err := all[1].Take(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		release()
-		release, err = all[1].Take(t.Context())
+		release, err = all[2].Take(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 9 { // the two would be old again
-			time.Sleep(time.Millisecond)
-			add(t, st, newProgram(), Info{})
+		more(9)
+		if got := gone(); slices.Contains(got, 1) || !slices.Contains(got, 3) || !slices.Contains(got, 63) {
+			t.Errorf("gone: %v, want 3 and 63, and 1 not yet", got)
 		}
-		if got := gone(); len(got) != 10 || got[0] != 2 {
-			t.Errorf("gone: %v, want 2 and up", got)
+		more(maxSessions)
+		if got := gone(); len(got) != maxSessions-1 || slices.Contains(got, 2) {
+			t.Errorf("gone: %v, want all but 2", got)
 		}
 		release()
 	})
@@ -176,6 +191,28 @@ func TestThreadEndsWhileAProcessStarts(t *testing.T) {
 		}
 		if p.code != 137 {
 			t.Error("the process was not stopped")
+		}
+	})
+}
+
+func TestKnownNumbersAreNotUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := NewStore()
+		defer end(t, st)
+		for i, opened := range []bool{true, false} {
+			p := newProgram()
+			s := add(t, st, p, Info{})
+			if opened {
+				s.Open(&viewer{})
+			}
+			p.exit(0)
+			synctest.Wait()
+			st.Finish("t", s)
+			st.mu.threads["t"].ended = nil // forgotten
+			s.forget()
+			if got := st.mu.threads["t"].knowsLocked(s.ID); got != opened {
+				t.Errorf("session %d: still known %v", i, got)
+			}
 		}
 	})
 }

@@ -1,5 +1,9 @@
 // Package e2e_test runs the real binaries against a model that follows a script, and looks at what a user and the model
-// would see. The rig does the running (e2e/rig).
+// would see.
+//
+// It owns: the stories of whole runs. It must not know: anything inside gantry; the rig does the running (e2e/rig).
+//
+// Start with [TestTaskWithCommandsAndAPatch].
 package e2e_test
 
 import (

@@ -1,0 +1,211 @@
+// Package arch holds the laws of the house as something that can be run: who may import whom, what a folder says of
+// itself, what source may not contain, and what each binary depends on.
+//
+// It owns: the tables of the laws and the checks over the workspace's packages and source. It must not know: what any
+// package does.
+//
+// Start with [Load] and [House.Check]; the tables are in laws.go and layers.go. A failure says what to do instead; to
+// change a law, change its row and say why in the commit.
+package arch
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Prefix is what the import paths of the workspace begin with. Inside this package they are written without it.
+const Prefix = "github.com/gantry-agent/gantry/"
+
+// House is the workspace: its packages with their source, and what they import beyond it.
+type House struct {
+	fset     *token.FileSet
+	packages map[string]*Package
+	outside  map[string][]string // imports of packages that are not ours
+}
+
+// Package is a folder of the workspace.
+type Package struct {
+	Path  string // as "host/internal/turn"
+	Files []*File
+	Texts map[string]string // embedded text files
+}
+
+// File is a Go file, of any platform.
+type File struct {
+	Name      string // relative to the root, with slashes
+	Test      bool
+	Generated bool
+	Syntax    *ast.File
+}
+
+// Problem is a broken law.
+type Problem struct {
+	Where   string
+	What    string
+	Instead string
+}
+
+// String words the problem in one line.
+func (p Problem) String() string { return p.Where + ": " + p.What + ". Instead: " + p.Instead }
+
+// New makes an empty house.
+func New() *House {
+	return &House{fset: token.NewFileSet(), packages: map[string]*Package{}, outside: map[string][]string{}}
+}
+
+// Load reads the workspace whose root is dir.
+func Load(dir string) (*House, error) {
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Imports,EmbedFiles", "work")
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w: %s", err, stderr.String())
+	}
+	h := New()
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath, Dir     string
+			Standard            bool
+			Imports, EmbedFiles []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		if p.Standard || !strings.HasPrefix(p.ImportPath, Prefix) {
+			h.outside[p.ImportPath] = p.Imports
+			continue
+		}
+		if err := h.addFolder(dir, p.Dir, p.EmbedFiles); err != nil {
+			return nil, err
+		}
+	}
+	if len(h.packages) == 0 {
+		return nil, fmt.Errorf("no packages in %s", dir)
+	}
+	return h, nil
+}
+
+// addFolder takes all Go files of a folder, whatever platform they are for.
+func (h *House) addFolder(root, dir string, embeds []string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") && !slices.Contains(embeds, e.Name()) {
+			continue
+		}
+		full := filepath.Join(dir, e.Name())
+		src, err := os.ReadFile(full)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, full)
+		if err != nil {
+			return err
+		}
+		if err := h.Add(filepath.ToSlash(name), string(src)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Add takes one file. Its name is relative to the root; what is no Go file counts as embedded text.
+func (h *House) Add(name, src string) error {
+	dir := path.Dir(name)
+	p := h.packages[dir]
+	if p == nil {
+		p = &Package{Path: dir, Texts: map[string]string{}}
+		h.packages[dir] = p
+	}
+	if !strings.HasSuffix(name, ".go") {
+		p.Texts[name] = src
+		return nil
+	}
+	syntax, err := parser.ParseFile(h.fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	p.Files = append(p.Files, &File{
+		Name: name, Test: strings.HasSuffix(name, "_test.go"), Generated: ast.IsGenerated(syntax), Syntax: syntax,
+	})
+	return nil
+}
+
+// sorted lists the packages by path.
+func (h *House) sorted() []*Package {
+	return slices.SortedFunc(maps.Values(h.packages), func(a, b *Package) int { return cmp.Compare(a.Path, b.Path) })
+}
+
+// imports lists what a package of ours imports, each with a file that does. Test files count where tests is set.
+func (p *Package) imports(tests bool) map[string]string {
+	out := map[string]string{}
+	for _, f := range p.Files {
+		if f.Test && !tests {
+			continue
+		}
+		for _, s := range f.Syntax.Imports {
+			to, err := strconv.Unquote(s.Path.Value)
+			if err != nil { // the parser has checked it
+				panic(err)
+			}
+			out[strings.TrimPrefix(to, Prefix)] = f.Name
+		}
+	}
+	return out
+}
+
+// at is the place of a node.
+func (h *House) at(n ast.Node) string {
+	p := h.fset.Position(n.Pos())
+	return p.Filename + ":" + strconv.Itoa(p.Line)
+}
+
+// Check holds the house against all laws.
+func (h *House) Check() []Problem {
+	var out []Problem
+	out = append(out, h.reach(Laws)...)
+	out = append(out, h.only(Reserved)...)
+	out = append(out, h.layers(Rows, Edges)...)
+	out = append(out, h.processes(Starters)...)
+	out = append(out, h.names()...)
+	out = append(out, h.comments()...)
+	out = append(out, h.inits()...)
+	out = append(out, h.variables(Constants)...)
+	out = append(out, h.goroutines()...)
+	out = append(out, h.sleeps(Sleeps)...)
+	out = append(out, h.toolNames(h.declaredTools())...)
+	return out
+}
+
+// match tells whether a path fits a pattern: itself, or with "/..." at the end, anything below it too.
+func match(pattern, p string) bool {
+	if root, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return p == root || strings.HasPrefix(p, root+"/")
+	}
+	return p == pattern
+}
+
+func matchAny(patterns []string, p string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, p) })
+}

@@ -1,0 +1,36 @@
+package arch
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// Binaries are what is built and shipped, by name.
+var Binaries = map[string]string{
+	"gantry":                   "host/cmd/gantry",
+	"gantry-launch":            "host/cmd/gantry-launch",
+	"gantry-tool-shell":        "plugins/shell",
+	"gantry-provider-scripted": "providers/cmd/scripted",
+}
+
+// Dependencies lists the packages that a binary links on Linux, without the insides of the standard library.
+func Dependencies(dir, pkg string) ([]string, error) {
+	cmd := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "-f", "{{.ImportPath}}", "./"+pkg)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=")
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list %s: %w", pkg, err)
+	}
+	lines := strings.Fields(string(out))
+	lines = slices.DeleteFunc(lines, func(p string) bool {
+		first, _, _ := strings.Cut(p, "/")
+		standard := !strings.Contains(first, ".")
+		return standard && (strings.Contains(p, "internal") || first == "vendor" || first == "runtime")
+	})
+	slices.Sort(lines)
+	return lines, nil
+}

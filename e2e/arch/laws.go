@@ -1,0 +1,229 @@
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Law forbids that packages reach others, over whatever path of imports.
+type Law struct {
+	From    []string
+	Except  []string // of From
+	Not     []string
+	Nobody  bool // Not names packages that no part of the workspace has; without it, each must exist
+	Tests   bool // the direct imports of tests count too
+	Reason  string
+	Instead string
+}
+
+// Laws of the house.
+var Laws = []Law{
+	{
+		From: []string{"plugins/...", "providers/..."}, Not: []string{"host/...", "config/..."}, Tests: true,
+		Reason: "a plugin knows the contract and nothing of the host", Instead: "import sdk, or let the contract carry what is needed",
+	},
+	{
+		From: []string{"plugins/..."}, Not: []string{"providers/..."}, Tests: true,
+		Reason: "a plugin stands alone", Instead: "move what both need to sdk",
+	},
+	{
+		From: []string{"providers/..."}, Not: []string{"plugins/..."}, Tests: true,
+		Reason: "a provider stands alone", Instead: "move what both need to sdk",
+	},
+	{
+		From: []string{"host/..."}, Not: []string{"plugins/...", "providers/..."}, Tests: true,
+		Reason:  "the host knows its neighbours by their contract only",
+		Instead: "ask the plugin in the contract's terms; a test takes a fake plugin of its own, or belongs to e2e",
+	},
+	{
+		From: []string{"host/...", "config/...", "sdk/..."}, Nobody: true, Tests: true,
+		Not: []string{
+			"github.com/openai/openai-go/...", "github.com/sashabaranov/go-openai/...", "github.com/anthropics/anthropic-sdk-go/...",
+			"google.golang.org/genai/...", "github.com/aws/aws-sdk-go-v2/...", "github.com/tmc/langchaingo/...",
+			"github.com/chromedp/...", "github.com/go-rod/...", "github.com/playwright-community/...", "github.com/mafredri/cdp/...",
+		},
+		Reason: "vendors and browsers are the plugins' business", Instead: "write a provider or a plugin",
+	},
+	{
+		From: []string{"sdk/..."}, Not: []string{"host/...", "config/...", "plugins/...", "providers/..."}, Tests: true,
+		Reason: "plugin authors import sdk and nothing else", Instead: "move the code to sdk, or the need to the host",
+	},
+	{
+		From: []string{"config/..."}, Not: []string{"host/...", "plugins/...", "providers/..."}, Tests: true,
+		Reason: "configuration is read without a host", Instead: "let the caller pass what it knows",
+	},
+	{
+		From: []string{"sdk/...", "config/...", "host/...", "plugins/...", "providers/..."}, Not: []string{"e2e/..."}, Tests: true,
+		Reason: "e2e looks at the whole from outside", Instead: "move the helper to the room that needs it",
+	},
+	{
+		From: []string{"sdk/...", "plugins/...", "providers/..."}, Except: []string{"sdk/plugintest/..."},
+		Not:     []string{"github.com/hashicorp/go-plugin"},
+		Reason:  "a plugin serves the protocol with the lean loop of sdk/wire: it starts sooner and is smaller",
+		Instead: "extend sdk/wire",
+	},
+	{
+		From: []string{"sdk/...", "plugins/...", "providers/..."}, Not: []string{"gorm.io/gorm", "modernc.org/sqlite/...", "github.com/spf13/cobra"},
+		Reason: "a plugin carries no store and no command line", Instead: "use the host's State and Artifact services",
+	},
+	{
+		From:   []string{"host/internal/policy", "host/internal/approval", "host/internal/history", "host/internal/prompt"},
+		Not:    []string{"google.golang.org/grpc", "gorm.io/gorm", "os/exec"},
+		Reason: "rules and texts are decided without the world", Instead: "pass in what the decision needs",
+	},
+	{
+		From:    []string{"host/cmd/gantry-launch"},
+		Not:     []string{"google.golang.org/grpc", "gorm.io/gorm", "github.com/spf13/cobra", "net/http", "host/internal/event"},
+		Reason:  "the launcher starts once for each command; what it links is paid each time",
+		Instead: "keep it to host/internal/launch/control and the system",
+	},
+}
+
+// Reservation lets only some packages import another one directly, in code that is shipped.
+type Reservation struct {
+	Package string
+	By      []string
+	Reason  string
+	Instead string
+}
+
+// Reserved says who holds what.
+var Reserved = []Reservation{
+	{
+		Package: "gorm.io/gorm", By: []string{"host/internal/store/..."},
+		Reason: "one room owns the database", Instead: "add what you need to store",
+	},
+	{
+		Package: "github.com/hashicorp/go-plugin", By: []string{"host/internal/plugin/...", "sdk/plugintest/..."},
+		Reason: "one room owns the processes of plugins", Instead: "use plugin.Slot",
+	},
+	{
+		Package: "github.com/spf13/cobra", By: []string{"host/internal/cli"},
+		Reason: "flags are the door's business", Instead: "take parameters",
+	},
+	{
+		Package: "sdk/proto/gantry/v1",
+		By: []string{
+			"sdk/wire/...", "sdk/tool", "sdk/provider", "sdk/process/...", "sdk/plugintest/...", "host/internal/plugin/...",
+			"host/internal/tool", "host/internal/model", "host/internal/service", "host/internal/host",
+		},
+		Reason: "generated types stay with those who convert them", Instead: "use sdk/llm and sdk/contract",
+	},
+	{
+		Package: "github.com/hashicorp/hcl/v2", By: []string{"config/..."},
+		Reason: "HCL is the language of one room", Instead: "use config's types and diag.Range",
+	},
+}
+
+// reach checks laws.
+func (h *House) reach(laws []Law) []Problem {
+	var out []Problem
+	for _, l := range laws {
+		for _, p := range slices.Concat(l.From, l.Except) {
+			if !h.has(p) {
+				out = append(out, stale(p))
+			}
+		}
+		for _, p := range l.Not {
+			if !l.Nobody && !h.has(p) {
+				out = append(out, stale(p))
+			}
+		}
+		for _, p := range h.sorted() {
+			if !matchAny(l.From, p.Path) || matchAny(l.Except, p.Path) {
+				continue
+			}
+			if chain := h.path(p, l.Not, l.Tests); chain != nil {
+				out = append(out, Problem{
+					Where: p.Path, What: fmt.Sprintf("must not reach %s, but %s: %s", chain[len(chain)-1], strings.Join(chain, " → "), l.Reason),
+					Instead: l.Instead,
+				})
+			}
+		}
+	}
+	return out
+}
+
+// stale: a law about a package that is gone forbids nothing.
+func stale(pattern string) Problem {
+	return Problem{
+		Where: "e2e/arch", What: fmt.Sprintf("the laws name %s, which does not exist", pattern),
+		Instead: "give the row the package's new name, or drop it",
+	}
+}
+
+// has tells whether a pattern fits any package of the workspace or of what it depends on.
+func (h *House) has(pattern string) bool {
+	for p := range h.packages {
+		if match(pattern, p) {
+			return true
+		}
+	}
+	for p := range h.outside {
+		if match(pattern, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// path finds a shortest chain of imports from p to one of the patterns.
+func (h *House) path(p *Package, to []string, tests bool) []string {
+	from := map[string]string{p.Path: ""}
+	queue := slices.Sorted(maps.Keys(p.imports(tests)))
+	for _, q := range queue {
+		from[q] = p.Path
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if at != p.Path && matchAny(to, at) {
+			chain := []string{at}
+			for at != p.Path {
+				at = from[at]
+				chain = append(chain, at)
+			}
+			slices.Reverse(chain)
+			return chain
+		}
+		next := h.outside[at]
+		if q := h.packages[at]; q != nil {
+			next = slices.Sorted(maps.Keys(q.imports(false)))
+		}
+		for _, n := range next {
+			n = strings.TrimPrefix(n, Prefix)
+			if _, seen := from[n]; !seen {
+				from[n] = at
+				queue = append(queue, n)
+			}
+		}
+	}
+	return nil
+}
+
+// only checks reservations.
+func (h *House) only(reserved []Reservation) []Problem {
+	var out []Problem
+	for _, r := range reserved {
+		if !h.has(r.Package) {
+			out = append(out, stale(r.Package))
+		}
+		for _, by := range r.By {
+			if !h.has(by) {
+				out = append(out, stale(by))
+			}
+		}
+		for _, p := range h.sorted() {
+			if matchAny(r.By, p.Path) {
+				continue
+			}
+			if file, ok := p.imports(false)[r.Package]; ok {
+				out = append(out, Problem{
+					Where: file, What: fmt.Sprintf("imports %s: %s", r.Package, r.Reason), Instead: r.Instead,
+				})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,115 @@
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// root is where the rooms of the host are.
+const root = "host/internal/"
+
+// Rows are the layers of the host, from the doors down. A package imports packages of the rows below its own, and along
+// the Edges. A folder below a room belongs to the room.
+var Rows = [][]string{
+	{"cli"},
+	{"host"},
+	{"appserver"},
+	{"thread"},
+	{"turn"},
+	{"prompt", "history"},
+	{"orchestrate", "registry", "hook", "approval", "service"},
+	{"launch"},
+	{"policy"},
+	{"plugin", "model", "tool"},
+	{"event", "store"},
+}
+
+// Edge is an import that the rows alone would not allow.
+type Edge struct {
+	From, To string
+	Reason   string
+}
+
+// Edges inside a row, and upwards. Each must be used.
+var Edges = []Edge{
+	{"orchestrate", "history", "the spine cuts output once, with the history's rule"},
+	{"orchestrate", "registry", "the spine looks up what the model called"},
+	{"orchestrate", "hook", "a stage of the spine"},
+	{"orchestrate", "approval", "a stage of the spine"},
+	{"service", "orchestrate", "a plugin's request comes with the token of a call"},
+	{"service", "approval", "a plugin may ask a person"},
+	{"model", "plugin", "a typed client of a plugin's process"},
+	{"tool", "plugin", "a typed client of a plugin's process"},
+	{"store", "event", "the store keeps events"},
+}
+
+// Borrowed are rooms' own folders that others may use, with who.
+var Borrowed = map[string][]string{
+	"host/internal/launch/control": {"host/cmd/gantry-launch"}, // the other end of its pipe
+	"host/internal/plugin/binary":  {"host/internal/cli"},      // commands look at a program without starting it
+}
+
+// layers checks the rows.
+func (h *House) layers(rows [][]string, edges []Edge) []Problem {
+	var out []Problem
+	row := map[string]int{}
+	for i, names := range rows {
+		for _, n := range names {
+			row[n] = i
+			if h.packages[root+n] == nil {
+				out = append(out, stale(root+n))
+			}
+		}
+	}
+	used := map[Edge]bool{}
+	for _, p := range h.sorted() {
+		rest, inside := strings.CutPrefix(p.Path, root)
+		room, _, _ := strings.Cut(rest, "/")
+		at, known := row[room]
+		if inside && !known {
+			out = append(out, Problem{
+				Where: p.Path, What: "is in no row of the layers",
+				Instead: "put it into a row of e2e/arch/layers.go, below everything that imports it",
+			})
+			continue
+		}
+		imports := p.imports(false)
+		for _, to := range slices.Sorted(maps.Keys(imports)) {
+			rest, ok := strings.CutPrefix(to, root)
+			if !ok {
+				continue
+			}
+			target, below, nested := strings.Cut(rest, "/")
+			if inside && target == room {
+				continue
+			}
+			if nested && !slices.Contains(Borrowed[to], p.Path) {
+				out = append(out, Problem{
+					Where: imports[to], What: fmt.Sprintf("imports %s, whose folder %q belongs to the room %s alone", to, below, target),
+					Instead: "use what " + root + target + " exports, or let it export what is missing",
+				})
+				continue
+			}
+			if i := slices.IndexFunc(edges, func(e Edge) bool { return e.From == room && e.To == target }); inside && i >= 0 {
+				used[edges[i]] = true
+				continue
+			}
+			if to, ok := row[target]; inside && ok && to <= at {
+				out = append(out, Problem{
+					Where: imports[root+target], What: fmt.Sprintf("%s imports %s, which is not in a row below it", room, target),
+					Instead: "declare the interface that you need where you use it and let the wiring pass it in; if the edge is right, list it with its reason in e2e/arch/layers.go",
+				})
+			}
+		}
+	}
+	for _, e := range edges {
+		if !used[e] {
+			out = append(out, Problem{
+				Where: "e2e/arch/layers.go", What: fmt.Sprintf("lists the edge %s → %s, which nobody uses any more", e.From, e.To), Instead: "drop it",
+			})
+		}
+	}
+	return out
+}

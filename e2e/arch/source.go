@@ -1,0 +1,336 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// forbiddenNames are files that say nothing of their subject.
+var forbiddenNames = []string{"types", "utils", "util", "common", "helpers", "helper", "manager", "misc", "shared", "base"}
+
+// allowedNames are rooms whose subject has such a name.
+var allowedNames = []string{"plugins/shell/internal/helper"} // a helper is a process that the plugin has the host start
+
+// names checks the names of files and packages.
+func (h *House) names() []Problem {
+	var out []Problem
+	for _, p := range h.sorted() {
+		if slices.Contains(forbiddenNames, path.Base(p.Path)) && !slices.Contains(allowedNames, p.Path) {
+			out = append(out, Problem{
+				Where: p.Path, What: "the package's name says nothing of what is in it",
+				Instead: "name the package after what it owns: a noun of the field",
+			})
+		}
+		for _, f := range p.Files {
+			stem := strings.TrimSuffix(strings.TrimSuffix(path.Base(f.Name), ".go"), "_test")
+			if slices.Contains(forbiddenNames, stem) && !slices.Contains(allowedNames, p.Path) {
+				out = append(out, Problem{
+					Where: f.Name, What: "the name says nothing of what is in it",
+					Instead: "name the file after its subject, and let a helper live with its user",
+				})
+			}
+		}
+	}
+	return out
+}
+
+// parts is what a package comment has to say.
+var parts = []string{"It owns:", "It must not know:", "Start with"}
+
+// comments checks that each folder says once what it is. Generated packages say it in their .proto files.
+func (h *House) comments() []Problem {
+	var out []Problem
+	for _, p := range h.sorted() {
+		files := slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Test })
+		if len(files) == 0 {
+			files = p.Files
+		}
+		if slices.ContainsFunc(files, func(f *File) bool { return f.Generated }) && !slices.ContainsFunc(files, func(f *File) bool { return !f.Generated }) {
+			continue
+		}
+		var text string
+		var where []string
+		for _, f := range files {
+			if f.Syntax.Doc != nil && strings.TrimSpace(f.Syntax.Doc.Text()) != "" {
+				where = append(where, f.Name)
+				text = strings.Join(strings.Fields(f.Syntax.Doc.Text()), " ")
+			}
+		}
+		if len(where) != 1 {
+			out = append(out, Problem{
+				Where: p.Path, What: fmt.Sprintf("has %d package comments (%s), not one", len(where), strings.Join(where, ", ")),
+				Instead: "keep one, in the file named after the package",
+			})
+			continue
+		}
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				out = append(out, Problem{
+					Where: where[0], What: fmt.Sprintf("the package comment has no %q", part),
+					Instead: "say what the package owns, what it must not know, and where a reader starts",
+				})
+			}
+		}
+	}
+	return out
+}
+
+// inits checks that nothing runs before main.
+func (h *House) inits() []Problem {
+	var out []Problem
+	for _, p := range h.sorted() {
+		for _, f := range p.Files {
+			if f.Generated {
+				continue
+			}
+			for _, d := range f.Syntax.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+					out = append(out, Problem{
+						Where: h.at(fn), What: "has an init function: two hosts in one process would share what it does",
+						Instead: "do it in a constructor that the wiring calls",
+					})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// owner finds the words that name an owner or an end in the comment of a go statement.
+var owner = regexp.MustCompile(`(?i)\bown(s|ed|er)?\b|\bends?\b|\bwaits?\b|\bwaited\b|\bjoined\b|\buntil\b`)
+
+// goroutines checks that each bare go statement says who owns it.
+func (h *House) goroutines() []Problem {
+	var out []Problem
+	for _, p := range h.sorted() {
+		for _, f := range p.Files {
+			if f.Generated {
+				continue
+			}
+			comments := h.commentLines(f)
+			ast.Inspect(f.Syntax, func(n ast.Node) bool {
+				g, ok := n.(*ast.GoStmt)
+				if !ok {
+					return true
+				}
+				line := h.fset.Position(g.Pos()).Line
+				end := h.fset.Position(g.End()).Line
+				if !owner.MatchString(comments[line]) && !owner.MatchString(comments[line-1]) && !owner.MatchString(comments[end]) {
+					out = append(out, Problem{
+						Where: h.at(g), What: "a bare go statement that names no owner",
+						Instead: "use errgroup or WaitGroup.Go, or say on or above the line who owns the goroutine and what ends it",
+					})
+				}
+				return true
+			})
+		}
+	}
+	return out
+}
+
+// commentLines has the text of a comment at the line where it ends, and of one beside code at that line.
+func (h *House) commentLines(f *File) map[int]string {
+	out := map[int]string{}
+	for _, g := range f.Syntax.Comments {
+		out[h.fset.Position(g.End()).Line] += g.Text()
+		if start := h.fset.Position(g.Pos()).Line; start != h.fset.Position(g.End()).Line {
+			out[start] += g.Text()
+		}
+	}
+	return out
+}
+
+// Sleep is a test that may sleep on the clock of the wall, because nothing else can wake it.
+type Sleep struct {
+	File   string
+	Count  int
+	Reason string
+}
+
+// Sleeps are the exceptions; each must be used.
+var Sleeps = []Sleep{}
+
+// sleeps checks that nothing sleeps outside a bubble.
+func (h *House) sleeps(allowed []Sleep) []Problem {
+	var out []Problem
+	for _, p := range h.sorted() {
+		for _, f := range p.Files {
+			var found []Problem
+			comments := h.commentLines(f)
+			h.inspectSleeps(f.Syntax, false, func(n ast.Node) {
+				if f.Test && strings.Contains(comments[h.fset.Position(n.Pos()).Line], "bubble") {
+					return // a helper of a bubble says so
+				}
+				found = append(found, Problem{
+					Where: h.at(n), What: "time.Sleep on the clock of the wall",
+					Instead: "wait for an event or a channel; in a test, run in a synctest bubble (a helper that is called in one says \"in the bubble\" beside the line)",
+				})
+			})
+			i := slices.IndexFunc(allowed, func(s Sleep) bool { return s.File == f.Name })
+			switch {
+			case i >= 0 && len(found) != allowed[i].Count:
+				out = append(out, Problem{
+					Where: f.Name, What: fmt.Sprintf("sleeps %d times, the list of exceptions says %d", len(found), allowed[i].Count),
+					Instead: "correct the list, downwards",
+				})
+			case i < 0:
+				out = append(out, found...)
+			}
+		}
+	}
+	for _, s := range allowed {
+		if h.packages[path.Dir(s.File)] == nil || !slices.ContainsFunc(h.packages[path.Dir(s.File)].Files, func(f *File) bool { return f.Name == s.File }) {
+			out = append(out, stale(s.File))
+		}
+	}
+	return out
+}
+
+// inspectSleeps reports calls of time.Sleep outside functions that are handed to a bubble.
+func (h *House) inspectSleeps(root ast.Node, inBubble bool, report func(ast.Node)) {
+	ast.Inspect(root, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || n == root {
+			return true
+		}
+		switch {
+		case isCall(call, "time", "Sleep"):
+			if !inBubble {
+				report(call)
+			}
+		case isCall(call, "synctest", "Test"), isCall(call, "rapid", "SyncTest"):
+			return false // whatever is in there has the bubble's clock
+		}
+		return true
+	})
+}
+
+func isCall(c *ast.CallExpr, pkg, name string) bool { return isName(c.Fun, pkg, name) }
+
+func isName(e ast.Expr, pkg, name string) bool {
+	sel, ok := e.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != name {
+		return false
+	}
+	id, ok := sel.X.(*ast.Ident)
+	return ok && id.Name == pkg
+}
+
+// starters are what starts or becomes a process.
+var starters = [][2]string{
+	{"exec", "Command"}, {"exec", "CommandContext"}, {"exec", "Cmd"}, {"os", "StartProcess"}, {"syscall", "StartProcess"},
+	{"syscall", "ForkExec"}, {"syscall", "Exec"}, {"unix", "Exec"},
+}
+
+// Starters may start processes.
+var Starters = []string{
+	"host/internal/launch/...", "host/internal/plugin/...", "host/cmd/gantry-launch", // the launcher and the supervisor
+	"sdk/plugintest/...", "sdk/process/processtest", "e2e/...", // tests
+}
+
+// processes checks that shipped code starts no process but in the launcher and the supervisor.
+func (h *House) processes(by []string) []Problem {
+	var out []Problem
+	for _, pattern := range by {
+		if !h.has(pattern) {
+			out = append(out, stale(pattern))
+		}
+	}
+	for _, p := range h.sorted() {
+		if matchAny(by, p.Path) {
+			continue
+		}
+		for _, f := range p.Files {
+			if f.Test {
+				continue
+			}
+			ast.Inspect(f.Syntax, func(n ast.Node) bool {
+				e, ok := n.(ast.Expr)
+				if ok && slices.ContainsFunc(starters, func(s [2]string) bool { return isName(e, s[0], s[1]) }) {
+					out = append(out, Problem{
+						Where: h.at(n), What: "starts a process: every process is started by the host's launcher under a grant",
+						Instead: "in a plugin use Call.Command (sdk/process), in the host use launch",
+					})
+				}
+				return true
+			})
+		}
+	}
+	return out
+}
+
+// declaredTools finds the names of the tools that plugins of the workspace declare.
+func (h *House) declaredTools() []string {
+	names := map[string]bool{}
+	for _, p := range h.sorted() {
+		if !match("plugins/...", p.Path) {
+			continue
+		}
+		for _, f := range p.Files {
+			if f.Test {
+				continue
+			}
+			ast.Inspect(f.Syntax, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || len(call.Args) == 0 || !isCall(call, "tool", "New") && !isCall(call, "tool", "NewFreeform") {
+					return true
+				}
+				if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if s, err := strconv.Unquote(lit.Value); err == nil {
+						names[s] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	out := make([]string, 0, len(names))
+	for n := range names {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// toolNames checks that the host names no tool: neither in its shipped code nor in texts that it embeds.
+func (h *House) toolNames(tools []string) []Problem {
+	if len(tools) == 0 {
+		return []Problem{{
+			Where: "plugins", What: "no plugin declares a tool, so the law that the host names none can't be held",
+			Instead: "teach declaredTools how plugins declare their tools now",
+		}}
+	}
+	names := regexp.MustCompile(`\b(` + strings.Join(tools, "|") + `)\b`)
+	instead := "let the plugin say what the host must know, in the contract's terms (Descriptor, Effects, Item)"
+	var out []Problem
+	for _, p := range h.sorted() {
+		if !match("host/...", p.Path) || strings.HasSuffix(p.Path, "test") {
+			continue
+		}
+		for name, text := range p.Texts {
+			if found := names.FindString(text); found != "" {
+				out = append(out, Problem{Where: name, What: fmt.Sprintf("the host names the tool %s", found), Instead: instead})
+			}
+		}
+		for _, f := range p.Files {
+			if f.Test {
+				continue
+			}
+			ast.Inspect(f.Syntax, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if found := names.FindString(lit.Value); found != "" {
+						out = append(out, Problem{Where: h.at(lit), What: fmt.Sprintf("the host names the tool %s", found), Instead: instead})
+					}
+				}
+				return true
+			})
+		}
+	}
+	return out
+}

@@ -9,11 +9,9 @@ const maxDelta = 8192
 // no character. n is 0 when nothing can be cut: p is empty, or it holds the beginning of a character whose rest may
 // still come (never with last).
 func nextDelta(p []byte, last bool) (n int) {
-	for n < len(p) {
+	for n < len(p) && n < maxDelta {
 		if p[n] < utf8.RuneSelf {
-			if n++; n == maxDelta {
-				return n
-			}
+			n++
 			continue
 		}
 		r, size := utf8.DecodeRune(p[n:])

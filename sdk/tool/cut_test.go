@@ -21,6 +21,7 @@ func TestNextDelta(t *testing.T) {
 		{"one longer", strings.Repeat("x", 8193), false, []int{8192, 1}, 0},
 		{"a character across the limit", strings.Repeat("x", 8191) + "é", false, []int{8191, 2}, 0},
 		{"a character up to the limit", strings.Repeat("x", 8190) + "é", false, []int{8192}, 0},
+		{"and text behind it", strings.Repeat("x", 8190) + "éyz", false, []int{8192, 2}, 0},
 		{"an invalid byte alone", "a\xffb", false, []int{1, 1, 1}, 0},
 		{"invalid bytes one by one", "\xff\xfe", false, []int{1, 1}, 0},
 		{"a continuation without a start", "\x80a", false, []int{1, 1}, 0},

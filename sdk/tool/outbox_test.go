@@ -55,6 +55,17 @@ type step struct {
 	pause  time.Duration
 }
 
+// GoString keeps what a failure prints readable.
+func (s step) GoString() string {
+	switch {
+	case s.event:
+		return "event"
+	case s.output != nil:
+		return fmt.Sprintf("%d bytes %.10q…", len(s.output), s.output)
+	}
+	return s.pause.String()
+}
+
 func drawStep(r *rapid.T) step {
 	switch rapid.IntRange(0, 3).Draw(r, "kind") {
 	case 0:

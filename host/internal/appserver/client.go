@@ -2,14 +2,14 @@ package appserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 
-	"github.com/creachadair/jrpc2"
-	"github.com/creachadair/jrpc2/channel"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/sourcegraph/jsonrpc2"
 )
 
 // ErrGone says that the host that ran the thread has ended, or ends.
@@ -17,8 +17,7 @@ var ErrGone = errors.New("the host that runs the thread is gone")
 
 // Client reaches a thread that another process runs.
 type Client struct {
-	rpc  *jrpc2.Client
-	conn net.Conn
+	rpc *jsonrpc2.Conn
 
 	events chan event.Event
 	ended  chan struct{}
@@ -26,7 +25,8 @@ type Client struct {
 	err    error // set before ended is closed
 }
 
-// clientQueue is how many events wait for Next; beyond it the connection waits.
+// clientQueue is how many events wait for Next. Beyond it the connection waits, answers included: whoever subscribes
+// calls Next, from then on.
 const clientQueue = 256
 
 // Dial connects to a run socket. A socket that nobody listens on is [ErrGone].
@@ -36,11 +36,9 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrGone, err)
 	}
-	c := &Client{conn: conn, events: make(chan event.Event, clientQueue), ended: make(chan struct{})}
-	c.rpc = jrpc2.NewClient(channel.Line(conn, conn), &jrpc2.ClientOptions{
-		OnNotify: c.notified,
-		OnStop:   func(_ *jrpc2.Client, err error) { c.end(ErrGone) },
-	})
+	c := &Client{events: make(chan event.Event, clientQueue), ended: make(chan struct{})}
+	// Notifications are handled on the reading goroutine: their order is that of the events.
+	c.rpc = jsonrpc2.NewConn(context.WithoutCancel(ctx), jsonrpc2.NewPlainObjectStream(conn), handlerFunc(c.notified))
 	return c, nil
 }
 
@@ -51,11 +49,14 @@ func (c *Client) end(err error) {
 	})
 }
 
-func (c *Client) notified(r *jrpc2.Request) {
-	switch r.Method() {
+func (c *Client) notified(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) {
+	switch r.Method {
 	case noteEvent:
 		var e event.Event
-		if err := r.UnmarshalParams(&e); err != nil {
+		if r.Params == nil {
+			return
+		}
+		if err := json.Unmarshal(*r.Params, &e); err != nil {
 			c.end(fmt.Errorf("event of the running host: %w", err))
 			return
 		}
@@ -78,49 +79,57 @@ func (c *Client) Next(ctx context.Context) (event.Event, error) {
 	select {
 	case e := <-c.events:
 		return e, nil
+	case <-c.rpc.DisconnectNotify():
+		c.end(ErrGone)
+		return c.rest()
 	case <-c.ended:
-		select { // what arrived before the end comes first
-		case e := <-c.events:
-			return e, nil
-		default:
-			return event.Event{}, c.err
-		}
+		return c.rest()
 	case <-ctx.Done():
 		return event.Event{}, context.Cause(ctx)
 	}
 }
 
+// rest is what arrived before the end, then the end.
+func (c *Client) rest() (event.Event, error) {
+	select {
+	case e := <-c.events:
+		return e, nil
+	default:
+		return event.Event{}, c.err
+	}
+}
+
 // Subscribe asks for events; [Client.Next] receives them.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (r SubscribeResult, err error) {
-	return r, c.rpc.CallResult(ctx, methodSubscribe, p, &r)
+	err = c.rpc.Call(ctx, methodSubscribe, p, &r)
+	return r, err
 }
 
 // Start hands over what a user said.
 func (c *Client) Start(ctx context.Context, p StartParams) (r StartResult, err error) {
-	return r, c.rpc.CallResult(ctx, methodStart, p, &r)
+	err = c.rpc.Call(ctx, methodStart, p, &r)
+	return r, err
 }
 
 // Interrupt ends the running turn.
 func (c *Client) Interrupt(ctx context.Context) error {
-	_, err := c.rpc.Call(ctx, methodInterrupt, nil)
-	return err
+	return c.rpc.Call(ctx, methodInterrupt, nil, nil)
 }
 
 // Answer answers a question; the first answer wins.
 func (c *Client) Answer(ctx context.Context, p AnswerParams) error {
-	_, err := c.rpc.Call(ctx, methodAnswer, p)
-	return err
+	return c.rpc.Call(ctx, methodAnswer, p, nil)
 }
 
 // Plugins lists the plugins of the running host.
 func (c *Client) Plugins(ctx context.Context) (r []PluginStatus, err error) {
-	return r, c.rpc.CallResult(ctx, methodPlugins, nil, &r)
+	err = c.rpc.Call(ctx, methodPlugins, nil, &r)
+	return r, err
 }
 
 // Reload replaces a plugin's process.
 func (c *Client) Reload(ctx context.Context, p ReloadParams) error {
-	_, err := c.rpc.Call(ctx, methodReload, p)
-	return err
+	return c.rpc.Call(ctx, methodReload, p, nil)
 }
 
 // Close ends the connection; the thread goes on.

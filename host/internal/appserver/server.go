@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -9,9 +10,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/creachadair/jrpc2"
-	"github.com/creachadair/jrpc2/channel"
-	"github.com/creachadair/jrpc2/handler"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
@@ -20,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/gantry-agent/gantry/sdk/wire"
 	"github.com/hashicorp/go-hclog"
+	"github.com/sourcegraph/jsonrpc2"
 )
 
 // Thread is a running thread and its log.
@@ -71,7 +70,7 @@ type session struct {
 	thread  Thread
 	plugins Plugins
 	log     hclog.Logger
-	server  *jrpc2.Server
+	conn    *jsonrpc2.Conn
 	work    sync.WaitGroup
 	ctx     context.Context // of the connection
 
@@ -82,20 +81,36 @@ type session struct {
 	}
 }
 
+// maxConcurrent is how many requests of one client run at once; beyond it nothing more is read from its socket.
+const maxConcurrent = 16
+
 func (s *session) serve(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.ctx = ctx
-	s.server = jrpc2.NewServer(handler.Map{
-		methodSubscribe: handler.New(s.subscribe), methodStart: handler.New(s.start), methodInterrupt: handler.New(s.interrupt),
-		methodAnswer: handler.New(s.answer), methodPlugins: handler.New(s.list), methodReload: handler.New(s.reload),
-	}, &jrpc2.ServerOptions{AllowPush: true, Concurrency: maxConcurrent})
-	stop := context.AfterFunc(ctx, s.server.Stop)
-	s.server.Start(channel.Line(conn, conn))
-	if err := s.server.Wait(); err != nil {
+	slots := make(chan struct{}, maxConcurrent)
+	ready := make(chan struct{})
+	handle := jsonrpc2.HandlerWithError(s.handle).SuppressErrClosed()
+	s.conn = jsonrpc2.NewConn(ctx, jsonrpc2.NewPlainObjectStream(conn), handlerFunc(func(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) {
+		<-ready
+		select {
+		case slots <- struct{}{}:
+		case <-s.ctx.Done():
+			return
+		}
+		s.work.Go(func() { // ends with its request
+			defer func() { <-slots }()
+			handle.Handle(ctx, c, r)
+		})
+	}))
+	close(ready)
+	select {
+	case <-s.conn.DisconnectNotify():
+	case <-ctx.Done():
+	}
+	cancel()
+	if err := s.conn.Close(); err != nil && !errors.Is(err, jsonrpc2.ErrClosed) {
 		s.log.Debug("client left", "err", err)
 	}
-	stop()
-	cancel()
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +119,39 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// maxConcurrent is how many requests of one client run at once; others wait in its socket.
-const maxConcurrent = 16
+type handlerFunc func(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request)
+
+func (f handlerFunc) Handle(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) { f(ctx, c, r) }
+
+// handle runs one request. An error of ours becomes the response's; a method that is not there says so.
+func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
+	switch r.Method {
+	case methodSubscribe:
+		return call(ctx, r, s.subscribe)
+	case methodStart:
+		return call(ctx, r, s.start)
+	case methodInterrupt:
+		return nil, s.thread.Interrupt(ctx, orchestrate.ErrInterrupted)
+	case methodAnswer:
+		return call(ctx, r, s.answer)
+	case methodPlugins:
+		return s.plugins.PluginStatus(), nil
+	case methodReload:
+		return call(ctx, r, s.reload)
+	}
+	return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: fmt.Sprintf("no method %q", r.Method)}
+}
+
+// call decodes the parameters of a method and runs it.
+func call[P, R any](ctx context.Context, r *jsonrpc2.Request, f func(context.Context, P) (R, error)) (any, error) {
+	var p P
+	if r.Params != nil {
+		if err := json.Unmarshal(*r.Params, &p); err != nil {
+			return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidParams, Message: fmt.Sprintf("%s: %v", r.Method, err)}
+		}
+	}
+	return f(ctx, p)
+}
 
 var errSubscribed = errors.New("this connection is subscribed already")
 
@@ -141,7 +187,7 @@ func (s *session) send(sub *thread.Subscription, after uint64) {
 			if e.Seq > sub.After() {
 				break
 			}
-			if s.server.Notify(s.ctx, noteEvent, e) != nil {
+			if s.conn.Notify(s.ctx, noteEvent, e) != nil {
 				return
 			}
 			after = e.Seq
@@ -150,13 +196,13 @@ func (s *session) send(sub *thread.Subscription, after uint64) {
 	for {
 		e, err := sub.Next(s.ctx)
 		if errors.Is(err, thread.ErrLagged) {
-			_ = s.server.Notify(s.ctx, noteLagged, map[string]uint64{"after": after}) // the client is slow or gone
+			_ = s.conn.Notify(s.ctx, noteLagged, map[string]uint64{"after": after}) // the client is slow or gone
 			return
 		}
 		if err != nil {
 			return
 		}
-		if s.server.Notify(s.ctx, noteEvent, e) != nil {
+		if s.conn.Notify(s.ctx, noteEvent, e) != nil {
 			return
 		}
 		after = max(after, e.Seq)
@@ -169,16 +215,10 @@ func (s *session) start(ctx context.Context, p StartParams) (StartResult, error)
 	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
 }
 
-func (s *session) interrupt(ctx context.Context) error {
-	return s.thread.Interrupt(ctx, orchestrate.ErrInterrupted)
+func (s *session) answer(_ context.Context, p AnswerParams) (any, error) {
+	return nil, s.thread.Desk().Resolve(p.ID, approval.Answer{Choice: p.Choice, Data: p.Data, By: "user"})
 }
 
-func (s *session) answer(_ context.Context, p AnswerParams) error {
-	return s.thread.Desk().Resolve(p.ID, approval.Answer{Choice: p.Choice, Data: p.Data, By: "user"})
-}
-
-func (s *session) list(context.Context) []PluginStatus { return s.plugins.PluginStatus() }
-
-func (s *session) reload(ctx context.Context, p ReloadParams) error {
-	return s.plugins.ReloadPlugin(ctx, p.Plugin, p.Path)
+func (s *session) reload(ctx context.Context, p ReloadParams) (any, error) {
+	return nil, s.plugins.ReloadPlugin(ctx, p.Plugin, p.Path)
 }

@@ -60,11 +60,6 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 		return err
 	}
 	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
-	if _, err := c.Subscribe(ctx, appserver.SubscribeParams{}); err != nil {
-		return err
-	}
-	show := a.view(f)
-	show.Started(id)
 	var mine event.TurnID
 	if task != "" {
 		started, err := c.Start(ctx, appserver.StartParams{Text: task})
@@ -73,6 +68,12 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 		}
 		mine = started.Turn
 	}
+	// From here on events come, and are read without a pause.
+	if _, err := c.Subscribe(ctx, appserver.SubscribeParams{}); err != nil {
+		return err
+	}
+	show := a.view(f)
+	show.Started(id)
 	for {
 		e, err := c.Next(ctx)
 		if errors.Is(err, appserver.ErrGone) {

@@ -90,7 +90,7 @@ func (s step) do(t *rapid.T, out *outbox, want *model) {
 		want.output = append(want.output, s.output[:keep]...)
 		err = out.output(context.Background(), s.output)
 	default:
-		time.Sleep(s.pause)
+		time.Sleep(s.pause) // in the bubble
 	}
 	if err != nil {
 		t.Error(err)

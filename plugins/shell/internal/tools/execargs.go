@@ -2,7 +2,6 @@ package tools
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -100,13 +99,19 @@ type command struct {
 	prefixRule    []string
 }
 
+// refusal is why a call can't be made, as the model reads it.
+type refusal string
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
+
 // command checks the arguments. The error's text is for the model.
 func (f *family) command(in execArgs, cwd string) (*command, error) {
 	c := &command{text: in.Cmd, cwd: cwd, tty: in.TTY, shell: f.shell, justification: in.Justification, prefixRule: in.PrefixRule}
 	switch in.SandboxPermissions {
 	case "", permissionsDefault:
 		if in.Justification != "" {
-			return nil, errors.New("`justification` requires an explicit `sandbox_permissions`; set it to `require_escalated`, " +
+			return nil, refusal("`justification` requires an explicit `sandbox_permissions`; set it to `require_escalated`, " +
 				"or leave `justification` out")
 		}
 		c.prefixRule = nil
@@ -119,12 +124,12 @@ func (f *family) command(in execArgs, cwd string) (*command, error) {
 	login := f.config.Login
 	if in.Login != nil {
 		if *in.Login && !f.config.Login {
-			return nil, errors.New("login shell is disabled by config; omit `login` or set it to false.")
+			return nil, refusal("login shell is disabled by config; omit `login` or set it to false.")
 		}
 		login = *in.Login
 	}
 	if in.TTY && !f.config.Terminal {
-		return nil, errors.New("TTY execution is disabled by config; omit `tty` or set it to false.")
+		return nil, refusal("TTY execution is disabled by config; omit `tty` or set it to false.")
 	}
 	if in.Shell != "" {
 		c.shell = f.finder.Named(in.Shell)

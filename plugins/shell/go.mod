@@ -2,15 +2,28 @@ module github.com/gantry-agent/gantry/plugins/shell
 
 go 1.26.0
 
-require github.com/gantry-agent/gantry/sdk v0.0.0
+require (
+	github.com/aymanbagabas/go-udiff v0.4.1
+	github.com/gantry-agent/gantry/sdk v0.0.0
+	go.uber.org/goleak v1.3.0
+	golang.org/x/image v0.47.0
+	google.golang.org/grpc v1.85.0
+	mvdan.cc/sh/v3 v3.14.1
+	pgregory.net/rapid v1.3.0
+)
 
 require (
-	github.com/aymanbagabas/go-udiff v0.4.1 // indirect
-	go.uber.org/goleak v1.3.0 // indirect
-	golang.org/x/image v0.47.0 // indirect
+	github.com/creack/pty v1.1.24 // indirect
+	github.com/fatih/color v1.13.0 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
+	github.com/hashicorp/go-hclog v1.6.3 // indirect
+	github.com/mattn/go-colorable v0.1.12 // indirect
+	github.com/mattn/go-isatty v0.0.17 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-	mvdan.cc/sh/v3 v3.14.1 // indirect
-	pgregory.net/rapid v1.3.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 replace github.com/gantry-agent/gantry/sdk => ../../sdk

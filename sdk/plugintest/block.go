@@ -1,0 +1,193 @@
+package plugintest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// unknownAttribute is a name that no schema has.
+const unknownAttribute = "gantry_plugintest_unknown"
+
+var null = json.RawMessage("null")
+
+// block renders the given configuration as a host does: every attribute of the schema is there, defaults filled in,
+// secrets as handles.
+func (k *kit) block() map[string]json.RawMessage {
+	var given map[string]json.RawMessage
+	if len(k.cfg.Config) > 0 {
+		_ = json.Unmarshal(k.cfg.Config, &given) // checked by Validate
+	}
+	var schema contract.ConfigBlock
+	if k.manifest != nil {
+		schema = k.manifest.Config
+	}
+	return k.render(schema, given, "")
+}
+
+func (k *kit) render(b contract.ConfigBlock, given map[string]json.RawMessage, at string) map[string]json.RawMessage {
+	out := maps.Clone(given)
+	if out == nil {
+		out = map[string]json.RawMessage{}
+	}
+	for _, a := range b.Attributes {
+		v, there := given[a.Name]
+		switch {
+		case !there || isNull(v):
+			v = null
+			if len(a.Default) > 0 {
+				v = a.Default
+			}
+		case a.Sensitive:
+			var secret string
+			if json.Unmarshal(v, &secret) == nil {
+				v = mustJSON(map[string]string{"$secret": k.host.keep(at+a.Name, secret)})
+			}
+		}
+		out[a.Name] = v
+	}
+	for _, n := range b.Blocks {
+		v, there := given[n.Name]
+		if !there {
+			out[n.Name] = null
+			if n.MaxItems != 1 {
+				out[n.Name] = json.RawMessage("[]")
+			}
+			continue
+		}
+		var one map[string]json.RawMessage
+		var many []map[string]json.RawMessage
+		switch {
+		case json.Unmarshal(v, &one) == nil:
+			out[n.Name] = mustJSON(k.render(n.Block, one, at+n.Name+"."))
+		case json.Unmarshal(v, &many) == nil:
+			for i := range many {
+				many[i] = k.render(n.Block, many[i], fmt.Sprintf("%s%s.%d.", at, n.Name, i))
+			}
+			out[n.Name] = mustJSON(many)
+		}
+	}
+	return out
+}
+
+func isNull(v json.RawMessage) bool { return strings.TrimSpace(string(v)) == "null" }
+
+func mustJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("plugintest: " + err.Error())
+	}
+	return b
+}
+
+// missingValues names the required attributes that the given configuration lacks.
+func (k *kit) missingValues() []string {
+	block := k.block()
+	var out []string
+	for _, a := range k.manifest.Config.Attributes {
+		if a.Required && isNull(block[a.Name]) {
+			out = append(out, a.Name)
+		}
+	}
+	return out
+}
+
+// badBlock is a block with one mistake at a place that is known.
+type badBlock struct {
+	what  string
+	name  string // where the mistake is
+	block map[string]json.RawMessage
+}
+
+// maxBadBlocks bounds the time that one check takes with a large schema.
+const maxBadBlocks = 24
+
+// wrongTypes gives one attribute or block after the other a value of another type.
+func (k *kit) wrongTypes() []badBlock {
+	var out []badBlock
+	add := func(name, value string) {
+		if len(out) < maxBadBlocks {
+			b := k.block()
+			b[name] = json.RawMessage(value)
+			out = append(out, badBlock{fmt.Sprintf("%s = %s", name, value), name, b})
+		}
+	}
+	for _, a := range k.manifest.Config.Attributes {
+		var scalar string
+		_ = json.Unmarshal(a.Type, &scalar) // a list for everything that is composed
+		switch scalar {
+		case "dynamic":
+		case "":
+			add(a.Name, "true")
+		default:
+			add(a.Name, `{"of":["another","type"]}`)
+		}
+	}
+	for _, n := range k.manifest.Config.Blocks {
+		add(n.Name, "true")
+	}
+	return out
+}
+
+// missing leaves out one required attribute after the other.
+func (k *kit) missing() []badBlock {
+	var out []badBlock
+	for _, a := range k.manifest.Config.Attributes {
+		if a.Required && len(out) < maxBadBlocks {
+			b := k.block()
+			b[a.Name] = null
+			out = append(out, badBlock{a.Name + " = null", a.Name, b})
+		}
+	}
+	return out
+}
+
+func (k *kit) unknown() []badBlock {
+	b := k.block()
+	b[unknownAttribute] = json.RawMessage("true")
+	return []badBlock{{unknownAttribute + " = true", unknownAttribute, b}}
+}
+
+// checkPath says what is wrong with a path that should lead to the mistake named name, or to the block around it.
+func checkPath(b contract.ConfigBlock, path []contract.Step, name string) error {
+	if len(path) == 0 {
+		return nil
+	}
+	if path[0].Kind != contract.StepName {
+		return fmt.Errorf("the path %s doesn't begin with a name", showPath(path))
+	}
+	if path[0].Name != name {
+		return fmt.Errorf("the path %s leads elsewhere", showPath(path))
+	}
+	if slices.ContainsFunc(b.Attributes, func(a contract.ConfigAttribute) bool { return a.Name == name }) {
+		return nil // what follows is inside its value
+	}
+	if slices.ContainsFunc(b.Blocks, func(n contract.ConfigNestedBlock) bool { return n.Name == name }) {
+		return nil
+	}
+	if len(path) > 1 {
+		return fmt.Errorf("the path %s leads into something that doesn't exist", showPath(path))
+	}
+	return nil
+}
+
+func showPath(path []contract.Step) string {
+	var b strings.Builder
+	for _, s := range path {
+		switch s.Kind {
+		case contract.StepName:
+			b.WriteString("." + s.Name)
+		case contract.StepKey:
+			fmt.Fprintf(&b, "[%q]", s.Key)
+		case contract.StepIndex:
+			fmt.Fprintf(&b, "[%d]", s.Index)
+		default:
+			b.WriteString("[?]")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,418 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+const (
+	// parallelCalls is how many calls are made at once.
+	parallelCalls = 100
+	// shortDeadline is a deadline that is waited for.
+	shortDeadline = 300 * time.Millisecond
+	// maxGrowth is the memory that a flood may cost while nobody reads it.
+	maxGrowth = 64 << 20
+	// maxDigest is the longest digest of an assessment.
+	maxDigest = 128
+)
+
+const giveExample = "give the kit an example that %s: a call with \"does\": %q"
+
+func wanted(b Behaviour, what string) string { return fmt.Sprintf(giveExample, what, b) }
+
+// someTranscript is a call that came to an answer: an example, or one with bad arguments.
+func checkOrder(ctx context.Context, k *kit) verdict {
+	const next = "send started (with or without an item), then anything else, then exactly one result, then end the rpc"
+	if len(k.tools) == 0 {
+		return skipped("", "it has no tools")
+	}
+	judged, broken := 0, error(nil)
+	judge := func(t *transcript, err error) error {
+		switch {
+		case err != nil:
+			broken = err
+		case t.err != nil:
+			broken = t.failure()
+		default:
+			judged++
+			return t.disorder()
+		}
+		return nil
+	}
+	for _, i := range k.withBehaviour(Answers) {
+		if err := judge(k.example(ctx, i)); err != nil {
+			return failed(next, "%v", err)
+		}
+	}
+	if judged == 0 {
+		if c, ok := k.badCall(); ok {
+			p, err := k.ready(ctx)
+			if err == nil {
+				err = judge(k.perform(ctx, p, c, nil))
+			}
+			if err != nil {
+				return failed(next, "%v", err)
+			}
+		}
+	}
+	if judged == 0 {
+		return skipped(wanted(Answers, "succeeds"), "no call came to an answer: %v", broken)
+	}
+	return passed("%d calls in order", judged)
+}
+
+func checkArguments(ctx context.Context, k *kit) verdict {
+	bad := k.badCalls()
+	if len(bad) == 0 {
+		return skipped("", "it has no tool with arguments")
+	}
+	for _, c := range bad {
+		p, err := k.ready(ctx)
+		if err != nil {
+			return broken(err)
+		}
+		if v := k.mustRefuse(ctx, p, c, "answer with is_error and say in words what is wrong with the arguments"); v.status == Fail {
+			return v
+		}
+	}
+	return passed("%d calls answered with an error result", len(bad))
+}
+
+// mustRefuse demands an error result.
+func (k *kit) mustRefuse(ctx context.Context, p *process, c Call, next string) verdict {
+	running, err := p.begin(ctx, name(c), k.startOf(c))
+	if err != nil {
+		return failed(next, "%s: %v", name(c), k.explain(ctx, p, err))
+	}
+	t := running.finish(ctx, answerPatience+k.cfg.Slack)
+	if err := t.failure(); err != nil {
+		if status.Code(t.err) == codes.Unavailable {
+			err = k.explain(ctx, p, t.err)
+		}
+		return failed(next, "%v", err)
+	}
+	if !t.result.GetIsError() {
+		return failed(next, "%s: it answered %s as a success", t.what, says(t.result))
+	}
+	if len(t.result.GetParts()) == 0 {
+		return failed(next, "%s: the error result says nothing", t.what)
+	}
+	return passed("%s", says(t.result))
+}
+
+func checkUnknownTool(ctx context.Context, k *kit) verdict {
+	p, err := k.ready(ctx)
+	if err != nil {
+		return broken(err)
+	}
+	return k.mustRefuse(ctx, p, Call{Tool: "gantry_plugintest_unknown"}, "answer with is_error: \"unsupported call: NAME\"")
+}
+
+func checkExamples(ctx context.Context, k *kit) verdict {
+	answers := k.withBehaviour(Answers)
+	if len(answers) == 0 {
+		return skipped(wanted(Answers, "succeeds"), "no example")
+	}
+	var said []string
+	for _, i := range answers {
+		t, err := k.example(ctx, i)
+		if err == nil {
+			err = t.failure()
+		}
+		if err == nil && t.result.GetIsError() {
+			err = fmt.Errorf("%s: it answered the error %s", t.what, says(t.result))
+		}
+		if err != nil {
+			return failed("correct the example or the tool", "%v", err)
+		}
+		said = append(said, t.what+": "+says(t.result))
+	}
+	return passed("%s", strings.Join(said, "\n"))
+}
+
+func checkOutput(ctx context.Context, k *kit) verdict {
+	total, loudest := 0, -1
+	for _, i := range k.withBehaviour(Answers) {
+		t, err := k.example(ctx, i)
+		if err != nil {
+			return broken(err)
+		}
+		all, err := t.output()
+		if err != nil {
+			return failed("count the bytes of all deltas before as the offset; cut at 8192 bytes and before a character that would be split", "%v", err)
+		}
+		if total += len(all); len(all) > 1 {
+			loudest = i
+		}
+	}
+	if loudest < 0 {
+		return skipped("give the kit an example that writes output", "no example writes output")
+	}
+	p, err := k.ready(ctx)
+	if err != nil {
+		return broken(err)
+	}
+	t, err := k.perform(ctx, p, k.cfg.Calls[loudest], func(s *gantryv1.CallStart) { s.Caps.MaxOutputBytes = 1 })
+	if err == nil {
+		err = t.failure()
+	}
+	if err != nil {
+		return failed("drop output beyond the cap and go on", "with a cap of 1 byte: %v", err)
+	}
+	if all, _ := t.output(); len(all) > 1 {
+		return failed("drop output beyond caps.max_output_bytes and count what was dropped", "with a cap of 1 byte it sent %d", len(all))
+	}
+	return passed("%d bytes in order, and the cap is kept", total)
+}
+
+func checkAssess(ctx context.Context, k *kit) verdict {
+	const next = "answer with effects, or with early when the call can't work; a status code means that Assess itself broke"
+	assessed := 0
+	for _, d := range k.tools {
+		if !d.Assess {
+			continue
+		}
+		assessed++
+		p, err := k.ready(ctx)
+		if err != nil {
+			return broken(err)
+		}
+		c := Call{Tool: d.Name, Namespace: d.Namespace, Arguments: json.RawMessage(`["not","an","object"]`)}
+		if d.Freeform == nil {
+			_, _ = k.assess(ctx, p, c, k.startOf(c)) // judged below
+		}
+	}
+	if assessed == 0 {
+		return skipped("", "no tool asks for it")
+	}
+	for _, a := range k.assessed {
+		switch {
+		case a.err != nil:
+			return failed(next, "%s: %v", a.what, a.err)
+		case len(a.resp.GetDigest()) > maxDigest:
+			return failed("hash what the digest stands for", "%s: the digest has %d bytes, more than %d", a.what, len(a.resp.GetDigest()), maxDigest)
+		case a.resp.GetEarly() == nil && strings.Contains(a.resp.GetSummary(), "\n"):
+			return failed("keep the summary to one line", "%s: the summary is %s", a.what, quote(a.resp.GetSummary()))
+		}
+		for _, e := range a.resp.GetEffects() {
+			if e.GetKind() == nil {
+				return failed(next, "%s: an effect without a kind", a.what)
+			}
+		}
+	}
+	return passed("%d tools, %d assessments", assessed, len(k.assessed))
+}
+
+func checkParallel(ctx context.Context, k *kit) verdict {
+	c, ok := k.cheapCall()
+	if !ok {
+		return skipped(wanted(Answers, "succeeds, of a tool that is read-only and parallel-safe"), "no call that may be made a hundred times")
+	}
+	p, err := k.ready(ctx)
+	if err != nil {
+		return broken(err)
+	}
+	declared := int(k.manifest.Limits.MaxParallelCalls)
+	var running []*calling
+	for range parallelCalls {
+		r, err := p.begin(ctx, name(c), k.startOf(c))
+		if err != nil {
+			return failed("serve calls side by side", "%v", k.explain(ctx, p, err))
+		}
+		running = append(running, r)
+	}
+	answered, refused, wrong := 0, 0, error(nil)
+	for _, r := range running {
+		t := r.finish(ctx, answerPatience+k.cfg.Slack)
+		err := t.failure()
+		switch {
+		case err == nil:
+			answered++
+			err = k.sameKind(c, t)
+		case status.Code(t.err) == codes.ResourceExhausted && declared > 0:
+			refused++
+			continue
+		}
+		if err != nil && wrong == nil {
+			wrong = err
+		}
+	}
+	switch {
+	case wrong != nil:
+		return failed("serve calls side by side, or declare limits.max_parallel_calls and refuse more with RESOURCE_EXHAUSTED", "%v", wrong)
+	case refused > 0 && answered < min(declared, parallelCalls):
+		return failed("take as many calls as limits.max_parallel_calls says", "%d answered, although %d are declared", answered, declared)
+	}
+	return passed("%d answered, %d refused", answered, refused)
+}
+
+// wait begins the example that waits, on p, and returns when it has started. nil without an error: there is none.
+func (k *kit) wait(ctx context.Context, p *process, change func(*gantryv1.CallStart)) (*calling, error) {
+	i := k.waiting()
+	if i < 0 {
+		return nil, nil
+	}
+	c := k.cfg.Calls[i]
+	start := k.startOf(c)
+	if a, err := k.assess(ctx, p, c, start); err == nil {
+		start.AssessDigest = a.GetDigest()
+	}
+	if change != nil {
+		change(start)
+	}
+	running, err := p.begin(ctx, name(c), start)
+	if err != nil {
+		return nil, k.explain(ctx, p, err)
+	}
+	select {
+	case <-running.started:
+		return running, nil
+	case <-running.done:
+		return nil, fmt.Errorf("%w", orElse(running.failure(), "%s: it ended at once", running.what))
+	case <-time.After(answerPatience + k.cfg.Slack):
+		err = fmt.Errorf("%s: no started within %v", running.what, answerPatience)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	running.end(err)
+	return nil, err
+}
+
+func orElse(err error, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf(format, args...)
+}
+
+func checkCancel(ctx context.Context, k *kit) verdict {
+	const next = "on cancel let the handler return; what it returns, or a result with aborted, still has to be sent"
+	p, err := k.ready(ctx)
+	if err != nil {
+		return broken(err)
+	}
+	running, err := k.wait(ctx, p, nil)
+	if err != nil {
+		return failed(next, "%v", err)
+	}
+	if running == nil {
+		return skipped(wanted(Waits, "runs until it is cancelled"), "no example waits")
+	}
+	running.askToCancel("interrupted")
+	began := time.Now()
+	t := running.finish(ctx, endPatience+k.cfg.Slack)
+	if err := t.failure(); err != nil {
+		return failed(next, "after a cancel: %v", err)
+	}
+	return passed("answered %s after %v", says(t.result), time.Since(began).Round(time.Millisecond))
+}
+
+func checkDeadline(ctx context.Context, k *kit) verdict {
+	const next = "cancel the handler when caps.deadline_ms is over, as if the host had asked for it with the reason \"deadline\""
+	p, err := k.ready(ctx)
+	if err != nil {
+		return broken(err)
+	}
+	running, err := k.wait(ctx, p, func(s *gantryv1.CallStart) { s.Caps.DeadlineMs = shortDeadline.Milliseconds() })
+	if err != nil {
+		return failed(next, "%v", err)
+	}
+	if running == nil {
+		return skipped(wanted(Waits, "runs until it is cancelled"), "no example waits")
+	}
+	t := running.finish(ctx, shortDeadline+endPatience+k.cfg.Slack)
+	if err := t.failure(); err != nil {
+		return failed(next, "with a deadline of %v: %v", shortDeadline, err)
+	}
+	return passed("answered %s", says(t.result))
+}
+
+func checkCrash(ctx context.Context, k *kit) verdict {
+	const next = "catch panics and exceptions around the handler and answer with an error result"
+	crashing := k.withBehaviour(Crashes)
+	if len(crashing) == 0 {
+		return skipped(wanted(Crashes, "lets a handler panic"), "no example crashes")
+	}
+	var said []string
+	for _, i := range crashing {
+		p, err := k.ready(ctx)
+		if err != nil {
+			return broken(err)
+		}
+		c := k.cfg.Calls[i]
+		running, err := p.begin(ctx, name(c), k.startOf(c))
+		if err != nil {
+			return failed(next, "%v", k.explain(ctx, p, err))
+		}
+		t := running.finish(ctx, answerPatience+k.cfg.Slack)
+		switch {
+		case status.Code(t.err) == codes.Unavailable:
+			return failed(next, "%s: %v", t.what, k.explain(ctx, p, t.err))
+		case t.failure() != nil:
+			return failed(next, "%v", t.failure())
+		case !t.result.GetIsError():
+			return failed(next, "%s: it answered %s as a success", t.what, says(t.result))
+		}
+		if _, err := call(ctx, k, p, p.plugin().Describe, &gantryv1.DescribeRequest{}); err != nil {
+			return failed(next, "afterwards: %v", err)
+		}
+		said = append(said, says(t.result))
+	}
+	return passed("answered %s and goes on", strings.Join(said, ", "))
+}
+
+func checkBackpressure(ctx context.Context, k *kit) verdict {
+	flooding := k.withBehaviour(Floods)
+	if len(flooding) == 0 {
+		return skipped(wanted(Floods, "writes output without end"), "no example floods")
+	}
+	if !treeSupported {
+		return skipped("", "memory can't be measured on this system")
+	}
+	p, err := k.ready(ctx)
+	if err != nil {
+		return broken(err)
+	}
+	c := k.cfg.Calls[flooding[0]]
+	start := k.startOf(c)
+	start.Caps.MaxOutputBytes = 1 << 40
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	before := resident(p.left())
+	stream, err := p.tools().Call(ctx)
+	if err == nil {
+		err = stream.Send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: start}})
+	}
+	if err == nil {
+		_, err = stream.Recv() // and nothing more
+	}
+	if err != nil {
+		return failed("correct the example or the tool", "%v", k.explain(ctx, p, err))
+	}
+	most := int64(0)
+	ticker := time.NewTicker(k.cfg.flood / 20)
+	defer ticker.Stop()
+	over := time.After(k.cfg.flood)
+	for {
+		most = max(most, resident(p.left())-before)
+		if most > maxGrowth {
+			return failed("let output wait for the host instead of gathering it", "%d MiB more while nobody read", most>>20)
+		}
+		select {
+		case <-ticker.C:
+			continue
+		case <-over:
+		case <-ctx.Done():
+			return skipped("", "interrupted")
+		}
+		return passed("%.1f MiB more while nobody read for %v", float64(most)/(1<<20), k.cfg.flood)
+	}
+}

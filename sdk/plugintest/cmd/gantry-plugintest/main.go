@@ -1,0 +1,171 @@
+// The program gantry-plugintest says whether a plugin binary, written in whatever language, keeps gantry's contract.
+//
+// It owns: the command line of the conformance kit. It must not know: any check (sdk/plugintest).
+//
+// Start with [run].
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/sdk/plugintest"
+)
+
+// Exit codes.
+const (
+	conforms = 0
+	fails    = 1
+	misused  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+const usage = `Usage: gantry-plugintest [flags] BINARY [ARGUMENTS...]
+
+Starts the plugin as a gantry host would and checks it rule by rule.
+Exit status: 0 it conforms, 1 it does not, 2 wrong usage.
+
+  gantry-plugintest ./my-plugin
+  gantry-plugintest --config '{"units":"metric"}' --call 'forecast={"city":"Paris"}' ./my-plugin
+  gantry-plugintest --examples plugintest.json --json ./my-plugin
+
+Flags:
+`
+
+// run is main with everything that a test replaces.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("gantry-plugintest", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		fs.PrintDefaults()
+	}
+	var cfg plugintest.Config
+	asJSON := fs.Bool("json", false, "write the report as JSON")
+	list := fs.Bool("list", false, "list the checks and end")
+	examples := fs.String("examples", "", "JSON `file` with config, calls, env and model; flags add to it")
+	config := fs.String("config", "", "config block as a JSON `object`, secrets as plain strings")
+	fs.StringVar(&cfg.Model, "model", "", "`id` of the model to ask; default: the first one listed")
+	fs.DurationVar(&cfg.StartBudget, "start-budget", 0, "time until the handshake (default 5s)")
+	fs.DurationVar(&cfg.Slack, "slack", 0, "time added to every limit, for busy machines")
+	fs.IntVar(&cfg.Restarts, "restarts", 0, "how often it is started and stopped (default 50, or as many as fit into 2s)")
+	var calls []plugintest.Call
+	fs.Func("call", "example `[BEHAVIOUR:][NAMESPACE.]TOOL[=ARGUMENTS]`, behaviour answers, waits, floods or crashes; repeatable", func(s string) error {
+		c, err := parseCall(s)
+		calls = append(calls, c)
+		return err
+	})
+	env := map[string]string{}
+	fs.Func("env", "environment `NAME=VALUE` for the plugin; repeatable", func(s string) error {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok || name == "" {
+			return errors.New("NAME=VALUE is expected")
+		}
+		env[name] = value
+		return nil
+	})
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return conforms
+		}
+		return misused
+	}
+	if *list {
+		return writeList(stdout)
+	}
+	if *examples != "" {
+		flags := cfg
+		var err error
+		if cfg, err = plugintest.ReadConfig(*examples); err != nil {
+			fmt.Fprintln(stderr, "gantry-plugintest:", err)
+			return misused
+		}
+		cfg.StartBudget, cfg.Slack, cfg.Restarts = flags.StartBudget, flags.Slack, flags.Restarts
+		if flags.Model != "" {
+			cfg.Model = flags.Model
+		}
+	}
+	if *config != "" {
+		cfg.Config = json.RawMessage(*config)
+	}
+	cfg.Calls = append(cfg.Calls, calls...)
+	if cfg.Env == nil {
+		cfg.Env = env
+	}
+	for name, value := range env {
+		cfg.Env[name] = value
+	}
+	if fs.NArg() > 0 {
+		cfg.Path, cfg.Args = fs.Arg(0), append(cfg.Args, fs.Args()[1:]...)
+	}
+	if err := cfg.Validate(); err != nil {
+		fmt.Fprintf(stderr, "gantry-plugintest: %v\nTry gantry-plugintest --help.\n", err)
+		return misused
+	}
+	report := plugintest.Run(ctx, cfg)
+	if err := write(stdout, report, *asJSON); err != nil {
+		fmt.Fprintln(stderr, "gantry-plugintest: write report:", err)
+		return fails
+	}
+	if !report.OK() {
+		return fails
+	}
+	return conforms
+}
+
+func write(w io.Writer, r *plugintest.Report, asJSON bool) error {
+	if !asJSON {
+		return r.WriteText(w)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(r)
+}
+
+func writeList(w io.Writer) int {
+	for _, c := range plugintest.Checks() {
+		kind := ""
+		if c.Kind != "" {
+			kind = " (" + c.Kind + " plugins)"
+		}
+		fmt.Fprintf(w, "%-20s %s%s\n", c.ID, c.Why, kind)
+	}
+	return conforms
+}
+
+// parseCall reads "waits:files.search={...}".
+func parseCall(s string) (plugintest.Call, error) {
+	var c plugintest.Call
+	head, args, given := strings.Cut(s, "=")
+	if does, tool, ok := strings.Cut(head, ":"); ok {
+		c.Does, head = plugintest.Behaviour(does), tool
+	}
+	if namespace, tool, ok := strings.Cut(head, "."); ok {
+		c.Namespace, head = namespace, tool
+	}
+	if c.Tool = head; head == "" {
+		return c, errors.New("[BEHAVIOUR:][NAMESPACE.]TOOL[=ARGUMENTS] is expected")
+	}
+	if given {
+		if !json.Valid([]byte(args)) {
+			c.Text = args // for a freeform tool
+			return c, nil
+		}
+		c.Arguments = json.RawMessage(args)
+	}
+	return c, nil
+}

@@ -1,0 +1,238 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/process/processtest"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// host is what the kit offers as HostService: real processes and artifacts, state in memory, every authorization
+// granted, every question declined.
+type host struct {
+	*processtest.Host
+	bench *bench
+	mu    struct {
+		sync.Mutex
+		secrets map[string]string // by handle
+		state   map[string]entry
+		fence   uint64
+		held    map[string]bool
+	}
+}
+
+type entry struct {
+	value   []byte
+	version uint64
+}
+
+func startHost() (h *host, err error) {
+	h = &host{bench: &bench{}}
+	h.mu.secrets, h.mu.state, h.mu.held = map[string]string{}, map[string]entry{}, map[string]bool{}
+	defer func() {
+		if v := recover(); v != nil {
+			f, ok := v.(fatal)
+			if !ok {
+				panic(v)
+			}
+			h.bench.clean()
+			h, err = nil, errors.New("start the kit's host services: "+string(f))
+		}
+	}()
+	h.Host = processtest.Start(h.bench, processtest.Options{Service: func(p *processtest.Host) gantryv1.HostServiceServer {
+		h.Host = p
+		return h
+	}})
+	return h, nil
+}
+
+func (h *host) close() { h.bench.clean() }
+
+// bench stands in for a test where the kit runs outside of one. Whatever a running test offers beyond this is not there.
+type bench struct {
+	testing.TB
+	cleanups []func()
+}
+
+type fatal string
+
+// Helper implements testing.TB.
+func (b *bench) Helper() {}
+
+// Fatal implements testing.TB.
+func (b *bench) Fatal(args ...any) { panic(fatal(fmt.Sprint(args...))) }
+
+// Logf implements testing.TB: what a plugin does with the kit's descriptors is not the report's concern.
+func (b *bench) Logf(string, ...any) {}
+
+// Cleanup implements testing.TB.
+func (b *bench) Cleanup(f func()) { b.cleanups = append(b.cleanups, f) }
+
+func (b *bench) clean() {
+	for _, f := range slices.Backward(b.cleanups) {
+		f()
+	}
+	b.cleanups = nil
+}
+
+// keep stores a secret and returns its handle.
+func (h *host) keep(name, value string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	handle := "kit-" + name
+	h.mu.secrets[handle] = value
+	return handle
+}
+
+func (h *host) secretValues() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.mu.secrets))
+}
+
+// Authorize implements HostService.
+func (h *host) Authorize(context.Context, *gantryv1.AuthorizeRequest) (*gantryv1.AuthorizeResponse, error) {
+	return &gantryv1.AuthorizeResponse{Granted: true, Scope: "once"}, nil
+}
+
+// Ask implements HostService.
+func (h *host) Ask(context.Context, *gantryv1.AskRequest) (*gantryv1.AskResponse, error) {
+	return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
+}
+
+// CallTool implements HostService. There is nothing else to call.
+func (h *host) CallTool(_ context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
+	return &gantryv1.CallToolResponse{Result: &gantryv1.CallResult{IsError: true, Parts: []*gantryv1.ResultPart{{
+		Content: &gantryv1.ResultPart_Text{Text: &gantryv1.TextPart{Text: "unsupported call: " + r.GetTool()}},
+	}}}}, nil
+}
+
+// ListTools implements HostService.
+func (h *host) ListTools(context.Context, *gantryv1.ListToolsRequest) (*gantryv1.ListToolsResponse, error) {
+	return &gantryv1.ListToolsResponse{}, nil
+}
+
+// Sample implements HostService. There is no model.
+func (h *host) Sample(context.Context, *gantryv1.SampleRequest) (*gantryv1.SampleResponse, error) {
+	return nil, status.Error(codes.Unavailable, "the conformance kit has no model")
+}
+
+// Secret implements HostService.
+func (h *host) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v, ok := h.mu.secrets[r.GetHandle()]
+	if !ok {
+		return nil, status.Error(codes.NotFound, "no such secret")
+	}
+	return &gantryv1.SecretResponse{Value: v}, nil
+}
+
+func stateKey(scope gantryv1.StateScope, thread, key string) string {
+	if scope != gantryv1.StateScope_STATE_SCOPE_THREAD {
+		thread = ""
+	}
+	return thread + "\x00" + key
+}
+
+// GetState implements HostService.
+func (h *host) GetState(_ context.Context, r *gantryv1.GetStateRequest) (*gantryv1.GetStateResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, ok := h.mu.state[stateKey(r.GetScope(), r.GetThreadId(), r.GetKey())]
+	return &gantryv1.GetStateResponse{Found: ok, Value: e.value, Version: e.version}, nil
+}
+
+// PutState implements HostService.
+func (h *host) PutState(_ context.Context, r *gantryv1.PutStateRequest) (*gantryv1.PutStateResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := stateKey(r.GetScope(), r.GetThreadId(), r.GetKey())
+	e := h.mu.state[key]
+	if r.IfVersion != nil && r.GetIfVersion() != e.version {
+		return &gantryv1.PutStateResponse{Version: e.version}, nil
+	}
+	if r.GetDelete() {
+		delete(h.mu.state, key)
+		return &gantryv1.PutStateResponse{Stored: true}, nil
+	}
+	e = entry{value: r.GetValue(), version: e.version + 1}
+	h.mu.state[key] = e
+	return &gantryv1.PutStateResponse{Stored: true, Version: e.version}, nil
+}
+
+// ListState implements HostService.
+func (h *host) ListState(_ context.Context, r *gantryv1.ListStateRequest) (*gantryv1.ListStateResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	resp := &gantryv1.ListStateResponse{}
+	prefix := stateKey(r.GetScope(), r.GetThreadId(), "")
+	for _, key := range slices.Sorted(maps.Keys(h.mu.state)) {
+		if name, ok := strings.CutPrefix(key, prefix); ok && strings.HasPrefix(name, r.GetPrefix()) {
+			resp.Keys = append(resp.Keys, name)
+		}
+	}
+	return resp, nil
+}
+
+// Lease implements HostService.
+func (h *host) Lease(r *gantryv1.LeaseRequest, stream grpc.ServerStreamingServer[gantryv1.LeaseResponse]) error {
+	h.mu.Lock()
+	busy := h.mu.held[r.GetName()]
+	if !busy {
+		h.mu.held[r.GetName()] = true
+		h.mu.fence++
+	}
+	fence := h.mu.fence
+	h.mu.Unlock()
+	if busy {
+		return stream.Send(&gantryv1.LeaseResponse{State: &gantryv1.LeaseResponse_Busy{Busy: "another process"}})
+	}
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.mu.held, r.GetName())
+	}()
+	if err := stream.Send(&gantryv1.LeaseResponse{State: &gantryv1.LeaseResponse_Granted{Granted: fence}}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+// Emit implements HostService.
+func (h *host) Emit(context.Context, *gantryv1.EmitRequest) (*gantryv1.EmitResponse, error) {
+	return &gantryv1.EmitResponse{}, nil
+}
+
+// configuration is what a host would send for the block that the kit was given.
+func (k *kit) configuration() *gantryv1.ConfigureRequest {
+	return k.configurationWith(k.block())
+}
+
+func (k *kit) configurationWith(block map[string]json.RawMessage) *gantryv1.ConfigureRequest {
+	data, err := json.Marshal(block)
+	if err != nil {
+		panic("plugintest: a block of valid JSON can't be marshalled: " + err.Error())
+	}
+	facts := k.host.Facts()
+	facts.Version, facts.ContractVersion = "0.0.0-plugintest", contract.Version
+	facts.Limits = &gantryv1.Limits{MaxMessageBytes: 16 << 20, MaxInlineBytes: 1 << 20, MaxOutputBytes: 8 << 20}
+	facts.Capabilities = []string{"descriptors", "services", "an-ability-that-nobody-knows"}
+	return &gantryv1.ConfigureRequest{
+		ConfigJson: data, DataDir: k.data, CacheDir: k.cache, Generation: 1, Label: "kit", Host: facts,
+	}
+}

@@ -1,0 +1,341 @@
+package plugintest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire"
+)
+
+const (
+	// maxSeen is how much of a plugin's output is kept for the report.
+	maxSeen = 8 << 10
+	// pipePatience is how long the pipes of a dead process are still read.
+	pipePatience = 100 * time.Millisecond
+	// killPatience bounds the wait for the end of a killed process.
+	killPatience = 5 * time.Second
+)
+
+// spawn says how a process is started.
+type spawn struct {
+	args      []string
+	transport string // of a hosted process; empty: not hosted, as somebody would run it by hand
+	env       []string
+	friendly  bool // with a home and a folder that can be written
+}
+
+// process is one started plugin and all that was seen of it.
+type process struct {
+	cmd        *exec.Cmd
+	hello      wire.Hello
+	tls        *wire.Material // the kit's own side of mtls
+	dir        string         // for its socket, and its mark in the environment
+	life       *os.File
+	outR, errR *os.File
+	began      time.Time
+	stderr     *tail
+	pumps      sync.WaitGroup
+	exited     chan struct{}
+
+	// Of a hosted process.
+	shaken chan struct{} // closed when the handshake was read or can't come any more
+	line   wire.Handshake
+	refuse error // why the line was no good
+	noise  []byte
+	after  time.Duration // until the line
+
+	// Of any other.
+	stdout bytes.Buffer // after exited and pumps
+
+	conns      []*grpc.ClientConn
+	conn       *grpc.ClientConn // with the token
+	configured bool
+	watch      *watch
+}
+
+// run starts the process. The caller calls kill in any case.
+func (k *kit) run(s spawn) (_ *process, err error) {
+	p := &process{stderr: &tail{}, exited: make(chan struct{}), shaken: make(chan struct{})}
+	if p.dir, err = os.MkdirTemp(k.sockets, "p"); err != nil {
+		return nil, err
+	}
+	p.cmd = exec.Command(k.path, append(append([]string(nil), k.cfg.Args...), s.args...)...)
+	p.cmd.Env = append(k.environment(), s.env...)
+	p.cmd.Dir = k.unwritable
+	if s.friendly {
+		p.cmd.Dir = k.home
+		p.cmd.Env = append(p.cmd.Env, "HOME="+k.home)
+	}
+	detach(p.cmd)
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			_ = f.Close()
+		}
+		if err != nil {
+			p.closeFiles()
+		}
+	}()
+	var outW, errW *os.File
+	if p.outR, outW, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	theirs = append(theirs, outW)
+	if p.errR, errW, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	theirs = append(theirs, errW)
+	p.cmd.Stdout, p.cmd.Stderr = outW, errW
+	if s.transport != "" {
+		var lifeR *os.File
+		if lifeR, p.life, err = os.Pipe(); err != nil {
+			return nil, err
+		}
+		theirs = append(theirs, lifeR)
+		if err := p.greet(s.transport); err != nil {
+			return nil, err
+		}
+		p.cmd.ExtraFiles = []*os.File{lifeR}
+		p.cmd.Env = append(p.cmd.Env, wire.CookieKey+"="+wire.CookieValue, wire.ProtocolVersionsEnv+"=1",
+			wire.SocketDirEnv+"="+p.dir, wire.LifelineEnv+"=3")
+	}
+	p.began = time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	// Owner: the process; kill waits for its end.
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	p.pumps.Go(func() { _, _ = io.Copy(p.stderr, p.errR) })
+	if s.transport == "" {
+		p.pumps.Go(func() { _, _ = io.Copy(&p.stdout, p.outR) })
+	} else {
+		p.pumps.Go(p.readHandshake)
+	}
+	return p, nil
+}
+
+func (p *process) greet(transport string) (err error) {
+	p.hello = wire.Hello{Token: wire.NewToken(), Transport: transport}
+	if transport == wire.TransportTLS {
+		if p.hello.TLS, p.tls, err = wire.NewMaterials(); err != nil {
+			return err
+		}
+	}
+	return wire.WriteHello(p.life, p.hello)
+}
+
+// readHandshake reads stdout to its end: a plugin must never be held up by a full pipe.
+func (p *process) readHandshake() {
+	out := bufio.NewReaderSize(p.outR, 64<<10)
+	for {
+		b, err := out.ReadSlice('\n')
+		if line := string(b); line != "" {
+			h, perr := wire.ParseHandshake(line)
+			if perr == nil || !errors.Is(perr, wire.ErrNotHandshake) {
+				p.line, p.refuse, p.after = h, perr, time.Since(p.began)
+				break
+			}
+			p.noise = append(p.noise, line[:min(len(line), maxSeen-len(p.noise))]...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			p.refuse = errors.New("a line of more than 64 KiB")
+			break
+		}
+		if err != nil {
+			p.refuse = io.ErrUnexpectedEOF
+			break
+		}
+	}
+	close(p.shaken)
+	_, _ = io.Copy(io.Discard, out)
+}
+
+// dead reports whether the process has ended.
+func (p *process) dead() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns true when the process has ended within d.
+func (p *process) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// end says how a dead process ended, with its last words.
+func (p *process) end() string {
+	s := "it has not ended"
+	if p.dead() {
+		s = p.cmd.ProcessState.String()
+	}
+	if said := p.stderr.last(); said != "" {
+		s += "; stderr ends with:\n" + said
+	}
+	return s
+}
+
+func (p *process) dialer(ctx context.Context, _ string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, p.line.Network, p.line.Address)
+}
+
+// dial makes a connection with the given token, none if it is empty.
+func (p *process) dial(token string, creds credentials.TransportCredentials) (*grpc.ClientConn, error) {
+	opts := []grpc.DialOption{
+		grpc.WithContextDialer(p.dialer), grpc.WithTransportCredentials(creds), grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),
+	}
+	if token != "" {
+		opts = append(opts, grpc.WithPerRPCCredentials(wire.Token(token)))
+	}
+	conn, err := grpc.NewClient("passthrough:///plugin", opts...)
+	if err == nil {
+		p.conns = append(p.conns, conn)
+	}
+	return conn, err
+}
+
+func (p *process) plugin() gantryv1.PluginServiceClient {
+	return gantryv1.NewPluginServiceClient(p.conn)
+}
+func (p *process) tools() gantryv1.ToolServiceClient { return gantryv1.NewToolServiceClient(p.conn) }
+func (p *process) provider() gantryv1.ProviderServiceClient {
+	return gantryv1.NewProviderServiceClient(p.conn)
+}
+
+// hangUp closes everything that a host holds of a plugin, as its own death would.
+func (p *process) hangUp() {
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.closeFiles()
+}
+
+func (p *process) closeFiles() {
+	for _, f := range []*os.File{p.life, p.outR, p.errR} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// finish reads what a process that has ended by itself still has in its pipes.
+func (p *process) finish() {
+	until := time.Now().Add(pipePatience)
+	_, _ = p.outR.SetReadDeadline(until), p.errR.SetReadDeadline(until)
+	p.pumps.Wait()
+}
+
+// kill ends the process with everything that it started, and gives back what the kit held for it.
+func (p *process) kill() {
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	if p.watch != nil {
+		p.watch.close()
+	}
+	killGroup(p.cmd.Process)
+	for _, pid := range p.left() {
+		killPID(pid)
+	}
+	p.wait(killPatience)
+	p.finish()
+	p.closeFiles()
+	_ = os.RemoveAll(p.dir)
+}
+
+// left lists the processes that carry the mark of this one in their environment, itself included while it runs.
+func (p *process) left() []int { return marked(wire.SocketDirEnv + "=" + p.dir) }
+
+// sockets lists what lies in the folder for the socket.
+func (p *process) sockets() []string {
+	entries, _ := os.ReadDir(p.dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if p.line.Network == "unix" && filepath.Dir(p.line.Address) != p.dir {
+		if _, err := os.Lstat(p.line.Address); err == nil {
+			names = append(names, p.line.Address)
+		}
+	}
+	return names
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu struct {
+		sync.Mutex
+		b []byte
+	}
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.b = append(t.mu.b, p...)
+	if over := len(t.mu.b) - maxSeen; over > 0 {
+		t.mu.b = append(t.mu.b[:0], t.mu.b[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.mu.b)
+}
+
+// last returns the last few lines, fit for a report.
+func (t *tail) last() string {
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(t.text(), "\uFFFD")), "\n")
+	if n := len(lines) - 8; n > 0 {
+		lines = append([]string{"…"}, lines[n:]...)
+	}
+	for i, l := range lines {
+		if r := []rune(l); len(r) > 300 {
+			lines[i] = string(r[:300]) + "…"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// exitCode of a dead process; -1: ended by a signal.
+func (p *process) exitCode() int { return p.cmd.ProcessState.ExitCode() }
+
+// quote makes a piece of output fit for a report.
+func quote(s string) string {
+	const most = 200
+	if len(s) > most {
+		return fmt.Sprintf("%q…", s[:most])
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,125 @@
+package plugintest
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Report is what the kit has seen.
+type Report struct {
+	Path    string `json:"path"`
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	Kind    string `json:"kind,omitempty"` // "tool" or "provider"
+	// Problem is set when the kit could not do its work; then the report is not complete.
+	Problem string   `json:"problem,omitempty"`
+	Checks  []Result `json:"checks"`
+	Figures Figures  `json:"figures"`
+	// NotChecked lists rules of the contract that the kit can't see, with the reason.
+	NotChecked []Unseen `json:"notChecked"`
+}
+
+// Result is the verdict of one check.
+type Result struct {
+	ID     string `json:"id"`  // stable
+	Why    string `json:"why"` // the rule, in one sentence
+	Status Status `json:"status"`
+	Seen   string `json:"seen"`
+	Next   string `json:"next,omitempty"` // what to do; set when it failed, and where a skipped check could be made to run
+	TookMS int64  `json:"tookMs"`
+}
+
+// Status of a check.
+type Status string
+
+// The statuses. A skipped check did not apply, or hangs on one that failed.
+const (
+	Pass Status = "pass"
+	Fail Status = "fail"
+	Skip Status = "skip"
+)
+
+// Figures are measured by the way and judged nowhere but in the checks that say so. 0: not measured.
+type Figures struct {
+	StartMS      int64 `json:"startMs"`      // until the handshake of the first start
+	FirstCallMS  int64 `json:"firstCallMs"`  // until the first answer of the first start
+	IdleRSSBytes int64 `json:"idleRssBytes"` // resident memory after Configure; Linux only
+	Restarts     int   `json:"restarts"`     // done to see what is left behind
+	DurationMS   int64 `json:"durationMs"`   // of the whole run
+}
+
+// Unseen is a rule that the kit does not check.
+type Unseen struct {
+	Rule string `json:"rule"`
+	Why  string `json:"why"`
+}
+
+// OK is true when every check passed or did not apply.
+func (r *Report) OK() bool { return r.Problem == "" && len(r.Failed()) == 0 }
+
+// Failed returns the checks that failed.
+func (r *Report) Failed() []Result { return r.with(Fail) }
+
+func (r *Report) with(s Status) []Result {
+	var out []Result
+	for _, c := range r.Checks {
+		if c.Status == s {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s", r.Path)
+	if r.Name != "" {
+		fmt.Fprintf(&b, ": %s %s, a %s plugin", r.Name, r.Version, r.Kind)
+	}
+	b.WriteString("\n\n")
+	for _, c := range r.Checks {
+		fmt.Fprintf(&b, "%-4s  %-22s %s\n", c.Status, c.ID, indent(c.Seen))
+		if c.Status == Fail {
+			fmt.Fprintf(&b, "      %-22s rule: %s\n", "", indent(c.Why))
+		}
+		if c.Next != "" {
+			fmt.Fprintf(&b, "      %-22s next: %s\n", "", indent(c.Next))
+		}
+	}
+	b.WriteString("\nNot checked here:\n")
+	for _, u := range r.NotChecked {
+		fmt.Fprintf(&b, "  %s: %s\n", u.Rule, u.Why)
+	}
+	f := r.Figures
+	fmt.Fprintf(&b, "\nhandshake after %d ms, first answer after %d ms, idle with %.1f MiB, %d restarts, %.1f s in all\n",
+		f.StartMS, f.FirstCallMS, float64(f.IdleRSSBytes)/(1<<20), f.Restarts, float64(f.DurationMS)/1000)
+	if r.Problem != "" {
+		fmt.Fprintf(&b, "The run is not complete: %s\n", r.Problem)
+	}
+	verdict := "conforms"
+	if !r.OK() {
+		verdict = "does not conform"
+	}
+	fmt.Fprintf(&b, "%s: %d passed, %d failed, %d skipped\n", verdict, len(r.with(Pass)), len(r.with(Fail)), len(r.with(Skip)))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// indent keeps several lines under their column.
+func indent(s string) string {
+	return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n"+strings.Repeat(" ", 29))
+}
+
+// notChecked names what the reader of a report might take for checked.
+func notChecked() []Unseen {
+	return []Unseen{
+		{"writes only to its data, cache and temporary folders and to what was granted", "needs confinement to be seen; the host's sandbox enforces it"},
+		{"connects only where it declared to", "needs confinement to be seen; the host's sandbox enforces it"},
+		{"starts no process itself", "a child that ends before the plugin is not noticed; one that outlives it is"},
+		{"refuses connections of other users", "needs a second user"},
+		{"garbage, long lines and binary on stderr harm nobody", "it is the host that must take them, and its tests show that"},
+		{"descriptors beyond the lifeline", "it is the host that must not pass any on"},
+	}
+}

@@ -69,7 +69,12 @@ type generation struct {
 
 // StartTimes says where the time of a start went.
 type StartTimes struct {
-	Verify, Handshake, Connect, Configure, Total time.Duration
+	Verify    time.Duration // opening and hashing the file
+	Execute   time.Duration // until the system runs it
+	Handshake time.Duration // from then until there is a connection
+	Connect   time.Duration // Describe, the first call
+	Configure time.Duration
+	Total     time.Duration
 }
 
 // Exited is closed when the process has ended.
@@ -248,7 +253,8 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 		}
 		return nil, g.abandon(g.startProblem(startCtx, err))
 	}
-	g.took.Handshake = time.Since(g.began) - g.took.Verify
+	g.took.Execute = g.runner.execution
+	g.took.Handshake = time.Since(g.began) - g.took.Verify - g.took.Execute
 	grpcClient, ok := protocol.(*goplugin.GRPCClient)
 	if !ok {
 		return nil, g.abandon(g.problem(PhaseHandshake, errors.New("it doesn't speak gRPC")))

@@ -16,12 +16,12 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -31,9 +31,6 @@ import (
 
 // The test binary is also every plugin of these tests: TestMain comes here when this variable is set.
 const modeVariable = "PLUGIN_UNDER_TEST"
-
-// forever is longer than any test.
-const forever = time.Hour
 
 // behave is the whole life of a plugin under test; it returns the exit status.
 func behave(mode string) int {
@@ -56,6 +53,9 @@ func behave(mode string) int {
 		fmt.Fprint(os.Stderr, os.Getenv("PRINT_ERR"))
 		return atoi(os.Getenv("STATUS"))
 	case "hang":
+		if f := os.Getenv("FIFO"); f != "" {
+			_, _ = os.ReadFile(f)
+		}
 		select {}
 	case "stopself": // stops itself before the handshake
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
@@ -133,9 +133,28 @@ func testManifest() *contract.Manifest {
 func serveConfig() wire.ServeConfig {
 	return wire.ServeConfig{
 		Manifest: testManifest,
-		Register: func(s *grpc.Server) { gantryv1.RegisterPluginServiceServer(s, &underTest{}) },
-		Args:     []string{},
+		Register: func(s *grpc.Server) {
+			gantryv1.RegisterPluginServiceServer(s, &underTest{})
+			s.RegisterService(&hostileBroker, nil)
+		},
+		Args: []string{},
 	}
+}
+
+// hostileBroker would make go-plugin start a goroutine of five seconds for each message that it sends.
+var hostileBroker = grpc.ServiceDesc{
+	ServiceName: "plugin.GRPCBroker",
+	Streams: []grpc.StreamDesc{{
+		StreamName: "StartStream", ServerStreams: true, ClientStreams: true,
+		Handler: func(_ any, s grpc.ServerStream) error {
+			fmt.Fprintln(os.Stderr, "the broker was opened")
+			for {
+				if err := s.SendMsg(&emptypb.Empty{}); err != nil {
+					return err
+				}
+			}
+		},
+	}},
 }
 
 // bare serves the contract and nothing else, as a plugin in another language might.
@@ -249,13 +268,11 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 	case "wait": // until the call is cancelled
 		<-ctx.Done()
 		return nil, status.FromContextError(ctx.Err()).Err()
-	case "gate": // until the file INPUT exists
-		for {
-			if _, err := os.Stat(string(r.InputJson)); err == nil {
-				return answer("opened")
-			}
-			time.Sleep(time.Millisecond) // in the plugin, which has nothing better to wait for
+	case "gate": // until somebody writes to the fifo INPUT
+		if _, err := os.ReadFile(string(r.InputJson)); err != nil {
+			return nil, err
 		}
+		return answer("opened")
 	case "stdout": // prints INPUT bytes in one line, then a second line
 		fmt.Fprintf(os.Stdout, "%s\nand more\n", strings.Repeat("x", atoi(string(r.InputJson))))
 		return answer("written")
@@ -277,8 +294,6 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 		}
 		_, err = gantryv1.NewHostServiceClient(conn).Emit(ctx, &gantryv1.EmitRequest{Kind: "test"})
 		return answer(status.Code(err).String())
-	case "foreign": // a process in another namespace connects to the host's socket: INPUT is the token
-		return answer("unused")
 	case "descriptor":
 		files, err := wire.ReceiveDescriptors(ctx, u.configured.Host.DescriptorsSocket, "the-token", 1)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -211,15 +212,23 @@ func must(t testing.TB, l *plugin.Lease, name, input string) string {
 	return out
 }
 
-// gone waits until no process has this number any more, except as a zombie that somebody else has to reap.
+// gone waits until the process has ended. It may be a stranger's child.
 func gone(t testing.TB, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for alive(pid) {
-		if time.Now().After(deadline) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+		if err == unix.EINTR {
+			continue
+		}
+		if n == 0 {
 			t.Fatalf("process %d is still there", pid)
 		}
-		time.Sleep(time.Millisecond) // there is no event for the end of a stranger's process
+		return
 	}
 }
 

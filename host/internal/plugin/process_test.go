@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
@@ -107,20 +109,39 @@ func countChildren(calls []string) (n int) {
 	return n
 }
 
-// stopped waits until the process is stopped by a signal.
+// stopped waits until the process, a child of ours, is stopped by a signal.
 func stopped(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
 	for {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if i := strings.LastIndexByte(string(b), ')'); err == nil && i > 0 && len(b) > i+2 && b[i+2] == 'T' {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOWAIT, nil)
+		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d was never stopped", pid)
+		if err != unix.EINTR {
+			t.Fatalf("process %d: %v", pid, err)
 		}
-		time.Sleep(time.Millisecond) // the system tells nobody but a parent
 	}
+}
+
+// fifo makes a pipe with a name, on which this process and a plugin meet.
+func fifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// meet opens a fifo for writing, which returns when the plugin has it open for reading, and closes it.
+func meet(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
 }
 
 func TestKilledFromOutsideWhileAGrandchildHoldsThePipes(t *testing.T) {
@@ -197,7 +218,7 @@ func TestStoppingWaitsForCallsThenAsksThemToEnd(t *testing.T) {
 		h := build(t)
 		p := h.add(spec(t, "serve"))
 		l := acquire(t, p)
-		gate := filepath.Join(t.TempDir(), "gate")
+		gate := fifo(t)
 		type result struct {
 			out string
 			err error
@@ -212,9 +233,7 @@ func TestStoppingWaitsForCallsThenAsksThemToEnd(t *testing.T) {
 		stopped := make(chan error, 1)
 		go func() { stopped <- p.Stop(context.Background()) }()
 		h.await(plugin.ModeDraining)
-		if err := os.WriteFile(gate, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		meet(t, gate)
 		if r := <-got; r.err != nil || r.out != `"opened"` {
 			t.Errorf("call = %q, %v", r.out, r.err)
 		}

@@ -4,8 +4,6 @@ package plugin_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +19,7 @@ func TestReplacingWhileACallRuns(t *testing.T) {
 		})
 		p := h.add(spec(t, "serve"))
 		old := acquire(t, p)
-		gate := filepath.Join(t.TempDir(), "gate")
+		gate := fifo(t)
 		finished := make(chan error, 1)
 		go func() {
 			_, err := command(t.Context(), old, "gate", gate)
@@ -44,9 +42,7 @@ func TestReplacingWhileACallRuns(t *testing.T) {
 			t.Fatal("the old process is gone while its call runs")
 		default:
 		}
-		if err := os.WriteFile(gate, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		meet(t, gate)
 		if err := <-finished; err != nil {
 			t.Errorf("the old call: %v", err)
 		}
@@ -180,12 +176,11 @@ func TestClosingWhileAnythingIsUnderWay(t *testing.T) {
 		p := h.add(s)
 		acquire(t, p).Release()
 		hang := s
-		hang.Env = map[string]string{modeVariable: "hang", "X": tag}
+		there := fifo(t)
+		hang.Env = map[string]string{modeVariable: "hang", "X": tag, "FIFO": there}
 		got := make(chan error, 1)
 		go func() { got <- p.Replace(context.Background(), hang) }()
-		for len(marked(t, tag)) < 2 {
-			time.Sleep(time.Millisecond) // until the second process is there
-		}
+		meet(t, there) // the second process runs
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -48,8 +48,10 @@ type runner struct {
 
 	process  *proc.Process // set by Start; nil when it failed
 	lifeline *os.File
-	began    bool // Start was called
-	mu       struct {
+	// execution is how long the system took to start it.
+	execution time.Duration
+	began     bool // Start was called
+	mu        struct {
 		sync.Mutex
 		process *proc.Process // the same, for kill, which may come at any time
 		doomed  bool          // kill came before the process
@@ -122,9 +124,11 @@ func (r *runner) start(ctx context.Context) (err error) {
 	if r.file.Script {
 		spec.Binary = nil
 	}
+	began := time.Now()
 	if r.process, err = r.starter.Start(ctx, spec); err != nil {
 		return err
 	}
+	r.execution = time.Since(began)
 	r.lifeline = lifeW
 	r.mu.Lock()
 	r.mu.process = r.process
@@ -151,6 +155,7 @@ func (r *runner) start(ctx context.Context) (err error) {
 		<-delivered
 		r.closeLifeline()
 		_, _ = outR.Close(), errR.Close()
+		<-r.process.Gone()
 		_ = os.RemoveAll(r.dir)
 	}()
 	return nil

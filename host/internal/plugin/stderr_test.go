@@ -101,3 +101,19 @@ func TestWhatAPluginPrintsIsRedacted(t *testing.T) {
 		t.Errorf("a secret is shown: %s", all)
 	}
 }
+
+func TestTheLibrarysBrokerIsNeverOpened(t *testing.T) {
+	h := build(t)
+	p := h.add(spec(t, "serve"))
+	l := acquire(t, p)
+	must(t, l, "stderr", "first\n")
+	must(t, l, "echo", "1")
+	l.Release()
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(p.Stderr(1000), "\n")
+	if !strings.Contains(all, "first") || strings.Contains(all, "the broker was opened") {
+		t.Errorf("stderr:\n%s", all)
+	}
+}

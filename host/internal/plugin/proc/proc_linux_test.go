@@ -51,7 +51,7 @@ func start(t *testing.T, s *Starter, text string) started {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Kill(); <-p.Exited() })
+	t.Cleanup(func() { p.Kill(); <-p.Gone() })
 	return started{p, r}
 }
 
@@ -74,7 +74,7 @@ func TestExits(t *testing.T) {
 		} {
 			p := start(t, s, text)
 			<-p.Exited()
-			if x := p.Exit(); x.String() != want || x.Killed || x.At.IsZero() {
+			if x := p.Exit(); x.String() != want || x.Killed || x.At.IsZero() || x.MaxRSSBytes == 0 {
 				t.Errorf("%q: %v %+v", text, x, x)
 			}
 		}
@@ -137,7 +137,7 @@ func TestTheTreeEndsWithTheProcess(t *testing.T) {
 			}
 		}
 		_ = p.Signal(syscall.SIGKILL)
-		<-p.Exited()
+		<-p.Gone()
 		if rest, err := io.ReadAll(p.out); err != nil || len(rest) > 0 {
 			t.Errorf("%q, %v", rest, err)
 		}
@@ -330,6 +330,31 @@ func BenchmarkStart(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+				<-p.Exited()
+			}
+		})
+	}
+}
+
+// BenchmarkExitNoticed measures from the kill of a process until everybody knows that it is gone.
+func BenchmarkExitNoticed(b *testing.B) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer null.Close()
+	for name, namespaces := range map[string]bool{"namespace": true, "scan": false} {
+		b.Run(name, func(b *testing.B) {
+			s := NewStarter(hclog.NewNullLogger(), namespaces)
+			defer s.Close()
+			for b.Loop() {
+				b.StopTimer()
+				p, err := s.Start(b.Context(), Spec{Path: "/bin/sleep", Args: []string{"1000"}, Dir: "/", Stdout: null, Stderr: null, Lifeline: null})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				_ = p.Signal(syscall.SIGKILL)
 				<-p.Exited()
 			}
 		})

@@ -33,6 +33,9 @@ func (p *Process) Isolation() Isolation { return IsolationUnknown }
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
+// Gone is closed when nothing of its tree is left.
+func (p *Process) Gone() <-chan struct{} { return p.exited }
+
 // Exit returns how it ended.
 func (p *Process) Exit() Exit { return Exit{} }
 

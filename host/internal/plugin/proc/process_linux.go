@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,12 +23,13 @@ type Process struct {
 
 	killed atomic.Bool
 	exited chan struct{}
-	exit   Exit // set before exited is closed
+	exit   Exit          // set before exited is closed
+	gone   chan struct{} // after exited
 }
 
 // newProcess takes the process over and waits for its end.
 func newProcess(p *os.Process, marker string, isolation Isolation) (*Process, error) {
-	pr := &Process{process: p, pid: p.Pid, marker: marker, isolation: isolation, exited: make(chan struct{})}
+	pr := &Process{process: p, pid: p.Pid, marker: marker, isolation: isolation, exited: make(chan struct{}), gone: make(chan struct{})}
 	if e, ok := readEntry(p.Pid); ok {
 		pr.started = e.started
 	}
@@ -46,34 +48,52 @@ func newProcess(p *os.Process, marker string, isolation Isolation) (*Process, er
 	return pr, nil
 }
 
-// wait notices the end, ends what is left of the tree while the number of the process is still taken, then reaps.
+// childInfo is what the kernel says about the end of a child.
+type childInfo struct {
+	signo, errno, code int32
+	_                  [unsafe.Sizeof(uintptr(0)) - 4]byte
+	pid                int32
+	uid                uint32
+	status             int32
+	_                  [128]byte // more than a siginfo can have
+}
+
+// Codes of a child's end: si_code of SIGCHLD.
+const (
+	cldExited = 1
+	cldKilled = 2
+	cldDumped = 3
+)
+
+// wait notices the end and tells it at once; then it ends what is left of the tree while the number of the process is
+// still taken, and reaps.
 func (p *Process) wait() {
-	defer close(p.exited)
+	defer close(p.gone)
+	var info childInfo
+	var usage unix.Rusage
+	var err error
 	for {
-		var info unix.Siginfo
-		if err := unix.Waitid(unix.P_PID, p.pid, &info, unix.WEXITED|unix.WNOWAIT, nil); !errors.Is(err, unix.EINTR) {
+		err = unix.Waitid(unix.P_PID, p.pid, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOWAIT, &usage)
+		if err != unix.EINTR {
 			break
 		}
 	}
-	at := time.Now()
+	p.exit = Exit{Code: -1, At: time.Now()}
+	switch {
+	case err != nil: // somebody else reaped it: how it ended is lost
+	case info.code == cldExited:
+		p.exit.Code = int(info.status)
+	case info.code == cldKilled, info.code == cldDumped:
+		p.exit.Signal = syscall.Signal(info.status)
+		p.exit.Killed = p.killed.Load() && p.exit.Signal == syscall.SIGKILL
+	}
+	p.exit.User, p.exit.System = time.Duration(usage.Utime.Nano()), time.Duration(usage.Stime.Nano())
+	p.exit.MaxRSSBytes = int64(usage.Maxrss) * 1024
+	close(p.exited)
 	if p.isolation != IsolationNamespace {
 		p.killStrays()
 	}
-	st, err := p.process.Wait()
-	p.exit = Exit{Code: -1, At: at}
-	if err != nil {
-		return
-	}
-	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		p.exit.Signal = ws.Signal()
-		p.exit.Killed = p.killed.Load() && ws.Signal() == syscall.SIGKILL
-	} else {
-		p.exit.Code = st.ExitCode()
-	}
-	p.exit.User, p.exit.System = st.UserTime(), st.SystemTime()
-	if ru, ok := st.SysUsage().(*syscall.Rusage); ok {
-		p.exit.MaxRSSBytes = ru.Maxrss * 1024
-	}
+	_, _ = p.process.Wait()
 }
 
 // PID is the number of the process as the host sees it.
@@ -82,8 +102,11 @@ func (p *Process) PID() int { return p.pid }
 // Isolation says what keeps the tree together.
 func (p *Process) Isolation() Isolation { return p.isolation }
 
-// Exited is closed when the process has ended and was reaped.
+// Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Gone is closed soon after that, when nothing of its tree is left either.
+func (p *Process) Gone() <-chan struct{} { return p.gone }
 
 // Exit returns how it ended; the zero value while it runs.
 func (p *Process) Exit() Exit {
@@ -106,7 +129,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // SignalGroup sends sig to the process and to what is still in its session's first group.
 func (p *Process) SignalGroup(sig syscall.Signal) error {
 	select {
-	case <-p.exited:
+	case <-p.gone:
 		return nil // the number may belong to somebody else by now
 	default:
 	}

@@ -36,7 +36,7 @@ func (r *reader) set(text string, root *schema.Block) *node {
 	}
 	names, err := splitPath(strings.TrimSpace(path))
 	if err != nil {
-		return fail("broken name of a setting", err.Error(), "write names joined by dots, for example model.default.reasoning")
+		return fail("broken name of a setting", capital(err.Error())+".", "write names joined by dots, for example model.default.reasoning")
 	}
 	expr := r.value(value, name, len(path)+1)
 	if expr == nil {
@@ -155,7 +155,7 @@ func splitPath(s string) ([]string, error) {
 			var ok bool
 			name, rest, ok = strings.Cut(rest[len(open):], shut)
 			if !ok {
-				return nil, fmt.Errorf("In %q a quotation mark is not closed.", s)
+				return nil, fmt.Errorf("in %q a quotation mark is not closed", s)
 			}
 		default:
 			end := strings.IndexAny(rest, `."[`)
@@ -165,7 +165,7 @@ func splitPath(s string) ([]string, error) {
 			name, rest = rest[:end], rest[end:]
 		}
 		if name == "" {
-			return nil, fmt.Errorf("In %q a name is empty.", s)
+			return nil, fmt.Errorf("in %q a name is empty", s)
 		}
 		out = append(out, name)
 		switch {
@@ -174,7 +174,7 @@ func splitPath(s string) ([]string, error) {
 		case rest[0] == '.':
 			rest = rest[1:]
 		case rest[0] != '[':
-			return nil, fmt.Errorf("In %q there is a dot missing before %q.", s, rest)
+			return nil, fmt.Errorf("in %q there is a dot missing before %q", s, rest)
 		}
 	}
 }

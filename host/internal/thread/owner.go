@@ -73,7 +73,7 @@ func (o *owner) interrupt(m interruptMsg) []action {
 		m.reply <- ErrIdle
 		return nil
 	}
-	return []action{stopTurn{m.cause, m.reply}}
+	return []action{stopTurn(m)}
 }
 
 func (o *owner) turnEnded(turnMsg) []action {

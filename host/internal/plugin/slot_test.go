@@ -161,7 +161,7 @@ func TestTwoHostsInOneProcess(t *testing.T) {
 func TestNothingIsStartedBeforeItIsNeeded(t *testing.T) {
 	h := build(t)
 	p := h.add(spec(t, "serve"))
-	if st := p.Status(); st.Starts != 0 || st.Mode != plugin.ModeStopped {
+	if st := p.Status(); st.Starts != 0 || st.State != p.State() || p.State() != (plugin.State{Plugin: "w", Mode: plugin.ModeStopped}) {
 		t.Errorf("status = %+v", st)
 	}
 	if err := p.Stop(t.Context()); err != nil {

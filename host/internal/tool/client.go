@@ -11,21 +11,29 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
+	"golang.org/x/sync/semaphore"
 )
 
 // Client calls the tools of one plugin slot. Safe for concurrent use.
 type Client struct {
 	slot *plugin.Slot
+
+	mu struct {
+		sync.Mutex
+		limit int32               // calls at once that the plugin announced
+		slots *semaphore.Weighted // of that many; nil: any number
+	}
 }
 
 // New makes a client; the plugin is started by the first call that needs it.
-func New(slot *plugin.Slot) *Client { return &Client{slot} }
+func New(slot *plugin.Slot) *Client { return &Client{slot: slot} }
 
 // Assess asks what a call would do.
 func (c *Client) Assess(ctx context.Context, r contract.AssessRequest) (*contract.Assessment, error) {
@@ -68,6 +76,15 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 		return nil, err
 	}
 	defer lease.Release()
+	limits := lease.Manifest().Limits
+	if start.Caps.DeadlineMS == 0 {
+		start.Caps.DeadlineMS = limits.CallMS
+	}
+	done, err := c.queue(ctx, ctl.Soft, limits.MaxParallelCalls)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	ctx, hard := context.WithCancelCause(ctx)
 	defer hard(nil)
 	stream, err := gantryv1.NewToolServiceClient(lease.Conn).Call(ctx)
@@ -98,6 +115,29 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	}
 	lease.Finished()
 	return result, nil
+}
+
+// queue waits until the plugin takes another call beside those that run.
+func (c *Client) queue(ctx, soft context.Context, limit int32) (done func(), err error) {
+	c.mu.Lock()
+	if limit != c.mu.limit {
+		c.mu.limit, c.mu.slots = limit, nil
+		if limit > 0 {
+			c.mu.slots = semaphore.NewWeighted(int64(limit))
+		}
+	}
+	slots := c.mu.slots
+	c.mu.Unlock()
+	if slots == nil {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(soft, func() { cancel(context.Cause(soft)) })()
+	if err := slots.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	return func() { slots.Release(1) }, nil
 }
 
 type callStream = interface {

@@ -185,3 +185,41 @@ func TestReceive(t *testing.T) {
 		})
 	}
 }
+
+func TestCallsQueueBelowThePluginsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(nil)
+		first, err := c.queue(t.Context(), t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		soft, stop := context.WithCancelCause(t.Context())
+		refused := make(chan error, 1)
+		taken := make(chan func(), 1)
+		go func() { // owned by the test: received below
+			_, err := c.queue(t.Context(), soft, 1)
+			refused <- err
+		}()
+		go func() { // owned by the test: received below
+			done, _ := c.queue(t.Context(), t.Context(), 1)
+			taken <- done
+		}()
+		synctest.Wait()
+		stop(errStop)
+		if err := <-refused; !errors.Is(err, errStop) {
+			t.Errorf("a waiting call that was interrupted: %v", err)
+		}
+		select {
+		case <-taken:
+			t.Fatal("two calls at once where the plugin takes one")
+		default:
+		}
+		first()
+		(<-taken)()
+		if done, err := c.queue(t.Context(), t.Context(), 0); err != nil {
+			t.Errorf("without a limit: %v", err)
+		} else {
+			done()
+		}
+	})
+}

@@ -58,7 +58,7 @@ func (c *Client) Thread(ctx context.Context, thread, cwd string, sink func(contr
 
 // EndThread releases what the plugin holds for a thread, if it runs.
 func (c *Client) EndThread(ctx context.Context, thread string) error {
-	if c.slot.Status().Mode != plugin.ModeReady {
+	if c.slot.State().Mode != plugin.ModeReady {
 		return nil
 	}
 	lease, err := c.slot.Acquire(ctx)

@@ -56,10 +56,6 @@ type answer struct {
 // Image is an image that was read.
 type Image struct {
 	MediaType   string `json:"mediaType"`
-	Width       int    `json:"width"`
-	Height      int    `json:"height"`
-	FullWidth   int    `json:"fullWidth"`
-	FullHeight  int    `json:"fullHeight"`
 	Data        []byte `json:"-"`
 	SizeInBytes int    `json:"size"`
 }
@@ -146,8 +142,7 @@ func view(req request) (*answer, error) {
 	if err != nil {
 		return refuse("unable to process image: %v", err)
 	}
-	return &answer{Image: &Image{MediaType: p.MediaType, Width: p.Width, Height: p.Height,
-		FullWidth: p.FromWidth, FullHeight: p.FromHeight, Data: p.Data, SizeInBytes: len(p.Data)}}, nil
+	return &answer{Image: &Image{MediaType: p.MediaType, Data: p.Data, SizeInBytes: len(p.Data)}}, nil
 }
 
 // readImage reads no more than it has to of a file that is no image.

@@ -80,26 +80,39 @@ func isPatch(s string) bool {
 	return err == nil
 }
 
-// unquoted matches the first line of a heredoc whose delimiter is not quoted. The shell would expand the body, and the
-// body of a patch is rarely meant so: code is full of dollar signs and backquotes. It is taken literally.
-var unquoted = regexp.MustCompile(`^([^\n]*?\b(?:apply_patch|applypatch)[ \t]*<<-?[ \t]*)([A-Za-z0-9_]+)([ \t]*\r?\n)`)
+// opening matches what stands between << and the end of its line.
+var opening = regexp.MustCompile(`^(-?)[ \t]*(?:'([^']+)'|"([^"]+)"|\\?([A-Za-z0-9_]+))[ \t]*$`)
+
+// maxCommandBytes bounds what stands before the heredoc. The shell's grammar nests, and its parser recurses.
+const maxCommandBytes = 4096
 
 // Script reports the patch of a shell script that is exactly one statement: apply_patch with a heredoc, at most after one
-// `cd` into a fixed folder.
+// `cd` into a fixed folder. The body is taken literally, also where the delimiter is not quoted: the shell would expand
+// it, but code is full of dollar signs and backquotes, and a patch is rarely meant so.
 func Script(script string) (Call, bool) {
-	if !slices.ContainsFunc(programs, func(p string) bool { return strings.Contains(script, p) }) {
+	command, rest, ok := strings.Cut(strings.TrimLeft(script, " \t\r\n"), "<<")
+	if !ok || len(command) > maxCommandBytes {
 		return Call{}, false
 	}
-	script = unquoted.ReplaceAllString(strings.TrimLeft(script, " \t\r\n"), "$1'$2'$3")
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	line, rest, ok := strings.Cut(rest, "\n")
+	m := opening.FindStringSubmatch(line)
+	if !ok || m == nil {
+		return Call{}, false
+	}
+	body, ok := heredoc(rest, m[2]+m[3]+m[4], m[1] == "-")
+	if !ok {
+		return Call{}, false
+	}
+	// The grammar of the shell decides whether the command is nothing but what it looks like.
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command+"<<'E'\nE\n"), "")
 	if err != nil || len(file.Stmts) != 1 {
 		return Call{}, false
 	}
+	call := Call{Patch: body}
 	stmt := file.Stmts[0]
 	if !plain(stmt) {
 		return Call{}, false
 	}
-	var call Call
 	if both, ok := stmt.Cmd.(*syntax.BinaryCmd); ok {
 		if both.Op != syntax.AndStmt || len(stmt.Redirs) > 0 || !plain(both.X) || !plain(both.Y) {
 			return Call{}, false
@@ -109,12 +122,26 @@ func Script(script string) (Call, bool) {
 		}
 		stmt = both.Y
 	}
-	body, ok := heredoc(stmt)
-	if !ok {
+	if !applies(stmt) {
 		return Call{}, false
 	}
-	call.Patch = body
 	return call, true
+}
+
+// heredoc returns the lines up to the delimiter. Nothing may stand behind it.
+func heredoc(text, delimiter string, dash bool) (string, bool) {
+	var body strings.Builder
+	for line := range strings.Lines(text) {
+		text = text[len(line):]
+		if dash {
+			line = strings.TrimLeft(line, "\t")
+		}
+		if strings.TrimSuffix(line, "\n") == delimiter {
+			return body.String(), strings.TrimSpace(text) == ""
+		}
+		body.WriteString(line)
+	}
+	return "", false
 }
 
 func plain(s *syntax.Stmt) bool {
@@ -162,35 +189,11 @@ func fixed(w *syntax.Word) (string, bool) {
 	return "", false
 }
 
-func heredoc(s *syntax.Stmt) (string, bool) {
+// applies reports whether the statement is apply_patch with its heredoc and nothing else.
+func applies(s *syntax.Stmt) bool {
 	args := words(s)
-	if len(args) != 1 || !slices.Contains(programs, args[0].Lit()) || len(s.Redirs) != 1 {
-		return "", false
-	}
-	r := s.Redirs[0]
-	if (r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc) || r.N != nil {
-		return "", false
-	}
-	if r.Hdoc == nil {
-		return "", true // an empty body
-	}
-	var b strings.Builder
-	for _, part := range r.Hdoc.Parts {
-		lit, ok := part.(*syntax.Lit)
-		if !ok {
-			return "", false // an expansion: what the patch is only the shell would know
-		}
-		b.WriteString(lit.Value)
-	}
-	body := b.String()
-	if r.Op == syntax.DashHdoc {
-		lines := strings.Split(body, "\n")
-		for i, line := range lines {
-			lines[i] = strings.TrimLeft(line, "\t")
-		}
-		body = strings.Join(lines, "\n")
-	}
-	return body, true
+	return len(args) == 1 && slices.Contains(programs, args[0].Lit()) &&
+		len(s.Redirs) == 1 && s.Redirs[0].Op == syntax.Hdoc && s.Redirs[0].N == nil
 }
 
 // Explain returns what the model reads.

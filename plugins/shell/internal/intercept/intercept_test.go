@@ -2,6 +2,7 @@ package intercept
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -32,6 +33,9 @@ func TestArgv(t *testing.T) {
 		{"cmd", []string{"cmd", "/c", "apply_patch <<'EOF'\n" + body + "EOF"}, body, "", true, nil},
 		{"cd", bash("cd sub && apply_patch <<'EOF'\n" + body + "EOF"), body, "sub", true, nil},
 		{"cd, double quotes", bash("cd \"s p\" && applypatch <<PATCH\n" + body + "PATCH"), body, "s p", true, nil},
+		{"cd, on a line of its own", bash("cd sub &&\n  apply_patch <<'EOF'\n" + body + "EOF"), body, "sub", true, nil},
+		{"escaped delimiter", bash("apply_patch <<\\EOF\n" + body + "EOF"), body, "", true, nil},
+		{"a delimiter of several words", bash("apply_patch <<'END OF PATCH'\n" + body + "END OF PATCH\n"), body, "", true, nil},
 		{"cd, single quotes", bash("cd 's p' && apply_patch <<'EOF'\n" + body + "EOF"), body, "s p", true, nil},
 		{"garbage inside is found out later", bash("apply_patch <<'EOF'\ngarbage\nEOF"), "garbage\n", "", true, nil},
 		{"empty body", bash("apply_patch <<'EOF'\nEOF"), "", "", true, nil},
@@ -64,6 +68,12 @@ func TestArgv(t *testing.T) {
 		{"only mentioned", bash("echo apply_patch"), "", "", false, nil},
 		{"other shell", []string{"fish", "-c", "apply_patch <<'EOF'\n" + body + "EOF"}, "", "", false, nil},
 		{"other flag", []string{"bash", "-x", "apply_patch <<'EOF'\n" + body + "EOF"}, "", "", false, nil},
+		{"no end", bash("apply_patch <<'EOF'\n" + body), "", "", false, nil},
+		{"no body", bash("apply_patch <<'EOF'"), "", "", false, nil},
+		{"other descriptor", bash("apply_patch 3<<'EOF'\n" + body + "EOF"), "", "", false, nil},
+		{"here string", bash("apply_patch <<<'EOF'\n" + body + "EOF"), "", "", false, nil},
+		{"deeply nested", bash(strings.Repeat("(", 1<<20) + " apply_patch <<'EOF'\n" + body + "EOF"), "", "", false, nil},
+		{"deeply nested behind it", bash("apply_patch <<'EOF'\n" + body + "EOF\n" + strings.Repeat("(", 1<<20)), "", "", false, nil},
 		{"nothing", nil, "", "", false, nil},
 	}
 	for _, tt := range tests {

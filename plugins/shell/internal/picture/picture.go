@@ -38,8 +38,6 @@ type Picture struct {
 	Data          []byte
 	MediaType     string
 	Width, Height int
-	// What it was before.
-	FromWidth, FromHeight int
 }
 
 // format is one kind of file.
@@ -94,8 +92,7 @@ func Prepare(data []byte, b Budget) (*Picture, error) {
 	if err != nil {
 		return nil, ErrUndecodable
 	}
-	p := &Picture{Data: data, MediaType: f.mediaType, Width: size.Width, Height: size.Height,
-		FromWidth: size.Width, FromHeight: size.Height}
+	p := &Picture{Data: data, MediaType: f.mediaType, Width: size.Width, Height: size.Height}
 	w, h := Fit(size.Width, size.Height, b)
 	same := w == size.Width && h == size.Height
 	if same && f.whole {

@@ -47,13 +47,11 @@ type Process interface {
 
 // Info is what is known of a session from the start.
 type Info struct {
-	CallID    string
 	Command   string // as the model wrote it
 	Cwd       string
 	TTY       bool
 	Escalated bool // runs outside the sandbox
 	Sandboxed bool
-	Started   time.Time
 }
 
 // Viewer is told about a session that outlives its call.
@@ -86,7 +84,6 @@ type Session struct {
 		live     func([]byte) // shows output as it appears
 		viewer   Viewer
 		over     bool // the end was told to the viewer, or will be by whoever sets one
-		ended    time.Time
 		code     int
 		known    bool // the code is
 		lastUsed time.Time
@@ -136,7 +133,7 @@ func (s *Session) watch() {
 	<-s.process.Done()
 	exit, known := s.process.Exit()
 	s.mu.Lock()
-	s.mu.ended, s.mu.code, s.mu.known = time.Now(), exit.Code, known
+	s.mu.code, s.mu.known = exit.Code, known
 	s.mu.Unlock()
 	close(s.exited)
 	s.awaitOutput()

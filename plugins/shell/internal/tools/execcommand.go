@@ -110,7 +110,7 @@ func (f *family) exec(ctx context.Context, c *tool.Call, in execArgs) (*tool.Res
 	if err := c.Started(item); err != nil {
 		return nil, err
 	}
-	s, err := f.start(ctx, c, cmd, begin)
+	s, err := f.start(ctx, c, cmd)
 	if err != nil {
 		return startFailed(ctx, err, cmd, begin), nil
 	}
@@ -139,7 +139,7 @@ func collect(ctx context.Context, c *tool.Call, s *session.Session, until <-chan
 }
 
 // start spawns the command. From the moment it runs it is a session, so that an interrupt leaves it running.
-func (f *family) start(ctx context.Context, c *tool.Call, cmd *command, begin time.Time) (*session.Session, error) {
+func (f *family) start(ctx context.Context, c *tool.Call, cmd *command) (*session.Session, error) {
 	id, err := f.store.Reserve(c.ThreadID())
 	if err != nil {
 		return nil, err
@@ -155,8 +155,8 @@ func (f *family) start(ctx context.Context, c *tool.Call, cmd *command, begin ti
 		return nil, err
 	}
 	info := session.Info{
-		CallID: c.ID(), Command: cmd.text, Cwd: cmd.cwd, TTY: cmd.tty, Escalated: cmd.escalated,
-		Sandboxed: sandboxed(c.Grant()), Started: begin,
+		Command: cmd.text, Cwd: cmd.cwd, TTY: cmd.tty, Escalated: cmd.escalated,
+		Sandboxed: sandboxed(c.Grant()),
 	}
 	var in io.Writer
 	if p.MergeStderr = !cmd.tty; cmd.tty {

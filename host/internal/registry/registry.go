@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -203,15 +204,35 @@ func argumentsError(err error) error {
 	return fmt.Errorf("failed to parse function arguments: %w", err)
 }
 
-// validationText drops the validator's own frame, which names schema paths that the model never saw.
+// validationText words a validator's error for the model: the argument's name instead of schema paths, which the model
+// never saw.
 func validationText(err error) error {
 	s := err.Error()
-	if i := strings.LastIndex(s, "validating "); i >= 0 {
-		if _, rest, ok := strings.Cut(s[i:], ": "); ok {
-			s = rest
+	i := strings.LastIndex(s, "validating ")
+	if i < 0 {
+		return err
+	}
+	where, rest, ok := strings.Cut(s[i+len("validating "):], ": ")
+	if !ok {
+		return err
+	}
+	if name := argumentName(where); name != "" {
+		return fmt.Errorf("`%s`: %s", name, rest)
+	}
+	return errors.New(rest)
+}
+
+// argumentName turns /properties/a/items/properties/b into a.b; "" for the arguments as a whole.
+func argumentName(schemaPath string) string {
+	var names []string
+	steps := strings.Split(schemaPath, "/")
+	for i := 0; i+1 < len(steps); i++ {
+		if steps[i] == "properties" {
+			names = append(names, steps[i+1])
+			i++
 		}
 	}
-	return fmt.Errorf("%s", s)
+	return strings.Join(names, ".")
 }
 
 // Snapshot is an immutable catalogue.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,22 +63,30 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
+// BenchmarkBarrier measures an append with its barrier, and beside it with a commit that is not synced.
 func BenchmarkBarrier(b *testing.B) {
-	s, _ := benchStore(b)
-	next := forever(event.NewThreadID())
-	var took []time.Duration
-	for b.Loop() {
-		e := next()
-		start := time.Now()
-		if err := s.Append(b.Context(), e); err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Barrier(b.Context(), e.Thread, e.Seq); err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, time.Since(start))
+	for _, synced := range []bool{true, false} {
+		b.Run(map[bool]string{true: "full", false: "normal"}[synced], func(b *testing.B) {
+			s, _ := benchStore(b)
+			next := forever(event.NewThreadID())
+			var took []time.Duration
+			for b.Loop() {
+				e := next()
+				start := time.Now()
+				err := s.Append(b.Context(), e)
+				if err == nil && synced {
+					err = s.Barrier(b.Context(), e.Thread, e.Seq)
+				} else if err == nil {
+					err = s.Committed(b.Context())
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(start))
+			}
+			latencies(b, took)
+		})
 	}
-	latencies(b, took)
 }
 
 func BenchmarkOpenExisting(b *testing.B) {
@@ -132,7 +141,7 @@ func BenchmarkThreads(b *testing.B) {
 		b.Run(fmt.Sprintf("of=%d/limit=%d", threads, limit), func(b *testing.B) {
 			for b.Loop() {
 				list, err := s.Threads(b.Context(), store.Filter{Limit: limit})
-				if err != nil || len(list) != min(threads, max(limit, threads*b2i(limit == 0))) {
+				if want := min(threads, cmp.Or(limit, threads)); err != nil || len(list) != want {
 					b.Fatal(len(list), err)
 				}
 			}
@@ -149,13 +158,6 @@ func BenchmarkThreads(b *testing.B) {
 			}
 		}
 	})
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func BenchmarkEvents(b *testing.B) {

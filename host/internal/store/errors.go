@@ -67,10 +67,17 @@ type ConflictError struct {
 	Thread event.ThreadID
 	Seq    uint64 // of the first event that does not fit
 	Stored uint64 // number of the last stored event
+	Err    error  // what the database says, where it was the one to object
 }
+
+// Unwrap returns what the database says.
+func (e *ConflictError) Unwrap() error { return e.Err }
 
 // Error implements error.
 func (e *ConflictError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("thread %s: event %d can't be stored: %v; next: export the thread, delete it and import it again", e.Thread, e.Seq, e.Err)
+	}
 	return fmt.Sprintf("thread %s: event %d can't be stored, the stored thread ends with event %d and another writer's "+
 		"events; next: resume the thread", e.Thread, e.Seq, e.Stored)
 }

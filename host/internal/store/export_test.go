@@ -38,3 +38,6 @@ func (s *Store) MorePages() error {
 		return tx.Exec("PRAGMA max_page_count(1000000)").Error
 	})
 }
+
+// Committed waits for a commit that survives the end of the process, and not the end of the machine as Barrier does.
+func (s *Store) Committed(ctx context.Context) error { return s.sink.await(ctx, "", 0, false) }

@@ -68,8 +68,14 @@ func deleteThread(tx *gorm.DB, thread string) (dead []unused, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if n == 0 {
-		return nil, &NotFoundError{What: "thread", ID: thread}
+	if n == 0 { // of a damaged thread there may be events without it
+		var events []eventRow
+		if err := tx.Select("id").Where("thread_id = ?", thread).Limit(1).Find(&events).Error; err != nil {
+			return nil, err
+		}
+		if len(events) == 0 {
+			return nil, &NotFoundError{What: "thread", ID: thread}
+		}
 	}
 	var mentioned []unused
 	err = tx.Raw(`SELECT a.sha256, a.size, a.used_at FROM artifacts a JOIN artifact_refs r ON r.sha256 = a.sha256

@@ -50,10 +50,23 @@ type wait struct {
 
 // operation is a change that somebody waits for, made in a transaction of its own.
 type operation struct {
+	ctx    context.Context // of who waits; its end ends waiting, not a transaction that has begun
 	fn     func(tx *gorm.DB) error
 	forget event.ThreadID // what is remembered of this thread is void afterwards
 	reply  chan error     // of capacity 1; answered by the writer, or by the queue when the store degrades
+	state  atomic.Int32
 }
+
+// An operation is begun by the writer or given up by who waits for it, whoever comes first. After that fn, which shares
+// variables with who waits, is never run behind his back.
+const (
+	opWaiting int32 = iota
+	opBegun
+	opGivenUp
+)
+
+func (o *operation) begin() bool  { return o.state.CompareAndSwap(opWaiting, opBegun) }
+func (o *operation) giveUp() bool { return o.state.CompareAndSwap(opWaiting, opGivenUp) }
 
 // checkpointEvery is how much is written between two looks at the write-ahead log.
 const checkpointEvery = 1 << 20
@@ -248,9 +261,10 @@ func (s *sink) await(ctx context.Context, thread event.ThreadID, seq uint64, syn
 	}
 }
 
-// do runs fn in a transaction behind everything that was accepted before. fn may be run more than once.
+// do runs fn in a transaction behind everything that was accepted before. fn may be run more than once, and never after do
+// has returned.
 func (s *sink) do(ctx context.Context, forget event.ThreadID, fn func(tx *gorm.DB) error) error {
-	op := &operation{fn: fn, forget: forget, reply: make(chan error, 1)}
+	op := &operation{ctx: ctx, fn: fn, forget: forget, reply: make(chan error, 1)}
 	if err := s.deliver(ctx, entry{op: op}); err != nil {
 		return err
 	}
@@ -258,7 +272,10 @@ func (s *sink) do(ctx context.Context, forget event.ThreadID, fn func(tx *gorm.D
 	case err := <-op.reply:
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx) // it may still happen
+		if op.giveUp() {
+			return context.Cause(ctx)
+		}
+		return <-op.reply
 	}
 }
 

@@ -349,3 +349,37 @@ func TestCloseGivesUpWhenItsContextEnds(t *testing.T) {
 		t.Errorf("Close = %v", err)
 	}
 }
+
+func TestAChangeThatWasGivenUpDoesNotHappen(t *testing.T) {
+	t.Parallel()
+	cfg := storetest.Config(t)
+	cfg.BusyWait = time.Hour
+	s := openAt(t, cfg)
+	story := storetest.Story("t", 1)
+	mustAppend(t, s, story[0])
+	mustBarrier(t, s, story[:1])
+	conn, err := raw(t, cfg.Path).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	for _, before := range [][]event.Event{nil, story[1:]} { // at once, and behind a batch that waits
+		mustAppend(t, s, before...)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(5*time.Millisecond, func() { cancel(enough) })
+		if err := s.PutSetting(ctx, "k", []byte("1")); !errors.Is(err, enough) {
+			t.Errorf("PutSetting = %v", err)
+		}
+	}
+	if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	mustBarrier(t, s, story)
+	if _, err := s.Setting(t.Context(), "k"); !errors.As(err, new(*store.NotFoundError)) {
+		t.Errorf("Setting = %v", err)
+	}
+}

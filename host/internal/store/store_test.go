@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
 
@@ -339,6 +341,47 @@ func TestAThreadThatSomebodyElseWroteToIsAConflict(t *testing.T) {
 	if got := stored(t, a, "mine", 0); len(got) != 6 {
 		t.Errorf("%d events are stored, want 6", len(got))
 	}
+}
+
+func TestADamagedThreadDoesNotKeepOthersFromBeingStored(t *testing.T) {
+	t.Parallel()
+	cfg := storetest.Config(t)
+	s := openAt(t, cfg)
+	damaged, good := storetest.Story("damaged", 1), storetest.Story("good", 1)
+	mustAppend(t, s, damaged...)
+	s = reopen(t, s, cfg)
+	if _, err := raw(t, cfg.Path).Exec("DELETE FROM threads"); err != nil { // and its events are left
+		t.Fatal(err)
+	}
+	mustAppend(t, s, good[:5]...)
+	mustAppend(t, s, damaged...)
+	mustAppend(t, s, good[5:]...)
+	err := s.Barrier(t.Context(), "damaged", 1)
+	if c, ok := errors.AsType[*store.ConflictError](err); !ok || !database.IsConstraint(err) || c.Thread != "damaged" {
+		t.Errorf("barrier = %v, want a conflict", err)
+	}
+	mustBarrier(t, s, good)
+	if s.Degraded() != nil {
+		t.Errorf("degraded = %v", s.Degraded())
+	}
+	if got := stored(t, s, "good", 0); !reflect.DeepEqual(got, good) {
+		t.Errorf("%d events are stored, want %d", len(got), len(good))
+	}
+
+	// What the error says to do helps.
+	var file bytes.Buffer
+	if err := s.Export(t.Context(), "damaged", &file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Delete(t.Context(), "damaged"); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := s.Import(t.Context(), &file); err != nil || info.Seq != uint64(len(damaged)) {
+		t.Errorf("imported %+v, %v", info, err)
+	}
+	next := event.Event{Seq: uint64(len(damaged)) + 1, Thread: "damaged", Body: event.ThreadNamed{Name: "repaired"}}
+	mustAppend(t, s, next)
+	mustBarrier(t, s, []event.Event{next})
 }
 
 func TestAResumedThreadMustGoOnWhereItEnded(t *testing.T) {

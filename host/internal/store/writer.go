@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -25,26 +26,51 @@ type writer struct {
 // write commits one batch. An operation answers its own error; everything else is the store's.
 func (w *writer) write(ctx context.Context, b batch) outcome {
 	if len(b.entries) == 1 && b.entries[0].op != nil {
-		op := b.entries[0].op
-		op.reply <- w.around(func() error { return w.db.Write(ctx, database.Full, op.fn) })
+		w.perform(ctx, b.entries[0].op)
 		return outcome{}
 	}
-	durability := database.Durability(b.sync)
 	var conflicts map[event.ThreadID]error
-	err := w.around(func() error {
-		if err := w.files.sync(b.entries); err != nil {
-			return err
-		}
-		return w.db.Write(ctx, durability, func(tx *gorm.DB) error {
-			conflicts = nil // of an earlier try
-			return w.fill(tx, b, &conflicts)
+	for {
+		var found map[event.ThreadID]error
+		err := w.around(func() error {
+			if err := w.files.sync(b.entries); err != nil {
+				return err
+			}
+			return w.db.Write(ctx, database.Durability(b.sync), func(tx *gorm.DB) error {
+				found = maps.Clone(conflicts) // what an earlier try found is void
+				return w.fill(tx, b, &found)
+			})
 		})
-	})
-	if err == nil {
-		w.inRuns = true
+		if refused, ok := errors.AsType[*refusedError](err); ok {
+			// A thread whose rows contradict each other must not keep others from being stored: go on without it.
+			if conflicts == nil {
+				conflicts = map[event.ThreadID]error{}
+			}
+			conflicts[refused.conflict.Thread] = refused.conflict
+			continue
+		}
+		if err == nil {
+			w.inRuns = true
+		}
+		return outcome{err: err, conflicts: found}
 	}
-	return outcome{err: err, conflicts: conflicts}
 }
+
+// perform runs an operation, unless nobody waits for it any more.
+func (w *writer) perform(ctx context.Context, op *operation) {
+	if !op.begin() {
+		return
+	}
+	waiting, cancel := context.WithCancelCause(op.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	op.reply <- w.around(func() error { return w.db.Write(waiting, database.Full, op.fn) })
+}
+
+// refusedError says that a constraint of the database stands against a thread's rows.
+type refusedError struct{ conflict *ConflictError }
+
+func (e *refusedError) Error() string { return e.conflict.Error() }
 
 // fill is the transaction of a batch.
 func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error) error {
@@ -69,7 +95,14 @@ func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error)
 		}
 	}
 	for _, g := range order {
+		if (*conflicts)[event.ThreadID(g.thread)] != nil {
+			continue
+		}
+		first := g.recs[0].Seq
 		err := g.store(tx)
+		if database.IsConstraint(err) {
+			return &refusedError{&ConflictError{Thread: event.ThreadID(g.thread), Seq: first, Err: err}}
+		}
 		if conflict, ok := errors.AsType[*ConflictError](err); ok {
 			if *conflicts == nil {
 				*conflicts = map[event.ThreadID]error{}
@@ -311,6 +344,9 @@ func (g *group) putTurns(tx *gorm.DB) error {
 	if len(order) == 0 {
 		return nil
 	}
+	if err := g.countTurns(tx, order); err != nil {
+		return err
+	}
 	const one = "(?,?,?,?,?,?,?)"
 	for len(order) > 0 {
 		n := min(len(order), rowsPerInsert)
@@ -326,7 +362,20 @@ func (g *group) putTurns(tx *gorm.DB) error {
 		}
 		order = order[n:]
 	}
-	return exec(tx, "UPDATE threads SET turns = (SELECT count(*) FROM turns WHERE thread_id = threads.id) WHERE id = ?", g.thread)
+	return nil
+}
+
+// countTurns adds those that are not there yet. Counting all of a long thread's turns each time would take longer and longer.
+func (g *group) countTurns(tx *gorm.DB, started []*turnRow) error {
+	ids := make([]string, len(started))
+	for i, t := range started {
+		ids[i] = t.ID
+	}
+	var resumed int64
+	if err := tx.Model(&turnRow{}).Where("thread_id = ? AND id IN ?", g.thread, ids).Count(&resumed).Error; err != nil {
+		return err
+	}
+	return exec(tx, "UPDATE threads SET turns = turns + ? WHERE id = ?", int64(len(started))-resumed, g.thread)
 }
 
 func (g *group) putItems(tx *gorm.DB) error {

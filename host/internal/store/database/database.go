@@ -43,8 +43,8 @@ const (
 	// in pages of 4 KiB.
 	hardCheckpointPages = 16384
 
-	// restartWait is how long a checkpoint may keep writers waiting for a reader that is in its way.
-	restartWait = 30 * time.Millisecond
+	// restartWait is how long a checkpoint looks for a moment without a writer or an old reader. It holds up nobody.
+	restartWait = 100 * time.Millisecond
 
 	// readConnections bounds the connections for reading: a listing beside a resume, and one to spare.
 	readConnections = 3
@@ -247,21 +247,38 @@ func (d *DB) Checkpoint(ctx context.Context) error {
 	}
 	return g.Connection(func(tx *gorm.DB) error {
 		var errs []error
-		for _, statement := range []string{
-			"PRAGMA query_only(0)", // this connection is one for reading
-			"PRAGMA wal_checkpoint(PASSIVE)",
-			// RESTART keeps writers out while it waits for readers.
-			fmt.Sprintf("PRAGMA busy_timeout(%d)", restartWait.Milliseconds()),
-			"PRAGMA wal_checkpoint(RESTART)",
-			fmt.Sprintf("PRAGMA busy_timeout(%d)", d.cfg.BusyWait.Milliseconds()),
-			"PRAGMA query_only(1)",
-		} {
+		try := func(statement string) {
 			if err := tx.Exec(statement).Error; err != nil && !isBusy(err) {
 				errs = append(errs, err)
 			}
 		}
+		try("PRAGMA query_only(0)") // this connection is one for reading
+		try("PRAGMA wal_checkpoint(PASSIVE)")
+		try("PRAGMA busy_timeout(0)") // while SQLite waits for a reader it keeps writers out
+		errs = append(errs, restart(ctx, tx))
+		try(fmt.Sprintf("PRAGMA busy_timeout(%d)", d.cfg.BusyWait.Milliseconds()))
+		try("PRAGMA query_only(1)")
 		return errors.Join(errs...)
 	})
+}
+
+// restart moves the rest of the log and lets the next write begin it anew, if that works within a moment.
+func restart(ctx context.Context, tx *gorm.DB) error {
+	start := time.Now()
+	for {
+		var busy, frames, moved int
+		err := tx.Raw("PRAGMA wal_checkpoint(RESTART)").Row().Scan(&busy, &frames, &moved)
+		waited := time.Since(start)
+		if err == nil && busy == 0 || waited > restartWait {
+			return nil
+		}
+		if err != nil && !isBusy(err) {
+			return err
+		}
+		if !pause(ctx, waited) {
+			return nil
+		}
+	}
 }
 
 // Close closes all connections. It waits for the write under way.

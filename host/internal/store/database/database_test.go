@@ -89,8 +89,18 @@ func TestAnOlderProgramStops(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
-	if got := numbers(t, open(t, path, 3)); got != "[1 2 3]" {
+	d := open(t, path, 3)
+	if got := numbers(t, d); got != "[1 2 3]" {
 		t.Errorf("it left %s", got)
+	}
+
+	// Also when the newer one comes between the look and the transaction.
+	d.cfg.Migrations = migrations(2)
+	if err := d.Write(t.Context(), Full, d.upgrade); !errors.As(err, new(*NewerError)) {
+		t.Errorf("in the transaction: %v", err)
+	}
+	if version, err := schemaVersion(d.gorm); version != 3 || err != nil {
+		t.Errorf("schema version %d is left, %v", version, err)
 	}
 }
 
@@ -285,25 +295,35 @@ func TestCheckpointLetsTheLogBeginAnew(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
 	d, other := open(t, path, 1), open(t, path, 1)
-	numbers(t, other) // a connection that reads
 	if err := d.Write(t.Context(), Normal, func(tx *gorm.DB) error { return tx.Exec("CREATE TABLE blobs (b BLOB)").Error }); err != nil {
 		t.Fatal(err)
 	}
 	blob := func(tx *gorm.DB) error { return tx.Exec("INSERT INTO blobs VALUES (zeroblob(1048576))").Error }
-	size := func() int64 {
-		info, err := os.Stat(path + "-wal")
-		if err != nil {
-			t.Fatal(err)
+	// One writes and checkpoints, the other writes all the time, so that the log is never done by itself.
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if err := other.Write(t.Context(), Normal, insert(n)); err != nil {
+				t.Error(err)
+				return
+			}
 		}
-		return info.Size()
-	}
+	})
 	for range 40 { // 40 MiB
 		if err := errors.Join(d.Write(t.Context(), Normal, blob), d.Checkpoint(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := size(); got > 3*checkpointBytes {
-		t.Errorf("the log has %d bytes", got)
+	close(done)
+	wg.Wait()
+	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() > 4*checkpointBytes {
+		t.Errorf("the log has %d bytes, %v", info.Size(), err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() < 30<<20 {
 		t.Errorf("the database has %d bytes, %v", info.Size(), err)

@@ -73,6 +73,12 @@ func isBusy(err error) bool {
 // IsBusy tells whether another process was in the way for too long.
 func IsBusy(err error) bool { return isBusy(err) }
 
+// IsConstraint tells whether rows contradict each other.
+func IsConstraint(err error) bool {
+	e, ok := errors.AsType[*gosqlite.Error](err)
+	return ok && e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT
+}
+
 // IsFull tells whether the disk was full.
 func IsFull(err error) bool {
 	e, ok := errors.AsType[*gosqlite.Error](err)

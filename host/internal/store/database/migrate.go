@@ -65,30 +65,33 @@ func (d *DB) migrate(ctx context.Context) error {
 	case have > know:
 		return d.newer(d.gorm, have)
 	}
-	return d.Write(ctx, Full, func(tx *gorm.DB) error {
-		// Another process may have been here first.
-		have, err := schemaVersion(tx)
-		if err != nil {
+	return d.Write(ctx, Full, d.upgrade)
+}
+
+// upgrade applies what is missing, in one transaction. Another process may have been here since migrate looked.
+func (d *DB) upgrade(tx *gorm.DB) error {
+	have, err := schemaVersion(tx)
+	if err != nil {
+		return err
+	}
+	know := len(d.cfg.Migrations)
+	if have > know {
+		return d.newer(tx, have)
+	}
+	if have == 0 {
+		if err := d.refuseForeign(tx); err != nil {
 			return err
 		}
-		if have > know {
-			return d.newer(tx, have)
-		}
-		if have == 0 {
-			if err := d.refuseForeign(tx); err != nil {
-				return err
-			}
-		}
-		if err := tx.Exec(createMigrations).Error; err != nil {
+	}
+	if err := tx.Exec(createMigrations).Error; err != nil {
+		return err
+	}
+	for v := have + 1; v <= know; v++ {
+		if err := d.apply(tx, v); err != nil {
 			return err
 		}
-		for v := have + 1; v <= know; v++ {
-			if err := d.apply(tx, v); err != nil {
-				return err
-			}
-		}
-		return tx.Exec(fmt.Sprintf("PRAGMA user_version(%d)", know)).Error
-	})
+	}
+	return tx.Exec(fmt.Sprintf("PRAGMA user_version(%d)", know)).Error
 }
 
 func (d *DB) apply(tx *gorm.DB, version int) error {

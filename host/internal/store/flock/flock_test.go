@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,6 +120,9 @@ func TestOneHolderAtATime(t *testing.T) {
 				taken.Add(1)
 				if holders.Add(1) != 1 {
 					t.Error("two hold it")
+				}
+				for range 20 {
+					runtime.Gosched() // others come and go meanwhile
 				}
 				holders.Add(-1)
 				if err := l.Release(); err != nil {

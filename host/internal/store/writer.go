@@ -121,7 +121,9 @@ func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error)
 // writing works, writes this row: without a changed page a commit does nothing.
 func (w *writer) noteRun(tx *gorm.DB, b batch) error {
 	if !w.inRuns {
-		return tx.Create(&w.run).Error
+		// It may be there: a commit whose outcome was not known may have happened.
+		return exec(tx, `INSERT INTO runs (id, pid, host_version, started_at, synced_at, ended_at) VALUES (?, ?, ?, ?, 0, 0)
+			ON CONFLICT (id) DO NOTHING`, w.run.ID, w.run.PID, w.run.HostVersion, w.run.StartedAt)
 	}
 	if len(b.entries) > 0 {
 		return nil

@@ -89,15 +89,24 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
-	d := &DB{cfg: cfg, write: make(chan struct{}, 1)}
-	d.write <- struct{}{}
-	if err := d.connect(ctx); err != nil {
-		return nil, errors.Join(explain(path, "open", err), d.Close())
+	start := time.Now()
+	for {
+		d := &DB{cfg: cfg, write: make(chan struct{}, 1)}
+		d.write <- struct{}{}
+		err := d.connect(ctx)
+		if err == nil {
+			err = d.migrate(ctx)
+		}
+		if err == nil {
+			return d, nil
+		}
+		err = errors.Join(explain(path, "open", err), d.Close())
+		// Of several processes that make the same file all but one are turned away at once, whatever the busy timeout is:
+		// each holds what another waits for.
+		if waited := time.Since(start); !isBusy(err) || waited > cfg.BusyWait || !pause(ctx, waited) {
+			return nil, err
+		}
 	}
-	if err := d.migrate(ctx); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return d, nil
 }
 
 // prepareFile makes sure that folder and file exist and that only their owner can look into the file. SQLite gives its

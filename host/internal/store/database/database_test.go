@@ -121,23 +121,25 @@ func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 
 func TestProgramsThatMigrateAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "x.db")
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			d, err := Open(t.Context(), Config{Path: path, Migrations: migrations(3)})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := d.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if got := numbers(t, open(t, path, 3)); got != "[1 2 3]" {
-		t.Errorf("%s", got)
+	for range 20 {
+		path := filepath.Join(t.TempDir(), "x.db")
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				d, err := Open(t.Context(), Config{Path: path, Migrations: migrations(3)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := numbers(t, open(t, path, 3)); got != "[1 2 3]" {
+			t.Errorf("%s", got)
+		}
 	}
 }
 

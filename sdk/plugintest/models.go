@@ -192,5 +192,8 @@ func checkStreamCancel(ctx context.Context, k *kit) verdict {
 	if _, err := call(ctx, k, p, p.provider().Models, &gantryv1.ModelsRequest{}); err != nil {
 		return failed(next, "after hanging up: %v", err)
 	}
+	if p.wait(settle) {
+		return failed(next, "after hanging up the process ended: %s", p.end())
+	}
 	return passed("it goes on")
 }

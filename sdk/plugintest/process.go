@@ -238,8 +238,9 @@ func (p *process) hangUp() {
 	p.closeFiles()
 }
 
+// closeFiles closes the lifeline last: whoever notices its end finds nothing else left.
 func (p *process) closeFiles() {
-	for _, f := range []*os.File{p.life, p.outR, p.errR} {
+	for _, f := range []*os.File{p.outR, p.errR, p.life} {
 		if f != nil {
 			_ = f.Close()
 		}

@@ -1,0 +1,197 @@
+//go:build unix
+
+package plugintest
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// asPlugin makes the test binary be a plugin: "reference", "provider", or the name of a mutant.
+const asPlugin = "GANTRY_PLUGINTEST_MUTANT"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(asPlugin); name != "" {
+		os.Exit(mainOf(name))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func mainOf(name string) int {
+	r := &reference{}
+	switch name {
+	case "reference":
+		return r.main()
+	case "provider":
+		r.provider = true
+		return r.main()
+	}
+	for _, m := range mutants() {
+		if m.name() == name {
+			m.change(r)
+			return r.main()
+		}
+	}
+	fmt.Fprintln(os.Stderr, "no such mutant:", name)
+	return 2
+}
+
+// config of a run of the kit on a process of this test binary.
+func configOf(tb testing.TB, name string) Config {
+	tb.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	// The machine may be busy with other tests; what breaks a limit on purpose breaks it by far.
+	cfg := Config{
+		Path: exe, Env: map[string]string{asPlugin: name}, Slack: 4 * time.Second, Restarts: 3, StartBudget: 10 * time.Second,
+		Config: []byte(goodConfig), flood: 200 * time.Millisecond,
+	}
+	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
+		cfg.Env["GOCOVERDIR"] = dir
+	}
+	return cfg
+}
+
+func toolConfig(tb testing.TB, name string) Config {
+	cfg := configOf(tb, name)
+	cfg.Calls = examples()
+	return cfg
+}
+
+func TestReferencePluginPassesEverything(t *testing.T) {
+	tests := map[string]struct {
+		cfg  Config
+		kind contract.Kind
+	}{
+		"tools":    {toolConfig(t, "reference"), contract.KindTool},
+		"provider": {configOf(t, "provider"), contract.KindProvider},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := Run(t.Context(), tt.cfg)
+			if r.Problem != "" {
+				t.Fatal(r.Problem)
+			}
+			for i, c := range checks() {
+				want := Pass
+				if c.kind != contract.KindUnknown && c.kind != tt.kind {
+					want = Skip
+				}
+				if got := r.Checks[i]; got.ID != c.id || got.Status != want {
+					t.Errorf("%s: %s, want %s %s: %s", got.ID, got.Status, want, c.id, got.Seen)
+				}
+			}
+		})
+	}
+}
+
+// mutantsAtOnce is more than there are processors: most of the time is waiting for what a mutant doesn't do.
+const mutantsAtOnce = 12
+
+func TestEachMutantFailsExactlyItsCheck(t *testing.T) {
+	all := mutants()
+	if testing.Short() { // the first one of each check
+		seen := map[string]bool{}
+		all = slices.DeleteFunc(all, func(m mutant) bool {
+			defer func() { seen[m.check] = true }()
+			return seen[m.check]
+		})
+	}
+	reports := make([]*Report, len(all))
+	free := make(chan struct{}, mutantsAtOnce)
+	var wg sync.WaitGroup
+	for i, m := range all {
+		cfg := toolConfig(t, m.name())
+		if isProvider(m) {
+			cfg.Calls = nil
+		}
+		if m.prepare != nil {
+			m.prepare(&cfg)
+		}
+		wg.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			reports[i] = Run(t.Context(), cfg)
+		})
+	}
+	wg.Wait()
+	for i, m := range all {
+		t.Run(m.name(), func(t *testing.T) {
+			r := reports[i]
+			t.Logf("%d ms", r.Figures.DurationMS)
+			if r.Problem != "" {
+				t.Fatal(r.Problem)
+			}
+			var ids []string
+			for _, f := range r.Failed() {
+				ids = append(ids, f.ID)
+				if f.Seen == "" || f.Next == "" {
+					t.Errorf("%s: seen %q, next %q: both are needed", f.ID, f.Seen, f.Next)
+				}
+				t.Logf("%s: %s", f.ID, f.Seen)
+			}
+			if !slices.Equal(ids, []string{m.check}) {
+				t.Errorf("failed: %v, want only %s", ids, m.check)
+			}
+		})
+	}
+}
+
+func isProvider(m mutant) bool {
+	if m.change == nil {
+		return false
+	}
+	r := &reference{}
+	m.change(r)
+	return r.provider
+}
+
+func TestEachCheckHasAMutant(t *testing.T) {
+	seen := map[string]bool{}
+	names := map[string]bool{}
+	for _, m := range mutants() {
+		seen[m.check] = true
+		if names[m.name()] {
+			t.Errorf("two mutants are called %s", m.name())
+		}
+		names[m.name()] = true
+	}
+	for _, c := range checks() {
+		if !seen[c.id] {
+			t.Errorf("no mutant shows that %s can fail", c.id)
+		}
+		delete(seen, c.id)
+	}
+	for id := range seen {
+		t.Errorf("mutant of the unknown check %s", id)
+	}
+}
+
+func TestChecksAreWellFormed(t *testing.T) {
+	before := map[string]bool{}
+	for _, c := range checks() {
+		if before[c.id] {
+			t.Errorf("%s appears twice", c.id)
+		}
+		if !strings.HasSuffix(c.why, ".") || strings.Count(c.why, ". ") > 0 {
+			t.Errorf("%s: %q is not one sentence", c.id, c.why)
+		}
+		for _, n := range c.needs {
+			if !before[n] {
+				t.Errorf("%s needs %s, which doesn't come before it", c.id, n)
+			}
+		}
+		before[c.id] = true
+	}
+}

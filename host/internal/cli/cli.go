@@ -17,10 +17,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 )
@@ -34,6 +36,7 @@ type app struct {
 	dir     string // where it was started
 	environ []string
 	leave   context.CancelCauseFunc
+	began   bool // a command runs: an error is its own and not one of the command line
 
 	flags struct {
 		config  string
@@ -66,6 +69,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if _, told := errors.AsType[usageError](err); err != nil && !a.began && !told {
+		err = usage("%v", err)
+	}
 	return a.status(err)
 }
 
@@ -76,6 +82,9 @@ func (a *app) status(err error) int {
 		return 0
 	case errors.Is(err, errTurn), errors.Is(err, errShown):
 		return 1 // was shown
+	}
+	if s, ok := errors.AsType[statusError](err); ok {
+		return int(s)
 	}
 	if f, ok := errors.AsType[diag.Failure](err); ok {
 		_ = diag.Write(a.stderr, f.Diagnostics, a.colour(a.stderr)) // standard error is gone: there is nobody to tell
@@ -96,7 +105,12 @@ var errShown = errors.New("failed")
 func (a *app) showError(err error) {
 	pe, ok := errors.AsType[*plugin.Error](err)
 	if !ok {
-		fmt.Fprintf(a.stderr, "Error: %s\n", clean(err.Error()))
+		// Where an error is one line, its next step stands at the end of it.
+		text, next, _ := strings.Cut(clean(err.Error()), "; next: ")
+		fmt.Fprintf(a.stderr, "Error: %s\n", text)
+		if next != "" {
+			fmt.Fprintf(a.stderr, "  Next: %s\n", next)
+		}
 		return
 	}
 	d := diag.Diagnostic{Severity: diag.Error, Summary: summary(pe), Next: pe.NextStep(), Plugin: pe.Plugin}
@@ -160,8 +174,12 @@ func (a *app) root() *cobra.Command {
 	fs.StringVar(&a.flags.home, "home", "", "keep everything in `DIR` instead of ~/.gantry (or $GANTRY_HOME)")
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(
-		a.execCommand(), a.resumeCommand(), a.attachCommand(), a.threadsCommand(),
+		a.execCommand(), a.resumeCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(),
+		a.configCommand(), a.initCommand(), a.trustCommand(), a.doctorCommand(),
 	)
+	root.InitDefaultCompletionCmd()
+	a.complete(root)
+	a.strict(root)
 	return root
 }
 
@@ -235,15 +253,20 @@ type hostOptions struct {
 
 // openHost reads the configuration and wires a host.
 func (a *app) openHost(ctx context.Context, o hostOptions) (*host.Host, error) {
-	logger, err := a.logger()
-	if err != nil {
-		return nil, err
-	}
 	home, err := a.home()
 	if err != nil {
 		return nil, err
 	}
 	cfg, err := a.loadConfig(ctx, home, o.dir)
+	if err != nil {
+		return nil, err
+	}
+	return a.hostOf(ctx, home, cfg, o)
+}
+
+// hostOf wires a host for a configuration.
+func (a *app) hostOf(ctx context.Context, home string, cfg *config.Config, o hostOptions) (*host.Host, error) {
+	logger, err := a.logger()
 	if err != nil {
 		return nil, err
 	}
@@ -255,8 +278,15 @@ func (a *app) openHost(ctx context.Context, o hostOptions) (*host.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return host.New(ctx, host.Options{
+	opts := host.Options{
 		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, OnPlugin: o.onPlugin,
 		Environ: a.environ, Ephemeral: o.ephemeral,
-	})
+		Reverified: func(ctx context.Context, b *config.PluginBlock) (string, string, error) {
+			return a.reverify(ctx, home, o.dir, b)
+		},
+	}
+	if !o.ephemeral {
+		opts.Beside = func(ctx context.Context, s *store.Store) { tidy(ctx, home, cfg, s, logger.Named("tidy")) }
+	}
+	return host.New(ctx, opts)
 }

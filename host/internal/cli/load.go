@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -14,29 +11,23 @@ import (
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/host"
-	"golang.org/x/term"
 )
 
 // loadConfig reads the layers. Warnings are shown, errors end the command.
 func (a *app) loadConfig(ctx context.Context, home, dir string) (*config.Config, error) {
-	trusted := trust.Open(home)
-	cfg, ds := config.Load(ctx, config.Options{
-		Home: home, Dir: dir, File: a.flags.config, Sets: a.flags.sets, Profile: a.flags.profile, LookupEnv: a.env,
-		System: a.systemConfig(), Trusted: trusted.Trusted,
-	})
+	cfg, ds := a.readConfig(ctx, home, dir)
 	if err := ds.Err(); err != nil {
 		return nil, err
 	}
-	if len(ds) > 0 {
-		if err := diag.Write(a.stderr, ds, a.colour(a.stderr)); err != nil {
-			return nil, err
-		}
-	}
-	if p := cfg.Project; p != nil && !p.Trusted {
-		fmt.Fprintf(a.stderr, "Note: the configuration in %s is not trusted and was not read.\n  Next: look at it, then run `gantry trust`.\n",
-			filepath.Join(p.Dir, ".gantry"))
-	}
-	return cfg, nil
+	return cfg, a.warn(ds)
+}
+
+// readConfig reads the layers and shows nothing.
+func (a *app) readConfig(ctx context.Context, home, dir string) (*config.Config, diag.Diagnostics) {
+	return config.Load(ctx, config.Options{
+		Home: home, Dir: dir, File: a.flags.config, Sets: a.flags.sets, Profile: a.flags.profile, LookupEnv: a.env,
+		System: a.systemConfig(), Trusted: trust.Open(home).Trusted,
+	})
 }
 
 // systemConfig is the machine's file, or the one that GANTRY_SYSTEM_CONFIG names ("-": none), for tests and containers.
@@ -64,7 +55,7 @@ func (a *app) verifyPlugins(ctx context.Context, home, _ string, cfg *config.Con
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.Where(), err)
 		}
-		entry, err := a.lockedEntry(ctx, cfg, b, path)
+		entry, err := a.lockedEntry(ctx, cfg, home, b, path)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +71,7 @@ func (a *app) verifyPlugins(ctx context.Context, home, _ string, cfg *config.Con
 
 // lockedEntry finds the entry of a program and compares what can be compared without starting it. The content itself is
 // compared by the supervisor at each start.
-func (a *app) lockedEntry(ctx context.Context, cfg *config.Config, b *config.PluginBlock, path string) (lock.Entry, error) {
+func (a *app) lockedEntry(ctx context.Context, cfg *config.Config, home string, b *config.PluginBlock, path string) (lock.Entry, error) {
 	file, ds := cfg.Lock(b)
 	if err := ds.Err(); err != nil {
 		return lock.Entry{}, err
@@ -101,39 +92,44 @@ func (a *app) lockedEntry(ctx context.Context, cfg *config.Config, b *config.Plu
 	if !ok {
 		return lock.Entry{}, err
 	}
-	if m.Reason != lock.ReasonNotLocked && m.Reason != lock.ReasonPlatform || !a.consents(b, path) {
+	if m.Reason != lock.ReasonNotLocked && m.Reason != lock.ReasonPlatform || !a.consents(ctx, b, path) {
 		return lock.Entry{}, diag.Failure{Diagnostics: diag.Diagnostics{m.Diagnostic()}}
 	}
-	entry, err = a.lockProgram(ctx, cfg, b, path)
-	return entry, err
+	return a.lockProgram(ctx, cfg, home, b)
 }
 
 // consents asks on the terminal whether a program may be used. Without a terminal the answer is no.
-func (a *app) consents(b *config.PluginBlock, path string) bool {
-	if a.stdin == nil || !term.IsTerminal(int(a.stdin.Fd())) {
-		return false
-	}
-	fmt.Fprintf(a.stderr, "%s: plugin %q is not locked yet.\n  program: %s\n  asks for: %s\nLock it as it is and use it? [y/N] ",
-		b.Where(), b.Label, path, b.Permissions)
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
-	return err == nil && strings.EqualFold(strings.TrimSpace(line), "y")
+func (a *app) consents(ctx context.Context, b *config.PluginBlock, path string) bool {
+	asks := listed(permissions(b.Permissions), "nothing beside what it declares")
+	return a.confirm(ctx, fmt.Sprintf("%s: plugin %q is not locked yet.\n  program: %s\n  asks for: %s\nLock it as it is and use it?", b.Where(), b.Label, path, asks))
 }
 
-// lockProgram records a program as it is now.
-func (a *app) lockProgram(ctx context.Context, cfg *config.Config, b *config.PluginBlock, path string) (lock.Entry, error) {
-	sum, err := lock.HashFile(path)
-	if err != nil {
-		return lock.Entry{}, err
+// reverify says what the lock files demand of a program by now: it may have been locked anew since this host began.
+func (a *app) reverify(ctx context.Context, home, dir string, b *config.PluginBlock) (sha256, manifest string, err error) {
+	if b.Program.Kind == source.Builtin {
+		return "", "", nil
 	}
-	entry := lock.Entry{Address: b.Address(), Constraints: b.Version, Grants: cfg.Grants(b.Address())}
-	err = lock.Update(ctx, b.LockFile, func(f *lock.File) error {
-		if old, ok := f.Entry(b.Address()); ok {
-			entry.Platforms = old.Platforms
+	cfg, ds := a.readConfig(ctx, home, dir)
+	if err := ds.Err(); err != nil {
+		return "", "", err
+	}
+	for _, now := range cfg.Blocks() {
+		if now.Label != b.Label || now.Kind != b.Kind {
+			continue
 		}
-		if err := entry.Learn(lock.Platform(), lock.Hashes{Binary: []lock.Hash{sum}}, lock.Hashes{}); err != nil {
-			return err
+		if now.Address() != b.Address() || now.LockFile != b.LockFile {
+			return "", "", fmt.Errorf("%s names another program now; next: start gantry again", now.Where())
 		}
-		return f.Put(entry)
-	})
-	return entry, err
+		file, ds := cfg.Lock(now)
+		if err := ds.Err(); err != nil {
+			return "", "", err
+		}
+		entry, _ := file.Entry(now.Address())
+		hashes := entry.Platforms[lock.Platform()].Binary
+		if len(hashes) == 0 {
+			return "", "", fmt.Errorf("plugin %q is not locked any more; next: look at the program, then run `gantry plugin lock %s`", b.Label, b.Label)
+		}
+		return hashes[0].Hex(), string(entry.Manifest), nil
+	}
+	return "", "", fmt.Errorf("plugin %q is not configured any more; next: start gantry again", b.Label)
 }

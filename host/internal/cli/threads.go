@@ -43,8 +43,8 @@ func (a *app) withStore(cmd *cobra.Command, f func(ctx context.Context, s *store
 }
 
 func (a *app) threadsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "threads", Short: "List, show, export, import and delete stored threads"}
-	cmd.AddCommand(a.threadsList(), a.threadsShow(), a.threadsExport(), a.threadsImport(), a.threadsDelete())
+	cmd := &cobra.Command{Use: "threads", Short: "List, show, export, import, delete and clean up stored threads"}
+	cmd.AddCommand(a.threadsList(), a.threadsShow(), a.threadsExport(), a.threadsImport(), a.threadsDelete(), a.threadsClean())
 	return cmd
 }
 

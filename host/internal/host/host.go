@@ -38,7 +38,11 @@ type Options struct {
 	Config  *config.Config
 	// Verified says what the lock file demands of a plugin; it was checked before.
 	Verified func(*config.PluginBlock) (sha256, manifest string)
-	Logger   hclog.Logger
+	// Reverified says what the lock file demands of a plugin by now, for one that is replaced; nil: nothing.
+	Reverified func(context.Context, *config.PluginBlock) (sha256, manifest string, err error)
+	// Beside runs beside the threads, once; its context ends with the host, which waits for it. nil: nothing.
+	Beside func(context.Context, *store.Store)
+	Logger hclog.Logger
 	// OnPlugin is told when a plugin's state changes; nil: nobody.
 	OnPlugin func(event.PluginState)
 	Environ  []string // of the host; what a plugin or command may see of it is taken from here
@@ -122,6 +126,9 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 
 	if err := h.addPlugins(ctx); err != nil {
 		return nil, err
+	}
+	if opts.Beside != nil {
+		h.work.Go(func() { opts.Beside(h.life, h.store) }) // ends with the host
 	}
 	return h, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -67,8 +68,23 @@ func (h *Host) ReloadPlugin(ctx context.Context, label, path string) error {
 	if slot == nil {
 		return fmt.Errorf("no plugin %q is configured in this host", label)
 	}
-	if path == "" {
-		path = slot.Spec().Path
+	spec := slot.Spec()
+	if path != "" {
+		spec.Path = path
 	}
-	return slot.Reload(ctx, path)
+	if b := h.block(label); b != nil && h.opts.Reverified != nil {
+		var err error
+		if spec.SHA256, spec.ManifestDigest, err = h.opts.Reverified(ctx, b); err != nil {
+			return err
+		}
+	}
+	return slot.Replace(ctx, spec)
+}
+
+func (h *Host) block(label string) *config.PluginBlock {
+	if b, ok := h.opts.Config.Plugin(label); ok {
+		return b
+	}
+	b, _ := h.opts.Config.Provider(label)
+	return b
 }

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// statusError ends the program with a status of its own; what it is about was shown.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
+
+// strict makes every mistake on the command line a usage error that names its place. Left to itself the library shows the
+// help for an unknown subcommand and leaves with status 0.
+func (a *app) strict(cmd *cobra.Command) {
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return usage("unknown command %q for `%s`%s", args[0], cmd.CommandPath(), meant(args[0], cmd))
+		}
+	}
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage("%v (in `%s`)", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			a.began = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		a.strict(sub)
+	}
+}
+
+// meant suggests a subcommand.
+func meant(given string, cmd *cobra.Command) string {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	if next := diag.DidYouMean(given, names, ""); next != "" {
+		return ": " + next
+	}
+	return ""
+}
+
+// interruptible ends the context of a command with Ctrl-C or SIGTERM, so that what it started is stopped and what it was
+// writing stays whole. A second signal ends the program at once.
+func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// terminal tells whether somebody can be asked.
+func (a *app) terminal() bool { return a.stdin != nil && term.IsTerminal(int(a.stdin.Fd())) }
+
+// confirm asks on the terminal. Without one nobody is asked, and the answer is no.
+func (a *app) confirm(ctx context.Context, question string) bool {
+	if !a.terminal() {
+		return false
+	}
+	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() { // owned by the terminal: ends with the line, at the latest with the process
+		line, err := bufio.NewReader(a.stdin).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		line = strings.ToLower(strings.TrimSpace(line))
+		return line == "y" || line == "yes"
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		return false
+	}
+}
+
+// printJSON prints what a program asked for.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write the output: %w", err)
+	}
+	return nil
+}
+
+// warn shows problems that don't end the command.
+func (a *app) warn(ds diag.Diagnostics) error {
+	if len(ds) == 0 {
+		return nil
+	}
+	return diag.Write(a.stderr, ds, a.colour(a.stderr))
+}

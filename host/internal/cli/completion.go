@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+)
+
+// completer proposes words that begin with what was typed, each perhaps with a tab and a description behind it.
+type completer func(ctx context.Context) []string
+
+// complete tells the shell what may stand where. What can't be found out is not proposed; nothing is started for it.
+func (a *app) complete(root *cobra.Command) {
+	first := func(f completer) cobra.CompletionFunc { return a.proposing(f, 1) }
+	for path, f := range map[string]cobra.CompletionFunc{
+		"resume": first(a.threadWords), "attach": first(a.threadWords),
+		"threads show": first(a.threadWords), "threads export": first(a.threadWords), "threads delete": a.proposing(a.threadWords, 0),
+		"plugin inspect": first(a.pluginWords), "plugin remove": first(a.pluginWords), "plugin lock": a.proposing(a.pluginWords, 0),
+		"plugin reload": a.proposing(a.pluginWords, 1, cobra.ShellCompDirectiveDefault), "models": a.proposing(a.providerWords, 0),
+		"plugin new": cobra.NoFileCompletions, "trust": directories,
+	} {
+		cmd, rest, err := root.Find(strings.Fields(path))
+		if err != nil || len(rest) > 0 {
+			panic("cli: there is no command " + path)
+		}
+		cmd.ValidArgsFunction = f
+	}
+	a.completeFlags(root)
+}
+
+func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+func (a *app) completeFlags(cmd *cobra.Command) {
+	for name, f := range map[string]completer{"model": a.modelWords, "profile": a.profileWords, "log": levelWords} {
+		if fl := cmd.LocalFlags().Lookup(name); fl != nil {
+			// The only errors are an unknown flag and a second registration, neither of which can be.
+			_ = cmd.RegisterFlagCompletionFunc(name, a.proposing(f, 0))
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		a.completeFlags(sub)
+	}
+}
+
+// proposing proposes for the first most arguments (0: for all); for later ones the directive behind says what.
+func (a *app) proposing(f completer, most int, behind ...cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if most > 0 && len(args) >= most {
+			if len(behind) > 0 {
+				return nil, behind[0]
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []string
+		for _, w := range f(cmd.Context()) {
+			word, _, _ := strings.Cut(w, "\t")
+			if strings.HasPrefix(word, begun) && !slices.Contains(args, word) {
+				out = append(out, w)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeBound is how long somebody who pressed the key waits at most.
+const completeBound = time.Second
+
+func (a *app) threadWords(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, completeBound)
+	defer cancel()
+	home, err := a.home()
+	if err != nil || !exists(filepath.Join(home, "threads.db")) {
+		return nil
+	}
+	s, err := store.Open(ctx, store.Config{Path: filepath.Join(home, "threads.db"), Logger: hclog.NewNullLogger()})
+	if err != nil {
+		return nil
+	}
+	infos, err := s.Threads(ctx, store.Filter{Limit: 50})
+	if errors.Join(err, s.Close(ctx)) != nil {
+		return nil
+	}
+	var out []string
+	for _, t := range infos {
+		title := t.Name
+		if title == "" {
+			title = t.Preview
+		}
+		out = append(out, string(t.ID)+"\t"+oneLine(title, 60))
+	}
+	return out
+}
+
+// words reads the configuration in silence.
+func (a *app) words(ctx context.Context, f func(*config.Config) []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, completeBound)
+	defer cancel()
+	home, err := a.home()
+	if err != nil {
+		return nil
+	}
+	cfg, _ := a.readConfig(ctx, home, a.dir)
+	if cfg == nil {
+		return nil
+	}
+	return f(cfg)
+}
+
+func (a *app) pluginWords(ctx context.Context) []string {
+	return a.words(ctx, func(c *config.Config) []string { return append(labels(c.Plugins), labels(c.Providers)...) })
+}
+
+func (a *app) providerWords(ctx context.Context) []string {
+	return a.words(ctx, func(c *config.Config) []string { return labels(c.Providers) })
+}
+
+func (a *app) modelWords(ctx context.Context) []string {
+	return a.words(ctx, func(c *config.Config) []string {
+		var out []string
+		for _, m := range c.Models {
+			out = append(out, m.Label+"\t"+m.Provider+" "+oneLine(m.Name, 60))
+		}
+		return out
+	})
+}
+
+func (a *app) profileWords(ctx context.Context) []string {
+	// The one that is being typed is not there yet, and must not keep the others from being read.
+	a.flags.profile = ""
+	return a.words(ctx, func(c *config.Config) []string { return c.Profiles })
+}
+
+func levelWords(context.Context) []string { return []string{"trace", "debug", "info", "warn", "error"} }
+
+func labels(blocks []*config.PluginBlock) []string {
+	var out []string
+	for _, b := range blocks {
+		out = append(out, b.Label+"\t"+b.Source)
+	}
+	return out
+}

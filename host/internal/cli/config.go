@@ -1,0 +1,353 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/edit"
+	"github.com/gantry-agent/gantry/config/format"
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Check, show, describe and lay out the configuration"}
+	cmd.AddCommand(a.configValidate(), a.configShow(), a.configSchema(), a.configFormat())
+	return cmd
+}
+
+// validation is the output of `config validate --json`.
+type validation struct {
+	Valid       bool             `json:"valid"`
+	Diagnostics diag.Diagnostics `json:"diagnostics"`
+}
+
+func (a *app) configValidate() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "validate", Short: "Check the configuration without running anything with it", Args: cobra.NoArgs,
+		Long: "validate reads all layers, and checks the settings of each plugin against what the plugin says it takes. A variable\n" +
+			"or secret that is not set is a warning: it disturbs only the block that needs it. Exit status 1: there is an error.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			home, err := a.home()
+			if err != nil {
+				return err
+			}
+			cfg, ds := a.readConfig(ctx, home, a.dir)
+			if cfg != nil {
+				more, err := a.validate(ctx, cfg, home)
+				if err != nil {
+					return err
+				}
+				ds = append(ds, more...)
+				ds.Sort()
+			}
+			return a.showValidation(ds, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) showValidation(ds diag.Diagnostics, asJSON bool) error {
+	valid := !ds.HasErrors()
+	switch {
+	case asJSON:
+		if ds == nil {
+			ds = diag.Diagnostics{}
+		}
+		if err := a.printJSON(validation{valid, ds}); err != nil {
+			return err
+		}
+	default:
+		if err := a.warn(ds); err != nil {
+			return err
+		}
+		if valid {
+			fmt.Fprintln(a.stdout, "the configuration is valid")
+		}
+	}
+	if !valid {
+		return errShown
+	}
+	return nil
+}
+
+// validate checks what is more than text: what lies around the files, and the settings of plugins.
+func (a *app) validate(ctx context.Context, cfg *config.Config, home string) (ds diag.Diagnostics, err error) {
+	p, err := a.programsOf(cfg, home)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.close(ctx)) }()
+	ds = cfg.Validate()
+	all := p.lookAll(ctx)
+	for i := range all {
+		pr := &all[i]
+		if !pr.block.Enabled {
+			continue
+		}
+		if pr.manifest != nil {
+			for _, d := range pr.block.Check(pr.manifest) {
+				if !slices.ContainsFunc(ds, func(o diag.Diagnostic) bool { return o.Summary == d.Summary && o.Range == d.Range }) {
+					ds = append(ds, d)
+				}
+			}
+		}
+		if pr.problem != nil {
+			ds = append(ds, unchecked(pr))
+		}
+	}
+	return ds, nil
+}
+
+// unchecked says why a plugin's own settings could not be checked, or why it will not be started.
+func unchecked(pr *program) diag.Diagnostic {
+	d := diag.Diagnostic{
+		Severity: diag.Warning, Summary: fmt.Sprintf("plugin %q can't be used", pr.block.Label), Detail: sentence(pr.problem.Error()),
+		Range: pr.block.Range, Plugin: pr.block.Label, Next: fmt.Sprintf("see `gantry plugin inspect %s`", pr.block.Label),
+	}
+	if f, ok := errors.AsType[diag.Failure](pr.problem); ok {
+		if errs := f.Diagnostics.Errors(); len(errs) > 0 {
+			d.Summary, d.Detail, d.Next = errs[0].Summary, errs[0].Detail, errs[0].Next
+		}
+	}
+	if pr.manifest == nil {
+		d.Detail = strings.TrimSpace(d.Detail + " Its settings were not checked.")
+	}
+	return d
+}
+
+func (a *app) configShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show", Short: "Print the configuration in force, each setting with its place", Args: cobra.NoArgs,
+		Long: "show prints what holds once all layers are laid over one another: built-in, system, user, project, --config,\n" +
+			"--profile, -c. Literal secrets are hidden; env() and secret() are shown as they are written.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			home, err := a.home()
+			if err != nil {
+				return err
+			}
+			cfg, err := a.loadConfig(cmd.Context(), home, a.dir)
+			if err != nil {
+				return err
+			}
+			return cfg.Show(a.stdout)
+		},
+	}
+}
+
+func (a *app) configSchema() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "schema", Short: "Print everything that may stand in gantry.hcl", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text := []byte(schema.Markdown())
+			if asJSON {
+				text = append(bytes.TrimRight(schema.JSON(), "\n"), '\n')
+			}
+			_, err := a.stdout.Write(text)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// statusUnformatted is the exit status of `config fmt --check` when a file is not laid out.
+const statusUnformatted = statusError(3)
+
+type formatFlags struct{ check, diff, recursive, asJSON bool }
+
+func (a *app) configFormat() *cobra.Command {
+	var f formatFlags
+	cmd := &cobra.Command{
+		Use: "fmt [flags] [FILE | DIR | -]...", Short: "Lay out configuration files",
+		Long: "fmt lays out each FILE, or the files named *.hcl in each DIR, and prints the names of those that it changed. Without\n" +
+			"an argument it takes your own file and the project's. With - it reads standard input and writes standard output.\n" +
+			"Exit status 3: with --check, something is not laid out.",
+		RunE: func(cmd *cobra.Command, args []string) error { return a.format(cmd.Context(), f, args) },
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&f.check, "check", false, "change nothing; exit status 3 says that something would change")
+	fs.BoolVar(&f.diff, "diff", false, "print what changes")
+	fs.BoolVarP(&f.recursive, "recursive", "r", false, "take the folders in each DIR, too")
+	fs.BoolVar(&f.asJSON, "json", false, "print problems as JSON")
+	return cmd
+}
+
+func (a *app) format(ctx context.Context, f formatFlags, args []string) error {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(args, "-") {
+		if len(args) > 1 {
+			return usage("- stands for standard input and can't be combined with files")
+		}
+		return a.formatInput(f)
+	}
+	files, err := a.filesToFormat(home, args, f.recursive)
+	if err != nil {
+		return err
+	}
+	var problems diag.Diagnostics
+	changed := false
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("lay out: %w", err)
+		}
+		out, ds := format.Format(text, a.shown(path))
+		problems = append(problems, ds...)
+		if ds.HasErrors() || bytes.Equal(text, out) {
+			continue
+		}
+		changed = true
+		fmt.Fprintln(a.stdout, a.shown(path))
+		if f.diff {
+			fmt.Fprint(a.stdout, udiff.Unified(a.shown(path), a.shown(path), string(text), string(out)))
+		}
+		if !f.check {
+			if err := a.replaceLayout(ctx, home, path, text, out); err != nil {
+				return err
+			}
+		}
+	}
+	return a.formatted(f, problems, changed)
+}
+
+// formatted ends the command.
+func (a *app) formatted(f formatFlags, problems diag.Diagnostics, changed bool) error {
+	if f.asJSON && len(problems) > 0 {
+		if err := a.printJSON(validation{!problems.HasErrors(), problems}); err != nil {
+			return err
+		}
+	} else if err := a.warn(problems); err != nil {
+		return err
+	}
+	switch {
+	case problems.HasErrors():
+		return errShown
+	case f.check && changed:
+		return statusUnformatted
+	}
+	return nil
+}
+
+func (a *app) formatInput(f formatFlags) error {
+	const name = "<stdin>"
+	if a.stdin == nil {
+		return usage("there is no standard input")
+	}
+	text, err := io.ReadAll(a.stdin)
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	out, ds := format.Format(text, name)
+	changed := !ds.HasErrors() && !bytes.Equal(text, out)
+	switch {
+	case ds.HasErrors():
+	case f.diff:
+		fmt.Fprint(a.stdout, udiff.Unified(name, name, string(text), string(out)))
+	case !f.check:
+		if _, err := a.stdout.Write(out); err != nil {
+			return fmt.Errorf("write the output: %w", err)
+		}
+	}
+	return a.formatted(f, ds, changed)
+}
+
+// filesToFormat resolves the arguments. Lock files have a form of their own and are left out.
+func (a *app) filesToFormat(home string, args []string, recursive bool) ([]string, error) {
+	var out []string
+	if len(args) == 0 {
+		candidates := []string{filepath.Join(home, "gantry.hcl")}
+		project, err := config.FindProject(a.dir, home)
+		if err != nil {
+			return nil, err
+		}
+		if project != nil {
+			candidates = append(candidates, filepath.Join(project.Dir, ".gantry", "gantry.hcl"))
+		}
+		for _, path := range candidates {
+			if exists(path) {
+				out = append(out, path)
+			}
+		}
+		if len(out) == 0 {
+			return nil, fmt.Errorf("there is no configuration file to lay out; next: name one, or write one with `gantry init`")
+		}
+		return out, nil
+	}
+	for _, arg := range args {
+		path := arg
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(a.dir, path)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("lay out %s: %w", arg, reason(err, path))
+		}
+		if !info.IsDir() {
+			out = append(out, path)
+			continue
+		}
+		err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && p != path && !recursive:
+				return fs.SkipDir
+			case d.Type().IsRegular() && filepath.Ext(p) == ".hcl" && d.Name() != lock.FileName:
+				out = append(out, p)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("lay out %s: %w", arg, err)
+		}
+	}
+	return out, nil
+}
+
+// shown is how a person would name a file.
+func (a *app) shown(path string) string {
+	if rel, err := filepath.Rel(a.dir, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+// replaceLayout writes a file's new layout. It says the same as before, so a project that was trusted stays trusted.
+func (a *app) replaceLayout(ctx context.Context, home, path string, before, after []byte) error {
+	project, err := config.FindProject(filepath.Dir(path), home)
+	if err != nil {
+		return err
+	}
+	err = edit.Update(ctx, path, 0o600, func(old []byte) ([]byte, error) {
+		if !bytes.Equal(old, before) {
+			return nil, fmt.Errorf("%s was changed meanwhile; next: run the command again", path)
+		}
+		return after, nil
+	})
+	if err != nil || project == nil || filepath.Dir(path) != filepath.Join(project.Dir, ".gantry") {
+		return err
+	}
+	return trust.Open(home).Renew(ctx, project.Dir, project.Digest, project.DigestWith(map[string][]byte{filepath.Base(path): after}))
+}

@@ -1,0 +1,423 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/model"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Check that gantry and its plugins work here", Args: cobra.NoArgs,
+		Long: "doctor looks at gantry's folder and database, the configuration, the launcher and what this machine offers, and\n" +
+			"starts every plugin as a task would. Exit status 1: something does not work (✗); what is only worth knowing is\n" +
+			"marked with !.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			return a.doctor(ctx, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// health is how a finding is.
+type health string
+
+const (
+	healthy health = "ok"
+	worth   health = "warning"
+	ill     health = "error"
+)
+
+// finding is one line of the doctor's.
+type finding struct {
+	Health health `json:"status"`
+	About  string `json:"about"`
+	Text   string `json:"text"`
+	Next   string `json:"next,omitempty"`
+}
+
+// doctor is one examination.
+type doctor struct {
+	app      *app
+	home     string
+	bin      string
+	cfg      *config.Config
+	programs *programs
+	found    []finding
+}
+
+func (d *doctor) say(h health, about, next, format string, args ...any) {
+	d.found = append(d.found, finding{h, about, clean(fmt.Sprintf(format, args...)), clean(next)})
+}
+
+func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
+	d := &doctor{app: a}
+	if _, err := a.logger(); err != nil {
+		return err
+	}
+	d.say(healthy, "gantry", "", "%s, %s, %s/%s", a.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if d.home, err = a.home(); err != nil {
+		return err
+	}
+	if d.bin, err = binDir(); err != nil {
+		return err
+	}
+	d.folder()
+	d.database(ctx)
+	d.sockets()
+	if d.configuration(ctx) {
+		d.launcher(ctx)
+		if err := d.plugins(ctx); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		err = a.printJSON(d.found)
+	} else {
+		err = d.print()
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(d.found, func(f finding) bool { return f.Health == ill }) {
+		return errShown
+	}
+	return nil
+}
+
+func (d *doctor) print() error {
+	marks := map[health]string{healthy: "✓", worth: "!", ill: "✗"}
+	counts := map[health]int{}
+	for _, f := range d.found {
+		counts[f.Health]++
+		if _, err := fmt.Fprintf(d.app.stdout, "%s %s: %s\n", marks[f.Health], f.About, strings.ReplaceAll(f.Text, "\n", "\n    ")); err != nil {
+			return err
+		}
+		if f.Next != "" {
+			fmt.Fprintf(d.app.stdout, "    Next: %s\n", f.Next)
+		}
+	}
+	switch {
+	case counts[ill] > 0:
+		fmt.Fprintf(d.app.stdout, "\n%d of %d checks failed\n", counts[ill], len(d.found))
+	case counts[worth] > 0:
+		fmt.Fprintf(d.app.stdout, "\nall works; %d things are worth knowing\n", counts[worth])
+	default:
+		fmt.Fprintf(d.app.stdout, "\nall works\n")
+	}
+	return nil
+}
+
+// folder looks at gantry's own folder.
+func (d *doctor) folder() {
+	info, err := os.Stat(d.home)
+	if err != nil {
+		d.say(ill, "home", "set GANTRY_HOME to a folder of yours", "%v", err)
+		return
+	}
+	if perm := info.Mode().Perm(); runtime.GOOS != "windows" && perm&0o077 != 0 {
+		d.say(worth, "home", "chmod 700 "+d.home, "%s may be looked into by others (%#o)", d.home, perm)
+		return
+	}
+	probe, err := os.CreateTemp(d.home, ".doctor-*")
+	if err != nil {
+		d.say(ill, "home", "make it writable, or set GANTRY_HOME to another folder", "%s can't be written: %v", d.home, err)
+		return
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		d.say(ill, "home", "check the disk", "%v", err)
+		return
+	}
+	d.say(healthy, "home", "", "%s", d.home)
+}
+
+func (d *doctor) database(ctx context.Context) {
+	s, err := d.app.openStore(ctx)
+	if err != nil {
+		d.say(ill, "database", "", "%v", err)
+		return
+	}
+	infos, err := s.Threads(ctx, store.Filter{})
+	if err = errors.Join(err, s.Close(ctx)); err != nil {
+		d.say(ill, "database", "", "%v", err)
+		return
+	}
+	size := int64(0)
+	if info, err := os.Stat(filepath.Join(d.home, "threads.db")); err == nil {
+		size = info.Size()
+	}
+	d.say(healthy, "database", "", "SQLite %s, %d threads, %d KiB", store.SQLiteVersion(), len(infos), (size+1023)/1024)
+}
+
+// maxSocketPath is what a unix socket's address may have on Linux, without the zero byte at its end.
+const maxSocketPath = 107
+
+func (d *doctor) sockets() {
+	path, err := store.RunSocket(d.home, event.NewThreadID())
+	if err != nil {
+		d.say(ill, "run sockets", "set GANTRY_HOME to a shorter path", "%v", err)
+		return
+	}
+	if !strings.HasPrefix(path, d.home+string(filepath.Separator)) {
+		d.say(worth, "run sockets", "set GANTRY_HOME to a shorter path to keep them there", "in %s, since the path of the home is too long for sockets", filepath.Dir(path))
+		return
+	}
+	d.say(healthy, "run sockets", "", "in %s, %d of %d bytes of an address", filepath.Dir(path), len(path), maxSocketPath)
+}
+
+// configuration reads the configuration; without one nothing else can be looked at.
+func (d *doctor) configuration(ctx context.Context) bool {
+	cfg, ds := d.app.readConfig(ctx, d.home, d.app.dir)
+	if cfg != nil {
+		ds = append(ds, cfg.Validate()...)
+	}
+	for _, g := range ds {
+		h := worth
+		if g.Severity != diag.Warning {
+			h = ill
+		}
+		text := g.Summary
+		if !g.Range.IsZero() {
+			text = g.Range.String() + ": " + text
+		}
+		if g.Detail != "" {
+			text += "\n" + g.Detail
+		}
+		d.say(h, "configuration", g.Next, "%s", text)
+	}
+	if cfg == nil {
+		return false
+	}
+	d.cfg = cfg
+	var files []string
+	for _, f := range cfg.Files {
+		if f.Path != "" {
+			files = append(files, d.app.shown(f.Path))
+		}
+	}
+	next := ""
+	if len(files) == 0 {
+		next = "`gantry init` writes a file to begin with"
+	}
+	d.say(healthy, "configuration", next, "%s", listed(files, "built-in only"))
+	d.say(healthy, "approval", "", "%s", approvalText(cfg))
+	if _, err := trust.Open(d.home).List(); err != nil {
+		d.say(ill, "trust", "", "%v", err)
+	}
+	return true
+}
+
+func approvalText(cfg *config.Config) string {
+	text := map[string]string{
+		"untrusted":  "whatever has an effect is asked about on a terminal, and refused without one",
+		"on-request": "asked about is what wants more than the sandbox gives",
+		"never":      "nothing is asked about",
+	}[cfg.Approval.Policy]
+	return fmt.Sprintf("%s: %s", cfg.Approval.Policy, text)
+}
+
+// launcher looks at what starts the processes of tools, and at what it can enforce.
+func (d *doctor) launcher(ctx context.Context) {
+	path := filepath.Join(d.bin, "gantry-launch")
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		d.say(ill, "launcher", "it belongs beside gantry's own program; install gantry again", "%s is missing or can't be executed", path)
+		return
+	}
+	l, err := launch.New(launch.Config{LauncherPath: path})
+	if err != nil {
+		d.say(ill, "launcher", "", "%v", err)
+		return
+	}
+	defer func() {
+		if err := l.Close(context.WithoutCancel(ctx)); err != nil {
+			d.say(ill, "launcher", "", "%v", err)
+		}
+	}()
+	if err := d.runTrue(ctx, l); err != nil {
+		d.say(ill, "launcher", "see whether the machine lets this user start processes", "a process can't be started: %v", err)
+		return
+	}
+	d.say(healthy, "launcher", "", "%s starts processes", path)
+	d.enforced(l, "sandbox", launch.Grant{Mode: d.cfg.Sandbox.Mode, WritableRoots: d.cfg.Sandbox.WritableRoots, Network: d.cfg.Sandbox.Network},
+		fmt.Sprintf("mode %s", d.cfg.Sandbox.Mode), ill)
+	asked, h := d.cfg.Limits.Pids, ill
+	if asked == 0 {
+		asked, h = 1, worth // nobody asks for it: only worth knowing
+	}
+	d.enforced(l, "limits", launch.Grant{Mode: launch.FullAccess, Limits: launch.Limits{MaxPids: asked, MemoryBytes: d.cfg.Limits.MemoryBytes}},
+		"memory, processor time, files and the number of processes can be bounded", h)
+}
+
+func (d *doctor) enforced(l *launch.Launcher, about string, g launch.Grant, text string, otherwise health) {
+	err := l.Check(g)
+	if err == nil {
+		d.say(healthy, about, "", "%s", text)
+		return
+	}
+	next := ""
+	if u, ok := errors.AsType[*launch.UnsupportedError](err); ok {
+		err, next = errors.New(u.What), u.Next
+	}
+	if otherwise == worth {
+		next = "" // nothing has to be done
+	}
+	d.say(otherwise, about, next, "%v", err)
+}
+
+// startBound is how long a process that does nothing may take.
+const startBound = 10 * time.Second
+
+func (d *doctor) runTrue(ctx context.Context, l *launch.Launcher) error {
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	p, err := l.Spawn(ctx, launch.Spec{
+		Argv: []string{"true"}, Cwd: d.home, Env: d.app.environ, Grant: launch.Grant{Mode: launch.FullAccess, Network: true},
+		Owner: launch.Owner{Plugin: "doctor"},
+	})
+	if err != nil {
+		return err
+	}
+	exit, err := p.Wait(ctx)
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("`true` ended with status %d", exit.Code)
+	}
+	return err
+}
+
+// plugins starts every plugin as a task would, side by side.
+func (d *doctor) plugins(ctx context.Context) (err error) {
+	if d.programs, err = d.app.programsOf(d.cfg, d.home); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.programs.close(ctx)) }()
+	only := *d.cfg
+	only.Providers, only.Plugins = nil, nil
+	for _, b := range d.cfg.Blocks() {
+		pr := d.programs.look(b)
+		if !pr.trusted() {
+			d.unusable(&pr)
+			continue
+		}
+		if b.Kind == contract.KindProvider {
+			only.Providers = append(only.Providers, b)
+		} else {
+			only.Plugins = append(only.Plugins, b)
+		}
+	}
+	h, err := d.app.hostOf(ctx, d.home, &only, hostOptions{dir: d.app.dir, ephemeral: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	blocks := only.Blocks()
+	results := make([][]finding, len(blocks))
+	var started sync.WaitGroup
+	for i, b := range blocks {
+		started.Go(func() { results[i] = examine(ctx, h, b) })
+	}
+	started.Wait()
+	for _, r := range results {
+		d.found = append(d.found, r...)
+	}
+	d.isolation(h, blocks)
+	d.models()
+	return nil
+}
+
+func about(b *config.PluginBlock) string { return blockType(b.Kind) + " " + b.Label }
+
+func (d *doctor) unusable(pr *program) {
+	text, next := pr.problem.Error(), ""
+	if f, ok := errors.AsType[diag.Failure](pr.problem); ok && len(f.Diagnostics) > 0 {
+		g := f.Diagnostics[0]
+		text, next = strings.TrimSpace(g.Summary+"\n"+g.Detail), g.Next
+	}
+	d.say(ill, about(pr.block), next, "%s: %s", pr.block.Where(), text)
+}
+
+// examine starts one plugin and asks it something.
+func examine(ctx context.Context, h *host.Host, b *config.PluginBlock) []finding {
+	slot := h.Plugins().Slot(b.Label)
+	began := time.Now()
+	lease, err := slot.Acquire(ctx)
+	if err != nil {
+		return []finding{broken(b, err)}
+	}
+	took := time.Since(began)
+	m := lease.Manifest()
+	lease.Release()
+	what := fmt.Sprintf("%d tools", len(m.Tools))
+	if b.Kind == contract.KindProvider {
+		rows, err := model.New(slot, "").Rows(ctx)
+		if err != nil {
+			return []finding{broken(b, err)}
+		}
+		what = fmt.Sprintf("%d models", len(rows))
+	}
+	return []finding{{healthy, about(b), clean(fmt.Sprintf("%s %s, %s, started in %v", m.Name, m.Version, what, took.Round(time.Millisecond))), ""}}
+}
+
+func broken(b *config.PluginBlock, err error) finding {
+	f := finding{Health: ill, About: about(b), Text: clean(err.Error())}
+	if e, ok := errors.AsType[*plugin.Error](err); ok {
+		f.Text, f.Next = clean(strings.TrimSpace(summary(e)+"\n"+detail(e))), clean(e.Next)
+	}
+	return f
+}
+
+func (d *doctor) isolation(h *host.Host, blocks []*config.PluginBlock) {
+	for _, b := range blocks {
+		switch h.Plugins().Slot(b.Label).Status().Isolation {
+		case proc.IsolationNamespace:
+			d.say(healthy, "isolation", "", "plugins run in namespaces of their own: nothing that they start outlives them")
+			return
+		case proc.IsolationScan:
+			d.say(worth, "isolation", "allow unprivileged user namespaces on this machine", "this machine allows no namespaces: what a plugin leaves behind is looked for instead")
+			return
+		}
+	}
+}
+
+// models looks at who will be asked.
+func (d *doctor) models() {
+	m, ok := d.cfg.Model(d.cfg.DefaultModel)
+	switch {
+	case !ok:
+		return // said with the configuration
+	case len(m.Problems) > 0:
+		d.say(ill, "model "+m.Label, m.Problems[0].Next, "%s: %s", m.Range, m.Problems[0].Summary)
+	default:
+		b, _ := d.cfg.Provider(m.Provider)
+		if b != nil && b.Source == "builtin/scripted" {
+			d.say(worth, "model "+m.Label, "add a provider and a model block to gantry.hcl; `gantry init` writes examples",
+				"tasks go to the scripted provider, which plays a demonstration and asks no model")
+			return
+		}
+		d.say(healthy, "model "+m.Label, "", "tasks go to %s of provider %q", m.Name, m.Provider)
+	}
+}

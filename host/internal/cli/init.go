@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var project bool
+	cmd := &cobra.Command{
+		Use: "init", Short: "Write a first gantry.hcl", Args: cobra.NoArgs,
+		Long: "init writes a configuration to begin with into gantry's home, or with --project into .gantry of this folder, whose\n" +
+			"content is trusted then. A file that is there already is never changed.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			home, err := a.home()
+			if err != nil {
+				return err
+			}
+			dir, folderPerm, perm := home, os.FileMode(0o700), os.FileMode(0o600)
+			if project {
+				// Meant to be committed, unlike the user's own.
+				dir, folderPerm, perm = filepath.Join(a.dir, ".gantry"), 0o755, 0o644
+			}
+			path := filepath.Join(dir, "gantry.hcl")
+			if err := os.MkdirAll(dir, folderPerm); err != nil {
+				return fmt.Errorf("init: %w", err)
+			}
+			if err := writeNew(path, config.Starter(), perm); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stdout, path)
+			if project {
+				found, err := config.FindProject(a.dir, home)
+				if err != nil {
+					return err
+				}
+				if found == nil || found.Dir != a.dir {
+					return fmt.Errorf("%s is not read as a project's configuration: is this folder gantry's own home?", path)
+				}
+				if err := trust.Open(home).Add(cmd.Context(), found.Dir, found.Digest); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintln(a.stderr, "Next: edit it, check it with `gantry config validate`, and look around with `gantry doctor`.")
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&project, "project", false, "write .gantry/gantry.hcl of this folder")
+	return cmd
+}
+
+// writeNew writes a file that must not be there yet.
+func writeNew(path, text string, perm os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already; nothing was changed", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path)) // no half-written file
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/model"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) modelsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "models [PROVIDER...]", Short: "List the models that the configured providers offer",
+		Long: "models starts the providers and asks them. USED AS names the model blocks that stand for a row; the default one\n" +
+			"has a star. Exit status 1: a provider could not be asked.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			return a.models(ctx, args, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// offer is what one provider offers.
+type offer struct {
+	Provider string         `json:"provider"`
+	Models   []llm.ModelRow `json:"models"`
+	Error    string         `json:"error,omitempty"`
+	err      error
+}
+
+func (a *app) models(ctx context.Context, names []string, asJSON bool) (err error) {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	cfg, err := a.loadConfig(ctx, home, a.dir)
+	if err != nil {
+		return err
+	}
+	providers, err := chosenProviders(cfg, names)
+	if err != nil {
+		return err
+	}
+	// Other plugins have no part in this, and one that is broken is no reason to know nothing.
+	only := *cfg
+	only.Providers, only.Plugins = providers, nil
+	h, err := a.hostOf(ctx, home, &only, hostOptions{dir: a.dir, ephemeral: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	offers := askProviders(ctx, h, providers)
+	if asJSON {
+		err = a.printJSON(offers)
+	} else {
+		err = a.showModels(cfg, offers)
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(offers, func(o offer) bool { return o.err != nil }) {
+		return errShown
+	}
+	return nil
+}
+
+func chosenProviders(cfg *config.Config, names []string) ([]*config.PluginBlock, error) {
+	if len(names) == 0 {
+		return slices.DeleteFunc(slices.Clone(cfg.Providers), func(b *config.PluginBlock) bool { return !b.Enabled }), nil
+	}
+	var out []*config.PluginBlock
+	for _, n := range names {
+		b, ok := cfg.Provider(n)
+		if !ok {
+			return nil, diag.Failure{Diagnostics: diag.Diagnostics{unknownProvider(cfg, n)}}
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+func unknownProvider(cfg *config.Config, name string) diag.Diagnostic {
+	var there []string
+	for _, b := range cfg.Providers {
+		there = append(there, b.Label)
+	}
+	return diag.Diagnostic{Severity: diag.Error, Summary: fmt.Sprintf("there is no provider %q", name), Next: diag.DidYouMean(name, there, "see `gantry plugin list`")}
+}
+
+func askProviders(ctx context.Context, h *host.Host, providers []*config.PluginBlock) []offer {
+	offers := make([]offer, len(providers))
+	var asked sync.WaitGroup
+	for i, b := range providers {
+		asked.Go(func() {
+			o := offer{Provider: b.Label, Models: []llm.ModelRow{}}
+			rows, err := model.New(h.Plugins().Slot(b.Label), "").Rows(ctx)
+			if err != nil {
+				o.err, o.Error = err, err.Error()
+			} else {
+				o.Models = append(o.Models, rows...)
+			}
+			offers[i] = o
+		})
+	}
+	asked.Wait()
+	return offers
+}
+
+func (a *app) showModels(cfg *config.Config, offers []offer) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "PROVIDER\tMODEL\tUSED AS\tCONTEXT\tOUTPUT\tINPUT\tREASONING\t$/M IN\t$/M OUT")
+	for _, o := range offers {
+		for _, r := range o.Models {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Provider, oneLine(r.ID, 60), usedAs(cfg, o.Provider, r.ID), count(r.ContextWindow),
+				count(r.MaxOutputTokens), oneLine(listed(r.InputModalities, "-"), 40), oneLine(listed(r.ReasoningEfforts, "-"), 40), price(r.Prices.Input), price(r.Prices.Output))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, o := range offers {
+		if o.err != nil {
+			a.showProblem(o.err)
+		}
+	}
+	for _, m := range cfg.Models {
+		if i := slices.IndexFunc(offers, func(o offer) bool { return o.Provider == m.Provider && o.err == nil }); i >= 0 &&
+			!slices.ContainsFunc(offers[i].Models, func(r llm.ModelRow) bool { return r.ID == m.Name }) {
+			fmt.Fprintf(a.stderr, "Note: %s: provider %q does not list %q; it is used all the same, with assumed limits\n", m.Range, m.Provider, m.Name)
+		}
+	}
+	return nil
+}
+
+// usedAs names the model blocks that stand for a row.
+func usedAs(cfg *config.Config, provider, id string) string {
+	var out []string
+	for _, m := range cfg.Models {
+		if m.Provider == provider && m.Name == id {
+			label := m.Label
+			if label == cfg.DefaultModel {
+				label += "*"
+			}
+			out = append(out, label)
+		}
+	}
+	if len(out) == 0 {
+		return "-"
+	}
+	return strings.Join(out, ", ")
+}
+
+// count prints a number of tokens; 0 is unknown.
+func count(n int64) string {
+	switch {
+	case n == 0:
+		return "-"
+	case n >= 1_000_000 && n%100_000 == 0:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/1e6), ".0") + "M"
+	case n >= 1000 && n%1000 == 0:
+		return fmt.Sprintf("%dk", n/1000)
+	}
+	return fmt.Sprint(n)
+}
+
+func price(p *float64) string {
+	if p == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%g", *p)
+}

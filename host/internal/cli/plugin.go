@@ -1,0 +1,481 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) pluginCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "plugin", Short: "List, inspect, lock, add, remove, reload and write plugins",
+		Long: "Tools and model providers are programs of their own, named by the `plugin` and `provider` blocks of gantry.hcl.\n" +
+			"What comes with gantry is pinned by its build. The content of every other program is pinned by gantry.lock.hcl:\n" +
+			"one that is not locked, or not the one that was locked, is not started.",
+	}
+	cmd.AddCommand(
+		a.pluginList(), a.pluginInspect(), a.pluginLock(), a.pluginVerify(), a.pluginAdd(), a.pluginRemove(), a.pluginReload(),
+		a.pluginNew(),
+	)
+	return cmd
+}
+
+// withPrograms runs f on the programs of the configured blocks.
+func (a *app) withPrograms(cmd *cobra.Command, f func(ctx context.Context, p *programs) error) (err error) {
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	p, err := a.openPrograms(ctx, home, a.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close(ctx)) }()
+	return f(ctx, p)
+}
+
+// pluginRow is a block in the output of `plugin list --json` and `plugin inspect --json`.
+type pluginRow struct {
+	Label    string    `json:"label"`
+	Kind     string    `json:"kind"`
+	Source   string    `json:"source"`
+	Where    string    `json:"where"`
+	Enabled  bool      `json:"enabled"`
+	Path     string    `json:"path,omitempty"`
+	SHA256   string    `json:"sha256,omitempty"`
+	Lock     lockState `json:"lock"`
+	LockFile string    `json:"lockFile,omitempty"`
+	Name     string    `json:"name,omitempty"`
+	Version  string    `json:"version,omitempty"`
+	Problem  string    `json:"problem,omitempty"`
+}
+
+func (pr *program) row() pluginRow {
+	b := pr.block
+	r := pluginRow{
+		Label: b.Label, Kind: b.Kind.String(), Source: b.Source, Where: b.Where(), Enabled: b.Enabled, Path: pr.path, SHA256: pr.sha256,
+		Lock: pr.state,
+	}
+	if pr.state != lockBuiltin {
+		r.LockFile = b.LockFile
+	}
+	if m := pr.manifest; m != nil {
+		r.Name, r.Version = m.Name, m.Version
+	}
+	if pr.problem != nil {
+		r.Problem = pr.problem.Error()
+	}
+	return r
+}
+
+func (a *app) pluginList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the configured plugins and providers", Args: cobra.NoArgs,
+		Long: "list shows each block with its program and how that stands to its lock. A program is only started where nobody\n" +
+			"remembers what it said about itself, and only if its content is the locked one.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error {
+				all := p.lookAll(ctx)
+				if asJSON {
+					rows := make([]pluginRow, 0, len(all))
+					for i := range all {
+						rows = append(rows, all[i].row())
+					}
+					return a.printJSON(rows)
+				}
+				return a.showList(all)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// lookAll looks at every program, and asks those that may be started and are not known yet what they are.
+func (p *programs) lookAll(ctx context.Context) []program {
+	all := make([]program, 0, len(p.blocks()))
+	for _, b := range p.blocks() {
+		all = append(all, p.look(b))
+	}
+	var asked sync.WaitGroup
+	for i := range all {
+		if pr := &all[i]; pr.trusted() && pr.manifest == nil && pr.block.Enabled {
+			asked.Go(func() {
+				if _, err := p.describe(ctx, pr, pr.block.Kind); err != nil {
+					pr.problem = err
+				}
+			})
+		}
+	}
+	asked.Wait()
+	return all
+}
+
+func (a *app) showList(all []program) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tKIND\tVERSION\tLOCK\tSOURCE\tWHERE")
+	for i := range all {
+		r := all[i].row()
+		state := string(r.Lock)
+		if !r.Enabled {
+			state += ", off"
+		}
+		version := r.Version
+		if version == "" {
+			version = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Label, r.Kind, clean(version), state, clean(r.Source), r.Where)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i := range all {
+		if err := all[i].problem; err != nil && all[i].block.Enabled {
+			a.showProblem(err)
+		}
+	}
+	return nil
+}
+
+// showProblem shows an error that does not end the command.
+func (a *app) showProblem(err error) {
+	if f, ok := errors.AsType[diag.Failure](err); ok {
+		_ = a.warn(f.Diagnostics) // standard error is gone: there is nobody to tell
+		return
+	}
+	a.showError(err)
+}
+
+func (a *app) pluginInspect() *cobra.Command {
+	var asJSON, yes bool
+	cmd := &cobra.Command{
+		Use: "inspect NAME", Short: "Show what a plugin is, offers, takes and asks for", Args: cobra.ExactArgs(1),
+		Long: "inspect starts the plugin, asks it what it is, and stops it again; it is not configured. When it does not start,\n" +
+			"everything that it printed is shown. A program that is not locked is started only after asking, or with --yes.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error {
+				b, err := p.block(args[0])
+				if err != nil {
+					return err
+				}
+				return a.inspect(ctx, p, b, asJSON, yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&yes, "yes", false, "start it although it is not locked")
+	return cmd
+}
+
+// inspection is the output of `plugin inspect --json`.
+type inspection struct {
+	pluginRow
+	ManifestDigest string             `json:"manifestDigest,omitempty"`
+	Permissions    []string           `json:"permissions,omitempty"`
+	Manifest       *contract.Manifest `json:"manifest,omitempty"`
+	Start          *startProblem      `json:"start,omitempty"`
+}
+
+// startProblem is all that is known of a start that failed.
+type startProblem struct {
+	Phase      string   `json:"phase"`
+	Error      string   `json:"error"`
+	Exit       string   `json:"exit,omitempty"`
+	Printed    []string `json:"printed,omitempty"`
+	StderrTail []string `json:"stderr,omitempty"`
+	Report     []string `json:"report,omitempty"`
+	Next       string   `json:"next,omitempty"`
+}
+
+func (a *app) inspect(ctx context.Context, p *programs, b *config.PluginBlock, asJSON, yes bool) error {
+	pr := p.look(b)
+	if pr.sha256 == "" {
+		return pr.problem
+	}
+	if !pr.trusted() && !yes && !a.confirm(ctx, fmt.Sprintf("%s: %s is %s. Start it to see what it is?", b.Where(), pr.path, unpinned(pr.state))) {
+		return errors.Join(pr.problem, errors.New("it was not started; next: lock it, or start it all the same with --yes"))
+	}
+	pr.manifest = nil // what it says now counts, not what it said once
+	slot, err := p.describe(ctx, &pr, b.Kind)
+	out := inspection{Permissions: permissions(b.Permissions), Manifest: pr.manifest}
+	if pr.manifest != nil {
+		out.ManifestDigest = pr.manifest.Digest()
+		if pr.state != lockBuiltin {
+			p.compare(&pr)
+		}
+	}
+	out.pluginRow = pr.row()
+	if e, ok := errors.AsType[*plugin.Error](err); ok {
+		out.Start = &startProblem{
+			Phase: string(e.Phase), Error: err.Error(), Printed: e.Printed, StderrTail: slot.Stderr(maxInspectLines), Report: e.Report, Next: e.Next,
+		}
+		if len(out.Start.StderrTail) == 0 {
+			out.Start.StderrTail = e.StderrTail
+		}
+		if e.Exit != nil {
+			out.Start.Exit = e.Exit.String()
+		}
+	}
+	if asJSON {
+		if printed := a.printJSON(out); printed != nil || err == nil {
+			return printed
+		}
+		return errShown
+	}
+	if err != nil {
+		a.showStart(err, out.Start)
+		return errShown
+	}
+	return a.showInspection(out)
+}
+
+// maxInspectLines of standard error are shown of a plugin that did not start.
+const maxInspectLines = 1000
+
+func unpinned(s lockState) string {
+	if s == lockDiffers {
+		return "not the program that was locked"
+	}
+	return "not locked"
+}
+
+// showStart shows why a plugin did not start, with everything that it wrote.
+func (a *app) showStart(err error, s *startProblem) {
+	e, ok := errors.AsType[*plugin.Error](err)
+	if !ok || s == nil {
+		a.showError(err)
+		return
+	}
+	full := *e
+	full.StderrTail = s.StderrTail
+	a.showError(&full)
+	if len(s.Report) > 0 {
+		fmt.Fprintf(a.stderr, "\nWhat it wrote when it crashed:\n%s\n", clean(strings.Join(s.Report, "\n")))
+	}
+}
+
+func (a *app) showInspection(in inspection) error {
+	m, w := in.Manifest, a.stdout
+	fmt.Fprintf(w, "%s %s, a %s plugin\n", m.Name, m.Version, m.Kind)
+	if m.Description != "" {
+		fmt.Fprintf(w, "%s\n", clean(m.Description))
+	}
+	fmt.Fprintln(w)
+	facts := [][2]string{
+		{"block", fmt.Sprintf("%s %q at %s", blockType(m.Kind), in.Label, in.Where)}, {"source", in.Source}, {"program", in.Path},
+		{"sha256", in.SHA256}, {"lock", string(in.Lock)}, {"manifest", in.ManifestDigest},
+		{"capabilities", listed(m.Capabilities, "none")}, {"host services", listed(m.HostServices, "none")},
+		{"permissions", listed(in.Permissions, "none beside its capabilities")}, {"limits", limitsText(m.Limits)},
+	}
+	if len(m.Features) > 0 {
+		facts = append(facts, [2]string{"features", listed(m.Features, "")})
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, f := range facts {
+		fmt.Fprintf(t, "  %s\t%s\n", f[0], clean(f[1]))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := showSettings(w, m); err != nil {
+		return err
+	}
+	for _, tool := range m.Tools {
+		showTool(w, tool)
+	}
+	for _, c := range m.Commands {
+		fmt.Fprintf(w, "\nCommand %s\n  %s\n", c.Name, clean(c.Description))
+	}
+	for _, s := range m.Skills {
+		fmt.Fprintf(w, "\nSkill %s\n  %s\n", clean(s.Name), clean(s.Description))
+	}
+	if m.Instructions != "" {
+		fmt.Fprintf(w, "\nInstructions for the model\n%s\n", indented(clean(m.Instructions), "  "))
+	}
+	if in.Problem != "" {
+		fmt.Fprintf(a.stderr, "\nWarning: %s\n", clean(in.Problem))
+	}
+	return nil
+}
+
+// blockType is the type of the block that configures a plugin of this kind.
+func blockType(k contract.Kind) string {
+	if k == contract.KindProvider {
+		return "provider"
+	}
+	return "plugin"
+}
+
+func limitsText(l contract.Limits) string {
+	var out []string
+	for _, f := range []struct {
+		name string
+		n    int64
+		unit string
+	}{
+		{"messages", l.MaxMessageBytes, "bytes"}, {"inline results", l.MaxInlineBytes, "bytes"}, {"output", l.MaxOutputBytes, "bytes"},
+		{"parallel calls", int64(l.MaxParallelCalls), ""},
+	} {
+		if f.n > 0 {
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %d %s", f.name, f.n, f.unit)))
+		}
+	}
+	for _, f := range []struct {
+		name string
+		ms   int64
+	}{{"start", l.StartMS}, {"stop", l.StopMS}, {"a call", l.CallMS}} {
+		if f.ms > 0 {
+			out = append(out, fmt.Sprintf("%s %v", f.name, time.Duration(f.ms)*time.Millisecond))
+		}
+	}
+	return listed(out, "the defaults")
+}
+
+// showSettings prints the table of what may stand in the block.
+func showSettings(w io.Writer, m *contract.Manifest) error {
+	place := "the block itself"
+	if m.Kind == contract.KindTool {
+		place = "its config block"
+	}
+	if m.Config.IsZero() {
+		_, err := fmt.Fprintf(w, "\nIt takes no settings.\n")
+		return err
+	}
+	fmt.Fprintf(w, "\nSettings, in %s\n", place)
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "  NAME\tTYPE\tDEFAULT\tMEANING")
+	settingRows(t, m.Config, "")
+	return t.Flush()
+}
+
+func settingRows(w io.Writer, b contract.ConfigBlock, prefix string) {
+	for _, at := range b.Attributes {
+		def := string(at.Default)
+		switch {
+		case at.Required:
+			def = "required"
+		case at.Sensitive && def != "":
+			def = "(hidden)"
+		case def == "":
+			def = "-"
+		}
+		meaning := at.Description
+		if len(at.Allowed) > 0 {
+			meaning = strings.TrimSpace(meaning + " One of " + strings.Join(at.Allowed, ", ") + ".")
+		}
+		if at.Sensitive {
+			meaning = strings.TrimSpace(meaning + " Secret.")
+		}
+		if at.Deprecated != "" {
+			meaning = strings.TrimSpace(meaning + " Deprecated: " + at.Deprecated)
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", prefix+at.Name, typeText(at.Type), oneLine(def, 40), oneLine(meaning, 200))
+	}
+	for _, n := range b.Blocks {
+		header := n.Name
+		for _, l := range n.Labels {
+			header += " <" + l + ">"
+		}
+		count := "any number"
+		switch {
+		case n.MinItems > 0 && n.MinItems == n.MaxItems:
+			count = fmt.Sprint(n.MinItems)
+		case n.MaxItems > 0:
+			count = fmt.Sprintf("%d to %d", n.MinItems, n.MaxItems)
+		case n.MinItems > 0:
+			count = fmt.Sprintf("%d or more", n.MinItems)
+		}
+		fmt.Fprintf(w, "  %s\tblock\t%s\t%s\n", prefix+header, count, oneLine(n.Block.Description, 200))
+		settingRows(w, n.Block, prefix+n.Name+".")
+	}
+}
+
+// typeText names a type for people: ["list","string"] is "list of string".
+func typeText(raw json.RawMessage) string {
+	var name string
+	if json.Unmarshal(raw, &name) == nil {
+		if name == "dynamic" {
+			return "any"
+		}
+		return name
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(raw, &parts) != nil || len(parts) < 2 || json.Unmarshal(parts[0], &name) != nil {
+		return string(raw)
+	}
+	switch name {
+	case "list", "set", "map":
+		return name + " of " + typeText(parts[1])
+	}
+	return name
+}
+
+func showTool(w io.Writer, d contract.Descriptor) {
+	name := d.Name
+	if d.Namespace != "" {
+		name = d.Namespace + "." + name
+	}
+	fmt.Fprintf(w, "\nTool %s\n", name)
+	if d.Description != "" {
+		fmt.Fprintln(w, indented(clean(d.Description), "  "))
+	}
+	var traits []string
+	for _, t := range []struct {
+		on   bool
+		text string
+	}{
+		{d.ReadOnly, "only reads"}, {d.ParallelSafe, "runs beside others"}, {d.Assess, "says before each call what it will do"},
+		{d.Exposure == contract.ExposureDeferred, "found by search"}, {d.Exposure == contract.ExposureHidden, "hidden from the model"},
+		{d.SerialGroup != "", "one at a time with " + d.SerialGroup}, {len(d.ModelTraits) > 0, "for models with " + strings.Join(d.ModelTraits, ", ")},
+	} {
+		if t.on {
+			traits = append(traits, t.text)
+		}
+	}
+	if len(traits) > 0 {
+		fmt.Fprintf(w, "  (%s)\n", clean(strings.Join(traits, "; ")))
+	}
+	showSchema(w, "arguments", d.InputSchema)
+	showSchema(w, "result", d.OutputSchema)
+	if f := d.Freeform; f != nil {
+		fmt.Fprintf(w, "  takes text in %s\n", clean(listed([]string{f.Syntax}, "")))
+		if f.Definition != "" {
+			fmt.Fprintln(w, indented(clean(f.Definition), "    "))
+		}
+	}
+}
+
+func showSchema(w io.Writer, what string, raw json.RawMessage) {
+	if len(raw) == 0 {
+		return
+	}
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return // a manifest that was accepted has schemas that can be read
+	}
+	pretty, err := json.MarshalIndent(v, "  ", "  ")
+	if err != nil {
+		return
+	}
+	fmt.Fprintf(w, "  %s: %s\n", what, clean(string(pretty)))
+}
+
+// indented puts a prefix before each line.
+func indented(s, prefix string) string {
+	return prefix + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n"+prefix)
+}

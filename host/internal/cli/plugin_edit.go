@@ -1,0 +1,370 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/edit"
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/source"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) pluginAdd() *cobra.Command {
+	var label string
+	var project bool
+	cmd := &cobra.Command{
+		Use: "add [flags] SOURCE", Short: "Configure and lock a plugin", Args: cobra.ExactArgs(1),
+		Long: "add starts the program, asks it what it is, appends a block for it to gantry.hcl and locks it. SOURCE is a path\n" +
+			"that begins with ./, ../, ~/ or /, builtin/NAME, or the name of an installed plugin. The block goes into your own\n" +
+			"configuration, with --project into .gantry/gantry.hcl of the project. Whoever adds a program accepts it as it is.",
+		Example: "  gantry plugin add ./bin/weather\n  gantry plugin add --project --label sky ./bin/weather",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error {
+				t, err := a.target(p, project)
+				if err != nil {
+					return err
+				}
+				return a.addPlugin(ctx, p, t, args[0], label)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&label, "label", "", "label of the block (default: the plugin's own name)")
+	cmd.Flags().BoolVar(&project, "project", false, "write into the project's configuration")
+	return cmd
+}
+
+func (a *app) pluginRemove() *cobra.Command {
+	var project bool
+	cmd := &cobra.Command{
+		Use: "remove [flags] NAME", Short: "Remove a plugin's block and its lock", Args: cobra.ExactArgs(1),
+		Long: "remove takes the block out of your own gantry.hcl, or out of the project's where it stands there alone or with\n" +
+			"--project, and drops what no other block uses from the lock. Neither the program nor the plugin's data is deleted.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error { return a.removePlugin(ctx, p, args[0], project) })
+		},
+	}
+	cmd.Flags().BoolVar(&project, "project", false, "remove it from the project's configuration")
+	return cmd
+}
+
+// target is a configuration file that a command edits.
+type target struct {
+	path    string
+	base    string          // relative sources start here
+	project *config.Project // nil: the user's own file, or a project that is about to be made
+	inside  bool            // of a project
+}
+
+// target chooses the user's file or the project's. A project that is not trusted is not edited: its content would come
+// into force with the change.
+func (a *app) target(p *programs, project bool) (target, error) {
+	if !project {
+		return target{path: filepath.Join(p.home, "gantry.hcl"), base: p.home}, nil
+	}
+	t := target{base: a.dir, inside: true}
+	if pr := p.cfg.Project; pr != nil {
+		if !pr.Trusted {
+			return target{}, fmt.Errorf("the configuration in %s is not trusted; next: look at it, then run `gantry trust`",
+				filepath.Join(pr.Dir, ".gantry"))
+		}
+		t.project, t.base = pr, pr.Dir
+	}
+	t.path = filepath.Join(t.base, ".gantry", "gantry.hcl")
+	return t, nil
+}
+
+// change edits the file and reads the whole configuration again. When it can't be read then, the file gets its old text
+// back. Trust in the project is renewed for exactly what was written.
+func (t target) change(ctx context.Context, a *app, p *programs, f func(old []byte) ([]byte, error)) (*config.Config, error) {
+	perm := os.FileMode(0o600)
+	if t.inside {
+		perm = 0o644 // meant to be committed
+		if err := os.MkdirAll(filepath.Dir(t.path), 0o755); err != nil {
+			return nil, fmt.Errorf("make the project's configuration folder: %w", err)
+		}
+	}
+	var before, after []byte
+	existed := false
+	err := edit.Update(ctx, t.path, perm, func(old []byte) (_ []byte, err error) {
+		before, existed = old, old != nil
+		after, err = f(old)
+		return after, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	undo := func(reason error) error {
+		var err error
+		if existed {
+			err = edit.Update(ctx, t.path, perm, func([]byte) ([]byte, error) { return before, nil })
+		} else {
+			err = os.Remove(t.path)
+		}
+		if t.inside && t.project != nil {
+			err = errors.Join(err, trust.Open(p.home).Add(ctx, t.project.Dir, t.project.Digest))
+		}
+		return errors.Join(reason, err)
+	}
+	if t.inside {
+		changed := map[string][]byte{"gantry.hcl": after}
+		dir, digest := t.base, ""
+		if t.project != nil {
+			dir, digest = t.project.Dir, t.project.DigestWith(changed)
+		} else {
+			// A lock file without a configuration is part of the new project, too.
+			if text, err := os.ReadFile(filepath.Join(filepath.Dir(t.path), lock.FileName)); err == nil {
+				changed[lock.FileName] = text
+			}
+			digest = trust.Digest(changed)
+		}
+		if err := trust.Open(p.home).Add(ctx, dir, digest); err != nil {
+			return nil, undo(err)
+		}
+	}
+	cfg, err := a.loadConfig(ctx, p.home, a.dir)
+	if err != nil {
+		return nil, undo(err)
+	}
+	return cfg, nil
+}
+
+func (a *app) addPlugin(ctx context.Context, p *programs, t target, text, label string) error {
+	b, err := a.newBlock(p, t, text)
+	if err != nil {
+		return err
+	}
+	pr := p.look(b)
+	if pr.sha256 == "" {
+		return pr.problem
+	}
+	pr.manifest = nil // an answer of its own: the kind is not known yet
+	if _, err := p.describe(ctx, &pr, contract.KindUnknown); err != nil {
+		return err
+	}
+	m := pr.manifest
+	if label == "" {
+		label = m.Name
+	}
+	for _, there := range p.blocks() {
+		if there.Label == label {
+			return fmt.Errorf("the label %q is taken at %s; next: choose another one with --label", label, there.Where())
+		}
+	}
+	block := edit.Block{Type: blockType(m.Kind), Label: label}
+	cfg, err := t.change(ctx, a, p, func(old []byte) ([]byte, error) {
+		return edit.Add(old, t.path, block, edit.Argument{Name: "source", Value: b.Source})
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "added %s to %s\n", block, t.path)
+	if err := a.lockAdded(ctx, cfg, p.home, label); err != nil {
+		return err
+	}
+	a.nextAfterAdd(block, m, t)
+	return nil
+}
+
+// newBlock is the block that SOURCE would make, before it is known what the program is.
+func (a *app) newBlock(p *programs, t target, text string) (*config.PluginBlock, error) {
+	src, err := source.Parse(text)
+	if err != nil {
+		if _, there := os.Stat(filepath.Join(a.dir, text)); there == nil {
+			return nil, usage("%v: did you mean \"./%s\"?", err, filepath.ToSlash(text))
+		}
+		return nil, usage("%v", err)
+	}
+	b := &config.PluginBlock{
+		Label: "new", Kind: contract.KindTool, Source: text, Program: src, Enabled: true,
+		LockFile: filepath.Join(filepath.Dir(t.path), lock.FileName),
+	}
+	switch src.Kind {
+	case source.Path:
+		home, _ := a.env("HOME")
+		b.Path = src.File(a.dir, home)
+		if b.Source, err = t.source(b.Path, home); err != nil {
+			return nil, err
+		}
+		if b.Program, err = source.Parse(b.Source); err != nil {
+			return nil, err
+		}
+	case source.Builtin:
+		// Only its kind says which file it is.
+		for _, b.Kind = range []contract.Kind{contract.KindProvider, contract.KindTool} {
+			if path, err := host.Program(b, p.bin, p.home); err == nil && exists(path) {
+				break
+			}
+		}
+	}
+	return b, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// source is how the file names a program: relative where that stays true when the project moves, else from the user's home
+// folder or absolute.
+func (t target) source(path, home string) (string, error) {
+	if rel, err := filepath.Rel(t.base, path); err == nil && filepath.IsLocal(rel) {
+		return "./" + filepath.ToSlash(rel), nil
+	}
+	if !t.inside && home != "" {
+		if rel, err := filepath.Rel(home, path); err == nil && filepath.IsLocal(rel) {
+			return "~/" + filepath.ToSlash(rel), nil
+		}
+	}
+	return filepath.ToSlash(path), nil
+}
+
+func (a *app) lockAdded(ctx context.Context, cfg *config.Config, home, label string) (err error) {
+	p, err := a.programsOf(cfg, home)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close(ctx)) }()
+	b, err := p.block(label)
+	if err != nil {
+		return err
+	}
+	if b.Program.Kind == source.Builtin {
+		return nil // pinned by the build
+	}
+	_, err = a.lockBlock(ctx, p, b, consentGiven)
+	return err
+}
+
+// nextAfterAdd says what is still missing.
+func (a *app) nextAfterAdd(b edit.Block, m *contract.Manifest, t target) {
+	var required []string
+	for _, at := range m.Config.Attributes {
+		if at.Required {
+			required = append(required, at.Name)
+		}
+	}
+	if len(required) > 0 {
+		place := "the block"
+		if b.Type == "plugin" {
+			place = "a config block of it"
+		}
+		fmt.Fprintf(a.stderr, "Next: set %s in %s, in %s\n", strings.Join(required, ", "), place, t.path)
+		return
+	}
+	if b.Type == "provider" {
+		fmt.Fprintf(a.stderr, "Next: add a model that uses it: model \"NAME\" { provider = %q, name = \"...\" }; `gantry models %s` lists them\n", b.Label, b.Label)
+		return
+	}
+	fmt.Fprintf(a.stderr, "Next: see what it offers with `gantry plugin inspect %s`\n", b.Label)
+}
+
+func (a *app) removePlugin(ctx context.Context, p *programs, name string, project bool) error {
+	b, err := p.block(name)
+	if err != nil {
+		return err
+	}
+	block := edit.Block{Type: blockType(b.Kind), Label: b.Label}
+	t, err := a.holder(p, block, project)
+	if err != nil {
+		return err
+	}
+	if t.path == "" {
+		return fmt.Errorf("%s stands at %s, not in a file of yours; next: switch it off with `%s { enabled = false }` in gantry.hcl",
+			block, b.Where(), block)
+	}
+	cfg, err := t.change(ctx, a, p, func(old []byte) ([]byte, error) {
+		out, removed, err := edit.Remove(old, t.path, block)
+		if err == nil && !removed {
+			err = fmt.Errorf("%s has no block %s any more", t.path, block)
+		}
+		return out, err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "removed %s from %s\n", block, t.path)
+	if b.Program.Kind != source.Builtin {
+		if err := a.unlock(ctx, cfg, p.home, b); err != nil {
+			return err
+		}
+	}
+	for _, rest := range slices.Concat(cfg.Providers, cfg.Plugins) {
+		if rest.Label == b.Label && rest.Kind == b.Kind {
+			fmt.Fprintf(a.stderr, "Note: it is still configured at %s\n", rest.Where())
+		}
+	}
+	return nil
+}
+
+// holder finds the file that has a block: the user's, unless only the project's has it or the project's is meant.
+func (a *app) holder(p *programs, block edit.Block, project bool) (target, error) {
+	var found []target
+	for _, inside := range []bool{false, true} {
+		if inside && (p.cfg.Project == nil || !p.cfg.Project.Trusted) && !project {
+			continue
+		}
+		t, err := a.target(p, inside)
+		if err != nil {
+			return target{}, err
+		}
+		text, err := os.ReadFile(t.path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return target{}, err
+		}
+		has, err := edit.Has(text, t.path, block)
+		if err != nil {
+			return target{}, err
+		}
+		if has && (inside || !project) {
+			found = append(found, t)
+		}
+	}
+	switch {
+	case len(found) > 0:
+		return found[0], nil
+	case project:
+		return target{}, diag.Failure{Diagnostics: diag.Diagnostics{{
+			Severity: diag.Error, Summary: fmt.Sprintf("the project has no block %s", block), Next: "leave --project out",
+		}}}
+	}
+	return target{}, nil
+}
+
+// unlock drops a program from its lock file unless another block uses it.
+func (a *app) unlock(ctx context.Context, cfg *config.Config, home string, b *config.PluginBlock) (err error) {
+	for _, other := range slices.Concat(cfg.Providers, cfg.Plugins) {
+		if other.LockFile == b.LockFile && other.Address() == b.Address() {
+			return nil
+		}
+	}
+	if !exists(b.LockFile) {
+		return nil
+	}
+	p, err := a.programsOf(cfg, home)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close(ctx)) }()
+	removed := false
+	if err := p.updateLock(ctx, b, func(f *lock.File) error { removed = f.Remove(b.Address()); return nil }); err != nil {
+		return err
+	}
+	if removed {
+		fmt.Fprintf(a.stdout, "  dropped %q from %s\n", b.Address(), b.LockFile)
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/gantry-agent/gantry/config/version"
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+)
+
+//go:embed template
+var templates embed.FS
+
+// sdkModule is what a plugin imports of gantry, and all of it.
+const sdkModule = "github.com/gantry-agent/gantry/sdk"
+
+type newFlags struct{ sdk, dir, module string }
+
+func (a *app) pluginNew() *cobra.Command {
+	var f newFlags
+	cmd := &cobra.Command{
+		Use: "new [flags] NAME", Short: "Write a tool plugin in Go to begin with", Args: cobra.ExactArgs(1),
+		Long: "new writes a Go module that builds to a plugin and passes the conformance kit. Its go.mod asks for the SDK of this\n" +
+			"gantry's version; with --sdk, or where gantry runs from its own source tree, it uses the SDK in that folder and\n" +
+			"needs no network.",
+		RunE: func(_ *cobra.Command, args []string) error { return a.newPlugin(args[0], f) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.sdk, "sdk", "", "use the source of the SDK in `PATH`")
+	fs.StringVar(&f.dir, "dir", "", "write into `DIR` (default: a new folder NAME)")
+	fs.StringVar(&f.module, "module", "", "module `PATH` of the plugin (default: example.com/NAME)")
+	return cmd
+}
+
+// newModule is what the templates are filled with.
+type newModule struct {
+	Name  string // of the plugin
+	Ident string // of its tool
+	GoMod []byte
+	GoSum []byte
+}
+
+func (a *app) newPlugin(name string, f newFlags) error {
+	if err := checkPluginName(name); err != nil {
+		return err
+	}
+	dir := f.dir
+	if dir == "" {
+		dir = name
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(a.dir, dir)
+	}
+	if err := checkEmpty(dir); err != nil {
+		return err
+	}
+	m := newModule{Name: name, Ident: strings.ReplaceAll(name, "-", "_")}
+	path := f.module
+	if path == "" {
+		path = "example.com/" + name
+	}
+	if err := module.CheckPath(path); err != nil {
+		return usage("--module: %v", err)
+	}
+	offline, err := m.dependencies(a, path, dir, f.sdk)
+	if err != nil {
+		return err
+	}
+	if err := m.write(dir); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout, dir)
+	a.nextAfterNew(dir, name, offline)
+	return nil
+}
+
+func checkPluginName(name string) error {
+	ok := name != "" && len(name) <= 64 && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	if !ok {
+		return usage("the name %q: use lower-case letters, digits and dashes, 1 to 64, a letter first", name)
+	}
+	return nil
+}
+
+// checkEmpty refuses to write where something is.
+func checkEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write a plugin into %s: %w", dir, err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty; nothing was changed; next: choose another folder with --dir", dir)
+	}
+	return nil
+}
+
+// dependencies makes go.mod and go.sum. With the SDK's source at hand they are complete, so that building needs nothing
+// but what the SDK itself was built with.
+func (m *newModule) dependencies(a *app, path, dir, sdk string) (offline bool, err error) {
+	mod := new(modfile.File)
+	if err := mod.AddModuleStmt(path); err != nil {
+		return false, err
+	}
+	given := sdk
+	if sdk == "" {
+		sdk = besideSDK()
+	}
+	if sdk == "" {
+		v, err := version.Parse(strings.SplitN(a.version, "+", 2)[0])
+		if err != nil {
+			return false, fmt.Errorf("this gantry (%s) was not released, so there is no SDK of its version to download; next: name its source with --sdk", a.version)
+		}
+		if err := errors.Join(mod.AddGoStmt("1.26.0"), mod.AddRequire(sdkModule, "v"+v.String())); err != nil {
+			return false, err
+		}
+		m.GoMod, err = mod.Format()
+		return false, err
+	}
+	if !filepath.IsAbs(sdk) {
+		sdk = filepath.Join(a.dir, sdk)
+	}
+	theirs, err := readSDK(sdk)
+	if err != nil {
+		return false, err
+	}
+	if err := errors.Join(mod.AddGoStmt(theirs.Go.Version), mod.AddRequire(sdkModule, "v0.0.0")); err != nil {
+		return false, err
+	}
+	for _, r := range theirs.Require {
+		mod.AddNewRequire(r.Mod.Path, r.Mod.Version, true)
+	}
+	if err := mod.AddReplace(sdkModule, "", replacement(dir, sdk, given), ""); err != nil {
+		return false, err
+	}
+	mod.SetRequireSeparateIndirect(mod.Require)
+	mod.Cleanup()
+	if m.GoMod, err = mod.Format(); err != nil {
+		return false, err
+	}
+	if m.GoSum, err = os.ReadFile(filepath.Join(sdk, "go.sum")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("read the SDK: %w", err)
+	}
+	return true, nil
+}
+
+// besideSDK finds the SDK where gantry was built in its own source tree: bin/gantry stands beside sdk.
+func besideSDK() string {
+	bin, err := binDir()
+	if err != nil {
+		return ""
+	}
+	dir := filepath.Join(filepath.Dir(bin), "sdk")
+	if _, err := readSDK(dir); err != nil {
+		return ""
+	}
+	return dir
+}
+
+func readSDK(dir string) (*modfile.File, error) {
+	path := filepath.Join(dir, "go.mod")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--sdk: %w", reason(err, path))
+	}
+	f, err := modfile.Parse(path, text, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--sdk: %w", err)
+	}
+	if f.Module == nil || f.Module.Mod.Path != sdkModule || f.Go == nil {
+		return nil, fmt.Errorf("--sdk: %s is not the go.mod of %s", path, sdkModule)
+	}
+	return f, nil
+}
+
+// replacement is relative where the user said it so: the two folders move together then.
+func replacement(dir, sdk, given string) string {
+	if given != "" && !filepath.IsAbs(given) {
+		if rel, err := filepath.Rel(dir, sdk); err == nil {
+			rel = filepath.ToSlash(rel)
+			if !strings.HasPrefix(rel, "../") {
+				rel = "./" + rel
+			}
+			return rel
+		}
+	}
+	return filepath.ToSlash(sdk)
+}
+
+// write writes the module's files. Of a half-written module nothing is left.
+func (m *newModule) write(dir string) (err error) {
+	made := !exists(dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("write the plugin: %w", err)
+	}
+	var written []string
+	defer func() {
+		if err != nil {
+			for _, path := range written {
+				err = errors.Join(err, os.Remove(path))
+			}
+			if made {
+				err = errors.Join(err, os.Remove(dir))
+			}
+		}
+	}()
+	put := func(name string, text []byte) error {
+		path := filepath.Join(dir, name)
+		written = append(written, path)
+		return os.WriteFile(path, text, 0o644)
+	}
+	for _, f := range []struct{ name, from string }{
+		{"main.go", "main.go.tmpl"}, {"main_test.go", "main_test.go.tmpl"}, {"README.md", "README.md.tmpl"}, {".gitignore", "gitignore.tmpl"},
+	} {
+		t, err := template.ParseFS(templates, "template/"+f.from)
+		if err != nil {
+			return err
+		}
+		var text bytes.Buffer
+		if err := t.Execute(&text, m); err != nil {
+			return err
+		}
+		if err := put(f.name, text.Bytes()); err != nil {
+			return fmt.Errorf("write the plugin: %w", err)
+		}
+	}
+	if err := put("go.mod", m.GoMod); err != nil {
+		return fmt.Errorf("write the plugin: %w", err)
+	}
+	if m.GoSum != nil {
+		if err := put("go.sum", m.GoSum); err != nil {
+			return fmt.Errorf("write the plugin: %w", err)
+		}
+	}
+	return nil
+}
+
+func (a *app) nextAfterNew(dir, name string, offline bool) {
+	goCommand := "go"
+	if insideWorkspace(dir) {
+		goCommand = "GOWORK=off go" // the plugin is no module of the workspace around it
+	}
+	fmt.Fprintln(a.stderr, "Next:")
+	fmt.Fprintf(a.stderr, "  cd %s\n", a.shown(dir))
+	if !offline {
+		fmt.Fprintf(a.stderr, "  %s mod tidy\n", goCommand)
+	}
+	fmt.Fprintf(a.stderr, "  %s build -o bin/%s . && %s test .\n", goCommand, name, goCommand)
+	fmt.Fprintf(a.stderr, "  gantry plugin add ./bin/%s\n", name)
+}
+
+func insideWorkspace(dir string) bool {
+	for ; ; dir = filepath.Dir(dir) {
+		if exists(filepath.Join(dir, "go.work")) {
+			return true
+		}
+		if filepath.Dir(dir) == dir {
+			return false
+		}
+	}
+}

@@ -86,14 +86,15 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("open database %s: %w", cfg.Path, err)
 	}
 	cfg.Path = path
-	if err := prepareFile(path); err != nil {
+	fresh, err := prepareFile(path)
+	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
 	for {
 		d := &DB{cfg: cfg, write: make(chan struct{}, 1)}
 		d.write <- struct{}{}
-		err := d.connect(ctx)
+		err := d.connect(ctx, fresh)
 		if err == nil {
 			err = d.migrate(ctx)
 		}
@@ -110,35 +111,35 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 }
 
 // prepareFile makes sure that folder and file exist and that only their owner can look into the file. SQLite gives its
-// side files the mode of the database.
-func prepareFile(path string) error {
+// side files the mode of the database. A fresh file has nothing in it yet.
+func prepareFile(path string) (fresh bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("open database %s: %w; next: make that folder writable, or set GANTRY_HOME to another one", path, err)
+		return false, fmt.Errorf("open database %s: %w; next: make that folder writable, or set GANTRY_HOME to another one", path, err)
 	}
 	// O_EXCL: an existing file must not be opened here, since closing it would drop the locks that another connection of
 	// this process holds on it.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	switch {
 	case err == nil:
-		return f.Close()
+		return true, f.Close()
 	case !errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("open database %s: %w; next: make that folder writable, or set GANTRY_HOME to another one", path, err)
+		return false, fmt.Errorf("open database %s: %w; next: make that folder writable, or set GANTRY_HOME to another one", path, err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("open database %s: %w", path, err)
+		return false, fmt.Errorf("open database %s: %w", path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("open database %s: it is not a regular file; next: move it away", path)
+		return false, fmt.Errorf("open database %s: it is not a regular file; next: move it away", path)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		for _, p := range []string{path, path + "-wal", path + "-shm"} {
 			if err := os.Chmod(p, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("open database %s: others can read it: %w; next: chmod 600 %s", path, err, p)
+				return false, fmt.Errorf("open database %s: others can read it: %w; next: chmod 600 %s", path, err, p)
 			}
 		}
 	}
-	return nil
+	return info.Size() == 0, nil
 }
 
 // dsn is the driver's connection string. begin says which lock a transaction begins with.
@@ -154,17 +155,20 @@ func dsn(path, begin string, pragmas ...string) string {
 	return "file://" + (&url.URL{Path: p}).EscapedPath() + "?" + q.Encode()
 }
 
-func (d *DB) connect(ctx context.Context) error {
-	var err error
-	d.pool, err = sql.Open(sqlite.DriverName, dsn(d.cfg.Path, "immediate",
-		fmt.Sprintf("busy_timeout(%d)", d.cfg.BusyWait.Milliseconds()),
-		"auto_vacuum(incremental)", // counts for a new file only, and only before its first table
+func (d *DB) connect(ctx context.Context, fresh bool) error {
+	pragmas := []string{fmt.Sprintf("busy_timeout(%d)", d.cfg.BusyWait.Milliseconds()), "synchronous(normal)"}
+	if fresh {
+		// Only before the first table, and only here: on an existing database this pragma writes and syncs each time.
+		pragmas = append(pragmas, "auto_vacuum(incremental)")
+	}
+	pragmas = append(pragmas,
 		"journal_mode(wal)",
-		"synchronous(normal)",
 		fmt.Sprintf("wal_autocheckpoint(%d)", hardCheckpointPages),
 		"journal_size_limit(16777216)",
 		"busy_timeout(0)", // from here on Write waits itself
-	))
+	)
+	var err error
+	d.pool, err = sql.Open(sqlite.DriverName, dsn(d.cfg.Path, "immediate", pragmas...))
 	if err != nil {
 		return err
 	}

@@ -232,6 +232,27 @@ func TestPragmas(t *testing.T) {
 	}
 }
 
+func TestOpeningAnExistingDatabaseWritesNothing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.db")
+	_ = open(t, path, 1).Close()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, path, 1)
+	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() != 0 {
+		t.Errorf("the log has %d bytes, %v", info.Size(), err)
+	}
+	if got := numbers(t, d); got != "[1]" {
+		t.Errorf("%s", got)
+	}
+	_ = d.Close()
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the file has changed: %d bytes, then %d, %v", len(before), len(after), err)
+	}
+}
+
 func TestWriteRollsBack(t *testing.T) {
 	t.Parallel()
 	d := open(t, filepath.Join(t.TempDir(), "x.db"), 1)

@@ -75,7 +75,12 @@ func (h *human) Event(e event.Event) {
 	case event.ItemCompleted:
 		h.completed(b.Item)
 	case event.StreamRetried:
-		h.line("%s", h.paint(yellow, fmt.Sprintf("! the stream broke (%s); asking again in %v, %d of %d", b.Cause, time.Duration(b.DelayMS)*time.Millisecond, b.Attempt, b.Max)))
+		delay := time.Duration(b.DelayMS) * time.Millisecond
+		text := fmt.Sprintf("! the stream broke (%s); asking again in %v, %d of %d", clean(b.Cause), delay, b.Attempt, b.Max)
+		if b.Max == 0 { // the provider's own attempt: nothing was answered yet
+			text = fmt.Sprintf("! the provider tries again in %v (%s)", delay, clean(b.Cause))
+		}
+		h.line("%s", h.paint(yellow, text))
 	case event.QuestionAsked:
 		h.line("%s %s", h.paint(yellow, "?"), clean(b.Title))
 	case event.QuestionResolved:

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+func code(n int32) *int32 { return &n }
+
+// story is a turn with one of everything that is shown.
+func story() []event.Event {
+	cmd := event.Item{ID: "i1", Type: event.ItemCommand, Status: event.StatusInProgress, Command: "ls\necho x", Cwd: "/w"}
+	cmdDone := cmd
+	cmdDone.Status, cmdDone.ExitCode, cmdDone.Output = event.StatusFailed, code(2), "a\nb\n"
+	patch := event.Item{ID: "i2", Type: event.ItemFileChange, Status: event.StatusInProgress, Changes: []event.FileChange{{Path: "/w/f", Kind: "update", Diff: "@@ -1 +1 @@\n-a\n+b\n"}}}
+	patchDone := patch
+	patchDone.Status = event.StatusCompleted
+	tool := event.Item{ID: "i3", Type: event.ItemTool, Status: event.StatusInProgress, Tool: "forecast", Plugin: "weather", Arguments: []byte(`{"city":"<Rome>"}`)}
+	toolDone := tool
+	toolDone.Status, toolDone.Output = event.StatusDeclined, "rejected by user"
+	msg := event.Item{ID: "i4", Type: event.ItemAgentMessage, Status: event.StatusInProgress}
+	msgDone := msg
+	msgDone.Text, msgDone.Status = "all \x1b[31mdone", event.StatusCompleted
+	bodies := []event.Body{
+		event.TurnStarted{Cwd: "/w", Provider: "p", ModelName: "m", Approval: "never", Sandbox: "full-access"},
+		event.ItemCompleted{Item: event.Item{ID: "u", Type: event.ItemUserMessage, Text: "do it"}},
+		event.ItemStarted{Item: cmd}, event.ItemDelta{Item: "i1", Delta: event.DeltaOutput, Text: "a\nb"},
+		event.ItemDelta{Item: "i1", Delta: event.DeltaOutput, Offset: 3, Text: "\n"}, event.ItemCompleted{Item: cmdDone},
+		event.StreamRetried{Attempt: 1, Max: 5, DelayMS: 200, Cause: "cut"},
+		event.ItemStarted{Item: patch}, event.ItemCompleted{Item: patchDone},
+		event.ItemStarted{Item: tool}, event.ItemCompleted{Item: toolDone},
+		event.Notice{Level: "warning", Text: "careful", Next: "look"},
+		event.ItemStarted{Item: msg}, event.ItemDelta{Item: "i4", Delta: event.DeltaText, Text: "all \x1b[31m"},
+		event.ItemDelta{Item: "i4", Delta: event.DeltaText, Offset: 4, Text: "done"}, event.ItemCompleted{Item: msgDone},
+		event.TurnEnded{Status: event.TurnCompleted, LastMessage: "all done", Usage: event.Tokens{Input: 1200, Output: 30}, TurnUsage: event.Tokens{Input: 200, Output: 30}, DurationMS: 1500},
+	}
+	var out []event.Event
+	for _, b := range bodies {
+		out = append(out, event.Event{Body: b})
+	}
+	return out
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (UPDATE=1 rewrites it):\n%s", path, got)
+	}
+}
+
+func TestHuman(t *testing.T) {
+	var b strings.Builder
+	h := newHuman(&b, false, false)
+	for _, e := range story() {
+		h.Event(e)
+	}
+	if strings.Contains(b.String(), "\x1b") {
+		t.Error("a control character reached the terminal")
+	}
+	golden(t, "human.txt", b.String())
+}
+
+func TestJSONL(t *testing.T) {
+	var b strings.Builder
+	j := newJSONL(&b)
+	j.Started("01a1fc33-dd96-78be-8d00-945fbe145512")
+	for _, e := range story() {
+		if err := j.Event(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, "jsonl.txt", b.String())
+}
+
+// A command that outlives its turn does not leave its item open.
+func TestJSONLClosesWhatIsOpen(t *testing.T) {
+	var b strings.Builder
+	j := newJSONL(&b)
+	for _, body := range []event.Body{
+		event.ItemStarted{Item: event.Item{ID: "a", Type: event.ItemCommand, Status: event.StatusInProgress}},
+		event.TurnEnded{Status: event.TurnFailed, Error: &event.Problem{Message: "no", Next: "Do that."}},
+	} {
+		if err := j.Event(event.Event{Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{`"type":"item.completed"`, `{"type":"error","message":"no Do that."}`, `"type":"turn.failed"`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestReadPrompt(t *testing.T) {
+	pipe := func(content string) *os.File {
+		path := filepath.Join(t.TempDir(), "in")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, tc := range []struct {
+		name  string
+		args  []string
+		stdin *os.File
+		want  string
+		err   string
+	}{
+		{"argument", []string{"go"}, null, "go", ""},
+		{"argument and pipe", []string{"go"}, pipe("ctx\n"), "go\n\n<stdin>\nctx\n</stdin>", ""},
+		{"argument and empty pipe", []string{"go"}, pipe(""), "go", ""},
+		{"pipe", nil, pipe("task"), "task", ""},
+		{"dash", []string{"-"}, pipe("task"), "task", ""},
+		{"empty pipe", nil, pipe(" \n"), "", "no prompt provided via stdin"},
+		{"nothing", nil, null, "", "no task"},
+		{"byte order mark", nil, pipe("\xef\xbb\xbfhi"), "hi", ""},
+		{"UTF-16 little", nil, pipe("\xff\xfeh\x00i\x00"), "hi", ""},
+		{"UTF-16 big", nil, pipe("\xfe\xff\x00h\x00i"), "hi", ""},
+		{"UTF-16, odd", nil, pipe("\xff\xfeh\x00i"), "", "odd number"},
+		{"UTF-32", nil, pipe("\xff\xfe\x00\x00h\x00\x00\x00"), "", "UTF-32"},
+		{"not UTF-8", nil, pipe("ab\xffc"), "", "offset 2"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := readPrompt(tc.args, tc.stdin)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("error = %v, want one with %q", err, tc.err)
+				}
+				return
+			}
+			if err != nil || got != tc.want {
+				t.Errorf("prompt = %q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}

@@ -63,12 +63,12 @@ func (a *app) showRetained(r store.Report, p store.Policy) {
 	if p.DryRun {
 		verb = "would remove"
 	}
-	fmt.Fprintf(a.stderr, "%s %d threads", verb, len(r.Threads))
+	fmt.Fprintf(a.stderr, "%s %s", verb, plural(len(r.Threads), "thread"))
 	if !p.DryRun {
-		fmt.Fprintf(a.stderr, ", %d artifacts with %d bytes", r.Artifacts, r.Bytes)
+		fmt.Fprintf(a.stderr, ", %s with %d bytes", plural(r.Artifacts, "artifact"), r.Bytes)
 	}
 	if n := len(r.Skipped); n > 0 {
-		fmt.Fprintf(a.stderr, "; left %d that are open", n)
+		fmt.Fprintf(a.stderr, "; left %d open", n)
 	}
 	fmt.Fprintln(a.stderr)
 	if p.MaxAge == 0 && p.MaxThreads == 0 {

@@ -123,9 +123,9 @@ func (d *doctor) print() error {
 	}
 	switch {
 	case counts[ill] > 0:
-		fmt.Fprintf(d.app.stdout, "\n%d of %d checks failed\n", counts[ill], len(d.found))
+		fmt.Fprintf(d.app.stdout, "\n%s failed\n", plural(counts[ill], "check"))
 	case counts[worth] > 0:
-		fmt.Fprintf(d.app.stdout, "\nall works; %d things are worth knowing\n", counts[worth])
+		fmt.Fprintf(d.app.stdout, "\nall works; %s worth knowing\n", plural(counts[worth], "thing"))
 	default:
 		fmt.Fprintf(d.app.stdout, "\nall works\n")
 	}
@@ -170,7 +170,7 @@ func (d *doctor) database(ctx context.Context) {
 	if info, err := os.Stat(filepath.Join(d.home, "threads.db")); err == nil {
 		size = info.Size()
 	}
-	d.say(healthy, "database", "", "SQLite %s, %d threads, %d KiB", store.SQLiteVersion(), len(infos), (size+1023)/1024)
+	d.say(healthy, "database", "", "SQLite %s, %s, %d KiB", store.SQLiteVersion(), plural(len(infos), "thread"), (size+1023)/1024)
 }
 
 // maxSocketPath is what a unix socket's address may have on Linux, without the zero byte at its end.
@@ -371,13 +371,13 @@ func examine(ctx context.Context, h *host.Host, b *config.PluginBlock) []finding
 	took := time.Since(began)
 	m := lease.Manifest()
 	lease.Release()
-	what := fmt.Sprintf("%d tools", len(m.Tools))
+	what := plural(len(m.Tools), "tool")
 	if b.Kind == contract.KindProvider {
 		rows, err := model.New(slot, "").Rows(ctx)
 		if err != nil {
 			return []finding{broken(b, err)}
 		}
-		what = fmt.Sprintf("%d models", len(rows))
+		what = plural(len(rows), "model")
 	}
 	return []finding{{healthy, about(b), clean(fmt.Sprintf("%s %s, %s, started in %v", m.Name, m.Version, what, took.Round(time.Millisecond))), ""}}
 }

@@ -208,7 +208,8 @@ func (a *app) inspect(ctx context.Context, p *programs, b *config.PluginBlock, a
 		return pr.problem
 	}
 	if !pr.trusted() && !yes && !a.confirm(ctx, fmt.Sprintf("%s: %s is %s. Start it to see what it is?", b.Where(), pr.path, unpinned(pr.state))) {
-		return errors.Join(pr.problem, errors.New("it was not started; next: lock it, or start it all the same with --yes"))
+		a.showProblem(pr.problem)
+		return fmt.Errorf("plugin %q was not started; next: lock it, or start it all the same with --yes", b.Label)
 	}
 	pr.manifest = nil // what it says now counts, not what it said once
 	slot, err := p.describe(ctx, &pr, b.Kind)

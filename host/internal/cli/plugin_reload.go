@@ -83,7 +83,7 @@ func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams)
 		switch {
 		case err != nil:
 			failed = true
-			fmt.Fprintf(a.stderr, "Error: %s did not replace plugin %q; the old process goes on\n  %s\n", who, p.Plugin, clean(err.Error()))
+			a.showError(fmt.Errorf("%s did not replace plugin %q, its old process goes on: %w", who, p.Plugin, err))
 		case !reloaded:
 			known = append(known, names...)
 			fmt.Fprintf(a.stderr, "%s has no plugin %q\n", who, p.Plugin)

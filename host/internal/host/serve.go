@@ -78,7 +78,11 @@ func (h *Host) ReloadPlugin(ctx context.Context, label, path string) error {
 			return err
 		}
 	}
-	return slot.Replace(ctx, spec)
+	err := slot.Replace(ctx, spec)
+	if n := next(err); n != "" {
+		return fmt.Errorf("%w; next: %s", err, n) // only the text reaches the client
+	}
+	return err
 }
 
 func (h *Host) block(label string) *config.PluginBlock {

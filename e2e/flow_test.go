@@ -128,7 +128,7 @@ do = [{ text = "done" }]
 `)
 	run := r.Start("exec", "go")
 	r.Until("the command runs", func() bool { return r.Read("started") != "" || exists(r.Dir, "started") })
-	kill(t, processes(t, r.Home, "gantry-tool-shell")...)
+	rig.Kill(t, rig.Processes(t, r.Home, "gantry-tool-shell")...)
 	res := run.Wait()
 	if res.Code != 0 {
 		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
@@ -154,13 +154,13 @@ do = [{ text = "resumed" }]
 `)
 	run := r.Start("exec", "go")
 	r.Until("the command runs", func() bool { return r.Read("ran") != "" })
-	r.Until("the detached command runs", func() bool { return len(processes(t, r.Dir, "654321")) > 0 })
-	started := descendants(t, run.Cmd.Process.Pid)
+	r.Until("the detached command runs", func() bool { return len(rig.Processes(t, r.Dir, "654321")) > 0 })
+	started := rig.Descendants(t, run.Cmd.Process.Pid)
 	if len(started) < 5 {
 		t.Errorf("processes of the host: %v, want two plugins, a launcher and the commands at least", started)
 	}
 	run.Signal(syscall.SIGKILL)
-	r.Until("all that the host started has ended", func() bool { return len(alive(started)) == 0 })
+	r.Until("all that the host started has ended", func() bool { return len(rig.Alive(started)) == 0 })
 	run.Wait()
 	res := r.OK("resume", "--last", "go on")
 	if !strings.Contains(res.Stdout, "resumed") {
@@ -219,7 +219,7 @@ do = [{ text = "second turn" }]
 		if res := run.Wait(); res.Code != 1 {
 			t.Errorf("exit %d", res.Code)
 		}
-		if left := processes(t, r.Home, "gantry-"); len(left) > 0 {
+		if left := rig.Processes(t, r.Home, "gantry-"); len(left) > 0 {
 			t.Errorf("processes left: %v", left)
 		}
 	})
@@ -260,10 +260,10 @@ do = [{ call = "exec_command", id = "c1", args = { cmd = "sleep 765432 & (setsid
 do = [{ text = "done" }]
 `)
 	r.OK("exec", "go")
-	if left := processes(t, r.Dir, "765432"); len(left) > 0 {
+	if left := rig.Processes(t, r.Dir, "765432"); len(left) > 0 {
 		t.Errorf("commands left: %v", left)
 	}
-	if left := processes(t, r.Home, "gantry-"); len(left) > 0 {
+	if left := rig.Processes(t, r.Home, "gantry-"); len(left) > 0 {
 		t.Errorf("processes left: %v", left)
 	}
 	sockets, err := filepath.Glob(filepath.Join(r.Home, "run", "*.sock"))
@@ -300,92 +300,4 @@ func TestBadConfigurationNamesItsPlace(t *testing.T) {
 func exists(dir, name string) bool {
 	_, err := os.Stat(filepath.Join(dir, name))
 	return err == nil
-}
-
-// processes lists the processes whose working folder or environment belongs to a rig and whose command line holds a text.
-func processes(t *testing.T, dir, text string) []int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []int
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		cmdline, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		if err != nil || !strings.Contains(string(cmdline), text) {
-			continue
-		}
-		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd"))
-		maps, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if strings.HasPrefix(cwd, dir) || strings.Contains(string(maps), dir) {
-			out = append(out, pid)
-		}
-	}
-	return out
-}
-
-// descendants lists the processes below one, with what tells them from later ones of the same number.
-func descendants(t *testing.T, root int) map[int]string {
-	t.Helper()
-	children := map[int][]int{}
-	all := map[int]string{}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if parent, start, ok := stat(pid); ok {
-			children[parent] = append(children[parent], pid)
-			all[pid] = start
-		}
-	}
-	out := map[int]string{}
-	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
-		for _, c := range children[todo[0]] {
-			out[c] = all[c]
-			todo = append(todo, c)
-		}
-	}
-	return out
-}
-
-// stat reads a process's parent and start time; not ok: it is gone, or a zombie.
-func stat(pid int) (parent int, start string, ok bool) {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, "", false
-	}
-	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	parent, err = strconv.Atoi(fields[1])
-	return parent, fields[19], err == nil && fields[0] != "Z"
-}
-
-func alive(pids map[int]string) []int {
-	var out []int
-	for pid, start := range pids {
-		if _, s, ok := stat(pid); ok && s == start {
-			out = append(out, pid)
-		}
-	}
-	return out
-}
-
-func kill(t *testing.T, pids ...int) {
-	t.Helper()
-	if len(pids) == 0 {
-		t.Fatal("no process to kill")
-	}
-	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

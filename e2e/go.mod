@@ -6,7 +6,10 @@ require github.com/gantry-agent/gantry/sdk v0.0.0
 
 replace github.com/gantry-agent/gantry/sdk => ../sdk
 
-require github.com/gantry-agent/gantry/config v0.0.0
+require (
+	github.com/creack/pty v1.1.24
+	github.com/gantry-agent/gantry/config v0.0.0
+)
 
 require (
 	github.com/rogpeppe/go-internal v1.16.0 // indirect

@@ -188,6 +188,9 @@ type Run struct {
 	cancel context.CancelFunc
 	once   sync.Once
 	result Result
+
+	terminal *os.File // of a run on a pseudo terminal
+	drained  chan struct{}
 }
 
 // Start starts gantry. It is killed with the test.
@@ -216,6 +219,7 @@ func (r *Run) Wait() Result {
 	r.once.Do(func() {
 		err := r.Cmd.Wait()
 		r.cancel()
+		r.endTerminal()
 		r.result = Result{Stdout: r.out.String(), Stderr: r.err.String(), Code: r.Cmd.ProcessState.ExitCode()}
 		if errors.Is(err, exec.ErrWaitDelay) {
 			r.rig.t.Errorf("something that gantry left behind still holds its output")
@@ -254,6 +258,22 @@ func (r *Run) Sees(text string) {
 	})
 }
 
+// Output is what gantry has printed so far, on both streams.
+func (r *Run) Output() string { return r.out.String() + r.err.String() }
+
+// Stdout is what gantry has printed on standard output so far.
+func (r *Run) Stdout() string { return r.out.String() }
+
+// Last is the last request that the model got.
+func (r *Rig) Last() Request {
+	r.t.Helper()
+	all := r.Requests()
+	if len(all) == 0 {
+		r.t.Fatal("the model got no request")
+	}
+	return all[len(all)-1]
+}
+
 // Request is one request that the model got.
 type Request struct {
 	Time      time.Time   `json:"time"`
@@ -280,6 +300,26 @@ func (r *Rig) Requests() []Request {
 			r.t.Fatalf("request log: %v", err)
 		}
 		out = append(out, q)
+	}
+	return out
+}
+
+// Texts are the texts of the messages of a role, in order.
+func (q Request) Texts(role llm.Role) []string {
+	var out []string
+	for _, m := range q.Request.Messages {
+		if m.Role == role {
+			out = append(out, m.Text())
+		}
+	}
+	return out
+}
+
+// Offered are the names of the tools that the model was offered.
+func (q Request) Offered() []string {
+	var out []string
+	for _, t := range q.Request.Tools {
+		out = append(out, t.Name)
 	}
 	return out
 }

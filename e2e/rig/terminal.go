@@ -1,0 +1,65 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// Terminal starts gantry on a pseudo terminal, as a person does. What it prints on either stream is its standard output.
+func (r *Rig) Terminal(args ...string) *Run {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	run := &Run{rig: r, cancel: cancel}
+	run.Cmd = exec.CommandContext(ctx, filepath.Join(r.Bin, "gantry"), args...)
+	run.Cmd.Dir, run.Cmd.Env = r.Dir, append(r.Env, "TERM=dumb")
+	run.Cmd.WaitDelay = 5 * time.Second
+	terminal, err := pty.StartWithSize(run.Cmd, &pty.Winsize{Rows: 50, Cols: 200})
+	if err != nil {
+		cancel()
+		r.t.Fatal(err)
+	}
+	run.terminal = terminal
+	read := make(chan struct{})
+	run.drained = read
+	go func() { // owned by the run: ends when the terminal has no other end any more, or is closed by Wait
+		defer close(read)
+		_, _ = io.Copy(&run.out, terminal) // EIO is how a terminal ends
+	}()
+	r.t.Cleanup(func() {
+		cancel()
+		run.Wait()
+	})
+	return run
+}
+
+// Type types a text into the terminal.
+func (r *Run) Type(text string) {
+	r.rig.t.Helper()
+	if _, err := r.terminal.WriteString(text); err != nil {
+		r.rig.t.Fatal(err)
+	}
+}
+
+// endTerminal reads the rest of what was printed.
+func (r *Run) endTerminal() {
+	if r.terminal == nil {
+		return
+	}
+	select {
+	case <-r.drained:
+	case <-time.After(5 * time.Second):
+		r.rig.t.Errorf("something that gantry left behind still holds its terminal")
+	}
+	if err := r.terminal.Close(); err != nil && !errors.Is(err, os.ErrClosed) && !errors.Is(err, syscall.EIO) {
+		r.rig.t.Error(err)
+	}
+	<-r.drained
+}

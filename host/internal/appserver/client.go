@@ -99,37 +99,49 @@ func (c *Client) rest() (event.Event, error) {
 	}
 }
 
+// call asks the host. What it answers with is its own words, without those of the protocol.
+func (c *Client) call(ctx context.Context, method string, params, result any) error {
+	err := c.rpc.Call(ctx, method, params, result)
+	if said, ok := errors.AsType[*jsonrpc2.Error](err); ok {
+		return errors.New(said.Message)
+	}
+	if errors.Is(err, jsonrpc2.ErrClosed) {
+		return ErrGone
+	}
+	return err
+}
+
 // Subscribe asks for events; [Client.Next] receives them.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (r SubscribeResult, err error) {
-	err = c.rpc.Call(ctx, methodSubscribe, p, &r)
+	err = c.call(ctx, methodSubscribe, p, &r)
 	return r, err
 }
 
 // Start hands over what a user said.
 func (c *Client) Start(ctx context.Context, p StartParams) (r StartResult, err error) {
-	err = c.rpc.Call(ctx, methodStart, p, &r)
+	err = c.call(ctx, methodStart, p, &r)
 	return r, err
 }
 
 // Interrupt ends the running turn.
 func (c *Client) Interrupt(ctx context.Context) error {
-	return c.rpc.Call(ctx, methodInterrupt, nil, nil)
+	return c.call(ctx, methodInterrupt, nil, nil)
 }
 
 // Answer answers a question; the first answer wins.
 func (c *Client) Answer(ctx context.Context, p AnswerParams) error {
-	return c.rpc.Call(ctx, methodAnswer, p, nil)
+	return c.call(ctx, methodAnswer, p, nil)
 }
 
 // Plugins lists the plugins of the running host.
 func (c *Client) Plugins(ctx context.Context) (r []PluginStatus, err error) {
-	err = c.rpc.Call(ctx, methodPlugins, nil, &r)
+	err = c.call(ctx, methodPlugins, nil, &r)
 	return r, err
 }
 
 // Reload replaces a plugin's process.
 func (c *Client) Reload(ctx context.Context, p ReloadParams) error {
-	return c.rpc.Call(ctx, methodReload, p, nil)
+	return c.call(ctx, methodReload, p, nil)
 }
 
 // Close ends the connection; the thread goes on.

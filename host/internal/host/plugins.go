@@ -129,6 +129,12 @@ func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
 				r.err = err
 				return
 			}
+			if b, ok := h.opts.Config.Plugin(label); ok {
+				// A mistake in the block is told before the model is offered tools that can't work.
+				if r.err = b.Check(m).Err(); r.err != nil {
+					return
+				}
+			}
 			r.instructions = m.Instructions
 			r.set = contract.ToolSet{Revision: m.Digest(), Tools: m.Tools}
 			if len(m.Tools) == 0 {

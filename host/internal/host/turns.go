@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
@@ -204,6 +205,9 @@ func (h *Host) commandEnvironment(event.ThreadID) []string {
 func next(err error) string {
 	if e, ok := errors.AsType[*plugin.Error](err); ok {
 		return e.NextStep()
+	}
+	if f, ok := errors.AsType[diag.Failure](err); ok {
+		return f.Diagnostics.Errors()[0].Next
 	}
 	return ""
 }

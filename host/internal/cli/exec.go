@@ -212,7 +212,9 @@ func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub th
 		}
 		switch b := e.Body.(type) {
 		case event.QuestionAsked:
-			asks.ask(ctx, b)
+			asks.ask(b)
+		case event.QuestionResolved:
+			asks.resolved(b.ID)
 		case event.TurnEnded:
 			if e.Turn == accepted.Turn {
 				return b, show.Ended(b)

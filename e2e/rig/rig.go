@@ -258,6 +258,14 @@ func (r *Run) Sees(text string) {
 	})
 }
 
+// SeesTimes waits until gantry has printed a text a number of times.
+func (r *Run) SeesTimes(text string, n int) {
+	r.rig.t.Helper()
+	r.rig.Until(fmt.Sprintf("gantry prints %q for the %d. time", text, n), func() bool {
+		return strings.Count(r.Output(), text) >= n
+	})
+}
+
 // Output is what gantry has printed so far, on both streams.
 func (r *Run) Output() string { return r.out.String() + r.err.String() }
 

@@ -3,8 +3,8 @@
 // It owns: the meaning of a code block's info string, and the comparison of a document with the repository, the Makefile
 // and the binaries. It must not know: what a document is about.
 //
-// Start with pages and the tests in this file. The first word of an info string is the language, the others say what is
-// done with the block:
+// Start with pages and the tests in this file, and run them with -count=1: Go's cache of results does not see files beyond
+// the module. The first word of an info string is the language, the others say what is done with the block:
 //
 //	sh                 paths, targets and commands in it exist
 //	sh run             it is also run, in a copy of the repository, after the page's earlier blocks
@@ -271,5 +271,48 @@ func TestDecisions(t *testing.T) {
 	}
 	if number == 0 {
 		t.Error("no decisions were found")
+	}
+}
+
+// Messages that the guide explains are ones that gantry has: what stands between the words in capitals is in its source.
+func TestMessagesExist(t *testing.T) {
+	t.Parallel()
+	var source strings.Builder
+	for _, dir := range []string{"config", "host", "sdk", "scripts", "e2e/rig"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, e os.DirEntry, err error) error {
+			code := filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go") || dir == "scripts" ||
+				filepath.Ext(path) == ".txtar" // with the words of the HCL library
+			if err != nil || e.IsDir() || !code {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			source.Write(b)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A message that is too long for its line stands in two literals; verbs are some value.
+	text := regexp.MustCompile(`" \+\s*"`).ReplaceAllString(source.String(), "")
+	text = regexp.MustCompile(`\\"|"|'|`+"`").ReplaceAllString(text, "")
+	row := regexp.MustCompile("(?m)^\\| (`[^|]*) \\|")
+	values := regexp.MustCompile(`\b[A-Z]{2,}\b|\d+\.\d+`)
+	count := 0
+	for _, m := range row.FindAllStringSubmatch(read(t, "docs/guides/troubleshooting.md").text, -1) {
+		for _, span := range codeSpan.FindAllStringSubmatch(m[1], -1) {
+			for _, piece := range values.Split(regexp.MustCompile(`["']`).ReplaceAllString(span[1], ""), -1) {
+				if piece = strings.TrimSpace(piece); len(piece) < 8 {
+					continue
+				}
+				count++
+				if !strings.Contains(text, piece) {
+					t.Errorf("no message says %q (of %s)", piece, span[0])
+				}
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("only %d messages were found; is the test still looking at the guide?", count)
 	}
 }

@@ -102,7 +102,7 @@ func anchor(heading string) string {
 func pages(t *testing.T) []page {
 	t.Helper()
 	names := []string{"README.md", "CONTRIBUTING.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/guides/*.md", "docs/decisions/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/guides/*.md", "docs/decisions/*.md", "docs/examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -63,6 +64,7 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 		h.mu.Unlock()
 		return data, contractDiagnostics(diags)
 	}
+	s.Place = func(said []contract.Diagnostic) []contract.Diagnostic { return contractDiagnostics(b.Diagnose(said)) }
 	return s, nil
 }
 
@@ -87,7 +89,7 @@ func contractDiagnostics(ds config.Diagnostics) []contract.Diagnostic {
 		}
 		detail := d.Detail
 		if where := d.Range.String(); where != "" {
-			detail = strings.TrimSpace(where + ": " + detail)
+			detail = strings.TrimSuffix(strings.TrimSpace(where+": "+detail), ":")
 		}
 		out = append(out, contract.Diagnostic{Severity: severity, Summary: d.Summary, Detail: detail, Next: d.Next})
 	}
@@ -145,7 +147,7 @@ func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
 	for range count {
 		r := <-results
 		if r.err != nil {
-			problems = append(problems, event.Notice{Level: "error", Text: r.err.Error(), Next: next(r.err)})
+			problems = append(problems, event.Notice{Level: "error", Text: placed(r.err), Next: next(r.err)})
 			h.mu.Lock()
 			delete(h.mu.watched, r.label) // the next turn tries again
 			h.mu.Unlock()
@@ -159,6 +161,14 @@ func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
 		}
 	}
 	return problems
+}
+
+// placed words an error with the place of the block that it is about.
+func placed(err error) string {
+	if e, ok := errors.AsType[*plugin.Error](err); ok && e.Where != "" {
+		return e.Where + ": " + err.Error()
+	}
+	return err.Error()
 }
 
 // firstSet starts a plugin and waits for its first tool set.

@@ -93,7 +93,12 @@ func (a *app) lockedEntry(ctx context.Context, cfg *config.Config, home string, 
 		return lock.Entry{}, err
 	}
 	if m.Reason != lock.ReasonNotLocked && m.Reason != lock.ReasonPlatform || !a.consents(ctx, b, path) {
-		return lock.Entry{}, diag.Failure{Diagnostics: diag.Diagnostics{m.Diagnostic()}}
+		d := m.Diagnostic()
+		if m.Reason == lock.ReasonNotLocked {
+			// There is no place in the lock yet; the block that names the program is one.
+			d.Range, d.Next = b.Range, fmt.Sprintf("look at the program, then run `gantry plugin lock %s`", b.Label)
+		}
+		return lock.Entry{}, diag.Failure{Diagnostics: diag.Diagnostics{d}}
 	}
 	return a.lockProgram(ctx, cfg, home, b)
 }

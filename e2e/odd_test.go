@@ -1,0 +1,94 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// oddMode makes the test binary a plugin of these tests, built as any plugin is: with sdk alone.
+const oddMode = "ODD_PLUGIN"
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(oddMode); mode != "" {
+		tool.Main(odd(mode))
+	}
+	os.Exit(m.Run())
+}
+
+type oddConfig struct {
+	Greeting string `json:"greeting" doc:"What the tool says." default:"hello"`
+	Style    string `json:"style" doc:"How it says it." default:"plain" enum:"plain,loud"`
+}
+
+type fileArgs struct {
+	File string `json:"file" jsonschema:"a file that says when to go on"`
+}
+
+// odd is a plugin with tools that misbehave. Its name tells tests' plugins apart, its version is the mode.
+func odd(mode string) tool.Plugin {
+	cfg := &oddConfig{}
+	p := tool.Plugin{
+		Name: "odd", Version: "1.0.0", Description: "Misbehaves.", Config: cfg,
+		Limits: contract.Limits{CallMS: 300},
+		Tools: []tool.Tool{
+			tool.New("odd_fine", "Answers.", func(context.Context, *tool.Call, struct{}) (*tool.Result, error) {
+				return tool.Text(cfg.Greeting + " from " + mode), nil
+			}, tool.ReadOnly()),
+			tool.New("odd_crash", "Ends the process in the middle of the call.", func(context.Context, *tool.Call, struct{}) (*tool.Result, error) {
+				fmt.Fprintln(os.Stderr, "the sky is falling")
+				os.Exit(3)
+				return nil, nil
+			}),
+			tool.New("odd_panic", "Panics in a goroutine of its own.", func(context.Context, *tool.Call, struct{}) (*tool.Result, error) {
+				go panic("a nil map, perhaps") // owned by nobody: that is what is wrong with it
+				select {}
+			}),
+			tool.New("odd_late", "Answers when its deadline is long over.", func(_ context.Context, c *tool.Call, in fileArgs) (*tool.Result, error) {
+				waitFor(filepath.Join(c.Cwd(), in.File))
+				return tool.Text("too late"), nil
+			}),
+		},
+	}
+	if mode == "slow" {
+		p.Limits = contract.Limits{}
+		p.Tools = append(p.Tools, tool.New("odd_wait", "Waits for a file.", func(_ context.Context, c *tool.Call, in fileArgs) (*tool.Result, error) {
+			if err := os.WriteFile(filepath.Join(c.Cwd(), in.File+".waiting"), []byte(fmt.Sprint(os.Getpid())), 0o644); err != nil {
+				return nil, err
+			}
+			waitFor(filepath.Join(c.Cwd(), in.File))
+			return tool.Text(fmt.Sprintf("waited in %d", os.Getpid())), nil
+		}, tool.ParallelSafe()))
+	}
+	return p
+}
+
+// waitFor waits until a file is there: the plugin has no other way to hear from the test.
+func waitFor(path string) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		<-tick.C
+	}
+}
+
+// addOdd configures the test binary as the plugin "odd" and locks it.
+func addOdd(t *testing.T, r *rig.Rig, mode, more string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Config(fmt.Sprintf("plugin \"odd\" {\n  source = %q\n  env {\n    %s = %q\n  }\n%s}\n", self, oddMode, mode, more))
+	r.OK("plugin", "lock", "--yes", "odd")
+}

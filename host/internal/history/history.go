@@ -31,10 +31,10 @@ func (h *History) Messages() []llm.Message { return slices.Clip(h.messages) }
 
 // Unanswered lists the calls that have no output yet, in the order asked.
 func (h *History) Unanswered() []*llm.ToolCall {
-	answered := answeredCalls(h.messages)
+	left := answers(h.messages)
 	var out []*llm.ToolCall
 	for _, c := range calls(h.messages) {
-		if !c.ProviderExecuted && !answered[c.ID] {
+		if !c.ProviderExecuted && !left.take(c.ID) {
 			out = append(out, c)
 		}
 	}
@@ -53,14 +53,27 @@ func calls(ms []llm.Message) []*llm.ToolCall {
 	return out
 }
 
-func answeredCalls(ms []llm.Message) map[string]bool {
-	out := map[string]bool{}
+// tally counts outputs by the id of their call. Some models number the calls of each answer anew, so an id alone does not
+// say that a call has its output: the first call of an id has the first output, and so on.
+type tally map[string]int
+
+func answers(ms []llm.Message) tally {
+	out := tally{}
 	for _, m := range ms {
 		for _, p := range m.Parts {
 			if r, ok := p.(*llm.ToolResult); ok {
-				out[r.ID] = true
+				out[r.ID]++
 			}
 		}
 	}
 	return out
+}
+
+// take uses up an output of a call and reports whether there was one.
+func (t tally) take(id string) bool {
+	if t[id] == 0 {
+		return false
+	}
+	t[id]--
+	return true
 }

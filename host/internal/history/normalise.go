@@ -19,7 +19,7 @@ const (
 // result shares its messages. A call without an output gets the output "aborted" directly behind it, an output without
 // a call is left out, and media that the model can't take become a line of text.
 func (h *History) ForPrompt(t Traits) []llm.Message {
-	answered := answeredCalls(h.messages)
+	left := answers(h.messages)
 	asked := map[string]bool{}
 	for _, c := range calls(h.messages) {
 		asked[c.ID] = true
@@ -31,7 +31,7 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 		for i, p := range m.Parts {
 			switch p := p.(type) {
 			case *llm.ToolCall:
-				if !p.ProviderExecuted && !answered[p.ID] {
+				if !p.ProviderExecuted && !left.take(p.ID) {
 					missing = append(missing, &llm.ToolResult{
 						ID: p.ID, Name: p.Name, Namespace: p.Namespace, Freeform: p.Freeform, IsError: true,
 						Content: llm.Parts{&llm.Text{Text: abortedText}},

@@ -36,15 +36,15 @@ type sampler struct {
 }
 
 // Turn implements [thread.Engine].
-func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in thread.Submission) (turn.Config, event.TurnStarted, error) {
+func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in thread.Submission) (plan thread.Plan, err error) {
 	h.mu.Lock()
 	r := h.mu.threads[t.ID()]
 	h.mu.Unlock()
 	if r == nil {
-		return turn.Config{}, event.TurnStarted{}, thread.ErrClosed
+		return plan, thread.ErrClosed
 	}
 	start := t.Started()
-	started := event.TurnStarted{
+	plan.Started = event.TurnStarted{
 		Cwd: start.Cwd, Model: start.Model, Provider: start.Provider, ModelName: start.ModelName,
 		Approval: h.opts.Config.Approval.Policy, Sandbox: h.opts.Config.Sandbox.Mode,
 	}
@@ -52,17 +52,13 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if slot := h.plugins.Slot(start.Provider); slot != nil {
 		slot.Warm()
 	}
-	for _, n := range h.loadTools(ctx) {
-		if _, err := t.Publish(ctx, id, n); err != nil {
-			return turn.Config{}, started, err
-		}
-	}
+	plan.Notices = h.loadTools(ctx)
 	s, err := h.samplerOf(ctx, t.ID(), start)
 	if err != nil {
-		return turn.Config{}, started, err
+		return plan, err
 	}
 	r.sample.Store(s)
-	started.ContextWindow = s.row.ContextWindow
+	plan.Started.ContextWindow = s.row.ContextWindow
 	for label := range h.families { // tools come up while the model thinks
 		h.plugins.Slot(label).Warm()
 	}
@@ -77,7 +73,8 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		},
 		Processes: h.launcher,
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
-	cfg := turn.Config{
+	started := plan.Started
+	plan.Config = turn.Config{
 		Settings: orchestrate.Settings{
 			Thread: t.ID(), Turn: id, Cwd: start.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
 			Output: history.PolicyOf(s.row), Caps: callCaps,
@@ -87,28 +84,26 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			Model: s.model.Name, System: []string{start.Instructions}, ReasoningEffort: s.model.Reasoning,
 			PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema,
 		},
-		Context: func() []llm.Message { return r.context(h, start, started) },
+		Context: func() ([]llm.Message, func()) { return r.context(h, start, started) },
 	}
 	if slices.Contains(s.row.InputModalities, "image") {
-		cfg.Settings.Traits = append(cfg.Settings.Traits, "images")
+		plan.Settings.Traits = append(plan.Settings.Traits, "images")
 	}
-	return cfg, started, nil
+	return plan, nil
 }
 
 // callCaps are what one call may send; codex-compatible where the model sees it.
 var callCaps = contract.CallCaps{MaxOutputBytes: 8 << 20, MaxInlineBytes: 1 << 20, MaxModelTokens: 10_000}
 
-// context says what the model must be told now; only what changed since the last time.
-func (r *running) context(h *Host, start event.ThreadStarted, t event.TurnStarted) []llm.Message {
+// context says what the model must be told now; only what changed since the last time that told was called.
+func (r *running) context(h *Host, start event.ThreadStarted, t event.TurnStarted) (ms []llm.Message, told func()) {
 	now := time.Now()
 	zone, _ := now.Zone()
 	facts := prompt.Facts{
 		Cwd: start.Cwd, Shell: filepath.Base(cmp.Or(os.Getenv("SHELL"), "sh")), Date: now.Format(time.DateOnly), Timezone: zone,
 		Approval: t.Approval, Sandbox: t.Sandbox, Plugins: h.instructions(), Contexts: r.plugs.texts(),
 	}
-	ms := prompt.Context(r.facts, facts)
-	r.facts = &facts
-	return ms
+	return prompt.Context(r.facts, facts), func() { r.facts = &facts }
 }
 
 // instructions joins the fixed instructions of the tool plugins that are known already.

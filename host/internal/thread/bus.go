@@ -13,8 +13,8 @@ import (
 // Policy is what happens when a subscriber is slower than the thread.
 type Policy int
 
-// The policies. Lossless: the thread waits. Coalesce: deltas of one item merge, other events never do. Disconnect: the
-// subscription ends with [ErrLagged] and the number to resume after.
+// The policies. Lossless: the thread waits, until it ends itself. Coalesce: deltas of one item merge, other events never
+// do. Disconnect: the subscription ends with [ErrLagged] and the number to resume after.
 const (
 	Lossless Policy = iota + 1
 	Coalesce
@@ -23,6 +23,17 @@ const (
 
 // queueBound is how many events wait for one subscriber: a screenful of deltas; beyond it the policy decides.
 const queueBound = 1024
+
+// coalesceBound is the same where deltas merge, so that what waits is the shape of the work and not its noise. Beyond it
+// nobody is looking, and the subscription ends with [ErrLagged].
+const coalesceBound = 16 * queueBound
+
+// mergeReach is how far back a delta looks for its item: as many items as may grow at once. mergeBytes is how long a
+// merged delta gets: appending to a longer one would cost more than a further event.
+const (
+	mergeReach = 32
+	mergeBytes = 64 << 10
+)
 
 // ErrLagged ends a subscription that was too slow; resume after the Seq of the last durable event received.
 var ErrLagged = errors.New("the subscriber fell behind and was disconnected; subscribe again after its last event")
@@ -45,7 +56,9 @@ type bus struct {
 	now    func() time.Time
 
 	publishing chan struct{} // a lock that can be waited for with a context
-	st         struct {      // touched by the holder of publishing
+	hurry      chan struct{} // closed when lossless subscribers are not waited for any more
+	hurryOnce  sync.Once
+	st         struct { // touched by the holder of publishing
 		seq    uint64
 		subs   map[*Subscription]struct{}
 		closed bool
@@ -53,13 +66,16 @@ type bus struct {
 }
 
 func newBus(id event.ThreadID, sink Sink, lastSeq uint64) *bus {
-	b := &bus{thread: id, sink: sink, now: time.Now, publishing: make(chan struct{}, 1)}
+	b := &bus{thread: id, sink: sink, now: time.Now, publishing: make(chan struct{}, 1), hurry: make(chan struct{})}
 	b.st.seq = lastSeq
 	b.st.subs = map[*Subscription]struct{}{}
 	return b
 }
 
 func (b *bus) lock(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case b.publishing <- struct{}{}:
 		return nil
@@ -95,16 +111,33 @@ func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Bo
 	if len(durable) > 0 {
 		// The order is given: from here on the events count, so the store is told even when ctx ends meanwhile.
 		if err := b.sink.Append(context.WithoutCancel(ctx), durable...); err != nil {
+			// The store takes all of them or none: their numbers are free again, or no later event would be taken.
+			b.st.seq -= uint64(len(durable))
 			return b.st.seq, fmt.Errorf("store events of thread %s: %w", b.thread, err)
 		}
 	}
+	b.offer(evs)
+	return b.st.seq, nil
+}
+
+// offer hands events to the subscribers. The caller holds publishing.
+func (b *bus) offer(evs []event.Event) {
 	for s := range b.st.subs {
-		if !s.offer(evs) {
+		if !s.offer(evs, b.hurry) {
 			delete(b.st.subs, s)
 		}
 	}
-	return b.st.seq, nil
 }
+
+// announce delivers what the store refused, without a number: whoever waits for it must not wait for ever.
+func (b *bus) announce(turn event.TurnID, body event.Body) {
+	b.publishing <- struct{}{} // held as long as a publisher waits for the slowest subscriber
+	defer b.unlock()
+	b.offer([]event.Event{{Thread: b.thread, Turn: turn, Time: b.now().UTC(), Body: body}})
+}
+
+// giveUp ends the lossless subscriptions that a publisher waits for, now and from now on.
+func (b *bus) giveUp() { b.hurryOnce.Do(func() { close(b.hurry) }) }
 
 // Barrier returns when everything up to seq is durable.
 func (b *bus) Barrier(ctx context.Context, seq uint64) error {
@@ -158,6 +191,7 @@ func (s *Subscription) Next(ctx context.Context) (event.Event, error) {
 		s.mu.Lock()
 		if len(s.mu.queue) > 0 {
 			e := s.mu.queue[0]
+			s.mu.queue[0] = event.Event{} // not kept alive by those behind it
 			s.mu.queue = s.mu.queue[1:]
 			s.mu.Unlock()
 			notify(s.room)
@@ -193,7 +227,7 @@ func (s *Subscription) end(err error) {
 }
 
 // offer queues events and reports whether the subscription still lives.
-func (s *Subscription) offer(evs []event.Event) bool {
+func (s *Subscription) offer(evs []event.Event, hurry <-chan struct{}) bool {
 	for i := 0; i < len(evs); {
 		s.mu.Lock()
 		if s.mu.err != nil {
@@ -201,11 +235,11 @@ func (s *Subscription) offer(evs []event.Event) bool {
 			return false
 		}
 		merged := s.policy == Coalesce && s.mergeLocked(evs[i])
-		full := !merged && len(s.mu.queue) >= queueBound
-		// A boundary is never merged away: a coalescing queue grows by boundaries only, as fast as items do.
-		if full && s.policy == Coalesce {
-			full = false
+		bound := queueBound
+		if s.policy == Coalesce {
+			bound = coalesceBound
 		}
+		full := !merged && len(s.mu.queue) >= bound
 		if !full {
 			if !merged {
 				s.mu.queue = append(s.mu.queue, evs[i])
@@ -216,7 +250,7 @@ func (s *Subscription) offer(evs []event.Event) bool {
 		if !full {
 			continue
 		}
-		if s.policy == Disconnect {
+		if s.policy != Lossless {
 			s.end(ErrLagged)
 			return false
 		}
@@ -225,34 +259,42 @@ func (s *Subscription) offer(evs []event.Event) bool {
 		case <-s.room:
 		case <-s.done:
 			return false
+		case <-hurry:
+			s.end(ErrLagged)
+			return false
 		}
 	}
 	notify(s.wake)
 	return true
 }
 
-// mergeLocked appends a delta to the last queued event where both continue the same item without a gap.
+// mergeLocked appends a delta to the queued one that it continues without a gap. Deltas of other items may stand between
+// them, other events may not.
 func (s *Subscription) mergeLocked(e event.Event) bool {
 	d, ok := e.Body.(event.ItemDelta)
-	if !ok || len(s.mu.queue) == 0 {
+	if !ok {
 		return false
 	}
-	last := &s.mu.queue[len(s.mu.queue)-1]
-	l, ok := last.Body.(event.ItemDelta)
-	if !ok || l.Item != d.Item || l.Delta != d.Delta {
-		return false
-	}
-	switch d.Delta {
-	case event.DeltaProgress:
-		l.Text = d.Text
-	default:
-		if l.Offset+int64(len(l.Text)) != d.Offset {
+	for i := len(s.mu.queue) - 1; i >= max(0, len(s.mu.queue)-mergeReach); i-- {
+		l, ok := s.mu.queue[i].Body.(event.ItemDelta)
+		if !ok {
 			return false
 		}
-		l.Text += d.Text
+		if l.Item != d.Item || l.Delta != d.Delta {
+			continue
+		}
+		switch {
+		case d.Delta == event.DeltaProgress:
+			l.Text = d.Text
+		case l.Offset+int64(len(l.Text)) != d.Offset || len(l.Text)+len(d.Text) > mergeBytes:
+			return false
+		default:
+			l.Text += d.Text
+		}
+		s.mu.queue[i].Body = l
+		return true
 	}
-	last.Body = l
-	return true
+	return false
 }
 
 // notify wakes a waiter; the channel has room for one token.

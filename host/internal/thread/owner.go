@@ -2,6 +2,7 @@ package thread
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -13,7 +14,11 @@ const maxQueued = 512
 type submitMsg struct {
 	Submission
 	accepted chan Accepted // one slot
+	// claimed by the owner, who then acts on it, or by the submitter, who then went away. Who comes second leaves it.
+	claimed *atomic.Bool
 }
+
+func (m submitMsg) claim() bool { return m.claimed.CompareAndSwap(false, true) }
 
 type interruptMsg struct {
 	cause error
@@ -78,12 +83,19 @@ func (o *owner) interrupt(m interruptMsg) []action {
 
 func (o *owner) turnEnded(turnMsg) []action {
 	o.turn, o.inbox, o.cancel = "", nil, nil
-	if len(o.queue) == 0 {
-		return nil
+	return o.next()
+}
+
+// next starts the first one that waits and is still wanted.
+func (o *owner) next() []action {
+	for len(o.queue) > 0 {
+		m := o.queue[0]
+		o.queue = o.queue[1:]
+		if !m.claimed.Load() {
+			return []action{startTurn{m}}
+		}
 	}
-	next := o.queue[0]
-	o.queue = o.queue[1:]
-	return []action{startTurn{next}}
+	return nil
 }
 
 // perform acts. It starts work and never waits for it.
@@ -91,11 +103,19 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 	for _, a := range acts {
 		switch a := a.(type) {
 		case startTurn:
-			t.start(ctx, a.sub)
+			if a.sub.claim() {
+				t.start(ctx, a.sub)
+			} else {
+				t.perform(ctx, t.st.next())
+			}
 		case steerTurn:
+			if !a.sub.claim() {
+				continue // the submitter went away
+			}
 			if t.st.inbox.Add(a.sub.Input) {
 				a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
 			} else {
+				a.sub.claimed.Store(false)
 				t.st.refused(a.sub)
 			}
 		case stopTurn:

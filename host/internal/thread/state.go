@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -18,7 +21,7 @@ type State struct {
 	Messages []llm.Message
 	Usage    event.Tokens
 	OpenTurn event.TurnID // a turn that began and never ended
-	// Calls that the journal says were started, and whose end it does not know or whose output is not in the history.
+	// Calls of the open turn that the journal says were started, nested ones too, and the ends that it knows of.
 	Open   []event.CallStarted
 	Ended  map[event.CallID]event.CallEnded
 	Items  map[event.ItemID]event.Item // started and not completed
@@ -66,7 +69,9 @@ func (s *State) apply(e event.Event) {
 	case event.UsageReported:
 		s.Usage = b.Total
 	case event.CallStarted:
-		if b.Attempt <= 1 && len(b.Parents) == 0 {
+		if b.Attempt <= 1 {
+			delete(s.Ended, b.Call) // of an earlier call to which the model gave the same id
+			s.Open = slices.DeleteFunc(s.Open, func(o event.CallStarted) bool { return o.Call == b.Call })
 			s.Open = append(s.Open, b)
 		}
 	case event.CallEnded:
@@ -118,7 +123,9 @@ func (s *State) repair(h *history.History) []event.Body {
 	s.Asked = nil
 	started := map[string]bool{}
 	for _, c := range s.Open {
-		started[string(c.Call)] = true
+		if len(c.Parents) == 0 {
+			started[string(c.Call)] = true
+		}
 		if _, ok := s.Ended[c.Call]; !ok {
 			bodies = append(bodies, event.CallEnded{Call: c.Call, Outcome: event.OutcomeUnknown, Message: "the host stopped"})
 		}
@@ -127,12 +134,14 @@ func (s *State) repair(h *history.History) []event.Body {
 	for _, c := range h.Unanswered() {
 		outputs = append(outputs, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{s.output(c, started[c.ID])}})
 	}
-	for _, it := range s.Items {
+	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
+		it := s.Items[id]
 		it.Status = event.StatusAborted
 		bodies = append(bodies, event.ItemCompleted{Item: it})
 	}
-	if s.OpenTurn != "" {
-		outputs = append(outputs, hostStoppedMarker)
+	// A repair that was itself cut off may have left the marker already.
+	if s.OpenTurn != "" && !endsWith(h, turn.HostStopped) {
+		outputs = append(outputs, turn.HostStopped)
 	}
 	if len(outputs) > 0 {
 		h.Append(outputs...)
@@ -144,9 +153,10 @@ func (s *State) repair(h *history.History) []event.Body {
 	return bodies
 }
 
-var hostStoppedMarker = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<turn_aborted>\n" +
-	"The program that runs you stopped in the middle of the previous turn. Its processes have ended. Calls whose outcome is " +
-	"unknown may have done part of their work.\n</turn_aborted>"}}}
+func endsWith(h *history.History, m llm.Message) bool {
+	ms := h.Messages()
+	return len(ms) > 0 && ms[len(ms)-1].Role == m.Role && ms[len(ms)-1].Text() == m.Text()
+}
 
 func (s *State) output(c *llm.ToolCall, started bool) *llm.ToolResult {
 	r := &llm.ToolResult{ID: c.ID, Name: c.Name, Namespace: c.Namespace, Freeform: c.Freeform, IsError: true}
@@ -155,6 +165,8 @@ func (s *State) output(c *llm.ToolCall, started bool) *llm.ToolResult {
 	switch {
 	case ok && ended.Result != nil:
 		return ended.Result
+	case ok && ended.Outcome == event.OutcomeUnknown: // said by a repair that was cut off
+		text = unknownOutcomeText
 	case ok:
 		text = fmt.Sprintf(lostOutputText, ended.Outcome)
 	case started:

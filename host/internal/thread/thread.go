@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -23,10 +25,18 @@ import (
 
 // Engine makes what a turn runs on. It is asked once for each turn.
 type Engine interface {
-	// Turn fills the settings, the model, the tools and the context of a turn of t.
-	Turn(ctx context.Context, t *Thread, id event.TurnID, in Submission) (turn.Config, event.TurnStarted, error)
+	// Turn plans a turn of t. With an error the plan holds what is known.
+	Turn(ctx context.Context, t *Thread, id event.TurnID, in Submission) (Plan, error)
 	// End releases what plugins and the launcher hold for the thread.
 	End(ctx context.Context, id event.ThreadID)
+}
+
+// Plan is what a turn will run on: its first event, what people must know before it runs, and the settings, the model, the
+// tools and the context.
+type Plan struct {
+	Started event.TurnStarted
+	Notices []event.Notice
+	turn.Config
 }
 
 // Config is what a thread is made of.
@@ -106,12 +116,13 @@ func (t *Thread) Subscribe(ctx context.Context, p Policy) (*Subscription, error)
 	return t.bus.subscribe(ctx, p)
 }
 
-// Submit hands over what a user said: it starts a turn, or joins the one that runs. It waits while the queue is full.
+// Submit hands over what a user said: it starts a turn, or joins the one that runs. It waits while the queue is full, and
+// until the running turn has ended where the submission can't join it. With an error nothing was accepted.
 func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
-	if len(s.Input.Parts) == 0 {
+	if s.Input.Blank() {
 		return Accepted{}, errors.New("input must not be empty")
 	}
-	m := submitMsg{s, make(chan Accepted, 1)}
+	m := submitMsg{s, make(chan Accepted, 1), &atomic.Bool{}}
 	select {
 	case t.in <- m:
 	case <-t.done:
@@ -119,11 +130,24 @@ func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	case <-ctx.Done():
 		return Accepted{}, context.Cause(ctx)
 	}
-	select {
-	case a := <-m.accepted:
-		return a, nil
-	case <-t.done:
-		return Accepted{}, ErrClosed
+	ended := ctx.Done()
+	for {
+		select {
+		case a := <-m.accepted:
+			return a, nil
+		case <-t.done:
+			select {
+			case a := <-m.accepted: // just before the end; the log has it
+				return a, nil
+			default:
+				return Accepted{}, ErrClosed
+			}
+		case <-ended:
+			if m.claim() {
+				return Accepted{}, context.Cause(ctx)
+			}
+			ended = nil // the owner was faster: it answers
+		}
 	}
 }
 
@@ -191,8 +215,16 @@ func (t *Thread) open(ctx context.Context) error {
 	return nil
 }
 
+// patience is how long a thread that ends waits for lossless subscribers that do not read; then they are cut off.
+const patience = 3 * time.Second
+
 // end waits for the running turn, releases what others hold for the thread, and closes the bus.
 func (t *Thread) end(ctx context.Context) {
+	slow := time.AfterFunc(patience, func() {
+		t.cfg.Logger.Warn("the thread ends without subscribers that do not read their events", "thread", t.cfg.ID, "waited", patience)
+		t.bus.giveUp()
+	})
+	defer slow.Stop()
 	if t.st.cancel != nil {
 		cause := context.Cause(ctx)
 		if cause == nil {

@@ -2,6 +2,7 @@ package thread
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -22,15 +23,29 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memory is a sink that keeps what it gets.
+// memory is a sink that keeps what it gets, as the store does: in order, all or nothing, as JSON that can be read again.
 type memory struct {
 	mu     sync.Mutex
 	events []event.Event
+	refuse func(event.Event) error // nil: nothing
 }
 
 func (m *memory) Append(_ context.Context, evs ...event.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for i, e := range evs {
+		if want := uint64(len(m.events) + i + 1); e.Seq != want {
+			return fmt.Errorf("event %d came where %d was expected", e.Seq, want)
+		}
+		if _, err := json.Marshal(e); err != nil {
+			return err
+		}
+		if m.refuse != nil {
+			if err := m.refuse(e); err != nil {
+				return err
+			}
+		}
+	}
 	m.events = append(m.events, evs...)
 	return nil
 }
@@ -56,6 +71,7 @@ func seq(evs []event.Event) iter.Seq2[event.Event, error] {
 // engine runs turns on a model that is a function.
 type engine struct {
 	stream func(ctx context.Context, n int, r *llm.Request, yield func(llm.Event, error) bool)
+	plan   func(context.Context, *Plan) error // changes a plan or refuses it; nil: as it is
 	mu     sync.Mutex
 	n      int
 	ended  int
@@ -82,10 +98,14 @@ func say(text string, yield func(llm.Event, error) bool) {
 	}
 }
 
-func (e *engine) Turn(context.Context, *Thread, event.TurnID, Submission) (turn.Config, event.TurnStarted, error) {
-	return turn.Config{
-		Model: e, Calls: nil, Tools: registry.New().Snapshot, Request: llm.Request{Model: "m"},
-	}, event.TurnStarted{Cwd: "/"}, nil
+func (e *engine) Turn(ctx context.Context, _ *Thread, _ event.TurnID, _ Submission) (Plan, error) {
+	p := Plan{Started: event.TurnStarted{Cwd: "/"}, Config: turn.Config{
+		Model: e, Tools: registry.New().Snapshot, Request: llm.Request{Model: "m"},
+	}}
+	if e.plan != nil {
+		return p, e.plan(ctx, &p)
+	}
+	return p, nil
 }
 
 func (e *engine) End(context.Context, event.ThreadID) {

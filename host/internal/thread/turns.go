@@ -16,30 +16,45 @@ func (t *Thread) runTurn(ctx context.Context, id event.TurnID, sub Submission, i
 	// Whatever happens, a turn that began ends with an event, after all that it started has ended.
 	defer func() {
 		if p := recover(); p != nil {
-			t.cfg.Logger.Error("turn panicked", "thread", t.cfg.ID, "turn", id, "err", p, "stack", string(debug.Stack()))
-			res = turn.Result{Status: event.TurnFailed, Problem: &event.Problem{
-				Code: "internal", Message: fmt.Sprintf("internal error: %v", p), Next: "The thread goes on; please report this.",
-			}}
+			res = turn.Crashed(t.cfg.Logger, id, p)
 		}
 		t.state.Usage = t.state.Usage.Add(res.Usage)
 		t.endTurn(ctx, id, res, began)
 	}()
-	cfg, started, err := t.cfg.Engine.Turn(ctx, t, id, sub)
-	if started.Cwd == "" {
-		started.Cwd = t.Started().Cwd
-	}
-	if _, perr := t.bus.Publish(ctx, id, started); perr != nil && err == nil {
-		err = perr
-	}
-	if err != nil {
-		inbox.Close()
-		if cause := context.Cause(ctx); cause != nil {
-			return turn.Result{Status: event.TurnInterrupted, Cause: cause}
-		}
-		return turn.Result{Status: event.TurnFailed, Problem: problemOf(err)}
-	}
+	plan, err := t.plan(ctx, id, sub)
+	cfg := plan.Config
 	cfg.ID, cfg.Inbox, cfg.Log, cfg.Logger = id, inbox, t.bus, t.cfg.Logger
-	return turn.Run(ctx, cfg, t.history, sub.Input, t.state.Usage)
+	if err == nil {
+		return turn.Run(ctx, cfg, t.history, sub.Input, t.state.Usage)
+	}
+	res = turn.Result{Status: event.TurnFailed, Problem: problemOf(err)}
+	if cause := context.Cause(ctx); cause != nil {
+		res = turn.Result{Status: event.TurnInterrupted, Cause: cause}
+	}
+	turn.Keep(ctx, cfg, t.history, sub.Input, res)
+	return res
+}
+
+// plan asks the engine what the turn runs on, and publishes the turn's first events. An engine that panics has no plan.
+func (t *Thread) plan(ctx context.Context, id event.TurnID, sub Submission) (plan Plan, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.cfg.Logger.Error("plan of a turn panicked", "thread", t.cfg.ID, "turn", id, "err", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error: %v", p)
+		}
+		if plan.Started.Cwd == "" {
+			plan.Started.Cwd = t.Started().Cwd
+		}
+		first := []event.Body{plan.Started}
+		for _, n := range plan.Notices {
+			first = append(first, n)
+		}
+		// A turn that was interrupted meanwhile has begun all the same.
+		if _, perr := t.bus.Publish(context.WithoutCancel(ctx), id, first...); perr != nil && err == nil {
+			err = perr
+		}
+	}()
+	return t.cfg.Engine.Turn(ctx, t, id, sub)
 }
 
 func (t *Thread) endTurn(ctx context.Context, id event.TurnID, res turn.Result, began time.Time) {
@@ -52,7 +67,9 @@ func (t *Thread) endTurn(ctx context.Context, id event.TurnID, res turn.Result, 
 	}
 	ctx = context.WithoutCancel(ctx)
 	seq, err := t.bus.Publish(ctx, id, ended)
-	if err == nil {
+	if err != nil {
+		t.bus.announce(id, ended) // who waits for the turn learns of its end, stored or not
+	} else {
 		err = t.bus.Barrier(ctx, seq)
 	}
 	if err != nil {

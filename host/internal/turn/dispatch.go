@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"errors"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
@@ -16,13 +17,14 @@ func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResul
 	}
 	p := pendingCall{call: c, known: known}
 	if known == nil {
-		index := int64(len(a.pending))
+		index := a.asked
 		p.future = a.Calls.Dispatch(a.turn, &a.gate, orchestrate.Call{
 			Settings: a.settings, Model: c, ID: event.CallID(c.ID),
 			Next: func() bool { return a.drained.Load() == index },
 		})
 	}
 	a.pending = append(a.pending, p)
+	a.asked++
 	return nil
 }
 
@@ -30,7 +32,11 @@ func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResul
 func (a *answer) drain(ctx context.Context) error {
 	// Outputs of calls that an interrupt stopped are recorded too.
 	keep := context.WithoutCancel(ctx)
-	for _, p := range a.pending {
+	var failed error
+	// Each call is waited for, whatever happens to the outputs before it: nothing outlives its turn.
+	for len(a.pending) > 0 {
+		p := a.pending[0]
+		a.pending = a.pending[1:]
 		result := p.known
 		var further []llm.Message
 		if p.future != nil {
@@ -43,10 +49,9 @@ func (a *answer) drain(ctx context.Context) error {
 		}
 		ms := append([]llm.Message{{Role: llm.RoleTool, Parts: []llm.Part{result}}}, further...)
 		if err := a.record(keep, ms...); err != nil {
-			return err
+			failed = errors.Join(failed, err)
 		}
 		a.drained.Add(1)
 	}
-	a.pending = nil
-	return nil
+	return failed
 }

@@ -3,6 +3,7 @@ package turn
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -16,6 +17,14 @@ type Input struct {
 }
 
 func (in Input) empty() bool { return len(in.Parts) == 0 }
+
+// Blank reports whether there is nothing in it that a model could answer.
+func (in Input) Blank() bool {
+	return !slices.ContainsFunc(in.Parts, func(p llm.Part) bool {
+		t, ok := p.(*llm.Text)
+		return !ok || strings.TrimSpace(t.Text) != ""
+	})
+}
 
 // maxInbox is how many inputs wait for one sampling boundary; a person does not type more, a program should wait.
 const maxInbox = 512

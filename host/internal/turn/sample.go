@@ -33,14 +33,16 @@ func (r *runner) sample(ctx context.Context) (sampled, error) {
 	req.ParallelToolCalls = r.Row.ParallelToolCalls
 
 	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[string]*textBlock{}}
+	r.current = a
 	streamErr := a.consume(ctx, &req)
+	if streamErr != nil {
+		a.abandon(ctx)
+	}
 	// Calls that started end before anything else happens, also after a broken stream: their output is asked for once.
 	if err := a.drain(ctx); err != nil {
 		return a.sampled, err
 	}
-	if streamErr != nil {
-		a.abandon(ctx)
-	}
+	r.current = nil
 	return a.sampled, streamErr
 }
 
@@ -60,7 +62,8 @@ type answer struct {
 	settings orchestrate.Settings
 	texts    map[string]*textBlock
 	pending  []pendingCall
-	drained  atomic.Int64 // calls whose output is recorded; calls read it
+	asked    int64        // calls so far
+	drained  atomic.Int64 // of them, those whose output is recorded; calls read it
 	response string
 	sampled
 }
@@ -89,7 +92,7 @@ func (a *answer) consume(ctx context.Context, req *llm.Request) error {
 	defer idle.Stop()
 	finished := false
 	for ev, err := range a.Model.Stream(ctx, req, a.ID) {
-		idle.Reset(a.Limits.IdleTimeout)
+		idle.Stop() // whoever takes the events may be slow; only the model's silence counts
 		if err != nil {
 			if errors.Is(context.Cause(ctx), errSilent) {
 				return &llm.Error{Code: llm.ErrTransport, Message: errSilent.Error(), Retryable: true}
@@ -102,6 +105,7 @@ func (a *answer) consume(ctx context.Context, req *llm.Request) error {
 		if _, ok := ev.(llm.Finish); ok {
 			finished = true
 		}
+		idle.Reset(a.Limits.IdleTimeout)
 	}
 	if !finished {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errSilent) {

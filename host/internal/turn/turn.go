@@ -10,7 +10,9 @@ package turn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"runtime/debug"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -48,8 +50,9 @@ type Config struct {
 	Row      llm.ModelRow
 	// Request holds what stays the same in every request: model, system, effort, cache key, schema.
 	Request llm.Request
-	// Context renders what the model must be told before its next step, given the history; nil: nothing.
-	Context func() []llm.Message
+	// Context renders what the model must be told before its next step, given the history; nil: nothing. told is called
+	// when the history has it.
+	Context func() (ms []llm.Message, told func())
 	Inbox   *Inbox
 	Limits  Limits
 	Logger  hclog.Logger
@@ -99,29 +102,71 @@ type runner struct {
 	gate    orchestrate.Gate
 	usage   event.Tokens
 	total   event.Tokens
+	unseen  []Input // taken on and not in the history yet
+	current *answer // whose calls may run
 }
 
 // Run runs a turn on h until nothing is left to follow up, ctx ends, or the model can't be asked. input is what began
 // the turn. total is what the thread had used before.
-func Run(ctx context.Context, cfg Config, h *history.History, input Input, total event.Tokens) Result {
+func Run(ctx context.Context, cfg Config, h *history.History, input Input, total event.Tokens) (res Result) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	cfg.Settings.Turn = cfg.ID
-	r := &runner{Config: cfg, history: h, total: total}
-	res := r.run(ctx, input)
-	res.Usage = r.usage
-	// Input that was accepted and not seen by the model stays in the history: nothing that a user wrote is lost.
-	for _, in := range cfg.Inbox.Close() {
-		if err := r.recordInput(context.WithoutCancel(ctx), in); err != nil {
-			cfg.Logger.Error("input at the end of a turn not recorded", "turn", cfg.ID, "err", err)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &runner{Config: cfg, history: h, total: total, unseen: []Input{input}}
+	defer func() {
+		if p := recover(); p != nil {
+			res = Crashed(cfg.Logger, cfg.ID, p)
+			cancel(errCrashed)
+		}
+		// What a panic left running ends before the turn does.
+		if err := r.settle(context.WithoutCancel(ctx)); err != nil {
+			cfg.Logger.Error("output at the end of a turn not recorded", "turn", cfg.ID, "err", err)
+		}
+		res.Usage = r.usage
+		r.keep(ctx, res)
+	}()
+	return r.run(ctx)
+}
+
+var errCrashed = errors.New("the turn ended by an internal error")
+
+// Crashed is how a turn ends that panicked; the thread goes on.
+func Crashed(log hclog.Logger, id event.TurnID, p any) Result {
+	log.Error("turn panicked", "turn", id, "err", p, "stack", string(debug.Stack()))
+	return Result{Status: event.TurnFailed, Problem: &event.Problem{
+		Code: "internal", Message: fmt.Sprintf("internal error: %v", p), Next: "The thread goes on; please report this.",
+	}}
+}
+
+// Keep is the end of a turn that could not be run: what was said to it stays in the history.
+func Keep(ctx context.Context, cfg Config, h *history.History, input Input, res Result) {
+	r := &runner{Config: cfg, history: h, unseen: []Input{input}}
+	r.keep(ctx, res)
+}
+
+// keep records what the end of every turn leaves in the history: input that was accepted and not seen by the model, so
+// that nothing that a user wrote is lost, and the word on an interruption.
+func (r *runner) keep(ctx context.Context, res Result) {
+	ctx = context.WithoutCancel(ctx)
+	for _, in := range append(r.unseen, r.Inbox.Close()...) {
+		if err := r.recordInput(ctx, in); err != nil {
+			r.Logger.Error("input at the end of a turn not recorded", "turn", r.ID, "err", err)
 		}
 	}
-	if res.Status == event.TurnInterrupted {
-		marker := interruptedMarker
-		if err := r.record(context.WithoutCancel(ctx), marker); err != nil {
-			cfg.Logger.Error("interrupt marker not recorded", "turn", cfg.ID, "err", err)
-		}
+	if res.Status != event.TurnInterrupted {
+		return
 	}
-	return res
+	marker := interruptedMarker
+	switch {
+	case errors.Is(res.Cause, orchestrate.ErrReplaced):
+		return // what replaced it says so itself
+	case errors.Is(res.Cause, orchestrate.ErrShutdown):
+		marker = HostStopped
+	}
+	if err := r.record(ctx, marker); err != nil {
+		r.Logger.Error("interrupt marker not recorded", "turn", r.ID, "err", err)
+	}
 }
 
 // interruptedMarker tells the model in its next turn what happened to this one.
@@ -129,23 +174,26 @@ var interruptedMarker = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.T
 	"The user stopped the previous turn on purpose. Commands that it left running in the background may still run, and " +
 	"calls that were stopped may have done part of their work: look before you repeat them.\n</turn_aborted>"}}}
 
-func (r *runner) run(ctx context.Context, input Input) Result {
-	if err := r.record(ctx, r.contextMessages()...); err != nil {
-		return r.ended(ctx, err)
-	}
-	if err := r.recordInput(ctx, input); err != nil {
+// HostStopped tells the same where the host ended, on purpose or not.
+var HostStopped = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<turn_aborted>\n" +
+	"The program that runs you stopped in the middle of the previous turn. Its processes have ended. Calls whose outcome is " +
+	"unknown may have done part of their work.\n</turn_aborted>"}}}
+
+func (r *runner) run(ctx context.Context) Result {
+	if err := r.recordContext(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
 	// The turn's own input is answered first; what arrives meanwhile is taken at the next boundary.
-	drain := input.empty()
+	drain := r.unseen[0].empty()
 	for n := 1; ; n++ {
 		if drain {
-			for _, in := range r.Inbox.Take() {
-				if err := r.recordInput(ctx, in); err != nil {
-					return r.ended(ctx, err)
-				}
-			}
-			if err := r.record(ctx, r.contextMessages()...); err != nil {
+			r.unseen = append(r.unseen, r.Inbox.Take()...)
+		}
+		if err := r.recordUnseen(ctx); err != nil {
+			return r.ended(ctx, err)
+		}
+		if drain {
+			if err := r.recordContext(ctx); err != nil {
 				return r.ended(ctx, err)
 			}
 		}
@@ -170,11 +218,37 @@ func (r *runner) run(ctx context.Context, input Input) Result {
 	}
 }
 
-func (r *runner) contextMessages() []llm.Message {
+// recordContext tells the model what it must know now. Only what the history has counts as told.
+func (r *runner) recordContext(ctx context.Context) error {
 	if r.Context == nil {
 		return nil
 	}
-	return r.Context()
+	ms, told := r.Context()
+	if err := r.record(ctx, ms...); err != nil {
+		return err
+	}
+	told()
+	return nil
+}
+
+// recordUnseen records what was taken from the inbox. What an interrupt keeps from being recorded here is kept by the
+// turn's end.
+func (r *runner) recordUnseen(ctx context.Context) error {
+	for len(r.unseen) > 0 {
+		if err := r.recordInput(ctx, r.unseen[0]); err != nil {
+			return err
+		}
+		r.unseen = r.unseen[1:]
+	}
+	return nil
+}
+
+// settle waits for the calls of an answer whose treatment was cut off, and records their outputs.
+func (r *runner) settle(ctx context.Context) error {
+	if r.current == nil {
+		return nil
+	}
+	return r.current.drain(ctx)
 }
 
 // ended words the end of a turn that an error ended.

@@ -18,12 +18,8 @@ const Grace = 100 * time.Millisecond
 // killBound is how long ending a call's processes may take; the launcher's own ladder is shorter.
 const killBound = 5 * time.Second
 
-func (r *run) live(ctx context.Context, g launch.Grant) *Live {
-	return &Live{
-		Call: r.call, Plugin: r.entry.Plugin, Spine: r.spine, Grant: g, Context: ctx, Nested: &Gate{},
-		Wait: func() func() { return func() {} }, item: r.item.id(),
-	}
-}
+// maxAttempts is how often a call is tried: once more where a person allows a wider grant.
+const maxAttempts = 2
 
 // execute runs the call, and once more where policy allows a wider grant after a denial.
 func (r *run) execute(ctx context.Context) verdict {
@@ -38,8 +34,10 @@ func (r *run) execute(ctx context.Context) verdict {
 			return verdict{outcome: event.OutcomeAborted, result: result}
 		case err != nil:
 			return r.failed(callError(err))
+		case result.Aborted && len(result.Parts) == 0: // by its deadline: nobody else asked it to stop
+			return verdict{outcome: event.OutcomeError, text: callError(tool.ErrDeadline)}
 		}
-		if !result.SandboxDenied {
+		if !result.SandboxDenied || r.attempt >= maxAttempts {
 			return resultVerdict(result)
 		}
 		wider, ask := r.spine.stages.Retry(r.policyRequest(), result)
@@ -48,7 +46,9 @@ func (r *run) execute(ctx context.Context) verdict {
 		}
 		if ask {
 			if v := r.ask(ctx, "the sandbox stopped it; try again with a wider grant?", wider.Additional, []string{"retry"}); v != nil {
-				return resultVerdict(result)
+				told := resultVerdict(result)
+				told.abort = v.abort
+				return told
 			}
 		}
 		r.escalation = wider
@@ -64,7 +64,7 @@ func (r *run) execute(ctx context.Context) verdict {
 
 func resultVerdict(result *contract.Result) verdict {
 	outcome := event.OutcomeOK
-	if result.IsError {
+	if result.IsError || result.Aborted {
 		outcome = event.OutcomeError
 	}
 	return verdict{outcome: outcome, result: result}
@@ -74,22 +74,17 @@ func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result,
 	r.executed = true
 	// The call outlives the soft end by its grace; only then is it ended hard.
 	hard, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
 	waits := make(chan bool)
-	live := r.live(ctx, r.granted)
-	live.Wait = func() func() {
-		send := func(w bool) {
-			select {
-			case waits <- w:
-			case <-hard.Done():
-			}
+	live := r.begin(ctx, r.granted)
+	live.paused = func(w bool) {
+		select {
+		case waits <- w:
+		case <-hard.Done():
 		}
-		send(true)
-		return func() { send(false) }
 	}
-	token := r.spine.tokens.issue(live)
 	defer r.endProcesses(ctx)
-	defer r.spine.tokens.revoke(token)
+	defer live.end() // what was begun in the call's name is over before its processes are looked for
+	defer end()
 
 	start := contract.CallStart{
 		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
@@ -98,13 +93,13 @@ func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result,
 			SandboxMode: r.granted.Mode, WritableRoots: r.granted.WritableRoots, Network: r.granted.Network,
 			Digest: r.granted.Digest(),
 		},
-		Cwd: r.call.Cwd, CallToken: token, ToolsRevision: r.entry.Revision, Caps: r.call.Caps,
+		Cwd: r.call.Cwd, CallToken: live.token, ToolsRevision: r.entry.Revision, Caps: r.call.Caps,
 		ModelTraits: r.call.Traits, Attempt: r.attempt,
 	}
 	for _, p := range r.call.Parents {
 		start.Parents = append(start.Parents, string(p))
 	}
-	ctl := tool.Control{Soft: ctx, Reason: cancelReason, Grace: Grace, Waits: waits}
+	ctl := tool.Control{Soft: ctx, Reason: cancelReason, Grace: Grace, Waits: waits, Reentrant: r.call.reenters(r.entry.Plugin)}
 	return family.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
 }
 

@@ -27,8 +27,7 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	case v.outcome == event.OutcomeAborted:
 		result.Content = llm.Parts{&llm.Text{Text: r.abortText(took)}}
 	case v.result != nil:
-		result.Content = modelContent(v.result.Parts, r.call.Output)
-		result.IsError = v.result.IsError
+		result.Content = modelContent(v.result.Parts, r.call.Output, r.call.Caps.MaxInlineBytes)
 	default:
 		result.Content = llm.Parts{&llm.Text{Text: history.Truncate(v.text, r.call.Output)}}
 	}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -27,8 +28,8 @@ func newItem(c Call, e *registry.Entry) itemState {
 	if e != nil {
 		it.Plugin = e.Plugin
 	}
-	if json.Valid([]byte(c.Model.Input)) && !c.Model.Freeform {
-		it.Arguments = json.RawMessage(c.Model.Input)
+	if !c.Model.Freeform {
+		it.Arguments = validJSON(json.RawMessage(c.Model.Input))
 	}
 	return itemState{item: it}
 }
@@ -55,28 +56,31 @@ func (s *itemState) begin() event.Item {
 func (s *itemState) assessed(it contract.Item) {
 	switch it := it.(type) {
 	case *contract.CommandItem:
-		s.item.Type, s.item.Command, s.item.Cwd = event.ItemCommand, it.Command, it.Cwd
+		s.item.Type, s.item.Command, s.item.Cwd = event.ItemCommand, short(it.Command), it.Cwd
 		s.item.Session = it.SessionID
 		if it.ExitCode != nil {
 			s.item.ExitCode = it.ExitCode
 		}
 	case *contract.FileChangeItem:
 		s.item.Type, s.item.Changes = event.ItemFileChange, nil
+		room := maxItemDiff
 		for _, c := range it.Changes {
+			diff := history.Truncate(c.Diff, history.Policy{Bytes: true, Limit: int64(room)})
+			room = max(room-len(diff), 0)
 			s.item.Changes = append(s.item.Changes, event.FileChange{
-				Path: c.Path, Kind: c.Kind.String(), Diff: c.Diff, MovedFrom: c.MovedFrom, Before: c.BeforeSHA256, After: c.AfterSHA256,
+				Path: c.Path, Kind: c.Kind.String(), Diff: diff, MovedFrom: c.MovedFrom, Before: c.BeforeSHA256, After: c.AfterSHA256,
 			})
 		}
 	case *contract.MCPCallItem:
-		s.item.Type, s.item.Server, s.item.Tool, s.item.Arguments = event.ItemMCPCall, it.Server, it.Tool, it.Arguments
+		s.item.Type, s.item.Server, s.item.Tool, s.item.Arguments = event.ItemMCPCall, it.Server, it.Tool, validJSON(it.Arguments)
 	case *contract.WebSearchItem:
-		s.item.Type, s.item.Query = event.ItemWebSearch, it.Query
+		s.item.Type, s.item.Query = event.ItemWebSearch, short(it.Query)
 	case *contract.ImageItem:
 		s.item.Type, s.item.Path = event.ItemImage, it.Path
 	case *contract.BrowserItem:
-		s.item.Type, s.item.Text, s.item.URL = event.ItemBrowser, it.Action, it.URL
+		s.item.Type, s.item.Text, s.item.URL = event.ItemBrowser, short(it.Action), short(it.URL)
 	case *contract.OtherItem:
-		s.item.Text = it.Title
+		s.item.Text = short(it.Title)
 	}
 }
 
@@ -94,11 +98,30 @@ func (s *itemState) observe(ev contract.CallEvent) event.Body {
 		s.bytes += int64(len(text))
 		return d
 	case contract.Progress:
-		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaProgress, Text: ev.Message}
+		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaProgress, Text: short(ev.Message)}
 	case contract.Note:
-		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaNote, Text: ev.Text}
+		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaNote, Text: short(ev.Text)}
 	}
 	return nil
+}
+
+// maxItemText bounds one text of an item, maxItemDiff the diffs of all its changes: each is stored, and shown by every
+// door. The whole change is in the artifacts before and after it.
+const (
+	maxItemText = 64 << 10
+	maxItemDiff = 1 << 20
+)
+
+func short(s string) string {
+	return history.Truncate(s, history.Policy{Bytes: true, Limit: maxItemText})
+}
+
+// validJSON drops what a plugin or a model only says is JSON: the log could not store it.
+func validJSON(raw json.RawMessage) json.RawMessage {
+	if !json.Valid(raw) {
+		return nil
+	}
+	return raw
 }
 
 func (s *itemState) keep(text string) {

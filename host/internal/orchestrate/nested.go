@@ -20,7 +20,7 @@ func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract
 	}
 	id := event.CallID(fmt.Sprintf("%s/%s", l.Call.ID, event.NewItemID()))
 	call := l.Call
-	call.ID, call.Next = id, nil
+	call.ID, call.Next, call.parent = id, nil, l
 	call.Parents = append(append([]event.CallID(nil), l.Call.Parents...), l.Call.ID)
 	call.Model = &llm.ToolCall{ID: string(id), Namespace: namespace, Name: name, Input: string(in.Arguments)}
 	if in.Freeform {
@@ -41,14 +41,13 @@ func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason 
 	if !ok {
 		return "", fmt.Errorf("the tool is not there any more")
 	}
-	r := &run{spine: l.Spine, call: l.Call, entry: entry, item: itemState{item: event.Item{ID: l.item, Tool: entry.FullName()}}}
+	r := &run{spine: l.Spine, call: l.Call, asker: l, entry: entry, item: itemState{item: event.Item{ID: l.item, Tool: entry.FullName()}}}
 	r.assessment = contract.Assessment{Effects: effects, Summary: reason}
 	d := l.Spine.stages.Policy(r.policyRequest())
 	switch d.Verdict {
 	case policy.Run:
 		return "", nil
 	case policy.Ask:
-		defer l.Wait()()
 		if v := r.ask(ctx, d.Reason, effects, discriminators); v != nil {
 			if v.outcome == event.OutcomeAborted {
 				return "", context.Cause(ctx)

@@ -20,6 +20,7 @@ import (
 type run struct {
 	spine   *Spine
 	call    Call
+	asker   *Live // whose plugin waits while a person is asked; nil: none
 	entry   *registry.Entry
 	started time.Time
 	item    itemState
@@ -137,18 +138,21 @@ func (r *run) assess(ctx context.Context) *verdict {
 		return v
 	}
 	// Helpers that read on behalf of the assessment run under a token of their own and change nothing.
-	live := r.live(ctx, launch.Grant{Mode: r.call.Sandbox})
-	token := r.spine.tokens.issue(live)
-	defer r.spine.tokens.revoke(token)
+	live := r.begin(ctx, launch.Grant{Mode: r.call.Sandbox})
 	defer r.endProcesses(ctx)
-	a, err := family.Assess(ctx, contract.AssessRequest{
+	defer live.end()
+	bounded, cancel := context.WithTimeoutCause(ctx, assessBound, errAssess)
+	defer cancel()
+	a, err := family.Assess(bounded, contract.AssessRequest{
 		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
 		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, Cwd: r.call.Cwd,
-		CallToken: token, ToolsRevision: r.entry.Revision,
+		CallToken: live.token, ToolsRevision: r.entry.Revision,
 	})
 	switch {
 	case ctx.Err() != nil:
 		return &verdict{outcome: event.OutcomeAborted}
+	case err != nil && bounded.Err() != nil:
+		return fail("the call failed: " + errAssess.Error())
 	case err != nil:
 		return fail(callError(err))
 	}
@@ -163,6 +167,12 @@ func (r *run) assess(ctx context.Context) *verdict {
 	}
 	return nil
 }
+
+// assessBound is how long a plugin may think about what a call would do. Nobody is asked meanwhile, and nothing runs that
+// the user could see.
+const assessBound = time.Minute
+
+var errAssess = errors.New("its plugin did not say within a minute what the call would do; it was not started")
 
 func (r *run) family() (Family, *verdict) {
 	f, ok := r.spine.stages.Families(r.entry.Plugin)
@@ -261,6 +271,7 @@ func (r *run) answer(ctx context.Context, q approval.Question) (approval.Answer,
 			return a, nil
 		}
 	}
+	defer r.asker.Wait()()
 	return r.spine.stages.Approver.Ask(ctx, q)
 }
 

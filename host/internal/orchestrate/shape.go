@@ -1,6 +1,8 @@
 package orchestrate
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/gantry-agent/gantry/host/internal/history"
@@ -17,15 +19,19 @@ const maxVerbatim = 4096
 
 // shape is a result being cut for the model: once, here and nowhere else.
 type shape struct {
-	policy history.Policy
-	out    llm.Parts
-	used   int64 // bytes of text so far
-	fixed  int64 // of these, verbatim
+	policy  history.Policy
+	out     llm.Parts
+	inline  int64 // most bytes of one inline medium; 0: any
+	shown   int   // media so far
+	used    int64 // bytes of text so far
+	fixed   int64 // of these, verbatim
+	omitted int   // texts for which there was no room at all
+	unseen  int   // media beyond the most
 }
 
-// modelContent cuts a result for the model. Parts for people only stay out.
-func modelContent(parts []contract.Part, p history.Policy) llm.Parts {
-	s := &shape{policy: p}
+// modelContent cuts a result for the model. Parts for people only stay out. inline bounds media that are not artifacts.
+func modelContent(parts []contract.Part, p history.Policy, inline int64) llm.Parts {
+	s := &shape{policy: p, inline: inline}
 	for _, part := range parts {
 		switch part := part.(type) {
 		case *contract.TextPart:
@@ -34,31 +40,74 @@ func modelContent(parts []contract.Part, p history.Policy) llm.Parts {
 			}
 		case *contract.JSONPart:
 			if part.Audience != contract.AudienceUser {
-				s.text(&contract.TextPart{Text: string(part.JSON)})
+				s.text(&contract.TextPart{Text: compact(part.JSON)})
 			}
 		case *contract.MediaPart:
 			if part.Audience != contract.AudienceUser {
-				s.out = append(s.out, &llm.Media{
-					MediaType: part.MediaType, Data: part.Data, Artifact: part.Artifact, Detail: part.Detail,
-				})
+				s.media(part)
 			}
 		case *contract.ArtifactPart:
 			if part.Audience != contract.AudienceUser {
 				a := part.Artifact
-				s.add(fmt.Sprintf("[artifact %s, %s, %d bytes]", a.SHA256, a.MediaType, a.SizeBytes))
+				s.text(&contract.TextPart{Fit: contract.FitBounded,
+					Text: fmt.Sprintf("[artifact %s, %s, %d bytes]", a.SHA256, a.MediaType, a.SizeBytes)})
 			}
 		}
+	}
+	if s.omitted > 0 {
+		s.out = append(s.out, &llm.Text{Text: fmt.Sprintf("[omitted %d text items ...]", s.omitted)})
+	}
+	if s.unseen > 0 {
+		s.out = append(s.out, &llm.Text{Text: fmt.Sprintf("[omitted %d items ...]", s.unseen)})
+	}
+	if len(s.out) == 0 {
+		s.add("") // a result without a word is still a result
 	}
 	return s.out
 }
 
+// compact is JSON as the model reads it; what is no JSON is text like any other.
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// maxMedia is how many media one result may show the model; more than any vendor takes in a request.
+const maxMedia = 100
+
+func (s *shape) media(part *contract.MediaPart) {
+	s.shown++
+	switch {
+	case s.shown > maxMedia:
+		s.unseen++
+	case s.inline > 0 && int64(len(part.Data)) > s.inline:
+		s.text(&contract.TextPart{Fit: contract.FitBounded, Text: fmt.Sprintf(
+			"[%s of %d bytes left out: inline content may have %d, larger content has to be an artifact]", part.MediaType, len(part.Data), s.inline)})
+	default:
+		s.out = append(s.out, &llm.Media{MediaType: part.MediaType, Data: part.Data, Artifact: part.Artifact, Detail: part.Detail})
+	}
+}
+
 func (s *shape) text(part *contract.TextPart) {
-	switch part.Fit {
-	case contract.FitVerbatim:
+	if part.Text == "" {
+		return
+	}
+	if part.Fit == contract.FitVerbatim && s.fixed < maxVerbatim {
 		t := history.Truncate(part.Text, history.Policy{Bytes: true, Limit: maxVerbatim - s.fixed})
 		s.fixed += int64(len(t))
 		s.add(t)
-	case contract.FitBounded:
+		return
+	}
+	// Behind the budget each further text would cost a marker; there may be any number of them.
+	if s.used > 0 && s.policy.Scale(historySlack).Less(s.used).Limit <= 0 {
+		s.omitted++
+		return
+	}
+	switch part.Fit {
+	case contract.FitBounded, contract.FitVerbatim:
 		s.add(history.Truncate(part.Text, s.policy.Scale(historySlack).Less(s.used)))
 	default:
 		p := s.policy

@@ -126,6 +126,18 @@ type Call struct {
 	// Next tells whether the call's output would be the next one in the history; if not, the journal keeps the output
 	// so that a crash does not lose it. nil: always.
 	Next func() bool
+
+	parent *Live // the call that made this one; nil: the model did
+}
+
+// reenters reports whether one of the calls that c was made from runs in the same plugin.
+func (c Call) reenters(plugin string) bool {
+	for l := c.parent; l != nil; l = l.Call.parent {
+		if l.Plugin == plugin {
+			return true
+		}
+	}
+	return false
 }
 
 // Answer is how a call ended. Result is what the history gets.
@@ -156,7 +168,7 @@ func (s *Spine) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
 	ticket := gate.Enter(found && entry.ParallelSafe, groupOf(entry))
 	go func() { // owned by the future
 		defer ticket.Leave()
-		r := &run{spine: s, call: c, entry: entry, started: time.Now(), item: newItem(c, entry)}
+		r := &run{spine: s, call: c, asker: c.parent, entry: entry, started: time.Now(), item: newItem(c, entry)}
 		defer func() {
 			if p := recover(); p != nil {
 				s.log.Error("call panicked", "call", c.ID, "err", p, "stack", string(debug.Stack()))

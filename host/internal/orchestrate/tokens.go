@@ -3,25 +3,90 @@ package orchestrate
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// Live is a call that runs: what a plugin may do in its name.
+// Live is a call that runs: what a plugin may do in its name. It ends with the call's result, and everything that was begun
+// in its name has ended before.
 type Live struct {
 	Call   Call
 	Plugin string
 	Spine  *Spine
 	Grant  launch.Grant
-	// Context ends with the call.
-	Context context.Context
 	// Nested is the gate of the calls that this one makes.
 	Nested *Gate
-	// Wait tells the plugin that a person is being asked, until the returned function is called.
-	Wait func() (done func())
-	item event.ItemID
+	item   event.ItemID
+	ctx    context.Context // ends with the call
+	cancel context.CancelCauseFunc
+	token  string
+	// paused tells the plugin that a person is being asked (true) or not any more; nil: it need not know.
+	paused func(bool)
+
+	work sync.WaitGroup // of Join
+	mu   struct {
+		sync.Mutex
+		ended bool
+	}
+}
+
+// ErrEnded says that a call has its result: nothing more is done in its name.
+var ErrEnded = errors.New("the call has ended")
+
+// begin makes a call live and gives it a token. The caller ends it.
+func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
+	l := &Live{Call: r.call, Plugin: r.entry.Plugin, Spine: r.spine, Grant: g, Nested: &Gate{}, item: r.item.id()}
+	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	l.token = r.spine.tokens.issue(l)
+	return l
+}
+
+// end takes the token back, ends what is still done in the call's name and waits for it. Idempotent.
+func (l *Live) end() {
+	l.Spine.tokens.revoke(l.token)
+	l.mu.Lock()
+	l.mu.ended = true
+	l.mu.Unlock()
+	l.cancel(ErrEnded)
+	l.work.Wait()
+}
+
+// Join is for work in the call's name: the returned context ends with ctx and with the call, which waits for done. After
+// the call's end it returns [ErrEnded].
+func (l *Live) Join(ctx context.Context) (_ context.Context, done func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.ended {
+		return nil, nil, ErrEnded
+	}
+	l.work.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
+	return ctx, sync.OnceFunc(func() {
+		stop()
+		cancel(nil)
+		l.work.Done()
+	}), nil
+}
+
+// Wait tells the plugin of this call, and those of the calls that it was made from, that a person is being asked, until
+// the returned function is called: their deadlines stand still. A nil Live has nobody to tell.
+func (l *Live) Wait() (done func()) {
+	var told []func(bool)
+	for ; l != nil; l = l.Call.parent {
+		if l.paused != nil {
+			l.paused(true)
+			told = append(told, l.paused)
+		}
+	}
+	return func() {
+		for _, paused := range told {
+			paused(false)
+		}
+	}
 }
 
 // Tokens binds call tokens to live calls. A token is unguessable and dead after the call's result.

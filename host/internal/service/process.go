@@ -19,10 +19,11 @@ import (
 
 // Spawn implements the rpc: the process runs under the grant of the call that asks.
 func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
-	l, err := s.live(r.GetCallToken())
+	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	if len(r.GetArgv()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "argv is empty")
 	}
@@ -38,8 +39,6 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	if t := r.GetTerminal(); t != nil {
 		spec.Terminal = &launch.Size{Rows: orDefault(t.GetRows(), 24), Cols: orDefault(t.GetCols(), 80)}
 	}
-	ctx, done := during(ctx, l)
-	defer done()
 	p, err := s.Launcher.Spawn(ctx, spec)
 	if se, ok := errors.AsType[*launch.StartError](err); ok {
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: se.Message, Errno: int32(se.Errno), Denied: se.Denied}}, nil

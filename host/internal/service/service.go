@@ -72,20 +72,26 @@ func (s *server) live(token string) (*orchestrate.Live, error) {
 	return l, nil
 }
 
-// during joins the rpc's context with the call's: what is done for a call ends with either.
-func during(ctx context.Context, l *orchestrate.Live) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.Context, func() { cancel(context.Cause(l.Context)) })
-	return ctx, func() { stop(); cancel(nil) }
+// join finds the call that a token stands for and joins the rpc's context with the call's: what is done for a call ends
+// with either, and the call does not end before.
+func (s *server) join(ctx context.Context, token string) (*orchestrate.Live, context.Context, func(), error) {
+	l, err := s.live(token)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, done, err := l.Join(ctx)
+	if err != nil {
+		return nil, nil, nil, status.Error(codes.PermissionDenied, err.Error())
+	}
+	return l, ctx, done, nil
 }
 
 // Authorize implements the rpc: effects that only show up during a call take the way of any other.
 func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*gantryv1.AuthorizeResponse, error) {
-	l, err := s.live(r.GetCallToken())
+	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
 		return nil, err
 	}
-	ctx, done := during(ctx, l)
 	defer done()
 	denial, err := l.Authorize(ctx, convert.EffectsFromProto(r.GetEffects()), r.GetReason(), r.GetDiscriminators())
 	if err != nil {
@@ -96,10 +102,11 @@ func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*
 
 // Ask implements the rpc.
 func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.AskResponse, error) {
-	l, err := s.live(r.GetCallToken())
+	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	thread, ok := s.Threads(l.Call.Thread)
 	if !ok {
 		return nil, status.Error(codes.FailedPrecondition, "the thread has ended")
@@ -121,8 +128,9 @@ func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.Ask
 	if l.Call.Approval == "never" {
 		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
 	}
-	ctx, done := during(ctx, l)
-	defer done()
+	if !validJSON(r.GetFormSchemaJson()) {
+		return nil, status.Error(codes.InvalidArgument, "form_schema_json is not JSON")
+	}
 	defer l.Wait()()
 	a, err := thread.Desk().Ask(ctx, approval.Question{
 		About: about, Turn: l.Call.Turn, Call: l.Call.ID, Title: r.GetTitle(), Message: r.GetMessage(),
@@ -147,11 +155,10 @@ func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.Ask
 
 // CallTool implements the rpc: another tool of the thread, by the whole way of any call.
 func (s *server) CallTool(ctx context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
-	l, err := s.live(r.GetCallToken())
+	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
 		return nil, err
 	}
-	ctx, done := during(ctx, l)
 	defer done()
 	result, err := l.CallTool(ctx, r.GetNamespace(), r.GetTool(), convert.InputFromProto(r.GetInput()))
 	if err != nil {
@@ -177,16 +184,15 @@ func (s *server) ListTools(_ context.Context, r *gantryv1.ListToolsRequest) (*ga
 
 // Sample implements the rpc.
 func (s *server) Sample(ctx context.Context, r *gantryv1.SampleRequest) (*gantryv1.SampleResponse, error) {
-	l, err := s.live(r.GetCallToken())
+	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	req, err := convert.RequestFromProto(r.GetRequest())
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	ctx, done := during(ctx, l)
-	defer done()
 	m, usage, reason, err := s.Config.Sample(ctx, l.Call.Thread, l.Call.Turn, req)
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return &gantryv1.SampleResponse{Error: convert.ErrorToProto(e)}, nil
@@ -210,10 +216,11 @@ func (s *server) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1
 
 // Emit implements the rpc.
 func (s *server) Emit(ctx context.Context, r *gantryv1.EmitRequest) (*gantryv1.EmitResponse, error) {
-	l, err := s.live(r.GetToken())
+	l, ctx, done, err := s.join(ctx, r.GetToken())
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	thread, ok := s.Threads(l.Call.Thread)
 	if !ok {
 		return nil, status.Error(codes.FailedPrecondition, "the thread has ended")

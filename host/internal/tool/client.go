@@ -10,6 +10,7 @@ package tool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -60,10 +61,15 @@ type Control struct {
 	Waits <-chan bool
 	// Grants brings wider grants.
 	Grants <-chan contract.GrantFacts
+	// Reentrant: one of the calls that this one was made from runs in the same plugin.
+	Reentrant bool
 }
 
 // ErrGrace says that the plugin did not answer a cancel in time; the call was ended hard.
 var ErrGrace = errors.New("the plugin did not stop within the grace period")
+
+// ErrDeaf says that the plugin does not read what steers its call; the call was ended hard.
+var ErrDeaf = errors.New("the plugin does not read what the host sends to its call")
 
 // ErrDeadline says that the call took longer than it may.
 var ErrDeadline = errors.New("the call ran longer than its deadline")
@@ -71,7 +77,10 @@ var ErrDeadline = errors.New("the call ran longer than its deadline")
 // Call runs a call. sink sees every event but the result, in order, on the caller's goroutine. When ctx ends the call
 // is ended hard. The result is nil only with an error.
 func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control, sink func(contract.CallEvent)) (*contract.Result, error) {
-	lease, err := c.slot.Acquire(ctx)
+	// A call that has not begun needs no grace: the soft end ends waiting for the plugin.
+	waiting, stop := either(ctx, ctl.Soft)
+	defer stop()
+	lease, err := c.slot.Acquire(waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +89,7 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	if start.Caps.DeadlineMS == 0 {
 		start.Caps.DeadlineMS = limits.CallMS
 	}
-	done, err := c.queue(ctx, ctl.Soft, limits.MaxParallelCalls)
+	done, err := c.queue(waiting, limits.MaxParallelCalls, ctl.Reentrant)
 	if err != nil {
 		return nil, err
 	}
@@ -91,22 +100,21 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	if err != nil {
 		return nil, plugin.Classify(err, lease)
 	}
-	if err := stream.Send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: convert.CallStartToProto(&start)}}); err != nil {
-		return nil, plugin.Classify(recvError(stream, err), lease)
-	}
 
 	finished := make(chan struct{})
-	controlled := make(chan struct{})
-	go func() { // owned by this call: ends when finished closes, which is waited for below
-		defer close(controlled)
-		control(ctx, stream, ctl, start.Caps.DeadlineMS, finished, hard)
-	}()
+	out := newOutbox()
+	out.put(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: convert.CallStartToProto(&start)}})
+	var work sync.WaitGroup
+	work.Go(func() { out.run(ctx, stream) })                                          // ends when control closes it
+	work.Go(func() { control(ctx, out, ctl, start.Caps.DeadlineMS, finished, hard) }) // ends when finished closes
 	result, err := receive(stream, start.Caps, sink)
+	ended := context.Cause(ctx)
 	close(finished)
-	<-controlled
+	hard(nil) // a message that is still on its way has nobody to go to
+	work.Wait()
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			if errors.Is(cause, ErrGrace) || errors.Is(cause, ErrDeadline) {
+		if cause := ended; cause != nil {
+			if errors.Is(cause, ErrGrace) || errors.Is(cause, ErrDeadline) || errors.Is(cause, ErrDeaf) {
 				lease.Overran()
 			}
 			return nil, cause
@@ -117,8 +125,16 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	return result, nil
 }
 
-// queue waits until the plugin takes another call beside those that run.
-func (c *Client) queue(ctx, soft context.Context, limit int32) (done func(), err error) {
+// either ends with the first of two contexts, and its cause.
+func either(ctx, soft context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(soft, func() { cancel(context.Cause(soft)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// queue waits until the plugin takes another call beside those that run. A call from within one of them does not wait:
+// it might wait for itself.
+func (c *Client) queue(ctx context.Context, limit int32, reentrant bool) (done func(), err error) {
 	c.mu.Lock()
 	if limit != c.mu.limit {
 		c.mu.limit, c.mu.slots = limit, nil
@@ -128,14 +144,16 @@ func (c *Client) queue(ctx, soft context.Context, limit int32) (done func(), err
 	}
 	slots := c.mu.slots
 	c.mu.Unlock()
-	if slots == nil {
+	switch {
+	case slots == nil:
 		return func() {}, nil
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(soft, func() { cancel(context.Cause(soft)) })()
-	if err := slots.Acquire(ctx, 1); err != nil {
-		return nil, context.Cause(ctx)
+	case reentrant && !slots.TryAcquire(1):
+		return nil, fmt.Errorf("its plugin takes no more than %d calls at once, and this one was made from within one of them", limit)
+	case reentrant:
+	default:
+		if err := slots.Acquire(ctx, 1); err != nil {
+			return nil, context.Cause(ctx)
+		}
 	}
 	return func() { slots.Release(1) }, nil
 }
@@ -144,15 +162,6 @@ type callStream = interface {
 	Send(*gantryv1.CallRequest) error
 	Recv() (*gantryv1.CallResponse, error)
 	CloseSend() error
-}
-
-// recvError finds the status behind a failed Send, which only says EOF.
-func recvError(stream callStream, err error) error {
-	if !errors.Is(err, io.EOF) {
-		return err
-	}
-	_, err = stream.Recv()
-	return err
 }
 
 func receive(stream callStream, caps contract.CallCaps, sink func(contract.CallEvent)) (*contract.Result, error) {
@@ -186,9 +195,10 @@ func receive(stream callStream, caps contract.CallCaps, sink func(contract.CallE
 	}
 }
 
-// control forwards what steers the call until finished closes.
-func control(ctx context.Context, stream callStream, ctl Control, deadlineMS int64, finished <-chan struct{}, hard context.CancelCauseFunc) {
-	defer stream.CloseSend()
+// control forwards what steers the call until finished closes. It never waits for the plugin: messages leave through
+// outbox, so that a plugin which reads nothing can't hold the clock.
+func control(ctx context.Context, out *outbox, ctl Control, deadlineMS int64, finished <-chan struct{}, hard context.CancelCauseFunc) {
+	defer out.close()
 	var deadline <-chan time.Time
 	var timer *time.Timer
 	left := time.Duration(deadlineMS) * time.Millisecond
@@ -208,12 +218,18 @@ func control(ctx context.Context, stream callStream, ctl Control, deadlineMS int
 	soft := ctl.Soft.Done()
 	var grace <-chan time.Time
 	waits, grants := ctl.Waits, ctl.Grants
+	asking := 0 // persons are asked that many questions at the moment
+	send := func(m *gantryv1.CallRequest) {
+		if !out.put(m) {
+			hard(ErrDeaf)
+		}
+	}
 	cancel := func(reason string) {
 		soft, deadline = nil, nil
-		_ = stream.Send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Cancel{Cancel: &gantryv1.CallCancel{
-			Reason: reason, GraceMs: ctl.Grace.Milliseconds(),
-		}}}) // a broken stream shows in receive
 		grace = time.After(ctl.Grace)
+		send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Cancel{Cancel: &gantryv1.CallCancel{
+			Reason: reason, GraceMs: ctl.Grace.Milliseconds(),
+		}}})
 	}
 	var hardCause error = ErrGrace
 	for {
@@ -232,9 +248,17 @@ func control(ctx context.Context, stream callStream, ctl Control, deadlineMS int
 			hard(hardCause)
 			return
 		case w, ok := <-waits:
-			if !ok {
+			switch {
+			case !ok:
 				waits = nil
 				continue
+			case w:
+				asking++
+			default:
+				asking--
+			}
+			if w && asking > 1 || !w && asking > 0 {
+				continue // another question is open
 			}
 			if w && timer != nil {
 				timer.Stop()
@@ -244,13 +268,13 @@ func control(ctx context.Context, stream callStream, ctl Control, deadlineMS int
 			} else if !w && timer == nil && grace == nil {
 				arm()
 			}
-			_ = stream.Send(pauseOrResume(w))
+			send(pauseOrResume(w))
 		case g, ok := <-grants:
 			if !ok {
 				grants = nil
 				continue
 			}
-			_ = stream.Send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_GrantAdded{
+			send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_GrantAdded{
 				GrantAdded: &gantryv1.CallGrantAdded{Grant: convert.GrantFactsToProto(g)}}})
 		}
 	}

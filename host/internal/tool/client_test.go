@@ -69,7 +69,11 @@ func steer(t *testing.T, w *wire, ctl Control, deadline time.Duration, script fu
 	finished, done := make(chan struct{}), make(chan struct{})
 	go func() { // owned by the test: waited for below
 		defer close(done)
-		control(ctx, w, ctl, deadline.Milliseconds(), finished, end)
+		out := newOutbox()
+		var sending sync.WaitGroup
+		sending.Go(func() { out.run(ctx, w) })
+		control(ctx, out, ctl, deadline.Milliseconds(), finished, end)
+		sending.Wait()
 	}()
 	script()
 	synctest.Wait()
@@ -189,7 +193,7 @@ func TestReceive(t *testing.T) {
 func TestCallsQueueBelowThePluginsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(nil)
-		first, err := c.queue(t.Context(), t.Context(), 1)
+		first, err := c.queue(t.Context(), 1, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,14 +201,17 @@ func TestCallsQueueBelowThePluginsLimit(t *testing.T) {
 		refused := make(chan error, 1)
 		taken := make(chan func(), 1)
 		go func() { // owned by the test: received below
-			_, err := c.queue(t.Context(), soft, 1)
+			_, err := c.queue(soft, 1, false)
 			refused <- err
 		}()
 		go func() { // owned by the test: received below
-			done, _ := c.queue(t.Context(), t.Context(), 1)
+			done, _ := c.queue(t.Context(), 1, false)
 			taken <- done
 		}()
 		synctest.Wait()
+		if _, err := c.queue(t.Context(), 1, true); err == nil || !strings.Contains(err.Error(), "from within") {
+			t.Errorf("a call that would wait for the one it was made from: %v", err)
+		}
 		stop(errStop)
 		if err := <-refused; !errors.Is(err, errStop) {
 			t.Errorf("a waiting call that was interrupted: %v", err)
@@ -216,10 +223,74 @@ func TestCallsQueueBelowThePluginsLimit(t *testing.T) {
 		}
 		first()
 		(<-taken)()
-		if done, err := c.queue(t.Context(), t.Context(), 0); err != nil {
+		if done, err := c.queue(t.Context(), 0, false); err != nil {
 			t.Errorf("without a limit: %v", err)
 		} else {
 			done()
 		}
 	})
+}
+
+// Two questions at once are one pause: the clock goes on when the last one is answered.
+func TestDeadlineStandsStillUntilTheLastAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		waits := make(chan bool)
+		hard := steer(t, w, Control{Soft: t.Context(), Reason: reason, Grace: time.Second, Waits: waits}, 10*time.Second, func() {
+			waits <- true
+			waits <- true
+			time.Sleep(time.Minute)
+			waits <- false
+			time.Sleep(time.Minute) // the other question is still open
+			waits <- false
+			time.Sleep(9 * time.Second)
+		})
+		if hard != nil {
+			t.Errorf("ended by %v though a second was left", hard)
+		}
+		if got := w.log(); len(got) != 2 || !strings.HasSuffix(got[0], "Pause") || !strings.HasSuffix(got[1], "Resume") {
+			t.Errorf("sent %q, want one pause and one resume", got)
+		}
+	})
+}
+
+// deafWire is a plugin that reads nothing: a send waits for the end of the stream.
+type deafWire struct {
+	*wire
+	ctx context.Context
+}
+
+func (w deafWire) Send(*gantryv1.CallRequest) error { <-w.ctx.Done(); return io.EOF }
+
+func TestPluginThatReadsNothingCannotHoldTheClock(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		deadline time.Duration
+		stop     bool
+		want     error
+	}{{"interrupt", 0, true, ErrGrace}, {"deadline", 5 * time.Second, false, ErrDeadline}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithCancelCause(t.Context())
+				defer end(nil)
+				soft, stop := context.WithCancelCause(t.Context())
+				defer stop(nil)
+				out, finished := newOutbox(), make(chan struct{})
+				out.put(&gantryv1.CallRequest{})
+				var work sync.WaitGroup
+				work.Go(func() { out.run(ctx, deafWire{newWire(), ctx}) })
+				work.Go(func() {
+					control(ctx, out, Control{Soft: soft, Reason: reason, Grace: 100 * time.Millisecond}, tc.deadline.Milliseconds(), finished, end)
+				})
+				synctest.Wait()
+				if tc.stop {
+					stop(errStop)
+				}
+				work.Wait() // would wait for ever if a send held it
+				if err := context.Cause(ctx); !errors.Is(err, tc.want) {
+					t.Errorf("ended by %v, want %v", err, tc.want)
+				}
+			})
+		})
+	}
 }

@@ -1,0 +1,291 @@
+package orchestrate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/tool"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/hashicorp/go-hclog"
+)
+
+// family is a plugin whose calls are a function that gets the live call behind its token.
+type family struct {
+	*bench
+	tokens *orchestrate.Tokens
+	do     func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error)
+}
+
+func (f *family) Call(ctx context.Context, s contract.CallStart, ctl tool.Control, _ func(contract.CallEvent)) (*contract.Result, error) {
+	f.step("begin %s", s.Tool)
+	defer f.step("end %s", s.Tool)
+	l, ok := f.tokens.Lookup("p", s.CallToken)
+	if !ok {
+		return nil, errors.New("the token is dead")
+	}
+	return f.do(ctx, l, s, ctl)
+}
+
+// dispatch runs a call of "outer" in a plugin with a tool "inner" beside it.
+func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer {
+	t.Helper()
+	f.tokens = orchestrate.NewTokens()
+	reg := registry.New()
+	schema := json.RawMessage(`{"type":"object"}`)
+	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{
+		{Name: "outer", InputSchema: schema}, {Name: "inner", InputSchema: schema}, {Name: "thinker", InputSchema: schema, Assess: true},
+	}}); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	spine := orchestrate.New(orchestrate.Stages{
+		Hooks: f, Policy: func(r policy.Request) policy.Decision {
+			if len(r.Effects) > 0 {
+				return policy.Decision{Verdict: policy.Ask}
+			}
+			return policy.Decision{Verdict: policy.Run}
+		},
+		Approver: f, Granter: f, Journal: f, Retry: orchestrate.NoRetry, Processes: f,
+		Families: func(string) (orchestrate.Family, bool) { return f, true },
+	}, f.tokens, hclog.NewNullLogger())
+	var gate orchestrate.Gate
+	return spine.Dispatch(ctx, &gate, orchestrate.Call{
+		Settings: orchestrate.Settings{Thread: "t", Turn: "u", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
+		Model:    &llm.ToolCall{ID: "c1", Name: "outer", Input: "{}"}, ID: "c1",
+	}).Wait()
+}
+
+func (b *bench) index(step string) int { return slices.Index(b.steps, step) }
+
+// A call that ends while others still run in its name takes them along, before its own end is told.
+func TestNestedCallEndsWithItsParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &family{bench: &bench{}}
+		nested := make(chan *contract.Result, 1)
+		var outer *orchestrate.Live
+		f.do = func(_ context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error) {
+			if s.Tool == "inner" {
+				<-ctl.Soft.Done()
+				return nil, tool.ErrGrace
+			}
+			outer = l
+			ctx, done, err := l.Join(context.WithoutCancel(t.Context()))
+			if err != nil {
+				return nil, err
+			}
+			go func() { // owned by the call: Join makes it wait
+				defer done()
+				r, err := l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+				if err != nil {
+					t.Error(err)
+				}
+				nested <- r
+			}()
+			synctest.Wait()
+			return contract.Text("done"), nil
+		}
+		a := f.dispatch(t, t.Context())
+		if text(a) != "done" || a.Outcome != event.OutcomeOK {
+			t.Errorf("answer = %+v %q", a, text(a))
+		}
+		select {
+		case r := <-nested:
+			if !r.Aborted || !r.IsError {
+				t.Errorf("nested result = %+v", r)
+			}
+		default:
+			t.Fatal("the parent ended before the call that was made in its name")
+		}
+		if f.index("end inner") > f.index("post-hook") {
+			t.Errorf("steps:\n%s", strings.Join(f.steps, "\n"))
+		}
+		if _, _, err := outer.Join(t.Context()); !errors.Is(err, orchestrate.ErrEnded) {
+			t.Errorf("joined a call that has ended: %v", err)
+		}
+	})
+}
+
+// While a person is asked about a nested call, or about an effect of it, the clocks of all calls around it stand still.
+func TestWaitingForAPersonStopsTheParentsClockToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &family{bench: &bench{}}
+		f.answer.Choice = approval.Approve
+		f.do = func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error) {
+			over, stopped := make(chan struct{}), make(chan struct{})
+			go func() { // owned by the call: ends when over closes, which is waited for
+				defer close(stopped)
+				for {
+					select {
+					case w := <-ctl.Waits:
+						f.step("%s waits %v", s.Tool, w)
+					case <-over:
+						return
+					}
+				}
+			}()
+			defer func() { close(over); <-stopped }()
+			if s.Tool == "inner" {
+				denial, err := l.Authorize(ctx, []contract.Effect{contract.NetworkEffect{Host: "example.com"}}, "to look", nil)
+				return contract.Text("inner: " + denial), err
+			}
+			return l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+		}
+		if a := f.dispatch(t, t.Context()); text(a) != "inner: " {
+			t.Errorf("answer = %q", text(a))
+		}
+		for _, want := range []string{"inner waits true", "inner waits false", "outer waits true", "outer waits false"} {
+			if strings.Count(strings.Join(f.steps, "\n"), want) != 1 {
+				t.Errorf("%q is not there once:\n%s", want, strings.Join(f.steps, "\n"))
+			}
+		}
+	})
+}
+
+func TestNestedCallIsInterruptedWithItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &family{bench: &bench{}}
+		ctx, stop := context.WithCancelCause(t.Context())
+		f.do = func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error) {
+			if s.Tool == "inner" {
+				time.AfterFunc(time.Second, func() { stop(orchestrate.ErrInterrupted) })
+				<-ctl.Soft.Done()
+				return &contract.Result{Aborted: true}, nil
+			}
+			joined, done, err := l.Join(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer done()
+			return l.CallTool(joined, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+		}
+		if a := f.dispatch(t, ctx); a.Outcome != event.OutcomeAborted || text(a) != "aborted by user after 1.0s" {
+			t.Errorf("answer = %s %q", a.Outcome, text(a))
+		}
+	})
+}
+
+func TestDepthOfNestedCallsIsBounded(t *testing.T) {
+	f := &family{bench: &bench{}}
+	depth := 0
+	f.do = func(ctx context.Context, l *orchestrate.Live, _ contract.CallStart, _ tool.Control) (*contract.Result, error) {
+		depth++
+		return l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+	}
+	if a := f.dispatch(t, t.Context()); depth != 5 || !strings.Contains(text(a), "nested deeper than 4") {
+		t.Errorf("depth %d: %q", depth, text(a))
+	}
+}
+
+// A plugin that never says what a call would do costs that call.
+func TestAssessmentHasABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{}
+		f := &hangs{b}
+		reg := registry.New()
+		reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{assessed}})
+		spine := orchestrate.New(orchestrate.Stages{
+			Hooks: b, Policy: func(policy.Request) policy.Decision { return b.policy }, Approver: b, Granter: b, Journal: b,
+			Retry: orchestrate.NoRetry, Families: func(string) (orchestrate.Family, bool) { return f, true }, Processes: b,
+		}, orchestrate.NewTokens(), hclog.NewNullLogger())
+		var gate orchestrate.Gate
+		a := spine.Dispatch(t.Context(), &gate, orchestrate.Call{
+			Settings: orchestrate.Settings{Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
+			Model:    &llm.ToolCall{ID: "c", Name: "act", Input: "{}"}, ID: "c",
+		}).Wait()
+		if a.Outcome != event.OutcomeError || !strings.Contains(text(a), "was not started") || slices.Contains(b.steps, "call.started") {
+			t.Errorf("answer = %s %q", a.Outcome, text(a))
+		}
+	})
+}
+
+type hangs struct{ *bench }
+
+func (hangs) Assess(ctx context.Context, _ contract.AssessRequest) (*contract.Assessment, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// "Abort" means the turn also where the question was about a second attempt; and there is no third.
+func TestSecondAttempt(t *testing.T) {
+	wider := func(policy.Request, *contract.Result) (*contract.Escalation, bool) {
+		return &contract.Escalation{Unsandboxed: true}, true
+	}
+	denied := func(contract.CallStart) (*contract.Result, error) {
+		return &contract.Result{SandboxDenied: true, IsError: true, Parts: []contract.Part{&contract.TextPart{Text: "denied"}}}, nil
+	}
+	b := &bench{retry: wider, call: denied, answer: approval.Answer{Choice: approval.Abort}}
+	if a := b.run(t, assessed, `{}`); !a.Abort || text(a) != "denied" || slices.Contains(b.steps, "grant 2") {
+		t.Errorf("aborted: %+v %q", a, text(a))
+	}
+	b = &bench{retry: wider, call: denied, answer: approval.Answer{Choice: approval.Approve}}
+	if a := b.run(t, assessed, `{}`); text(a) != "denied" || slices.Contains(b.steps, "grant 3") || !slices.Contains(b.steps, "grant 2") {
+		t.Errorf("denied twice: %q\n%s", text(a), strings.Join(b.steps, "\n"))
+	}
+}
+
+// What a plugin says of a call may be anything; it must fit the log and the request.
+func TestForeignContent(t *testing.T) {
+	many := make([]contract.Part, 0, 2000)
+	for range 2000 {
+		many = append(many, &contract.TextPart{Text: strings.Repeat("x", 50)}, &contract.TextPart{Text: "header\n", Fit: contract.FitVerbatim},
+			&contract.ArtifactPart{Artifact: contract.ArtifactRef{SHA256: "00", MediaType: "text/plain"}})
+	}
+	for _, tc := range []struct {
+		name   string
+		result contract.Result
+		want   string // of the model's text, its beginning
+		most   int    // bytes of it
+	}{
+		{"nothing", contract.Result{}, "", 0},
+		{"nil item, empty part", contract.Result{Parts: []contract.Part{&contract.TextPart{}}}, "", 0},
+		{"arguments of an item that are no JSON", contract.Result{
+			Item: &contract.MCPCallItem{Server: "s", Tool: "t", Arguments: json.RawMessage("{nope")}, Parts: []contract.Part{&contract.TextPart{Text: "ok"}},
+		}, "ok", 2},
+		{"JSON with white space", contract.Result{Parts: []contract.Part{&contract.JSONPart{JSON: json.RawMessage("{ \"a\" : 1 }")}}}, `{"a":1}`, 7},
+		{"JSON that is none", contract.Result{Parts: []contract.Part{&contract.JSONPart{JSON: json.RawMessage("\xff{")}}}, "\xff{", 2},
+		{"thousands of parts", contract.Result{Parts: many}, "x", 400*12/10 + 4096 + 200},
+		{"huge diff", contract.Result{Item: &contract.FileChangeItem{Changes: []contract.FileChange{
+			{Path: "/a", Diff: strings.Repeat("+", 3<<20)}, {Path: "/b", Diff: strings.Repeat("+", 3<<20)}}}}, "", 0},
+		{"huge title", contract.Result{Item: &contract.OtherItem{Title: strings.Repeat("t", 3<<20)}}, "", 0},
+		{"for people only", contract.Result{Parts: []contract.Part{&contract.TextPart{Text: "psst", Audience: contract.AudienceUser}}}, "", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := &bench{call: func(contract.CallStart) (*contract.Result, error) { return &tc.result, nil }}
+			a := b.run(t, assessed, `{}`)
+			if got := text(a); !strings.HasPrefix(got, tc.want) || len(got) > tc.most {
+				t.Errorf("%d bytes for the model, want at most %d that begin with %q:\n%.200s", len(got), tc.most, tc.want, got)
+			}
+			for _, body := range b.bodies {
+				data, err := json.Marshal(event.Event{Body: body})
+				if err != nil {
+					t.Errorf("%s can't be stored: %v", body.Kind(), err)
+				}
+				if len(data) > 3<<20/2 {
+					t.Errorf("%s has %d bytes", body.Kind(), len(data))
+				}
+			}
+		})
+	}
+	media := &bench{call: func(contract.CallStart) (*contract.Result, error) {
+		r := &contract.Result{}
+		for range 150 {
+			r.Parts = append(r.Parts, &contract.MediaPart{MediaType: "image/png", Data: []byte("png")})
+		}
+		return r, nil
+	}}
+	if a := media.run(t, assessed, `{}`); len(a.Result.Content) != 101 || text(a) != "[omitted 50 items ...]" {
+		t.Errorf("%d parts of 150 images, %q", len(a.Result.Content), text(a))
+	}
+}

@@ -136,16 +136,20 @@ func detail(e *plugin.Error) string {
 	if e.Where != "" {
 		fmt.Fprintf(&b, "%s\n", e.Where)
 	}
-	if e.Err != nil {
+	if e.Err != nil && len(e.Diagnostics) == 0 { // with diagnostics it repeats them
 		fmt.Fprintf(&b, "%s\n", clean(e.Err.Error()))
 	}
 	if e.Exit != nil {
 		fmt.Fprintf(&b, "It %s.\n", e.Exit)
 	}
 	for _, d := range e.Diagnostics {
-		fmt.Fprintf(&b, "%s\n", strings.TrimSpace(clean(d.Summary+": "+d.Detail)))
+		fmt.Fprintf(&b, "%s\n", clean(d.Error()))
 	}
-	for _, l := range e.Printed {
+	printed := e.Printed
+	if e.Phase != plugin.PhaseStart && e.Phase != plugin.PhaseHandshake {
+		printed = nil // the handshake itself, which came about
+	}
+	for _, l := range printed {
 		fmt.Fprintf(&b, "It printed: %s\n", clean(l))
 	}
 	for _, l := range e.StderrTail {

@@ -136,7 +136,11 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 	if err != nil {
 		return g.introductionProblem(ctx, PhaseConfigure, err)
 	}
-	diags = append(diags, convert.DiagnosticsFromProto(r.GetDiagnostics())...)
+	said := convert.DiagnosticsFromProto(r.GetDiagnostics())
+	if g.spec.Place != nil && len(said) > 0 {
+		said = g.spec.Place(said)
+	}
+	diags = append(diags, said...)
 	if hasErrors(diags) {
 		return g.misconfigured(diags)
 	}

@@ -41,6 +41,9 @@ type Spec struct {
 	// Configure renders the user's block for this manifest as JSON. An error among the diagnostics keeps the plugin from
 	// being used. nil: {}.
 	Configure func(context.Context, *contract.Manifest) (configJSON []byte, diags []contract.Diagnostic)
+	// Place says in the details of what the plugin found wrong with its block where in the user's files that is. nil: the
+	// paths are kept.
+	Place func([]contract.Diagnostic) []contract.Diagnostic
 }
 
 // Limits of one plugin's processes. 0: none.

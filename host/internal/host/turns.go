@@ -63,7 +63,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		h.plugins.Slot(label).Warm()
 	}
 	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: hook.None{}, Policy: policy.Decide, Approver: t.Desk(), Granter: granter{h.launcher}, Journal: t, Retry: orchestrate.NoRetry,
+		Hooks: hook.None{}, Policy: policy.Decide, Approver: t.Desk(), Granter: granter{h.launcher, h.opts.Config}, Journal: t, Retry: orchestrate.NoRetry,
 		Families: func(label string) (orchestrate.Family, bool) {
 			f, ok := h.families[label]
 			if ok {
@@ -85,6 +85,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema,
 		},
 		Context: func() ([]llm.Message, func()) { return r.context(h, start, started) },
+	}
+	if n := s.model.MaxOutputTokens; n > 0 {
+		plan.Request.Generation.MaxTokens = &n
 	}
 	if slices.Contains(s.row.InputModalities, "image") {
 		plan.Settings.Traits = append(plan.Settings.Traits, "images")
@@ -175,12 +178,24 @@ func (h *Host) sample(ctx context.Context, id event.ThreadID, turnID event.TurnI
 	return fold.Message(), usage, reason, nil
 }
 
-// granter makes grants. Full access is the only one there is until confinement comes: everything else is refused.
-type granter struct{ launcher *launch.Launcher }
+// granter makes grants from the configuration. Full access is the only mode that can be enforced until confinement comes:
+// the launcher refuses everything else.
+type granter struct {
+	launcher *launch.Launcher
+	config   *config.Config
+}
 
 // Grant implements [orchestrate.Granter].
 func (g granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
-	grant := launch.Grant{Mode: r.Sandbox, Network: true}
+	l := g.config.Limits
+	grant := launch.Grant{
+		Mode: r.Sandbox, WritableRoots: g.config.Sandbox.WritableRoots,
+		Network: g.config.Sandbox.Network || r.Sandbox == launch.FullAccess,
+		Limits: launch.Limits{
+			MemoryBytes: l.MemoryBytes, MaxPids: l.Pids, CPUSeconds: int64(l.CPUTime.Seconds()), OpenFiles: l.OpenFiles,
+			OutputBytes: l.OutputBytes,
+		},
+	}
 	return grant, g.launcher.Check(grant)
 }
 

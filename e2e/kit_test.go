@@ -1,0 +1,31 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/plugintest"
+)
+
+// Our own plugins pass the kit that others are held to.
+func TestOurPluginsConform(t *testing.T) {
+	call := func(tool, args string, does plugintest.Behaviour) plugintest.Call {
+		return plugintest.Call{Tool: tool, Arguments: json.RawMessage(args), Does: does}
+	}
+	for name, calls := range map[string][]plugintest.Call{
+		"gantry-provider-scripted": nil,
+		"gantry-tool-shell": {
+			call("exec_command", `{"cmd":"echo hi","login":false}`, plugintest.Answers),
+			call("exec_command", `{"cmd":"sleep 60","login":false,"yield_time_ms":30000}`, plugintest.Waits),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugintest.Test(t, plugintest.Config{
+				Path: filepath.Join(rig.Bin(t), name), Calls: calls, Restarts: 5, Slack: 10 * time.Second,
+			})
+		})
+	}
+}

@@ -163,7 +163,7 @@ func (s *Server) Call(stream grpc.BidiStreamingServer[gantryv1.CallRequest, gant
 	stop := &stopper{call: c, cancel: cancelSoft}
 	defer stop.release()
 	if d := s.deadline(c.start.Caps); d > 0 {
-		defer c.clock.afterFunc(d, func() { stop.ask("deadline", defaultGrace) }).Stop()
+		defer c.clock.afterFunc(d, func() { stop.ask(reasonDeadline, defaultGrace) }).Stop()
 	}
 	shutdown := context.AfterFunc(s.closing, func() { stop.ask("shutdown", s.graceOnClose()) })
 	defer shutdown()

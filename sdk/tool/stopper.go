@@ -10,6 +10,9 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
+// reasonDeadline is the reason of a cancel that nobody asked for.
+const reasonDeadline = "deadline"
+
 // stopper asks a call to end, and answers in its place when it does not: the host gets exactly one result, whatever the
 // handler does.
 type stopper struct {
@@ -41,7 +44,11 @@ func (s *stopper) ask(reason string, grace time.Duration) {
 		s.mu.timer.Stop()
 	}
 	s.mu.timer = time.AfterFunc(max(grace/2, grace-graceMargin), func() {
-		r := contract.ErrorText(fmt.Sprintf("aborted: the tool did not stop within %v", grace))
+		text := fmt.Sprintf("aborted: the tool did not stop within %v", grace)
+		if reason == reasonDeadline {
+			text = fmt.Sprintf("the call ran longer than its deadline, and the tool did not stop within %v; what it has done stays done", grace)
+		}
+		r := contract.ErrorText(text)
 		r.Aborted = true
 		if s.call.out.end(convert.ResultToProto(r)) {
 			s.call.env.Logger.Warn("call did not stop when it was cancelled", "tool", s.call.Tool(), "call", s.call.ID(), "reason", reason)

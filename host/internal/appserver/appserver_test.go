@@ -55,8 +55,10 @@ func (l *log) after(_ context.Context, after uint64) iter.Seq2[event.Event, erro
 // engine answers every request with the last user text, or waits for the end of its context on "wait".
 type engine struct{}
 
-func (engine) Turn(context.Context, *thread.Thread, event.TurnID, thread.Submission) (turn.Config, event.TurnStarted, error) {
-	return turn.Config{Model: engine{}, Tools: registry.New().Snapshot}, event.TurnStarted{Cwd: "/"}, nil
+func (engine) Turn(context.Context, *thread.Thread, event.TurnID, thread.Submission) (thread.Plan, error) {
+	return thread.Plan{
+		Config: turn.Config{Model: engine{}, Tools: registry.New().Snapshot}, Started: event.TurnStarted{Cwd: "/"},
+	}, nil
 }
 
 func (engine) End(context.Context, event.ThreadID) {}

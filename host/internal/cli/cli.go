@@ -214,7 +214,7 @@ func (a *app) home() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return "", fmt.Errorf("make the home folder: %w", err)
+		return "", fmt.Errorf("make the home folder: %w; next: set GANTRY_HOME to a folder of yours, or use --home", err)
 	}
 	return abs, nil
 }

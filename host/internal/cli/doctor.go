@@ -403,6 +403,9 @@ func (d *doctor) isolation(h *host.Host, blocks []*config.PluginBlock) {
 	}
 }
 
+// builtinFile is how places in the built-in configuration are shown.
+const builtinFile = "built-in"
+
 // models looks at who will be asked.
 func (d *doctor) models() {
 	m, ok := d.cfg.Model(d.cfg.DefaultModel)
@@ -412,8 +415,7 @@ func (d *doctor) models() {
 	case len(m.Problems) > 0:
 		d.say(ill, "model "+m.Label, m.Problems[0].Next, "%s: %s", m.Range, m.Problems[0].Summary)
 	default:
-		b, _ := d.cfg.Provider(m.Provider)
-		if b != nil && b.Source == "builtin/scripted" {
+		if m.Range.File == builtinFile {
 			d.say(worth, "model "+m.Label, "add a provider and a model block to gantry.hcl; `gantry init` writes examples",
 				"tasks go to the scripted provider, which plays a demonstration and asks no model")
 			return

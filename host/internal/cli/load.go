@@ -93,14 +93,19 @@ func (a *app) lockedEntry(ctx context.Context, cfg *config.Config, home string, 
 		return lock.Entry{}, err
 	}
 	if m.Reason != lock.ReasonNotLocked && m.Reason != lock.ReasonPlatform || !a.consents(ctx, b, path) {
-		d := m.Diagnostic()
-		if m.Reason == lock.ReasonNotLocked {
-			// There is no place in the lock yet; the block that names the program is one.
-			d.Range, d.Next = b.Range, fmt.Sprintf("look at the program, then run `gantry plugin lock %s`", b.Label)
-		}
-		return lock.Entry{}, diag.Failure{Diagnostics: diag.Diagnostics{d}}
+		return lock.Entry{}, mismatched(b, m)
 	}
 	return a.lockProgram(ctx, cfg, home, b)
+}
+
+// mismatched is the error for a program that is not as its lock says.
+func mismatched(b *config.PluginBlock, m *lock.Mismatch) error {
+	d := m.Diagnostic()
+	if m.Reason == lock.ReasonNotLocked {
+		// There is no place in the lock yet; the block that names the program is one.
+		d.Range, d.Next = b.Range, fmt.Sprintf("look at the program, then run `gantry plugin lock %s`", b.Label)
+	}
+	return diag.Failure{Diagnostics: diag.Diagnostics{d}}
 }
 
 // consents asks on the terminal whether a program may be used. Without a terminal the answer is no.

@@ -158,7 +158,7 @@ func (p *programs) compare(pr *program) {
 	}
 	pr.state, pr.problem = lockDiffers, err
 	if m, ok := errors.AsType[*lock.Mismatch](err); ok {
-		pr.mismatch, pr.problem = m, diag.Failure{Diagnostics: diag.Diagnostics{m.Diagnostic()}}
+		pr.mismatch, pr.problem = m, mismatched(b, m)
 		if m.Reason == lock.ReasonNotLocked || m.Reason == lock.ReasonPlatform {
 			pr.state = lockUnlocked
 		}

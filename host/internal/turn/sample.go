@@ -167,9 +167,11 @@ func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
 		t = event.ItemReasoning
 	}
 	b := &textBlock{kind: ev.Kind, meta: ev.Metadata, item: event.Item{ID: event.NewItemID(), Type: t, Status: event.StatusInProgress}}
+	if _, err := a.Log.Publish(ctx, a.ID, event.ItemStarted{Item: b.item}); err != nil {
+		return err
+	}
 	a.texts[blockKey(ev.Kind, ev.ID)] = b
-	_, err := a.Log.Publish(ctx, a.ID, event.ItemStarted{Item: b.item})
-	return err
+	return nil
 }
 
 func blockKey(k llm.BlockKind, id string) string { return fmt.Sprint(int(k), id) }
@@ -196,9 +198,9 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 	if b == nil {
 		return nil
 	}
-	delete(a.texts, key)
 	text := b.text.String()
-	b.item.Text, b.item.Status = text, event.StatusCompleted
+	item := b.item
+	item.Text, item.Status = text, event.StatusCompleted
 	meta := b.meta
 	if ev.Metadata != nil {
 		meta = ev.Metadata
@@ -210,9 +212,10 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 		a.lastText = text
 	}
 	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{part}}
-	if _, err := a.Log.Publish(ctx, a.ID, event.ItemCompleted{Item: b.item}, event.HistoryAdded{Messages: []llm.Message{m}}); err != nil {
-		return err
+	if _, err := a.Log.Publish(ctx, a.ID, event.ItemCompleted{Item: item}, event.HistoryAdded{Messages: []llm.Message{m}}); err != nil {
+		return err // the item is still open: abandon closes it
 	}
+	delete(a.texts, key)
 	a.history.Append(m)
 	return nil
 }

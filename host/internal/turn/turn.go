@@ -243,11 +243,13 @@ func (r *runner) recordUnseen(ctx context.Context) error {
 	return nil
 }
 
-// settle waits for the calls of an answer whose treatment was cut off, and records their outputs.
+// settle ends an answer whose treatment was cut off: it closes what the answer opened, waits for its calls and records
+// their outputs.
 func (r *runner) settle(ctx context.Context) error {
 	if r.current == nil {
 		return nil
 	}
+	r.current.abandon(ctx)
 	return r.current.drain(ctx)
 }
 

@@ -150,7 +150,15 @@ func callError(err error) string {
 	if errors.Is(err, tool.ErrDeadline) {
 		return "the call ran longer than its deadline and was stopped; what it had done until then stays done"
 	}
-	if pe, ok := errors.AsType[*plugin.Error](err); ok && plugin.IsCrash(err) {
+	pe, ok := errors.AsType[*plugin.Error](err)
+	if errors.Is(err, tool.ErrUnreached) {
+		text := err.Error() + ". It had no effect."
+		if ok && pe.Next != "" {
+			text += " Next, for the user: " + pe.Next + "."
+		}
+		return text
+	}
+	if ok && plugin.IsCrash(err) {
 		return "plugin \"" + pe.Plugin + "\" crashed during the call; whether it had an effect is unknown. It is restarted for the next call."
 	}
 	return "the call failed: " + err.Error()

@@ -40,7 +40,7 @@ func New(slot *plugin.Slot) *Client { return &Client{slot: slot} }
 func (c *Client) Assess(ctx context.Context, r contract.AssessRequest) (*contract.Assessment, error) {
 	lease, err := c.slot.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrUnreached, err)
 	}
 	defer lease.Release()
 	resp, err := gantryv1.NewToolServiceClient(lease.Conn).Assess(ctx, convert.AssessRequestToProto(&r))
@@ -65,6 +65,9 @@ type Control struct {
 	Reentrant bool
 }
 
+// ErrUnreached says that there was no process to ask, so that nothing has happened; the error behind it says why.
+var ErrUnreached = errors.New("the call did not reach its plugin")
+
 // ErrGrace says that the plugin did not answer a cancel in time; the call was ended hard.
 var ErrGrace = errors.New("the plugin did not stop within the grace period")
 
@@ -82,7 +85,7 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	defer stop()
 	lease, err := c.slot.Acquire(waiting)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrUnreached, err)
 	}
 	defer lease.Release()
 	limits := lease.Manifest().Limits

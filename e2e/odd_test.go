@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -32,8 +33,11 @@ type fileArgs struct {
 	File string `json:"file" jsonschema:"a file that says when to go on"`
 }
 
-// odd is a plugin with tools that misbehave. Its name tells tests' plugins apart, its version is the mode.
+// odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits.
 func odd(mode string) tool.Plugin {
+	if mode == "waits" {
+		return waits()
+	}
 	cfg := &oddConfig{}
 	p := tool.Plugin{
 		Name: "odd", Version: "1.0.0", Description: "Misbehaves.", Config: cfg,
@@ -57,17 +61,23 @@ func odd(mode string) tool.Plugin {
 			}),
 		},
 	}
-	if mode == "slow" {
-		p.Limits = contract.Limits{}
-		p.Tools = append(p.Tools, tool.New("odd_wait", "Waits for a file.", func(_ context.Context, c *tool.Call, in fileArgs) (*tool.Result, error) {
-			if err := os.WriteFile(filepath.Join(c.Cwd(), in.File+".waiting"), []byte(fmt.Sprint(os.Getpid())), 0o644); err != nil {
-				return nil, err
-			}
-			waitFor(filepath.Join(c.Cwd(), in.File))
-			return tool.Text(fmt.Sprintf("waited in %d", os.Getpid())), nil
-		}, tool.ParallelSafe()))
-	}
 	return p
+}
+
+func waits() tool.Plugin {
+	return tool.Plugin{
+		Name: "waits", Version: "1.0.0", Description: "Waits.",
+		Tools: []tool.Tool{
+			tool.New("wait_for", "Waits for a file.", func(_ context.Context, c *tool.Call, in fileArgs) (*tool.Result, error) {
+				file := filepath.Join(c.Cwd(), in.File)
+				if err := os.WriteFile(file+".waiting", []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+					return nil, err
+				}
+				waitFor(file)
+				return tool.Text(fmt.Sprintf("waited in %d", os.Getpid())), nil
+			}, tool.ParallelSafe()),
+		},
+	}
 }
 
 // waitFor waits until a file is there: the plugin has no other way to hear from the test.
@@ -82,13 +92,15 @@ func waitFor(path string) {
 	}
 }
 
-// addOdd configures the test binary as the plugin "odd" and locks it.
-func addOdd(t *testing.T, r *rig.Rig, mode, more string) {
+// addOdd configures the test binary as a plugin and locks it. What a binary says about itself is known by its content, so
+// each mode is a file of its own.
+func addOdd(t *testing.T, r *rig.Rig, label, mode, more string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Config(fmt.Sprintf("plugin \"odd\" {\n  source = %q\n  env {\n    %s = %q\n  }\n%s}\n", self, oddMode, mode, more))
-	r.OK("plugin", "lock", "--yes", "odd")
+	program := r.Program(label, fmt.Sprintf("#!/bin/sh\n%s=%q exec %q \"$@\"\n", oddMode, mode, self))
+	r.Config(fmt.Sprintf("plugin %q {\n  source = %q\n%s}\n", label, program, more))
+	r.OK("plugin", "lock", "--yes", label)
 }

@@ -182,7 +182,7 @@ func threadCount(t *testing.T, r *rig.Rig) int { return len(threads(t, r)) }
 func TestTypoInAPluginsBlock(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, say)
-	addOdd(t, r, "typo", "  config {\n    greetin = \"hi\"\n  }\n")
+	addOdd(t, r, "odd", "typo", "  config {\n    greetin = \"hi\"\n  }\n")
 	conf, err := os.ReadFile(filepath.Join(r.Home, "gantry.hcl"))
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestTypoInAPluginsBlock(t *testing.T) {
 func TestValueThatAPluginsBlockMayNotHave(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, say)
-	addOdd(t, r, "typo", "  config {\n    style = \"lood\"\n  }\n")
+	addOdd(t, r, "odd", "typo", "  config {\n    style = \"lood\"\n  }\n")
 	res := r.Gantry("config", "validate")
 	if res.Code != 1 || !strings.Contains(res.Stderr+res.Stdout, "gantry.hcl:") || !strings.Contains(res.Stderr+res.Stdout, "loud") {
 		t.Errorf("exit %d:\n%s%s", res.Code, res.Stdout, res.Stderr)

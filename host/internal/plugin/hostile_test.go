@@ -173,7 +173,7 @@ func bare(stubborn bool) int {
 	if !stubborn {
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, syscall.SIGTERM)
-		go func() { <-signals; os.Exit(0) }()
+		go func() { <-signals; os.Exit(0) }() // owned by the process: ends with it
 	}
 	_ = srv.Serve(ln)
 	return 0

@@ -224,14 +224,14 @@ func TestStoppingWaitsForCallsThenAsksThemToEnd(t *testing.T) {
 			err error
 		}
 		got := make(chan result, 1)
-		go func() {
+		go func() { // owned by the test: received below
 			out, err := command(t.Context(), l, "gate", gate)
 			l.Release()
 			got <- result{out, err}
 		}()
 		h.await(plugin.ModeReady)
 		stopped := make(chan error, 1)
-		go func() { stopped <- p.Stop(context.Background()) }()
+		go func() { stopped <- p.Stop(context.Background()) }() // owned by the test: received below
 		h.await(plugin.ModeDraining)
 		meet(t, gate)
 		if r := <-got; r.err != nil || r.out != `"opened"` {
@@ -251,12 +251,12 @@ func TestStoppingWaitsForCallsThenAsksThemToEnd(t *testing.T) {
 		p := h.add(spec(t, "serve"))
 		l := acquire(t, p)
 		failed := make(chan error, 1)
-		go func() {
+		go func() { // owned by the test: received below
 			_, err := command(t.Context(), l, "wait", "")
 			failed <- err
 		}()
 		stopped := make(chan error, 1)
-		go func() { stopped <- p.Stop(context.Background()) }()
+		go func() { stopped <- p.Stop(context.Background()) }() // owned by the test: received below
 		<-l.Stopping() // the deadline is over, the process still lives
 		select {
 		case <-l.Exited():
@@ -320,7 +320,7 @@ func TestAHangingGoProgramTellsWhere(t *testing.T) {
 	l := acquire(t, h.add(spec(t, "serve")))
 	defer l.Release()
 	call := make(chan error, 1)
-	go func() { _, err := command(t.Context(), l, "wait", ""); call <- err }()
+	go func() { _, err := command(t.Context(), l, "wait", ""); call <- err }() // owned by the test: received below
 	l.Overran() // marks the call
 	select {
 	case <-l.Exited():

@@ -21,7 +21,7 @@ func TestReplacingWhileACallRuns(t *testing.T) {
 		old := acquire(t, p)
 		gate := fifo(t)
 		finished := make(chan error, 1)
-		go func() {
+		go func() { // owned by the test: received below
 			_, err := command(t.Context(), old, "gate", gate)
 			old.Release()
 			finished <- err
@@ -159,7 +159,7 @@ func TestClosingWhileAnythingIsUnderWay(t *testing.T) {
 		s, tag := tagged(t, "hang")
 		p := h.add(s)
 		got := make(chan error, 1)
-		go func() { _, err := p.Acquire(context.Background()); got <- err }()
+		go func() { _, err := p.Acquire(context.Background()); got <- err }() // owned by the test: received below
 		h.await(plugin.ModeStarting)
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -179,7 +179,7 @@ func TestClosingWhileAnythingIsUnderWay(t *testing.T) {
 		there := fifo(t)
 		hang.Env = map[string]string{modeVariable: "hang", "X": tag, "FIFO": there}
 		got := make(chan error, 1)
-		go func() { got <- p.Replace(context.Background(), hang) }()
+		go func() { got <- p.Replace(context.Background(), hang) }() // owned by the test: received below
 		meet(t, there) // the second process runs
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -95,7 +95,7 @@ func TestAForeignProcessBehindTheHandshakeIsRefused(t *testing.T) {
 		// The plugin names a socket that somebody else put into its folder: here this process does.
 		dirs := make(chan string, 1)
 		s := spec(t, "line", "LINE=1|1|unix|{dir}/foreign|grpc")
-		go func() {
+		go func() { // owned by the test: ends when the folder is there, which the test waits for
 			for {
 				found, _ := filepath.Glob(filepath.Join(h.dir, "h*", "plugin-dir*"))
 				if len(found) == 1 {
@@ -111,7 +111,7 @@ func TestAForeignProcessBehindTheHandshakeIsRefused(t *testing.T) {
 		s.Path = script
 		p := h.add(s)
 		done := make(chan error, 1)
-		go func() { _, err := p.Acquire(t.Context()); done <- err }()
+		go func() { _, err := p.Acquire(t.Context()); done <- err }() // owned by the test: received below
 		ln, err := net.Listen("unix", filepath.Join(<-dirs, "foreign"))
 		if err != nil {
 			t.Fatal(err)

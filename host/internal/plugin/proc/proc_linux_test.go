@@ -281,14 +281,14 @@ func TestAThreadThatEndsDoesNotTakeProcessesWithIt(t *testing.T) {
 	s := NewStarter(hclog.NewNullLogger(), true)
 	defer s.Close()
 	made := make(chan started)
-	go func() {
+	go func() { // owned by the test: received below
 		runtime.LockOSThread() // and never unlocked: this goroutine's thread ends with it
 		made <- start(t, s, "echo alive; read x <&3; echo over")
 	}()
 	p := <-made
 	for range 20 { // threads come and go
 		done := make(chan struct{})
-		go func() { runtime.LockOSThread(); close(done) }()
+		go func() { runtime.LockOSThread(); close(done) }() // owned by the test: received below
 		<-done
 	}
 	buf := make([]byte, 6)

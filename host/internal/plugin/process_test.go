@@ -257,7 +257,7 @@ func TestStoppingWaitsForCallsThenAsksThemToEnd(t *testing.T) {
 		}()
 		stopped := make(chan error, 1)
 		go func() { stopped <- p.Stop(context.Background()) }() // owned by the test: received below
-		<-l.Stopping() // the deadline is over, the process still lives
+		<-l.Stopping()                                          // the deadline is over, the process still lives
 		select {
 		case <-l.Exited():
 			t.Error("the process was ended before its calls were asked to")
@@ -321,7 +321,7 @@ func TestAHangingGoProgramTellsWhere(t *testing.T) {
 	defer l.Release()
 	call := make(chan error, 1)
 	go func() { _, err := command(t.Context(), l, "wait", ""); call <- err }() // owned by the test: received below
-	l.Overran() // marks the call
+	l.Overran()                                                                // marks the call
 	select {
 	case <-l.Exited():
 		t.Fatal("one overrun ended the process")

@@ -180,7 +180,7 @@ func TestClosingWhileAnythingIsUnderWay(t *testing.T) {
 		hang.Env = map[string]string{modeVariable: "hang", "X": tag, "FIFO": there}
 		got := make(chan error, 1)
 		go func() { got <- p.Replace(context.Background(), hang) }() // owned by the test: received below
-		meet(t, there) // the second process runs
+		meet(t, there)                                               // the second process runs
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -20,7 +20,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/model"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
-	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
@@ -393,10 +392,10 @@ func broken(b *config.PluginBlock, err error) finding {
 func (d *doctor) isolation(h *host.Host, blocks []*config.PluginBlock) {
 	for _, b := range blocks {
 		switch h.Plugins().Slot(b.Label).Status().Isolation {
-		case proc.IsolationNamespace:
+		case plugin.IsolationNamespace:
 			d.say(healthy, "isolation", "", "plugins run in namespaces of their own: nothing that they start outlives them")
 			return
-		case proc.IsolationScan:
+		case plugin.IsolationScan:
 			d.say(worth, "isolation", "allow unprivileged user namespaces on this machine", "this machine allows no namespaces: what a plugin leaves behind is looked for instead")
 			return
 		}

@@ -59,7 +59,7 @@ func TestInputOutlivesItsTurn(t *testing.T) {
 		status event.TurnStatus
 	}{
 		{"plan fails", func(context.Context, *Plan) error { time.Sleep(time.Second); return errors.New("no provider") }, nil, false, event.TurnFailed}, // in the bubble
-		{"plan panics", func(context.Context, *Plan) error { time.Sleep(time.Second); panic("broken invariant") }, nil, false, event.TurnFailed}, // in the bubble
+		{"plan panics", func(context.Context, *Plan) error { time.Sleep(time.Second); panic("broken invariant") }, nil, false, event.TurnFailed},       // in the bubble
 		{"plan is interrupted", func(ctx context.Context, _ *Plan) error { return blocked(ctx) }, nil, true, event.TurnInterrupted},
 		{"interrupted before the first request", func(ctx context.Context, _ *Plan) error { _ = blocked(ctx); return nil }, nil, true, event.TurnInterrupted},
 		{"model panics", nil, func(context.Context, func(llm.Event, error) bool) { time.Sleep(time.Second); panic("broken invariant") }, false, event.TurnFailed}, // in the bubble

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -50,8 +49,6 @@ type calling struct {
 	stream grpc.BidiStreamingClient[gantryv1.CallRequest, gantryv1.CallResponse]
 	cancel context.CancelCauseFunc
 }
-
-var callNumber atomic.Int64
 
 // begin starts a call. The rpc lives until it has ended or ctx has.
 func (p *process) begin(ctx context.Context, what string, start *gantryv1.CallStart) (*calling, error) {
@@ -234,7 +231,8 @@ func says(r *gantryv1.CallResult) string {
 
 // startOf makes the first message of a call.
 func (k *kit) startOf(c Call) *gantryv1.CallStart {
-	id := fmt.Sprintf("kit-call-%d", callNumber.Add(1))
+	k.calls++
+	id := fmt.Sprintf("kit-call-%d", k.calls)
 	return &gantryv1.CallStart{
 		ThreadId: threadID, TurnId: turnID, CallId: id, Namespace: c.Namespace, Tool: c.Tool, Input: inputOf(c),
 		Grant: &gantryv1.GrantFacts{SandboxMode: "full-access", Network: true, Digest: "kit"}, Cwd: k.work, CallToken: wire.NewToken(),

@@ -28,7 +28,7 @@ const giveExample = "give the kit an example that %s: a call with \"does\": %q"
 
 func wanted(b Behaviour, what string) string { return fmt.Sprintf(giveExample, what, b) }
 
-// someTranscript is a call that came to an answer: an example, or one with bad arguments.
+// checkOrder looks at the examples that answer and, without one, at a call with bad arguments.
 func checkOrder(ctx context.Context, k *kit) verdict {
 	const next = "send started (with or without an item), then anything else, then exactly one result, then end the rpc"
 	if len(k.tools) == 0 {

@@ -2,7 +2,7 @@ package plugintest
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -168,7 +168,7 @@ func checkHangUp(ctx context.Context, k *kit) verdict {
 	if err != nil {
 		return broken(err)
 	}
-	running.end(fmt.Errorf("the host hung up"))
+	running.end(errors.New("the host hung up"))
 	limited, cancel := k.within(ctx, 2*endPatience)
 	defer cancel()
 	resp, err := p.plugin().Drain(limited, &gantryv1.DrainRequest{DeadlineMs: (endPatience + k.cfg.Slack).Milliseconds()})

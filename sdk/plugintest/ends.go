@@ -24,7 +24,6 @@ const (
 
 // shutdownStory is what one orderly end left behind.
 type shutdownStory struct {
-	exits   verdict
 	sockets []string
 	alive   []int
 }
@@ -34,7 +33,7 @@ func (k *kit) shutdown(ctx context.Context, p *process) error {
 	limited, cancel := k.within(ctx, endPatience)
 	defer cancel()
 	if err := p.conn.Invoke(limited, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{}); err != nil {
-		return fmt.Errorf("Shutdown: %w", k.explain(limited, p, err))
+		return fmt.Errorf("it was asked to shut down: %w", k.explain(limited, p, err))
 	}
 	if !p.wait(endPatience + k.cfg.Slack) {
 		return fmt.Errorf("it runs on %v after the answer", endPatience)

@@ -60,6 +60,7 @@ type kit struct {
 	shut      *shutdownStory
 	models    []*gantryv1.ModelRow
 	figures   Figures
+	calls     int // made so far, for their ids
 }
 
 func newKit(cfg Config) (_ *kit, err error) {
@@ -272,7 +273,7 @@ func (k *kit) configure(ctx context.Context, p *process, req *gantryv1.Configure
 	defer cancel()
 	resp, err := p.plugin().Configure(ctx, req)
 	if err != nil {
-		return fmt.Errorf("Configure: %w", k.explain(ctx, p, err))
+		return fmt.Errorf("it was configured: %w", k.explain(ctx, p, err))
 	}
 	var said []string
 	for _, d := range resp.GetDiagnostics() {
@@ -281,7 +282,7 @@ func (k *kit) configure(ctx context.Context, p *process, req *gantryv1.Configure
 		}
 	}
 	if len(said) > 0 {
-		return fmt.Errorf("Configure was refused: %s", strings.TrimSpace(strings.Join(said, "; ")))
+		return fmt.Errorf("it refused its configuration: %s", strings.TrimSpace(strings.Join(said, "; ")))
 	}
 	p.configured = true
 	return nil
@@ -318,7 +319,7 @@ func call[Req, Resp any](ctx context.Context, k *kit, p *process, f func(context
 	return resp, k.explain(ctx, p, err)
 }
 
-// findExample returns the indices of the examples that show b.
+// withBehaviour returns the indices of the examples that show b.
 func (k *kit) withBehaviour(b Behaviour) []int {
 	var out []int
 	for i, c := range k.cfg.Calls {
@@ -329,7 +330,7 @@ func (k *kit) withBehaviour(b Behaviour) []int {
 	return out
 }
 
-// first example that waits; -1: none.
+// waiting is the index of the first example that waits; -1: there is none.
 func (k *kit) waiting() int {
 	return slices.IndexFunc(k.cfg.Calls, func(c Call) bool { return c.Does == Waits })
 }

@@ -49,8 +49,8 @@ func unary(i grpc.UnaryServerInterceptor) func(*reference) {
 	return func(r *reference) { r.unary = i }
 }
 
-// provider makes the mutant a provider.
-func provider(change func(*reference)) func(*reference) {
+// asProvider makes the mutant a provider.
+func asProvider(change func(*reference)) func(*reference) {
 	return func(r *reference) { r.provider = true; change(r) }
 }
 
@@ -605,22 +605,22 @@ func callMutants() []mutant {
 
 func providerMutants() []mutant {
 	rows := func(rows ...*gantryv1.ModelRow) func(*reference) {
-		return provider(func(r *reference) { r.services = func(s *services) { s.rows = rows } })
+		return asProvider(func(r *reference) { r.services = func(s *services) { s.rows = rows } })
 	}
 	prepared := func(p *gantryv1.PrepareResponse) func(*reference) {
-		return provider(func(r *reference) { r.services = func(s *services) { s.prepared = p } })
+		return asProvider(func(r *reference) { r.services = func(s *services) { s.prepared = p } })
 	}
 	answer := func(do func(grpc.ServerStreamingServer[gantryv1.StreamResponse]) error) func(*reference) {
-		return provider(func(r *reference) { r.services = func(s *services) { s.answer = do } })
+		return asProvider(func(r *reference) { r.services = func(s *services) { s.answer = do } })
 	}
 	return []mutant{
 		{check: "models.rows", how: "twice the same id", change: rows(&gantryv1.ModelRow{Id: "small"}, &gantryv1.ModelRow{Id: "small"})},
 		{check: "models.rows", how: "no id", change: rows(&gantryv1.ModelRow{})},
 		{check: "models.rows", how: "negative", change: rows(&gantryv1.ModelRow{Id: "small", ContextWindow: -1})},
-		{check: "models.rows", how: "status", change: provider(unary(onUnary(gantryv1.ProviderService_Models_FullMethodName,
+		{check: "models.rows", how: "status", change: asProvider(unary(onUnary(gantryv1.ProviderService_Models_FullMethodName,
 			func(context.Context, any, grpc.UnaryHandler) (any, error) { return nil, refused(codes.Internal) })))},
 		{check: "prepare.answers", how: "no URL", change: prepared(&gantryv1.PrepareResponse{Method: "POST"})},
-		{check: "prepare.answers", how: "not there", change: provider(unary(onUnary(gantryv1.ProviderService_Prepare_FullMethodName,
+		{check: "prepare.answers", how: "not there", change: asProvider(unary(onUnary(gantryv1.ProviderService_Prepare_FullMethodName,
 			func(context.Context, any, grpc.UnaryHandler) (any, error) { return nil, refused(codes.Unimplemented) })))},
 		{check: "prepare.redacts", how: "in a header", change: prepared(&gantryv1.PrepareResponse{
 			Method: "POST", Url: "https://example.com", Headers: []*gantryv1.Header{{Name: "Authorization", Value: "Bearer " + secret}},
@@ -647,7 +647,7 @@ func providerMutants() []mutant {
 			}
 			return sendEvents(s, greeting()[3:]...)
 		})},
-		{check: "drain.refuses", how: "takes requests", change: provider(func(r *reference) {
+		{check: "drain.refuses", how: "takes requests", change: asProvider(func(r *reference) {
 			r.unary = onUnary(gantryv1.PluginService_Drain_FullMethodName, func(context.Context, any, grpc.UnaryHandler) (any, error) {
 				return &gantryv1.DrainResponse{}, nil
 			})

@@ -5,6 +5,8 @@ package plugintest
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/provider"
+	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
 // asPlugin makes the test binary be a plugin: "reference", "provider", or the name of a mutant.
@@ -23,7 +27,15 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(asPlugin); name != "" {
 		os.Exit(mainOf(name))
 	}
-	goleak.VerifyTestMain(m)
+	var err error
+	if mutantsDir, err = os.MkdirTemp("", "mutants"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(mutantsDir)
+		os.Exit(code)
+	}))
 }
 
 func mainOf(name string) int {
@@ -34,6 +46,10 @@ func mainOf(name string) int {
 	case "provider":
 		r.provider = true
 		return r.main()
+	case "sdk tool":
+		tool.Main(r.plugin())
+	case "sdk provider":
+		provider.Main(provider.Plugin{Name: "greeter", Version: "1.0.0", Config: &config{}, New: newGreeter})
 	}
 	for _, m := range mutants() {
 		if m.name() == name {
@@ -45,10 +61,26 @@ func mainOf(name string) int {
 	return 2
 }
 
-// config of a run of the kit on a process of this test binary.
+// mutantsDir is where the mutants' binary is built under the race detector; made by TestMain.
+var mutantsDir string
+
+// pluginBinary is this test binary or, under the race detector, one without it: the mutants are started thousands of
+// times, and what is looked for is in the kit.
+var pluginBinary = sync.OnceValues(func() (string, error) {
+	if !raceEnabled {
+		return os.Executable()
+	}
+	path := filepath.Join(mutantsDir, "mutants")
+	if out, err := exec.Command("go", "test", "-c", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the mutants: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// configOf is a run of the kit on a process of this test binary.
 func configOf(tb testing.TB, name string) Config {
 	tb.Helper()
-	exe, err := os.Executable()
+	exe, err := pluginBinary()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -74,8 +106,10 @@ func TestReferencePluginPassesEverything(t *testing.T) {
 		cfg  Config
 		kind contract.Kind
 	}{
-		"tools":    {toolConfig(t, "reference"), contract.KindTool},
-		"provider": {configOf(t, "provider"), contract.KindProvider},
+		"tools":        {toolConfig(t, "reference"), contract.KindTool},
+		"provider":     {configOf(t, "provider"), contract.KindProvider},
+		"sdk tool":     {toolConfig(t, "sdk tool"), contract.KindTool},
+		"sdk provider": {configOf(t, "sdk provider"), contract.KindProvider},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

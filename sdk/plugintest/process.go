@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
@@ -60,7 +61,7 @@ type process struct {
 	after  time.Duration // until the line
 
 	// Of any other.
-	stdout bytes.Buffer // after exited and pumps
+	stdout head // after exited and pumps
 
 	conns      []*grpc.ClientConn
 	conn       *grpc.ClientConn // with the token
@@ -289,6 +290,20 @@ func (p *process) sockets() []string {
 	}
 	return names
 }
+
+// head keeps the beginning of what is written to it, as much as a manifest may have.
+type head struct{ bytes.Buffer }
+
+// Write implements io.Writer.
+func (h *head) Write(p []byte) (int, error) {
+	if room := contract.MaxManifestBytes - h.Len(); room > 0 {
+		h.Buffer.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+// ReadFrom hides the buffer's own, which knows no bound.
+func (h *head) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{h}, r) }
 
 // tail keeps the end of what is written to it.
 type tail struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/provider"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
@@ -59,4 +60,29 @@ func (s *services) Stream(_ *gantryv1.StreamRequest, stream grpc.ServerStreaming
 		return s.answer(stream)
 	}
 	return sendEvents(stream, greeting()...)
+}
+
+// greeter says hello, through the SDK.
+type greeter struct{}
+
+func newGreeter(context.Context, provider.Env) (provider.Provider, error) { return greeter{}, nil }
+
+// Models implements provider.Provider.
+func (greeter) Models(context.Context) ([]llm.ModelRow, error) {
+	return []llm.ModelRow{{ID: "polite"}}, nil
+}
+
+// Prepare implements provider.Provider.
+func (greeter) Prepare(context.Context, *llm.Request) (*provider.Prepared, error) {
+	return &provider.Prepared{Method: "POST", URL: "https://example.com/greet"}, nil
+}
+
+// Stream implements provider.Provider.
+func (greeter) Stream(_ context.Context, _ *provider.StreamRequest, emit func(llm.Event) error) error {
+	for _, e := range greeting() {
+		if err := emit(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }

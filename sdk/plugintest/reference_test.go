@@ -201,8 +201,9 @@ func (r *reference) serve(server *tool.Server, m *contract.Manifest) (int, error
 
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
-	// Owner of both: the process.
+	// Owner: the process.
 	go func() { _ = grpcServer.Serve(ln) }()
+	// Owner: the process.
 	go func() {
 		_, _ = io.Copy(io.Discard, life)
 		why <- "lifeline"

@@ -130,7 +130,9 @@ func (p *printer) object(o types.Object) {
 	}
 }
 
-func (p *printer) signature(f *types.Func) string { return strings.TrimPrefix(p.text(f.Type()), "func") }
+func (p *printer) signature(f *types.Func) string {
+	return strings.TrimPrefix(p.text(f.Type()), "func")
+}
 
 func (p *printer) typeParams(l *types.TypeParamList) string {
 	if l.Len() == 0 {

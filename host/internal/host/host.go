@@ -68,14 +68,18 @@ type Host struct {
 
 	life context.Context // ends with the host; the scope of what belongs to it
 	end  context.CancelCauseFunc
-	work sync.WaitGroup
+	work sync.WaitGroup // of begin
+
+	loading chan struct{} // held by who fills the catalogue
+	opening sync.Mutex    // held by who opens the second store; guards state
 
 	mu struct {
 		sync.Mutex
+		closing      bool // nothing begins any more
 		threads      map[event.ThreadID]*running
 		secrets      map[string]map[string]string // plugin → handle → value
-		watched      map[string]bool
-		instructions map[string]string // of tool plugins whose manifest is known
+		loaded       map[string]bool              // plugins whose tools are in the catalogue
+		instructions map[string]string            // of tool plugins whose manifest is known
 	}
 }
 
@@ -84,10 +88,10 @@ const closeBound = 10 * time.Second
 
 // New wires a host. It starts no process but what the configuration makes unavoidable.
 func New(ctx context.Context, opts Options) (_ *Host, err error) {
-	h := &Host{opts: opts, log: opts.Logger, tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: map[string]bool{}}
+	h := &Host{opts: opts, log: opts.Logger, tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: map[string]bool{}, loading: make(chan struct{}, 1)}
 	h.mu.threads = map[event.ThreadID]*running{}
 	h.mu.secrets = map[string]map[string]string{}
-	h.mu.watched = map[string]bool{}
+	h.mu.loaded = map[string]bool{}
 	h.mu.instructions = map[string]string{}
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
@@ -156,8 +160,8 @@ func (h *Host) openStore(ctx context.Context) (err error) {
 
 // stateStore opens the second store when a plugin first needs it.
 func (h *Host) stateStore(ctx context.Context) (*store.State, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.opening.Lock()
+	defer h.opening.Unlock()
 	if h.state != nil {
 		return h.state, nil
 	}
@@ -177,6 +181,9 @@ func (h *Host) Plugins() *plugin.Supervisor { return h.plugins }
 
 // Close ends threads, plugins and processes, in the reverse order of New, and waits for all of them. Idempotent.
 func (h *Host) Close() error {
+	h.mu.Lock()
+	h.mu.closing = true
+	h.mu.Unlock()
 	h.end(orchestrate.ErrShutdown)
 	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
@@ -186,13 +193,24 @@ func (h *Host) Close() error {
 		errs = append(errs, h.cleanup[i](ctx))
 	}
 	h.cleanup = nil
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.opening.Lock()
+	defer h.opening.Unlock()
 	if h.state != nil {
 		errs = append(errs, h.state.Close())
 		h.state = nil
 	}
 	return errors.Join(errs...)
+}
+
+// begin runs f as work of the host, which Close waits for. A host that closes begins nothing.
+func (h *Host) begin(f func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.closing {
+		return false
+	}
+	h.work.Go(f)
+	return true
 }
 
 // Thread finds a thread that runs in this host.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -112,18 +114,23 @@ func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
 		set          contract.ToolSet
 		err          error
 	}
+	// One at a time: who comes second finds what the first one loaded.
+	select {
+	case h.loading <- struct{}{}:
+		defer func() { <-h.loading }()
+	case <-ctx.Done():
+		return nil
+	}
 	results := make(chan loaded, len(h.families))
-	count := 0
+	var work sync.WaitGroup
 	for label, family := range h.families {
 		h.mu.Lock()
-		known := h.mu.watched[label]
-		h.mu.watched[label] = true
+		known := h.mu.loaded[label]
 		h.mu.Unlock()
 		if known {
 			continue
 		}
-		count++
-		h.work.Go(func() {
+		work.Go(func() {
 			r := loaded{label: label}
 			defer func() { results <- r }()
 			m, err := h.plugins.Slot(label).Manifest(ctx)
@@ -144,22 +151,24 @@ func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
 			}
 		})
 	}
-	for range count {
-		r := <-results
-		if r.err != nil {
-			problems = append(problems, event.Notice{Level: "error", Text: placed(r.err), Next: next(r.err)})
-			h.mu.Lock()
-			delete(h.mu.watched, r.label) // the next turn tries again
-			h.mu.Unlock()
+	work.Wait()
+	close(results)
+	for r := range results {
+		if r.err != nil { // the next turn tries again
+			if ctx.Err() == nil {
+				problems = append(problems, event.Notice{Level: "error", Text: placed(r.err), Next: next(r.err)})
+			}
 			continue
 		}
 		h.mu.Lock()
+		h.mu.loaded[r.label] = true
 		h.mu.instructions[r.label] = r.instructions
 		h.mu.Unlock()
 		for _, p := range h.registry.Set(r.label, r.set) {
 			problems = append(problems, event.Notice{Level: "warning", Text: p})
 		}
 	}
+	slices.SortFunc(problems, func(a, b event.Notice) int { return strings.Compare(a.Text, b.Text) })
 	return problems
 }
 
@@ -197,10 +206,10 @@ func (h *Host) pluginState(s plugin.State) {
 		h.opts.OnPlugin(event.PluginState{Plugin: s.Plugin, State: s.Mode.String(), Generation: s.Generation, Message: s.Message})
 	}
 	family, ok := h.families[s.Plugin]
-	if !ok || s.Mode != plugin.ModeReady || h.life.Err() != nil {
+	if !ok || s.Mode != plugin.ModeReady {
 		return
 	}
-	h.work.Go(func() { // ends with the plugin's process or the host
+	h.begin(func() { // ends with the plugin's process or the host
 		err := family.Watch(h.life, func(set contract.ToolSet) {
 			for _, p := range h.registry.Set(s.Plugin, set) {
 				h.log.Warn(p)

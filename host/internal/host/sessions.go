@@ -2,9 +2,12 @@ package host
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -23,8 +26,10 @@ type sessions struct {
 
 	mu struct {
 		sync.Mutex
+		ended    bool
 		streams  map[string]bool
 		contexts map[string]map[string]string // plugin → key → text
+		open     map[string][]string          // plugin → sessions that have not exited
 	}
 }
 
@@ -32,6 +37,7 @@ func newSessions(h *Host, t *thread.Thread, cwd string) *sessions {
 	s := &sessions{host: h, thread: t, cwd: cwd}
 	s.mu.streams = map[string]bool{}
 	s.mu.contexts = map[string]map[string]string{}
+	s.mu.open = map[string][]string{}
 	return s
 }
 
@@ -44,7 +50,7 @@ func (s *sessions) begin(ctx context.Context) {
 func (s *sessions) use(label string, family *tool.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.streams[label] || s.ctx == nil {
+	if s.mu.streams[label] || s.mu.ended {
 		return
 	}
 	s.mu.streams[label] = true
@@ -53,44 +59,94 @@ func (s *sessions) use(label string, family *tool.Client) {
 		if err != nil && s.ctx.Err() == nil {
 			s.host.log.Debug("thread stream ended", "plugin", label, "thread", s.thread.ID(), "err", err)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.mu.streams[label] = false
+		s.gone(label)
 	})
+}
+
+// gone: the plugin's process has ended or has let go of the thread. What it held is lost, and what it had to say was said
+// by a process that is not there any more.
+func (s *sessions) gone(label string) {
+	s.mu.Lock()
+	lost := s.mu.open[label]
+	delete(s.mu.open, label)
+	delete(s.mu.contexts, label)
+	s.mu.Unlock()
+	for _, id := range lost {
+		s.publish(label, event.SessionExited{Session: id, How: "lost"})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.streams[label] = false
 }
 
 // maxContext bounds one text of a plugin for the model, as the contract announces.
 const maxContext = 16 << 10
 
+// maxContexts is how many of them a plugin may have, and maxSessions how many sessions it may announce; what is beyond is
+// left out, and the log says so.
+const (
+	maxContexts = 32
+	maxSessions = 256
+)
+
 func (s *sessions) event(label string, ev contract.ThreadEvent) {
-	var body event.Body
 	switch ev := ev.(type) {
 	case contract.ContextText:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.mu.contexts[label] == nil {
-			s.mu.contexts[label] = map[string]string{}
-		}
-		if ev.Text == "" {
-			delete(s.mu.contexts[label], ev.Key)
-		} else {
-			s.mu.contexts[label][ev.Key] = strings.ToValidUTF8(ev.Text[:min(len(ev.Text), maxContext)], "")
-		}
-		return
+		s.context(label, ev)
 	case contract.SessionOpened:
-		body = event.SessionOpened{Session: ev.SessionID, Call: event.CallID(ev.CallID), Plugin: label, Title: ev.Title}
+		s.mu.Lock()
+		full := len(s.mu.open[label]) >= maxSessions
+		if !full {
+			s.mu.open[label] = append(s.mu.open[label], ev.SessionID)
+		}
+		s.mu.Unlock()
+		if full {
+			s.host.log.Warn("plugin opens more sessions than allowed", "plugin", label, "most", maxSessions)
+			return
+		}
+		s.publish(label, event.SessionOpened{Session: ev.SessionID, Call: event.CallID(ev.CallID), Plugin: label, Title: ev.Title})
 	case contract.SessionOutput:
-		body = event.SessionOutput{Session: ev.SessionID, Offset: ev.Offset, Text: strings.ToValidUTF8(string(ev.Data), "\uFFFD")}
+		s.publish(label, event.SessionOutput{
+			Session: ev.SessionID, Offset: ev.Offset, Text: strings.ToValidUTF8(string(ev.Data), "\uFFFD"),
+		})
 	case contract.SessionExited:
+		s.mu.Lock()
+		before := len(s.mu.open[label])
+		s.mu.open[label] = slices.DeleteFunc(s.mu.open[label], func(id string) bool { return id == ev.SessionID })
+		known := len(s.mu.open[label]) < before
+		s.mu.Unlock()
+		if !known {
+			return
+		}
 		how := map[contract.SessionEnd]string{contract.SessionEndDenied: "denied", contract.SessionEndLost: "lost"}[ev.End]
 		if how == "" {
 			how = "exited"
 		}
-		body = event.SessionExited{Session: ev.SessionID, How: how, ExitCode: ev.ExitCode}
-	default:
-		return
+		s.publish(label, event.SessionExited{Session: ev.SessionID, How: how, ExitCode: ev.ExitCode})
 	}
-	if _, err := s.thread.Publish(s.ctx, "", body); err != nil && s.ctx.Err() == nil {
+}
+
+func (s *sessions) context(label string, ev contract.ContextText) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	texts := s.mu.contexts[label]
+	_, known := texts[ev.Key]
+	switch {
+	case ev.Text == "":
+		delete(texts, ev.Key)
+	case !known && len(texts) >= maxContexts:
+		s.host.log.Warn("plugin has more texts for the model than allowed", "plugin", label, "most", maxContexts)
+	default:
+		if texts == nil {
+			texts = map[string]string{}
+			s.mu.contexts[label] = texts
+		}
+		texts[ev.Key] = strings.ToValidUTF8(ev.Text[:min(len(ev.Text), maxContext)], "")
+	}
+}
+
+func (s *sessions) publish(label string, body event.Body) {
+	if _, err := s.thread.Publish(context.WithoutCancel(s.ctx), "", body); err != nil {
 		s.host.log.Debug("session event not published", "plugin", label, "err", err)
 	}
 }
@@ -109,21 +165,48 @@ func (s *sessions) texts() string {
 	return strings.Join(out, "\n\n")
 }
 
-// end tells the plugins that the thread is over and waits for the streams.
+// endBound is how long the plugins may take to let go of a thread, all of them together; it is their sessions' last word.
+const endBound = 2 * time.Second
+
+// end tells the plugins that the thread is over and waits for the streams, which they end then.
 func (s *sessions) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, endBound)
+	defer cancel()
+	defer context.AfterFunc(ctx, s.cancel)()
 	s.mu.Lock()
-	var used []string
-	for label, open := range s.mu.streams {
-		if open {
-			used = append(used, label)
-		}
-	}
+	s.mu.ended = true
+	used := slices.Collect(maps.Keys(s.mu.streams))
 	s.mu.Unlock()
+	var telling sync.WaitGroup
 	for _, label := range used {
-		if err := s.host.families[label].EndThread(ctx, string(s.thread.ID())); err != nil {
-			s.host.log.Debug("plugin did not end the thread", "plugin", label, "err", err)
+		telling.Go(func() {
+			if err := s.host.families[label].EndThread(ctx, string(s.thread.ID())); err != nil {
+				s.host.log.Debug("plugin did not end the thread", "plugin", label, "err", err)
+				s.cancel() // it will not end its stream either
+			}
+		})
+	}
+	telling.Wait()
+	if s.holding() {
+		// Streams end behind the last word of their sessions. A plugin that leaves its stream open has none to say.
+		defer time.AfterFunc(lastWord, s.cancel).Stop()
+	} else {
+		s.cancel()
+	}
+	s.work.Wait()
+	s.cancel()
+}
+
+// lastWord is how long it may take a plugin that let go of a thread to say how its sessions ended.
+const lastWord = 500 * time.Millisecond
+
+func (s *sessions) holding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, open := range s.mu.open {
+		if len(open) > 0 {
+			return true
 		}
 	}
-	s.cancel()
-	s.work.Wait()
+	return false
 }

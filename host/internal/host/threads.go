@@ -32,7 +32,7 @@ type Params struct {
 	Name   string
 }
 
-// StartThread begins a new thread. It runs until the host ends or EndThread.
+// StartThread begins a new thread. It runs until the host ends.
 func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error) {
 	name := cmp.Or(p.Model, h.opts.Config.DefaultModel)
 	model, ok := h.opts.Config.Model(name)
@@ -91,17 +91,20 @@ func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = r
 	h.mu.Unlock()
-	h.work.Go(func() { // ends with the host, or EndThread
+	started := h.begin(func() { // ends with the host
 		ctx, cancel := context.WithCancelCause(h.life)
 		defer cancel(nil)
 		r.plugs.begin(ctx)
+		// Clients stay to the end: the last events of the thread are for them, too.
+		serving, closeDoors := context.WithCancel(context.WithoutCancel(ctx))
+		defer closeDoors()
 		var doors sync.WaitGroup
-		doors.Go(func() { h.serve(ctx, ln, t) })
+		doors.Go(func() { h.serve(serving, ln, t) })
 		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
 			h.log.Error("thread ended", "thread", cfg.ID, "err", err)
 		}
 		// The socket goes before the lock: its file is the next holder's from then on.
-		cancel(nil)
+		closeDoors()
 		doors.Wait()
 		h.mu.Lock()
 		delete(h.mu.threads, cfg.ID)
@@ -110,19 +113,26 @@ func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock)
 			h.log.Warn("thread lock not released", "thread", cfg.ID, "err", err)
 		}
 	})
+	if !started {
+		h.mu.Lock()
+		delete(h.mu.threads, cfg.ID)
+		h.mu.Unlock()
+		return nil, errors.Join(thread.ErrClosed, ln.Close(), lock.Release())
+	}
 	return t, nil
 }
 
 // End implements [thread.Engine]: plugins forget the thread, and its processes end.
 func (h *Host) End(ctx context.Context, id event.ThreadID) {
-	ctx, cancel := context.WithTimeout(ctx, closeBound/2)
-	defer cancel()
 	h.mu.Lock()
 	r := h.mu.threads[id]
 	h.mu.Unlock()
 	if r != nil {
 		r.plugs.end(ctx)
 	}
+	// A bound of its own: a plugin that hangs must not cost the processes their end.
+	ctx, cancel := context.WithTimeout(ctx, closeBound/2)
+	defer cancel()
 	if err := h.launcher.EndThread(ctx, string(id)); err != nil {
 		h.log.Warn("processes of a thread not ended", "thread", id, "err", err)
 	}

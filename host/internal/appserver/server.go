@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -34,8 +35,12 @@ type Plugins interface {
 	ReloadPlugin(ctx context.Context, label, path string) error
 }
 
-// Serve answers clients on ln until ctx ends, then closes it and waits for them. Only processes of the same user are
-// let in.
+// lastWords is how long a client has, when the host ends, to take the events that are on their way to it. One that reads
+// needs a moment; one that does not is left behind.
+const lastWords = time.Second
+
+// Serve answers clients on ln until ctx ends, which should be after the thread has: then it lets subscribers have the
+// thread's last events, closes, and waits. Only processes of the same user are let in.
 func Serve(ctx context.Context, ln *net.UnixListener, t Thread, p Plugins, log hclog.Logger) {
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -58,7 +63,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, t Thread, p Plugins, log h
 			conn.Close()
 			continue
 		}
-		clients.Go(func() { // ends with its connection or ctx
+		clients.Go(func() { // ends with its connection, or soon after ctx
 			defer conn.Close()
 			(&session{thread: t, plugins: p, log: log}).serve(ctx, conn)
 		})
@@ -77,6 +82,7 @@ type session struct {
 	mu struct {
 		sync.Mutex
 		subscribed bool
+		sent       chan struct{} // closed when nothing more comes for the subscription; nil: there is none
 		leave      func()
 	}
 }
@@ -85,12 +91,13 @@ type session struct {
 const maxConcurrent = 16
 
 func (s *session) serve(ctx context.Context, conn net.Conn) {
-	ctx, cancel := context.WithCancel(ctx)
-	s.ctx = ctx
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	s.ctx = life
 	slots := make(chan struct{}, maxConcurrent)
 	ready := make(chan struct{})
 	handle := jsonrpc2.HandlerWithError(s.handle).SuppressErrClosed()
-	s.conn = jsonrpc2.NewConn(ctx, jsonrpc2.NewPlainObjectStream(conn), handlerFunc(func(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) {
+	s.conn = jsonrpc2.NewConn(life, jsonrpc2.NewPlainObjectStream(conn), handlerFunc(func(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) {
 		<-ready
 		select {
 		case slots <- struct{}{}:
@@ -106,6 +113,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	select {
 	case <-s.conn.DisconnectNotify():
 	case <-ctx.Done():
+		s.flush()
 	}
 	cancel()
 	if err := s.conn.Close(); err != nil && !errors.Is(err, jsonrpc2.ErrClosed) {
@@ -116,6 +124,24 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	defer s.mu.Unlock()
 	if s.mu.leave != nil {
 		s.mu.leave()
+	}
+}
+
+// flush waits until the subscription has given out the last event of a thread that has ended.
+func (s *session) flush() {
+	s.mu.Lock()
+	sent := s.mu.sent
+	s.mu.Unlock()
+	if sent == nil {
+		return
+	}
+	bound := time.NewTimer(lastWords)
+	defer bound.Stop()
+	select {
+	case <-sent:
+	case <-s.conn.DisconnectNotify():
+	case <-bound.C:
+		s.log.Debug("client left without the thread's last events", "waited", lastWords)
 	}
 }
 
@@ -169,7 +195,10 @@ func (s *session) subscribe(_ context.Context, p SubscribeParams) (SubscribeResu
 	if p.Attend {
 		s.mu.leave = s.thread.Desk().Attend()
 	}
-	s.work.Go(func() { // ends with the connection
+	sent := make(chan struct{})
+	s.mu.sent = sent
+	s.work.Go(func() { // ends with the connection, or with the thread
+		defer close(sent)
 		defer sub.Close()
 		s.send(sub, p.After)
 	})

@@ -2,10 +2,10 @@ package e2e_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -65,16 +65,17 @@ func odd(mode string) tool.Plugin {
 }
 
 func waits() tool.Plugin {
+	self := rand.Text() // in a PID namespace of its own every process is number 1
 	return tool.Plugin{
 		Name: "waits", Version: "1.0.0", Description: "Waits.",
 		Tools: []tool.Tool{
 			tool.New("wait_for", "Waits for a file.", func(_ context.Context, c *tool.Call, in fileArgs) (*tool.Result, error) {
 				file := filepath.Join(c.Cwd(), in.File)
-				if err := os.WriteFile(file+".waiting", []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+				if err := os.WriteFile(file+".waiting", []byte(self), 0o644); err != nil {
 					return nil, err
 				}
 				waitFor(file)
-				return tool.Text(fmt.Sprintf("waited in %d", os.Getpid())), nil
+				return tool.Text("waited in " + self), nil
 			}, tool.ParallelSafe()),
 		},
 	}

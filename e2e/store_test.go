@@ -1,7 +1,13 @@
 package e2e_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
@@ -22,4 +28,171 @@ func threads(t *testing.T, r *rig.Rig) []stored {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// Hosts that run at once share a database: each thread is whole, and the listing has all of them.
+func TestHostsSideBySide(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when  = { since_user = "<5" }
+times = -1
+do    = [{ call = "exec_command", args = { cmd = "echo ${thread} >> ran", login = false } }]
+[[step]]
+when  = { since_user = 5 }
+times = -1
+do    = [{ text = "done" }]
+`)
+	const hosts = 4
+	var runs []*rig.Run
+	for range hosts {
+		runs = append(runs, r.Start("exec", "--events", "go"))
+	}
+	seen := map[string]bool{}
+	for _, run := range runs {
+		res := run.Wait()
+		if res.Code != 0 {
+			t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+		}
+		events := rig.Events(t, res.Stdout)
+		rig.Gapless(t, events, 1)
+		id := events[0].Thread
+		seen[id] = true
+		if n := strings.Count(r.Read("ran"), id); n != 5 {
+			t.Errorf("thread %s ran %d commands, want 5", id, n)
+		}
+		stored := rig.Events(t, r.OK("threads", "show", "--events", id).Stdout)
+		rig.Gapless(t, stored, 1)
+		if a, b := kinds(events), kinds(stored); !slices.Equal(a, b) {
+			t.Errorf("thread %s printed\n%v\nand stored\n%v", id, a, b)
+		}
+	}
+	if all := threads(t, r); len(all) != hosts || len(seen) != hosts {
+		t.Errorf("%d threads are listed, %d ran, want %d", len(all), len(seen), hosts)
+	}
+	r.NothingLeft()
+}
+
+// A database that a later gantry has migrated is left alone, with a message.
+func TestOlderBinaryOnANewerDatabase(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	r.OK("exec", "go")
+	path := filepath.Join(r.Home, "threads.db")
+	if exists(r.Home, "threads.db-wal") {
+		t.Fatal("the last host left its write-ahead log, so the header can't be changed by hand")
+	}
+	db, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.BigEndian.PutUint32(db[60:], 4711) // SQLite's user_version
+	if err := os.WriteFile(path, db, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"exec", "go"}, {"resume", "--last", "go"}, {"threads", "list"}} {
+		res := r.Gantry(args...)
+		if res.Code != 1 {
+			t.Errorf("gantry %v: exit %d", args, res.Code)
+		}
+		for _, want := range []string{"schema version 4711", "update gantry", "GANTRY_HOME"} {
+			if !strings.Contains(res.Stderr, want) {
+				t.Errorf("gantry %v does not say %q:\n%s", args, want, res.Stderr)
+			}
+		}
+	}
+	after, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(db, after) {
+		t.Error("the database was written to")
+	}
+	if n := len(r.Requests()); n != 1 {
+		t.Errorf("the model was asked %d times, want once before", n)
+	}
+	r.NothingLeft()
+}
+
+// A database that is no database, or nobody may write to.
+func TestDamagedDatabase(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	r.Write(filepath.Join(r.Home, "threads.db"), strings.Repeat("this is no database\n", 100))
+	res := r.Gantry("exec", "go")
+	if res.Code != 1 || !strings.Contains(res.Stderr, "threads.db") || !strings.Contains(res.Stderr, "Next:") {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	r.NothingLeft()
+}
+
+// What is printed while it happens is what is stored, transient events aside; files are the user's alone.
+func TestEventsArePrintedAsTheyAreStored(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [
+  { reasoning = "let me see", chunk = 3 },
+  { text = "I run something.", chunk = "word" },
+  { call = "exec_command", id = "c1", args = { cmd = "for i in 1 2 3; do echo $i; done", login = false } },
+  { call = "exec_command", id = "c2", args = { cmd = "exit 4", login = false } },
+]
+[[step]]
+times = -1
+do = [{ text = "all of it", chunk = 1 }]
+`)
+	var printed []rig.Event
+	next := uint64(1)
+	for i, args := range [][]string{{"exec", "--events", "go"}, {"resume", "--events", "--last", "and on"}} {
+		events := rig.Events(t, r.OK(args...).Stdout)
+		next = rig.Gapless(t, events, next) + 1
+		printed = append(printed, events...)
+		if i == 0 && events[0].Kind != "thread.started" {
+			t.Errorf("the first event is %s", events[0].Kind)
+		}
+		if last := events[len(events)-1]; last.Kind != "turn.ended" {
+			t.Errorf("the last event is %s", last.Kind)
+		}
+	}
+	deltas := 0
+	for _, e := range printed {
+		if e.Kind == "item.delta" {
+			deltas++
+			if e.Seq != 0 {
+				t.Errorf("a delta has the number %d", e.Seq)
+			}
+		}
+	}
+	if deltas < 10 {
+		t.Errorf("%d deltas, want many small ones", deltas)
+	}
+	id := printed[0].Thread
+	stored := rig.Events(t, r.OK("threads", "show", "--events", id).Stdout)
+	if a, b := kinds(printed), kinds(stored); !slices.Equal(a, b) {
+		t.Errorf("printed\n%v\nstored\n%v", a, b)
+	}
+	// Exported, deleted, imported: the same thread.
+	out := filepath.Join(r.Home, "thread.jsonl")
+	r.OK("threads", "export", "-o", out, id)
+	r.OK("threads", "delete", id)
+	if n := len(threads(t, r)); n != 0 {
+		t.Errorf("%d threads after the only one was deleted", n)
+	}
+	r.OK("threads", "import", out)
+	again := rig.Events(t, r.OK("threads", "show", "--events", id).Stdout)
+	if !slices.EqualFunc(stored, again, func(a, b rig.Event) bool {
+		return a.Seq == b.Seq && a.Kind == b.Kind && string(a.Body) == string(b.Body)
+	}) {
+		t.Errorf("the imported thread differs")
+	}
+	r.OK("resume", "--last", "still there?")
+	for _, name := range []string{"threads.db"} {
+		info, err := os.Stat(filepath.Join(r.Home, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has the mode %v", name, info.Mode())
+		}
+	}
 }

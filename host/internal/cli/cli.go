@@ -4,7 +4,7 @@
 // a store works.
 //
 // Start with [Main]. Rules of the streams: what a command is asked for goes to standard output, everything else to
-// standard error. Exit statuses: 0 done, 1 not done, 2 the command line is wrong.
+// standard error. Exit statuses: 0 done, 1 not done, 2 the command line is wrong; 3 is `config fmt --check`'s.
 package cli
 
 import (

@@ -87,6 +87,9 @@ func chosenProviders(cfg *config.Config, names []string) ([]*config.PluginBlock,
 		if !ok {
 			return nil, diag.Failure{Diagnostics: diag.Diagnostics{unknownProvider(cfg, n)}}
 		}
+		if !b.Enabled {
+			return nil, fmt.Errorf("%s: provider %q is switched off; next: set enabled = true in its block", b.Where(), n)
+		}
 		out = append(out, b)
 	}
 	return out, nil

@@ -60,7 +60,7 @@ func checkShutdown(ctx context.Context, k *kit) verdict {
 			return broken(err)
 		}
 	}
-	family := descendants(p.cmd.Process.Pid)
+	family := p.family()
 	began := time.Now()
 	if err := k.shutdown(ctx, p); err != nil {
 		return failed(next, "%v", err)
@@ -121,7 +121,14 @@ func (k *kit) ends(ctx context.Context, limit time.Duration, next string, do fun
 		return broken(err)
 	}
 	defer p.kill()
-	began := time.Now()
+	began, family := time.Now(), p.family()
+	defer func() {
+		for _, pid := range family {
+			if p.dead() && alive(pid) { // orphans, still young enough to bear their own numbers
+				killPID(pid)
+			}
+		}
+	}()
 	do(p)
 	if !p.wait(limit + k.cfg.Slack) {
 		return failed(next, "%s, it runs on %v later", how, limit)

@@ -263,14 +263,24 @@ func (p *process) kill() {
 	if p.watch != nil {
 		p.watch.close()
 	}
+	family := p.family()
 	killGroup(p.cmd.Process)
-	for _, pid := range p.left() {
+	for _, pid := range append(family, p.left()...) {
 		killPID(pid)
 	}
 	p.wait(killPatience)
 	p.finish()
 	p.closeFiles()
 	_ = os.RemoveAll(p.dir)
+}
+
+// family lists what the process has started as far as it still hangs on it, also what hides its environment. Nothing
+// once the process has ended: its number may be another's.
+func (p *process) family() []int {
+	if p.dead() {
+		return nil
+	}
+	return descendants(p.cmd.Process.Pid)
 }
 
 // left lists the processes that carry the mark of this one in their environment, itself included while it runs.

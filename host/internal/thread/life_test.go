@@ -252,18 +252,13 @@ func (l life) live(t *testing.T) (log []event.Event, accepted []string, final []
 				if a.do == "shaped" {
 					s.OutputSchema = []byte("{}")
 				}
-				submit := func() {
+				doors.Go(func() { // some wait for the running turn, which may wait for a person
 					if _, err := th.Submit(t.Context(), s); err == nil {
 						mu.Lock()
 						accepted = append(accepted, text)
 						mu.Unlock()
 					}
-				}
-				if a.do == "shaped" {
-					doors.Go(submit) // it waits for the running turn
-				} else {
-					submit()
-				}
+				})
 			}
 		}
 		stop(orchestrate.ErrShutdown)

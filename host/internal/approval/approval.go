@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -66,6 +67,7 @@ type Desk struct {
 	mu struct {
 		sync.Mutex
 		attended int
+		alone    chan struct{}          // closed while nobody attends
 		pending  map[string]chan Answer // one slot; taken out by the first answer
 		allowed  map[string]bool
 	}
@@ -74,6 +76,8 @@ type Desk struct {
 // NewDesk makes a desk that publishes to pub.
 func NewDesk(pub Publisher) *Desk {
 	d := &Desk{pub: pub}
+	d.mu.alone = make(chan struct{})
+	close(d.mu.alone)
 	d.mu.pending = map[string]chan Answer{}
 	d.mu.allowed = map[string]bool{}
 	return d
@@ -83,16 +87,49 @@ func NewDesk(pub Publisher) *Desk {
 func (d *Desk) Attend() (leave func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.mu.attended == 0 {
+		d.mu.alone = make(chan struct{})
+	}
 	d.mu.attended++
 	return sync.OnceFunc(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.mu.attended--
+		if d.mu.attended--; d.mu.attended == 0 {
+			close(d.mu.alone)
+		}
 	})
 }
 
+// returning is how long a question waits when everybody has left: a client that fell behind or crashed comes back within it.
+const returning = 10 * time.Second
+
+// left waits until nobody has attended for a while, and reports whether that came before the end of ctx.
+func (d *Desk) left(ctx context.Context) (gone bool) {
+	for {
+		d.mu.Lock()
+		alone := d.mu.alone
+		d.mu.Unlock()
+		select {
+		case <-alone:
+		case <-ctx.Done():
+			return false
+		}
+		select {
+		case <-time.After(returning):
+		case <-ctx.Done():
+			return false
+		}
+		d.mu.Lock()
+		still := d.mu.alone == alone
+		d.mu.Unlock()
+		if still {
+			return true
+		}
+	}
+}
+
 // Ask puts a question and waits for the first answer or the end of ctx. Without anybody attending it returns
-// [ErrNobody] at once.
+// [ErrNobody] at once, and after a while when everybody has left.
 func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
 	id := rand.Text()
 	slot := make(chan Answer, 1)
@@ -104,30 +141,46 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
 	d.mu.pending[id] = slot
 	d.mu.Unlock()
 
-	_, err := d.pub.Publish(ctx, q.Turn, event.QuestionAsked{
+	if _, err := d.pub.Publish(ctx, q.Turn, event.QuestionAsked{
 		ID: id, About: q.About, Call: q.Call, Title: q.Title, Message: q.Message, Reason: q.Reason,
 		Effects: event.EffectsOf(q.Effects), Options: q.Options, Schema: q.Schema, URL: q.URL,
-	})
-	if err != nil {
+	}); err != nil {
 		d.take(id)
 		return Answer{}, err
 	}
-	var answer Answer
-	select {
-	case answer = <-slot:
-	case <-ctx.Done():
-		if d.take(id) == nil {
-			answer = <-slot // the answer won the race
-			break
-		}
-		answer = Answer{By: "cancelled"}
-		err = context.Cause(ctx)
-	}
+	answer, err := d.await(ctx, id, slot)
 	// Everybody who shows the question must learn that it is over, also when the asker was cancelled.
 	_, perr := d.pub.Publish(context.WithoutCancel(ctx), q.Turn, event.QuestionResolved{
 		ID: id, Answer: answer.Choice, Data: answer.Data, By: answer.By,
 	})
 	return answer, errors.Join(err, perr)
+}
+
+// await waits for the first answer, the end of ctx, or for everybody to have left.
+func (d *Desk) await(ctx context.Context, id string, slot chan Answer) (Answer, error) {
+	watch, stop := context.WithCancel(ctx)
+	gone := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		if d.left(watch) {
+			close(gone)
+		}
+	})
+	defer watching.Wait()
+	defer stop()
+	var err error
+	select {
+	case a := <-slot:
+		return a, nil
+	case <-gone:
+		err = ErrNobody
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if d.take(id) == nil {
+		return <-slot, nil // the answer won the race
+	}
+	return Answer{By: "cancelled"}, err
 }
 
 // Resolve answers a question; the first one wins, later ones get [ErrUnknownQuestion].

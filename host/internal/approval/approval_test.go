@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -133,4 +134,39 @@ func TestKeys(t *testing.T) {
 	if !d.Allowed(base) || d.Allowed(both) || d.Allowed(nil) {
 		t.Error("a call is allowed when all of its keys are, and never without keys")
 	}
+}
+
+// A question outlives the short absence of who was asked, and no longer one.
+func TestEverybodyLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{}
+		d := NewDesk(l)
+		leave := d.Attend()
+		done := make(chan error, 1)
+		go func() { // owned by the test: received below
+			_, err := d.Ask(t.Context(), Question{})
+			done <- err
+		}()
+		synctest.Wait()
+		leave()
+		time.Sleep(returning - time.Second)
+		leave = d.Attend() // comes back
+		time.Sleep(time.Hour)
+		select {
+		case err := <-done:
+			t.Fatalf("the question ended though somebody is there: %v", err)
+		default:
+		}
+		began := time.Now()
+		leave()
+		if err := <-done; !errors.Is(err, ErrNobody) {
+			t.Errorf("Ask = %v, want %v", err, ErrNobody)
+		}
+		if took := time.Since(began); took != returning {
+			t.Errorf("waited %v", took)
+		}
+		if r := l.resolved(t); r.By != "cancelled" {
+			t.Errorf("resolved = %+v", r)
+		}
+	})
 }

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type log struct {
 	mu     sync.Mutex
 	events []event.Event
+	stored int // of events, those that can be read: the log is written behind
 }
 
 func (l *log) Append(_ context.Context, evs ...event.Event) error {
@@ -37,12 +38,17 @@ func (l *log) Append(_ context.Context, evs ...event.Event) error {
 	return nil
 }
 
-func (l *log) Barrier(context.Context, event.ThreadID, uint64) error { return nil }
+func (l *log) Barrier(_ context.Context, _ event.ThreadID, seq uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stored = max(l.stored, int(seq))
+	return nil
+}
 
 func (l *log) after(_ context.Context, after uint64) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		l.mu.Lock()
-		events := append([]event.Event(nil), l.events...)
+		events := append([]event.Event(nil), l.events[:l.stored]...)
 		l.mu.Unlock()
 		for _, e := range events {
 			if e.Seq > after && !yield(e, nil) {
@@ -254,4 +260,30 @@ func TestNobodyListens(t *testing.T) {
 	if _, err := appserver.Dial(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, appserver.ErrGone) {
 		t.Errorf("Dial = %v, want %v", err, appserver.ErrGone)
 	}
+}
+
+// Requests that wait for the end of the turn do not stand before the interrupt that ends it.
+func TestInterruptPassesRequestsThatWait(t *testing.T) {
+	path, _, _ := serve(t)
+	c := dial(t, path)
+	if _, err := c.Subscribe(t.Context(), appserver.SubscribeParams{}); err != nil {
+		t.Fatal(err)
+	}
+	first, err := c.Start(t.Context(), appserver.StartParams{Text: "wait"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for range 20 { // more than run at once
+		waiting.Go(func() { _, _ = c.Start(ctx, appserver.StartParams{Text: "later", OutputSchema: []byte("{}")}) })
+	}
+	if err := c.Interrupt(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, end := until(t, c, first.Turn); end.Status != event.TurnInterrupted {
+		t.Errorf("end = %+v", end)
+	}
+	leave()
+	waiting.Wait()
 }

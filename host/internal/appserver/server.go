@@ -81,10 +81,22 @@ type session struct {
 
 	mu struct {
 		sync.Mutex
+		closed     bool // nothing begins any more
 		subscribed bool
 		sent       chan struct{} // closed when nothing more comes for the subscription; nil: there is none
 		leave      func()
 	}
+}
+
+// begin runs f as work of the connection, which serve waits for. A connection that closes begins nothing.
+func (s *session) begin(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return false
+	}
+	s.work.Go(f)
+	return true
 }
 
 // maxConcurrent is how many requests of one client run at once; beyond it nothing more is read from its socket.
@@ -99,16 +111,22 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	handle := jsonrpc2.HandlerWithError(s.handle).SuppressErrClosed()
 	s.conn = jsonrpc2.NewConn(life, jsonrpc2.NewPlainObjectStream(conn), handlerFunc(func(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) {
 		<-ready
+		if r.Method == methodInterrupt || r.Method == methodAnswer {
+			handle.Handle(ctx, c, r) // takes moments, and must not stand behind requests that wait for the turn's end
+			return
+		}
 		select {
 		case slots <- struct{}{}:
 		case <-s.ctx.Done():
 			return
 		}
-		s.work.Go(func() { // ends with its request
+		if !s.begin(func() { // ends with its request
 			defer func() { <-slots }()
 			handle.Handle(ctx, c, r)
-		})
-	}))
+		}) {
+			<-slots
+		}
+	}), jsonrpc2.SetLogger(s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})))
 	close(ready)
 	select {
 	case <-s.conn.DisconnectNotify():
@@ -119,12 +137,14 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	if err := s.conn.Close(); err != nil && !errors.Is(err, jsonrpc2.ErrClosed) {
 		s.log.Debug("client left", "err", err)
 	}
-	s.work.Wait()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.leave != nil {
-		s.mu.leave()
+	s.mu.closed = true
+	leave := s.mu.leave
+	s.mu.Unlock()
+	if leave != nil {
+		leave()
 	}
+	s.work.Wait()
 }
 
 // flush waits until the subscription has given out the last event of a thread that has ended.
@@ -181,15 +201,23 @@ func call[P, R any](ctx context.Context, r *jsonrpc2.Request, f func(context.Con
 
 var errSubscribed = errors.New("this connection is subscribed already")
 
-func (s *session) subscribe(_ context.Context, p SubscribeParams) (SubscribeResult, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.subscribed {
-		return SubscribeResult{}, errSubscribed
-	}
-	sub, err := s.thread.Subscribe(s.ctx, thread.Disconnect)
+func (s *session) subscribe(ctx context.Context, p SubscribeParams) (SubscribeResult, error) {
+	sub, err := s.thread.Subscribe(ctx, thread.Disconnect)
 	if err != nil {
 		return SubscribeResult{}, err
+	}
+	if p.After < sub.After() {
+		// The log is written behind: what is replayed must be there first.
+		if err := s.thread.Barrier(ctx, sub.After()); err != nil {
+			sub.Close()
+			return SubscribeResult{}, fmt.Errorf("replay the thread's events: %w", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.subscribed || s.mu.closed {
+		sub.Close()
+		return SubscribeResult{}, errSubscribed
 	}
 	s.mu.subscribed = true
 	if p.Attend {
@@ -211,6 +239,7 @@ func (s *session) send(sub *thread.Subscription, after uint64) {
 		for e, err := range s.thread.Events(s.ctx, after) {
 			if err != nil {
 				s.log.Warn("events not replayed", "err", err)
+				s.lagged(after)
 				return
 			}
 			if e.Seq > sub.After() {
@@ -225,7 +254,7 @@ func (s *session) send(sub *thread.Subscription, after uint64) {
 	for {
 		e, err := sub.Next(s.ctx)
 		if errors.Is(err, thread.ErrLagged) {
-			_ = s.conn.Notify(s.ctx, noteLagged, map[string]uint64{"after": after}) // the client is slow or gone
+			s.lagged(after)
 			return
 		}
 		if err != nil {
@@ -236,6 +265,11 @@ func (s *session) send(sub *thread.Subscription, after uint64) {
 		}
 		after = max(after, e.Seq)
 	}
+}
+
+// lagged is the last notification of a client that has to subscribe again.
+func (s *session) lagged(after uint64) {
+	_ = s.conn.Notify(s.ctx, noteLagged, map[string]uint64{"after": after}) // the client is slow or gone
 }
 
 func (s *session) start(ctx context.Context, p StartParams) (StartResult, error) {

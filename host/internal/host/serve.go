@@ -8,6 +8,8 @@ import (
 	"iter"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
@@ -23,6 +25,7 @@ func (h *Host) listen(id event.ThreadID) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.sweep(filepath.Dir(path))
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove a stale run socket: %w", err)
 	}
@@ -34,6 +37,32 @@ func (h *Host) listen(id event.ThreadID) (*net.UnixListener, error) {
 		return nil, errors.Join(err, ln.Close())
 	}
 	return ln, nil
+}
+
+// sweep removes the sockets that killed hosts left: those of threads that no process holds. Its own thread's is held.
+func (h *Host) sweep(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		h.log.Debug("run folder not read", "err", err)
+		return
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".sock")
+		id, err := event.ParseThreadID(name)
+		if !ok || err != nil {
+			continue
+		}
+		if _, held, err := h.store.Holder(id); held || err != nil {
+			continue
+		}
+		lock, err := h.store.LockThread(id)
+		if err != nil {
+			continue // somebody was faster
+		}
+		if err := errors.Join(os.Remove(filepath.Join(dir, e.Name())), lock.Release()); err != nil {
+			h.log.Debug("stale run socket not removed", "thread", id, "err", err)
+		}
+	}
 }
 
 // serve lets clients reach a thread while it runs.

@@ -1,0 +1,103 @@
+// Package crash_test kills gantry, its plugins and its launcher in the middle of a turn, goes on with the thread, and
+// checks what must hold whatever the moment was.
+//
+// It owns: the moments, the victims, the invariants. It must not know: anything inside gantry; it looks at files, at
+// what is printed, and at what the model sees.
+//
+// Start with [TestKills]. GANTRY_SOAK=N does N runs at random moments instead of a few; GANTRY_SEED repeats one.
+package crash_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+)
+
+// Each moment that can be seen from outside, and each victim, once.
+func TestKills(t *testing.T) {
+	t.Parallel()
+	for _, m := range moments {
+		t.Run("host when "+m.name, func(t *testing.T) {
+			t.Parallel()
+			live(t, []kill{{victim: "host", moment: m}})
+		})
+	}
+	for _, victim := range []string{"gantry-tool-shell", "gantry-provider-scripted", "gantry-launch"} {
+		for _, m := range moments[1:4] {
+			t.Run(victim+" when "+m.name, func(t *testing.T) {
+				t.Parallel()
+				live(t, []kill{{victim: victim, moment: m}})
+			})
+		}
+	}
+}
+
+// shortRuns is how many random runs every test of the module does; the long form is scripts/soak.
+const shortRuns = 10
+
+// Random victims at random moments, up to three in the life of one thread.
+func TestRandomKills(t *testing.T) {
+	t.Parallel()
+	runs, first := shortRuns, rand.Uint64()
+	if s := os.Getenv("GANTRY_SOAK"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("GANTRY_SOAK: %v", err)
+		}
+		runs = n
+	}
+	if s := os.Getenv("GANTRY_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatalf("GANTRY_SEED: %v", err)
+		}
+		runs, first = 1, n
+	}
+	for i := range runs {
+		seed := first + uint64(i)
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			live(t, randomKills(seed))
+		})
+	}
+}
+
+// whole is about how long a run takes that nobody kills; random moments lie within.
+const whole = 600 * time.Millisecond
+
+func randomKills(seed uint64) []kill {
+	r := rand.New(rand.NewPCG(seed, 0))
+	var out []kill
+	for range 1 + r.IntN(3) {
+		k := kill{victim: "host"}
+		if r.IntN(3) == 0 {
+			k.victim = []string{"gantry-tool-shell", "gantry-provider-scripted", "gantry-launch"}[r.IntN(3)]
+		}
+		if r.IntN(4) == 0 {
+			k.moment = moments[r.IntN(len(moments))]
+		} else {
+			after := time.Duration(r.Int64N(int64(whole)))
+			k.moment = moment{name: fmt.Sprintf("%v have passed", after), after: after}
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// kill is one SIGKILL.
+type kill struct {
+	victim string // "host", or a part of the command line of what it started
+	moment moment
+}
+
+// moment is something that can be seen from outside, or an amount of time.
+type moment struct {
+	name  string
+	seen  func(r *rig.Rig, run *rig.Run) bool
+	after time.Duration
+}

@@ -231,7 +231,7 @@ var starters = [][2]string{
 // Starters may start processes.
 var Starters = []string{
 	"host/internal/launch/...", "host/internal/plugin/...", "host/cmd/gantry-launch", // the launcher and the supervisor
-	"sdk/plugintest/...", "sdk/process/processtest", "e2e/...", // tests
+	"sdk/plugintest/...", "sdk/process/processtest", "sdk/internal/api", "e2e/...", // tests
 }
 
 // processes checks that shipped code starts no process but in the launcher and the supervisor.

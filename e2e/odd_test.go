@@ -105,3 +105,11 @@ func addOdd(t *testing.T, r *rig.Rig, label, mode, more string) {
 	r.Config(fmt.Sprintf("plugin %q {\n  source = %q\n%s}\n", label, program, more))
 	r.OK("plugin", "lock", "--yes", label)
 }
+
+// unlock forgets what was locked.
+func unlock(t *testing.T, r *rig.Rig) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(r.Home, "gantry.lock.hcl")); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -186,6 +186,7 @@ func (h *House) Check() []Problem {
 	var out []Problem
 	out = append(out, h.reach(Laws)...)
 	out = append(out, h.only(Reserved)...)
+	out = append(out, h.testOnly()...)
 	out = append(out, h.layers(Rows, Edges)...)
 	out = append(out, h.processes(Starters)...)
 	out = append(out, h.names()...)

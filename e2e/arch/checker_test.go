@@ -131,6 +131,16 @@ func TestReservations(t *testing.T) {
 		"name example.com/none", "name gone")
 }
 
+func TestTestPackages(t *testing.T) {
+	t.Parallel()
+	const imp = "\nimport _ \"github.com/gantry-agent/gantry/a/storetest\""
+	h := house(t, map[string]string{
+		"a/storetest/s.go": "package storetest", "a/a.go": "package a" + imp, "a/a_test.go": "package a" + imp, "b/b_test.go": "package b" + imp,
+		"c/turntest/t.go": "package turntest" + imp, "d/d.go": "package d\nimport _ \"testing/iotest\"",
+	})
+	expect(t, h.testOnly(), "a/a.go: shipped code imports a/storetest")
+}
+
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	const imp = "\nimport _ \"github.com/gantry-agent/gantry/host/internal/"

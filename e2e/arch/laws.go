@@ -117,6 +117,32 @@ var Reserved = []Reservation{
 	},
 }
 
+// testOnly checks that shipped code imports no package that exists for tests: those whose name ends in "test".
+func (h *House) testOnly() []Problem {
+	isTest := func(p string) bool {
+		for part := range strings.SplitSeq(p, "/") {
+			if strings.HasSuffix(part, "test") || part == "e2e" {
+				return true
+			}
+		}
+		return false
+	}
+	var out []Problem
+	for _, p := range h.sorted() {
+		if isTest(p.Path) {
+			continue
+		}
+		for to, file := range p.imports(false) {
+			if h.packages[to] != nil && isTest(to) {
+				out = append(out, Problem{
+					Where: file, What: "shipped code imports " + to + ", which exists for tests", Instead: "move what is needed to the room itself",
+				})
+			}
+		}
+	}
+	return out
+}
+
 // reach checks laws.
 func (h *House) reach(laws []Law) []Problem {
 	var out []Problem

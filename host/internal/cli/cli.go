@@ -36,7 +36,8 @@ type app struct {
 	dir     string // where it was started
 	environ []string
 	leave   context.CancelCauseFunc
-	began   bool // a command runs: an error is its own and not one of the command line
+	log     hclog.Logger // made by logger when it is first needed
+	began   bool         // a command runs: an error is its own and not one of the command line
 
 	flags struct {
 		config  string
@@ -232,6 +233,9 @@ func binDir() (string, error) {
 }
 
 func (a *app) logger() (hclog.Logger, error) {
+	if a.log != nil {
+		return a.log, nil // the libraries' logs are turned once: some may be writing already
+	}
 	name := a.flags.log
 	if name == "" {
 		name, _ = a.env("GANTRY_LOG")
@@ -245,6 +249,7 @@ func (a *app) logger() (hclog.Logger, error) {
 	l := hclog.New(&hclog.LoggerOptions{Name: "gantry", Level: level, Output: a.stderr})
 	log.SetFlags(0)
 	plugin.RedirectLibraryLogs(l.Named("library"))
+	a.log = l
 	return l, nil
 }
 

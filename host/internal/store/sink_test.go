@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,12 +287,30 @@ func TestADegradedStoreSaysWhenItsMemoryIsFull(t *testing.T) {
 	}
 }
 
+// faultOnDemand lets writes fail from the moment it is armed: how many batches came before depends on the machine's load.
+// A negative number of failures is for ever.
+type faultOnDemand struct{ left atomic.Int64 }
+
+func (f *faultOnDemand) config(c *store.Config) {
+	c.Around = func(commit func() error) error {
+		switch left := f.left.Load(); {
+		case left < 0:
+			return storetest.ErrFault
+		case left > 0:
+			f.left.Add(-1)
+			return storetest.ErrFault
+		}
+		return commit()
+	}
+}
+
 func TestOnDegradedMayUseTheStore(t *testing.T) {
 	t.Parallel()
 	var s *store.Store
 	said := make(chan error, 2)
 	opened := make(chan struct{})
-	s = storetest.Open(t, storetest.Faulty(t, "write fails at 2"), func(c *store.Config) {
+	var fault faultOnDemand
+	s = storetest.Open(t, fault.config, func(c *store.Config) {
 		seq := uint64(0)
 		c.OnDegraded = func(err error) {
 			<-opened
@@ -307,6 +326,7 @@ func TestOnDegradedMayUseTheStore(t *testing.T) {
 	story := storetest.Story("t", 1)
 	mustAppend(t, s, story[0])
 	mustBarrier(t, s, story[:1])
+	fault.left.Store(1)
 	mustAppend(t, s, story[1:]...)
 	if err := errors.Join(<-said, <-said); err != nil {
 		t.Fatal(err)
@@ -319,10 +339,12 @@ func TestOnDegradedMayUseTheStore(t *testing.T) {
 
 func TestCloseSaysWhatItCouldNotWrite(t *testing.T) {
 	t.Parallel()
-	s := storetest.Open(t, storetest.Faulty(t, "write fails from 2"))
+	var fault faultOnDemand
+	s := storetest.Open(t, fault.config)
 	story := storetest.Story("t", 1)
 	mustAppend(t, s, story[0])
 	mustBarrier(t, s, story[:1])
+	fault.left.Store(-1)
 	mustAppend(t, s, story[1:]...)
 	err := s.Close(t.Context())
 	if !errors.Is(err, storetest.ErrFault) || !strings.Contains(err.Error(), "10 events were not written") {

@@ -303,8 +303,15 @@ func (r *Rig) Requests() []Request {
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
+		line := lines.Bytes()
+		if at := bytes.LastIndex(line, []byte(`{"time":"`)); at > 0 {
+			line = line[at:] // a provider that was killed while it wrote left the beginning of a line
+		}
+		if !json.Valid(line) {
+			continue // the same, and nothing came after it
+		}
 		var q Request
-		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
+		if err := json.Unmarshal(line, &q); err != nil {
 			r.t.Fatalf("request log: %v", err)
 		}
 		out = append(out, q)

@@ -41,11 +41,13 @@ func (h health) recovered(t *testing.T) {
 func TestAWriteErrorDegradesTheStoreUntilALaterWriteWorks(t *testing.T) {
 	t.Parallel()
 	h := make(health, 10)
-	s := storetest.Open(t, storetest.Faulty(t, "write fails from 2 to 4"), watch(h))
+	var fault faultOnDemand
+	s := storetest.Open(t, fault.config, watch(h))
 	story := storetest.Story(event.NewThreadID(), 3)
 	thread := story[0].Thread
 	mustAppend(t, s, story[0])
 	mustBarrier(t, s, story[:1])
+	fault.left.Store(3)
 
 	mustAppend(t, s, story[1:5]...)
 	err := s.Barrier(t.Context(), thread, 5)

@@ -149,13 +149,35 @@ func (h *Host) openStore(ctx context.Context) (err error) {
 	}
 	h.store, err = store.Open(ctx, store.Config{
 		Path: filepath.Join(dir, "threads.db"), ArtifactDir: filepath.Join(dir, "artifacts"), Logger: h.log.Named("store"),
-		RefuseReads: h.opts.refuseReads,
+		RefuseReads: h.opts.refuseReads, OnDegraded: h.storeHealth,
 	})
 	if err != nil {
 		return err
 	}
 	h.onClose(h.store.Close)
 	return nil
+}
+
+// storeHealth tells every thread when the store stops taking events (err) and when it works again (nil).
+func (h *Host) storeHealth(err error) {
+	n := event.Notice{Level: "info", Text: "the store works again; nothing was lost"}
+	if err != nil {
+		n = event.Notice{
+			Level: "error", Text: fmt.Sprintf("the store does not take events: %v", err),
+			Next: "Make room or end what blocks it. Until then calls that have an effect are not started.",
+		}
+	}
+	h.mu.Lock()
+	threads := make([]*running, 0, len(h.mu.threads))
+	for _, r := range h.mu.threads {
+		threads = append(threads, r)
+	}
+	h.mu.Unlock()
+	for _, r := range threads {
+		if _, err := r.thread.Publish(h.life, "", n); err != nil {
+			h.log.Debug("state of the store not published", "thread", r.thread.ID(), "err", err)
+		}
+	}
 }
 
 // stateStore opens the second store when a plugin first needs it.

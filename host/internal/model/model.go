@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
+	"google.golang.org/protobuf/proto"
 )
 
 // fallbackContextWindow is assumed of a model that its provider does not list, so that limits never vanish;
@@ -30,6 +31,10 @@ type Client struct {
 	slot   *plugin.Slot
 	thread event.ThreadID
 }
+
+// maxAnswerBytes bounds one answer on the wire: a hundred times what models write. What comes without an end is not an
+// answer, and asking again would not make it one.
+const maxAnswerBytes = 64 << 20
 
 // New makes a client for the requests of one thread; the provider is started by the first one.
 func New(slot *plugin.Slot, thread event.ThreadID) *Client { return &Client{slot, thread} }
@@ -89,6 +94,7 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID) 
 			return
 		}
 		var order llm.Checker
+		var size int64
 		for {
 			batch, err := stream.Recv()
 			if errors.Is(err, io.EOF) {
@@ -99,6 +105,11 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID) 
 			}
 			if err != nil {
 				yield(nil, c.streamError(ctx, plugin.Classify(err, lease)))
+				return
+			}
+			if size += int64(proto.Size(batch)); size > maxAnswerBytes {
+				yield(nil, &llm.Error{Code: llm.ErrInvalidOutput, Message: fmt.Sprintf(
+					"provider %q: the answer is longer than %d MiB", c.label(), maxAnswerBytes>>20)})
 				return
 			}
 			for _, pb := range batch.GetEvents() {

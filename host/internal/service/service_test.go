@@ -1,0 +1,509 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/service"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/tool"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a host's services on real sockets, and a thread whose calls are functions with the services at hand.
+type world struct {
+	t        *testing.T
+	services *service.Services
+	tokens   *orchestrate.Tokens
+	launcher *launch.Launcher
+	thread   event.ThreadID
+	desk     *approval.Desk
+	events   chan event.Body
+	do       func(ctx context.Context, s contract.CallStart) // what a call of plugin "mine" does
+}
+
+func (w *world) Publish(_ context.Context, _ event.TurnID, bodies ...event.Body) (uint64, error) {
+	for _, b := range bodies {
+		if _, err := json.Marshal(event.Event{Body: b}); err != nil {
+			return 0, err
+		}
+		select {
+		case w.events <- b:
+		default: // more than a test looks at
+		}
+	}
+	return 0, nil
+}
+func (w *world) Barrier(context.Context, uint64) error { return nil }
+func (w *world) Desk() *approval.Desk                  { return w.desk }
+
+func (w *world) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
+	return launch.Grant{Mode: "full-access", Network: true}, nil
+}
+func (w *world) EndCall(ctx context.Context, o launch.Owner) error { return w.launcher.EndCall(ctx, o) }
+
+func (w *world) Assess(context.Context, contract.AssessRequest) (*contract.Assessment, error) {
+	return &contract.Assessment{}, nil
+}
+
+func (w *world) Call(ctx context.Context, s contract.CallStart, ctl tool.Control, _ func(contract.CallEvent)) (*contract.Result, error) {
+	over := make(chan struct{})
+	var steering sync.WaitGroup
+	steering.Go(func() {
+		for {
+			select {
+			case <-ctl.Waits:
+			case <-over:
+				return
+			}
+		}
+	})
+	defer steering.Wait()
+	defer close(over)
+	if s.Tool == "echo" {
+		return contract.Text("echo " + string(s.Input.Arguments)), nil
+	}
+	w.do(ctx, s)
+	return contract.Text("done"), nil
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	bin := os.Getenv("GANTRY_BIN")
+	if bin == "" {
+		bin = filepath.Join("..", "..", "..", "bin")
+	}
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launcher := filepath.Join(bin, "gantry-launch")
+	if _, err := os.Stat(launcher); err != nil {
+		t.Skip("the launcher's binary is missing: run `make build` first")
+	}
+	dir := t.TempDir()
+	w := &world{t: t, tokens: orchestrate.NewTokens(), thread: event.NewThreadID(), events: make(chan event.Body, 100)}
+	w.desk = approval.NewDesk(w)
+	closing := func(name string, f func(context.Context) error) {
+		t.Cleanup(func() {
+			if err := f(context.Background()); err != nil {
+				t.Errorf("close %s: %v", name, err)
+			}
+		})
+	}
+	st, err := store.Open(t.Context(), store.Config{Path: filepath.Join(dir, "threads.db"), Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing("store", st.Close)
+	state, err := store.OpenState(t.Context(), filepath.Join(dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing("state", func(context.Context) error { return state.Close() })
+	if w.launcher, err = launch.New(launch.Config{LauncherPath: launcher, Logger: hclog.NewNullLogger()}); err != nil {
+		t.Fatal(err)
+	}
+	closing("launcher", w.launcher.Close)
+	w.services = service.New(service.Config{
+		Tokens: w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*store.State, error) { return state, nil },
+		Threads: func(id event.ThreadID) (service.Thread, bool) { return w, id == w.thread },
+		Sample: func(context.Context, event.ThreadID, event.TurnID, *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
+			return nil, llm.Usage{}, llm.FinishUnknown, errors.New("no model here")
+		},
+		Secrets: func(label, handle string) (string, bool) {
+			return "the value", label == "mine" && handle == "h1"
+		},
+		Environment: func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
+	})
+	return w
+}
+
+// client is a plugin process as the services see it.
+func (w *world) client(label string) gantryv1.HostServiceClient {
+	w.t.Helper()
+	dir, err := os.MkdirTemp("", "g")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	srv := grpc.NewServer()
+	gantryv1.RegisterHostServiceServer(srv, w.services.For(plugin.Identity{Label: label, Generation: 1}))
+	served := make(chan struct{})
+	go func() { // owned by the test: its cleanup waits
+		defer close(served)
+		_ = srv.Serve(ln)
+	}()
+	conn, err := grpc.NewClient("unix:"+ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		_ = conn.Close()
+		srv.Stop()
+		<-served
+		_ = os.RemoveAll(dir)
+	})
+	return gantryv1.NewHostServiceClient(conn)
+}
+
+// call runs a call of the plugin "mine" to its end.
+func (w *world) call(ctx context.Context, do func(context.Context, contract.CallStart)) orchestrate.Answer {
+	w.t.Helper()
+	w.do = do
+	reg := registry.New()
+	schema := json.RawMessage(`{"type":"object"}`)
+	if problems := reg.Set("mine", contract.ToolSet{Tools: []contract.Descriptor{
+		{Name: "work", InputSchema: schema}, {Name: "echo", InputSchema: schema}, {Name: "secret", InputSchema: schema, Exposure: contract.ExposureHidden},
+	}}); len(problems) > 0 {
+		w.t.Fatal(problems)
+	}
+	spine := orchestrate.New(orchestrate.Stages{
+		Hooks: hook.None{}, Approver: w.desk, Granter: w, Journal: w, Retry: orchestrate.NoRetry, Processes: w,
+		Policy: func(r policy.Request) policy.Decision {
+			for _, e := range r.Effects {
+				if n, ok := e.(contract.NetworkEffect); ok && n.Host == "forbidden.example" {
+					return policy.Decision{Verdict: policy.Forbid, Reason: "not that host"}
+				}
+			}
+			return policy.Decision{Verdict: policy.Run}
+		},
+		Families: func(string) (orchestrate.Family, bool) { return w, true },
+	}, w.tokens, hclog.NewNullLogger())
+	var gate orchestrate.Gate
+	return spine.Dispatch(ctx, &gate, orchestrate.Call{
+		Settings: orchestrate.Settings{
+			Thread: w.thread, Turn: "u", Cwd: w.t.TempDir(), Approval: "on-request", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100},
+		},
+		Model: &llm.ToolCall{ID: "c1", Name: "work", Input: "{}"}, ID: "c1",
+	}).Wait()
+}
+
+func code(err error) codes.Code { return status.Code(err) }
+
+// Each rpc that works for a call takes the call's own token only, and none after its result.
+func TestCallTokens(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.client("mine"), w.client("other")
+	rpcs := map[string]func(c gantryv1.HostServiceClient, token string) error{
+		"spawn": func(c gantryv1.HostServiceClient, token string) error {
+			_, err := c.Spawn(t.Context(), &gantryv1.SpawnRequest{CallToken: token, Argv: []string{"true"}})
+			return err
+		},
+		"authorize": func(c gantryv1.HostServiceClient, token string) error {
+			_, err := c.Authorize(t.Context(), &gantryv1.AuthorizeRequest{CallToken: token})
+			return err
+		},
+		"ask": func(c gantryv1.HostServiceClient, token string) error {
+			_, err := c.Ask(t.Context(), &gantryv1.AskRequest{CallToken: token, Kind: gantryv1.AskKind_ASK_KIND_CHOICE})
+			return err
+		},
+		"call tool": func(c gantryv1.HostServiceClient, token string) error {
+			_, err := c.CallTool(t.Context(), &gantryv1.CallToolRequest{CallToken: token, Tool: "echo"})
+			return err
+		},
+		"list tools": func(c gantryv1.HostServiceClient, token string) error {
+			_, err := c.ListTools(t.Context(), &gantryv1.ListToolsRequest{CallToken: token})
+			return err
+		},
+		"emit": func(c gantryv1.HostServiceClient, token string) error {
+			_, err := c.Emit(t.Context(), &gantryv1.EmitRequest{Token: token, Kind: "x"})
+			return err
+		},
+	}
+	var token string
+	w.call(t.Context(), func(_ context.Context, s contract.CallStart) {
+		token = s.CallToken
+		for name, rpc := range rpcs {
+			if err := rpc(mine, token); err != nil {
+				t.Errorf("%s with the call's token: %v", name, err)
+			}
+			if err := rpc(other, token); code(err) != codes.PermissionDenied {
+				t.Errorf("%s with another plugin's token: %v", name, err)
+			}
+			if err := rpc(mine, "guess"); code(err) != codes.PermissionDenied {
+				t.Errorf("%s with a guess: %v", name, err)
+			}
+		}
+	})
+	for name, rpc := range rpcs {
+		if err := rpc(mine, token); code(err) != codes.PermissionDenied {
+			t.Errorf("%s after the result: %v", name, err)
+		}
+	}
+}
+
+func TestProcessesBelongToTheirPlugin(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.client("mine"), w.client("other")
+	var left string
+	w.call(t.Context(), func(_ context.Context, s contract.CallStart) {
+		p, err := mine.Spawn(t.Context(), &gantryv1.SpawnRequest{
+			CallToken: s.CallToken, Argv: []string{"sh", "-c", `printf %s "$KEEP$SET$DROP"; read line; echo " $line"; exit 3`},
+			Env: map[string]string{"SET": "2"}, Unset: []string{"DROP"}, Stdin: true,
+		})
+		if err != nil || p.GetError() != nil {
+			t.Errorf("spawn: %v %v", p.GetError(), err)
+			return // a Fatal would end the call's goroutine
+		}
+		if _, err := other.Wait(t.Context(), &gantryv1.WaitRequest{ProcessId: p.GetProcessId()}); code(err) != codes.NotFound {
+			t.Errorf("another plugin waits for the process: %v", err)
+		}
+		if r, err := other.Signal(t.Context(), &gantryv1.SignalRequest{ProcessId: p.GetProcessId(), KillTree: true}); err != nil || !r.GetGone() {
+			t.Errorf("another plugin signals the process: %v %v", r, err)
+		}
+		stream, err := mine.Attach(t.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, m := range []*gantryv1.AttachRequest{{ProcessId: p.GetProcessId()}, {Stdin: []byte("hello\n"), CloseStdin: true}} {
+			if err := stream.Send(m); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+		var out bytes.Buffer
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			out.Write(m.GetStdout())
+			if x := m.GetExited(); x != nil {
+				if x.GetExitCode() != 3 || out.String() != "12 hello\n" {
+					t.Errorf("exit %d, output %q", x.GetExitCode(), out.String())
+				}
+				break
+			}
+		}
+		p, err = mine.Spawn(t.Context(), &gantryv1.SpawnRequest{CallToken: s.CallToken, Argv: []string{"sleep", "1000"}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		left = p.GetProcessId()
+		if p, err := mine.Spawn(t.Context(), &gantryv1.SpawnRequest{CallToken: s.CallToken, Argv: []string{"/no/such/program"}}); err != nil || p.GetError().GetErrno() == 0 {
+			t.Errorf("a program that is not there: %+v, %v", p, err)
+		}
+		if _, err := mine.Spawn(t.Context(), &gantryv1.SpawnRequest{CallToken: s.CallToken}); code(err) != codes.InvalidArgument {
+			t.Errorf("no argv: %v", err)
+		}
+	})
+	// What the call left running has ended with it.
+	if p, ok := w.launcher.Process(left); ok {
+		exit, err := p.Wait(t.Context())
+		if err != nil || exit.Signal == 0 {
+			t.Errorf("the process left behind: %+v, %v", exit, err)
+		}
+	}
+}
+
+func TestStateIsThePluginsOwn(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.client("mine"), w.client("other")
+	ctx := t.Context()
+	put := func(c gantryv1.HostServiceClient, key, value string, version *uint64) *gantryv1.PutStateResponse {
+		t.Helper()
+		r, err := c.PutState(ctx, &gantryv1.PutStateRequest{Key: key, Value: []byte(value), IfVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first := put(mine, "k", "one", nil)
+	if r := put(mine, "k", "two", &first.Version); !r.GetStored() {
+		t.Errorf("put with the right version: %+v", r)
+	}
+	if r := put(mine, "k", "three", &first.Version); r.GetStored() {
+		t.Errorf("put with an old version: %+v", r)
+	}
+	if r, err := mine.GetState(ctx, &gantryv1.GetStateRequest{Key: "k"}); err != nil || string(r.GetValue()) != "two" {
+		t.Errorf("get: %+v, %v", r, err)
+	}
+	if r, err := other.GetState(ctx, &gantryv1.GetStateRequest{Key: "k"}); err != nil || r.GetFound() {
+		t.Errorf("another plugin's get: %+v, %v", r, err)
+	}
+	scoped := &gantryv1.GetStateRequest{Key: "k", Scope: gantryv1.StateScope_STATE_SCOPE_THREAD, ThreadId: string(w.thread)}
+	if r, err := mine.GetState(ctx, scoped); err != nil || r.GetFound() {
+		t.Errorf("get in a thread: %+v, %v", r, err)
+	}
+	scoped.ThreadId = "nope"
+	if _, err := mine.GetState(ctx, scoped); code(err) != codes.InvalidArgument {
+		t.Errorf("a thread that is none: %v", err)
+	}
+	for name, r := range map[string]*gantryv1.PutStateRequest{
+		"no key": {}, "long key": {Key: strings.Repeat("k", store.MaxKeyBytes+1)}, "long value": {Key: "k", Value: make([]byte, store.MaxValueBytes+1)},
+	} {
+		if _, err := mine.PutState(ctx, r); code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if r, err := mine.ListState(ctx, &gantryv1.ListStateRequest{}); err != nil || len(r.GetKeys()) != 1 {
+		t.Errorf("list: %+v, %v", r, err)
+	}
+}
+
+func TestLeaseEndsWithItsHolder(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.client("mine"), w.client("mine")
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	held, err := mine.Lease(ctx, &gantryv1.LeaseRequest{Name: "port"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := held.Recv()
+	if err != nil || first.GetGranted() == 0 {
+		t.Fatalf("first: %+v, %v", first, err)
+	}
+	busy, err := other.Lease(t.Context(), &gantryv1.LeaseRequest{Name: "port"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := busy.Recv(); err != nil || r.GetBusy() == "" {
+		t.Errorf("second: %+v, %v", r, err)
+	}
+	waiting, err := other.Lease(t.Context(), &gantryv1.LeaseRequest{Name: "port", WaitMs: 60_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	if r, err := waiting.Recv(); err != nil || r.GetGranted() <= first.GetGranted() {
+		t.Errorf("the next holder: %+v, %v, want a token behind %d", r, err, first.GetGranted())
+	}
+}
+
+func TestArtifactsSecretsAndEvents(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.client("mine"), w.client("other")
+	content := bytes.Repeat([]byte("0123456789"), 20_000)
+	up, err := mine.PutArtifact(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range []*gantryv1.PutArtifactRequest{{MediaType: "text/plain", Name: "a.txt", Data: content[:7]}, {}, {Data: content[7:]}} {
+		if err := up.Send(m); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	put, err := up.CloseAndRecv()
+	if err != nil || put.GetArtifact().GetSizeBytes() != int64(len(content)) {
+		t.Fatalf("put: %+v, %v", put, err)
+	}
+	down, err := mine.GetArtifact(t.Context(), &gantryv1.GetArtifactRequest{Sha256: put.GetArtifact().GetSha256()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	for {
+		m, err := down.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Write(m.GetData())
+	}
+	if !bytes.Equal(got.Bytes(), content) {
+		t.Errorf("%d bytes came back of %d", got.Len(), len(content))
+	}
+	for _, digest := range []string{"", "../../threads.db", strings.Repeat("0", 64)} {
+		down, err := mine.GetArtifact(t.Context(), &gantryv1.GetArtifactRequest{Sha256: digest})
+		if err == nil {
+			_, err = down.Recv()
+		}
+		if code(err) != codes.NotFound {
+			t.Errorf("artifact %q: %v", digest, err)
+		}
+	}
+	if r, err := mine.Secret(t.Context(), &gantryv1.SecretRequest{Handle: "h1"}); err != nil || r.GetValue() != "the value" {
+		t.Errorf("secret: %v, %v", r, err)
+	}
+	if r, err := other.Secret(t.Context(), &gantryv1.SecretRequest{Handle: "h1"}); code(err) != codes.PermissionDenied || r.GetValue() != "" {
+		t.Errorf("another plugin's secret: %v, %v", r, err)
+	}
+	w.call(t.Context(), func(_ context.Context, s contract.CallStart) {
+		if _, err := mine.Emit(t.Context(), &gantryv1.EmitRequest{Token: s.CallToken, Kind: "k", PayloadJson: []byte("{nope")}); code(err) != codes.InvalidArgument {
+			t.Errorf("a payload that is no JSON: %v", err)
+		}
+		if r, err := mine.Authorize(t.Context(), &gantryv1.AuthorizeRequest{CallToken: s.CallToken, Effects: []*gantryv1.Effect{
+			{Kind: &gantryv1.Effect_Network{Network: &gantryv1.NetworkEffect{Host: "forbidden.example"}}},
+		}}); err != nil || r.GetGranted() || r.GetDenial() != "not that host" {
+			t.Errorf("authorize: %+v, %v", r, err)
+		}
+		if r, err := mine.CallTool(t.Context(), &gantryv1.CallToolRequest{CallToken: s.CallToken, Tool: "echo"}); err != nil || r.GetResult().GetIsError() {
+			t.Errorf("nested call without input: %+v, %v", r, err)
+		}
+		r, err := mine.ListTools(t.Context(), &gantryv1.ListToolsRequest{CallToken: s.CallToken})
+		if err != nil || len(r.GetTools()) != 2 {
+			t.Errorf("tools: %+v, %v; hidden ones are nobody's", r, err)
+		}
+		if _, err := mine.Sample(t.Context(), &gantryv1.SampleRequest{CallToken: s.CallToken}); err == nil {
+			t.Error("a sample without a model")
+		}
+	})
+}
+
+// A question that a call leaves open is over with the call.
+func TestQuestionEndsWithItsCall(t *testing.T) {
+	w := newWorld(t)
+	mine := w.client("mine")
+	defer w.desk.Attend()()
+	outcome := make(chan gantryv1.AskOutcome, 1)
+	w.call(t.Context(), func(_ context.Context, s contract.CallStart) {
+		if _, err := mine.Ask(t.Context(), &gantryv1.AskRequest{
+			CallToken: s.CallToken, Kind: gantryv1.AskKind_ASK_KIND_FORM, FormSchemaJson: []byte("{nope"),
+		}); code(err) != codes.InvalidArgument {
+			t.Errorf("a schema that is no JSON: %v", err)
+		}
+		go func() { // owned by the test: received below
+			r, err := mine.Ask(t.Context(), &gantryv1.AskRequest{CallToken: s.CallToken, Kind: gantryv1.AskKind_ASK_KIND_CHOICE, Title: "?"})
+			if err != nil {
+				t.Error(err)
+			}
+			outcome <- r.GetOutcome()
+		}()
+		for b := range w.events {
+			if b.Kind() == (event.QuestionAsked{}).Kind() {
+				return // the call ends while the question is open
+			}
+		}
+	})
+	if got := <-outcome; got != gantryv1.AskOutcome_ASK_OUTCOME_CANCELLED {
+		t.Errorf("outcome = %v", got)
+	}
+}

@@ -9,7 +9,7 @@ VERSION ?= 0.1.0+$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unkno
 PREFIX  ?= /usr/local
 BIN     := $(CURDIR)/bin
 STAMP    = -X main.version=$(VERSION)
-GOBUILD  = CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w $(STAMP)"
+GOBUILD  = CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w $(STAMP) $(PINS)"
 TOOLBIN := $(CURDIR)/.cache/tools
 
 export GOFLAGS += -buildvcs=false
@@ -21,10 +21,16 @@ help: ## list the targets
 .PHONY: build
 build: ## build all binaries into bin/
 	@mkdir -p $(BIN)
-	@$(GOBUILD) -o $(BIN)/ ./host/cmd/gantry ./host/cmd/gantry-launch
+	@$(GOBUILD) -o $(BIN)/gantry-launch ./host/cmd/gantry-launch
 	@$(GOBUILD) -o $(BIN)/gantry-tool-shell ./plugins/shell
 	@$(GOBUILD) -o $(BIN)/gantry-provider-scripted ./providers/cmd/scripted
+	@# gantry knows the plugins of its own build by their content, so it comes last.
+	@$(MAKE) $(BIN)/gantry PINS="-X main.builtins=$$(cd $(BIN) && sha256sum gantry-tool-shell gantry-provider-scripted | awk '{printf "%s%s=%s", sep, $$2, $$1; sep=","}')"
 	@echo "built $(VERSION) into bin/: $$(ls $(BIN) | tr '\n' ' ')"
+
+.PHONY: $(BIN)/gantry
+$(BIN)/gantry:
+	@$(GOBUILD) -o $@ ./host/cmd/gantry
 
 .PHONY: demo
 demo: ## let an agent fix a small broken program: no key, no network

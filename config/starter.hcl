@@ -5,16 +5,16 @@
 # `gantry plugin inspect NAME` shows them. A key that is not set disturbs only its own provider.
 # Until there is one, the built-in "scripted" provider plays a short demonstration without any model.
 #
-# provider "openai" {
-#   source  = "builtin/openai"
-#   api_key = env("OPENAI_API_KEY")
+# provider "acme" {
+#   source  = "./bin/acme-provider"
+#   api_key = env("ACME_API_KEY")
 # }
 
 # A model under a name of yours. "default" is what a new thread uses.
 #
 # model "default" {
-#   provider  = "openai"
-#   name      = "gpt-5.2"
+#   provider  = "acme"
+#   name      = "acme-large"
 #   reasoning = "medium"
 # }
 

@@ -14,4 +14,7 @@ import (
 // version is set by the build.
 var version = "0.0.0-dev"
 
-func main() { os.Exit(cli.Main(version, os.Args[1:])) }
+// builtins pins the programs that were built with this one: NAME=SHA256, joined by commas. Set by the build.
+var builtins = ""
+
+func main() { os.Exit(cli.Main(version, builtins, os.Args[1:])) }

@@ -23,7 +23,7 @@ import (
 // TestMain makes this binary gantry and small plugins of it, each under its own name. Only the launcher is the real one.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"gantry":                   func() { os.Exit(cli.Main("0.1.0", os.Args[1:])) },
+		"gantry":                   func() { os.Exit(cli.Main("0.1.0", "", os.Args[1:])) },
 		"gantry-tool-shell":        func() { tool.Main(shell()) },
 		"gantry-provider-scripted": func() { provider.Main(scripted()) },
 		"weather":                  func() { tool.Main(weather()) },

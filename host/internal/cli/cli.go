@@ -29,15 +29,16 @@ import (
 
 // app is one run of the command line.
 type app struct {
-	version string
-	stdin   *os.File
-	stdout  io.Writer
-	stderr  io.Writer
-	dir     string // where it was started
-	environ []string
-	leave   context.CancelCauseFunc
-	log     hclog.Logger // made by logger when it is first needed
-	began   bool         // a command runs: an error is its own and not one of the command line
+	version  string
+	builtins map[string]string // file name → SHA-256 of what was built with this program
+	stdin    *os.File
+	stdout   io.Writer
+	stderr   io.Writer
+	dir      string // where it was started
+	environ  []string
+	leave    context.CancelCauseFunc
+	log      hclog.Logger // made by logger when it is first needed
+	began    bool         // a command runs: an error is its own and not one of the command line
 
 	flags struct {
 		config  string
@@ -48,8 +49,9 @@ type app struct {
 	}
 }
 
-// Main runs the command line and returns the exit status.
-func Main(version string, args []string) int {
+// Main runs the command line and returns the exit status. builtins pins gantry's own plugins, NAME=SHA256 joined by
+// commas; a name that is not in it is not checked.
+func Main(version, builtins string, args []string) int {
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error: the current folder can't be read:", err)
@@ -58,7 +60,7 @@ func Main(version string, args []string) int {
 	ctx, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
 	a := &app{
-		version: version, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, dir: dir, environ: os.Environ(), leave: leave,
+		version: version, builtins: parsePins(builtins), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, dir: dir, environ: os.Environ(), leave: leave,
 	}
 	return a.run(ctx, args)
 }

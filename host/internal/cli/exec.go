@@ -96,7 +96,9 @@ func (a *app) resumeCommand() *cobra.Command {
 				if len(args) == 0 {
 					return usage("name a thread, or use --last; `gantry threads list` shows them")
 				}
-				which, args = args[0], args[1:]
+				if which, args = args[0], args[1:]; which == "" {
+					return usage("the name of the thread is empty; --last takes the newest one of this folder")
+				}
 			}
 			if len(args) > 1 {
 				return usage("with --last there is only a TASK")
@@ -229,7 +231,8 @@ const leaveAfter = 3 * time.Second
 // interruptOnSignal: the first Ctrl-C interrupts the turn, the second leaves; SIGTERM leaves.
 func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop func()) {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// A terminal or a reader of ours that is gone ends the run like SIGTERM: the turn is closed, nothing is left behind.
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	done := make(chan struct{})
 	finished := make(chan struct{})
 	go func() { // owned by the caller: stop ends it and waits

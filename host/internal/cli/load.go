@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -39,6 +41,17 @@ func (a *app) systemConfig() string {
 // pins are what the lock files demand of the programs that are about to be used.
 type pins map[*config.PluginBlock]struct{ sha256, manifest string }
 
+// parsePins reads what the build says of gantry's own plugins.
+func parsePins(s string) map[string]string {
+	out := map[string]string{}
+	for pin := range strings.SplitSeq(s, ",") {
+		if name, sum, ok := strings.Cut(pin, "="); ok {
+			out[name] = sum
+		}
+	}
+	return out
+}
+
 // verifyPlugins checks every program that is not gantry's own against its lock before anything is started. One that is
 // not locked is asked about on a terminal, and refused without one.
 func (a *app) verifyPlugins(ctx context.Context, home, _ string, cfg *config.Config) (func(*config.PluginBlock) (string, string), error) {
@@ -48,12 +61,15 @@ func (a *app) verifyPlugins(ctx context.Context, home, _ string, cfg *config.Con
 	}
 	found := pins{}
 	for _, b := range cfg.Blocks() {
-		if b.Program.Kind == source.Builtin {
-			continue // pinned by the build
-		}
 		path, err := host.Program(b, bin, home)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.Where(), err)
+		}
+		if b.Program.Kind == source.Builtin {
+			pin := found[b]
+			pin.sha256 = a.builtins[filepath.Base(path)]
+			found[b] = pin
+			continue
 		}
 		entry, err := a.lockedEntry(ctx, cfg, home, b, path)
 		if err != nil {

@@ -22,7 +22,7 @@ func (a *app) pluginCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plugin", Short: "List, inspect, lock, add, remove, reload and write plugins",
 		Long: "Tools and model providers are programs of their own, named by the `plugin` and `provider` blocks of gantry.hcl.\n" +
-			"What comes with gantry is pinned by its build. The content of every other program is pinned by gantry.lock.hcl:\n" +
+			"What is built with gantry is pinned by its build. The content of every other program is pinned by gantry.lock.hcl:\n" +
 			"one that is not locked, or not the one that was locked, is not started.",
 	}
 	cmd.AddCommand(

@@ -256,6 +256,9 @@ func (a *app) nextAfterNew(dir, name string, offline bool) {
 	if !offline {
 		fmt.Fprintf(a.stderr, "  %s mod tidy\n", goCommand)
 	}
+	if !offline {
+		fmt.Fprintln(a.stderr, "  (where the sdk can't be downloaded, write the plugin anew with --sdk PATH, the sdk folder of gantry's source)")
+	}
 	fmt.Fprintf(a.stderr, "  %s build -o bin/%s . && %s test .\n", goCommand, name, goCommand)
 	fmt.Fprintf(a.stderr, "  gantry plugin add ./bin/%s\n", name)
 }

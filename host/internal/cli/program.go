@@ -23,11 +23,12 @@ import (
 // programs looks at the programs of provider and plugin blocks. It can start one to hear what it says about itself, but
 // never configures it or offers it anything.
 type programs struct {
-	home    string
-	bin     string
-	cfg     *config.Config
-	plugins *plugin.Supervisor
-	records binary.Records
+	home     string
+	bin      string
+	cfg      *config.Config
+	plugins  *plugin.Supervisor
+	records  binary.Records
+	builtins map[string]string // see app
 }
 
 func (a *app) openPrograms(ctx context.Context, home, dir string) (*programs, error) {
@@ -54,7 +55,7 @@ func (a *app) programsOf(cfg *config.Config, home string) (*programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &programs{home: home, bin: bin, cfg: cfg, plugins: sup, records: binary.Records{Dir: filepath.Join(known, "digests")}}, nil
+	return &programs{builtins: a.builtins, home: home, bin: bin, cfg: cfg, plugins: sup, records: binary.Records{Dir: filepath.Join(known, "digests")}}, nil
 }
 
 // close ends what was started. A command is over then, so its own end does not matter any more.
@@ -127,6 +128,10 @@ func (p *programs) look(b *config.PluginBlock) program {
 	pr.manifest = p.plugins.Known(pr.sha256)
 	if b.Program.Kind == source.Builtin {
 		pr.state = lockBuiltin
+		if want := p.builtins[filepath.Base(path)]; want != "" && want != pr.sha256 {
+			pr.state = lockDiffers
+			pr.problem = placed(b, fmt.Errorf("%s is not the one that was built with this gantry", path), "install gantry again, all of it from one build")
+		}
 		return pr
 	}
 	p.compare(&pr)

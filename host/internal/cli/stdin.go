@@ -50,11 +50,18 @@ func piped(f *os.File) bool {
 	return err == nil && st.Mode()&os.ModeCharDevice == 0
 }
 
+// maxTask is the most that is read as a task: half of what a message to a provider holds, so that the rest of the
+// conversation has room.
+const maxTask = 8 << 20
+
 // readText decodes UTF-8 with or without a byte order mark and UTF-16 with one.
 func readText(r io.Reader) (string, error) {
-	b, err := io.ReadAll(r)
+	b, err := io.ReadAll(io.LimitReader(r, maxTask+1))
 	if err != nil {
 		return "", fmt.Errorf("read standard input: %w", err)
+	}
+	if len(b) > maxTask {
+		return "", fmt.Errorf("standard input is longer than %d MiB; put it into a file and name the file in the task", maxTask>>20)
 	}
 	switch {
 	case bytes.HasPrefix(b, []byte{0xff, 0xfe, 0, 0}), bytes.HasPrefix(b, []byte{0, 0, 0xfe, 0xff}):

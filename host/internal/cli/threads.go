@@ -55,6 +55,9 @@ func (a *app) threadsList() *cobra.Command {
 		Use: "list", Short: "List threads, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				if limit < 0 {
+					return usage("--limit is %d; it must not be negative", limit)
+				}
 				f := store.Filter{Limit: limit}
 				if !all {
 					cwd, err := a.workDir("")
@@ -66,6 +69,12 @@ func (a *app) threadsList() *cobra.Command {
 				infos, err := s.Threads(ctx, f)
 				if err != nil {
 					return err
+				}
+				for i := range infos {
+					// The log of a host that was killed still says that its turn runs; the lock knows better.
+					if _, held, err := s.Holder(infos[i].ID); err == nil && !held && infos[i].Status == "running" {
+						infos[i].Status = "stopped"
+					}
 				}
 				if asJSON {
 					return json.NewEncoder(a.stdout).Encode(infos)

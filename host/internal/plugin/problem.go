@@ -147,9 +147,8 @@ func (cfg Config) verify(spec Spec) (*binary.File, error) {
 		_ = file.Close()
 		return nil, &Error{
 			Plugin: spec.Label, Where: spec.Where, Phase: PhaseVerify,
-			Err: fmt.Errorf("%s has the SHA-256 %s, the lock file says %s", spec.Path, file.SHA256, strings.ToLower(spec.SHA256)),
-			Next: fmt.Sprintf("if the binary was changed on purpose run `gantry plugin lock %s`, else get the right one back",
-				spec.Label),
+			Err: fmt.Errorf("%s has the SHA-256 %s, %s %s", spec.Path, file.SHA256, pinnedBy(spec), strings.ToLower(spec.SHA256)),
+			Next: pinnedNext(spec),
 		}
 	}
 	return file, nil
@@ -160,4 +159,19 @@ func withGeneration(err error, id Identity) error {
 		e.Generation = id.Generation
 	}
 	return err
+}
+
+// pinnedBy says who demands a checksum.
+func pinnedBy(s Spec) string {
+	if strings.HasPrefix(s.Source, "builtin/") {
+		return "this gantry was built with"
+	}
+	return "the lock file says"
+}
+
+func pinnedNext(s Spec) string {
+	if strings.HasPrefix(s.Source, "builtin/") {
+		return "install gantry again, all of it from one build"
+	}
+	return fmt.Sprintf("if the binary was changed on purpose run `gantry plugin lock %s`, else get the right one back", s.Label)
 }

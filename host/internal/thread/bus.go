@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,9 +60,11 @@ type bus struct {
 	hurry      chan struct{} // closed when lossless subscribers are not waited for any more
 	hurryOnce  sync.Once
 	st         struct { // touched by the holder of publishing
-		seq    uint64
-		subs   map[*Subscription]struct{}
-		closed bool
+		seq     uint64
+		subs    map[*Subscription]struct{}
+		closed  bool
+		began   bool          // the first turn has
+		opening []event.Event // what came before it, at most queueBound
 	}
 }
 
@@ -116,8 +119,27 @@ func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Bo
 			return b.st.seq, fmt.Errorf("store events of thread %s: %w", b.thread, err)
 		}
 	}
+	b.keepOpening(evs)
 	b.offer(evs)
 	return b.st.seq, nil
+}
+
+// keepOpening remembers what a thread says before its first turn. Who starts a thread subscribes a moment after it has
+// begun, and must not miss how.
+func (b *bus) keepOpening(evs []event.Event) {
+	if b.st.began {
+		return
+	}
+	b.st.opening = append(b.st.opening, evs...)
+	b.st.began = len(b.st.opening) > queueBound
+	for _, e := range evs {
+		if _, ok := e.Body.(event.TurnStarted); ok {
+			b.st.began = true
+		}
+	}
+	if b.st.began {
+		b.st.opening = nil
+	}
 }
 
 // offer hands events to the subscribers. The caller holds publishing.
@@ -153,6 +175,13 @@ func (b *bus) subscribe(ctx context.Context, p Policy) (*Subscription, error) {
 		return nil, ErrClosed
 	}
 	s := &Subscription{policy: p, from: b.st.seq, wake: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{})}
+	s.mu.queue = slices.Clone(b.st.opening)
+	for _, e := range b.st.opening {
+		if e.Durable() {
+			s.from = e.Seq - 1
+			break
+		}
+	}
 	b.st.subs[s] = struct{}{}
 	return s, nil
 }

@@ -111,7 +111,7 @@ func (t *Thread) Publish(ctx context.Context, id event.TurnID, bodies ...event.B
 // Barrier returns when everything up to seq is durable.
 func (t *Thread) Barrier(ctx context.Context, seq uint64) error { return t.bus.Barrier(ctx, seq) }
 
-// Subscribe receives the thread's events from now on.
+// Subscribe receives the thread's events from now on; before the first turn, from where the thread began or was resumed.
 func (t *Thread) Subscribe(ctx context.Context, p Policy) (*Subscription, error) {
 	return t.bus.subscribe(ctx, p)
 }

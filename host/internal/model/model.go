@@ -19,6 +19,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -90,7 +92,7 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID) 
 			Request: convert.RequestToProto(r), ThreadId: string(c.thread), TurnId: string(turn),
 		})
 		if err != nil {
-			yield(nil, c.streamError(ctx, plugin.Classify(err, lease)))
+			yield(nil, c.streamError(ctx, lease, err))
 			return
 		}
 		var order llm.Checker
@@ -104,7 +106,7 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID) 
 				return
 			}
 			if err != nil {
-				yield(nil, c.streamError(ctx, plugin.Classify(err, lease)))
+				yield(nil, c.streamError(ctx, lease, err))
 				return
 			}
 			if size += int64(proto.Size(batch)); size > maxAnswerBytes {
@@ -142,12 +144,20 @@ func (c *Client) badOutput(code llm.ErrorCode, err error) *llm.Error {
 	}
 }
 
-func (c *Client) streamError(ctx context.Context, err error) error {
+func (c *Client) streamError(ctx context.Context, lease *plugin.Lease, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
+	if status.Code(err) == codes.ResourceExhausted {
+		// The transport's own limit: asking again would send as much.
+		return &llm.Error{
+			Code: llm.ErrPayloadTooLarge, Message: fmt.Sprintf("the conversation is too large to be sent to provider %q: %s", c.label(), status.Convert(err).Message()),
+			Next: "begin a new thread, or hand large material over as files",
+		}
+	}
 	return &llm.Error{
-		Code: llm.ErrTransport, Message: fmt.Sprintf("provider %q: stream disconnected before completion: %v", c.label(), err), Retryable: true,
+		Code: llm.ErrTransport, Retryable: true,
+		Message: fmt.Sprintf("provider %q: stream disconnected before completion: %v", c.label(), plugin.Classify(err, lease)),
 	}
 }
 

@@ -147,7 +147,7 @@ func (cfg Config) verify(spec Spec) (*binary.File, error) {
 		_ = file.Close()
 		return nil, &Error{
 			Plugin: spec.Label, Where: spec.Where, Phase: PhaseVerify,
-			Err: fmt.Errorf("%s has the SHA-256 %s, %s %s", spec.Path, file.SHA256, pinnedBy(spec), strings.ToLower(spec.SHA256)),
+			Err:  fmt.Errorf("%s has the SHA-256 %s, %s %s", spec.Path, file.SHA256, pinnedBy(spec), strings.ToLower(spec.SHA256)),
 			Next: pinnedNext(spec),
 		}
 	}

@@ -46,7 +46,7 @@ func TestWhoSubscribesBeforeTheFirstTurnMissesNothing(t *testing.T) {
 		expect(early, 7, "session.exited", "item.delta", "turn.started")
 		expect(late, 7, "session.exited", "item.delta", "turn.started")
 		publish(b, event.Notice{Text: "later"})
-		expect(subscribe(b), 9)
+		expect(subscribe(b), 10)
 	})
 	t.Run("more than anybody keeps", func(t *testing.T) {
 		b := newBus("t", &memory{}, 0)

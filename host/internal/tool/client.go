@@ -113,8 +113,10 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	result, err := receive(stream, start.Caps, sink)
 	ended := context.Cause(ctx)
 	close(finished)
-	hard(nil) // a message that is still on its way has nobody to go to
+	// The stream ends politely, unless a message is still on its way to a plugin that does not read.
+	impolite := time.AfterFunc(lingers, func() { hard(nil) })
 	work.Wait()
+	impolite.Stop()
 	if err != nil {
 		if cause := ended; cause != nil {
 			if errors.Is(cause, ErrGrace) || errors.Is(cause, ErrDeadline) || errors.Is(cause, ErrDeaf) {
@@ -127,6 +129,9 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	lease.Finished()
 	return result, nil
 }
+
+// lingers is how long the end of a call waits for what is still being sent.
+const lingers = 50 * time.Millisecond
 
 // either ends with the first of two contexts, and its cause.
 func either(ctx, soft context.Context) (context.Context, func()) {

@@ -52,7 +52,7 @@ func TestNothingLeaks(t *testing.T) {
 			c.NoNamespaces = scan
 			plugin.SetTiming(c, func(tm *plugin.Timing) {
 				tm.SetLadder(20*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)
-				tm.SetHealth(20*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond)
+				tm.SetHealth(20*time.Millisecond, 20*time.Millisecond, 5*time.Second) // nothing hangs here, and a loaded machine is slow
 				tm.SetAbort(20 * time.Millisecond)
 				tm.SetProbation(time.Millisecond)
 			})

@@ -296,7 +296,7 @@ func TestAPluginThatHangsIsEnded(t *testing.T) {
 		t.Parallel()
 		h := build(t, configure, func(c *plugin.Config) {
 			plugin.SetTiming(c, func(tm *plugin.Timing) {
-				tm.SetHealth(20*time.Millisecond, 20*time.Millisecond, 200*time.Millisecond)
+				tm.SetHealth(20*time.Millisecond, 20*time.Millisecond, time.Second)
 				tm.SetAbort(50 * time.Millisecond)
 			})
 		})

@@ -68,7 +68,8 @@ sandbox {
   mode = "full-access"
 }
 `, path, r.Log))
-	r.Env = append(clean(os.Environ()), "GANTRY_HOME="+r.Home, "GANTRY_SYSTEM_CONFIG=-")
+	// A home of its own: a login shell would run the machine's profile, which may be slow, and wait for others that run it.
+	r.Env = append(clean(os.Environ()), "GANTRY_HOME="+r.Home, "GANTRY_SYSTEM_CONFIG=-", "HOME="+filepath.Join(r.Home, "user"))
 	return r
 }
 

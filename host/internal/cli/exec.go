@@ -231,8 +231,12 @@ const leaveAfter = 3 * time.Second
 // interruptOnSignal: the first Ctrl-C interrupts the turn, the second leaves; SIGTERM leaves.
 func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop func()) {
 	signals := make(chan os.Signal, 2)
-	// A terminal or a reader of ours that is gone ends the run like SIGTERM: the turn is closed, nothing is left behind.
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	// A terminal that is gone ends the run like SIGTERM: the turn is closed, nothing is left behind.
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// Nobody acts on this one: it is taken so that writing to a reader that is gone is an error instead of our end. It
+	// comes for every such write, a dead plugin's socket included.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
 	done := make(chan struct{})
 	finished := make(chan struct{})
 	go func() { // owned by the caller: stop ends it and waits
@@ -256,6 +260,7 @@ func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop fun
 	}()
 	return func() {
 		signal.Stop(signals)
+		signal.Stop(broken)
 		close(done)
 		<-finished
 	}

@@ -7,8 +7,10 @@
 package e2e_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -285,6 +287,46 @@ do = [{ text = "whole" }]
 	res := r.OK("exec", "--json", "go")
 	if !strings.Contains(res.Stdout, "Reconnecting... 1/5") || !strings.Contains(res.Stdout, `"text":"whole"`) {
 		t.Errorf("stdout:\n%s", res.Stdout)
+	}
+}
+
+// Whoever reads the output may leave: the run ends, closes its turn, and leaves nothing behind.
+func TestReaderOfTheOutputLeaves(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "seq 1 2000; touch started; while [ ! -e left ]; do sleep 0.01; done; seq 1 2000; sleep 600", login = false, yield_time_ms = 30000 } }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(r.Bin, "gantry"), "exec", "--events", "go")
+	cmd.Dir, cmd.Env, cmd.Stdout = r.Dir, r.Env, write
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	if _, err := bufio.NewReader(read).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	r.Until("the command runs", func() bool { return exists(r.Dir, "started") })
+	read.Close()
+	r.Write("left", "")
+	if err := cmd.Wait(); err == nil {
+		t.Error("the run ended as if it had been read")
+	}
+	r.NothingLeft()
+	var ended struct{ Status string }
+	for _, e := range rig.Events(t, r.OK("threads", "show", "--events", threads(t, r)[0].ID).Stdout) {
+		if e.Kind == "turn.ended" {
+			e.Into(t, &ended)
+		}
+	}
+	if ended.Status != "interrupted" {
+		t.Errorf("the turn ended as %q, want interrupted", ended.Status)
 	}
 }
 

@@ -79,7 +79,7 @@ func live(t *testing.T, kills []kill) {
 		res := run.Wait()
 		// What a plugin's death costs is a call or a retry, not the run; only one that never came up may cost the turn.
 		if k.victim != "host" && res.Code != 0 && (k.moment.seen != nil || !strings.Contains(res.Stdout, `"status":"failed"`)) {
-			t.Fatalf("%s was killed, and the run ended with %d:\n%s%s", k.victim, res.Code, res.Stdout, res.Stderr)
+			t.Fatalf("%s was killed, and the run ended with %d:\n%s\n%s", k.victim, res.Code, tail(res.Stdout), res.Stderr)
 		}
 		// What is committed is a moment behind what happens, but never behind an effect.
 		thread, task := stored(t, r)
@@ -96,7 +96,7 @@ func live(t *testing.T, kills []kill) {
 		}
 	}
 	if res := r.Gantry(args...); res.Code != 0 {
-		t.Fatalf("the thread does not go on: exit %d\n%s%s", res.Code, res.Stdout, res.Stderr)
+		t.Fatalf("the thread does not go on: exit %d\n%s\n%s", res.Code, tail(res.Stdout), res.Stderr)
 	}
 	check(t, r)
 	// What was repaired stays repaired: once more changes nothing of what was told before.
@@ -108,6 +108,12 @@ func live(t *testing.T, kills []kill) {
 		}
 	}
 	r.NothingLeft()
+}
+
+// tail is the end of a long text.
+func tail(s string) string {
+	const bound = 2000
+	return s[max(0, len(s)-bound):]
 }
 
 // strike waits for the moment and kills the victim; a run that ends first is left alone.

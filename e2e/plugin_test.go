@@ -228,7 +228,7 @@ func TestPluginInPython(t *testing.T) {
 	if python == "" {
 		t.Skip("GANTRY_PYTHON is not set; `make test` sets it")
 	}
-	source, err := filepath.Abs(filepath.Join(root, "docs/examples/python/clock.py"))
+	source, err := filepath.Abs(filepath.Join(root, "docs/examples/python/clock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,8 +243,7 @@ do = [{ call = "now", id = "c3", args = { offset_minutes = 100000 } }]
 [[step]]
 do = [{ text = "done" }]
 `)
-	clock := r.Program("clock", fmt.Sprintf("#!/bin/sh\nexec %q -B -s %q \"$@\"\n", python, source))
-	r.Config(fmt.Sprintf("plugin \"clock\" {\n  source = %q\n  config {\n    style = \"iso\"\n  }\n}\n", clock))
+	r.Config(fmt.Sprintf("plugin \"clock\" {\n  source = %q\n  env {\n    CLOCK_PYTHON = %q\n  }\n  config {\n    style = \"iso\"\n  }\n}\n", source, python))
 	r.OK("plugin", "lock", "--yes", "clock")
 	r.OK("exec", "what time is it?")
 	out := r.Last().Outputs()

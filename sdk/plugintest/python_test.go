@@ -36,7 +36,7 @@ func TestPythonExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Env = map[string]string{"GANTRY_PYTHON": interpreter}
+	cfg.Env = map[string]string{"CLOCK_PYTHON": interpreter}
 	cfg.Slack, cfg.StartBudget, cfg.Restarts = 4*time.Second, 20*time.Second, 3
 	r := Test(t, cfg)
 	for _, c := range r.Checks {

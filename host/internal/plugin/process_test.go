@@ -308,7 +308,7 @@ func TestAPluginThatHangsIsEnded(t *testing.T) {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 		stopped(t, pid)
 		_, err := command(t.Context(), l, "echo", "1")
-		if e, ok := asError(err); !ok || !e.Crash || !strings.Contains(e.Error(), "2 health checks of 200ms went unanswered") {
+		if e, ok := asError(err); !ok || !e.Crash || !strings.Contains(e.Error(), "2 health checks of 1s went unanswered") {
 			t.Errorf("err = %v", err)
 		}
 		allGone(t, tag)

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,6 +30,8 @@ const (
 	// outputGrace is how long the end of the output is waited for after the process has ended. What comes later is some
 	// other process's, which holds the pipe.
 	outputGrace = 50 * time.Millisecond
+	// outputRounds bounds how often that is done again while output arrives: another process may write for ever.
+	outputRounds = 20
 	// inputTime is how long typing may take. A terminal holds some kilobytes that nobody has read.
 	inputTime = 5 * time.Second
 )
@@ -77,6 +80,8 @@ type Session struct {
 	closed chan struct{} // closed when its output has ended, too
 	work   sync.WaitGroup
 
+	arrived atomic.Int64 // bytes of output so far
+
 	mu struct {
 		sync.Mutex
 		waiting  *output.Buffer // not returned yet
@@ -118,6 +123,7 @@ func (s *Session) read() {
 			s.mu.tail.Write(buf[:n])
 			live := s.mu.live
 			s.mu.Unlock()
+			s.arrived.Add(int64(n))
 			if live != nil {
 				live(buf[:n])
 			}
@@ -149,11 +155,20 @@ func (s *Session) watch() {
 }
 
 func (s *Session) awaitOutput() {
-	t := time.NewTimer(outputGrace)
-	defer t.Stop()
-	select {
-	case <-s.closed:
-	case <-t.C:
+	// Output that is still arriving is waited for again: what the process wrote is not lost on a busy machine.
+	for seen, rounds := int64(-1), 0; rounds < outputRounds; rounds++ {
+		now := s.arrived.Load()
+		if now == seen {
+			return
+		}
+		seen = now
+		t := time.NewTimer(outputGrace)
+		select {
+		case <-s.closed:
+			t.Stop()
+			return
+		case <-t.C:
+		}
 	}
 }
 

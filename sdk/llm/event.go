@@ -132,4 +132,6 @@ type Usage struct {
 	CacheWrite *int64 `json:"cacheWriteTokens,omitempty"`
 	Reasoning  *int64 `json:"reasoningTokens,omitempty"`
 	Raw        []byte `json:"raw,omitempty"` // the vendor's own object
+	// CostUSD is what the vendor says it charged, in US dollars.
+	CostUSD *float64 `json:"costUsd,omitempty"`
 }

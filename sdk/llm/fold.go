@@ -103,7 +103,7 @@ func (f *Fold) drop(id string) {
 
 func (u Usage) known() bool {
 	return u.Input != nil || u.Output != nil || u.Total != nil || u.CacheRead != nil || u.CacheWrite != nil || u.Reasoning != nil ||
-		u.Raw != nil
+		u.Raw != nil || u.CostUSD != nil
 }
 
 // Message returns the assistant's message as far as it has come, a copy of its own. Texts and reasoning that are empty

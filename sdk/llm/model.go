@@ -20,6 +20,8 @@ type ModelRow struct {
 	Fallback               bool     `json:"fallback,omitempty"`        // a guess: the model is not in the catalogue
 	TruncationMode         string   `json:"truncationMode,omitempty"`  // "tokens" or "bytes"; empty: tokens
 	TruncationLimit        int64    `json:"truncationLimit,omitempty"` // of one tool output; 0: 10000
+	// MetadataNamespace is the key of the metadata that the provider wants back; all else is stripped from a history.
+	MetadataNamespace string `json:"metadataNamespace,omitempty"`
 }
 
 // HostedTool is a tool that the vendor runs.
@@ -30,8 +32,64 @@ type HostedTool struct {
 
 // Prices are in US dollars per million tokens. nil is unknown.
 type Prices struct {
+	Input      *float64    `json:"input,omitempty"`
+	Output     *float64    `json:"output,omitempty"`
+	CacheRead  *float64    `json:"cacheRead,omitempty"`  // nil: as input
+	CacheWrite *float64    `json:"cacheWrite,omitempty"` // nil: as input
+	Reasoning  *float64    `json:"reasoning,omitempty"`  // nil: as output
+	Tiers      []PriceTier `json:"tiers,omitempty"`      // of large requests, by size
+}
+
+// PriceTier holds for the whole of a request whose input, cached tokens included, is larger than Above tokens.
+type PriceTier struct {
+	Above      int64    `json:"above"`
 	Input      *float64 `json:"input,omitempty"`
 	Output     *float64 `json:"output,omitempty"`
 	CacheRead  *float64 `json:"cacheRead,omitempty"`
 	CacheWrite *float64 `json:"cacheWrite,omitempty"`
+	Reasoning  *float64 `json:"reasoning,omitempty"`
+}
+
+// IsZero reports whether nothing is known.
+func (p Prices) IsZero() bool {
+	return p.Input == nil && p.Output == nil && p.CacheRead == nil && p.CacheWrite == nil && p.Reasoning == nil && len(p.Tiers) == 0
+}
+
+// Cost is what a request cost in US dollars: what the vendor says, or else its tokens times their price. ok is false when
+// either is unknown.
+func (p Prices) Cost(u Usage) (usd float64, ok bool) {
+	if u.CostUSD != nil {
+		return *u.CostUSD, true
+	}
+	if u.Input == nil || u.Output == nil {
+		return 0, false
+	}
+	size := int64(-1)
+	for _, t := range p.Tiers {
+		if *u.Input > t.Above && t.Above > size {
+			size = t.Above
+			p = Prices{Input: t.Input, Output: t.Output, CacheRead: t.CacheRead, CacheWrite: t.CacheWrite, Reasoning: t.Reasoning, Tiers: p.Tiers}
+		}
+	}
+	if p.Input == nil || p.Output == nil {
+		return 0, false
+	}
+	part := func(tokens *int64, most int64) int64 {
+		if tokens == nil {
+			return 0
+		}
+		return max(0, min(*tokens, most))
+	}
+	price := func(own, otherwise *float64) float64 {
+		if own != nil {
+			return *own
+		}
+		return *otherwise
+	}
+	read := part(u.CacheRead, *u.Input)
+	write := part(u.CacheWrite, *u.Input-read)
+	reasoning := part(u.Reasoning, *u.Output)
+	sum := float64(*u.Input-read-write)**p.Input + float64(read)*price(p.CacheRead, p.Input) + float64(write)*price(p.CacheWrite, p.Input) +
+		float64(*u.Output-reasoning)**p.Output + float64(reasoning)*price(p.Reasoning, p.Output)
+	return sum / 1e6, true
 }

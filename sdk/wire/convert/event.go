@@ -195,12 +195,12 @@ func FinishReasonFromProto(p gantryv1.LlmFinishReason) llm.FinishReason {
 // UsageToProto translates usage; a zero value is absent.
 func UsageToProto(u llm.Usage) *gantryv1.LlmUsage {
 	if u.Input == nil && u.Output == nil && u.Total == nil && u.CacheRead == nil && u.CacheWrite == nil && u.Reasoning == nil &&
-		len(u.Raw) == 0 {
+		len(u.Raw) == 0 && u.CostUSD == nil {
 		return nil
 	}
 	return &gantryv1.LlmUsage{
 		InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Total, CacheReadTokens: u.CacheRead,
-		CacheWriteTokens: u.CacheWrite, ReasoningTokens: u.Reasoning, RawJson: u.Raw,
+		CacheWriteTokens: u.CacheWrite, ReasoningTokens: u.Reasoning, RawJson: u.Raw, CostUsd: u.CostUSD,
 	}
 }
 
@@ -211,7 +211,7 @@ func UsageFromProto(p *gantryv1.LlmUsage) llm.Usage {
 	}
 	return llm.Usage{
 		Input: p.InputTokens, Output: p.OutputTokens, Total: p.TotalTokens, CacheRead: p.CacheReadTokens,
-		CacheWrite: p.CacheWriteTokens, Reasoning: p.ReasoningTokens, Raw: raw(p.RawJson),
+		CacheWrite: p.CacheWriteTokens, Reasoning: p.ReasoningTokens, Raw: raw(p.RawJson), CostUSD: p.CostUsd,
 	}
 }
 

@@ -23,10 +23,12 @@ func ModelRowToProto(r llm.ModelRow) *gantryv1.ModelRow {
 		Fallback:               r.Fallback,
 		TruncationMode:         text(r.TruncationMode),
 		TruncationLimit:        r.TruncationLimit,
+		MetadataNamespace:      text(r.MetadataNamespace),
 	}
-	if r.Prices != (llm.Prices{}) {
+	if q := r.Prices; !q.IsZero() {
 		p.Prices = &gantryv1.Prices{
-			Input: r.Prices.Input, Output: r.Prices.Output, CacheRead: r.Prices.CacheRead, CacheWrite: r.Prices.CacheWrite,
+			Input: q.Input, Output: q.Output, CacheRead: q.CacheRead, CacheWrite: q.CacheWrite, Reasoning: q.Reasoning,
+			Tiers: each(q.Tiers, priceTierToProto),
 		}
 	}
 	return p
@@ -50,9 +52,13 @@ func ModelRowFromProto(p *gantryv1.ModelRow) llm.ModelRow {
 		Fallback:               p.GetFallback(),
 		TruncationMode:         p.GetTruncationMode(),
 		TruncationLimit:        p.GetTruncationLimit(),
+		MetadataNamespace:      p.GetMetadataNamespace(),
 	}
 	if q := p.GetPrices(); q != nil {
-		r.Prices = llm.Prices{Input: q.Input, Output: q.Output, CacheRead: q.CacheRead, CacheWrite: q.CacheWrite}
+		r.Prices = llm.Prices{
+			Input: q.Input, Output: q.Output, CacheRead: q.CacheRead, CacheWrite: q.CacheWrite, Reasoning: q.Reasoning,
+			Tiers: each(q.GetTiers(), priceTierFromProto),
+		}
 	}
 	return r
 }
@@ -69,4 +75,16 @@ func hostedToolToProto(t llm.HostedTool) *gantryv1.HostedTool {
 
 func hostedToolFromProto(p *gantryv1.HostedTool) llm.HostedTool {
 	return llm.HostedTool{Kind: p.GetKind(), Effects: p.GetEffects()}
+}
+
+func priceTierToProto(t llm.PriceTier) *gantryv1.PriceTier {
+	return &gantryv1.PriceTier{
+		Above: t.Above, Input: t.Input, Output: t.Output, CacheRead: t.CacheRead, CacheWrite: t.CacheWrite, Reasoning: t.Reasoning,
+	}
+}
+
+func priceTierFromProto(p *gantryv1.PriceTier) llm.PriceTier {
+	return llm.PriceTier{
+		Above: p.GetAbove(), Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Reasoning: p.Reasoning,
+	}
 }

@@ -2349,7 +2349,9 @@ type LlmUsage struct {
 	CacheWriteTokens *int64 `protobuf:"varint,5,opt,name=cache_write_tokens,json=cacheWriteTokens,proto3,oneof" json:"cache_write_tokens,omitempty"`
 	ReasoningTokens  *int64 `protobuf:"varint,6,opt,name=reasoning_tokens,json=reasoningTokens,proto3,oneof" json:"reasoning_tokens,omitempty"`
 	// The vendor's own object.
-	RawJson       []byte `protobuf:"bytes,7,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
+	RawJson []byte `protobuf:"bytes,7,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
+	// What the vendor says it charged, in US dollars. Absent: it doesn't say.
+	CostUsd       *float64 `protobuf:"fixed64,8,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2431,6 +2433,13 @@ func (x *LlmUsage) GetRawJson() []byte {
 		return x.RawJson
 	}
 	return nil
+}
+
+func (x *LlmUsage) GetCostUsd() float64 {
+	if x != nil && x.CostUsd != nil {
+		return *x.CostUsd
+	}
+	return 0
 }
 
 // LlmError ends a stream.
@@ -2731,7 +2740,7 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x16provider_metadata_json\x18\x03 \x03(\v2..gantry.v1.LlmFinish.ProviderMetadataJsonEntryR\x14providerMetadataJson\x1aG\n" +
 	"\x19ProviderMetadataJsonEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xa9\x03\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xd6\x03\n" +
 	"\bLlmUsage\x12&\n" +
 	"\finput_tokens\x18\x01 \x01(\x03H\x00R\vinputTokens\x88\x01\x01\x12(\n" +
 	"\routput_tokens\x18\x02 \x01(\x03H\x01R\foutputTokens\x88\x01\x01\x12&\n" +
@@ -2739,13 +2748,15 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x11cache_read_tokens\x18\x04 \x01(\x03H\x03R\x0fcacheReadTokens\x88\x01\x01\x121\n" +
 	"\x12cache_write_tokens\x18\x05 \x01(\x03H\x04R\x10cacheWriteTokens\x88\x01\x01\x12.\n" +
 	"\x10reasoning_tokens\x18\x06 \x01(\x03H\x05R\x0freasoningTokens\x88\x01\x01\x12\x19\n" +
-	"\braw_json\x18\a \x01(\fR\arawJsonB\x0f\n" +
+	"\braw_json\x18\a \x01(\fR\arawJson\x12\x1e\n" +
+	"\bcost_usd\x18\b \x01(\x01H\x06R\acostUsd\x88\x01\x01B\x0f\n" +
 	"\r_input_tokensB\x10\n" +
 	"\x0e_output_tokensB\x0f\n" +
 	"\r_total_tokensB\x14\n" +
 	"\x12_cache_read_tokensB\x15\n" +
 	"\x13_cache_write_tokensB\x13\n" +
-	"\x11_reasoning_tokens\"\xe0\x01\n" +
+	"\x11_reasoning_tokensB\v\n" +
+	"\t_cost_usd\"\xe0\x01\n" +
 	"\bLlmError\x12+\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x17.gantry.v1.LlmErrorCodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +

@@ -130,8 +130,11 @@ type ModelRow struct {
 	// "tokens" or "bytes"; empty: tokens. And the limit of one tool output in that unit; 0: 10000.
 	TruncationMode  string `protobuf:"bytes,15,opt,name=truncation_mode,json=truncationMode,proto3" json:"truncation_mode,omitempty"`
 	TruncationLimit int64  `protobuf:"varint,16,opt,name=truncation_limit,json=truncationLimit,proto3" json:"truncation_limit,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Key of the metadata that the provider wants back for this model. Everything else is taken out of a history before it
+	// is sent. Empty: the provider takes back nothing.
+	MetadataNamespace string `protobuf:"bytes,17,opt,name=metadata_namespace,json=metadataNamespace,proto3" json:"metadata_namespace,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ModelRow) Reset() {
@@ -276,6 +279,13 @@ func (x *ModelRow) GetTruncationLimit() int64 {
 	return 0
 }
 
+func (x *ModelRow) GetMetadataNamespace() string {
+	if x != nil {
+		return x.MetadataNamespace
+	}
+	return ""
+}
+
 // HostedTool is a tool that the vendor runs.
 type HostedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -333,11 +343,15 @@ func (x *HostedTool) GetEffects() []string {
 
 // Prices in US dollars per million tokens. Absent: unknown.
 type Prices struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Input         *float64               `protobuf:"fixed64,1,opt,name=input,proto3,oneof" json:"input,omitempty"`
-	Output        *float64               `protobuf:"fixed64,2,opt,name=output,proto3,oneof" json:"output,omitempty"`
-	CacheRead     *float64               `protobuf:"fixed64,3,opt,name=cache_read,json=cacheRead,proto3,oneof" json:"cache_read,omitempty"`
-	CacheWrite    *float64               `protobuf:"fixed64,4,opt,name=cache_write,json=cacheWrite,proto3,oneof" json:"cache_write,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Input      *float64               `protobuf:"fixed64,1,opt,name=input,proto3,oneof" json:"input,omitempty"`
+	Output     *float64               `protobuf:"fixed64,2,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	CacheRead  *float64               `protobuf:"fixed64,3,opt,name=cache_read,json=cacheRead,proto3,oneof" json:"cache_read,omitempty"`
+	CacheWrite *float64               `protobuf:"fixed64,4,opt,name=cache_write,json=cacheWrite,proto3,oneof" json:"cache_write,omitempty"`
+	// Of reasoning. Absent: as output.
+	Reasoning *float64 `protobuf:"fixed64,5,opt,name=reasoning,proto3,oneof" json:"reasoning,omitempty"`
+	// Prices of large requests, by size. The largest that a request's input exceeds holds for all of the request.
+	Tiers         []*PriceTier `protobuf:"bytes,6,rep,name=tiers,proto3" json:"tiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,6 +414,106 @@ func (x *Prices) GetCacheWrite() float64 {
 	return 0
 }
 
+func (x *Prices) GetReasoning() float64 {
+	if x != nil && x.Reasoning != nil {
+		return *x.Reasoning
+	}
+	return 0
+}
+
+func (x *Prices) GetTiers() []*PriceTier {
+	if x != nil {
+		return x.Tiers
+	}
+	return nil
+}
+
+// PriceTier is the price list of requests whose input is larger than a size.
+type PriceTier struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tokens of input, inclusive of cached ones.
+	Above         int64    `protobuf:"varint,1,opt,name=above,proto3" json:"above,omitempty"`
+	Input         *float64 `protobuf:"fixed64,2,opt,name=input,proto3,oneof" json:"input,omitempty"`
+	Output        *float64 `protobuf:"fixed64,3,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	CacheRead     *float64 `protobuf:"fixed64,4,opt,name=cache_read,json=cacheRead,proto3,oneof" json:"cache_read,omitempty"`
+	CacheWrite    *float64 `protobuf:"fixed64,5,opt,name=cache_write,json=cacheWrite,proto3,oneof" json:"cache_write,omitempty"`
+	Reasoning     *float64 `protobuf:"fixed64,6,opt,name=reasoning,proto3,oneof" json:"reasoning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PriceTier) Reset() {
+	*x = PriceTier{}
+	mi := &file_gantry_v1_provider_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriceTier) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriceTier) ProtoMessage() {}
+
+func (x *PriceTier) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_provider_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
+func (*PriceTier) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PriceTier) GetAbove() int64 {
+	if x != nil {
+		return x.Above
+	}
+	return 0
+}
+
+func (x *PriceTier) GetInput() float64 {
+	if x != nil && x.Input != nil {
+		return *x.Input
+	}
+	return 0
+}
+
+func (x *PriceTier) GetOutput() float64 {
+	if x != nil && x.Output != nil {
+		return *x.Output
+	}
+	return 0
+}
+
+func (x *PriceTier) GetCacheRead() float64 {
+	if x != nil && x.CacheRead != nil {
+		return *x.CacheRead
+	}
+	return 0
+}
+
+func (x *PriceTier) GetCacheWrite() float64 {
+	if x != nil && x.CacheWrite != nil {
+		return *x.CacheWrite
+	}
+	return 0
+}
+
+func (x *PriceTier) GetReasoning() float64 {
+	if x != nil && x.Reasoning != nil {
+		return *x.Reasoning
+	}
+	return 0
+}
+
 type PrepareRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Request       *LlmRequest            `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
@@ -409,7 +523,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_gantry_v1_provider_proto_msgTypes[5]
+	mi := &file_gantry_v1_provider_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +535,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_provider_proto_msgTypes[5]
+	mi := &file_gantry_v1_provider_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +548,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{5}
+	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PrepareRequest) GetRequest() *LlmRequest {
@@ -457,7 +571,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_gantry_v1_provider_proto_msgTypes[6]
+	mi := &file_gantry_v1_provider_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +583,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_provider_proto_msgTypes[6]
+	mi := &file_gantry_v1_provider_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +596,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{6}
+	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PrepareResponse) GetMethod() string {
@@ -524,7 +638,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_gantry_v1_provider_proto_msgTypes[7]
+	mi := &file_gantry_v1_provider_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -536,7 +650,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_provider_proto_msgTypes[7]
+	mi := &file_gantry_v1_provider_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -549,7 +663,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{7}
+	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Header) GetName() string {
@@ -580,7 +694,7 @@ type StreamRequest struct {
 
 func (x *StreamRequest) Reset() {
 	*x = StreamRequest{}
-	mi := &file_gantry_v1_provider_proto_msgTypes[8]
+	mi := &file_gantry_v1_provider_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +706,7 @@ func (x *StreamRequest) String() string {
 func (*StreamRequest) ProtoMessage() {}
 
 func (x *StreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_provider_proto_msgTypes[8]
+	mi := &file_gantry_v1_provider_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +719,7 @@ func (x *StreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamRequest.ProtoReflect.Descriptor instead.
 func (*StreamRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{8}
+	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StreamRequest) GetRequest() *LlmRequest {
@@ -645,7 +759,7 @@ type StreamResponse struct {
 
 func (x *StreamResponse) Reset() {
 	*x = StreamResponse{}
-	mi := &file_gantry_v1_provider_proto_msgTypes[9]
+	mi := &file_gantry_v1_provider_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +771,7 @@ func (x *StreamResponse) String() string {
 func (*StreamResponse) ProtoMessage() {}
 
 func (x *StreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_provider_proto_msgTypes[9]
+	mi := &file_gantry_v1_provider_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +784,7 @@ func (x *StreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamResponse.ProtoReflect.Descriptor instead.
 func (*StreamResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{9}
+	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StreamResponse) GetEvents() []*LlmEvent {
@@ -687,7 +801,7 @@ const file_gantry_v1_provider_proto_rawDesc = "" +
 	"\x18gantry/v1/provider.proto\x12\tgantry.v1\x1a\x13gantry/v1/llm.proto\"\x0f\n" +
 	"\rModelsRequest\"=\n" +
 	"\x0eModelsResponse\x12+\n" +
-	"\x06models\x18\x01 \x03(\v2\x13.gantry.v1.ModelRowR\x06models\"\x99\x05\n" +
+	"\x06models\x18\x01 \x03(\v2\x13.gantry.v1.ModelRowR\x06models\"\xc8\x05\n" +
 	"\bModelRow\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12%\n" +
@@ -706,22 +820,42 @@ const file_gantry_v1_provider_proto_rawDesc = "" +
 	"\x13parallel_tool_calls\x18\r \x01(\bR\x11parallelToolCalls\x12\x1a\n" +
 	"\bfallback\x18\x0e \x01(\bR\bfallback\x12'\n" +
 	"\x0ftruncation_mode\x18\x0f \x01(\tR\x0etruncationMode\x12)\n" +
-	"\x10truncation_limit\x18\x10 \x01(\x03R\x0ftruncationLimit\":\n" +
+	"\x10truncation_limit\x18\x10 \x01(\x03R\x0ftruncationLimit\x12-\n" +
+	"\x12metadata_namespace\x18\x11 \x01(\tR\x11metadataNamespace\":\n" +
 	"\n" +
 	"HostedTool\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
-	"\aeffects\x18\x02 \x03(\tR\aeffects\"\xbe\x01\n" +
+	"\aeffects\x18\x02 \x03(\tR\aeffects\"\x9b\x02\n" +
 	"\x06Prices\x12\x19\n" +
 	"\x05input\x18\x01 \x01(\x01H\x00R\x05input\x88\x01\x01\x12\x1b\n" +
 	"\x06output\x18\x02 \x01(\x01H\x01R\x06output\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"cache_read\x18\x03 \x01(\x01H\x02R\tcacheRead\x88\x01\x01\x12$\n" +
 	"\vcache_write\x18\x04 \x01(\x01H\x03R\n" +
-	"cacheWrite\x88\x01\x01B\b\n" +
+	"cacheWrite\x88\x01\x01\x12!\n" +
+	"\treasoning\x18\x05 \x01(\x01H\x04R\treasoning\x88\x01\x01\x12*\n" +
+	"\x05tiers\x18\x06 \x03(\v2\x14.gantry.v1.PriceTierR\x05tiersB\b\n" +
 	"\x06_inputB\t\n" +
 	"\a_outputB\r\n" +
 	"\v_cache_readB\x0e\n" +
-	"\f_cache_write\"A\n" +
+	"\f_cache_writeB\f\n" +
+	"\n" +
+	"_reasoning\"\x88\x02\n" +
+	"\tPriceTier\x12\x14\n" +
+	"\x05above\x18\x01 \x01(\x03R\x05above\x12\x19\n" +
+	"\x05input\x18\x02 \x01(\x01H\x00R\x05input\x88\x01\x01\x12\x1b\n" +
+	"\x06output\x18\x03 \x01(\x01H\x01R\x06output\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"cache_read\x18\x04 \x01(\x01H\x02R\tcacheRead\x88\x01\x01\x12$\n" +
+	"\vcache_write\x18\x05 \x01(\x01H\x03R\n" +
+	"cacheWrite\x88\x01\x01\x12!\n" +
+	"\treasoning\x18\x06 \x01(\x01H\x04R\treasoning\x88\x01\x01B\b\n" +
+	"\x06_inputB\t\n" +
+	"\a_outputB\r\n" +
+	"\v_cache_readB\x0e\n" +
+	"\f_cache_writeB\f\n" +
+	"\n" +
+	"_reasoning\"A\n" +
 	"\x0ePrepareRequest\x12/\n" +
 	"\arequest\x18\x01 \x01(\v2\x15.gantry.v1.LlmRequestR\arequest\"|\n" +
 	"\x0fPrepareResponse\x12\x16\n" +
@@ -756,40 +890,42 @@ func file_gantry_v1_provider_proto_rawDescGZIP() []byte {
 	return file_gantry_v1_provider_proto_rawDescData
 }
 
-var file_gantry_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_gantry_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_gantry_v1_provider_proto_goTypes = []any{
 	(*ModelsRequest)(nil),   // 0: gantry.v1.ModelsRequest
 	(*ModelsResponse)(nil),  // 1: gantry.v1.ModelsResponse
 	(*ModelRow)(nil),        // 2: gantry.v1.ModelRow
 	(*HostedTool)(nil),      // 3: gantry.v1.HostedTool
 	(*Prices)(nil),          // 4: gantry.v1.Prices
-	(*PrepareRequest)(nil),  // 5: gantry.v1.PrepareRequest
-	(*PrepareResponse)(nil), // 6: gantry.v1.PrepareResponse
-	(*Header)(nil),          // 7: gantry.v1.Header
-	(*StreamRequest)(nil),   // 8: gantry.v1.StreamRequest
-	(*StreamResponse)(nil),  // 9: gantry.v1.StreamResponse
-	(*LlmRequest)(nil),      // 10: gantry.v1.LlmRequest
-	(*LlmEvent)(nil),        // 11: gantry.v1.LlmEvent
+	(*PriceTier)(nil),       // 5: gantry.v1.PriceTier
+	(*PrepareRequest)(nil),  // 6: gantry.v1.PrepareRequest
+	(*PrepareResponse)(nil), // 7: gantry.v1.PrepareResponse
+	(*Header)(nil),          // 8: gantry.v1.Header
+	(*StreamRequest)(nil),   // 9: gantry.v1.StreamRequest
+	(*StreamResponse)(nil),  // 10: gantry.v1.StreamResponse
+	(*LlmRequest)(nil),      // 11: gantry.v1.LlmRequest
+	(*LlmEvent)(nil),        // 12: gantry.v1.LlmEvent
 }
 var file_gantry_v1_provider_proto_depIdxs = []int32{
 	2,  // 0: gantry.v1.ModelsResponse.models:type_name -> gantry.v1.ModelRow
 	3,  // 1: gantry.v1.ModelRow.hosted_tools:type_name -> gantry.v1.HostedTool
 	4,  // 2: gantry.v1.ModelRow.prices:type_name -> gantry.v1.Prices
-	10, // 3: gantry.v1.PrepareRequest.request:type_name -> gantry.v1.LlmRequest
-	7,  // 4: gantry.v1.PrepareResponse.headers:type_name -> gantry.v1.Header
-	10, // 5: gantry.v1.StreamRequest.request:type_name -> gantry.v1.LlmRequest
-	11, // 6: gantry.v1.StreamResponse.events:type_name -> gantry.v1.LlmEvent
-	0,  // 7: gantry.v1.ProviderService.Models:input_type -> gantry.v1.ModelsRequest
-	5,  // 8: gantry.v1.ProviderService.Prepare:input_type -> gantry.v1.PrepareRequest
-	8,  // 9: gantry.v1.ProviderService.Stream:input_type -> gantry.v1.StreamRequest
-	1,  // 10: gantry.v1.ProviderService.Models:output_type -> gantry.v1.ModelsResponse
-	6,  // 11: gantry.v1.ProviderService.Prepare:output_type -> gantry.v1.PrepareResponse
-	9,  // 12: gantry.v1.ProviderService.Stream:output_type -> gantry.v1.StreamResponse
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	5,  // 3: gantry.v1.Prices.tiers:type_name -> gantry.v1.PriceTier
+	11, // 4: gantry.v1.PrepareRequest.request:type_name -> gantry.v1.LlmRequest
+	8,  // 5: gantry.v1.PrepareResponse.headers:type_name -> gantry.v1.Header
+	11, // 6: gantry.v1.StreamRequest.request:type_name -> gantry.v1.LlmRequest
+	12, // 7: gantry.v1.StreamResponse.events:type_name -> gantry.v1.LlmEvent
+	0,  // 8: gantry.v1.ProviderService.Models:input_type -> gantry.v1.ModelsRequest
+	6,  // 9: gantry.v1.ProviderService.Prepare:input_type -> gantry.v1.PrepareRequest
+	9,  // 10: gantry.v1.ProviderService.Stream:input_type -> gantry.v1.StreamRequest
+	1,  // 11: gantry.v1.ProviderService.Models:output_type -> gantry.v1.ModelsResponse
+	7,  // 12: gantry.v1.ProviderService.Prepare:output_type -> gantry.v1.PrepareResponse
+	10, // 13: gantry.v1.ProviderService.Stream:output_type -> gantry.v1.StreamResponse
+	11, // [11:14] is the sub-list for method output_type
+	8,  // [8:11] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_provider_proto_init() }
@@ -799,13 +935,14 @@ func file_gantry_v1_provider_proto_init() {
 	}
 	file_gantry_v1_llm_proto_init()
 	file_gantry_v1_provider_proto_msgTypes[4].OneofWrappers = []any{}
+	file_gantry_v1_provider_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_provider_proto_rawDesc), len(file_gantry_v1_provider_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

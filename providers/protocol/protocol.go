@@ -1,0 +1,154 @@
+// Package protocol is what the wire formats of model vendors have in common. Each format is a package below this one.
+//
+// It owns: the shape of a format ([Protocol], [Decoder]), the bookkeeping that all of them need ([Lifecycle], [Calls],
+// [Names]), what a format must know of the model it speaks with ([Model]), and the meaning of a vendor's errors
+// ([Classify]). It must not know: how bytes travel, who pays for them, any vendor's address.
+//
+// Nothing here or below does I/O, reads a clock or draws random numbers: a decoder is a function of its frames, so that
+// splitting the bytes of a stream anywhere gives the same events.
+//
+// Start with [Protocol].
+package protocol
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Protocol is one wire format. Implementations are values without state and safe for concurrent use.
+type Protocol interface {
+	// ID is the format's name in configuration and messages: "openai-responses", "anthropic-messages", ...
+	ID() string
+	// Framing says how the stream's bytes become frames.
+	Framing() Framing
+	// Path is the request's path below the base URL, with its query if it needs one: "/responses".
+	Path(r *Request) string
+	// Body lowers a request into the JSON that is sent. An *[llm.Error] says what can't be sent.
+	Body(r *Request) ([]byte, error)
+	// Decode returns a decoder for the answer to r.
+	Decode(r *Request) Decoder
+}
+
+// Framing is a way of cutting bytes into frames.
+type Framing int
+
+// The framings.
+const (
+	FramingUnknown     Framing = iota
+	FramingSSE                 // server-sent events
+	FramingNDJSON              // one JSON value a line
+	FramingEventStream         // binary frames of AWS
+)
+
+// Frame is one piece of a stream, as the framing cut it.
+type Frame struct {
+	Event string // name of the event where the framing has names
+	Data  []byte // valid until the next frame; a decoder copies what it keeps
+	Done  bool   // the end marker "[DONE]"; Data is empty
+}
+
+// Decoder turns the frames of one answer into events. For one goroutine.
+type Decoder interface {
+	// Step appends the events that a frame leads to. An *[llm.Error] ends the answer; events appended before it count.
+	Step(dst []llm.Event, f Frame) ([]llm.Event, error)
+	// End appends what is left to say when the bytes have ended. An answer that was not complete is an *[llm.Error] with
+	// the code [llm.ErrIncompleteStream].
+	End(dst []llm.Event) ([]llm.Event, error)
+	// Done reports that the answer is complete, so that nobody waits for the end of the bytes.
+	Done() bool
+}
+
+// Request is a request with what the format must know of its model and its route.
+type Request struct {
+	*llm.Request
+	Model Model
+	// Namespace is the key of this vendor's metadata: what comes back from it is kept under this key, and only what is
+	// under this key is sent to it.
+	Namespace string
+	// NewID makes the id of a call that the vendor gave none. Nil counts up: "call_1", "call_2", ... See [Request.IDs].
+	NewID func() string
+	// Warn hears of what was left out of the body because the model does not take it. May be nil.
+	Warn func(text string)
+}
+
+// IDs returns what makes ids for one answer: NewID, or a count.
+func (r *Request) IDs() func() string {
+	if r.NewID != nil {
+		return r.NewID
+	}
+	n := 0
+	return func() string {
+		n++
+		return "call_" + strconv.Itoa(n)
+	}
+}
+
+// Warning tells what was left out of the body.
+func (r *Request) Warning(text string) {
+	if r.Warn != nil {
+		r.Warn(text)
+	}
+}
+
+// Model is what a format must know of the model. The zero value is a model of which nothing is known: it takes text and
+// functions.
+type Model struct {
+	ID     string // as the vendor calls it
+	Family string // models of one family understand each other's reasoning; empty: the ID stands for it
+	// MaxOutputTokens is the most that the model writes; 0: unknown.
+	MaxOutputTokens int64
+	// Input lists the modalities beside text that it takes: "image", "pdf", "audio", "video".
+	Input []string
+	// Reasons tells that the model thinks before it answers. Efforts are those it takes, weakest first.
+	Reasons bool
+	Efforts []string
+	// Budget bounds the tokens for thinking where the vendor counts them; 0: unknown.
+	BudgetMin, BudgetMax int64
+	Freeform             bool // takes grammar tools
+	Verbosity            bool // takes a verbosity
+	Compat               Compat
+}
+
+// Compat holds a vendor's deviations from its format. Zero values are the format's own rules.
+type Compat struct {
+	// Sanitizer names the dialect of JSON schema: "gemini", "moonshot"; empty or "none": schemas go out as they are.
+	Sanitizer string `json:"sanitizer,omitempty"`
+	// ReasoningField is the field of a chat message that carries reasoning, in and out.
+	ReasoningField string `json:"reasoning_field,omitempty"`
+	// RequireReasoning puts the reasoning field on every assistant message, empty if need be.
+	RequireReasoning bool `json:"require_reasoning,omitempty"`
+	// MaxTokensField is "max_tokens" or "max_completion_tokens".
+	MaxTokensField string `json:"max_tokens_field,omitempty"`
+	// OptionalFinishReason accepts an answer that ends without a finish reason.
+	OptionalFinishReason bool `json:"optional_finish_reason,omitempty"`
+	// AssistantAfterTool puts an assistant message between tool results and a user message.
+	AssistantAfterTool bool              `json:"assistant_after_tool,omitempty"`
+	NoStore            bool              `json:"no_store,omitempty"`          // the field "store" is unknown there
+	NoStrict           bool              `json:"no_strict,omitempty"`         // "strict" of functions is unknown there
+	NoStreamUsage      bool              `json:"no_stream_usage,omitempty"`   // "stream_options" is unknown there
+	PromptCacheKey     bool              `json:"prompt_cache_key,omitempty"`  // chat: takes prompt_cache_key
+	ToolStream         bool              `json:"tool_stream,omitempty"`       // chat: wants tool_stream:true with tools
+	InlineCache        bool              `json:"inline_cache,omitempty"`      // takes cache_control marks on parts
+	NoParallelTools    bool              `json:"no_parallel_tools,omitempty"` // "parallel_tool_calls" is unknown there
+	NoImages           bool              `json:"no_images,omitempty"`         // images become a note that one was left out
+	NativeNamespaces   bool              `json:"native_namespaces,omitempty"` // responses: tools may be grouped
+	SystemUpdates      bool              `json:"system_updates,omitempty"`    // messages: takes system messages in mid-history
+	ToolCallIDs        string            `json:"tool_call_ids,omitempty"`     // rewriting of call ids: "mistral", "claude", "openai"
+	EffortField        string            `json:"effort_field,omitempty"`      // chat: "reasoning_effort" (default), "reasoning", "thinking", "none"
+	EffortMap          map[string]string `json:"effort_map,omitempty"`        // canonical effort → the vendor's word
+	// ThinkTags splits thinking out of the text, for models that write <think>…</think>.
+	ThinkTags *ThinkTags `json:"think_tags,omitempty"`
+}
+
+// ThinkTags are the marks around thinking inside a text.
+type ThinkTags struct {
+	Open, Close string
+	StartInside bool // the answer begins inside
+}
+
+// Takes reports whether the model takes a modality.
+func (m *Model) Takes(modality string) bool {
+	return modality == "text" || slices.Contains(m.Input, modality)
+}

@@ -24,16 +24,21 @@ var ours = [...]string{
 // loaders are variables that put other code into a program than the one whose digest was checked.
 var loaders = [...]string{"PATH", "PYTHONPATH", "PYTHONHOME", "NODE_OPTIONS", "RUBYOPT", "CLASSPATH", "GOROOT", "BASH_ENV", "ENV"}
 
+// loadsCode tells whether a variable is one of the loaders, or of the dynamic linker.
+func loadsCode(name string) bool {
+	upper := strings.ToUpper(name)
+	return slices.Contains(loaders[:], upper) || strings.HasPrefix(upper, "LD_") || strings.HasPrefix(upper, "DYLD_")
+}
+
 // checkEnv refuses what a block's env can't set. Names are judged in a stable order.
 func checkEnv(env map[string]string, unsafe bool) error {
 	for _, k := range slices.Sorted(maps.Keys(env)) {
-		upper := strings.ToUpper(k)
 		switch {
 		case k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(env[k], 0):
 			return fmt.Errorf("env: %q is no name and value of a variable", k)
-		case slices.Contains(ours[:], upper):
+		case slices.Contains(ours[:], strings.ToUpper(k)):
 			return fmt.Errorf("env: %s is set by the host", k)
-		case !unsafe && (slices.Contains(loaders[:], upper) || strings.HasPrefix(upper, "LD_") || strings.HasPrefix(upper, "DYLD_")):
+		case !unsafe && loadsCode(k):
 			return fmt.Errorf("env: %s changes which code the plugin runs; set unsafe_env = true if that is meant", k)
 		}
 	}

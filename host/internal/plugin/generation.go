@@ -25,11 +25,12 @@ import (
 
 // generation is one process of a slot, from its start to its end.
 type generation struct {
-	id     Identity
-	spec   Spec
-	sha256 string
-	logger hclog.Logger
-	times  timing
+	id      Identity
+	spec    Spec
+	sha256  string
+	program string // what its manifest is cached under
+	logger  hclog.Logger
+	times   timing
 
 	runner   *runner
 	client   *goplugin.Client
@@ -202,6 +203,7 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 	}
 	defer file.Close()
 	g.sha256 = file.SHA256
+	g.program = l.cfg.program(file.SHA256, spec)
 	g.took.Verify = time.Since(g.began)
 
 	hello := wire.Hello{Token: wire.NewToken(), Transport: spec.Transport}

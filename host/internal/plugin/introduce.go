@@ -48,7 +48,7 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 		return g.problem(PhaseDescribe, errors.New("it answered without a manifest"))
 	}
 	m := convert.ManifestFromProto(p)
-	cached := cache.holds(g.sha256, m.Canonical())
+	cached := cache.holds(g.program, m.Canonical())
 	if !cached {
 		if err := m.Validate(); err != nil {
 			return g.problem(PhaseDescribe, fmt.Errorf("its manifest is not valid: %w", err))
@@ -65,7 +65,7 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 		return e
 	}
 	if want := g.spec.ManifestDigest; want != "" && m.Digest() != want {
-		return g.unlocked(cache.get(g.sha256), m, want)
+		return g.unlocked(cache.get(g.program), m, want)
 	}
 	if n := m.Limits.MaxMessageBytes; n > 0 {
 		g.maxSend.Store(n)
@@ -74,16 +74,16 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 	if cached {
 		return nil
 	}
-	if known := cache.get(g.sha256); known != nil {
+	if known := cache.get(g.program); known != nil {
 		if diff := differences(known, m); diff != "" {
-			if err := cache.forget(g.sha256); err != nil {
+			if err := cache.forget(g.program); err != nil {
 				g.logger.Warn("a manifest can't be removed from the cache", "err", err)
 			}
 			e := g.problem(PhaseDescribe, fmt.Errorf("its manifest is another one than the same binary gave before: %s", diff))
 			e.Next = "a manifest must not depend on time, place or configuration; try again if the plugin's environment was changed on purpose"
 			return e
 		}
-	} else if err := cache.put(g.sha256, m); err != nil {
+	} else if err := cache.put(g.program, m); err != nil {
 		g.logger.Warn("a manifest can't be cached, listing tools will start the plugin", "err", err)
 	}
 	return nil

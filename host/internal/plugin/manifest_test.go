@@ -5,6 +5,7 @@ package plugin_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,53 @@ func TestAManifestComesFromTheCacheWithoutAProcess(t *testing.T) {
 	damaged := build(t, remember).add(spec(t, "serve"))
 	if _, err = damaged.Manifest(t.Context()); err != nil {
 		t.Errorf("with a damaged cache: %v", err)
+	}
+}
+
+// Blocks that share an interpreter are different programs by their arguments, by the content of the script that these
+// name, and by the variables that load other code; other variables are configuration.
+func TestTheCacheTellsProgramsOfOneInterpreterApart(t *testing.T) {
+	var cache string
+	remember := func(c *plugin.Config) {
+		if cache == "" {
+			cache = c.CachePath
+		}
+		c.CachePath = cache
+	}
+	script := filepath.Join(t.TempDir(), "main.py")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one")
+	for i, c := range []struct {
+		name   string
+		change func(*plugin.Spec)
+		starts int // whether its manifest had to be asked for
+	}{
+		{"no arguments", func(*plugin.Spec) {}, 1},
+		{"a script", func(s *plugin.Spec) { s.Args = []string{"-u", script} }, 1},
+		{"the same script", func(s *plugin.Spec) { s.Args = []string{"-u", script} }, 0},
+		{"the same script, configured", func(s *plugin.Spec) { s.Args, s.Env["COLOUR"] = []string{"-u", script}, "red" }, 0},
+		{"another argument", func(s *plugin.Spec) { s.Args = []string{"-u", script, "--more"} }, 1},
+		{"arguments that join alike", func(s *plugin.Spec) { s.Args = []string{"-u" + script} }, 1},
+		{"another way to find code", func(s *plugin.Spec) {
+			s.Args, s.UnsafeEnv, s.Env["PYTHONPATH"] = []string{"-u", script}, true, "/elsewhere"
+		}, 1},
+		{"the script was edited", func(s *plugin.Spec) { write("two"); s.Args = []string{"-u", script} }, 1},
+		{"and was not", func(s *plugin.Spec) { write("one"); s.Args = []string{"-u", script} }, 0},
+	} {
+		s := spec(t, "serve", "VERSION=1.0."+strconv.Itoa(i))
+		c.change(&s)
+		p := build(t, remember).add(s)
+		if _, err := p.Manifest(t.Context()); err != nil {
+			t.Errorf("%s: %v", c.name, explain(err))
+		}
+		if got := p.Status().Starts; got != c.starts {
+			t.Errorf("%s: %d starts, want %d", c.name, got, c.starts)
+		}
 	}
 }
 

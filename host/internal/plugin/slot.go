@@ -104,9 +104,9 @@ func (p *Slot) Manifest(ctx context.Context) (*contract.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := file.SHA256
+	program := p.sup.cfg.program(file.SHA256, spec)
 	_ = file.Close()
-	if m := p.sup.cache().get(sum); m != nil && (spec.Kind == contract.KindUnknown || m.Kind == spec.Kind) &&
+	if m := p.sup.cache().get(program); m != nil && (spec.Kind == contract.KindUnknown || m.Kind == spec.Kind) &&
 		(spec.ManifestDigest == "" || m.Digest() == spec.ManifestDigest) {
 		return m, nil
 	}

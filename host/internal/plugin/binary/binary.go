@@ -70,29 +70,53 @@ func Open(path string, r Records) (*File, error) {
 		return nil, err
 	}
 	file := &File{File: f, Path: path, Script: head == [2]byte{'#', '!'}}
+	if file.SHA256, err = r.digest(f, info, path); err != nil {
+		return nil, err
+	}
+	ok = true
+	return file, nil
+}
+
+// Digest is the SHA-256, in lower-case hex, of a file that a program is told to run; it need not be executable itself.
+func Digest(path string, r Records) (string, error) {
+	info, err := os.Stat(path) // before it is opened: a pipe would wait for its writer
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file but %s", path, kind(info.Mode()))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return r.digest(f, info, path)
+}
+
+// digest hashes an open file, unless it is the one that was hashed before.
+func (r Records) digest(f *os.File, info fs.FileInfo, path string) (string, error) {
 	id, stable := identify(info)
 	if stable && !r.Always {
 		if rec, found := r.read(path); found && rec.identity == id {
-			file.SHA256, ok = rec.SHA256, true
-			return file, nil
+			return rec.SHA256, nil
 		}
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return nil, fmt.Errorf("hash %s: %w", path, err)
+		return "", fmt.Errorf("hash %s: %w", path, err)
 	}
-	file.SHA256 = hex.EncodeToString(h.Sum(nil))
+	sum := hex.EncodeToString(h.Sum(nil))
 	if stable {
 		// Only a file that stayed as it was while it was read, and for a while before, is remembered.
 		now := time.Now()
 		if again, err := f.Stat(); err == nil {
 			if id2, _ := identify(again); id2 == id && id.older(now.Add(-settled)) {
-				r.write(path, record{id, file.SHA256})
+				r.write(path, record{id, sum})
 			}
 		}
 	}
-	ok = true
-	return file, nil
+	return sum, nil
 }
 
 func kind(m fs.FileMode) string {

@@ -7,7 +7,8 @@ import (
 )
 
 // Gate lets calls run first come first served: shared ones beside each other, exclusive ones alone, members of a group
-// one after the other. The zero value is open.
+// one after the other. Which sessions a call works on is known only once it was assessed, so there is a second door behind
+// that: calls of one session pass it one after the other, in the order of Enter. The zero value is open.
 type Gate struct {
 	mu    sync.Mutex
 	queue []*Ticket // everybody who waits or runs, in the order of Enter
@@ -18,13 +19,18 @@ type Ticket struct {
 	gate     *Gate
 	shared   bool
 	group    string
-	admitted chan struct{} // closed when it may run
-	open     bool          // under the gate's lock: admitted is closed
+	admitted chan struct{} // closed when it may be judged
+	cleared  chan struct{} // closed when it may work on its sessions
+
+	// Under the gate's lock: which of the channels are closed, and what was claimed.
+	open, clear bool
+	claimed     bool
+	sessions    []string
 }
 
 // Enter takes the next place. It does not wait.
 func (g *Gate) Enter(shared bool, group string) *Ticket {
-	t := &Ticket{gate: g, shared: shared, group: group, admitted: make(chan struct{})}
+	t := &Ticket{gate: g, shared: shared, group: group, admitted: make(chan struct{}), cleared: make(chan struct{})}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queue = append(g.queue, t)
@@ -32,15 +38,27 @@ func (g *Gate) Enter(shared bool, group string) *Ticket {
 	return t
 }
 
-// Wait returns when the call may run, or with the cause of ctx's end.
-func (t *Ticket) Wait(ctx context.Context) error {
+// Wait returns when the call may be judged, or with the cause of ctx's end.
+func (t *Ticket) Wait(ctx context.Context) error { return await(ctx, t.admitted) }
+
+// Claim says which sessions the call works on, and returns when it may: those before it have said which are theirs, and
+// the ones of the same session have left. Without sessions it does not wait. It is called once, after Wait.
+func (t *Ticket) Claim(ctx context.Context, sessions ...string) error {
+	t.gate.mu.Lock()
+	t.claimed, t.sessions = true, sessions
+	t.gate.admitLocked()
+	t.gate.mu.Unlock()
+	return await(ctx, t.cleared)
+}
+
+func await(ctx context.Context, door <-chan struct{}) error {
 	select {
-	case <-t.admitted:
+	case <-door:
 		return nil
 	default:
 	}
 	select {
-	case <-t.admitted:
+	case <-door:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -58,17 +76,28 @@ func (t *Ticket) Leave() {
 	}
 }
 
-// admitLocked opens every ticket that no earlier one stands in the way of. A turn has few calls at once, so looking at
-// all pairs is cheaper than anything clever.
+// admitLocked opens both doors for every ticket that no earlier one stands in the way of. A turn has few calls at once, so
+// looking at all pairs is cheaper than anything clever.
 func (g *Gate) admitLocked() {
 	for i, t := range g.queue {
 		if !t.open && !slices.ContainsFunc(g.queue[:i], t.waitsFor) {
 			t.open = true
 			close(t.admitted)
 		}
+		if t.claimed && !t.clear && !slices.ContainsFunc(g.queue[:i], t.follows) {
+			t.clear = true
+			close(t.cleared)
+		}
 	}
 }
 
 func (t *Ticket) waitsFor(earlier *Ticket) bool {
 	return !t.shared || !earlier.shared || t.group != "" && t.group == earlier.group
+}
+
+// follows: a call that has not claimed yet may turn out to be of the same session.
+func (t *Ticket) follows(earlier *Ticket) bool {
+	return len(t.sessions) > 0 && (!earlier.claimed || slices.ContainsFunc(t.sessions, func(s string) bool {
+		return slices.Contains(earlier.sessions, s)
+	}))
 }

@@ -3,6 +3,7 @@ package orchestrate
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -51,6 +52,46 @@ func TestGateOrder(t *testing.T) {
 	}
 }
 
+func cleared(t *Ticket) bool {
+	select {
+	case <-t.cleared:
+		return true
+	default:
+		return false
+	}
+}
+
+// claim claims without waiting.
+func claim(t *Ticket, sessions ...string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = t.Claim(ctx, sessions...) // whether it may is seen by cleared
+}
+
+func TestGateClearsSessionsInOrder(t *testing.T) {
+	var g Gate
+	var calls []*Ticket
+	for range 4 {
+		calls = append(calls, g.Enter(true, ""))
+	}
+	check := func(when string, want ...bool) {
+		t.Helper()
+		for i, c := range calls {
+			if cleared(c) != want[i] {
+				t.Errorf("%s: call %d clear = %v, want %v", when, i, !want[i], want[i])
+			}
+		}
+	}
+	claim(calls[1], "s")
+	claim(calls[3])
+	check("the first has not said what it works on", false, false, false, true)
+	claim(calls[0], "s", "r")
+	check("the first has the session", true, false, false, true)
+	claim(calls[2], "r")
+	calls[0].Leave()
+	check("the first has left", true, true, true, true)
+}
+
 func TestGateWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -85,6 +126,8 @@ func TestGateProperties(t *testing.T) {
 				live[i].Leave()
 				live[i].Leave()
 				live = append(live[:i], live[i+1:]...)
+			} else if i := slices.IndexFunc(live, func(t *Ticket) bool { return open(t) && !t.claimed }); i >= 0 && rapid.Bool().Draw(t, "claim") {
+				claim(live[i], rapid.SliceOfN(rapid.SampledFrom([]string{"s", "r"}), 0, 2).Draw(t, "sessions")...)
 			} else {
 				live = append(live, g.Enter(rapid.Bool().Draw(t, "shared"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "group")))
 			}
@@ -93,9 +136,12 @@ func TestGateProperties(t *testing.T) {
 					if open(a) && open(b) && a.waitsFor(b) {
 						t.Fatal("two calls that exclude each other run at once")
 					}
+					if cleared(a) && a.follows(b) {
+						t.Fatal("a call passed one that may be of the same session")
+					}
 				}
 			}
-			if len(live) > 0 && !open(live[0]) {
+			if len(live) > 0 && (!open(live[0]) || live[0].claimed && !cleared(live[0])) {
 				t.Fatal("the first in the queue waits")
 			}
 		}

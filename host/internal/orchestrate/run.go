@@ -68,6 +68,33 @@ func (r *run) awaitTurn(t *Ticket) func(context.Context) *verdict {
 	}
 }
 
+func (r *run) awaitOthers(t *Ticket) func(context.Context) *verdict {
+	return func(ctx context.Context) *verdict {
+		sessions := r.sessions()
+		if err := t.Claim(ctx, sessions...); err != nil {
+			return &verdict{outcome: event.OutcomeAborted}
+		}
+		if len(sessions) > 0 {
+			r.started = time.Now() // as above
+		}
+		return nil
+	}
+}
+
+// sessions are those that the call works on, as its plugin says: it types into them, or only looks at what came.
+func (r *run) sessions() []string {
+	var out []string
+	for _, e := range r.assessment.Effects {
+		if in, ok := e.(contract.SessionInputEffect); ok {
+			out = append(out, r.entry.Plugin+" "+in.SessionID)
+		}
+	}
+	if it, ok := r.assessment.Item.(*contract.CommandItem); ok && it.SessionID != "" {
+		out = append(out, r.entry.Plugin+" "+it.SessionID)
+	}
+	return out
+}
+
 func (r *run) hookCall() hook.Call {
 	name := r.entry.HookName
 	if name == "" {

@@ -194,14 +194,15 @@ func (s *Spine) run(ctx context.Context, r *run, ticket *Ticket) verdict {
 		return r.failed(unsupported(r.call.Model))
 	}
 	for _, stage := range []func(context.Context) *verdict{
-		r.parse,             // arguments against the schema
-		r.awaitTurn(ticket), // the gate: judged on the world that earlier calls left behind
-		r.preHook,           // may deny or rewrite
-		r.assess,            // effects, or an early result
-		r.show,              // the item appears
-		r.decide,            // policy, reviewer, person
-		r.grant,             // what it may do, and its token
-		r.journal,           // committed before any side effect
+		r.parse,               // arguments against the schema
+		r.awaitTurn(ticket),   // the gate: judged on the world that earlier calls left behind
+		r.preHook,             // may deny or rewrite
+		r.assess,              // effects, or an early result
+		r.awaitOthers(ticket), // calls that work on the same session go one by one, in the order asked
+		r.show,                // the item appears
+		r.decide,              // policy, reviewer, person
+		r.grant,               // what it may do, and its token
+		r.journal,             // committed before any side effect
 	} {
 		if v := stage(ctx); v != nil {
 			return *v

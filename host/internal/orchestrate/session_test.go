@@ -1,0 +1,168 @@
+package orchestrate_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/tool"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/hashicorp/go-hclog"
+)
+
+// typist is a plugin whose calls type into sessions, or only look at one where there is no text. Thinking about a call
+// takes as long as the call says, and running it a second.
+type typist struct {
+	*bench
+	began time.Time
+}
+
+type keys struct {
+	Session, Text string
+	Think         int // seconds
+}
+
+func (p typist) Assess(ctx context.Context, r contract.AssessRequest) (*contract.Assessment, error) {
+	var k keys
+	if err := json.Unmarshal(r.Input.Arguments, &k); err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(time.Duration(k.Think) * time.Second):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	a := &contract.Assessment{ReadOnly: k.Text == ""}
+	if k.Session != "" {
+		a.Item = &contract.CommandItem{SessionID: k.Session}
+	}
+	if k.Text != "" {
+		a.Effects = []contract.Effect{contract.SessionInputEffect{SessionID: k.Session, Text: k.Text}}
+	}
+	return a, nil
+}
+
+func (p typist) Call(_ context.Context, s contract.CallStart, ctl tool.Control, _ func(contract.CallEvent)) (*contract.Result, error) {
+	p.step("%v %s begins", time.Since(p.began), s.CallID)
+	select {
+	case <-time.After(time.Second):
+	case <-ctl.Soft.Done():
+		return &contract.Result{Aborted: true}, nil
+	}
+	p.step("%v %s ends", time.Since(p.began), s.CallID)
+	return contract.Text("ok"), nil
+}
+
+// typing dispatches calls in one answer; each is the arguments of one.
+func (p typist) typing(t *testing.T, ctx context.Context, calls ...string) (wait func() []event.Outcome) {
+	t.Helper()
+	reg := registry.New()
+	d := contract.Descriptor{Name: "type", Assess: true, ParallelSafe: true, InputSchema: json.RawMessage(`{"type":"object"}`)}
+	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	spine := orchestrate.New(orchestrate.Stages{
+		Hooks: p, Policy: func(policy.Request) policy.Decision { return policy.Decision{Verdict: policy.Run} }, Approver: p, Granter: p,
+		Journal: p, Retry: orchestrate.NoRetry, Processes: p,
+		Families: func(string) (orchestrate.Family, bool) { return p, true },
+	}, orchestrate.NewTokens(), hclog.NewNullLogger())
+	var gate orchestrate.Gate
+	var futures []*orchestrate.Future
+	for i, args := range calls {
+		id := fmt.Sprint("c", i+1)
+		futures = append(futures, spine.Dispatch(ctx, &gate, orchestrate.Call{
+			Settings: orchestrate.Settings{Thread: "t", Turn: "u", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
+			Model:    &llm.ToolCall{ID: id, Name: "type", Input: args}, ID: event.CallID(id),
+		}))
+	}
+	return func() []event.Outcome {
+		var out []event.Outcome
+		for _, f := range futures {
+			out = append(out, f.Wait().Outcome)
+		}
+		return out
+	}
+}
+
+// ran lists when the calls began and ended.
+func (b *bench) ran() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, s := range b.steps {
+		if strings.HasSuffix(s, " begins") || strings.HasSuffix(s, " ends") {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// What one answer types into a session arrives in the order in which it was asked for, however long the plugin thinks
+// about each call. A call of another session waits only until that is known, and one without a session not at all.
+func TestCallsOfOneSessionKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := typist{bench: &bench{}, began: time.Now()}
+		p.typing(t, t.Context(),
+			`{"session":"7","text":"first","think":3}`,
+			`{"session":"7","text":"second"}`,
+			`{"session":"8","text":"elsewhere"}`,
+			`{"think":1}`,
+			`{"session":"7"}`,
+		)()
+		want := `1s c4 begins
+2s c4 ends
+3s c1 begins
+3s c3 begins
+4s c1 ends
+4s c3 ends
+4s c2 begins
+5s c2 ends
+5s c5 begins
+6s c5 ends`
+		if got := sorted(p.ran()); got != sorted(want) {
+			t.Errorf("calls:\n%s\nwant:\n%s", got, sorted(want))
+		}
+	})
+}
+
+// sorted puts what happened at one moment into a fixed order: the moments are what the test is about.
+func sorted(s string) string {
+	at := func(line string) time.Duration {
+		moment, _, _ := strings.Cut(line, " ")
+		d, _ := time.ParseDuration(moment)
+		return d
+	}
+	lines := strings.Split(s, "\n")
+	slices.SortFunc(lines, func(a, b string) int { return cmp.Or(cmp.Compare(at(a), at(b)), strings.Compare(a, b)) })
+	return strings.Join(lines, "\n")
+}
+
+// An interrupt ends calls that wait for their session.
+func TestInterruptEndsWaitingForASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := typist{bench: &bench{}, began: time.Now()}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		wait := p.typing(t, ctx, `{"session":"7","text":"first"}`, `{"session":"7","text":"second"}`)
+		time.AfterFunc(500*time.Millisecond, func() { cancel(orchestrate.ErrInterrupted) })
+		for i, o := range wait() {
+			if o != event.OutcomeAborted {
+				t.Errorf("call %d: %s", i+1, o)
+			}
+		}
+		if got := p.ran(); got != "0s c1 begins" {
+			t.Errorf("calls:\n%s", got)
+		}
+	})
+}

@@ -81,6 +81,12 @@ type Provider interface {
 	Stream(ctx context.Context, r *StreamRequest, emit func(llm.Event) error) error
 }
 
+// Finder is implemented by a provider that knows models beyond those that it lists, or by names that only resemble theirs.
+type Finder interface {
+	// Find returns the row of a model under the id that was asked for. ok is false when the provider does not know it.
+	Find(ctx context.Context, id string) (_ llm.ModelRow, ok bool, _ error)
+}
+
 // StreamRequest is a request to run.
 type StreamRequest struct {
 	*llm.Request

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -17,17 +18,37 @@ import (
 )
 
 // Models implements the provider service.
-func (s *server) Models(ctx context.Context, _ *gantryv1.ModelsRequest) (*gantryv1.ModelsResponse, error) {
+func (s *server) Models(ctx context.Context, r *gantryv1.ModelsRequest) (*gantryv1.ModelsResponse, error) {
 	i, release, err := s.acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	rows, err := i.provider.Models(ctx)
+	rows, err := models(ctx, i.provider, r.GetName())
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
 	return &gantryv1.ModelsResponse{Models: convert.ModelRowsToProto(rows)}, nil
+}
+
+// models returns all rows, or the one of a model.
+func models(ctx context.Context, p Provider, name string) ([]llm.ModelRow, error) {
+	if f, ok := p.(Finder); ok && name != "" {
+		row, found, err := f.Find(ctx, name)
+		if err != nil || !found {
+			return nil, err
+		}
+		return []llm.ModelRow{row}, nil
+	}
+	rows, err := p.Models(ctx)
+	if name == "" || err != nil {
+		return rows, err
+	}
+	i := slices.IndexFunc(rows, func(r llm.ModelRow) bool { return r.ID == name })
+	if i < 0 {
+		return nil, nil
+	}
+	return rows[i : i+1], nil
 }
 
 // Prepare implements the provider service.

@@ -41,9 +41,9 @@ const maxAnswerBytes = 64 << 20
 // New makes a client for the requests of one thread; the provider is started by the first one.
 func New(slot *plugin.Slot, thread event.ThreadID) *Client { return &Client{slot, thread} }
 
-// Row finds the row of a model. A model that the provider does not list gets a row that says so.
+// Row finds the row of a model. A model that the provider does not know gets a row that says so.
 func (c *Client) Row(ctx context.Context, name string) (llm.ModelRow, error) {
-	rows, err := c.Rows(ctx)
+	rows, err := c.rows(ctx, name)
 	if err != nil {
 		return llm.ModelRow{}, err
 	}
@@ -62,13 +62,15 @@ func FallbackRow(name string) llm.ModelRow {
 }
 
 // Rows lists what the provider offers.
-func (c *Client) Rows(ctx context.Context) ([]llm.ModelRow, error) {
+func (c *Client) Rows(ctx context.Context) ([]llm.ModelRow, error) { return c.rows(ctx, "") }
+
+func (c *Client) rows(ctx context.Context, name string) ([]llm.ModelRow, error) {
 	lease, err := c.slot.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer lease.Release()
-	resp, err := gantryv1.NewProviderServiceClient(lease.Conn).Models(ctx, &gantryv1.ModelsRequest{})
+	resp, err := gantryv1.NewProviderServiceClient(lease.Conn).Models(ctx, &gantryv1.ModelsRequest{Name: name})
 	if err != nil {
 		return nil, plugin.Classify(err, lease)
 	}

@@ -24,7 +24,10 @@ const (
 )
 
 type ModelsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only the row of this model is wanted, under exactly this id; the provider may find it by resemblance. No row: it does
+	// not know the model. Empty: all rows.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -57,6 +60,13 @@ func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ModelsRequest.ProtoReflect.Descriptor instead.
 func (*ModelsRequest) Descriptor() ([]byte, []int) {
 	return file_gantry_v1_provider_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ModelsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 type ModelsResponse struct {
@@ -798,8 +808,9 @@ var File_gantry_v1_provider_proto protoreflect.FileDescriptor
 
 const file_gantry_v1_provider_proto_rawDesc = "" +
 	"\n" +
-	"\x18gantry/v1/provider.proto\x12\tgantry.v1\x1a\x13gantry/v1/llm.proto\"\x0f\n" +
-	"\rModelsRequest\"=\n" +
+	"\x18gantry/v1/provider.proto\x12\tgantry.v1\x1a\x13gantry/v1/llm.proto\"#\n" +
+	"\rModelsRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"=\n" +
 	"\x0eModelsResponse\x12+\n" +
 	"\x06models\x18\x01 \x03(\v2\x13.gantry.v1.ModelRowR\x06models\"\xc8\x05\n" +
 	"\bModelRow\x12\x0e\n" +

@@ -35,6 +35,8 @@ type Options struct {
 	Home string
 	// Dir is the working folder. Default: the process's.
 	Dir string
+	// Typed is the folder where the command line was typed: relative paths in File and Sets start there. Default: Dir.
+	Typed string
 	// File is the argument of --config: a file that must exist, above the project's.
 	File string
 	// Sets are the arguments of -c, NAME=VALUE, later ones above earlier ones.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,7 @@ type loader struct {
 	o        Options
 	home     string
 	dir      string
+	typed    string
 	sources  function.Sources
 	root     *schema.Block
 	files    diag.Files
@@ -129,7 +131,7 @@ func newLoader(o Options) (*loader, diag.Diagnostics) {
 		}
 	}
 	l := &loader{o: o, root: schema.Root(), files: make(diag.Files)}
-	for to, path := range map[*string]string{&l.home: o.Home, &l.dir: o.Dir} {
+	for to, path := range map[*string]string{&l.home: o.Home, &l.dir: o.Dir, &l.typed: cmp.Or(o.Typed, o.Dir)} {
 		abs, err := filepath.Abs(path)
 		if err != nil {
 			return nil, diag.Diagnostics{{Severity: diag.Error, Summary: "the working folder is not known",
@@ -178,7 +180,7 @@ func (l *loader) layers(ctx context.Context) *node {
 	if l.o.File != "" {
 		path := l.o.File
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(l.dir, path)
+			path = filepath.Join(l.typed, path)
 		}
 		text, err := readFile(path)
 		if err != nil {
@@ -203,7 +205,7 @@ func (l *loader) layers(ctx context.Context) *node {
 		}
 		root = merge(root, p)
 	}
-	r := &reader{files: l.files, from: l.origin(LayerCommandLine, l.dir, l.dir)}
+	r := &reader{files: l.files, from: l.origin(LayerCommandLine, l.typed, l.typed)}
 	for _, s := range l.o.Sets {
 		root = merge(root, r.set(s, l.root))
 	}

@@ -630,3 +630,29 @@ sandbox {
   mode = "full-access"
 }
 `
+
+// Paths on a command line start where it was typed, whatever the working folder is.
+func TestPathsOfTheCommandLine(t *testing.T) {
+	root := write(t, map[string]string{
+		"typed/extra.hcl":   "plugin \"beside\" {\n source = \"./bin/x\"\n}\n",
+		"project/extra.hcl": "plugin \"wrong\" {\n source = \"./bin/x\"\n}\n",
+	})
+	o := options(root)
+	o.Typed = filepath.Join(root, "typed")
+	o.File, o.Sets = "extra.hcl", []string{`plugin.set.source="./bin/y"`}
+	c := mustLoad(t, o)
+	for label, want := range map[string]string{"beside": "typed/bin/x", "set": "typed/bin/y"} {
+		b, ok := c.Plugin(label)
+		if !ok || b.Path != filepath.Join(root, filepath.FromSlash(want)) {
+			t.Errorf("plugin %q = %+v, want the program %s", label, b, want)
+		}
+	}
+	if c.Dir != o.Dir {
+		t.Errorf("the working folder is %s, want %s", c.Dir, o.Dir)
+	}
+	// A caller that does not say where means the working folder.
+	o.Typed, o.Sets = "", nil
+	if _, ok := mustLoad(t, o).Plugin("wrong"); !ok {
+		t.Error("without a place of its own --config does not start at the working folder")
+	}
+}

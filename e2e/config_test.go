@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -109,5 +110,21 @@ do = [{ text = "done" }]
 		if strings.Contains(text, key) {
 			t.Errorf("the key is in the %s", where)
 		}
+	}
+}
+
+// Paths on a command line start where it was typed, also when the work is done elsewhere.
+func TestConfigStartsWhereItWasTyped(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	r.Write("mine.hcl", "plugin \"shell\" {\n  enabled = false\n}\n")
+	r.Write("elsewhere/file", "")
+	r.OK("exec", "-C", "elsewhere", "--config", "mine.hcl", "go")
+	if tools := r.Last().Offered(); len(tools) > 0 {
+		t.Errorf("the model was offered %v; --config did not count", tools)
+	}
+	res := r.Gantry("exec", "-C", "elsewhere", "--config", "none.hcl", "go")
+	if want := filepath.Join(r.Dir, "none.hcl"); res.Code != 1 || !strings.Contains(res.Stderr, want) {
+		t.Errorf("exit %d, want a message that names %s:\n%s", res.Code, want, res.Stderr)
 	}
 }

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -210,5 +211,38 @@ do = [{ text = "done" }]
 	}
 	watcher.Signal(syscall.SIGCONT)
 	watcher.Wait()
+	r.NothingLeft()
+}
+
+// A host that is stopped answers nothing: whoever wants something of it gives up within a bound, says which process it is,
+// and has changed nothing.
+func TestStoppedHost(t *testing.T) {
+	t.Parallel()
+	r, run, thread := busy(t, "go")
+	watcher := r.Start("attach", "--events", thread)
+	watcher.Sees(`"item.started"`)
+	run.Signal(syscall.SIGSTOP)
+	waits := map[string]*rig.Run{
+		"attach":          r.Start("attach", thread),
+		"attach, a task":  r.Start("attach", thread, "second"),
+		"resume":          r.Start("resume", thread, "third"),
+		"plugin reload":   r.Start("plugin", "reload", "waits"),
+		"one that waited": watcher,
+	}
+	pid := strconv.Itoa(run.Cmd.Process.Pid)
+	for name, w := range waits {
+		res := w.Wait()
+		if res.Code != 1 || !strings.Contains(res.Stderr, "pid "+pid) || !strings.Contains(res.Stderr, "Next: ") || !strings.Contains(res.Stderr, "kill -CONT "+pid) {
+			t.Errorf("%s: exit %d, want a message with process %s and what to do:\n%s", name, res.Code, pid, res.Stderr)
+		}
+	}
+	run.Signal(syscall.SIGCONT)
+	r.Write("go", "")
+	if res := run.Wait(); res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	if users := r.Last().Texts(llm.RoleUser); slices.Contains(users, "second") || slices.Contains(users, "third") {
+		t.Errorf("a task that was said not to be taken was taken: %q", users)
+	}
 	r.NothingLeft()
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/sdk/wire"
 	"github.com/sourcegraph/jsonrpc2"
 )
 
@@ -18,28 +20,53 @@ var ErrGone = errors.New("the host that runs the thread is gone")
 // Client reaches a thread that another process runs.
 type Client struct {
 	rpc *jsonrpc2.Conn
+	pid int // of the host; 0: the system does not tell
 
 	events chan event.Event
 	ended  chan struct{}
 	once   sync.Once
 	err    error // set before ended is closed
+
+	watching sync.WaitGroup
+	heard    atomic.Bool // something arrived since the last look
+	stalled  atomic.Bool // the queue is full: what arrives is not read
+	pinging  atomic.Bool
 }
 
 // clientQueue is how many events wait for Next. Beyond it the connection waits, answers included: whoever subscribes
 // calls Next, from then on.
 const clientQueue = 256
 
-// Dial connects to a run socket. A socket that nobody listens on is [ErrGone].
+// Dial connects to a run socket. A socket that nobody listens on is [ErrGone], a process that accepts and says nothing a
+// [*SilentError]: nothing was asked of it then.
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrGone, err)
 	}
-	c := &Client{events: make(chan event.Event, clientQueue), ended: make(chan struct{})}
+	pid := 0
+	if peer, err := wire.PeerOf(conn); err == nil {
+		pid = peer.PID
+	}
+	c := newClient(ctx, conn, pid)
+	// The kernel accepts on behalf of a process that is stopped, so only an answer tells that somebody is there.
+	err = c.rpc.Call(ctx, methodPing, nil, nil)
+	if _, older := errors.AsType[*jsonrpc2.Error](err); err == nil || older { // an older host says that it has no such method
+		return c, nil
+	}
+	err = c.asked(err)
+	_ = c.Close() // nothing was said on it
+	return nil, err
+}
+
+func newClient(ctx context.Context, conn net.Conn, pid int) *Client {
+	c := &Client{pid: pid, events: make(chan event.Event, clientQueue), ended: make(chan struct{})}
 	// Notifications are handled on the reading goroutine: their order is that of the events.
-	c.rpc = jsonrpc2.NewConn(context.WithoutCancel(ctx), jsonrpc2.NewPlainObjectStream(conn), handlerFunc(c.notified))
-	return c, nil
+	c.rpc = jsonrpc2.NewConn(context.WithoutCancel(ctx), jsonrpc2.NewPlainObjectStream(conn), handlerFunc(c.notified),
+		jsonrpc2.OnRecv(func(*jsonrpc2.Request, *jsonrpc2.Response) { c.heard.Store(true) }))
+	c.watching.Go(c.watch) // ends with the connection
+	return c
 }
 
 func (c *Client) end(err error) {
@@ -60,6 +87,13 @@ func (c *Client) notified(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Reque
 			c.end(fmt.Errorf("event of the running host: %w", err))
 			return
 		}
+		select {
+		case c.events <- e:
+			return
+		default:
+		}
+		c.stalled.Store(true)
+		defer c.stalled.Store(false)
 		select {
 		case c.events <- e:
 		case <-c.ended:
@@ -99,14 +133,19 @@ func (c *Client) rest() (event.Event, error) {
 	}
 }
 
-// call asks the host. What it answers with is its own words, without those of the protocol.
+// call asks the host.
 func (c *Client) call(ctx context.Context, method string, params, result any) error {
-	err := c.rpc.Call(ctx, method, params, result)
+	return c.asked(c.rpc.Call(ctx, method, params, result))
+}
+
+// asked is how asking the host went. What it answers with is its own words, without those of the protocol.
+func (c *Client) asked(err error) error {
 	if said, ok := errors.AsType[*jsonrpc2.Error](err); ok {
 		return errors.New(said.Message)
 	}
 	if errors.Is(err, jsonrpc2.ErrClosed) {
-		return ErrGone
+		c.end(ErrGone) // unless there is a better reason
+		return c.err
 	}
 	return err
 }
@@ -147,5 +186,6 @@ func (c *Client) Reload(ctx context.Context, p ReloadParams) error {
 // Close ends the connection; the thread goes on.
 func (c *Client) Close() error {
 	c.end(ErrGone)
+	defer c.watching.Wait()
 	return c.rpc.Close()
 }

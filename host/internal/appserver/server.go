@@ -111,7 +111,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	handle := jsonrpc2.HandlerWithError(s.handle).SuppressErrClosed()
 	s.conn = jsonrpc2.NewConn(life, jsonrpc2.NewPlainObjectStream(conn), handlerFunc(func(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) {
 		<-ready
-		if r.Method == methodInterrupt || r.Method == methodAnswer {
+		if r.Method == methodInterrupt || r.Method == methodAnswer || r.Method == methodPing {
 			handle.Handle(ctx, c, r) // takes moments, and must not stand behind requests that wait for the turn's end
 			return
 		}
@@ -184,6 +184,8 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 		return s.plugins.PluginStatus(), nil
 	case methodReload:
 		return call(ctx, r, s.reload)
+	case methodPing:
+		return nil, nil
 	}
 	return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: fmt.Sprintf("no method %q", r.Method)}
 }

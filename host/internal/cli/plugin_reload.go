@@ -80,7 +80,11 @@ func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams)
 		if pid != 0 {
 			who = fmt.Sprintf("the host with pid %d", pid)
 		}
+		_, silent := errors.AsType[*appserver.SilentError](err)
 		switch {
+		case silent:
+			failed = true
+			a.showError(fmt.Errorf("plugin %q was not replaced: %w", p.Plugin, err))
 		case err != nil:
 			failed = true
 			a.showError(fmt.Errorf("%s did not replace plugin %q, its old process goes on: %w", who, p.Plugin, err))

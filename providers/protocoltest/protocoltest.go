@@ -43,7 +43,7 @@ func Events(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []b
 
 // Splits is [Run], and demands the same result however the stream is cut: byte by byte, at each byte (where it is short),
 // and into random pieces.
-func Splits(t *testing.T, p protocol.Protocol, req *protocol.Request, stream []byte) string {
+func Splits(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []byte) string {
 	t.Helper()
 	want := Run(t, p, req, stream)
 	same := func(t rapid.TB, pieces ...[]byte) {

@@ -14,12 +14,12 @@ import (
 func (a *app) attachCommand() *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
-		Use:   "attach [flags] [THREAD] [TASK]",
+		Use:   "attach [flags] THREAD [TASK]",
 		Short: "Watch a thread that another process runs, or give it a task",
 		Long: "attach connects to the process that runs a thread and shows what happens there, from the beginning of the thread.\n" +
 			"With a TASK it hands the task over, waits for its turn to end, and leaves; a turn that runs is steered by it.\n" +
 			"Ctrl-C leaves; the thread goes on.",
-		Args: cobra.RangeArgs(1, 2),
+		Args: takes(1, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			home, err := a.home()

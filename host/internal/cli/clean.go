@@ -17,7 +17,7 @@ import (
 func (a *app) threadsClean() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
-		Use: "clean", Short: "Remove what the configured retention does not keep", Args: cobra.NoArgs,
+		Use: "clean", Short: "Remove what the configured retention does not keep", Args: takes(0, 0),
 		Long: "clean removes the threads that `store { retention { ... } }` does not keep, and artifacts that no thread mentions any\n" +
 			"more. Threads that are open somewhere stay. `gantry exec` does the same once a day in the background.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

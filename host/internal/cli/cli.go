@@ -8,6 +8,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,7 +95,7 @@ func (a *app) status(err error) int {
 		return 1
 	}
 	if u, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintf(a.stderr, "Error: %s\n  Next: see `gantry --help`.\n", u.text)
+		fmt.Fprintf(a.stderr, "Error: %s\n  Next: %s\n", clean(u.text), clean(cmp.Or(u.next, "see `gantry help`")))
 		return 2
 	}
 	a.showError(err)
@@ -171,12 +172,10 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Sprintf("%v (in `%s`)", err, cmd.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
 	fs := root.PersistentFlags()
 	fs.StringVar(&a.flags.config, "config", "", "read `FILE` after all other configuration files")
-	fs.StringArrayVarP(&a.flags.sets, "set", "c", nil, "set one value, as in -c approval.policy=never; may be repeated")
+	fs.StringArrayVarP(&a.flags.sets, "set", "c", nil, "set one value, `NAME=VALUE`, as in -c approval.policy=never; may be repeated")
 	fs.StringVarP(&a.flags.profile, "profile", "p", "", "use the profile `NAME`")
 	fs.StringVar(&a.flags.home, "home", "", "keep everything in `DIR` instead of ~/.gantry (or $GANTRY_HOME)")
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
@@ -184,7 +183,16 @@ func (a *app) root() *cobra.Command {
 		a.execCommand(), a.resumeCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(),
 		a.configCommand(), a.initCommand(), a.trustCommand(), a.doctorCommand(),
 	)
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			for _, shell := range cmd.Commands() {
+				shell.Args = takes(0, 0)
+			}
+		}
+	}
 	a.complete(root)
 	a.strict(root)
 	return root
@@ -245,7 +253,7 @@ func (a *app) logger() (hclog.Logger, error) {
 	level := hclog.Warn
 	if name != "" {
 		if level = hclog.LevelFromString(name); level == hclog.NoLevel {
-			return nil, usage("unknown log level %q: use trace, debug, info, warn or error", name)
+			return nil, usage("there is no log level %q; next: %s", name, diag.DidYouMean(name, logLevels(), ""))
 		}
 	}
 	l := hclog.New(&hclog.LoggerOptions{Name: "gantry", Level: level, Output: a.stderr})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -20,8 +21,8 @@ type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
-// strict makes every mistake on the command line a usage error that names its place. Left to itself the library shows the
-// help for an unknown subcommand and leaves with status 0.
+// strict makes every mistake on the command line a usage error with a next step. Left to itself the library shows the help
+// for an unknown subcommand and leaves with status 0.
 func (a *app) strict(cmd *cobra.Command) {
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args = cobra.ArbitraryArgs
@@ -29,40 +30,23 @@ func (a *app) strict(cmd *cobra.Command) {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return usage("unknown command %q for `%s`%s", args[0], cmd.CommandPath(), meant(args[0], cmd))
+			return unknownCommand(cmd, args[0])
 		}
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usage("%v (in `%s`)", err, cmd.CommandPath())
-			}
-			return nil
+			return errors.Join(check(cmd, args), checkExclusive(cmd))
 		}
 	}
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			a.began = true
-			return run(cmd, args)
+			return helped(cmd, run(cmd, args))
 		}
 	}
 	for _, sub := range cmd.Commands() {
 		a.strict(sub)
 	}
-}
-
-// meant suggests a subcommand.
-func meant(given string, cmd *cobra.Command) string {
-	var names []string
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	if next := diag.DidYouMean(given, names, ""); next != "" {
-		return ": " + next
-	}
-	return ""
 }
 
 // interruptible ends the context of a command with Ctrl-C or SIGTERM, so that what it started is stopped and what it was

@@ -140,7 +140,9 @@ func (a *app) profileWords(ctx context.Context) []string {
 	return a.words(ctx, func(c *config.Config) []string { return c.Profiles })
 }
 
-func levelWords(context.Context) []string { return []string{"trace", "debug", "info", "warn", "error"} }
+func levelWords(context.Context) []string { return logLevels() }
+
+func logLevels() []string { return []string{"trace", "debug", "info", "warn", "error"} }
 
 func labels(blocks []*config.PluginBlock) []string {
 	var out []string

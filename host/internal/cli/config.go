@@ -38,7 +38,7 @@ type validation struct {
 func (a *app) configValidate() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "validate", Short: "Check the configuration without running anything with it", Args: cobra.NoArgs,
+		Use: "validate", Short: "Check the configuration without running anything with it", Args: takes(0, 0),
 		Long: "validate reads all layers, and checks the settings of each plugin against what the plugin says it takes. A variable\n" +
 			"or secret that is not set is a warning: it disturbs only the block that needs it. Exit status 1: there is an error.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -135,7 +135,7 @@ func unchecked(pr *program) diag.Diagnostic {
 
 func (a *app) configShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "Print the configuration in force, each setting with its place", Args: cobra.NoArgs,
+		Use: "show", Short: "Print the configuration in force, each setting with its place", Args: takes(0, 0),
 		Long: "show prints what holds once all layers are laid over one another: built-in, system, user, project, --config,\n" +
 			"--profile, -c. Literal secrets are hidden; env() and secret() are shown as they are written.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -155,7 +155,7 @@ func (a *app) configShow() *cobra.Command {
 func (a *app) configSchema() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "schema", Short: "Print everything that may stand in gantry.hcl", Args: cobra.NoArgs,
+		Use: "schema", Short: "Print everything that may stand in gantry.hcl", Args: takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			text := []byte(schema.Markdown())
 			if asJSON {

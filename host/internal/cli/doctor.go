@@ -28,7 +28,7 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Check that gantry and its plugins work here", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check that gantry and its plugins work here", Args: takes(0, 0),
 		Long: "doctor looks at gantry's folder and database, the configuration, the launcher and what this machine offers, and\n" +
 			"starts every plugin as a task would. Exit status 1: something does not work (✗); what is only worth knowing is\n" +
 			"marked with !.",

@@ -45,7 +45,7 @@ func (a *app) execCommand() *cobra.Command {
 			"Ctrl-C once interrupts the turn, twice leaves. Exit status: 0 the turn was completed, 1 it failed or was\n" +
 			"interrupted, 2 the command line is wrong.",
 		Example: "  gantry exec \"run the tests and fix what fails\"\n  git diff | gantry exec --json \"review this\"",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    takes(0, 1, taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prompt, err := readPrompt(args, a.stdin)
 			if err != nil {
@@ -67,7 +67,7 @@ func (f *execFlags) registerOutput(cmd *cobra.Command) {
 	fs.BoolVar(&f.json, "json", false, "print codex-compatible JSON lines to standard output")
 	fs.BoolVar(&f.events, "events", false, "print every event as a JSON line to standard output")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and all output")
-	cmd.MarkFlagsMutuallyExclusive("json", "events")
+	exclusive(cmd, "json", "events")
 }
 
 func (f *execFlags) register(cmd *cobra.Command) {
@@ -89,19 +89,19 @@ func (a *app) resumeCommand() *cobra.Command {
 		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an id, the beginning of one, or a name;\n" +
 			"--last takes the newest thread of this folder. Calls that were running when the host stopped are told to the model\n" +
 			"as started with an unknown outcome; they are not run again.",
-		Args: cobra.MaximumNArgs(2),
+		Args: takes(0, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			which := ""
 			if !last {
 				if len(args) == 0 {
-					return usage("name a thread, or use --last; `gantry threads list` shows them")
+					return usage("no thread is named; next: name one, which `gantry threads list` shows, or use --last")
 				}
 				if which, args = args[0], args[1:]; which == "" {
-					return usage("the name of the thread is empty; --last takes the newest one of this folder")
+					return usage("the name of the thread is empty; next: name one, or use --last for the newest one of this folder")
 				}
 			}
 			if len(args) > 1 {
-				return usage("with --last there is only a TASK")
+				return usage("%q is an argument too many: with --last there is only a TASK; next: put a task of several words in quotes", args[1])
 			}
 			prompt, err := readPrompt(args, a.stdin)
 			if err != nil {
@@ -320,10 +320,3 @@ func readImage(path string) llm.Part {
 	}
 	return &llm.Media{MediaType: mime, Data: b, Filename: filepath.Base(path)}
 }
-
-// usageError ends the program with status 2.
-type usageError struct{ text string }
-
-func (e usageError) Error() string { return e.text }
-
-func usage(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }

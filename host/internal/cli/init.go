@@ -15,7 +15,7 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	var project bool
 	cmd := &cobra.Command{
-		Use: "init", Short: "Write a first gantry.hcl", Args: cobra.NoArgs,
+		Use: "init", Short: "Write a first gantry.hcl", Args: takes(0, 0),
 		Long: "init writes a configuration to begin with into gantry's home, or with --project into .gantry of this folder, whose\n" +
 			"content is trusted then. A file that is there already is never changed.",
 		RunE: func(cmd *cobra.Command, _ []string) error {

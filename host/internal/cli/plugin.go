@@ -85,7 +85,7 @@ func (pr *program) row() pluginRow {
 func (a *app) pluginList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the configured plugins and providers", Args: cobra.NoArgs,
+		Use: "list", Short: "List the configured plugins and providers", Args: takes(0, 0),
 		Long: "list shows each block with its program and how that stands to its lock. A program is only started where nobody\n" +
 			"remembers what it said about itself, and only if its content is the locked one.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -164,7 +164,7 @@ func (a *app) showProblem(err error) {
 func (a *app) pluginInspect() *cobra.Command {
 	var asJSON, yes bool
 	cmd := &cobra.Command{
-		Use: "inspect NAME", Short: "Show what a plugin is, offers, takes and asks for", Args: cobra.ExactArgs(1),
+		Use: "inspect NAME", Short: "Show what a plugin is, offers, takes and asks for", Args: takes(1, 1, "NAME"),
 		Long: "inspect starts the plugin, asks it what it is, and stops it again; it is not configured. When it does not start,\n" +
 			"everything that it printed is shown. A program that is not locked is started only after asking, or with --yes.",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,7 +24,7 @@ func (a *app) pluginAdd() *cobra.Command {
 	var label string
 	var project bool
 	cmd := &cobra.Command{
-		Use: "add [flags] SOURCE", Short: "Configure and lock a plugin", Args: cobra.ExactArgs(1),
+		Use: "add [flags] SOURCE", Short: "Configure and lock a plugin", Args: takes(1, 1, "SOURCE"),
 		Long: "add starts the program, asks it what it is, appends a block for it to gantry.hcl and locks it. SOURCE is a path\n" +
 			"that begins with ./, ../, ~/ or /, builtin/NAME, or the name of an installed plugin. The block goes into your own\n" +
 			"configuration, with --project into .gantry/gantry.hcl of the project. Whoever adds a program accepts it as it is.",
@@ -47,7 +47,7 @@ func (a *app) pluginAdd() *cobra.Command {
 func (a *app) pluginRemove() *cobra.Command {
 	var project bool
 	cmd := &cobra.Command{
-		Use: "remove [flags] NAME", Short: "Remove a plugin's block and its lock", Args: cobra.ExactArgs(1),
+		Use: "remove [flags] NAME", Short: "Remove a plugin's block and its lock", Args: takes(1, 1, "NAME"),
 		Long: "remove takes the block out of your own gantry.hcl, or out of the project's where it stands there alone or with\n" +
 			"--project, and drops what no other block uses from the lock. Neither the program nor the plugin's data is deleted.",
 		RunE: func(cmd *cobra.Command, args []string) error {

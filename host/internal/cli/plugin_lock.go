@@ -346,7 +346,7 @@ func (a *app) lockProgram(ctx context.Context, cfg *config.Config, home string, 
 func (a *app) pluginVerify() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "verify", Short: "Compare every plugin with its lock", Args: cobra.NoArgs,
+		Use: "verify", Short: "Compare every plugin with its lock", Args: takes(0, 0),
 		Long: "verify hashes the program of each enabled block, asks it what it is if its content is the locked one, and compares\n" +
 			"both with the lock. Exit status 1: something is missing, not locked or different.",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,7 +28,7 @@ type newFlags struct{ sdk, dir, module string }
 func (a *app) pluginNew() *cobra.Command {
 	var f newFlags
 	cmd := &cobra.Command{
-		Use: "new [flags] NAME", Short: "Write a tool plugin in Go to begin with", Args: cobra.ExactArgs(1),
+		Use: "new [flags] NAME", Short: "Write a tool plugin in Go to begin with", Args: takes(1, 1, "NAME"),
 		Long: "new writes a Go module that builds to a plugin and passes the conformance kit. Its go.mod asks for the SDK of this\n" +
 			"gantry's version; with --sdk, or where gantry runs from its own source tree, it uses the SDK in that folder and\n" +
 			"needs no network.",

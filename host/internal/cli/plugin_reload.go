@@ -20,7 +20,7 @@ import (
 
 func (a *app) pluginReload() *cobra.Command {
 	return &cobra.Command{
-		Use: "reload NAME [PATH]", Short: "Replace a plugin in every running host", Args: cobra.RangeArgs(1, 2),
+		Use: "reload NAME [PATH]", Short: "Replace a plugin in every running host", Args: takes(1, 2, "NAME", "PATH"),
 		Long: "reload asks every host that runs with this home to start the plugin anew, beside the running one. New calls go to\n" +
 			"the new process once it has passed its checks; calls that run are finished by the old one. Where the new process\n" +
 			"fails, the old one goes on. PATH starts another file, whose content must be locked as well.",

@@ -52,7 +52,7 @@ func (a *app) threadsList() *cobra.Command {
 	var asJSON, all bool
 	var limit int
 	cmd := &cobra.Command{
-		Use: "list", Short: "List threads, newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List threads, newest first", Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				if limit < 0 {
@@ -113,7 +113,7 @@ func oneLine(s string, bound int) string {
 func (a *app) threadsShow() *cobra.Command {
 	var events, verbose bool
 	cmd := &cobra.Command{
-		Use: "show THREAD", Short: "Show what happened in a thread", Args: cobra.ExactArgs(1),
+		Use: "show THREAD", Short: "Show what happened in a thread", Args: takes(1, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
@@ -144,7 +144,7 @@ func (a *app) threadsShow() *cobra.Command {
 func (a *app) threadsExport() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use: "export THREAD", Short: "Write a thread's events as JSON lines", Args: cobra.ExactArgs(1),
+		Use: "export THREAD", Short: "Write a thread's events as JSON lines", Args: takes(1, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
@@ -171,7 +171,7 @@ func (a *app) threadsExport() *cobra.Command {
 
 func (a *app) threadsImport() *cobra.Command {
 	return &cobra.Command{
-		Use: "import FILE", Short: "Read a thread that was exported", Args: cobra.ExactArgs(1),
+		Use: "import FILE", Short: "Read a thread that was exported", Args: takes(1, 1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				f, err := os.Open(args[0])
@@ -192,7 +192,7 @@ func (a *app) threadsImport() *cobra.Command {
 
 func (a *app) threadsDelete() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete THREAD...", Short: "Delete threads and what only they refer to", Args: cobra.MinimumNArgs(1),
+		Use: "delete THREAD...", Short: "Delete threads and what only they refer to", Args: takes(1, -1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				for _, which := range args {

@@ -21,7 +21,7 @@ import (
 func (a *app) trustCommand() *cobra.Command {
 	var revoke, list, yes, asJSON bool
 	cmd := &cobra.Command{
-		Use: "trust [flags] [DIR]", Short: "Let a project's configuration count", Args: cobra.MaximumNArgs(1),
+		Use: "trust [flags] [DIR]", Short: "Let a project's configuration count", Args: takes(0, 1, "DIR"),
 		Long: "A project's .gantry/gantry.hcl can start programs and change what they may do, so it is left out until you have\n" +
 			"agreed to it. trust shows the configuration and lock file of the project that DIR (default: this folder) belongs to,\n" +
 			"asks, and remembers the answer for exactly that content.",
@@ -56,7 +56,7 @@ func (a *app) trustCommand() *cobra.Command {
 	fs.BoolVar(&list, "list", false, "list the projects that are trusted")
 	fs.BoolVarP(&yes, "yes", "y", false, "agree without being asked")
 	fs.BoolVar(&asJSON, "json", false, "with --list: print JSON")
-	cmd.MarkFlagsMutuallyExclusive("revoke", "list", "yes")
+	exclusive(cmd, "revoke", "list", "yes")
 	return cmd
 }
 

@@ -11,6 +11,7 @@
 package protocol
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -138,6 +139,12 @@ type Compat struct {
 	ToolCallIDs        string            `json:"tool_call_ids,omitempty"`     // rewriting of call ids: "mistral", "claude", "openai"
 	EffortField        string            `json:"effort_field,omitempty"`      // chat: "reasoning_effort" (default), "reasoning", "thinking", "none"
 	EffortMap          map[string]string `json:"effort_map,omitempty"`        // canonical effort → the vendor's word
+	NoToolCache        bool              `json:"no_tool_cache,omitempty"`     // with InlineCache: tools take no marks
+	RandomSeed         bool              `json:"random_seed,omitempty"`       // chat: the seed is called random_seed
+	// CacheIsolationKey, with PromptCacheKey: the key is called prompt_cache_isolation_key.
+	CacheIsolationKey bool `json:"cache_isolation_key,omitempty"`
+	// Body is merged into every body, under the request's own options: what a vendor wants said each time.
+	Body json.RawMessage `json:"body,omitempty"`
 	// ThinkTags splits thinking out of the text, for models that write <think>…</think>.
 	ThinkTags *ThinkTags `json:"think_tags,omitempty"`
 }

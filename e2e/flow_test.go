@@ -344,3 +344,33 @@ func exists(dir, name string) bool {
 	_, err := os.Stat(filepath.Join(dir, name))
 	return err == nil
 }
+
+// What can't be a task or an image is refused before there is a thread.
+func TestRefusedBeforeTheThread(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	r.Write("not.png", "hello")
+	for _, args := range [][]string{
+		{"exec", "-i", "none.png", "look"}, {"exec", "-i", ".", "look"}, {"exec", "-i", "not.png", "look"},
+		{"exec", " \n"}, {"exec", ""}, {"exec"}, {"exec", "-"}, {"exec", "caf\xe9"},
+	} {
+		res := r.Gantry(args...)
+		if res.Code != 2 || !strings.Contains(res.Stderr, "Next: ") || res.Stdout != "" {
+			t.Errorf("gantry %q: exit %d:\n%s%s", args, res.Code, res.Stdout, res.Stderr)
+		}
+	}
+	if all := threads(t, r); len(all) > 0 {
+		t.Errorf("threads are left: %+v", all)
+	}
+	// A thread that is there does not get such a task either.
+	r.OK("exec", "go")
+	id := threads(t, r)[0].ID
+	for _, args := range [][]string{{"resume", "--last", " "}, {"resume", id, "caf\xe9"}, {"attach", id, " "}, {"attach", id, ""}} {
+		if res := r.Gantry(args...); res.Code != 2 || !strings.Contains(res.Stderr, "the task is") {
+			t.Errorf("gantry %q: exit %d:\n%s", args, res.Code, res.Stderr)
+		}
+	}
+	if all := threads(t, r); len(all) != 1 || all[0].Turns != 1 {
+		t.Errorf("threads: %+v", all)
+	}
+}

@@ -256,6 +256,13 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
+func TestEmptyTask(t *testing.T) {
+	path, _, _ := serve(t)
+	if r, err := dial(t, path).Start(t.Context(), appserver.StartParams{Text: " \n"}); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("a task of white space was taken: %+v, %v", r, err)
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	if _, err := appserver.Dial(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, appserver.ErrGone) {
 		t.Errorf("Dial = %v, want %v", err, appserver.ErrGone)

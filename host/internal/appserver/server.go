@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -275,6 +276,9 @@ func (s *session) lagged(after uint64) {
 }
 
 func (s *session) start(ctx context.Context, p StartParams) (StartResult, error) {
+	if strings.TrimSpace(p.Text) == "" {
+		return StartResult{}, errors.New("the task is empty")
+	}
 	in := turn.Input{Parts: []llm.Part{&llm.Text{Text: p.Text}}}
 	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema})
 	return StartResult{Turn: a.Turn, Steered: a.Steered}, err

@@ -14,7 +14,7 @@ import (
 func (a *app) attachCommand() *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
-		Use:   "attach [flags] THREAD [TASK]",
+		Use:   "attach [flags] THREAD [TASK | -]",
 		Short: "Watch a thread that another process runs, or give it a task",
 		Long: "attach connects to the process that runs a thread and shows what happens there, from the beginning of the thread.\n" +
 			"With a TASK it hands the task over, waits for its turn to end, and leaves; a turn that runs is steered by it.\n" +
@@ -22,6 +22,13 @@ func (a *app) attachCommand() *cobra.Command {
 		Args: takes(1, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			task := ""
+			if len(args) > 1 {
+				var err error
+				if task, err = a.taskOf(args[1]); err != nil {
+					return err
+				}
+			}
 			home, err := a.home()
 			if err != nil {
 				return err
@@ -35,15 +42,19 @@ func (a *app) attachCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			task := ""
-			if len(args) > 1 {
-				task = args[1]
-			}
 			return a.attachTo(ctx, home, id, f, task)
 		},
 	}
 	f.registerOutput(cmd)
 	return cmd
+}
+
+// taskOf is the task of an argument. What is piped in counts with - alone: who watches often has no standard input to give.
+func (a *app) taskOf(arg string) (string, error) {
+	if arg == "-" {
+		return readPrompt([]string{arg}, a.stdin)
+	}
+	return arg, checkTask(arg)
 }
 
 // attachTo shows a thread of another process; with a task until the task's turn has ended.

@@ -75,7 +75,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`")
 	fs.StringVar(&f.schema, "output-schema", "", "JSON Schema in `FILE` that the last message must follow")
-	fs.StringArrayVarP(&f.images, "image", "i", nil, "attach the image in `FILE`; may be repeated")
+	fs.StringArrayVarP(&f.images, "image", "i", nil, "attach the image in `FILE`: PNG, JPEG, GIF or WebP; may be repeated")
 	fs.StringVarP(&f.model, "model", "m", "", "use the model block `NAME`")
 	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
 }
@@ -140,9 +140,11 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		return err
 	}
 	sub := thread.Submission{Input: turn.Input{Parts: []llm.Part{&llm.Text{Text: prompt}}}}
-	for _, path := range f.images {
-		sub.Input.Parts = append(sub.Input.Parts, readImage(path))
+	images, err := readImages(f.images)
+	if err != nil {
+		return err
 	}
+	sub.Input.Parts = append(sub.Input.Parts, images...)
 	if f.schema != "" {
 		if sub.OutputSchema, err = readSchema(f.schema); err != nil {
 			return err
@@ -304,19 +306,4 @@ func prepareOutput(path string) error {
 		return fmt.Errorf("output file: %w", err)
 	}
 	return f.Close()
-}
-
-var imageTypes = map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
-
-// readImage attaches an image; one that can't be read becomes a line of text, and the task goes on.
-func readImage(path string) llm.Part {
-	b, err := os.ReadFile(path)
-	mime := imageTypes[filepath.Ext(path)]
-	if err != nil {
-		return &llm.Text{Text: fmt.Sprintf("[the image %s could not be read: %v]", path, err)}
-	}
-	if mime == "" {
-		return &llm.Text{Text: fmt.Sprintf("[the image %s was left out: not a PNG, JPEG, GIF or WebP file name]", path)}
-	}
-	return &llm.Media{MediaType: mime, Data: b, Filename: filepath.Base(path)}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -138,8 +139,12 @@ func TestReadPrompt(t *testing.T) {
 		{"argument and empty pipe", []string{"go"}, pipe(""), "go", ""},
 		{"pipe", nil, pipe("task"), "task", ""},
 		{"dash", []string{"-"}, pipe("task"), "task", ""},
-		{"empty pipe", nil, pipe(" \n"), "", "no prompt provided via stdin"},
-		{"nothing", nil, null, "", "no task"},
+		{"empty pipe", nil, pipe(" \n"), "", "the task is empty"},
+		{"nothing", nil, null, "", "there is no task"},
+		{"closed standard input", []string{"-"}, nil, "", "there is no task"},
+		{"empty argument", []string{""}, pipe("task"), "", "the task is empty"},
+		{"white space", []string{" \t\n\u00a0"}, null, "", "the task is empty"},
+		{"argument that is not UTF-8", []string{"caf\xe9"}, null, "", "the task is not UTF-8: invalid byte at offset 3"},
 		{"byte order mark", nil, pipe("\xef\xbb\xbfhi"), "hi", ""},
 		{"UTF-16 little", nil, pipe("\xff\xfeh\x00i\x00"), "hi", ""},
 		{"UTF-16 big", nil, pipe("\xfe\xff\x00h\x00i"), "hi", ""},
@@ -150,8 +155,9 @@ func TestReadPrompt(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := readPrompt(tc.args, tc.stdin)
 			if tc.err != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.err) {
-					t.Errorf("error = %v, want one with %q", err, tc.err)
+				u, ok := errors.AsType[usageError](err)
+				if !ok || !strings.Contains(u.text, tc.err) || u.next == "" {
+					t.Errorf("error = %+v, want a usage error with %q and a next step", err, tc.err)
 				}
 				return
 			}

@@ -12,13 +12,13 @@ import (
 )
 
 // readPrompt finds the task in the arguments and on standard input. Input is only read where it is piped; with a task
-// it is added as a block.
+// it is added as a block. An empty task is refused: a thread of it would be about nothing.
 func readPrompt(args []string, stdin *os.File) (string, error) {
-	prompt := ""
-	if len(args) > 0 {
-		prompt = args[0]
-	}
-	if prompt != "" && prompt != "-" {
+	if len(args) > 0 && args[0] != "-" {
+		prompt := args[0]
+		if err := checkTask(prompt); err != nil {
+			return "", err
+		}
 		if !piped(stdin) {
 			return prompt, nil
 		}
@@ -28,17 +28,40 @@ func readPrompt(args []string, stdin *os.File) (string, error) {
 		}
 		return fmt.Sprintf("%s\n\n<stdin>\n%s\n</stdin>", prompt, strings.TrimSuffix(text, "\n")), nil
 	}
-	if prompt == "" && !piped(stdin) {
-		return "", usage("no task: give it as an argument or on standard input")
+	if stdin == nil || len(args) == 0 && !piped(stdin) {
+		return "", usage("there is no task; next: give it as an argument or on standard input")
 	}
 	text, err := readText(stdin)
 	if err != nil {
 		return "", err
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", fmt.Errorf("no prompt provided via stdin")
+		return "", usage("the task is empty: there is nothing on standard input; next: give it as an argument, or pipe it in")
 	}
 	return text, nil
+}
+
+// checkTask refuses what can't be a task.
+func checkTask(s string) error {
+	if at := invalidUTF8([]byte(s)); at >= 0 {
+		return usage("the task is not UTF-8: invalid byte at offset %d; next: convert it, with iconv for example", at)
+	}
+	if strings.TrimSpace(s) == "" {
+		return usage("the task is empty; next: write what is to be done, or - to read it from standard input")
+	}
+	return nil
+}
+
+// invalidUTF8 is the offset of the first byte that is no UTF-8, or -1.
+func invalidUTF8(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
 }
 
 // piped tells whether f is a pipe or a file: a terminal has nothing to read, and neither has /dev/null.
@@ -61,30 +84,26 @@ func readText(r io.Reader) (string, error) {
 		return "", fmt.Errorf("read standard input: %w", err)
 	}
 	if len(b) > maxTask {
-		return "", fmt.Errorf("standard input is longer than %d MiB; put it into a file and name the file in the task", maxTask>>20)
+		return "", usage("standard input is longer than %d MiB; next: put it into a file and name the file in the task", maxTask>>20)
 	}
 	switch {
 	case bytes.HasPrefix(b, []byte{0xff, 0xfe, 0, 0}), bytes.HasPrefix(b, []byte{0, 0, 0xfe, 0xff}):
-		return "", fmt.Errorf("standard input is UTF-32; convert it to UTF-8")
+		return "", usage("standard input is UTF-32; next: convert it to UTF-8")
 	case bytes.HasPrefix(b, []byte{0xff, 0xfe}):
 		return decode16(b[2:], binary.LittleEndian)
 	case bytes.HasPrefix(b, []byte{0xfe, 0xff}):
 		return decode16(b[2:], binary.BigEndian)
 	}
 	b = bytes.TrimPrefix(b, []byte{0xef, 0xbb, 0xbf})
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 {
-			return "", fmt.Errorf("standard input is not UTF-8: invalid byte at offset %d", i)
-		}
-		i += n
+	if at := invalidUTF8(b); at >= 0 {
+		return "", usage("standard input is not UTF-8: invalid byte at offset %d; next: convert it, with iconv for example", at)
 	}
 	return string(b), nil
 }
 
 func decode16(b []byte, order binary.ByteOrder) (string, error) {
 	if len(b)%2 != 0 {
-		return "", fmt.Errorf("standard input is UTF-16 with an odd number of bytes")
+		return "", usage("standard input is UTF-16 with an odd number of bytes; next: see whether it was cut off")
 	}
 	units := make([]uint16, 0, len(b)/2)
 	for ; len(b) > 0; b = b[2:] {

@@ -9,6 +9,7 @@ replace github.com/gantry-agent/gantry/sdk => ../sdk
 require (
 	github.com/creack/pty v1.1.24
 	github.com/gantry-agent/gantry/config v0.0.0
+	github.com/google/jsonschema-go v0.4.3
 	golang.org/x/sys v0.49.0
 )
 
@@ -18,7 +19,6 @@ require (
 	github.com/apparentlymart/go-textseg/v17 v17.0.1 // indirect
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
-	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/hashicorp/go-hclog v1.6.3 // indirect
 	github.com/hashicorp/hcl/v2 v2.25.0 // indirect
 	github.com/mattn/go-colorable v0.1.12 // indirect

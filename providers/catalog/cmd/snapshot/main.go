@@ -2,6 +2,8 @@
 // input and writes a file for each vendor into the folder that it is given.
 //
 //	curl -fsS https://models.dev/api.json | go run ./catalog/cmd/snapshot catalog/snapshot
+//
+// It owns: which vendors are built in. It must not know: how the catalogue is read or written. Start with [run].
 package main
 
 import (

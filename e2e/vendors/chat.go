@@ -1,0 +1,133 @@
+package vendors
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// chat is OpenAI's Chat Completions; thinks makes it DeepSeek's, which wants to have reasoning back.
+type chat struct{ thinks bool }
+
+func (c chat) schema() string {
+	if c.thinks {
+		return "deepseek-chat"
+	}
+	return "openai-chat"
+}
+
+func (chat) admit(r *http.Request) error {
+	if r.URL.Path != "/v1/chat/completions" {
+		return fmt.Errorf("path %s", r.URL.Path)
+	}
+	return bearer(r)
+}
+
+func (chat) failure(status int, message string) any { return responses{}.failure(status, message) }
+
+func (c chat) check(body map[string]any, issued []Answer) error {
+	if body["stream"] != true {
+		return errors.New("not a stream")
+	}
+	var open []string // calls that wait for their results
+	thought := 0
+	for i, v := range list(body["messages"]) {
+		m := object(v)
+		if m["role"] != "tool" && len(open) > 0 {
+			return fmt.Errorf("messages[%d]: an assistant message with tool_calls must be followed by tool messages for %v", i, open)
+		}
+		switch m["role"] {
+		case "assistant":
+			for _, tc := range list(m["tool_calls"]) {
+				open = append(open, text(object(tc)["id"]))
+			}
+			if c.thinks {
+				if _, has := m["reasoning_content"].(string); !has {
+					return fmt.Errorf("messages[%d]: the reasoning_content in the thinking mode must be passed back", i)
+				}
+				if m["reasoning_content"] != "" {
+					thought++
+				}
+			}
+			if m["content"] == nil && len(list(m["tool_calls"])) == 0 {
+				return fmt.Errorf("messages[%d]: content or tool_calls must be set", i)
+			}
+		case "tool":
+			id := text(m["tool_call_id"])
+			if !contains(open, id) {
+				return fmt.Errorf("messages[%d]: tool message without a preceding call %q", i, id)
+			}
+			open = without(open, id)
+			if c.thinks {
+				if _, isText := m["content"].(string); !isText {
+					return fmt.Errorf("messages[%d]: content of a tool must be text", i)
+				}
+			}
+		}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("no results for %v", open)
+	}
+	if c.thinks {
+		want := 0
+		for _, a := range issued {
+			if a.Reasoning != "" && !a.Cut {
+				want++
+			}
+		}
+		if thought < want {
+			return fmt.Errorf("reasoning of %d answers came back, %d had some", thought, want)
+		}
+	}
+	return nil
+}
+
+func without(list []string, s string) []string {
+	var out []string
+	for _, l := range list {
+		if l != s {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (c chat) write(s *stream, n int, a Answer) {
+	chunk := func(delta map[string]any, finish any) {
+		s.event("", map[string]any{
+			"id": fmt.Sprintf("chatcmpl-%d", n), "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "loopback-1",
+			"choices": []any{map[string]any{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}}, "usage": nil,
+		})
+	}
+	chunk(map[string]any{"role": "assistant", "content": ""}, nil)
+	if c.thinks {
+		for _, h := range halves(a.Reasoning) {
+			chunk(map[string]any{"reasoning_content": h}, nil)
+		}
+	}
+	for _, h := range halves(a.Text) {
+		chunk(map[string]any{"content": h}, nil)
+	}
+	finish := "stop"
+	for i, call := range a.Calls {
+		finish = "tool_calls"
+		for j, h := range append([]string{""}, halves(string(marshal(call.Args)))...) {
+			tc := map[string]any{"index": i, "function": map[string]any{"arguments": h}}
+			if j == 0 {
+				tc["id"], tc["type"] = fmt.Sprintf("call_%d_%d", n, i), "function"
+				tc["function"].(map[string]any)["name"] = call.Name
+			}
+			chunk(map[string]any{"tool_calls": []any{tc}}, nil)
+		}
+	}
+	s.completes()
+	chunk(map[string]any{}, finish)
+	s.event("", map[string]any{
+		"id": fmt.Sprintf("chatcmpl-%d", n), "object": "chat.completion.chunk", "choices": []any{},
+		"usage": map[string]any{
+			"prompt_tokens": 100 * n, "completion_tokens": 20, "total_tokens": 100*n + 20,
+			"prompt_tokens_details": map[string]any{"cached_tokens": 10 * n}, "completion_tokens_details": map[string]any{"reasoning_tokens": 5},
+		},
+	})
+	s.pieces = append(s.pieces, []byte("data: [DONE]\n\n"))
+}

@@ -1,0 +1,87 @@
+package vendors
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// ollama is Ollama's own chat.
+type ollama struct{}
+
+func (ollama) schema() string { return "ollama-chat" }
+
+func (ollama) admit(r *http.Request) error {
+	if r.URL.Path != "/api/chat" {
+		return fmt.Errorf("path %s", r.URL.Path)
+	}
+	return nil
+}
+
+func (ollama) failure(_ int, message string) any { return map[string]any{"error": message} }
+
+func (ollama) check(body map[string]any, issued []Answer) error {
+	if body["stream"] == false {
+		return errors.New("not a stream")
+	}
+	calls, results, thoughts := 0, 0, 0
+	for i, v := range list(body["messages"]) {
+		m := object(v)
+		if text(m["thinking"]) != "" {
+			thoughts++
+		}
+		for j, c := range list(m["tool_calls"]) {
+			calls++
+			if object(object(object(c)["function"])["arguments"]) == nil {
+				return fmt.Errorf("messages[%d].tool_calls[%d]: arguments are not an object", i, j)
+			}
+		}
+		if m["role"] == "tool" {
+			results++
+			if text(m["tool_name"]) == "" {
+				return fmt.Errorf("messages[%d]: no tool_name", i)
+			}
+		}
+	}
+	if calls != results {
+		return fmt.Errorf("%d calls have %d results", calls, results)
+	}
+	want := 0
+	for _, a := range issued {
+		if a.Reasoning != "" && !a.Cut {
+			want++
+		}
+	}
+	if thoughts < want {
+		return fmt.Errorf("thinking of %d answers came back, %d had some", thoughts, want)
+	}
+	return nil
+}
+
+func (ollama) write(s *stream, n int, a Answer) {
+	send := func(message map[string]any) {
+		message["role"] = "assistant"
+		if message["content"] == nil {
+			message["content"] = ""
+		}
+		s.line(map[string]any{"model": "loopback", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": false})
+	}
+	for _, h := range halves(a.Reasoning) {
+		if h != "" {
+			send(map[string]any{"thinking": h})
+		}
+	}
+	for _, h := range halves(a.Text) {
+		if h != "" {
+			send(map[string]any{"content": h})
+		}
+	}
+	for i, c := range a.Calls {
+		send(map[string]any{"tool_calls": []any{map[string]any{"function": map[string]any{"index": i, "name": c.Name, "arguments": c.Args}}}})
+	}
+	s.completes()
+	s.line(map[string]any{
+		"model": "loopback", "created_at": "2026-01-01T00:00:00Z", "message": map[string]any{"role": "assistant", "content": ""}, "done": true,
+		"done_reason": "stop", "prompt_eval_count": 100 * n, "eval_count": 20,
+	})
+}

@@ -1,0 +1,35 @@
+package vendors
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// The schemas come from the types that the vendors publish; schema/generate.py writes them.
+//
+//go:embed schema/*.json
+var schemas embed.FS
+
+// load reads a vendor's schema.
+func load(name string) (*jsonschema.Resolved, error) {
+	b, err := schemas.ReadFile("schema/" + name + ".json")
+	if err != nil {
+		return nil, err
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("schema %s: %w", name, err)
+	}
+	return s.Resolve(nil)
+}
+
+// validate holds a body against a vendor's schema.
+func validate(schema *jsonschema.Resolved, body any) error {
+	if err := schema.Validate(body); err != nil {
+		return fmt.Errorf("the body is not what the vendor publishes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+"""Writes the JSON schemas of request bodies, taken from the types that the vendors publish with their own clients.
+
+Needs the packages in requirements.txt. Objects are closed: a property that a vendor does not name is refused. Descriptions are
+left out.
+"""
+
+import json
+import pathlib
+from typing import Any, Callable, Optional
+
+import anthropic
+import google.genai
+import ollama
+import openai
+from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming as Messages
+from google.genai import types as gemini
+from ollama import _types as ollama_types
+from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming as Chat
+from openai.types.responses.response_create_params import ResponseCreateParamsStreaming as Responses
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic.alias_generators import to_camel
+
+
+class GenerateContent(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
+
+    contents: list[gemini.Content]
+    system_instruction: Optional[gemini.Content] = None
+    tools: Optional[list[gemini.Tool]] = None
+    tool_config: Optional[gemini.ToolConfig] = None
+    generation_config: Optional[gemini.GenerationConfig] = None
+    safety_settings: Optional[list[gemini.SafetySetting]] = None
+    cached_content: Optional[str] = None
+    labels: Optional[dict[str, str]] = None
+    service_tier: Optional[str] = None
+
+
+def strict(value: Any, in_properties: bool = False) -> Any:
+    """Closes objects and drops prose. in_properties: the keys are names of properties, not keywords."""
+    if isinstance(value, list):
+        return [strict(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    out = {}
+    for key, v in value.items():
+        if not in_properties and key in ("description", "title", "default", "discriminator", "examples"):
+            continue
+        out[key] = strict(v, key in ("properties", "$defs"))
+    if not in_properties and "properties" in out and "additionalProperties" not in out:
+        out["additionalProperties"] = False
+    return out
+
+
+def deepseek(schema: dict[str, Any]) -> None:
+    """DeepSeek's deviations: reasoning travels in the messages, nothing but text is taken."""
+    schema["properties"]["thinking"] = {"type": "object", "properties": {"type": {"enum": ["enabled", "disabled"]}}, "additionalProperties": False}
+    for name in ("store", "max_completion_tokens", "service_tier"):
+        del schema["properties"][name]
+    defs = schema["$defs"]
+    defs["ChatCompletionAssistantMessageParam"]["properties"]["reasoning_content"] = {"type": "string"}
+    defs["ChatCompletionUserMessageParam"]["properties"]["content"] = {"type": "string"}
+
+
+def write(name: str, typ: Any, source: str, change: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+    schema = strict(TypeAdapter(typ).json_schema(by_alias=True))
+    change(schema)
+    schema["$comment"] = source
+    path = pathlib.Path(__file__).parent / f"{name}.json"
+    path.write_text(json.dumps(schema, separators=(",", ":"), sort_keys=True) + "\n")
+    print(name, path.stat().st_size)
+
+
+write("openai-responses", Responses, f"types of openai {openai.__version__}")
+write("openai-chat", Chat, f"types of openai {openai.__version__}")
+write("deepseek-chat", Chat, f"types of openai {openai.__version__}, and DeepSeek's deviations", deepseek)
+write("anthropic-messages", Messages, f"types of anthropic {anthropic.__version__}")
+write("gemini", GenerateContent, f"types of google-genai {google.genai.__version__}")
+write("ollama-chat", ollama_types.ChatRequest, "types of ollama 0.6.3")

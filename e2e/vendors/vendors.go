@@ -1,0 +1,289 @@
+// Package vendors plays the services of model vendors on loopback, strictly: a request that the real service would refuse
+// is refused here, by the vendor's published schema and by the rules that go beyond it.
+//
+// It owns: the wire formats as a server speaks them, their rules for requests, and what was asked. It must not know:
+// gantry, or how anything of it is configured.
+//
+// Start with [Start].
+package vendors
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Answer is what the model does next, in no vendor's words.
+type Answer struct {
+	Reasoning string
+	Text      string
+	Calls     []Call
+	// Fail is an answer with this status and the vendor's error object for it, in place of all else.
+	Fail int
+	// RetryAfter goes with Fail, in whole seconds.
+	RetryAfter int
+	// Cut ends the connection before the answer's end; what was said until then is whole.
+	Cut bool
+	// Pause is waited before the stream and between its pieces.
+	Pause time.Duration
+}
+
+// Call is a tool call.
+type Call struct {
+	Name string
+	Args map[string]any
+}
+
+// Request is one that came, in order.
+type Request struct {
+	Header http.Header
+	Path   string
+	Body   map[string]any
+	Raw    []byte
+}
+
+// format is a vendor's wire format, as its server speaks it.
+type format interface {
+	// admit checks address and headers.
+	admit(r *http.Request) error
+	// check holds a body against the rules that its schema does not know. issued are the answers so far, without failures.
+	check(body map[string]any, issued []Answer) error
+	// write renders answer number n.
+	write(s *stream, n int, a Answer)
+	// failure is the vendor's error object for a status.
+	failure(status int, message string) any
+	schema() string
+}
+
+// Key is the key that all the vendors take.
+const Key = "sk-loopback-0123456789abcdef"
+
+// Server is a vendor's service.
+type Server struct {
+	URL string // without a path
+
+	t      testing.TB
+	format format
+	schema *jsonschema.Resolved
+	mu     struct {
+		sync.Mutex
+		answers  []Answer
+		issued   []Answer
+		requests []*Request
+		refused  []string
+	}
+}
+
+// Start starts the service of a vendor: "openai-responses", "openai-chat", "deepseek", "anthropic", "gemini" or
+// "ollama". It gives the answers one after the other. A request that the vendor would refuse fails the test.
+func Start(t testing.TB, vendor string, answers ...Answer) *Server {
+	t.Helper()
+	formats := map[string]format{
+		"openai-responses": responses{}, "openai-chat": chat{}, "deepseek": chat{thinks: true}, "anthropic": anthropic{},
+		"gemini": gemini{}, "ollama": ollama{},
+	}
+	f, ok := formats[vendor]
+	if !ok {
+		t.Fatalf("no vendor %q", vendor)
+	}
+	schema, err := load(f.schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, format: f, schema: schema}
+	s.mu.answers = answers
+	h := httptest.NewServer(s)
+	s.URL = h.URL
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, r := range s.mu.refused {
+			t.Errorf("%s refused a request: %s", vendor, r)
+		}
+		if left := len(s.mu.answers); left > 0 && !t.Failed() {
+			t.Errorf("%s: %d answers were not asked for", vendor, left)
+		}
+	})
+	return s
+}
+
+// Requests returns the requests so far, those that were answered with a failure among them.
+func (s *Server) Requests() []*Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*Request(nil), s.mu.requests...)
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a, n, err := s.next(r)
+	if err != nil {
+		s.fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if a.Fail != 0 {
+		if a.RetryAfter > 0 {
+			w.Header().Set("Retry-After", fmt.Sprint(a.RetryAfter))
+		}
+		s.fail(w, a.Fail, "the service says no")
+		return
+	}
+	out := &stream{}
+	s.format.write(out, n, a)
+	out.send(w, r, a)
+}
+
+// next takes a request and says how it is answered.
+func (s *Server) next(r *http.Request) (a Answer, n int, err error) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return a, 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		if err != nil {
+			s.mu.refused = append(s.mu.refused, err.Error())
+		}
+	}()
+	req := &Request{Header: r.Header.Clone(), Path: r.URL.RequestURI(), Raw: raw}
+	s.mu.requests = append(s.mu.requests, req)
+	if r.Method != http.MethodPost {
+		return a, 0, fmt.Errorf("method %s", r.Method)
+	}
+	if err := s.format.admit(r); err != nil {
+		return a, 0, err
+	}
+	if got := r.Header.Values("Content-Type"); len(got) != 1 || got[0] != "application/json" {
+		return a, 0, fmt.Errorf("content-type %q", got)
+	}
+	if !strings.HasPrefix(r.UserAgent(), "gantry/") {
+		return a, 0, fmt.Errorf("user-agent %q", r.UserAgent())
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if err := d.Decode(&req.Body); err != nil {
+		return a, 0, fmt.Errorf("body: %w", err)
+	}
+	if err := validate(s.schema, req.Body); err != nil {
+		return a, 0, fmt.Errorf("%w\n%s", err, raw)
+	}
+	if err := s.format.check(req.Body, s.mu.issued); err != nil {
+		return a, 0, fmt.Errorf("%w\n%s", err, raw)
+	}
+	if len(s.mu.answers) == 0 {
+		return a, 0, errors.New("asked again after the last answer")
+	}
+	a, s.mu.answers = s.mu.answers[0], s.mu.answers[1:]
+	if a.Fail == 0 {
+		s.mu.issued = append(s.mu.issued, a)
+	}
+	return a, len(s.mu.issued), nil
+}
+
+func (s *Server) fail(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", "req_loopback")
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(s.format.failure(status, message)); err != nil {
+		s.t.Log(err)
+	}
+}
+
+// stream collects an answer as pieces that are sent one by one.
+type stream struct {
+	contentType string
+	pieces      [][]byte
+	end         int // pieces before the one that completes the answer
+}
+
+// event adds a server-sent event; name may be empty.
+func (s *stream) event(name string, v any) {
+	s.contentType = "text/event-stream"
+	var b bytes.Buffer
+	if name != "" {
+		fmt.Fprintf(&b, "event: %s\n", name)
+	}
+	fmt.Fprintf(&b, "data: %s\n\n", marshal(v))
+	s.pieces = append(s.pieces, b.Bytes())
+}
+
+// line adds a line of JSON.
+func (s *stream) line(v any) {
+	s.contentType = "application/x-ndjson"
+	s.pieces = append(s.pieces, append(marshal(v), '\n'))
+}
+
+// completes marks that what follows completes the answer.
+func (s *stream) completes() { s.end = len(s.pieces) }
+
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // literals of this package
+	}
+	return b
+}
+
+// send writes the pieces, each in two halves, since a network cuts where it likes.
+func (s *stream) send(w http.ResponseWriter, r *http.Request, a Answer) {
+	w.Header().Set("Content-Type", s.contentType)
+	w.WriteHeader(http.StatusOK)
+	flush := w.(http.Flusher).Flush
+	pieces := s.pieces
+	if a.Cut {
+		pieces = pieces[:s.end]
+	}
+	for _, p := range pieces {
+		select {
+		case <-time.After(a.Pause):
+		case <-r.Context().Done():
+			return
+		}
+		for _, half := range [][]byte{p[:len(p)/2], p[len(p)/2:]} {
+			if _, err := w.Write(half); err != nil {
+				return // the client left
+			}
+			flush()
+		}
+	}
+	if a.Cut {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// object and list read what JSON gave; what is something else is empty.
+func object(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// halves cuts a text in two, for deltas.
+func halves(s string) []string {
+	r := []rune(s)
+	if len(r) < 2 {
+		return []string{s}
+	}
+	return []string{string(r[:len(r)/2]), string(r[len(r)/2:])}
+}

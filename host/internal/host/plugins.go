@@ -147,7 +147,10 @@ func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
 			r.instructions = m.Instructions
 			r.set = contract.ToolSet{Revision: m.Digest(), Tools: m.Tools}
 			if len(m.Tools) == 0 {
-				r.set, r.err = firstSet(ctx, family)
+				r.err = onceMore(func() (err error) {
+					r.set, err = firstSet(ctx, family)
+					return err
+				})
 			}
 		})
 	}

@@ -136,7 +136,14 @@ func (h *Host) samplerOf(ctx context.Context, id event.ThreadID, start event.Thr
 		return nil, fmt.Errorf("%s: model %q wants provider %q, which is not configured", m.Range, m.Label, m.Provider)
 	}
 	s := &sampler{client: model.New(slot, id), model: m}
-	row, err := s.client.Row(ctx, m.Name)
+	var row llm.ModelRow
+	err := onceMore(func() (err error) {
+		row, err = s.client.Row(ctx, m.Name)
+		return err
+	})
+	if pe, ok := errors.AsType[*plugin.Error](err); ok {
+		return nil, &llm.Error{Code: llm.ErrNoRoute, Message: placed(err), Next: pe.NextStep()}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +158,15 @@ func (h *Host) samplerOf(ctx context.Context, id event.ThreadID, start event.Thr
 	}
 	s.row = row
 	return s, nil
+}
+
+// onceMore asks a plugin again whose process died while it was asked something that has no effect.
+func onceMore(ask func() error) error {
+	err := ask()
+	if e, ok := errors.AsType[*plugin.Error](err); ok && e.Crash && e.Phase == plugin.PhaseCall {
+		err = ask()
+	}
+	return err
 }
 
 // sample asks a thread's model once on behalf of a plugin's call.

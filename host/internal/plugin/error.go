@@ -42,7 +42,8 @@ type Error struct {
 	Call   string // what was called; may be empty
 	// Generation of the process; 0: none was started.
 	Generation uint64
-	// Crash: the process ended without being asked to, or had to be ended because it hung or exceeded a limit.
+	// Crash: the process ended without being asked to, or had to be ended because it hung or exceeded a limit. While it
+	// starts, only an accident counts: a signal or a crash report, but not a status that it chose itself.
 	Crash bool
 	// Exit is how the process ended; nil while it runs or when there was none.
 	Exit *proc.Exit
@@ -58,12 +59,37 @@ type Error struct {
 	Err  error
 }
 
+// happened says in people's words what a problem in this phase means.
+func (p Phase) happened() string {
+	switch p {
+	case PhaseFind:
+		return "was not found"
+	case PhaseVerify:
+		return "is not the one that was locked"
+	case PhaseStart, PhaseHandshake:
+		return "did not start"
+	case PhaseConnect:
+		return "can't be reached"
+	case PhaseDescribe:
+		return "describes itself wrongly"
+	case PhaseConfigure:
+		return "refuses its configuration"
+	case PhaseRun:
+		return "ended"
+	case PhaseCall:
+		return "failed in a call"
+	case PhaseStop:
+		return "did not stop"
+	}
+	return "failed"
+}
+
 // Error returns one line.
 func (e *Error) Error() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "plugin %q: %s", e.Plugin, e.Phase)
+	fmt.Fprintf(&s, "plugin %q %s", e.Plugin, e.happened())
 	if e.Call != "" {
-		s.WriteString(" " + e.Call)
+		s.WriteString(" (" + e.Call + ")")
 	}
 	if e.Err != nil {
 		s.WriteString(": " + e.Err.Error())
@@ -72,6 +98,14 @@ func (e *Error) Error() string {
 		s.WriteString("; it " + e.Exit.String())
 	}
 	return s.String()
+}
+
+// happened: what crashed in the middle of an introduction describes nothing and refuses nothing.
+func (e *Error) happened() string {
+	if e.Crash && (e.Phase == PhaseDescribe || e.Phase == PhaseConfigure) {
+		return PhaseStart.happened()
+	}
+	return e.Phase.happened()
 }
 
 // Unwrap returns the cause.

@@ -293,6 +293,7 @@ func (g *generation) abandon(err error) error {
 	g.cleanUp()
 	if e, ok := errors.AsType[*Error](err); ok && g.runner.process != nil {
 		g.describeEnd(e)
+		g.noteCrash(e)
 	}
 	return err
 }

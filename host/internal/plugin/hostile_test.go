@@ -34,6 +34,7 @@ const modeVariable = "PLUGIN_UNDER_TEST"
 
 // behave is the whole life of a plugin under test; it returns the exit status.
 func behave(mode string) int {
+	hangFor("start")
 	switch mode {
 	case "serve": // a good plugin
 		return wire.Serve(context.Background(), serveConfig())
@@ -57,6 +58,8 @@ func behave(mode string) int {
 			_, _ = os.ReadFile(f)
 		}
 		select {}
+	case "panic":
+		panic("no way to start")
 	case "stopself": // stops itself before the handshake
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		select {}
@@ -93,6 +96,19 @@ func behave(mode string) int {
 	}
 	fmt.Fprintln(os.Stderr, "unknown mode", mode)
 	return 99
+}
+
+// hangFor waits to be killed in a phase of the start that HANGS names, as often as it has folders left to make.
+func hangFor(phase string) {
+	in, times, _ := strings.Cut(os.Getenv("HANGS"), "=")
+	if in != phase {
+		return
+	}
+	for i := range atoi(times) {
+		if os.Mkdir(filepath.Join(os.Getenv("HANGS_IN"), strconv.Itoa(i)), 0o700) == nil {
+			select {}
+		}
+	}
 }
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
@@ -186,6 +202,7 @@ type underTest struct {
 }
 
 func (u *underTest) Describe(context.Context, *gantryv1.DescribeRequest) (*gantryv1.DescribeResponse, error) {
+	hangFor("describe")
 	switch os.Getenv("DESCRIBE") {
 	case "exit":
 		os.Exit(4)
@@ -201,6 +218,7 @@ func (u *underTest) Describe(context.Context, *gantryv1.DescribeRequest) (*gantr
 
 func (u *underTest) Configure(_ context.Context, r *gantryv1.ConfigureRequest) (*gantryv1.ConfigureResponse, error) {
 	u.configured = r
+	hangFor("configure")
 	switch os.Getenv("CONFIGURE") {
 	case "refuse":
 		return &gantryv1.ConfigureResponse{Diagnostics: convert.DiagnosticsToProto([]contract.Diagnostic{{

@@ -151,18 +151,41 @@ func (o *owner) want() {
 		return
 	}
 	o.number++
-	o.starts++
 	o.set(ModeStarting, "")
 	o.launch(o.spec, (*owner).launched)
 }
 
-// launch starts process number o.number.
+// launch starts process number o.number. Whoever waits for it should not pay for an accident, so one that crashes while it
+// starts is started once more, under the next number, before the start counts as failed.
 func (o *owner) launch(spec Spec, then func(*owner, *generation, error)) {
+	o.process(spec, func(o *owner, g *generation, err error) {
+		if !IsCrash(err) || o.closing {
+			then(o, g, err)
+			return
+		}
+		o.slot.sup.cfg.Logger.Info("plugin crashed while it was starting, it is started once more", "plugin", o.slot.label, "generation", o.number, "err", err)
+		o.crashes++
+		o.number++
+		o.process(spec, func(o *owner, g *generation, err error) { then(o, g, twice(err)) })
+	})
+}
+
+// process starts process number o.number.
+func (o *owner) process(spec Spec, then func(*owner, *generation, error)) {
+	o.starts++
 	id := Identity{o.slot.label, o.number}
 	o.do(func() func(*owner) {
 		g, err := o.slot.sup.start(o.ctx, spec, id)
 		return func(o *owner) { then(o, g, err) }
 	})
+}
+
+// twice says of a second crash that it was not the first.
+func twice(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Crash {
+		e.Err = fmt.Errorf("%w, and again when it was started once more", e.Err)
+	}
+	return err
 }
 
 // launched is the end of a start.

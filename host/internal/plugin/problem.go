@@ -38,6 +38,29 @@ func (g *generation) describeEnd(e *Error) {
 	}
 }
 
+// noteCrash tells a start that an accident ended from one that the plugin itself gave up: the former may work the next
+// time.
+func (g *generation) noteCrash(e *Error) {
+	x := e.Exit
+	if x == nil {
+		return // it did not end by itself
+	}
+	switch {
+	case x.Signal == syscall.SIGKILL || x.Code == bySignal+int(syscall.SIGKILL):
+		e.Err = errors.New("it was killed while it was starting, perhaps because the system ran out of memory")
+		e.Next = "make room in memory, or find out what kills it, and try again"
+	case x.Signal != 0 || x.Code > bySignal || len(e.Report) > 0:
+		e.Err = errors.New("it crashed while it was starting")
+		e.Next = "`gantry plugin inspect " + g.id.Label + "` shows what it wrote"
+	default:
+		return
+	}
+	e.Crash = true
+}
+
+// bySignal is what a shell that stands before the plugin adds to the number of the signal that ended it.
+const bySignal = 128
+
 // failure is the error for a process that ended, or was ended, without being asked to.
 func (g *generation) failure() *Error {
 	select {

@@ -38,7 +38,6 @@ func (o *owner) replaceNext() {
 func (o *owner) beginReplacement(r replacement) {
 	o.replacing = true
 	o.number++
-	o.starts++
 	stopTimer(&o.retry)
 	o.launch(r.spec, func(o *owner, g *generation, err error) {
 		o.replacing = false

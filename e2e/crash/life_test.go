@@ -81,10 +81,10 @@ func live(t *testing.T, kills []kill) {
 		if k.victim != "host" && res.Code != 0 && (k.moment.seen != nil || !strings.Contains(res.Stdout, `"status":"failed"`)) {
 			t.Fatalf("%s was killed, and the run ended with %d:\n%s\n%s", k.victim, res.Code, tail(res.Stdout), res.Stderr)
 		}
-		// What is committed is a moment behind what happens, but never behind an effect.
+		// What is committed is a moment behind what happens, but never behind an effect, and never behind what the model saw.
 		thread, task := stored(t, r)
-		if ran := r.Read("ran"); !task && (ran != "" || r.Read("f") != "before\n") {
-			t.Fatalf("the task is not stored, but %q ran and f is %q", ran, r.Read("f"))
+		if ran, asked := r.Read("ran"), lines(r.Log); !task && (asked > 0 || ran != "" || r.Read("f") != "before\n") {
+			t.Fatalf("the task is not stored, but the model was asked %d times, %q ran and f is %q", asked, ran, r.Read("f"))
 		}
 		switch {
 		case !thread:

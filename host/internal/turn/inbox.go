@@ -86,9 +86,11 @@ func (r *runner) recordInput(ctx context.Context, in Input) error {
 	}
 	item := userItem(in)
 	m := llm.Message{Role: llm.RoleUser, Parts: in.Parts}
-	if _, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: []llm.Message{m}}, event.ItemCompleted{Item: item}); err != nil {
+	seq, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: []llm.Message{m}}, event.ItemCompleted{Item: item})
+	if err != nil {
 		return err
 	}
+	r.said = seq
 	r.history.Append(m)
 	return nil
 }

@@ -24,6 +24,7 @@ type sampled struct {
 // sample asks the model once. What was completed is recorded also when the stream breaks: items before the break are
 // whole, so they are kept, and the model is asked again with them.
 func (r *runner) sample(ctx context.Context) (sampled, error) {
+	durable := r.commit(ctx)
 	tools := r.Tools()
 	settings := r.Settings
 	settings.Tools = tools
@@ -31,6 +32,9 @@ func (r *runner) sample(ctx context.Context) (sampled, error) {
 	req.Messages = r.history.ForPrompt(traitsOf(r.Row))
 	req.Tools = tools.ModelTools(r.Row)
 	req.ParallelToolCalls = r.Row.ParallelToolCalls
+	if err := durable(); err != nil {
+		return sampled{}, err
+	}
 
 	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[string]*textBlock{}}
 	r.current = a

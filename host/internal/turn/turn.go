@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -103,7 +104,9 @@ type runner struct {
 	usage   event.Tokens
 	total   event.Tokens
 	unseen  []Input // taken on and not in the history yet
+	said    uint64  // the last of the user's words in the log that nobody has made durable yet; 0: none
 	current *answer // whose calls may run
+	commits sync.WaitGroup
 }
 
 // Run runs a turn on h until nothing is left to follow up, ctx ends, or the model can't be asked. input is what began
@@ -119,6 +122,7 @@ func Run(ctx context.Context, cfg Config, h *history.History, input Input, total
 			res = Crashed(cfg.Logger, cfg.ID, p)
 			cancel(errCrashed)
 		}
+		r.commits.Wait()
 		// What a panic left running ends before the turn does.
 		if err := r.settle(context.WithoutCancel(ctx)); err != nil {
 			cfg.Logger.Error("output at the end of a turn not recorded", "turn", cfg.ID, "err", err)

@@ -93,6 +93,8 @@ type Bench struct {
 	Inbox    *turn.Inbox
 	History  *history.History
 	OnStream func(n int) // called before answer n, from 1
+	// Commit is what the log's barrier does with everything up to seq; nil: nothing, at once.
+	Commit func(ctx context.Context, seq uint64) error
 
 	Desk *approval.Desk
 
@@ -187,11 +189,14 @@ func (b *Bench) Publish(_ context.Context, id event.TurnID, bodies ...event.Body
 }
 
 // Barrier implements the log.
-func (b *Bench) Barrier(_ context.Context, seq uint64) error {
+func (b *Bench) Barrier(ctx context.Context, seq uint64) error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.barriers = append(b.barriers, seq)
-	return nil
+	b.mu.Unlock()
+	if b.Commit == nil {
+		return nil
+	}
+	return b.Commit(ctx, seq)
 }
 
 // Events returns what happened so far, in order.

@@ -89,13 +89,13 @@ do = [
 do = [{ text = "finished" }]
 `)
 	run := r.Terminal("exec", "--config", "asks.hcl", "go")
-	run.SeesTimes("? echo", 2) // both wait
+	asked(t, r, 2) // both wait
 	run.Sees("answer: ")
 	shown := run.Output()
 	if strings.Count(shown, "1) approve") != 1 {
 		t.Errorf("more than one question is on the screen:\n%s", shown)
 	}
-	one1st := strings.Index(shown, "? echo one") < strings.Index(shown, "? echo two")
+	one1st := strings.Contains(shown, "? echo one")
 	run.Type("deny\n")
 	run.SeesTimes("answer: ", 2)
 	run.Type("y\n")
@@ -108,6 +108,81 @@ do = [{ text = "finished" }]
 	}
 	if got := [2]string{r.Read("one"), r.Read("two")}; got != want {
 		t.Errorf("the first question was denied, the second approved, but the commands left %q, want %q", got, want)
+	}
+}
+
+// asked waits until so many questions of the only thread are stored.
+func asked(t *testing.T, r *rig.Rig, n int) {
+	t.Helper()
+	storedTimes(t, r, `"question.asked"`, n)
+}
+
+// storedTimes waits until a text is in so many events of the only thread.
+func storedTimes(t *testing.T, r *rig.Rig, text string, n int) {
+	t.Helper()
+	r.Until("the events are stored: "+text, func() bool {
+		all := threads(t, r)
+		return len(all) == 1 && strings.Count(r.OK("threads", "show", "--events", all[0].ID).Stdout, text) >= n
+	})
+}
+
+// What is typed before a question is on the screen is no answer to it.
+func TestTypedAhead(t *testing.T) {
+	t.Parallel()
+	r := person(t, `
+[[step]]
+do = [
+  { call = "exec_command", id = "c1", args = { cmd = "echo one >> ran", login = false } },
+  { call = "exec_command", id = "c2", args = { cmd = "echo one >> ran", login = false } },
+]
+[[step]]
+do = [{ text = "finished" }]
+`)
+	run := r.Terminal("exec", "--config", "asks.hcl", "go")
+	run.Type("y\n") // before anything is asked
+	asked(t, r, 2)
+	run.Sees("answer: ")
+	run.Type("y\ny\ny") // one answers the question that is there; the others come too early, also the one without an end
+	run.SeesTimes("answer: ", 2)
+	run.Type("deny\n")
+	if res := run.Wait(); res.Code != 0 || strings.Contains(res.Stdout, "answer with a number") {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	if got := r.Read("ran"); got != "one\n" {
+		t.Errorf("ran %q, want one of the two commands", got)
+	}
+}
+
+// While a question is on the screen nothing else is; what happened meanwhile comes behind the answer, under its name.
+func TestOutputWaitsForTheAnswer(t *testing.T) {
+	t.Parallel()
+	r := person(t, `
+[[step]]
+do = [
+  { call = "exec_command", id = "c1", args = { cmd = "until [ -e go ]; do sleep 0.01; done; echo out of the first", login = false, yield_time_ms = 30000 } },
+  { call = "exec_command", id = "c2", args = { cmd = "until [ -e go ]; do sleep 0.01; done; echo out of the first", login = false, yield_time_ms = 30000 } },
+]
+[[step]]
+do = [{ text = "finished" }]
+`)
+	run := r.Terminal("exec", "--config", "asks.hcl", "go")
+	run.SeesTimes("answer: ", 1)
+	run.Type("y\n")
+	run.SeesTimes("answer: ", 2)
+	r.Write("go", "")
+	storedTimes(t, r, `"item.completed"`, 2) // the task's own, and the first command's
+	if shown := run.Output(); !strings.HasSuffix(shown, "answer: ") {
+		t.Errorf("something came behind the question:\n%s", shown)
+	}
+	run.Type("y\n")
+	res := run.Wait()
+	if res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	shown := strings.ReplaceAll(res.Stdout, "\r", "")
+	_, behind, _ := strings.Cut(shown[strings.LastIndex(shown, "answer: "):], "\n")
+	if strings.Count(behind, "out of the first") < 2 || strings.Count(behind, "\n· $ until") < 1 {
+		t.Errorf("behind the answer stands, without a name for the outputs:\n%s", behind)
 	}
 }
 
@@ -170,10 +245,7 @@ func TestResumeAfterAPendingQuestion(t *testing.T) {
 	run := r.Terminal("exec", "--config", "asks.hcl", "go")
 	run.Sees("answer: ")
 	// What is shown may be a moment ahead of the disk.
-	r.Until("the question is stored", func() bool {
-		all := threads(t, r)
-		return len(all) == 1 && strings.Contains(r.OK("threads", "show", "--events", all[0].ID).Stdout, `"question.asked"`)
-	})
+	asked(t, r, 1)
 	rig.Kill(t, run.Cmd.Process.Pid)
 	run.Wait()
 	r.OK("resume", "--last", "go on")
@@ -183,24 +255,24 @@ func TestResumeAfterAPendingQuestion(t *testing.T) {
 	if got := r.Read("ran"); got != "two\n" {
 		t.Errorf("ran %q, want what the resumed turn did", got)
 	}
-	asked, resolved := map[string]bool{}, map[string]string{}
+	questions, resolved := map[string]bool{}, map[string]string{}
 	for _, e := range rig.Events(t, r.OK("threads", "show", "--events", threads(t, r)[0].ID).Stdout) {
 		var q struct{ ID, By string }
 		switch e.Kind {
 		case "question.asked":
 			e.Into(t, &q)
-			asked[q.ID] = true
+			questions[q.ID] = true
 		case "question.resolved":
 			e.Into(t, &q)
 			resolved[q.ID] = q.By
 		}
 	}
-	for id := range asked {
+	for id := range questions {
 		if resolved[id] != "cancelled" {
 			t.Errorf("the question ended by %q, want cancelled", resolved[id])
 		}
 	}
-	if len(asked) != 1 {
-		t.Errorf("%d questions are recorded, want 1", len(asked))
+	if len(questions) != 1 {
+		t.Errorf("%d questions are recorded, want 1", len(questions))
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,20 +12,20 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/sdk/contract"
-	"golang.org/x/term"
 )
 
 // asks answers a thread's questions from the terminal, one at a time in the order asked: an answer never belongs to a
-// question that is not on the screen. Without a terminal nobody attends, so questions are refused at once instead of
-// waiting for ever.
+// question that is not on the screen, nor does what was typed before it was. Without a terminal nobody attends, so questions
+// are refused at once instead of waiting for ever; what is piped in is never an answer.
 type asks struct {
 	app     *app
 	thread  *thread.Thread
+	screen  *screen
 	attends bool
 	leave   func()
 	done    chan struct{}
 	clerk   sync.WaitGroup
-	lines   func() <-chan string // closed at the end of the input
+	typed   typist // the clerk's alone
 
 	mu struct {
 		sync.Mutex
@@ -36,18 +35,17 @@ type asks struct {
 
 type question struct {
 	event.QuestionAsked
-	over chan struct{} // closed when somebody else answered, or nobody needs to any more
-	late bool          // it waited for another one, so its title has scrolled away
+	over chan event.QuestionResolved // one slot: somebody answered, or nobody needs to any more
 }
 
 func (a *app) attend(t *thread.Thread, f execFlags) *asks {
-	s := &asks{app: a, thread: t, leave: func() {}, done: make(chan struct{})}
-	if a.stdin == nil || f.json || f.events || !term.IsTerminal(int(a.stdin.Fd())) {
+	s := &asks{app: a, thread: t, screen: &screen{out: a.stderr}, leave: func() {}, done: make(chan struct{})}
+	if f.json || f.events || !a.terminal() {
 		return s
 	}
 	s.attends = true
 	s.leave = t.Desk().Attend()
-	s.lines = sync.OnceValue(s.read)
+	s.typed = typist{terminal: a.stdin, done: s.done}
 	return s
 }
 
@@ -58,27 +56,6 @@ func (s *asks) close() {
 	s.clerk.Wait()
 }
 
-// read starts the reader of the terminal, which can't be interrupted.
-func (s *asks) read() <-chan string {
-	lines := make(chan string)
-	go func() { // owned by the terminal: ends with the input, with close, or with the process
-		defer close(lines)
-		in := bufio.NewReader(s.app.stdin)
-		for {
-			line, err := in.ReadString('\n')
-			if err != nil {
-				return
-			}
-			select {
-			case lines <- strings.TrimSpace(line):
-			case <-s.done:
-				return
-			}
-		}
-	}()
-	return lines
-}
-
 // ask puts a question at the end of the queue. It does not wait for the answer.
 func (s *asks) ask(q event.QuestionAsked) {
 	if !s.attends {
@@ -86,19 +63,19 @@ func (s *asks) ask(q event.QuestionAsked) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.waiting = append(s.mu.waiting, &question{q, make(chan struct{}), len(s.mu.waiting) > 0})
+	s.mu.waiting = append(s.mu.waiting, &question{q, make(chan event.QuestionResolved, 1)})
 	if len(s.mu.waiting) == 1 {
 		s.clerk.Go(s.work)
 	}
 }
 
 // resolved takes a question away that was answered, by whomever.
-func (s *asks) resolved(id string) {
+func (s *asks) resolved(r event.QuestionResolved) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, q := range s.mu.waiting {
-		if q.ID == id {
-			close(q.over)
+		if q.ID == r.ID {
+			q.over <- r
 		}
 	}
 }
@@ -135,32 +112,44 @@ func (s *asks) put(q *question) (_ approval.Answer, ok bool) {
 	if q.About == event.QuestionApproval {
 		options = []string{approval.Approve, approval.ApproveSession, approval.Deny, approval.Abort}
 	}
-	text := questionText(q.QuestionAsked, options)
-	if q.late {
-		text = "? " + below(q.Title) + "\n" + text
-	}
-	fmt.Fprint(s.app.stderr, text)
+	s.screen.ask(questionText(q.QuestionAsked, options))
+	defer s.screen.done()
+	s.typed.forget()
+	s.screen.say("  answer: ")
 	for {
 		select {
-		case line, more := <-s.lines():
+		case line, more := <-s.typed.line():
+			s.typed.taken()
 			if !more {
+				s.screen.say("\n  no answer can come any more: refused\n")
 				return approval.Answer{Choice: approval.Deny, By: "user"}, true
 			}
 			if choice, ok := choose(line, options); ok {
 				return approval.Answer{Choice: choice, By: "user"}, true
 			}
-			fmt.Fprintf(s.app.stderr, "  answer with a number or a word of the list: ")
-		case <-q.over:
+			s.screen.say("  answer with a number or a word of the list: ")
+		case r := <-q.over:
+			s.screen.say("\n  " + elsewhere(r) + "\n")
 			return approval.Answer{}, false
 		case <-s.done:
+			s.screen.say("\n")
 			return approval.Answer{}, false
 		}
 	}
 }
 
-// questionText is what follows the title of a question, down to where the answer is typed.
+// elsewhere says how a question ended that was not answered here.
+func elsewhere(r event.QuestionResolved) string {
+	if r.Answer == "" {
+		return "no longer asked"
+	}
+	return "answered elsewhere: " + clean(r.Answer)
+}
+
+// questionText is a question, down to where the answer is typed.
 func questionText(q event.QuestionAsked, options []string) string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "? %s\n", below(q.Title))
 	for _, e := range q.Effects {
 		fmt.Fprintf(&b, "  %s\n", below(effectText(e)))
 	}
@@ -173,7 +162,6 @@ func questionText(q event.QuestionAsked, options []string) string {
 	for i, o := range options {
 		fmt.Fprintf(&b, "  %d) %s\n", i+1, strings.ReplaceAll(clean(o), "_", " for this "))
 	}
-	b.WriteString("  answer: ")
 	return b.String()
 }
 

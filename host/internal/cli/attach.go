@@ -83,7 +83,7 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 	if _, err := c.Subscribe(ctx, appserver.SubscribeParams{}); err != nil {
 		return err
 	}
-	show := a.view(f)
+	show := a.view(f, nil)
 	show.Started(id)
 	for {
 		e, err := c.Next(ctx)

@@ -195,13 +195,13 @@ func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub th
 		return event.TurnEnded{}, err
 	}
 	defer events.Close()
-	show := a.view(f)
+	asks := a.attend(t, f)
+	defer asks.close()
+	show := a.view(f, asks)
 	show.Started(t.ID())
 
 	stop := a.interruptOnSignal(ctx, t)
 	defer stop()
-	asks := a.attend(t, f)
-	defer asks.close()
 	accepted, err := t.Submit(ctx, sub)
 	if err != nil {
 		return event.TurnEnded{}, err
@@ -218,7 +218,7 @@ func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub th
 		case event.QuestionAsked:
 			asks.ask(b)
 		case event.QuestionResolved:
-			asks.resolved(b.ID)
+			asks.resolved(b)
 		case event.TurnEnded:
 			if e.Turn == accepted.Turn {
 				return b, show.Ended(b)

@@ -10,19 +10,23 @@ import (
 )
 
 // human shows a thread's events to a person as they happen: progress on one writer, the final message on another.
-// Rules of the screen: one line says what begins, its output is indented below it, one line says how it ended. Colour
-// only where the writer is a terminal. Everything a tool or a model printed is shown without control characters.
+// Rules of the screen: one line says what begins, its output is indented below it, one line says how it ended. Where calls
+// run side by side, a line says whose output follows whenever that changes. Colour only where the writer is a terminal.
+// Everything a tool or a model printed is shown without control characters.
 type human struct {
 	out     io.Writer
 	colour  bool
 	verbose bool
+	asks    bool         // questions are put to the person by another, on the same screen
 	current event.ItemID // whose text was written last
+	block   event.ItemID // the call whose lines were written last; "": something else came behind them
 	midLine bool
 	shown   map[event.ItemID]*shownItem
 }
 
 type shownItem struct {
 	item  event.Item
+	name  string // of a call, to tell it from others that run
 	lines int
 	rest  string // an incomplete last line of output
 	text  bool
@@ -82,9 +86,14 @@ func (h *human) Event(e event.Event) {
 		}
 		h.line("%s", h.paint(yellow, text))
 	case event.QuestionAsked:
-		h.line("%s %s", h.paint(yellow, "?"), clean(b.Title))
+		h.block = ""
+		if !h.asks {
+			h.line("%s %s", h.paint(yellow, "?"), clean(b.Title))
+		}
 	case event.QuestionResolved:
-		h.line("  %s", h.paint(dim, strings.TrimSpace("answered: "+b.Answer+" "+b.By)))
+		if !h.asks {
+			h.line("  %s", h.paint(dim, clean(strings.TrimSpace("answered: "+b.Answer+" "+b.By))))
+		}
 	case event.SessionExited:
 		h.line("%s", h.paint(dim, fmt.Sprintf("session %s %s (exit %d)", b.Session, b.How, b.ExitCode)))
 	case event.Notice:
@@ -104,7 +113,36 @@ func (h *human) started(it event.Item) {
 	case event.ItemAgentMessage, event.ItemReasoning:
 		return // shown as it streams
 	}
-	h.line("%s %s", h.paint(cyan, "•"), h.paint(bold, title(it)))
+	same, text := 0, title(it)
+	for _, other := range h.shown {
+		if other != s && other.name != "" && title(other.item) == text {
+			same++
+		}
+	}
+	s.name = oneLine(text, 60)
+	if same > 0 {
+		s.name += fmt.Sprintf(" (%d)", same+1)
+		text += fmt.Sprintf(" (%d)", same+1)
+	}
+	h.line("%s %s", h.paint(cyan, "•"), h.paint(bold, text))
+	h.block = it.ID
+}
+
+// turnTo says whose lines follow, where it could be another call than the one above.
+func (h *human) turnTo(s *shownItem) {
+	if h.block == s.item.ID {
+		return
+	}
+	calls := 0
+	for _, other := range h.shown {
+		if other.name != "" {
+			calls++
+		}
+	}
+	if s.name != "" && (h.block != "" || calls > 1) {
+		h.line("%s", h.paint(dim, "· "+s.name))
+	}
+	h.block = s.item.ID
 }
 
 func title(it event.Item) string {
@@ -138,11 +176,12 @@ func (h *human) delta(d event.ItemDelta) {
 			h.breakLine()
 			h.current = d.Item
 		}
-		s.text = true
+		s.text, h.block = true, ""
 		fmt.Fprint(h.out, clean(d.Text))
 		h.midLine = !strings.HasSuffix(d.Text, "\n")
 	case event.DeltaReasoning:
 		if h.verbose {
+			h.block = ""
 			fmt.Fprint(h.out, h.paint(dim, clean(d.Text)))
 			h.midLine = !strings.HasSuffix(d.Text, "\n")
 		}
@@ -157,6 +196,7 @@ func (h *human) delta(d event.ItemDelta) {
 			h.output(s, line)
 		}
 	case event.DeltaProgress, event.DeltaNote:
+		h.turnTo(s)
 		h.line("  %s", h.paint(dim, clean(d.Text)))
 	}
 }
@@ -164,6 +204,7 @@ func (h *human) delta(d event.ItemDelta) {
 func (h *human) output(s *shownItem, line string) {
 	s.lines++
 	if s.lines <= maxShownLines || h.verbose {
+		h.turnTo(s)
 		h.line("  %s", h.paint(dim, clean(strings.TrimSuffix(line, "\r"))))
 	}
 }
@@ -176,7 +217,7 @@ func (h *human) completed(it event.Item) {
 		}
 		return
 	}
-	delete(h.shown, it.ID)
+	defer delete(h.shown, it.ID)
 	switch it.Type {
 	case event.ItemAgentMessage:
 		if !s.text {
@@ -197,6 +238,7 @@ func (h *human) completed(it event.Item) {
 			h.output(s, strings.TrimSuffix(line, "\n"))
 		}
 	}
+	h.turnTo(s)
 	if hidden := s.lines - maxShownLines; hidden > 0 && !h.verbose {
 		h.line("  %s", h.paint(dim, fmt.Sprintf("… %d more lines", hidden)))
 	}

@@ -78,6 +78,35 @@ func TestHuman(t *testing.T) {
 	golden(t, "human.txt", b.String())
 }
 
+// Calls that run side by side: each block says whose it is, also where two run the same command, and after a question.
+func TestHumanSideBySide(t *testing.T) {
+	call := func(id event.ItemID, command string) event.Item {
+		return event.Item{ID: id, Type: event.ItemCommand, Status: event.StatusInProgress, Command: command}
+	}
+	out := func(id event.ItemID, text string) event.Body {
+		return event.ItemDelta{Item: id, Delta: event.DeltaOutput, Text: text}
+	}
+	ended := func(it event.Item, status int32) event.Body {
+		it.Status, it.ExitCode = event.StatusCompleted, code(status)
+		return event.ItemCompleted{Item: it}
+	}
+	a, b, c, d := call("a", "make\nmake test"), call("b", "sleep 1"), call("c", "sleep 1"), call("d", "true")
+	var got strings.Builder
+	h := newHuman(&got, false, false)
+	for _, body := range []event.Body{
+		event.ItemStarted{Item: a}, out("a", "one\n"), event.ItemStarted{Item: b}, event.ItemStarted{Item: c},
+		out("a", "two\nthree\n"), out("b", "of b\n"), out("c", "of c\n"), out("c", "more of c\n"), ended(b, 1),
+		event.QuestionAsked{Title: "$ rm"}, event.QuestionResolved{Answer: "deny", By: "user"},
+		out("c", "the last of c\n"), ended(c, 0), ended(a, 0),
+		// One after the other again: nothing has to be told apart.
+		event.ItemStarted{Item: d}, event.QuestionAsked{Title: "$ true"}, event.QuestionResolved{Answer: "approve", By: "user"},
+		out("d", "of d\n"), ended(d, 0),
+	} {
+		h.Event(event.Event{Body: body})
+	}
+	golden(t, "side_by_side.txt", got.String())
+}
+
 func TestJSONL(t *testing.T) {
 	var b strings.Builder
 	j := newJSONL(&b)

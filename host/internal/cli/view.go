@@ -10,14 +10,20 @@ import (
 	"golang.org/x/term"
 )
 
-func (a *app) view(f execFlags) view {
+// view chooses how events are shown. asks: questions are put to the person at the terminal, on the same screen; nil: they are
+// only shown.
+func (a *app) view(f execFlags, asks *asks) view {
 	switch {
 	case f.json:
 		return jsonlView{newJSONL(a.stdout)}
 	case f.events:
 		return eventsView{json.NewEncoder(a.stdout)}
 	}
-	return humanView{newHuman(a.stderr, a.colour(a.stderr), f.verbose), a}
+	h := newHuman(a.stderr, a.colour(a.stderr), f.verbose)
+	if asks != nil {
+		h.out, h.asks = asks.screen, asks.attends
+	}
+	return humanView{h, a}
 }
 
 // colour tells whether w is a terminal that wants colour.

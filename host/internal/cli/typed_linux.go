@@ -1,0 +1,12 @@
+package cli
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// discardTyped forgets what was typed on a terminal and not read yet, a line that was only begun included.
+func discardTyped(terminal *os.File) {
+	_ = unix.IoctlSetInt(int(terminal.Fd()), unix.TCFLSH, unix.TCIFLUSH) // a terminal that is gone has nothing to read
+}

@@ -40,7 +40,7 @@ func benchmark(b *testing.B, s launch.Spec) {
 			b.Fatal(exit)
 		}
 		<-p.Gone()
-		p.Release()
+		p.Forget()
 	}
 }
 
@@ -51,7 +51,7 @@ func BenchmarkSpawn(b *testing.B) {
 		p := spawn(b, l, command("true"))
 		b.StopTimer()
 		<-p.Gone()
-		p.Release()
+		p.Forget()
 		b.StartTimer()
 	}
 }
@@ -62,7 +62,7 @@ func BenchmarkSpawnParallel(b *testing.B) {
 		for pb.Next() {
 			p := spawn(b, l, command("true"))
 			<-p.Gone()
-			p.Release()
+			p.Forget()
 		}
 	})
 }

@@ -16,3 +16,6 @@ func Cgroups(dir string) (place string, memory, pids bool) {
 const (
 	MaxEnded = maxEnded
 )
+
+// Forget removes the record of a process at once, whatever became of its output.
+func (p *Process) Forget() { p.l.forget(p) }

@@ -255,19 +255,22 @@ func (l *Launcher) admit(p *Process) error {
 	return nil
 }
 
-// note records a step in the life of a process: that its tree has ended, that its output has been taken, or that its
-// record is to go. When the tree has ended and the output was taken, its place is free for another; the record stays
-// until it is released, its call or thread ends, or newer ones push it out.
+// note records a step in the life of a process: that its tree has ended, that its output has been taken, that its plugin
+// knows how it ended, or that its record is to go. When the tree has ended and the output was taken, its place is free for
+// another; the record stays until it is released, its call or thread ends, or newer ones push it out.
 func (l *Launcher) note(p *Process, step func(*place)) {
 	l.mu.Lock()
 	step(&p.place)
 	var drop *Process
+	if at := p.place; at.ended && at.taken && at.released && !at.forgotten {
+		drop = p
+	}
 	if p.place.held && p.place.ended && (p.place.taken || p.place.forgotten) {
 		p.place.held = false
 		l.mu.held--
 		if !p.place.forgotten {
 			l.mu.ended = append(l.mu.ended, p)
-			if len(l.mu.ended) > maxEnded {
+			if drop == nil && len(l.mu.ended) > maxEnded {
 				drop = l.mu.ended[0]
 			}
 		}
@@ -283,6 +286,7 @@ type place struct {
 	held      bool // counts against MaxProcesses
 	ended     bool // the whole tree
 	taken     bool // its output was handed over, or read to its end
+	released  bool // its plugin knows how it ended
 	forgotten bool
 }
 
@@ -314,7 +318,8 @@ func (l *Launcher) Process(id string) (*Process, bool) {
 	return p, true
 }
 
-// Sessions returns the sessions of a plugin that can be adopted, ended ones with their last output included.
+// Sessions returns the sessions of a plugin that can be adopted, those included that ended while nobody knew, with their
+// last output.
 func (l *Launcher) Sessions(plugin string) []*Process {
 	return l.find(func(p *Process) bool { return p.spec.Session && p.spec.Owner.Plugin == plugin && p.running() })
 }

@@ -301,7 +301,7 @@ func TestCancelledSpawnLeavesNothing(t *testing.T) {
 			p, err := l.Spawn(ctx, command("sleep", "1000"))
 			if err == nil {
 				err = p.KillTree(t.Context())
-				p.Release()
+				p.Forget()
 			} else if errors.Is(err, cause) {
 				err = nil
 			}

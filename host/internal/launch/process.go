@@ -67,7 +67,6 @@ type Process struct {
 		handed   bool                // they went to the plugin for good
 		attached bool
 		token    string
-		released bool
 		carried  int64 // output that Attach has passed on, and what it has dropped
 		dropped  int64
 		seq      uint32
@@ -207,16 +206,10 @@ func (p *Process) KillTree(ctx context.Context) error {
 	return nil
 }
 
-// Release says that nobody will ask about the process again: its record goes when its tree has ended.
+// Release says that its plugin knows how the process ended, so that nobody will ask about it again: its record, and the
+// host's descriptors with it, go as soon as its tree has ended and its output was taken.
 func (p *Process) Release() {
-	p.mu.Lock()
-	p.mu.released = true
-	p.mu.Unlock()
-	select {
-	case <-p.gone:
-		p.l.forget(p)
-	default:
-	}
+	p.l.note(p, func(at *place) { at.released = true })
 }
 
 // start brings the process up. When it returns an error nothing is left of it.
@@ -303,12 +296,6 @@ func (p *Process) watch() {
 	}
 	p.over()
 	close(p.gone)
-	p.mu.Lock()
-	released := p.mu.released
-	p.mu.Unlock()
-	if released {
-		p.l.forget(p)
-	}
 }
 
 // over gives back what the tree held, once it has ended or was never started.

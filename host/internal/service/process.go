@@ -121,7 +121,8 @@ func (s *server) Signal(ctx context.Context, r *gantryv1.SignalRequest) (*gantry
 	return &gantryv1.SignalResponse{}, nil
 }
 
-// Wait implements the rpc.
+// Wait implements the rpc. Whoever was told how a process ended does not ask about it again, so the answer is also where
+// the host lets go of it: a session belongs to no call, and its thread may last for days.
 func (s *server) Wait(ctx context.Context, r *gantryv1.WaitRequest) (*gantryv1.WaitResponse, error) {
 	p, err := s.process(r.GetProcessId())
 	if err != nil {
@@ -131,6 +132,7 @@ func (s *server) Wait(ctx context.Context, r *gantryv1.WaitRequest) (*gantryv1.W
 	if err != nil {
 		return nil, statusOf(err)
 	}
+	p.Release()
 	return exitToProto(exit), nil
 }
 

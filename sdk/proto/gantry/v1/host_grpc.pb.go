@@ -57,7 +57,8 @@ type HostServiceClient interface {
 	Adopt(ctx context.Context, in *AdoptRequest, opts ...grpc.CallOption) (*AdoptResponse, error)
 	// Signal sends a signal to a process or its group, or resizes its terminal.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error)
-	// Wait returns when the process has ended.
+	// Wait returns when the process has ended. Its answer comes once: when the descriptors were taken and nothing of the tree
+	// lives any more, the host forgets the process.
 	Wait(ctx context.Context, in *WaitRequest, opts ...grpc.CallOption) (*WaitResponse, error)
 	// Attach carries the process's bytes where descriptors can't travel. The first message names the process.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
@@ -310,7 +311,8 @@ type HostServiceServer interface {
 	Adopt(context.Context, *AdoptRequest) (*AdoptResponse, error)
 	// Signal sends a signal to a process or its group, or resizes its terminal.
 	Signal(context.Context, *SignalRequest) (*SignalResponse, error)
-	// Wait returns when the process has ended.
+	// Wait returns when the process has ended. Its answer comes once: when the descriptors were taken and nothing of the tree
+	// lives any more, the host forgets the process.
 	Wait(context.Context, *WaitRequest) (*WaitResponse, error)
 	// Attach carries the process's bytes where descriptors can't travel. The first message names the process.
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error

@@ -1,0 +1,83 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire"
+)
+
+// session starts a session, takes its descriptors as a plugin does, and closes them.
+func session(ctx context.Context, c gantryv1.HostServiceClient, socket, token string, argv ...string) (id string, err error) {
+	p, err := c.Spawn(ctx, &gantryv1.SpawnRequest{CallToken: token, Session: true, MergeStderr: true, Argv: argv})
+	if err != nil {
+		return "", err
+	}
+	files, err := wire.ReceiveDescriptors(ctx, socket, p.GetDescriptorToken(), len(p.GetDescriptors()))
+	for _, f := range files {
+		err = errors.Join(err, f.Close())
+	}
+	return p.GetProcessId(), err
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("this system has no list of open descriptors")
+	}
+	return len(entries)
+}
+
+// A session belongs to no call, and its thread may last for days. What the host holds for it goes when its plugin has been
+// told how it ended.
+func TestEndedSessionsCostNothing(t *testing.T) {
+	w := newWorld(t)
+	mine := w.client("mine")
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { w.launcher.ServeDescriptors("mine", ln) })
+	defer serving.Wait()
+	defer ln.Close()
+	run := func(token string, argv ...string) (id string) {
+		id, err := session(t.Context(), mine, ln.Addr().String(), token, argv...)
+		if err == nil {
+			_, err = mine.Wait(t.Context(), &gantryv1.WaitRequest{ProcessId: id})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return id
+	}
+	var before int
+	w.call(t.Context(), func(_ context.Context, s contract.CallStart) {
+		for i := range 200 {
+			run(s.CallToken, "true")
+			if i == 20 {
+				before = openDescriptors(t)
+			}
+		}
+		// The last ones may be on their way, and one that still holds something stays.
+		if after := openDescriptors(t); after > before+8 {
+			t.Errorf("%d descriptors after 20 sessions, %d after 200", before, after)
+		}
+		if lives := run(s.CallToken, "sh", "-c", "sleep 1000 & exit 4"); !known(w, lives) {
+			t.Error("a session was forgotten of which something still runs")
+		}
+	})
+}
+
+func known(w *world, id string) bool {
+	_, ok := w.launcher.Process(id)
+	return ok
+}

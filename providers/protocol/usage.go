@@ -13,10 +13,11 @@ type Tokens struct {
 }
 
 // Usage puts a vendor's figures into the canonical form and keeps the object they came from. Without a total of the
-// vendor's own it is the sum of what is known.
+// vendor's own it is the sum of what is known. Figures below zero, which some proxies send, are unknown.
 func (t Tokens) Usage(raw json.RawMessage) llm.Usage {
 	u := llm.Usage{
-		Input: t.Input, Output: t.Output, Total: t.Total, CacheRead: t.CacheRead, CacheWrite: t.CacheWrite, Reasoning: t.Reasoning,
+		Input: figure(t.Input), Output: figure(t.Output), Total: figure(t.Total),
+		CacheRead: figure(t.CacheRead), CacheWrite: figure(t.CacheWrite), Reasoning: figure(t.Reasoning),
 	}
 	if len(raw) > 0 {
 		u.Raw = append([]byte(nil), raw...)
@@ -25,6 +26,13 @@ func (t Tokens) Usage(raw json.RawMessage) llm.Usage {
 		u.Total = Sum(u.Input, u.Output)
 	}
 	return u
+}
+
+func figure(n *int64) *int64 {
+	if n == nil || *n < 0 {
+		return nil
+	}
+	return n
 }
 
 // Sum adds what is known; nil when nothing is.

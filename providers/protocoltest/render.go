@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gantry-agent/gantry/providers/protocol"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -203,7 +204,7 @@ func (r *renderer) meta(md llm.Metadata) {
 	if own, ok := md[r.namespace]; ok && len(md) == 1 {
 		v = own
 	}
-	b, err := json.Marshal(v)
+	b, err := protocol.Encode(v)
 	if err != nil {
 		b = strconv.AppendQuote(nil, err.Error())
 	}

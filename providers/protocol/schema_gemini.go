@@ -1,0 +1,296 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+)
+
+// geminiKeys are what Gemini's own kind of schema knows. Everything else is left out.
+var geminiKeys = []string{
+	"description", "required", "format", "type", "nullable", "enum", "properties", "items", "allOf", "anyOf", "oneOf", "minLength",
+}
+
+// geminiFormats are the formats it takes; others are an error there.
+var geminiFormats = []string{"enum", "date-time", "float", "double", "int32", "int64"}
+
+// maxSchemas bounds what references can unfold to.
+const maxSchemas = 10_000
+
+// geminiSchema rewrites a schema for Gemini, and loses what can't be said there.
+func geminiSchema(root *object) *object {
+	return (&gemini{root: root, left: maxSchemas}).schema(root)
+}
+
+// gemini is one rewriting. There are no references, so what they point at takes their place; one that leads back to itself
+// ends as a schema of anything.
+type gemini struct {
+	root *object
+	left int      // schemas that may still be written
+	refs []string // that are being followed
+}
+
+// schema returns the rewritten form of s, which stays as it is.
+func (g *gemini) schema(s *object) *object {
+	if g.left--; g.left < 0 {
+		return &object{}
+	}
+	if ref := s.text("$ref"); ref != "" {
+		return described(g.referenced(ref), s)
+	}
+	s = g.singleType(constants(known(s)))
+	s = withoutNull(s)
+	if only := sole(s); only != nil {
+		return described(g.schema(only), s)
+	}
+	for _, k := range choices {
+		list, _ := s.get(k).([]any)
+		var out []any
+		for _, v := range list {
+			if a, ok := v.(*object); ok {
+				out = append(out, g.schema(a))
+			}
+		}
+		if s.has(k) && len(out) > 0 {
+			s.set(k, out)
+		} else {
+			s.remove(k)
+		}
+	}
+	textEnum(s)
+	if !slices.Contains(geminiFormats, s.text("format")) {
+		s.remove("format")
+	}
+	g.properties(s)
+	g.items(s)
+	return s
+}
+
+var choices = []string{"anyOf", "oneOf", "allOf"}
+
+// known is a copy of s with what Gemini knows, and a type where the rest of it tells one.
+func known(s *object) *object {
+	s = s.clone()
+	tuple(s)
+	out := &object{}
+	for _, k := range s.keys {
+		if slices.Contains(geminiKeys, k) || k == "const" {
+			out.set(k, s.get(k))
+		}
+	}
+	switch {
+	case out.has("type"):
+	case out.has("properties"):
+		out.first("type", "object")
+	case out.has("items"):
+		out.first("type", "array")
+	}
+	return out
+}
+
+func constants(s *object) *object {
+	if s.has("const") && !s.has("enum") {
+		s.replace("const", "enum", []any{s.get("const")})
+	}
+	s.remove("const")
+	return s
+}
+
+// singleType makes alternatives of a list of types. Null is no type there but a property of others.
+func (g *gemini) singleType(s *object) *object {
+	types, ok := s.get("type").([]any)
+	if !ok {
+		if s.text("type") == "" {
+			s.remove("type")
+		}
+		return s
+	}
+	var names []string
+	for _, t := range types {
+		switch name, _ := t.(string); name {
+		case "":
+		case "null":
+			s.set("nullable", true)
+		default:
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		s.remove("type")
+		return s
+	}
+	if len(names) == 1 || s.has("anyOf") {
+		s.set("type", names[0])
+		return s
+	}
+	var alternatives []any
+	for _, name := range names {
+		a := s.clone()
+		for _, k := range outside {
+			a.remove(k)
+		}
+		a.set("type", name)
+		alternatives = append(alternatives, a)
+	}
+	out := &object{}
+	for _, k := range s.keys {
+		if slices.Contains(outside, k) {
+			out.set(k, s.get(k))
+		}
+	}
+	out.set("anyOf", alternatives)
+	return out
+}
+
+// outside are the keywords that are said once for all types of a list.
+var outside = []string{"description", "nullable", "oneOf", "allOf"}
+
+// withoutNull takes null out of the alternatives of s.
+func withoutNull(s *object) *object {
+	for _, k := range []string{"anyOf", "oneOf"} {
+		list, ok := s.get(k).([]any)
+		if !ok {
+			continue
+		}
+		rest := slices.DeleteFunc(slices.Clone(list), func(v any) bool {
+			a, ok := v.(*object)
+			return ok && a.text("type") == "null"
+		})
+		if len(rest) < len(list) {
+			s.set("nullable", true)
+			s.set(k, rest)
+		}
+	}
+	return s
+}
+
+// sole is the alternative of a choice that leaves none.
+func sole(s *object) *object {
+	var only *object
+	for _, k := range s.keys {
+		switch k {
+		case "description", "nullable":
+		case "anyOf", "oneOf", "allOf":
+			list, _ := s.get(k).([]any)
+			if only != nil || len(list) != 1 {
+				return nil
+			}
+			a, ok := list[0].(*object)
+			if !ok {
+				return nil
+			}
+			only = a
+		default:
+			return nil
+		}
+	}
+	return only
+}
+
+// described adds what s says of the place where another schema stands.
+func described(out, s *object) *object {
+	if d := s.text("description"); d != "" {
+		out.set("description", d)
+	}
+	if s.get("nullable") == true {
+		out.set("nullable", true)
+	}
+	return out
+}
+
+// referenced is the rewritten form of what "#/$defs/name" points at.
+func (g *gemini) referenced(ref string) *object {
+	target := g.target(ref)
+	if target == nil || slices.Contains(g.refs, ref) {
+		return &object{}
+	}
+	g.refs = append(g.refs, ref)
+	defer func() { g.refs = g.refs[:len(g.refs)-1] }()
+	return g.schema(target)
+}
+
+func (g *gemini) target(ref string) *object {
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil
+	}
+	at := g.root
+	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if step == "" {
+			continue
+		}
+		if at, ok = at.get(strings.NewReplacer("~1", "/", "~0", "~").Replace(step)).(*object); !ok {
+			return nil
+		}
+	}
+	return at
+}
+
+// textEnum makes texts of an enum's values.
+func textEnum(s *object) {
+	values, ok := s.get("enum").([]any)
+	if t := s.text("type"); !ok || t == "object" || t == "array" {
+		s.remove("enum")
+		return
+	}
+	out := []any{}
+	for _, v := range values {
+		switch v := v.(type) {
+		case nil:
+			s.set("nullable", true)
+		case string:
+			out = append(out, v)
+		default:
+			out = append(out, string(encodeValue(v)))
+		}
+	}
+	if len(out) == 0 {
+		s.remove("enum")
+		return
+	}
+	s.set("enum", out)
+	s.set("type", "string")
+}
+
+func (g *gemini) properties(s *object) {
+	named, ok := s.get("properties").(*object)
+	if !ok || s.text("type") != "object" {
+		s.remove("properties")
+		s.remove("required")
+		return
+	}
+	out := &object{}
+	for _, name := range named.keys {
+		p, ok := named.get(name).(*object)
+		if !ok {
+			p = &object{} // true: anything
+		}
+		out.set(name, g.schema(p))
+	}
+	s.set("properties", out)
+	required, _ := s.get("required").([]any)
+	required = slices.DeleteFunc(slices.Clone(required), func(v any) bool {
+		name, ok := v.(string)
+		return !ok || !out.has(name)
+	})
+	if len(required) > 0 {
+		s.set("required", required)
+	} else {
+		s.remove("required")
+	}
+}
+
+func (g *gemini) items(s *object) {
+	if s.text("type") != "array" {
+		s.remove("items")
+		return
+	}
+	items, ok := s.get("items").(*object)
+	if ok {
+		items = g.schema(items)
+	}
+	if !ok || len(items.keys) == 0 {
+		items = &object{}
+		items.set("type", "string")
+	}
+	s.set("items", items)
+}

@@ -1,0 +1,58 @@
+package protocol
+
+import (
+	"strconv"
+	"strings"
+)
+
+const replacement = "\uFFFD"
+
+func validText(s string) string { return strings.ToValidUTF8(s, replacement) }
+
+// validJSON makes text that is already JSON safe to pass on: valid UTF-8, and no escape of half a surrogate pair, which
+// vendors refuse.
+func validJSON(s string) string {
+	s = validText(s)
+	var b strings.Builder
+	from := 0
+	for at := strings.IndexByte(s, '\\'); at >= 0 && at < len(s); {
+		next := at + 2
+		if unit, ok := escaped(s, at); ok {
+			next = at + 6
+			switch second, paired := escaped(s, next); {
+			case unit < 0xD800 || unit > 0xDFFF:
+			case unit < 0xDC00 && paired && second >= 0xDC00 && second <= 0xDFFF:
+				next += 6
+			default:
+				b.WriteString(s[from:at])
+				b.WriteString(`\ufffd`)
+				from = next
+			}
+		}
+		if next >= len(s) {
+			break
+		}
+		if at = strings.IndexByte(s[next:], '\\'); at >= 0 {
+			at += next
+		}
+	}
+	if from == 0 {
+		return s
+	}
+	b.WriteString(s[from:])
+	return b.String()
+}
+
+// escaped is the code unit of the escape \uXXXX at i.
+func escaped(s string, i int) (unit uint64, ok bool) {
+	if i+6 > len(s) || s[i] != '\\' || s[i+1] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(s[i+2:i+6], 16, 16)
+	return unit, err == nil
+}
+
+// SystemUpdate wraps a note of the host in the middle of a history for formats that have no role for it.
+func SystemUpdate(text string) string {
+	return "<system-update>\n" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text) + "\n</system-update>"
+}

@@ -95,6 +95,19 @@ func lowerHex(s string) string {
 	return string(b)
 }
 
+// AddURL makes the secrets in a URL known: its password, and parameters whose names promise one.
+func (r *Redactor) AddURL(u *url.URL) {
+	password, _ := u.User.Password()
+	r.Add(password)
+	for name, values := range u.Query() {
+		for _, v := range values {
+			if secretParameter(name) {
+				r.Add(v)
+			}
+		}
+	}
+}
+
 // Text covers what names and known secrets point at. Everything else stays as it is.
 func (r *Redactor) Text(s string) string {
 	return cover(s, append(named(s), r.literals(s)...))

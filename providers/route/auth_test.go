@@ -1,0 +1,151 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+func missing(why string) Source {
+	return func(context.Context) (string, error) { return "", errors.New(why) }
+}
+
+func TestAuth(t *testing.T) {
+	touchThenFail := AndThen(Headers(map[string]string{"X-Touched": "1"}), Bearer(missing("no A")))
+	tests := []struct {
+		name string
+		auth Auth
+		want string // headers, sorted; or "!" and what the error says
+	}{
+		{"none", None(), "Authorization=stale"},
+		{"bearer", Bearer(fixed("k")), "Authorization=Bearer k"},
+		{"blanks around a key", Bearer(fixed(" k\n")), "Authorization=Bearer k"},
+		{"header", Header("x-api-key", fixed("k")), "Authorization=stale X-Api-Key=k"},
+		{"headers", Headers(map[string]string{"a": "1", "authorization": "b"}), "A=1 Authorization=b"},
+		{"remove", Remove("authorization"), ""},
+		{"key in place of authorization", AndThen(Remove("authorization"), Header("api-key", fixed("k"))), "Api-Key=k"},
+		{"removed after it was set", AndThen(Bearer(fixed("k")), Remove("Authorization")), ""},
+		{"first choice", OrElse(Bearer(fixed("a")), Bearer(fixed("b"))), "Authorization=Bearer a"},
+		{"second choice", OrElse(Bearer(missing("no A")), Header("x", fixed("b"))), "Authorization=stale X=b"},
+		{"what fails leaves no trace", OrElse(touchThenFail, Bearer(fixed("b"))), "Authorization=Bearer b"},
+		{"no choice left", OrElse(Bearer(missing("no A")), Bearer(missing("no B"))), "!no A"},
+		{"all reasons", OrElse(Bearer(missing("no A")), Bearer(missing("no B"))), "!no B"},
+		{"empty key", Bearer(fixed("")), "!empty"},
+		{"bad header", Headers(map[string]string{"a": "b\nc"}), "!line break"},
+		{"bad name", Header("a b", fixed("k")), "!a b"},
+		{"chain ends at a failure", AndThen(Bearer(missing("no A")), Remove("Authorization")), "!no A"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := &Outgoing{URL: &url.URL{Host: "h"}, Header: http.Header{"Authorization": {"stale"}}}
+			err := tt.auth.Apply(t.Context(), o)
+			if why, fails := strings.CutPrefix(tt.want, "!"); fails {
+				if err == nil || !strings.Contains(err.Error(), why) {
+					t.Errorf("error = %v, want %q", err, why)
+				}
+				return
+			}
+			var got strings.Builder
+			_ = o.Header.Write(&got)
+			want := strings.ReplaceAll(tt.want, "=", ": ")
+			if flat := strings.TrimSpace(strings.ReplaceAll(got.String(), "\r\n", " ")); err != nil || flat != want {
+				t.Errorf("%q, %v; want %q", flat, err, want)
+			}
+		})
+	}
+}
+
+func TestOrElseMayChangeTheAddress(t *testing.T) {
+	inQuery := applyFunc(func(_ context.Context, o *Outgoing) error {
+		o.URL.RawQuery = "key=sk-12345"
+		return nil
+	})
+	failing := applyFunc(func(_ context.Context, o *Outgoing) error {
+		o.URL.Path = "/elsewhere"
+		return errors.New("no")
+	})
+	h, requests := inTurn(failWith(400, `key sk-12345 is wrong`))
+	f := fault(t, loopback(t, Config{Auth: OrElse(failing, inQuery)}, h).Stream(t.Context(), request("m"), 1, (&told{}).emit))
+	if got := (*requests)[0].url; got != "/answer?key=sk-12345" {
+		t.Error(got)
+	}
+	if f.Err.Message != "key <redacted> is wrong" || strings.Contains(f.URL, "sk-12345") {
+		t.Errorf("%s at %s", f.Err.Message, f.URL)
+	}
+}
+
+func TestAnAuthKeepsItsErrorsCode(t *testing.T) {
+	down := &llm.Error{Code: llm.ErrTransport, Message: "the login server is down", Retryable: true, Next: "wait"}
+	r := open(t, Config{BaseURL: "http://h", Auth: Bearer(func(context.Context) (string, error) { return "", down })})
+	f := fault(t, r.Stream(t.Context(), request("m"), 3, (&told{}).emit))
+	if f.Err.Code != llm.ErrTransport || !f.Err.Retryable || f.Err.Next != "wait" || !strings.Contains(f.Err.Message, "Authorization") {
+		t.Errorf("%+v", f.Err)
+	}
+	if down.Message != "the login server is down" {
+		t.Error("the error of the source was changed")
+	}
+}
+
+func TestOneRecoveryAfterA401(t *testing.T) {
+	step := func(done bool, err error) func(context.Context) (bool, error) {
+		return func(context.Context) (bool, error) { return done, err }
+	}
+	refuse, ok := failWith(401, `{"error":{"message":"old key sk-old-1"}}`), answerWith("x")
+	tests := []struct {
+		name     string
+		answers  []http.HandlerFunc
+		attempts int
+		step     func(context.Context) (bool, error) // nil: none
+		requests int
+		steps    int
+		want     string // of the error; empty: none
+	}{
+		{"a newer key", []http.HandlerFunc{refuse, ok}, 5, step(true, nil), 2, 1, ""},
+		{"also when one try is allowed", []http.HandlerFunc{refuse, ok}, 1, step(true, nil), 2, 1, ""},
+		{"refused again", []http.HandlerFunc{refuse}, 5, step(true, nil), 2, 1, "old key <redacted>"},
+		{"nothing newer", []http.HandlerFunc{refuse}, 5, step(false, nil), 1, 1, "old key <redacted>"},
+		{"the step fails", []http.HandlerFunc{refuse}, 5, step(false, errors.New("token sk-old-1 is used up")), 1, 1, "renewing the key failed: token <redacted> is used up"},
+		{"no step", []http.HandlerFunc{refuse}, 5, nil, 1, 0, "old key <redacted>"},
+		{"403 is no matter of age", []http.HandlerFunc{failWith(403, `{"error":"no"}`)}, 5, step(true, nil), 1, 0, "no"},
+		{"an error in a stream is no 401", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = w.Write([]byte("data: {\"text\":\"a\"}\n\ndata: {\"error\":{\"code\":401,\"message\":\"old\"}}\n\n"))
+		}}, 5, step(true, nil), 1, 0, "old"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			steps := 0
+			key := Bearer(func(context.Context) (string, error) {
+				if steps > 0 {
+					return "sk-new-1", nil
+				}
+				return "sk-old-1", nil
+			})
+			auth := AndThen(None(), OrElse(Bearer(missing("no")), key))
+			if tt.step != nil {
+				auth = AndThen(OrElse(WithRecovery(key, func(ctx context.Context) (bool, error) {
+					steps++
+					return tt.step(ctx)
+				})))
+			}
+			h, requests := inTurn(tt.answers...)
+			var got told
+			err := loopback(t, Config{Auth: auth}, h).Stream(t.Context(), request("m"), tt.attempts, got.emit)
+			if len(*requests) != tt.requests || steps != tt.steps {
+				t.Errorf("%d requests, %d steps", len(*requests), steps)
+			}
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error = %v, want %q", err, tt.want)
+			}
+			got.inOrder(t, err)
+			if tt.requests == 2 && ((*requests)[1].header.Get("Authorization") != "Bearer sk-new-1" || len(got.attempts()) != 1) {
+				t.Errorf("second request with %v, attempts %v", (*requests)[1].header, got.attempts())
+			}
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package route
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// broken makes a fault of a request that never got an answer, or lost it. The message says who did what, Next names the
+// attribute to look at.
+func (a *answer) broken(ctx context.Context, out *Outgoing, err error) *Fault {
+	p := a.peerOf(out, err)
+	t, ok := p.ownLimit(context.Cause(ctx), a.settings)
+	for _, explain := range []func(error) (trouble, bool){p.proxyRefused, p.noName, p.certificate, p.unreachable} {
+		if ok {
+			break
+		}
+		t, ok = explain(err)
+	}
+	if !ok {
+		t = trouble{message: fmt.Sprintf("the connection to %s broke: %s", p.name, a.shown(err.Error())), hope: soon}
+	}
+	f := a.fault(&llm.Error{Code: llm.ErrTransport, Message: a.shown(t.message), Next: t.next, Retryable: t.hope != never})
+	f.URL = a.secrets.URL(out.URL.String())
+	f.again = t.hope == soon
+	return f
+}
+
+// trouble is what went wrong on the way.
+type trouble struct {
+	message, next string
+	hope          hope
+}
+
+// hope says whether the same request may succeed another time.
+type hope int
+
+const (
+	never hope = iota // before a person has changed something
+	later             // the turn may ask again, after more patience than there is here
+	soon              // the next try may
+)
+
+// peer is the one whom a connection goes to.
+type peer struct {
+	host      string // of the vendor
+	proxy     string // host of the proxy; empty: none
+	name      string // whose fault an error of the connection is
+	attribute string // says who that is
+}
+
+func (a *answer) peerOf(out *Outgoing, err error) peer {
+	p := peer{host: out.URL.Host, name: out.URL.Host, attribute: "base_url"}
+	if a.transport.Proxy != nil {
+		if u, err := a.transport.Proxy(&http.Request{URL: out.URL}); err == nil && u != nil {
+			p.proxy = u.Host
+			password, _ := u.User.Password()
+			a.secrets.Add(password)
+		}
+	}
+	// net/http names the step that failed.
+	if op, ok := errors.AsType[*net.OpError](err); ok && p.proxy != "" && (op.Op == "proxyconnect" || op.Op == "socks connect") {
+		p.name, p.attribute = "the proxy "+p.proxy, "proxy"
+	}
+	return p
+}
+
+// ownLimit: the patience was ours.
+func (p peer) ownLimit(cause error, limits Transport) (trouble, bool) {
+	switch cause {
+	case errNoHead: // the patience of all tries together would be half an hour
+		return trouble{
+			fmt.Sprintf("%s did not begin to answer within %v", p.host, limits.HeaderTimeout),
+			"raise timeout in the provider's block if the model may take that long", later,
+		}, true
+	case errIdle:
+		return trouble{
+			fmt.Sprintf("%s sent nothing for %v inside its answer", p.host, limits.IdleTimeout),
+			"raise timeout in the provider's block if the model may be silent that long", later,
+		}, true
+	case errEndless:
+		return trouble{
+			fmt.Sprintf("the answer of %s was not complete after %v", p.host, limits.AnswerTimeout),
+			"raise timeout in the provider's block if answers may take that long", never,
+		}, true
+	}
+	return trouble{}, false
+}
+
+// proxyRefusal is a proxy's answer that is no tunnel.
+type proxyRefusal struct {
+	status int
+	text   string
+}
+
+func (p *proxyRefusal) Error() string { return "the proxy answered " + p.text }
+
+func onProxyConnect(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
+	if res.StatusCode == http.StatusOK {
+		return nil
+	}
+	return &proxyRefusal{res.StatusCode, res.Status}
+}
+
+func (p peer) proxyRefused(err error) (trouble, bool) {
+	refusal, ok := errors.AsType[*proxyRefusal](err)
+	switch {
+	case !ok:
+		return trouble{}, false
+	case refusal.status == http.StatusProxyAuthRequired:
+		return trouble{fmt.Sprintf("the proxy %s wants a login", p.proxy), proxyLogin, never}, true
+	}
+	t := trouble{
+		message: fmt.Sprintf("the proxy %s does not connect to %s: it answered %s", p.proxy, p.host, refusal.text),
+		next:    "check proxy and base_url in the provider's block",
+	}
+	if refusal.status >= 500 {
+		t.hope = soon
+	}
+	return t, true
+}
+
+const proxyLogin = "put user and password into proxy: http://USER:PASSWORD@HOST:PORT"
+
+func (p peer) noName(err error) (trouble, bool) {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	switch {
+	case !ok:
+		return trouble{}, false
+	case dns.IsNotFound: // not hopeless: a machine without network says the same of every name
+		return trouble{
+			fmt.Sprintf("there is no host named %q", dns.Name),
+			fmt.Sprintf("check %s in the provider's block, and the network", p.attribute), later,
+		}, true
+	}
+	return trouble{
+		fmt.Sprintf("the address of %q could not be looked up: %s", dns.Name, dns.Err),
+		fmt.Sprintf("check the network, then %s in the provider's block", p.attribute), soon,
+	}, true
+}
+
+// certificate: the other side is not who it should be, or not in a way that can be checked.
+func (p peer) certificate(err error) (trouble, bool) {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return trouble{
+			fmt.Sprintf("the certificate of %s is signed by an authority that is not trusted here", p.name),
+			fmt.Sprintf("set ca_file in the provider's block to the authority's certificate, or correct %s", p.attribute), never,
+		}, true
+	}
+	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
+		return trouble{
+			fmt.Sprintf("the certificate of %s is for another host: %v", p.name, wrong),
+			fmt.Sprintf("correct the host in %s", p.attribute), never,
+		}, true
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		if invalid.Reason == x509.Expired {
+			return trouble{
+				p.expired(invalid.Cert, time.Now()),
+				fmt.Sprintf("check this machine's clock; if it is right the server needs a new certificate, or %s another host", p.attribute), never,
+			}, true
+		}
+		return trouble{
+			fmt.Sprintf("the certificate of %s is not valid: %v", p.name, invalid),
+			fmt.Sprintf("check ca_file and %s in the provider's block", p.attribute), never,
+		}, true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
+		return trouble{
+			fmt.Sprintf("%s does not speak TLS", p.name), fmt.Sprintf("write http:// in %s if that is meant", p.attribute), never,
+		}, true
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // crypto/tls's word for an alert
+		return trouble{
+			fmt.Sprintf("%s refused the TLS handshake: %v", p.name, op.Err), fmt.Sprintf("check %s in the provider's block", p.attribute), never,
+		}, true
+	}
+	return trouble{}, false
+}
+
+func (p peer) expired(cert *x509.Certificate, now time.Time) string {
+	const day = "2006-01-02"
+	if now.Before(cert.NotBefore) {
+		return fmt.Sprintf("the certificate of %s is not valid before %s", p.name, cert.NotBefore.Format(day))
+	}
+	return fmt.Sprintf("the certificate of %s expired on %s", p.name, cert.NotAfter.Format(day))
+}
+
+// unreachable: there is no connection, or none any more.
+func (p peer) unreachable(err error) (trouble, bool) {
+	is := func(errs ...error) bool {
+		for _, e := range errs {
+			if errors.Is(err, e) {
+				return true
+			}
+		}
+		return false
+	}
+	switch timeout, ok := errors.AsType[net.Error](err); {
+	case is(syscall.ECONNREFUSED):
+		return trouble{
+			p.name + " refused the connection", fmt.Sprintf("check that the server runs, and host and port in %s", p.attribute), soon,
+		}, true
+	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH):
+		return trouble{
+			"there is no way to " + p.name + " from here", "check the network; base_url and proxy in the provider's block say where to go", soon,
+		}, true
+	case ok && timeout.Timeout():
+		return trouble{
+			p.name + " did not take the connection in time", "check the network, then base_url and proxy in the provider's block", soon,
+		}, true
+	case is(io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE):
+		return trouble{message: "the connection to " + p.name + " broke off", hope: soon}, true
+	}
+	return trouble{}, false
+}

@@ -1,0 +1,13 @@
+package route
+
+import "net/http"
+
+// Client returns a client that reaches a vendor as a route does, for what is no request to a model. Its timeouts are the
+// caller's, by context.
+func (t Transport) Client() (*http.Client, error) {
+	transport, err := t.withDefaults().open()
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: transport}, nil
+}

@@ -1,0 +1,163 @@
+package route
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Overlay is laid over a request when everything else is settled.
+type Overlay struct {
+	Headers, Query map[string]string
+	Body           json.RawMessage // an object, merged deeply; lists and values replace what was there. Empty: none
+}
+
+func (o Overlay) validate() error {
+	if _, err := headers(o.Headers); err != nil {
+		return err
+	}
+	if len(o.Body) == 0 {
+		return nil
+	}
+	if _, err := members(o.Body); err != nil {
+		return fmt.Errorf("the overlay of the body: %w", err)
+	}
+	return nil
+}
+
+// under puts over on top of o.
+func (o Overlay) under(over Overlay) (Overlay, error) {
+	body, err := mergeJSON(o.Body, over.Body)
+	if err != nil {
+		return Overlay{}, err
+	}
+	h := map[string]string{} // by canonical name, so that case makes no difference
+	for _, from := range []map[string]string{o.Headers, over.Headers} {
+		for name, v := range from {
+			h[http.CanonicalHeaderKey(name)] = v
+		}
+	}
+	query := maps.Clone(o.Query)
+	if query == nil {
+		query = map[string]string{}
+	}
+	maps.Copy(query, over.Query)
+	return Overlay{Headers: h, Query: query, Body: body}, nil
+}
+
+// headers checks configured headers.
+func headers(values map[string]string) (http.Header, error) {
+	h := http.Header{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		key := http.CanonicalHeaderKey(name)
+		switch {
+		case !validName(name):
+			return nil, fmt.Errorf("the name of the header %q is not allowed in HTTP", name)
+		case !validValue(values[name]):
+			return nil, fmt.Errorf("the value of the header %s holds a line break or another control character", name)
+		case h[key] != nil:
+			return nil, fmt.Errorf("the header %s is there twice, in capital and small letters", name)
+		}
+		switch key {
+		case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
+			return nil, fmt.Errorf("the header %s can't be chosen: it belongs to the connection", name)
+		}
+		h[key] = []string{values[name]}
+	}
+	return h, nil
+}
+
+// validName reports whether HTTP takes a header's name.
+func validName(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
+		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, c)
+	})
+}
+
+// validValue reports whether HTTP takes a header's value.
+func validValue(v string) bool {
+	return !strings.ContainsFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
+
+// member is one field of an object.
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// members reads an object and keeps the order of its fields and every value as it was written.
+func members(raw []byte) ([]member, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("it is no JSON object")
+	}
+	var out []member
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		m := member{key: key.(string)} // what More announces in an object is a key
+		if err := dec.Decode(&m.value); err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	_, err := dec.Token()
+	return out, err
+}
+
+// mergeJSON lays the object over on the object base. Where both have objects they are merged in turn, anything else of over
+// replaces. What over does not name stays byte for byte.
+func mergeJSON(base, over []byte) ([]byte, error) {
+	switch {
+	case len(over) == 0:
+		return base, nil
+	case len(base) == 0:
+		return over, nil
+	}
+	fields, err := members(base)
+	if err != nil {
+		return nil, fmt.Errorf("the body of the request: %w", err)
+	}
+	added, err := members(over)
+	if err != nil {
+		return nil, fmt.Errorf("the overlay of the body: %w", err)
+	}
+	for _, m := range added {
+		i := slices.IndexFunc(fields, func(f member) bool { return f.key == m.key })
+		switch {
+		case i < 0:
+			fields = append(fields, m)
+		case isObject(fields[i].value) && isObject(m.value):
+			if fields[i].value, err = mergeJSON(fields[i].value, m.value); err != nil {
+				return nil, err
+			}
+		default:
+			fields[i].value = m.value
+		}
+	}
+	var out bytes.Buffer
+	out.WriteByte('{')
+	for i, f := range fields {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		key, err := json.Marshal(f.key)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(key)
+		out.WriteByte(':')
+		out.Write(f.value)
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }

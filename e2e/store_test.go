@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
 )
@@ -28,6 +32,50 @@ func threads(t *testing.T, r *rig.Rig) []stored {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// piped runs gantry to its end with a text on its standard input.
+func piped(t *testing.T, r *rig.Rig, text string, args ...string) rig.Result {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(r.Bin, "gantry"), args...)
+	var out, err strings.Builder
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Dir, r.Env, strings.NewReader(text), &out, &err
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return rig.Result{Stdout: out.String(), Stderr: err.String(), Code: cmd.ProcessState.ExitCode()}
+}
+
+// The listing for programs: its names and times are those of JSON.
+func TestListOfThreadsForPrograms(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	if out := r.OK("threads", "list", "--json").Stdout; out != "[]\n" {
+		t.Errorf("no threads are %q", out)
+	}
+	r.OK("exec", "go")
+	var all []map[string]any
+	if err := json.Unmarshal([]byte(r.OK("threads", "list", "--json").Stdout), &all); err != nil || len(all) != 1 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for name, v := range all[0] {
+		if first := name[0]; first < 'a' || first > 'z' {
+			t.Errorf("a field is named %q", name)
+		}
+		if text, ok := v.(string); ok && (text == "" || strings.HasPrefix(text, "0001-")) {
+			t.Errorf("%s is %q although it is not known", name, text)
+		}
+	}
+	for name, want := range map[string]any{"cwd": r.Dir, "turns": 1.0, "status": "completed", "preview": "go", "archived": nil} {
+		if got := all[0][name]; got != want {
+			t.Errorf("%s = %v, want %v", name, got, want)
+		}
+	}
+	for _, name := range []string{"created", "updated"} {
+		if _, err := time.Parse(time.RFC3339, fmt.Sprint(all[0][name])); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // Hosts that run at once share a database: each thread is whole, and the listing has all of them.
@@ -171,6 +219,9 @@ do = [{ text = "all of it", chunk = 1 }]
 	if a, b := kinds(printed), kinds(stored); !slices.Equal(a, b) {
 		t.Errorf("printed\n%v\nstored\n%v", a, b)
 	}
+	if shown := r.OK("threads", "show", id).Stdout; !strings.Contains(shown, "\n  1\n  2\n  3\n") {
+		t.Errorf("threads show leaves out what a command printed:\n%s", shown)
+	}
 	// Exported, deleted, imported: the same thread.
 	out := filepath.Join(r.Home, "thread.jsonl")
 	r.OK("threads", "export", "-o", out, id)
@@ -186,6 +237,20 @@ do = [{ text = "all of it", chunk = 1 }]
 		t.Errorf("the imported thread differs")
 	}
 	r.OK("resume", "--last", "still there?")
+	// The same through pipes.
+	text := r.OK("threads", "export", "-o", "-", id).Stdout
+	if exists(r.Dir, "-") || strings.Count(text, "\n") < len(stored) {
+		t.Errorf("the export on standard output has %d lines; a file called -: %v", strings.Count(text, "\n"), exists(r.Dir, "-"))
+	}
+	r.OK("threads", "delete", id)
+	for text, code := range map[string]int{text[:len(text)/2]: 1, "": 1, text: 0} {
+		if res := piped(t, r, text, "threads", "import", "-"); res.Code != code || code == 1 && !strings.Contains(res.Stderr, "Next: ") {
+			t.Errorf("import of %d bytes: exit %d\n%s", len(text), res.Code, res.Stderr)
+		}
+	}
+	if all := threads(t, r); len(all) != 1 || all[0].ID != id {
+		t.Errorf("threads after the import: %+v", all)
+	}
 	for _, name := range []string{"threads.db"} {
 		info, err := os.Stat(filepath.Join(r.Home, name))
 		if err != nil {

@@ -233,7 +233,7 @@ func (h *human) completed(it event.Item) {
 	if s.rest != "" {
 		h.output(s, s.rest)
 	}
-	if s.lines == 0 && it.Type != event.ItemCommand {
+	if s.lines == 0 { // it did not stream, or what is shown is a stored thread
 		for line := range strings.Lines(it.Output) {
 			h.output(s, strings.TrimSuffix(line, "\n"))
 		}

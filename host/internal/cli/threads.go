@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -48,6 +47,35 @@ func (a *app) threadsCommand() *cobra.Command {
 	return cmd
 }
 
+// threadRow is a thread in the output of `threads list --json`. What is not known is left out.
+type threadRow struct {
+	ID         event.ThreadID `json:"id"`
+	Name       string         `json:"name,omitempty"`
+	Preview    string         `json:"preview,omitempty"` // beginning of the first task, in one line
+	Status     string         `json:"status"`            // "new", "running", "stopped", "completed", "failed" or "interrupted"
+	Cwd        string         `json:"cwd"`
+	Model      string         `json:"model,omitempty"`     // name of the model block
+	Provider   string         `json:"provider,omitempty"`  // label of the provider block
+	ModelName  string         `json:"modelName,omitempty"` // the provider's name for the model
+	Source     string         `json:"source,omitempty"`    // the door: "exec"
+	Created    time.Time      `json:"created,omitzero"`
+	Updated    time.Time      `json:"updated,omitzero"`
+	Archived   time.Time      `json:"archived,omitzero"`
+	Turns      int            `json:"turns"`
+	Events     uint64         `json:"events"`
+	Tokens     event.Tokens   `json:"tokens"`
+	ForkedFrom event.ThreadID `json:"forkedFrom,omitempty"`
+	Run        string         `json:"run,omitempty"` // the host process that wrote last
+}
+
+func rowOf(t store.ThreadInfo) threadRow {
+	return threadRow{
+		ID: t.ID, Name: t.Name, Preview: t.Preview, Status: t.Status, Cwd: t.Cwd, Model: t.Model, Provider: t.Provider,
+		ModelName: t.ModelName, Source: t.Source, Created: t.Created.UTC(), Updated: t.Updated.UTC(), Archived: t.Archived.UTC(),
+		Turns: t.Turns, Events: t.Seq, Tokens: t.Tokens, ForkedFrom: t.ForkedFrom, Run: t.Run,
+	}
+}
+
 func (a *app) threadsList() *cobra.Command {
 	var asJSON, all bool
 	var limit int
@@ -77,7 +105,11 @@ func (a *app) threadsList() *cobra.Command {
 					}
 				}
 				if asJSON {
-					return json.NewEncoder(a.stdout).Encode(infos)
+					rows := make([]threadRow, 0, len(infos))
+					for _, t := range infos {
+						rows = append(rows, rowOf(t))
+					}
+					return json.NewEncoder(a.stdout).Encode(rows)
 				}
 				if len(infos) == 0 {
 					fmt.Fprintln(a.stderr, "no threads here; --all lists those of every folder")
@@ -139,55 +171,6 @@ func (a *app) threadsShow() *cobra.Command {
 	cmd.Flags().BoolVar(&events, "events", false, "print every stored event as a JSON line")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show reasoning and all output")
 	return cmd
-}
-
-func (a *app) threadsExport() *cobra.Command {
-	var out string
-	cmd := &cobra.Command{
-		Use: "export THREAD", Short: "Write a thread's events as JSON lines", Args: takes(1, 1, "THREAD"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
-				info, err := s.Thread(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if out == "" {
-					return s.Export(ctx, info.ID, a.stdout)
-				}
-				f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-				if err != nil {
-					return fmt.Errorf("export: %w", err)
-				}
-				if err := errors.Join(s.Export(ctx, info.ID, f), f.Close()); err != nil {
-					return errors.Join(err, os.Remove(out)) // no half-written file
-				}
-				return nil
-			})
-		},
-	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write to a new `FILE`")
-	return cmd
-}
-
-func (a *app) threadsImport() *cobra.Command {
-	return &cobra.Command{
-		Use: "import FILE", Short: "Read a thread that was exported", Args: takes(1, 1, "FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return fmt.Errorf("import: %w", err)
-				}
-				defer f.Close()
-				info, err := s.Import(ctx, f)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintln(a.stdout, info.ID)
-				return nil
-			})
-		},
-	}
 }
 
 func (a *app) threadsDelete() *cobra.Command {

@@ -1,0 +1,98 @@
+// Package gemini is Google's streamGenerateContent: one JSON object asks, server-sent events answer.
+//
+// It owns: how a request becomes contents, function declarations and a generation config, how chunks become events, and
+// where thought signatures go back to. It must not know: keys, addresses, retries, which models exist. What differs
+// between the generations of models is told by the model's name, in one place ([generationOf]).
+//
+// Start with [Protocol].
+package gemini
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Protocol is the format. Its zero value is ready.
+type Protocol struct{}
+
+var _ protocol.Protocol = Protocol{}
+
+// ID implements [protocol.Protocol].
+func (Protocol) ID() string { return "gemini" }
+
+// Framing implements [protocol.Protocol].
+func (Protocol) Framing() protocol.Framing { return protocol.FramingSSE }
+
+// Path implements [protocol.Protocol]. An id that names its collection, as tuned models do, is taken as it is.
+func (Protocol) Path(r *protocol.Request) string {
+	collection, id, ok := strings.Cut(modelID(r), "/")
+	if !ok || collection != "models" && collection != "tunedModels" {
+		collection, id = "models", modelID(r)
+	}
+	return "/" + collection + "/" + url.PathEscape(id) + ":streamGenerateContent?alt=sse"
+}
+
+// Body implements [protocol.Protocol].
+func (Protocol) Body(r *protocol.Request) ([]byte, error) {
+	opts, err := readOptions(r)
+	if err != nil {
+		return nil, err
+	}
+	r = protocol.Normalised(r)
+	l := lowering{r: r, gen: generationOf(modelID(r))}
+	b := body{
+		CachedContent:  opts.CachedContent,
+		SafetySettings: opts.SafetySettings,
+		ServiceTier:    cmp.Or(opts.ServiceTier, serviceTier(r.ServiceTier)),
+		Labels:         opts.Labels,
+	}
+	if b.Contents, err = l.lower(); err != nil {
+		return nil, err
+	}
+	if b.GenerationConfig, err = l.generationConfig(opts); err != nil {
+		return nil, err
+	}
+	if opts.CachedContent != "" {
+		// What was cached holds them already, and a request that repeats them is refused.
+		if len(r.System) > 0 || len(r.Tools) > 0 || len(r.HostedTools) > 0 {
+			r.Warning("the system text and the tools are those of the cached content; the request's own were left out")
+		}
+		return encode(b)
+	}
+	if len(r.System) > 0 {
+		b.SystemInstruction = &content{Parts: []part{textPart(strings.Join(r.System, "\n"))}}
+	}
+	if b.Tools, b.ToolConfig, err = l.tools(); err != nil {
+		return nil, err
+	}
+	return encode(b)
+}
+
+// Decode implements [protocol.Protocol].
+func (Protocol) Decode(r *protocol.Request) protocol.Decoder { return newDecoder(r) }
+
+func modelID(r *protocol.Request) string { return cmp.Or(r.Model.ID, r.Request.Model) }
+
+// serviceTier translates the tiers that other vendors have too; their default has no name here.
+func serviceTier(tier string) string {
+	if tier == "auto" || tier == "default" {
+		return ""
+	}
+	return tier
+}
+
+func encode(b body) ([]byte, error) {
+	out, err := protocol.Encode(b)
+	if err != nil {
+		return nil, invalid("the request can't be written as JSON: "+err.Error(), "")
+	}
+	return out, nil
+}
+
+func invalid(message, next string) *llm.Error {
+	return &llm.Error{Code: llm.ErrInvalidRequest, Message: message, Next: next}
+}

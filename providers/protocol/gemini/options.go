@@ -1,0 +1,62 @@
+package gemini
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+)
+
+// OptionsKey is the key of this format's options among a request's provider options. Those under the request's own
+// namespace are laid over them.
+const OptionsKey = "google"
+
+// Options are the vendor's own settings of a request, under the vendor's own names.
+type Options struct {
+	CachedContent      string            `json:"cachedContent,omitempty"` // its system text and tools replace the request's
+	SafetySettings     []SafetySetting   `json:"safetySettings,omitempty"`
+	ServiceTier        string            `json:"serviceTier,omitempty"` // wins over the request's own
+	Labels             map[string]string `json:"labels,omitempty"`
+	ThinkingConfig     *ThinkingConfig   `json:"thinkingConfig,omitempty"` // wins, field by field, over what the effort says
+	ResponseModalities []string          `json:"responseModalities,omitempty"`
+	MediaResolution    string            `json:"mediaResolution,omitempty"`
+}
+
+// knownOptions is for the message about one that is not.
+const knownOptions = "cachedContent, safetySettings, serviceTier, labels, thinkingConfig, responseModalities, mediaResolution"
+
+// SafetySetting sets where a harm category is blocked.
+type SafetySetting struct {
+	Category  string `json:"category"`
+	Threshold string `json:"threshold"`
+}
+
+// ThinkingConfig bounds thinking: by a level from generation 3 on, by tokens before. -1 tokens leave it to the model.
+type ThinkingConfig struct {
+	ThinkingBudget  *int64 `json:"thinkingBudget,omitempty"`
+	ThinkingLevel   string `json:"thinkingLevel,omitempty"`
+	IncludeThoughts *bool  `json:"includeThoughts,omitempty"`
+}
+
+func readOptions(r *protocol.Request) (Options, error) {
+	var o Options
+	keys := []string{OptionsKey}
+	if r.Namespace != OptionsKey {
+		keys = append(keys, r.Namespace)
+	}
+	for _, key := range keys {
+		raw := r.ProviderOptions[key]
+		if len(raw) == 0 {
+			continue
+		}
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&o); err != nil {
+			return o, invalid(fmt.Sprintf("provider options %q: %s", key, strings.TrimPrefix(err.Error(), "json: ")),
+				"known options are "+knownOptions)
+		}
+	}
+	return o, nil
+}

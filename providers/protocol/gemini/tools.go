@@ -1,0 +1,153 @@
+package gemini
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// tools lowers what the model may call, and what it is told about calling it.
+func (l *lowering) tools() ([]tool, *toolConfig, error) {
+	var out []tool
+	var config *toolConfig
+	if len(l.r.Tools) > 0 {
+		t := tool{FunctionDeclarations: make([]functionDeclaration, 0, len(l.r.Tools))}
+		for i := range l.r.Tools {
+			t.FunctionDeclarations = append(t.FunctionDeclarations, l.declaration(&l.r.Tools[i]))
+		}
+		out = append(out, t)
+		calling, err := l.calling()
+		if err != nil {
+			return nil, nil, err
+		}
+		if calling != nil {
+			config = &toolConfig{FunctionCallingConfig: calling}
+		}
+	}
+	hosted := l.hosted()
+	if len(hosted) > 0 && len(out) > 0 {
+		if config == nil {
+			config = &toolConfig{}
+		}
+		// Beside functions, Google shows what its own tools did, so that it can be given back.
+		config.IncludeServerSideToolInvocations = true
+	}
+	return append(out, hosted...), config, nil
+}
+
+func (l *lowering) declaration(t *llm.Tool) functionDeclaration {
+	d := functionDeclaration{Name: protocol.WireName(t.Namespace, t.Name), Description: t.Description}
+	schema := t.InputSchema
+	if t.Freeform != nil {
+		schema = freeformSchema(t)
+	}
+	dialect := l.r.Model.Compat.Sanitizer
+	schema = protocol.Sanitised(schema, dialect)
+	if dialect != "gemini" {
+		d.ParametersJSONSchema = schema
+		return d
+	}
+	// The dialect has no object without properties: such a function takes no parameters at all.
+	var root struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(schema, &root) == nil && len(root.Properties) > 0 {
+		d.Parameters = schema
+	}
+	return d
+}
+
+// calling is the choice of functions; nil where it is the model's own.
+func (l *lowering) calling() (*functionCallingConfig, error) {
+	choice := l.r.ToolChoice
+	switch choice.Mode {
+	case "", "auto":
+		strict := func(t llm.Tool) bool { return t.Strict }
+		if slices.ContainsFunc(l.r.Tools, strict) && !l.r.Model.Compat.NoStrict {
+			return &functionCallingConfig{Mode: "VALIDATED"}, nil
+		}
+		if choice.Mode == "" {
+			return nil, nil
+		}
+		return &functionCallingConfig{Mode: "AUTO"}, nil
+	case "none":
+		return &functionCallingConfig{Mode: "NONE"}, nil
+	case "required":
+		return &functionCallingConfig{Mode: "ANY"}, nil
+	case "tool":
+		for _, t := range l.r.Tools {
+			if wire := protocol.WireName(t.Namespace, t.Name); t.Name == choice.Name || wire == choice.Name {
+				return &functionCallingConfig{Mode: "ANY", AllowedFunctionNames: []string{wire}}, nil
+			}
+		}
+		return nil, invalid(fmt.Sprintf("the request demands the tool %q, which it does not offer", choice.Name), "")
+	}
+	return nil, invalid(fmt.Sprintf("unknown tool choice %q", choice.Mode), "use auto, none, required or tool")
+}
+
+// hosted lowers the tools that Google runs itself.
+func (l *lowering) hosted() []tool {
+	var out []tool
+	for _, kind := range l.r.HostedTools {
+		t := tool{}
+		switch kind {
+		case "web_search", "google_search":
+			t.GoogleSearch = &struct{}{}
+		case "code_execution", "code_interpreter":
+			t.CodeExecution = &struct{}{}
+		case "url_context", "web_fetch":
+			t.URLContext = &struct{}{}
+		default:
+			l.r.Warning(fmt.Sprintf("the hosted tool %q is not known here and was left out", kind))
+			continue
+		}
+		out = append(out, t)
+	}
+	if len(out) > 0 && len(l.r.Tools) > 0 && !l.gen.mixes() {
+		l.r.Warning(fmt.Sprintf("the model %s takes no hosted tools beside functions; left out: %s",
+			modelID(l.r), strings.Join(l.r.HostedTools, ", ")))
+		return nil
+	}
+	return out
+}
+
+// freeformProperty is the property that carries the text of a freeform tool, which is a function here.
+func freeformProperty(t *llm.Tool) string {
+	if t == nil || t.Freeform == nil || t.Freeform.Property == "" {
+		return "input"
+	}
+	return t.Freeform.Property
+}
+
+func freeformSchema(t *llm.Tool) json.RawMessage {
+	type object = map[string]any
+	name := freeformProperty(t)
+	b, _ := json.Marshal(object{ // strings only
+		"type": "object", "properties": object{name: object{"type": "string"}}, "required": []string{name},
+	})
+	return b
+}
+
+// arguments is the input of a call as the object that the format wants, whoever wrote it.
+func (l *lowering) arguments(c *llm.ToolCall) json.RawMessage {
+	input := strings.TrimSpace(c.Input)
+	property := "input"
+	switch {
+	case c.Freeform:
+		i := slices.IndexFunc(l.r.Tools, func(t llm.Tool) bool { return t.Name == c.Name && t.Namespace == c.Namespace })
+		if i >= 0 {
+			property = freeformProperty(&l.r.Tools[i])
+		}
+		input = c.Input
+	case input == "":
+		return json.RawMessage("{}")
+	case input[0] == '{' && json.Valid([]byte(input)):
+		return json.RawMessage(input)
+	}
+	b, _ := json.Marshal(map[string]string{property: input}) // strings only
+	return b
+}

@@ -1,0 +1,180 @@
+package ollama
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// body is what is sent.
+type body struct {
+	Model     string          `json:"model"`
+	Messages  []message       `json:"messages"`
+	Tools     []tool          `json:"tools,omitempty"`
+	Think     json.RawMessage `json:"think,omitempty"`
+	Format    json.RawMessage `json:"format,omitempty"`
+	Options   runOptions      `json:"options,omitzero"`
+	Stream    bool            `json:"stream"`
+	KeepAlive json.RawMessage `json:"keep_alive,omitempty"`
+	// Cutting the prompt, and forgetting its beginning while the answer grows, are the server's default. Ours is to be told.
+	Truncate *bool `json:"truncate"`
+	Shift    *bool `json:"shift"`
+}
+
+type message struct {
+	Role       string     `json:"role"`
+	Content    string     `json:"content"`
+	Thinking   string     `json:"thinking,omitempty"`
+	Images     [][]byte   `json:"images,omitempty"` // in base64
+	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
+	ToolName   string     `json:"tool_name,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+// toolCall is a call as it goes back and as it comes. Only newer servers know the id.
+type toolCall struct {
+	ID       string   `json:"id,omitempty"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+type tool struct {
+	Type     string      `json:"type"`
+	Function declaration `json:"function"`
+}
+
+type declaration struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// runOptions are the settings of one run of the model.
+type runOptions struct {
+	Runner
+	Sampling
+}
+
+// Sampling are the settings that every vendor has.
+type Sampling struct {
+	NumPredict       *int64   `json:"num_predict,omitempty"`
+	Temperature      *float64 `json:"temperature,omitempty"`
+	TopP             *float64 `json:"top_p,omitempty"`
+	TopK             *int64   `json:"top_k,omitempty"`
+	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
+	PresencePenalty  *float64 `json:"presence_penalty,omitempty"`
+	Seed             *int64   `json:"seed,omitempty"`
+	Stop             []string `json:"stop,omitempty"`
+}
+
+func sampling(r *protocol.Request) Sampling {
+	g := r.Generation
+	return Sampling{
+		NumPredict: g.MaxTokens, Temperature: g.Temperature, TopP: g.TopP, TopK: g.TopK,
+		FrequencyPenalty: g.FrequencyPenalty, PresencePenalty: g.PresencePenalty, Seed: g.Seed, Stop: g.Stop,
+	}
+}
+
+// tools lowers what the model may call. It can't be made to call, only kept from it.
+func tools(r *protocol.Request) []tool {
+	switch r.ToolChoice.Mode {
+	case "none":
+		return nil
+	case "required", "tool":
+		r.Warning("Ollama can't demand a call; the model chooses whether it calls a tool")
+	}
+	var out []tool
+	for i := range r.Tools {
+		t := &r.Tools[i]
+		schema := t.InputSchema
+		if t.Freeform != nil {
+			schema = freeformSchema(t)
+		}
+		out = append(out, tool{Type: "function", Function: declaration{
+			Name: protocol.WireName(t.Namespace, t.Name), Description: t.Description,
+			Parameters: protocol.Sanitised(schema, r.Model.Compat.Sanitizer),
+		}})
+	}
+	return out
+}
+
+// freeformProperty is the property that carries the text of a freeform tool, which is a function here.
+func freeformProperty(t *llm.Tool) string {
+	if t.Freeform == nil || t.Freeform.Property == "" {
+		return "input"
+	}
+	return t.Freeform.Property
+}
+
+func freeformSchema(t *llm.Tool) json.RawMessage {
+	type object = map[string]any
+	name := freeformProperty(t)
+	b, _ := json.Marshal(object{ // strings only
+		"type": "object", "properties": object{name: object{"type": "string"}}, "required": []string{name},
+	})
+	return b
+}
+
+// efforts are the known efforts, weakest first.
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
+
+// think says whether the model is to think, and how much where it knows degrees. Asking a model that can't is refused,
+// so nothing is said to one of which nothing is known.
+func think(r *protocol.Request, option json.RawMessage) (json.RawMessage, error) {
+	effort := r.ReasoningEffort
+	switch {
+	case len(option) > 0:
+		return option, nil
+	case !r.Model.Reasons:
+		if effort != "" && effort != "none" {
+			r.Warning(fmt.Sprintf("the model %s does not think, so the effort %q was left out", modelID(r), effort))
+		}
+		return nil, nil
+	case effort == "":
+		return json.RawMessage("true"), nil // in a field of its own, not as marks inside the text
+	}
+	word, mapped := r.Model.Compat.EffortMap[effort]
+	if !mapped {
+		if word = nearest(effort, r.Model.Efforts); word == "" {
+			return nil, invalid(fmt.Sprintf("the model %s has no reasoning effort %q", modelID(r), effort), "")
+		}
+	}
+	if word == "true" || word == "false" {
+		return json.RawMessage(word), nil
+	}
+	b, _ := json.Marshal(word) // a string
+	return b, nil
+}
+
+// nearest finds the degree for an effort among those offered; of two that are as near, the stronger one. A model without
+// degrees is switched on or off. Empty when the effort is not known.
+func nearest(effort string, offered []string) string {
+	want := slices.Index(efforts, effort)
+	switch {
+	case effort == "none" && (len(offered) == 0 || slices.Contains(offered, "none")):
+		return "false"
+	case slices.Contains(offered, effort):
+		return effort
+	case want < 0:
+		return ""
+	case len(offered) == 0:
+		return "true"
+	}
+	best, bestDistance := "true", len(efforts)
+	for i, e := range efforts {
+		if e == "none" || !slices.Contains(offered, e) {
+			continue
+		}
+		if d := max(want-i, i-want); d <= bestDistance {
+			best, bestDistance = e, d
+		}
+	}
+	return best
+}

@@ -1,0 +1,231 @@
+package ollama
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+const (
+	roleSystem    = "system"
+	roleUser      = "user"
+	roleAssistant = "assistant"
+	roleTool      = "tool"
+)
+
+// reasoningField marks thoughts that came from here. What others thought is not put into this model's mouth.
+const reasoningField = "thinking"
+
+// history turns one request's messages into the format's.
+type history struct {
+	r   *protocol.Request
+	out []message
+	// later holds the images of results: a tool's message takes none, so they follow when all results are told.
+	later []message
+}
+
+func (h *history) lower() ([]message, error) {
+	h.out = make([]message, 0, len(h.r.Messages)+1)
+	if len(h.r.System) > 0 {
+		h.out = append(h.out, message{Role: roleSystem, Content: strings.Join(h.r.System, "\n")})
+	}
+	for i := range h.r.Messages {
+		m := &h.r.Messages[i]
+		if m.Role != llm.RoleTool {
+			h.flush()
+		}
+		var err error
+		switch m.Role {
+		case llm.RoleTool:
+			err = h.results(m)
+		case llm.RoleSystem:
+			h.update(m)
+		case llm.RoleUser:
+			err = h.user(m)
+		case llm.RoleAssistant:
+			err = h.assistant(m)
+		default:
+			err = invalid(fmt.Sprintf("message %d has no role", i), "")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	h.flush()
+	return h.out, nil
+}
+
+func (h *history) flush() {
+	h.out = append(h.out, h.later...)
+	h.later = nil
+}
+
+// join adds a stretch of text to a content.
+func join(content *string, text string) {
+	if text == "" {
+		return
+	}
+	if *content != "" {
+		*content += "\n\n"
+	}
+	*content += text
+}
+
+func (h *history) user(m *llm.Message) error {
+	out := message{Role: roleUser}
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case *llm.Text:
+			join(&out.Content, p.Text)
+		case *llm.Media:
+			if err := h.media(&out, p); err != nil {
+				return err
+			}
+		default:
+			return invalid(fmt.Sprintf("a user's message can't hold a %T", p), "")
+		}
+	}
+	h.out = append(h.out, out)
+	return nil
+}
+
+// update tells a note of the host, in the user's turn where that is the last one: chat templates know one system message
+// at the beginning and turns that alternate.
+func (h *history) update(m *llm.Message) {
+	note := protocol.SystemUpdate(m.Text())
+	if n := len(h.out); n > 0 && h.out[n-1].Role == roleUser {
+		join(&h.out[n-1].Content, note)
+		return
+	}
+	h.out = append(h.out, message{Role: roleUser, Content: note})
+}
+
+func (h *history) assistant(m *llm.Message) error {
+	out := message{Role: roleAssistant}
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case *llm.Text:
+			join(&out.Content, p.Text)
+		case *llm.Reasoning:
+			var meta struct {
+				Field string `json:"reasoningField"`
+			}
+			if protocol.MetaOf(p.Metadata, h.r.Namespace, &meta); meta.Field == reasoningField {
+				join(&out.Thinking, p.Text)
+			}
+		case *llm.ToolCall:
+			if !p.ProviderExecuted { // what another vendor ran can't be said in this format
+				out.ToolCalls = append(out.ToolCalls, toolCall{ID: p.ID, Function: function{
+					Name: protocol.WireName(p.Namespace, p.Name), Arguments: h.arguments(p),
+				}})
+			}
+		case *llm.ToolResult:
+		case *llm.Media:
+			if err := h.media(&out, p); err != nil {
+				return err
+			}
+		default:
+			return invalid(fmt.Sprintf("an assistant's message can't hold a %T", p), "")
+		}
+	}
+	if out.Content != "" || out.Thinking != "" || len(out.ToolCalls) > 0 || len(out.Images) > 0 {
+		h.out = append(h.out, out)
+	}
+	return nil
+}
+
+// arguments is the input of a call as the object that the format wants, whoever wrote it.
+func (h *history) arguments(c *llm.ToolCall) json.RawMessage {
+	input, property := strings.TrimSpace(c.Input), "input"
+	switch {
+	case c.Freeform:
+		i := slices.IndexFunc(h.r.Tools, func(t llm.Tool) bool { return t.Name == c.Name && t.Namespace == c.Namespace })
+		if i >= 0 {
+			property = freeformProperty(&h.r.Tools[i])
+		}
+		input = c.Input
+	case input == "":
+		return json.RawMessage("{}")
+	case input[0] == '{' && json.Valid([]byte(input)):
+		return json.RawMessage(input)
+	}
+	b, _ := json.Marshal(map[string]string{property: input}) // strings only
+	return b
+}
+
+func (h *history) results(m *llm.Message) error {
+	for _, p := range m.Parts {
+		res, ok := p.(*llm.ToolResult)
+		if !ok {
+			return invalid(fmt.Sprintf("a tool's message can't hold a %T", p), "")
+		}
+		name := protocol.WireName(res.Namespace, res.Name)
+		out := message{Role: roleTool, ToolName: name, ToolCallID: res.ID}
+		var texts []string
+		seen := message{Role: roleUser, Content: "Images in the result of " + name + ":"}
+		for _, p := range res.Content {
+			switch p := p.(type) {
+			case *llm.Text:
+				texts = append(texts, p.Text)
+			case *llm.Media:
+				var one message
+				if err := h.media(&one, p); err != nil {
+					return err
+				}
+				if one.Content != "" {
+					texts = append(texts, one.Content)
+				}
+				seen.Images = append(seen.Images, one.Images...)
+			default:
+				return invalid(fmt.Sprintf("a tool's result can't hold a %T", p), "")
+			}
+		}
+		out.Content = strings.Join(texts, "\n")
+		h.out = append(h.out, out)
+		if len(seen.Images) > 0 {
+			h.later = append(h.later, seen)
+		}
+	}
+	return nil
+}
+
+// media puts a file into a message: images beside the text, texts into it. Anything else leaves a note.
+func (h *history) media(to *message, m *llm.Media) error {
+	mediaType, data := m.MediaType, m.Data
+	switch {
+	case m.Artifact != "":
+		return invalid("a stored file of the history was not loaded before the request was made", "")
+	case strings.HasPrefix(m.URL, "data:"):
+		head, payload, ok := strings.Cut(strings.TrimPrefix(m.URL, "data:"), ";base64,")
+		decoded, err := base64.StdEncoding.DecodeString(payload)
+		if !ok || err != nil {
+			return invalid("a file's data URL is not in base64", "")
+		}
+		data = decoded
+		if mediaType == "" {
+			mediaType, _, _ = strings.Cut(head, ";")
+		}
+	case len(data) == 0 && m.URL == "":
+		return invalid("a file of the type "+mediaType+" has no content", "")
+	}
+	kind, _, _ := strings.Cut(mediaType, "/")
+	switch {
+	case kind == "image" && len(data) > 0 && h.r.Model.Takes("image") && !h.r.Model.Compat.NoImages:
+		to.Images = append(to.Images, data)
+	case kind == "text" && len(data) > 0:
+		join(&to.Content, strings.ToValidUTF8(string(data), "\uFFFD"))
+	default:
+		what := mediaType
+		if len(data) == 0 {
+			what += " at an address"
+		}
+		h.r.Warning(fmt.Sprintf("the model %s takes no files of the type %s; one was left out", modelID(h.r), what))
+		join(&to.Content, "[a file of the type "+what+" was left out: the model does not take it]")
+	}
+	return nil
+}

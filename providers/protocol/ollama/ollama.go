@@ -1,0 +1,72 @@
+// Package ollama is Ollama's own chat: one JSON object asks, one JSON object a line answers.
+//
+// Unlike the server's OpenAI-compatible door it takes the size of the context with the request, so that a long prompt is
+// neither cut behind our back nor refused for a size that nobody chose.
+//
+// It owns: how a request becomes messages and options, how lines become events, and the meaning of what the server says
+// about itself and its models. It must not know: where the server is, how it is asked; that is package ollamahost.
+//
+// Start with [Protocol].
+package ollama
+
+import (
+	"cmp"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Protocol is the format. Its zero value is ready.
+type Protocol struct{}
+
+var _ protocol.Protocol = Protocol{}
+
+// ID implements [protocol.Protocol].
+func (Protocol) ID() string { return "ollama-chat" }
+
+// Framing implements [protocol.Protocol].
+func (Protocol) Framing() protocol.Framing { return protocol.FramingNDJSON }
+
+// Path implements [protocol.Protocol].
+func (Protocol) Path(*protocol.Request) string { return "/api/chat" }
+
+// Body implements [protocol.Protocol].
+func (Protocol) Body(r *protocol.Request) ([]byte, error) {
+	opts, err := readOptions(r)
+	if err != nil {
+		return nil, err
+	}
+	r = protocol.Normalised(r)
+	h := history{r: r}
+	b := body{
+		Model: modelID(r), Tools: tools(r), Format: opts.Format, KeepAlive: opts.KeepAlive, Stream: true,
+		Truncate: cmp.Or(opts.Truncate, new(false)), Shift: cmp.Or(opts.Shift, new(false)),
+		Options: runOptions{Runner: opts.Runner, Sampling: sampling(r)},
+	}
+	if b.Messages, err = h.lower(); err != nil {
+		return nil, err
+	}
+	if b.Think, err = think(r, opts.Think); err != nil {
+		return nil, err
+	}
+	if len(b.Format) == 0 {
+		b.Format = r.OutputSchema
+	}
+	for _, kind := range r.HostedTools {
+		r.Warning("the hosted tool " + kind + " was left out: Ollama runs none")
+	}
+	out, err := protocol.Encode(b)
+	if err != nil {
+		return nil, invalid("the request can't be written as JSON: "+err.Error(), "")
+	}
+	return out, nil
+}
+
+// Decode implements [protocol.Protocol].
+func (Protocol) Decode(r *protocol.Request) protocol.Decoder { return newDecoder(r) }
+
+func modelID(r *protocol.Request) string { return cmp.Or(r.Model.ID, r.Request.Model) }
+
+func invalid(message, next string) *llm.Error {
+	return &llm.Error{Code: llm.ErrInvalidRequest, Message: message, Next: next}
+}

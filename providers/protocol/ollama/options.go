@@ -1,0 +1,88 @@
+package ollama
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+)
+
+// OptionsKey is the key of this format's options among a request's provider options. Those under the request's own
+// namespace are laid over them.
+const OptionsKey = "ollama"
+
+// Options are the vendor's own settings of a request, under the vendor's own names.
+type Options struct {
+	Runner
+	KeepAlive json.RawMessage `json:"keep_alive,omitempty"` // "5m", or seconds; -1: for ever
+	Think     json.RawMessage `json:"think,omitempty"`      // true, false, or a degree; wins over the request's effort
+	Format    json.RawMessage `json:"format,omitempty"`     // "json", or a schema; wins over the request's
+	// Truncate lets the server cut a prompt that is too long, Shift lets it forget the beginning while it answers. Both are
+	// off unless they are set here.
+	Truncate *bool `json:"truncate,omitempty"`
+	Shift    *bool `json:"shift,omitempty"`
+}
+
+// Runner are settings with which the server loads a model or that only it has.
+type Runner struct {
+	NumCtx        *int64   `json:"num_ctx,omitempty"` // the context in tokens; unset: what the server chooses by its memory
+	NumKeep       *int64   `json:"num_keep,omitempty"`
+	NumBatch      *int64   `json:"num_batch,omitempty"`
+	NumGPU        *int64   `json:"num_gpu,omitempty"`
+	MainGPU       *int64   `json:"main_gpu,omitempty"`
+	NumThread     *int64   `json:"num_thread,omitempty"`
+	UseMMap       *bool    `json:"use_mmap,omitempty"`
+	MinP          *float64 `json:"min_p,omitempty"`
+	TypicalP      *float64 `json:"typical_p,omitempty"`
+	RepeatLastN   *int64   `json:"repeat_last_n,omitempty"`
+	RepeatPenalty *float64 `json:"repeat_penalty,omitempty"`
+}
+
+const knownOptions = "num_ctx, keep_alive, think, format, truncate, shift, num_keep, num_batch, num_gpu, main_gpu, num_thread, " +
+	"use_mmap, min_p, typical_p, repeat_last_n, repeat_penalty"
+
+func readOptions(r *protocol.Request) (Options, error) {
+	var o Options
+	keys := []string{OptionsKey}
+	if r.Namespace != OptionsKey {
+		keys = append(keys, r.Namespace)
+	}
+	for _, key := range keys {
+		if err := o.read(key, r.ProviderOptions[key]); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+func (o *Options) read(key string, raw json.RawMessage) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(o); err != nil {
+		return invalid(fmt.Sprintf("provider options %q: %s", key, strings.TrimPrefix(err.Error(), "json: ")),
+			"known options are "+knownOptions)
+	}
+	if o.NumCtx != nil && *o.NumCtx <= 0 {
+		return invalid(fmt.Sprintf("provider options %q: num_ctx is %d", key, *o.NumCtx), "set it to the wanted size in tokens")
+	}
+	for _, f := range []struct {
+		name  string
+		value json.RawMessage
+		kinds string
+		next  string
+	}{
+		{"think", o.Think, `tf"`, `true, false, or a degree such as "high"`},
+		{"keep_alive", o.KeepAlive, `"-0123456789`, `a duration such as "10m", or seconds`},
+		{"format", o.Format, `"{`, `"json", or a schema`},
+	} {
+		if len(f.value) > 0 && !strings.ContainsRune(f.kinds, rune(f.value[0])) {
+			return invalid(fmt.Sprintf("provider options %q: %s is %s", key, f.name, f.value), "it takes "+f.next)
+		}
+	}
+	return nil
+}

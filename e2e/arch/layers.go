@@ -23,7 +23,7 @@ var Rows = [][]string{
 	{"launch"},
 	{"policy"},
 	{"plugin", "model", "tool"},
-	{"event", "store"},
+	{"event", "store", "secret"},
 }
 
 // Edge is an import that the rows alone would not allow.

@@ -1,0 +1,81 @@
+package secret
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/zalando/go-keyring"
+)
+
+const (
+	keyringService = "gantry"
+	// keyringTimeout bounds the wait for a keyring: one that wants to be unlocked by a person who is not there never
+	// answers.
+	keyringTimeout = 10 * time.Second
+)
+
+// System returns the keyring of the operating system, or nil where there is none to reach. The entry belongs to one home.
+func System(home string, env func(string) string) Keyring {
+	if env("GANTRY_KEYRING") == "off" {
+		return nil
+	}
+	// Without a bus the library would start one, which is not ours to do.
+	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && env("DBUS_SESSION_BUS_ADDRESS") == "" {
+		if dir := env("XDG_RUNTIME_DIR"); dir == "" || !exists(filepath.Join(dir, "bus")) {
+			return nil
+		}
+	}
+	return system{account: home}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+type system struct{ account string }
+
+var errSlow = errors.New("the keyring does not answer")
+
+func (s system) Get() (string, error) {
+	value, err := bounded(func() (string, error) { return keyring.Get(keyringService, s.account) })
+	if errors.Is(err, keyring.ErrNotFound) {
+		return "", ErrNotFound
+	}
+	return value, err
+}
+
+func (s system) Put(value string) error {
+	_, err := bounded(func() (string, error) { return "", keyring.Set(keyringService, s.account, value) })
+	return err
+}
+
+func (s system) Delete() error {
+	_, err := bounded(func() (string, error) { return "", keyring.Delete(keyringService, s.account) })
+	return err
+}
+
+// bounded gives up on a keyring that does not answer. The library offers no way to stop it.
+func bounded(f func() (string, error)) (string, error) {
+	type answer struct {
+		value string
+		err   error
+	}
+	done := make(chan answer, 1)
+	// Owner: the keyring's library, until the process ends; the channel takes its answer whenever it comes.
+	go func() {
+		value, err := f()
+		done <- answer{value, err}
+	}()
+	late := time.NewTimer(keyringTimeout)
+	defer late.Stop()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-late.C:
+		return "", errSlow
+	}
+}

@@ -37,31 +37,28 @@ func (g *gemini) schema(s *object) *object {
 	if ref := s.text("$ref"); ref != "" {
 		return described(g.referenced(ref), s)
 	}
-	s = g.singleType(constants(known(s)))
-	s = withoutNull(s)
+	s = singleType(constants(known(s)))
+	textEnum(s)
+	keepToType(s)
+	objectsOnly(s)
 	if only := sole(s); only != nil {
 		return described(g.schema(only), s)
 	}
 	for _, k := range choices {
-		list, _ := s.get(k).([]any)
-		var out []any
-		for _, v := range list {
-			if a, ok := v.(*object); ok {
-				out = append(out, g.schema(a))
+		if list, ok := s.get(k).([]any); ok {
+			out := make([]any, len(list))
+			for i, v := range list {
+				out[i] = g.schema(v.(*object))
 			}
-		}
-		if s.has(k) && len(out) > 0 {
 			s.set(k, out)
-		} else {
-			s.remove(k)
 		}
 	}
-	textEnum(s)
-	if !slices.Contains(geminiFormats, s.text("format")) {
-		s.remove("format")
+	if named, ok := s.get("properties").(*object); ok {
+		s.set("properties", g.properties(named))
 	}
-	g.properties(s)
-	g.items(s)
+	if s.text("type") == "array" {
+		s.set("items", g.items(s.get("items")))
+	}
 	return s
 }
 
@@ -77,8 +74,12 @@ func known(s *object) *object {
 			out.set(k, s.get(k))
 		}
 	}
+	switch out.get("type").(type) {
+	case string, []any:
+		return out
+	}
+	out.remove("type")
 	switch {
-	case out.has("type"):
 	case out.has("properties"):
 		out.first("type", "object")
 	case out.has("items"):
@@ -96,13 +97,13 @@ func constants(s *object) *object {
 }
 
 // singleType makes alternatives of a list of types. Null is no type there but a property of others.
-func (g *gemini) singleType(s *object) *object {
+func singleType(s *object) *object {
 	types, ok := s.get("type").([]any)
-	if !ok {
-		if s.text("type") == "" {
-			s.remove("type")
-		}
+	if !ok && s.text("type") != "null" {
 		return s
+	}
+	if !ok {
+		types = []any{"null"}
 	}
 	var names []string
 	for _, t := range types {
@@ -144,44 +145,41 @@ func (g *gemini) singleType(s *object) *object {
 // outside are the keywords that are said once for all types of a list.
 var outside = []string{"description", "nullable", "oneOf", "allOf"}
 
-// withoutNull takes null out of the alternatives of s.
-func withoutNull(s *object) *object {
-	for _, k := range []string{"anyOf", "oneOf"} {
+// objectsOnly leaves alternatives that are schemas. Null is none but a property of the others.
+func objectsOnly(s *object) {
+	for _, k := range choices {
 		list, ok := s.get(k).([]any)
 		if !ok {
+			s.remove(k)
 			continue
 		}
-		rest := slices.DeleteFunc(slices.Clone(list), func(v any) bool {
+		rest := []any{}
+		for _, v := range list {
 			a, ok := v.(*object)
-			return ok && a.text("type") == "null"
-		})
-		if len(rest) < len(list) {
-			s.set("nullable", true)
-			s.set(k, rest)
+			if ok && k != "allOf" && a.text("type") == "null" {
+				s.set("nullable", true)
+			} else if ok {
+				rest = append(rest, a)
+			}
+		}
+		if s.set(k, rest); len(rest) == 0 {
+			s.remove(k)
 		}
 	}
-	return s
 }
 
 // sole is the alternative of a choice that leaves none.
 func sole(s *object) *object {
 	var only *object
 	for _, k := range s.keys {
-		switch k {
-		case "description", "nullable":
-		case "anyOf", "oneOf", "allOf":
-			list, _ := s.get(k).([]any)
-			if only != nil || len(list) != 1 {
-				return nil
-			}
-			a, ok := list[0].(*object)
-			if !ok {
-				return nil
-			}
-			only = a
-		default:
+		if k == "description" || k == "nullable" {
+			continue
+		}
+		list, _ := s.get(k).([]any)
+		if !slices.Contains(choices, k) || only != nil || len(list) != 1 {
 			return nil
 		}
+		only = list[0].(*object)
 	}
 	return only
 }
@@ -251,13 +249,34 @@ func textEnum(s *object) {
 	s.set("type", "string")
 }
 
-func (g *gemini) properties(s *object) {
+// keepToType drops keywords that speak of another type.
+func keepToType(s *object) {
+	if !slices.Contains(geminiFormats, s.text("format")) {
+		s.remove("format")
+	}
+	if s.text("type") != "array" {
+		s.remove("items")
+	}
 	named, ok := s.get("properties").(*object)
 	if !ok || s.text("type") != "object" {
 		s.remove("properties")
 		s.remove("required")
 		return
 	}
+	required, _ := s.get("required").([]any)
+	required = slices.DeleteFunc(slices.Clone(required), func(v any) bool {
+		name, ok := v.(string)
+		return !ok || !named.has(name)
+	})
+	if s.has("required") {
+		s.set("required", required)
+	}
+	if len(required) == 0 {
+		s.remove("required")
+	}
+}
+
+func (g *gemini) properties(named *object) *object {
 	out := &object{}
 	for _, name := range named.keys {
 		p, ok := named.get(name).(*object)
@@ -266,31 +285,16 @@ func (g *gemini) properties(s *object) {
 		}
 		out.set(name, g.schema(p))
 	}
-	s.set("properties", out)
-	required, _ := s.get("required").([]any)
-	required = slices.DeleteFunc(slices.Clone(required), func(v any) bool {
-		name, ok := v.(string)
-		return !ok || !out.has(name)
-	})
-	if len(required) > 0 {
-		s.set("required", required)
-	} else {
-		s.remove("required")
-	}
+	return out
 }
 
-func (g *gemini) items(s *object) {
-	if s.text("type") != "array" {
-		s.remove("items")
-		return
+func (g *gemini) items(v any) *object {
+	if items, ok := v.(*object); ok {
+		if items = g.schema(items); len(items.keys) > 0 {
+			return items
+		}
 	}
-	items, ok := s.get("items").(*object)
-	if ok {
-		items = g.schema(items)
-	}
-	if !ok || len(items.keys) == 0 {
-		items = &object{}
-		items.set("type", "string")
-	}
-	s.set("items", items)
+	items := &object{}
+	items.set("type", "string")
+	return items
 }

@@ -20,7 +20,7 @@ func moonshotSchema(s *object) {
 		s.remove("discriminator")
 	}
 	tuple(s)
-	if values, ok := s.get("enum").([]any); ok && !s.has("type") {
+	if values, ok := s.get("enum").([]any); ok && s.get("type") == nil {
 		typedEnum(s, values)
 	}
 	if s.text("type") == "integer" {

@@ -33,10 +33,14 @@ type fileArgs struct {
 	File string `json:"file" jsonschema:"a file that says when to go on"`
 }
 
-// odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits.
+// odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits, in the mode "speaks" one that
+// speaks in its threads.
 func odd(mode string) tool.Plugin {
-	if mode == "waits" {
+	switch mode {
+	case "waits":
 		return waits()
+	case "speaks":
+		return speaks()
 	}
 	cfg := &oddConfig{}
 	p := tool.Plugin{
@@ -77,6 +81,29 @@ func waits() tool.Plugin {
 				waitFor(file)
 				return tool.Text("waited in " + self), nil
 			}, tool.ParallelSafe()),
+		},
+	}
+}
+
+// speaks is a plugin that has something to say outside any call: when a thread opens, and when it is too late.
+func speaks() tool.Plugin {
+	return tool.Plugin{
+		Name: "speaks", Version: "1.0.0", Description: "Speaks.",
+		Tools: []tool.Tool{
+			tool.New("nothing", "Does nothing.", func(context.Context, *tool.Call, struct{}) (*tool.Result, error) {
+				return tool.Text("nothing"), nil
+			}, tool.ReadOnly()),
+		},
+		Thread: func(ctx context.Context, th *tool.Thread) error {
+			if err := th.Emit(ctx, "thread.seen", map[string]string{"cwd": th.Cwd()}, true); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(th.Cwd(), "spoke"), nil, 0o644); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			late := th.Emit(context.WithoutCancel(ctx), "too.late", nil, true)
+			return os.WriteFile(filepath.Join(th.Cwd(), "late"), []byte(fmt.Sprint(late)), 0o644)
 		},
 	}
 }

@@ -2,6 +2,8 @@ package tool
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -33,6 +35,7 @@ type Thread struct {
 	id     string
 	logger hclog.Logger
 	wake   chan struct{} // holds one token: look again
+	opened chan struct{} // closed by the first open
 	over   chan struct{} // closed by end
 	turn   chan struct{} // held by the stream that sends
 
@@ -64,7 +67,9 @@ type threadItem struct {
 type threadStream struct{ replaced chan struct{} }
 
 func newThread(id string, logger hclog.Logger) *Thread {
-	t := &Thread{id: id, logger: logger, wake: make(chan struct{}, 1), over: make(chan struct{}), turn: make(chan struct{}, 1)}
+	t := &Thread{
+		id: id, logger: logger, wake: make(chan struct{}, 1), opened: make(chan struct{}), over: make(chan struct{}), turn: make(chan struct{}, 1),
+	}
 	t.mu.contexts = map[string]string{}
 	return t
 }
@@ -89,9 +94,24 @@ func (t *Thread) State() State {
 	return State{env: t.mu.env, scope: gantryv1.StateScope_STATE_SCOPE_THREAD, thread: t.id}
 }
 
-// Emit puts an event of the plugin's own into the thread's stream, as [Call.Emit] does, outside any call. It needs a
-// thread that the host has opened.
+// ErrThreadOver is returned by Emit after the thread has ended.
+var ErrThreadOver = errors.New("tool: the thread is over")
+
+// Emit puts an event of the plugin's own into the thread's stream, as [Call.Emit] does, outside any call. The host opens a
+// thread beside its first call; until then Emit waits. After the thread's end it returns [ErrThreadOver], or the host
+// refuses.
 func (t *Thread) Emit(ctx context.Context, kind string, payload any, durable bool) error {
+	select {
+	case <-t.opened:
+	case <-t.over:
+	case <-ctx.Done():
+		return fmt.Errorf("emit %q: %w", kind, context.Cause(ctx))
+	}
+	select {
+	case <-t.over:
+		return ErrThreadOver
+	default:
+	}
 	t.mu.Lock()
 	env, token := t.mu.env, t.mu.token
 	t.mu.Unlock()
@@ -363,6 +383,11 @@ func (t *Thread) open(cwd, token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.cwd, t.mu.token = cwd, token
+	select {
+	case <-t.opened:
+	default:
+		close(t.opened)
+	}
 }
 
 func (ts *threads) end(id string) {

@@ -28,6 +28,7 @@ type sessions struct {
 		sync.Mutex
 		ended    bool
 		streams  map[string]bool
+		revoke   map[string]func()            // takes the plugin's thread token back
 		contexts map[string]map[string]string // plugin → key → text
 		open     map[string][]string          // plugin → sessions that have not exited
 	}
@@ -36,6 +37,7 @@ type sessions struct {
 func newSessions(h *Host, t *thread.Thread, cwd string) *sessions {
 	s := &sessions{host: h, thread: t, cwd: cwd}
 	s.mu.streams = map[string]bool{}
+	s.mu.revoke = map[string]func(){}
 	s.mu.contexts = map[string]map[string]string{}
 	s.mu.open = map[string][]string{}
 	return s
@@ -54,8 +56,11 @@ func (s *sessions) use(label string, family *tool.Client) {
 		return
 	}
 	s.mu.streams[label] = true
+	token, revoke := s.host.tokens.IssueThread(label, s.thread.ID())
+	s.mu.revoke[label] = revoke
 	s.work.Go(func() { // ends with the plugin's process or the thread
-		err := family.Thread(s.ctx, string(s.thread.ID()), s.cwd, func(ev contract.ThreadEvent) { s.event(label, ev) })
+		defer revoke()
+		err := family.Thread(s.ctx, string(s.thread.ID()), s.cwd, token, func(ev contract.ThreadEvent) { s.event(label, ev) })
 		if err != nil && s.ctx.Err() == nil {
 			s.host.log.Debug("thread stream ended", "plugin", label, "thread", s.thread.ID(), "err", err)
 		}
@@ -176,6 +181,9 @@ func (s *sessions) end(ctx context.Context) {
 	s.mu.Lock()
 	s.mu.ended = true
 	used := slices.Collect(maps.Keys(s.mu.streams))
+	for _, revoke := range s.mu.revoke { // from here on only sessions have a last word
+		revoke()
+	}
 	s.mu.Unlock()
 	var telling sync.WaitGroup
 	for _, label := range used {

@@ -89,14 +89,48 @@ func (l *Live) Wait() (done func()) {
 	}
 }
 
-// Tokens binds call tokens to live calls. A token is unguessable and dead after the call's result.
+// Tokens binds call tokens to live calls, and thread tokens to what a plugin may say in a thread outside any call. A token is
+// unguessable; a call's is dead after the result, a thread's when the plugin is told that the thread is over.
 type Tokens struct {
-	mu   sync.Mutex
-	live map[string]*Live
+	mu      sync.Mutex
+	live    map[string]*Live
+	threads map[string]threadScope
+}
+
+// threadScope is what a thread token stands for. It gives no right to processes, tools, questions or the model: these are
+// for calls, which were approved.
+type threadScope struct {
+	plugin string
+	thread event.ThreadID
 }
 
 // NewTokens makes an empty set.
-func NewTokens() *Tokens { return &Tokens{live: map[string]*Live{}} }
+func NewTokens() *Tokens { return &Tokens{live: map[string]*Live{}, threads: map[string]threadScope{}} }
+
+// IssueThread makes a token for a plugin's word in a thread. revoke kills it; it may be called more than once.
+func (t *Tokens) IssueThread(plugin string, thread event.ThreadID) (token string, revoke func()) {
+	token = rand.Text()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.threads[token] = threadScope{plugin, thread}
+	return token, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.threads, token)
+	}
+}
+
+// LookupThread finds the thread behind a thread token of this plugin. A dead token, another plugin's and a call's look the
+// same.
+func (t *Tokens) LookupThread(plugin, token string) (event.ThreadID, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.threads[token]
+	if !ok || s.plugin != plugin {
+		return "", false
+	}
+	return s.thread, true
+}
 
 func (t *Tokens) issue(l *Live) (token string) {
 	token = rand.Text()

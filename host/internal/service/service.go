@@ -214,21 +214,27 @@ func (s *server) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1
 	return &gantryv1.SecretResponse{Value: v}, nil
 }
 
-// Emit implements the rpc.
+// Emit implements the rpc. With a call's token the event is the call's turn's, with a thread's it stands between turns, or
+// beside the one that runs.
 func (s *server) Emit(ctx context.Context, r *gantryv1.EmitRequest) (*gantryv1.EmitResponse, error) {
-	l, ctx, done, err := s.join(ctx, r.GetToken())
-	if err != nil {
-		return nil, err
+	var turn event.TurnID
+	id, ok := s.Tokens.LookupThread(s.id.Label, r.GetToken())
+	if !ok {
+		l, joined, done, err := s.join(ctx, r.GetToken())
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		ctx, id, turn = joined, l.Call.Thread, l.Call.Turn
 	}
-	defer done()
-	thread, ok := s.Threads(l.Call.Thread)
+	thread, ok := s.Threads(id)
 	if !ok {
 		return nil, status.Error(codes.FailedPrecondition, "the thread has ended")
 	}
 	if !validJSON(r.GetPayloadJson()) {
 		return nil, status.Error(codes.InvalidArgument, "payload_json is not JSON")
 	}
-	_, err = thread.Publish(ctx, l.Call.Turn, event.PluginEvent{
+	_, err := thread.Publish(ctx, turn, event.PluginEvent{
 		Plugin: s.id.Label, Name: r.GetKind(), Payload: r.GetPayloadJson(), Transient: !r.GetDurable(),
 	})
 	if err != nil {

@@ -34,14 +34,17 @@ func (c *Client) Watch(ctx context.Context, changed func(contract.ToolSet)) erro
 	}
 }
 
-// Thread tells the plugin that a thread uses it, and reports context and sessions until the process or ctx ends.
-func (c *Client) Thread(ctx context.Context, thread, cwd string, sink func(contract.ThreadEvent)) error {
+// Thread tells the plugin that a thread uses it, and reports context and sessions until the process or ctx ends. With token
+// the plugin may speak in the thread outside any call.
+func (c *Client) Thread(ctx context.Context, thread, cwd, token string, sink func(contract.ThreadEvent)) error {
 	lease, err := c.slot.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	lease.Detach()
-	stream, err := gantryv1.NewToolServiceClient(lease.Conn).Thread(ctx, &gantryv1.ThreadRequest{ThreadId: thread, Cwd: cwd})
+	stream, err := gantryv1.NewToolServiceClient(lease.Conn).Thread(ctx, &gantryv1.ThreadRequest{
+		ThreadId: thread, Cwd: cwd, ThreadToken: token,
+	})
 	if err != nil {
 		return plugin.Classify(err, lease)
 	}

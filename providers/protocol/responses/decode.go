@@ -1,0 +1,152 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// decoder turns the frames of one answer into events. Blocks, order and ids are kept by the skeleton it stands on; here is
+// what the vendor's frames mean.
+type decoder struct {
+	life  *protocol.Lifecycle
+	calls *protocol.Calls
+	r     *protocol.Request
+	newID func() string
+
+	frame    wireFrame // of the step that runs; its memory is used again
+	deltas   deltaReader
+	items    map[string]*item
+	order    []*item       // as they came
+	at       map[int]*item // by output_index, which overrides ids: some proxies change them from frame to frame
+	response wireResponse  // what is known of the answer
+	over     bool          // an error ended it
+}
+
+// wireFrame has the fields of all frames. Absent ones are zero; OutputIndex is -1.
+type wireFrame struct {
+	Type         string          `json:"type"`
+	ItemID       string          `json:"item_id"`
+	OutputIndex  int             `json:"output_index"`
+	SummaryIndex int             `json:"summary_index"`
+	ContentIndex int             `json:"content_index"`
+	Delta        string          `json:"delta"`
+	Text         string          `json:"text"`
+	Refusal      string          `json:"refusal"`
+	Arguments    string          `json:"arguments"`
+	Input        string          `json:"input"`
+	Item         json.RawMessage `json:"item"`
+	Response     json.RawMessage `json:"response"`
+	Error        json.RawMessage `json:"error"`
+}
+
+type wireResponse struct {
+	ID                string            `json:"id"`
+	Model             string            `json:"model"`
+	ServiceTier       string            `json:"service_tier"`
+	Output            []json.RawMessage `json:"output"`
+	Usage             json.RawMessage   `json:"usage"`
+	Error             json.RawMessage   `json:"error"`
+	IncompleteDetails struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+}
+
+func newDecoder(r *protocol.Request) *decoder {
+	life := &protocol.Lifecycle{Namespace: r.Namespace}
+	return &decoder{
+		life: life, calls: &protocol.Calls{Life: life, Names: protocol.NewNames(r.Tools)}, r: r, newID: r.IDs(),
+		items: map[string]*item{}, at: map[int]*item{},
+	}
+}
+
+// Done implements [protocol.Decoder].
+func (d *decoder) Done() bool { return d.life.Finished() }
+
+// End implements [protocol.Decoder].
+func (d *decoder) End(dst []llm.Event) ([]llm.Event, error) {
+	if d.over || d.life.Finished() {
+		return dst, nil
+	}
+	d.over = true
+	return dst, protocol.Incomplete()
+}
+
+// Step implements [protocol.Decoder].
+func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
+	if d.over || f.Done || d.life.Finished() || len(f.Data) == 0 {
+		return dst, nil
+	}
+	dst, err := d.step(dst, f)
+	d.over = err != nil
+	return dst, err
+}
+
+func (d *decoder) step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
+	handle := handlers[f.Event]
+	if handle == nil && f.Event != "" && f.Event != eventError && saysType(f.Data, f.Event) {
+		return dst, nil // not worth decoding: these frames can hold whole pictures
+	}
+	var err error
+	if d.frame = (wireFrame{OutputIndex: -1}); !d.deltas.read(f.Data, &d.frame) {
+		d.frame = wireFrame{OutputIndex: -1}
+		err = json.Unmarshal(f.Data, &d.frame)
+	}
+	name, typeless := f.Event, d.frame.Type == ""
+	if !typeless { // what a frame calls itself rules
+		name = d.frame.Type
+		handle = handlers[name]
+	}
+	d.frame.Type = name
+	switch {
+	case name == eventError, typeless && known(d.frame.Error):
+		return dst, errorOf(f.Data)
+	case name == "" && err != nil:
+		return dst, protocol.Garbled("a frame of the stream is no JSON object: " + err.Error())
+	case handle == nil:
+		return dst, nil
+	case err != nil:
+		return dst, protocol.Garbled(name + ": " + err.Error())
+	}
+	return handle(d, dst)
+}
+
+const eventError = "error"
+
+// handlers are the frames that mean something, by their type. All others are progress that nobody waits for.
+var handlers = map[string]func(*decoder, []llm.Event) ([]llm.Event, error){
+	"response.created":     (*decoder).announced,
+	"response.in_progress": (*decoder).announced,
+	"response.queued":      (*decoder).announced,
+
+	"response.output_item.added": (*decoder).itemAdded,
+	"response.output_item.done":  (*decoder).itemDone,
+
+	"response.output_text.delta": (*decoder).textDelta,
+	"response.output_text.done":  (*decoder).textDone,
+	"response.refusal.delta":     (*decoder).textDelta,
+	"response.refusal.done":      (*decoder).textDone,
+
+	"response.reasoning_summary_part.added": (*decoder).summaryPart,
+	"response.reasoning_summary_text.delta": (*decoder).summaryDelta,
+	"response.reasoning_summary_text.done":  (*decoder).summaryDone,
+	"response.reasoning_text.delta":         (*decoder).thoughtDelta,
+	"response.reasoning_text.done":          (*decoder).thoughtDone,
+
+	"response.function_call_arguments.delta": (*decoder).argumentsDelta,
+	"response.function_call_arguments.done":  (*decoder).argumentsDone,
+	"response.custom_tool_call_input.delta":  (*decoder).argumentsDelta,
+	"response.custom_tool_call_input.done":   (*decoder).argumentsDone,
+
+	"response.completed":  (*decoder).completed,
+	"response.incomplete": (*decoder).incomplete,
+	"response.failed":     (*decoder).failed,
+}
+
+// saysType reports whether an object begins with this type, as OpenAI writes it.
+func saysType(data []byte, name string) bool {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`))
+	return ok && len(rest) > len(name) && string(rest[:len(name)]) == name && rest[len(name)] == '"'
+}

@@ -1,0 +1,203 @@
+package responses
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// wireUsage is a usage object. Null and absent are unknown.
+type wireUsage struct {
+	Input        *int64 `json:"input_tokens"`
+	InputDetails struct {
+		Cached  *int64 `json:"cached_tokens"`
+		Written *int64 `json:"cache_write_tokens"`
+	} `json:"input_tokens_details"`
+	Output        *int64 `json:"output_tokens"`
+	OutputDetails struct {
+		Reasoning *int64 `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+	Total *int64 `json:"total_tokens"`
+}
+
+func usageOf(raw json.RawMessage) llm.Usage {
+	if !known(raw) {
+		return llm.Usage{}
+	}
+	var u wireUsage
+	if json.Unmarshal(raw, &u) != nil {
+		u = wireUsage{} // unknown, but the vendor's words are kept
+	}
+	return protocol.Tokens{
+		Input: u.Input, Output: u.Output, Total: u.Total,
+		CacheRead: u.InputDetails.Cached, CacheWrite: u.InputDetails.Written, Reasoning: u.OutputDetails.Reasoning,
+	}.Usage(raw)
+}
+
+// takeResponse reads the answer's own fields from a frame. What a later frame leaves out stays as it was.
+func (d *decoder) takeResponse() error {
+	d.response.Output, d.response.Error = nil, nil
+	if !known(d.frame.Response) {
+		return nil
+	}
+	if err := json.Unmarshal(d.frame.Response, &d.response); err != nil {
+		return protocol.Garbled(d.frame.Type + ": " + err.Error())
+	}
+	d.life.Step = llm.StepStart{ServedModel: d.response.Model, ResponseID: d.response.ID}
+	return nil
+}
+
+func (d *decoder) announced(dst []llm.Event) ([]llm.Event, error) { return dst, d.takeResponse() }
+
+func (d *decoder) completed(dst []llm.Event) ([]llm.Event, error) {
+	if err := d.takeResponse(); err != nil {
+		return dst, err
+	}
+	dst, err := d.reconcile(dst)
+	if err == nil {
+		dst, err = d.calls.FinishAll(dst)
+	}
+	if err != nil {
+		return dst, err
+	}
+	reason := llm.FinishStop
+	if d.calls.Local() {
+		reason = llm.FinishToolCalls
+	}
+	return d.finish(dst, reason, "completed"), nil
+}
+
+func (d *decoder) incomplete(dst []llm.Event) ([]llm.Event, error) {
+	if err := d.takeResponse(); err != nil {
+		return dst, err
+	}
+	dst, err := d.reconcile(dst)
+	if err != nil {
+		return dst, err
+	}
+	raw := d.response.IncompleteDetails.Reason
+	switch raw {
+	case "max_output_tokens":
+		d.calls.Discard()
+		return d.finish(dst, llm.FinishLength, raw), nil
+	case "content_filter":
+		d.calls.Discard()
+		return d.finish(dst, llm.FinishContentFilter, raw), nil
+	}
+	if dst, err = d.calls.FinishAll(dst); err != nil {
+		return dst, err
+	}
+	reason := llm.FinishUnknown
+	if d.calls.Local() {
+		reason = llm.FinishToolCalls
+	}
+	return d.finish(dst, reason, raw), nil
+}
+
+func (d *decoder) finish(dst []llm.Event, reason llm.FinishReason, raw string) []llm.Event {
+	meta := protocol.Meta{}
+	if d.response.ID != "" {
+		meta["responseId"] = d.response.ID
+	}
+	if d.response.ServiceTier != "" {
+		meta["serviceTier"] = d.response.ServiceTier
+	}
+	return d.life.Finish(dst, llm.StepFinish{Reason: reason, RawReason: raw, Usage: usageOf(d.response.Usage)}, meta)
+}
+
+// reconcile tells the items of the finished answer that the stream did not tell, and closes the thoughts that it left
+// open. Ids may differ from those in the stream, so thoughts and texts are told only if the stream had none of them at
+// all: twice is worse than not.
+func (d *decoder) reconcile(dst []llm.Event) ([]llm.Event, error) {
+	streamed := map[string]bool{}
+	for _, it := range d.order {
+		streamed[it.kind] = true
+	}
+	for i, raw := range d.response.Output {
+		w, ok := decodeItem(raw)
+		if !ok || w.cutOff() {
+			continue
+		}
+		it := d.at[i]
+		if it == nil || it.kind != w.Type {
+			it = d.items[w.ID]
+		}
+		switch {
+		case it != nil && it.kind == w.Type:
+		case streamed[w.Type] && (w.Type == typeMessage || w.Type == typeReasoning), w.CallID != "" && d.calls.Used(w.CallID):
+			continue
+		default:
+			it = d.announce(i, w)
+		}
+		var err error
+		if dst, err = d.end(dst, it, w, raw); err != nil {
+			return dst, err
+		}
+	}
+	for _, it := range d.order {
+		if it.kind == typeReasoning && !it.done {
+			dst = d.closeThought(dst, it, "")
+		}
+	}
+	return dst, nil
+}
+
+func (d *decoder) failed(dst []llm.Event) ([]llm.Event, error) {
+	if err := d.takeResponse(); err != nil {
+		return dst, err
+	}
+	if !known(d.response.Error) {
+		return dst, &llm.Error{
+			Code: llm.ErrProviderInternal, Retryable: true, Message: "the vendor gave up on the answer without saying why",
+		}
+	}
+	// Only the error is searched for its meaning: the rest of the frame repeats the request, with any words in it.
+	return dst, errorOf(append(append([]byte(`{"error":`), d.response.Error...), '}'))
+}
+
+// errorOf is the error that an object of the vendor's tells.
+func errorOf(data []byte) *llm.Error {
+	f, ok := protocol.ParseFailure(data)
+	if !ok {
+		f.Message = string(data)
+	}
+	code := ""
+	for _, c := range f.Codes {
+		if c != eventError { // the frame's own type
+			code = c
+			break
+		}
+	}
+	if message := strings.TrimSpace(f.Message); message == "" {
+		f.Message = ""
+	} else if code != "" {
+		f.Message = code + ": " + message
+	}
+	e := protocol.Classify(f)
+	if own, ok := ownCodes[code]; ok && e.Code == llm.ErrUnknown {
+		e.Code = own
+		e.Retryable = own == llm.ErrProviderInternal
+	}
+	return e
+}
+
+// ownCodes are the codes of this format that the rules for all vendors don't know.
+var ownCodes = map[string]llm.ErrorCode{
+	"vector_store_timeout":         llm.ErrProviderInternal,
+	"data_residency_mismatch":      llm.ErrInvalidRequest,
+	"invalid_image":                llm.ErrInvalidRequest,
+	"invalid_image_format":         llm.ErrInvalidRequest,
+	"invalid_base64_image":         llm.ErrInvalidRequest,
+	"invalid_image_url":            llm.ErrInvalidRequest,
+	"invalid_image_mode":           llm.ErrInvalidRequest,
+	"image_too_large":              llm.ErrInvalidRequest,
+	"image_too_small":              llm.ErrInvalidRequest,
+	"image_parse_error":            llm.ErrInvalidRequest,
+	"image_file_too_large":         llm.ErrInvalidRequest,
+	"image_file_not_found":         llm.ErrInvalidRequest,
+	"unsupported_image_media_type": llm.ErrInvalidRequest,
+	"empty_image_file":             llm.ErrInvalidRequest,
+	"failed_to_download_image":     llm.ErrInvalidRequest,
+}

@@ -1,0 +1,340 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+type roleItem struct {
+	Role    string `json:"role"`
+	Content []any  `json:"content"`
+}
+
+type messageItem struct {
+	Type    string       `json:"type"`
+	ID      string       `json:"id,omitempty"`
+	Role    string       `json:"role"`
+	Content []outputText `json:"content"`
+	Phase   string       `json:"phase,omitempty"`
+}
+
+type outputText struct {
+	Type        string            `json:"type"`
+	Text        string            `json:"text"`
+	Annotations []json.RawMessage `json:"annotations"`
+}
+
+type reasoningItem struct {
+	Type             string          `json:"type"`
+	ID               string          `json:"id,omitempty"`
+	Summary          []reasoningText `json:"summary"`
+	Content          []reasoningText `json:"content,omitempty"`
+	EncryptedContent string          `json:"encrypted_content,omitempty"`
+}
+
+type reasoningText struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type compactionItem struct {
+	Type             string `json:"type"`
+	ID               string `json:"id,omitempty"`
+	EncryptedContent string `json:"encrypted_content"`
+}
+
+type callItem struct {
+	Type      string  `json:"type"`
+	ID        string  `json:"id,omitempty"`
+	CallID    string  `json:"call_id"`
+	Name      string  `json:"name"`
+	Namespace string  `json:"namespace,omitempty"`
+	Arguments *string `json:"arguments,omitempty"` // of a function
+	Input     *string `json:"input,omitempty"`     // of a grammar tool
+}
+
+type outputItem struct {
+	Type   string `json:"type"`
+	CallID string `json:"call_id"`
+	Output any    `json:"output"`
+}
+
+// itemMeta is what the decoder keeps on a part and what comes back from it here.
+type itemMeta struct {
+	ItemID      string            `json:"itemId"`
+	Phase       string            `json:"phase"`
+	Annotations []json.RawMessage `json:"annotations"`
+
+	Content    bool   `json:"content"` // the thoughts themselves rather than a summary of them
+	Encrypted  string `json:"reasoningEncryptedContent"`
+	Compaction string `json:"compaction"` // the vendor's own digest of the history before it
+
+	Item json.RawMessage `json:"item"` // of a tool that the vendor ran
+}
+
+// lowering turns a history into input items.
+type lowering struct {
+	r       *protocol.Request
+	stored  bool // the vendor keeps answers, so that ids alone mean something to it
+	items   []any
+	custom  map[string]bool            // ids of the calls that went out in the form of grammar tools
+	hosted  map[string]*llm.ToolResult // results of the vendor's own tools
+	told    map[string]bool            // hosted calls that went out with their result
+	runFrom int                        // where the assistant's items since the last other message begin
+	thought *thought
+	text    textRun
+	// orphaned tells that the reasoning before the items that follow could not go out. The vendor refuses items under
+	// their id without the reasoning that led to them, so they go out without.
+	orphaned bool
+}
+
+// thought is a reasoning item whose parts are still being put together.
+type thought struct {
+	id   string // the vendor's
+	item *reasoningItem
+}
+
+// textRun names the message item that the next text may join.
+type textRun struct {
+	item      *messageItem
+	id, phase string
+}
+
+func inputOf(r *protocol.Request, stored bool) ([]any, error) {
+	l := &lowering{
+		r: r, stored: stored, items: []any{}, custom: map[string]bool{}, told: map[string]bool{}, hosted: hostedResults(r.Messages),
+	}
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		if m.Role != llm.RoleAssistant {
+			l.endRun()
+		}
+		if err := l.message(m); err != nil {
+			return nil, err
+		}
+	}
+	l.endRun()
+	return l.items, nil
+}
+
+// endRun closes the assistant's turn. Reasoning that nothing followed stays behind: the vendor refuses it, and an answer
+// that broke off inside it is asked for anew.
+func (l *lowering) endRun() {
+	l.thought = nil
+	for len(l.items) > l.runFrom {
+		if _, trailing := l.items[len(l.items)-1].(*reasoningItem); !trailing {
+			break
+		}
+		l.items = l.items[:len(l.items)-1]
+	}
+	l.orphaned, l.text = false, textRun{}
+}
+
+// message lowers one message. A host may record each part of an answer as a message of its own, so what belongs together
+// is told by ids and not by messages.
+func (l *lowering) message(m *llm.Message) error {
+	role := "user"
+	if m.Role == llm.RoleSystem {
+		role = "developer"
+	}
+	var spoken []any // by user or host
+	for _, p := range m.Parts {
+		if _, thinks := p.(*llm.Reasoning); !thinks {
+			l.endThought()
+		}
+		switch p := p.(type) {
+		case *llm.Text:
+			switch {
+			case p.Text == "":
+			case m.Role == llm.RoleAssistant:
+				l.said(p)
+			default:
+				spoken = append(spoken, textContent(p.Text))
+			}
+		case *llm.Media:
+			c, err := mediaContent(l.r, p)
+			if err != nil {
+				return err
+			}
+			if m.Role == llm.RoleAssistant { // the format has no pictures of the assistant's own
+				l.add(roleItem{"user", []any{c}})
+			} else {
+				spoken = append(spoken, c)
+			}
+		case *llm.Reasoning:
+			l.reasoned(p)
+		case *llm.ToolCall:
+			if err := l.called(p); err != nil {
+				return err
+			}
+		case *llm.ToolResult:
+			if err := l.answered(p); err != nil {
+				return err
+			}
+		}
+	}
+	if len(spoken) > 0 {
+		l.add(roleItem{role, spoken})
+	}
+	if m.Role != llm.RoleAssistant {
+		l.runFrom = len(l.items)
+	}
+	return nil
+}
+
+func (l *lowering) add(item any) {
+	l.items = append(l.items, item)
+	l.text = textRun{}
+}
+
+func (l *lowering) meta(md llm.Metadata) itemMeta {
+	var m itemMeta
+	if raw := md[l.r.Namespace]; bytes.Contains(raw, []byte(`\u`)) {
+		md = llm.Metadata{l.r.Namespace: json.RawMessage(unescaped.Replace(string(raw)))}
+	}
+	protocol.MetaOf(md, l.r.Namespace, &m)
+	return m
+}
+
+// unescaped undoes the escapes that Go's JSON adds to what it stores, so that an item goes out with the same bytes before
+// and after it was stored. The first pair takes backslashes that are themselves escaped out of the way.
+var unescaped = strings.NewReplacer(`\\`, `\\`, `\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `\u2028`, "\u2028", `\u2029`, "\u2029")
+
+// maxID is the longest id of an item that OpenAI takes. Proxies hand out longer ones.
+const maxID = 64
+
+// itemID is the id under which an item goes out, empty if it had better have none. Ids of the vendor's own have a kind
+// before a "_"; others are made up by somebody on the way, and nobody knows them.
+func (l *lowering) itemID(id string) string {
+	if l.orphaned || len(id) > maxID || len(id) < 3 || !strings.Contains(id[1:len(id)-1], "_") {
+		return ""
+	}
+	return id
+}
+
+func (l *lowering) said(t *llm.Text) {
+	m := l.meta(t.Metadata)
+	content := outputText{Type: "output_text", Text: t.Text, Annotations: m.Annotations}
+	if content.Annotations == nil {
+		content.Annotations = []json.RawMessage{}
+	}
+	// Texts without an id stay apart: when the history grows, an item that was sent already would change.
+	if run := l.text; run.item != nil && run.id != "" && run.id == m.ItemID && run.phase == m.Phase {
+		run.item.Content = append(run.item.Content, content)
+		return
+	}
+	item := &messageItem{
+		Type: "message", ID: l.itemID(m.ItemID), Role: "assistant", Content: []outputText{content}, Phase: m.Phase,
+	}
+	l.add(item)
+	l.text = textRun{item, m.ItemID, m.Phase}
+}
+
+func (l *lowering) reasoned(p *llm.Reasoning) {
+	m := l.meta(p.Metadata)
+	if m.Compaction != "" {
+		l.endThought()
+		l.orphaned = false
+		l.add(compactionItem{"compaction", l.itemID(m.ItemID), m.Compaction})
+		return
+	}
+	if l.thought == nil || l.thought.id == "" || l.thought.id != m.ItemID {
+		l.endThought()
+		l.thought = &thought{m.ItemID, &reasoningItem{Type: "reasoning", Summary: []reasoningText{}}}
+	}
+	item := l.thought.item
+	if m.Encrypted != "" {
+		item.EncryptedContent = m.Encrypted
+	}
+	switch {
+	case p.Text == "":
+	case m.Content:
+		item.Content = append(item.Content, reasoningText{"reasoning_text", p.Text})
+	default:
+		item.Summary = append(item.Summary, reasoningText{"summary_text", p.Text})
+	}
+}
+
+// endThought sends the reasoning item that was put together, if it is of use to the vendor: it reads its own encrypted
+// thoughts and thoughts in the clear, and looks up ids only of answers that it keeps.
+func (l *lowering) endThought() {
+	t := l.thought
+	if t == nil {
+		return
+	}
+	l.thought, l.orphaned = nil, false
+	t.item.ID = l.itemID(t.id)
+	if t.item.EncryptedContent == "" && (t.id == "" || len(t.item.Content) == 0) && (t.item.ID == "" || !l.stored) {
+		l.orphaned = true
+		return
+	}
+	l.add(t.item)
+}
+
+// callID is a call's id within the length that OpenAI takes.
+func callID(id string) string {
+	if len(id) <= maxID {
+		return id
+	}
+	return protocol.WireName("", id)
+}
+
+// called lowers a call in the form in which it was made. Only a grammar call that this model does not know becomes a
+// function's.
+func (l *lowering) called(c *llm.ToolCall) error {
+	if c.ProviderExecuted {
+		return l.hostedPair(c)
+	}
+	native := c.Freeform && nativeFreeform(l.r)
+	item := callItem{ID: l.itemID(l.meta(c.Metadata).ItemID), CallID: callID(c.ID)}
+	item.Namespace, item.Name = wireName(l.r, c.Namespace, c.Name, native)
+	input := c.Input
+	switch {
+	case native:
+		item.Type, item.Input = "custom_tool_call", &input
+		l.custom[c.ID] = true
+	case c.Freeform:
+		item.ID = "" // an id of the other form
+		input = objectOf(l.property(c), c.Input)
+		item.Type, item.Arguments = "function_call", &input
+	default:
+		if input == "" {
+			input = "{}"
+		}
+		item.Type, item.Arguments = "function_call", &input
+	}
+	l.add(item)
+	return nil
+}
+
+func (l *lowering) property(c *llm.ToolCall) string {
+	for _, t := range l.r.Tools {
+		if t.Name == c.Name && t.Namespace == c.Namespace {
+			return propertyOf(t)
+		}
+	}
+	return propertyOf(llm.Tool{})
+}
+
+func (l *lowering) answered(res *llm.ToolResult) error {
+	if res.ProviderExecuted {
+		if l.told[res.ID] {
+			return nil
+		}
+		return l.summarise(res.Name, "", res)
+	}
+	out, err := output(l.r, res.Content)
+	if err != nil {
+		return err
+	}
+	item := outputItem{Type: "function_call_output", CallID: callID(res.ID), Output: out}
+	if l.custom[res.ID] {
+		item.Type = "custom_tool_call_output"
+	}
+	l.add(item)
+	return nil
+}

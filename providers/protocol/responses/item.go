@@ -1,0 +1,205 @@
+package responses
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Types of items with a meaning of their own. Those that end in "_call" otherwise are tools that the vendor runs.
+const (
+	typeMessage      = "message"
+	typeReasoning    = "reasoning"
+	typeFunctionCall = "function_call"
+	typeCustomCall   = "custom_tool_call"
+	typeCompaction   = "compaction"
+)
+
+// item is one item of the answer, as far as it has come.
+type item struct {
+	key         string // name of its blocks and its call
+	id          string // the vendor's; may be empty
+	kind        string
+	call        string // call id
+	begun, done bool
+	told        map[part]bool // parts of which something was streamed
+	meta        protocol.Meta // of its blocks
+
+	// of a reasoning item
+	block    part   // what is told now
+	blockKey string // empty: nothing was told yet
+}
+
+// part is a place inside an item: of a message its content, of reasoning its summary or its content.
+type part struct {
+	content bool
+	index   int
+}
+
+// wireItem has the fields of the items that mean something here.
+type wireItem struct {
+	Type             string     `json:"type"`
+	ID               string     `json:"id"`
+	CallID           string     `json:"call_id"`
+	Name             string     `json:"name"`
+	Namespace        string     `json:"namespace"`
+	Arguments        string     `json:"arguments"`
+	Input            string     `json:"input"`
+	Status           string     `json:"status"`
+	Phase            string     `json:"phase"`
+	EncryptedContent string     `json:"encrypted_content"`
+	Summary          []wirePart `json:"summary"`
+	Content          []wirePart `json:"content"`
+}
+
+// cutOff reports a call that the vendor did not finish: its input is not to be acted on.
+func (w *wireItem) cutOff() bool {
+	isCall := w.Type == typeFunctionCall || w.Type == typeCustomCall
+	return isCall && (w.Status == "incomplete" || w.Status == "in_progress")
+}
+
+type wirePart struct {
+	Type        string            `json:"type"`
+	Text        string            `json:"text"`
+	Refusal     string            `json:"refusal"`
+	Annotations []json.RawMessage `json:"annotations"`
+}
+
+func (p *wirePart) words() string {
+	if p.Type == "refusal" {
+		return p.Refusal
+	}
+	return p.Text
+}
+
+// announce finds the item that a frame speaks of or takes it in as a new one. An id that comes with another type or call
+// is another item: some proxies give all items of an answer one id.
+func (d *decoder) announce(index int, w *wireItem) *item {
+	same := func(it *item) bool {
+		return it != nil && it.kind == w.Type && (it.call == "" || w.CallID == "" || it.call == w.CallID)
+	}
+	it := d.at[index]
+	if same(it) && (!it.done || it.id == w.ID) {
+		return it
+	}
+	if it = d.items[w.ID]; w.ID != "" && same(it) {
+		if index >= 0 {
+			d.at[index] = it
+		}
+		return it
+	}
+	it = &item{key: w.ID, id: w.ID, kind: w.Type, call: w.CallID, told: map[part]bool{}}
+	if it.key == "" {
+		it.key = "item"
+	}
+	for base, n := it.key, 2; d.items[it.key] != nil; n++ {
+		it.key = base + "#" + strconv.Itoa(n)
+	}
+	d.items[it.key] = it
+	d.order = append(d.order, it)
+	if index >= 0 {
+		d.at[index] = it
+	}
+	return it
+}
+
+// find is the open item of a kind that a delta belongs to, nil if there is none.
+func (d *decoder) find(kind string) (*item, error) {
+	if d.frame.ItemID == "" {
+		return nil, protocol.Garbled(d.frame.Type + " is missing item_id")
+	}
+	for _, it := range [...]*item{d.at[d.frame.OutputIndex], d.items[d.frame.ItemID]} {
+		if it != nil && it.kind == kind && !it.done {
+			return it, nil
+		}
+	}
+	return nil, nil
+}
+
+func (d *decoder) itemAdded(dst []llm.Event) ([]llm.Event, error) {
+	w, ok := d.wireItem()
+	if !ok {
+		return dst, nil
+	}
+	return d.begin(dst, d.announce(d.frame.OutputIndex, w), w), nil
+}
+
+func (d *decoder) itemDone(dst []llm.Event) ([]llm.Event, error) {
+	w, ok := d.wireItem()
+	if !ok {
+		return dst, nil
+	}
+	return d.end(dst, d.announce(d.frame.OutputIndex, w), w, d.frame.Item)
+}
+
+// wireItem decodes the frame's item. An item of a type without meaning here may have any shape.
+func (d *decoder) wireItem() (*wireItem, bool) { return decodeItem(d.frame.Item) }
+
+func decodeItem(raw json.RawMessage) (*wireItem, bool) {
+	w := &wireItem{}
+	err := json.Unmarshal(raw, w)
+	if isHosted(w.Type) { // their fields have other types and are read elsewhere
+		return w, true
+	}
+	return w, err == nil && w.Type != ""
+}
+
+// begin tells what an item's announcement tells.
+func (d *decoder) begin(dst []llm.Event, it *item, w *wireItem) []llm.Event {
+	if it.begun || it.done {
+		return dst
+	}
+	it.begun = true
+	dst = d.life.Start(dst)
+	if it.id != "" {
+		it.meta = d.r.Stamped(protocol.Meta{"itemId": it.id})
+	}
+	switch it.kind {
+	case typeMessage:
+		dst = d.life.CloseAll(dst, llm.BlockText)
+		it.meta = messageMeta(it.meta, w)
+	case typeReasoning:
+		dst = d.think(dst, it, part{})
+	case typeFunctionCall, typeCustomCall:
+		dst = d.startCall(dst, it, w)
+	}
+	return dst
+}
+
+// end tells what is left of an item that is whole. An item that was not announced is told from beginning to end.
+func (d *decoder) end(dst []llm.Event, it *item, w *wireItem, raw json.RawMessage) ([]llm.Event, error) {
+	if it.done {
+		return dst, nil
+	}
+	dst = d.begin(dst, it, w)
+	it.done = true
+	if w.ID != "" { // it may have changed on the way; the last one belongs to the encrypted content
+		it.meta = d.r.Stamped(with(it.meta, "itemId", w.ID))
+	}
+	switch {
+	case it.kind == typeMessage:
+		return d.endMessage(dst, it, w), nil
+	case it.kind == typeReasoning:
+		return d.endThought(dst, it, w), nil
+	case it.kind == typeFunctionCall, it.kind == typeCustomCall:
+		return d.endCall(dst, it, w)
+	case it.kind == typeCompaction:
+		return d.compacted(dst, it, w), nil
+	case isHosted(it.kind):
+		return d.hosted(dst, it, raw), nil
+	}
+	return dst, nil
+}
+
+// with is a copy of m with one thing more. Events share what they were given, so nothing is changed in place.
+func with(m protocol.Meta, key string, value any) protocol.Meta {
+	out := protocol.Meta{key: value}
+	for k, v := range m {
+		if k != key {
+			out[k] = v
+		}
+	}
+	return out
+}

@@ -1,0 +1,60 @@
+package responses
+
+import (
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// messageMeta adds what a message item says of itself: whether it is a remark on the way or the answer, and the sources
+// that its text cites.
+func messageMeta(meta protocol.Meta, w *wireItem) protocol.Meta {
+	if w.Phase != "" {
+		meta = with(meta, "phase", w.Phase)
+	}
+	// Citations point at places in their own part's text. The texts of a message become one here, so they hold only
+	// where there is one.
+	if len(w.Content) == 1 && len(w.Content[0].Annotations) > 0 {
+		meta = with(meta, "annotations", w.Content[0].Annotations)
+	}
+	return meta
+}
+
+func (d *decoder) textDelta(dst []llm.Event) ([]llm.Event, error) {
+	it, err := d.find(typeMessage)
+	if it == nil || err != nil {
+		return dst, err
+	}
+	return d.say(dst, it, d.frame.ContentIndex, d.frame.Delta), nil
+}
+
+// textDone repairs a stream that gave only the whole.
+func (d *decoder) textDone(dst []llm.Event) ([]llm.Event, error) {
+	it, err := d.find(typeMessage)
+	if it == nil || err != nil || it.told[part{true, d.frame.ContentIndex}] {
+		return dst, err
+	}
+	words := d.frame.Text
+	if words == "" {
+		words = d.frame.Refusal
+	}
+	return d.say(dst, it, d.frame.ContentIndex, words), nil
+}
+
+func (d *decoder) say(dst []llm.Event, it *item, index int, words string) []llm.Event {
+	if words == "" {
+		return dst
+	}
+	it.told[part{true, index}] = true
+	dst = d.life.Open(dst, llm.BlockText, it.key, it.meta)
+	return d.life.Delta(dst, llm.BlockText, it.key, words)
+}
+
+func (d *decoder) endMessage(dst []llm.Event, it *item, w *wireItem) []llm.Event {
+	it.meta = messageMeta(it.meta, w)
+	if len(it.told) == 0 {
+		for i, c := range w.Content {
+			dst = d.say(dst, it, i, c.words())
+		}
+	}
+	return d.life.Close(dst, llm.BlockText, it.key, it.meta)
+}

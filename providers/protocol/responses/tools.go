@@ -1,0 +1,221 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+type functionTool struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Strict      *bool           `json:"strict,omitempty"`
+}
+
+type customTool struct {
+	Type        string     `json:"type"`
+	Name        string     `json:"name"`
+	Description string     `json:"description,omitempty"`
+	Format      toolFormat `json:"format"`
+}
+
+type toolFormat struct {
+	Type       string `json:"type"` // "grammar", "text"
+	Syntax     string `json:"syntax,omitempty"`
+	Definition string `json:"definition,omitempty"`
+}
+
+type namespaceTool struct {
+	Type        string `json:"type"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Tools       []any  `json:"tools"`
+}
+
+type namedChoice struct {
+	Type string `json:"type"`
+	Name string `json:"name,omitempty"`
+}
+
+// nativeFreeform reports whether grammar tools and calls of them have their own form with this model.
+func nativeFreeform(r *protocol.Request) bool { return r.Model.Freeform }
+
+// wireName is how a function goes out: under its namespace where the vendor groups tools and both names are such that it
+// takes them, else flat. Grammar tools are always flat, vendors group only functions.
+func wireName(r *protocol.Request, namespace, name string, freeform bool) (wireNamespace, flat string) {
+	if namespace != "" && !freeform && r.Model.Compat.NativeNamespaces &&
+		protocol.WireName("", namespace) == namespace && protocol.WireName("", name) == name {
+		return namespace, name
+	}
+	return "", protocol.WireName(namespace, name)
+}
+
+func toolsOf(r *protocol.Request, opts *Options) ([]any, error) {
+	var out []any
+	groups := map[string]*namespaceTool{}
+	for _, t := range r.Tools {
+		native := t.Freeform != nil && nativeFreeform(r)
+		namespace, name := wireName(r, t.Namespace, t.Name, native)
+		var tool any
+		if native {
+			tool = customTool{Type: "custom", Name: name, Description: t.Description, Format: formatOf(t.Freeform)}
+		} else {
+			tool = functionOf(r, t, name)
+		}
+		if namespace == "" {
+			out = append(out, tool)
+			continue
+		}
+		g := groups[namespace]
+		if g == nil {
+			g = &namespaceTool{Type: "namespace", Name: namespace, Description: "The tools of " + namespace + "."}
+			groups[namespace] = g
+			out = append(out, g)
+		}
+		g.Tools = append(g.Tools, tool)
+	}
+	for _, kind := range r.HostedTools {
+		tool, err := hostedTool(kind, opts.HostedTools[kind])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, tool)
+	}
+	return out, nil
+}
+
+func formatOf(f *llm.Freeform) toolFormat {
+	if f.Syntax == "" {
+		return toolFormat{Type: "text"}
+	}
+	return toolFormat{Type: "grammar", Syntax: f.Syntax, Definition: f.Definition}
+}
+
+func functionOf(r *protocol.Request, t llm.Tool, name string) functionTool {
+	out := functionTool{Type: "function", Name: name, Description: t.Description}
+	if t.Freeform != nil {
+		out.Parameters = propertySchema(propertyOf(t))
+	} else {
+		out.Parameters = protocol.Sanitised(t.InputSchema, r.Model.Compat.Sanitizer)
+	}
+	if !r.Model.Compat.NoStrict {
+		// Said either way: vendors take an absent "strict" for true.
+		out.Strict = &t.Strict
+	}
+	return out
+}
+
+// propertyOf is the one string property that carries a freeform tool's input where the vendor has functions only.
+func propertyOf(t llm.Tool) string {
+	if t.Freeform != nil && t.Freeform.Property != "" {
+		return t.Freeform.Property
+	}
+	var schema struct {
+		Required []string `json:"required"`
+	}
+	if json.Unmarshal(t.InputSchema, &schema) == nil && len(schema.Required) == 1 {
+		return schema.Required[0]
+	}
+	return "input"
+}
+
+func propertySchema(property string) json.RawMessage {
+	name, _ := protocol.Encode(property) // a string always encodes
+	return fmt.Appendf(nil, `{"type":"object","properties":{%s:{"type":"string"}},"required":[%s],"additionalProperties":false}`,
+		name, name)
+}
+
+// hostedSettings are the settings without which a hosted tool can't run, and what stands for them by default.
+var hostedSettings = map[string]struct {
+	key, standard string
+}{
+	"code_interpreter": {"container", `{"container":{"type":"auto"}}`},
+	"file_search":      {"vector_store_ids", ""},
+	"mcp":              {"server_label", ""},
+}
+
+// hostedTool offers a tool that the vendor runs, with its settings.
+func hostedTool(kind string, settings json.RawMessage) (json.RawMessage, error) {
+	what := fmt.Sprintf("hosted_tools: %s", kind)
+	if len(settings) == 0 {
+		settings = json.RawMessage("{}")
+	}
+	if kind == "web_search" {
+		var w WebSearch
+		if err := decodeStrictly(settings, &w, what); err != nil {
+			return nil, err
+		}
+		if w.UserLocation != nil && w.UserLocation.Type == "" {
+			w.UserLocation.Type = "approximate"
+		}
+		b, err := protocol.Encode(w)
+		if err != nil {
+			return nil, refused("", "%s: %v", what, err)
+		}
+		settings = b
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(settings, &keys); err != nil || keys == nil {
+		return nil, refused("", "%s: a JSON object is needed", what)
+	}
+	if need, ok := hostedSettings[kind]; ok && keys[need.key] == nil {
+		if need.standard == "" || len(keys) > 0 {
+			return nil, refused("set it under hosted_tools in the provider options, or don't offer the tool",
+				"the hosted tool %s can't run without the setting %q", kind, need.key)
+		}
+		settings = json.RawMessage(need.standard)
+	}
+	return withType(kind, settings), nil
+}
+
+// withType puts a type before the fields of an object.
+func withType(kind string, object json.RawMessage) json.RawMessage {
+	name, _ := protocol.Encode(kind) // a string always encodes
+	fields := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(object), []byte("{")))
+	sep := ","
+	if len(fields) == 1 { // only the closing brace
+		sep = ""
+	}
+	return fmt.Appendf(nil, `{"type":%s%s%s`, name, sep, fields)
+}
+
+func toolChoiceOf(r *protocol.Request) (any, error) {
+	switch c := r.ToolChoice; c.Mode {
+	case "", "auto":
+		return "auto", nil
+	case "none", "required":
+		return c.Mode, nil
+	case "tool":
+		for _, t := range r.Tools {
+			if t.Name != c.Name && protocol.WireName(t.Namespace, t.Name) != c.Name {
+				continue
+			}
+			native := t.Freeform != nil && nativeFreeform(r)
+			_, name := wireName(r, t.Namespace, t.Name, native)
+			if native {
+				return namedChoice{Type: "custom", Name: name}, nil
+			}
+			return namedChoice{Type: "function", Name: name}, nil
+		}
+		for _, kind := range r.HostedTools {
+			if kind == c.Name {
+				return namedChoice{Type: kind}, nil
+			}
+		}
+		return nil, refused("choose one of the tools that the request offers",
+			"the tool choice names %q, which is not among the %d tools of the request", c.Name, len(r.Tools)+len(r.HostedTools))
+	default:
+		return nil, refused("use auto, none, required or tool", "unknown tool choice %q", c.Mode)
+	}
+}
+
+// objectOf is the JSON object {"property": text}.
+func objectOf(property, text string) string {
+	b, _ := protocol.Encode(map[string]string{property: text}) // strings always encode
+	return string(b)
+}

@@ -1,0 +1,289 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// body is what is sent. The order of its fields is the order on the wire, always the same, for caches that compare bytes.
+type body struct {
+	Model               string          `json:"model"`
+	Messages            []any           `json:"messages"` // *message or named
+	Tools               *[]tool         `json:"tools,omitempty"`
+	ToolChoice          any             `json:"tool_choice,omitempty"`
+	ParallelToolCalls   bool            `json:"parallel_tool_calls,omitempty"`
+	Stream              bool            `json:"stream"`
+	StreamOptions       *streamOptions  `json:"stream_options,omitempty"`
+	ToolStream          bool            `json:"tool_stream,omitempty"`
+	MaxTokens           *int64          `json:"max_tokens,omitempty"`
+	MaxCompletionTokens *int64          `json:"max_completion_tokens,omitempty"`
+	Temperature         *float64        `json:"temperature,omitempty"`
+	TopP                *float64        `json:"top_p,omitempty"`
+	FrequencyPenalty    *float64        `json:"frequency_penalty,omitempty"`
+	PresencePenalty     *float64        `json:"presence_penalty,omitempty"`
+	Seed                *int64          `json:"seed,omitempty"`
+	RandomSeed          *int64          `json:"random_seed,omitempty"`
+	Stop                []string        `json:"stop,omitempty"`
+	ReasoningEffort     string          `json:"reasoning_effort,omitempty"`
+	Reasoning           *effort         `json:"reasoning,omitempty"`
+	Thinking            *kind           `json:"thinking,omitempty"`
+	ResponseFormat      *responseFormat `json:"response_format,omitempty"`
+	Store               *bool           `json:"store,omitempty"`
+	PromptCacheKey      string          `json:"prompt_cache_key,omitempty"`
+	PromptIsolationKey  string          `json:"prompt_cache_isolation_key,omitempty"`
+	ServiceTier         string          `json:"service_tier,omitempty"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type kind struct {
+	Type string `json:"type"`
+}
+
+type tool struct {
+	Type         string   `json:"type"`
+	Function     function `json:"function"`
+	CacheControl *kind    `json:"cache_control,omitempty"`
+}
+
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Strict      *bool           `json:"strict,omitempty"`
+}
+
+type namedTool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name string `json:"name"`
+	} `json:"function"`
+}
+
+type responseFormat struct {
+	Type       string     `json:"type"`
+	JSONSchema jsonSchema `json:"json_schema"`
+}
+
+type jsonSchema struct {
+	Name   string          `json:"name"`
+	Strict *bool           `json:"strict,omitempty"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// cached is the mark of a prefix that the vendor keeps.
+var cached = &kind{Type: "ephemeral"}
+
+// maxCacheKey is how many characters vendors take of a cache key.
+const maxCacheKey = 64
+
+// Body implements [protocol.Protocol].
+func (Protocol) Body(r *protocol.Request) ([]byte, error) {
+	r = protocol.Normalised(r)
+	c := &r.Model.Compat
+	b := &body{
+		Model: r.Model.ID, Stream: true,
+		Temperature: r.Generation.Temperature, TopP: r.Generation.TopP, FrequencyPenalty: r.Generation.FrequencyPenalty,
+		PresencePenalty: r.Generation.PresencePenalty, Stop: r.Generation.Stop,
+	}
+	var marks protocol.Marks
+	if c.InlineCache {
+		marks = protocol.CacheMarks(r)
+	}
+	var err error
+	if b.Messages, err = messages(r, marks); err != nil {
+		return nil, err
+	}
+	if err := b.tools(r, marks); err != nil {
+		return nil, err
+	}
+	b.limits(r)
+	b.effort(r)
+	if !c.NoStreamUsage {
+		b.StreamOptions = &streamOptions{IncludeUsage: true}
+	}
+	if !c.NoStore {
+		b.Store = new(bool)
+	}
+	if len(r.OutputSchema) > 0 {
+		b.ResponseFormat = format(r)
+	}
+	b.cacheKey(r)
+	b.ServiceTier = r.ServiceTier
+	for _, t := range r.HostedTools {
+		r.Warning(fmt.Sprintf("the hosted tool %q was left out: chat completions have none", t))
+	}
+	raw, err := protocol.Encode(b)
+	if err != nil {
+		return nil, invalid(fmt.Sprintf("the request can't be written as JSON: %v", err), "check schemas and provider options")
+	}
+	for _, o := range []struct {
+		overlay json.RawMessage
+		what    string
+	}{{c.Body, "the body fields of the provider"}, {r.ProviderOptions[r.Namespace], "the provider options " + r.Namespace}} {
+		if len(o.overlay) == 0 {
+			continue
+		}
+		if raw, err = merged(raw, o.overlay); err != nil {
+			return nil, invalid(fmt.Sprintf("%s are no JSON object: %v", o.what, err), "write them as an object of body fields")
+		}
+	}
+	return raw, nil
+}
+
+func invalid(message, next string) *llm.Error {
+	return &llm.Error{Code: llm.ErrInvalidRequest, Message: message, Next: next}
+}
+
+func (b *body) tools(r *protocol.Request, marks protocol.Marks) error {
+	c := &r.Model.Compat
+	if len(r.Tools) == 0 {
+		// Some gateways demand the field wherever a history speaks of calls.
+		if speaksOfCalls(r.Messages) {
+			b.Tools = &[]tool{}
+		}
+		return nil
+	}
+	tools := make([]tool, len(r.Tools))
+	for i, t := range r.Tools {
+		f := function{Name: protocol.WireName(t.Namespace, t.Name), Description: t.Description, Parameters: parameters(t, c.Sanitizer)}
+		if !c.NoStrict {
+			f.Strict = &t.Strict
+		}
+		tools[i] = tool{Type: "function", Function: f}
+	}
+	if !c.NoToolCache {
+		for _, i := range marks.Tools {
+			tools[i].CacheControl = cached
+		}
+	}
+	b.Tools = &tools
+	b.ToolStream = c.ToolStream
+	// Only a yes is sent: it is harmless where calls come in parallel anyway, and a no is refused by some models that know
+	// no other way.
+	b.ParallelToolCalls = r.ParallelToolCalls && !c.NoParallelTools
+	switch mode := r.ToolChoice.Mode; mode {
+	case "":
+	case "auto", "none", "required":
+		b.ToolChoice = mode
+	case "tool":
+		for _, t := range r.Tools {
+			if name := protocol.WireName(t.Namespace, t.Name); t.Name == r.ToolChoice.Name || name == r.ToolChoice.Name {
+				n := namedTool{Type: "function"}
+				n.Function.Name = name
+				b.ToolChoice = n
+				return nil
+			}
+		}
+		return invalid(fmt.Sprintf("the tool choice names %q, which the request does not offer", r.ToolChoice.Name), "offer the tool or choose another")
+	default:
+		return invalid(fmt.Sprintf("unknown tool choice %q", mode), "use auto, none, required or tool")
+	}
+	return nil
+}
+
+func speaksOfCalls(messages []llm.Message) bool {
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case *llm.ToolCall:
+				if !p.ProviderExecuted {
+					return true
+				}
+			case *llm.ToolResult:
+				if !p.ProviderExecuted {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// parameters is the schema of a tool's input. Text without a grammar of its own on the wire becomes one string.
+func parameters(t llm.Tool, dialect string) json.RawMessage {
+	schema := t.InputSchema
+	if t.Freeform != nil {
+		schema = freeformSchema(t.Freeform)
+	}
+	return protocol.Sanitised(schema, dialect)
+}
+
+func freeformSchema(f *llm.Freeform) json.RawMessage {
+	type property struct {
+		Type        string `json:"type"`
+		Description string `json:"description,omitempty"`
+	}
+	p := property{Type: "string"}
+	if f.Definition != "" {
+		p.Description = fmt.Sprintf("Text that follows this %s grammar:\n%s", f.Syntax, f.Definition)
+	}
+	name := freeformProperty(f)
+	raw, err := protocol.Encode(struct {
+		Type                 string              `json:"type"`
+		Properties           map[string]property `json:"properties"`
+		Required             []string            `json:"required"`
+		AdditionalProperties bool                `json:"additionalProperties"`
+	}{"object", map[string]property{name: p}, []string{name}, false})
+	if err != nil { // strings only
+		panic("chat: encode the schema of a freeform tool: " + err.Error())
+	}
+	return raw
+}
+
+func freeformProperty(f *llm.Freeform) string {
+	if f == nil || f.Property == "" {
+		return "input"
+	}
+	return f.Property
+}
+
+func (b *body) limits(r *protocol.Request) {
+	g := &r.Generation
+	if r.Model.Compat.MaxTokensField == "max_tokens" {
+		b.MaxTokens = g.MaxTokens
+	} else {
+		b.MaxCompletionTokens = g.MaxTokens
+	}
+	if r.Model.Compat.RandomSeed {
+		b.RandomSeed = g.Seed
+	} else {
+		b.Seed = g.Seed
+	}
+	if g.TopK != nil {
+		r.Warning("top_k was left out: chat completions have no such field; where a vendor takes it, set it in the provider options")
+	}
+}
+
+func (b *body) cacheKey(r *protocol.Request) {
+	if r.PromptCacheKey == "" || r.Cache == "none" || !r.Model.Compat.PromptCacheKey {
+		return
+	}
+	key := r.PromptCacheKey
+	if runes := []rune(key); len(runes) > maxCacheKey {
+		key = string(runes[:maxCacheKey])
+	}
+	if r.Model.Compat.CacheIsolationKey {
+		b.PromptIsolationKey = key
+	} else {
+		b.PromptCacheKey = key
+	}
+}
+
+func format(r *protocol.Request) *responseFormat {
+	s := jsonSchema{Name: r.OutputSchemaName, Schema: r.OutputSchema}
+	if strings.TrimSpace(s.Name) == "" {
+		s.Name = "answer"
+	}
+	if !r.Model.Compat.NoStrict {
+		yes := true
+		s.Strict = &yes
+	}
+	return &responseFormat{Type: "json_schema", JSONSchema: s}
+}

@@ -1,0 +1,102 @@
+package chat
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+)
+
+// details are the structured entries of reasoning: what a gateway wants back as it came, signatures and sealed parts
+// included. Streams cut them in pieces; pieces that follow each other and are of one kind make one entry again.
+type details struct {
+	list []*detail
+}
+
+type detail struct {
+	kind   string
+	fields map[string]json.RawMessage
+	text   strings.Builder // of the field that textOf names
+}
+
+// textOf is the field of an entry that grows. Sealed entries have none: they never grow.
+func textOf(kind string) string {
+	switch kind {
+	case "reasoning.text":
+		return "text"
+	case "reasoning.summary", "summary":
+		return "summary"
+	}
+	return ""
+}
+
+// add takes the entries of a chunk and returns the text in them that is for people. A plain summary is not, where the
+// reasoning itself was told.
+func (d *details) add(raw json.RawMessage, told bool) string {
+	var entries []map[string]json.RawMessage
+	if json.Unmarshal(raw, &entries) != nil {
+		return ""
+	}
+	var people strings.Builder
+	for _, e := range entries {
+		if e == nil {
+			continue
+		}
+		var kind, text string
+		_ = json.Unmarshal(e["type"], &kind) // an entry of no kind is kept as it is
+		grows := textOf(kind)
+		if grows != "" {
+			_ = json.Unmarshal(e[grows], &text)
+			if kind != "summary" || !told {
+				people.WriteString(text)
+			}
+		}
+		if n := len(d.list); grows != "" && n > 0 && d.list[n-1].kind == kind && !conflict(d.list[n-1].fields, e) {
+			d.list[n-1].grow(e, text)
+			continue
+		}
+		next := &detail{kind: kind, fields: e}
+		next.text.WriteString(text)
+		d.list = append(d.list, next)
+	}
+	return people.String()
+}
+
+// grow adds a piece: its text, and what the entry did not say so far, such as a signature at the end.
+func (d *detail) grow(piece map[string]json.RawMessage, text string) {
+	d.text.WriteString(text)
+	for k, v := range piece {
+		if !meant(d.fields[k]) && said(v) {
+			d.fields[k] = v
+		}
+	}
+}
+
+// conflict tells that two pieces are of different entries.
+func conflict(a, b map[string]json.RawMessage) bool {
+	for _, k := range [...]string{"id", "index", "format", "signature"} {
+		if meant(a[k]) && meant(b[k]) && string(a[k]) != string(b[k]) {
+			return true
+		}
+	}
+	return false
+}
+
+// meant tells that a value says something.
+func meant(raw json.RawMessage) bool { return said(raw) && string(raw) != `""` }
+
+// entries are the whole entries.
+func (d *details) entries() []json.RawMessage {
+	out := make([]json.RawMessage, len(d.list))
+	for i, e := range d.list {
+		if f := textOf(e.kind); f != "" && e.fields[f] != nil {
+			e.fields[f] = quoted(e.text.String())
+		}
+		raw, err := protocol.Encode(e.fields)
+		if err != nil { // it was JSON before
+			panic("chat: encode a reasoning entry: " + err.Error())
+		}
+		out[i] = raw
+	}
+	return out
+}

@@ -1,0 +1,297 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// history lowers the messages of a request, in order. They are as [protocol.Normalised] left them: an answer is one
+// message, and its results follow it.
+type history struct {
+	r     *protocol.Request
+	marks protocol.Marks
+	ids   callIDs
+	out   []any
+	roles []string // of out
+	shown []part   // media of results, for the message that follows the last of them
+}
+
+// bridge is what the assistant is made to say where a format wants it to speak between results and the user.
+const bridge = "Done."
+
+func messages(r *protocol.Request, marks protocol.Marks) ([]any, error) {
+	h := &history{r: r, marks: marks, ids: callIDs{rule: r.Model.Compat.ToolCallIDs}, out: make([]any, 0, len(r.Messages)+2)}
+	for i := h.system(); i < len(r.Messages); i++ {
+		m, mark := r.Messages[i], h.mark(i)
+		if m.Role != llm.RoleTool {
+			h.showMedia()
+		}
+		var err error
+		switch m.Role {
+		case llm.RoleUser:
+			err = h.user(m, mark)
+		case llm.RoleSystem:
+			h.update(protocol.SystemUpdate(m.Text()), mark)
+		case llm.RoleAssistant:
+			h.assistant(m, mark)
+		case llm.RoleTool:
+			err = h.results(m, mark)
+		default:
+			err = invalid(fmt.Sprintf("message %d has no role", i), "a message is from user, assistant, tool or system")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	h.showMedia()
+	return h.out, nil
+}
+
+func (h *history) mark(i int) *kind {
+	if slices.Contains(h.marks.Messages, i) {
+		return cached
+	}
+	return nil
+}
+
+func (h *history) add(role string, m any) {
+	h.out, h.roles = append(h.out, m), append(h.roles, role)
+}
+
+func (h *history) lastRole() string {
+	if len(h.roles) == 0 {
+		return ""
+	}
+	return h.roles[len(h.roles)-1]
+}
+
+// addUser adds a message of the user, after a word of the assistant where results may not come right before it.
+func (h *history) addUser(content any) {
+	if h.r.Model.Compat.AssistantAfterTool && h.lastRole() == "tool" {
+		h.add("assistant", &message{Role: "assistant", Content: bridge})
+	}
+	h.add("user", &message{Role: "user", Content: content})
+}
+
+// system lowers the system texts, and the host's notes before anybody spoke, which are no updates of anything yet. It
+// returns how many messages that were.
+func (h *history) system() int {
+	var parts []part
+	for i, s := range h.r.System {
+		p := part{Type: "text", Text: s}
+		if slices.Contains(h.marks.System, i) {
+			p.CacheControl = cached
+		}
+		parts = append(parts, p)
+	}
+	n := 0
+	for n < len(h.r.Messages) && h.r.Messages[n].Role == llm.RoleSystem {
+		parts = append(parts, part{Type: "text", Text: h.r.Messages[n].Text(), CacheControl: h.mark(n)})
+		n++
+	}
+	if text, plain := plainText(parts); plain && text != "" {
+		h.add("system", &message{Role: "system", Content: text})
+	} else if !plain {
+		h.add("system", &message{Role: "system", Content: parts})
+	}
+	return n
+}
+
+func (h *history) user(m llm.Message, mark *kind) error {
+	var parts []part
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case *llm.Text:
+			if p.Text != "" {
+				parts = append(parts, part{Type: "text", Text: p.Text})
+			}
+		case *llm.Media:
+			q, err := h.media(p)
+			if err != nil {
+				return err
+			}
+			parts = append(parts, q)
+		default:
+			return invalid(fmt.Sprintf("a message of the user holds a %T", p), "a user's message is text and media")
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	if mark != nil {
+		at := len(parts) - 1
+		for i, p := range slices.Backward(parts) {
+			if p.Type == "text" {
+				at = i
+				break
+			}
+		}
+		parts[at].CacheControl = mark
+	}
+	if texts, plain := plainText(parts); plain {
+		h.addUser(texts)
+	} else {
+		h.addUser(parts)
+	}
+	return nil
+}
+
+// plainText joins parts that are nothing but text.
+func plainText(parts []part) (string, bool) {
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		if p.Type != "text" || p.CacheControl != nil {
+			return "", false
+		}
+		texts[i] = p.Text
+	}
+	return strings.Join(texts, "\n"), true
+}
+
+// update is a note of the host in the middle of the history. It joins the user's words before it.
+func (h *history) update(text string, mark *kind) {
+	if last, ok := h.lastUser(); ok {
+		last.appendText(text, mark)
+		return
+	}
+	if mark == nil {
+		h.addUser(text)
+	} else {
+		h.addUser([]part{{Type: "text", Text: text, CacheControl: mark}})
+	}
+}
+
+func (h *history) lastUser() (*message, bool) {
+	if h.lastRole() != "user" {
+		return nil, false
+	}
+	m, ok := h.out[len(h.out)-1].(*message)
+	return m, ok
+}
+
+func (h *history) assistant(m llm.Message, mark *kind) {
+	out := &message{Role: "assistant", CacheControl: mark}
+	var thought reasoning
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case *llm.Reasoning:
+			thought.add(h.r, p)
+		case *llm.ToolCall:
+			if !p.ProviderExecuted {
+				out.ToolCalls = append(out.ToolCalls, h.call(p))
+			}
+		}
+	}
+	text := m.Text()
+	c := &h.r.Model.Compat
+	out.ReasoningDetails = thought.replayed()
+	field, words, replay := thought.field(c)
+	switch {
+	case strings.TrimSpace(text) != "":
+		out.Content = text
+	case len(out.ToolCalls) > 0: // null
+	case c.RequireReasoning && (words != "" || len(out.ReasoningDetails) > 0):
+		out.Content = ""
+	default:
+		return // nothing that a vendor would take: an answer that was cut off while the model was thinking
+	}
+	if replay {
+		h.add("assistant", out.setReasoning(field, words))
+		return
+	}
+	h.add("assistant", out)
+}
+
+func (h *history) call(c *llm.ToolCall) toolCall {
+	args := c.Input
+	switch {
+	case c.Freeform:
+		args = string(object(h.property(c), c.Input))
+	case strings.TrimSpace(args) == "":
+		args = "{}"
+	case !json.Valid([]byte(args)):
+		// Vendors parse what they get back. The model still sees what it wrote.
+		args = string(object("invalid_arguments", c.Input))
+	}
+	out := toolCall{
+		ID: h.ids.of(c.ID), Type: "function",
+		Function: calledFunction{Name: protocol.WireName(c.Namespace, c.Name), Arguments: args},
+	}
+	var meta struct {
+		Extra json.RawMessage `json:"extraContent"`
+	}
+	protocol.MetaOf(c.Metadata, h.r.Namespace, &meta)
+	out.ExtraContent = meta.Extra
+	return out
+}
+
+func object(name, text string) json.RawMessage {
+	return joined([]field{{name, quoted(text)}})
+}
+
+// property is the one string that carries the text of a freeform tool.
+func (h *history) property(c *llm.ToolCall) string {
+	for _, t := range h.r.Tools {
+		if t.Name == c.Name && t.Namespace == c.Namespace {
+			return freeformProperty(t.Freeform)
+		}
+	}
+	return freeformProperty(nil)
+}
+
+// attached stands for the text of a result that is nothing but media.
+const attached = "(the output is attached to the next message)"
+
+func (h *history) results(m llm.Message, mark *kind) error {
+	last := -1
+	for _, p := range m.Parts {
+		res, ok := p.(*llm.ToolResult)
+		if !ok {
+			return invalid(fmt.Sprintf("a message with results holds a %T", p), "a message of the role tool is results only")
+		}
+		if res.ProviderExecuted {
+			continue
+		}
+		var texts []string
+		shows := false
+		for _, p := range res.Content {
+			switch p := p.(type) {
+			case *llm.Text:
+				texts = append(texts, p.Text)
+			case *llm.Media:
+				q, err := h.media(p)
+				if err != nil {
+					return err
+				}
+				if q.Type == "text" { // a note that it was left out
+					texts = append(texts, q.Text)
+					continue
+				}
+				shows = true
+				h.shown = append(h.shown, q)
+			}
+		}
+		if len(texts) == 0 && shows {
+			texts = []string{attached}
+		}
+		last = len(h.out)
+		h.add("tool", &message{Role: "tool", Content: strings.Join(texts, "\n"), ToolCallID: h.ids.of(res.ID)})
+	}
+	if mark != nil && last >= 0 {
+		h.out[last].(*message).CacheControl = mark
+	}
+	return nil
+}
+
+// showMedia adds the media of the results before it as words of the user: a result itself holds text only.
+func (h *history) showMedia() {
+	if len(h.shown) > 0 {
+		h.addUser(h.shown)
+		h.shown = nil
+	}
+}

@@ -1,0 +1,130 @@
+package chat
+
+import (
+	"encoding/json"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+)
+
+// message is one message as it is sent.
+type message struct {
+	Role             string            `json:"role"`
+	Content          any               `json:"content"` // string, []part or nil
+	ReasoningContent *string           `json:"reasoning_content,omitempty"`
+	Reasoning        *string           `json:"reasoning,omitempty"`
+	ReasoningText    *string           `json:"reasoning_text,omitempty"`
+	ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"`
+	ToolCalls        []toolCall        `json:"tool_calls,omitempty"`
+	ToolCallID       string            `json:"tool_call_id,omitempty"`
+	CacheControl     *kind             `json:"cache_control,omitempty"`
+}
+
+type part struct {
+	Type         string    `json:"type"`
+	Text         string    `json:"text,omitempty"`
+	Thinking     []part    `json:"thinking,omitempty"`
+	Closed       bool      `json:"closed,omitempty"`
+	ImageURL     *imageURL `json:"image_url,omitempty"`
+	File         *file     `json:"file,omitempty"`
+	InputAudio   *audio    `json:"input_audio,omitempty"`
+	CacheControl *kind     `json:"cache_control,omitempty"`
+}
+
+type imageURL struct {
+	URL    string `json:"url"`
+	Detail string `json:"detail,omitempty"`
+}
+
+type file struct {
+	Filename string `json:"filename"`
+	FileData string `json:"file_data"`
+}
+
+type audio struct {
+	Data   []byte `json:"data"` // base64 on the wire
+	Format string `json:"format"`
+}
+
+type toolCall struct {
+	ID           string          `json:"id"`
+	Type         string          `json:"type"`
+	Function     calledFunction  `json:"function"`
+	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
+}
+
+type calledFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// Fields of a message that carry reasoning. A vendor's own name is possible too, see [named].
+const (
+	fieldContent   = "content" // thinking parts of the content
+	fieldReasoning = "reasoning_content"
+	fieldDetails   = "reasoning_details" // structured entries only
+)
+
+// setReasoning puts reasoning into its field. It returns what is to be sent.
+func (m *message) setReasoning(field, text string) any {
+	switch field {
+	case fieldReasoning:
+		m.ReasoningContent = &text
+	case "reasoning":
+		m.Reasoning = &text
+	case "reasoning_text":
+		m.ReasoningText = &text
+	case fieldDetails:
+	case fieldContent:
+		if text == "" {
+			break
+		}
+		parts := []part{{Type: "thinking", Thinking: []part{{Type: "text", Text: text}}, Closed: true}}
+		if s, _ := m.Content.(string); s != "" {
+			parts = append(parts, part{Type: "text", Text: s})
+		}
+		m.Content = parts
+	default:
+		return named{m, field, text}
+	}
+	return m
+}
+
+// named is a message with reasoning in a field of an unusual name.
+type named struct {
+	*message
+	field, text string
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (n named) MarshalJSON() ([]byte, error) {
+	b, err := protocol.Encode(n.message)
+	if err != nil {
+		return nil, err
+	}
+	b = append(b[:len(b)-1], ',')
+	b = append(b, quoted(n.field)...)
+	b = append(b, ':')
+	b = append(b, quoted(n.text)...)
+	return append(b, '}'), nil
+}
+
+func quoted(s string) json.RawMessage {
+	b, err := protocol.Encode(s)
+	if err != nil { // a string always has a JSON form
+		panic("chat: encode a string: " + err.Error())
+	}
+	return b
+}
+
+// appendText adds text to a message of the user, behind what it says already.
+func (m *message) appendText(text string, mark *kind) {
+	if s, ok := m.Content.(string); ok && mark == nil {
+		m.Content = s + "\n" + text
+		return
+	}
+	if s, ok := m.Content.(string); ok {
+		m.Content = []part{{Type: "text", Text: s}}
+	}
+	parts, _ := m.Content.([]part)
+	m.Content = append(parts, part{Type: "text", Text: text, CacheControl: mark})
+}

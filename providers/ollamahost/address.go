@@ -1,0 +1,75 @@
+package ollamahost
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// DefaultAddress is where the server is unless somebody says otherwise.
+const DefaultAddress = "http://localhost:" + defaultPort
+
+const defaultPort = "11434"
+
+// Address is where the environment says that the server is: CODEX_OSS_BASE_URL and CODEX_OSS_PORT, which those have set
+// who come from codex, then OLLAMA_HOST, the server's own, then [DefaultAddress]. lookup is os.Getenv or the like.
+func Address(lookup func(string) string) (string, error) {
+	if base := strings.TrimSpace(lookup("CODEX_OSS_BASE_URL")); base != "" {
+		return normalised(base)
+	}
+	if port := strings.TrimSpace(lookup("CODEX_OSS_PORT")); port != "" {
+		return normalised("localhost:" + port)
+	}
+	if host := strings.TrimSpace(lookup("OLLAMA_HOST")); host != "" {
+		return normalised(host)
+	}
+	return DefaultAddress, nil
+}
+
+// normalised makes an address a URL without a slash at its end. As in the server's own variable, the scheme, the host or
+// the port may be missing, and the host may be the one for "on all interfaces", where a client asks the local one.
+func normalised(address string) (string, error) {
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(address), "://")
+	if !ok {
+		scheme, rest = "http", scheme
+	}
+	if strings.HasPrefix(rest, ":") {
+		rest = "localhost" + rest
+	}
+	u, err := url.Parse(scheme + "://" + rest)
+	switch {
+	case strings.Contains(rest, "@"):
+		return "", badAddress("", "it holds a password; give a key in the provider's block instead")
+	case err != nil || u.Hostname() == "":
+		return "", badAddress(address, "it has no host and port that can be read")
+	case scheme != "http" && scheme != "https":
+		return "", badAddress(address, "its scheme is neither http nor https")
+	case u.RawQuery != "" || u.Fragment != "":
+		return "", badAddress(address, "it has a query")
+	}
+	host, port := u.Hostname(), u.Port()
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port == "" && !ok { // with a scheme its own port is meant
+		port = defaultPort
+	}
+	if u.Host = host; port != "" {
+		u.Host += ":" + port
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+func badAddress(address, why string) error {
+	message := "the address of the Ollama server can't be used: " + why
+	if address != "" {
+		message = fmt.Sprintf("the address %q of the Ollama server can't be used: %s", address, why)
+	}
+	return &llm.Error{Code: llm.ErrInvalidRequest, Message: message, Next: "write it like " + DefaultAddress}
+}

@@ -1,0 +1,204 @@
+// Package ollamahost asks an Ollama server about itself: whether it is there, which models it has, how large their context
+// is, and it has it fetch one.
+//
+// It owns: the address, the requests, how long one waits for a connection. It must not know: how one talks with a model,
+// nor the meaning of the answers, which is in package ollama.
+//
+// Start with [New].
+package ollamahost
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/protocol/ollama"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+const (
+	// connectTimeout is how long a server that is there may take to say so. Source: codex 0.169.
+	connectTimeout = 5 * time.Second
+	// maxAnswer bounds an answer about the server. Descriptions of models hold licences and chat templates.
+	maxAnswer = 16 << 20
+)
+
+// Client asks one server. It is safe for concurrent use.
+type Client struct {
+	base   string // without "/v1"
+	compat bool   // the address is that of the OpenAI-compatible door
+	http   *http.Client
+	own    *http.Transport // nil: the client is the caller's
+}
+
+// New returns a client of the server at base, with or without "/v1" at its end. The http client may be nil; one that is
+// given adds the key where the server wants one. New asks nothing yet.
+func New(base string, client *http.Client) (*Client, error) {
+	address, err := normalised(base)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{http: client}
+	c.base, c.compat = strings.CutSuffix(address, "/v1")
+	if client == nil {
+		c.own = http.DefaultTransport.(*http.Transport).Clone()
+		c.own.DialContext = (&net.Dialer{Timeout: connectTimeout}).DialContext
+		c.http = &http.Client{Transport: c.own}
+	}
+	return c, nil
+}
+
+// Close lets go of connections that are kept for the next request.
+func (c *Client) Close() error {
+	if c.own != nil {
+		c.own.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Probe reports whether a server answers. A server behind an OpenAI-compatible address is asked there, as it need not be
+// Ollama.
+func (c *Client) Probe(ctx context.Context) error {
+	path := "/api/tags"
+	if c.compat {
+		path = "/v1/models"
+	}
+	_, err := c.ask(ctx, http.MethodGet, path, nil)
+	return err
+}
+
+// Models lists what the server has.
+func (c *Client) Models(ctx context.Context) ([]ollama.Installed, error) {
+	body, err := c.ask(ctx, http.MethodGet, "/api/tags", nil)
+	if err != nil {
+		return nil, err
+	}
+	models, err := ollama.ParseTags(body)
+	return models, c.garbled("/api/tags", err)
+}
+
+// Version is the server's; empty when it does not say.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	body, err := c.ask(ctx, http.MethodGet, "/api/version", nil)
+	if err != nil {
+		return "", err
+	}
+	return ollama.ParseVersion(body), nil
+}
+
+// Show describes a model that the server has.
+func (c *Client) Show(ctx context.Context, model string) (ollama.Details, error) {
+	body, err := c.ask(ctx, http.MethodPost, "/api/show", map[string]any{"model": model})
+	if err != nil {
+		return ollama.Details{}, withNext(err, http.StatusNotFound, "fetch the model: ollama pull "+model)
+	}
+	details, err := ollama.ParseShow(body)
+	return details, c.garbled("/api/show", err)
+}
+
+// Loaded tells how a model is held in memory. ok is false when it is not: it will be loaded by the first request.
+func (c *Client) Loaded(ctx context.Context, model string) (_ ollama.Loaded, ok bool, _ error) {
+	body, err := c.ask(ctx, http.MethodGet, "/api/ps", nil)
+	if err != nil {
+		return ollama.Loaded{}, false, err
+	}
+	list, err := ollama.ParseRunning(body)
+	if err != nil {
+		return ollama.Loaded{}, false, c.garbled("/api/ps", err)
+	}
+	for _, l := range list {
+		if ollama.SameModel(l.Name, model) {
+			return l, true, nil
+		}
+	}
+	return ollama.Loaded{}, false, nil
+}
+
+// send sends a request. A refusal is an error already; of any other answer the caller closes the body.
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("request to %s: %w", path, err)
+		}
+		content = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, content)
+	if err != nil {
+		return nil, fmt.Errorf("request to %s: %w", path, err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	failure, ok := protocol.ParseFailure(answer)
+	if !ok {
+		failure.Message = fmt.Sprintf("the server at %s answered %s with status %d", c.base, path, resp.StatusCode)
+	}
+	failure.Status = resp.StatusCode
+	return nil, protocol.Classify(failure)
+}
+
+func (c *Client) ask(ctx context.Context, method, path string, body any) ([]byte, error) {
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if len(answer) > maxAnswer {
+		return nil, protocol.Garbled(fmt.Sprintf("the server at %s answered %s with more than %d bytes", c.base, path, maxAnswer))
+	}
+	return answer, nil
+}
+
+// unreachable is the error of a server that is not there, unless the caller gave up.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("ask the server at %s: %w", c.base, context.Cause(ctx))
+	}
+	return &llm.Error{
+		Code: llm.ErrTransport, Retryable: true, Message: fmt.Sprintf("no Ollama server answers at %s: %v", c.base, err),
+		Next: "start it with `ollama serve`, or set base_url to where it is",
+	}
+}
+
+// garbled is the error of an answer that is not what was asked for; nil stays nil.
+func (c *Client) garbled(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := protocol.Garbled(fmt.Sprintf("the server at %s answered %s with something else: %v", c.base, path, err))
+	e.Next = "check that base_url is the address of an Ollama server"
+	return e
+}
+
+// withNext says what to do about an answer with this status.
+func withNext(err error, status int, next string) error {
+	if e, ok := err.(*llm.Error); ok && e.Status == status {
+		e.Next = next
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package ollama
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+)
+
+// Installed is a model that the server has.
+type Installed struct {
+	Name         string
+	Digest       string
+	Bytes        int64
+	Family       string
+	Parameters   string // "8.2B"
+	Quantization string // "Q4_K_M"
+}
+
+// ParseTags reads the answer of /api/tags.
+func ParseTags(body []byte) ([]Installed, error) {
+	var list struct {
+		Models []struct {
+			Name    string `json:"name"`
+			Model   string `json:"model"`
+			Digest  string `json:"digest"`
+			Size    int64  `json:"size"`
+			Details struct {
+				Family        string `json:"family"`
+				ParameterSize string `json:"parameter_size"`
+				Quantization  string `json:"quantization_level"`
+			} `json:"details"`
+		} `json:"models"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("list of models: %w", err)
+	}
+	out := make([]Installed, 0, len(list.Models))
+	for _, m := range list.Models {
+		name := m.Name
+		if name == "" {
+			name = m.Model
+		}
+		if name != "" {
+			out = append(out, Installed{
+				Name: name, Digest: m.Digest, Bytes: m.Size,
+				Family: m.Details.Family, Parameters: m.Details.ParameterSize, Quantization: m.Details.Quantization,
+			})
+		}
+	}
+	return out, nil
+}
+
+// Details are what the server knows of one model.
+type Details struct {
+	Family         string
+	TrainedContext int64    // the largest context in tokens; 0: unknown
+	NumCtx         int64    // the one that the model's own settings ask for; 0: none
+	Capabilities   []string // "completion", "tools", "thinking", "vision", ...
+}
+
+// ParseShow reads the answer of /api/show.
+func ParseShow(body []byte) (Details, error) {
+	var show struct {
+		Parameters string `json:"parameters"`
+		Details    struct {
+			Family string `json:"family"`
+		} `json:"details"`
+		Info         map[string]json.RawMessage `json:"model_info"`
+		Capabilities []string                   `json:"capabilities"`
+	}
+	if err := json.Unmarshal(body, &show); err != nil {
+		return Details{}, fmt.Errorf("description of a model: %w", err)
+	}
+	d := Details{Family: show.Details.Family, Capabilities: show.Capabilities}
+	var architecture string
+	_ = json.Unmarshal(show.Info["general.architecture"], &architecture) // what is no text is no name
+	_ = json.Unmarshal(show.Info[architecture+".context_length"], &d.TrainedContext)
+	d.TrainedContext = max(d.TrainedContext, 0)
+	for line := range strings.Lines(show.Parameters) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == "num_ctx" {
+			if n, err := strconv.ParseInt(f[1], 10, 64); err == nil && n > 0 {
+				d.NumCtx = n
+			}
+		}
+	}
+	return d, nil
+}
+
+// Model is what a format must know of the model. Only the models of one family know degrees of thinking.
+func (d Details) Model(name string) protocol.Model {
+	m := protocol.Model{ID: name, Family: d.Family, Reasons: slices.Contains(d.Capabilities, "thinking")}
+	if m.Reasons && d.Family == "gptoss" {
+		m.Efforts = []string{"low", "medium", "high"}
+	}
+	if slices.Contains(d.Capabilities, "vision") {
+		m.Input = []string{"image"}
+	}
+	return m
+}
+
+// Loaded is a model that the server holds in memory.
+type Loaded struct {
+	Name      string
+	Context   int64 // in tokens; 0: unknown, as older servers don't say
+	Bytes     int64
+	BytesVRAM int64
+}
+
+// ParseRunning reads the answer of /api/ps.
+func ParseRunning(body []byte) ([]Loaded, error) {
+	var list struct {
+		Models []struct {
+			Name     string `json:"name"`
+			Model    string `json:"model"`
+			Context  int64  `json:"context_length"`
+			Size     int64  `json:"size"`
+			SizeVRAM int64  `json:"size_vram"`
+		} `json:"models"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("list of loaded models: %w", err)
+	}
+	out := make([]Loaded, 0, len(list.Models))
+	for _, m := range list.Models {
+		name := m.Name
+		if name == "" {
+			name = m.Model
+		}
+		out = append(out, Loaded{Name: name, Context: max(m.Context, 0), Bytes: m.Size, BytesVRAM: m.SizeVRAM})
+	}
+	return out, nil
+}
+
+// SameModel reports whether two names mean the same model: a name without a tag is that of its latest.
+func SameModel(a, b string) bool { return strings.EqualFold(tagged(a), tagged(b)) }
+
+func tagged(name string) string {
+	if strings.Contains(name[strings.LastIndexByte(name, '/')+1:], ":") {
+		return name
+	}
+	return name + ":latest"
+}
+
+// ContextWarning says that a model is loaded with a smaller context than was planned with; empty when it is not, or when
+// either is unknown.
+func ContextWarning(model string, planned, loaded int64) string {
+	if planned <= 0 || loaded <= 0 || loaded >= planned {
+		return ""
+	}
+	return fmt.Sprintf("Ollama holds %s with a context of %d tokens, and %d were planned with; "+
+		"set num_ctx, or OLLAMA_CONTEXT_LENGTH for the server, or plan with less", model, loaded, planned)
+}
+
+// ParseVersion reads the answer of /api/version. Empty: the server does not say.
+func ParseVersion(body []byte) string {
+	var v struct {
+		Version string `json:"version"`
+	}
+	_ = json.Unmarshal(body, &v) // a server that does not say is not worse for it
+	return v.Version
+}
+
+// responsesSince is the first version whose OpenAI-compatible door has the responses format.
+var responsesSince = [3]int{0, 13, 4}
+
+// SpeaksResponses reports whether a server of this version takes the responses format. Builds of one's own have the
+// version 0.0.0 or none that can be read: they are believed to. Source: codex 0.169 decides in the same way.
+func SpeaksResponses(version string) bool {
+	core, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "-")
+	core, _, _ = strings.Cut(core, "+")
+	fields := strings.Split(core, ".")
+	if len(fields) != 3 {
+		return true
+	}
+	var got [3]int
+	for i, f := range fields {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			return true
+		}
+		got[i] = n
+	}
+	return got == [3]int{} || slices.Compare(got[:], responsesSince[:]) >= 0
+}
+
+// Progress is one line about a model that is being fetched.
+type Progress struct {
+	Status    string `json:"status"`
+	Digest    string `json:"digest"`    // of the layer that is being fetched
+	Total     int64  `json:"total"`     // its size in bytes; 0: unknown
+	Completed int64  `json:"completed"` // how much of it is there
+}
+
+// Done reports that the model is there. The server answers with status 200 also when it fails, so nothing else says it.
+func (p Progress) Done() bool { return p.Status == "success" }
+
+// ParseProgress reads one line of the answer of /api/pull. A failure that the server tells is an *[llm.Error].
+func ParseProgress(line []byte) (Progress, error) {
+	var p struct {
+		Progress
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(line, &p); err != nil {
+		return Progress{}, protocol.Garbled("a line about the progress can't be read: " + err.Error())
+	}
+	if isSet(p.Error) {
+		if failure, ok := protocol.ParseFailure(line); ok {
+			// The status of a line tells what is being done and is no code.
+			failure.Codes = nil
+			return p.Progress, protocol.Classify(failure)
+		}
+	}
+	return p.Progress, nil
+}

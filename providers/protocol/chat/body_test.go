@@ -74,9 +74,9 @@ func TestMessages(t *testing.T) {
 			want: `{"role":"system","content":"a\nb"},{"role":"user","content":"hi"}`,
 		},
 		{
-			name: "notes before anybody spoke belong to the system", system: []string{"a"},
-			messages: []llm.Message{of(llm.RoleSystem, text("<b>")), say("hi")},
-			want:     `{"role":"system","content":"a\n<b>"},{"role":"user","content":"hi"}`,
+			name: "a note before anybody spoke", system: []string{"a"},
+			messages: []llm.Message{of(llm.RoleSystem, text("b")), say("hi")},
+			want:     `{"role":"system","content":"a"},{"role":"user","content":"<system-update>\nb\n</system-update>"},{"role":"user","content":"hi"}`,
 		},
 		{
 			name:     "several texts of the user are one",
@@ -477,8 +477,8 @@ func TestCacheMarks(t *testing.T) {
 			"an image alone", []llm.Message{of(llm.RoleUser, &llm.Media{MediaType: "image/png", URL: "u"})},
 			`{"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}` + mark + `}]}`,
 		},
-		{"an answer came last", []llm.Message{say("hi"), of(llm.RoleAssistant, text("a"))}, `{"role":"user","content":"hi"},{"role":"assistant","content":"a"` + mark + `}`},
-		{"a result came last", []llm.Message{calls, of(llm.RoleTool, result("c1", text("ok")))}, callsSent + `,{"role":"tool","content":"ok","tool_call_id":"c1"` + mark + `}`},
+		{"an answer came last", []llm.Message{say("hi"), of(llm.RoleAssistant, text("a"))}, `{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"a"` + mark + `}]}`},
+		{"a result came last", []llm.Message{calls, of(llm.RoleTool, result("c1", text("ok")))}, callsSent + `,{"role":"tool","content":[{"type":"text","text":"ok"` + mark + `}],"tool_call_id":"c1"}`},
 		{
 			"a note came last", []llm.Message{say("hi"), of(llm.RoleSystem, text("x"))},
 			`{"role":"user","content":[{"type":"text","text":"hi"},{"type":"text","text":"<system-update>\nx\n</system-update>"` + mark + `}]}`,

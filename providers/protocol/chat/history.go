@@ -26,8 +26,9 @@ const bridge = "Done."
 
 func messages(r *protocol.Request, marks protocol.Marks) ([]any, error) {
 	h := &history{r: r, marks: marks, ids: callIDs{rule: r.Model.Compat.ToolCallIDs}, out: make([]any, 0, len(r.Messages)+2)}
-	for i := h.system(); i < len(r.Messages); i++ {
-		m, mark := r.Messages[i], h.mark(i)
+	h.system()
+	for i, m := range r.Messages {
+		mark := h.mark(i)
 		if m.Role != llm.RoleTool {
 			h.showMedia()
 		}
@@ -78,9 +79,7 @@ func (h *history) addUser(content any) {
 	h.add("user", &message{Role: "user", Content: content})
 }
 
-// system lowers the system texts, and the host's notes before anybody spoke, which are no updates of anything yet. It
-// returns how many messages that were.
-func (h *history) system() int {
+func (h *history) system() {
 	var parts []part
 	for i, s := range h.r.System {
 		p := part{Type: "text", Text: s}
@@ -89,17 +88,11 @@ func (h *history) system() int {
 		}
 		parts = append(parts, p)
 	}
-	n := 0
-	for n < len(h.r.Messages) && h.r.Messages[n].Role == llm.RoleSystem {
-		parts = append(parts, part{Type: "text", Text: h.r.Messages[n].Text(), CacheControl: h.mark(n)})
-		n++
-	}
 	if text, plain := plainText(parts); plain && text != "" {
 		h.add("system", &message{Role: "system", Content: text})
 	} else if !plain {
 		h.add("system", &message{Role: "system", Content: parts})
 	}
-	return n
 }
 
 func (h *history) user(m llm.Message, mark *kind) error {
@@ -159,11 +152,7 @@ func (h *history) update(text string, mark *kind) {
 		last.appendText(text, mark)
 		return
 	}
-	if mark == nil {
-		h.addUser(text)
-	} else {
-		h.addUser([]part{{Type: "text", Text: text, CacheControl: mark}})
-	}
+	h.addUser(marked(text, mark))
 }
 
 func (h *history) lastUser() (*message, bool) {
@@ -175,7 +164,7 @@ func (h *history) lastUser() (*message, bool) {
 }
 
 func (h *history) assistant(m llm.Message, mark *kind) {
-	out := &message{Role: "assistant", CacheControl: mark}
+	out := &message{Role: "assistant"}
 	var thought reasoning
 	for _, p := range m.Parts {
 		switch p := p.(type) {
@@ -193,7 +182,7 @@ func (h *history) assistant(m llm.Message, mark *kind) {
 	field, words, replay := thought.field(c)
 	switch {
 	case strings.TrimSpace(text) != "":
-		out.Content = text
+		out.Content = marked(text, mark)
 	case len(out.ToolCalls) > 0: // null
 	case c.RequireReasoning && (words != "" || len(out.ReasoningDetails) > 0):
 		out.Content = ""
@@ -248,7 +237,7 @@ func (h *history) property(c *llm.ToolCall) string {
 const attached = "(the output is attached to the next message)"
 
 func (h *history) results(m llm.Message, mark *kind) error {
-	last := -1
+	var last *message
 	for _, p := range m.Parts {
 		res, ok := p.(*llm.ToolResult)
 		if !ok {
@@ -279,11 +268,11 @@ func (h *history) results(m llm.Message, mark *kind) error {
 		if len(texts) == 0 && shows {
 			texts = []string{attached}
 		}
-		last = len(h.out)
-		h.add("tool", &message{Role: "tool", Content: strings.Join(texts, "\n"), ToolCallID: h.ids.of(res.ID)})
+		last = &message{Role: "tool", Content: strings.Join(texts, "\n"), ToolCallID: h.ids.of(res.ID)}
+		h.add("tool", last)
 	}
-	if mark != nil && last >= 0 {
-		h.out[last].(*message).CacheControl = mark
+	if last != nil {
+		last.Content = marked(last.Content.(string), mark)
 	}
 	return nil
 }

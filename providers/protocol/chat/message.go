@@ -16,7 +16,6 @@ type message struct {
 	ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"`
 	ToolCalls        []toolCall        `json:"tool_calls,omitempty"`
 	ToolCallID       string            `json:"tool_call_id,omitempty"`
-	CacheControl     *kind             `json:"cache_control,omitempty"`
 }
 
 type part struct {
@@ -79,8 +78,13 @@ func (m *message) setReasoning(field, text string) any {
 			break
 		}
 		parts := []part{{Type: "thinking", Thinking: []part{{Type: "text", Text: text}}, Closed: true}}
-		if s, _ := m.Content.(string); s != "" {
-			parts = append(parts, part{Type: "text", Text: s})
+		switch said := m.Content.(type) {
+		case string:
+			if said != "" {
+				parts = append(parts, part{Type: "text", Text: said})
+			}
+		case []part:
+			parts = append(parts, said...)
 		}
 		m.Content = parts
 	default:
@@ -114,6 +118,14 @@ func quoted(s string) json.RawMessage {
 		panic("chat: encode a string: " + err.Error())
 	}
 	return b
+}
+
+// marked is text that carries a mark where there is one.
+func marked(text string, mark *kind) any {
+	if mark == nil {
+		return text
+	}
+	return []part{{Type: "text", Text: text, CacheControl: mark}}
 }
 
 // appendText adds text to a message of the user, behind what it says already.

@@ -3,14 +3,18 @@ package e2e_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -34,13 +38,15 @@ type fileArgs struct {
 }
 
 // odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits, in the mode "speaks" one that
-// speaks in its threads.
+// speaks in its threads, in the mode "samples" one that asks the model.
 func odd(mode string) tool.Plugin {
 	switch mode {
 	case "waits":
 		return waits()
 	case "speaks":
 		return speaks()
+	case "samples":
+		return samples()
 	}
 	cfg := &oddConfig{}
 	p := tool.Plugin{
@@ -104,6 +110,31 @@ func speaks() tool.Plugin {
 			<-ctx.Done()
 			late := th.Emit(context.WithoutCancel(ctx), "too.late", nil, true)
 			return os.WriteFile(filepath.Join(th.Cwd(), "late"), []byte(fmt.Sprint(late)), 0o644)
+		},
+	}
+}
+
+// samples is a plugin that asks the model a question of its own in a call, twice at once.
+func samples() tool.Plugin {
+	return tool.Plugin{
+		Name: "samples", Version: "1.0.0", Description: "Asks the model.",
+		Tools: []tool.Tool{
+			tool.New("think", "Thinks twice.", func(ctx context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
+				question := &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "a question"}}}}}
+				var work sync.WaitGroup
+				var answers [2]string
+				var errs [2]error
+				for i := range answers {
+					work.Go(func() {
+						s, err := c.Sample(ctx, question)
+						if errs[i] = err; err == nil {
+							answers[i] = s.Message.Text()
+						}
+					})
+				}
+				work.Wait()
+				return tool.Text(strings.Join(answers[:], " and ")), errors.Join(errs[:]...)
+			}, tool.ReadOnly()),
 		},
 	}
 }

@@ -223,6 +223,14 @@ func (t Tokens) Add(u Tokens) Tokens {
 	}
 }
 
+// Max is the larger of two sums, each count by itself.
+func (t Tokens) Max(u Tokens) Tokens {
+	return Tokens{
+		Input: max(t.Input, u.Input), CacheRead: max(t.CacheRead, u.CacheRead), CacheWrite: max(t.CacheWrite, u.CacheWrite),
+		Output: max(t.Output, u.Output), Reasoning: max(t.Reasoning, u.Reasoning), Total: max(t.Total, u.Total),
+	}
+}
+
 // HistoryAdded appends messages to what the model sees.
 type HistoryAdded struct {
 	Messages []llm.Message `json:"messages"`
@@ -299,12 +307,14 @@ type CallEnded struct {
 
 // UsageReported follows each answer of the model.
 type UsageReported struct {
-	ResponseID    string    `json:"responseId,omitempty"`
+	ResponseID string `json:"responseId,omitempty"`
+	// Call is the call in which a plugin asked the model; empty: the turn did.
+	Call          CallID    `json:"call,omitempty"`
 	Usage         llm.Usage `json:"usage"`
 	Turn          Tokens    `json:"turn"`
 	Total         Tokens    `json:"total"`
 	ContextWindow int64     `json:"contextWindow,omitempty"`
-	// Active is what the next request will hold at least.
+	// Active is what the turn's next request will hold at least; 0: this answer does not say.
 	Active int64 `json:"active,omitempty"`
 }
 

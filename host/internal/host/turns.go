@@ -169,10 +169,10 @@ func onceMore(ask func() error) error {
 	return err
 }
 
-// sample asks a thread's model once on behalf of a plugin's call.
-func (h *Host) sample(ctx context.Context, id event.ThreadID, turnID event.TurnID, req *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
+// sample asks a thread's model once on behalf of a plugin's call. What it uses is the thread's.
+func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
 	h.mu.Lock()
-	r := h.mu.threads[id]
+	r := h.mu.threads[c.Thread]
 	h.mu.Unlock()
 	if r == nil || r.sample.Load() == nil {
 		return nil, llm.Usage{}, llm.FinishUnknown, errors.New("the thread has ended")
@@ -182,13 +182,25 @@ func (h *Host) sample(ctx context.Context, id event.ThreadID, turnID event.TurnI
 	var fold llm.Fold
 	var usage llm.Usage
 	var reason llm.FinishReason
-	for ev, err := range s.client.Stream(ctx, req, turnID) {
+	var response string
+	for ev, err := range s.client.Stream(ctx, req, c.Turn) {
 		if err != nil {
 			return nil, llm.Usage{}, llm.FinishUnknown, err
 		}
 		fold.Add(ev)
-		if f, ok := ev.(llm.Finish); ok {
-			usage, reason = f.Usage, f.Reason
+		switch ev := ev.(type) {
+		case llm.StepStart:
+			response = ev.ResponseID
+		case llm.StepFinish:
+			// It was used, whatever becomes of the call meanwhile.
+			err := r.thread.Used(context.WithoutCancel(ctx), c.Turn, event.UsageReported{
+				ResponseID: response, Call: c.ID, Usage: ev.Usage, ContextWindow: s.row.ContextWindow,
+			})
+			if err != nil {
+				h.log.Warn("usage of a plugin's request not stored", "thread", c.Thread, "call", c.ID, "err", err)
+			}
+		case llm.Finish:
+			usage, reason = ev.Usage, ev.Reason
 		}
 	}
 	return fold.Message(), usage, reason, nil

@@ -31,7 +31,7 @@ type Thread interface {
 }
 
 // Sampler asks the model once on behalf of a call.
-type Sampler func(ctx context.Context, thread event.ThreadID, turn event.TurnID, r *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error)
+type Sampler func(ctx context.Context, c orchestrate.Call, r *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error)
 
 // Config is what the services work on. All fields are required.
 type Config struct {
@@ -193,7 +193,7 @@ func (s *server) Sample(ctx context.Context, r *gantryv1.SampleRequest) (*gantry
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	m, usage, reason, err := s.Config.Sample(ctx, l.Call.Thread, l.Call.Turn, req)
+	m, usage, reason, err := s.Config.Sample(ctx, l.Call, req)
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return &gantryv1.SampleResponse{Error: convert.ErrorToProto(e)}, nil
 	}

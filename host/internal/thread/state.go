@@ -67,7 +67,7 @@ func (s *State) apply(e event.Event) {
 	case event.HistoryAdded:
 		s.Messages = append(s.Messages, b.Messages...)
 	case event.UsageReported:
-		s.Usage = b.Total
+		s.Usage = s.Usage.Max(b.Total) // reports of requests that were made side by side may stand in either order
 	case event.CallStarted:
 		if b.Attempt <= 1 {
 			delete(s.Ended, b.Call) // of an earlier call to which the model gave the same id

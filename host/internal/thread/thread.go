@@ -67,6 +67,7 @@ type Thread struct {
 	bus     *bus
 	desk    *approval.Desk
 	history *history.History // of the turn that runs; else of the owner
+	meter   *turn.Meter
 	state   State
 
 	in      chan submitMsg    // unbuffered: accepted means that the owner has it
@@ -81,7 +82,7 @@ type Thread struct {
 // New makes a thread. Run starts it.
 func New(cfg Config) *Thread {
 	t := &Thread{
-		cfg: cfg, state: cfg.State, history: history.New(cfg.State.Messages),
+		cfg: cfg, state: cfg.State, history: history.New(cfg.State.Messages), meter: turn.NewMeter(cfg.State.Usage),
 		in: make(chan submitMsg), control: make(chan interruptMsg), results: make(chan turnMsg), done: make(chan struct{}),
 	}
 	t.bus = newBus(cfg.ID, cfg.Sink, cfg.State.Seq)
@@ -106,6 +107,11 @@ func (t *Thread) Desk() *approval.Desk { return t.desk }
 // Publish puts bodies into the thread's stream; for rooms that work for the thread.
 func (t *Thread) Publish(ctx context.Context, id event.TurnID, bodies ...event.Body) (uint64, error) {
 	return t.bus.Publish(ctx, id, bodies...)
+}
+
+// Used counts what a request to the model used that was made in one of the thread's calls, beside its turn's own.
+func (t *Thread) Used(ctx context.Context, id event.TurnID, r event.UsageReported) error {
+	return t.meter.Report(ctx, t.bus, id, r)
 }
 
 // Barrier returns when everything up to seq is durable.

@@ -13,19 +13,19 @@ import (
 // runTurn runs one turn from its first event to its last. While it runs, the history is its own.
 func (t *Thread) runTurn(ctx context.Context, id event.TurnID, sub Submission, inbox *turn.Inbox) (res turn.Result) {
 	began := time.Now()
+	t.meter.Begin()
 	// Whatever happens, a turn that began ends with an event, after all that it started has ended.
 	defer func() {
 		if p := recover(); p != nil {
 			res = turn.Crashed(t.cfg.Logger, id, p)
 		}
-		t.state.Usage = t.state.Usage.Add(res.Usage)
 		t.endTurn(ctx, id, res, began)
 	}()
 	plan, err := t.plan(ctx, id, sub)
 	cfg := plan.Config
-	cfg.ID, cfg.Inbox, cfg.Log, cfg.Logger = id, inbox, t.bus, t.cfg.Logger
+	cfg.ID, cfg.Inbox, cfg.Meter, cfg.Log, cfg.Logger = id, inbox, t.meter, t.bus, t.cfg.Logger
 	if err == nil {
-		return turn.Run(ctx, cfg, t.history, sub.Input, t.state.Usage)
+		return turn.Run(ctx, cfg, t.history, sub.Input)
 	}
 	res = turn.Result{Status: event.TurnFailed, Problem: problemOf(err)}
 	if cause := context.Cause(ctx); cause != nil {
@@ -58,9 +58,10 @@ func (t *Thread) plan(ctx context.Context, id event.TurnID, sub Submission) (pla
 }
 
 func (t *Thread) endTurn(ctx context.Context, id event.TurnID, res turn.Result, began time.Time) {
+	used, total := t.meter.Sum()
 	ended := event.TurnEnded{
 		Status: res.Status, Error: res.Problem, LastMessage: res.LastMessage,
-		Usage: t.state.Usage, TurnUsage: res.Usage, DurationMS: time.Since(began).Milliseconds(),
+		Usage: total, TurnUsage: used, DurationMS: time.Since(began).Milliseconds(),
 	}
 	if res.Cause != nil {
 		ended.Reason = res.Cause.Error()

@@ -55,6 +55,7 @@ type Config struct {
 	// when the history has it.
 	Context func() (ms []llm.Message, told func())
 	Inbox   *Inbox
+	Meter   *Meter
 	Limits  Limits
 	Logger  hclog.Logger
 }
@@ -92,8 +93,7 @@ type Result struct {
 	Status      event.TurnStatus
 	Problem     *event.Problem
 	LastMessage string // the last text of the last answer, "" when blank
-	Usage       event.Tokens
-	Cause       error // why it was interrupted
+	Cause       error  // why it was interrupted
 }
 
 // runner is a turn that runs. Its fields belong to Run's goroutine.
@@ -101,8 +101,6 @@ type runner struct {
 	Config
 	history *history.History
 	gate    orchestrate.Gate
-	usage   event.Tokens
-	total   event.Tokens
 	unseen  []Input // taken on and not in the history yet
 	said    uint64  // the last of the user's words in the log that nobody has made durable yet; 0: none
 	current *answer // whose calls may run
@@ -110,13 +108,13 @@ type runner struct {
 }
 
 // Run runs a turn on h until nothing is left to follow up, ctx ends, or the model can't be asked. input is what began
-// the turn. total is what the thread had used before.
-func Run(ctx context.Context, cfg Config, h *history.History, input Input, total event.Tokens) (res Result) {
+// the turn.
+func Run(ctx context.Context, cfg Config, h *history.History, input Input) (res Result) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	cfg.Settings.Turn = cfg.ID
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &runner{Config: cfg, history: h, total: total, unseen: []Input{input}}
+	r := &runner{Config: cfg, history: h, unseen: []Input{input}}
 	defer func() {
 		if p := recover(); p != nil {
 			res = Crashed(cfg.Logger, cfg.ID, p)
@@ -127,7 +125,6 @@ func Run(ctx context.Context, cfg Config, h *history.History, input Input, total
 		if err := r.settle(context.WithoutCancel(ctx)); err != nil {
 			cfg.Logger.Error("output at the end of a turn not recorded", "turn", cfg.ID, "err", err)
 		}
-		res.Usage = r.usage
 		r.keep(ctx, res)
 	}()
 	return r.run(ctx)

@@ -92,6 +92,7 @@ type Bench struct {
 	Limits   turn.Limits
 	Inbox    *turn.Inbox
 	History  *history.History
+	Meter    *turn.Meter
 	OnStream func(n int) // called before answer n, from 1
 	// Commit is what the log's barrier does with everything up to seq; nil: nothing, at once.
 	Commit func(ctx context.Context, seq uint64) error
@@ -108,7 +109,7 @@ type Bench struct {
 // New makes a bench whose model gives the answers one after the other.
 func New(answers ...Answer) *Bench {
 	b := &Bench{
-		Answers: answers, Approval: policy.Never, Inbox: &turn.Inbox{}, History: history.New(nil),
+		Answers: answers, Approval: policy.Never, Inbox: &turn.Inbox{}, History: history.New(nil), Meter: turn.NewMeter(event.Tokens{}),
 		Row: llm.ModelRow{ID: "m", ParallelToolCalls: true, TruncationLimit: 10_000},
 	}
 	b.Desk = approval.NewDesk(b)
@@ -134,13 +135,13 @@ func (b *Bench) Run(t testing.TB, ctx context.Context, input string) turn.Result
 		Families: func(string) (orchestrate.Family, bool) { return family{b}, true }, Processes: nothing{},
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	return turn.Run(ctx, turn.Config{
-		ID: "turn-1", Model: b, Calls: spine, Log: b, Tools: reg.Snapshot, Row: b.Row, Inbox: b.Inbox, Limits: b.Limits,
+		ID: "turn-1", Model: b, Calls: spine, Log: b, Tools: reg.Snapshot, Row: b.Row, Inbox: b.Inbox, Meter: b.Meter, Limits: b.Limits,
 		Logger: hclog.NewNullLogger(),
 		Settings: orchestrate.Settings{
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),
 		},
 		Request: llm.Request{Model: "m"},
-	}, b.History, turn.Input{Parts: []llm.Part{&llm.Text{Text: input}}}, event.Tokens{})
+	}, b.History, turn.Input{Parts: []llm.Part{&llm.Text{Text: input}}})
 }
 
 // Stream implements [turn.Model].

@@ -25,10 +25,10 @@ type decoder struct {
 	hostedID   string // of the last call of a hosted tool
 	hostedName string
 
-	finish   string // the finish reason
-	usage    []byte // the last usage object
-	feedback protocol.Meta
-	blocked  string // why the prompt was refused
+	finish  string        // the finish reason
+	usage   []byte        // the last usage object
+	ending  protocol.Meta // goes with the end
+	blocked string        // why the prompt was refused
 
 	chunk chunk // its lists are used again
 }
@@ -142,15 +142,15 @@ func (d *decoder) promptFeedback(raw json.RawMessage) {
 	d.keep("promptFeedback", raw)
 }
 
-// keep remembers what goes with the end of the answer.
+// keep remembers what goes with the end of the answer. The bytes are ours: a chunk takes new memory for such fields.
 func (d *decoder) keep(key string, raw json.RawMessage) {
 	if !isSet(raw) {
 		return
 	}
-	if d.feedback == nil {
-		d.feedback = protocol.Meta{}
+	if d.ending == nil {
+		d.ending = protocol.Meta{}
 	}
-	d.feedback[key] = append(json.RawMessage(nil), raw...)
+	d.ending[key] = raw
 }
 
 func (d *decoder) candidate(dst []llm.Event, c *candidate) ([]llm.Event, error) {
@@ -274,5 +274,5 @@ func (d *decoder) End(dst []llm.Event) ([]llm.Event, error) {
 		raw = d.blocked
 	}
 	dst = d.close(dst)
-	return d.life.Finish(dst, llm.StepFinish{Reason: reason, RawReason: raw, Usage: usage}, d.feedback), nil
+	return d.life.Finish(dst, llm.StepFinish{Reason: reason, RawReason: raw, Usage: usage}, d.ending), nil
 }

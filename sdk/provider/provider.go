@@ -54,7 +54,7 @@ type Command struct {
 	Description string
 	InputSchema json.RawMessage // JSON Schema of an object; empty: no input
 	SideEffects bool            // changes something outside the plugin
-	// Run answers with JSON. An error's text is shown to the user.
+	// Run answers with JSON. An error's text is shown to the user. With its ctx [Host.Ask] asks the user.
 	Run func(ctx context.Context, env Env, input json.RawMessage) (json.RawMessage, error)
 }
 

@@ -219,7 +219,7 @@ func (s *server) Command(ctx context.Context, r *gantryv1.CommandRequest) (*gant
 			return nil, err
 		}
 		defer release()
-		out, err := c.Run(ctx, i.env, r.GetInputJson())
+		out, err := c.Run(context.WithValue(ctx, tokenKey{}, r.GetCallToken()), i.env, r.GetInputJson())
 		if err != nil {
 			return &gantryv1.CommandResponse{Error: err.Error()}, nil
 		}

@@ -46,6 +46,8 @@ type Options struct {
 	// OnPlugin is told when a plugin's state changes; nil: nobody.
 	OnPlugin func(event.PluginState)
 	Environ  []string // of the host; what a plugin or command may see of it is taken from here
+	// Vault keeps the secrets that plugins store; nil: the one in Home.
+	Vault service.Vault
 	// Ephemeral stores nothing that outlives the host.
 	Ephemeral bool
 
@@ -62,6 +64,7 @@ type Host struct {
 	plugins  *plugin.Supervisor
 	registry *registry.Registry
 	tokens   *orchestrate.Tokens
+	commands service.Commands
 	families map[string]*tool.Client // by plugin label; fixed after New
 	private  map[string]bool         // variables that some plugin's block reads; no other process gets them; fixed after New
 	cleanup  []func(context.Context) error
@@ -113,7 +116,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 
 	services := service.New(service.Config{
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
-		Secrets: h.secret, Environment: h.commandEnvironment,
+		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.commandEnvironment,
 	})
 	h.plugins, err = plugin.New(plugin.Config{
 		RuntimeDir: filepath.Join(opts.Home, "run"), DataDir: filepath.Join(opts.Home, "data"),

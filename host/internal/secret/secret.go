@@ -25,11 +25,16 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotFound is the error of a name under which nothing is kept.
-var ErrNotFound = errors.New("no such secret is stored")
+// ErrNotFound is the error of a name under which nothing is kept. It is an [fs.ErrNotExist].
+var ErrNotFound error = notFound{}
+
+type notFound struct{}
+
+func (notFound) Error() string        { return "no such secret is stored" }
+func (notFound) Is(target error) bool { return target == fs.ErrNotExist }
 
 const (
-	maxName  = 100 // characters; hex of it still makes a file name
+	maxName  = 125 // bytes; hex of it and the suffix still make a file name
 	maxValue = 1 << 20
 	keyBytes = 32
 	suffix   = ".enc"
@@ -151,8 +156,8 @@ func (s *Store) Where() string {
 }
 
 func (s *Store) path(name string) (string, error) {
-	if name == "" || utf8.RuneCountInString(name) > maxName || len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, control) {
-		return "", fmt.Errorf("%q is no name for a secret: 1 to %d characters, no control characters", name, maxName)
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, control) {
+		return "", fmt.Errorf("%q is no name for a secret: at most %d bytes, no control characters", name, maxName)
 	}
 	return filepath.Join(s.dir, hex.EncodeToString([]byte(name))+suffix), nil
 }

@@ -3,6 +3,7 @@ package secret
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,7 +52,7 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "secrets")
 			s := Open(dir, keyring)
-			if _, err := s.Get("user/openai"); !errors.Is(err, ErrNotFound) {
+			if _, err := s.Get("user/openai"); !errors.Is(err, ErrNotFound) || !errors.Is(err, fs.ErrNotExist) {
 				t.Fatalf("before anything: %v", err)
 			}
 			if _, err := os.Stat(dir); err == nil {
@@ -148,7 +149,7 @@ func TestDamage(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	s := Open(t.TempDir(), nil)
-	for _, bad := range []string{"", "a\nb", strings.Repeat("x", 101), "\xff"} {
+	for _, bad := range []string{"", "a\nb", strings.Repeat("x", maxName+1), "\xff"} {
 		if err := s.Put(bad, "v"); err == nil {
 			t.Errorf("took the name %q", bad)
 		}
@@ -158,7 +159,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("took a value of %d bytes", len(bad))
 		}
 	}
-	for _, odd := range []string{"../../etc/passwd", "ключ", "a b", strings.Repeat("x", 100)} {
+	for _, odd := range []string{"../../etc/passwd", "ключ", "a b", strings.Repeat("x", maxName)} {
 		if err := s.Put(odd, "v"); err != nil {
 			t.Errorf("%q: %v", odd, err)
 		}
@@ -192,7 +193,9 @@ func TestSystem(t *testing.T) {
 	if System("/home", off) != nil {
 		t.Error("a keyring without a bus")
 	}
-	if System("/home", func(n string) string { return map[string]string{"GANTRY_KEYRING": "off", "DBUS_SESSION_BUS_ADDRESS": "x"}[n] }) != nil {
+	if System("/home", func(n string) string {
+		return map[string]string{"GANTRY_KEYRING": "off", "DBUS_SESSION_BUS_ADDRESS": "x"}[n]
+	}) != nil {
 		t.Error("a keyring that was switched off")
 	}
 	if System("/home", func(n string) string { return map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere"}[n] }) == nil {

@@ -42,6 +42,8 @@ type Config struct {
 	Threads  func(event.ThreadID) (Thread, bool)
 	Sample   Sampler
 	Secrets  func(plugin, handle string) (string, bool)
+	Stored   Vault     // secrets that plugins store
+	Commands *Commands // that run
 	// Environment is what a process starts from before the plugin's changes.
 	Environment func(thread event.ThreadID) []string
 }
@@ -100,8 +102,11 @@ func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*
 	return &gantryv1.AuthorizeResponse{Granted: denial == "", Denial: denial, Scope: "once"}, nil
 }
 
-// Ask implements the rpc.
+// Ask implements the rpc: within a call the thread is asked, within a command who gave it.
 func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.AskResponse, error) {
+	if cmd, ok := s.Commands.lookup(s.id.Label, r.GetCallToken()); ok {
+		return s.askAbout(ctx, r, approval.Question{}, cmd.ask)
+	}
 	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
 		return nil, err
@@ -111,31 +116,38 @@ func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.Ask
 	if !ok {
 		return nil, status.Error(codes.FailedPrecondition, "the thread has ended")
 	}
-	var about event.QuestionKind
-	switch r.GetKind() {
-	case gantryv1.AskKind_ASK_KIND_CHOICE:
-		about = event.QuestionChoice
-	case gantryv1.AskKind_ASK_KIND_FORM:
-		about = event.QuestionForm
-	case gantryv1.AskKind_ASK_KIND_URL:
-		about = event.QuestionURL
-	default:
-		return nil, status.Error(codes.InvalidArgument, "a question is a choice, a form or a URL")
-	}
-	if about == event.QuestionURL && r.GetRedirect() {
-		return nil, status.Error(codes.FailedPrecondition, "this host does not receive redirects yet; ask for a code instead")
-	}
 	if l.Call.Approval == "never" {
 		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
+	}
+	defer l.Wait()()
+	return s.askAbout(ctx, r, approval.Question{Turn: l.Call.Turn, Call: l.Call.ID}, thread.Desk().Ask)
+}
+
+// askAbout fills in a question, asks it, and words the answer for the plugin.
+func (s *server) askAbout(ctx context.Context, r *gantryv1.AskRequest, q approval.Question,
+	ask func(context.Context, approval.Question) (approval.Answer, error),
+) (*gantryv1.AskResponse, error) {
+	switch r.GetKind() {
+	case gantryv1.AskKind_ASK_KIND_CHOICE:
+		q.About = event.QuestionChoice
+	case gantryv1.AskKind_ASK_KIND_FORM:
+		q.About = event.QuestionForm
+	case gantryv1.AskKind_ASK_KIND_URL:
+		q.About = event.QuestionURL
+	default:
+		return nil, status.Error(codes.InvalidArgument, "a question is a choice, a form or a URL")
 	}
 	if !validJSON(r.GetFormSchemaJson()) {
 		return nil, status.Error(codes.InvalidArgument, "form_schema_json is not JSON")
 	}
-	defer l.Wait()()
-	a, err := thread.Desk().Ask(ctx, approval.Question{
-		About: about, Turn: l.Call.Turn, Call: l.Call.ID, Title: r.GetTitle(), Message: r.GetMessage(),
-		Options: r.GetOptions(), Schema: r.GetFormSchemaJson(), URL: r.GetUrl(),
-	})
+	q.Title, q.Message, q.Options, q.Schema, q.URL = r.GetTitle(), r.GetMessage(), r.GetOptions(), r.GetFormSchemaJson(), r.GetUrl()
+	var a approval.Answer
+	var err error
+	if q.About == event.QuestionURL && r.GetRedirect() {
+		a, err = redirected(ctx, ask, q, int(r.GetRedirectPort()))
+	} else {
+		a, err = ask(ctx, q)
+	}
 	switch {
 	case errors.Is(err, approval.ErrNobody):
 		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
@@ -203,15 +215,6 @@ func (s *server) Sample(ctx context.Context, r *gantryv1.SampleRequest) (*gantry
 	return &gantryv1.SampleResponse{
 		Message: convert.MessageToProto(*m), Usage: convert.UsageToProto(usage), Reason: convert.FinishReasonToProto(reason),
 	}, nil
-}
-
-// Secret implements the rpc: only handles of the plugin's own block resolve.
-func (s *server) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
-	v, ok := s.Secrets(s.id.Label, r.GetHandle())
-	if !ok {
-		return nil, status.Error(codes.PermissionDenied, "this handle is not of the plugin's own config block")
-	}
-	return &gantryv1.SecretResponse{Value: v}, nil
 }
 
 // Emit implements the rpc. With a call's token the event is the call's turn's, with a thread's it stands between turns, or

@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/tool"
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a host's services on real sockets, and a thread whose calls are functions with the services at hand.
 type world struct {
+	commands service.Commands
 	t        *testing.T
 	services *service.Services
 	tokens   *orchestrate.Tokens
@@ -142,6 +144,7 @@ func newWorld(t *testing.T) *world {
 		Secrets: func(label, handle string) (string, bool) {
 			return "the value", label == "mine" && handle == "h1"
 		},
+		Stored: secret.Open(filepath.Join(dir, "secrets"), nil), Commands: &w.commands,
 		Environment: func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 	})
 	return w

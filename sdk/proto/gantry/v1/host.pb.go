@@ -1244,9 +1244,12 @@ type AskRequest struct {
 	Options []string `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`
 	// For a form: JSON Schema of an object with flat properties.
 	FormSchemaJson []byte `protobuf:"bytes,6,opt,name=form_schema_json,json=formSchemaJson,proto3" json:"form_schema_json,omitempty"`
-	// For a URL. With `redirect` the host listens on loopback and returns the query of the call.
-	Url           string `protobuf:"bytes,7,opt,name=url,proto3" json:"url,omitempty"`
-	Redirect      bool   `protobuf:"varint,8,opt,name=redirect,proto3" json:"redirect,omitempty"`
+	// For a URL. With `redirect` the host listens on loopback, puts its address, percent-encoded, in the place of
+	// `{redirect_uri}` in the URL, and returns the query that somebody's browser brings there.
+	Url      string `protobuf:"bytes,7,opt,name=url,proto3" json:"url,omitempty"`
+	Redirect bool   `protobuf:"varint,8,opt,name=redirect,proto3" json:"redirect,omitempty"`
+	// Port to listen on. 0: any. A vendor may want the address to be one that was registered.
+	RedirectPort  int32 `protobuf:"varint,9,opt,name=redirect_port,json=redirectPort,proto3" json:"redirect_port,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1337,10 +1340,17 @@ func (x *AskRequest) GetRedirect() bool {
 	return false
 }
 
+func (x *AskRequest) GetRedirectPort() int32 {
+	if x != nil {
+		return x.RedirectPort
+	}
+	return 0
+}
+
 type AskResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Outcome AskOutcome             `protobuf:"varint,1,opt,name=outcome,proto3,enum=gantry.v1.AskOutcome" json:"outcome,omitempty"`
-	// The choice, the form's object, or the query's object.
+	// The choice, the form's object, or for a redirect an object {"redirect_uri": text, "query": {name: text}}.
 	AnswerJson    []byte `protobuf:"bytes,2,opt,name=answer_json,json=answerJson,proto3" json:"answer_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1712,8 +1722,11 @@ func (x *SampleResponse) GetError() *LlmError {
 }
 
 type SecretRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Handle        string                 `protobuf:"bytes,1,opt,name=handle,proto3" json:"handle,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A handle of the plugin's configuration, or "stored:" and a name that it gave to StoreSecret.
+	Handle string `protobuf:"bytes,1,opt,name=handle,proto3" json:"handle,omitempty"`
+	// The value was refused where it was used: get a new one where the source can make one, a command for example.
+	Renew         bool `protobuf:"varint,2,opt,name=renew,proto3" json:"renew,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1753,6 +1766,13 @@ func (x *SecretRequest) GetHandle() string {
 		return x.Handle
 	}
 	return ""
+}
+
+func (x *SecretRequest) GetRenew() bool {
+	if x != nil {
+		return x.Renew
+	}
+	return false
 }
 
 type SecretResponse struct {
@@ -1799,6 +1819,96 @@ func (x *SecretResponse) GetValue() string {
 	return ""
 }
 
+type StoreSecretRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The plugin's own name for it, 1 to 40 lower-case letters, digits and dashes.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Empty: forget it.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreSecretRequest) Reset() {
+	*x = StoreSecretRequest{}
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreSecretRequest) ProtoMessage() {}
+
+func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreSecretRequest.ProtoReflect.Descriptor instead.
+func (*StoreSecretRequest) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *StoreSecretRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StoreSecretRequest) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+type StoreSecretResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreSecretResponse) Reset() {
+	*x = StoreSecretResponse{}
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreSecretResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreSecretResponse) ProtoMessage() {}
+
+func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreSecretResponse.ProtoReflect.Descriptor instead.
+func (*StoreSecretResponse) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
+}
+
 type GetStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Scope StateScope             `protobuf:"varint,1,opt,name=scope,proto3,enum=gantry.v1.StateScope" json:"scope,omitempty"`
@@ -1811,7 +1921,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1933,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1946,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetStateRequest) GetScope() StateScope {
@@ -1872,7 +1982,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1994,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +2007,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetStateResponse) GetFound() bool {
@@ -1939,7 +2049,7 @@ type PutStateRequest struct {
 
 func (x *PutStateRequest) Reset() {
 	*x = PutStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2061,7 @@ func (x *PutStateRequest) String() string {
 func (*PutStateRequest) ProtoMessage() {}
 
 func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2074,7 @@ func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateRequest.ProtoReflect.Descriptor instead.
 func (*PutStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PutStateRequest) GetScope() StateScope {
@@ -2020,7 +2130,7 @@ type PutStateResponse struct {
 
 func (x *PutStateResponse) Reset() {
 	*x = PutStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2142,7 @@ func (x *PutStateResponse) String() string {
 func (*PutStateResponse) ProtoMessage() {}
 
 func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2155,7 @@ func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateResponse.ProtoReflect.Descriptor instead.
 func (*PutStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PutStateResponse) GetStored() bool {
@@ -2073,7 +2183,7 @@ type ListStateRequest struct {
 
 func (x *ListStateRequest) Reset() {
 	*x = ListStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2195,7 @@ func (x *ListStateRequest) String() string {
 func (*ListStateRequest) ProtoMessage() {}
 
 func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2208,7 @@ func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateRequest.ProtoReflect.Descriptor instead.
 func (*ListStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListStateRequest) GetScope() StateScope {
@@ -2131,7 +2241,7 @@ type ListStateResponse struct {
 
 func (x *ListStateResponse) Reset() {
 	*x = ListStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2253,7 @@ func (x *ListStateResponse) String() string {
 func (*ListStateResponse) ProtoMessage() {}
 
 func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2266,7 @@ func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateResponse.ProtoReflect.Descriptor instead.
 func (*ListStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListStateResponse) GetKeys() []string {
@@ -2177,7 +2287,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2299,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2312,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LeaseRequest) GetName() string {
@@ -2233,7 +2343,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2355,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2368,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LeaseResponse) GetState() isLeaseResponse_State {
@@ -2332,7 +2442,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2454,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2467,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PutArtifactRequest) GetMediaType() string {
@@ -2390,7 +2500,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2512,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2525,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PutArtifactResponse) GetArtifact() *ArtifactRef {
@@ -2434,7 +2544,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2556,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2569,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetArtifactRequest) GetSha256() string {
@@ -2478,7 +2588,7 @@ type GetArtifactResponse struct {
 
 func (x *GetArtifactResponse) Reset() {
 	*x = GetArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2600,7 @@ func (x *GetArtifactResponse) String() string {
 func (*GetArtifactResponse) ProtoMessage() {}
 
 func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2613,7 @@ func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactResponse.ProtoReflect.Descriptor instead.
 func (*GetArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetArtifactResponse) GetData() []byte {
@@ -2528,7 +2638,7 @@ type EmitRequest struct {
 
 func (x *EmitRequest) Reset() {
 	*x = EmitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2650,7 @@ func (x *EmitRequest) String() string {
 func (*EmitRequest) ProtoMessage() {}
 
 func (x *EmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2663,7 @@ func (x *EmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitRequest.ProtoReflect.Descriptor instead.
 func (*EmitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EmitRequest) GetToken() string {
@@ -2592,7 +2702,7 @@ type EmitResponse struct {
 
 func (x *EmitResponse) Reset() {
 	*x = EmitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2714,7 @@ func (x *EmitResponse) String() string {
 func (*EmitResponse) ProtoMessage() {}
 
 func (x *EmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2727,7 @@ func (x *EmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitResponse.ProtoReflect.Descriptor instead.
 func (*EmitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
 }
 
 var File_gantry_v1_host_proto protoreflect.FileDescriptor
@@ -2709,7 +2819,7 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x11AuthorizeResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12\x16\n" +
 	"\x06denial\x18\x02 \x01(\tR\x06denial\x12\x14\n" +
-	"\x05scope\x18\x03 \x01(\tR\x05scope\"\xf5\x01\n" +
+	"\x05scope\x18\x03 \x01(\tR\x05scope\"\x9a\x02\n" +
 	"\n" +
 	"AskRequest\x12\x1d\n" +
 	"\n" +
@@ -2720,7 +2830,8 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\aoptions\x18\x05 \x03(\tR\aoptions\x12(\n" +
 	"\x10form_schema_json\x18\x06 \x01(\fR\x0eformSchemaJson\x12\x10\n" +
 	"\x03url\x18\a \x01(\tR\x03url\x12\x1a\n" +
-	"\bredirect\x18\b \x01(\bR\bredirect\"_\n" +
+	"\bredirect\x18\b \x01(\bR\bredirect\x12#\n" +
+	"\rredirect_port\x18\t \x01(\x05R\fredirectPort\"_\n" +
 	"\vAskResponse\x12/\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x15.gantry.v1.AskOutcomeR\aoutcome\x12\x1f\n" +
 	"\vanswer_json\x18\x02 \x01(\fR\n" +
@@ -2746,11 +2857,16 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\amessage\x18\x01 \x01(\v2\x15.gantry.v1.LlmMessageR\amessage\x12)\n" +
 	"\x05usage\x18\x02 \x01(\v2\x13.gantry.v1.LlmUsageR\x05usage\x122\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x1a.gantry.v1.LlmFinishReasonR\x06reason\x12)\n" +
-	"\x05error\x18\x04 \x01(\v2\x13.gantry.v1.LlmErrorR\x05error\"'\n" +
+	"\x05error\x18\x04 \x01(\v2\x13.gantry.v1.LlmErrorR\x05error\"=\n" +
 	"\rSecretRequest\x12\x16\n" +
-	"\x06handle\x18\x01 \x01(\tR\x06handle\"&\n" +
+	"\x06handle\x18\x01 \x01(\tR\x06handle\x12\x14\n" +
+	"\x05renew\x18\x02 \x01(\bR\x05renew\"&\n" +
 	"\x0eSecretResponse\x12\x14\n" +
-	"\x05value\x18\x01 \x01(\tR\x05value\"m\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\">\n" +
+	"\x12StoreSecretRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x15\n" +
+	"\x13StoreSecretResponse\"m\n" +
 	"\x0fGetStateRequest\x12+\n" +
 	"\x05scope\x18\x01 \x01(\x0e2\x15.gantry.v1.StateScopeR\x05scope\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x10\n" +
@@ -2817,7 +2933,8 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"StateScope\x12\x1b\n" +
 	"\x17STATE_SCOPE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12STATE_SCOPE_PLUGIN\x10\x01\x12\x16\n" +
-	"\x12STATE_SCOPE_THREAD\x10\x022\xb2\t\n" +
+	"\x12STATE_SCOPE_THREAD\x10\x022\x80\n" +
+	"\n" +
 	"\vHostService\x12:\n" +
 	"\x05Spawn\x12\x17.gantry.v1.SpawnRequest\x1a\x18.gantry.v1.SpawnResponse\x12:\n" +
 	"\x05Adopt\x12\x17.gantry.v1.AdoptRequest\x1a\x18.gantry.v1.AdoptResponse\x12=\n" +
@@ -2829,7 +2946,8 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\bCallTool\x12\x1a.gantry.v1.CallToolRequest\x1a\x1b.gantry.v1.CallToolResponse\x12F\n" +
 	"\tListTools\x12\x1b.gantry.v1.ListToolsRequest\x1a\x1c.gantry.v1.ListToolsResponse\x12=\n" +
 	"\x06Sample\x12\x18.gantry.v1.SampleRequest\x1a\x19.gantry.v1.SampleResponse\x12=\n" +
-	"\x06Secret\x12\x18.gantry.v1.SecretRequest\x1a\x19.gantry.v1.SecretResponse\x12C\n" +
+	"\x06Secret\x12\x18.gantry.v1.SecretRequest\x1a\x19.gantry.v1.SecretResponse\x12L\n" +
+	"\vStoreSecret\x12\x1d.gantry.v1.StoreSecretRequest\x1a\x1e.gantry.v1.StoreSecretResponse\x12C\n" +
 	"\bGetState\x12\x1a.gantry.v1.GetStateRequest\x1a\x1b.gantry.v1.GetStateResponse\x12C\n" +
 	"\bPutState\x12\x1a.gantry.v1.PutStateRequest\x1a\x1b.gantry.v1.PutStateResponse\x12F\n" +
 	"\tListState\x12\x1b.gantry.v1.ListStateRequest\x1a\x1c.gantry.v1.ListStateResponse\x12<\n" +
@@ -2851,7 +2969,7 @@ func file_gantry_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_gantry_v1_host_proto_goTypes = []any{
 	(AskKind)(0),                // 0: gantry.v1.AskKind
 	(AskOutcome)(0),             // 1: gantry.v1.AskOutcome
@@ -2881,54 +2999,56 @@ var file_gantry_v1_host_proto_goTypes = []any{
 	(*SampleResponse)(nil),      // 25: gantry.v1.SampleResponse
 	(*SecretRequest)(nil),       // 26: gantry.v1.SecretRequest
 	(*SecretResponse)(nil),      // 27: gantry.v1.SecretResponse
-	(*GetStateRequest)(nil),     // 28: gantry.v1.GetStateRequest
-	(*GetStateResponse)(nil),    // 29: gantry.v1.GetStateResponse
-	(*PutStateRequest)(nil),     // 30: gantry.v1.PutStateRequest
-	(*PutStateResponse)(nil),    // 31: gantry.v1.PutStateResponse
-	(*ListStateRequest)(nil),    // 32: gantry.v1.ListStateRequest
-	(*ListStateResponse)(nil),   // 33: gantry.v1.ListStateResponse
-	(*LeaseRequest)(nil),        // 34: gantry.v1.LeaseRequest
-	(*LeaseResponse)(nil),       // 35: gantry.v1.LeaseResponse
-	(*PutArtifactRequest)(nil),  // 36: gantry.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil), // 37: gantry.v1.PutArtifactResponse
-	(*GetArtifactRequest)(nil),  // 38: gantry.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil), // 39: gantry.v1.GetArtifactResponse
-	(*EmitRequest)(nil),         // 40: gantry.v1.EmitRequest
-	(*EmitResponse)(nil),        // 41: gantry.v1.EmitResponse
-	nil,                         // 42: gantry.v1.SpawnRequest.EnvEntry
-	(*Effect)(nil),              // 43: gantry.v1.Effect
-	(*CallInput)(nil),           // 44: gantry.v1.CallInput
-	(*CallResult)(nil),          // 45: gantry.v1.CallResult
-	(*ToolDescriptor)(nil),      // 46: gantry.v1.ToolDescriptor
-	(*LlmRequest)(nil),          // 47: gantry.v1.LlmRequest
-	(*LlmMessage)(nil),          // 48: gantry.v1.LlmMessage
-	(*LlmUsage)(nil),            // 49: gantry.v1.LlmUsage
-	(LlmFinishReason)(0),        // 50: gantry.v1.LlmFinishReason
-	(*LlmError)(nil),            // 51: gantry.v1.LlmError
-	(*ArtifactRef)(nil),         // 52: gantry.v1.ArtifactRef
+	(*StoreSecretRequest)(nil),  // 28: gantry.v1.StoreSecretRequest
+	(*StoreSecretResponse)(nil), // 29: gantry.v1.StoreSecretResponse
+	(*GetStateRequest)(nil),     // 30: gantry.v1.GetStateRequest
+	(*GetStateResponse)(nil),    // 31: gantry.v1.GetStateResponse
+	(*PutStateRequest)(nil),     // 32: gantry.v1.PutStateRequest
+	(*PutStateResponse)(nil),    // 33: gantry.v1.PutStateResponse
+	(*ListStateRequest)(nil),    // 34: gantry.v1.ListStateRequest
+	(*ListStateResponse)(nil),   // 35: gantry.v1.ListStateResponse
+	(*LeaseRequest)(nil),        // 36: gantry.v1.LeaseRequest
+	(*LeaseResponse)(nil),       // 37: gantry.v1.LeaseResponse
+	(*PutArtifactRequest)(nil),  // 38: gantry.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil), // 39: gantry.v1.PutArtifactResponse
+	(*GetArtifactRequest)(nil),  // 40: gantry.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil), // 41: gantry.v1.GetArtifactResponse
+	(*EmitRequest)(nil),         // 42: gantry.v1.EmitRequest
+	(*EmitResponse)(nil),        // 43: gantry.v1.EmitResponse
+	nil,                         // 44: gantry.v1.SpawnRequest.EnvEntry
+	(*Effect)(nil),              // 45: gantry.v1.Effect
+	(*CallInput)(nil),           // 46: gantry.v1.CallInput
+	(*CallResult)(nil),          // 47: gantry.v1.CallResult
+	(*ToolDescriptor)(nil),      // 48: gantry.v1.ToolDescriptor
+	(*LlmRequest)(nil),          // 49: gantry.v1.LlmRequest
+	(*LlmMessage)(nil),          // 50: gantry.v1.LlmMessage
+	(*LlmUsage)(nil),            // 51: gantry.v1.LlmUsage
+	(LlmFinishReason)(0),        // 52: gantry.v1.LlmFinishReason
+	(*LlmError)(nil),            // 53: gantry.v1.LlmError
+	(*ArtifactRef)(nil),         // 54: gantry.v1.ArtifactRef
 }
 var file_gantry_v1_host_proto_depIdxs = []int32{
-	42, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
+	44, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
 	4,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
 	6,  // 2: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
 	9,  // 3: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
 	4,  // 4: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
 	13, // 5: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
-	43, // 6: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
+	45, // 6: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
 	0,  // 7: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
 	1,  // 8: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
-	44, // 9: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
-	45, // 10: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
-	46, // 11: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
-	47, // 12: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
-	48, // 13: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
-	49, // 14: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
-	50, // 15: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
-	51, // 16: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
+	46, // 9: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
+	47, // 10: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
+	48, // 11: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	49, // 12: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
+	50, // 13: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
+	51, // 14: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
+	52, // 15: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
+	53, // 16: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
 	2,  // 17: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
 	2,  // 18: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
 	2,  // 19: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
-	52, // 20: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	54, // 20: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
 	3,  // 21: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
 	7,  // 22: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
 	10, // 23: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
@@ -2940,33 +3060,35 @@ var file_gantry_v1_host_proto_depIdxs = []int32{
 	22, // 29: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
 	24, // 30: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
 	26, // 31: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
-	28, // 32: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
-	30, // 33: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
-	32, // 34: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
-	34, // 35: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
-	36, // 36: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
-	38, // 37: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
-	40, // 38: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
-	5,  // 39: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
-	8,  // 40: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
-	11, // 41: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
-	13, // 42: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
-	15, // 43: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
-	17, // 44: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
-	19, // 45: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
-	21, // 46: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
-	23, // 47: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
-	25, // 48: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
-	27, // 49: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
-	29, // 50: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
-	31, // 51: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
-	33, // 52: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
-	35, // 53: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
-	37, // 54: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
-	39, // 55: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
-	41, // 56: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
-	39, // [39:57] is the sub-list for method output_type
-	21, // [21:39] is the sub-list for method input_type
+	28, // 32: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
+	30, // 33: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
+	32, // 34: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
+	34, // 35: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
+	36, // 36: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
+	38, // 37: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
+	40, // 38: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
+	42, // 39: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
+	5,  // 40: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
+	8,  // 41: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
+	11, // 42: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
+	13, // 43: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
+	15, // 44: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
+	17, // 45: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
+	19, // 46: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
+	21, // 47: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
+	23, // 48: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
+	25, // 49: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
+	27, // 50: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
+	29, // 51: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
+	31, // 52: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
+	33, // 53: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
+	35, // 54: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
+	37, // 55: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
+	39, // 56: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
+	41, // 57: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
+	43, // 58: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
+	40, // [40:59] is the sub-list for method output_type
+	21, // [21:40] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
 	21, // [21:21] is the sub-list for extension extendee
 	0,  // [0:21] is the sub-list for field type_name
@@ -2985,8 +3107,8 @@ func file_gantry_v1_host_proto_init() {
 		(*AttachResponse_Stderr)(nil),
 		(*AttachResponse_Exited)(nil),
 	}
-	file_gantry_v1_host_proto_msgTypes[27].OneofWrappers = []any{}
-	file_gantry_v1_host_proto_msgTypes[32].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[29].OneofWrappers = []any{}
+	file_gantry_v1_host_proto_msgTypes[34].OneofWrappers = []any{
 		(*LeaseResponse_Granted)(nil),
 		(*LeaseResponse_Lost)(nil),
 		(*LeaseResponse_Busy)(nil),
@@ -2997,7 +3119,7 @@ func file_gantry_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_host_proto_rawDesc), len(file_gantry_v1_host_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,6 +36,7 @@ const (
 	HostService_ListTools_FullMethodName   = "/gantry.v1.HostService/ListTools"
 	HostService_Sample_FullMethodName      = "/gantry.v1.HostService/Sample"
 	HostService_Secret_FullMethodName      = "/gantry.v1.HostService/Secret"
+	HostService_StoreSecret_FullMethodName = "/gantry.v1.HostService/StoreSecret"
 	HostService_GetState_FullMethodName    = "/gantry.v1.HostService/GetState"
 	HostService_PutState_FullMethodName    = "/gantry.v1.HostService/PutState"
 	HostService_ListState_FullMethodName   = "/gantry.v1.HostService/ListState"
@@ -74,6 +75,8 @@ type HostServiceClient interface {
 	Sample(ctx context.Context, in *SampleRequest, opts ...grpc.CallOption) (*SampleResponse, error)
 	// Secret resolves a handle of the plugin's own config block.
 	Secret(ctx context.Context, in *SecretRequest, opts ...grpc.CallOption) (*SecretResponse, error)
+	// StoreSecret keeps a secret of the plugin's own, a token for example, where no other plugin can read it.
+	StoreSecret(ctx context.Context, in *StoreSecretRequest, opts ...grpc.CallOption) (*StoreSecretResponse, error)
 	// State reads and writes the plugin's own keys.
 	GetState(ctx context.Context, in *GetStateRequest, opts ...grpc.CallOption) (*GetStateResponse, error)
 	PutState(ctx context.Context, in *PutStateRequest, opts ...grpc.CallOption) (*PutStateResponse, error)
@@ -208,6 +211,16 @@ func (c *hostServiceClient) Secret(ctx context.Context, in *SecretRequest, opts 
 	return out, nil
 }
 
+func (c *hostServiceClient) StoreSecret(ctx context.Context, in *StoreSecretRequest, opts ...grpc.CallOption) (*StoreSecretResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StoreSecretResponse)
+	err := c.cc.Invoke(ctx, HostService_StoreSecret_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *hostServiceClient) GetState(ctx context.Context, in *GetStateRequest, opts ...grpc.CallOption) (*GetStateResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetStateResponse)
@@ -328,6 +341,8 @@ type HostServiceServer interface {
 	Sample(context.Context, *SampleRequest) (*SampleResponse, error)
 	// Secret resolves a handle of the plugin's own config block.
 	Secret(context.Context, *SecretRequest) (*SecretResponse, error)
+	// StoreSecret keeps a secret of the plugin's own, a token for example, where no other plugin can read it.
+	StoreSecret(context.Context, *StoreSecretRequest) (*StoreSecretResponse, error)
 	// State reads and writes the plugin's own keys.
 	GetState(context.Context, *GetStateRequest) (*GetStateResponse, error)
 	PutState(context.Context, *PutStateRequest) (*PutStateResponse, error)
@@ -381,6 +396,9 @@ func (UnimplementedHostServiceServer) Sample(context.Context, *SampleRequest) (*
 }
 func (UnimplementedHostServiceServer) Secret(context.Context, *SecretRequest) (*SecretResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Secret not implemented")
+}
+func (UnimplementedHostServiceServer) StoreSecret(context.Context, *StoreSecretRequest) (*StoreSecretResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StoreSecret not implemented")
 }
 func (UnimplementedHostServiceServer) GetState(context.Context, *GetStateRequest) (*GetStateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetState not implemented")
@@ -611,6 +629,24 @@ func _HostService_Secret_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _HostService_StoreSecret_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StoreSecretRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostServiceServer).StoreSecret(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: HostService_StoreSecret_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostServiceServer).StoreSecret(ctx, req.(*StoreSecretRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _HostService_GetState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetStateRequest)
 	if err := dec(in); err != nil {
@@ -758,6 +794,10 @@ var HostService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Secret",
 			Handler:    _HostService_Secret_Handler,
+		},
+		{
+			MethodName: "StoreSecret",
+			Handler:    _HostService_StoreSecret_Handler,
 		},
 		{
 			MethodName: "GetState",

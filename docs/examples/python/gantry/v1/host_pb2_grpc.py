@@ -90,6 +90,11 @@ class HostServiceStub:
                 request_serializer=gantry_dot_v1_dot_host__pb2.SecretRequest.SerializeToString,
                 response_deserializer=gantry_dot_v1_dot_host__pb2.SecretResponse.FromString,
                 _registered_method=True)
+        self.StoreSecret = channel.unary_unary(
+                '/gantry.v1.HostService/StoreSecret',
+                request_serializer=gantry_dot_v1_dot_host__pb2.StoreSecretRequest.SerializeToString,
+                response_deserializer=gantry_dot_v1_dot_host__pb2.StoreSecretResponse.FromString,
+                _registered_method=True)
         self.GetState = channel.unary_unary(
                 '/gantry.v1.HostService/GetState',
                 request_serializer=gantry_dot_v1_dot_host__pb2.GetStateRequest.SerializeToString,
@@ -153,7 +158,8 @@ class HostServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Wait(self, request, context):
-        """Wait returns when the process has ended.
+        """Wait returns when the process has ended. Its answer comes once: when the descriptors were taken and nothing of the tree
+        lives any more, the host forgets the process.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -203,6 +209,13 @@ class HostServiceServicer:
 
     def Secret(self, request, context):
         """Secret resolves a handle of the plugin's own config block.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StoreSecret(self, request, context):
+        """StoreSecret keeps a secret of the plugin's own, a token for example, where no other plugin can read it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -311,6 +324,11 @@ def add_HostServiceServicer_to_server(servicer, server):
                     servicer.Secret,
                     request_deserializer=gantry_dot_v1_dot_host__pb2.SecretRequest.FromString,
                     response_serializer=gantry_dot_v1_dot_host__pb2.SecretResponse.SerializeToString,
+            ),
+            'StoreSecret': grpc.unary_unary_rpc_method_handler(
+                    servicer.StoreSecret,
+                    request_deserializer=gantry_dot_v1_dot_host__pb2.StoreSecretRequest.FromString,
+                    response_serializer=gantry_dot_v1_dot_host__pb2.StoreSecretResponse.SerializeToString,
             ),
             'GetState': grpc.unary_unary_rpc_method_handler(
                     servicer.GetState,
@@ -646,6 +664,33 @@ class HostService:
             '/gantry.v1.HostService/Secret',
             gantry_dot_v1_dot_host__pb2.SecretRequest.SerializeToString,
             gantry_dot_v1_dot_host__pb2.SecretResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StoreSecret(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gantry.v1.HostService/StoreSecret',
+            gantry_dot_v1_dot_host__pb2.StoreSecretRequest.SerializeToString,
+            gantry_dot_v1_dot_host__pb2.StoreSecretResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,67 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"sync"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+)
+
+// Asker puts a question to the person who gave a command. [approval.ErrNobody] says that there is none.
+type Asker interface {
+	Ask(ctx context.Context, q approval.Question) (approval.Answer, error)
+}
+
+// Commands are the plugins' commands that run: each has a token by which its plugin may ask who gave it. Safe for
+// concurrent use; the zero value is ready.
+type Commands struct {
+	mu      sync.Mutex
+	running map[string]command // by token
+}
+
+type command struct {
+	plugin string
+	ctx    context.Context // of the command: its questions end with it
+	asker  Asker
+}
+
+// Begin makes a token for a command of a plugin, which is dead when end is called.
+func (c *Commands) Begin(ctx context.Context, plugin string, asker Asker) (token string, end func()) {
+	b := make([]byte, 32)
+	rand.Read(b)
+	token = hex.EncodeToString(b)
+	ctx, cancel := context.WithCancel(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == nil {
+		c.running = map[string]command{}
+	}
+	c.running[token] = command{plugin, ctx, asker}
+	return token, func() {
+		cancel()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.running, token)
+	}
+}
+
+// lookup finds the command that a plugin's token stands for.
+func (c *Commands) lookup(plugin, token string) (command, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cmd, ok := c.running[token]
+	return cmd, ok && cmd.plugin == plugin
+}
+
+// ask ends with the rpc that asks and with the command.
+func (c command) ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	if c.asker == nil {
+		return approval.Answer{}, approval.ErrNobody
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	return c.asker.Ask(ctx, q)
+}

@@ -1,0 +1,77 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Vault keeps secrets by name. A name under which nothing is kept is an error that [fs.ErrNotExist] is in.
+type Vault interface {
+	Get(name string) (string, error)
+	Put(name, value string) error
+	Delete(name string) error
+}
+
+const (
+	storedPrefix  = "stored:"
+	maxStoredName = 40
+)
+
+// Secret implements the rpc: handles of the plugin's own block resolve, and names of what it stored itself.
+func (s *server) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
+	name, stored := strings.CutPrefix(r.GetHandle(), storedPrefix)
+	if !stored {
+		v, ok := s.Secrets(s.id.Label, r.GetHandle())
+		if !ok {
+			return nil, status.Error(codes.PermissionDenied, "this handle is not of the plugin's own config block")
+		}
+		return &gantryv1.SecretResponse{Value: v}, nil
+	}
+	own, err := s.storedName(name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Stored.Get(own)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, status.Errorf(codes.NotFound, "the plugin has stored no secret %q", name)
+	case err != nil:
+		return nil, statusOf(err)
+	}
+	return &gantryv1.SecretResponse{Value: v}, nil
+}
+
+// StoreSecret implements the rpc.
+func (s *server) StoreSecret(_ context.Context, r *gantryv1.StoreSecretRequest) (*gantryv1.StoreSecretResponse, error) {
+	own, err := s.storedName(r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if r.GetValue() != "" {
+		err = s.Stored.Put(own, r.GetValue())
+	} else if err = s.Stored.Delete(own); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &gantryv1.StoreSecretResponse{}, nil
+}
+
+// storedName is the name of a plugin's secret among those of all plugins. Labels hold no slash, so that no plugin can name
+// another's.
+func (s *server) storedName(name string) (string, error) {
+	if name == "" || len(name) > maxStoredName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return "", status.Errorf(codes.InvalidArgument, "%q is no name for a secret: 1 to %d lower-case letters, digits and dashes", name, maxStoredName)
+	}
+	return PluginSecret(s.id.Label, name), nil
+}
+
+// PluginSecret is the name under which a plugin's secret is kept.
+func PluginSecret(label, name string) string { return "plugin/" + label + "/" + name }

@@ -1,0 +1,90 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// Question goes to the user who gave a command: a choice when Options are set, a form when FormSchema is, a URL when URL
+// is.
+type Question struct {
+	Title, Message string
+	Options        []string
+	FormSchema     json.RawMessage // JSON Schema of an object with flat properties
+	URL            string
+	// Redirect makes the host listen for the browser's way back. It puts its own address, percent-encoded, in the place of
+	// "{redirect_uri}" in URL. RedirectPort is the port to listen on; 0: any.
+	Redirect     bool
+	RedirectPort int
+}
+
+// Answer is what the user said.
+type Answer struct {
+	Declined bool // there is nobody, or nobody wants to
+	Choice   string
+	Form     json.RawMessage
+	// RedirectURI is the address that the browser came back to, with Query.
+	RedirectURI string
+	Query       map[string]string
+}
+
+type tokenKey struct{}
+
+// Ask asks the user and waits for the answer. It works within [Command].Run only, with the context given there.
+func (h *Host) Ask(ctx context.Context, q Question) (Answer, error) {
+	token, _ := ctx.Value(tokenKey{}).(string)
+	switch {
+	case h.client == nil:
+		return Answer{}, ErrNoHost
+	case token == "":
+		return Answer{}, errors.New("ask: only a command has somebody to ask")
+	}
+	r := &gantryv1.AskRequest{CallToken: token, Title: q.Title, Message: q.Message}
+	switch {
+	case len(q.Options) > 0:
+		r.Kind, r.Options = gantryv1.AskKind_ASK_KIND_CHOICE, q.Options
+	case len(q.FormSchema) > 0:
+		r.Kind, r.FormSchemaJson = gantryv1.AskKind_ASK_KIND_FORM, q.FormSchema
+	case q.URL != "":
+		r.Kind, r.Url, r.Redirect, r.RedirectPort = gantryv1.AskKind_ASK_KIND_URL, q.URL, q.Redirect, int32(q.RedirectPort)
+	default:
+		return Answer{}, errors.New("ask: a question has options, a form or a URL")
+	}
+	resp, err := h.client.Ask(ctx, r)
+	if err != nil {
+		return Answer{}, fmt.Errorf("ask: %w", err)
+	}
+	return answerOf(q, resp)
+}
+
+func answerOf(q Question, resp *gantryv1.AskResponse) (a Answer, err error) {
+	switch resp.GetOutcome() {
+	case gantryv1.AskOutcome_ASK_OUTCOME_ANSWERED:
+	case gantryv1.AskOutcome_ASK_OUTCOME_CANCELLED:
+		return Answer{}, context.Canceled
+	default:
+		return Answer{Declined: true}, nil
+	}
+	raw := resp.GetAnswerJson()
+	switch {
+	case len(q.Options) > 0:
+		err = json.Unmarshal(raw, &a.Choice)
+	case len(q.FormSchema) > 0:
+		a.Form = raw
+	case q.Redirect:
+		var back struct {
+			RedirectURI string            `json:"redirect_uri"`
+			Query       map[string]string `json:"query"`
+		}
+		err = json.Unmarshal(raw, &back)
+		a.RedirectURI, a.Query = back.RedirectURI, back.Query
+	}
+	if err != nil {
+		return Answer{}, fmt.Errorf("ask: the answer can't be read: %w", err)
+	}
+	return a, nil
+}

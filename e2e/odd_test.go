@@ -38,7 +38,8 @@ type fileArgs struct {
 }
 
 // odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits, in the mode "speaks" one that
-// speaks in its threads, in the mode "samples" one that asks the model.
+// speaks in its threads, in the mode "samples" one that asks the model, in the
+// mode "tells" one that has texts for it.
 func odd(mode string) tool.Plugin {
 	switch mode {
 	case "waits":
@@ -47,6 +48,8 @@ func odd(mode string) tool.Plugin {
 		return speaks()
 	case "samples":
 		return samples()
+	case "tells":
+		return tells()
 	}
 	cfg := &oddConfig{}
 	p := tool.Plugin{
@@ -134,6 +137,24 @@ func samples() tool.Plugin {
 				}
 				work.Wait()
 				return tool.Text(strings.Join(answers[:], " and ")), errors.Join(errs[:]...)
+			}, tool.ReadOnly()),
+		},
+	}
+}
+
+type tellArgs struct {
+	Text string `json:"text,omitempty"`
+}
+
+// tells is a plugin that sets a text for the model. That the host has it is seen by the session behind it.
+func tells() tool.Plugin {
+	return tool.Plugin{
+		Name: "tells", Version: "1.0.0", Description: "Tells.",
+		Tools: []tool.Tool{
+			tool.New("tell", "Sets a text.", func(_ context.Context, c *tool.Call, in tellArgs) (*tool.Result, error) {
+				c.Thread().Context("page", in.Text)
+				c.Thread().OpenSession(c.ID(), c.ID(), "behind the text").Exited(0)
+				return tool.Text("told"), nil
 			}, tool.ReadOnly()),
 		},
 	}

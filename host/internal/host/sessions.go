@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -156,18 +155,17 @@ func (s *sessions) publish(label string, body event.Body) {
 	}
 }
 
-// texts joins what plugins have to say to the model, in a fixed order.
-func (s *sessions) texts() string {
+// texts are what plugins have to say to the model now.
+func (s *sessions) texts() map[contextKey]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []string
+	out := map[contextKey]string{}
 	for label, keys := range s.mu.contexts {
 		for key, text := range keys {
-			out = append(out, "## "+label+": "+key+"\n"+text)
+			out[contextKey{label, key}] = text
 		}
 	}
-	sort.Strings(out)
-	return strings.Join(out, "\n\n")
+	return out
 }
 
 // endBound is how long the plugins may take to let go of a thread, all of them together; it is their sessions' last word.

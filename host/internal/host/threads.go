@@ -18,7 +18,8 @@ import (
 // running is a thread that runs in this host.
 type running struct {
 	thread *thread.Thread
-	facts  *prompt.Facts // what its model was told last; touched by its turns only
+	facts  *prompt.Facts         // what its model was told last; touched by its turns only, as told is
+	told   map[contextKey]string // of it, what plugins had to say
 	plugs  *sessions
 	lock   *store.ThreadLock
 	sample atomic.Pointer[sampler]

@@ -104,9 +104,10 @@ func (r *running) context(h *Host, start event.ThreadStarted, t event.TurnStarte
 	zone, _ := now.Zone()
 	facts := prompt.Facts{
 		Cwd: start.Cwd, Shell: filepath.Base(cmp.Or(os.Getenv("SHELL"), "sh")), Date: now.Format(time.DateOnly), Timezone: zone,
-		Approval: t.Approval, Sandbox: t.Sandbox, Plugins: h.instructions(), Contexts: r.plugs.texts(),
+		Approval: t.Approval, Sandbox: t.Sandbox, Plugins: h.instructions(),
 	}
-	return prompt.Context(r.facts, facts), func() { r.facts = &facts }
+	texts := r.plugs.texts()
+	return append(prompt.Context(r.facts, facts), sayContexts(r.told, texts)...), func() { r.facts, r.told = &facts, texts }
 }
 
 // instructions joins the fixed instructions of the tool plugins that are known already.

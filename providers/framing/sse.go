@@ -57,11 +57,11 @@ func (d *sse) Write(p []byte, emit func(protocol.Frame) error) error {
 		if end == len(p) {
 			break
 		}
-		line, carried := p[at:end], len(d.line) > 0
+		line := p[at:end]
 		if len(d.line)+len(line) > d.max {
 			return tooLong(d.max)
 		}
-		if carried {
+		if len(d.line) > 0 {
 			d.line = append(d.line, line...)
 			line = d.line
 		}
@@ -70,10 +70,7 @@ func (d *sse) Write(p []byte, emit func(protocol.Frame) error) error {
 		if err := d.take(line, emit); err != nil {
 			return err
 		}
-		if carried {
-			d.keep()
-			d.line = d.line[:0]
-		}
+		d.line = d.line[:0] // direct may lie in it: nothing is written there before keep
 	}
 	d.keep()
 	if len(d.line)+len(p)-at > d.max {
@@ -99,13 +96,9 @@ func (d *sse) take(line []byte, emit func(protocol.Frame) error) error {
 	if len(line) == 0 {
 		return d.dispatch(emit)
 	}
-	colon := bytes.IndexByte(line, ':')
-	if colon == 0 {
-		return nil // a comment
-	}
-	field, value := line, line[len(line):]
-	if colon > 0 {
-		field, value = line[:colon], bytes.TrimPrefix(line[colon+1:], []byte(" "))
+	field, value, found := bytes.Cut(line, []byte(":"))
+	if value = bytes.TrimPrefix(value, []byte(" ")); !found {
+		value = line[len(line):] // empty, but there
 	}
 	switch string(field) {
 	case "event":
@@ -113,7 +106,7 @@ func (d *sse) take(line []byte, emit func(protocol.Frame) error) error {
 	case "data":
 		return d.add(value)
 	}
-	return nil // ids serve reconnection, which no vendor offers for answers
+	return nil // a comment has no name; ids serve reconnection, which no vendor offers for answers
 }
 
 func (d *sse) add(value []byte) error {

@@ -74,6 +74,7 @@ func TestServerSentEvents(t *testing.T) {
 		{"three lines of data", "data: a\ndata\ndata: b\n\n", "a\n\nb"},
 		{"one space goes", "data:  a\n\n", " a"},
 		{"no colon", "data\n\n", ""},
+		{"no colon, after two lines of data", "data: a\ndata: b\n\ndata\n\n", "a\nb"},
 		{"blank data", "data:   \n\n", ""},
 		{"complete at the end", `data: {"a":1}`, `{"a":1}`},
 		{"complete at the end, with a line end", "data: {\"a\":1}\n", `{"a":1}`},

@@ -109,6 +109,8 @@ func TestNormalisedHistory(t *testing.T) {
 			`A call 1 | T result 1 of f1 "ok" | U "b" | A "c"`},
 		{"a late result of another call of that id is not", []llm.Message{model(call("1")), user("b"), model(call("1")), result("1", say("ok"))},
 			`A call 1 | T result 1 of f1 (error) ` + missing + ` | U "b" | A call 1 | T result 1 of f1 "ok"`},
+		{"a late result answers one call", []llm.Message{model(call("1"), call("1")), user("b"), result("1", say("ok"))},
+			`A call 1 call 1 | T result 1 of f1 "ok" | T result 1 of f1 (error) ` + missing + ` | U "b"`},
 		{"an id that is used again", []llm.Message{model(call("1")), result("1", say("a")), model(call("1")), result("1", say("b"))},
 			`A call 1 | T result 1 of f1 "a" | A call 1 | T result 1 of f1 "b"`},
 		{"a result without a call", []llm.Message{user("a"), result("9", say("x")), user("b")}, `U "a" | U "b"`},
@@ -118,6 +120,8 @@ func TestNormalisedHistory(t *testing.T) {
 			`A call 1 | T result 1 of f1 "ok" | D "n" | D "m" | A "x"`},
 		{"a note behind a call without result waits", []llm.Message{model(call("1")), note("n"), user("b")},
 			`A call 1 | T result 1 of f1 (error) ` + missing + ` | D "n" | U "b"`},
+		{"a note between calls", []llm.Message{model(call("1")), note("n"), model(call("2")), result("1", say("a")), result("2", say("b"))},
+			`A call 1 | T result 1 of f1 "a" | D "n" | A call 2 | T result 2 of f2 "b"`},
 		{"an empty result says so", []llm.Message{model(call("1"), call("2")), result("1"), result("2", say(""), say(""))},
 			`A call 1 call 2 | T result 1 of f1 "(no tool output)" | T result 2 of f2 "(no tool output)"`},
 		{"empty texts in a result", []llm.Message{model(call("1")), result("1", say(""), &llm.Media{MediaType: "image/png"}, say("x"))},
@@ -160,6 +164,23 @@ func TestNormalisedHistory(t *testing.T) {
 				t.Errorf("the request itself became %s", after)
 			}
 		})
+	}
+}
+
+func TestOnlyResultsThatAreLeftOutAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		in   []llm.Message
+		want int
+	}{
+		{[]llm.Message{model(call("1")), user("b"), result("1", say("late"))}, 0},
+		{[]llm.Message{model(call("1")), result("1", say("a")), result("1", say("again")), result("2", say("lost"))}, 2},
+	} {
+		got := 0
+		protocol.Normalised(&protocol.Request{Request: &llm.Request{Messages: tc.in}, Warn: func(string) { got++ }})
+		if got != tc.want {
+			t.Errorf("%s: %d warnings, want %d", shape(tc.in), got, tc.want)
+		}
 	}
 }
 
@@ -244,6 +265,7 @@ func TestLoneSurrogates(t *testing.T) {
 		`{"a":"x"}`:                   `{"a":"x"}`,
 		`"\ud83d\ude00"`:              `"\ud83d\ude00"`,
 		`"\ud83dx\ude00"`:             `"\ufffdx\ufffd"`,
+		`"\udc00\udc00"`:              `"\ufffd\ufffd"`,
 		`"\ude00\ud83d"`:              `"\ufffd\ufffd"`,
 		`"\ud83d\ud83d\ude00"`:        `"\ufffd\ud83d\ude00"`,
 		`"\\ud83d"`:                   `"\\ud83d"`,

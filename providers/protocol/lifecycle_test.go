@@ -49,6 +49,11 @@ func TestLifecycle(t *testing.T) {
 			dst = l.Open(dst, reasoning, "a", protocol.Meta{"id": "r", "n": 1})
 			return l.Close(dst, reasoning, "a", protocol.Meta{"n": 2, "sig": "<s>"})
 		}, `S+ R+a@{"id":"r","n":1} R-@{"id":"r","n":2,"sig":"<s>"}`},
+		{"the caller's metadata stays the caller's", func(l *protocol.Lifecycle, dst []llm.Event) []llm.Event {
+			mine := protocol.Meta{"n": 1}
+			dst = l.Close(l.Open(dst, text, "a", mine), text, "a", protocol.Meta{"n": 2})
+			return l.Close(l.Open(dst, text, "b", mine), text, "b", nil)
+		}, `S+ T+a@{"n":1} T-@{"n":2} T+b@{"n":1} T-@{"n":1}`},
 		{"reasoning ends first, then text, then the answer", func(l *protocol.Lifecycle, dst []llm.Event) []llm.Event {
 			dst = l.Delta(dst, text, "t", "x")
 			dst = l.Delta(dst, reasoning, "r1", "y")

@@ -156,7 +156,7 @@ func objectsOnly(s *object) {
 		rest := []any{}
 		for _, v := range list {
 			a, ok := v.(*object)
-			if ok && k != "allOf" && a.text("type") == "null" {
+			if ok && a.text("type") == "null" {
 				s.set("nullable", true)
 			} else if ok {
 				rest = append(rest, a)

@@ -14,8 +14,9 @@ import (
 // Policy is what happens when a subscriber is slower than the thread.
 type Policy int
 
-// The policies. Lossless: the thread waits, until it ends itself. Coalesce: deltas of one item merge, other events never
-// do. Disconnect: the subscription ends with [ErrLagged] and the number to resume after.
+// The policies. Lossless: the thread waits, for as long as the subscriber still takes something; one that has stopped
+// reading is disconnected with [ErrStalled]. Coalesce: deltas of one item merge, other events never do. Disconnect: the
+// subscription ends with [ErrLagged] and the number to resume after.
 const (
 	Lossless Policy = iota + 1
 	Coalesce
@@ -38,6 +39,22 @@ const (
 
 // ErrLagged ends a subscription that was too slow; resume after the Seq of the last durable event received.
 var ErrLagged = errors.New("the subscriber fell behind and was disconnected; subscribe again after its last event")
+
+// stallBound is how long the thread waits for one lossless subscriber that takes nothing: longer than a reader needs that
+// does its work between two events, short against a turn that nobody can end because nobody reads it.
+const stallBound = time.Minute
+
+// ErrStalled ends a lossless subscription that stopped reading. It is an [ErrLagged] as well: the log has what it missed.
+var ErrStalled error = stalledError{}
+
+type stalledError struct{}
+
+func (stalledError) Error() string {
+	return fmt.Sprintf("the reader of the thread's events took none for %v while the thread waited for it, and was disconnected; "+
+		"the thread goes on, and its log has every event", stallBound)
+}
+
+func (stalledError) Is(target error) bool { return target == ErrLagged }
 
 // ErrClosed is returned once the thread has ended.
 var ErrClosed = errors.New("the thread is closed")
@@ -90,7 +107,7 @@ func (b *bus) lock(ctx context.Context) error {
 func (b *bus) unlock() { <-b.publishing }
 
 // Publish puts bodies into the stream, in order and without others between them. It returns the sequence number of the
-// last durable event so far. It waits for the store's queue and for lossless subscribers.
+// last durable event so far. It waits for the store's queue and for lossless subscribers that read.
 func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error) {
 	if err := b.lock(ctx); err != nil {
 		return 0, err
@@ -99,6 +116,21 @@ func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Bo
 	if b.st.closed {
 		return b.st.seq, ErrClosed
 	}
+	stalled, err := b.publish(ctx, turn, bodies)
+	for ; stalled > 0; stalled-- { // one notice each; telling of one may meet the next
+		more, err := b.publish(ctx, turn, []event.Body{event.Notice{
+			Level: "warning", Text: fmt.Sprintf("a reader of this thread took no event for %v and was disconnected; the thread goes on", stallBound),
+		}})
+		if err != nil {
+			break // the log says why by other means
+		}
+		stalled += more
+	}
+	return b.st.seq, err
+}
+
+// publish returns how many subscribers it had to disconnect because they stopped reading. The caller holds publishing.
+func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Body) (stalled int, err error) {
 	evs := make([]event.Event, 0, len(bodies))
 	durable := make([]event.Event, 0, len(bodies))
 	at := b.now().UTC()
@@ -116,12 +148,11 @@ func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Bo
 		if err := b.sink.Append(context.WithoutCancel(ctx), durable...); err != nil {
 			// The store takes all of them or none: their numbers are free again, or no later event would be taken.
 			b.st.seq -= uint64(len(durable))
-			return b.st.seq, fmt.Errorf("store events of thread %s: %w", b.thread, err)
+			return 0, fmt.Errorf("store events of thread %s: %w", b.thread, err)
 		}
 	}
 	b.keepOpening(evs)
-	b.offer(evs)
-	return b.st.seq, nil
+	return b.offer(evs), nil
 }
 
 // keepOpening remembers what a thread says before its first turn. Who starts a thread subscribes a moment after it has
@@ -142,13 +173,18 @@ func (b *bus) keepOpening(evs []event.Event) {
 	}
 }
 
-// offer hands events to the subscribers. The caller holds publishing.
-func (b *bus) offer(evs []event.Event) {
+// offer hands events to the subscribers and returns how many of them had stopped reading. The caller holds publishing.
+func (b *bus) offer(evs []event.Event) (stalled int) {
 	for s := range b.st.subs {
-		if !s.offer(evs, b.hurry) {
-			delete(b.st.subs, s)
+		if s.offer(evs, b.hurry) {
+			continue
+		}
+		delete(b.st.subs, s)
+		if s.hasStalled() {
+			stalled++
 		}
 	}
+	return stalled
 }
 
 // announce delivers what the store refused, without a number: whoever waits for it must not wait for ever.
@@ -214,7 +250,7 @@ type Subscription struct {
 // After is the number of the last durable event before the subscription.
 func (s *Subscription) After() uint64 { return s.from }
 
-// Next waits for an event. After the last one it returns [ErrClosed] or [ErrLagged].
+// Next waits for an event. After the last one it returns [ErrClosed], [ErrLagged] or [ErrStalled].
 func (s *Subscription) Next(ctx context.Context) (event.Event, error) {
 	for {
 		s.mu.Lock()
@@ -255,6 +291,12 @@ func (s *Subscription) end(err error) {
 	notify(s.wake)
 }
 
+func (s *Subscription) hasStalled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.err == ErrStalled
+}
+
 // offer queues events and reports whether the subscription still lives.
 func (s *Subscription) offer(evs []event.Event, hurry <-chan struct{}) bool {
 	for i := 0; i < len(evs); {
@@ -284,12 +326,17 @@ func (s *Subscription) offer(evs []event.Event, hurry <-chan struct{}) bool {
 			return false
 		}
 		notify(s.wake)
+		patient := time.NewTimer(stallBound)
 		select {
 		case <-s.room:
+			patient.Stop()
 		case <-s.done:
 			return false
 		case <-hurry:
 			s.end(ErrLagged)
+			return false
+		case <-patient.C:
+			s.end(ErrStalled)
 			return false
 		}
 	}

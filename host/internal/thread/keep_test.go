@@ -138,7 +138,7 @@ func TestMarkerSaysWhoStoppedTheTurn(t *testing.T) {
 	}
 }
 
-// A subscriber that never reads holds the turn, as it asked to, and not the end of the thread.
+// A subscriber that never reads holds the turn for a while, as it asked to, and not the end of the thread.
 func TestStalledSubscriberDoesNotHoldTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th, stop := startThread(t, &engine{stream: func(ctx context.Context, _ int, _ *llm.Request, yield func(llm.Event, error) bool) {

@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	delayText = regexp.MustCompile(
-		`(?i)\b(?:try|retry|retrying)(?: again)? (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:milliseconds?|minutes?|seconds?|hours?|mins?|secs?|ms|s|m|h)\s*)+)`)
+	delayText = regexp.MustCompile(`(?i)\b(?:try|retry|retrying)(?: again)? (?:in|after) ` +
+		`((?:\d+(?:\.\d+)?\s*(?:milliseconds?|minutes?|seconds?|hours?|mins?|secs?|ms|s|m|h)\s*)+)`)
 	delayPiece = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?)\s*([a-z]+)`)
 )
 

@@ -125,22 +125,23 @@ type Compat struct {
 	// OptionalFinishReason accepts an answer that ends without a finish reason.
 	OptionalFinishReason bool `json:"optional_finish_reason,omitempty"`
 	// AssistantAfterTool puts an assistant message between tool results and a user message.
-	AssistantAfterTool bool              `json:"assistant_after_tool,omitempty"`
-	NoStore            bool              `json:"no_store,omitempty"`          // the field "store" is unknown there
-	NoStrict           bool              `json:"no_strict,omitempty"`         // "strict" of functions is unknown there
-	NoStreamUsage      bool              `json:"no_stream_usage,omitempty"`   // "stream_options" is unknown there
-	PromptCacheKey     bool              `json:"prompt_cache_key,omitempty"`  // chat: takes prompt_cache_key
-	ToolStream         bool              `json:"tool_stream,omitempty"`       // chat: wants tool_stream:true with tools
-	InlineCache        bool              `json:"inline_cache,omitempty"`      // takes cache_control marks on parts
-	NoParallelTools    bool              `json:"no_parallel_tools,omitempty"` // "parallel_tool_calls" is unknown there
-	NoImages           bool              `json:"no_images,omitempty"`         // images become a note that one was left out
-	NativeNamespaces   bool              `json:"native_namespaces,omitempty"` // responses: tools may be grouped
-	SystemUpdates      bool              `json:"system_updates,omitempty"`    // messages: takes system messages in mid-history
-	ToolCallIDs        string            `json:"tool_call_ids,omitempty"`     // rewriting of call ids: "mistral", "claude", "openai"
-	EffortField        string            `json:"effort_field,omitempty"`      // chat: "reasoning_effort" (default), "reasoning", "thinking", "none"
-	EffortMap          map[string]string `json:"effort_map,omitempty"`        // canonical effort → the vendor's word
-	NoToolCache        bool              `json:"no_tool_cache,omitempty"`     // with InlineCache: tools take no marks
-	RandomSeed         bool              `json:"random_seed,omitempty"`       // chat: the seed is called random_seed
+	AssistantAfterTool bool   `json:"assistant_after_tool,omitempty"`
+	NoStore            bool   `json:"no_store,omitempty"`          // the field "store" is unknown there
+	NoStrict           bool   `json:"no_strict,omitempty"`         // "strict" of functions is unknown there
+	NoStreamUsage      bool   `json:"no_stream_usage,omitempty"`   // "stream_options" is unknown there
+	PromptCacheKey     bool   `json:"prompt_cache_key,omitempty"`  // chat: takes prompt_cache_key
+	ToolStream         bool   `json:"tool_stream,omitempty"`       // chat: wants tool_stream:true with tools
+	InlineCache        bool   `json:"inline_cache,omitempty"`      // takes cache_control marks on parts
+	NoParallelTools    bool   `json:"no_parallel_tools,omitempty"` // "parallel_tool_calls" is unknown there
+	NoImages           bool   `json:"no_images,omitempty"`         // images become a note that one was left out
+	NativeNamespaces   bool   `json:"native_namespaces,omitempty"` // responses: tools may be grouped
+	SystemUpdates      bool   `json:"system_updates,omitempty"`    // messages: takes system messages in mid-history
+	ToolCallIDs        string `json:"tool_call_ids,omitempty"`     // rewriting of call ids: "mistral", "claude", "openai"
+	// EffortField is how chat says the effort: "reasoning_effort" (default), "reasoning", "thinking", "none".
+	EffortField string            `json:"effort_field,omitempty"`
+	EffortMap   map[string]string `json:"effort_map,omitempty"`    // canonical effort → the vendor's word
+	NoToolCache bool              `json:"no_tool_cache,omitempty"` // with InlineCache: tools take no marks
+	RandomSeed  bool              `json:"random_seed,omitempty"`   // chat: the seed is called random_seed
 	// CacheIsolationKey, with PromptCacheKey: the key is called prompt_cache_isolation_key.
 	CacheIsolationKey bool `json:"cache_isolation_key,omitempty"`
 	// Body is merged into every body, under the request's own options: what a vendor wants said each time.
@@ -151,8 +152,9 @@ type Compat struct {
 
 // ThinkTags are the marks around thinking inside a text.
 type ThinkTags struct {
-	Open, Close string
-	StartInside bool // the answer begins inside
+	Open        string `json:"open"`
+	Close       string `json:"close"`
+	StartInside bool   `json:"start_inside,omitempty"` // the answer begins inside
 }
 
 // Takes reports whether the model takes a modality.

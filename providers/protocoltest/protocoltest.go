@@ -20,8 +20,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// everySplit is the longest stream that is cut at each of its bytes.
-const everySplit = 8 << 10
+// maxSplits bounds the single cuts: a longer stream is not cut at each byte but at every second, third, ...
+const maxSplits = 4 << 10
 
 // Run decodes a whole stream and returns its events in the notation of [Render]; an error ends them as E(code "message").
 // Events out of order and errors that are no *[llm.Error] fail the test.
@@ -41,8 +41,8 @@ func Events(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []b
 	return a.events
 }
 
-// Splits is [Run], and demands the same result however the stream is cut: byte by byte, at each byte (where it is short),
-// and into random pieces.
+// Splits is [Run], and demands the same result however the stream is cut: byte by byte, in two at each byte, and into
+// random pieces.
 func Splits(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []byte) string {
 	t.Helper()
 	want := Run(t, p, req, stream)
@@ -54,10 +54,8 @@ func Splits(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []b
 		}
 	}
 	same(t, bytewise(stream)...)
-	if len(stream) <= everySplit {
-		for i := range len(stream) + 1 {
-			same(t, stream[:i], stream[i:])
-		}
+	for i := 0; i <= len(stream); i += 1 + len(stream)/maxSplits {
+		same(t, stream[:i], stream[i:])
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var pieces [][]byte

@@ -170,7 +170,8 @@ func figures(u llm.Usage) string {
 		name string
 		n    *int64
 	}{
-		{"in", u.Input}, {"read", u.CacheRead}, {"write", u.CacheWrite}, {"out", u.Output}, {"reasoning", u.Reasoning}, {"total", u.Total},
+		{"in", u.Input}, {"read", u.CacheRead}, {"write", u.CacheWrite},
+		{"out", u.Output}, {"reasoning", u.Reasoning}, {"total", u.Total},
 	} {
 		if f.n != nil {
 			s += fmt.Sprintf(" %s=%d", f.name, *f.n)

@@ -26,10 +26,17 @@ func load(name string) (*jsonschema.Resolved, error) {
 	return s.Resolve(nil)
 }
 
+// maxComplaint bounds what is shown of a validator's words, which go through every variant of a union.
+const maxComplaint = 3000
+
 // validate holds a body against a vendor's schema.
 func validate(schema *jsonschema.Resolved, body any) error {
 	if err := schema.Validate(body); err != nil {
-		return fmt.Errorf("the body is not what the vendor publishes: %w", err)
+		text := err.Error()
+		if len(text) > maxComplaint {
+			text = text[:maxComplaint] + " ..."
+		}
+		return fmt.Errorf("the body is not what the vendor publishes: %s", text)
 	}
 	return nil
 }

@@ -61,6 +61,27 @@ def deepseek(schema: dict[str, Any]) -> None:
     defs["ChatCompletionUserMessageParam"]["properties"]["content"] = {"type": "string"}
 
 
+def ollama_chat(schema: dict[str, Any]) -> None:
+    """What the server takes and its Python client does not know."""
+    schema["properties"]["truncate"] = schema["properties"]["shift"] = {"type": "boolean"}
+    schema["$defs"]["ToolCall"]["properties"]["id"] = {"type": "string"}
+    schema["$defs"]["Message"]["properties"]["tool_call_id"] = {"type": "string"}
+
+
+def google_gemini(schema: dict[str, Any]) -> None:
+    """The service reads the names of enumerations in any case, and its documents write them in lower case."""
+    for name in ("ThinkingLevel", "Type"):
+        enum = schema["$defs"][name]["enum"]
+        enum.extend([e.lower() for e in enum])
+
+
+def openai_responses(schema: dict[str, Any]) -> None:
+    """The service takes an earlier answer without its id and status, which clients in the field don't send."""
+    required = schema["$defs"]["ResponseOutputMessageParam"]["required"]
+    required.remove("id")
+    required.remove("status")
+
+
 def write(name: str, typ: Any, source: str, change: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
     schema = strict(TypeAdapter(typ).json_schema(by_alias=True))
     change(schema)
@@ -70,9 +91,9 @@ def write(name: str, typ: Any, source: str, change: Callable[[dict[str, Any]], N
     print(name, path.stat().st_size)
 
 
-write("openai-responses", Responses, f"types of openai {openai.__version__}")
+write("openai-responses", Responses, f"types of openai {openai.__version__}", openai_responses)
 write("openai-chat", Chat, f"types of openai {openai.__version__}")
 write("deepseek-chat", Chat, f"types of openai {openai.__version__}, and DeepSeek's deviations", deepseek)
 write("anthropic-messages", Messages, f"types of anthropic {anthropic.__version__}")
-write("gemini", GenerateContent, f"types of google-genai {google.genai.__version__}")
-write("ollama-chat", ollama_types.ChatRequest, "types of ollama 0.6.3")
+write("gemini", GenerateContent, f"types of google-genai {google.genai.__version__}", google_gemini)
+write("ollama-chat", ollama_types.ChatRequest, "types of ollama 0.6.3", ollama_chat)

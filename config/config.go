@@ -262,7 +262,7 @@ func userHome(lookup func(string) (string, bool)) string {
 		return h
 	}
 	h, err := os.UserHomeDir()
-	if err != nil {
+	if err != nil || !filepath.IsAbs(h) {
 		return ""
 	}
 	return h

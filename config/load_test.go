@@ -656,3 +656,26 @@ func TestPathsOfTheCommandLine(t *testing.T) {
 		t.Error("without a place of its own --config does not start at the working folder")
 	}
 }
+
+// Without a home folder "~/" means nothing, and is not looked for anywhere else.
+func TestHomeIsNotSet(t *testing.T) {
+	t.Setenv("HOME", "")
+	for text, line := range map[string]string{
+		"plugin \"p\" {\n source = \"~/bin/p\"\n}\n":                                       "gantry.hcl:2",
+		"sandbox {\n writable_roots = [\"/tmp\", \"~/work\"]\n}\n":                         "gantry.hcl:2",
+		"plugin \"p\" {\n source = \"/p\"\n permissions {\n  read = [\"~/work\"]\n }\n}\n": "gantry.hcl:4",
+	} {
+		o := options(write(t, map[string]string{"home/gantry.hcl": text}))
+		o.LookupEnv = func(string) (string, bool) { return "", false }
+		c, ds := config.Load(t.Context(), o)
+		if c != nil || len(ds) != 1 || !strings.HasSuffix(ds[0].Range.String(), line) || !strings.Contains(ds[0].Detail, "HOME is not set") || ds[0].Next == "" {
+			t.Errorf("%s: %+v, want one error at %s", text, ds, line)
+		}
+	}
+	root := write(t, map[string]string{"home/gantry.hcl": "model \"m\" {\n provider = \"scripted\"\n name = file(\"~/name\")\n}\n"})
+	o := options(root)
+	o.LookupEnv = func(string) (string, bool) { return "", false }
+	if m, ok := mustLoad(t, o).Model("m"); !ok || len(m.Problems) != 1 || !strings.Contains(fmt.Sprint(m.Problems), "HOME is not set") {
+		t.Errorf("model = %+v", m)
+	}
+}

@@ -228,7 +228,9 @@ func (l *loader) program(b block, p *PluginBlock) {
 			}
 			b.errorAt(b.at("source"), "invalid source", capital(err.Error())+".", next)
 		}
-		p.Path = p.Program.File(from.scope.Base(), l.sources.Home)
+		if p.Program.Kind == source.Path && b.inHome(p.Program.Path, b.at("source"), l.sources.Home) {
+			p.Path = p.Program.File(from.scope.Base(), l.sources.Home)
+		}
 	}
 	if text, ok := b.string("version"); ok {
 		cs, err := version.ParseConstraints(text)

@@ -79,6 +79,8 @@ func (b block) paths(name, home string) []string {
 		case i.text == "":
 			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), "A path is empty.", "write a folder or a file")
 			continue
+		case !b.inHome(i.text, i.at, home):
+			continue
 		case strings.HasPrefix(i.text, "~/"):
 			p = filepath.Join(home, p[2:])
 		case !filepath.IsAbs(p):
@@ -87,6 +89,16 @@ func (b block) paths(name, home string) []string {
 		out = append(out, filepath.Clean(p))
 	}
 	return out
+}
+
+// inHome reports whether a path can be resolved: "~/" needs the user's home folder.
+func (b block) inHome(path string, at hcl.Range, home string) bool {
+	if home != "" || !strings.HasPrefix(path, "~/") {
+		return true
+	}
+	b.errorAt(at, fmt.Sprintf("the path %q can't be resolved", path), "~ is the folder that HOME names, and HOME is not set.",
+		"set HOME, or write the path in full")
+	return false
 }
 
 func (l *loader) model(d *decoder, n *node) *Model {

@@ -37,7 +37,10 @@ func DidYouMean(given string, candidates []string, otherwise string) string {
 	if s := Suggest(given, candidates); s != "" {
 		return fmt.Sprintf("did you mean %q?", s)
 	}
-	if n := len(candidates); n > 0 && n <= 8 {
+	switch n := len(candidates); {
+	case n == 1:
+		return "use " + Quoted(candidates)
+	case n > 1 && n <= 8:
 		return "use one of " + Quoted(candidates)
 	}
 	return otherwise

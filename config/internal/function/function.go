@@ -162,6 +162,8 @@ func (s *Scope) read(path string) (string, error) {
 	switch {
 	case path == "":
 		return "", errors.New("the path is empty")
+	case strings.HasPrefix(path, "~/") && s.sources.Home == "":
+		return "", errors.New("~ is the folder that HOME names, and HOME is not set")
 	case strings.HasPrefix(path, "~/"):
 		full = filepath.Join(s.sources.Home, full[2:])
 	case !filepath.IsAbs(full):

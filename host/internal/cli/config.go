@@ -124,7 +124,7 @@ func unchecked(pr *program) diag.Diagnostic {
 	}
 	if f, ok := errors.AsType[diag.Failure](pr.problem); ok {
 		if errs := f.Diagnostics.Errors(); len(errs) > 0 {
-			d.Summary, d.Detail, d.Next = errs[0].Summary, errs[0].Detail, errs[0].Next
+			d.Summary, d.Detail, d.Next, d.Snippet = errs[0].Summary, errs[0].Detail, errs[0].Next, errs[0].Snippet
 		}
 	}
 	if pr.manifest == nil {

@@ -63,9 +63,14 @@ func (a *app) verifyPlugins(ctx context.Context, home, _ string, cfg *config.Con
 	for _, b := range cfg.Blocks() {
 		path, err := host.Program(b, bin, home)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", b.Where(), err)
+			return nil, placed(b, err, nextNotInstalled)
 		}
 		if b.Program.Kind == source.Builtin {
+			if !exists(path) {
+				if err := unknownBuiltin(b, bin, a.builtins); err != nil {
+					return nil, err
+				}
+			}
 			pin := found[b]
 			pin.sha256 = a.builtins[filepath.Base(path)]
 			found[b] = pin
@@ -97,7 +102,7 @@ func (a *app) lockedEntry(ctx context.Context, cfg *config.Config, home string, 
 	hash := func() (err error) { p.Binary, err = lock.HashFile(path); return err }
 	if !locked || len(entry.Platforms[lock.Platform()].Binary) == 0 {
 		if err := hash(); err != nil {
-			return lock.Entry{}, fmt.Errorf("%s: plugin %q: %w", b.Where(), b.Label, err)
+			return lock.Entry{}, placed(b, reason(err, path), nextNotThere)
 		}
 	}
 	err := file.Check(p)

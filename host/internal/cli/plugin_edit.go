@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/trust"
-	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
 )
@@ -140,16 +142,21 @@ func (t target) change(ctx context.Context, a *app, p *programs, f func(old []by
 }
 
 func (a *app) addPlugin(ctx context.Context, p *programs, t target, text, label string) error {
-	b, err := a.newBlock(p, t, text)
+	b, err := a.newBlock(p, t, text, label)
 	if err != nil {
 		return err
 	}
 	pr := p.look(b)
 	if pr.sha256 == "" {
-		return pr.problem
+		return a.notAdded(b, text, pr.problem)
 	}
 	pr.manifest = nil // an answer of its own: the kind is not known yet
-	if _, err := p.describe(ctx, &pr, contract.KindUnknown); err != nil {
+	if slot, err := p.describe(ctx, &pr, contract.KindUnknown); err != nil {
+		if e, ok := errors.AsType[*plugin.Error](err); ok && slot != nil {
+			full := *e // there is no block yet that could be inspected: this is all there is to see
+			full.Where, full.StderrTail, full.Next = "", slot.Stderr(maxInspectLines), "correct the program and run the command again; nothing was added"
+			err = &full
+		}
 		return err
 	}
 	m := pr.manifest
@@ -177,21 +184,24 @@ func (a *app) addPlugin(ctx context.Context, p *programs, t target, text, label 
 }
 
 // newBlock is the block that SOURCE would make, before it is known what the program is.
-func (a *app) newBlock(p *programs, t target, text string) (*config.PluginBlock, error) {
+func (a *app) newBlock(p *programs, t target, text, label string) (*config.PluginBlock, error) {
 	src, err := source.Parse(text)
 	if err != nil {
-		if _, there := os.Stat(filepath.Join(a.dir, text)); there == nil {
-			return nil, usage("%v: did you mean \"./%s\"?", err, filepath.ToSlash(text))
+		if text != "" && exists(filepath.Join(a.dir, text)) {
+			return nil, usage("%v; next: did you mean \"./%s\"?", err, filepath.ToSlash(text))
 		}
 		return nil, usage("%v", err)
 	}
 	b := &config.PluginBlock{
-		Label: "new", Kind: contract.KindTool, Source: text, Program: src, Enabled: true,
+		Label: cmp.Or(labelOf(label), labelOf(text), "new"), Kind: contract.KindTool, Source: text, Program: src, Enabled: true,
 		LockFile: filepath.Join(filepath.Dir(t.path), lock.FileName),
 	}
 	switch src.Kind {
 	case source.Path:
 		home, _ := a.env("HOME")
+		if home == "" && strings.HasPrefix(src.Path, "~/") {
+			return nil, usage("%s can't be resolved: ~ is the folder that HOME names, and HOME is not set; next: set HOME, or write the path in full", text)
+		}
 		b.Path = src.File(a.dir, home)
 		if b.Source, err = t.source(b.Path, home); err != nil {
 			return nil, err
@@ -201,13 +211,59 @@ func (a *app) newBlock(p *programs, t target, text string) (*config.PluginBlock,
 		}
 	case source.Builtin:
 		// Only its kind says which file it is.
-		for _, b.Kind = range []contract.Kind{contract.KindProvider, contract.KindTool} {
-			if path, err := host.Program(b, p.bin, p.home); err == nil && exists(path) {
-				break
+		kinds := []contract.Kind{contract.KindProvider, contract.KindTool}
+		var there []string
+		for _, b.Kind = range kinds {
+			of := builtinSources(p.bin, p.builtins, b.Kind)
+			if slices.Contains(of, text) {
+				return b, nil
 			}
+			there = append(there, of...)
 		}
+		return nil, usage("there is no %s; next: %s", text, diag.DidYouMean(text, there, "name a program of yours by its path"))
 	}
 	return b, nil
+}
+
+// labelOf is what a program is called in messages until it has said its name.
+func labelOf(text string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
+			return r
+		}
+		return -1
+	}, strings.ToLower(path.Base(filepath.ToSlash(text))))
+	return strings.TrimLeft(name[:min(len(name), 64)], "-_.")
+}
+
+// notAdded says what is wrong with the program that was named, and not with a configuration that does not have it yet.
+func (a *app) notAdded(b *config.PluginBlock, text string, problem error) error {
+	f, ok := errors.AsType[diag.Failure](problem)
+	if !ok || len(f.Diagnostics) == 0 {
+		return problem
+	}
+	d := f.Diagnostics[0]
+	d.Summary, d.Plugin = text+" can't be added", ""
+	switch b.Program.Kind {
+	case source.Path:
+		info, err := os.Stat(b.Path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			d.Next = "build the program first, or check the path, which starts at the folder you are in"
+		case err == nil && info.IsDir():
+			d.Next = "name the program in it"
+		case err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 == 0:
+			d.Next = "if it is a program, make it one: chmod +x " + text
+		default:
+			d.Next = "name a program"
+		}
+	case source.Installed, source.Registry:
+		d.Next = "install it there, or name a file by a path that begins with ./ or /"
+		if exists(filepath.Join(a.dir, text)) {
+			d.Next = fmt.Sprintf("did you mean \"./%s\"?", text)
+		}
+	}
+	return diag.Failure{Diagnostics: diag.Diagnostics{d}}
 }
 
 func exists(path string) bool {

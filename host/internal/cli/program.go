@@ -107,13 +107,17 @@ func (p *programs) look(b *config.PluginBlock) program {
 	pr := program{block: b, state: lockMissing}
 	path, err := host.Program(b, p.bin, p.home)
 	if err != nil {
-		pr.problem = placed(b, err, "install it, or change `source`")
+		pr.problem = placed(b, err, nextNotInstalled)
 		return pr
 	}
 	pr.path = path
 	file, err := binary.Open(path, p.records)
 	if err != nil {
-		next := "check `source`; relative paths start at the folder of the configuration file"
+		if unknown := unknownBuiltin(b, p.bin, p.builtins); unknown != nil {
+			pr.problem = unknown
+			return pr
+		}
+		next := nextNotThere
 		if b.Program.Kind == source.Builtin {
 			next = "the program belongs beside gantry's own; install gantry again"
 		}
@@ -211,12 +215,16 @@ func (p *programs) slot(pr *program, kind contract.Kind) (*plugin.Slot, *atomic.
 	return slot, said, err
 }
 
+// What to do about a program that is not there.
+const (
+	nextNotInstalled = "install it, or change `source`"
+	nextNotThere     = "check `source`; relative paths start at the folder of the configuration file"
+)
+
 // placed is an error at a block.
 func placed(b *config.PluginBlock, err error, next string) error {
-	return diag.Failure{Diagnostics: diag.Diagnostics{{
-		Severity: diag.Error, Summary: fmt.Sprintf("plugin %q was not found", b.Label), Detail: sentence(err.Error()),
-		Range: b.Range, Plugin: b.Label, Next: next,
-	}}}
+	d := diag.Diagnostic{Severity: diag.Error, Summary: fmt.Sprintf("plugin %q was not found", b.Label), Detail: sentence(err.Error()), Next: next}
+	return diag.Failure{Diagnostics: diag.Diagnostics{b.Place(d)}}
 }
 
 // reason says in words why a program can't be read.

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/source"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// builtinSources are the sources of a kind that come with gantry: those of its build, and those beside it.
+func builtinSources(bin string, pinned map[string]string, kind contract.Kind) []string {
+	found := map[string]bool{}
+	add := func(file string) {
+		if name, ok := strings.CutPrefix(file, "gantry-"+kind.String()+"-"); ok {
+			found["builtin/"+name] = true
+		}
+	}
+	for file := range pinned {
+		add(file)
+	}
+	entries, _ := os.ReadDir(bin) // what can't be read adds nothing
+	for _, e := range entries {
+		add(e.Name())
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// unknownBuiltin is the error for a block that names a built-in program that there is none of; nil: there is.
+func unknownBuiltin(b *config.PluginBlock, bin string, pinned map[string]string) error {
+	if b.Program.Kind != source.Builtin {
+		return nil
+	}
+	there := builtinSources(bin, pinned, b.Kind)
+	if slices.Contains(there, b.Source) {
+		return nil
+	}
+	d := diag.Diagnostic{
+		Severity: diag.Error, Summary: fmt.Sprintf("there is no built-in %s %q", blockType(b.Kind), b.Program.Name),
+		Next: diag.DidYouMean(b.Source, there, "name a program of yours by its path"),
+	}
+	for _, kind := range []contract.Kind{contract.KindProvider, contract.KindTool} {
+		if kind != b.Kind && slices.Contains(builtinSources(bin, pinned, kind), b.Source) {
+			d.Next = fmt.Sprintf("it is a %s: write `%[1]s %q { ... }`", blockType(kind), b.Label)
+		}
+	}
+	return diag.Failure{Diagnostics: diag.Diagnostics{b.Place(d)}}
+}

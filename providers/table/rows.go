@@ -13,37 +13,43 @@ const oldLimit = "max_tokens"
 func rows() []Row {
 	return []Row{
 		{
-			ID: "openai", Name: "OpenAI", BaseURL: "https://api.openai.com/v1", KeyVariable: "OPENAI_API_KEY", Catalog: "openai",
+			ID: "openai", Name: "OpenAI", BaseURL: "https://api.openai.com/v1",
+			KeyVariable: "OPENAI_API_KEY", Catalog: "openai",
 			Compat: protocol.Compat{PromptCacheKey: true, ToolCallIDs: "openai"},
 		},
 		{
 			// Thinking is on unless it is switched off; then temperature and penalties say nothing. With tools, each message of
 			// the assistant must bring its reasoning along.
-			ID: "deepseek", Name: "DeepSeek", BaseURL: "https://api.deepseek.com/v1", KeyVariable: "DEEPSEEK_API_KEY", Catalog: "deepseek",
+			ID: "deepseek", Name: "DeepSeek", BaseURL: "https://api.deepseek.com/v1",
+			KeyVariable: "DEEPSEEK_API_KEY", Catalog: "deepseek",
 			Compat: protocol.Compat{
 				MaxTokensField: oldLimit, NoStore: true, NoParallelTools: true, NoImages: true,
 				ReasoningField: "reasoning_content", RequireReasoning: true, EffortField: "thinking", EffortMap: threeDegrees(),
 			},
 		},
 		{
-			ID: "openrouter", Name: "OpenRouter", BaseURL: "https://openrouter.ai/api/v1", KeyVariable: "OPENROUTER_API_KEY", Catalog: "openrouter",
+			ID: "openrouter", Name: "OpenRouter", BaseURL: "https://openrouter.ai/api/v1",
+			KeyVariable: "OPENROUTER_API_KEY", Catalog: "openrouter",
 			Compat: protocol.Compat{EffortField: "reasoning", Body: json.RawMessage(`{"usage":{"include":true}}`)},
 			model:  openrouter,
 		},
 		{
 			// Without the field in the body, a prompt that is too long is cut silently.
-			ID: "fireworks", Name: "Fireworks", BaseURL: "https://api.fireworks.ai/inference/v1", KeyVariable: "FIREWORKS_API_KEY", Catalog: "fireworks-ai",
+			ID: "fireworks", Name: "Fireworks", BaseURL: "https://api.fireworks.ai/inference/v1",
+			KeyVariable: "FIREWORKS_API_KEY", Catalog: "fireworks-ai",
 			Compat: protocol.Compat{
 				ReasoningField: "reasoning_content", CacheIsolationKey: true,
 				Body: json.RawMessage(`{"context_length_exceeded_behavior":"error"}`),
 			},
 		},
 		{
-			ID: "together", Name: "Together", BaseURL: "https://api.together.xyz/v1", KeyVariable: "TOGETHER_API_KEY", Catalog: "togetherai",
+			ID: "together", Name: "Together", BaseURL: "https://api.together.xyz/v1",
+			KeyVariable: "TOGETHER_API_KEY", Catalog: "togetherai",
 			Compat: protocol.Compat{MaxTokensField: oldLimit, NoStore: true, NoStrict: true},
 		},
 		{
-			ID: "groq", Name: "Groq", BaseURL: "https://api.groq.com/openai/v1", KeyVariable: "GROQ_API_KEY", Catalog: "groq",
+			ID: "groq", Name: "Groq", BaseURL: "https://api.groq.com/openai/v1",
+			KeyVariable: "GROQ_API_KEY", Catalog: "groq",
 			Compat: protocol.Compat{MaxTokensField: oldLimit, NoStore: true, NoStrict: true, ReasoningField: "reasoning"},
 			model:  groq,
 		},
@@ -66,7 +72,8 @@ func rows() []Row {
 			ID: "lmstudio", Name: "LM Studio", BaseURL: "http://localhost:1234/v1", Keyless: true,
 		},
 		{
-			ID: "moonshot", Name: "Moonshot AI", BaseURL: "https://api.moonshot.ai/v1", KeyVariable: "MOONSHOT_API_KEY", Catalog: "moonshotai",
+			ID: "moonshot", Name: "Moonshot AI", BaseURL: "https://api.moonshot.ai/v1",
+			KeyVariable: "MOONSHOT_API_KEY", Catalog: "moonshotai",
 			Compat: protocol.Compat{
 				MaxTokensField: oldLimit, NoStore: true, NoStrict: true, NoParallelTools: true, Sanitizer: "moonshot", PromptCacheKey: true,
 				ReasoningField: "reasoning_content", RequireReasoning: true, EffortField: "thinking",
@@ -74,41 +81,49 @@ func rows() []Row {
 			model: moonshot,
 		},
 		{
-			ID: "zai", Name: "Z.ai", BaseURL: "https://api.z.ai/api/paas/v4", KeyVariable: "ZAI_API_KEY", Catalog: "zai",
+			ID: "zai", Name: "Z.ai", BaseURL: "https://api.z.ai/api/paas/v4",
+			KeyVariable: "ZAI_API_KEY", Catalog: "zai",
 			Compat: glm(), model: zai,
 		},
 		{
-			ID: "zhipu", Name: "Zhipu AI", BaseURL: "https://open.bigmodel.cn/api/paas/v4", KeyVariable: "ZHIPU_API_KEY", Catalog: "zhipuai",
+			ID: "zhipu", Name: "Zhipu AI", BaseURL: "https://open.bigmodel.cn/api/paas/v4",
+			KeyVariable: "ZHIPU_API_KEY", Catalog: "zhipuai",
 			Compat: glm(), model: zai,
 		},
 		{
-			ID: "xai", Name: "xAI", BaseURL: "https://api.x.ai/v1", KeyVariable: "XAI_API_KEY", CacheKeyHeader: "x-grok-conv-id", Catalog: "xai",
+			ID: "xai", Name: "xAI", BaseURL: "https://api.x.ai/v1",
+			KeyVariable: "XAI_API_KEY", CacheKeyHeader: "x-grok-conv-id", Catalog: "xai",
 			Compat: protocol.Compat{NoStore: true},
 		},
 		{
 			// Unknown fields are refused, stream_options among them; the usage comes without being asked for.
-			ID: "mistral", Name: "Mistral AI", BaseURL: "https://api.mistral.ai/v1", KeyVariable: "MISTRAL_API_KEY", Catalog: "mistral",
+			ID: "mistral", Name: "Mistral AI", BaseURL: "https://api.mistral.ai/v1",
+			KeyVariable: "MISTRAL_API_KEY", Catalog: "mistral",
 			Compat: protocol.Compat{
 				MaxTokensField: oldLimit, NoStore: true, NoStreamUsage: true, RandomSeed: true, PromptCacheKey: true,
 				ReasoningField: "content", ToolCallIDs: "mistral", AssistantAfterTool: true,
 			},
 		},
 		{
-			ID: "nvidia", Name: "NVIDIA", BaseURL: "https://integrate.api.nvidia.com/v1", KeyVariable: "NVIDIA_API_KEY", Catalog: "nvidia",
+			ID: "nvidia", Name: "NVIDIA", BaseURL: "https://integrate.api.nvidia.com/v1",
+			KeyVariable: "NVIDIA_API_KEY", Catalog: "nvidia",
 			Compat: protocol.Compat{MaxTokensField: oldLimit, NoStore: true, NoStrict: true},
 		},
 		{
-			ID: "cerebras", Name: "Cerebras", BaseURL: "https://api.cerebras.ai/v1", KeyVariable: "CEREBRAS_API_KEY", Catalog: "cerebras",
+			ID: "cerebras", Name: "Cerebras", BaseURL: "https://api.cerebras.ai/v1",
+			KeyVariable: "CEREBRAS_API_KEY", Catalog: "cerebras",
 			Compat: protocol.Compat{MaxTokensField: oldLimit, NoStore: true},
 		},
 		{
-			ID: "chutes", Name: "Chutes", BaseURL: "https://llm.chutes.ai/v1", KeyVariable: "CHUTES_API_KEY", Catalog: "chutes",
+			ID: "chutes", Name: "Chutes", BaseURL: "https://llm.chutes.ai/v1",
+			KeyVariable: "CHUTES_API_KEY", Catalog: "chutes",
 			Compat: protocol.Compat{MaxTokensField: oldLimit, NoStore: true},
 		},
 		{
 			// The header for the key is the gateway's own; authorization is for a key of the vendor behind it.
 			ID: "cloudflare-gateway", Name: "Cloudflare AI Gateway", BaseURL: "https://gateway.ai.cloudflare.com/v1/{account}/{gateway}/compat",
-			Places: []string{"account", "gateway"}, KeyVariable: "CLOUDFLARE_API_TOKEN", KeyHeader: "cf-aig-authorization", Catalog: "cloudflare-ai-gateway",
+			Places:      []string{"account", "gateway"},
+			KeyVariable: "CLOUDFLARE_API_TOKEN", KeyHeader: "cf-aig-authorization", Catalog: "cloudflare-ai-gateway",
 			Compat: protocol.Compat{MaxTokensField: oldLimit, NoStore: true, NoStrict: true},
 		},
 		{
@@ -117,7 +132,8 @@ func rows() []Row {
 			Compat: protocol.Compat{MaxTokensField: oldLimit, NoStore: true},
 		},
 		{
-			ID: "vercel", Name: "Vercel AI Gateway", BaseURL: "https://ai-gateway.vercel.sh/v1", KeyVariable: "AI_GATEWAY_API_KEY", Catalog: "vercel",
+			ID: "vercel", Name: "Vercel AI Gateway", BaseURL: "https://ai-gateway.vercel.sh/v1",
+			KeyVariable: "AI_GATEWAY_API_KEY", Catalog: "vercel",
 			Compat: protocol.Compat{NoStore: true, ReasoningField: "reasoning", EffortField: "reasoning"},
 		},
 	}

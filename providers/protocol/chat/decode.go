@@ -204,8 +204,7 @@ func (d *decoder) settle(dst []llm.Event) ([]llm.Event, error) {
 	}
 	dst = d.life.Close(dst, llm.BlockReasoning, reasoningID, d.reasoningMeta())
 	if d.end.Reason == llm.FinishLength || d.end.Reason == llm.FinishContentFilter {
-		d.calls.Discard()
-		return dst, nil
+		return dst, nil // open calls were cut off: nobody makes them
 	}
 	if d.slots.nameless() {
 		return dst, protocol.Garbled("a tool call came without an id or a name")

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -106,8 +108,9 @@ func (h *Host) secret(label, handle string) (string, bool) {
 }
 
 // loadTools fills the catalogue before a thread's first turn: from cached manifests, in parallel, and by starting those
-// plugins whose tools depend on their configuration. A plugin that is broken is named and left out.
-func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
+// plugins whose tools depend on their configuration. A plugin that is broken is named and left out; the next turn tries
+// again. Tools that are left out are told once.
+func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice, leftOut []event.Notice) {
 	type loaded struct {
 		label        string
 		instructions string
@@ -119,7 +122,7 @@ func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
 	case h.loading <- struct{}{}:
 		defer func() { <-h.loading }()
 	case <-ctx.Done():
-		return nil
+		return nil, nil
 	}
 	results := make(chan loaded, len(h.families))
 	var work sync.WaitGroup
@@ -156,11 +159,10 @@ func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
 	}
 	work.Wait()
 	close(results)
+	broken = map[string]event.Notice{}
 	for r := range results {
-		if r.err != nil { // the next turn tries again
-			if ctx.Err() == nil {
-				problems = append(problems, event.Notice{Level: "error", Text: placed(r.err), Next: next(r.err)})
-			}
+		if r.err != nil {
+			broken[r.label] = event.Notice{Level: "error", Text: placed(r.err), Next: next(r.err)}
 			continue
 		}
 		h.mu.Lock()
@@ -168,11 +170,37 @@ func (h *Host) loadTools(ctx context.Context) (problems []event.Notice) {
 		h.mu.instructions[r.label] = r.instructions
 		h.mu.Unlock()
 		for _, p := range h.registry.Set(r.label, r.set) {
-			problems = append(problems, event.Notice{Level: "warning", Text: p})
+			leftOut = append(leftOut, event.Notice{Level: "warning", Text: p})
 		}
 	}
-	slices.SortFunc(problems, func(a, b event.Notice) int { return strings.Compare(a.Text, b.Text) })
-	return problems
+	slices.SortFunc(leftOut, func(a, b event.Notice) int { return strings.Compare(a.Text, b.Text) })
+	return broken, leftOut
+}
+
+// news tells a thread's people which plugins have broken, or broken in another way, or work again since they were told
+// last.
+func news(last, now map[string]event.Notice) (out []event.Notice) {
+	for _, label := range slices.Sorted(maps.Keys(now)) {
+		if was, told := last[label]; !told || gist(was) != gist(now[label]) {
+			out = append(out, now[label])
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(last)) {
+		if _, still := now[label]; !still {
+			out = append(out, event.Notice{Level: "info", Text: fmt.Sprintf("plugin %q works again", label)})
+		}
+	}
+	return out
+}
+
+// gist is a notice without its numbers: those of folders and processes differ from one start to the next.
+func gist(n event.Notice) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, n.Text+n.Next)
 }
 
 // placed words an error with the place of the block that it is about.

@@ -52,7 +52,12 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if slot := h.plugins.Slot(start.Provider); slot != nil {
 		slot.Warm()
 	}
-	plan.Notices = h.loadTools(ctx)
+	broken, leftOut := h.loadTools(ctx)
+	plan.Notices = leftOut
+	if ctx.Err() == nil { // else some were not looked at
+		plan.Notices = append(news(r.broken, broken), leftOut...)
+		r.broken = broken
+	}
 	s, err := h.samplerOf(ctx, t.ID(), start)
 	if err != nil {
 		return plan, err

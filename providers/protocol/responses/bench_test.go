@@ -74,3 +74,21 @@ func BenchmarkDeltas(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkBody lowers a thread of 1,600 messages.
+func BenchmarkBody(b *testing.B) {
+	r := request()
+	r.Model = thinker()
+	r.Tools = []llm.Tool{look(), patch()}
+	for range 100 {
+		r.Messages = append(r.Messages, mixedHistory()...)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		body, err := (responses.Protocol{}).Body(r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(int64(len(body)))
+	}
+}

@@ -225,11 +225,11 @@ var fields = []struct {
 	},
 		map[string]string{"tools": `[{"type":"web_search"},{"type":"image_generation"},{"type":"code_interpreter","container":{"type":"auto"}}]`}, ""},
 	{"hosted tools with settings", func(r *protocol.Request) {
-		r.HostedTools = []string{"web_search", "file_search"}
+		r.HostedTools = []string{"web_search", "file_search", "code_interpreter"}
 		options(r, "openai", `{"hosted_tools":{"web_search":{"external_web_access":false,"filters":{"allowed_domains":["x.org"]},"user_location":{"country":"NZ"},"search_context_size":"low"},
-			"file_search":{"vector_store_ids":["vs_1"]},"image_generation":{"size":"big"}}}`)
+			"file_search":{"vector_store_ids":["vs_1"]},"image_generation":{"size":"big"},"code_interpreter":{"x":1}}}`)
 	}, map[string]string{"tools": `[{"type":"web_search","external_web_access":false,"filters":{"allowed_domains":["x.org"]},"user_location":{"type":"approximate","country":"NZ"},"search_context_size":"low"},` +
-		`{"type":"file_search","vector_store_ids":["vs_1"]}]`}, ""},
+		`{"type":"file_search","vector_store_ids":["vs_1"]},{"type":"code_interpreter","container":{"type":"auto"},"x":1}]`}, ""},
 }
 
 var anything = json.RawMessage(`{"type":"object","properties":{}}`)

@@ -71,6 +71,10 @@ func (d *decoder) End(dst []llm.Event) ([]llm.Event, error) {
 		return dst, nil
 	}
 	d.over = true
+	if d.r.Model.Compat.OptionalFinishReason && d.life.Started() {
+		d.response.Output = nil
+		return d.complete(dst, "")
+	}
 	return dst, protocol.Incomplete()
 }
 
@@ -101,7 +105,7 @@ func (d *decoder) step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	}
 	d.frame.Type = name
 	switch {
-	case name == eventError, typeless && known(d.frame.Error):
+	case name == eventError, typeless && isError(d.frame.Error):
 		return dst, errorOf(f.Data)
 	case name == "" && err != nil:
 		return dst, protocol.Garbled("a frame of the stream is no JSON object: " + err.Error())
@@ -114,6 +118,16 @@ func (d *decoder) step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 }
 
 const eventError = "error"
+
+// isError reports whether the field "error" of a frame without a type tells one. Some vendors send it empty in every
+// frame.
+func isError(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", "{}", `""`, "false":
+		return false
+	}
+	return true
+}
 
 // handlers are the frames that mean something, by their type. All others are progress that nobody waits for.
 var handlers = map[string]func(*decoder, []llm.Event) ([]llm.Event, error){

@@ -159,6 +159,7 @@ var answers = []struct {
 	{"a call that ends otherwise than it began", []string{addCall, args(`{"b"`), argsDone(`{"a":1}`), callDone, done}, callF + `I~"{\"b\"" ` + callFEnd + doneCalls},
 	{"a call that comes only whole", []string{callDone, done}, callF + `I~"{\"a\":1}" ` + callFEnd + doneCalls},
 	{"a call that comes only with the answer", []string{`{"type":"response.completed","response":{"id":"resp_1","output":[{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{\"a\":1}"}]}}`}, `S+(id=resp_1) I+c1 f I~"{\"a\":1}" ` + callFEnd + doneCalls},
+	{"a call whose end leaves out what was streamed", []string{addCall, args(`{"a":1}`), argsDone(""), strings.Replace(callDone, `"{\"a\":1}"`, `""`, 1), done}, callF + `I~"{\"a\":1}" ` + callFEnd + doneCalls},
 	{"a call that never ends", []string{addCall, args(`{"a":1}`), done}, callF + `I~"{\"a\":1}" ` + callFEnd + doneCalls},
 	{"a call without arguments", []string{addCall, done}, callF + `I-@{"itemId":"fc_1"} C c1 f {}@{"itemId":"fc_1"}` + doneCalls},
 	{"a call whose arguments are no JSON", []string{addCall, args(`{"a`), done}, callF + `I~"{\"a" I!c1 "{\"a"` + doneCalls},
@@ -199,6 +200,29 @@ var answers = []struct {
 		`S+ I+c1 apply_patch(freeform) I~"*** B" I~"egin" I-@{"itemId":"ct_1"} C c1 apply_patch(freeform) "*** Begin"@{"itemId":"ct_1"}` + doneCalls,
 	},
 	{"the index rules over a wrong id", []string{addMessage, strings.Replace(sayHi, "m_1", "m_9", 1), messageDone, done}, messageHi + doneStop},
+	{
+		"the index rules over the id of another item",
+		[]string{
+			addCall, `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","id":"fc_2","call_id":"c2","name":"g"}}`,
+			strings.Replace(args("{}"), `index":0`, `index":1`, 1), done,
+		},
+		callF + `I+c2 g I~"{}" I-c1@{"itemId":"fc_1"} C c1 f {}@{"itemId":"fc_1"} I-@{"itemId":"fc_2"} C c2 g {}@{"itemId":"fc_2"}` + doneCalls,
+	},
+	{
+		"all items under one index",
+		[]string{addMessage, sayHi, messageDone, strings.Replace(addMessage, "m_1", "m_2", 1), strings.Replace(sayHi, "m_1", "m_2", 1), strings.Replace(messageDone, "m_1", "m_2", 1), done},
+		messageHi + ` T+m_2@{"itemId":"m_2"} T~"Hi" T-@{"itemId":"m_2"}` + doneStop,
+	},
+	{
+		"an answer whose last account has other ids and places",
+		[]string{addMessage, sayHi, messageDone, `{"type":"response.completed","response":{"id":"resp_1","output":[{"type":"reasoning","id":"rs_9","summary":[]},{"type":"message","id":"m_9","content":[{"type":"output_text","text":"Hi"}]}]}}`},
+		messageHi + ` R+rs_9:0@{"itemId":"rs_9"} R-@{"itemId":"rs_9"}` + doneStop,
+	},
+	{
+		"late words for a part that has ended",
+		[]string{addThought, summary(0, "a"), summary(1, "b"), summary(0, "c"), done},
+		`S+ R+rs_1:0@{"itemId":"rs_1"} R~"a" R-@{"itemId":"rs_1"} R+rs_1:1@{"itemId":"rs_1"} R~"b" R~"c" R-@{"itemId":"rs_1"}` + doneStop,
+	},
 	{"the id where the index says nothing", []string{addMessage, strings.Replace(sayHi, `"output_index":0,`, "", 1), messageDone, done}, messageHi + doneStop},
 	{
 		"ids that change from frame to frame",
@@ -253,7 +277,12 @@ var answers = []struct {
 		},
 		`S+ C ws_1 web_search(hosted) {"type":"search","query":"q"}@{"itemId":"ws_1"} X ws_1 web_search(hosted) "completed"@{"item":{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"q"}},"itemId":"ws_1"}` + doneStop,
 	},
-	{"anything else is ignored", []string{`{"type":"response.content_part.added","item_id":"m_1"}`, `{"type":"response.later.delta","delta":{"x":1}}`, `{"type":"response.output_item.added","output_index":0,"item":{"type":"novelty","id":7}}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"novelty","id":"n_1"}}`, `null`, `{}`, done}, `S+` + doneStop},
+	{
+		"a search under the id of a call",
+		[]string{callDone, `{"type":"response.output_item.done","output_index":1,"item":{"type":"web_search_call","id":"c1","status":"completed"}}`, done},
+		callF + `I~"{\"a\":1}" ` + callFEnd + doneCalls,
+	},
+	{"anything else is ignored", []string{`{"type":"response.content_part.added","item_id":"m_1"}`, `{"type":"response.later.delta","delta":{"x":1}}`, `{"type":"response.output_item.added","output_index":0,"item":{"type":"novelty","id":7}}`, `{"type":"response.output_item.done","output_index":0,"item":{"type":"novelty","id":"n_1"}}`, `null`, `{}`, done}, `S+(id=resp_1)` + doneStop},
 	{"cut off by length", []string{addMessage, sayHi, `{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}`}, messageHi + ` SF(length raw=max_output_tokens) F(length)`},
 	{"cut off by the filter", []string{addMessage, sayHi, `{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}`}, messageHi + ` SF(content-filter raw=content_filter) F(content-filter)`},
 	{"cut off for another reason", []string{`{"type":"response.incomplete","response":{"incomplete_details":{"reason":"moon"}}}`}, `S+ SF(unknown raw=moon) F(unknown)`},
@@ -267,6 +296,7 @@ var answers = []struct {
 	{"more after the end", []string{addMessage, sayHi, messageDone, done, `nonsense`, sayHi}, messageHi + doneStop},
 	{"a known frame that is no JSON", []string{addMessage, `{"type":"response.output_text.delta"`}, `S+ E(invalid-output "a frame of the stream is no JSON object: unexpected end of JSON input")`},
 	{"a known frame of another shape", []string{addMessage, strings.Replace(sayHi, `"Hi"`, `["Hi"]`, 1)}, `S+ E(invalid-output "response.output_text.delta: json: cannot unmarshal array into Go struct field wireFrame.delta of type string")`},
+	{"a call of another shape", []string{strings.Replace(callDone, `"name":"f"`, `"name":7`, 1)}, `E(invalid-output "response.output_item.done: json: cannot unmarshal number into Go struct field wireItem.name of type string")`},
 	{"a call without a name", []string{strings.Replace(callDone, `"name":"f",`, "", 1)}, `S+ E(invalid-output "a function_call has no name")`},
 }
 
@@ -299,6 +329,29 @@ func TestTheTypeInsideRulesOverTheNameOfTheEvent(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			if got := protocoltest.Run(t, responses.Protocol{}, request(), []byte(tc.stream)); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAVendorThatNeverSaysThatItIsDone(t *testing.T) {
+	t.Parallel()
+	req := request()
+	req.Model.Compat.OptionalFinishReason = true
+	for _, tc := range []struct {
+		name   string
+		frames []string
+		want   string
+	}{
+		{"text", []string{addMessage, sayHi}, messageHi + ` SF(stop) F(stop)`},
+		{"a call", []string{addCall, args(`{"a":1}`)}, callF + `I~"{\"a\":1}" ` + callFEnd + ` SF(tool-calls) F(tool-calls)`},
+		{"thoughts", []string{addThought, summary(0, "a")}, `S+ R+rs_1:0@{"itemId":"rs_1"} R~"a" R-@{"itemId":"rs_1"} SF(stop) F(stop)`},
+		{"nothing", nil, `E(incomplete-stream "the stream ended before the answer was complete")`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if got := protocoltest.Splits(t, responses.Protocol{}, req, stream(tc.frames...)); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})

@@ -90,6 +90,7 @@ func TestShapesOfFailures(t *testing.T) {
 		{"an error inside the error frame", string(stream(`{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"Too long."}}`)), llm.ErrContextOverflow, "context_length_exceeded: Too long.", 0},
 		{"a frame that is nothing but an error", string(nameless(`{"error":{"type":"server_error","message":"Oh."}}`)), llm.ErrProviderInternal, "server_error: Oh.", 0},
 		{"an error as text", string(nameless(`{"error":"the prompt is too long"}`)), llm.ErrContextOverflow, "the prompt is too long", 0},
+		{"an error frame without a code", string(stream(`{"type":"error","message":"Oh."}`)), llm.ErrUnknown, "Oh.", 0},
 		{"a status for a code", string(nameless(`{"error":{"code":429,"message":"Slowly."}}`)), llm.ErrRateLimit, "Slowly.", 0},
 		{"an error event that is no JSON", "event: error\ndata: upstream went away\n\n", llm.ErrUnknown, "upstream went away", 0},
 		{"an overflow by its words", string(stream(`{"type":"response.failed","response":{"error":{"code":"invalid_prompt","message":"Your input exceeds the context window of this model."}}}`)), llm.ErrContextOverflow, "invalid_prompt: Your", 0},
@@ -97,16 +98,16 @@ func TestShapesOfFailures(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			e := failure(t, []byte(tc.stream))
-			if e.Code != tc.code || !strings.Contains(e.Message, tc.message) || e.RetryAfter.Round(time.Microsecond) != tc.after {
+			if e.Code != tc.code || !strings.Contains(e.Message, tc.message) || strings.HasPrefix(e.Message, "error:") || e.RetryAfter.Round(time.Microsecond) != tc.after {
 				t.Errorf("%v %q after %v; want %v %q after %v", e.Code, e.Message, e.RetryAfter, tc.code, tc.message, tc.after)
 			}
 		})
 	}
 }
 
-func TestAnErrorThatIsNullIsNone(t *testing.T) {
+func TestAnErrorThatIsEmptyIsNone(t *testing.T) {
 	t.Parallel()
-	got := protocoltest.Run(t, responses.Protocol{}, request(), nameless(`{"error":null}`, done))
+	got := protocoltest.Run(t, responses.Protocol{}, request(), nameless(`{"error":null}`, `{"error":{}}`, `{"error":""}`, done))
 	if want := `S+(id=resp_1)` + doneStop; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -55,6 +55,10 @@ func (d *decoder) completed(dst []llm.Event) ([]llm.Event, error) {
 	if err := d.takeResponse(); err != nil {
 		return dst, err
 	}
+	return d.complete(dst, "completed")
+}
+
+func (d *decoder) complete(dst []llm.Event, raw string) ([]llm.Event, error) {
 	dst, err := d.reconcile(dst)
 	if err == nil {
 		dst, err = d.calls.FinishAll(dst)
@@ -66,7 +70,7 @@ func (d *decoder) completed(dst []llm.Event) ([]llm.Event, error) {
 	if d.calls.Local() {
 		reason = llm.FinishToolCalls
 	}
-	return d.finish(dst, reason, "completed"), nil
+	return d.finish(dst, reason, raw), nil
 }
 
 func (d *decoder) incomplete(dst []llm.Event) ([]llm.Event, error) {
@@ -78,12 +82,10 @@ func (d *decoder) incomplete(dst []llm.Event) ([]llm.Event, error) {
 		return dst, err
 	}
 	raw := d.response.IncompleteDetails.Reason
-	switch raw {
+	switch raw { // the call inside which the answer was cut off stays open
 	case "max_output_tokens":
-		d.calls.Discard()
 		return d.finish(dst, llm.FinishLength, raw), nil
 	case "content_filter":
-		d.calls.Discard()
 		return d.finish(dst, llm.FinishContentFilter, raw), nil
 	}
 	if dst, err = d.calls.FinishAll(dst); err != nil {
@@ -116,8 +118,11 @@ func (d *decoder) reconcile(dst []llm.Event) ([]llm.Event, error) {
 		streamed[it.kind] = true
 	}
 	for i, raw := range d.response.Output {
-		w, ok := decodeItem(raw)
-		if !ok || w.cutOff() {
+		w, err := d.decodeItem(raw)
+		if err != nil {
+			return dst, err
+		}
+		if w == nil || w.cutOff() {
 			continue
 		}
 		it := d.at[i]
@@ -126,12 +131,11 @@ func (d *decoder) reconcile(dst []llm.Event) ([]llm.Event, error) {
 		}
 		switch {
 		case it != nil && it.kind == w.Type:
-		case streamed[w.Type] && (w.Type == typeMessage || w.Type == typeReasoning), w.CallID != "" && d.calls.Used(w.CallID):
+		case streamed[w.Type] && (w.Type == typeMessage || w.Type == typeReasoning):
 			continue
 		default:
 			it = d.announce(i, w)
 		}
-		var err error
 		if dst, err = d.end(dst, it, w, raw); err != nil {
 			return dst, err
 		}
@@ -157,47 +161,28 @@ func (d *decoder) failed(dst []llm.Event) ([]llm.Event, error) {
 	return dst, errorOf(append(append([]byte(`{"error":`), d.response.Error...), '}'))
 }
 
-// errorOf is the error that an object of the vendor's tells.
+// errorOf is the error that an object of the vendor's tells; what is no such object is its words.
 func errorOf(data []byte) *llm.Error {
 	f, ok := protocol.ParseFailure(data)
 	if !ok {
-		f.Message = string(data)
+		return protocol.Classify(protocol.Failure{Message: string(data)})
 	}
 	code := ""
-	for _, c := range f.Codes {
-		if c != eventError { // the frame's own type
-			code = c
-			break
-		}
+	if len(f.Codes) > 0 {
+		code = f.Codes[0]
 	}
-	if message := strings.TrimSpace(f.Message); message == "" {
-		f.Message = ""
-	} else if code != "" {
-		f.Message = code + ": " + message
+	if f.Message = strings.TrimSpace(f.Message); f.Message != "" && code != "" {
+		f.Message = code + ": " + f.Message
 	}
 	e := protocol.Classify(f)
-	if own, ok := ownCodes[code]; ok && e.Code == llm.ErrUnknown {
-		e.Code = own
-		e.Retryable = own == llm.ErrProviderInternal
+	if e.Code != llm.ErrUnknown {
+		return e
+	}
+	switch code { // codes that no other vendor has
+	case "vector_store_timeout":
+		e.Code, e.Retryable = llm.ErrProviderInternal, true
+	case "data_residency_mismatch":
+		e.Code = llm.ErrInvalidRequest
 	}
 	return e
-}
-
-// ownCodes are the codes of this format that the rules for all vendors don't know.
-var ownCodes = map[string]llm.ErrorCode{
-	"vector_store_timeout":         llm.ErrProviderInternal,
-	"data_residency_mismatch":      llm.ErrInvalidRequest,
-	"invalid_image":                llm.ErrInvalidRequest,
-	"invalid_image_format":         llm.ErrInvalidRequest,
-	"invalid_base64_image":         llm.ErrInvalidRequest,
-	"invalid_image_url":            llm.ErrInvalidRequest,
-	"invalid_image_mode":           llm.ErrInvalidRequest,
-	"image_too_large":              llm.ErrInvalidRequest,
-	"image_too_small":              llm.ErrInvalidRequest,
-	"image_parse_error":            llm.ErrInvalidRequest,
-	"image_file_too_large":         llm.ErrInvalidRequest,
-	"image_file_not_found":         llm.ErrInvalidRequest,
-	"unsupported_image_media_type": llm.ErrInvalidRequest,
-	"empty_image_file":             llm.ErrInvalidRequest,
-	"failed_to_download_image":     llm.ErrInvalidRequest,
 }

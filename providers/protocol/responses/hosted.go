@@ -206,23 +206,33 @@ func withField(raw json.RawMessage, name string, value any) json.RawMessage {
 	return out
 }
 
-// hostedResults finds the results of the vendor's own tools, which may stand in other messages than their calls.
-func hostedResults(messages []llm.Message) map[string]*llm.ToolResult {
-	out := map[string]*llm.ToolResult{}
+// hostedPairs finds the results of calls of the vendor's own tools. They may stand in other messages, and an id that was
+// made up here comes back in a later answer.
+func hostedPairs(messages []llm.Message) map[*llm.ToolCall]*llm.ToolResult {
+	pairs := map[*llm.ToolCall]*llm.ToolResult{}
+	open := map[string]*llm.ToolCall{}
 	for i := range messages {
 		for _, p := range messages[i].Parts {
-			if r, ok := p.(*llm.ToolResult); ok && r.ProviderExecuted {
-				out[r.ID] = r
+			switch p := p.(type) {
+			case *llm.ToolCall:
+				if p.ProviderExecuted {
+					open[p.ID] = p
+				}
+			case *llm.ToolResult:
+				if c := open[p.ID]; c != nil && p.ProviderExecuted {
+					pairs[c] = p
+					delete(open, p.ID)
+				}
 			}
 		}
 	}
-	return out
+	return pairs
 }
 
 // hostedPair sends the item of a hosted call as it came, or tells of it in words where there is none.
 func (l *lowering) hostedPair(c *llm.ToolCall) error {
-	res := l.hosted[c.ID]
-	l.told[c.ID] = true
+	res := l.hosted[c]
+	l.told[res] = true
 	if res != nil && !l.orphaned {
 		if item := l.original(res); item != nil {
 			l.add(item)

@@ -81,10 +81,9 @@ type lowering struct {
 	r       *protocol.Request
 	stored  bool // the vendor keeps answers, so that ids alone mean something to it
 	items   []any
-	custom  map[string]bool            // ids of the calls that went out in the form of grammar tools
-	hosted  map[string]*llm.ToolResult // results of the vendor's own tools
-	told    map[string]bool            // hosted calls that went out with their result
-	runFrom int                        // where the assistant's items since the last other message begin
+	custom  map[string]bool                   // by id: whether the call went out in the form of a grammar tool
+	hosted  map[*llm.ToolCall]*llm.ToolResult // calls of the vendor's own tools that have a result
+	told    map[*llm.ToolResult]bool          // results that went out with their call
 	thought *thought
 	text    textRun
 	// orphaned tells that the reasoning before the items that follow could not go out. The vendor refuses items under
@@ -106,7 +105,7 @@ type textRun struct {
 
 func inputOf(r *protocol.Request, stored bool) ([]any, error) {
 	l := &lowering{
-		r: r, stored: stored, items: []any{}, custom: map[string]bool{}, told: map[string]bool{}, hosted: hostedResults(r.Messages),
+		r: r, stored: stored, items: []any{}, custom: map[string]bool{}, told: map[*llm.ToolResult]bool{}, hosted: hostedPairs(r.Messages),
 	}
 	for i := range r.Messages {
 		m := &r.Messages[i]
@@ -125,11 +124,11 @@ func inputOf(r *protocol.Request, stored bool) ([]any, error) {
 // that broke off inside it is asked for anew.
 func (l *lowering) endRun() {
 	l.thought = nil
-	for len(l.items) > l.runFrom {
-		if _, trailing := l.items[len(l.items)-1].(*reasoningItem); !trailing {
+	for n := len(l.items); n > 0; n-- {
+		if _, trailing := l.items[n-1].(*reasoningItem); !trailing {
 			break
 		}
-		l.items = l.items[:len(l.items)-1]
+		l.items = l.items[:n-1]
 	}
 	l.orphaned, l.text = false, textRun{}
 }
@@ -179,9 +178,6 @@ func (l *lowering) message(m *llm.Message) error {
 	}
 	if len(spoken) > 0 {
 		l.add(roleItem{role, spoken})
-	}
-	if m.Role != llm.RoleAssistant {
-		l.runFrom = len(l.items)
 	}
 	return nil
 }
@@ -290,13 +286,13 @@ func (l *lowering) called(c *llm.ToolCall) error {
 		return l.hostedPair(c)
 	}
 	native := c.Freeform && nativeFreeform(l.r)
+	l.custom[c.ID] = native
 	item := callItem{ID: l.itemID(l.meta(c.Metadata).ItemID), CallID: callID(c.ID)}
 	item.Namespace, item.Name = wireName(l.r, c.Namespace, c.Name, native)
 	input := c.Input
 	switch {
 	case native:
 		item.Type, item.Input = "custom_tool_call", &input
-		l.custom[c.ID] = true
 	case c.Freeform:
 		item.ID = "" // an id of the other form
 		input = objectOf(l.property(c), c.Input)
@@ -322,7 +318,7 @@ func (l *lowering) property(c *llm.ToolCall) string {
 
 func (l *lowering) answered(res *llm.ToolResult) error {
 	if res.ProviderExecuted {
-		if l.told[res.ID] {
+		if l.told[res] {
 			return nil
 		}
 		return l.summarise(res.Name, "", res)

@@ -104,7 +104,7 @@ var inputs = []struct {
 	{
 		"ids that are not the vendor's own", nil, nil,
 		[]llm.Message{assistant(
-			withMeta(words("a"), `{"itemId":"_m"}`), withMeta(words("b"), `{"itemId":"m_"}`), withMeta(words("c"), `{"itemId":"m-1"}`), withMeta(words("d"), `{"itemId":"_"}`),
+			withMeta(words("a"), `{"itemId":"_ms"}`), withMeta(words("b"), `{"itemId":"ms_"}`), withMeta(words("c"), `{"itemId":"m-1"}`), withMeta(words("d"), `{"itemId":"_"}`),
 			withMeta(words("e"), `{"itemId":"m_`+strings.Repeat("1", 63)+`"}`),
 		)},
 		[]string{
@@ -134,6 +134,16 @@ var inputs = []struct {
 			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x","annotations":[]}]}`,
 			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`,
 			`{"type":"function_call_output","call_id":"c1","output":"ok"}`,
+			`{"type":"message","id":"m_2","role":"assistant","content":[{"type":"output_text","text":"y","annotations":[]}]}`,
+		},
+	},
+	{
+		"thoughts that can go back after some that can't", nil, nil,
+		[]llm.Message{assistant(
+			thought("a", `{"itemId":"rs_1"}`), withMeta(words("x"), `{"itemId":"m_1"}`), thought("b", `{"itemId":"rs_2","reasoningEncryptedContent":"E"}`), withMeta(words("y"), `{"itemId":"m_2"}`))},
+		[]string{
+			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x","annotations":[]}]}`,
+			`{"type":"reasoning","id":"rs_2","summary":[{"type":"summary_text","text":"b"}],"encrypted_content":"E"}`,
 			`{"type":"message","id":"m_2","role":"assistant","content":[{"type":"output_text","text":"y","annotations":[]}]}`,
 		},
 	},
@@ -306,6 +316,29 @@ var inputs = []struct {
 			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model and failed:)"},{"type":"input_text","text":"no"}]}`,
 			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model. What it gave is not known.)"}]}`,
 			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model and gave:)"},{"type":"input_text","text":"late"}]}`,
+		},
+	},
+	{
+		"tools of the vendor's under an id that comes again", nil, nil,
+		[]llm.Message{
+			assistant(hostedCall("call_1", "web_search", `{}`), hostedResult("call_1", "web_search", words("sun"))), user(words("again")),
+			assistant(hostedCall("call_1", "web_search", `{}`), hostedResult("call_1", "web_search", words("rain"))),
+		},
+		[]string{
+			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model and gave:)"},{"type":"input_text","text":"sun"}]}`,
+			`{"role":"user","content":[{"type":"input_text","text":"again"}]}`,
+			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model and gave:)"},{"type":"input_text","text":"rain"}]}`,
+		},
+	},
+	{
+		"a function's call under the id of a grammar tool's", nil, []llm.Tool{patch()},
+		[]llm.Message{
+			assistant(&llm.ToolCall{ID: "call_1", Name: "apply_patch", Input: "x", Freeform: true}), tool(result("call_1", words("ok"))),
+			assistant(call("call_1", "f", `{}`)), tool(result("call_1", words("ok"))),
+		},
+		[]string{
+			`{"type":"custom_tool_call","call_id":"call_1","name":"apply_patch","input":"x"}`, `{"type":"custom_tool_call_output","call_id":"call_1","output":"ok"}`,
+			`{"type":"function_call","call_id":"call_1","name":"f","arguments":"{}"}`, `{"type":"function_call_output","call_id":"call_1","output":"ok"}`,
 		},
 	},
 	{

@@ -119,31 +119,36 @@ func (d *decoder) find(kind string) (*item, error) {
 }
 
 func (d *decoder) itemAdded(dst []llm.Event) ([]llm.Event, error) {
-	w, ok := d.wireItem()
-	if !ok {
-		return dst, nil
+	w, err := d.decodeItem(d.frame.Item)
+	if w == nil || err != nil {
+		return dst, err
 	}
 	return d.begin(dst, d.announce(d.frame.OutputIndex, w), w), nil
 }
 
 func (d *decoder) itemDone(dst []llm.Event) ([]llm.Event, error) {
-	w, ok := d.wireItem()
-	if !ok {
-		return dst, nil
+	w, err := d.decodeItem(d.frame.Item)
+	if w == nil || err != nil {
+		return dst, err
 	}
 	return d.end(dst, d.announce(d.frame.OutputIndex, w), w, d.frame.Item)
 }
 
-// wireItem decodes the frame's item. An item of a type without meaning here may have any shape.
-func (d *decoder) wireItem() (*wireItem, bool) { return decodeItem(d.frame.Item) }
-
-func decodeItem(raw json.RawMessage) (*wireItem, bool) {
+// decodeItem decodes an item; nil for one of a type that means nothing here, which may have any shape.
+func (d *decoder) decodeItem(raw json.RawMessage) (*wireItem, error) {
 	w := &wireItem{}
 	err := json.Unmarshal(raw, w)
-	if isHosted(w.Type) { // their fields have other types and are read elsewhere
-		return w, true
+	switch w.Type {
+	case typeMessage, typeReasoning, typeFunctionCall, typeCustomCall, typeCompaction:
+		if err != nil {
+			return nil, protocol.Garbled(d.frame.Type + ": " + err.Error())
+		}
+		return w, nil
 	}
-	return w, err == nil && w.Type != ""
+	if isHosted(w.Type) { // fields of theirs have other types and are read elsewhere
+		return w, nil
+	}
+	return nil, nil
 }
 
 // begin tells what an item's announcement tells.

@@ -14,7 +14,9 @@ import (
 // chaos draws frames that are each well formed and together make no sense: ids and indexes cross, items end before they
 // begin, deltas come for anything at any time.
 func chaos(t *rapid.T) []string {
-	id := func(label string) string { return rapid.SampledFrom([]string{"", "a", "b", "a:0", "b#2"}).Draw(t, label) }
+	id := func(label string) string {
+		return rapid.SampledFrom([]string{"", "a", "b", "a:0", "b#2"}).Draw(t, label)
+	}
 	index := func(label string) int { return rapid.IntRange(0, 2).Draw(t, label) }
 	words := func(label string) string { return rapid.SampledFrom([]string{"", "x", "{", "}", "{}"}).Draw(t, label) }
 	item := func() map[string]any {

@@ -130,11 +130,9 @@ func propertySchema(property string) json.RawMessage {
 		name, name)
 }
 
-// hostedSettings are the settings without which a hosted tool can't run, and what stands for them by default.
-var hostedSettings = map[string]struct {
-	key, standard string
-}{
-	"code_interpreter": {"container", `{"container":{"type":"auto"}}`},
+// hostedSettings are the settings without which a hosted tool can't run, and what they are by default, if anything.
+var hostedSettings = map[string]struct{ key, standard string }{
+	"code_interpreter": {"container", `{"type":"auto"}`},
 	"file_search":      {"vector_store_ids", ""},
 	"mcp":              {"server_label", ""},
 }
@@ -163,12 +161,17 @@ func hostedTool(kind string, settings json.RawMessage) (json.RawMessage, error) 
 	if err := json.Unmarshal(settings, &keys); err != nil || keys == nil {
 		return nil, refused("", "%s: a JSON object is needed", what)
 	}
-	if need, ok := hostedSettings[kind]; ok && keys[need.key] == nil {
-		if need.standard == "" || len(keys) > 0 {
+	if need := hostedSettings[kind]; need.key != "" && keys[need.key] == nil {
+		if need.standard == "" {
 			return nil, refused("set it under hosted_tools in the provider options, or don't offer the tool",
 				"the hosted tool %s can't run without the setting %q", kind, need.key)
 		}
-		settings = json.RawMessage(need.standard)
+		keys[need.key] = json.RawMessage(need.standard)
+		b, err := protocol.Encode(keys)
+		if err != nil {
+			return nil, refused("", "%s: %v", what, err)
+		}
+		settings = b
 	}
 	return withType(kind, settings), nil
 }

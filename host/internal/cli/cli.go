@@ -216,7 +216,7 @@ func (a *app) home() (string, error) {
 	if dir == "" {
 		h, ok := a.env("HOME")
 		if !ok || h == "" {
-			return "", errors.New("neither GANTRY_HOME nor HOME is set; say where to keep things with --home")
+			return "", errors.New("neither GANTRY_HOME nor HOME is set; next: say where to keep things with --home")
 		}
 		dir = filepath.Join(h, ".gantry")
 	}
@@ -225,7 +225,7 @@ func (a *app) home() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return "", fmt.Errorf("make the home folder: %w; next: set GANTRY_HOME to a folder of yours, or use --home", err)
+		return "", fmt.Errorf("the home folder can't be made: %w; next: set GANTRY_HOME to a folder of yours, or use --home", err)
 	}
 	return abs, nil
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
@@ -69,8 +71,13 @@ type doctor struct {
 	found    []finding
 }
 
+// say adds a finding. Where an error is told that knows its own next step, that one counts.
 func (d *doctor) say(h health, about, next, format string, args ...any) {
-	d.found = append(d.found, finding{h, about, clean(fmt.Sprintf(format, args...)), clean(next)})
+	text, own, found := strings.Cut(fmt.Sprintf(format, args...), "; next: ")
+	if found {
+		next = own
+	}
+	d.found = append(d.found, finding{h, about, clean(text), clean(next)})
 }
 
 func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
@@ -79,20 +86,8 @@ func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
 		return err
 	}
 	d.say(healthy, "gantry", "", "%s, %s, %s/%s", a.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	if d.home, err = a.home(); err != nil {
+	if err := d.examine(ctx); err != nil {
 		return err
-	}
-	if d.bin, err = binDir(); err != nil {
-		return err
-	}
-	d.folder()
-	d.database(ctx)
-	d.sockets()
-	if d.configuration(ctx) {
-		d.launcher(ctx)
-		if err := d.plugins(ctx); err != nil {
-			return err
-		}
 	}
 	if asJSON {
 		err = a.printJSON(d.found)
@@ -104,6 +99,35 @@ func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
 	}
 	if slices.ContainsFunc(d.found, func(f finding) bool { return f.Health == ill }) {
 		return errShown
+	}
+	return nil
+}
+
+// examine looks at everything, and leaves out what could only fail for a reason that was told.
+func (d *doctor) examine(ctx context.Context) (err error) {
+	if d.bin, err = binDir(); err != nil {
+		return err
+	}
+	if d.home, err = d.app.home(); err != nil {
+		d.say(ill, "home", "", "%v", err)
+		return nil
+	}
+	writable := d.folder()
+	if writable {
+		d.database(ctx)
+		d.sockets()
+	}
+	if !d.configuration(ctx) {
+		return nil
+	}
+	launches := d.launcher(ctx)
+	switch {
+	case !writable:
+		d.say(worth, "plugins", "", "not looked at: they need the home folder")
+	case !launches:
+		d.say(worth, "plugins", "", "not looked at: they need the launcher")
+	default:
+		return d.plugins(ctx)
 	}
 	return nil
 }
@@ -131,27 +155,52 @@ func (d *doctor) print() error {
 	return nil
 }
 
-// folder looks at gantry's own folder.
-func (d *doctor) folder() {
+// probeBytes are written to see whether there is room: about what the database needs to be opened.
+const probeBytes = 128 << 10
+
+// folder looks at gantry's own folder, and reports whether it can be worked in.
+func (d *doctor) folder() bool {
 	info, err := os.Stat(d.home)
+	if err == nil {
+		err = probe(d.home)
+	}
 	if err != nil {
-		d.say(ill, "home", "set GANTRY_HOME to a folder of yours", "%v", err)
-		return
+		text, next := diskProblem(d.home, err)
+		d.say(ill, "home", next, "%s", text)
+		return false
 	}
 	if perm := info.Mode().Perm(); runtime.GOOS != "windows" && perm&0o077 != 0 {
 		d.say(worth, "home", "chmod 700 "+d.home, "%s may be looked into by others (%#o)", d.home, perm)
-		return
-	}
-	probe, err := os.CreateTemp(d.home, ".doctor-*")
-	if err != nil {
-		d.say(ill, "home", "make it writable, or set GANTRY_HOME to another folder", "%s can't be written: %v", d.home, err)
-		return
-	}
-	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
-		d.say(ill, "home", "check the disk", "%v", err)
-		return
+		return true
 	}
 	d.say(healthy, "home", "", "%s", d.home)
+	return true
+}
+
+// probe writes into a folder and removes what it wrote.
+func probe(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, probeBytes))
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+}
+
+// diskProblem says in words why a folder can't be worked in.
+func diskProblem(dir string, err error) (text, next string) {
+	const elsewhere = ", or set GANTRY_HOME to a folder elsewhere"
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return dir + " lies on a file system that is mounted read-only", "mount it writable" + elsewhere
+	case errors.Is(err, syscall.ENOSPC):
+		return "the disk that " + dir + " lies on is full", "make room on it" + elsewhere
+	case errors.Is(err, syscall.EDQUOT):
+		return "your share of the disk that " + dir + " lies on is used up", "remove what you don't need" + elsewhere
+	case errors.Is(err, fs.ErrPermission):
+		return dir + " may not be written by this user", "make it yours: chown and chmod 700" + elsewhere
+	}
+	return fmt.Sprintf("%s can't be written: %v", dir, err), "check the disk" + elsewhere
 }
 
 func (d *doctor) database(ctx context.Context) {
@@ -239,18 +288,29 @@ func approvalText(cfg *config.Config) string {
 	return fmt.Sprintf("%s: %s", cfg.Approval.Policy, text)
 }
 
-// launcher looks at what starts the processes of tools, and at what it can enforce.
-func (d *doctor) launcher(ctx context.Context) {
+// launcher looks at what starts the processes of tools, and at what it can enforce. It reports whether there is one.
+func (d *doctor) launcher(ctx context.Context) bool {
+	const again = "install gantry again, all of it from one build: the launcher belongs beside gantry's own program"
 	path := filepath.Join(d.bin, "gantry-launch")
 	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-		d.say(ill, "launcher", "it belongs beside gantry's own program; install gantry again", "%s is missing or can't be executed", path)
-		return
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.say(ill, "launcher", again, "%s is missing", path)
+		return false
+	case err != nil:
+		d.say(ill, "launcher", again, "%v", err)
+		return false
+	case !info.Mode().IsRegular():
+		d.say(ill, "launcher", again, "%s is no program", path)
+		return false
+	case info.Mode().Perm()&0o111 == 0:
+		d.say(ill, "launcher", "chmod 755 "+path, "%s is not executable", path)
+		return false
 	}
 	l, err := launch.New(launch.Config{LauncherPath: path})
 	if err != nil {
-		d.say(ill, "launcher", "", "%v", err)
-		return
+		d.say(ill, "launcher", again, "%v", err)
+		return false
 	}
 	defer func() {
 		if err := l.Close(context.WithoutCancel(ctx)); err != nil {
@@ -258,8 +318,12 @@ func (d *doctor) launcher(ctx context.Context) {
 		}
 	}()
 	if err := d.runTrue(ctx, l); err != nil {
-		d.say(ill, "launcher", "see whether the machine lets this user start processes", "a process can't be started: %v", err)
-		return
+		next := "see whether the machine lets this user start processes; if it does, " + again
+		if errors.Is(err, syscall.ENOEXEC) {
+			next = again
+		}
+		d.say(ill, "launcher", next, "%s can't start a process: %v", path, err)
+		return true
 	}
 	d.say(healthy, "launcher", "", "%s starts processes", path)
 	d.enforced(l, "sandbox", launch.Grant{Mode: d.cfg.Sandbox.Mode, WritableRoots: d.cfg.Sandbox.WritableRoots, Network: d.cfg.Sandbox.Network},
@@ -270,6 +334,7 @@ func (d *doctor) launcher(ctx context.Context) {
 	}
 	d.enforced(l, "limits", launch.Grant{Mode: launch.FullAccess, Limits: launch.Limits{MaxPids: asked, MemoryBytes: d.cfg.Limits.MemoryBytes}},
 		"memory, processor time, files and the number of processes can be bounded", h)
+	return true
 }
 
 func (d *doctor) enforced(l *launch.Launcher, about string, g launch.Grant, text string, otherwise health) {
@@ -337,7 +402,7 @@ func (d *doctor) plugins(ctx context.Context) (err error) {
 	results := make([][]finding, len(blocks))
 	var started sync.WaitGroup
 	for i, b := range blocks {
-		started.Go(func() { results[i] = examine(ctx, h, b) })
+		started.Go(func() { results[i] = startOne(ctx, h, b) })
 	}
 	started.Wait()
 	for _, r := range results {
@@ -359,8 +424,8 @@ func (d *doctor) unusable(pr *program) {
 	d.say(ill, about(pr.block), next, "%s: %s", pr.block.Where(), text)
 }
 
-// examine starts one plugin and asks it something.
-func examine(ctx context.Context, h *host.Host, b *config.PluginBlock) []finding {
+// startOne starts one plugin and asks it something.
+func startOne(ctx context.Context, h *host.Host, b *config.PluginBlock) []finding {
 	slot := h.Plugins().Slot(b.Label)
 	began := time.Now()
 	lease, err := slot.Acquire(ctx)

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestDiskProblem(t *testing.T) {
+	for _, tc := range []struct {
+		err        error
+		text, next string
+	}{
+		{&fs.PathError{Op: "open", Path: "/h/x", Err: syscall.EROFS}, "mounted read-only", "mount it writable"},
+		{errors.Join(&fs.PathError{Op: "write", Path: "/h/x", Err: syscall.ENOSPC}, errors.New("and more")), "the disk that /h lies on is full", "make room"},
+		{&fs.PathError{Op: "write", Path: "/h/x", Err: syscall.EDQUOT}, "used up", "remove"},
+		{&fs.PathError{Op: "open", Path: "/h/x", Err: syscall.EACCES}, "/h may not be written by this user", "chown"},
+		{&fs.PathError{Op: "open", Path: "/h/x", Err: syscall.EIO}, "input/output error", "check the disk"},
+	} {
+		text, next := diskProblem("/h", tc.err)
+		if !strings.Contains(text, tc.text) || !strings.Contains(next, tc.next) || !strings.Contains(next, "GANTRY_HOME") {
+			t.Errorf("%v: %q, next %q; want %q, %q", tc.err, text, next, tc.text, tc.next)
+		}
+	}
+}
+
+// An error's own next step is the finding's, and not a part of its text.
+func TestFindingHasOneNextStep(t *testing.T) {
+	d := &doctor{}
+	d.say(ill, "database", "what would fit otherwise", "%v", fmt.Errorf("open: %w", errors.New("it is full; next: make room")))
+	if f := d.found[0]; f.Text != "open: it is full" || f.Next != "make room" {
+		t.Errorf("finding = %+v", f)
+	}
+}

@@ -1,0 +1,61 @@
+package messages
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+)
+
+// The beta tokens that [Betas] knows of by itself.
+const (
+	betaInterleavedThinking = "interleaved-thinking-2025-05-14"
+	betaEffort              = "effort-2025-11-24"
+	betaExtendedCacheTTL    = "extended-cache-ttl-2025-04-11"
+	betaContextManagement   = "context-management-2025-06-27"
+	betaFastMode            = "fast-mode-2026-02-01"
+	betaSkills              = "skills-2025-10-02"
+)
+
+// Betas lists the tokens that the header [BetaHeader] must hold for the body of r to be understood: those of its options
+// first, each once. A request without a body has none.
+func (p Protocol) Betas(r *protocol.Request) []string {
+	l, err := lower(withNamespace(r))
+	if err != nil {
+		return nil
+	}
+	l.warn = nil // the body says it
+	b, err := l.settings()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	add := func(token string, needed bool) {
+		if token != "" && needed && !slices.Contains(out, token) {
+			out = append(out, token)
+		}
+	}
+	for _, token := range l.opts.Betas {
+		add(strings.TrimSpace(token), true)
+	}
+	manual := b.Thinking != nil && b.Thinking.Type == "enabled"
+	// With a budget, the models think between calls only when asked to. Vertex refuses the token for some of them.
+	add(betaInterleavedThinking, manual && len(b.Tools) > 0 && !p.Vertex)
+	add(betaEffort, b.OutputConfig != nil && b.OutputConfig.Effort != "" && !adaptive(&r.Model))
+	add(betaExtendedCacheTTL, l.opts.CacheTTL == "1h")
+	add(betaContextManagement, b.ContextManagement != nil)
+	add(betaFastMode, b.Speed == "fast")
+	add(betaSkills, hasSkills(b.Container))
+	for _, version := range l.hosted {
+		add(hostedBetas[version], true)
+	}
+	return out
+}
+
+func hasSkills(container json.RawMessage) bool {
+	var c struct {
+		Skills json.RawMessage `json:"skills"`
+	}
+	return json.Unmarshal(container, &c) == nil && c.Skills != nil
+}

@@ -1,0 +1,258 @@
+package messages
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// defaultMaxTokens is the most that a model of unknown size may write. The format demands a figure.
+const defaultMaxTokens = 32_000
+
+// body is what is sent. What stays the same from one request of a thread to the next comes first and the messages last,
+// so that a longer history only adds to the end of the bytes.
+type body struct {
+	AnthropicVersion  string          `json:"anthropic_version,omitempty"`
+	Model             string          `json:"model,omitempty"`
+	Stream            bool            `json:"stream"`
+	MaxTokens         int64           `json:"max_tokens"`
+	Thinking          *Thinking       `json:"thinking,omitempty"`
+	OutputConfig      *outputConfig   `json:"output_config,omitempty"`
+	Temperature       *float64        `json:"temperature,omitempty"`
+	TopP              *float64        `json:"top_p,omitempty"`
+	TopK              *int64          `json:"top_k,omitempty"`
+	StopSequences     []string        `json:"stop_sequences,omitempty"`
+	Metadata          *metadata       `json:"metadata,omitempty"`
+	ServiceTier       string          `json:"service_tier,omitempty"`
+	Speed             string          `json:"speed,omitempty"`
+	Container         json.RawMessage `json:"container,omitempty"`
+	ContextManagement json.RawMessage `json:"context_management,omitempty"`
+	ToolChoice        *toolChoice     `json:"tool_choice,omitempty"`
+	Tools             []any           `json:"tools,omitempty"` // hosted ones first: json.RawMessage and *tool
+	System            []*textBlock    `json:"system,omitempty"`
+	Messages          []turn          `json:"messages"`
+}
+
+type outputConfig struct {
+	Effort string        `json:"effort,omitempty"`
+	Format *outputFormat `json:"format,omitempty"`
+}
+
+type outputFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+type metadata struct {
+	UserID string `json:"user_id"`
+}
+
+// lowering is one request on its way to a body.
+type lowering struct {
+	*protocol.Request
+	opts   Options
+	warn   func(string)
+	choice *toolChoice
+	hosted []string // versions of the hosted tools
+}
+
+func lower(r *protocol.Request) (*lowering, error) {
+	opts, err := optionsOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return &lowering{Request: r, opts: opts, warn: r.Warn}, nil
+}
+
+func (l *lowering) warning(text string) {
+	if l.warn != nil {
+		l.warn(text)
+	}
+}
+
+// Body implements [protocol.Protocol]. The history must hold something to answer. What the vendor demands of its form is
+// put right:
+//
+//   - Messages of one speaker in a row become one, in which results of tools come first.
+//   - The first message is the user's: before an answer at the start stands a short one.
+//   - The last one is the user's too, since current models take no half answers to go on from. Only an answer that
+//     the vendor paused, which is to be continued, goes back as the last one.
+//   - An answer ends in something other than thinking, and one that was nothing but thinking is left out.
+func (p Protocol) Body(r *protocol.Request) ([]byte, error) {
+	r = withNamespace(r)
+	l, err := lower(protocol.Normalised(r))
+	if err != nil {
+		return nil, err
+	}
+	b, err := l.settings()
+	if err != nil {
+		return nil, err
+	}
+	if lost := l.lostThinking(r.Messages, b.Thinking); lost {
+		b.Thinking = nil
+		l.warning("the signed thinking before the pending tool call is gone, so the model answers without thinking")
+	}
+	l.sampling(b)
+	if p.Vertex {
+		b.AnthropicVersion = vertexVersion
+	} else {
+		b.Model = modelID(r)
+	}
+	marks := protocol.CacheMarks(l.Request)
+	l.markTools(b, marks.Tools)
+	b.System = l.system(marks.System)
+	if b.Messages, err = l.history(marks.Messages, thinks(b.Thinking)); err != nil {
+		return nil, err
+	}
+	if len(b.Messages) == 0 {
+		return nil, invalid("send at least one message with text, media or a tool's result", "the request has no message to answer")
+	}
+	return protocol.Encode(b)
+}
+
+// settings fills in everything that does not depend on the history.
+func (l *lowering) settings() (*body, error) {
+	b := &body{
+		Stream: true, Speed: l.opts.Speed, Container: l.opts.Container, ContextManagement: l.opts.ContextManagement,
+		ServiceTier: l.serviceTier(),
+	}
+	if l.opts.UserID != "" {
+		b.Metadata = &metadata{UserID: l.opts.UserID}
+	}
+	var err error
+	if b.MaxTokens, err = l.maxTokens(); err != nil {
+		return nil, err
+	}
+	if b.Tools, err = l.tools(); err != nil {
+		return nil, err
+	}
+	if l.choice, err = l.toolChoice(len(b.Tools)); err != nil {
+		return nil, err
+	}
+	b.ToolChoice = l.choice
+	var effort string
+	if b.Thinking, effort, err = l.thinking(b.MaxTokens); err != nil {
+		return nil, err
+	}
+	var format *outputFormat
+	if len(l.OutputSchema) > 0 {
+		format = &outputFormat{Type: "json_schema", Schema: protocol.Sanitised(l.OutputSchema, l.Model.Compat.Sanitizer)}
+	}
+	if effort != "" || format != nil {
+		b.OutputConfig = &outputConfig{Effort: effort, Format: format}
+	}
+	return b, nil
+}
+
+func (l *lowering) maxTokens() (int64, error) {
+	most := l.Model.MaxOutputTokens
+	if n := l.Generation.MaxTokens; n != nil {
+		if *n <= 0 {
+			return 0, invalid("ask for at least one", "max tokens are %d", *n)
+		}
+		if most > 0 && *n > most {
+			l.warning("max_tokens is more than the model writes, so it is sent as the model's own maximum")
+			return most, nil
+		}
+		return *n, nil
+	}
+	if most > 0 {
+		return most, nil
+	}
+	return defaultMaxTokens, nil
+}
+
+// sampling comes after the decision on thinking, which allows little else.
+func (l *lowering) sampling(b *body) {
+	g := &l.Generation
+	b.Temperature, b.TopP, b.TopK = g.Temperature, g.TopP, g.TopK
+	if thinks(b.Thinking) {
+		if t := b.Temperature; t != nil {
+			if *t != 1 {
+				l.warning("temperature is left out: the vendor takes none while the model thinks")
+			}
+			b.Temperature = nil
+		}
+		if p := b.TopP; p != nil && (*p < 0.95 || *p > 1) {
+			l.warning("top_p is left out: while the model thinks the vendor takes 0.95 to 1")
+			b.TopP = nil
+		}
+		if b.TopK != nil {
+			l.warning("top_k is left out: the vendor takes none while the model thinks")
+			b.TopK = nil
+		}
+	}
+	if b.Temperature != nil && b.TopP != nil {
+		l.warning("top_p is left out: current models take either temperature or top_p")
+		b.TopP = nil
+	}
+	for _, s := range g.Stop {
+		if strings.TrimSpace(s) == "" {
+			l.warning("a blank stop sequence is left out: the vendor takes none")
+			continue
+		}
+		b.StopSequences = append(b.StopSequences, s)
+	}
+	if g.FrequencyPenalty != nil || g.PresencePenalty != nil {
+		l.warning("frequency and presence penalties are left out: the format has none")
+	}
+	if g.Seed != nil {
+		l.warning("seed is left out: the format has none")
+	}
+}
+
+func (l *lowering) serviceTier() string {
+	switch l.ServiceTier {
+	case "", "auto", "standard_only":
+		return l.ServiceTier
+	}
+	l.warning(`service tier "` + l.ServiceTier + `" is left out: the vendor knows "auto" and "standard_only"`)
+	return ""
+}
+
+// cacheControl marks the end of a part of the prompt that the vendor keeps.
+type cacheControl struct {
+	Type string `json:"type"`
+	TTL  string `json:"ttl,omitempty"`
+}
+
+// marker is a part that can carry a mark.
+type marker interface{ mark(*cacheControl) }
+
+// cached is embedded in what can be marked.
+type cached struct {
+	CacheControl *cacheControl `json:"cache_control,omitempty"`
+}
+
+func (c *cached) mark(m *cacheControl) { c.CacheControl = m }
+
+func (l *lowering) mark(m marker) { m.mark(&cacheControl{Type: "ephemeral", TTL: l.opts.CacheTTL}) }
+
+func (l *lowering) system(marks []int) []*textBlock {
+	var out []*textBlock
+	for i, s := range l.System {
+		if strings.TrimSpace(s) == "" {
+			continue
+		}
+		t := &textBlock{Type: "text", Text: s}
+		if slices.Contains(marks, i) {
+			l.mark(t)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// textOf joins the texts among parts.
+func textOf(parts []llm.Part, separator string) string {
+	var texts []string
+	for _, p := range parts {
+		if t, ok := p.(*llm.Text); ok && strings.TrimSpace(t.Text) != "" {
+			texts = append(texts, t.Text)
+		}
+	}
+	return strings.Join(texts, separator)
+}

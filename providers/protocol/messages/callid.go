@@ -1,0 +1,57 @@
+package messages
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
+
+// maxCallID is the longest id of a call that all who speak the format take.
+const maxCallID = 64
+
+// callIDs gives the calls of a history ids that the vendor takes: letters, digits, "_" and "-", each once. A call's id
+// depends on nothing but the calls before it, so that a longer history begins with the same ids.
+type callIDs struct {
+	latest map[string]string // id of the history → id on the wire of its last call
+	used   map[string]bool   // on the wire
+}
+
+// call is the id of the next call. An id that the history uses again, as that of a vendor that numbers the calls of each
+// answer anew, gets a number.
+func (c *callIDs) call(id string) string {
+	if c.used == nil {
+		c.used, c.latest = map[string]bool{}, map[string]string{}
+	}
+	wire := wireCallID(id)
+	for n := 2; c.used[wire]; n++ {
+		wire = wireCallID(id + "#" + strconv.Itoa(n))
+	}
+	c.used[wire] = true
+	c.latest[id] = wire
+	return wire
+}
+
+// result is the id of the call that a result belongs to.
+func (c *callIDs) result(id string) (wire string, ok bool) {
+	wire, ok = c.latest[id]
+	return wire, ok
+}
+
+// wireCallID leaves alone what is fine. What has to be changed ends in a digest of the original: two ids never become
+// one.
+func wireCallID(id string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, id)
+	if clean == id && id != "" && len(id) <= maxCallID {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	suffix := "_" + hex.EncodeToString(sum[:6])
+	return clean[:min(len(clean), maxCallID-len(suffix))] + suffix
+}

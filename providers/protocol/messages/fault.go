@@ -1,0 +1,30 @@
+package messages
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// fault is the error that an event inside a stream tells of. Its message is "type: message", since the type is what the
+// vendor's documentation explains.
+func fault(body []byte) *llm.Error {
+	f, ok := protocol.ParseFailure(body)
+	if !ok {
+		f = protocol.Failure{Body: string(body)}
+	}
+	var own struct {
+		RequestID string `json:"request_id"`
+		Error     struct {
+			Type string `json:"type"`
+		} `json:"error"`
+	}
+	_ = json.Unmarshal(body, &own) // what is no JSON says nothing here
+	f.RequestID = own.RequestID
+	if t := own.Error.Type; t != "" {
+		f.Message = strings.TrimSuffix(t+": "+f.Message, ": ")
+	}
+	return protocol.Classify(f)
+}

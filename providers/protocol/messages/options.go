@@ -1,0 +1,94 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+)
+
+// Options are what only this format has: a request's provider options under "anthropic", and over them those under the
+// request's own namespace. An unknown key is an error.
+type Options struct {
+	// Betas are tokens for the header [BetaHeader], beside those that the body needs anyway.
+	Betas []string `json:"betas"`
+	// Thinking replaces what the reasoning effort leads to. With a display alone it only says how thinking is shown.
+	Thinking *Thinking `json:"thinking"`
+	// UserID tells the vendor which user of ours asks, as an opaque id. Nothing of the kind is sent otherwise.
+	UserID string `json:"user_id"`
+	// CacheTTL is how long marked parts stay in the prompt cache: "5m" or "1h". Empty: the vendor's own, 5 minutes.
+	CacheTTL string `json:"cache_ttl"`
+	// Speed "fast" is the vendor's faster and dearer way of running a model.
+	Speed string `json:"speed"`
+	// Container (an id or an object) and ContextManagement go into the body as they are.
+	Container         json.RawMessage `json:"container"`
+	ContextManagement json.RawMessage `json:"context_management"`
+	// Settings of hosted tools, in the vendor's own words: "max_uses", "allowed_domains", ... A "type" among them is the
+	// version of the tool.
+	WebSearch     hostedSettings `json:"web_search"`
+	WebFetch      hostedSettings `json:"web_fetch"`
+	CodeExecution hostedSettings `json:"code_execution"`
+}
+
+// Thinking is how the model thinks, in the vendor's words.
+type Thinking struct {
+	Type         string `json:"type"`                    // "adaptive", "enabled" (with a budget) or "disabled"
+	BudgetTokens int64  `json:"budget_tokens,omitempty"` // at least 1024 and less than max_tokens
+	Display      string `json:"display,omitempty"`       // "summarized" or "omitted"
+}
+
+const knownOptions = "betas, thinking, user_id, cache_ttl, speed, container, context_management, web_search, web_fetch, code_execution"
+
+func optionsOf(r *protocol.Request) (Options, error) {
+	var o Options
+	if err := o.read(r, Namespace); err != nil {
+		return o, err
+	}
+	if r.Namespace != Namespace {
+		if err := o.read(r, r.Namespace); err != nil {
+			return o, err
+		}
+	}
+	return o, o.check()
+}
+
+func (o *Options) read(r *protocol.Request, key string) error {
+	raw := r.ProviderOptions[key]
+	if len(raw) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := d.Decode(o)
+	if err == nil && d.More() {
+		err = errors.New("more than one JSON value")
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return invalid("the options of this format are "+knownOptions, "provider options %q: %v", key, err)
+	}
+	return nil
+}
+
+func (o *Options) check() error {
+	if t := o.Thinking; t != nil {
+		switch t.Type {
+		case "", "adaptive", "enabled", "disabled":
+		default:
+			return invalid(`thinking is "adaptive", "enabled" or "disabled"`, "provider options: thinking has the unknown type %q", t.Type)
+		}
+	}
+	switch o.CacheTTL {
+	case "", "5m", "1h":
+	default:
+		return invalid(`use "5m" or "1h"`, "provider options: the vendor knows no cache_ttl %q", o.CacheTTL)
+	}
+	// What goes out as it came: null is as good as nothing.
+	for _, raw := range []*json.RawMessage{&o.Container, &o.ContextManagement} {
+		if string(*raw) == "null" {
+			*raw = nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package messages
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+type tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema"`
+	Strict      bool            `json:"strict,omitempty"`
+	cached
+}
+
+type toolChoice struct {
+	Type                   string `json:"type"`
+	Name                   string `json:"name,omitempty"`
+	DisableParallelToolUse bool   `json:"disable_parallel_tool_use,omitempty"`
+}
+
+// forced tells that the model must call a tool.
+func (c *toolChoice) forced() bool { return c != nil && (c.Type == "any" || c.Type == "tool") }
+
+// tools puts the hosted ones first: the mark on the last function covers them too.
+func (l *lowering) tools() ([]any, error) {
+	out, err := l.hostedTools()
+	if err != nil {
+		return nil, err
+	}
+	for i := range l.Tools {
+		out = append(out, l.tool(&l.Tools[i]))
+	}
+	return out, nil
+}
+
+// markTools marks functions; i counts those of the request.
+func (l *lowering) markTools(b *body, marks []int) {
+	for _, i := range marks {
+		if at := len(l.hosted) + i; at < len(b.Tools) {
+			if m, ok := b.Tools[at].(marker); ok {
+				l.mark(m)
+			}
+		}
+	}
+}
+
+func (l *lowering) tool(t *llm.Tool) *tool {
+	out := &tool{
+		Name: protocol.WireName(t.Namespace, t.Name), Description: t.Description,
+		Strict: t.Strict && !l.Model.Compat.NoStrict,
+	}
+	if t.Freeform != nil {
+		out.InputSchema = freeformSchema(freeformProperty(t))
+		return out
+	}
+	out.InputSchema = protocol.Sanitised(t.InputSchema, l.Model.Compat.Sanitizer)
+	if len(out.InputSchema) == 0 {
+		out.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return out
+}
+
+// freeformProperty is where a tool of raw text has its text: the format has no grammars.
+func freeformProperty(t *llm.Tool) string {
+	if t == nil || t.Freeform == nil {
+		return "input"
+	}
+	return cmp.Or(t.Freeform.Property, "input")
+}
+
+func freeformSchema(property string) json.RawMessage {
+	schema, err := protocol.Encode(map[string]any{
+		"type": "object", "properties": map[string]any{property: map[string]any{"type": "string"}},
+		"required": []string{property}, "additionalProperties": false,
+	})
+	if err != nil { // texts and lists of them
+		panic("messages: encode schema: " + err.Error())
+	}
+	return schema
+}
+
+func (l *lowering) toolChoice(tools int) (*toolChoice, error) {
+	if tools == 0 {
+		return nil, nil // without tools the format allows no choice
+	}
+	c := &toolChoice{DisableParallelToolUse: !l.ParallelToolCalls && !l.Model.Compat.NoParallelTools}
+	switch l.ToolChoice.Mode {
+	case "", "auto":
+		if !c.DisableParallelToolUse {
+			return nil, nil // the vendor's own way
+		}
+		c.Type = "auto"
+	case "none":
+		return &toolChoice{Type: "none"}, nil
+	case "required":
+		c.Type = "any"
+	case "tool":
+		c.Type = "tool"
+		i := slices.IndexFunc(l.Tools, func(t llm.Tool) bool {
+			return t.Name == l.ToolChoice.Name || protocol.WireName(t.Namespace, t.Name) == l.ToolChoice.Name
+		})
+		switch {
+		case i >= 0:
+			c.Name = protocol.WireName(l.Tools[i].Namespace, l.Tools[i].Name)
+		case slices.Contains(l.HostedTools, l.ToolChoice.Name):
+			c.Name = hostedName(l.ToolChoice.Name)
+		default:
+			return nil, invalid("offer the tool, or choose another", "the tool choice names %q, which is not offered", l.ToolChoice.Name)
+		}
+	default:
+		return nil, invalid(`use "auto", "none", "required" or "tool"`, "the tool choice has the unknown mode %q", l.ToolChoice.Mode)
+	}
+	return c, nil
+}

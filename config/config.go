@@ -119,8 +119,9 @@ type Sandbox struct {
 	Range         Range // of the mode
 }
 
-// Limits bound each process that is started for a tool. 0: no limit.
+// Limits bound a turn, and each process that is started for a tool. 0: no limit.
 type Limits struct {
+	Samplings   int64 // requests to the model in one turn
 	MemoryBytes int64
 	Pids        int64
 	CPUTime     time.Duration

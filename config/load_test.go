@@ -182,6 +182,7 @@ sandbox {
   network = true
 }
 limits {
+  samplings = 40
   memory = "256MiB"
   pids = 100
   cpu_time = "1h"
@@ -219,7 +220,7 @@ store {
 		{"default model", c.DefaultModel, "fast"},
 		{"policy", c.Approval.Policy, "never"},
 		{"sandbox", c.Sandbox, config.Sandbox{Mode: "workspace-write", WritableRoots: []string{root + "/home/w", root + "/x", "/y"}, Network: true, Range: c.Sandbox.Range}},
-		{"process limits", c.Limits, config.Limits{MemoryBytes: 256 << 20, Pids: 100, CPUTime: time.Hour, OpenFiles: 1024, OutputBytes: 1e6}},
+		{"process limits", c.Limits, config.Limits{Samplings: 40, MemoryBytes: 256 << 20, Pids: 100, CPUTime: time.Hour, OpenFiles: 1024, OutputBytes: 1e6}},
 		{"history", c.History.ToolOutputTokens, int64(5)},
 		{"retention", c.Store.Retention, config.Retention{MaxAge: 720 * time.Hour, MaxThreads: 10, KeepNamed: true}},
 		{"blocks in use", len(c.Blocks()), 3},

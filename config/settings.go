@@ -34,7 +34,7 @@ func (l *loader) decode(root *node) *Config {
 
 	limits := sub(b, schema.BlockLimits)
 	c.Limits = Limits{
-		MemoryBytes: limits.size("memory"), Pids: limits.integer("pids"), CPUTime: limits.duration("cpu_time"),
+		Samplings: limits.integer("samplings"), MemoryBytes: limits.size("memory"), Pids: limits.integer("pids"), CPUTime: limits.duration("cpu_time"),
 		OpenFiles: limits.integer("open_files"), OutputBytes: limits.size("output"),
 	}
 

@@ -374,3 +374,26 @@ func TestRefusedBeforeTheThread(t *testing.T) {
 		t.Errorf("threads: %+v", all)
 	}
 }
+
+// A turn asks the model as often as the configuration allows; what comes after that is a new turn's.
+func TestLimitOfSamplings(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+times = 4
+do = [{ call = "exec_command", args = { cmd = "echo once >> ran", login = false } }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	r.Config("limits {\n  samplings = 3\n}\n")
+	res := r.Gantry("exec", "go")
+	if res.Code != 1 || !strings.Contains(res.Stderr, "limit of requests") || !strings.Contains(res.Stderr, "limits.samplings") {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	if n, ran := len(r.Requests()), r.Read("ran"); n != 3 || ran != strings.Repeat("once\n", 3) {
+		t.Errorf("the model was asked %d times and ran\n%s", n, ran)
+	}
+	if res := r.OK("resume", "--last", "go on"); !strings.Contains(res.Stdout, "done") {
+		t.Errorf("the thread did not go on:\n%s", res.Stdout)
+	}
+}

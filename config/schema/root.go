@@ -63,10 +63,12 @@ func settings() *Block {
 				},
 			},
 			{
-				Name: BlockLimits, Doc: "Limits of each process that is started for a tool. What is left out is not limited.",
+				Name: BlockLimits, Doc: "Limits of a turn, and of each process that is started for a tool. What is left out is not limited.",
 				Attributes: []Attribute{
-					{Name: "memory", Kind: Size, Doc: "Memory."},
-					{Name: "pids", Kind: Integer, Doc: "Number of processes."},
+					{Name: "samplings", Kind: Integer,
+						Doc: "Requests to the model in one turn; a turn that needs more fails, and can be gone on with. 0: any number."},
+					{Name: "memory", Kind: Size, Doc: "Memory of a process."},
+					{Name: "pids", Kind: Integer, Doc: "Number of its processes."},
 					{Name: "cpu_time", Kind: Duration, Doc: "Processor time, in whole seconds."},
 					{Name: "open_files", Kind: Integer, Doc: "Open files."},
 					{Name: "output", Kind: Size, Doc: "Output that is taken; what comes after is dropped and counted."},

@@ -90,6 +90,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema,
 		},
 		Context: func() ([]llm.Message, func()) { return r.context(h, start, started) },
+		Limits:  turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings)},
 	}
 	if n := s.model.MaxOutputTokens; n > 0 {
 		plan.Request.Generation.MaxTokens = &n

@@ -1,0 +1,47 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// Exclusive runs f while nobody else runs one of the same name, in whatever process of this user's: a refresh of a token
+// that works only once, say. It waits up to wait for its turn. f's ctx ends when the right is lost.
+func (h *Host) Exclusive(ctx context.Context, name string, wait time.Duration, f func(ctx context.Context) error) error {
+	if h.client == nil {
+		return ErrNoHost
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := h.client.Lease(ctx, &gantryv1.LeaseRequest{Name: name, WaitMs: wait.Milliseconds()})
+	if err != nil {
+		return fmt.Errorf("lease %q: %w", name, err)
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return fmt.Errorf("lease %q: %w", name, err)
+	}
+	switch s := first.GetState().(type) {
+	case *gantryv1.LeaseResponse_Granted:
+	case *gantryv1.LeaseResponse_Busy:
+		return fmt.Errorf("lease %q is held by %s", name, s.Busy)
+	default:
+		return fmt.Errorf("lease %q: not granted: %s", name, first.GetLost())
+	}
+	working, lost := context.WithCancel(ctx)
+	defer lost()
+	watched := make(chan struct{})
+	// Owner: Exclusive, which ends the stream and waits.
+	go func() {
+		defer close(watched)
+		defer lost()
+		_, _ = stream.Recv() // says that it is lost, or ends
+	}()
+	err = f(working)
+	cancel()
+	<-watched
+	return err
+}

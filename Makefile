@@ -8,6 +8,7 @@ MODULES := config e2e host plugins/shell providers sdk
 VERSION ?= 0.1.0+$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 PREFIX  ?= /usr/local
 BIN     := $(CURDIR)/bin
+PROVIDERS := $(notdir $(patsubst %/,%,$(dir $(wildcard providers/cmd/*/main.go))))
 STAMP    = -X main.version=$(VERSION)
 GOBUILD  = CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w $(STAMP) $(PINS)"
 TOOLBIN := $(CURDIR)/.cache/tools
@@ -23,9 +24,9 @@ build: ## build all binaries into bin/
 	@mkdir -p $(BIN)
 	@$(GOBUILD) -o $(BIN)/gantry-launch ./host/cmd/gantry-launch
 	@$(GOBUILD) -o $(BIN)/gantry-tool-shell ./plugins/shell
-	@$(GOBUILD) -o $(BIN)/gantry-provider-scripted ./providers/cmd/scripted
+	@for p in $(PROVIDERS); do $(GOBUILD) -o $(BIN)/gantry-provider-$$p ./providers/cmd/$$p; done
 	@# gantry knows the plugins of its own build by their content, so it comes last.
-	@$(MAKE) $(BIN)/gantry PINS="-X main.builtins=$$(cd $(BIN) && sha256sum gantry-tool-shell gantry-provider-scripted | awk '{printf "%s%s=%s", sep, $$2, $$1; sep=","}')"
+	@$(MAKE) $(BIN)/gantry PINS="-X main.builtins=$$(cd $(BIN) && sha256sum gantry-tool-shell $(addprefix gantry-provider-,$(PROVIDERS)) | awk '{printf "%s%s=%s", sep, $$2, $$1; sep=","}')"
 	@echo "built $(VERSION) into bin/: $$(ls $(BIN) | tr '\n' ' ')"
 
 .PHONY: $(BIN)/gantry

@@ -7,6 +7,7 @@ require (
 	github.com/gantry-agent/gantry/sdk v0.0.0
 	github.com/hashicorp/go-hclog v1.6.3
 	go.uber.org/goleak v1.3.0
+	golang.org/x/oauth2 v0.37.0
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.85.0
 	pgregory.net/rapid v1.3.0

@@ -1,0 +1,291 @@
+// Package backend makes a provider plugin out of a vendor: a protocol at an address, with a key and a list of models.
+//
+// It owns: the attributes that all providers' blocks have in common, which model a name means and what is known of it,
+// media that travel by reference, and what is checked before a request goes out. It must not know: any wire format
+// (providers/protocol), how a request travels (providers/route), the turn loop.
+//
+// Start with [Plugin] and [Vendor].
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/gantry-agent/gantry/providers/catalog"
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/route"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/gantry-agent/gantry/sdk/provider"
+)
+
+// Vendor is whom a provider speaks to. Protocol, Namespace and BaseURL are required.
+type Vendor struct {
+	Name     string // for people
+	Protocol protocol.Protocol
+	// Namespace is the key of the metadata that the vendor wants back.
+	Namespace string
+	BaseURL   string
+	// KeyVariable is the environment variable that people keep the key in. It is only named in messages.
+	KeyVariable string
+	// Keyless tells that the service needs no key.
+	Keyless bool
+	// Auth puts a key into a request. Nil: as bearer.
+	Auth    func(route.Source) route.Auth
+	Headers map[string]string
+	// Catalog is the vendor's name in the catalogue; empty: it has none there.
+	Catalog string
+	// API is the protocol's name in the catalogue: "responses", "chat-completions", "messages", "generate-content".
+	API string
+	// Compat is what is special about a model. May be nil.
+	Compat func(model string) protocol.Compat
+	// Hosted lists the tools that the vendor runs itself. May be nil.
+	Hosted func(catalog.Model) []llm.HostedTool
+	// Overlay adds what depends on the request, headers for example. May be nil.
+	Overlay func(*protocol.Request) route.Overlay
+	// Repair may change a request that the vendor refused, for one more try. May be nil.
+	Repair func(*protocol.Request, *llm.Error) (*protocol.Request, bool)
+	// Probe asks the service itself what it knows of a model. May be nil.
+	Probe func(ctx context.Context, model string) (Facts, error)
+	// Close gives back what the vendor's functions hold. May be nil.
+	Close func() error
+	// List asks the service itself for its models. May be nil: the catalogue says it all.
+	List func(ctx context.Context) ([]string, error)
+}
+
+// Facts are what a service says of one of its models.
+type Facts struct {
+	Window  int64           // tokens of input; 0: it doesn't say
+	Model   *protocol.Model // nil: it doesn't say
+	NoTools bool            // it takes no tools
+	Warning string          // for people; empty: none
+}
+
+// Plugin describes a provider plugin. config is the pattern of its block and holds a [Config]; pick reads it.
+func Plugin(name, version, description string, config any, pick pickFunc) provider.Plugin {
+	return provider.Plugin{
+		Name: name, Version: version, Description: description, Config: config, Capabilities: []string{"network"},
+		Commands: []provider.Command{loginCommand(pick), logoutCommand(pick), refreshCommand(pick)},
+		New: func(ctx context.Context, env provider.Env) (provider.Provider, error) {
+			v, cfg, err := pick(env.Config, env)
+			if err != nil {
+				return nil, err
+			}
+			return newService(ctx, v, cfg, version, env)
+		},
+	}
+}
+
+// service is a configured provider.
+type service struct {
+	vendor  Vendor
+	config  *Config
+	route   *route.Route
+	catalog *catalog.Provider
+	compat  json.RawMessage
+	media   *media
+	logger  hclog.Logger
+	done    []func() // called when it is closed
+
+	probed sync.Map // model → Facts
+	warned sync.Map // texts of warnings that were given
+}
+
+var (
+	_ provider.Provider = (*service)(nil)
+	_ provider.Finder   = (*service)(nil)
+	_ io.Closer         = (*service)(nil)
+)
+
+func newService(ctx context.Context, v Vendor, cfg *Config, version string, env provider.Env) (*service, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	s := &service{vendor: v, config: cfg, logger: env.Logger, media: newMedia(env.Host.Artifact)}
+	s.catalog = loadCatalog(v.Catalog, env.CacheDir, env.Logger)
+	auth, err := s.auth(ctx, env.Host)
+	if err != nil {
+		return nil, err
+	}
+	base := v.BaseURL
+	if cfg.BaseURL != "" {
+		base = cfg.BaseURL
+	}
+	s.route, err = route.New(route.Config{
+		Protocol: v.Protocol, Namespace: v.Namespace, BaseURL: base, Headers: v.Headers, Auth: auth, Version: version,
+		Overlay:   route.Overlay{Headers: cfg.headers(), Query: cfg.Query, Body: cfg.Body},
+		Transport: cfg.transport(),
+	})
+	if err != nil {
+		return nil, &contract.Diagnostic{Severity: contract.SeverityError, Summary: err.Error()}
+	}
+	return s, nil
+}
+
+// Close implements [io.Closer].
+func (s *service) Close() error {
+	err := s.route.Close()
+	for _, done := range s.done {
+		done()
+	}
+	if s.vendor.Close != nil {
+		err = errors.Join(err, s.vendor.Close())
+	}
+	return err
+}
+
+// auth is how requests prove the right to ask.
+func (s *service) auth(ctx context.Context, host *provider.Host) (route.Auth, error) {
+	key := s.config.APIKey
+	if s.config.OAuth != nil {
+		o, done, err := s.config.oauth(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		s.done = append(s.done, done)
+		return tokens(o), nil
+	}
+	if key.IsZero() {
+		// Whoever points to a service of their own may have one that asks for nothing.
+		if s.vendor.Keyless || s.config.BaseURL != "" {
+			return route.None(), nil
+		}
+		return missingKey(s.vendor), nil
+	}
+	source := route.Source(key.Value)
+	if s.vendor.Auth != nil {
+		return s.vendor.Auth(source), nil
+	}
+	return route.Bearer(source), nil
+}
+
+// missingKey refuses each request, so that models can be listed and requests be prepared without a key.
+func missingKey(v Vendor) route.Auth {
+	return noKey{&llm.Error{
+		Code: llm.ErrAuthentication, Message: fmt.Sprintf("there is no key for %s", v.Name),
+		Next: fmt.Sprintf("write api_key = env(%q) into the provider's block and set %s where gantry is started", v.KeyVariable, v.KeyVariable),
+	}}
+}
+
+type noKey struct{ err *llm.Error }
+
+func (n noKey) Apply(context.Context, *route.Outgoing) error { return n.err }
+
+// Prepare implements [provider.Provider].
+func (s *service) Prepare(ctx context.Context, r *llm.Request) (*provider.Prepared, error) {
+	req, rt, err := s.request(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return rt.Prepare(ctx, req)
+}
+
+// Stream implements [provider.Provider].
+func (s *service) Stream(ctx context.Context, r *provider.StreamRequest, emit func(llm.Event) error) error {
+	s.ask(ctx, r.Model)
+	req, rt, err := s.request(ctx, r.Request)
+	if err != nil {
+		return err
+	}
+	attempts := min(r.MaxAttempts, s.config.Retries+1)
+	begun := false
+	err = rt.Stream(ctx, req, attempts, func(e llm.Event) error {
+		begun = true
+		return emit(e)
+	})
+	refused, ok := errors.AsType[*llm.Error](err)
+	if !ok || begun || s.vendor.Repair == nil {
+		return err
+	}
+	repaired, ok := s.vendor.Repair(req, refused)
+	if !ok {
+		return err
+	}
+	s.logger.Warn("the vendor refused the request; asking again without what it refused", "reason", refused.Message)
+	return rt.Stream(ctx, repaired, attempts, emit)
+}
+
+// request is what the protocol gets for r, and the route that it takes.
+func (s *service) request(ctx context.Context, r *llm.Request) (*protocol.Request, *route.Route, error) {
+	if r.Model == "" {
+		return nil, nil, &llm.Error{Code: llm.ErrInvalidRequest, Message: "the request names no model", Next: "set name in the model's block"}
+	}
+	known := s.look(r.Model)
+	copied := *r
+	req := &protocol.Request{Request: &copied, Model: known.protocol, Namespace: s.vendor.Namespace, Warn: s.warn}
+	var err error
+	if copied.Messages, err = s.media.resolve(ctx, r.Messages); err != nil {
+		return nil, nil, err
+	}
+	if s.vendor.API != "responses" {
+		copied.System, copied.Messages = hoist(copied.System, copied.Messages)
+	}
+	if copied.ProviderOptions, err = s.options(r.ProviderOptions); err != nil {
+		return nil, nil, err
+	}
+	if known.noTemperature && copied.Generation.Temperature != nil {
+		copied.Generation.Temperature = nil
+		s.warn(fmt.Sprintf("%s takes no temperature; it is left out", r.Model))
+	}
+	if s.vendor.Overlay == nil {
+		return req, s.route, nil
+	}
+	rt, err := s.route.With(s.vendor.Overlay(req))
+	return req, rt, err
+}
+
+// hoist makes notes of the host that open a history part of the system text: only Responses has a role for them there,
+// elsewhere they would have to travel inside of what the user says.
+func hoist(system []string, messages []llm.Message) ([]string, []llm.Message) {
+	n := 0
+	for n < len(messages) && messages[n].Role == llm.RoleSystem {
+		n++
+	}
+	if n == 0 {
+		return system, messages
+	}
+	system = slices.Clone(system)
+	for _, m := range messages[:n] {
+		system = append(system, m.Text())
+	}
+	return system, messages[n:]
+}
+
+// options puts the block's options under the request's.
+func (s *service) options(of map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	if len(s.config.Options) == 0 {
+		return of, nil
+	}
+	out := map[string]json.RawMessage{}
+	for namespace, raw := range of {
+		out[namespace] = raw
+	}
+	merged, err := merge(s.config.Options, out[s.vendor.Namespace])
+	if err != nil {
+		return nil, fmt.Errorf("options of the provider's block: %w", err)
+	}
+	out[s.vendor.Namespace] = merged
+	return out, nil
+}
+
+// warn says something once.
+func (s *service) warn(text string) {
+	if _, said := s.warned.LoadOrStore(text, true); !said {
+		s.logger.Warn(text)
+	}
+}
+
+// hosted lists the tools that the vendor runs for a model.
+func (s *service) hosted(m catalog.Model) []llm.HostedTool {
+	if s.vendor.Hosted == nil {
+		return nil
+	}
+	return slices.Clone(s.vendor.Hosted(m))
+}

@@ -1,0 +1,164 @@
+package backend
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/route"
+	"github.com/gantry-agent/gantry/sdk/configblock"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Config is what all providers' blocks have in common.
+type Config struct {
+	BaseURL       string             `json:"base_url" doc:"Address of the API up to its version, https://api.example.com/v1 for example. Default: the vendor's own."`
+	APIKey        configblock.Secret `json:"api_key" sensitive:"true" doc:"Key of the account: env(\"NAME\") or secret(\"NAME\"), not the key itself."`
+	Headers       map[string]string  `json:"headers" doc:"Headers of each request, over the vendor's. One whose value is empty is not sent."`
+	Query         map[string]string  `json:"query" doc:"Parameters of each request's address."`
+	Body          json.RawMessage    `json:"body" doc:"Object that is merged into the body of each request, over all else."`
+	Options       json.RawMessage    `json:"options" doc:"Object with options of the vendor's protocol that have no attribute of their own."`
+	Compatibility json.RawMessage    `json:"compatibility" doc:"Object with deviations of the service from its protocol, over those that are known."`
+	Timeout       time.Duration      `json:"timeout" default:"5m" doc:"From sending a request until its answer begins."`
+	IdleTimeout   time.Duration      `json:"idle_timeout" default:"5m" doc:"Silence within an answer."`
+	Retries       int                `json:"retries" default:"4" doc:"Further tries before an answer begins, up to 99."`
+	MaxRetryDelay time.Duration      `json:"max_retry_delay" default:"10m" doc:"Longest wait that the vendor may ask for."`
+	Proxy         string             `json:"proxy" doc:"Address of an http, https or socks5 proxy, or \"none\". Default: what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say; pass those on with an env block."`
+	CAFile        string             `json:"ca_file" doc:"PEM file with certificates of authorities to trust beside the system's."`
+	OAuth         *OAuth             `json:"oauth" doc:"Registration by which one logs in, for a service that takes tokens; in place of api_key."`
+	Models        []Model            `json:"model" doc:"What is different about one model, or a model that the catalogue does not know."`
+}
+
+// Model overrides what is known of a model.
+type Model struct {
+	ID              string          `json:"id" label:"id"`
+	ContextWindow   int64           `json:"context_window" doc:"Tokens of input that it takes."`
+	MaxOutputTokens int64           `json:"max_output_tokens" doc:"Tokens that it answers at most."`
+	Input           []string        `json:"input" doc:"What it takes: text, image, pdf, audio, video."`
+	Efforts         []string        `json:"efforts" doc:"Reasoning efforts that it takes, weakest first."`
+	DefaultEffort   string          `json:"default_effort" doc:"Effort when none is asked for."`
+	Freeform        *bool           `json:"freeform" doc:"Whether it takes tools with a grammar."`
+	Tools           *bool           `json:"tools" doc:"Whether it takes tools at all."`
+	ParallelCalls   *bool           `json:"parallel_calls" doc:"Whether it may ask for several calls at once."`
+	Compatibility   json.RawMessage `json:"compatibility" doc:"Object with deviations, over the provider's."`
+	Prices          *Prices         `json:"prices" doc:"US dollars per million tokens."`
+}
+
+// Prices overrides what a model costs.
+type Prices struct {
+	Input      *float64 `json:"input"`
+	Output     *float64 `json:"output"`
+	CacheRead  *float64 `json:"cache_read"`
+	CacheWrite *float64 `json:"cache_write"`
+	Reasoning  *float64 `json:"reasoning"`
+}
+
+// check finds what no single attribute's type can rule out.
+func (c *Config) check() error {
+	if c.Retries < 0 || c.Retries > 99 {
+		return configblock.Invalid("retries must be between 0 and 99", contract.Name("retries"))
+	}
+	for _, o := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"body", c.Body}, {"options", c.Options}} {
+		if _, err := merge(o.raw, nil); err != nil {
+			return configblock.Invalid(err.Error(), contract.Name(o.name))
+		}
+	}
+	if _, err := overlaid(protocol.Compat{}, c.Compatibility); err != nil {
+		return configblock.Invalid(err.Error(), contract.Name("compatibility"))
+	}
+	if c.OAuth != nil && !c.APIKey.IsZero() {
+		return configblock.Invalid("api_key and oauth exclude each other: keep the one that the service takes", contract.Name("oauth"))
+	}
+	seen := map[string]bool{}
+	for _, m := range c.Models {
+		if seen[m.ID] {
+			return configblock.Invalid(fmt.Sprintf("model %q is described twice", m.ID), contract.Name("model"))
+		}
+		seen[m.ID] = true
+		if m.ContextWindow < 0 || m.MaxOutputTokens < 0 {
+			return configblock.Invalid(fmt.Sprintf("model %q: a number of tokens is negative", m.ID), contract.Name("model"))
+		}
+		if _, err := overlaid(protocol.Compat{}, m.Compatibility); err != nil {
+			return configblock.Invalid(fmt.Sprintf("model %q: %v", m.ID, err), contract.Name("model"))
+		}
+	}
+	return nil
+}
+
+// Client reaches the service for what is no request to a model.
+func (c *Config) Client() (*http.Client, error) { return c.transport().Client() }
+
+func (c *Config) transport() route.Transport {
+	return route.Transport{
+		Proxy: c.Proxy, CAFile: c.CAFile, HeaderTimeout: c.Timeout, IdleTimeout: c.IdleTimeout, MaxDelay: c.MaxRetryDelay,
+	}
+}
+
+// headers leaves out those without a value: their variable is not set.
+func (c *Config) headers() map[string]string {
+	out := map[string]string{}
+	for name, v := range c.Headers {
+		if strings.TrimSpace(v) != "" {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// overlaid puts an object of compatibility over what is known. An unknown name is an error.
+func overlaid(c protocol.Compat, raw json.RawMessage) (protocol.Compat, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return c, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return c, fmt.Errorf("compatibility: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return c, nil
+}
+
+// merge puts one object over another: objects merge, all else replaces. Nothing is an empty object.
+func merge(under, over json.RawMessage) (json.RawMessage, error) {
+	read := func(raw json.RawMessage) (map[string]any, error) {
+		m := map[string]any{}
+		if len(raw) == 0 || string(raw) == "null" {
+			return m, nil
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		if err := d.Decode(&m); err != nil {
+			return nil, fmt.Errorf("it must be an object: %w", err)
+		}
+		return m, nil
+	}
+	u, err := read(under)
+	if err != nil {
+		return nil, err
+	}
+	o, err := read(over)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(mergeObjects(u, o))
+}
+
+func mergeObjects(under, over map[string]any) map[string]any {
+	for k, v := range over {
+		a, isObject := under[k].(map[string]any)
+		b, both := v.(map[string]any)
+		if isObject && both {
+			under[k] = mergeObjects(a, b)
+		} else {
+			under[k] = v
+		}
+	}
+	return under
+}

@@ -1,0 +1,209 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/catalog"
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// fallbackWindow is assumed of a model that nobody describes, so that limits never vanish; codex-compatible.
+const fallbackWindow = 272_000
+
+// known is what is known of a model, from all sources.
+type known struct {
+	row           llm.ModelRow
+	protocol      protocol.Model
+	noTemperature bool
+}
+
+// look puts together what is known: the user's block wins over what the service said, that over the catalogue, that over
+// what is assumed.
+func (s *service) look(id string) known {
+	m, match := s.catalog.Find(id)
+	k := s.fromCatalog(id, m, match)
+	if f, ok := s.probed.Load(id); ok {
+		k.learn(f.(Facts))
+	}
+	if i := slices.IndexFunc(s.config.Models, func(c Model) bool { return c.ID == id }); i >= 0 {
+		s.override(&k, s.config.Models[i])
+	}
+	return k
+}
+
+func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) known {
+	k := known{
+		row: llm.ModelRow{
+			ID: id, DisplayName: cmp.Or(m.Name, id), OutputModalities: []string{"text"}, TruncationMode: "tokens", TruncationLimit: 10_000,
+			MetadataNamespace: s.vendor.Namespace, Prices: m.Cost.Prices(), HostedTools: s.hosted(m),
+		},
+		protocol: protocol.Model{ID: id},
+	}
+	if s.vendor.Compat != nil {
+		k.protocol.Compat = s.vendor.Compat(id)
+	}
+	if api, ok := m.API[s.vendor.API]; ok {
+		// The catalogue may say more than this version knows; what it knows is taken.
+		if c, err := overlaid(k.protocol.Compat, api.Compatibility); err == nil {
+			k.protocol.Compat = c
+		}
+	}
+	if c, err := overlaid(k.protocol.Compat, s.config.Compatibility); err == nil { // checked when it was configured
+		k.protocol.Compat = c
+	}
+	if match == catalog.MatchNone {
+		k.row.ContextWindow, k.row.Fallback = fallbackWindow, true
+		k.row.InputModalities = []string{"text", "image"}
+		k.row.ToolKinds = []string{"function"}
+		k.row.ParallelToolCalls = true
+		k.row.TruncationMode = "bytes"
+		k.protocol.Input = []string{"image"}
+		k.settle()
+		return k
+	}
+	c := m.Capabilities
+	k.row.ContextWindow, k.row.MaxOutputTokens = cmp.Or(m.Limit.Window(), fallbackWindow), m.Limit.Output
+	k.row.Fallback = m.Limit.Window() == 0
+	k.row.InputModalities = slices.Clone(m.Modalities.Input)
+	k.row.ReasoningEfforts, k.row.DefaultReasoningEffort = slices.Clone(c.Reasoning.Effort), c.Reasoning.Default
+	if c.Tools.Supported {
+		k.row.ToolKinds, k.row.ParallelToolCalls = []string{"function"}, true
+		if len(c.Tools.Grammar) > 0 && s.vendor.API == "responses" {
+			k.row.ToolKinds = append(k.row.ToolKinds, "freeform")
+		}
+	}
+	k.protocol.Input = without(m.Modalities.Input, "text")
+	k.protocol.MaxOutputTokens = m.Limit.Output
+	k.protocol.Reasons, k.protocol.Efforts = c.Reasoning.Supported, k.row.ReasoningEfforts
+	if b := c.Reasoning.Budget; b != nil {
+		k.protocol.BudgetMin, k.protocol.BudgetMax = b.Min, b.Max
+	}
+	k.protocol.Verbosity = s.vendor.API == "responses" && strings.HasPrefix(m.ID, "gpt-") && c.Reasoning.Supported
+	k.protocol.Compat.SystemUpdates = k.protocol.Compat.SystemUpdates || c.SystemUpdates
+	k.noTemperature = c.Temperature != nil && !*c.Temperature
+	k.settle()
+	return k
+}
+
+// learn lays what the service says over what is known.
+func (k *known) learn(f Facts) {
+	if f.Window > 0 {
+		k.row.ContextWindow, k.row.Fallback = f.Window, false
+	}
+	if f.NoTools {
+		k.row.ToolKinds = nil
+	}
+	if m := f.Model; m != nil {
+		k.protocol.Family = m.Family
+		k.protocol.Input, k.row.InputModalities = m.Input, append([]string{"text"}, m.Input...)
+		k.protocol.Reasons, k.protocol.Efforts, k.row.ReasoningEfforts = m.Reasons, m.Efforts, m.Efforts
+	}
+	k.settle()
+}
+
+// override lays the user's block for a model over what is known.
+func (s *service) override(k *known, c Model) {
+	if c.ContextWindow > 0 {
+		k.row.ContextWindow, k.row.Fallback = c.ContextWindow, false
+	}
+	if c.MaxOutputTokens > 0 {
+		k.row.MaxOutputTokens, k.protocol.MaxOutputTokens = c.MaxOutputTokens, c.MaxOutputTokens
+	}
+	if c.Input != nil {
+		k.row.InputModalities = c.Input
+		k.protocol.Input = without(c.Input, "text")
+	}
+	if c.Efforts != nil {
+		k.row.ReasoningEfforts, k.protocol.Efforts, k.protocol.Reasons = c.Efforts, c.Efforts, len(c.Efforts) > 0
+	}
+	k.row.DefaultReasoningEffort = cmp.Or(c.DefaultEffort, k.row.DefaultReasoningEffort)
+	if c.Tools != nil {
+		k.row.ToolKinds = nil
+		if *c.Tools {
+			k.row.ToolKinds = []string{"function"}
+		}
+	}
+	if c.Freeform != nil {
+		k.row.ToolKinds = slices.DeleteFunc(k.row.ToolKinds, func(kind string) bool { return kind == "freeform" })
+		if *c.Freeform {
+			k.row.ToolKinds = append(k.row.ToolKinds, "freeform")
+		}
+	}
+	if c.ParallelCalls != nil {
+		k.row.ParallelToolCalls = *c.ParallelCalls
+	}
+	if p := c.Prices; p != nil {
+		k.row.Prices = llm.Prices{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Reasoning: p.Reasoning}
+	}
+	if compat, err := overlaid(k.protocol.Compat, c.Compatibility); err == nil { // checked when it was configured
+		k.protocol.Compat = compat
+	}
+	k.settle()
+}
+
+// settle makes both sides of what is known agree.
+func (k *known) settle() {
+	k.protocol.Freeform = slices.Contains(k.row.ToolKinds, "freeform")
+	if k.protocol.Compat.NoImages {
+		k.row.InputModalities = without(k.row.InputModalities, "image")
+	}
+}
+
+func without(list []string, s string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(l string) bool { return l == s })
+}
+
+// Models implements [provider.Provider]: what the service says it has, or else what the catalogue and the user know.
+func (s *service) Models(ctx context.Context) ([]llm.ModelRow, error) {
+	var ids []string
+	if s.catalog != nil {
+		for _, m := range s.catalog.Models {
+			ids = append(ids, m.ID)
+		}
+	}
+	if s.vendor.List != nil {
+		listed, err := s.vendor.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ids = listed
+	}
+	for _, c := range s.config.Models {
+		if !slices.Contains(ids, c.ID) {
+			ids = append(ids, c.ID)
+		}
+	}
+	rows := make([]llm.ModelRow, 0, len(ids))
+	for _, id := range ids {
+		rows = append(rows, s.look(id).row)
+	}
+	return rows, nil
+}
+
+// Find implements [provider.Finder].
+func (s *service) Find(ctx context.Context, id string) (llm.ModelRow, bool, error) {
+	s.ask(ctx, id)
+	row := s.look(id).row
+	return row, !row.Fallback || row.ContextWindow > 0, nil
+}
+
+// ask lets the service say once what it knows of a model.
+func (s *service) ask(ctx context.Context, id string) {
+	if _, asked := s.probed.Load(id); asked || s.vendor.Probe == nil {
+		return
+	}
+	facts, err := s.vendor.Probe(ctx, id)
+	if err != nil {
+		// The request itself will say what is wrong, if anything is.
+		s.logger.Debug("the service does not say what it knows of the model", "model", id, "err", err)
+		return
+	}
+	s.probed.Store(id, facts)
+	if facts.Warning != "" {
+		s.warn(facts.Warning)
+	}
+}

@@ -1,0 +1,67 @@
+// The program gantry-provider-anthropic gives gantry the models of Anthropic, by its Messages API.
+//
+// It owns: Anthropic's address, its key's header and variable, and its hosted tools. It must not know: the wire format
+// (providers/protocol/messages), how requests travel, the turn loop.
+//
+// Start with [anthropic].
+package main
+
+import (
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/backend"
+	"github.com/gantry-agent/gantry/providers/catalog"
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/protocol/messages"
+	"github.com/gantry-agent/gantry/providers/route"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/gantry-agent/gantry/sdk/provider"
+)
+
+// version is stamped by the build.
+var version = "0.0.0-dev"
+
+type config struct {
+	backend.Config
+	Betas []string `json:"betas" doc:"Further tokens of the anthropic-beta header."`
+}
+
+func main() { provider.Main(plugin()) }
+
+func plugin() provider.Plugin {
+	return backend.Plugin("anthropic", version, "Models of Anthropic, by its Messages API.", &config{},
+		func(c any, _ provider.Env) (backend.Vendor, *backend.Config, error) {
+			cfg := c.(*config)
+			return anthropic(cfg), &cfg.Config, nil
+		})
+}
+
+func anthropic(cfg *config) backend.Vendor {
+	format := messages.Protocol{}
+	return backend.Vendor{
+		Name: "Anthropic", Protocol: format, Namespace: messages.Namespace, BaseURL: "https://api.anthropic.com/v1",
+		KeyVariable: "ANTHROPIC_API_KEY", Catalog: "anthropic", API: "messages",
+		Headers: map[string]string{messages.VersionHeader: messages.Version},
+		Auth:    func(key route.Source) route.Auth { return route.Header("x-api-key", key) },
+		Overlay: func(r *protocol.Request) route.Overlay {
+			tokens := append(format.Betas(r), cfg.Betas...)
+			if len(tokens) == 0 {
+				return route.Overlay{}
+			}
+			return route.Overlay{Headers: map[string]string{messages.BetaHeader: strings.Join(tokens, ",")}}
+		},
+		// Signed thinking may be refused after a change on the vendor's side. Without it the conversation can go on.
+		Repair: func(r *protocol.Request, err *llm.Error) (*protocol.Request, bool) {
+			if !messages.ThinkingRefused(err) {
+				return nil, false
+			}
+			return messages.StripThinking(r)
+		},
+		Hosted: func(m catalog.Model) []llm.HostedTool {
+			if !m.Capabilities.Tools.Supported {
+				return nil
+			}
+			return []llm.HostedTool{{Kind: "web_search", Effects: []string{"network"}}, {Kind: "web_fetch", Effects: []string{"network"}}}
+		},
+	}
+}

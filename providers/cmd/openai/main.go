@@ -1,0 +1,53 @@
+// The program gantry-provider-openai gives gantry the models of OpenAI, by its Responses API.
+//
+// It owns: OpenAI's address, its key's variable, its organisation headers and hosted tools. It must not know: the wire
+// format (providers/protocol/responses), how requests travel, the turn loop.
+//
+// Start with [openai].
+package main
+
+import (
+	"github.com/gantry-agent/gantry/providers/backend"
+	"github.com/gantry-agent/gantry/providers/catalog"
+	"github.com/gantry-agent/gantry/providers/protocol/responses"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/gantry-agent/gantry/sdk/provider"
+)
+
+// version is stamped by the build.
+var version = "0.0.0-dev"
+
+type config struct {
+	backend.Config
+	Organization string `json:"organization" doc:"Organisation that the requests are for, where the key belongs to several."`
+	Project      string `json:"project" doc:"Project that the requests are for."`
+}
+
+func main() { provider.Main(plugin()) }
+
+func plugin() provider.Plugin {
+	return backend.Plugin("openai", version, "Models of OpenAI, by its Responses API.", &config{},
+		func(c any, _ provider.Env) (backend.Vendor, *backend.Config, error) {
+			cfg := c.(*config)
+			return openai(cfg), &cfg.Config, nil
+		})
+}
+
+func openai(cfg *config) backend.Vendor {
+	headers := map[string]string{}
+	for name, v := range map[string]string{"OpenAI-Organization": cfg.Organization, "OpenAI-Project": cfg.Project} {
+		if v != "" {
+			headers[name] = v
+		}
+	}
+	return backend.Vendor{
+		Name: "OpenAI", Protocol: responses.Protocol{}, Namespace: "openai", BaseURL: "https://api.openai.com/v1",
+		KeyVariable: "OPENAI_API_KEY", Headers: headers, Catalog: "openai", API: "responses",
+		Hosted: func(m catalog.Model) []llm.HostedTool {
+			if !m.Capabilities.Tools.Supported {
+				return nil
+			}
+			return []llm.HostedTool{{Kind: "web_search", Effects: []string{"network"}}}
+		},
+	}
+}

@@ -3,12 +3,35 @@ package e2e_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/e2e/vendors"
 	"github.com/gantry-agent/gantry/sdk/plugintest"
 )
+
+// Our providers pass it, too, against services on loopback.
+func TestOurProvidersConform(t *testing.T) {
+	for vendor, b := range vendorBlocks {
+		t.Run(vendor, func(t *testing.T) {
+			s := vendors.Start(t, vendor, vendors.Answer{Reasoning: "Hm.", Text: "All is well.", Forever: true})
+			block := map[string]any{"base_url": s.URL + b.path, "api_key": vendors.Key}
+			if b.vendor != "" {
+				block["vendor"] = b.vendor
+			}
+			config, err := json.Marshal(block)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plugintest.Test(t, plugintest.Config{
+				Path: filepath.Join(rig.Bin(t), "gantry-provider-"+strings.TrimPrefix(b.source, "builtin/")), Config: config, Model: b.model,
+				Restarts: 5, Slack: 10 * time.Second,
+			})
+		})
+	}
+}
 
 // Our own plugins pass the kit that others are held to.
 func TestOurPluginsConform(t *testing.T) {

@@ -14,6 +14,12 @@ var Binaries = map[string]string{
 	"gantry-launch":            "host/cmd/gantry-launch",
 	"gantry-tool-shell":        "plugins/shell",
 	"gantry-provider-scripted": "providers/cmd/scripted",
+
+	"gantry-provider-anthropic":  "providers/cmd/anthropic",
+	"gantry-provider-compatible": "providers/cmd/compatible",
+	"gantry-provider-google":     "providers/cmd/google",
+	"gantry-provider-ollama":     "providers/cmd/ollama",
+	"gantry-provider-openai":     "providers/cmd/openai",
 }
 
 // Dependencies lists the packages that a binary links on Linux, without the insides of the standard library.

@@ -8,7 +8,7 @@ import (
 )
 
 // anthropic is Anthropic's Messages.
-type anthropic struct{}
+type anthropic struct{ nothing }
 
 func (anthropic) schema() string { return "anthropic-messages" }
 

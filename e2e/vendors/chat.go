@@ -23,6 +23,14 @@ func (chat) admit(r *http.Request) error {
 	return bearer(r)
 }
 
+// about is what a local server says of its model.
+func (chat) about(r *http.Request) any {
+	if r.Method != http.MethodGet || r.URL.Path != "/v1/models" {
+		return nil
+	}
+	return map[string]any{"object": "list", "data": []any{map[string]any{"id": "own-model", "object": "model", "max_model_len": 65536}}}
+}
+
 func (chat) failure(status int, message string) any { return responses{}.failure(status, message) }
 
 func (c chat) check(body map[string]any, issued []Answer) error {

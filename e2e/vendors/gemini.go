@@ -8,7 +8,7 @@ import (
 )
 
 // gemini is Google's Gemini, a model of the third generation.
-type gemini struct{}
+type gemini struct{ nothing }
 
 func (gemini) schema() string { return "gemini" }
 

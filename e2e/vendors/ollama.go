@@ -18,11 +18,28 @@ func (ollama) admit(r *http.Request) error {
 	return nil
 }
 
+// about describes the one model that the server has.
+func (ollama) about(r *http.Request) any {
+	switch r.URL.Path {
+	case "/api/show":
+		return map[string]any{
+			"details": map[string]any{"family": "qwen3"}, "capabilities": []any{"completion", "tools", "thinking", "vision"},
+			"model_info": map[string]any{"general.architecture": "qwen3", "qwen3.context_length": 40960},
+		}
+	case "/api/tags":
+		return map[string]any{"models": []any{map[string]any{"name": "qwen3:8b"}}}
+	}
+	return nil
+}
+
 func (ollama) failure(_ int, message string) any { return map[string]any{"error": message} }
 
 func (ollama) check(body map[string]any, issued []Answer) error {
 	if body["stream"] == false {
 		return errors.New("not a stream")
+	}
+	if object(body["options"])["num_ctx"] == nil {
+		return errors.New("no num_ctx: the server would cut off what is longer than its own default")
 	}
 	calls, results, thoughts := 0, 0, 0
 	for i, v := range list(body["messages"]) {

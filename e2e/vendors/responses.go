@@ -7,7 +7,7 @@ import (
 )
 
 // responses is OpenAI's Responses.
-type responses struct{}
+type responses struct{ nothing }
 
 func (responses) schema() string { return "openai-responses" }
 

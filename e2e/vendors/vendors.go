@@ -34,6 +34,8 @@ type Answer struct {
 	RetryAfter int
 	// Cut ends the connection before the answer's end; what was said until then is whole.
 	Cut bool
+	// Forever repeats the answer as often as it is asked for. It is the last one.
+	Forever bool
 	// Pause is waited before the stream and between its pieces.
 	Pause time.Duration
 }
@@ -63,6 +65,8 @@ type format interface {
 	// failure is the vendor's error object for a status.
 	failure(status int, message string) any
 	schema() string
+	// about answers what is asked beside the conversation. nil: the vendor has no such address.
+	about(r *http.Request) any
 }
 
 // Key is the key that all the vendors take.
@@ -112,7 +116,7 @@ func Start(t testing.TB, vendor string, answers ...Answer) *Server {
 		for _, r := range s.mu.refused {
 			t.Errorf("%s refused a request: %s", vendor, r)
 		}
-		if left := len(s.mu.answers); left > 0 && !t.Failed() {
+		if left := len(s.mu.answers); left > 0 && !s.mu.answers[0].Forever && !t.Failed() {
 			t.Errorf("%s: %d answers were not asked for", vendor, left)
 		}
 	})
@@ -128,6 +132,17 @@ func (s *Server) Requests() []*Request {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if about := s.format.about(r); about != nil {
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(about); err != nil {
+			s.t.Log(err)
+		}
+		return
+	}
+	if r.Method == http.MethodGet {
+		http.NotFound(w, r)
+		return
+	}
 	a, n, err := s.next(r)
 	if err != nil {
 		s.fail(w, http.StatusBadRequest, err.Error())
@@ -185,7 +200,10 @@ func (s *Server) next(r *http.Request) (a Answer, n int, err error) {
 	if len(s.mu.answers) == 0 {
 		return a, 0, errors.New("asked again after the last answer")
 	}
-	a, s.mu.answers = s.mu.answers[0], s.mu.answers[1:]
+	if a = s.mu.answers[0]; a.Forever {
+		return a, 1, nil
+	}
+	s.mu.answers = s.mu.answers[1:]
 	if a.Fail == 0 {
 		s.mu.issued = append(s.mu.issued, a)
 	}
@@ -262,6 +280,11 @@ func (s *stream) send(w http.ResponseWriter, r *http.Request, a Answer) {
 		panic(http.ErrAbortHandler)
 	}
 }
+
+// nothing is what a vendor says that is asked for nothing but answers.
+type nothing struct{}
+
+func (nothing) about(*http.Request) any { return nil }
 
 // object and list read what JSON gave; what is something else is empty.
 func object(v any) map[string]any {

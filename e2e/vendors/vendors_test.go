@@ -44,7 +44,7 @@ func TestRules(t *testing.T) {
 			{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]}]}`, nil, "thought_signature"},
 		{"gemini: responses of other calls", "gemini", `{"contents":[{"role":"model","parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"eA=="}]},
 			{"role":"user","parts":[{"functionResponse":{"name":"g","response":{}}}]}]}`, nil, "are not those of the calls"},
-		{"ollama: arguments as text", "ollama", `{"model":"m","messages":[{"role":"assistant","content":"","tool_calls":[
+		{"ollama: arguments as text", "ollama", `{"model":"m","options":{"num_ctx":4096},"messages":[{"role":"assistant","content":"","tool_calls":[
 			{"function":{"name":"f","arguments":"{}"}}]}]}`, nil, "not an object"},
 	}
 	formats := map[string]format{

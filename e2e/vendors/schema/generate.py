@@ -64,6 +64,8 @@ def deepseek(schema: dict[str, Any]) -> None:
 def ollama_chat(schema: dict[str, Any]) -> None:
     """What the server takes and its Python client does not know."""
     schema["properties"]["truncate"] = schema["properties"]["shift"] = {"type": "boolean"}
+    for name in ("Parameters", "Property"):  # any JSON schema
+        schema["$defs"][name]["additionalProperties"] = True
     schema["$defs"]["ToolCall"]["properties"]["id"] = {"type": "string"}
     schema["$defs"]["Message"]["properties"]["tool_call_id"] = {"type": "string"}
 

@@ -49,7 +49,8 @@ type Options struct {
 	LookupEnv func(string) (string, bool)
 	// Trusted reports whether the user agreed to a project's content. Default: never.
 	Trusted func(dir, digest string) bool
-	// Secret returns a stored secret. Default: the file secrets/NAME in Home, which only its owner may read.
+	// Secret returns a stored secret. Where it has none (an error that [fs.ErrNotExist] is in), or is nil, the file
+	// secrets/NAME in Home counts, which only its owner may read.
 	Secret func(name string) (string, error)
 }
 

@@ -139,8 +139,14 @@ func newLoader(o Options) (*loader, diag.Diagnostics) {
 		}
 		*to = abs
 	}
-	if l.o.Secret == nil {
-		l.o.Secret = func(name string) (string, error) { return secretFile(l.home, name) }
+	stored := l.o.Secret
+	l.o.Secret = func(name string) (string, error) {
+		if stored != nil {
+			if v, err := stored(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
+				return v, err
+			}
+		}
+		return secretFile(l.home, name)
 	}
 	l.sources = function.Sources{LookupEnv: o.LookupEnv, Secret: l.o.Secret, Home: user}
 	return l, nil

@@ -181,7 +181,7 @@ func (a *app) root() *cobra.Command {
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(
 		a.execCommand(), a.resumeCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(),
-		a.configCommand(), a.initCommand(), a.trustCommand(), a.doctorCommand(),
+		a.configCommand(), a.initCommand(), a.trustCommand(), a.loginCommand(), a.logoutCommand(), a.secretCommand(), a.doctorCommand(),
 	)
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()
@@ -299,7 +299,7 @@ func (a *app) hostOf(ctx context.Context, home string, cfg *config.Config, o hos
 	}
 	opts := host.Options{
 		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, OnPlugin: o.onPlugin,
-		Environ: a.environ, Ephemeral: o.ephemeral,
+		Environ: a.environ, Ephemeral: o.ephemeral, Vault: a.vault(home),
 		Reverified: func(ctx context.Context, b *config.PluginBlock) (string, string, error) {
 			return a.reverify(ctx, home, o.dir, b)
 		},

@@ -29,6 +29,7 @@ func (a *app) readConfig(ctx context.Context, home, dir string) (*config.Config,
 	return config.Load(ctx, config.Options{
 		Home: home, Dir: dir, Typed: a.dir, File: a.flags.config, Sets: a.flags.sets, Profile: a.flags.profile, LookupEnv: a.env,
 		System: a.systemConfig(), Trusted: trust.Open(home).Trusted,
+		Secret: func(name string) (string, error) { return a.vault(home).Get(userSecret + name) },
 	})
 }
 

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
+)
+
+func (a *app) loginCommand() *cobra.Command {
+	var device bool
+	cmd := &cobra.Command{
+		Use: "login PROVIDER", Short: "Log in to a provider that takes no key",
+		Long: "login opens the way to a token by which the provider asks from now on. It goes with the oauth block of the provider's\n" +
+			"block, which names a registration of your own. For a provider that takes a key: `gantry secret set NAME`, and\n" +
+			"api_key = secret(\"NAME\") in its block.",
+		Args: takes(1, 1, "PROVIDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			return a.providerCommand(ctx, args[0], "login", map[string]any{"device": device})
+		},
+	}
+	cmd.Flags().BoolVar(&device, "device", false, "log in with a code that is typed on another machine")
+	return cmd
+}
+
+func (a *app) logoutCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "logout PROVIDER", Short: "Forget a provider's login", Args: takes(1, 1, "PROVIDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			return a.providerCommand(ctx, args[0], "logout", nil)
+		},
+	}
+}
+
+// providerCommand gives a provider a command and shows what it says about it.
+func (a *app) providerCommand(ctx context.Context, label, command string, input map[string]any) (err error) {
+	h, b, err := a.providerHost(ctx, label)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	raw, err := json.Marshal(input)
+	if err != nil {
+		return err
+	}
+	out, err := h.Command(ctx, b.Label, command, raw, commandAsker{a})
+	if errors.Is(err, host.ErrNoCommand) {
+		return fmt.Errorf("%s: provider %q has no %s; next: store its key with `gantry secret set NAME` and write api_key = secret(\"NAME\") into its block", b.Where(), b.Label, command)
+	}
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(out, &said) == nil && said.Message != "" {
+		fmt.Fprintln(a.stderr, clean(said.Message))
+	}
+	return nil
+}
+
+// providerHost is a host with nothing but one provider.
+func (a *app) providerHost(ctx context.Context, label string) (*host.Host, *config.PluginBlock, error) {
+	home, err := a.home()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := a.loadConfig(ctx, home, a.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, ok := cfg.Provider(label)
+	if !ok {
+		return nil, nil, diag.Failure{Diagnostics: diag.Diagnostics{unknownProvider(cfg, label)}}
+	}
+	only := *cfg
+	only.Providers, only.Plugins = []*config.PluginBlock{b}, nil
+	h, err := a.hostOf(ctx, home, &only, hostOptions{dir: a.dir, ephemeral: true})
+	return h, b, err
+}
+
+// commandAsker puts the questions of a command to the terminal. A URL is shown to whoever watches; all else needs somebody
+// who types.
+type commandAsker struct{ app *app }
+
+// Ask implements the host's asker.
+func (c commandAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	a := c.app
+	if q.About == event.QuestionURL {
+		fmt.Fprintf(a.stderr, "%s\n", below(q.Title))
+		if q.Message != "" {
+			fmt.Fprintf(a.stderr, "  %s\n", below(q.Message))
+		}
+		fmt.Fprintf(a.stderr, "\n  %s\n\n", clean(q.URL))
+		return approval.Answer{Choice: approval.Approve, By: "user"}, nil
+	}
+	if !a.terminal() || q.About != event.QuestionChoice {
+		return approval.Answer{}, approval.ErrNobody
+	}
+	done := make(chan struct{})
+	defer close(done)
+	typed := typist{terminal: a.stdin, done: done}
+	fmt.Fprint(a.stderr, questionText(event.QuestionAsked{Title: q.Title, Message: q.Message}, q.Options), "  answer: ")
+	for {
+		select {
+		case line, more := <-typed.line():
+			typed.taken()
+			if !more {
+				return approval.Answer{Choice: approval.Deny}, nil
+			}
+			if choice, ok := choose(line, q.Options); ok {
+				return approval.Answer{Choice: choice, By: "user"}, nil
+			}
+			fmt.Fprint(a.stderr, "  answer with a number or a word of the list: ")
+		case <-ctx.Done():
+			return approval.Answer{}, context.Cause(ctx)
+		}
+	}
+}

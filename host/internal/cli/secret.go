@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/gantry-agent/gantry/host/internal/secret"
+)
+
+const (
+	userSecret    = "user/" // what people store, for secret() in their files
+	maxSecretRead = 1 << 20
+)
+
+// vault is where keys and tokens of this home are kept.
+func (a *app) vault(home string) *secret.Store {
+	return secret.Open(filepath.Join(home, "secrets"), secret.System(home, func(name string) string { v, _ := a.env(name); return v }))
+}
+
+func (a *app) secretCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "secret", Short: "Keep keys for secret(\"NAME\") in configuration files",
+		Long: "Secrets are encrypted in gantry's home. Their key lies in the system's keyring, or in a file that only you may read\n" +
+			"where there is no keyring. A provider's block uses one as api_key = secret(\"NAME\"); nothing else gets to see it.",
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "set NAME", Short: "Store a secret: typed without echo, or read from standard input", Args: takes(1, 1, "NAME"),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				ctx, stop := interruptible(cmd)
+				defer stop()
+				return a.setSecret(ctx, args[0])
+			},
+		},
+		&cobra.Command{
+			Use: "list", Short: "List the names of stored secrets", Args: takes(0, 0),
+			RunE: func(*cobra.Command, []string) error { return a.listSecrets() },
+		},
+		&cobra.Command{
+			Use: "delete NAME", Short: "Forget a secret", Args: takes(1, 1, "NAME"),
+			RunE: func(_ *cobra.Command, args []string) error { return a.deleteSecret(args[0]) },
+		},
+	)
+	return cmd
+}
+
+func (a *app) setSecret(ctx context.Context, name string) error {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	value, err := a.readSecret(ctx, "Secret "+clean(name)+" (not shown): ")
+	if err != nil {
+		return err
+	}
+	v := a.vault(home)
+	if err := v.Put(userSecret+name, value); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "Stored; its key is in %s. Use it as secret(%q).\n", v.Where(), name)
+	return nil
+}
+
+// readSecret takes a line that is typed unseen, or all of standard input.
+func (a *app) readSecret(ctx context.Context, prompt string) (string, error) {
+	if !a.terminal() {
+		b, err := io.ReadAll(io.LimitReader(a.stdin, maxSecretRead+1))
+		switch {
+		case err != nil:
+			return "", err
+		case len(b) > maxSecretRead:
+			return "", usage("standard input has more than %d bytes, which is no secret", maxSecretRead)
+		}
+		value := strings.TrimRight(string(b), "\r\n")
+		if value == "" {
+			return "", usage("there is no secret on standard input")
+		}
+		return value, nil
+	}
+	fmt.Fprint(a.stderr, prompt)
+	state, err := term.GetState(int(a.stdin.Fd()))
+	if err != nil {
+		return "", err
+	}
+	// Ctrl-C must leave the terminal as it was, with what is typed shown.
+	defer context.AfterFunc(ctx, func() { _ = term.Restore(int(a.stdin.Fd()), state) })()
+	b, err := term.ReadPassword(int(a.stdin.Fd()))
+	fmt.Fprintln(a.stderr)
+	if err == nil && len(b) == 0 {
+		err = errors.New("nothing was typed; nothing is stored")
+	}
+	return string(b), err
+}
+
+func (a *app) listSecrets() error {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	names, err := a.vault(home).Names()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if own, ok := strings.CutPrefix(n, userSecret); ok {
+			fmt.Fprintln(a.stdout, clean(own))
+		}
+	}
+	return nil
+}
+
+func (a *app) deleteSecret(name string) error {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	err = a.vault(home).Delete(userSecret + name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no secret %q; see `gantry secret list`", name)
+	}
+	return err
+}

@@ -24,7 +24,7 @@ func openAppend(name string) (*appendFile, error) {
 	}
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, absolute(name, err)
+		return nil, err
 	}
 	return &appendFile{f: f}, nil
 }

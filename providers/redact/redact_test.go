@@ -95,7 +95,9 @@ func TestSecretsThatOverlap(t *testing.T) {
 	r.Add("abcdef")
 	r.Add("defghi")
 	r.Add("cdef")
-	if got := r.Known("1abcdefghi2cdef3"); got != "1<redacted>2<redacted>3" {
+	r.Add("klmnopqrst")
+	r.Add("lmno")
+	if got := r.Known("1abcdefghi2cdef3klmnopqrst4"); got != "1<redacted>2<redacted>3<redacted>4" {
 		t.Error(got)
 	}
 }

@@ -86,12 +86,12 @@ func (p peer) ownLimit(cause error, limits Transport) (trouble, bool) {
 	case errIdle:
 		return trouble{
 			fmt.Sprintf("%s sent nothing for %v inside its answer", p.host, limits.IdleTimeout),
-			"raise timeout in the provider's block if the model may be silent that long", later,
+			"raise idle_timeout in the provider's block if the model may be silent that long", later,
 		}, true
 	case errEndless:
 		return trouble{
 			fmt.Sprintf("the answer of %s was not complete after %v", p.host, limits.AnswerTimeout),
-			"raise timeout in the provider's block if answers may take that long", never,
+			"ask for less at once; a server that only keeps the connection alive looks the same", never,
 		}, true
 	}
 	return trouble{}, false
@@ -167,7 +167,8 @@ func (p peer) certificate(err error) (trouble, bool) {
 		if invalid.Reason == x509.Expired {
 			return trouble{
 				p.expired(invalid.Cert, time.Now()),
-				fmt.Sprintf("check this machine's clock; if it is right the server needs a new certificate, or %s another host", p.attribute), never,
+				fmt.Sprintf("check this machine's clock; if it is right the server needs a new certificate, or %s another host", p.attribute),
+				never,
 			}, true
 		}
 		return trouble{
@@ -182,7 +183,8 @@ func (p peer) certificate(err error) (trouble, bool) {
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // crypto/tls's word for an alert
 		return trouble{
-			fmt.Sprintf("%s refused the TLS handshake: %v", p.name, op.Err), fmt.Sprintf("check %s in the provider's block", p.attribute), never,
+			fmt.Sprintf("%s refused the TLS handshake: %v", p.name, op.Err),
+			fmt.Sprintf("check %s in the provider's block", p.attribute), never,
 		}, true
 	}
 	return trouble{}, false
@@ -213,7 +215,8 @@ func (p peer) unreachable(err error) (trouble, bool) {
 		}, true
 	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH):
 		return trouble{
-			"there is no way to " + p.name + " from here", "check the network; base_url and proxy in the provider's block say where to go", soon,
+			"there is no way to " + p.name + " from here",
+			"check the network; base_url and proxy in the provider's block say where to go", soon,
 		}, true
 	case ok && timeout.Timeout():
 		return trouble{

@@ -105,7 +105,8 @@ func TestNoConnection(t *testing.T) {
 	early, earlyCA := secure(t, answerWith("x"), "127.0.0.1", now.Add(day), now.Add(9*day))
 	other, otherCA := secure(t, answerWith("x"), "other.test", now.Add(-day), now.Add(day))
 	picky, pickyCA := secure(t, answerWith("x"), "127.0.0.1", now.Add(-day), now.Add(day))
-	picky.TLS.ClientAuth = tls.RequireAnyClientCert
+	// TLS 1.2 refuses inside the handshake; with 1.3 the refusal and the first request cross.
+	picky.TLS.ClientAuth, picky.TLS.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12
 	closed := nobody(t)
 	dial := func(err error) func(*Route) {
 		return func(r *Route) {
@@ -152,6 +153,7 @@ func TestNoConnection(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // two tries take their 200 ms
 			r := open(t, Config{BaseURL: tt.base, Transport: tt.transport})
 			if tt.change != nil {
 				tt.change(r)
@@ -170,6 +172,7 @@ func TestNoConnection(t *testing.T) {
 		})
 	}
 	t.Run("with the authority's certificate", func(t *testing.T) {
+		t.Parallel()
 		var got told
 		if err := open(t, Config{BaseURL: good.URL, Transport: Transport{CAFile: goodCA}}).Stream(t.Context(), request("m"), 1, got.emit); err != nil || got.text() != "x" {
 			t.Errorf("%q, %v", got.text(), err)
@@ -206,8 +209,8 @@ func TestHTTP2(t *testing.T) {
 	if err := r.Stream(t.Context(), request("m"), 3, got.emit); err != nil || got.text() != "abcd" {
 		t.Errorf("%q, %v", got.text(), err)
 	}
-	if len(*requests) != 3 || len(conns) != 1 || !protos["HTTP/2.0"] || len(protos) != 1 {
-		t.Errorf("%d requests over %v by %v", len(*requests), conns, protos)
+	if len(requests.all()) != 3 || len(conns) != 1 || !protos["HTTP/2.0"] || len(protos) != 1 {
+		t.Errorf("%d requests over %v by %v", len(requests.all()), conns, protos)
 	}
 }
 
@@ -257,8 +260,21 @@ func TestThroughAProxy(t *testing.T) {
 	}
 	_ = tunnel.Close()
 	got = told{}
+	if _, err := (Transport{CAFile: "broken_test.go"}).Client(); err == nil {
+		t.Error("made a client without its authority")
+	}
+	client, err := (Transport{Proxy: via, CAFile: ca}).Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := client.Get(target.URL); err != nil || len(tunnels) != 2 {
+		t.Errorf("client: %v, %v", err, tunnels)
+	} else {
+		_ = res.Body.Close()
+	}
+	client.CloseIdleConnections()
 	direct := open(t, Config{BaseURL: target.URL, Transport: Transport{Proxy: "none", CAFile: ca}})
-	if err := direct.Stream(t.Context(), request("m"), 1, got.emit); err != nil || len(tunnels) != 1 {
+	if err := direct.Stream(t.Context(), request("m"), 1, got.emit); err != nil || len(tunnels) != 2 {
 		t.Errorf("%v, %v", err, tunnels)
 	}
 }

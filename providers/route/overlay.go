@@ -21,11 +21,11 @@ func (o Overlay) validate() error {
 	if _, err := headers(o.Headers); err != nil {
 		return err
 	}
-	if len(o.Body) == 0 {
+	if absent(o.Body) {
 		return nil
 	}
 	if _, err := members(o.Body); err != nil {
-		return fmt.Errorf("the overlay of the body: %w", err)
+		return &ConfigError{"body", fmt.Sprintf("the overlay of the body can't be used: %v", err)}
 	}
 	return nil
 }
@@ -57,15 +57,15 @@ func headers(values map[string]string) (http.Header, error) {
 		key := http.CanonicalHeaderKey(name)
 		switch {
 		case !validName(name):
-			return nil, fmt.Errorf("the name of the header %q is not allowed in HTTP", name)
+			return nil, &ConfigError{"headers", fmt.Sprintf("the name of the header %q is not allowed in HTTP", name)}
 		case !validValue(values[name]):
-			return nil, fmt.Errorf("the value of the header %s holds a line break or another control character", name)
+			return nil, &ConfigError{"headers", badValue(name)}
 		case h[key] != nil:
-			return nil, fmt.Errorf("the header %s is there twice, in capital and small letters", name)
+			return nil, &ConfigError{"headers", fmt.Sprintf("the header %s is there twice, in capital and small letters", name)}
 		}
 		switch key {
 		case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
-			return nil, fmt.Errorf("the header %s can't be chosen: it belongs to the connection", name)
+			return nil, &ConfigError{"headers", fmt.Sprintf("the header %s can't be chosen: it belongs to the connection", name)}
 		}
 		h[key] = []string{values[name]}
 	}
@@ -82,6 +82,10 @@ func validName(name string) bool {
 // validValue reports whether HTTP takes a header's value.
 func validValue(v string) bool {
 	return !strings.ContainsFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
+
+func badValue(name string) string {
+	return fmt.Sprintf("the value of the header %s holds a line break or another control character", name)
 }
 
 // member is one field of an object.
@@ -116,9 +120,9 @@ func members(raw []byte) ([]member, error) {
 // replaces. What over does not name stays byte for byte.
 func mergeJSON(base, over []byte) ([]byte, error) {
 	switch {
-	case len(over) == 0:
+	case absent(over):
 		return base, nil
-	case len(base) == 0:
+	case absent(base):
 		return over, nil
 	}
 	fields, err := members(base)
@@ -159,5 +163,7 @@ func mergeJSON(base, over []byte) ([]byte, error) {
 	out.WriteByte('}')
 	return out.Bytes(), nil
 }
+
+func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }

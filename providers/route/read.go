@@ -50,8 +50,9 @@ func (a *answer) read(ctx context.Context, out *Outgoing, res *http.Response, id
 	r := &received{answer: a, ctx: ctx, out: out, res: res, idle: idle}
 	if e := res.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return r.fault(&llm.Error{
-			Code: llm.ErrInvalidOutput, Message: fmt.Sprintf("%s compressed its answer (%s), which was not asked for", out.URL.Host, a.shown(e)),
-			Next: "check base_url and proxy: something between here and the vendor changes answers",
+			Code:    llm.ErrInvalidOutput,
+			Message: fmt.Sprintf("%s compressed its answer (%s), which was not asked for", out.URL.Host, a.shown(e)),
+			Next:    "check base_url and proxy: something between here and the vendor changes answers",
 		})
 	}
 	buf := make([]byte, chunk)
@@ -111,7 +112,8 @@ func (r *received) stream(buf []byte, n int, err error) error {
 			return r.cut(err)
 		case r.size > r.settings.MaxAnswer:
 			return r.fault(&llm.Error{
-				Code: llm.ErrInvalidOutput, Message: fmt.Sprintf("the answer of %s has more than %d bytes and no end", r.out.URL.Host, r.settings.MaxAnswer),
+				Code:    llm.ErrInvalidOutput,
+				Message: fmt.Sprintf("the answer of %s has more than %d bytes and no end", r.out.URL.Host, r.settings.MaxAnswer),
 			})
 		}
 		n, err = r.next(buf)

@@ -73,8 +73,8 @@ func TestWhatA200Is(t *testing.T) {
 				var got told
 				err := loopback(t, Config{Protocol: tt.protocol}, h).Stream(t.Context(), request("m"), 3, got.emit)
 				got.inOrder(t, err)
-				if len(*requests) != 1 {
-					t.Errorf("%d requests", len(*requests))
+				if len(requests.all()) != 1 {
+					t.Errorf("%d requests", len(requests.all()))
 				}
 				if tt.want == "" {
 					if err != nil || got.text() != "x" {
@@ -112,8 +112,8 @@ func TestErrorsInsideAStream(t *testing.T) {
 			if f.Err.Code != tt.code || f.Err.Retryable != tt.retry || f.Err.RequestID != "r1" || !strings.HasSuffix(f.Err.Message, ", <redacted>") {
 				t.Errorf("%+v", f.Err)
 			}
-			if got.text() != "x" || len(*requests) != 1 {
-				t.Errorf("%q after %d requests", got.text(), len(*requests))
+			if got.text() != "x" || len(requests.all()) != 1 {
+				t.Errorf("%q after %d requests", got.text(), len(requests.all()))
 			}
 		})
 	}
@@ -148,10 +148,10 @@ func TestALastFrameWithoutItsBlankLine(t *testing.T) {
 func TestACompressedAnswerIsRefused(t *testing.T) {
 	h, requests := inTurn(failWith(200, "\x1f\x8b", "Content-Type", "text/event-stream", "Content-Encoding", "gzip"))
 	f := fault(t, loopback(t, Config{}, h).Stream(t.Context(), request("m"), 3, (&told{}).emit))
-	if f.Err.Code != llm.ErrInvalidOutput || !strings.Contains(f.Err.Message, "gzip") || len(*requests) != 1 {
+	if f.Err.Code != llm.ErrInvalidOutput || !strings.Contains(f.Err.Message, "gzip") || len(requests.all()) != 1 {
 		t.Errorf("%+v", f.Err)
 	}
-	if got := (*requests)[0].header.Get("Accept-Encoding"); got != "" {
+	if got := requests.all()[0].header.Get("Accept-Encoding"); got != "" {
 		t.Errorf("asked for %s", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
 	"github.com/gantry-agent/gantry/providers/redact"
@@ -87,7 +88,8 @@ func (a *answer) describe(f *Fault, res *http.Response) {
 // requestID is the id under which the vendor finds the request in its own logs.
 func (a *answer) requestID(h http.Header) string {
 	for _, name := range []string{
-		"X-Request-Id", "Request-Id", "X-Oai-Request-Id", "X-Amzn-Requestid", "X-Amz-Request-Id", "X-Goog-Request-Id", "X-Generation-Id", "Cf-Ray",
+		"X-Request-Id", "Request-Id", "X-Oai-Request-Id", "X-Amzn-Requestid", "X-Amz-Request-Id", "X-Goog-Request-Id",
+		"X-Generation-Id", "Cf-Ray",
 	} {
 		if id := h.Get(name); id != "" {
 			return a.shown(id)
@@ -103,20 +105,17 @@ func (a *answer) refused(ctx context.Context, out *Outgoing, res *http.Response,
 	text := r.text(nil, nil)
 	failure := r.failure(text)
 	failure.Status = res.StatusCode
-	hint := failure.RetryAfter // out of the body's details; a sentence in it comes first
-	asked, ok := retryAfter(res.Header, time.Now())
-	failure.RetryAfter = asked
+	details := failure.RetryAfter
+	failure.RetryAfter = 0 // so that the words come before the details
 	e := protocol.Classify(failure)
 	f := r.fault(e)
 	f.Body, f.BodyTruncated = clip(text)
+	asked, ok := retryAfter(res.Header, time.Now())
 	if !ok {
-		if e.RetryAfter == 0 {
-			e.RetryAfter = hint
+		if asked = cmp.Or(e.RetryAfter, details); asked == 0 && e.Code == llm.ErrRateLimit {
+			asked, _ = untilReset(f.Limits)
 		}
-		if e.RetryAfter == 0 && e.Code == llm.ErrRateLimit {
-			e.RetryAfter, _ = untilReset(f.Limits)
-		}
-		asked, ok = e.RetryAfter, e.RetryAfter > 0
+		ok = asked > 0
 	}
 	e.RetryAfter = asked
 	if ok {
@@ -137,7 +136,9 @@ func (r *received) failure(text partial) protocol.Failure {
 	failure, ok := protocol.ParseFailure([]byte(text.s))
 	if !ok {
 		failure = protocol.Failure{Body: text.s}
-		if plain := strings.TrimSpace(text.s); len([]rune(plain)) <= redact.MaxInMessage && !strings.HasPrefix(plain, "<") && !strings.HasPrefix(plain, "{") {
+		plain := strings.TrimSpace(text.s)
+		isText := !strings.HasPrefix(plain, "<") && !strings.HasPrefix(plain, "{")
+		if isText && utf8.RuneCountInString(plain) <= redact.MaxInMessage {
 			failure.Message = plain
 		}
 	}
@@ -205,7 +206,7 @@ func (r *received) document(head []byte, err error) error {
 		e = protocol.Classify(failure)
 	case strings.HasPrefix(plain, "{") || strings.HasPrefix(plain, "["):
 		e = &llm.Error{
-			Message: fmt.Sprintf("%s answered with a whole JSON document (%s) where a stream was asked for", host, cmp.Or(label, "unlabelled")),
+			Message: fmt.Sprintf("%s answered with a whole JSON document (%s) instead of a stream", host, cmp.Or(label, "unlabelled")),
 			Next:    "check base_url and the protocol of the provider's block; a proxy between may not support streaming",
 		}
 	case strings.HasPrefix(plain, "<"):
@@ -218,7 +219,7 @@ func (r *received) document(head []byte, err error) error {
 			Message: fmt.Sprintf("%s answered with %s instead of a stream", host, cmp.Or(label, "something unlabelled")),
 			Next:    "check base_url and the protocol of the provider's block",
 		}
-		if len([]rune(plain)) <= redact.MaxInMessage && plain != "" {
+		if plain != "" && utf8.RuneCountInString(plain) <= redact.MaxInMessage {
 			e.Message += ": " + r.shown(plain)
 		}
 	}

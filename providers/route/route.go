@@ -13,7 +13,6 @@
 package route
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -65,7 +64,16 @@ type Route struct {
 	jitter    func() float64 // in [0, 1)
 }
 
-// New checks a configuration. Nothing is connected yet. An error names the attribute to correct.
+// ConfigError is something that a person has to correct in a provider's block.
+type ConfigError struct {
+	Attribute string // of the block: base_url, headers, body, proxy, ca_file
+	Message   string
+}
+
+// Error implements error.
+func (e *ConfigError) Error() string { return e.Message }
+
+// New checks a configuration. Nothing is connected yet. What a user has to correct is a *[ConfigError].
 func New(cfg Config) (*Route, error) {
 	if cfg.Protocol == nil || cfg.Namespace == "" {
 		return nil, errors.New("a route needs a protocol and a namespace")
@@ -107,11 +115,13 @@ func parseBase(raw string) (*url.URL, error) {
 	base, err := url.Parse(strings.TrimRight(raw, "/"))
 	switch {
 	case err != nil:
-		return nil, errors.New("base_url can't be read: write it as https://HOST/PATH")
+		return nil, &ConfigError{"base_url", "base_url can't be read: write it as https://HOST/PATH"}
 	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
-		return nil, fmt.Errorf("base_url %q is no address: write it as https://HOST/PATH", hidden.URL(raw))
+		return nil, &ConfigError{"base_url", fmt.Sprintf("base_url %q is no address: write it as https://HOST/PATH", hidden.URL(raw))}
 	case base.Fragment != "":
-		return nil, fmt.Errorf("base_url %q has a fragment, which is never sent: leave out what begins at the #", hidden.URL(raw))
+		return nil, &ConfigError{
+			"base_url", fmt.Sprintf("base_url %q has a fragment, which is never sent: leave out what begins at the #", hidden.URL(raw)),
+		}
 	}
 	base.Path, base.RawPath = strings.TrimRight(base.Path, "/"), strings.TrimRight(base.RawPath, "/")
 	return base, nil
@@ -138,14 +148,18 @@ func (r *Route) Close() error {
 }
 
 // Prepare returns the request that [Route.Stream] would send, secrets redacted, and sends nothing. Credentials are looked
-// up as for sending, since it depends on them what is sent.
+// up as for sending, since it depends on them what is sent; where there are none the request is shown without, so that it
+// can be looked at before there is an account.
 func (r *Route) Prepare(ctx context.Context, req *protocol.Request) (*provider.Prepared, error) {
 	a := r.answering(req)
 	body, err := a.lower()
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.outgoing(ctx, body)
+	out, err := a.outgoing(ctx, body, a.auth)
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.Code == llm.ErrAuthentication && ctx.Err() == nil {
+		out, err = a.outgoing(ctx, body, None())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -159,119 +173,4 @@ func (r *Route) Prepare(ctx context.Context, req *protocol.Request) (*provider.P
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Value, b.Value))
 	})
 	return p, nil
-}
-
-// answer is one request on its way through the route. For one goroutine.
-type answer struct {
-	*Route
-	req     *protocol.Request
-	emit    func(llm.Event) error
-	secrets redact.Redactor
-}
-
-func (r *Route) answering(req *protocol.Request) *answer {
-	q := *req
-	q.Namespace = r.namespace
-	return &answer{Route: r, req: &q}
-}
-
-// lower makes the body. Its bytes are the same for every try.
-func (a *answer) lower() ([]byte, error) {
-	body, err := a.protocol.Body(a.req)
-	if err == nil {
-		body, err = mergeJSON(body, a.overlay.Body)
-	}
-	if e, ok := errors.AsType[*llm.Error](err); ok {
-		return nil, a.fault(e)
-	}
-	return body, err
-}
-
-// outgoing puts a request together. Later headers win: the route's, the overlay's, those of auth; the type of the content
-// is not for anybody to choose.
-func (a *answer) outgoing(ctx context.Context, body []byte) (*Outgoing, error) {
-	u, err := a.address()
-	if err != nil {
-		return nil, err
-	}
-	h := http.Header{}
-	h.Set("User-Agent", a.agent)
-	h.Set("Accept", accepted(a.protocol.Framing()))
-	if a.user != nil {
-		password, _ := a.user.Password()
-		a.secrets.Add(password)
-		(&http.Request{Header: h}).SetBasicAuth(a.user.Username(), password)
-	}
-	for name, values := range a.headers {
-		h[name] = slices.Clone(values)
-	}
-	for name, value := range a.overlay.Headers {
-		h.Set(name, value)
-	}
-	out := &Outgoing{Method: http.MethodPost, URL: u, Header: h, Body: body, secrets: &a.secrets}
-	if err := a.auth.Apply(ctx, out); err != nil {
-		return nil, a.unauthorised(err)
-	}
-	h = out.Header
-	h.Del("Content-Type")
-	h.Set("Content-Type", "application/json")
-	for name, values := range h {
-		for _, v := range values {
-			if !validValue(v) {
-				return nil, a.fault(&llm.Error{
-					Code: llm.ErrInvalidRequest, Message: fmt.Sprintf("the value of the header %s holds a line break or another control character", name),
-					Next: "check how the value came into the provider's block; a key that is read from a file may have lines too many",
-				})
-			}
-			if redact.SecretName(name) {
-				a.secrets.Add(v)
-			}
-		}
-	}
-	a.secrets.AddURL(out.URL)
-	return out, nil
-}
-
-// address puts the protocol's path behind the base and collects the queries; of one name the last wins: the base's, the
-// vendor's, the path's, the overlay's.
-func (a *answer) address() (*url.URL, error) {
-	path, query, _ := strings.Cut(a.protocol.Path(a.req), "?")
-	u, err := url.Parse(a.base.String() + path)
-	if err != nil {
-		return nil, a.fault(&llm.Error{
-			Code: llm.ErrInvalidRequest, Message: fmt.Sprintf("the model's name %q makes no address", a.req.Request.Model), Next: "correct the model's name",
-		})
-	}
-	values := url.Values{}
-	own, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, fmt.Errorf("protocol %s: the query of its path: %w", a.protocol.ID(), err)
-	}
-	for _, from := range []url.Values{a.query, own} {
-		for name, v := range from {
-			values[name] = v
-		}
-	}
-	for name, v := range a.overlay.Query {
-		values.Set(name, v)
-	}
-	u.RawQuery = values.Encode()
-	return u, nil
-}
-
-func accepted(f protocol.Framing) string {
-	if f == protocol.FramingNDJSON {
-		return "application/x-ndjson"
-	}
-	return "text/event-stream"
-}
-
-// request is out as net/http wants it.
-func (o *Outgoing) request(ctx context.Context) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, o.Method, o.URL.String(), bytes.NewReader(o.Body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header = o.Header
-	return r, nil
 }

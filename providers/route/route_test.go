@@ -254,58 +254,78 @@ func failWith(status int, body string, header ...string) http.HandlerFunc {
 }
 
 // inTurn answers the first request with the first handler and so on; the last one goes on for ever.
-func inTurn(handlers ...http.HandlerFunc) (h http.HandlerFunc, requests *[]*recorded) {
-	var mu sync.Mutex
-	requests = &[]*recorded{}
+func inTurn(handlers ...http.HandlerFunc) (http.HandlerFunc, *asked) {
+	seen := &asked{}
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer
 		_, _ = body.ReadFrom(r.Body)
-		mu.Lock()
-		*requests = append(*requests, &recorded{r.URL.String(), r.Header.Clone(), body.String()})
-		h := handlers[min(len(*requests), len(handlers))-1]
-		mu.Unlock()
-		h(w, r)
-	}, requests
+		n := seen.add(asking{r.URL.String(), r.Header.Clone(), body.String()})
+		handlers[min(n, len(handlers))-1](w, r)
+	}, seen
 }
 
-type recorded struct {
+// asked keeps the requests that a server got.
+type asked struct {
+	mu   sync.Mutex
+	list []asking
+}
+
+type asking struct {
 	url    string
 	header http.Header
 	body   string
 }
 
+func (a *asked) add(r asking) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = append(a.list, r)
+	return len(a.list)
+}
+
+func (a *asked) all() []asking {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.list)
+}
+
 func TestNewRefuses(t *testing.T) {
 	ok := Config{Protocol: sse, Namespace: "toy", BaseURL: "http://h"}
 	tests := []struct {
-		name string
-		cfg  func(*Config)
-		want string
+		name      string
+		cfg       func(*Config)
+		want      string
+		attribute string
 	}{
-		{"no protocol", func(c *Config) { c.Protocol = nil }, "protocol"},
-		{"no namespace", func(c *Config) { c.Namespace = "" }, "namespace"},
-		{"unknown framing", func(c *Config) { c.Protocol = toy{} }, "framing"},
-		{"no base", func(c *Config) { c.BaseURL = "" }, "base_url"},
-		{"no scheme", func(c *Config) { c.BaseURL = "api.example.com/v1" }, "https://"},
-		{"other scheme", func(c *Config) { c.BaseURL = "ftp://h" }, "base_url"},
-		{"broken base", func(c *Config) { c.BaseURL = "http://h/%zz" }, "base_url"},
-		{"fragment", func(c *Config) { c.BaseURL = "http://h/#x" }, "fragment"},
-		{"bad header", func(c *Config) { c.Headers = map[string]string{"a b": "c"} }, "a b"},
-		{"line break", func(c *Config) { c.Overlay.Headers = map[string]string{"a": "b\nc"} }, "line break"},
-		{"header twice", func(c *Config) { c.Headers = map[string]string{"a": "1", "A": "2"} }, "twice"},
-		{"header of the connection", func(c *Config) { c.Headers = map[string]string{"content-length": "1"} }, "connection"},
-		{"overlay is a list", func(c *Config) { c.Overlay.Body = []byte(`[1]`) }, "object"},
-		{"overlay is broken", func(c *Config) { c.Overlay.Body = []byte(`{"a":`) }, "overlay"},
-		{"proxy of no kind", func(c *Config) { c.Transport.Proxy = "ftp://u:pw-1234@h" }, "proxy"},
-		{"proxy without host", func(c *Config) { c.Transport.Proxy = "http://" }, "proxy"},
-		{"broken proxy", func(c *Config) { c.Transport.Proxy = "http://h:pw-1234" }, "proxy"},
-		{"no such file", func(c *Config) { c.Transport.CAFile = "/does/not/exist" }, "ca_file"},
-		{"no certificate", func(c *Config) { c.Transport.CAFile = "route_test.go" }, "ca_file"},
+		{"no protocol", func(c *Config) { c.Protocol = nil }, "protocol", ""},
+		{"no namespace", func(c *Config) { c.Namespace = "" }, "namespace", ""},
+		{"unknown framing", func(c *Config) { c.Protocol = toy{} }, "framing", ""},
+		{"no base", func(c *Config) { c.BaseURL = "" }, "base_url", "base_url"},
+		{"no scheme", func(c *Config) { c.BaseURL = "api.example.com/v1" }, "https://", "base_url"},
+		{"other scheme", func(c *Config) { c.BaseURL = "ftp://h" }, "base_url", "base_url"},
+		{"broken base", func(c *Config) { c.BaseURL = "http://h/%zz" }, "base_url", "base_url"},
+		{"fragment", func(c *Config) { c.BaseURL = "http://h/#x" }, "fragment", "base_url"},
+		{"bad header", func(c *Config) { c.Headers = map[string]string{"a b": "c"} }, "a b", "headers"},
+		{"line break", func(c *Config) { c.Overlay.Headers = map[string]string{"a": "b\nc"} }, "line break", "headers"},
+		{"header twice", func(c *Config) { c.Headers = map[string]string{"a": "1", "A": "2"} }, "twice", "headers"},
+		{"header of the connection", func(c *Config) { c.Headers = map[string]string{"content-length": "1"} }, "connection", "headers"},
+		{"overlay is a list", func(c *Config) { c.Overlay.Body = []byte(`[1]`) }, "object", "body"},
+		{"overlay is broken", func(c *Config) { c.Overlay.Body = []byte(`{"a":`) }, "overlay", "body"},
+		{"proxy of no kind", func(c *Config) { c.Transport.Proxy = "ftp://u:pw-1234@h" }, "proxy", "proxy"},
+		{"proxy without host", func(c *Config) { c.Transport.Proxy = "http://" }, "proxy", "proxy"},
+		{"broken proxy", func(c *Config) { c.Transport.Proxy = "http://h:pw-1234" }, "proxy", "proxy"},
+		{"no such file", func(c *Config) { c.Transport.CAFile = "/does/not/exist" }, "ca_file", "ca_file"},
+		{"no certificate", func(c *Config) { c.Transport.CAFile = "route_test.go" }, "ca_file", "ca_file"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := ok
 			tt.cfg(&cfg)
 			_, err := New(cfg)
+			bad, ok := errors.AsType[*ConfigError](err)
+			if ok != (tt.attribute != "") || ok && bad.Attribute != tt.attribute {
+				t.Errorf("%T %v, want an error of %q", err, err, tt.attribute)
+			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "pw-1234") {
 				t.Errorf("error = %v, want %q", err, tt.want)
 			}

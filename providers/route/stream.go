@@ -95,7 +95,7 @@ func pause(ctx context.Context, d time.Duration) error {
 func (a *answer) try(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil) // also closes the connection of an answer that was not read to its end
-	out, err := a.outgoing(ctx, body)
+	out, err := a.outgoing(ctx, body, a.auth)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,6 @@ func (a *answer) try(ctx context.Context, body []byte) error {
 	}
 	defer res.Body.Close()
 	idle := newIdle(a.settings.IdleTimeout, cancel)
-	defer idle.Stop()
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return a.refused(ctx, out, res, idle)
 	}

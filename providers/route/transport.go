@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -107,15 +106,17 @@ func (t Transport) proxy() (func(*http.Request) (*url.URL, error), error) {
 	var hidden redact.Redactor
 	u, err := url.Parse(t.Proxy)
 	if err != nil {
-		return nil, errors.New("proxy can't be read: write it as http://HOST:PORT")
+		return nil, &ConfigError{"proxy", "proxy can't be read: write it as http://HOST:PORT"}
 	}
 	switch u.Scheme {
 	case "http", "https", "socks5", "socks5h":
 	default:
-		return nil, fmt.Errorf("proxy %q is of no kind that is known: write it as http://HOST:PORT, https://… or socks5://…", hidden.URL(t.Proxy))
+		return nil, &ConfigError{
+			"proxy", fmt.Sprintf("proxy %q is of no known kind: write it as http://HOST:PORT, https://… or socks5://…", hidden.URL(t.Proxy)),
+		}
 	}
 	if u.Host == "" {
-		return nil, fmt.Errorf("proxy %q has no host: write it as %s://HOST:PORT", hidden.URL(t.Proxy), u.Scheme)
+		return nil, &ConfigError{"proxy", fmt.Sprintf("proxy %q has no host: write it as %s://HOST:PORT", hidden.URL(t.Proxy), u.Scheme)}
 	}
 	return http.ProxyURL(u), nil
 }
@@ -127,14 +128,14 @@ func (t Transport) tls() (*tls.Config, error) {
 	}
 	pem, err := os.ReadFile(t.CAFile)
 	if err != nil {
-		return nil, fmt.Errorf("ca_file: %w", err)
+		return nil, &ConfigError{"ca_file", fmt.Sprintf("ca_file can't be read: %v", err)}
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool() // a machine without authorities of its own
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("ca_file %s holds no certificate in PEM form", t.CAFile)
+		return nil, &ConfigError{"ca_file", fmt.Sprintf("ca_file %s holds no certificate in PEM form", t.CAFile)}
 	}
 	conf.RootCAs = pool
 	return conf, nil

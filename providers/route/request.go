@@ -1,0 +1,132 @@
+package route
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/redact"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// answer is one request on its way through the route. For one goroutine.
+type answer struct {
+	*Route
+	req     *protocol.Request
+	emit    func(llm.Event) error
+	secrets redact.Redactor
+}
+
+func (r *Route) answering(req *protocol.Request) *answer {
+	q := *req
+	q.Namespace = r.namespace
+	return &answer{Route: r, req: &q}
+}
+
+// lower makes the body. Its bytes are the same for every try.
+func (a *answer) lower() ([]byte, error) {
+	body, err := a.protocol.Body(a.req)
+	if err == nil {
+		body, err = mergeJSON(body, a.overlay.Body)
+	}
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return nil, a.fault(e)
+	}
+	return body, err
+}
+
+// outgoing puts a request together. Later headers win: the route's, the overlay's, those of auth; the type of the content
+// is not for anybody to choose.
+func (a *answer) outgoing(ctx context.Context, body []byte, auth Auth) (*Outgoing, error) {
+	u, err := a.address()
+	if err != nil {
+		return nil, err
+	}
+	h := http.Header{}
+	h.Set("User-Agent", a.agent)
+	h.Set("Accept", accepted(a.protocol.Framing()))
+	if a.user != nil {
+		password, _ := a.user.Password()
+		(&http.Request{Header: h}).SetBasicAuth(a.user.Username(), password)
+	}
+	for name, values := range a.headers {
+		h[name] = slices.Clone(values)
+	}
+	for name, value := range a.overlay.Headers {
+		h.Set(name, value)
+	}
+	out := &Outgoing{Method: http.MethodPost, URL: u, Header: h, Body: body, secrets: &a.secrets}
+	if err := auth.Apply(ctx, out); err != nil {
+		return nil, a.unauthorised(err)
+	}
+	h = out.Header
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.EqualFold(name, "Content-Type") })
+	h.Set("Content-Type", "application/json")
+	for name, values := range h {
+		for _, v := range values {
+			if !validValue(v) {
+				return nil, a.fault(&llm.Error{
+					Code: llm.ErrInvalidRequest, Message: badValue(name),
+					Next: "check how the value came into the provider's block; a key that is read from a file may have lines too many",
+				})
+			}
+			if redact.SecretName(name) {
+				a.secrets.Add(v)
+			}
+		}
+	}
+	a.secrets.AddURL(out.URL)
+	return out, nil
+}
+
+// address puts the protocol's path behind the base and collects the queries; of one name the last wins: the base's, the
+// vendor's, the path's, the overlay's.
+func (a *answer) address() (*url.URL, error) {
+	path, query, _ := strings.Cut(a.protocol.Path(a.req), "?")
+	u, err := url.Parse(a.base.String() + path)
+	if err != nil {
+		return nil, a.fault(&llm.Error{
+			Code: llm.ErrInvalidRequest, Message: fmt.Sprintf("the model's name %q makes no address", a.req.Request.Model),
+			Next: "correct the model's name",
+		})
+	}
+	values := url.Values{}
+	own, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("protocol %s: the query of its path: %w", a.protocol.ID(), err)
+	}
+	for _, from := range []url.Values{a.query, own} {
+		for name, v := range from {
+			values[name] = v
+		}
+	}
+	for name, v := range a.overlay.Query {
+		values.Set(name, v)
+	}
+	u.RawQuery = values.Encode()
+	return u, nil
+}
+
+func accepted(f protocol.Framing) string {
+	if f == protocol.FramingNDJSON {
+		return "application/x-ndjson"
+	}
+	return "text/event-stream"
+}
+
+// request is out as net/http wants it.
+func (o *Outgoing) request(ctx context.Context) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, o.Method, o.URL.String(), bytes.NewReader(o.Body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header = o.Header
+	return r, nil
+}

@@ -1,7 +1,9 @@
 package host
 
-// RefusingReads makes the store of a host refuse every read.
-func RefusingReads(o Options) Options {
-	o.refuseReads = true
+import "github.com/gantry-agent/gantry/host/internal/store"
+
+// TuningStore changes how the store of a host is configured.
+func TuningStore(o Options, tune func(*store.Config)) Options {
+	o.tuneStore = tune
 	return o
 }

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,7 +52,7 @@ type Options struct {
 	// Ephemeral stores nothing that outlives the host.
 	Ephemeral bool
 
-	refuseReads bool // of the store; for the test that nothing on the hot path reads the log
+	tuneStore func(*store.Config) // for tests that refuse reads or let writes fail; nil: nothing
 }
 
 // Host is a running host.
@@ -150,10 +151,14 @@ func (h *Host) openStore(ctx context.Context) (err error) {
 		}
 		h.onClose(func(context.Context) error { return os.RemoveAll(dir) })
 	}
-	h.store, err = store.Open(ctx, store.Config{
+	cfg := store.Config{
 		Path: filepath.Join(dir, "threads.db"), ArtifactDir: filepath.Join(dir, "artifacts"), Logger: h.log.Named("store"),
-		RefuseReads: h.opts.refuseReads, OnDegraded: h.storeHealth,
-	})
+		OnDegraded: h.storeHealth,
+	}
+	if h.opts.tuneStore != nil {
+		h.opts.tuneStore(&cfg)
+	}
+	h.store, err = store.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -161,25 +166,45 @@ func (h *Host) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-// storeHealth tells every thread when the store stops taking events (err) and when it works again (nil).
+// storeHealth tells every thread when the store stops taking events (err) and when it works again (nil), each once.
 func (h *Host) storeHealth(err error) {
 	n := event.Notice{Level: "info", Text: "the store works again; nothing was lost"}
 	if err != nil {
-		n = event.Notice{
-			Level: "error", Text: fmt.Sprintf("the store does not take events: %v", err),
-			Next: "Make room or end what blocks it. Until then calls that have an effect are not started.",
-		}
+		n = storeFailed(err)
 	}
 	h.mu.Lock()
-	threads := make([]*running, 0, len(h.mu.threads))
+	var untold []*running
 	for _, r := range h.mu.threads {
-		threads = append(threads, r)
+		if r.storeDown != (err != nil) {
+			r.storeDown = err != nil
+			untold = append(untold, r)
+		}
 	}
 	h.mu.Unlock()
-	for _, r := range threads {
+	for _, r := range untold {
 		if _, err := r.thread.Publish(h.life, "", n); err != nil {
 			h.log.Debug("state of the store not published", "thread", r.thread.ID(), "err", err)
 		}
+	}
+}
+
+// storeNews tells a thread that began on a store which did not take events then.
+func (h *Host) storeNews(r *running) []event.Notice {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	err := h.store.Degraded()
+	if err == nil || r.storeDown {
+		return nil
+	}
+	r.storeDown = true
+	return []event.Notice{storeFailed(err)}
+}
+
+func storeFailed(err error) event.Notice {
+	text, _, _ := strings.Cut(err.Error(), "; next: ") // the next step stands below
+	return event.Notice{
+		Level: "error", Text: "the store does not take events: " + text,
+		Next: "Check the disk that holds it: make room, or end what blocks it. Until then calls that have an effect are not started.",
 	}
 }
 

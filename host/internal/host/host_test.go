@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -146,7 +147,7 @@ func TestTwoHostsInOneProcess(t *testing.T) {
 
 // The store is a sink: turns, calls and their journal work on a store that refuses every read.
 func TestNothingOnTheHotPathReadsTheLog(t *testing.T) {
-	h, err := host.New(t.Context(), host.RefusingReads(options(t, "blind")))
+	h, err := host.New(t.Context(), host.TuningStore(options(t, "blind"), storetest.RefuseReads))
 	if err != nil {
 		t.Fatal(err)
 	}

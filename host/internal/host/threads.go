@@ -24,6 +24,8 @@ type running struct {
 	plugs  *sessions
 	lock   *store.ThreadLock
 	sample atomic.Pointer[sampler]
+	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
+	storeDown bool
 }
 
 // Params choose how a thread begins.

@@ -53,9 +53,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		slot.Warm()
 	}
 	broken, leftOut := h.loadTools(ctx)
-	plan.Notices = leftOut
+	plan.Notices = append(h.storeNews(r), leftOut...)
 	if ctx.Err() == nil { // else some were not looked at
-		plan.Notices = append(news(r.broken, broken), leftOut...)
+		plan.Notices = append(plan.Notices, news(r.broken, broken)...)
 		r.broken = broken
 	}
 	s, err := h.samplerOf(ctx, t.ID(), start)

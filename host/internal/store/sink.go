@@ -220,7 +220,11 @@ func (s *sink) changed(q *queue, reports []error) []error {
 	var err error
 	if q.failed != nil {
 		err = q.failed
-		s.log.Warn("store is degraded", "err", err, "waiting", q.failed.Waiting)
+		level := hclog.Warn
+		if s.onDegraded != nil {
+			level = hclog.Debug // who listens tells the user
+		}
+		s.log.Log(level, "store is degraded", "err", err, "waiting", q.failed.Waiting)
 	} else {
 		s.log.Info("store works again")
 	}

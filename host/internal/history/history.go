@@ -34,18 +34,19 @@ func (h *History) Unanswered() []*llm.ToolCall {
 	left := answers(h.messages)
 	var out []*llm.ToolCall
 	for _, c := range calls(h.messages) {
-		if !c.ProviderExecuted && !left.take(c.ID) {
+		if !left.take(c.ID) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
+// calls and answers are those of our own tools: what a vendor ran is between its call and its result.
 func calls(ms []llm.Message) []*llm.ToolCall {
 	var out []*llm.ToolCall
 	for _, m := range ms {
 		for _, p := range m.Parts {
-			if c, ok := p.(*llm.ToolCall); ok {
+			if c, ok := p.(*llm.ToolCall); ok && !c.ProviderExecuted {
 				out = append(out, c)
 			}
 		}
@@ -61,7 +62,7 @@ func answers(ms []llm.Message) tally {
 	out := tally{}
 	for _, m := range ms {
 		for _, p := range m.Parts {
-			if r, ok := p.(*llm.ToolResult); ok {
+			if r, ok := p.(*llm.ToolResult); ok && !r.ProviderExecuted {
 				out[r.ID]++
 			}
 		}

@@ -1,11 +1,25 @@
 package history
 
-import "github.com/gantry-agent/gantry/sdk/llm"
+import (
+	"slices"
 
-// Traits are the abilities of a model that decide what it is shown.
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Traits are what of a model decides about what it is shown.
 type Traits struct {
 	Images bool
 	Audio  bool
+	// Namespace is the key of the metadata that the model's provider wants back; empty: it takes back nothing.
+	Namespace string
+}
+
+// TraitsOf returns the traits of a model row.
+func TraitsOf(row llm.ModelRow) Traits {
+	return Traits{
+		Images: slices.Contains(row.InputModalities, "image"), Audio: slices.Contains(row.InputModalities, "audio"),
+		Namespace: row.MetadataNamespace,
+	}
 }
 
 // Texts that stand in the place of what a model can't be shown.
@@ -17,7 +31,8 @@ const (
 
 // ForPrompt returns the messages for a request. The stored history stays as it is; where nothing has to change, the
 // result shares its messages. A call without an output gets the output "aborted" directly behind it, an output without
-// a call is left out, and media that the model can't take become a line of text.
+// a call is left out, and media that the model can't take become a line of text. What only another vendor can read is
+// taken out: metadata of other namespaces, and reasoning that is theirs. Calls that another vendor ran become words.
 func (h *History) ForPrompt(t Traits) []llm.Message {
 	left := answers(h.messages)
 	asked := map[string]bool{}
@@ -27,8 +42,8 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 	out := make([]llm.Message, 0, len(h.messages)+2)
 	for _, m := range h.messages {
 		var missing []llm.Part
-		parts := m.Parts
-		for i, p := range m.Parts {
+		orphans := false
+		for _, p := range m.Parts {
 			switch p := p.(type) {
 			case *llm.ToolCall:
 				if !p.ProviderExecuted && !left.take(p.ID) {
@@ -38,21 +53,14 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 					})
 				}
 			case *llm.ToolResult:
-				if !p.ProviderExecuted && !asked[p.ID] {
-					parts = replace(parts, m.Parts, i, nil)
-				} else if content := t.visible(p.Content); content != nil {
-					r := *p
-					r.Content = content
-					parts = replace(parts, m.Parts, i, &r)
-				}
-			case *llm.Media:
-				if shown := t.visible(llm.Parts{p}); shown != nil {
-					parts = replace(parts, m.Parts, i, shown[0])
-				}
+				orphans = orphans || orphan(p, asked)
 			}
 		}
-		if parts = dropNil(parts); len(parts) > 0 {
-			m.Parts = parts
+		if orphans {
+			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return orphan(p, asked) })
+		}
+		m.Metadata, _ = t.own(m.Metadata)
+		if m.Parts = t.parts(m.Parts); len(m.Parts) > 0 {
 			out = append(out, m)
 		}
 		if len(missing) > 0 {
@@ -62,53 +70,21 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 	return out
 }
 
-// replace sets part i, copying the original slice on the first change.
-func replace(parts, original []llm.Part, i int, p llm.Part) []llm.Part {
-	if len(parts) > 0 && len(original) > 0 && &parts[0] == &original[0] {
-		parts = append([]llm.Part(nil), original...)
-	}
-	parts[i] = p
-	return parts
+// orphan reports that a part is the output of a call that nobody made.
+func orphan(p llm.Part, asked map[string]bool) bool {
+	r, ok := p.(*llm.ToolResult)
+	return ok && !r.ProviderExecuted && !asked[r.ID]
 }
 
-func dropNil(parts []llm.Part) []llm.Part {
-	for _, p := range parts {
-		if p == nil {
-			out := make([]llm.Part, 0, len(parts)-1)
-			for _, p := range parts {
-				if p != nil {
-					out = append(out, p)
-				}
-			}
-			return out
-		}
+// omitted is the text that stands in the place of media that the model can't be shown; empty: it can.
+func (t Traits) omitted(m *llm.Media) string {
+	switch {
+	case isImage(m) && !t.Images:
+		return imageOmittedText
+	case isAudio(m) && !t.Audio:
+		return audioOmittedText
 	}
-	return parts
-}
-
-// visible returns content with media replaced by text where the model can't take them, or nil where nothing changes.
-func (t Traits) visible(content llm.Parts) llm.Parts {
-	var out llm.Parts
-	for i, p := range content {
-		m, ok := p.(*llm.Media)
-		if !ok {
-			continue
-		}
-		var text string
-		switch {
-		case isImage(m) && !t.Images:
-			text = imageOmittedText
-		case isAudio(m) && !t.Audio:
-			text = audioOmittedText
-		default:
-			continue
-		}
-		if out == nil {
-			out = append(llm.Parts(nil), content...)
-		}
-		out[i] = &llm.Text{Text: text}
-	}
-	return out
+	return ""
 }
 
 func isImage(m *llm.Media) bool { return len(m.MediaType) > 6 && m.MediaType[:6] == "image/" }

@@ -41,7 +41,8 @@ const maxAnswerBytes = 64 << 20
 // New makes a client for the requests of one thread; the provider is started by the first one.
 func New(slot *plugin.Slot, thread event.ThreadID) *Client { return &Client{slot, thread} }
 
-// Row finds the row of a model. A model that the provider does not know gets a row that says so.
+// Row finds the row of a model. A model that the provider does not know gets a row that says so. What the provider wants
+// back of an answer is the same for all its models.
 func (c *Client) Row(ctx context.Context, name string) (llm.ModelRow, error) {
 	rows, err := c.rows(ctx, name)
 	if err != nil {
@@ -50,7 +51,14 @@ func (c *Client) Row(ctx context.Context, name string) (llm.ModelRow, error) {
 	if i := slices.IndexFunc(rows, func(r llm.ModelRow) bool { return r.ID == name }); i >= 0 {
 		return rows[i], nil
 	}
-	return FallbackRow(name), nil
+	row := FallbackRow(name)
+	if rows, err = c.rows(ctx, ""); err != nil {
+		return llm.ModelRow{}, err
+	}
+	if len(rows) > 0 {
+		row.MetadataNamespace = rows[0].MetadataNamespace
+	}
+	return row, nil
 }
 
 // FallbackRow is what is assumed of a model that nobody describes.

@@ -2,8 +2,10 @@ package turn
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,7 +31,7 @@ func (r *runner) sample(ctx context.Context) (sampled, error) {
 	settings := r.Settings
 	settings.Tools = tools
 	req := r.Request
-	req.Messages = r.history.ForPrompt(traitsOf(r.Row))
+	req.Messages = r.history.ForPrompt(history.TraitsOf(r.Row))
 	req.Tools = tools.ModelTools(r.Row)
 	req.ParallelToolCalls = r.Row.ParallelToolCalls
 	if err := durable(); err != nil {
@@ -48,15 +50,6 @@ func (r *runner) sample(ctx context.Context) (sampled, error) {
 	}
 	r.current = nil
 	return a.sampled, streamErr
-}
-
-func traitsOf(row llm.ModelRow) history.Traits {
-	t := history.Traits{}
-	for _, m := range row.InputModalities {
-		t.Images = t.Images || m == "image"
-		t.Audio = t.Audio || m == "audio"
-	}
-	return t
 }
 
 // answer is an answer being received.
@@ -147,11 +140,13 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 	case llm.ToolCallDone:
 		call := ev.Call
 		if call.ProviderExecuted {
+			call.Metadata = a.ranBy(call.Metadata)
 			return a.record(ctx, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&call}})
 		}
 		return a.call(ctx, &call, nil)
 	case llm.ToolResultDone:
 		result := ev.Result
+		result.Metadata = a.ranBy(result.Metadata)
 		return a.record(ctx, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&result}})
 	case llm.StepFinish:
 		a.followUp = a.followUp || ev.Again
@@ -160,6 +155,20 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 		return ev
 	}
 	return nil
+}
+
+// ranBy says in the metadata of a call that the vendor ran whose it is: it goes back to nobody else.
+func (a *answer) ranBy(md llm.Metadata) llm.Metadata {
+	ns := a.Row.MetadataNamespace
+	if _, said := md[ns]; said || ns == "" {
+		return md
+	}
+	out := maps.Clone(md)
+	if out == nil {
+		out = llm.Metadata{}
+	}
+	out[ns] = json.RawMessage("{}")
+	return out
 }
 
 func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {

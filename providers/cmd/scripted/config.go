@@ -112,6 +112,7 @@ func row(cfg *config, id string) llm.ModelRow {
 		ID: id, DisplayName: "scripted model " + id, ContextWindow: cfg.ContextWindow, MaxOutputTokens: cfg.MaxOutputTokens,
 		InputModalities: []string{"text", "image"}, OutputModalities: []string{"text"}, ToolKinds: []string{"function", "freeform"},
 		ReasoningEfforts: []string{"low", "medium", "high"}, DefaultReasoningEffort: "medium", ParallelToolCalls: true,
+		MetadataNamespace: script.Namespace,
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/catalog"
 	"github.com/gantry-agent/gantry/providers/protocol"
 	"github.com/gantry-agent/gantry/providers/route"
+	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/gantry-agent/gantry/sdk/provider"
@@ -123,10 +124,10 @@ func newService(ctx context.Context, v Vendor, cfg *Config, version string, env 
 		Overlay:   route.Overlay{Headers: cfg.headers(), Query: cfg.Query, Body: cfg.Body},
 		Transport: cfg.transport(),
 	})
-	if err != nil {
-		return nil, &contract.Diagnostic{Severity: contract.SeverityError, Summary: err.Error()}
+	if e, ok := errors.AsType[*route.ConfigError](err); ok {
+		return nil, configblock.Invalid(e.Message, contract.Name(e.Attribute))
 	}
-	return s, nil
+	return s, err
 }
 
 // Close implements [io.Closer].
@@ -267,7 +268,7 @@ func (s *service) options(of map[string]json.RawMessage) (map[string]json.RawMes
 	for namespace, raw := range of {
 		out[namespace] = raw
 	}
-	merged, err := merge(s.config.Options, out[s.vendor.Namespace])
+	merged, err := route.MergeJSON(s.config.Options, out[s.vendor.Namespace])
 	if err != nil {
 		return nil, fmt.Errorf("options of the provider's block: %w", err)
 	}

@@ -66,8 +66,8 @@ func (c *Config) check() error {
 		name string
 		raw  json.RawMessage
 	}{{"body", c.Body}, {"options", c.Options}} {
-		if _, err := merge(o.raw, nil); err != nil {
-			return configblock.Invalid(err.Error(), contract.Name(o.name))
+		if _, err := route.MergeJSON([]byte("{}"), o.raw); err != nil {
+			return configblock.Invalid("it must be an object", contract.Name(o.name))
 		}
 	}
 	if _, err := overlaid(protocol.Compat{}, c.Compatibility); err != nil {
@@ -123,42 +123,4 @@ func overlaid(c protocol.Compat, raw json.RawMessage) (protocol.Compat, error) {
 		return c, fmt.Errorf("compatibility: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return c, nil
-}
-
-// merge puts one object over another: objects merge, all else replaces. Nothing is an empty object.
-func merge(under, over json.RawMessage) (json.RawMessage, error) {
-	read := func(raw json.RawMessage) (map[string]any, error) {
-		m := map[string]any{}
-		if len(raw) == 0 || string(raw) == "null" {
-			return m, nil
-		}
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.UseNumber()
-		if err := d.Decode(&m); err != nil {
-			return nil, fmt.Errorf("it must be an object: %w", err)
-		}
-		return m, nil
-	}
-	u, err := read(under)
-	if err != nil {
-		return nil, err
-	}
-	o, err := read(over)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(mergeObjects(u, o))
-}
-
-func mergeObjects(under, over map[string]any) map[string]any {
-	for k, v := range over {
-		a, isObject := under[k].(map[string]any)
-		b, both := v.(map[string]any)
-		if isObject && both {
-			under[k] = mergeObjects(a, b)
-		} else {
-			under[k] = v
-		}
-	}
-	return under
 }

@@ -32,7 +32,7 @@ func (o Overlay) validate() error {
 
 // under puts over on top of o.
 func (o Overlay) under(over Overlay) (Overlay, error) {
-	body, err := mergeJSON(o.Body, over.Body)
+	body, err := MergeJSON(o.Body, over.Body)
 	if err != nil {
 		return Overlay{}, err
 	}
@@ -116,9 +116,9 @@ func members(raw []byte) ([]member, error) {
 	return out, err
 }
 
-// mergeJSON lays the object over on the object base. Where both have objects they are merged in turn, anything else of over
+// MergeJSON lays the object over on the object base; one that is absent changes nothing. Where both have objects they are merged in turn, anything else of over
 // replaces. What over does not name stays byte for byte.
-func mergeJSON(base, over []byte) ([]byte, error) {
+func MergeJSON(base, over []byte) ([]byte, error) {
 	switch {
 	case absent(over):
 		return base, nil
@@ -139,7 +139,7 @@ func mergeJSON(base, over []byte) ([]byte, error) {
 		case i < 0:
 			fields = append(fields, m)
 		case isObject(fields[i].value) && isObject(m.value):
-			if fields[i].value, err = mergeJSON(fields[i].value, m.value); err != nil {
+			if fields[i].value, err = MergeJSON(fields[i].value, m.value); err != nil {
 				return nil, err
 			}
 		default:

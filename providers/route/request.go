@@ -34,7 +34,7 @@ func (r *Route) answering(req *protocol.Request) *answer {
 func (a *answer) lower() ([]byte, error) {
 	body, err := a.protocol.Body(a.req)
 	if err == nil {
-		body, err = mergeJSON(body, a.overlay.Body)
+		body, err = MergeJSON(body, a.overlay.Body)
 	}
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return nil, a.fault(e)

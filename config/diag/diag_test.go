@@ -64,6 +64,21 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// A problem that a file has in each line does not flood the screen.
+func TestManyPlaces(t *testing.T) {
+	var ds Diagnostics
+	for i := range 1000 {
+		ds = append(ds, Diagnostic{Severity: Error, Summary: "not a setting", Range: Range{File: "passwd", Start: Pos{Line: i + 1}}, Next: "x"})
+	}
+	var b strings.Builder
+	if err := Write(&b, ds, false); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), "\n"); n > 12 || !strings.Contains(b.String(), "passwd:8\n  … and 992 more places\n") {
+		t.Errorf("%d lines:\n%s", n, b.String())
+	}
+}
+
 type failing struct{}
 
 var errFull = errors.New("full")

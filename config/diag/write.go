@@ -12,6 +12,9 @@ import (
 // A line of configuration is shown up to this many letters, so that a minified JSON file does not flood the screen.
 const maxSnippetWidth = 160
 
+// So many places of one problem are shown: a file of another kind has it in each line.
+const maxPlaces = 8
+
 // Write renders ds for people, one paragraph each:
 //
 //	Error: unsupported argument
@@ -19,7 +22,7 @@ const maxSnippetWidth = 160
 //	  An argument named "sorce" is not expected here.
 //	  Next: did you mean "source"?
 //
-// Equal problems at several places are told once, with all places. Control characters are made visible: parts of the
+// Equal problems at several places are told once, with their places, of many with the first ones. Control characters are made visible: parts of the
 // text may come from a plugin. With colour, ANSI sequences mark the first word and the place. The error is w's.
 func Write(w io.Writer, ds Diagnostics, colour bool) error {
 	out := bufio.NewWriter(w)
@@ -35,12 +38,20 @@ func Write(w io.Writer, ds Diagnostics, colour bool) error {
 			out.WriteString(p.bold(red, "Error:"))
 		}
 		fmt.Fprintf(out, " %s\n", p.bold("", line(d.Summary)))
-		last := ""
+		last, shown, more := "", 0, 0
 		for _, g := range group {
-			if place := g.place(p); place != "" && place != last {
+			place := g.place(p)
+			switch {
+			case place == "" || place == last:
+			case shown == maxPlaces:
+				more++
+			default:
 				fmt.Fprintf(out, "  %s\n", place)
-				last = place
+				last, shown = place, shown+1
 			}
+		}
+		if more > 0 {
+			fmt.Fprintf(out, "  … and %d more places\n", more)
 		}
 		for l := range strings.Lines(visible(d.Detail)) {
 			fmt.Fprintf(out, "  %s\n", strings.TrimRight(l, "\n"))

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -43,12 +44,22 @@ func Parse(src []byte, name string) (hcl.Body, diag.Diagnostics) {
 			Next:   "move long texts into files of their own and read them with file()",
 		})}
 	}
-	if at := tooDeep(src); at >= 0 {
+	broken := func(at int, d diag.Diagnostic) (hcl.Body, diag.Diagnostics) {
 		pos := hcl.Pos{Line: bytes.Count(src[:at], []byte{'\n'}) + 1, Column: 1, Byte: at}
-		return hcl.EmptyBody(), diag.Diagnostics{files.At(hcl.Range{Filename: name, Start: pos, End: pos}, diag.Diagnostic{
-			Severity: diag.Error, Summary: "brackets are nested too deeply",
-			Detail: fmt.Sprintf("More than %d brackets are open here.", maxDepth), Next: next,
-		})}
+		d.Severity = diag.Error
+		return hcl.EmptyBody(), diag.Diagnostics{files.At(hcl.Range{Filename: name, Start: pos, End: pos}, d)}
+	}
+	// The library complains about each byte of a program, or of a text in another encoding.
+	if at := noText(src); at >= 0 {
+		return broken(at, diag.Diagnostic{
+			Summary: "the file is not text in UTF-8", Detail: fmt.Sprintf("This line has the byte 0x%02x, which no such text has.", src[at]),
+			Next: "save it as UTF-8, or name another file",
+		})
+	}
+	if at := tooDeep(src); at >= 0 {
+		return broken(at, diag.Diagnostic{
+			Summary: "brackets are nested too deeply", Detail: fmt.Sprintf("More than %d brackets are open here.", maxDepth), Next: next,
+		})
 	}
 	if strings.HasSuffix(name, JSONSuffix) {
 		// The library reads an empty file as a broken one; an empty native file is fine.
@@ -66,6 +77,18 @@ func Parse(src []byte, name string) (hcl.Body, diag.Diagnostics) {
 		return hcl.EmptyBody(), files.Convert(ds, next)
 	}
 	return f.Body, files.Convert(ds, next)
+}
+
+// noText returns the first byte that is no text in UTF-8, or -1.
+func noText(src []byte) int {
+	for i := 0; i < len(src); {
+		r, n := utf8.DecodeRune(src[i:])
+		if r == 0 || r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
 }
 
 // tooDeep returns where more than maxDepth brackets are open, else -1. Brackets in strings count too: a false alarm

@@ -53,6 +53,19 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%.20q: %v, want %s", text, ds, want)
 		}
 	}
+	// What is no text is told once, with its line.
+	for text, line := range map[string]int{
+		"\x7fELF\x02\x01\x01\x00" + strings.Repeat("\x00\xff", 1000): 1,
+		"a = 1\nb = \"caf\xe9\"\nc = \"caf\xe9\"\n":                  2,
+		"\xff\xfea\x00 \x00=\x00 \x001\x00":                          1,
+	} {
+		for _, name := range []string{"a.hcl", "a.hcl.json"} {
+			_, ds := Parse([]byte(text), name)
+			if len(ds) != 1 || ds[0].Summary != "the file is not text in UTF-8" || ds[0].Range.Start.Line != line || ds[0].Next == "" {
+				t.Errorf("%s %.20q: %v, want one problem in line %d", name, text, ds, line)
+			}
+		}
+	}
 	if _, ds := Parse([]byte(" \n"), "a.hcl.json"); len(ds) > 0 {
 		t.Errorf("an empty JSON file: %v", ds)
 	}

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,34 @@ func TestKills(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A call may end long before its output is due in the history: the answer that asked for it still streams. A host that is
+// killed meanwhile loses nothing of the output.
+func TestOutputOutlivesItsAnswer(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+chunk = 1
+chunk_delay_ms = 20
+do = [{ call = "exec_command", id = "c1", args = { cmd = "echo the output", login = false } }, { text = "And while it runs I go on talking about what I will do with it." }]
+[[step]]
+times = -1
+do = [{ text = "done" }]
+`)
+	run := r.Start("exec", "--events", "the task")
+	run.Sees(`"call.ended"`)
+	run.SeesTimes(`"item.delta"`, strings.Count(run.Stdout(), `"item.delta"`)+5) // what is committed is a moment behind
+	before := lines(r.Log)
+	run.Signal(os.Kill)
+	if res := run.Wait(); strings.Contains(res.Stdout, `"turn.ended"`) || before != 1 {
+		t.Fatalf("the host was killed too late:\n%s", tail(res.Stdout))
+	}
+	r.OK("resume", "--last", "go on")
+	if out := r.Last().Outputs()["c1"]; !strings.Contains(out, "the output") {
+		t.Errorf("the model reads %q", out)
+	}
+	r.NothingLeft()
 }
 
 // shortRuns is how many random runs every test of the module does; the long form is scripts/soak.

@@ -205,7 +205,7 @@ type Problem struct {
 	Next    string `json:"next,omitempty"`
 }
 
-// Tokens counts tokens; sums of what was known.
+// Tokens counts tokens, and what they cost; sums of what was known.
 type Tokens struct {
 	Input      int64 `json:"input"`
 	CacheRead  int64 `json:"cacheRead"`
@@ -213,13 +213,14 @@ type Tokens struct {
 	Output     int64 `json:"output"`
 	Reasoning  int64 `json:"reasoning"`
 	Total      int64 `json:"total"`
+	Cost       Cost  `json:"cost,omitzero"`
 }
 
 // Add sums two counts.
 func (t Tokens) Add(u Tokens) Tokens {
 	return Tokens{
 		Input: t.Input + u.Input, CacheRead: t.CacheRead + u.CacheRead, CacheWrite: t.CacheWrite + u.CacheWrite,
-		Output: t.Output + u.Output, Reasoning: t.Reasoning + u.Reasoning, Total: t.Total + u.Total,
+		Output: t.Output + u.Output, Reasoning: t.Reasoning + u.Reasoning, Total: t.Total + u.Total, Cost: t.Cost.Add(u.Cost),
 	}
 }
 
@@ -227,7 +228,7 @@ func (t Tokens) Add(u Tokens) Tokens {
 func (t Tokens) Max(u Tokens) Tokens {
 	return Tokens{
 		Input: max(t.Input, u.Input), CacheRead: max(t.CacheRead, u.CacheRead), CacheWrite: max(t.CacheWrite, u.CacheWrite),
-		Output: max(t.Output, u.Output), Reasoning: max(t.Reasoning, u.Reasoning), Total: max(t.Total, u.Total),
+		Output: max(t.Output, u.Output), Reasoning: max(t.Reasoning, u.Reasoning), Total: max(t.Total, u.Total), Cost: t.Cost.Max(u.Cost),
 	}
 }
 
@@ -301,7 +302,8 @@ type CallEnded struct {
 	DurationMS int64   `json:"durationMs"`
 	Session    string  `json:"session,omitempty"`
 	Message    string  `json:"message,omitempty"`
-	// Result is the output where calls before this one were still running, so that it was not in the history yet.
+	// Result is what the history gets, which may be much later: the answer may still stream, and calls before this one may
+	// still run. A host that dies meanwhile loses nothing. nil for nested calls.
 	Result *llm.ToolResult `json:"result,omitempty"`
 }
 
@@ -309,11 +311,16 @@ type CallEnded struct {
 type UsageReported struct {
 	ResponseID string `json:"responseId,omitempty"`
 	// Call is the call in which a plugin asked the model; empty: the turn did.
-	Call          CallID    `json:"call,omitempty"`
-	Usage         llm.Usage `json:"usage"`
-	Turn          Tokens    `json:"turn"`
-	Total         Tokens    `json:"total"`
-	ContextWindow int64     `json:"contextWindow,omitempty"`
+	Call CallID `json:"call,omitempty"`
+	// Provider and ModelName say who answered.
+	Provider  string    `json:"provider,omitempty"`
+	ModelName string    `json:"modelName,omitempty"`
+	Usage     llm.Usage `json:"usage"`
+	// CostUSD is what this answer cost; nil: nobody knows.
+	CostUSD       *float64 `json:"costUsd,omitempty"`
+	Turn          Tokens   `json:"turn"`
+	Total         Tokens   `json:"total"`
+	ContextWindow int64    `json:"contextWindow,omitempty"`
 	// Active is what the turn's next request will hold at least; 0: this answer does not say.
 	Active int64 `json:"active,omitempty"`
 }

@@ -74,7 +74,7 @@ func (r *run) publishEnd(ctx context.Context, v verdict, result *llm.ToolResult,
 		if v.outcome != event.OutcomeOK {
 			end.Message = firstLine(text)
 		}
-		if r.call.Next != nil && !r.call.Next() {
+		if len(r.call.Parents) == 0 { // what a nested call gave is its parent's, not the history's
 			end.Result = result
 		}
 		bodies = append(bodies, end)

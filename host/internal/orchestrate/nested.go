@@ -20,7 +20,7 @@ func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract
 	}
 	id := event.CallID(fmt.Sprintf("%s/%s", l.Call.ID, event.NewItemID()))
 	call := l.Call
-	call.ID, call.Next, call.parent = id, nil, l
+	call.ID, call.parent = id, l
 	call.Parents = append(append([]event.CallID(nil), l.Call.Parents...), l.Call.ID)
 	call.Model = &llm.ToolCall{ID: string(id), Namespace: namespace, Name: name, Input: string(in.Arguments)}
 	if in.Freeform {

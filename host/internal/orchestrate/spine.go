@@ -123,9 +123,6 @@ type Call struct {
 	Model   *llm.ToolCall
 	ID      event.CallID
 	Parents []event.CallID
-	// Next tells whether the call's output would be the next one in the history; if not, the journal keeps the output
-	// so that a crash does not lose it. nil: always.
-	Next func() bool
 
 	parent *Live // the call that made this one; nil: the model did
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -86,6 +87,55 @@ func BenchmarkBarrier(b *testing.B) {
 			}
 			latencies(b, took)
 		})
+	}
+}
+
+// BenchmarkCalls measures what the log of one call costs a turn that makes one call after the other, up to the barrier of
+// the next: with the output in the history alone, and with the journal keeping it as well.
+func BenchmarkCalls(b *testing.B) {
+	for _, size := range []int{1 << 10, 8 << 10, 40 << 10} {
+		for _, kept := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%dKiB/%s", size>>10, map[bool]string{false: "history", true: "both"}[kept]), func(b *testing.B) {
+				s, cfg := benchStore(b)
+				thread, seq := event.NewThreadID(), uint64(0)
+				tell := func(bodies ...event.Body) {
+					var evs []event.Event
+					for _, body := range bodies {
+						seq++
+						evs = append(evs, event.Event{Thread: thread, Turn: "turn", Seq: seq, Time: time.Now(), Body: body})
+					}
+					if err := s.Append(b.Context(), evs...); err != nil {
+						b.Fatal(err)
+					}
+				}
+				tell(event.ThreadStarted{Cwd: "/", Model: "m"}, event.TurnStarted{Cwd: "/"})
+				output := strings.Repeat("a line of an output that is \"quoted\" here\n", size/42)
+				var took []time.Duration
+				for b.Loop() {
+					call := event.CallID(fmt.Sprint("call-", seq))
+					result := &llm.ToolResult{ID: string(call), Content: llm.Parts{&llm.Text{Text: output}}}
+					start := time.Now()
+					tell(event.CallStarted{Call: call, Tool: "exec_command", Plugin: "shell", Attempt: 1})
+					if err := s.Barrier(b.Context(), thread, seq); err != nil {
+						b.Fatal(err)
+					}
+					end := event.CallEnded{Call: call, Outcome: event.OutcomeOK}
+					if kept {
+						end.Result = result
+					}
+					tell(event.ItemCompleted{Item: event.Item{ID: event.ItemID(call), Type: event.ItemCommand, Output: output[:min(len(output), 64<<10)]}}, end)
+					tell(event.HistoryAdded{Messages: []llm.Message{{Role: llm.RoleTool, Parts: []llm.Part{result}}}})
+					took = append(took, time.Since(start))
+				}
+				latencies(b, took)
+				if err := s.Barrier(b.Context(), thread, seq); err != nil {
+					b.Fatal(err)
+				}
+				if info, err := os.Stat(cfg.Path); err == nil {
+					b.ReportMetric(float64(info.Size())/float64(b.N), "file-B/call")
+				}
+			})
+		}
 	}
 }
 

@@ -370,6 +370,9 @@ func TestLifeOfAThread(t *testing.T) {
 			if err := lawful(repaired); err != nil {
 				rt.Fatalf("repaired after %d events: %v", len(cut), err)
 			}
+			if s, err := Rebuild(seq(repaired)); err != nil || strings.Contains(render(s.Messages), "its output was lost") {
+				rt.Fatalf("repaired after %d events, %v: an output is lost of a call that had ended:\n%s", len(cut), err, render(s.Messages))
+			}
 			if again, err := repairLog(repaired); err != nil || len(again) != len(repaired) {
 				rt.Fatalf("a repaired log is repaired again: %d and %d events, %v", len(repaired), len(again), err)
 			}

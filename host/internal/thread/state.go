@@ -106,6 +106,7 @@ const (
 	unknownOutcomeText = "outcome unknown: the call had started when the host stopped, and it was not run again. It may have " +
 		"taken effect in part or in full; check before you repeat it."
 	notStartedText = "aborted: the host stopped before the call was started; it had no effect."
+	// Of logs of builds whose journal did not keep outputs.
 	lostOutputText = "the call had ended (%s) when the host stopped, but its output was lost. It was not run again."
 )
 

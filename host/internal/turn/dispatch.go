@@ -17,14 +17,9 @@ func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResul
 	}
 	p := pendingCall{call: c, known: known}
 	if known == nil {
-		index := a.asked
-		p.future = a.Calls.Dispatch(a.turn, &a.gate, orchestrate.Call{
-			Settings: a.settings, Model: c, ID: event.CallID(c.ID),
-			Next: func() bool { return a.drained.Load() == index },
-		})
+		p.future = a.Calls.Dispatch(a.turn, &a.gate, orchestrate.Call{Settings: a.settings, Model: c, ID: event.CallID(c.ID)})
 	}
 	a.pending = append(a.pending, p)
-	a.asked++
 	return nil
 }
 
@@ -51,7 +46,6 @@ func (a *answer) drain(ctx context.Context) error {
 		if err := a.record(keep, ms...); err != nil {
 			failed = errors.Join(failed, err)
 		}
-		a.drained.Add(1)
 	}
 	return failed
 }

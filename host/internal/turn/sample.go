@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -59,8 +58,6 @@ type answer struct {
 	settings orchestrate.Settings
 	texts    map[string]*textBlock
 	pending  []pendingCall
-	asked    int64        // calls so far
-	drained  atomic.Int64 // of them, those whose output is recorded; calls read it
 	response string
 	sampled
 }
@@ -102,7 +99,11 @@ func (a *answer) consume(ctx context.Context, req *llm.Request) error {
 		if _, ok := ev.(llm.Finish); ok {
 			finished = true
 		}
-		idle.Reset(a.Limits.IdleTimeout)
+		wait := a.Limits.IdleTimeout
+		if again, ok := ev.(llm.Attempt); ok {
+			wait += time.Duration(again.DelayMS) * time.Millisecond // announced silence
+		}
+		idle.Reset(wait)
 	}
 	if !finished {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errSilent) {

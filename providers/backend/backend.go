@@ -198,7 +198,9 @@ func (s *service) Stream(ctx context.Context, r *provider.StreamRequest, emit fu
 	attempts := min(r.MaxAttempts, s.config.Retries+1)
 	begun := false
 	err = rt.Stream(ctx, req, attempts, func(e llm.Event) error {
-		begun = true
+		if _, again := e.(llm.Attempt); !again {
+			begun = true
+		}
 		return emit(e)
 	})
 	refused, ok := errors.AsType[*llm.Error](err)

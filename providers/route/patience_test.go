@@ -131,6 +131,37 @@ func TestASlowListenerIsNotSilence(t *testing.T) {
 	})
 }
 
+// A model that thinks for long sends comments, which are no events: whoever waits hears that it lives.
+func TestSignsOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := bubbled(t, Config{Transport: Transport{IdleTimeout: 20 * time.Second}}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 12 {
+				_, _ = io.WriteString(w, ": still thinking\n\n")
+				w.(http.Flusher).Flush()
+				time.Sleep(10 * time.Second) // in the bubble
+			}
+			_, _ = io.WriteString(w, "data: {\"text\":\"a\"}\n\ndata: [DONE]\n\n")
+		})
+		var signs []time.Duration
+		start := time.Now()
+		err := r.Stream(t.Context(), request("m"), 1, func(e llm.Event) error {
+			if _, ok := e.(llm.Alive); ok {
+				signs = append(signs, time.Since(start))
+			}
+			return nil
+		})
+		if err != nil || len(signs) < 3 {
+			t.Errorf("signs of life after %v, %v", signs, err)
+		}
+		for i := 1; i < len(signs); i++ {
+			if d := signs[i] - signs[i-1]; d < aliveEvery {
+				t.Errorf("signs of life %v apart", d)
+			}
+		}
+	})
+}
+
 func TestAnEndlessAnswerIsBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		part  string

@@ -24,6 +24,9 @@ const (
 	linger = 5 * time.Millisecond
 	// enough bytes tell what an answer is.
 	enough = 8
+	// aliveEvery is how often a stream that brings bytes and no events is reported to be alive: a model that thinks for an
+	// hour sends comments meanwhile, and the host must not take it for dead.
+	aliveEvery = 30 * time.Second
 )
 
 // received is an answer whose head has come.
@@ -33,7 +36,8 @@ type received struct {
 	out  *Outgoing
 	res  *http.Response
 	idle *idle
-	size int64 // of the body so far
+	size int64     // of the body so far
+	told time.Time // when the last event was told
 }
 
 // next reads what has come of the body, with the timer armed.
@@ -47,7 +51,7 @@ func (r *received) next(p []byte) (int, error) {
 
 // read takes an answer that promises to be a stream.
 func (a *answer) read(ctx context.Context, out *Outgoing, res *http.Response, idle *idle) error {
-	r := &received{answer: a, ctx: ctx, out: out, res: res, idle: idle}
+	r := &received{answer: a, ctx: ctx, out: out, res: res, idle: idle, told: time.Now()}
 	if e := res.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return r.fault(&llm.Error{
 			Code:    llm.ErrInvalidOutput,
@@ -116,6 +120,11 @@ func (r *received) stream(buf []byte, n int, err error) error {
 				Message: fmt.Sprintf("the answer of %s has more than %d bytes and no end", r.out.URL.Host, r.settings.MaxAnswer),
 			})
 		}
+		if time.Since(r.told) >= aliveEvery {
+			if err := r.tell([]llm.Event{llm.Alive{}}); err != nil {
+				return err
+			}
+		}
 		n, err = r.next(buf)
 	}
 }
@@ -130,6 +139,9 @@ func (r *received) tell(events []llm.Event) error {
 		if err := r.emit(e); err != nil {
 			return stopped{err}
 		}
+	}
+	if len(events) > 0 {
+		r.told = time.Now()
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import "fmt"
 //   - [ToolResultDone] follows the call it answers.
 //   - [StepFinish] and [Finish] are the last two, with every block closed. Only the input of a call that was cut off by
 //     length or content filter may stay open.
+//   - [Alive] may come at any point before the last event.
 //   - [*Error] may come at any point and is then the last one.
 //
 // The zero value is ready. A checker is for one goroutine. After its first complaint it makes no further ones of value.
@@ -47,6 +48,8 @@ func (c *Checker) Check(e Event) error {
 	switch e := e.(type) {
 	case *Error:
 		c.terminal = name
+		return nil
+	case Alive:
 		return nil
 	case Attempt:
 		if c.started {
@@ -196,6 +199,8 @@ func EventName(e Event) string {
 	switch e := e.(type) {
 	case Attempt:
 		return "attempt"
+	case Alive:
+		return "alive"
 	case StepStart:
 		return "step-start"
 	case BlockStart:

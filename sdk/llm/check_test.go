@@ -29,6 +29,8 @@ func script(t *testing.T, s string) []Event {
 		switch {
 		case w == "S+":
 			out = append(out, StepStart{})
+		case w == "~":
+			out = append(out, Alive{})
 		case w == "E":
 			out = append(out, &Error{Code: ErrOverloaded, Message: "busy"})
 		case strings.HasPrefix(w, "SF"):
@@ -83,6 +85,8 @@ func TestChecker(t *testing.T) {
 		{name: "retries first", events: "A2 A3 S+ T+a T-a SF F"},
 		{name: "retries from the middle", events: "A4 A5 S+ SF F"},
 		{name: "nothing to say", events: "S+ SF F"},
+		{name: "signs of life", events: "~ A2 ~ S+ ~ T+a ~ T-a SF ~ F"},
+		{name: "f: life after the end", events: "S+ SF F ~", want: "after the terminal event", code: ErrInvalidOutput},
 		{name: "error at once", events: "E"},
 		{name: "error after retries", events: "A2 E"},
 		{name: "error in the middle of a block", events: "S+ T+a T~a:x E"},

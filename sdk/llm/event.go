@@ -24,6 +24,10 @@ type Attempt struct {
 	Reason  string
 }
 
+// Alive says that the vendor still sends something, if nothing that is an event: whoever waits for the answer waits on. It
+// may come at any time before the last event and means nothing else.
+type Alive struct{}
+
 // StepStart is the first event of an answer.
 type StepStart struct {
 	ServedModel string // the model that answers, where the vendor says so
@@ -84,6 +88,7 @@ type Finish struct {
 }
 
 func (Attempt) isEvent()        {}
+func (Alive) isEvent()          {}
 func (StepStart) isEvent()      {}
 func (BlockStart) isEvent()     {}
 func (BlockDelta) isEvent()     {}

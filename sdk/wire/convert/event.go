@@ -17,6 +17,8 @@ func EventToProto(e llm.Event) *gantryv1.LlmEvent {
 		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_Attempt{Attempt: &gantryv1.LlmAttempt{
 			N: clamp32(e.N), DelayMs: e.DelayMS, Reason: text(e.Reason),
 		}}}
+	case llm.Alive:
+		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_Alive{Alive: &gantryv1.LlmAlive{}}}
 	case llm.StepStart:
 		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_StepStart{StepStart: &gantryv1.LlmStepStart{
 			ServedModel: text(e.ServedModel), ResponseId: text(e.ResponseID),
@@ -95,6 +97,8 @@ func EventFromProto(p *gantryv1.LlmEvent) (llm.Event, bool) {
 	switch e := p.GetEvent().(type) {
 	case *gantryv1.LlmEvent_Attempt:
 		return llm.Attempt{N: int(e.Attempt.GetN()), DelayMS: e.Attempt.GetDelayMs(), Reason: e.Attempt.GetReason()}, true
+	case *gantryv1.LlmEvent_Alive:
+		return llm.Alive{}, true
 	case *gantryv1.LlmEvent_StepStart:
 		return llm.StepStart{ServedModel: e.StepStart.GetServedModel(), ResponseID: e.StepStart.GetResponseId()}, true
 	case *gantryv1.LlmEvent_TextStart:

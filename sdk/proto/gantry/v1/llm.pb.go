@@ -1369,6 +1369,7 @@ type LlmEvent struct {
 	//	*LlmEvent_StepFinish
 	//	*LlmEvent_Finish
 	//	*LlmEvent_Error
+	//	*LlmEvent_Alive
 	Event         isLlmEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1564,6 +1565,15 @@ func (x *LlmEvent) GetError() *LlmError {
 	return nil
 }
 
+func (x *LlmEvent) GetAlive() *LlmAlive {
+	if x != nil {
+		if x, ok := x.Event.(*LlmEvent_Alive); ok {
+			return x.Alive
+		}
+	}
+	return nil
+}
+
 type isLlmEvent_Event interface {
 	isLlmEvent_Event()
 }
@@ -1636,6 +1646,10 @@ type LlmEvent_Error struct {
 	Error *LlmError `protobuf:"bytes,17,opt,name=error,proto3,oneof"`
 }
 
+type LlmEvent_Alive struct {
+	Alive *LlmAlive `protobuf:"bytes,18,opt,name=alive,proto3,oneof"`
+}
+
 func (*LlmEvent_Attempt) isLlmEvent_Event() {}
 
 func (*LlmEvent_StepStart) isLlmEvent_Event() {}
@@ -1670,6 +1684,46 @@ func (*LlmEvent_Finish) isLlmEvent_Event() {}
 
 func (*LlmEvent_Error) isLlmEvent_Event() {}
 
+func (*LlmEvent_Alive) isLlmEvent_Event() {}
+
+// LlmAlive says that the vendor still sends something, if nothing that is an event. It may come at any time before the last
+// event and is not kept; whoever waits for an answer waits on.
+type LlmAlive struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LlmAlive) Reset() {
+	*x = LlmAlive{}
+	mi := &file_gantry_v1_llm_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LlmAlive) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LlmAlive) ProtoMessage() {}
+
+func (x *LlmAlive) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_llm_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LlmAlive.ProtoReflect.Descriptor instead.
+func (*LlmAlive) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{14}
+}
+
 // LlmAttempt tells that the provider tries again by itself.
 type LlmAttempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1683,7 +1737,7 @@ type LlmAttempt struct {
 
 func (x *LlmAttempt) Reset() {
 	*x = LlmAttempt{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[14]
+	mi := &file_gantry_v1_llm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +1749,7 @@ func (x *LlmAttempt) String() string {
 func (*LlmAttempt) ProtoMessage() {}
 
 func (x *LlmAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[14]
+	mi := &file_gantry_v1_llm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +1762,7 @@ func (x *LlmAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmAttempt.ProtoReflect.Descriptor instead.
 func (*LlmAttempt) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LlmAttempt) GetN() int32 {
@@ -1744,7 +1798,7 @@ type LlmStepStart struct {
 
 func (x *LlmStepStart) Reset() {
 	*x = LlmStepStart{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[15]
+	mi := &file_gantry_v1_llm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1810,7 @@ func (x *LlmStepStart) String() string {
 func (*LlmStepStart) ProtoMessage() {}
 
 func (x *LlmStepStart) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[15]
+	mi := &file_gantry_v1_llm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1823,7 @@ func (x *LlmStepStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmStepStart.ProtoReflect.Descriptor instead.
 func (*LlmStepStart) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LlmStepStart) GetServedModel() string {
@@ -1797,7 +1851,7 @@ type LlmBlockStart struct {
 
 func (x *LlmBlockStart) Reset() {
 	*x = LlmBlockStart{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[16]
+	mi := &file_gantry_v1_llm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +1863,7 @@ func (x *LlmBlockStart) String() string {
 func (*LlmBlockStart) ProtoMessage() {}
 
 func (x *LlmBlockStart) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[16]
+	mi := &file_gantry_v1_llm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +1876,7 @@ func (x *LlmBlockStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmBlockStart.ProtoReflect.Descriptor instead.
 func (*LlmBlockStart) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LlmBlockStart) GetId() string {
@@ -1850,7 +1904,7 @@ type LlmBlockDelta struct {
 
 func (x *LlmBlockDelta) Reset() {
 	*x = LlmBlockDelta{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[17]
+	mi := &file_gantry_v1_llm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +1916,7 @@ func (x *LlmBlockDelta) String() string {
 func (*LlmBlockDelta) ProtoMessage() {}
 
 func (x *LlmBlockDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[17]
+	mi := &file_gantry_v1_llm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +1929,7 @@ func (x *LlmBlockDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmBlockDelta.ProtoReflect.Descriptor instead.
 func (*LlmBlockDelta) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LlmBlockDelta) GetId() string {
@@ -1903,7 +1957,7 @@ type LlmBlockEnd struct {
 
 func (x *LlmBlockEnd) Reset() {
 	*x = LlmBlockEnd{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[18]
+	mi := &file_gantry_v1_llm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +1969,7 @@ func (x *LlmBlockEnd) String() string {
 func (*LlmBlockEnd) ProtoMessage() {}
 
 func (x *LlmBlockEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[18]
+	mi := &file_gantry_v1_llm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +1982,7 @@ func (x *LlmBlockEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmBlockEnd.ProtoReflect.Descriptor instead.
 func (*LlmBlockEnd) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LlmBlockEnd) GetId() string {
@@ -1959,7 +2013,7 @@ type LlmToolInputStart struct {
 
 func (x *LlmToolInputStart) Reset() {
 	*x = LlmToolInputStart{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[19]
+	mi := &file_gantry_v1_llm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2025,7 @@ func (x *LlmToolInputStart) String() string {
 func (*LlmToolInputStart) ProtoMessage() {}
 
 func (x *LlmToolInputStart) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[19]
+	mi := &file_gantry_v1_llm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2038,7 @@ func (x *LlmToolInputStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmToolInputStart.ProtoReflect.Descriptor instead.
 func (*LlmToolInputStart) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LlmToolInputStart) GetId() string {
@@ -2036,7 +2090,7 @@ type LlmToolInputError struct {
 
 func (x *LlmToolInputError) Reset() {
 	*x = LlmToolInputError{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[20]
+	mi := &file_gantry_v1_llm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2102,7 @@ func (x *LlmToolInputError) String() string {
 func (*LlmToolInputError) ProtoMessage() {}
 
 func (x *LlmToolInputError) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[20]
+	mi := &file_gantry_v1_llm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2115,7 @@ func (x *LlmToolInputError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmToolInputError.ProtoReflect.Descriptor instead.
 func (*LlmToolInputError) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LlmToolInputError) GetId() string {
@@ -2110,7 +2164,7 @@ type LlmToolCallEvent struct {
 
 func (x *LlmToolCallEvent) Reset() {
 	*x = LlmToolCallEvent{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[21]
+	mi := &file_gantry_v1_llm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2176,7 @@ func (x *LlmToolCallEvent) String() string {
 func (*LlmToolCallEvent) ProtoMessage() {}
 
 func (x *LlmToolCallEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[21]
+	mi := &file_gantry_v1_llm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2189,7 @@ func (x *LlmToolCallEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmToolCallEvent.ProtoReflect.Descriptor instead.
 func (*LlmToolCallEvent) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LlmToolCallEvent) GetCall() *LlmToolCall {
@@ -2163,7 +2217,7 @@ type LlmToolResultEvent struct {
 
 func (x *LlmToolResultEvent) Reset() {
 	*x = LlmToolResultEvent{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[22]
+	mi := &file_gantry_v1_llm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2229,7 @@ func (x *LlmToolResultEvent) String() string {
 func (*LlmToolResultEvent) ProtoMessage() {}
 
 func (x *LlmToolResultEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[22]
+	mi := &file_gantry_v1_llm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2242,7 @@ func (x *LlmToolResultEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmToolResultEvent.ProtoReflect.Descriptor instead.
 func (*LlmToolResultEvent) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LlmToolResultEvent) GetResult() *LlmToolResult {
@@ -2220,7 +2274,7 @@ type LlmStepFinish struct {
 
 func (x *LlmStepFinish) Reset() {
 	*x = LlmStepFinish{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[23]
+	mi := &file_gantry_v1_llm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2286,7 @@ func (x *LlmStepFinish) String() string {
 func (*LlmStepFinish) ProtoMessage() {}
 
 func (x *LlmStepFinish) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[23]
+	mi := &file_gantry_v1_llm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2299,7 @@ func (x *LlmStepFinish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmStepFinish.ProtoReflect.Descriptor instead.
 func (*LlmStepFinish) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LlmStepFinish) GetReason() LlmFinishReason {
@@ -2288,7 +2342,7 @@ type LlmFinish struct {
 
 func (x *LlmFinish) Reset() {
 	*x = LlmFinish{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[24]
+	mi := &file_gantry_v1_llm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2354,7 @@ func (x *LlmFinish) String() string {
 func (*LlmFinish) ProtoMessage() {}
 
 func (x *LlmFinish) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[24]
+	mi := &file_gantry_v1_llm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2367,7 @@ func (x *LlmFinish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmFinish.ProtoReflect.Descriptor instead.
 func (*LlmFinish) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LlmFinish) GetReason() LlmFinishReason {
@@ -2358,7 +2412,7 @@ type LlmUsage struct {
 
 func (x *LlmUsage) Reset() {
 	*x = LlmUsage{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[25]
+	mi := &file_gantry_v1_llm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2424,7 @@ func (x *LlmUsage) String() string {
 func (*LlmUsage) ProtoMessage() {}
 
 func (x *LlmUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[25]
+	mi := &file_gantry_v1_llm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2437,7 @@ func (x *LlmUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmUsage.ProtoReflect.Descriptor instead.
 func (*LlmUsage) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LlmUsage) GetInputTokens() int64 {
@@ -2463,7 +2517,7 @@ type LlmError struct {
 
 func (x *LlmError) Reset() {
 	*x = LlmError{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[26]
+	mi := &file_gantry_v1_llm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2529,7 @@ func (x *LlmError) String() string {
 func (*LlmError) ProtoMessage() {}
 
 func (x *LlmError) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[26]
+	mi := &file_gantry_v1_llm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2542,7 @@ func (x *LlmError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmError.ProtoReflect.Descriptor instead.
 func (*LlmError) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LlmError) GetCode() LlmErrorCode {
@@ -2654,7 +2708,7 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x06_top_kB\x14\n" +
 	"\x12_frequency_penaltyB\x13\n" +
 	"\x11_presence_penaltyB\a\n" +
-	"\x05_seed\"\xa6\b\n" +
+	"\x05_seed\"\xd3\b\n" +
 	"\bLlmEvent\x121\n" +
 	"\aattempt\x18\x01 \x01(\v2\x15.gantry.v1.LlmAttemptH\x00R\aattempt\x128\n" +
 	"\n" +
@@ -2678,8 +2732,11 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\vstep_finish\x18\x0f \x01(\v2\x18.gantry.v1.LlmStepFinishH\x00R\n" +
 	"stepFinish\x12.\n" +
 	"\x06finish\x18\x10 \x01(\v2\x14.gantry.v1.LlmFinishH\x00R\x06finish\x12+\n" +
-	"\x05error\x18\x11 \x01(\v2\x13.gantry.v1.LlmErrorH\x00R\x05errorB\a\n" +
-	"\x05event\"M\n" +
+	"\x05error\x18\x11 \x01(\v2\x13.gantry.v1.LlmErrorH\x00R\x05error\x12+\n" +
+	"\x05alive\x18\x12 \x01(\v2\x13.gantry.v1.LlmAliveH\x00R\x05aliveB\a\n" +
+	"\x05event\"\n" +
+	"\n" +
+	"\bLlmAlive\"M\n" +
 	"\n" +
 	"LlmAttempt\x12\f\n" +
 	"\x01n\x18\x01 \x01(\x05R\x01n\x12\x19\n" +
@@ -2811,7 +2868,7 @@ func file_gantry_v1_llm_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_llm_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_llm_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_gantry_v1_llm_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_gantry_v1_llm_proto_goTypes = []any{
 	(LlmRole)(0),               // 0: gantry.v1.LlmRole
 	(LlmFinishReason)(0),       // 1: gantry.v1.LlmFinishReason
@@ -2830,27 +2887,28 @@ var file_gantry_v1_llm_proto_goTypes = []any{
 	(*LlmToolChoice)(nil),      // 14: gantry.v1.LlmToolChoice
 	(*Generation)(nil),         // 15: gantry.v1.Generation
 	(*LlmEvent)(nil),           // 16: gantry.v1.LlmEvent
-	(*LlmAttempt)(nil),         // 17: gantry.v1.LlmAttempt
-	(*LlmStepStart)(nil),       // 18: gantry.v1.LlmStepStart
-	(*LlmBlockStart)(nil),      // 19: gantry.v1.LlmBlockStart
-	(*LlmBlockDelta)(nil),      // 20: gantry.v1.LlmBlockDelta
-	(*LlmBlockEnd)(nil),        // 21: gantry.v1.LlmBlockEnd
-	(*LlmToolInputStart)(nil),  // 22: gantry.v1.LlmToolInputStart
-	(*LlmToolInputError)(nil),  // 23: gantry.v1.LlmToolInputError
-	(*LlmToolCallEvent)(nil),   // 24: gantry.v1.LlmToolCallEvent
-	(*LlmToolResultEvent)(nil), // 25: gantry.v1.LlmToolResultEvent
-	(*LlmStepFinish)(nil),      // 26: gantry.v1.LlmStepFinish
-	(*LlmFinish)(nil),          // 27: gantry.v1.LlmFinish
-	(*LlmUsage)(nil),           // 28: gantry.v1.LlmUsage
-	(*LlmError)(nil),           // 29: gantry.v1.LlmError
-	nil,                        // 30: gantry.v1.LlmRequest.ProviderOptionsJsonEntry
-	nil,                        // 31: gantry.v1.LlmMessage.ProviderMetadataJsonEntry
-	nil,                        // 32: gantry.v1.LlmPart.ProviderMetadataJsonEntry
-	nil,                        // 33: gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
-	nil,                        // 34: gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
-	nil,                        // 35: gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
-	nil,                        // 36: gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
-	nil,                        // 37: gantry.v1.LlmFinish.ProviderMetadataJsonEntry
+	(*LlmAlive)(nil),           // 17: gantry.v1.LlmAlive
+	(*LlmAttempt)(nil),         // 18: gantry.v1.LlmAttempt
+	(*LlmStepStart)(nil),       // 19: gantry.v1.LlmStepStart
+	(*LlmBlockStart)(nil),      // 20: gantry.v1.LlmBlockStart
+	(*LlmBlockDelta)(nil),      // 21: gantry.v1.LlmBlockDelta
+	(*LlmBlockEnd)(nil),        // 22: gantry.v1.LlmBlockEnd
+	(*LlmToolInputStart)(nil),  // 23: gantry.v1.LlmToolInputStart
+	(*LlmToolInputError)(nil),  // 24: gantry.v1.LlmToolInputError
+	(*LlmToolCallEvent)(nil),   // 25: gantry.v1.LlmToolCallEvent
+	(*LlmToolResultEvent)(nil), // 26: gantry.v1.LlmToolResultEvent
+	(*LlmStepFinish)(nil),      // 27: gantry.v1.LlmStepFinish
+	(*LlmFinish)(nil),          // 28: gantry.v1.LlmFinish
+	(*LlmUsage)(nil),           // 29: gantry.v1.LlmUsage
+	(*LlmError)(nil),           // 30: gantry.v1.LlmError
+	nil,                        // 31: gantry.v1.LlmRequest.ProviderOptionsJsonEntry
+	nil,                        // 32: gantry.v1.LlmMessage.ProviderMetadataJsonEntry
+	nil,                        // 33: gantry.v1.LlmPart.ProviderMetadataJsonEntry
+	nil,                        // 34: gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
+	nil,                        // 35: gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
+	nil,                        // 36: gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
+	nil,                        // 37: gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
+	nil,                        // 38: gantry.v1.LlmFinish.ProviderMetadataJsonEntry
 }
 var file_gantry_v1_llm_proto_depIdxs = []int32{
 	4,  // 0: gantry.v1.LlmRequest.system:type_name -> gantry.v1.SystemPart
@@ -2858,52 +2916,53 @@ var file_gantry_v1_llm_proto_depIdxs = []int32{
 	12, // 2: gantry.v1.LlmRequest.tools:type_name -> gantry.v1.LlmTool
 	14, // 3: gantry.v1.LlmRequest.tool_choice:type_name -> gantry.v1.LlmToolChoice
 	15, // 4: gantry.v1.LlmRequest.generation:type_name -> gantry.v1.Generation
-	30, // 5: gantry.v1.LlmRequest.provider_options_json:type_name -> gantry.v1.LlmRequest.ProviderOptionsJsonEntry
+	31, // 5: gantry.v1.LlmRequest.provider_options_json:type_name -> gantry.v1.LlmRequest.ProviderOptionsJsonEntry
 	0,  // 6: gantry.v1.LlmMessage.role:type_name -> gantry.v1.LlmRole
 	6,  // 7: gantry.v1.LlmMessage.parts:type_name -> gantry.v1.LlmPart
-	31, // 8: gantry.v1.LlmMessage.provider_metadata_json:type_name -> gantry.v1.LlmMessage.ProviderMetadataJsonEntry
+	32, // 8: gantry.v1.LlmMessage.provider_metadata_json:type_name -> gantry.v1.LlmMessage.ProviderMetadataJsonEntry
 	7,  // 9: gantry.v1.LlmPart.text:type_name -> gantry.v1.LlmText
 	8,  // 10: gantry.v1.LlmPart.media:type_name -> gantry.v1.LlmMedia
 	9,  // 11: gantry.v1.LlmPart.tool_call:type_name -> gantry.v1.LlmToolCall
 	10, // 12: gantry.v1.LlmPart.tool_result:type_name -> gantry.v1.LlmToolResult
 	11, // 13: gantry.v1.LlmPart.reasoning:type_name -> gantry.v1.LlmReasoning
-	32, // 14: gantry.v1.LlmPart.provider_metadata_json:type_name -> gantry.v1.LlmPart.ProviderMetadataJsonEntry
+	33, // 14: gantry.v1.LlmPart.provider_metadata_json:type_name -> gantry.v1.LlmPart.ProviderMetadataJsonEntry
 	6,  // 15: gantry.v1.LlmToolResult.content:type_name -> gantry.v1.LlmPart
 	13, // 16: gantry.v1.LlmTool.freeform:type_name -> gantry.v1.LlmFreeform
-	17, // 17: gantry.v1.LlmEvent.attempt:type_name -> gantry.v1.LlmAttempt
-	18, // 18: gantry.v1.LlmEvent.step_start:type_name -> gantry.v1.LlmStepStart
-	19, // 19: gantry.v1.LlmEvent.text_start:type_name -> gantry.v1.LlmBlockStart
-	20, // 20: gantry.v1.LlmEvent.text_delta:type_name -> gantry.v1.LlmBlockDelta
-	21, // 21: gantry.v1.LlmEvent.text_end:type_name -> gantry.v1.LlmBlockEnd
-	19, // 22: gantry.v1.LlmEvent.reasoning_start:type_name -> gantry.v1.LlmBlockStart
-	20, // 23: gantry.v1.LlmEvent.reasoning_delta:type_name -> gantry.v1.LlmBlockDelta
-	21, // 24: gantry.v1.LlmEvent.reasoning_end:type_name -> gantry.v1.LlmBlockEnd
-	22, // 25: gantry.v1.LlmEvent.tool_input_start:type_name -> gantry.v1.LlmToolInputStart
-	20, // 26: gantry.v1.LlmEvent.tool_input_delta:type_name -> gantry.v1.LlmBlockDelta
-	21, // 27: gantry.v1.LlmEvent.tool_input_end:type_name -> gantry.v1.LlmBlockEnd
-	23, // 28: gantry.v1.LlmEvent.tool_input_error:type_name -> gantry.v1.LlmToolInputError
-	24, // 29: gantry.v1.LlmEvent.tool_call:type_name -> gantry.v1.LlmToolCallEvent
-	25, // 30: gantry.v1.LlmEvent.tool_result:type_name -> gantry.v1.LlmToolResultEvent
-	26, // 31: gantry.v1.LlmEvent.step_finish:type_name -> gantry.v1.LlmStepFinish
-	27, // 32: gantry.v1.LlmEvent.finish:type_name -> gantry.v1.LlmFinish
-	29, // 33: gantry.v1.LlmEvent.error:type_name -> gantry.v1.LlmError
-	33, // 34: gantry.v1.LlmBlockStart.provider_metadata_json:type_name -> gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
-	34, // 35: gantry.v1.LlmBlockEnd.provider_metadata_json:type_name -> gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
-	9,  // 36: gantry.v1.LlmToolCallEvent.call:type_name -> gantry.v1.LlmToolCall
-	35, // 37: gantry.v1.LlmToolCallEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
-	10, // 38: gantry.v1.LlmToolResultEvent.result:type_name -> gantry.v1.LlmToolResult
-	36, // 39: gantry.v1.LlmToolResultEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
-	1,  // 40: gantry.v1.LlmStepFinish.reason:type_name -> gantry.v1.LlmFinishReason
-	28, // 41: gantry.v1.LlmStepFinish.usage:type_name -> gantry.v1.LlmUsage
-	1,  // 42: gantry.v1.LlmFinish.reason:type_name -> gantry.v1.LlmFinishReason
-	28, // 43: gantry.v1.LlmFinish.usage:type_name -> gantry.v1.LlmUsage
-	37, // 44: gantry.v1.LlmFinish.provider_metadata_json:type_name -> gantry.v1.LlmFinish.ProviderMetadataJsonEntry
-	2,  // 45: gantry.v1.LlmError.code:type_name -> gantry.v1.LlmErrorCode
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	18, // 17: gantry.v1.LlmEvent.attempt:type_name -> gantry.v1.LlmAttempt
+	19, // 18: gantry.v1.LlmEvent.step_start:type_name -> gantry.v1.LlmStepStart
+	20, // 19: gantry.v1.LlmEvent.text_start:type_name -> gantry.v1.LlmBlockStart
+	21, // 20: gantry.v1.LlmEvent.text_delta:type_name -> gantry.v1.LlmBlockDelta
+	22, // 21: gantry.v1.LlmEvent.text_end:type_name -> gantry.v1.LlmBlockEnd
+	20, // 22: gantry.v1.LlmEvent.reasoning_start:type_name -> gantry.v1.LlmBlockStart
+	21, // 23: gantry.v1.LlmEvent.reasoning_delta:type_name -> gantry.v1.LlmBlockDelta
+	22, // 24: gantry.v1.LlmEvent.reasoning_end:type_name -> gantry.v1.LlmBlockEnd
+	23, // 25: gantry.v1.LlmEvent.tool_input_start:type_name -> gantry.v1.LlmToolInputStart
+	21, // 26: gantry.v1.LlmEvent.tool_input_delta:type_name -> gantry.v1.LlmBlockDelta
+	22, // 27: gantry.v1.LlmEvent.tool_input_end:type_name -> gantry.v1.LlmBlockEnd
+	24, // 28: gantry.v1.LlmEvent.tool_input_error:type_name -> gantry.v1.LlmToolInputError
+	25, // 29: gantry.v1.LlmEvent.tool_call:type_name -> gantry.v1.LlmToolCallEvent
+	26, // 30: gantry.v1.LlmEvent.tool_result:type_name -> gantry.v1.LlmToolResultEvent
+	27, // 31: gantry.v1.LlmEvent.step_finish:type_name -> gantry.v1.LlmStepFinish
+	28, // 32: gantry.v1.LlmEvent.finish:type_name -> gantry.v1.LlmFinish
+	30, // 33: gantry.v1.LlmEvent.error:type_name -> gantry.v1.LlmError
+	17, // 34: gantry.v1.LlmEvent.alive:type_name -> gantry.v1.LlmAlive
+	34, // 35: gantry.v1.LlmBlockStart.provider_metadata_json:type_name -> gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
+	35, // 36: gantry.v1.LlmBlockEnd.provider_metadata_json:type_name -> gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
+	9,  // 37: gantry.v1.LlmToolCallEvent.call:type_name -> gantry.v1.LlmToolCall
+	36, // 38: gantry.v1.LlmToolCallEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
+	10, // 39: gantry.v1.LlmToolResultEvent.result:type_name -> gantry.v1.LlmToolResult
+	37, // 40: gantry.v1.LlmToolResultEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
+	1,  // 41: gantry.v1.LlmStepFinish.reason:type_name -> gantry.v1.LlmFinishReason
+	29, // 42: gantry.v1.LlmStepFinish.usage:type_name -> gantry.v1.LlmUsage
+	1,  // 43: gantry.v1.LlmFinish.reason:type_name -> gantry.v1.LlmFinishReason
+	29, // 44: gantry.v1.LlmFinish.usage:type_name -> gantry.v1.LlmUsage
+	38, // 45: gantry.v1.LlmFinish.provider_metadata_json:type_name -> gantry.v1.LlmFinish.ProviderMetadataJsonEntry
+	2,  // 46: gantry.v1.LlmError.code:type_name -> gantry.v1.LlmErrorCode
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_llm_proto_init() }
@@ -2942,15 +3001,16 @@ func file_gantry_v1_llm_proto_init() {
 		(*LlmEvent_StepFinish)(nil),
 		(*LlmEvent_Finish)(nil),
 		(*LlmEvent_Error)(nil),
+		(*LlmEvent_Alive)(nil),
 	}
-	file_gantry_v1_llm_proto_msgTypes[25].OneofWrappers = []any{}
+	file_gantry_v1_llm_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_llm_proto_rawDesc), len(file_gantry_v1_llm_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -65,7 +65,7 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 	}
 	c, err := appserver.Dial(ctx, path)
 	if errors.Is(err, appserver.ErrGone) {
-		return fmt.Errorf("no process runs thread %s; `gantry resume %s` goes on with it", id, id)
+		return fmt.Errorf("no process runs thread %s; next: go on with it by `gantry resume %s`", id, id)
 	}
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 		e, err := c.Next(ctx)
 		if errors.Is(err, appserver.ErrGone) {
 			if mine != "" {
-				return fmt.Errorf("%w before the turn had ended; `gantry resume %s` goes on with it", err, id)
+				return fmt.Errorf("%w before the turn had ended; next: go on with it by `gantry resume %s`", err, id)
 			}
 			return nil
 		}

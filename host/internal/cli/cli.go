@@ -33,7 +33,7 @@ type app struct {
 	version  string
 	builtins map[string]string // file name → SHA-256 of what was built with this program
 	stdin    *os.File
-	stdout   io.Writer
+	stdout   *output
 	stderr   io.Writer
 	dir      string // where it was started
 	environ  []string
@@ -61,7 +61,7 @@ func Main(version, builtins string, args []string) int {
 	ctx, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
 	a := &app{
-		version: version, builtins: parsePins(builtins), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, dir: dir, environ: os.Environ(), leave: leave,
+		version: version, builtins: parsePins(builtins), stdin: os.Stdin, stdout: &output{File: os.Stdout}, stderr: os.Stderr, dir: dir, environ: os.Environ(), leave: leave,
 	}
 	return a.run(ctx, args)
 }
@@ -73,7 +73,10 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
-	if _, told := errors.AsType[usageError](err); err != nil && !a.began && !told {
+	if lost := a.stdout.lost(); lost != nil && (err == nil || !a.began) {
+		err = lost // whatever the command says, nobody has read what it was asked for
+	}
+	if _, told := errors.AsType[usageError](err); err != nil && !a.began && !told && a.stdout.lost() == nil {
 		err = usage("%v", err)
 	}
 	return a.status(err)

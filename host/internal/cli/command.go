@@ -2,9 +2,9 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -35,7 +35,7 @@ func (a *app) strict(cmd *cobra.Command) {
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			return errors.Join(check(cmd, args), checkExclusive(cmd))
+			return cmp.Or(checkEmptyFlags(cmd), checkExclusive(cmd), check(cmd, args))
 		}
 	}
 	if run := cmd.RunE; run != nil {

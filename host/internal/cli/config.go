@@ -198,7 +198,7 @@ func (a *app) format(ctx context.Context, f formatFlags, args []string) error {
 	}
 	if slices.Contains(args, "-") {
 		if len(args) > 1 {
-			return usage("- stands for standard input and can't be combined with files")
+			return usage("- stands for standard input and can't be combined with files; next: lay them out one by one")
 		}
 		return a.formatInput(f)
 	}
@@ -253,7 +253,7 @@ func (a *app) formatted(f formatFlags, problems diag.Diagnostics, changed bool) 
 func (a *app) formatInput(f formatFlags) error {
 	const name = "<stdin>"
 	if a.stdin == nil {
-		return usage("there is no standard input")
+		return usage("there is no standard input; next: pipe a text in, or name a file")
 	}
 	text, err := io.ReadAll(a.stdin)
 	if err != nil {
@@ -302,7 +302,7 @@ func (a *app) filesToFormat(home string, args []string, recursive bool) ([]strin
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, fmt.Errorf("lay out %s: %w", arg, reason(err, path))
+			return nil, fmt.Errorf("lay out %s: %w; next: name a file, a folder, or - for standard input", arg, reason(err, path))
 		}
 		if !info.IsDir() {
 			out = append(out, path)

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -277,23 +279,35 @@ func (a *app) workDir(dir string) (string, error) {
 		return "", err
 	}
 	st, err := os.Stat(abs)
-	if err != nil {
-		return "", fmt.Errorf("work in %s: %w", dir, err)
-	}
-	if !st.IsDir() {
-		return "", fmt.Errorf("work in %s: it is not a folder", dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", usage("there is no folder %s; next: check the path, which starts at the folder you are in", dir)
+	case err != nil:
+		return "", usage("the folder %s can't be used: %v; next: name another one", dir, pathReason(err))
+	case !st.IsDir():
+		return "", usage("%s is not a folder; next: name a folder", dir)
 	}
 	return abs, nil
+}
+
+var errNull = errors.New("it is null")
+
+// pathReason is an error without the name of the file, where that is told anyway.
+func pathReason(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
 }
 
 func readSchema(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("output schema: %w", err)
+		return nil, usage("the output schema %s can't be read: %v; next: name a file with a JSON Schema", path, pathReason(err))
 	}
 	var v map[string]any
-	if err := json.Unmarshal(b, &v); err != nil {
-		return nil, fmt.Errorf("output schema %s is not a JSON object: %w", path, err)
+	if err := json.Unmarshal(b, &v); err != nil || v == nil {
+		return nil, usage("the output schema %s is not a JSON object: %v; next: correct it, or name another file", path, cmp.Or(err, errNull))
 	}
 	return b, nil
 }
@@ -301,9 +315,12 @@ func readSchema(path string) ([]byte, error) {
 // prepareOutput makes sure that the file can be written before anything is spent; an existing one keeps its content
 // until the turn is completed.
 func prepareOutput(path string) error {
+	if path == "-" {
+		return usage("--output-last-message writes a file; next: leave it out: the last message goes to standard output")
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
-		return fmt.Errorf("output file: %w", err)
+		return usage("the file %s for the last message can't be written: %v; next: name a file in a folder that exists", path, pathReason(err))
 	}
 	return f.Close()
 }

@@ -64,10 +64,7 @@ func reasonOf(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("there is no such file; next: check the path, which starts at the folder you are in")
 	}
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("%w; next: see whether you may read it", err)
+	return fmt.Errorf("%w; next: see whether you may read it", pathReason(err))
 }
 
 // checkImage tells what an image is. Decoding all of it is what keeps a damaged one from the model's provider.

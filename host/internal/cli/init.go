@@ -60,14 +60,16 @@ func (a *app) initCommand() *cobra.Command {
 func writeNew(path, text string, perm os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already; nothing was changed", path)
+		return fmt.Errorf("%s is there already; nothing was changed; next: edit it, or move it away first", path)
+	}
+	if err == nil {
+		_, err = f.WriteString(text)
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(path)) // no half-written file
+		}
 	}
 	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path)) // no half-written file
+		return fmt.Errorf("%s can't be written: %w; next: make room there, or make its folder writable", path, pathReason(err))
 	}
 	return nil
 }

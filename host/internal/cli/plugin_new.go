@@ -86,7 +86,7 @@ func (a *app) newPlugin(name string, f newFlags) error {
 func checkPluginName(name string) error {
 	ok := name != "" && len(name) <= 64 && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 	if !ok {
-		return usage("the name %q: use lower-case letters, digits and dashes, 1 to 64, a letter first", name)
+		return usage("%q can't be the name of a plugin; next: use 1 to 64 lower-case letters, digits and dashes, a letter first", name)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func checkEmpty(dir string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("write a plugin into %s: %w", dir, err)
+		return fmt.Errorf("a plugin can't be written into %s: %w; next: choose another folder with --dir", dir, pathReason(err))
 	}
 	if len(entries) > 0 {
 		return fmt.Errorf("%s is not empty; nothing was changed; next: choose another folder with --dir", dir)
@@ -172,14 +172,14 @@ func readSDK(dir string) (*modfile.File, error) {
 	path := filepath.Join(dir, "go.mod")
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--sdk: %w", reason(err, path))
+		return nil, fmt.Errorf("--sdk: %w; next: name the folder sdk of gantry's source", reason(err, path))
 	}
 	f, err := modfile.Parse(path, text, nil)
 	if err != nil {
 		return nil, fmt.Errorf("--sdk: %w", err)
 	}
 	if f.Module == nil || f.Module.Mod.Path != sdkModule || f.Go == nil {
-		return nil, fmt.Errorf("--sdk: %s is not the go.mod of %s", path, sdkModule)
+		return nil, fmt.Errorf("--sdk: %s is not the go.mod of %s; next: name the folder sdk of gantry's source", path, sdkModule)
 	}
 	return f, nil
 }

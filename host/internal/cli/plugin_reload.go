@@ -48,10 +48,10 @@ func (a *app) executable(path string) (string, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("reload: %w", reason(err, path))
+		return "", fmt.Errorf("reload: %w; next: build the program first, or check the path", reason(err, path))
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("reload: %s is not a file", path)
+		return "", fmt.Errorf("reload: %s is not a file; next: name a program", path)
 	}
 	return path, nil
 }

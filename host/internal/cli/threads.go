@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -84,7 +85,7 @@ func (a *app) threadsList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				if limit < 0 {
-					return usage("--limit is %d; it must not be negative", limit)
+					return usage("--limit is %d; next: write a number from 0 on; 0 is all", limit)
 				}
 				f := store.Filter{Limit: limit}
 				if !all {
@@ -178,15 +179,22 @@ func (a *app) threadsDelete() *cobra.Command {
 		Use: "delete THREAD...", Short: "Delete threads and what only they refer to", Args: takes(1, -1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				// All of them are found first: a slip in one name must not cost the others.
+				var ids []event.ThreadID
 				for _, which := range args {
 					info, err := s.Thread(ctx, which)
 					if err != nil {
 						return err
 					}
-					if _, err := s.Delete(ctx, info.ID); err != nil {
+					if !slices.Contains(ids, info.ID) {
+						ids = append(ids, info.ID)
+					}
+				}
+				for _, id := range ids {
+					if _, err := s.Delete(ctx, id); err != nil {
 						return err
 					}
-					fmt.Fprintln(a.stderr, "deleted", info.ID)
+					fmt.Fprintln(a.stderr, "deleted", id)
 				}
 				return nil
 			})
@@ -209,7 +217,7 @@ func findThread(ctx context.Context, s *store.Store, which, cwd string, all bool
 		return "", err
 	}
 	if len(infos) == 0 {
-		return "", errors.New("there is no thread of this folder to resume; --all looks at every folder")
+		return "", errors.New("there is no thread of this folder to resume; next: --all looks at every folder")
 	}
 	return infos[0].ID, nil
 }

@@ -136,6 +136,8 @@ func (i *importer) end() error {
 			return fmt.Errorf("line %d: the export had %d events, here are %d; next: export the thread again", i.n, l.Body.Events, i.events)
 		}
 		return io.EOF
+	case i.events == 0 && !json.Valid(i.held):
+		return fmt.Errorf("line %d is no event of a thread, or was cut off", i.n)
 	case !i.partial:
 		return fmt.Errorf("the export was cut off in or behind line %d: its last line is missing; nothing was imported; next: export the "+
 			"thread again, or take what is there with --partial", i.n)
@@ -198,9 +200,12 @@ func (a *app) threadsImport() *cobra.Command {
 			if args[0] != "-" {
 				var err error
 				if f, err = os.Open(args[0]); err != nil {
-					return fmt.Errorf("import: %w", reason(err, args[0]))
+					return fmt.Errorf("import: %w; next: name a file that `gantry threads export` has written", reason(err, args[0]))
 				}
 				defer f.Close()
+				if st, err := f.Stat(); err == nil && st.IsDir() {
+					return fmt.Errorf("import: %s is a folder; next: name a file that `gantry threads export` has written", args[0])
+				}
 			} else if f == nil || a.terminal() {
 				return usage("there is nothing on standard input; next: pipe an export in, or name a file")
 			}
@@ -208,6 +213,9 @@ func (a *app) threadsImport() *cobra.Command {
 				in := newImporter(f, partial)
 				info, err := s.Import(ctx, in)
 				if err != nil {
+					if in.err != nil && !errors.Is(in.err, io.EOF) {
+						err = fmt.Errorf("import: %w", in.err) // without the store's own count of lines
+					}
 					if !strings.Contains(err.Error(), "; next: ") {
 						err = fmt.Errorf("%w; next: name a file that `gantry threads export` has written", err)
 					}

@@ -34,7 +34,7 @@ func (a *app) trustCommand() *cobra.Command {
 			}
 			if list {
 				if len(args) > 0 {
-					return usage("--list takes no DIR")
+					return usage("--list takes no DIR; next: leave one of them out")
 				}
 				return a.listTrusted(home, asJSON)
 			}
@@ -106,7 +106,7 @@ func (a *app) revoke(ctx context.Context, home, dir string) error {
 		return err
 	}
 	if !removed {
-		return fmt.Errorf("%s is not trusted; `gantry trust --list` shows what is", dir)
+		return fmt.Errorf("%s is not trusted; next: see `gantry trust --list`", dir)
 	}
 	fmt.Fprintln(a.stdout, "no longer trusted:", dir)
 	return nil
@@ -118,7 +118,7 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 		return err
 	}
 	if p == nil {
-		return fmt.Errorf("neither %s nor a folder above it has a .gantry/gantry.hcl; `gantry init --project` writes one", dir)
+		return fmt.Errorf("neither %s nor a folder above it has a .gantry/gantry.hcl; next: `gantry init --project` writes one", dir)
 	}
 	store := trust.Open(home)
 	if _, err := store.List(); err != nil {

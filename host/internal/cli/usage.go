@@ -53,7 +53,9 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 		place = fmt.Sprintf(" in `%s`", cmd.CommandPath())
 	}
 	next := helpOf(cmd) + " lists the commands"
-	if name := diag.Suggest(given, names); name != "" {
+	if given != "" && cmd.Flags().Lookup(given) != nil {
+		next = fmt.Sprintf("did you mean \"--%s\"? %s", given, next)
+	} else if name := diag.Suggest(given, names); name != "" {
 		next = fmt.Sprintf("did you mean %q? %s", name, next)
 	}
 	return usageError{fmt.Sprintf("there is no command %q%s", given, place), next}
@@ -110,6 +112,17 @@ func checkExclusive(cmd *cobra.Command) error {
 	return usageError{fmt.Sprintf("--%s and --%s exclude each other", given[0], given[1]), "keep one of them; see " + helpOf(cmd)}
 }
 
+// checkEmptyFlags refuses a flag that was given and is empty: a variable that is not set must not stand for the default.
+func checkEmptyFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usageError{fmt.Sprintf("%s is empty in `%s`", flagText(f), cmd.CommandPath()),
+				fmt.Sprintf("write %s, or leave it out; see %s", flagForm(f), helpOf(cmd))}
+		}
+	})
+	return err
+}
+
 // flagError says in our words what is wrong with a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	var flags []string
@@ -128,6 +141,9 @@ func flagError(cmd *cobra.Command, err error) error {
 			}
 			if i := slices.Index(flags, "--"+group); i >= 0 {
 				next = fmt.Sprintf("did you mean %q? %s", flags[i], next)
+			}
+			if strings.Contains(cmd.Use, taskArgument) && next == "see "+helpOf(cmd) {
+				next = "a task that begins with a dash stands behind --; " + next
 			}
 			return usageError{text, next}
 		}

@@ -28,7 +28,7 @@ func (a *app) view(f execFlags, asks *asks) view {
 
 // colour tells whether w is a terminal that wants colour.
 func (a *app) colour(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return false
 	}
@@ -60,9 +60,8 @@ func (v humanView) Ended(e event.TurnEnded) error {
 
 // sameTerminal tells whether standard output and standard error are shown on one terminal.
 func (a *app) sameTerminal() bool {
-	out, ok1 := a.stdout.(*os.File)
-	err, ok2 := a.stderr.(*os.File)
-	return ok1 && ok2 && term.IsTerminal(int(out.Fd())) && term.IsTerminal(int(err.Fd()))
+	err, ok := a.stderr.(*os.File)
+	return ok && term.IsTerminal(int(a.stdout.Fd())) && term.IsTerminal(int(err.Fd()))
 }
 
 type jsonlView struct{ *jsonl }

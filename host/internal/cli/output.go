@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"sync"
+)
+
+// output is standard output. Most of what is printed does not look at errors; the first one is kept, so that a command
+// whose output was lost does not end as if it had not.
+type output struct {
+	*os.File
+	mu  sync.Mutex
+	err error
+}
+
+// Write writes and keeps the error.
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.File.Write(p)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.err == nil {
+			o.err = fmt.Errorf("write the output: %w; next: see whether its disk is full, or its reader gone", err)
+		}
+	}
+	return n, err
+}
+
+// WriteString does the same; the file's own would not come by here.
+func (o *output) WriteString(s string) (int, error) { return o.Write([]byte(s)) }
+
+// lost is why output was lost; nil: none was.
+func (o *output) lost() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}

@@ -12,6 +12,9 @@ type Traits struct {
 	Audio  bool
 	// Namespace is the key of the metadata that the model's provider wants back; empty: it takes back nothing.
 	Namespace string
+	// Paused is how many messages there were when the provider paused its answer, to go on with it in the next request; 0: it
+	// did not.
+	Paused int
 }
 
 // TraitsOf returns the traits of a model row.
@@ -32,9 +35,11 @@ const (
 // ForPrompt returns the messages for a request. The stored history stays as it is; where nothing has to change, the
 // result shares its messages. A call without an output gets the output "aborted" directly behind it, an output without
 // a call is left out, and media that the model can't take become a line of text. What only another vendor can read is
-// taken out: metadata of other namespaces, and reasoning that is theirs. Calls that another vendor ran become words.
+// taken out: metadata of other namespaces, and reasoning that is theirs. Calls that another vendor ran become words; of those
+// that the model's own vendor ran, a call without a result and a result without a call are left out.
 func (h *History) ForPrompt(t Traits) []llm.Message {
 	left := answers(h.messages)
+	halves := t.halves(h.messages)
 	asked := map[string]bool{}
 	for _, c := range calls(h.messages) {
 		asked[c.ID] = true
@@ -42,22 +47,20 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 	out := make([]llm.Message, 0, len(h.messages)+2)
 	for _, m := range h.messages {
 		var missing []llm.Part
-		orphans := false
+		alone := false
 		for _, p := range m.Parts {
-			switch p := p.(type) {
-			case *llm.ToolCall:
+			alone = alone || halves[p] || orphan(p, asked)
+			if p, ok := p.(*llm.ToolCall); ok {
 				if !p.ProviderExecuted && !left.take(p.ID) {
 					missing = append(missing, &llm.ToolResult{
 						ID: p.ID, Name: p.Name, Namespace: p.Namespace, Freeform: p.Freeform, IsError: true,
 						Content: llm.Parts{&llm.Text{Text: abortedText}},
 					})
 				}
-			case *llm.ToolResult:
-				orphans = orphans || orphan(p, asked)
 			}
 		}
-		if orphans {
-			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return orphan(p, asked) })
+		if alone {
+			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return halves[p] || orphan(p, asked) })
 		}
 		m.Metadata, _ = t.own(m.Metadata)
 		if m.Parts = t.parts(m.Parts); len(m.Parts) > 0 {
@@ -65,6 +68,54 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 		}
 		if len(missing) > 0 {
 			out = append(out, llm.Message{Role: llm.RoleTool, Parts: missing})
+		}
+	}
+	return out
+}
+
+// halves are the calls that the model's vendor ran and that have no result, and results of such that have no call: a stream
+// that broke leaves them, and the vendor refuses one without the other. Only what it paused in the middle of, it takes back
+// as it is, as long as the user has said nothing since.
+func (t Traits) halves(ms []llm.Message) map[llm.Part]bool {
+	var out map[llm.Part]bool // made where there is one: most threads have none
+	half := func(p llm.Part, is bool) {
+		if is && out == nil {
+			out = map[llm.Part]bool{}
+		}
+		if out != nil {
+			out[p] = is
+		}
+	}
+	open := map[string][]llm.Part{}
+	said := 0 // behind the user's last word
+	for i, m := range ms {
+		if m.Role == llm.RoleUser {
+			said = i + 1
+		}
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case *llm.ToolCall:
+				if p.ProviderExecuted && t.ours(p.Metadata) {
+					open[p.ID] = append(open[p.ID], p)
+					half(p, true)
+				}
+			case *llm.ToolResult:
+				switch calls := open[p.ID]; {
+				case !p.ProviderExecuted || !t.ours(p.Metadata):
+				case len(calls) == 0:
+					half(p, true)
+				default:
+					half(calls[0], false)
+					open[p.ID] = calls[1:]
+				}
+			}
+		}
+	}
+	for i := said; i < min(t.Paused, len(ms)); i++ {
+		for _, p := range ms[i].Parts {
+			if _, ok := p.(*llm.ToolCall); ok {
+				half(p, false)
+			}
 		}
 	}
 	return out

@@ -20,6 +20,7 @@ type sampled struct {
 	followUp bool
 	lastText string
 	abort    bool // a person answered a question with "abort"
+	again    bool // the vendor goes on with the same answer in the next request
 }
 
 // sample asks the model once. What was completed is recorded also when the stream breaks: items before the break are
@@ -30,7 +31,9 @@ func (r *runner) sample(ctx context.Context) (sampled, error) {
 	settings := r.Settings
 	settings.Tools = tools
 	req := r.Request
-	req.Messages = r.history.ForPrompt(history.TraitsOf(r.Row))
+	traits := history.TraitsOf(r.Row)
+	traits.Paused = r.paused
+	req.Messages = r.history.ForPrompt(traits)
 	req.Tools = tools.ModelTools(r.Row)
 	req.ParallelToolCalls = r.Row.ParallelToolCalls
 	if err := durable(); err != nil {
@@ -150,7 +153,7 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 		result.Metadata = a.ranBy(result.Metadata)
 		return a.record(ctx, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&result}})
 	case llm.StepFinish:
-		a.followUp = a.followUp || ev.Again
+		a.followUp, a.again = a.followUp || ev.Again, ev.Again
 		return a.count(ctx, ev.Usage)
 	case *llm.Error:
 		return ev

@@ -104,6 +104,7 @@ type runner struct {
 	unseen  []Input // taken on and not in the history yet
 	said    uint64  // the last of the user's words in the log that nobody has made durable yet; 0: none
 	current *answer // whose calls may run
+	paused  int     // messages up to the end of an answer that its vendor goes on with; 0: none
 	commits sync.WaitGroup
 }
 
@@ -211,6 +212,10 @@ func (r *runner) run(ctx context.Context) Result {
 		}
 		if s.abort {
 			return Result{Status: event.TurnInterrupted, Cause: orchestrate.ErrInterrupted}
+		}
+		r.paused = 0
+		if s.again {
+			r.paused = r.history.Len()
 		}
 		// Deciding to end and refusing further input is one step, so nothing can fall between them.
 		if !s.followUp && r.Inbox.CloseIfEmpty() {

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -119,9 +120,8 @@ func BenchmarkMemory(b *testing.B) {
 // pss sums the proportional set sizes of a process and its descendants.
 func pss(root int) int64 {
 	var sum int64
-	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
-		dir := filepath.Join("/proc", strconv.Itoa(todo[0]))
-		rollup, err := os.ReadFile(filepath.Join(dir, "smaps_rollup"))
+	for _, pid := range family(root) {
+		rollup, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
 		if err != nil {
 			continue
 		}
@@ -131,15 +131,23 @@ func pss(root int) int64 {
 				sum += kib << 10
 			}
 		}
-		tasks, _ := filepath.Glob(filepath.Join(dir, "task", "*", "children"))
+	}
+	return sum
+}
+
+// family is a process and its descendants, itself first.
+func family(root int) []int {
+	pids := []int{root}
+	for i := 0; i < len(pids); i++ {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pids[i]))
 		for _, t := range tasks {
-			children, _ := os.ReadFile(t)
-			for _, c := range strings.Fields(string(children)) {
+			children, _ := os.ReadFile(t) // of a thread that is gone: none
+			for c := range strings.FieldsSeq(string(children)) {
 				if pid, err := strconv.Atoi(c); err == nil {
-					todo = append(todo, pid)
+					pids = append(pids, pid)
 				}
 			}
 		}
 	}
-	return sum
+	return pids
 }

@@ -11,9 +11,11 @@ package config
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gantry-agent/gantry/config/diag"
@@ -64,6 +66,7 @@ type Config struct {
 	Approval     Approval
 	Sandbox      Sandbox
 	Limits       Limits
+	Budget       Budget
 	History      History
 	Store        Store
 	Profiles     []string // names, in the order of the files
@@ -130,6 +133,12 @@ type Limits struct {
 	OutputBytes int64
 }
 
+// Budget bounds what a thread uses of models. 0: no bound.
+type Budget struct {
+	Tokens, TurnTokens int64
+	USD, TurnUSD       float64
+}
+
 // History says what the model sees of a thread.
 type History struct {
 	ToolOutputTokens int64
@@ -156,9 +165,16 @@ type Model struct {
 	ContextWindow   int64  // tokens; 0: the model's row
 	MaxOutputTokens int64  // 0: the model's row
 	Fallback        []string
+	HostedTools     []HostedTool
 	Range           Range
 	// Problems are errors that concern this model alone: a variable that it needs is not set. Whoever uses it reports them.
 	Problems Diagnostics
+}
+
+// HostedTool is a tool that the provider runs itself.
+type HostedTool struct {
+	Kind  string
+	Range Range // where it is asked for
 }
 
 // Load reads and merges all layers. With errors the Config is nil. A variable, file or secret that a provider, plugin or
@@ -202,6 +218,31 @@ func byLabel[T any](list []*T, label string, of func(*T) string) (*T, bool) {
 		return nil, false
 	}
 	return list[i], true
+}
+
+// Find returns the model that a user names: the label of a model block, or PROVIDER/NAME for any model of a provider, as the
+// provider calls it and with its own settings.
+func (c *Config) Find(name string) (*Model, error) {
+	if m, ok := c.Model(name); ok {
+		return m, nil
+	}
+	label, model, ok := strings.Cut(name, "/")
+	if !ok || model == "" {
+		return nil, diag.Failure{Diagnostics: diag.Diagnostics{c.UnknownModel(name)}}
+	}
+	p, ok := c.Provider(label)
+	if !ok {
+		d := unknownLabel("provider", label, c.root.labels(schema.BlockProvider))
+		d.Detail = fmt.Sprintf("%q would be a model of it.", name)
+		return nil, diag.Failure{Diagnostics: diag.Diagnostics{d}}
+	}
+	if !p.Enabled {
+		return nil, diag.Failure{Diagnostics: diag.Diagnostics{p.Place(Diagnostic{
+			Severity: diag.Error, Summary: fmt.Sprintf("provider %q is switched off", label), Detail: fmt.Sprintf("Model %q needs it.", name),
+			Next: "set enabled = true in the provider's block, or use another model",
+		})}}
+	}
+	return &Model{Label: name, Provider: label, Name: model, Range: p.Range}, nil
 }
 
 // UnknownModel is the error for a model that somebody asked for by name.

@@ -158,6 +158,20 @@ func (b block) integer(name string) int64 {
 	return n
 }
 
+// number reads a number from 0 on, 0 when it is absent.
+func (b block) number(name string) float64 {
+	v, ok := b.value(name, cty.Number)
+	if !ok {
+		return 0
+	}
+	n, _ := v.AsBigFloat().Float64()
+	if n < 0 || math.IsInf(n, 0) {
+		b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), "It takes a number from 0 on.", "write "+schema.Number.Example())
+		return 0
+	}
+	return n
+}
+
 // duration reads a length of time, 0 when it is absent.
 func (b block) duration(name string) time.Duration {
 	s, ok := b.string(name)

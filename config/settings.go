@@ -38,6 +38,12 @@ func (l *loader) decode(root *node) *Config {
 		OpenFiles: limits.integer("open_files"), OutputBytes: limits.size("output"),
 	}
 
+	budget := sub(b, schema.BlockBudget)
+	c.Budget = Budget{
+		Tokens: budget.integer("tokens"), TurnTokens: budget.integer("turn_tokens"),
+		USD: budget.number("usd"), TurnUSD: budget.number("turn_usd"),
+	}
+
 	c.History = History{ToolOutputTokens: sub(b, schema.BlockHistory).integer("tool_output_tokens")}
 
 	retention := sub(sub(b, schema.BlockStore), schema.BlockRetention)
@@ -113,6 +119,13 @@ func (l *loader) model(d *decoder, n *node) *Model {
 	m.Provider, m.Name, m.Reasoning = b.text("provider"), b.text("name"), b.text("reasoning")
 	m.ContextWindow, m.MaxOutputTokens = b.integer("context_window"), b.integer("max_output_tokens")
 	m.Fallback = texts(b.list("fallback"))
+	for _, i := range b.list("hosted_tools") {
+		if i.text == "" {
+			b.errorAt(i.at, "invalid value for \"hosted_tools\"", "A name is empty.", "write the kind of a tool, \"web_search\" for example")
+			continue
+		}
+		m.HostedTools = append(m.HostedTools, HostedTool{Kind: i.text, Range: l.files.Range(i.at)})
+	}
 	b.require(key{n.schema.Name, n.label}, l.siblings(n), "provider", "name")
 	return m
 }

@@ -8,6 +8,7 @@ const (
 	BlockApproval    = "approval"
 	BlockSandbox     = "sandbox"
 	BlockLimits      = "limits"
+	BlockBudget      = "budget"
 	BlockHistory     = "history"
 	BlockStore       = "store"
 	BlockRetention   = "retention"
@@ -72,6 +73,17 @@ func settings() *Block {
 					{Name: "cpu_time", Kind: Duration, Doc: "Processor time, in whole seconds."},
 					{Name: "open_files", Kind: Integer, Doc: "Open files."},
 					{Name: "output", Kind: Size, Doc: "Output that is taken; what comes after is dropped and counted."},
+				},
+			},
+			{
+				Name: BlockBudget,
+				Doc: "What a thread may use of models. What is reached ends the turn before its next request, never in the middle of " +
+					"one; requests of plugins count, too. What is left out, or 0, is not limited.",
+				Attributes: []Attribute{
+					{Name: "tokens", Kind: Integer, Doc: "Tokens of all the thread's requests, in and out, cached ones too."},
+					{Name: "usd", Kind: Number, Doc: "US dollars of all the thread's requests. What answers of a model without known prices cost is not counted; a warning says so."},
+					{Name: "turn_tokens", Kind: Integer, Doc: "Tokens of one turn."},
+					{Name: "turn_usd", Kind: Number, Doc: "US dollars of one turn."},
 				},
 			},
 			{
@@ -165,14 +177,18 @@ func processLimits() *Block {
 func model() *Block {
 	return &Block{
 		Name: BlockModel, Label: "name",
-		Doc: "A model under a name of yours. A thread is started with one: `gantry exec --model NAME`.",
+		Doc: "A model under a name of yours. A thread is started with one: `gantry exec --model NAME`. Without a block of its own " +
+			"any model of a provider is PROVIDER/MODEL there.",
 		Attributes: []Attribute{
 			{Name: "provider", Kind: String, Required: true, Doc: "Label of a provider block."},
 			{Name: "name", Kind: String, Required: true, Doc: "The provider's name for the model."},
 			{Name: "reasoning", Kind: String, Default: "(the model's own)", Doc: "Reasoning effort, one of those that the model's row lists."},
 			{Name: "context_window", Kind: Integer, Default: "(the model's row)", Doc: "Tokens."},
 			{Name: "max_output_tokens", Kind: Integer, Default: "(the model's row)", Doc: "Tokens of one answer."},
-			{Name: "fallback", Kind: List, Default: "[]", Doc: "Labels of models to try, in this order, when this one can't be reached."},
+			{Name: "fallback", Kind: List, Default: "[]", Doc: "Labels of models that go on with a turn, in this order, when this one can't answer: " +
+				"no way to it, no key, no quota, too many requests, overloaded or broken. The next turn begins with this one again."},
+			{Name: "hosted_tools", Kind: List, Default: "[]", Doc: "Tools that the provider runs itself and that the model may use, \"web_search\" for example; " +
+				"`gantry models --json` lists them. One that reaches the network is left out where `sandbox` forbids it."},
 		},
 	}
 }

@@ -24,9 +24,10 @@ const (
 	Duration      // "90s", "10m", "30d"
 	Size          // "256MiB"
 	List          // ["text", ...]
+	Number        // a number from 0 on, with or without a fraction
 )
 
-var kindNames = [...]string{"unknown", "string", "bool", "integer", "duration", "size", "list of strings"}
+var kindNames = [...]string{"unknown", "string", "bool", "integer", "duration", "size", "list of strings", "number"}
 
 // String names the kind for people.
 func (k Kind) String() string {
@@ -126,6 +127,8 @@ func (k Kind) Example() string {
 		return "true or false"
 	case Integer:
 		return "a whole number, for example 4"
+	case Number:
+		return "a number, for example 2.5"
 	case Duration:
 		return `a duration with its unit, for example "90s", "10m" or "30d"`
 	case Size:

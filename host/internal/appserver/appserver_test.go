@@ -69,7 +69,7 @@ func (engine) Turn(context.Context, *thread.Thread, event.TurnID, thread.Submiss
 
 func (engine) End(context.Context, event.ThreadID) {}
 
-func (engine) Stream(ctx context.Context, r *llm.Request, _ event.TurnID) iter.Seq2[llm.Event, error] {
+func (engine) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _ int) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		text := r.Messages[len(r.Messages)-1].Text()
 		if text == "wait" {

@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/turn"
 )
 
 // running is a thread that runs in this host.
@@ -84,6 +85,7 @@ func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock)
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
+	cfg.Budget = turn.Budget(h.opts.Config.Budget)
 	cfg.Sink, cfg.Engine, cfg.Logger = h.store, h, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
 	r := &running{thread: t, lock: lock}

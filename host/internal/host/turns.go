@@ -84,7 +84,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			Thread: t.ID(), Turn: id, Cwd: start.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
 			Output: history.PolicyOf(s.row), Caps: callCaps,
 		},
-		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Row: s.row,
+		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Provider: s.model.Provider, Row: s.row,
 		Request: llm.Request{
 			Model: s.model.Name, System: []string{start.Instructions}, ReasoningEffort: s.model.Reasoning,
 			PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema,
@@ -185,12 +185,16 @@ func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request)
 		return nil, llm.Usage{}, llm.FinishUnknown, errors.New("the thread has ended")
 	}
 	s := r.sample.Load()
+	if e, ok := errors.AsType[*turn.BudgetError](r.thread.Meter().Allow()); ok {
+		return nil, llm.Usage{}, llm.FinishUnknown, &llm.Error{Code: llm.ErrQuotaExceeded, Message: e.Error(), Next: e.NextStep()}
+	}
 	req.Model = s.model.Name
+	req.Messages = history.New(req.Messages).ForPrompt(history.TraitsOf(s.row))
 	var fold llm.Fold
 	var usage llm.Usage
 	var reason llm.FinishReason
 	var response string
-	for ev, err := range s.client.Stream(ctx, req, c.Turn) {
+	for ev, err := range s.client.Stream(ctx, req, c.Turn, 0) {
 		if err != nil {
 			return nil, llm.Usage{}, llm.FinishUnknown, err
 		}
@@ -200,10 +204,9 @@ func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request)
 			response = ev.ResponseID
 		case llm.StepFinish:
 			// It was used, whatever becomes of the call meanwhile.
-			err := r.thread.Used(context.WithoutCancel(ctx), c.Turn, event.UsageReported{
-				ResponseID: response, Call: c.ID, Usage: ev.Usage, ContextWindow: s.row.ContextWindow,
-			})
-			if err != nil {
+			used := turn.Usage(s.model.Provider, s.row, response, ev.Usage)
+			used.Call = c.ID
+			if err := r.thread.Meter().Report(context.WithoutCancel(ctx), r.thread, c.Turn, used); err != nil {
 				h.log.Warn("usage of a plugin's request not stored", "thread", c.Thread, "call", c.ID, "err", err)
 			}
 		case llm.Finish:

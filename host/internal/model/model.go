@@ -85,9 +85,10 @@ func (c *Client) rows(ctx context.Context, name string) ([]llm.ModelRow, error) 
 	return convert.ModelRowsFromProto(resp.GetModels()), nil
 }
 
-// Stream runs a request. Errors are [*llm.Error] wherever the provider or its process is to blame: a process that died
-// is a broken stream, which may be asked again.
-func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID) iter.Seq2[llm.Event, error] {
+// Stream runs a request. attempts bounds the tries before anything is answered; 0: the provider's default. Errors are
+// [*llm.Error] wherever the provider or its process is to blame: a process that died is a broken stream, which may be asked
+// again.
+func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID, attempts int) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		// Ends the rpc, and with it the provider's request, when the consumer stops early.
 		ctx, cancel := context.WithCancel(ctx)
@@ -99,7 +100,7 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID) 
 		}
 		defer lease.Release()
 		stream, err := gantryv1.NewProviderServiceClient(lease.Conn).Stream(ctx, &gantryv1.StreamRequest{
-			Request: convert.RequestToProto(r), ThreadId: string(c.thread), TurnId: string(turn),
+			Request: convert.RequestToProto(r), MaxAttempts: int32(attempts), ThreadId: string(c.thread), TurnId: string(turn),
 		})
 		if err != nil {
 			yield(nil, c.streamError(ctx, lease, err))

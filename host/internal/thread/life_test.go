@@ -110,7 +110,7 @@ func (e *lifeEngine) Turn(_ context.Context, t *Thread, id event.TurnID, _ Submi
 	}}, nil
 }
 
-func (e *lifeEngine) Stream(ctx context.Context, _ *llm.Request, _ event.TurnID) iter.Seq2[llm.Event, error] {
+func (e *lifeEngine) Stream(ctx context.Context, _ *llm.Request, _ event.TurnID, _ int) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		e.mu.Lock()
 		a := lifeAnswer{end: "whole"}

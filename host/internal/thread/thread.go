@@ -44,6 +44,7 @@ type Config struct {
 	ID     event.ThreadID
 	Start  *event.ThreadStarted // of a new thread; nil: resumed from State
 	State  State                // of a resumed thread
+	Budget turn.Budget
 	Sink   Sink
 	Engine Engine
 	Logger hclog.Logger
@@ -82,7 +83,7 @@ type Thread struct {
 // New makes a thread. Run starts it.
 func New(cfg Config) *Thread {
 	t := &Thread{
-		cfg: cfg, state: cfg.State, history: history.New(cfg.State.Messages), meter: turn.NewMeter(cfg.State.Usage),
+		cfg: cfg, state: cfg.State, history: history.New(cfg.State.Messages), meter: turn.NewMeter(cfg.State.Usage, cfg.Budget),
 		in: make(chan submitMsg), control: make(chan interruptMsg), results: make(chan turnMsg), done: make(chan struct{}),
 	}
 	t.bus = newBus(cfg.ID, cfg.Sink, cfg.State.Seq)
@@ -109,10 +110,8 @@ func (t *Thread) Publish(ctx context.Context, id event.TurnID, bodies ...event.B
 	return t.bus.Publish(ctx, id, bodies...)
 }
 
-// Used counts what a request to the model used that was made in one of the thread's calls, beside its turn's own.
-func (t *Thread) Used(ctx context.Context, id event.TurnID, r event.UsageReported) error {
-	return t.meter.Report(ctx, t.bus, id, r)
-}
+// Meter counts what the thread uses. Who makes a request for one of its calls, beside its turn's own, counts it there.
+func (t *Thread) Meter() *turn.Meter { return t.meter }
 
 // Barrier returns when everything up to seq is durable.
 func (t *Thread) Barrier(ctx context.Context, seq uint64) error { return t.bus.Barrier(ctx, seq) }

@@ -77,7 +77,7 @@ type engine struct {
 	ended  int
 }
 
-func (e *engine) Stream(ctx context.Context, r *llm.Request, _ event.TurnID) iter.Seq2[llm.Event, error] {
+func (e *engine) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _ int) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		e.mu.Lock()
 		e.n++

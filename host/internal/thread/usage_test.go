@@ -13,11 +13,11 @@ import (
 // after a resume, wherever the host died.
 func TestRequestsOfCallsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, out := int64(100), int64(10)
+		in, out, usd := int64(100), int64(10), 0.25
 		var th *Thread
 		sink := &memory{}
 		e := &engine{stream: func(ctx context.Context, _ int, _ *llm.Request, yield func(llm.Event, error) bool) {
-			if err := th.Used(ctx, "t", event.UsageReported{Call: "c1", Usage: llm.Usage{Input: &in, Output: &out}}); err != nil {
+			if err := th.Meter().Report(ctx, th, "t", event.UsageReported{Call: "c1", Usage: llm.Usage{Input: &in, Output: &out}, CostUSD: &usd}); err != nil {
 				t.Error(err)
 			}
 			_ = yield(llm.StepStart{}, nil) && yield(llm.StepFinish{Usage: llm.Usage{Input: &out, Output: &out}}, nil) && yield(llm.Finish{}, nil)
@@ -28,7 +28,7 @@ func TestRequestsOfCallsAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		perTurn := event.Tokens{Input: 110, Output: 20, Total: 130}
+		perTurn := event.Tokens{Input: 110, Output: 20, Total: 130, Cost: event.Cost{USD: 0.25, Unknown: 1}}
 		total := event.Tokens{}
 		for range 2 {
 			if _, err := th.Submit(t.Context(), input("go")); err != nil {

@@ -23,13 +23,22 @@ func backoff(n int, noise float64) time.Duration {
 	return time.Duration(float64(firstDelay) * float64(int64(1)<<(n-1)) * (0.9 + 0.2*noise))
 }
 
-// sampleWithRetries asks the model until an answer is whole, the budget is spent or the error is final.
+// maxPosts bounds the requests of one sampling to one model, the provider's own tries and those of the turn together: who
+// is down is not helped by thirty. Each stream gets what is left of it.
+const maxPosts = 12
+
+// sampleWithRetries asks the model until an answer is whole, the bounds are reached or the error is final.
 func (r *runner) sampleWithRetries(ctx context.Context) (sampled, error) {
+	posts := 0
 	for n := 1; ; n++ {
-		s, err := r.sample(ctx)
+		if err := r.Meter.Allow(); err != nil {
+			return sampled{}, err
+		}
+		s, err := r.sample(ctx, maxPosts-posts)
 		if err == nil {
 			return s, nil
 		}
+		posts += s.posts
 		if ctx.Err() != nil {
 			return s, err
 		}
@@ -40,13 +49,13 @@ func (r *runner) sampleWithRetries(ctx context.Context) (sampled, error) {
 		if !ok || !e.Retryable {
 			return s, err
 		}
-		if n > r.Limits.StreamRetries {
-			return s, r.exhausted(e)
+		if n > r.Limits.StreamRetries || posts >= maxPosts {
+			return s, exhausted(e, posts)
 		}
 		delay := backoff(n, rand.Float64())
 		if e.RetryAfter > 0 {
 			if e.RetryAfter > maxDelay {
-				return s, fmt.Errorf("%w; the provider asks to wait %v", err, e.RetryAfter)
+				return s, tooLong(e, time.Now())
 			}
 			delay = e.RetryAfter
 		}
@@ -63,11 +72,21 @@ func (r *runner) sampleWithRetries(ctx context.Context) (sampled, error) {
 	}
 }
 
-func (r *runner) exhausted(e *llm.Error) error {
-	if r.Limits.StreamRetries == 0 {
+// exhausted says how often the model was asked.
+func exhausted(e *llm.Error, posts int) error {
+	if posts <= 1 {
 		return e
 	}
 	last := *e
-	last.Message = fmt.Sprintf("%s (asked %d times)", e.Error(), r.Limits.StreamRetries+1)
+	last.Message = fmt.Sprintf("%s (asked %d times)", e.Error(), posts)
+	return &last
+}
+
+// tooLong gives up because the vendor asks for more patience than there is.
+func tooLong(e *llm.Error, now time.Time) error {
+	last := *e
+	last.Message = fmt.Sprintf("%s (asks to wait %v, until %s; more than %v is not waited for)", e.Error(), e.RetryAfter.Round(time.Second),
+		now.Add(e.RetryAfter).UTC().Format("2006-01-02 15:04:05 MST"), maxDelay)
+	last.Next = "ask again then, or use another model or key"
 	return &last
 }

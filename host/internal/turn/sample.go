@@ -21,11 +21,13 @@ type sampled struct {
 	lastText string
 	abort    bool // a person answered a question with "abort"
 	again    bool // the vendor goes on with the same answer in the next request
+	begun    bool // something was answered
+	posts    int  // tries that it took, as far as the provider tells
 }
 
 // sample asks the model once. What was completed is recorded also when the stream breaks: items before the break are
-// whole, so they are kept, and the model is asked again with them.
-func (r *runner) sample(ctx context.Context) (sampled, error) {
+// whole, so they are kept, and the model is asked again with them. attempts bounds the tries before anything is answered.
+func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	durable := r.commit(ctx)
 	tools := r.Tools()
 	settings := r.Settings
@@ -42,9 +44,12 @@ func (r *runner) sample(ctx context.Context) (sampled, error) {
 
 	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[string]*textBlock{}}
 	r.current = a
-	streamErr := a.consume(ctx, &req)
+	streamErr := a.consume(ctx, &req, attempts)
 	if streamErr != nil {
 		a.abandon(ctx)
+		if a.begun && !a.counted {
+			a.Meter.Lost()
+		}
 	}
 	// Calls that started end before anything else happens, also after a broken stream: their output is asked for once.
 	if err := a.drain(ctx); err != nil {
@@ -62,6 +67,7 @@ type answer struct {
 	texts    map[string]*textBlock
 	pending  []pendingCall
 	response string
+	counted  bool // what it used
 	sampled
 }
 
@@ -82,13 +88,14 @@ type pendingCall struct {
 var errSilent = errors.New("idle timeout waiting for the model's stream")
 
 // consume reads the stream to its end.
-func (a *answer) consume(ctx context.Context, req *llm.Request) error {
+func (a *answer) consume(ctx context.Context, req *llm.Request, attempts int) error {
+	a.posts = 1
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(a.Limits.IdleTimeout, func() { cancel(errSilent) })
 	defer idle.Stop()
 	finished := false
-	for ev, err := range a.Model.Stream(ctx, req, a.ID) {
+	for ev, err := range a.Model.Stream(ctx, req, a.ID, attempts) {
 		idle.Stop() // whoever takes the events may be slow; only the model's silence counts
 		if err != nil {
 			if errors.Is(context.Cause(ctx), errSilent) {
@@ -123,11 +130,13 @@ func (a *answer) consume(ctx context.Context, req *llm.Request) error {
 func (a *answer) event(ctx context.Context, ev llm.Event) error {
 	switch ev := ev.(type) {
 	case llm.StepStart:
+		a.begun = true
 		a.response = ev.ResponseID
 		if ev.ServedModel != "" && !strings.EqualFold(ev.ServedModel, a.Request.Model) {
 			a.Logger.Debug("another model answers", "turn", a.ID, "asked", a.Request.Model, "served", ev.ServedModel)
 		}
 	case llm.Attempt:
+		a.posts++
 		a.notice(ctx, event.StreamRetried{Attempt: ev.N - 1, DelayMS: ev.DelayMS, Cause: ev.Reason})
 	case llm.BlockStart:
 		return a.start(ctx, ev)

@@ -24,9 +24,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Model answers requests. The sequence ends after a Finish, or with an error; stopping early cancels the request.
+// Model answers requests. The sequence ends after a Finish, or with an error; stopping early cancels the request. attempts
+// bounds how often it is tried before anything is answered; each try after the first is an [llm.Attempt].
 type Model interface {
-	Stream(ctx context.Context, r *llm.Request, turn event.TurnID) iter.Seq2[llm.Event, error]
+	Stream(ctx context.Context, r *llm.Request, turn event.TurnID, attempts int) iter.Seq2[llm.Event, error]
 }
 
 // Dispatcher runs calls.
@@ -48,16 +49,31 @@ type Config struct {
 	Calls    Dispatcher
 	Log      Log
 	Tools    func() *registry.Snapshot // taken before each sampling
+	Provider string                    // whose model it is; for reports
 	Row      llm.ModelRow
 	// Request holds what stays the same in every request: model, system, effort, cache key, schema.
 	Request llm.Request
+	// Fallback opens the model that goes on with the turn after the one before could not answer; why is that one's error.
+	// An error ends the turn: there is none left. nil: there never is one.
+	Fallback func(ctx context.Context, why *llm.Error) (*Fallback, error)
 	// Context renders what the model must be told before its next step, given the history; nil: nothing. told is called
 	// when the history has it.
 	Context func() (ms []llm.Message, told func())
 	Inbox   *Inbox
-	Meter   *Meter
+	Meter   *Meter // its budget ends the turn before the next request
 	Limits  Limits
 	Logger  hclog.Logger
+}
+
+// Fallback is a model that takes over for the rest of a turn, with all that depends on which model it is.
+type Fallback struct {
+	Model    Model
+	Provider string
+	Row      llm.ModelRow
+	Request  llm.Request
+	Output   history.Policy
+	Traits   []string     // of the settings
+	Notice   event.Notice // tells people which model goes on for which, and why
 }
 
 // Limits end a turn. Zero values are the documented defaults.
@@ -206,7 +222,7 @@ func (r *runner) run(ctx context.Context) Result {
 				Next: "Say how to go on, or raise limits.samplings.",
 			})
 		}
-		s, err := r.sampleWithRetries(ctx)
+		s, err := r.answered(ctx)
 		if err != nil {
 			return r.ended(ctx, err)
 		}
@@ -267,6 +283,9 @@ func (r *runner) ended(ctx context.Context, err error) Result {
 	p := &event.Problem{Message: err.Error(), Code: "internal"}
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		p.Code, p.Next = e.Code.String(), e.Next
+	}
+	if e, ok := errors.AsType[*BudgetError](err); ok {
+		p.Code, p.Next = "budget", e.NextStep()
 	}
 	return r.problem(p)
 }

@@ -8,18 +8,20 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Meter counts what a thread uses, and what of it the turn that runs: its own requests, and those that plugins make in
-// its calls, which may be several at once. It is the thread's. Safe for concurrent use.
+// Meter counts what a thread uses and what it costs, and of it the turn that runs: the turn's own requests, and those that
+// plugins make in its calls, which may be several at once. It is the thread's. Safe for concurrent use.
 type Meter struct {
-	mu struct {
+	budget Budget
+	mu     struct {
 		sync.Mutex
 		turn, total event.Tokens
+		warned      bool // that the budget of money can't count everything
 	}
 }
 
 // NewMeter goes on from what the thread had used before.
-func NewMeter(total event.Tokens) *Meter {
-	m := &Meter{}
+func NewMeter(total event.Tokens, budget Budget) *Meter {
+	m := &Meter{budget: budget}
 	m.mu.total = total
 	return m
 }
@@ -42,19 +44,44 @@ func (m *Meter) Sum() (turn, total event.Tokens) {
 // take it. Of two reports at once the later one may stand first in the log: sums only grow, so the largest is the latest.
 func (m *Meter) Report(ctx context.Context, log Log, turn event.TurnID, r event.UsageReported) error {
 	used := tokens(r.Usage)
+	used.Cost = event.CostOf(r.CostUSD)
 	m.mu.Lock()
 	m.mu.turn, m.mu.total = m.mu.turn.Add(used), m.mu.total.Add(used)
 	r.Turn, r.Total = m.mu.turn, m.mu.total
+	warn := m.budget.money() && used.Cost.Unknown > 0 && !m.mu.warned
+	m.mu.warned = m.mu.warned || warn
 	m.mu.Unlock()
-	_, err := log.Publish(ctx, turn, r)
+	bodies := []event.Body{r}
+	if warn {
+		bodies = append(bodies, uncounted(r))
+	}
+	_, err := log.Publish(ctx, turn, bodies...)
 	return err
+}
+
+// Lost counts an answer that began and ended without saying what it used: it cost something, and nobody knows how much.
+func (m *Meter) Lost() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lost := event.Tokens{Cost: event.CostOf(nil)}
+	m.mu.turn, m.mu.total = m.mu.turn.Add(lost), m.mu.total.Add(lost)
+}
+
+// Usage is the report of an answer: what it used, and what that costs by the model's prices.
+func Usage(provider string, row llm.ModelRow, response string, u llm.Usage) event.UsageReported {
+	r := event.UsageReported{ResponseID: response, Provider: provider, ModelName: row.ID, Usage: u, ContextWindow: row.ContextWindow}
+	if usd, ok := row.Prices.Cost(u); ok {
+		r.CostUSD = &usd
+	}
+	return r
 }
 
 // count adds what one answer used.
 func (a *answer) count(ctx context.Context, u llm.Usage) error {
-	return a.Meter.Report(ctx, a.Log, a.ID, event.UsageReported{
-		ResponseID: a.response, Usage: u, ContextWindow: a.Row.ContextWindow, Active: tokens(u).Total,
-	})
+	a.counted = true
+	r := Usage(a.Provider, a.Row, a.response, u)
+	r.Active = tokens(u).Total
+	return a.Meter.Report(ctx, a.Log, a.ID, r)
 }
 
 func tokens(u llm.Usage) event.Tokens {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,6 +95,7 @@ type Bench struct {
 	History  *history.History
 	Meter    *turn.Meter
 	OnStream func(n int) // called before answer n, from 1
+	Fallback func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
 	// Commit is what the log's barrier does with everything up to seq; nil: nothing, at once.
 	Commit func(ctx context.Context, seq uint64) error
 
@@ -101,6 +103,7 @@ type Bench struct {
 
 	mu       sync.Mutex
 	requests [][]llm.Message
+	attempts []int
 	events   []event.Event
 	seq      uint64
 	barriers []uint64
@@ -109,7 +112,7 @@ type Bench struct {
 // New makes a bench whose model gives the answers one after the other.
 func New(answers ...Answer) *Bench {
 	b := &Bench{
-		Answers: answers, Approval: policy.Never, Inbox: &turn.Inbox{}, History: history.New(nil), Meter: turn.NewMeter(event.Tokens{}),
+		Answers: answers, Approval: policy.Never, Inbox: &turn.Inbox{}, History: history.New(nil), Meter: turn.NewMeter(event.Tokens{}, turn.Budget{}),
 		Row: llm.ModelRow{ID: "m", ParallelToolCalls: true, TruncationLimit: 10_000},
 	}
 	b.Desk = approval.NewDesk(b)
@@ -140,15 +143,16 @@ func (b *Bench) Run(t testing.TB, ctx context.Context, input string) turn.Result
 		Settings: orchestrate.Settings{
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),
 		},
-		Request: llm.Request{Model: "m"},
+		Request: llm.Request{Model: "m"}, Provider: "fake", Fallback: b.Fallback,
 	}, b.History, turn.Input{Parts: []llm.Part{&llm.Text{Text: input}}})
 }
 
 // Stream implements [turn.Model].
-func (b *Bench) Stream(ctx context.Context, r *llm.Request, _ event.TurnID) iter.Seq2[llm.Event, error] {
+func (b *Bench) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, attempts int) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		b.mu.Lock()
 		b.requests = append(b.requests, r.Messages)
+		b.attempts = append(b.attempts, attempts)
 		n := len(b.requests)
 		b.mu.Unlock()
 		if b.OnStream != nil {
@@ -227,6 +231,13 @@ func (b *Bench) Requests() []string {
 		out = append(out, Render(r))
 	}
 	return out
+}
+
+// Attempts returns how many tries each request was given.
+func (b *Bench) Attempts() []int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.attempts)
 }
 
 // Render shows messages as lines of "role: content".

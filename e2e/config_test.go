@@ -42,6 +42,21 @@ func TestUnlockedPluginOnATerminal(t *testing.T) {
 	}
 }
 
+// A yes that was typed before the question is none.
+func TestConsentIsNotTypedAhead(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	addOdd(t, r, "odd", "asked", "")
+	unlock(t, r)
+	run := r.Terminal("exec", "go")
+	run.Type("y\ny")
+	run.Sees("[y/N]")
+	run.Type("\n")
+	if res := run.Wait(); res.Code != 1 || !strings.Contains(res.Stdout, "is not locked") {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+}
+
 // Both transports carry a call.
 func TestTransports(t *testing.T) {
 	t.Parallel()

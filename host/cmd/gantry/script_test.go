@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/creack/pty"
 	"github.com/gantry-agent/gantry/host/internal/cli"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -47,7 +48,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "variant": variant},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "answer": answer, "variant": variant},
 	})
 }
 
@@ -130,6 +131,47 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("status %d, want %d", got, want)
+	}
+}
+
+// answer N LINE COMMAND... runs a command on a terminal of its own, types the line at each question, and wants this exit
+// status. What was shown is in the file screen.
+func answer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: answer N LINE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	cmd := exec.Command(args[2], args[3:]...)
+	cmd.Dir, cmd.Env = ts.MkAbs("."), os.Environ()
+	for _, name := range []string{"PATH", "HOME", "SHELL", "GANTRY_HOME", "GANTRY_SYSTEM_CONFIG"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	terminal, err := pty.Start(cmd)
+	ts.Check(err)
+	defer terminal.Close()
+	var screen strings.Builder
+	asked := 0
+	for b := make([]byte, 1024); ; {
+		n, err := terminal.Read(b)
+		screen.Write(b[:n])
+		for ; strings.Count(screen.String(), "[y/N] ") > asked; asked++ {
+			_, err := terminal.WriteString(args[1] + "\n")
+			ts.Check(err)
+		}
+		if err != nil {
+			break // EIO is how a terminal ends
+		}
+	}
+	_ = cmd.Wait() // its status is looked at
+	shown := strings.ReplaceAll(screen.String(), "\r", "")
+	ts.Logf("[screen]\n%s", shown)
+	ts.Check(os.WriteFile(ts.MkAbs("screen"), []byte(shown), 0o644))
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		ts.Fatalf("status %d, want %d", got, want)
+	}
+	if asked == 0 {
+		ts.Fatalf("nothing was asked")
 	}
 }
 

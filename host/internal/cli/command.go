@@ -60,12 +60,15 @@ func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 // terminal tells whether somebody can be asked.
 func (a *app) terminal() bool { return a.stdin != nil && term.IsTerminal(int(a.stdin.Fd())) }
 
-// confirm asks on the terminal. Without one nobody is asked, and the answer is no.
+// confirm asks on the terminal. Without one nobody is asked, and the answer is no. What was typed before the question was
+// there is no answer to it.
 func (a *app) confirm(ctx context.Context, question string) bool {
 	if !a.terminal() {
 		return false
 	}
-	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	fmt.Fprint(a.stderr, question)
+	discardTyped(a.stdin)
+	fmt.Fprint(a.stderr, " [y/N] ")
 	answer := make(chan string, 1)
 	go func() { // owned by the terminal: ends with the line, at the latest with the process
 		line, err := bufio.NewReader(a.stdin).ReadString('\n')

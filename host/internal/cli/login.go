@@ -112,7 +112,9 @@ func (c commandAsker) Ask(ctx context.Context, q approval.Question) (approval.An
 	done := make(chan struct{})
 	defer close(done)
 	typed := typist{terminal: a.stdin, done: done}
-	fmt.Fprint(a.stderr, questionText(event.QuestionAsked{Title: q.Title, Message: q.Message}, q.Options), "  answer: ")
+	fmt.Fprint(a.stderr, questionText(event.QuestionAsked{Title: q.Title, Message: q.Message}, q.Options))
+	typed.forget()
+	fmt.Fprint(a.stderr, "  answer: ")
 	for {
 		select {
 		case line, more := <-typed.line():

@@ -155,7 +155,7 @@ func TestAnswers(t *testing.T) {
 	if _, err := c.Configure(t.Context(), &gantryv1.ConfigureRequest{ConfigJson: []byte(`{"model":"large"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Models(t.Context(), &gantryv1.ModelsRequest{}); status.Convert(err).Message() != "the key is not good. Log in again." {
+	if _, err := c.Models(t.Context(), &gantryv1.ModelsRequest{}); status.Convert(err).Message() != "the key is not good; next: Log in again." {
 		t.Errorf("models: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -83,7 +84,7 @@ func callError(ctx context.Context, err error) error {
 	}
 	text := err.Error()
 	if e, ok := errors.AsType[*llm.Error](err); ok && e.Next != "" {
-		text += " " + e.Next
+		text = strings.TrimSuffix(text, ".") + "; next: " + e.Next
 	}
 	return status.Error(codes.FailedPrecondition, text)
 }

@@ -79,6 +79,10 @@ func (c *Client) rows(ctx context.Context, name string) ([]llm.ModelRow, error) 
 	}
 	defer lease.Release()
 	resp, err := gantryv1.NewProviderServiceClient(lease.Conn).Models(ctx, &gantryv1.ModelsRequest{Name: name})
+	if status.Code(err) == codes.FailedPrecondition {
+		// The provider's own words, and nothing is wrong with its process.
+		return nil, fmt.Errorf("provider %q: %s", c.label(), status.Convert(err).Message())
+	}
 	if err != nil {
 		return nil, plugin.Classify(err, lease)
 	}

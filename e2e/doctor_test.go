@@ -88,3 +88,21 @@ func TestDoctorAndTheDisk(t *testing.T) {
 		})
 	}
 }
+
+// Where nobody on its way knew better, an error of the system has a next step of its own.
+func TestReadOnlyHome(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	home := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c",
+		`mount -t tmpfs -o size=1m,mode=700,ro tmpfs $H || exit 77; "$0" init; "$0" plugin add --label other builtin/shell`,
+		filepath.Join(r.Bin, "gantry"))
+	cmd.Env = append(r.Env, "H="+home, "GANTRY_HOME="+home)
+	out, _ := cmd.CombinedOutput() // its status is looked at
+	if code := cmd.ProcessState.ExitCode(); code == 77 || strings.Contains(string(out), "unshare") {
+		t.Skipf("nothing can be mounted here: %s", out)
+	}
+	if n := strings.Count(string(out), "\n  Next: "); n != 2 || strings.Count(string(out), "read-only file system\n") != 2 {
+		t.Errorf("%d next steps, want one for each of the two errors:\n%s", n, out)
+	}
+}

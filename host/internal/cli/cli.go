@@ -13,10 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -114,6 +116,7 @@ func (a *app) showError(err error) {
 	if !ok {
 		// Where an error is one line, its next step stands at the end of it.
 		text, next, _ := strings.Cut(clean(err.Error()), "; next: ")
+		next = cmp.Or(next, systemNext(err))
 		fmt.Fprintf(a.stderr, "Error: %s\n", text)
 		if next != "" {
 			fmt.Fprintf(a.stderr, "  Next: %s\n", next)
@@ -123,6 +126,19 @@ func (a *app) showError(err error) {
 	d := diag.Diagnostic{Severity: diag.Error, Summary: summary(pe), Next: pe.NextStep(), Plugin: pe.Plugin}
 	d.Detail = detail(pe)
 	_ = diag.Write(a.stderr, diag.Diagnostics{d}, a.colour(a.stderr))
+}
+
+// systemNext is what to do about an error of the system that nobody on its way knew more about.
+func systemNext(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "make room on the disk"
+	case errors.Is(err, syscall.EROFS):
+		return "its file system is mounted read-only; use another place, or mount it writable"
+	case errors.Is(err, fs.ErrPermission):
+		return "see whom it belongs to and who may use it, with ls -l"
+	}
+	return ""
 }
 
 func summary(e *plugin.Error) string {

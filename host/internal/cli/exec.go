@@ -279,6 +279,9 @@ func (a *app) workDir(dir string) (string, error) {
 		return "", err
 	}
 	st, err := os.Stat(abs)
+	if err == nil && st.IsDir() {
+		_, err = os.Stat(filepath.Join(abs, ".") + string(filepath.Separator) + ".") // whether it may be entered
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", usage("there is no folder %s; next: check the path, which starts at the folder you are in", dir)

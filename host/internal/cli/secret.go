@@ -124,7 +124,7 @@ func (a *app) deleteSecret(name string) error {
 	}
 	err = a.vault(home).Delete(userSecret + name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no secret %q; see `gantry secret list`", name)
+		return fmt.Errorf("there is no secret %q; next: `gantry secret list` shows the names", name)
 	}
 	return err
 }

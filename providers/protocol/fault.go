@@ -22,7 +22,7 @@ var (
 		`context[_ ]length[_ ]exceeded`, `context length is only \d+ tokens`, `input length.*exceeds.*context length`,
 		`exceeded (?:max )?context length`, `too large for model with \d+ maximum context length`,
 		`prompt has [\d,]+ tokens, but the configured context size is`, `range of input length should be`,
-		`input too long: \d+ input tokens`,
+		`input too long: \d+ input tokens`, `exceed context limit: \d+`,
 		`no user query found in messages`, // Ollama cuts a long prompt until no message of the user is left
 	)
 	vagueOverflowTexts = texts(
@@ -31,11 +31,17 @@ var (
 	)
 	overflowNot  = texts(`^\s*(?:throttling error:|service unavailable:)`, `rate limit`, `too many requests`)
 	tooLarge     = texts(`request_too_large`, `request entity too large`, `payload too large`, `request too large`)
-	contentTexts = texts(`content[-_ ]?policy`, `content_filter`, `(?:\b|_)safety\b`, `flagged_input`)
-	quotaTexts   = texts(`insufficient[_ ]quota`, `quota[_ ]exceeded`, `exceeded your current quota`)
-	dailyTexts   = texts(`per[-_ ]?day`, `daily`)
-	keyTexts     = texts(`api[_ ]key[_ ](?:not valid|invalid)`, `(?:invalid|incorrect) api key`)
-	rateTexts    = texts(`rate increased too quickly`, `too many requests`, `rate[-_ ]?limit`)
+	contentTexts = texts(`content[-_ ]?policy`, `content_filter`, `content filtering`, `(?:\b|_)safety\b`, `flagged_input`, `our usage polic`,
+		`content exists risk`)
+	quotaTexts = texts(`insufficient[_ ]quota`, `quota[_ ]exceeded`, `exceeded your current quota`)
+	// Google calls a model that is not in the plan at all a limit of 0 that is reached.
+	lastingTexts = texts(`per[-_ ]?day`, `daily`, `\blimit: 0\b`)
+	// spentTexts say that there is no money left, behind whatever status and code.
+	spentTexts = texts(`credit balance is too low`, `reached your specified api usage limits`, `have any credits`)
+	// hopelessTexts are of local servers, which say so with a status that promises better luck.
+	hopelessTexts = texts(`requires more system memory`, `requires --jinja`)
+	keyTexts      = texts(`api[_ ]key[_ ](?:not valid|invalid)`, `(?:invalid|incorrect) api key`)
+	rateTexts     = texts(`rate increased too quickly`, `too many requests`, `rate[-_ ]?limit`)
 )
 
 func texts(patterns ...string) *regexp.Regexp {
@@ -93,7 +99,7 @@ func (f *Failure) meaning() llm.ErrorCode {
 		return llm.ErrPayloadTooLarge
 	case f.says(contentTexts), f.has("cyber_policy", "bio_policy", "image_content_policy_violation"):
 		return llm.ErrContentPolicy
-	case f.has("insufficient_quota", "usage_not_included", "billing_error"), f.Status == 402, f.overQuota():
+	case f.has("insufficient_quota", "usage_not_included", "billing_error"), f.Status == 402, f.overQuota(), clientSide && f.says(spentTexts):
 		return llm.ErrQuotaExceeded
 	case f.Status == 401, f.Status == 403, f.has("authentication_error", "permission_error", "invalid_api_key"),
 		clientSide && f.says(keyTexts):
@@ -104,6 +110,8 @@ func (f *Failure) meaning() llm.ErrorCode {
 		return llm.ErrOverloaded
 	case f.Status == 429: // before the codes below: Google calls a rate limit exhaustion
 		return llm.ErrRateLimit
+	case f.says(hopelessTexts):
+		return llm.ErrInvalidRequest
 	case f.has("api_error", "internal_error", "internalserverexception", "modelstreamerrorexception", "server_error",
 		"serviceunavailableexception", "timeout_error"), f.hasPart("exhausted", "unavailable"):
 		return llm.ErrProviderInternal
@@ -128,7 +136,7 @@ func (f *Failure) overflows(clientSide bool) bool {
 // overQuota tells a spent quota from a rate limit that is called so: the latter says when to come back. A quota of the
 // day says it too, and is not to be waited for.
 func (f *Failure) overQuota() bool {
-	return f.Status == 429 && f.says(quotaTexts) && (f.RetryAfter == 0 || f.says(dailyTexts))
+	return f.Status == 429 && f.says(quotaTexts) && (f.RetryAfter == 0 || f.says(lastingTexts))
 }
 
 func (f *Failure) says(re *regexp.Regexp) bool {

@@ -107,6 +107,7 @@ var overflowWords = []string{
 	"Range of input length should be [1, 129024]",
 	"Input too long: 140000 input tokens, limit is 131072",
 	"no user query found in messages",
+	"input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens` and try again",
 }
 
 func TestClassifyOverflow(t *testing.T) {
@@ -167,6 +168,15 @@ func TestClassify(t *testing.T) {
 		{"a parameter of that name", 400, "", "unknown parameter safety_identifier", invalid},
 		{"cyber", 0, "cyber_policy", "", policy},
 		{"moderated", 403, "", `{"metadata":{"flagged_input":"x"}}`, policy},
+		{"anthropic's filter", 400, "invalid_request_error", "Output blocked by content filtering policy", policy},
+		{"deepseek's filter", 400, "invalid_request_error", "Content Exists Risk", policy},
+		{"openai's flag", 400, "invalid_prompt", "your prompt was flagged as potentially violating our usage policy", policy},
+		{"anthropic's empty account", 400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API.", quota},
+		{"anthropic's limit of one's own", 400, "invalid_request_error", "You have reached your specified API usage limits.", quota},
+		{"xai's empty account", 403, "", "Your newly created team doesn't have any credits yet.", quota},
+		{"a model that is not in google's plan", 429, "resource_exhausted", "You exceeded your current quota, limit: 0, model: m. Please retry in 45s.", quota},
+		{"ollama without memory", 500, "", "model requires more system memory (5.6 GiB) than is available (3.1 GiB)", invalid},
+		{"llama.cpp without templates", 500, "server_error", "tools param requires --jinja flag", invalid},
 		{"quota", 429, "insufficient_quota", "", quota},
 		{"quota in words", 429, "", "You exceeded your current quota", quota},
 		{"quota in words that comes back", 429, "resource_exhausted", "You exceeded your current quota. Please retry in 38.5s.", rate},

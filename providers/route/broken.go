@@ -19,6 +19,9 @@ import (
 // broken makes a fault of a request that never got an answer, or lost it. The message says who did what, Next names the
 // attribute to look at.
 func (a *answer) broken(ctx context.Context, out *Outgoing, err error) *Fault {
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return a.fault(e) // of what stands around the connections: it knows what it says
+	}
 	p := a.peerOf(out, err)
 	t, ok := p.ownLimit(context.Cause(ctx), a.settings)
 	for _, explain := range []func(error) (trouble, bool){p.proxyRefused, p.noName, p.certificate, p.unreachable} {

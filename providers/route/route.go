@@ -60,7 +60,7 @@ type Route struct {
 	overlay   Overlay
 	agent     string
 	settings  Transport
-	transport *http.Transport
+	transport *connections
 	jitter    func() float64 // in [0, 1)
 }
 

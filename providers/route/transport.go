@@ -27,6 +27,10 @@ type Transport struct {
 	AnswerTimeout time.Duration // for a whole answer, however lively; 2 h
 	MaxDelay      time.Duration // longest wait that a vendor may ask for before the next try; 10 min
 	MaxAnswer     int64         // bytes of one answer; 256 MiB
+
+	// Around stands around the connections, or in their place, and sees each request as it is sent. An *[llm.Error] that it
+	// returns is passed on as it is. Nil: nothing does.
+	Around func(http.RoundTripper) http.RoundTripper
 }
 
 const (
@@ -69,8 +73,22 @@ func (t Transport) withDefaults() Transport {
 	return t
 }
 
+// connections is a pool of them with what stands around it.
+type connections struct {
+	*http.Transport
+	around http.RoundTripper // nil: nothing
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.around != nil {
+		return c.around.RoundTrip(r)
+	}
+	return c.Transport.RoundTrip(r)
+}
+
 // open makes the connections' pool.
-func (t Transport) open() (*http.Transport, error) {
+func (t Transport) open() (*connections, error) {
 	proxy, err := t.proxy()
 	if err != nil {
 		return nil, err
@@ -79,7 +97,7 @@ func (t Transport) open() (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Transport{
+	c := &connections{Transport: &http.Transport{
 		Proxy:                  proxy,
 		OnProxyConnectResponse: onProxyConnect,
 		DialContext:            (&net.Dialer{Timeout: connectTimeout, KeepAlive: pingAfter}).DialContext,
@@ -93,7 +111,11 @@ func (t Transport) open() (*http.Transport, error) {
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		ReadBufferSize:         readBuffer,
 		WriteBufferSize:        readBuffer,
-	}, nil
+	}}
+	if t.Around != nil {
+		c.around = t.Around(c.Transport)
+	}
+	return c, nil
 }
 
 func (t Transport) proxy() (func(*http.Request) (*url.URL, error), error) {

@@ -123,6 +123,7 @@ func TestCollectDoesNotWaitForWhatOthersHoldOpen(t *testing.T) {
 		p := newProgram()
 		s := add(t, st, p, Info{})
 		p.print("x")
+		synctest.Wait() // it has arrived before the process ends
 		p.leave(0)
 		begin := time.Now()
 		o, _, err := s.Collect(t.Context(), time.After(time.Minute))

@@ -96,7 +96,7 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 		if err != nil {
 			return err
 		}
-		if err := show.Event(e); err != nil {
+		if err := show.Event(e, false); err != nil {
 			return fmt.Errorf("write the output: %w", err)
 		}
 		if b, ok := e.Body.(event.TurnEnded); ok && e.Turn == mine {

@@ -185,7 +185,8 @@ var errTurn = errors.New("the turn was not completed")
 // view shows a thread's events.
 type view interface {
 	Started(id event.ThreadID)
-	Event(e event.Event) error
+	// Event shows one event. more: the next one is there already, so that this one need not be seen before it.
+	Event(e event.Event, more bool) error
 	Ended(e event.TurnEnded) error
 }
 
@@ -213,7 +214,7 @@ func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub th
 		if err != nil {
 			return event.TurnEnded{}, err
 		}
-		if err := show.Event(e); err != nil {
+		if err := show.Event(e, events.More()); err != nil {
 			return event.TurnEnded{}, fmt.Errorf("write the output: %w", err)
 		}
 		switch b := e.Body.(type) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +16,7 @@ func (a *app) view(f execFlags, asks *asks) view {
 	case f.json:
 		return jsonlView{newJSONL(a.stdout)}
 	case f.events:
-		return eventsView{json.NewEncoder(a.stdout)}
+		return &eventsView{out: a.stdout}
 	}
 	h := newHuman(a.stderr, a.colour(a.stderr), f.verbose)
 	if asks != nil {
@@ -44,7 +43,7 @@ type humanView struct {
 
 func (v humanView) Started(id event.ThreadID) { v.line("%s", v.paint(dim, "thread "+string(id))) }
 
-func (v humanView) Event(e event.Event) error {
+func (v humanView) Event(e event.Event, _ bool) error {
 	v.human.Event(e)
 	return nil
 }
@@ -66,12 +65,39 @@ func (a *app) sameTerminal() bool {
 
 type jsonlView struct{ *jsonl }
 
-func (v jsonlView) Started(id event.ThreadID)   { v.jsonl.Started(id) }
-func (v jsonlView) Ended(event.TurnEnded) error { return nil }
-func (v jsonlView) Event(e event.Event) error   { return v.jsonl.Event(e) }
+func (v jsonlView) Started(id event.ThreadID)         { v.jsonl.Started(id) }
+func (v jsonlView) Ended(event.TurnEnded) error       { return nil }
+func (v jsonlView) Event(e event.Event, _ bool) error { return v.jsonl.Event(e) }
 
-type eventsView struct{ enc *json.Encoder }
+// eventsView prints every event as a line.
+type eventsView struct {
+	out   io.Writer
+	lines []byte // not written yet
+}
 
-func (eventsView) Started(event.ThreadID)      {}
-func (eventsView) Ended(event.TurnEnded) error { return nil }
-func (v eventsView) Event(e event.Event) error { return v.enc.Encode(e) }
+// maxUnwritten bounds what is gathered before it is written. A pipe takes and frees as much at once: a reader that is slower than
+// the thread shows that it reads as often as with a write for each line.
+const maxUnwritten = 4 << 10
+
+func (*eventsView) Started(event.ThreadID) {}
+
+// Event writes as soon as nothing more waits: under load one write is for many lines, and a lone one is never held back.
+func (v *eventsView) Event(e event.Event, more bool) error {
+	lines, err := e.AppendJSON(v.lines)
+	if err != nil {
+		return err
+	}
+	v.lines = append(lines, '\n')
+	if more && len(v.lines) < maxUnwritten {
+		return nil
+	}
+	return v.write()
+}
+
+func (v *eventsView) Ended(event.TurnEnded) error { return v.write() }
+
+func (v *eventsView) write() error {
+	_, err := v.out.Write(v.lines)
+	v.lines = v.lines[:0]
+	return err
+}

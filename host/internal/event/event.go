@@ -68,13 +68,7 @@ type eventJSON struct {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (e Event) MarshalJSON() ([]byte, error) {
-	b, err := json.Marshal(e.Body)
-	if err != nil {
-		return nil, fmt.Errorf("event %s: %w", e.Body.Kind(), err)
-	}
-	return json.Marshal(eventJSON{e.Seq, e.Thread, e.Turn, e.Time, e.Body.Kind(), b})
-}
+func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
 // UnmarshalJSON implements [json.Unmarshaler]. Kinds that this version does not know become [Unknown].
 func (e *Event) UnmarshalJSON(b []byte) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -240,6 +241,10 @@ type Subscription struct {
 	room   chan struct{}
 	done   chan struct{}
 
+	taken    []event.Event // out of the queue and not returned yet; of Next's goroutine
+	spare    []event.Event // the memory of taken, for the queue when all of it was returned; of Next's goroutine
+	returned atomic.Int64  // how many events Next has returned: a reader who works on what it took is not stalled
+
 	mu struct {
 		sync.Mutex
 		queue []event.Event
@@ -252,25 +257,41 @@ func (s *Subscription) After() uint64 { return s.from }
 
 // Next waits for an event. After the last one it returns [ErrClosed], [ErrLagged] or [ErrStalled].
 func (s *Subscription) Next(ctx context.Context) (event.Event, error) {
+	if len(s.taken) == 0 {
+		if err := s.take(ctx); err != nil {
+			return event.Event{}, err
+		}
+	}
+	e := s.taken[0]
+	s.taken[0] = event.Event{} // not kept alive by those behind it
+	s.taken = s.taken[1:]
+	s.returned.Add(1)
+	return e, nil
+}
+
+// More reports whether the next event is there already. It belongs to the goroutine of Next.
+func (s *Subscription) More() bool { return len(s.taken) > 0 }
+
+// take waits until the queue has something and takes all of it: under load the lock and the publisher are bothered once for
+// many events.
+func (s *Subscription) take(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		if len(s.mu.queue) > 0 {
-			e := s.mu.queue[0]
-			s.mu.queue[0] = event.Event{} // not kept alive by those behind it
-			s.mu.queue = s.mu.queue[1:]
+			s.taken, s.mu.queue, s.spare = s.mu.queue, s.spare, s.mu.queue[:0]
 			s.mu.Unlock()
 			notify(s.room)
-			return e, nil
+			return nil
 		}
 		err := s.mu.err
 		s.mu.Unlock()
 		if err != nil {
-			return event.Event{}, err
+			return err
 		}
 		select {
 		case <-s.wake:
 		case <-ctx.Done():
-			return event.Event{}, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -326,22 +347,37 @@ func (s *Subscription) offer(evs []event.Event, hurry <-chan struct{}) bool {
 			return false
 		}
 		notify(s.wake)
-		patient := time.NewTimer(stallBound)
-		select {
-		case <-s.room:
-			patient.Stop()
-		case <-s.done:
-			return false
-		case <-hurry:
-			s.end(ErrLagged)
-			return false
-		case <-patient.C:
-			s.end(ErrStalled)
+		if err := s.awaitRoom(hurry); err != nil {
+			s.end(err)
 			return false
 		}
 	}
 	notify(s.wake)
 	return true
+}
+
+// awaitRoom waits until the full queue was taken. An error ends the subscription.
+func (s *Subscription) awaitRoom(hurry <-chan struct{}) error {
+	returned := s.returned.Load()
+	patient := time.NewTimer(stallBound)
+	defer patient.Stop()
+	for {
+		select {
+		case <-s.room:
+			return nil
+		case <-s.done:
+			return ErrClosed
+		case <-hurry:
+			return ErrLagged
+		case <-patient.C:
+			now := s.returned.Load()
+			if now == returned {
+				return ErrStalled
+			}
+			returned = now
+			patient.Reset(stallBound)
+		}
+	}
 }
 
 // mergeLocked appends a delta to the queued one that it continues without a gap. Deltas of other items may stand between

@@ -155,3 +155,28 @@ func TestSeveralStalledSubscribers(t *testing.T) {
 		}
 	})
 }
+
+// A reader may take its time over each event, however many wait behind it.
+func TestUnhurriedSubscriberIsNotStalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th, stop := startThread(t, &engine{stream: chatty}, &memory{})
+		defer stop()
+		slow, err := th.Subscribe(t.Context(), Lossless)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := th.Submit(t.Context(), input("go")); err != nil {
+			t.Fatal(err)
+		}
+		for deltas := 0; deltas < 3*queueBound; {
+			e, err := slow.Next(t.Context())
+			if err != nil {
+				t.Fatalf("after %d deltas: %v", deltas, err)
+			}
+			if _, ok := e.Body.(event.ItemDelta); ok {
+				deltas++
+			}
+			time.Sleep(stallBound / 2) // in the bubble
+		}
+	})
+}

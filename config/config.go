@@ -226,6 +226,13 @@ func (c *Config) Find(name string) (*Model, error) {
 	if m, ok := c.Model(name); ok {
 		return m, nil
 	}
+	if name == "" {
+		d := Diagnostic{Severity: diag.Error, Summary: "no model is chosen", Next: "name one with --model, or set default_model"}
+		if labels := c.root.labels(schema.BlockModel); len(labels) > 0 {
+			d.Next += "; there is " + diag.Quoted(labels)
+		}
+		return nil, diag.Failure{Diagnostics: diag.Diagnostics{d}}
+	}
 	label, model, ok := strings.Cut(name, "/")
 	if !ok || model == "" {
 		return nil, diag.Failure{Diagnostics: diag.Diagnostics{c.UnknownModel(name)}}

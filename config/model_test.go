@@ -41,6 +41,7 @@ func TestFindModel(t *testing.T) {
 		{"openai/gpt-5.4", "openai", "gpt-5.4", ""},
 		{"openai/acme/gpt", "openai", "acme/gpt", ""},
 		{"mian", "", "", `there is no model "mian"`},
+		{"", "", "", "no model is chosen"},
 		{"opnai/gpt-5.4", "", "", `there is no provider "opnai"`},
 		{"openai/", "", "", `there is no model "openai/"`},
 		{"/gpt", "", "", `there is no provider ""`},

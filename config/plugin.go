@@ -68,6 +68,9 @@ func (s Secrets) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", s
 // Where is the block's place in words: "gantry.hcl:14".
 func (b *PluginBlock) Where() string { return b.Range.String() }
 
+// BuiltIn tells that the block comes with gantry: the user has not written it.
+func (b *PluginBlock) BuiltIn() bool { return b.layer == LayerBuiltin }
+
 // Address is what the lock file calls the program.
 func (b *PluginBlock) Address() string { return b.Program.Address() }
 

@@ -133,5 +133,13 @@ func (f Failure) Error() string {
 	return b.String()
 }
 
+// NextStep is what to do about the first error.
+func (f Failure) NextStep() string {
+	if errs := f.Diagnostics.Errors(); len(errs) > 0 {
+		return errs[0].Next
+	}
+	return ""
+}
+
 // Unwrap is nil: a diagnostic is the end of a chain.
 func (f Failure) Unwrap() error { return nil }

@@ -109,6 +109,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	ThreadNamed{}.Kind():      decode[ThreadNamed],
 	TurnStarted{}.Kind():      decode[TurnStarted],
 	TurnEnded{}.Kind():        decode[TurnEnded],
+	ModelChanged{}.Kind():     decode[ModelChanged],
 	HistoryAdded{}.Kind():     decode[HistoryAdded],
 	ItemStarted{}.Kind():      decode[ItemStarted],
 	ItemCompleted{}.Kind():    decode[ItemCompleted],
@@ -169,6 +170,19 @@ type TurnStarted struct {
 	Approval      string `json:"approval,omitempty"`
 	Sandbox       string `json:"sandbox,omitempty"`
 	Resumed       bool   `json:"resumed,omitempty"`
+}
+
+// Selection names a model.
+type Selection struct {
+	Model     string `json:"model"`     // name of the model block, or PROVIDER/NAME without one
+	Provider  string `json:"provider"`  // label of the provider block
+	ModelName string `json:"modelName"` // the provider's name for it
+}
+
+// ModelChanged: from this turn on another model answers, because the user chose it or the configuration says so now.
+type ModelChanged struct {
+	From Selection `json:"from"`
+	To   Selection `json:"to"`
 }
 
 // TurnStatus is how a turn ended.
@@ -410,6 +424,7 @@ func (ThreadStarted) Kind() string    { return "thread.started" }
 func (ThreadNamed) Kind() string      { return "thread.named" }
 func (TurnStarted) Kind() string      { return "turn.started" }
 func (TurnEnded) Kind() string        { return "turn.ended" }
+func (ModelChanged) Kind() string     { return "model.changed" }
 func (HistoryAdded) Kind() string     { return "history.added" }
 func (ItemStarted) Kind() string      { return "item.started" }
 func (ItemCompleted) Kind() string    { return "item.completed" }
@@ -432,6 +447,7 @@ func (ThreadStarted) durable() bool    { return true }
 func (ThreadNamed) durable() bool      { return true }
 func (TurnStarted) durable() bool      { return true }
 func (TurnEnded) durable() bool        { return true }
+func (ModelChanged) durable() bool     { return true }
 func (HistoryAdded) durable() bool     { return true }
 func (ItemStarted) durable() bool      { return true }
 func (ItemCompleted) durable() bool    { return true }

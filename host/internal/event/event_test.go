@@ -19,7 +19,7 @@ import (
 func everyBody() []Body {
 	return []Body{
 		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
-		CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
+		ModelChanged{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
 		SessionOutput{}, SessionExited{}, Notice{}, PluginEvent{}, PluginState{},
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -18,13 +17,14 @@ import (
 
 // running is a thread that runs in this host.
 type running struct {
-	thread *thread.Thread
-	facts  *prompt.Facts           // what its model was told last; touched by its turns only, as told is
-	told   map[contextKey]string   // of it, what plugins had to say
-	broken map[string]event.Notice // what its people were told of plugins that can't be used; by its turns only
-	plugs  *sessions
-	lock   *store.ThreadLock
-	sample atomic.Pointer[sampler]
+	thread   *thread.Thread
+	facts    *prompt.Facts           // what its model was told last; touched by its turns only, as told is
+	told     map[contextKey]string   // of it, what plugins had to say
+	broken   map[string]event.Notice // what its people were told of plugins that can't be used; by its turns only
+	withheld map[string]bool         // which hosted tools they were told of that a model does not get; by its turns only
+	plugs    *sessions
+	lock     *store.ThreadLock
+	sample   atomic.Pointer[sampler]
 	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
 	storeDown bool
 }
@@ -32,27 +32,22 @@ type running struct {
 // Params choose how a thread begins.
 type Params struct {
 	Cwd    string
-	Model  string // name of a model block; "": the default
+	Model  string // label of a model block, or PROVIDER/NAME; "": the default
 	Source string // the door: "exec", "tui", ...
 	Name   string
 }
 
 // StartThread begins a new thread. It runs until the host ends.
 func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error) {
-	name := cmp.Or(p.Model, h.opts.Config.DefaultModel)
-	model, ok := h.opts.Config.Model(name)
-	if !ok {
-		return nil, h.unknownModel(name)
+	model, err := h.FindModel(cmp.Or(p.Model, h.opts.Config.DefaultModel))
+	if err != nil {
+		return nil, err
 	}
 	start := event.ThreadStarted{
 		Cwd: p.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
 		Source: p.Source, Instructions: prompt.Base(),
 	}
 	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start})
-}
-
-func (h *Host) unknownModel(name string) error {
-	return diag.Failure{Diagnostics: diag.Diagnostics{h.opts.Config.UnknownModel(name)}}
 }
 
 // ResumeThread goes on with a stored thread, rebuilt from its log. What a host that died left open is closed first.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
-	"github.com/gantry-agent/gantry/host/internal/model"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -28,13 +26,6 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// sampler is what a thread's model is asked with.
-type sampler struct {
-	client *model.Client
-	row    llm.ModelRow
-	model  *config.Model
-}
-
 // Turn implements [thread.Engine].
 func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in thread.Submission) (plan thread.Plan, err error) {
 	h.mu.Lock()
@@ -44,12 +35,21 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		return plan, thread.ErrClosed
 	}
 	start := t.Started()
+	has := t.Model()
 	plan.Started = event.TurnStarted{
-		Cwd: start.Cwd, Model: start.Model, Provider: start.Provider, ModelName: start.ModelName,
+		Cwd: start.Cwd, Model: has.Model, Provider: has.Provider, ModelName: has.ModelName,
 		Approval: h.opts.Config.Approval.Policy, Sandbox: h.opts.Config.Sandbox.Mode,
 	}
+	own, err := h.modelOf(t, in)
+	if err != nil {
+		return plan, err
+	}
+	// The model is not told of a change: its instructions are those of every other.
+	if sel := selection(own); sel != has {
+		plan.Changed = &event.ModelChanged{From: has, To: sel}
+	}
 	// The provider comes up while the tools are listed.
-	if slot := h.plugins.Slot(start.Provider); slot != nil {
+	if slot := h.plugins.Slot(own.Provider); slot != nil {
 		slot.Warm()
 	}
 	broken, leftOut := h.loadTools(ctx)
@@ -58,11 +58,15 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		plan.Notices = append(plan.Notices, news(r.broken, broken)...)
 		r.broken = broken
 	}
-	s, err := h.samplerOf(ctx, t.ID(), start)
+	models := h.lineup(t.ID(), own)
+	s, err := models.next(ctx)
 	if err != nil {
+		plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = own.Label, own.Provider, own.Name
 		return plan, err
 	}
 	r.sample.Store(s)
+	plan.Notices = append(append(plan.Notices, models.news(s)...), r.hostedNews(s)...)
+	plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = s.model.Label, s.model.Provider, s.model.Name
 	plan.Started.ContextWindow = s.row.ContextWindow
 	for label := range h.families { // tools come up while the model thinks
 		h.plugins.Slot(label).Warm()
@@ -79,26 +83,30 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Processes: h.launcher,
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	started := plan.Started
+	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema}
 	plan.Config = turn.Config{
 		Settings: orchestrate.Settings{
 			Thread: t.ID(), Turn: id, Cwd: start.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
-			Output: history.PolicyOf(s.row), Caps: callCaps,
+			Output: history.PolicyOf(s.row), Caps: callCaps, Traits: s.traits(),
 		},
 		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Provider: s.model.Provider, Row: s.row,
-		Request: llm.Request{
-			Model: s.model.Name, System: []string{start.Instructions}, ReasoningEffort: s.model.Reasoning,
-			PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema,
-		},
+		Request: s.request(common), Fallback: models.fallback(r, common),
 		Context: func() ([]llm.Message, func()) { return r.context(h, start, started) },
 		Limits:  turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings)},
 	}
-	if n := s.model.MaxOutputTokens; n > 0 {
-		plan.Request.Generation.MaxTokens = &n
-	}
-	if slices.Contains(s.row.InputModalities, "image") {
-		plan.Settings.Traits = append(plan.Settings.Traits, "images")
-	}
 	return plan, nil
+}
+
+// modelOf is the model that a turn begins with, under the configuration of today.
+func (h *Host) modelOf(t *thread.Thread, in thread.Submission) (*config.Model, error) {
+	if in.Model != "" {
+		return h.FindModel(in.Model)
+	}
+	m, err := h.FindModel(t.Model().Model)
+	if f, ok := errors.AsType[diag.Failure](err); ok {
+		f.Diagnostics[0].Next += fmt.Sprintf("; `gantry resume %s --model NAME` goes on with another model", t.ID())
+	}
+	return m, err
 }
 
 // callCaps are what one call may send; codex-compatible where the model sees it.
@@ -127,93 +135,6 @@ func (h *Host) instructions() string {
 		}
 	}
 	return strings.Join(out, "\n\n")
-}
-
-// samplerOf resolves a thread's model under the configuration of today.
-func (h *Host) samplerOf(ctx context.Context, id event.ThreadID, start event.ThreadStarted) (*sampler, error) {
-	m, ok := h.opts.Config.Model(start.Model)
-	if !ok {
-		return nil, h.unknownModel(start.Model)
-	}
-	if err := m.Problems.Err(); err != nil {
-		return nil, err
-	}
-	slot := h.plugins.Slot(m.Provider)
-	if slot == nil {
-		return nil, fmt.Errorf("%s: model %q wants provider %q, which is not configured", m.Range, m.Label, m.Provider)
-	}
-	s := &sampler{client: model.New(slot, id), model: m}
-	var row llm.ModelRow
-	err := onceMore(func() (err error) {
-		row, err = s.client.Row(ctx, m.Name)
-		return err
-	})
-	if pe, ok := errors.AsType[*plugin.Error](err); ok {
-		return nil, &llm.Error{Code: llm.ErrNoRoute, Message: placed(err), Next: pe.NextStep()}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if m.ContextWindow > 0 {
-		row.ContextWindow = m.ContextWindow
-	}
-	if limit := h.opts.Config.History.ToolOutputTokens; limit > 0 {
-		row.TruncationLimit = limit
-		if row.TruncationMode == "bytes" {
-			row.TruncationLimit *= 4
-		}
-	}
-	s.row = row
-	return s, nil
-}
-
-// onceMore asks a plugin again whose process died while it was asked something that has no effect.
-func onceMore(ask func() error) error {
-	err := ask()
-	if e, ok := errors.AsType[*plugin.Error](err); ok && e.Crash && e.Phase == plugin.PhaseCall {
-		err = ask()
-	}
-	return err
-}
-
-// sample asks a thread's model once on behalf of a plugin's call. What it uses is the thread's.
-func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
-	h.mu.Lock()
-	r := h.mu.threads[c.Thread]
-	h.mu.Unlock()
-	if r == nil || r.sample.Load() == nil {
-		return nil, llm.Usage{}, llm.FinishUnknown, errors.New("the thread has ended")
-	}
-	s := r.sample.Load()
-	if e, ok := errors.AsType[*turn.BudgetError](r.thread.Meter().Allow()); ok {
-		return nil, llm.Usage{}, llm.FinishUnknown, &llm.Error{Code: llm.ErrQuotaExceeded, Message: e.Error(), Next: e.NextStep()}
-	}
-	req.Model = s.model.Name
-	req.Messages = history.New(req.Messages).ForPrompt(history.TraitsOf(s.row))
-	var fold llm.Fold
-	var usage llm.Usage
-	var reason llm.FinishReason
-	var response string
-	for ev, err := range s.client.Stream(ctx, req, c.Turn, 0) {
-		if err != nil {
-			return nil, llm.Usage{}, llm.FinishUnknown, err
-		}
-		fold.Add(ev)
-		switch ev := ev.(type) {
-		case llm.StepStart:
-			response = ev.ResponseID
-		case llm.StepFinish:
-			// It was used, whatever becomes of the call meanwhile.
-			used := turn.Usage(s.model.Provider, s.row, response, ev.Usage)
-			used.Call = c.ID
-			if err := r.thread.Meter().Report(context.WithoutCancel(ctx), r.thread, c.Turn, used); err != nil {
-				h.log.Warn("usage of a plugin's request not stored", "thread", c.Thread, "call", c.ID, "err", err)
-			}
-		case llm.Finish:
-			usage, reason = ev.Usage, ev.Reason
-		}
-	}
-	return fold.Message(), usage, reason, nil
 }
 
 // granter makes grants from the configuration. Full access is the only mode that can be enforced until confinement comes:
@@ -254,8 +175,11 @@ func next(err error) string {
 	if e, ok := errors.AsType[*plugin.Error](err); ok {
 		return e.NextStep()
 	}
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return e.Next
+	}
 	if f, ok := errors.AsType[diag.Failure](err); ok {
-		return f.Diagnostics.Errors()[0].Next
+		return f.NextStep()
 	}
 	return ""
 }

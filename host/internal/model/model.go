@@ -32,14 +32,18 @@ const fallbackContextWindow = 272_000
 type Client struct {
 	slot   *plugin.Slot
 	thread event.ThreadID
+	others []string
 }
 
 // maxAnswerBytes bounds one answer on the wire: a hundred times what models write. What comes without an end is not an
 // answer, and asking again would not make it one.
 const maxAnswerBytes = 64 << 20
 
-// New makes a client for the requests of one thread; the provider is started by the first one.
-func New(slot *plugin.Slot, thread event.ThreadID) *Client { return &Client{slot, thread} }
+// New makes a client for the requests of one thread; the provider is started by the first one. others are further
+// providers that the user has: where this one can't be used, errors name them.
+func New(slot *plugin.Slot, thread event.ThreadID, others ...string) *Client {
+	return &Client{slot, thread, others}
+}
 
 // Row finds the row of a model. A model that the provider does not know gets a row that says so. What the provider wants
 // back of an answer is the same for all its models.
@@ -99,7 +103,7 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID, 
 		defer cancel()
 		lease, err := c.slot.Acquire(ctx)
 		if err != nil {
-			yield(nil, c.startError(ctx, err))
+			yield(nil, c.Unreachable(ctx, err))
 			return
 		}
 		defer lease.Release()
@@ -135,7 +139,7 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID, 
 					continue // a kind of a later version
 				}
 				if e, failed := ev.(*llm.Error); failed {
-					yield(nil, e)
+					yield(nil, c.explained(e))
 					return
 				}
 				if err := order.Check(ev); err != nil {
@@ -174,16 +178,4 @@ func (c *Client) streamError(ctx context.Context, lease *plugin.Lease, err error
 		Code: llm.ErrTransport, Retryable: true,
 		Message: fmt.Sprintf("provider %q: stream disconnected before completion: %v", c.label(), plugin.Classify(err, lease)),
 	}
-}
-
-// startError keeps what the supervisor says: a provider that does not start will not start by asking again.
-func (c *Client) startError(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	e := &llm.Error{Code: llm.ErrNoRoute, Message: err.Error()}
-	if pe, ok := errors.AsType[*plugin.Error](err); ok {
-		e.Next = pe.NextStep()
-	}
-	return e
 }

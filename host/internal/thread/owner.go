@@ -62,7 +62,7 @@ func (o *owner) submit(m submitMsg) []action {
 	switch {
 	case o.turn == "":
 		return []action{startTurn{m}}
-	case m.OutputSchema != nil:
+	case m.OutputSchema != nil || m.Model != "":
 		o.queue = append(o.queue, m)
 		return nil
 	default:

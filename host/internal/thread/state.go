@@ -17,6 +17,7 @@ import (
 type State struct {
 	Seq      uint64
 	Start    event.ThreadStarted
+	Model    event.Selection // that the next turn asks
 	Name     string
 	Messages []llm.Message
 	Usage    event.Tokens
@@ -42,7 +43,7 @@ func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
 			if !ok {
 				return State{}, fmt.Errorf("the log begins with %q instead of the thread's start", e.Body.Kind())
 			}
-			s.Start, first = start, false
+			s.Start, s.Model, first = start, selected(start), false
 		}
 		s.Seq = e.Seq
 		s.apply(e)
@@ -59,6 +60,8 @@ func (s *State) apply(e event.Event) {
 		s.Name = b.Name
 	case event.TurnStarted:
 		s.OpenTurn = e.Turn
+	case event.ModelChanged:
+		s.Model = b.To
 	case event.TurnEnded:
 		s.OpenTurn, s.Usage = "", b.Usage
 		s.Open, s.Asked = nil, nil

@@ -35,6 +35,7 @@ type Engine interface {
 // tools and the context.
 type Plan struct {
 	Started event.TurnStarted
+	Changed *event.ModelChanged // nil: the thread's model stays
 	Notices []event.Notice
 	turn.Config
 }
@@ -54,6 +55,7 @@ type Config struct {
 type Submission struct {
 	Input        turn.Input
 	OutputSchema []byte // JSON Schema of the last message; nil: free text
+	Model        string // the thread goes on with this one, as a user names it; empty: with the one it has
 }
 
 // Accepted says what became of a submission.
@@ -69,6 +71,7 @@ type Thread struct {
 	desk    *approval.Desk
 	history *history.History // of the turn that runs; else of the owner
 	meter   *turn.Meter
+	model   event.Selection // as history
 	state   State
 
 	in      chan submitMsg    // unbuffered: accepted means that the owner has it
@@ -86,6 +89,9 @@ func New(cfg Config) *Thread {
 		cfg: cfg, state: cfg.State, history: history.New(cfg.State.Messages), meter: turn.NewMeter(cfg.State.Usage, cfg.Budget),
 		in: make(chan submitMsg), control: make(chan interruptMsg), results: make(chan turnMsg), done: make(chan struct{}),
 	}
+	if t.model = cfg.State.Model; cfg.Start != nil {
+		t.model = selected(*cfg.Start)
+	}
 	t.bus = newBus(cfg.ID, cfg.Sink, cfg.State.Seq)
 	t.desk = approval.NewDesk(t.bus)
 	return t
@@ -100,6 +106,14 @@ func (t *Thread) Started() event.ThreadStarted {
 		return *t.cfg.Start
 	}
 	return t.cfg.State.Start
+}
+
+// Model is the thread's model, as it was when the last turn began. For the engine, while it plans a turn.
+func (t *Thread) Model() event.Selection { return t.model }
+
+// selected is the model that a thread begins with.
+func selected(s event.ThreadStarted) event.Selection {
+	return event.Selection{Model: s.Model, Provider: s.Provider, ModelName: s.ModelName}
 }
 
 // Desk is where the thread's questions are answered.

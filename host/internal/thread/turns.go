@@ -46,11 +46,16 @@ func (t *Thread) plan(ctx context.Context, id event.TurnID, sub Submission) (pla
 			plan.Started.Cwd = t.Started().Cwd
 		}
 		first := []event.Body{plan.Started}
+		if plan.Changed != nil {
+			first = append(first, *plan.Changed)
+		}
 		for _, n := range plan.Notices {
 			first = append(first, n)
 		}
 		// A turn that was interrupted meanwhile has begun all the same.
-		if _, perr := t.bus.Publish(context.WithoutCancel(ctx), id, first...); perr != nil && err == nil {
+		if _, perr := t.bus.Publish(context.WithoutCancel(ctx), id, first...); perr == nil && plan.Changed != nil {
+			t.model = plan.Changed.To
+		} else if perr != nil && err == nil {
 			err = perr
 		}
 	}()

@@ -16,24 +16,26 @@ func (r *runner) answered(ctx context.Context) (sampled, error) {
 			return s, err
 		}
 		why, ok := errors.AsType[*llm.Error](err)
-		if !ok || !anotherMay(why, s.begun) {
+		if !ok || !AnotherMay(why, s.begun) {
 			return s, err
 		}
 		next, err := r.Fallback(ctx, why)
 		if err != nil {
 			return s, err
 		}
-		if _, err := r.Log.Publish(ctx, r.ID, next.Notice); err != nil {
-			return s, err
+		for _, n := range next.Notices {
+			if _, err := r.Log.Publish(ctx, r.ID, n); err != nil {
+				return s, err
+			}
 		}
 		r.Model, r.Provider, r.Row, r.Request = next.Model, next.Provider, next.Row, next.Request
 		r.Settings.Output, r.Settings.Traits = next.Output, next.Traits
 	}
 }
 
-// anotherMay tells whether another model may answer where this one could not. A request that is wrong, too long or against
+// AnotherMay tells whether another model may answer where this one could not. A request that is wrong, too long or against
 // a policy would be so elsewhere; and what was answered in part went through, so that asking again is what helps.
-func anotherMay(e *llm.Error, begun bool) bool {
+func AnotherMay(e *llm.Error, begun bool) bool {
 	switch e.Code {
 	case llm.ErrNoRoute, llm.ErrAuthentication, llm.ErrQuotaExceeded, llm.ErrRateLimit, llm.ErrOverloaded, llm.ErrProviderInternal:
 		return true

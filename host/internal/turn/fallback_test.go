@@ -32,7 +32,7 @@ func standIns(b *turntest.Bench, others ...*turntest.Bench) {
 		others = others[1:]
 		return &turn.Fallback{
 			Model: next, Provider: "spare", Row: next.Row, Request: llm.Request{Model: next.Row.ID}, Output: history.PolicyOf(next.Row),
-			Notice: event.Notice{Level: "warning", Text: next.Row.ID + " goes on: " + e.Error()},
+			Notices: []event.Notice{{Level: "warning", Text: next.Row.ID + " goes on: " + e.Error()}},
 		}, nil
 	}
 }

@@ -72,8 +72,8 @@ type Fallback struct {
 	Row      llm.ModelRow
 	Request  llm.Request
 	Output   history.Policy
-	Traits   []string     // of the settings
-	Notice   event.Notice // tells people which model goes on for which, and why
+	Traits   []string       // of the settings
+	Notices  []event.Notice // tell people which model goes on for which, and why
 }
 
 // Limits end a turn. Zero values are the documented defaults.

@@ -190,6 +190,10 @@ func (s *service) Prepare(ctx context.Context, r *llm.Request) (*provider.Prepar
 
 // Stream implements [provider.Provider].
 func (s *service) Stream(ctx context.Context, r *provider.StreamRequest, emit func(llm.Event) error) error {
+	return s.explain(s.stream(ctx, r, emit), r.Model)
+}
+
+func (s *service) stream(ctx context.Context, r *provider.StreamRequest, emit func(llm.Event) error) error {
 	s.ask(ctx, r.Model)
 	req, rt, err := s.request(ctx, r.Request)
 	if err != nil {

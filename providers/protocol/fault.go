@@ -78,16 +78,27 @@ func Classify(f Failure) *llm.Error {
 	return e
 }
 
+const (
+	answered = "the vendor answered with "
+	silent   = answered + "an error that says nothing"
+	filtered = "the vendor refused the request under its content policy"
+)
+
 func defaultMessage(code llm.ErrorCode, f Failure) string {
 	switch {
 	case code == llm.ErrContentPolicy:
-		return "the vendor refused the request under its content policy"
+		return filtered
 	case f.Status != 0:
-		return "the vendor answered with status " + strconv.Itoa(f.Status)
+		return answered + "status " + strconv.Itoa(f.Status)
 	case len(f.Codes) > 0:
-		return "the vendor answered with the error " + f.Codes[0]
+		return answered + "the error " + f.Codes[0]
 	}
-	return "the vendor answered with an error that says nothing"
+	return silent
+}
+
+// Wordless reports whether a message is one that [Classify] made up because the vendor said nothing.
+func Wordless(message string) bool {
+	return message == filtered || message == silent || strings.HasPrefix(message, answered+"status ")
 }
 
 func (f *Failure) meaning() llm.ErrorCode {

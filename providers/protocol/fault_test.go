@@ -257,8 +257,12 @@ func TestClassifyMessages(t *testing.T) {
 		{protocol.Failure{}, "the vendor answered with an error that says nothing"},
 		{protocol.Failure{Status: 500, Message: "words"}, "words"},
 	} {
-		if got := protocol.Classify(tc.f).Message; got != tc.want {
+		got := protocol.Classify(tc.f).Message
+		if got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.f, got, tc.want)
+		}
+		if said := tc.f.Status != 0 && tc.f.Message != "" || len(tc.f.Codes) > 0 && tc.f.Codes[0] == "odd"; protocol.Wordless(got) == said {
+			t.Errorf("%q counts as the vendor's own words: %v", got, !said)
 		}
 	}
 }

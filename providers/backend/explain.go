@@ -1,0 +1,101 @@
+package backend
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/route"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// explain puts in front of a vendor's own words who says them and what they mean, and adds what to do. Vendors write for
+// those who know whom they asked: "Overloaded", "model: x", "Unauthorized".
+func (s *service) explain(err error, model string) error {
+	of, ok := errors.AsType[*llm.Error](err)
+	if !ok {
+		return err
+	}
+	if f, ok := errors.AsType[*route.Fault](err); ok {
+		s.logger.Debug("the request failed", "code", of.Code, "status", of.Status, "url", f.URL, "request_id", of.RequestID, "body", f.Body, "err", of)
+	}
+	e := *of
+	lead, next := s.meaning(&e, model)
+	if lead == "" {
+		return &e
+	}
+	words := strings.Join(strings.Fields(e.Message), " ") // a message is one line
+	if protocol.Wordless(e.Message) {
+		words = ""
+	}
+	e.Message = strings.TrimSuffix(lead+": "+words, ": ")
+	e.Next = cmp.Or(next, e.Next)
+	return &e
+}
+
+const (
+	waitOrSwitch = "ask again later, or use another model; fallback in a model's block does that by itself"
+	shorten      = "begin a new thread, or use a model with a larger context window"
+)
+
+// meaning is what an error of the vendor's means and what to do about it. lead is empty for errors of our own, which say
+// that themselves.
+func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
+	who := s.who()
+	status := ""
+	if e.Status != 0 {
+		status = fmt.Sprintf(" (status %d)", e.Status)
+	}
+	switch e.Code {
+	case llm.ErrRateLimit:
+		return who + " takes no more requests for now", waitOrSwitch
+	case llm.ErrOverloaded:
+		return who + " is overloaded", waitOrSwitch
+	case llm.ErrProviderInternal:
+		return who + " failed" + status, waitOrSwitch
+	case llm.ErrQuotaExceeded:
+		return "the account at " + who + " is used up", ""
+	case llm.ErrContextOverflow:
+		return fmt.Sprintf("the conversation is too long for %s", model), shorten
+	case llm.ErrContentPolicy:
+		return who + " refuses this under its content policy", "put it in other words, or use another model"
+	}
+	if e.Status < 400 || e.Status == 407 {
+		return "", ""
+	}
+	switch {
+	case e.Code == llm.ErrAuthentication && e.Status == 403:
+		return who + " does not allow this", "check what the key of the provider's block may do, and whether the vendor serves your country"
+	case e.Code == llm.ErrAuthentication && s.config.OAuth != nil:
+		return who + " does not take the login", "log in again with `gantry login` and the provider's label"
+	case e.Code == llm.ErrAuthentication && s.config.APIKey.IsZero():
+		return who + " wants a key", "set api_key in the provider's block"
+	case e.Code == llm.ErrAuthentication:
+		return who + " does not take the key", "check api_key in the provider's block: whether it is whole, of this vendor, and still valid"
+	case e.Code == llm.ErrPayloadTooLarge:
+		return "the request is too large for " + who, "begin a new thread, or hand large material over as files"
+	case noModel.MatchString(e.Message):
+		return fmt.Sprintf("%s has no model %q", who, model), "correct name in the model's block; `gantry models` lists what the providers offer"
+	case e.Status == 404:
+		return who + " has nothing at this address", ""
+	case e.Code == llm.ErrInvalidRequest:
+		return who + " refused the request" + status, ""
+	}
+	return who + " answered with an error" + status, ""
+}
+
+// noModel are the words by which vendors say that they don't know a model.
+var noModel = regexp.MustCompile(`(?i)^model: |\bmodels?\b.{0,80}\b(?:not exist|not found|not supported|no longer|been deprecated)|no endpoints found for`)
+
+// who names the vendor, and where it is if that is not its usual place.
+func (s *service) who() string {
+	u, err := url.Parse(s.config.BaseURL)
+	if err != nil || u.Host == "" {
+		return s.vendor.Name
+	}
+	return s.vendor.Name + " at " + u.Host
+}

@@ -111,7 +111,7 @@ func newService(ctx context.Context, v Vendor, cfg *Config, version string, env 
 	}
 	s := &service{vendor: v, config: cfg, logger: env.Logger, media: newMedia(env.Host.Artifact)}
 	s.catalog = loadCatalog(v.Catalog, env.CacheDir, env.Logger)
-	auth, err := s.auth(ctx, env.Host)
+	auth, err := s.auth(ctx, env)
 	if err != nil {
 		return nil, err
 	}
@@ -143,10 +143,10 @@ func (s *service) Close() error {
 }
 
 // auth is how requests prove the right to ask.
-func (s *service) auth(ctx context.Context, host *provider.Host) (route.Auth, error) {
+func (s *service) auth(ctx context.Context, env provider.Env) (route.Auth, error) {
 	key := s.config.APIKey
 	if s.config.OAuth != nil {
-		o, done, err := s.config.oauth(ctx, host)
+		o, done, err := s.config.oauth(ctx, env)
 		if err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func TestExplain(t *testing.T) {
 		{"key behind another status", keyed, llm.Error{Code: llm.ErrAuthentication, Status: 400, Message: "no"}, "Acme at gate:4000 does not take the key: no", "api_key"},
 		{"not allowed", keyed, llm.Error{Code: llm.ErrAuthentication, Status: 403, Message: "no"}, "Acme at gate:4000 does not allow this: no", "country"},
 		{"no key", `{"base_url": "http://gate:4000/v1"}`, llm.Error{Code: llm.ErrAuthentication, Status: 401, Message: "no"}, "Acme at gate:4000 wants a key: no", "api_key"},
-		{"login", `{"oauth": {"client_id": "c", "auth_url": "http://x/a", "token_url": "http://x/t"}}`, llm.Error{Code: llm.ErrAuthentication, Status: 401, Message: "no"},
+		{"login", `{"oauth": {"client_id": "c", "auth_url": "https://x/a", "token_url": "https://x/t"}}`, llm.Error{Code: llm.ErrAuthentication, Status: 401, Message: "no"},
 			"Acme does not take the login: no", "gantry login"},
 		{"long", `{}`, llm.Error{Code: llm.ErrContextOverflow, Status: 400, Message: "prompt too long"}, "the conversation is too long for m: prompt too long", "new thread"},
 		{"large", `{}`, llm.Error{Code: llm.ErrPayloadTooLarge, Status: 413, Message: "big"}, "the request is too large for Acme: big", "files"},

@@ -17,6 +17,7 @@ import (
 type OAuth struct {
 	ClientID     string             `json:"client_id" required:"true" doc:"Id of your own registration at the vendor."`
 	ClientSecret configblock.Secret `json:"client_secret" sensitive:"true" doc:"Its secret, where it has one."`
+	ClientAuth   string             `json:"client_auth" default:"basic" enum:"basic,post" doc:"How the secret is sent: in the Authorization header, or in the body."`
 	AuthURL      string             `json:"auth_url" doc:"Where one logs in with a browser."`
 	TokenURL     string             `json:"token_url" required:"true" doc:"Where tokens are given out and renewed."`
 	DeviceURL    string             `json:"device_url" doc:"Where codes are given out that are typed on another machine."`
@@ -26,10 +27,11 @@ type OAuth struct {
 }
 
 // oauth makes what gets tokens, and lets go of its connections when close is called.
-func (c *Config) oauth(ctx context.Context, host *provider.Host) (_ *credential.OAuth, close func(), _ error) {
+func (c *Config) oauth(ctx context.Context, env provider.Env) (_ *credential.OAuth, close func(), _ error) {
 	o := c.OAuth
 	reg := credential.Registration{
-		ClientID: o.ClientID, AuthURL: o.AuthURL, TokenURL: o.TokenURL, DeviceURL: o.DeviceURL, Scopes: o.Scopes, Parameters: o.Parameters,
+		Label: env.Label, ClientID: o.ClientID, SecretInBody: o.ClientAuth == "post", AuthURL: o.AuthURL, TokenURL: o.TokenURL,
+		DeviceURL: o.DeviceURL, Scopes: o.Scopes, Parameters: o.Parameters,
 	}
 	if !o.ClientSecret.IsZero() {
 		var err error
@@ -41,11 +43,11 @@ func (c *Config) oauth(ctx context.Context, host *provider.Host) (_ *credential.
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := credential.New(reg, host, client)
-	if err != nil {
-		return nil, nil, configblock.Invalid(err.Error(), contract.Name("oauth"))
+	out, err := credential.New(reg, env.Host, client)
+	if wrong, ok := errors.AsType[*credential.ConfigError](err); ok {
+		return nil, nil, configblock.Invalid(wrong.Message, contract.Name("oauth"), contract.Name(wrong.Attribute))
 	}
-	return out, client.CloseIdleConnections, nil
+	return out, func() { out.Close(); client.CloseIdleConnections() }, err
 }
 
 // tokens is the auth of a provider with an oauth block.
@@ -64,7 +66,7 @@ func withOAuth(ctx context.Context, pick pickFunc, env provider.Env, run func(v 
 	if cfg.OAuth == nil {
 		return nil, fmt.Errorf("the block has no oauth block, so there is nothing to log in to; %s takes a key: api_key = env(%q)", v.Name, v.KeyVariable)
 	}
-	o, done, err := cfg.oauth(ctx, env.Host)
+	o, done, err := cfg.oauth(ctx, env)
 	if err != nil {
 		return nil, err
 	}

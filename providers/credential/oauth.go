@@ -4,47 +4,36 @@
 // a token expires and after it was refused, one refresh at a time, and which failures are for good. It must not know:
 // which vendor it is, where tokens are kept, how a person is reached.
 //
-// Start with [New] and [OAuth.Token].
+// Nothing that it says of a failure holds a code, a state, a token, or more of a vendor's answer than the name of the
+// error and one line about it. Start with [New] and [OAuth.Token].
 package credential
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
-
-	"github.com/gantry-agent/gantry/sdk/llm"
-)
-
-const (
-	// early is how long before its end a token is refreshed.
-	early = 5 * time.Minute
-	// maxAge is when a token that does not say when it ends is refreshed.
-	maxAge = 8 * 24 * time.Hour
-	// refreshTimeout bounds one exchange with the vendor.
-	refreshTimeout = 30 * time.Second
-
-	redirectPlace = "{redirect_uri}"
-	stored        = "oauth"
 )
 
 // Registration is the user's own at the vendor.
 type Registration struct {
+	Label                        string // of the provider's block, for messages
 	ClientID, ClientSecret       string // a public client has no secret
+	SecretInBody                 bool   // the secret is sent as a parameter, not in the Authorization header
 	AuthURL, TokenURL, DeviceURL string
 	Scopes                       []string
 	Parameters                   map[string]string // more of the login's address
 }
+
+// Format hides the secret from every verb.
+func (r Registration) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "(registration of %q)", r.Label) }
 
 // Vault keeps the token.
 type Vault interface {
@@ -59,166 +48,176 @@ type OAuth struct {
 	reg    Registration
 	vault  Vault
 	client *http.Client
-	now    func() time.Time
+	work   sync.WaitGroup // the renewal that runs
 
-	renewing sync.Mutex // held by who refreshes
-	mu       struct {
+	mu struct {
 		sync.Mutex
-		token *token
-		// dead is the refresh token that the vendor refused for good; until another one is there nobody asks again.
-		dead string
-		why  error
+		token   *token // nil: not read yet
+		renewal *renewal
+		// patience is when renewing may be tried again ahead of time, after it has failed.
+		patience time.Time
+		// dead is the refresh token that the vendor refused for good, and lost the access token that was refused and can't
+		// be renewed. Until others are stored nobody asks again. why says it to people.
+		dead, lost string
+		why        error
+		// unsaved is a token that the vendor gave for spent, and that could not be stored.
+		unsaved *token
+		spent   string
 	}
 }
 
-// token is what is kept.
-type token struct {
-	Access    string    `json:"access"`
-	Refresh   string    `json:"refresh,omitempty"`
-	Expiry    time.Time `json:"expiry,omitzero"`
-	Refreshed time.Time `json:"refreshed"`
-	Client    string    `json:"client"` // the registration it belongs to
+// Format hides the tokens from every verb.
+func (o *OAuth) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "(login of %q)", o.reg.Label) }
+
+// ConfigError is something that a person has to correct in the registration.
+type ConfigError struct {
+	Attribute string // client_id, auth_url, token_url, device_url, parameters
+	Message   string
 }
 
-// New makes an OAuth. client reaches the vendor.
+// Error implements error.
+func (e *ConfigError) Error() string { return e.Message }
+
+// reserved are the parameters of the login's address that make it safe.
+var reserved = []string{"client_id", "code_challenge", "code_challenge_method", "redirect_uri", "response_type", "scope", "state"}
+
+// New checks a registration. client reaches the vendor; redirects are not followed, since what is sent is secret.
 func New(reg Registration, vault Vault, client *http.Client) (*OAuth, error) {
-	switch {
-	case reg.ClientID == "":
-		return nil, errors.New("client_id is missing: it is that of your own registration at the vendor")
-	case reg.TokenURL == "":
-		return nil, errors.New("token_url is missing")
-	case reg.AuthURL == "" && reg.DeviceURL == "":
-		return nil, errors.New("auth_url or device_url is missing: one of them is where you log in")
+	if reg.ClientID == "" {
+		return nil, &ConfigError{"client_id", "client_id is missing: it is that of your own registration at the vendor"}
 	}
-	return &OAuth{reg: reg, vault: vault, client: client, now: time.Now}, nil
+	if reg.AuthURL == "" && reg.DeviceURL == "" {
+		return nil, &ConfigError{"auth_url", "auth_url and device_url are missing: one of them is where you log in"}
+	}
+	for _, u := range []struct {
+		name, address string
+		optional      bool
+	}{{"auth_url", reg.AuthURL, true}, {"token_url", reg.TokenURL, false}, {"device_url", reg.DeviceURL, true}} {
+		if err := checkURL(u.name, u.address, u.optional); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(reg.Parameters)) {
+		if slices.Contains(reserved, name) {
+			return nil, &ConfigError{"parameters", fmt.Sprintf("the parameter %q belongs to the login itself", name)}
+		}
+	}
+	own := *client
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &OAuth{reg: reg, vault: vault, client: &own}, nil
+}
+
+// checkURL wants https, but on this machine.
+func checkURL(name, address string, optional bool) error {
+	if address == "" {
+		if optional {
+			return nil
+		}
+		return &ConfigError{name, name + " is missing"}
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return &ConfigError{name, name + " is no address: write it as https://HOST/PATH"}
+	}
+	ip := net.ParseIP(u.Hostname())
+	if u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return &ConfigError{name, name + " must begin with https:// : secrets are sent there"}
+	}
+	return nil
 }
 
 func (o *OAuth) config() *oauth2.Config {
+	// Left to itself the library tries one style and then the other: a code or a refresh token that works only once would be
+	// sent twice.
+	style := oauth2.AuthStyleInHeader
+	if o.reg.ClientSecret == "" || o.reg.SecretInBody {
+		style = oauth2.AuthStyleInParams
+	}
 	return &oauth2.Config{
 		ClientID: o.reg.ClientID, ClientSecret: o.reg.ClientSecret, Scopes: o.reg.Scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: o.reg.AuthURL, TokenURL: o.reg.TokenURL, DeviceAuthURL: o.reg.DeviceURL},
+		Endpoint: oauth2.Endpoint{AuthURL: o.reg.AuthURL, TokenURL: o.reg.TokenURL, DeviceAuthURL: o.reg.DeviceURL, AuthStyle: style},
 	}
 }
 
-func (o *OAuth) context(ctx context.Context) context.Context { return context.WithValue(ctx, oauth2.HTTPClient, o.client) }
-
-// Browser logs in with a browser. open shows an address, in which it puts where the browser shall come back to in the place
-// of "{redirect_uri}", and returns that and the query that came.
-func (o *OAuth) Browser(ctx context.Context, open func(ctx context.Context, address string) (redirect string, query map[string]string, err error)) error {
-	if o.reg.AuthURL == "" {
-		return errors.New("auth_url is missing in the oauth block; log in with --device")
-	}
-	state, verifier := nonce(), nonce()
-	opts := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
-	for name, v := range o.reg.Parameters {
-		opts = append(opts, oauth2.SetAuthURLParam(name, v))
-	}
-	cfg := o.config()
-	cfg.RedirectURL = redirectPlace
-	// What is escaped here is the place, which the host replaces as a whole.
-	address := strings.Replace(cfg.AuthCodeURL(state, opts...), "%7Bredirect_uri%7D", redirectPlace, 1)
-	redirect, query, err := open(ctx, address)
-	if err != nil {
-		return err
-	}
-	switch {
-	case subtle.ConstantTimeCompare([]byte(query["state"]), []byte(state)) != 1:
-		return errors.New("the browser came back with an answer to another login; try again")
-	case query["error"] != "":
-		return fmt.Errorf("the vendor refused the login: %s", strings.TrimSpace(query["error"]+" "+query["error_description"]))
-	case query["code"] == "":
-		return errors.New("the browser came back without a code; try again")
-	}
-	cfg.RedirectURL = redirect
-	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
-	defer cancel()
-	t, err := cfg.Exchange(o.context(ctx), query["code"], oauth2.VerifierOption(verifier))
-	if err != nil {
-		return fmt.Errorf("exchange the code for a token: %w", plain(err))
-	}
-	return o.keep(ctx, t, "")
+func (o *OAuth) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, oauth2.HTTPClient, o.client)
 }
 
-// Device logs in with a code that is typed on another machine. show is given the address and the code and returns at once.
-func (o *OAuth) Device(ctx context.Context, show func(ctx context.Context, address, code string) error) error {
-	if o.reg.DeviceURL == "" {
-		return errors.New("device_url is missing in the oauth block; log in without --device")
-	}
-	cfg := o.config()
-	d, err := cfg.DeviceAuth(o.context(ctx))
-	if err != nil {
-		return fmt.Errorf("ask for a code: %w", plain(err))
-	}
-	address := d.VerificationURIComplete
-	if address == "" {
-		address = d.VerificationURI
-	}
-	if err := show(ctx, address, d.UserCode); err != nil {
-		return err
-	}
-	t, err := cfg.DeviceAccessToken(o.context(ctx), d)
-	if err != nil {
-		return fmt.Errorf("wait for the login: %w", plain(err))
-	}
-	return o.keep(ctx, t, "")
-}
+// Close waits for a renewal that runs: its token may be the only one that still works. It takes a minute at most.
+func (o *OAuth) Close() { o.work.Wait() }
 
-// Logout forgets the token. was is false when there was none.
-func (o *OAuth) Logout(ctx context.Context) (was bool, err error) {
-	_, was, err = o.vault.StoredSecret(ctx, stored)
-	if err != nil || !was {
-		return was, err
-	}
-	o.mu.Lock()
-	o.mu.token = nil
-	o.mu.Unlock()
-	return true, o.vault.StoreSecret(ctx, stored, "")
-}
-
-// Token returns a token to ask with, refreshed if it is about to end.
+// Token returns a token to ask with, renewed if it is about to end.
 func (o *OAuth) Token(ctx context.Context) (string, error) {
 	t, err := o.current(ctx)
 	if err != nil {
 		return "", err
 	}
-	if !o.stale(t) {
+	if why := o.isLost(t); why != nil {
+		if t, err = o.newer(ctx, t); err != nil {
+			return "", err
+		}
+		if t == nil {
+			return "", why
+		}
+	}
+	if !o.due(t) {
 		return t.Access, nil
 	}
 	fresh, err := o.renew(ctx, t)
 	if err == nil {
 		return fresh.Access, nil
 	}
-	if o.now().Before(t.Expiry) {
-		return t.Access, nil // it holds for some minutes yet, and the next request tries again
+	if !t.expired(time.Now()) && ctx.Err() == nil {
+		return t.Access, nil // it holds for some minutes yet
 	}
 	return "", err
 }
 
-// Recover takes the steps after a token was refused: the one that another process stored meanwhile, or else a new one.
-func (o *OAuth) Recover(ctx context.Context) (bool, error) {
+// Recover takes the steps after tokens were refused: the one that somebody else has brought meanwhile, in this process or
+// another, or else a new one.
+func (o *OAuth) Recover(ctx context.Context, refused []string) (bool, error) {
 	o.mu.Lock()
 	used := o.mu.token
 	o.mu.Unlock()
-	if used == nil {
+	switch {
+	case used == nil:
 		return false, nil
-	}
-	kept, err := o.read(ctx)
-	if err != nil {
-		return false, err
-	}
-	if kept.Access != used.Access {
-		o.set(kept)
+	case !slices.Contains(refused, used.Access):
 		return true, nil
 	}
-	_, err = o.renew(ctx, kept)
-	return err == nil, err
+	kept, err := o.newer(ctx, used)
+	if err != nil || kept != nil {
+		return err == nil, err
+	}
+	if _, err = o.renew(ctx, used); err == nil {
+		return true, nil
+	}
+	if isFinal(err) {
+		o.mu.Lock()
+		o.mu.lost, o.mu.why = used.Access, err
+		o.mu.Unlock()
+	}
+	return false, err
 }
 
-func (o *OAuth) stale(t *token) bool {
-	if t.Expiry.IsZero() {
-		return t.Refresh != "" && o.now().Sub(t.Refreshed) > maxAge
+func (o *OAuth) isLost(t *token) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.lost == t.Access {
+		return o.mu.why
 	}
-	return o.now().Add(early).After(t.Expiry)
+	return nil
+}
+
+// due tells whether a token is to be renewed.
+func (o *OAuth) due(t *token) bool {
+	now := time.Now()
+	if t.expired(now) {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return t.Refresh != "" && t.stale(now) && t.Refresh != o.mu.dead && !now.Before(o.mu.patience)
 }
 
 // current is the token in memory, or the stored one.
@@ -236,6 +235,21 @@ func (o *OAuth) current(ctx context.Context) (*token, error) {
 	return t, err
 }
 
+// newer takes the stored token in place of one that was used, if it is another one; nil: it is the same.
+func (o *OAuth) newer(ctx context.Context, used *token) (*token, error) {
+	kept, err := o.read(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case kept.Access == used.Access:
+		return nil, nil
+	case kept.Account != used.Account && kept.Account != "" && used.Account != "":
+		return nil, o.ended("somebody has logged in to another account meanwhile", "start gantry again to use it")
+	}
+	o.set(kept)
+	return kept, nil
+}
+
 func (o *OAuth) set(t *token) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -248,119 +262,24 @@ func (o *OAuth) read(ctx context.Context) (*token, error) {
 	if err != nil {
 		return nil, err
 	}
-	var t token
-	switch {
-	case !found:
-		return nil, missing("nobody is logged in")
-	case json.Unmarshal([]byte(text), &t) != nil || t.Access == "":
-		return nil, missing("the stored login can't be read")
-	case t.Client != o.reg.ClientID:
-		return nil, missing("the stored login belongs to another client_id")
+	if !found {
+		return nil, o.ended("nobody is logged in", "")
 	}
-	return &t, nil
-}
-
-func missing(what string) *llm.Error {
-	return &llm.Error{Code: llm.ErrAuthentication, Message: what, Next: "run `gantry login` with the provider's name"}
-}
-
-// renew refreshes a token that was used, unless somebody else has done so meanwhile.
-func (o *OAuth) renew(ctx context.Context, used *token) (*token, error) {
-	o.renewing.Lock()
-	defer o.renewing.Unlock()
-	var fresh *token
-	err := o.vault.Exclusive(ctx, "oauth-refresh", refreshTimeout, func(ctx context.Context) error {
-		kept, err := o.read(ctx)
-		if err != nil {
-			return err
-		}
-		if kept.Access != used.Access {
-			o.set(kept)
-			fresh = kept
-			return nil
-		}
-		fresh, err = o.refresh(ctx, kept)
-		return err
-	})
-	return fresh, err
-}
-
-func (o *OAuth) refresh(ctx context.Context, t *token) (*token, error) {
-	o.mu.Lock()
-	dead, why := o.mu.dead, o.mu.why
-	o.mu.Unlock()
-	switch t.Refresh {
-	case "":
-		return nil, missing("the login has ended, and there is nothing to renew it with")
-	case dead:
-		return nil, why
-	}
-	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
-	defer cancel()
-	got, err := o.config().TokenSource(o.context(ctx), &oauth2.Token{RefreshToken: t.Refresh}).Token()
-	if err != nil {
-		if final(err) {
-			err = missing(fmt.Sprintf("the vendor does not renew the login any more: %v", plain(err)))
-			o.mu.Lock()
-			o.mu.dead, o.mu.why = t.Refresh, err
-			o.mu.Unlock()
-			return nil, err
-		}
-		return nil, fmt.Errorf("renew the login: %w", plain(err))
-	}
-	if err := o.keep(ctx, got, t.Refresh); err != nil {
-		return nil, err
-	}
-	return o.current(ctx)
-}
-
-// keep stores a token before it is used: its refresh token may be the only one that still works.
-func (o *OAuth) keep(ctx context.Context, t *oauth2.Token, refresh string) error {
-	if t.RefreshToken != "" {
-		refresh = t.RefreshToken
-	}
-	kept := &token{Access: t.AccessToken, Refresh: refresh, Expiry: t.Expiry, Refreshed: o.now(), Client: o.reg.ClientID}
-	b, err := json.Marshal(kept)
-	if err != nil { // texts and times
-		panic("credential: marshal token: " + err.Error())
-	}
-	if err := o.vault.StoreSecret(ctx, stored, string(b)); err != nil {
-		return err
-	}
-	o.set(kept)
-	return nil
-}
-
-// finalCodes are those of refusals that asking again does not change.
-var finalCodes = []string{
-	"invalid_grant", "invalid_client", "unauthorized_client", "refresh_token_expired", "refresh_token_reused", "refresh_token_invalidated",
-}
-
-func final(err error) bool {
-	e, ok := errors.AsType[*oauth2.RetrieveError](err)
-	if !ok {
-		return false
-	}
-	return slices.Contains(finalCodes, e.ErrorCode) || e.Response != nil && e.Response.StatusCode == http.StatusUnauthorized
-}
-
-// plain leaves out the vendor's body, which may echo what was sent.
-func plain(err error) error {
-	e, ok := errors.AsType[*oauth2.RetrieveError](err)
+	t, ok := parse(text)
 	switch {
 	case !ok:
-		return err
-	case e.ErrorCode != "":
-		return errors.New(strings.TrimSpace(e.ErrorCode + " " + e.ErrorDescription))
-	case e.Response != nil:
-		return fmt.Errorf("the vendor answered %s", e.Response.Status)
+		return nil, o.ended("the stored login can't be read", "")
+	case t.Client != o.reg.ClientID:
+		return nil, o.ended("the stored login belongs to another client_id", "")
 	}
-	return errors.New("the vendor's answer can't be read")
+	return t, nil
 }
 
-// nonce is 64 random bytes as text.
-func nonce() string {
-	b := make([]byte, 64)
-	rand.Read(b)
-	return base64.RawURLEncoding.EncodeToString(b)
+// forget drops what was known of earlier tokens.
+func (o *OAuth) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.token, o.mu.patience = nil, time.Time{}
+	o.mu.dead, o.mu.lost, o.mu.why = "", "", nil
+	o.mu.unsaved, o.mu.spent = nil, ""
 }

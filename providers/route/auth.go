@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/redact"
@@ -22,11 +23,13 @@ type Outgoing struct {
 	Body   []byte
 
 	secrets *redact.Redactor
+	sent    []string // what Secret was told
 }
 
 // Secret makes a value known that nobody may see: it is covered in everything that is shown of this request. What stands
 // in a header or a parameter whose name promises a secret is known without it.
 func (o *Outgoing) Secret(value string) {
+	o.sent = append(o.sent, value)
 	if o.secrets != nil { // nobody shows anything of a request that an Auth's own test made
 		o.secrets.Add(value)
 	}
@@ -40,8 +43,10 @@ type Auth interface {
 
 // Recoverer is an Auth, or a part of one, that can do something about a refused credential.
 type Recoverer interface {
-	// Recover takes one step after a 401: reads a key anew, refreshes a token. False means that asking again is pointless.
-	Recover(ctx context.Context) (bool, error)
+	// Recover takes one step after a 401: reads a key anew, refreshes a token. refused are the secrets that the request was
+	// sent with, as [Outgoing.Secret] was told them: where another request has brought a newer one already there is nothing
+	// left to do. False means that asking again is pointless.
+	Recover(ctx context.Context, refused []string) (bool, error)
 }
 
 // Source has a secret. An empty one is a missing one.
@@ -121,7 +126,9 @@ func (c chain) Apply(ctx context.Context, o *Outgoing) error {
 	return nil
 }
 
-func (c chain) Recover(ctx context.Context) (bool, error) { return recoverAny(ctx, c) }
+func (c chain) Recover(ctx context.Context, refused []string) (bool, error) {
+	return recoverAny(ctx, c, refused)
+}
 
 // OrElse applies the first that can be applied. One that fails leaves no trace in the request.
 func OrElse(choices ...Auth) Auth { return choice(choices) }
@@ -133,7 +140,7 @@ func (c choice) Apply(ctx context.Context, o *Outgoing) error {
 	for _, a := range c {
 		try := *o
 		u := *o.URL
-		try.URL, try.Header = &u, o.Header.Clone()
+		try.URL, try.Header, try.sent = &u, o.Header.Clone(), slices.Clip(o.sent)
 		err := a.Apply(ctx, &try)
 		if err == nil {
 			*o = try
@@ -147,10 +154,12 @@ func (c choice) Apply(ctx context.Context, o *Outgoing) error {
 	return errors.Join(failed...)
 }
 
-func (c choice) Recover(ctx context.Context) (bool, error) { return recoverAny(ctx, c) }
+func (c choice) Recover(ctx context.Context, refused []string) (bool, error) {
+	return recoverAny(ctx, c, refused)
+}
 
 // recoverAny lets every part take its step: which of them the vendor refused is not known.
-func recoverAny(ctx context.Context, parts []Auth) (bool, error) {
+func recoverAny(ctx context.Context, parts []Auth, refused []string) (bool, error) {
 	var recovered bool
 	var failed []error
 	for _, a := range parts {
@@ -158,7 +167,7 @@ func recoverAny(ctx context.Context, parts []Auth) (bool, error) {
 		if !ok {
 			continue
 		}
-		done, err := r.Recover(ctx)
+		done, err := r.Recover(ctx, refused)
 		recovered = recovered || done
 		if err != nil {
 			failed = append(failed, err)
@@ -170,17 +179,20 @@ func recoverAny(ctx context.Context, parts []Auth) (bool, error) {
 	return false, errors.Join(failed...)
 }
 
+// Step is what [Recoverer.Recover] does.
+type Step func(ctx context.Context, refused []string) (bool, error)
+
 // WithRecovery gives an auth a step to take after a 401.
-func WithRecovery(a Auth, step func(ctx context.Context) (bool, error)) Auth {
-	return recovering{a, step}
-}
+func WithRecovery(a Auth, step Step) Auth { return recovering{a, step} }
 
 type recovering struct {
 	Auth
-	step func(ctx context.Context) (bool, error)
+	step Step
 }
 
-func (r recovering) Recover(ctx context.Context) (bool, error) { return r.step(ctx) }
+func (r recovering) Recover(ctx context.Context, refused []string) (bool, error) {
+	return r.step(ctx, refused)
+}
 
 // unauthorised is the error of a request whose auth could not be applied.
 func (a *answer) unauthorised(err error) error {

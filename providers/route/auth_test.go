@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,15 +93,15 @@ func TestAnAuthKeepsItsErrorsCode(t *testing.T) {
 }
 
 func TestOneRecoveryAfterA401(t *testing.T) {
-	step := func(done bool, err error) func(context.Context) (bool, error) {
-		return func(context.Context) (bool, error) { return done, err }
+	step := func(done bool, err error) Step {
+		return func(context.Context, []string) (bool, error) { return done, err }
 	}
 	refuse, ok := failWith(401, `{"error":{"message":"old key sk-old-1"}}`), answerWith("x")
 	tests := []struct {
 		name     string
 		answers  []http.HandlerFunc
 		attempts int
-		step     func(context.Context) (bool, error) // nil: none
+		step     Step // nil: none
 		requests int
 		steps    int
 		want     string // of the error; empty: none
@@ -111,6 +112,7 @@ func TestOneRecoveryAfterA401(t *testing.T) {
 		{"refused again", []http.HandlerFunc{refuse}, 5, step(true, nil), 2, 1, "old key <redacted>"},
 		{"nothing newer", []http.HandlerFunc{refuse}, 5, step(false, nil), 1, 1, "old key <redacted>"},
 		{"the step fails", []http.HandlerFunc{refuse}, 5, step(false, errors.New("token sk-old-1 is used up")), 1, 1, "renewing the key failed: token <redacted> is used up"},
+		{"the step fails and knows what to do", []http.HandlerFunc{refuse}, 5, step(false, &llm.Error{Message: "gone", Next: "log in"}), 1, 1, "renewing the key failed: gone"},
 		{"no step", []http.HandlerFunc{refuse}, 5, nil, 1, 0, "old key <redacted>"},
 		{"403 is no matter of age", []http.HandlerFunc{failWith(403, `{"error":"no"}`)}, 5, step(true, nil), 1, 0, "no"},
 		{"an error in a stream is no 401", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
@@ -129,9 +131,12 @@ func TestOneRecoveryAfterA401(t *testing.T) {
 			})
 			auth := AndThen(None(), OrElse(Bearer(missing("no")), key))
 			if tt.step != nil {
-				auth = AndThen(OrElse(WithRecovery(key, func(ctx context.Context) (bool, error) {
+				auth = AndThen(OrElse(WithRecovery(key, func(ctx context.Context, refused []string) (bool, error) {
 					steps++
-					return tt.step(ctx)
+					if !slices.Equal(refused, []string{"sk-old-1"}) {
+						t.Errorf("refused: %q", refused)
+					}
+					return tt.step(ctx, refused)
 				})))
 			}
 			h, requests := inTurn(tt.answers...)

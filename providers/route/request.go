@@ -22,6 +22,7 @@ type answer struct {
 	req     *protocol.Request
 	emit    func(llm.Event) error
 	secrets redact.Redactor
+	sent    []string // the secrets of the last try
 }
 
 func (r *Route) answering(req *protocol.Request) *answer {
@@ -66,6 +67,7 @@ func (a *answer) outgoing(ctx context.Context, body []byte, auth Auth) (*Outgoin
 	if err := auth.Apply(ctx, out); err != nil {
 		return nil, a.unauthorised(err)
 	}
+	a.sent = out.sent
 	h = out.Header
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.EqualFold(name, "Content-Type") })
 	h.Set("Content-Type", "application/json")

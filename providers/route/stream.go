@@ -73,9 +73,12 @@ func (a *answer) recovered(ctx context.Context, f *Fault) bool {
 	if !ok {
 		return false
 	}
-	done, err := r.Recover(ctx)
+	done, err := r.Recover(ctx, a.sent)
 	if err != nil {
 		f.Err.Message += "; renewing the key failed: " + a.shown(err.Error())
+		if e, ok := errors.AsType[*llm.Error](err); ok && e.Next != "" {
+			f.Err.Next = e.Next
+		}
 	}
 	return done && err == nil
 }

@@ -1,0 +1,97 @@
+package credential
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+const (
+	// stored is the name under which the token is kept.
+	stored = "oauth"
+	// early is how long before its end a token is renewed, but not before it has lived half its time.
+	early = 5 * time.Minute
+	// maxAge is when a token that does not say when it ends is renewed.
+	maxAge = 8 * 24 * time.Hour
+)
+
+// token is what is kept.
+type token struct {
+	Access    string    `json:"access"`
+	Refresh   string    `json:"refresh,omitempty"`
+	Expiry    time.Time `json:"expiry,omitzero"`
+	Refreshed time.Time `json:"refreshed"`
+	Client    string    `json:"client"`            // the registration it belongs to
+	Account   string    `json:"account,omitempty"` // whose it is, where the vendor says so
+}
+
+func parse(text string) (*token, bool) {
+	var t token
+	ok := json.Unmarshal([]byte(text), &t) == nil && t.Access != ""
+	return &t, ok
+}
+
+// Format hides it from every verb.
+func (t token) Format(f fmt.State, _ rune) { fmt.Fprint(f, "(token)") }
+
+// text is how it is kept.
+func (t *token) text() string {
+	b, err := json.Marshal(t)
+	if err != nil { // texts and times
+		panic("credential: marshal token: " + err.Error())
+	}
+	return string(b)
+}
+
+func (t *token) expired(now time.Time) bool { return !t.Expiry.IsZero() && !now.Before(t.Expiry) }
+
+func (t *token) stale(now time.Time) bool {
+	if t.Expiry.IsZero() {
+		return now.Sub(t.Refreshed) > maxAge
+	}
+	return !now.Add(min(early, t.Expiry.Sub(t.Refreshed)/2)).Before(t.Expiry)
+}
+
+// newToken is what the vendor gave. before is what it replaces, nil for a login: what the vendor does not repeat holds on.
+func newToken(got *oauth2.Token, client string, before *token) *token {
+	t := &token{Access: got.AccessToken, Refresh: got.RefreshToken, Client: client}
+	// Without the reading of the monotonic clock, which may stand still while the machine sleeps.
+	t.Refreshed = time.Now().Round(0)
+	if !got.Expiry.IsZero() {
+		t.Expiry = got.Expiry.Round(0)
+	}
+	id, _ := got.Extra("id_token").(string)
+	t.Account = account(id)
+	if before == nil {
+		return t
+	}
+	if t.Refresh == "" {
+		t.Refresh = before.Refresh
+	}
+	if t.Account == "" {
+		t.Account = before.Account
+	}
+	return t
+}
+
+// account is whose an OpenID token is; empty: it doesn't say. It came straight from the vendor and decides nothing but
+// whether two logins are the same, so its signature is not looked at.
+func account(idToken string) string {
+	parts := strings.Split(idToken, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	b, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Issuer  string `json:"iss"`
+		Subject string `json:"sub"`
+	}
+	if err != nil || json.Unmarshal(b, &claims) != nil || claims.Subject == "" {
+		return ""
+	}
+	return claims.Issuer + " " + claims.Subject
+}

@@ -46,6 +46,7 @@ type SubscribeResult struct {
 type StartParams struct {
 	Text         string          `json:"text"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	Model        string          `json:"model,omitempty"` // the thread goes on with it; empty: with its own
 }
 
 // StartResult says what became of it.

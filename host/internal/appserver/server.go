@@ -280,7 +280,7 @@ func (s *session) start(ctx context.Context, p StartParams) (StartResult, error)
 		return StartResult{}, errors.New("the task is empty")
 	}
 	in := turn.Input{Parts: []llm.Part{&llm.Text{Text: p.Text}}}
-	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema})
+	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema, Model: p.Model})
 	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
 }
 

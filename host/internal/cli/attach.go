@@ -73,7 +73,7 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
 	var mine event.TurnID
 	if task != "" {
-		started, err := c.Start(ctx, appserver.StartParams{Text: task})
+		started, err := c.Start(ctx, appserver.StartParams{Text: task, Model: f.switchTo})
 		if err != nil {
 			return err
 		}

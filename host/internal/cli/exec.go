@@ -32,6 +32,7 @@ type execFlags struct {
 	schema      string
 	images      []string
 	model       string
+	switchTo    string // the model that the thread goes on with; empty: with its own
 	dir         string
 	verbose     bool
 }
@@ -78,7 +79,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	fs.StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`")
 	fs.StringVar(&f.schema, "output-schema", "", "JSON Schema in `FILE` that the last message must follow")
 	fs.StringArrayVarP(&f.images, "image", "i", nil, "attach the image in `FILE`: PNG, JPEG, GIF or WebP; may be repeated")
-	fs.StringVarP(&f.model, "model", "m", "", "use the model block `NAME`")
+	fs.StringVarP(&f.model, "model", "m", "", "use the model `NAME`: the label of a model block, or PROVIDER/MODEL")
 	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
 }
 
@@ -90,7 +91,8 @@ func (a *app) resumeCommand() *cobra.Command {
 		Short: "Go on with a stored thread",
 		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an id, the beginning of one, or a name;\n" +
 			"--last takes the newest thread of this folder. Calls that were running when the host stopped are told to the model\n" +
-			"as started with an unknown outcome; they are not run again.",
+			"as started with an unknown outcome; they are not run again. With --model the thread goes on with another model, also\n" +
+			"when it is resumed the next time.",
 		Args: takes(0, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			which := ""
@@ -109,6 +111,7 @@ func (a *app) resumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			f.switchTo = f.model
 			var resumed event.ThreadID
 			err = a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
 				id, err := findThread(ctx, h.Store(), which, cwd, all)
@@ -141,7 +144,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	if err != nil {
 		return err
 	}
-	sub := thread.Submission{Input: turn.Input{Parts: []llm.Part{&llm.Text{Text: prompt}}}}
+	sub := thread.Submission{Input: turn.Input{Parts: []llm.Part{&llm.Text{Text: prompt}}}, Model: f.switchTo}
 	images, err := readImages(f.images)
 	if err != nil {
 		return err
@@ -162,6 +165,11 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
+	if f.switchTo != "" {
+		if _, err := h.FindModel(f.switchTo); err != nil {
+			return err
+		}
+	}
 	t, err := open(ctx, h, cwd)
 	if err != nil {
 		return err

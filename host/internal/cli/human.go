@@ -72,6 +72,8 @@ func (h *human) Event(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.TurnStarted:
 		h.line("%s", h.paint(dim, fmt.Sprintf("model %s (%s) · approval %s · sandbox %s · %s", b.ModelName, b.Provider, b.Approval, b.Sandbox, b.Cwd)))
+	case event.ModelChanged:
+		h.line("%s", h.paint(dim, fmt.Sprintf("model changed from %s (%s) to %s (%s)", b.From.ModelName, b.From.Provider, b.To.ModelName, b.To.Provider)))
 	case event.ItemStarted:
 		h.started(b.Item)
 	case event.ItemDelta:
@@ -284,7 +286,20 @@ func (h *human) turnEnded(b event.TurnEnded) {
 	case event.TurnInterrupted:
 		h.line("%s", h.paint(yellow, "interrupted: "+clean(b.Reason)))
 	}
-	h.line("%s", h.paint(dim, fmt.Sprintf("%v · %d tokens in (%d cached), %d out", (time.Duration(b.DurationMS)*time.Millisecond).Round(time.Millisecond), b.TurnUsage.Input, b.TurnUsage.CacheRead, b.TurnUsage.Output)))
+	h.line("%s", h.paint(dim, fmt.Sprintf("%v · %d tokens in (%d cached), %d out%s", (time.Duration(b.DurationMS)*time.Millisecond).Round(time.Millisecond),
+		b.TurnUsage.Input, b.TurnUsage.CacheRead, b.TurnUsage.Output, costs(b.TurnUsage.Cost, b.Usage.Cost))))
+}
+
+// costs is what a turn cost, and the thread with it where that is more; empty where nothing is known of it.
+func costs(turn, thread event.Cost) string {
+	var s string
+	if text := turn.String(); text != "" {
+		s = " · " + text
+	}
+	if text := thread.String(); text != "" && thread != turn {
+		s += " · thread " + text
+	}
+	return s
 }
 
 // clean takes out control characters that could move the cursor, change colours or retitle a terminal.

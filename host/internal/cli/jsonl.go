@@ -248,7 +248,10 @@ func (j *jsonl) turnEnded(b event.TurnEnded) {
 			CacheWrite int64 `json:"cache_write_input_tokens"`
 			Output     int64 `json:"output_tokens"`
 			Reasoning  int64 `json:"reasoning_output_tokens"`
-		}{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning}})
+			// Beyond codex's: what is known of the cost, and whether that is not all.
+			CostUSD    float64 `json:"cost_usd,omitempty"`
+			Incomplete bool    `json:"cost_incomplete,omitempty"`
+		}{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Cost.USD, u.Cost.USD > 0 && u.Cost.Unknown > 0}})
 	case event.TurnFailed:
 		message := b.Error.Message
 		if b.Error.Next != "" {

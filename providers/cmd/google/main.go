@@ -33,7 +33,8 @@ func google() backend.Vendor {
 		KeyVariable: "GEMINI_API_KEY", Catalog: "google", API: "generate-content",
 		Auth: func(key route.Source) route.Auth { return route.Header("x-goog-api-key", key) },
 		Hosted: func(m catalog.Model) []llm.HostedTool {
-			if !m.Capabilities.Tools.Supported {
+			// Beside functions, which every turn has, older models refuse it.
+			if !m.Capabilities.Tools.Supported || !gemini.Mixes(m.ID) {
 				return nil
 			}
 			return []llm.HostedTool{{Kind: "web_search", Effects: []string{"network"}}}

@@ -39,6 +39,9 @@ func generationOf(id string) generation {
 	return g
 }
 
+// Mixes reports whether a model takes functions beside hosted tools.
+func Mixes(model string) bool { return generationOf(model).mixes() }
+
 // callIDs reports whether calls and their results are matched by id. Before, they were by name and order, and an id is
 // an unknown field.
 func (g generation) callIDs() bool { return !g.gemini || g.major >= 3 }

@@ -237,10 +237,6 @@ func (s *service) request(ctx context.Context, r *llm.Request) (*protocol.Reques
 	if copied.ProviderOptions, err = s.options(r.ProviderOptions); err != nil {
 		return nil, nil, err
 	}
-	if known.noTemperature && copied.Generation.Temperature != nil {
-		copied.Generation.Temperature = nil
-		s.warn(fmt.Sprintf("%s takes no temperature; it is left out", r.Model))
-	}
 	if s.vendor.Overlay == nil {
 		return req, s.route, nil
 	}

@@ -52,7 +52,7 @@ func (parrot) Body(r *protocol.Request) ([]byte, error) {
 		}
 	}
 	return json.Marshal(map[string]any{
-		"model": r.Model.ID, "system": r.System, "texts": texts, "temperature": r.Generation.Temperature,
+		"model": r.Model.ID, "system": r.System, "texts": texts, "temperature": protocol.Normalised(r).Generation.Temperature, "always": r.Model.AlwaysThinks,
 		"options": r.ProviderOptions[r.Namespace], "freeform": r.Model.Freeform, "max": r.Model.MaxOutputTokens,
 	})
 }
@@ -111,16 +111,16 @@ func prepared(t *testing.T, s *service, r *llm.Request) map[string]any {
 
 func TestConfigIsChecked(t *testing.T) {
 	for hcl, want := range map[string]string{
-		`{"retries": -1}`:                                    "retries must be",
-		`{"retries": 100}`:                                   "retries must be",
-		`{"body": [1]}`:                                      "must be an object",
-		`{"options": "x"}`:                                   "must be an object",
-		`{"compatibility": {"made_up": true}}`:               `unknown field "made_up"`,
-		`{"model": [{"id": "a"}, {"id": "a"}]}`:              "described twice",
-		`{"model": [{"id": "a", "context_window": -1}]}`:     "negative",
-		`{"model": [{"id": "a", "compatibility": {"x":1}}]}`: "unknown field",
-		`{"base_url": "api.example.com"}`:                    "base_url",
-		`{"headers": {"a b": "x"}}`:                          "header",
+		`{"retries": -1}`:                                "retries must be",
+		`{"retries": 100}`:                               "retries must be",
+		`{"body": [1]}`:                                  "must be an object",
+		`{"options": "x"}`:                               "must be an object",
+		`{"compatibility": {"made_up": true}}`:           `unknown key "made_up"`,
+		`{"model": [{"id": "a"}, {"id": "a"}]}`:          "described twice",
+		`{"model": [{"id": "a", "context_window": -1}]}`: "negative",
+		`{"model": [{"id": "a", "compatibility": {"no_imagez":true}}]}`: `the nearest known one is "no_images"`,
+		`{"base_url": "api.example.com"}`:                               "base_url",
+		`{"headers": {"a b": "x"}}`:                                     "header",
 	} {
 		_, err := newTestService(t, Vendor{}, hcl)
 		d, ok := errors.AsType[*contract.Diagnostic](err)
@@ -222,7 +222,7 @@ func TestRequest(t *testing.T) {
 	if heads["X-Team"] != "blue" || heads["X-Empty"] != "" || strings.Contains(fmt.Sprint(heads), "key-123456") || heads["User-Agent"] != "gantry/1.0.0" {
 		t.Errorf("headers %v", heads)
 	}
-	want := `{"extra":{"a":1},"freeform":false,"max":128000,"model":"claude-opus-4-8","options":{"x":{"y":1,"z":2}},"system":["base","rules"],"temperature":null,"texts":["hi","later"]}`
+	want := `{"always":true,"extra":{"a":1},"freeform":false,"max":128000,"model":"claude-opus-4-8","options":{"x":{"y":1,"z":2}},"system":["base","rules"],"temperature":null,"texts":["hi","later"]}`
 	var got any
 	if err := json.Unmarshal(p.Body, &got); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -114,13 +113,9 @@ func (c *Config) headers() map[string]string {
 
 // overlaid puts an object of compatibility over what is known. An unknown name is an error.
 func overlaid(c protocol.Compat, raw json.RawMessage) (protocol.Compat, error) {
-	if len(raw) == 0 || string(raw) == "null" {
+	if len(raw) == 0 {
 		return c, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		return c, fmt.Errorf("compatibility: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return c, nil
+	err := protocol.DecodeStrictly(raw, &c, "compatibility")
+	return c, err
 }

@@ -16,9 +16,8 @@ const fallbackWindow = 272_000
 
 // known is what is known of a model, from all sources.
 type known struct {
-	row           llm.ModelRow
-	protocol      protocol.Model
-	noTemperature bool
+	row      llm.ModelRow
+	protocol protocol.Model
 }
 
 // look puts together what is known: the user's block wins over what the service said, that over the catalogue, that over
@@ -84,7 +83,8 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 	}
 	k.protocol.Verbosity = s.vendor.API == "responses" && strings.HasPrefix(m.ID, "gpt-") && c.Reasoning.Supported
 	k.protocol.Compat.SystemUpdates = k.protocol.Compat.SystemUpdates || c.SystemUpdates
-	k.noTemperature = c.Temperature != nil && !*c.Temperature
+	k.protocol.NoSampling = c.Temperature != nil && !*c.Temperature
+	k.protocol.AlwaysThinks = c.Reasoning.Always()
 	k.settle()
 	return k
 }
@@ -101,6 +101,7 @@ func (k *known) learn(f Facts) {
 		k.protocol.Family = m.Family
 		k.protocol.Input, k.row.InputModalities = m.Input, append([]string{"text"}, m.Input...)
 		k.protocol.Reasons, k.protocol.Efforts, k.row.ReasoningEfforts = m.Reasons, m.Efforts, m.Efforts
+		k.protocol.AlwaysThinks = m.AlwaysThinks
 	}
 	k.settle()
 }
@@ -119,6 +120,7 @@ func (s *service) override(k *known, c Model) {
 	}
 	if c.Efforts != nil {
 		k.row.ReasoningEfforts, k.protocol.Efforts, k.protocol.Reasons = c.Efforts, c.Efforts, len(c.Efforts) > 0
+		k.protocol.AlwaysThinks = k.protocol.AlwaysThinks && !slices.Contains(c.Efforts, "none")
 	}
 	k.row.DefaultReasoningEffort = cmp.Or(c.DefaultEffort, k.row.DefaultReasoningEffort)
 	if c.Tools != nil {

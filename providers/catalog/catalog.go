@@ -72,6 +72,11 @@ type Reasoning struct {
 	Default   string   `json:"default,omitempty"`
 }
 
+// Always tells that the model thinks and can't be told not to: it has no switch, no effort for it, and no budget of nothing.
+func (r Reasoning) Always() bool {
+	return r.Supported && !r.Toggle && !slices.Contains(r.Effort, "none") && (r.Budget == nil || r.Budget.Min > 0)
+}
+
 // Budget bounds the tokens for thinking; 0 is no bound.
 type Budget struct {
 	Min int64 `json:"min,omitempty"`

@@ -75,6 +75,26 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
+func TestModelsThatAlwaysThink(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		r    Reasoning
+		want bool
+	}{
+		{"one that does not think", Reasoning{}, false},
+		{"nothing else is said", Reasoning{Supported: true}, true},
+		{"efforts alone", Reasoning{Supported: true, Effort: []string{"low", "high"}}, true},
+		{"an effort for it", Reasoning{Supported: true, Effort: []string{"none", "high"}}, false},
+		{"a switch", Reasoning{Supported: true, Toggle: true, Effort: []string{"low"}}, false},
+		{"a budget from nothing on", Reasoning{Supported: true, Budget: &Budget{Max: 100}}, false},
+		{"a budget with a least", Reasoning{Supported: true, Budget: &Budget{Min: 128}}, true},
+	} {
+		if got := tt.r.Always(); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 const published = `{
 	"acme": {"id": "acme", "name": "Acme", "models": {
 		"b": {"id": "b", "name": "B", "reasoning": true, "tool_call": true, "interleaved": {"field": "reasoning_content"},

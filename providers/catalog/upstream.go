@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
 // URL is where the catalogue is published.
@@ -54,9 +57,6 @@ type upstreamCost struct {
 	} `json:"tiers"`
 	Over200k *Cost `json:"context_over_200k"`
 }
-
-// effortOrder is from weak to strong; what is not in it goes last, by name.
-var effortOrder = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
 
 // mute are words in the names of models that don't converse, although they are said to answer in text.
 var mute = []string{"embed", "rerank", "moderation", "whisper", "transcribe", "-tts", "-ocr"}
@@ -135,11 +135,12 @@ func (m upstreamModel) model(vendor string) Model {
 	return out
 }
 
+// effortRank sorts efforts from weak to strong; what nobody knows goes last.
 func effortRank(effort string) int {
-	if i := slices.Index(effortOrder, effort); i >= 0 {
+	if i := protocol.EffortRank(effort); i >= 0 {
 		return i
 	}
-	return len(effortOrder)
+	return math.MaxInt
 }
 
 func (m upstreamModel) cost() *Cost {

@@ -24,6 +24,7 @@ const (
 //   - A result that is empty says so, and has the name of its call. Empty texts and messages without parts are dropped.
 //   - Metadata of other namespaces is gone. Reasoning of other namespaces goes with it. What is bound to another model
 //     family is gone too ([Request.Stamped]); the words of that reasoning stay.
+//   - Settings of sampling that the model refuses are gone.
 //   - Of tools that share a name on the wire the last one stays. Texts are valid UTF-8 without lone surrogates.
 //
 // A second pass changes nothing.
@@ -32,6 +33,7 @@ func Normalised(r *Request) *Request {
 	inner.System = validTexts(r.System)
 	inner.Tools = validTools(r.Tools)
 	inner.OutputSchema = validRaw(r.OutputSchema)
+	inner.Generation = r.generation()
 	p := pairing{req: r, in: r.cleaned()}
 	inner.Messages = p.run()
 	out := *r

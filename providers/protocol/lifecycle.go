@@ -159,15 +159,3 @@ func (l *Lifecycle) find(kind llm.BlockKind, id string) int {
 	}
 	return -1
 }
-
-// Incomplete is the error of a stream that ended too early.
-func Incomplete() *llm.Error {
-	return &llm.Error{
-		Code: llm.ErrIncompleteStream, Retryable: true, Message: "the stream ended before the answer was complete",
-	}
-}
-
-// Garbled is the error of a frame that the format does not allow.
-func Garbled(message string) *llm.Error {
-	return &llm.Error{Code: llm.ErrInvalidOutput, Message: message}
-}

@@ -105,6 +105,10 @@ type Model struct {
 	// Reasons tells that the model thinks before it answers. Efforts are those it takes, weakest first.
 	Reasons bool
 	Efforts []string
+	// AlwaysThinks tells that it can't be told not to.
+	AlwaysThinks bool
+	// NoSampling tells that it refuses to be told how to draw its words: temperature and its like. See [Normalised].
+	NoSampling bool
 	// Budget bounds the tokens for thinking where the vendor counts them; 0: unknown.
 	BudgetMin, BudgetMax int64
 	Freeform             bool // takes grammar tools

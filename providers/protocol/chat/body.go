@@ -121,7 +121,7 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 	}
 	raw, err := protocol.Encode(b)
 	if err != nil {
-		return nil, invalid(fmt.Sprintf("the request can't be written as JSON: %v", err), "check schemas and provider options")
+		return nil, protocol.Invalid("check schemas and provider options", "the request can't be written as JSON: %v", err)
 	}
 	for _, o := range []struct {
 		overlay json.RawMessage
@@ -131,14 +131,10 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 			continue
 		}
 		if raw, err = merged(raw, o.overlay); err != nil {
-			return nil, invalid(fmt.Sprintf("%s are no JSON object: %v", o.what, err), "write them as an object of body fields")
+			return nil, protocol.Invalid("write them as an object of body fields", "%s are no JSON object: %v", o.what, err)
 		}
 	}
 	return raw, nil
-}
-
-func invalid(message, next string) *llm.Error {
-	return &llm.Error{Code: llm.ErrInvalidRequest, Message: message, Next: next}
 }
 
 func (b *body) tools(r *protocol.Request, marks protocol.Marks) error {
@@ -152,7 +148,7 @@ func (b *body) tools(r *protocol.Request, marks protocol.Marks) error {
 	}
 	tools := make([]tool, len(r.Tools))
 	for i, t := range r.Tools {
-		f := function{Name: protocol.WireName(t.Namespace, t.Name), Description: t.Description, Parameters: parameters(t, c.Sanitizer)}
+		f := function{Name: protocol.WireName(t.Namespace, t.Name), Description: t.Description, Parameters: parameters(&r.Tools[i], c.Sanitizer)}
 		if !c.NoStrict {
 			f.Strict = &t.Strict
 		}
@@ -173,17 +169,15 @@ func (b *body) tools(r *protocol.Request, marks protocol.Marks) error {
 	case "auto", "none", "required":
 		b.ToolChoice = mode
 	case "tool":
-		for _, t := range r.Tools {
-			if name := protocol.WireName(t.Namespace, t.Name); t.Name == r.ToolChoice.Name || name == r.ToolChoice.Name {
-				n := namedTool{Type: "function"}
-				n.Function.Name = name
-				b.ToolChoice = n
-				return nil
-			}
+		t := r.ChosenTool()
+		if t == nil {
+			return r.InvalidChoice()
 		}
-		return invalid(fmt.Sprintf("the tool choice names %q, which the request does not offer", r.ToolChoice.Name), "offer the tool or choose another")
+		n := namedTool{Type: "function"}
+		n.Function.Name = protocol.WireName(t.Namespace, t.Name)
+		b.ToolChoice = n
 	default:
-		return invalid(fmt.Sprintf("unknown tool choice %q", mode), "use auto, none, required or tool")
+		return r.InvalidChoice()
 	}
 	return nil
 }
@@ -206,42 +200,12 @@ func speaksOfCalls(messages []llm.Message) bool {
 	return false
 }
 
-// parameters is the schema of a tool's input. Text without a grammar of its own on the wire becomes one string.
-func parameters(t llm.Tool, dialect string) json.RawMessage {
-	schema := t.InputSchema
+// parameters is the schema of a tool's input.
+func parameters(t *llm.Tool, dialect string) json.RawMessage {
 	if t.Freeform != nil {
-		schema = freeformSchema(t.Freeform)
+		return protocol.Sanitised(protocol.FreeformSchema(t), dialect)
 	}
-	return protocol.Sanitised(schema, dialect)
-}
-
-func freeformSchema(f *llm.Freeform) json.RawMessage {
-	type property struct {
-		Type        string `json:"type"`
-		Description string `json:"description,omitempty"`
-	}
-	p := property{Type: "string"}
-	if f.Definition != "" {
-		p.Description = fmt.Sprintf("Text that follows this %s grammar:\n%s", f.Syntax, f.Definition)
-	}
-	name := freeformProperty(f)
-	raw, err := protocol.Encode(struct {
-		Type                 string              `json:"type"`
-		Properties           map[string]property `json:"properties"`
-		Required             []string            `json:"required"`
-		AdditionalProperties bool                `json:"additionalProperties"`
-	}{"object", map[string]property{name: p}, []string{name}, false})
-	if err != nil { // strings only
-		panic("chat: encode the schema of a freeform tool: " + err.Error())
-	}
-	return raw
-}
-
-func freeformProperty(f *llm.Freeform) string {
-	if f == nil || f.Property == "" {
-		return "input"
-	}
-	return f.Property
+	return protocol.Sanitised(t.InputSchema, dialect)
 }
 
 func (b *body) limits(r *protocol.Request) {

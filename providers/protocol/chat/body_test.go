@@ -100,7 +100,7 @@ func TestMessages(t *testing.T) {
 		{
 			name: "what the model does not take becomes a note", compat: protocol.Compat{NoImages: true},
 			messages: []llm.Message{of(llm.RoleUser, text("see"), image(), &llm.Media{MediaType: "video/mp4", Data: []byte("x"), Filename: "v.mp4"})},
-			want:     `{"role":"user","content":"see\n(image left out: you can't be shown it)\n(video/mp4 v.mp4 left out: you can't be shown it)"}`,
+			want:     `{"role":"user","content":"see\n(an image was left out: the model does not take it)\n(a video \"v.mp4\" was left out: the model does not take it)"}`,
 		},
 		{
 			name:     "an assistant's texts follow each other",
@@ -151,7 +151,7 @@ func TestMessages(t *testing.T) {
 		{
 			name: "images of results that can't be shown", compat: protocol.Compat{NoImages: true},
 			messages: []llm.Message{one, of(llm.RoleTool, result("c1", image()))},
-			want:     oneSent + `,{"role":"tool","content":"(image left out: you can't be shown it)","tool_call_id":"c1"}`,
+			want:     oneSent + `,{"role":"tool","content":"(an image was left out: the model does not take it)","tool_call_id":"c1"}`,
 		},
 		{
 			name:     "a call without a result before the user speaks",
@@ -422,6 +422,11 @@ func TestFields(t *testing.T) {
 				r.ReasoningEffort, r.Model.Compat.EffortField, r.Model.Efforts = "none", "thinking", []string{"low"}
 			}, "thinking", `{"type":"disabled"}`,
 		},
+		{
+			"a switch that there is not", func(r *protocol.Request) {
+				r.ReasoningEffort, r.Model.Compat.EffortField, r.Model.AlwaysThinks = "none", "thinking", true
+			}, "thinking", ``,
+		},
 		{"nothing is said of effort", func(r *protocol.Request) { r.Model.Compat.EffortField = "thinking" }, "thinking", ``},
 
 		{
@@ -518,10 +523,10 @@ func TestWhatCannotBeSent(t *testing.T) {
 	}{
 		{"media that was not loaded", func(r *protocol.Request) {
 			r.Messages = []llm.Message{of(llm.RoleUser, &llm.Media{MediaType: "image/png", Artifact: "abc"})}
-		}, "the content of a image/png was not loaded"},
+		}, "an image is a reference to stored content"},
 		{"the same in a result", func(r *protocol.Request) {
 			r.Messages = []llm.Message{of(llm.RoleAssistant, call("c1", "f", "{}")), of(llm.RoleTool, result("c1", &llm.Media{MediaType: "image/png"}))}
-		}, "the content of a image/png was not loaded"},
+		}, "an image has no content"},
 		{"a message of nobody", func(r *protocol.Request) { r.Messages = []llm.Message{{Parts: []llm.Part{text("a")}}} }, "message 0 has no role"},
 		{"a call of the user", func(r *protocol.Request) { r.Messages = []llm.Message{of(llm.RoleUser, call("c1", "f", "{}"))} }, "a message of the user holds a *llm.ToolCall"},
 		{"text among results", func(r *protocol.Request) { r.Messages = []llm.Message{of(llm.RoleTool, text("a"))} }, "a message with results holds a *llm.Text"},
@@ -563,7 +568,7 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"image was left out: m does not take it",
+		"m: an image was left out: the model does not take it",
 		"top_k was left out: chat completions have no such field; where a vendor takes it, set it in the provider options",
 		`the reasoning effort "max" was left out: m takes ["low"]`,
 		`the hosted tool "web_search" was left out: chat completions have none`,

@@ -22,8 +22,8 @@ type decoder struct {
 	chunk chunk
 
 	slots   slots
-	think   *splitter // nil: the text is all text
-	field   string    // where reasoning came in
+	think   *protocol.ThinkSplitter // nil: the text is all text
+	field   string                  // where reasoning came in
 	details details
 	meter   meter
 
@@ -35,7 +35,7 @@ func newDecoder(r *protocol.Request) *decoder {
 	d := &decoder{r: r, life: protocol.Lifecycle{Namespace: r.Namespace}}
 	d.calls = protocol.Calls{Life: &d.life, Names: protocol.NewNames(r.Tools)}
 	if t := r.Model.Compat.ThinkTags; t != nil {
-		d.think = newSplitter(*t)
+		d.think = protocol.NewThinkSplitter(*t)
 	}
 	return d
 }
@@ -165,14 +165,14 @@ func (d *decoder) text(dst []llm.Event, text string) []llm.Event {
 	if d.think == nil {
 		return d.life.Delta(dst, llm.BlockText, textID, text)
 	}
-	d.think.write(text)
+	d.think.Write(text)
 	return d.split(dst)
 }
 
 // split tells what the splitter has made up its mind about.
 func (d *decoder) split(dst []llm.Event) []llm.Event {
 	for {
-		text, inside, ok := d.think.next()
+		text, inside, ok := d.think.Next()
 		if !ok {
 			return dst
 		}
@@ -199,7 +199,7 @@ func (d *decoder) finish(dst []llm.Event, c *choice) ([]llm.Event, error) {
 // settle ends the reasoning and the calls. The text ends last, with the answer.
 func (d *decoder) settle(dst []llm.Event) ([]llm.Event, error) {
 	if d.think != nil {
-		d.think.close()
+		d.think.Close()
 		dst = d.split(dst)
 	}
 	dst = d.life.Close(dst, llm.BlockReasoning, reasoningID, d.reasoningMeta())

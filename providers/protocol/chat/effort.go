@@ -26,6 +26,10 @@ func (b *body) effort(r *protocol.Request) {
 		}
 		return
 	}
+	if off && r.Model.AlwaysThinks {
+		r.Warning(fmt.Sprintf("the reasoning effort %q was left out: %s always thinks", asked, r.Model.ID))
+		return
+	}
 	word, mapped := c.EffortMap[asked]
 	if !mapped {
 		word = asked

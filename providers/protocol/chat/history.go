@@ -2,7 +2,6 @@ package chat
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -43,7 +42,7 @@ func messages(r *protocol.Request, marks protocol.Marks) ([]any, error) {
 		case llm.RoleTool:
 			err = h.results(m, mark)
 		default:
-			err = invalid(fmt.Sprintf("message %d has no role", i), "a message is from user, assistant, tool or system")
+			err = protocol.Invalid("a message is from user, assistant, tool or system", "message %d has no role", i)
 		}
 		if err != nil {
 			return nil, err
@@ -110,7 +109,7 @@ func (h *history) user(m llm.Message, mark *kind) error {
 			}
 			parts = append(parts, q)
 		default:
-			return invalid(fmt.Sprintf("a message of the user holds a %T", p), "a user's message is text and media")
+			return protocol.Invalid("a user's message is text and media", "a message of the user holds a %T", p)
 		}
 	}
 	if len(parts) == 0 {
@@ -200,7 +199,7 @@ func (h *history) call(c *llm.ToolCall) toolCall {
 	args := c.Input
 	switch {
 	case c.Freeform:
-		args = string(object(h.property(c), c.Input))
+		args = string(h.r.FreeformArguments(c))
 	case strings.TrimSpace(args) == "":
 		args = "{}"
 	case !json.Valid([]byte(args)):
@@ -223,16 +222,6 @@ func object(name, text string) json.RawMessage {
 	return joined([]field{{name, quoted(text)}})
 }
 
-// property is the one string that carries the text of a freeform tool.
-func (h *history) property(c *llm.ToolCall) string {
-	for _, t := range h.r.Tools {
-		if t.Name == c.Name && t.Namespace == c.Namespace {
-			return freeformProperty(t.Freeform)
-		}
-	}
-	return freeformProperty(nil)
-}
-
 // attached stands for the text of a result that is nothing but media.
 const attached = "(the output is attached to the next message)"
 
@@ -241,7 +230,7 @@ func (h *history) results(m llm.Message, mark *kind) error {
 	for _, p := range m.Parts {
 		res, ok := p.(*llm.ToolResult)
 		if !ok {
-			return invalid(fmt.Sprintf("a message with results holds a %T", p), "a message of the role tool is results only")
+			return protocol.Invalid("a message of the role tool is results only", "a message with results holds a %T", p)
 		}
 		if res.ProviderExecuted {
 			continue

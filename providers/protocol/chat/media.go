@@ -2,58 +2,42 @@ package chat
 
 import (
 	"cmp"
-	"encoding/base64"
-	"fmt"
-	"strings"
 
+	"github.com/gantry-agent/gantry/providers/protocol"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // media lowers an image, a document or a recording. What the model does not take becomes a note in its place.
 func (h *history) media(m *llm.Media) (part, error) {
-	if len(m.Data) == 0 && m.URL == "" {
-		return part{}, invalid(fmt.Sprintf("the content of a %s was not loaded", m.MediaType), "send its bytes or an address")
+	c, err := protocol.ContentOf(m)
+	if err != nil {
+		return part{}, err
 	}
-	switch modality, _, _ := strings.Cut(m.MediaType, "/"); {
-	case modality == "image":
-		if h.r.Model.Compat.NoImages || !h.r.Model.Takes("image") {
-			return h.omitted(m, "image"), nil
+	model := &h.r.Model
+	switch protocol.Modality(c.Type) {
+	case "image":
+		if model.Compat.NoImages || !model.Takes("image") {
+			break
 		}
-		url := m.URL
-		if len(m.Data) > 0 {
-			url = dataURL(m)
+		url := c.URL
+		if url == "" {
+			url = protocol.DataURL(c.Type, c.Data)
 		}
 		return part{Type: "image_url", ImageURL: &imageURL{URL: url, Detail: closeness(m.Detail)}}, nil
-	case m.MediaType == "application/pdf":
-		if !h.r.Model.Takes("pdf") || len(m.Data) == 0 { // the format takes no addresses of documents
-			return h.omitted(m, "document"), nil
+	case "pdf":
+		if !model.Takes("pdf") || c.URL != "" { // the format takes no addresses of documents
+			break
 		}
-		return part{Type: "file", File: &file{Filename: cmp.Or(m.Filename, "document.pdf"), FileData: dataURL(m)}}, nil
-	case modality == "audio":
-		format := audioFormat(m.MediaType)
-		if !h.r.Model.Takes("audio") || format == "" || len(m.Data) == 0 {
-			return h.omitted(m, "recording"), nil
+		name := cmp.Or(m.Filename, "document.pdf")
+		return part{Type: "file", File: &file{Filename: name, FileData: protocol.DataURL(c.Type, c.Data)}}, nil
+	case "audio":
+		format := audioFormat(c.Type)
+		if !model.Takes("audio") || format == "" || c.URL != "" {
+			break
 		}
-		return part{Type: "input_audio", InputAudio: &audio{Data: m.Data, Format: format}}, nil
+		return part{Type: "input_audio", InputAudio: &audio{Data: c.Data, Format: format}}, nil
 	}
-	return h.omitted(m, m.MediaType), nil
-}
-
-// omitted tells the model that there was something, so that it does not speak of what it has not seen.
-func (h *history) omitted(m *llm.Media, what string) part {
-	if m.Filename != "" {
-		what += " " + m.Filename
-	}
-	h.r.Warning(fmt.Sprintf("%s was left out: %s does not take it", what, h.r.Model.ID))
-	return part{Type: "text", Text: "(" + what + " left out: you can't be shown it)"}
-}
-
-func dataURL(m *llm.Media) string {
-	b := make([]byte, 0, len("data:;base64,")+len(m.MediaType)+base64.StdEncoding.EncodedLen(len(m.Data)))
-	b = append(b, "data:"...)
-	b = append(b, m.MediaType...)
-	b = append(b, ";base64,"...)
-	return string(base64.StdEncoding.AppendEncode(b, m.Data))
+	return part{Type: "text", Text: h.r.LeaveOut(m, protocol.NotTaken)}, nil
 }
 
 // closeness is how closely an image is looked at, as far as the format has a word for it.

@@ -320,8 +320,8 @@ func TestFilesLeftOut(t *testing.T) {
 	r.Model.Input = []string{"image"}
 	var warnings []string
 	r.Warn = func(s string) { warnings = append(warnings, s) }
-	wantJSON(t, "contents", field(t, r, "contents"), `[{"role":"user","parts":[{"text":"[a file of the type audio/mp3 was left out: the model does not take it]"},
-		{"text":"[a file of the type application/zip was left out: the model does not take it]"}]}]`)
+	wantJSON(t, "contents", field(t, r, "contents"), `[{"role":"user","parts":[{"text":"(a recording was left out: the model does not take it)"},
+		{"text":"(a file of the type application/zip was left out: the model does not take it)"}]}]`)
 	if len(warnings) != 2 {
 		t.Errorf("warnings = %q, want two", warnings)
 	}
@@ -333,10 +333,10 @@ func TestBadContents(t *testing.T) {
 		message llm.Message
 		want    string
 	}{
-		{"a stored file", user(&llm.Media{MediaType: "image/png", Artifact: "abc"}), "was not loaded"},
+		{"a stored file", user(&llm.Media{MediaType: "image/png", Artifact: "abc"}), "stored content"},
 		{"a file without content", user(&llm.Media{MediaType: "image/png"}), "has no content"},
-		{"a data URL without data", user(&llm.Media{MediaType: "image/png", URL: "data:image/png"}), "has no data"},
-		{"a data URL that is no base64", user(&llm.Media{MediaType: "image/png", URL: "data:image/png;base64,?"}), "can't be read"},
+		{"a data URL without data", user(&llm.Media{MediaType: "image/png", URL: "data:image/png"}), "has no comma"},
+		{"a data URL that is no base64", user(&llm.Media{MediaType: "image/png", URL: "data:image/png;base64,?"}), "not in base64"},
 		{"a call in a user's message", user(call("c", "f", "")), "user's message"},
 		{"a text in a tool's message", llm.Message{Role: llm.RoleTool, Parts: []llm.Part{text("x")}}, "tool's message"},
 		{"no role", llm.Message{Parts: []llm.Part{text("x")}}, "no role"},
@@ -356,7 +356,7 @@ func TestTools(t *testing.T) {
 	wantJSON(t, "tools", field(t, r, "tools"), `[{"functionDeclarations":[
 		{"name":"f","description":"does f","parametersJsonSchema":{"type":"object","properties":{"a":{"type":"integer","enum":[1,2]}},"additionalProperties":false}},
 		{"name":"ns__g","parametersJsonSchema":{"type":"object","properties":{}}},
-		{"name":"patch","parametersJsonSchema":{"properties":{"patch":{"type":"string"}},"required":["patch"],"type":"object"}}]}]`)
+		{"name":"patch","parametersJsonSchema":{"type":"object","properties":{"patch":{"type":"string","description":"Text that follows this lark grammar:\nstart: x"}},"required":["patch"],"additionalProperties":false}}]}]`)
 	wantJSON(t, "toolConfig", field(t, r, "toolConfig"), "")
 
 	r.Messages = append(r.Messages, assistant(&llm.ToolCall{ID: "c", Name: "patch", Input: "***", Freeform: true, Metadata: signed("s")}), result("c", "patch", text("ok")))
@@ -402,7 +402,7 @@ func TestToolChoice(t *testing.T) {
 	}
 	r := of("gemini-3-pro", user(text("hi")))
 	r.Tools, r.ToolChoice = plain, llm.ToolChoice{Mode: "tool", Name: "h"}
-	wantInvalid(t, r, `demands the tool "h"`)
+	wantInvalid(t, r, `the tool choice names "h"`)
 	r.ToolChoice = llm.ToolChoice{Mode: "sometimes"}
 	wantInvalid(t, r, `unknown tool choice "sometimes"`)
 }
@@ -488,8 +488,8 @@ func TestOptions(t *testing.T) {
 	wantJSON(t, "labels", field(t, r, "labels"), `{"team":"b"}`)
 
 	for options, want := range map[string]string{
-		`{"safetySetting":[]}`:            `unknown field "safetySetting"`,
-		`{"thinkingConfig":{"budget":1}}`: `unknown field "budget"`,
+		`{"safetySetting":[]}`:            `unknown key "safetySetting"`,
+		`{"thinkingConfig":{"budget":1}}`: `unknown key "budget"`,
 		`{"labels":1}`:                    "labels",
 		`[]`:                              "provider options",
 		`{"thinkingConfig":{"thinkingBudget":1,"thinkingLevel":"low"}}`: "a budget and a level",

@@ -1,9 +1,6 @@
 package gemini
 
 import (
-	"encoding/base64"
-	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
@@ -56,7 +53,7 @@ func (l *lowering) lower() ([]content, error) {
 		case llm.RoleAssistant:
 			err = l.assistant(m)
 		default:
-			err = invalid(fmt.Sprintf("message %d has no role", i), "")
+			err = protocol.Invalid("", "message %d has no role", i)
 		}
 		if err != nil {
 			return nil, err
@@ -105,7 +102,7 @@ func (l *lowering) user(m *llm.Message) error {
 			}
 			l.add(roleUser, q)
 		default:
-			return invalid(fmt.Sprintf("a user's message can't hold a %T", p), "")
+			return protocol.Invalid("", "a user's message can't hold a %T", p)
 		}
 	}
 	return nil
@@ -147,7 +144,7 @@ func (l *lowering) assistant(m *llm.Message) error {
 			}
 			l.add(roleModel, q)
 		default:
-			return invalid(fmt.Sprintf("an assistant's message can't hold a %T", p), "")
+			return protocol.Invalid("", "an assistant's message can't hold a %T", p)
 		}
 	}
 	return nil
@@ -158,7 +155,7 @@ func (l *lowering) call(c *llm.ToolCall) {
 		l.hostedPart(c.Metadata)
 		return
 	}
-	fc := &functionCall{Name: protocol.WireName(c.Namespace, c.Name), Args: l.arguments(c)}
+	fc := &functionCall{Name: protocol.WireName(c.Namespace, c.Name), Args: l.r.Arguments(c)}
 	if l.gen.callIDs() {
 		fc.ID = c.ID
 	}
@@ -190,7 +187,7 @@ func (l *lowering) results(m *llm.Message) error {
 	for _, p := range m.Parts {
 		res, ok := p.(*llm.ToolResult)
 		if !ok {
-			return invalid(fmt.Sprintf("a tool's message can't hold a %T", p), "")
+			return protocol.Invalid("", "a tool's message can't hold a %T", p)
 		}
 		q, err := l.result(res)
 		if err != nil {
@@ -232,7 +229,7 @@ func (l *lowering) result(res *llm.ToolResult) (part, error) {
 				beside = append(beside, q)
 			}
 		default:
-			return part{}, invalid(fmt.Sprintf("a tool's result can't hold a %T", p), "")
+			return part{}, protocol.Invalid("", "a tool's result can't hold a %T", p)
 		}
 	}
 	text := strings.Join(texts, "\n")
@@ -258,61 +255,16 @@ func nestable(mediaType string) bool {
 
 // media lowers a file; one that the model does not take becomes a note.
 func (l *lowering) media(m *llm.Media) (part, error) {
-	mediaType, data := m.MediaType, m.Data
-	switch {
-	case m.Artifact != "":
-		return part{}, invalid("a stored file of the history was not loaded before the request was made", "")
-	case strings.HasPrefix(m.URL, "data:"):
-		var err error
-		if mediaType, data, err = dataURL(m.URL); err != nil {
-			return part{}, err
-		}
-		if m.MediaType != "" {
-			mediaType = m.MediaType
-		}
-	}
-	kind := modality(mediaType)
-	if !l.r.Model.Takes(kind) || kind == "image" && l.r.Model.Compat.NoImages {
-		l.r.Warning(fmt.Sprintf("the model %s takes no files of the type %s; one was left out", modelID(l.r), mediaType))
-		return textPart("[a file of the type " + mediaType + " was left out: the model does not take it]"), nil
-	}
-	if m.URL != "" && data == nil {
-		return part{FileData: &fileData{MIMEType: mediaType, FileURI: m.URL}}, nil
-	}
-	if len(data) == 0 {
-		return part{}, invalid("a file of the type "+mediaType+" has no content", "")
-	}
-	return part{InlineData: &blob{MIMEType: mediaType, Data: data}}, nil
-}
-
-// modality is the kind of input that a media type counts as.
-func modality(mediaType string) string {
-	switch kind, _, _ := strings.Cut(mediaType, "/"); {
-	case mediaType == "application/pdf":
-		return "pdf"
-	case kind == "image", kind == "audio", kind == "video", kind == "text":
-		return kind
-	}
-	return mediaType
-}
-
-// dataURL takes a "data:" URL apart.
-func dataURL(s string) (mediaType string, data []byte, err error) {
-	head, payload, ok := strings.Cut(strings.TrimPrefix(s, "data:"), ",")
-	if !ok {
-		return "", nil, invalid("a file's data URL has no data", "")
-	}
-	head, isBase64 := strings.CutSuffix(head, ";base64")
-	mediaType, _, _ = strings.Cut(head, ";")
-	if isBase64 {
-		data, err = base64.StdEncoding.DecodeString(payload)
-	} else {
-		var text string
-		text, err = url.PathUnescape(payload)
-		data = []byte(text)
-	}
+	c, err := protocol.ContentOf(m)
 	if err != nil {
-		return "", nil, invalid("a file's data URL can't be read: "+err.Error(), "")
+		return part{}, err
 	}
-	return mediaType, data, nil
+	kind := protocol.Modality(c.Type)
+	if !l.r.Model.Takes(kind) || kind == "image" && l.r.Model.Compat.NoImages {
+		return textPart(l.r.LeaveOut(m, protocol.NotTaken)), nil
+	}
+	if c.URL != "" {
+		return part{FileData: &fileData{MIMEType: c.Type, FileURI: c.URL}}, nil
+	}
+	return part{InlineData: &blob{MIMEType: c.Type, Data: c.Data}}, nil
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
-	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // Protocol is the format. Its zero value is ready.
@@ -38,7 +37,8 @@ func (Protocol) Path(r *protocol.Request) string {
 
 // Body implements [protocol.Protocol].
 func (Protocol) Body(r *protocol.Request) ([]byte, error) {
-	opts, err := readOptions(r)
+	var opts Options
+	err := protocol.ReadOptions(r, OptionsKey, &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +88,7 @@ func serviceTier(tier string) string {
 func encode(b body) ([]byte, error) {
 	out, err := protocol.Encode(b)
 	if err != nil {
-		return nil, invalid("the request can't be written as JSON: "+err.Error(), "")
+		return nil, protocol.Invalid("", "the request can't be written as JSON: %v", err)
 	}
 	return out, nil
-}
-
-func invalid(message, next string) *llm.Error {
-	return &llm.Error{Code: llm.ErrInvalidRequest, Message: message, Next: next}
 }

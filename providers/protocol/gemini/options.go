@@ -1,14 +1,5 @@
 package gemini
 
-import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"strings"
-
-	"github.com/gantry-agent/gantry/providers/protocol"
-)
-
 // OptionsKey is the key of this format's options among a request's provider options. Those under the request's own
 // namespace are laid over them.
 const OptionsKey = "google"
@@ -24,9 +15,6 @@ type Options struct {
 	MediaResolution    string            `json:"mediaResolution,omitempty"`
 }
 
-// knownOptions is for the message about one that is not.
-const knownOptions = "cachedContent, safetySettings, serviceTier, labels, thinkingConfig, responseModalities, mediaResolution"
-
 // SafetySetting sets where a harm category is blocked.
 type SafetySetting struct {
 	Category  string `json:"category"`
@@ -38,25 +26,4 @@ type ThinkingConfig struct {
 	ThinkingBudget  *int64 `json:"thinkingBudget,omitempty"`
 	ThinkingLevel   string `json:"thinkingLevel,omitempty"`
 	IncludeThoughts *bool  `json:"includeThoughts,omitempty"`
-}
-
-func readOptions(r *protocol.Request) (Options, error) {
-	var o Options
-	keys := []string{OptionsKey}
-	if r.Namespace != OptionsKey {
-		keys = append(keys, r.Namespace)
-	}
-	for _, key := range keys {
-		raw := r.ProviderOptions[key]
-		if len(raw) == 0 {
-			continue
-		}
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&o); err != nil {
-			return o, invalid(fmt.Sprintf("provider options %q: %s", key, strings.TrimPrefix(err.Error(), "json: ")),
-				"known options are "+knownOptions)
-		}
-	}
-	return o, nil
 }

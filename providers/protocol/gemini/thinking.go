@@ -6,15 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
 // thinkingBudgets are the tokens for an effort, for models that count them.
 var thinkingBudgets = map[string]int64{
 	"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 16000, "xhigh": 24576, "max": 32768, "ultra": 32768,
 }
-
-// efforts are the known efforts, weakest first.
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
 
 // levels are the thinking levels that every model of generation 3 takes; which others it takes its row says.
 var levels = []string{"low", "medium", "high"}
@@ -30,8 +29,8 @@ func (l *lowering) thinking(opts *ThinkingConfig) (*ThinkingConfig, error) {
 	}
 	if opts != nil {
 		if opts.ThinkingBudget != nil && opts.ThinkingLevel != "" {
-			return nil, invalid("the options of thinkingConfig hold a budget and a level; a model takes one of them",
-				"leave thinkingBudget out for models of generation 3, thinkingLevel for older ones")
+			return nil, protocol.Invalid("leave thinkingBudget out for models of generation 3, thinkingLevel for older ones",
+				"the options of thinkingConfig hold a budget and a level; a model takes one of them")
 		}
 		// The two exclude each other, so an option replaces both.
 		if opts.ThinkingBudget != nil || opts.ThinkingLevel != "" {
@@ -69,7 +68,7 @@ func (l *lowering) thinkingFor(effort string) (*ThinkingConfig, error) {
 	}
 	if !l.gen.budgets() {
 		if !mapped {
-			if word = nearest(effort, m.Efforts); word == "" {
+			if word = level(effort, m.Efforts); word == "" {
 				return nil, l.unknownEffort(effort)
 			}
 		}
@@ -87,37 +86,17 @@ func (l *lowering) thinkingFor(effort string) (*ThinkingConfig, error) {
 }
 
 func (l *lowering) unknownEffort(effort string) error {
-	known := l.r.Model.Efforts
-	if len(known) == 0 {
-		known = efforts
-	}
-	return invalid(fmt.Sprintf("the model %s has no reasoning effort %q", modelID(l.r), effort),
-		"choose one of "+strings.Join(known, ", "))
+	return protocol.Invalid("choose one of "+strings.Join(l.r.Model.KnownEfforts(), ", "),
+		"the model %s has no reasoning effort %q", modelID(l.r), effort)
 }
 
-// nearest finds the level for an effort among those offered; of two that are as near, the stronger one. Empty when the
-// effort is not known.
-func nearest(effort string, offered []string) string {
-	if slices.Contains(offered, effort) && effort != "none" {
-		return effort
-	}
+// level is the thinking level for an effort among those offered. Empty when the effort is not known. No level switches
+// thinking off.
+func level(effort string, offered []string) string {
 	if len(offered) == 0 {
 		offered = levels
 	}
-	want := slices.Index(efforts, effort)
-	if want < 0 {
-		return ""
-	}
-	best, bestDistance := "", len(efforts)
-	for i, e := range efforts {
-		if e == "none" || !slices.Contains(offered, e) { // thinking can't be switched off by a level
-			continue
-		}
-		if d := max(want-i, i-want); d <= bestDistance {
-			best, bestDistance = e, d
-		}
-	}
-	return best
+	return protocol.NearestEffort(effort, slices.DeleteFunc(slices.Clone(offered), func(e string) bool { return e == "none" }))
 }
 
 // minThinkingBudget is the least that is asked for when thinking is on: below it the model stops in mid-thought.
@@ -133,7 +112,7 @@ func (l *lowering) fitted(budget int64) int64 {
 	switch {
 	case budget < 0:
 		return budget
-	case budget == 0 && l.gen.alwaysThinks():
+	case budget == 0 && (m.AlwaysThinks || l.gen.alwaysThinks()):
 		return cmp.Or(m.BudgetMin, leastThinking)
 	case budget == 0:
 		return 0

@@ -17,6 +17,8 @@ func TestThinking(t *testing.T) {
 	bare25 := protocol.Model{ID: "gemini-2.5-flash", Reasons: true}
 	gemma := protocol.Model{ID: "gemma-4-31b-it", Reasons: true}
 	plain := protocol.Model{ID: "gemini-2.0-flash"}
+	always := bare25
+	always.AlwaysThinks = true
 	mapped := pro3
 	mapped.Compat.EffortMap = map[string]string{"max": "extreme"}
 	mapped25 := bare25
@@ -35,7 +37,7 @@ func TestThinking(t *testing.T) {
 		{"an effort of a model that does not think", plain, "high", 0, "", ""},
 
 		{"a level", pro3, "low", 0, "", `{"thinkingLevel":"low","includeThoughts":true}`},
-		{"the nearest level, the stronger of two", pro3, "medium", 0, "", `{"thinkingLevel":"high","includeThoughts":true}`},
+		{"the nearest weaker level", pro3, "medium", 0, "", `{"thinkingLevel":"low","includeThoughts":true}`},
 		{"none is the weakest", pro3, "none", 0, "", `{"thinkingLevel":"low","includeThoughts":true}`},
 		{"none where there is less", flash3, "none", 0, "", `{"thinkingLevel":"minimal","includeThoughts":true}`},
 		{"more than there is", flash3, "xhigh", 0, "", `{"thinkingLevel":"high","includeThoughts":true}`},
@@ -48,6 +50,7 @@ func TestThinking(t *testing.T) {
 		{"high", flash25, "high", 0, "", `{"thinkingBudget":16000,"includeThoughts":true}`},
 		{"as much as the model takes", flash25, "max", 0, "", `{"thinkingBudget":24576,"includeThoughts":true}`},
 		{"off", flash25, "none", 0, "", `{"thinkingBudget":0}`},
+		{"off where the row says that it can't be", always, "none", 0, "", `{"thinkingBudget":128,"includeThoughts":true}`},
 		{"off where it can't be", pro25, "none", 0, "", `{"thinkingBudget":128,"includeThoughts":true}`},
 		{"half of the output stays", bare25, "max", 32000, "", `{"thinkingBudget":16000,"includeThoughts":true}`},
 		{"a budget that fits", bare25, "", 32000, `{"thinkingBudget":8000}`, `{"thinkingBudget":8000,"includeThoughts":true}`},

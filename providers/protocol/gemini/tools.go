@@ -43,7 +43,7 @@ func (l *lowering) declaration(t *llm.Tool) functionDeclaration {
 	d := functionDeclaration{Name: protocol.WireName(t.Namespace, t.Name), Description: t.Description}
 	schema := t.InputSchema
 	if t.Freeform != nil {
-		schema = freeformSchema(t)
+		schema = protocol.FreeformSchema(t)
 	}
 	dialect := l.r.Model.Compat.Sanitizer
 	schema = protocol.Sanitised(schema, dialect)
@@ -79,14 +79,12 @@ func (l *lowering) calling() (*functionCallingConfig, error) {
 	case "required":
 		return &functionCallingConfig{Mode: "ANY"}, nil
 	case "tool":
-		for _, t := range l.r.Tools {
-			if wire := protocol.WireName(t.Namespace, t.Name); t.Name == choice.Name || wire == choice.Name {
-				return &functionCallingConfig{Mode: "ANY", AllowedFunctionNames: []string{wire}}, nil
-			}
+		if t := l.r.ChosenTool(); t != nil {
+			name := protocol.WireName(t.Namespace, t.Name)
+			return &functionCallingConfig{Mode: "ANY", AllowedFunctionNames: []string{name}}, nil
 		}
-		return nil, invalid(fmt.Sprintf("the request demands the tool %q, which it does not offer", choice.Name), "")
 	}
-	return nil, invalid(fmt.Sprintf("unknown tool choice %q", choice.Mode), "use auto, none, required or tool")
+	return nil, l.r.InvalidChoice()
 }
 
 // hosted lowers the tools that Google runs itself.
@@ -113,41 +111,4 @@ func (l *lowering) hosted() []tool {
 		return nil
 	}
 	return out
-}
-
-// freeformProperty is the property that carries the text of a freeform tool, which is a function here.
-func freeformProperty(t *llm.Tool) string {
-	if t == nil || t.Freeform == nil || t.Freeform.Property == "" {
-		return "input"
-	}
-	return t.Freeform.Property
-}
-
-func freeformSchema(t *llm.Tool) json.RawMessage {
-	type object = map[string]any
-	name := freeformProperty(t)
-	b, _ := json.Marshal(object{ // strings only
-		"type": "object", "properties": object{name: object{"type": "string"}}, "required": []string{name},
-	})
-	return b
-}
-
-// arguments is the input of a call as the object that the format wants, whoever wrote it.
-func (l *lowering) arguments(c *llm.ToolCall) json.RawMessage {
-	input := strings.TrimSpace(c.Input)
-	property := "input"
-	switch {
-	case c.Freeform:
-		i := slices.IndexFunc(l.r.Tools, func(t llm.Tool) bool { return t.Name == c.Name && t.Namespace == c.Namespace })
-		if i >= 0 {
-			property = freeformProperty(&l.r.Tools[i])
-		}
-		input = c.Input
-	case input == "":
-		return json.RawMessage("{}")
-	case input[0] == '{' && json.Valid([]byte(input)):
-		return json.RawMessage(input)
-	}
-	b, _ := json.Marshal(map[string]string{property: input}) // strings only
-	return b
 }

@@ -21,11 +21,12 @@ const (
 // Betas lists the tokens that the header [BetaHeader] must hold for the body of r to be understood: those of its options
 // first, each once. A request without a body has none.
 func (p Protocol) Betas(r *protocol.Request) []string {
-	l, err := lower(withNamespace(r))
+	silent := *withNamespace(r)
+	silent.Warn = nil // the body says it
+	l, err := lower(&silent)
 	if err != nil {
 		return nil
 	}
-	l.warn = nil // the body says it
 	b, err := l.settings()
 	if err != nil {
 		return nil

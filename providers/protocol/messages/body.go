@@ -54,7 +54,6 @@ type metadata struct {
 type lowering struct {
 	*protocol.Request
 	opts   Options
-	warn   func(string)
 	choice *toolChoice
 	hosted []string // versions of the hosted tools
 }
@@ -64,13 +63,7 @@ func lower(r *protocol.Request) (*lowering, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lowering{Request: r, opts: opts, warn: r.Warn}, nil
-}
-
-func (l *lowering) warning(text string) {
-	if l.warn != nil {
-		l.warn(text)
-	}
+	return &lowering{Request: r, opts: opts}, nil
 }
 
 // Body implements [protocol.Protocol]. The history must hold something to answer. What the vendor demands of its form is
@@ -93,7 +86,7 @@ func (p Protocol) Body(r *protocol.Request) ([]byte, error) {
 	}
 	if lost := l.lostThinking(r.Messages, b.Thinking); lost {
 		b.Thinking = nil
-		l.warning("the signed thinking before the pending tool call is gone, so the model answers without thinking")
+		l.Warning("the signed thinking before the pending tool call is gone, so the model answers without thinking")
 	}
 	l.sampling(b)
 	if p.Vertex {
@@ -108,7 +101,7 @@ func (p Protocol) Body(r *protocol.Request) ([]byte, error) {
 		return nil, err
 	}
 	if len(b.Messages) == 0 {
-		return nil, invalid("send at least one message with text, media or a tool's result", "the request has no message to answer")
+		return nil, protocol.Invalid("send at least one message with text, media or a tool's result", "the request has no message to answer")
 	}
 	return protocol.Encode(b)
 }
@@ -151,10 +144,10 @@ func (l *lowering) maxTokens() (int64, error) {
 	most := l.Model.MaxOutputTokens
 	if n := l.Generation.MaxTokens; n != nil {
 		if *n <= 0 {
-			return 0, invalid("ask for at least one", "max tokens are %d", *n)
+			return 0, protocol.Invalid("ask for at least one", "max tokens are %d", *n)
 		}
 		if most > 0 && *n > most {
-			l.warning("max_tokens is more than the model writes, so it is sent as the model's own maximum")
+			l.Warning("max_tokens is more than the model writes, so it is sent as the model's own maximum")
 			return most, nil
 		}
 		return *n, nil
@@ -172,35 +165,35 @@ func (l *lowering) sampling(b *body) {
 	if thinks(b.Thinking) {
 		if t := b.Temperature; t != nil {
 			if *t != 1 {
-				l.warning("temperature is left out: the vendor takes none while the model thinks")
+				l.Warning("temperature is left out: the vendor takes none while the model thinks")
 			}
 			b.Temperature = nil
 		}
 		if p := b.TopP; p != nil && (*p < 0.95 || *p > 1) {
-			l.warning("top_p is left out: while the model thinks the vendor takes 0.95 to 1")
+			l.Warning("top_p is left out: while the model thinks the vendor takes 0.95 to 1")
 			b.TopP = nil
 		}
 		if b.TopK != nil {
-			l.warning("top_k is left out: the vendor takes none while the model thinks")
+			l.Warning("top_k is left out: the vendor takes none while the model thinks")
 			b.TopK = nil
 		}
 	}
 	if b.Temperature != nil && b.TopP != nil {
-		l.warning("top_p is left out: current models take either temperature or top_p")
+		l.Warning("top_p is left out: current models take either temperature or top_p")
 		b.TopP = nil
 	}
 	for _, s := range g.Stop {
 		if strings.TrimSpace(s) == "" {
-			l.warning("a blank stop sequence is left out: the vendor takes none")
+			l.Warning("a blank stop sequence is left out: the vendor takes none")
 			continue
 		}
 		b.StopSequences = append(b.StopSequences, s)
 	}
 	if g.FrequencyPenalty != nil || g.PresencePenalty != nil {
-		l.warning("frequency and presence penalties are left out: the format has none")
+		l.Warning("frequency and presence penalties are left out: the format has none")
 	}
 	if g.Seed != nil {
-		l.warning("seed is left out: the format has none")
+		l.Warning("seed is left out: the format has none")
 	}
 }
 
@@ -209,7 +202,7 @@ func (l *lowering) serviceTier() string {
 	case "", "auto", "standard_only":
 		return l.ServiceTier
 	}
-	l.warning(`service tier "` + l.ServiceTier + `" is left out: the vendor knows "auto" and "standard_only"`)
+	l.Warning(`service tier "` + l.ServiceTier + `" is left out: the vendor knows "auto" and "standard_only"`)
 	return ""
 }
 

@@ -204,12 +204,12 @@ func TestBodyErrors(t *testing.T) {
 		code   llm.ErrorCode
 		want   string
 	}{
-		{"an unknown option", func(r *protocol.Request) { r.ProviderOptions = options(`{"betta":[]}`) }, llm.ErrInvalidRequest, `provider options "anthropic": json: unknown field "betta"`},
+		{"an unknown option", func(r *protocol.Request) { r.ProviderOptions = options(`{"betta":[]}`) }, llm.ErrInvalidRequest, `provider options "anthropic": unknown key "betta"; the nearest known one is "betas"`},
 		{"an option of the wrong type", func(r *protocol.Request) { r.ProviderOptions = options(`{"betas":"x"}`) }, llm.ErrInvalidRequest, `betas`},
 		{"an unknown setting of thinking", func(r *protocol.Request) { r.ProviderOptions = options(`{"thinking":{"tokens":1}}`) }, llm.ErrInvalidRequest, `"tokens"`},
 		{"an unknown kind of thinking", func(r *protocol.Request) { r.ProviderOptions = options(`{"thinking":{"type":"deep"}}`) }, llm.ErrInvalidRequest, `"deep"`},
 		{"options that are no object", func(r *protocol.Request) { r.ProviderOptions = options(`[]`) }, llm.ErrInvalidRequest, `provider options "anthropic"`},
-		{"more than one value", func(r *protocol.Request) { r.ProviderOptions = options(`{} {}`) }, llm.ErrInvalidRequest, `more than one`},
+		{"more than one value", func(r *protocol.Request) { r.ProviderOptions = options(`{} {}`) }, llm.ErrInvalidRequest, `after top-level value`},
 		{"an unknown cache time", func(r *protocol.Request) { r.ProviderOptions = options(`{"cache_ttl":"2h"}`) }, llm.ErrInvalidRequest, `"2h"`},
 		{"no room for an answer", func(r *protocol.Request) { r.Generation.MaxTokens = ptr[int64](0) }, llm.ErrInvalidRequest, `max tokens are 0`},
 		{"an unknown mode of tool choice", func(r *protocol.Request) { r.Tools, r.ToolChoice.Mode = []llm.Tool{{Name: "f"}}, "maybe" }, llm.ErrInvalidRequest, `"maybe"`},
@@ -224,7 +224,7 @@ func TestBodyErrors(t *testing.T) {
 		{"audio", media("image", &llm.Media{MediaType: "audio/wav", Data: []byte("x")}), llm.ErrInvalidRequest, `"audio/wav"`},
 		{"a huge image", media("image", &llm.Media{MediaType: "image/png", Data: make([]byte, 7<<20), Filename: "big.png"}), llm.ErrPayloadTooLarge, `"big.png"`},
 		{"stored content", media("image", &llm.Media{MediaType: "image/png", Artifact: "abc"}), llm.ErrInvalidRequest, `stored content`},
-		{"no content", media("image", &llm.Media{MediaType: "image/png"}), llm.ErrInvalidRequest, `empty`},
+		{"no content", media("image", &llm.Media{MediaType: "image/png"}), llm.ErrInvalidRequest, `no content`},
 		{"an address of another kind", media("image", &llm.Media{MediaType: "image/png", URL: "ftp://x"}), llm.ErrInvalidRequest, `address`},
 		{"a broken data URL", media("image", &llm.Media{MediaType: "image/png", URL: "data:image/png"}), llm.ErrInvalidRequest, `comma`},
 	}
@@ -240,18 +240,6 @@ func TestBodyErrors(t *testing.T) {
 				t.Errorf("betas %v of a request that has no body", betas)
 			}
 		})
-	}
-}
-
-// TestKnownOptions holds the list that an error shows against the options there are.
-func TestKnownOptions(t *testing.T) {
-	var names []string
-	o := reflect.TypeFor[Options]()
-	for i := range o.NumField() {
-		names = append(names, o.Field(i).Tag.Get("json"))
-	}
-	if got := strings.Join(names, ", "); got != knownOptions {
-		t.Errorf("options are %s, errors list %s", got, knownOptions)
 	}
 }
 
@@ -276,7 +264,7 @@ func TestMedia(t *testing.T) {
 		{"an image in its address", "image", llm.Media{URL: "data:image/webp;base64,YWJj"}, false, `{"type":"image","source":{"type":"base64","media_type":"image/webp","data":"YWJj"}}`},
 		{"an image in its address, as text", "image", llm.Media{URL: "data:image/gif,a%62c"}, false, `{"type":"image","source":{"type":"base64","media_type":"image/gif","data":"YWJj"}}`},
 		{"an image of a kind that the vendor doesn't read", "image", llm.Media{MediaType: "image/bmp", Data: []byte("abc"), Filename: "a.bmp"}, false,
-			`{"type":"text","text":"(an image of the type image/bmp \"a.bmp\" was left out: the vendor reads jpeg, png, gif and webp)"}`},
+			`{"type":"text","text":"(an image \"a.bmp\" was left out: the vendor reads jpeg, png, gif and webp, and no image/bmp)"}`},
 		{"an image for a blind model", "pdf", llm.Media{MediaType: "image/png", Data: []byte("abc")}, false, `{"type":"text","text":"(an image was left out: the model takes no images)"}`},
 		{"an image where none are taken", "image", llm.Media{MediaType: "image/png", Data: []byte("abc")}, true, `{"type":"text","text":"(an image was left out: the model takes no images)"}`},
 		{"a document", "pdf", llm.Media{MediaType: "application/pdf", Data: []byte("abc"), Filename: "Übersicht_(final).pdf"}, false,

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
@@ -35,50 +34,17 @@ func (h *history) call(c *llm.ToolCall) {
 			return // another vendor's, repeated to go with its result, or never answered
 		}
 		h.hosted.called[c.ID] = true
-		h.answer(hostedBlock{hostedCall(c, m)})
+		h.answer(hostedBlock{h.hostedCall(c, m)})
 		return
 	}
 	b := &toolUse{
-		Type: "tool_use", ID: h.ids.call(c.ID), Name: protocol.WireName(c.Namespace, c.Name), Input: h.input(c),
+		Type: "tool_use", ID: h.ids.call(c.ID), Name: protocol.WireName(c.Namespace, c.Name), Input: h.Arguments(c),
 	}
 	if len(m.Fields) == 0 {
 		h.answer(b)
 	} else {
 		h.answer(withFields(m.Fields, map[string]any{"type": b.Type, "id": b.ID, "name": b.Name, "input": b.Input}))
 	}
-}
-
-// input is a call's input as the object that the format demands.
-func (h *history) input(c *llm.ToolCall) json.RawMessage {
-	if !c.Freeform {
-		return objectInput(c.Input)
-	}
-	i := slices.IndexFunc(h.Tools, func(t llm.Tool) bool { return t.Namespace == c.Namespace && t.Name == c.Name })
-	if i < 0 {
-		return wrapped("input", c.Input)
-	}
-	return wrapped(freeformProperty(&h.Tools[i]), c.Input)
-}
-
-// objectInput leaves an object alone. What else there is, such as the broken JSON of a call that was answered with an
-// error, becomes a property.
-func objectInput(input string) json.RawMessage {
-	s := strings.TrimSpace(input)
-	switch {
-	case s == "":
-		return json.RawMessage("{}")
-	case s[0] == '{' && json.Valid([]byte(s)):
-		return json.RawMessage(s)
-	}
-	return wrapped("input", input)
-}
-
-func wrapped(property, text string) json.RawMessage {
-	raw, err := protocol.Encode(map[string]string{property: text})
-	if err != nil { // a text
-		panic("messages: encode input: " + err.Error())
-	}
-	return raw
 }
 
 func (h *history) result(r *llm.ToolResult) error {

@@ -34,7 +34,7 @@ func (l *lowering) hostedTools() ([]any, error) {
 		name := hostedName(kind)
 		version, ok := hostedVersions[name]
 		if !ok {
-			return nil, invalid("the vendor runs web_search, web_fetch and code_execution", "hosted tool %q: the vendor runs no such tool", kind)
+			return nil, protocol.Invalid("the vendor runs web_search, web_fetch and code_execution", "hosted tool %q: the vendor runs no such tool", kind)
 		}
 		if kind != name {
 			version = kind
@@ -90,8 +90,8 @@ func (l *lowering) hostedMeta(md llm.Metadata) (m hostedMeta, ok bool) {
 }
 
 // hostedCall is the block that a call came in.
-func hostedCall(c *llm.ToolCall, m hostedMeta) json.RawMessage {
-	return withFields(m.Fields, map[string]any{"type": m.BlockType, "id": c.ID, "name": c.Name, "input": objectInput(c.Input)})
+func (l *lowering) hostedCall(c *llm.ToolCall, m hostedMeta) json.RawMessage {
+	return withFields(m.Fields, map[string]any{"type": m.BlockType, "id": c.ID, "name": c.Name, "input": l.Arguments(c)})
 }
 
 // hostedResult is the block that a result came in.

@@ -9,11 +9,9 @@ package messages
 
 import (
 	"cmp"
-	"fmt"
 	"net/url"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
-	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // Namespace is the vendor's key for options, and for metadata where the request names no other.
@@ -65,8 +63,4 @@ func withNamespace(r *protocol.Request) *protocol.Request {
 	out := *r
 	out.Namespace = Namespace
 	return &out
-}
-
-func invalid(next, format string, args ...any) *llm.Error {
-	return &llm.Error{Code: llm.ErrInvalidRequest, Message: fmt.Sprintf(format, args...), Next: next}
 }

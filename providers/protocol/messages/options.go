@@ -1,10 +1,7 @@
 package messages
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
@@ -39,36 +36,12 @@ type Thinking struct {
 	Display      string `json:"display,omitempty"`       // "summarized" or "omitted"
 }
 
-const knownOptions = "betas, thinking, user_id, cache_ttl, speed, container, context_management, web_search, web_fetch, code_execution"
-
 func optionsOf(r *protocol.Request) (Options, error) {
 	var o Options
-	if err := o.read(r, Namespace); err != nil {
+	if err := protocol.ReadOptions(r, Namespace, &o); err != nil {
 		return o, err
 	}
-	if r.Namespace != Namespace {
-		if err := o.read(r, r.Namespace); err != nil {
-			return o, err
-		}
-	}
 	return o, o.check()
-}
-
-func (o *Options) read(r *protocol.Request, key string) error {
-	raw := r.ProviderOptions[key]
-	if len(raw) == 0 {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err := d.Decode(o)
-	if err == nil && d.More() {
-		err = errors.New("more than one JSON value")
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return invalid("the options of this format are "+knownOptions, "provider options %q: %v", key, err)
-	}
-	return nil
 }
 
 func (o *Options) check() error {
@@ -76,13 +49,13 @@ func (o *Options) check() error {
 		switch t.Type {
 		case "", "adaptive", "enabled", "disabled":
 		default:
-			return invalid(`thinking is "adaptive", "enabled" or "disabled"`, "provider options: thinking has the unknown type %q", t.Type)
+			return protocol.Invalid(`thinking is "adaptive", "enabled" or "disabled"`, "provider options: thinking has the unknown type %q", t.Type)
 		}
 	}
 	switch o.CacheTTL {
 	case "", "5m", "1h":
 	default:
-		return invalid(`use "5m" or "1h"`, "provider options: the vendor knows no cache_ttl %q", o.CacheTTL)
+		return protocol.Invalid(`use "5m" or "1h"`, "provider options: the vendor knows no cache_ttl %q", o.CacheTTL)
 	}
 	// What goes out as it came: null is as good as nothing.
 	for _, raw := range []*json.RawMessage{&o.Container, &o.ContextManagement} {

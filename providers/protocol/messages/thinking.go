@@ -14,22 +14,9 @@ import (
 // minBudget is the least that the vendor takes for thinking.
 const minBudget = 1024
 
-// efforts are the known ones, weakest first, with the tokens they stand for where the vendor counts tokens.
-var efforts = []struct {
-	name   string
-	budget int64
-}{
-	{"none", 0}, {"minimal", 1_024}, {"low", 4_096}, {"medium", 10_240}, {"high", 16_384}, {"xhigh", 24_576},
-	{"max", 32_768}, {"ultra", 32_768},
-}
-
-func rank(effort string) int {
-	for i, e := range efforts {
-		if e.name == effort {
-			return i
-		}
-	}
-	return -1
+// budgets are the tokens that efforts stand for where the vendor counts tokens.
+var budgets = map[string]int64{
+	"minimal": 1_024, "low": 4_096, "medium": 10_240, "high": 16_384, "xhigh": 24_576, "max": 32_768, "ultra": 32_768,
 }
 
 // adaptive tells whether a model decides by itself how long it thinks. Such a model takes efforts; one that counts tokens
@@ -44,7 +31,8 @@ func thinks(t *Thinking) bool { return t != nil && (t.Type == "adaptive" || t.Ty
 // thinking decides how the model thinks, and which effort is sent:
 //
 //   - The options' thinking wins. Otherwise no effort means that nothing is said, and the vendor's own way holds.
-//   - A model that decides by itself is sent the effort; "none" switches it off.
+//   - A model that decides by itself is sent the effort; "none" switches it off. One that can't be switched off is sent the
+//     weakest effort and nothing else, so that it thinks as little as it can.
 //   - Any other model is sent a budget, see [budgetFor]; "none" says nothing, since off is its own way.
 //   - A tool that must be called switches thinking off: the vendor takes only one of them.
 func (l *lowering) thinking(maxTokens int64) (t *Thinking, effort string, err error) {
@@ -53,10 +41,10 @@ func (l *lowering) thinking(maxTokens int64) (t *Thinking, effort string, err er
 	chosen := own != nil && own.Type != ""
 	asked := l.ReasoningEffort
 	if asked != "" && !m.Reasons && len(m.Efforts) == 0 {
-		l.warning("the reasoning effort is left out: the model does not think")
+		l.Warning("the reasoning effort is left out: the model does not think")
 		asked = ""
 	}
-	if asked != "" && asked != "none" && len(m.Efforts) > 0 {
+	if asked != "" && (asked != "none" || m.AlwaysThinks && adaptive(m)) && len(m.Efforts) > 0 {
 		if effort, err = l.effort(asked); err != nil {
 			return nil, "", err
 		}
@@ -69,25 +57,21 @@ func (l *lowering) thinking(maxTokens int64) (t *Thinking, effort string, err er
 		}
 	case asked == "":
 	case asked == "none":
-		if adaptive(m) {
-			t = &Thinking{Type: "disabled"}
-		}
+		t = off(m)
 	case adaptive(m):
 		t = &Thinking{Type: "adaptive"}
 	default:
-		i := rank(asked)
-		if i < 0 {
+		budget, ok := budgets[asked]
+		if !ok {
 			return nil, "", l.unknownEffort(asked)
 		}
-		t = &Thinking{Type: "enabled", BudgetTokens: efforts[i].budget}
+		t = &Thinking{Type: "enabled", BudgetTokens: budget}
 	}
 	if l.choice.forced() {
 		if thinks(t) {
-			l.warning("the model does not think in this request: the vendor takes no thinking where a tool must be called")
+			l.Warning("the model does not think in this request: the vendor takes no thinking where a tool must be called")
 		}
-		if t = nil; adaptive(m) {
-			t = &Thinking{Type: "disabled"}
-		}
+		t = off(m)
 	}
 	if t != nil && t.Type == "enabled" {
 		t = l.budgetFor(t.BudgetTokens, maxTokens)
@@ -95,51 +79,45 @@ func (l *lowering) thinking(maxTokens int64) (t *Thinking, effort string, err er
 	if thinks(t) && own != nil {
 		t.Display = own.Display
 	}
-	if t != nil && t.Type == "disabled" && rank(effort) > rank("high") {
+	if t != nil && t.Type == "disabled" && protocol.EffortRank(effort) > protocol.EffortRank("high") {
 		effort = "high" // the newest models refuse more of it without thinking
 	}
 	return t, effort, nil
 }
 
-// effort is the vendor's word for an effort: the one of the model's row, or the nearest that the model takes, rather a
-// weaker one than a stronger.
+// off switches thinking off. Nil: that is the model's own way, or it has no other than to think.
+func off(m *protocol.Model) *Thinking {
+	if adaptive(m) && !m.AlwaysThinks {
+		return &Thinking{Type: "disabled"}
+	}
+	return nil
+}
+
+// effort is the vendor's word for an effort: the one of the model's row, or the nearest that the model takes.
 func (l *lowering) effort(asked string) (string, error) {
 	m := &l.Model
 	if word, ok := m.Compat.EffortMap[asked]; ok {
 		return word, nil
 	}
-	if slices.Contains(m.Efforts, asked) {
-		return asked, nil
-	}
-	want := rank(asked)
-	if want < 0 {
+	near := protocol.NearestEffort(asked, m.Efforts)
+	if near == "" {
 		return "", l.unknownEffort(asked)
 	}
-	best := m.Efforts[0]
-	for _, e := range m.Efforts {
-		if r := rank(e); r >= 0 && r <= want {
-			best = e // the strongest comes last
-		}
+	if near != asked {
+		l.Warning(fmt.Sprintf("the model takes no reasoning effort %q; it is sent %q", asked, near))
 	}
-	l.warning(fmt.Sprintf("the model takes no reasoning effort %q; it is sent %q", asked, best))
-	return best, nil
+	return near, nil
 }
 
 func (l *lowering) unknownEffort(asked string) error {
-	known := l.Model.Efforts
-	if len(known) == 0 {
-		for _, e := range efforts {
-			known = append(known, e.name)
-		}
-	}
-	return invalid("use one of "+strings.Join(known, ", "), "the model knows no reasoning effort %q", asked)
+	return protocol.Invalid("use one of "+strings.Join(l.Model.KnownEfforts(), ", "), "the model knows no reasoning effort %q", asked)
 }
 
 // budgetFor fits tokens for thinking between the vendor's least and three quarters of what may be written in all: the
 // rest is for the answer. Nil: there is no room for thinking.
 func (l *lowering) budgetFor(want, maxTokens int64) *Thinking {
 	if maxTokens <= minBudget {
-		l.warning(fmt.Sprintf("the model does not think in this request: with at most %d tokens there is no room for it", maxTokens))
+		l.Warning(fmt.Sprintf("the model does not think in this request: with at most %d tokens there is no room for it", maxTokens))
 		return nil
 	}
 	least := max(minBudget, l.Model.BudgetMin)

@@ -45,6 +45,11 @@ func TestThinking(t *testing.T) {
 		{"nothing asked, nothing said", thinkingModel, "", nil, "", "", ""},
 		{"an effort", thinkingModel, "high", nil, `{"type":"adaptive"}`, "high", ""},
 		{"none", thinkingModel, "none", nil, `{"type":"disabled"}`, "", ""},
+		{"none where it can't be", thinkingModel, "none", func(r *protocol.Request) { r.Model.AlwaysThinks = true }, "", "low", `"none"`},
+		{"a call that is required of a model that always thinks", thinkingModel, "", func(r *protocol.Request) {
+			r.Model.AlwaysThinks = true
+			r.Tools, r.ToolChoice.Mode = []llm.Tool{{Name: "f"}}, "required"
+		}, "", "", ""},
 		{"a weaker effort than there is", thinkingModel, "minimal", nil, `{"type":"adaptive"}`, "low", `"minimal"`},
 		{"a stronger effort than there is", thinkingModel, "ultra", nil, `{"type":"adaptive"}`, "max", `"ultra"`},
 		{"an effort between", thinkingModel, "xhigh", func(r *protocol.Request) { r.Model.Efforts = []string{"low", "high", "max"} }, `{"type":"adaptive"}`, "high", `"xhigh"`},
@@ -54,6 +59,9 @@ func TestThinking(t *testing.T) {
 
 		{"budget: nothing asked", budgetModel, "", nil, "", "", ""},
 		{"budget: none", budgetModel, "none", nil, "", "", ""},
+		{"budget: none of a model that also takes efforts", budgetModel, "none", func(r *protocol.Request) {
+			r.Model.AlwaysThinks, r.Model.Efforts = true, []string{"low", "medium", "high"}
+		}, "", "", ""},
 		{"budget: minimal", budgetModel, "minimal", nil, `{"type":"enabled","budget_tokens":1024}`, "", ""},
 		{"budget: low", budgetModel, "low", nil, `{"type":"enabled","budget_tokens":4096}`, "", ""},
 		{"budget: medium", budgetModel, "medium", nil, `{"type":"enabled","budget_tokens":10240}`, "", ""},

@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -55,7 +54,7 @@ func (l *lowering) tool(t *llm.Tool) *tool {
 		Strict: t.Strict && !l.Model.Compat.NoStrict,
 	}
 	if t.Freeform != nil {
-		out.InputSchema = freeformSchema(freeformProperty(t))
+		out.InputSchema = protocol.FreeformSchema(t)
 		return out
 	}
 	out.InputSchema = protocol.Sanitised(t.InputSchema, l.Model.Compat.Sanitizer)
@@ -63,25 +62,6 @@ func (l *lowering) tool(t *llm.Tool) *tool {
 		out.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
 	return out
-}
-
-// freeformProperty is where a tool of raw text has its text: the format has no grammars.
-func freeformProperty(t *llm.Tool) string {
-	if t == nil || t.Freeform == nil {
-		return "input"
-	}
-	return cmp.Or(t.Freeform.Property, "input")
-}
-
-func freeformSchema(property string) json.RawMessage {
-	schema, err := protocol.Encode(map[string]any{
-		"type": "object", "properties": map[string]any{property: map[string]any{"type": "string"}},
-		"required": []string{property}, "additionalProperties": false,
-	})
-	if err != nil { // texts and lists of them
-		panic("messages: encode schema: " + err.Error())
-	}
-	return schema
 }
 
 func (l *lowering) toolChoice(tools int) (*toolChoice, error) {
@@ -101,19 +81,16 @@ func (l *lowering) toolChoice(tools int) (*toolChoice, error) {
 		c.Type = "any"
 	case "tool":
 		c.Type = "tool"
-		i := slices.IndexFunc(l.Tools, func(t llm.Tool) bool {
-			return t.Name == l.ToolChoice.Name || protocol.WireName(t.Namespace, t.Name) == l.ToolChoice.Name
-		})
-		switch {
-		case i >= 0:
-			c.Name = protocol.WireName(l.Tools[i].Namespace, l.Tools[i].Name)
+		switch t := l.ChosenTool(); {
+		case t != nil:
+			c.Name = protocol.WireName(t.Namespace, t.Name)
 		case slices.Contains(l.HostedTools, l.ToolChoice.Name):
 			c.Name = hostedName(l.ToolChoice.Name)
 		default:
-			return nil, invalid("offer the tool, or choose another", "the tool choice names %q, which is not offered", l.ToolChoice.Name)
+			return nil, l.InvalidChoice()
 		}
 	default:
-		return nil, invalid(`use "auto", "none", "required" or "tool"`, "the tool choice has the unknown mode %q", l.ToolChoice.Mode)
+		return nil, l.InvalidChoice()
 	}
 	return c, nil
 }

@@ -3,10 +3,9 @@ package ollama
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
-	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // body is what is sent.
@@ -95,7 +94,7 @@ func tools(r *protocol.Request) []tool {
 		t := &r.Tools[i]
 		schema := t.InputSchema
 		if t.Freeform != nil {
-			schema = freeformSchema(t)
+			schema = protocol.FreeformSchema(t)
 		}
 		out = append(out, tool{Type: "function", Function: declaration{
 			Name: protocol.WireName(t.Namespace, t.Name), Description: t.Description,
@@ -104,26 +103,6 @@ func tools(r *protocol.Request) []tool {
 	}
 	return out
 }
-
-// freeformProperty is the property that carries the text of a freeform tool, which is a function here.
-func freeformProperty(t *llm.Tool) string {
-	if t.Freeform == nil || t.Freeform.Property == "" {
-		return "input"
-	}
-	return t.Freeform.Property
-}
-
-func freeformSchema(t *llm.Tool) json.RawMessage {
-	type object = map[string]any
-	name := freeformProperty(t)
-	b, _ := json.Marshal(object{ // strings only
-		"type": "object", "properties": object{name: object{"type": "string"}}, "required": []string{name},
-	})
-	return b
-}
-
-// efforts are the known efforts, weakest first.
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
 
 // think says whether the model is to think, and how much where it knows degrees. Asking a model that can't is refused,
 // so nothing is said to one of which nothing is known.
@@ -142,8 +121,9 @@ func think(r *protocol.Request, option json.RawMessage) (json.RawMessage, error)
 	}
 	word, mapped := r.Model.Compat.EffortMap[effort]
 	if !mapped {
-		if word = nearest(effort, r.Model.Efforts); word == "" {
-			return nil, invalid(fmt.Sprintf("the model %s has no reasoning effort %q", modelID(r), effort), "")
+		if word = degree(effort, r.Model.Efforts); word == "" {
+			return nil, protocol.Invalid("choose one of "+strings.Join(r.Model.KnownEfforts(), ", "),
+				"the model %s has no reasoning effort %q", modelID(r), effort)
 		}
 	}
 	if word == "true" || word == "false" {
@@ -153,28 +133,19 @@ func think(r *protocol.Request, option json.RawMessage) (json.RawMessage, error)
 	return b, nil
 }
 
-// nearest finds the degree for an effort among those offered; of two that are as near, the stronger one. A model without
-// degrees is switched on or off. Empty when the effort is not known.
-func nearest(effort string, offered []string) string {
-	want := slices.Index(efforts, effort)
+// degree is the one for an effort among those offered. A model without degrees is switched on or off. Empty when the
+// effort is not known.
+func degree(effort string, offered []string) string {
+	if len(offered) > 0 {
+		effort = protocol.NearestEffort(effort, offered)
+	}
 	switch {
-	case effort == "none" && (len(offered) == 0 || slices.Contains(offered, "none")):
+	case protocol.EffortRank(effort) == 0:
 		return "false"
-	case slices.Contains(offered, effort):
+	case len(offered) > 0:
 		return effort
-	case want < 0:
-		return ""
-	case len(offered) == 0:
+	case protocol.EffortRank(effort) > 0:
 		return "true"
 	}
-	best, bestDistance := "true", len(efforts)
-	for i, e := range efforts {
-		if e == "none" || !slices.Contains(offered, e) {
-			continue
-		}
-		if d := max(want-i, i-want); d <= bestDistance {
-			best, bestDistance = e, d
-		}
-	}
-	return best
+	return ""
 }

@@ -157,7 +157,7 @@ func TestMessages(t *testing.T) {
 		{
 			"files that can't be shown",
 			[]llm.Message{user(text("a"), &llm.Media{MediaType: "application/pdf", Data: []byte("x")}, &llm.Media{MediaType: "image/png", URL: "https://h/x.png"})},
-			`[{"role":"user","content":"a\n\n[a file of the type application/pdf was left out: the model does not take it]\n\n[a file of the type image/png at an address was left out: the model does not take it]"}]`,
+			`[{"role":"user","content":"a\n\n(a document was left out: the model does not take it)\n\n(an image was left out: only its address is known, and Ollama fetches none)"}]`,
 		},
 	}
 	for _, tt := range tests {
@@ -176,7 +176,7 @@ func TestBadMessages(t *testing.T) {
 		message llm.Message
 		want    string
 	}{
-		{"a stored file", user(&llm.Media{MediaType: "image/png", Artifact: "abc"}), "was not loaded"},
+		{"a stored file", user(&llm.Media{MediaType: "image/png", Artifact: "abc"}), "stored content"},
 		{"a file without content", user(&llm.Media{MediaType: "image/png"}), "has no content"},
 		{"a data URL that is no base64", user(&llm.Media{URL: "data:image/png;base64,?"}), "not in base64"},
 		{"a call in a user's message", user(call("c", "f", "")), "user's message"},
@@ -196,7 +196,7 @@ func TestTools(t *testing.T) {
 	}
 	const want = `[{"type":"function","function":{"name":"f","description":"does f","parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}},
 		{"type":"function","function":{"name":"ns__g","parameters":{"type":"object","properties":{}}}},
-		{"type":"function","function":{"name":"patch","parameters":{"properties":{"input":{"type":"string"}},"required":["input"],"type":"object"}}}]`
+		{"type":"function","function":{"name":"patch","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}}}]`
 	for mode, demanded := range map[string]bool{"": false, "auto": false, "required": true, "tool": true} {
 		warned := false
 		r.ToolChoice.Mode, r.Warn = mode, func(string) { warned = true }
@@ -233,7 +233,7 @@ func TestThink(t *testing.T) {
 		{"more than there is", degrees, "max", "", `"high"`},
 		{"less than there is", degrees, "minimal", "", `"low"`},
 		{"it can't be switched off", degrees, "none", "", `"low"`},
-		{"of two that are as near, the stronger", few, "xhigh", "", `"max"`},
+		{"rather a weaker one", few, "xhigh", "", `"high"`},
 		{"off where that is a degree", toggled, "none", "", "false"},
 		{"the vendor's own word", mapped, "max", "", `"extreme"`},
 		{"a switch for a word", mapped, "low", "", "false"},
@@ -281,7 +281,7 @@ func TestOptions(t *testing.T) {
 	wantJSON(t, "format", field(t, r, "format"), `{"type":"object"}`)
 
 	for options, want := range map[string]string{
-		`{"num_context":1}`:    `unknown field "num_context"`,
+		`{"num_context":1}`:    `unknown key "num_context"; the nearest known one is "num_ctx"`,
 		`{"num_ctx":0}`:        "num_ctx is 0",
 		`{"think":1}`:          "think is 1",
 		`{"keep_alive":true}`:  "keep_alive is true",

@@ -14,6 +14,7 @@ type decoder struct {
 	life  protocol.Lifecycle
 	calls protocol.Calls
 	newID func() string
+	think *protocol.ThinkSplitter // nil: what is said is all text
 
 	open     llm.BlockKind // BlockUnknown: none
 	id       string
@@ -52,6 +53,9 @@ func newDecoder(r *protocol.Request) *decoder {
 	d := &decoder{r: r, newID: r.IDs()}
 	d.life.Namespace = r.Namespace
 	d.calls = protocol.Calls{Life: &d.life, Names: protocol.NewNames(r.Tools)}
+	if t := r.Model.Compat.ThinkTags; t != nil {
+		d.think = protocol.NewThinkSplitter(*t)
+	}
 	return d
 }
 
@@ -80,7 +84,7 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 		_ = json.Unmarshal(l.Model, &d.life.Step.ServedModel) // what is no text is no name
 	}
 	dst = d.text(dst, llm.BlockReasoning, l.Message.Thinking)
-	dst = d.text(dst, llm.BlockText, l.Message.Content)
+	dst = d.content(dst, l.Message.Content)
 	for i := range l.Message.ToolCalls {
 		var err error
 		if dst, err = d.call(dst, &l.Message.ToolCalls[i]); err != nil {
@@ -102,6 +106,30 @@ func (l *line) reset() {
 }
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// content tells what the model says, without the thinking that it marks in there.
+func (d *decoder) content(dst []llm.Event, text string) []llm.Event {
+	if d.think == nil {
+		return d.text(dst, llm.BlockText, text)
+	}
+	d.think.Write(text)
+	return d.split(dst)
+}
+
+// split tells what the splitter has made up its mind about.
+func (d *decoder) split(dst []llm.Event) []llm.Event {
+	for {
+		text, inside, ok := d.think.Next()
+		if !ok {
+			return dst
+		}
+		kind := llm.BlockText
+		if inside {
+			kind = llm.BlockReasoning
+		}
+		dst = d.text(dst, kind, text)
+	}
+}
 
 func (d *decoder) text(dst []llm.Event, kind llm.BlockKind, text string) []llm.Event {
 	if text == "" {
@@ -161,6 +189,10 @@ func (d *decoder) call(dst []llm.Event, c *toolCall) ([]llm.Event, error) {
 }
 
 func (d *decoder) finish(dst []llm.Event, reason string, m *metrics) []llm.Event {
+	if d.think != nil {
+		d.think.Close()
+		dst = d.split(dst)
+	}
 	end := llm.StepFinish{RawReason: reason}
 	switch reason {
 	case "stop", "":

@@ -29,6 +29,33 @@ func request(messages ...llm.Message) *protocol.Request {
 	}
 }
 
+// Models that mark their thinking inside the text, where the server does not know their marks.
+func TestThinkTags(t *testing.T) {
+	const thought = `@{"reasoningField":"thinking"}`
+	for _, tt := range []struct {
+		name   string
+		stream []byte
+		want   string
+	}{
+		{
+			"marks in pieces", stream(says(`"content":"<thi"`), says(`"content":"nk>a</think"`), says(`"content":">b<"`), ends("stop")),
+			`S+(model=qwen3:8b) R+reasoning-0 R~"a" R-` + thought + ` T+text-0 T~"b" T~"<" T- SF(stop) F(stop)`,
+		},
+		{
+			"a call behind it", stream(says(`"content":"<think>a</think>"`), says(`"tool_calls":[{"id":"c","function":{"name":"f"}}]`), ends("stop")),
+			`S+(model=qwen3:8b) R+reasoning-0 R~"a" R-` + thought + ` C c f {} SF(tool-calls raw=stop) F(tool-calls)`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := request()
+			r.Model.Compat.ThinkTags = &protocol.ThinkTags{Open: "<think>", Close: "</think>"}
+			if got := protocoltest.Splits(t, ollama.Protocol{}, r, tt.stream); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	const thought = `@{"reasoningField":"thinking"}`
 	tests := []struct {

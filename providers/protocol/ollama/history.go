@@ -1,10 +1,6 @@
 package ollama
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
@@ -50,7 +46,7 @@ func (h *history) lower() ([]message, error) {
 		case llm.RoleAssistant:
 			err = h.assistant(m)
 		default:
-			err = invalid(fmt.Sprintf("message %d has no role", i), "")
+			err = protocol.Invalid("", "message %d has no role", i)
 		}
 		if err != nil {
 			return nil, err
@@ -87,7 +83,7 @@ func (h *history) user(m *llm.Message) error {
 				return err
 			}
 		default:
-			return invalid(fmt.Sprintf("a user's message can't hold a %T", p), "")
+			return protocol.Invalid("", "a user's message can't hold a %T", p)
 		}
 	}
 	h.out = append(h.out, out)
@@ -121,7 +117,7 @@ func (h *history) assistant(m *llm.Message) error {
 		case *llm.ToolCall:
 			if !p.ProviderExecuted { // what another vendor ran can't be said in this format
 				out.ToolCalls = append(out.ToolCalls, toolCall{ID: p.ID, Function: function{
-					Name: protocol.WireName(p.Namespace, p.Name), Arguments: h.arguments(p),
+					Name: protocol.WireName(p.Namespace, p.Name), Arguments: h.r.Arguments(p),
 				}})
 			}
 		case *llm.ToolResult:
@@ -130,7 +126,7 @@ func (h *history) assistant(m *llm.Message) error {
 				return err
 			}
 		default:
-			return invalid(fmt.Sprintf("an assistant's message can't hold a %T", p), "")
+			return protocol.Invalid("", "an assistant's message can't hold a %T", p)
 		}
 	}
 	if out.Content != "" || out.Thinking != "" || len(out.ToolCalls) > 0 || len(out.Images) > 0 {
@@ -139,30 +135,11 @@ func (h *history) assistant(m *llm.Message) error {
 	return nil
 }
 
-// arguments is the input of a call as the object that the format wants, whoever wrote it.
-func (h *history) arguments(c *llm.ToolCall) json.RawMessage {
-	input, property := strings.TrimSpace(c.Input), "input"
-	switch {
-	case c.Freeform:
-		i := slices.IndexFunc(h.r.Tools, func(t llm.Tool) bool { return t.Name == c.Name && t.Namespace == c.Namespace })
-		if i >= 0 {
-			property = freeformProperty(&h.r.Tools[i])
-		}
-		input = c.Input
-	case input == "":
-		return json.RawMessage("{}")
-	case input[0] == '{' && json.Valid([]byte(input)):
-		return json.RawMessage(input)
-	}
-	b, _ := json.Marshal(map[string]string{property: input}) // strings only
-	return b
-}
-
 func (h *history) results(m *llm.Message) error {
 	for _, p := range m.Parts {
 		res, ok := p.(*llm.ToolResult)
 		if !ok {
-			return invalid(fmt.Sprintf("a tool's message can't hold a %T", p), "")
+			return protocol.Invalid("", "a tool's message can't hold a %T", p)
 		}
 		name := protocol.WireName(res.Namespace, res.Name)
 		out := message{Role: roleTool, ToolName: name, ToolCallID: res.ID}
@@ -182,7 +159,7 @@ func (h *history) results(m *llm.Message) error {
 				}
 				seen.Images = append(seen.Images, one.Images...)
 			default:
-				return invalid(fmt.Sprintf("a tool's result can't hold a %T", p), "")
+				return protocol.Invalid("", "a tool's result can't hold a %T", p)
 			}
 		}
 		out.Content = strings.Join(texts, "\n")
@@ -196,36 +173,20 @@ func (h *history) results(m *llm.Message) error {
 
 // media puts a file into a message: images beside the text, texts into it. Anything else leaves a note.
 func (h *history) media(to *message, m *llm.Media) error {
-	mediaType, data := m.MediaType, m.Data
-	switch {
-	case m.Artifact != "":
-		return invalid("a stored file of the history was not loaded before the request was made", "")
-	case strings.HasPrefix(m.URL, "data:"):
-		head, payload, ok := strings.Cut(strings.TrimPrefix(m.URL, "data:"), ";base64,")
-		decoded, err := base64.StdEncoding.DecodeString(payload)
-		if !ok || err != nil {
-			return invalid("a file's data URL is not in base64", "")
-		}
-		data = decoded
-		if mediaType == "" {
-			mediaType, _, _ = strings.Cut(head, ";")
-		}
-	case len(data) == 0 && m.URL == "":
-		return invalid("a file of the type "+mediaType+" has no content", "")
+	c, err := protocol.ContentOf(m)
+	if err != nil {
+		return err
 	}
-	kind, _, _ := strings.Cut(mediaType, "/")
+	kind := protocol.Modality(c.Type)
 	switch {
-	case kind == "image" && len(data) > 0 && h.r.Model.Takes("image") && !h.r.Model.Compat.NoImages:
-		to.Images = append(to.Images, data)
-	case kind == "text" && len(data) > 0:
-		join(&to.Content, strings.ToValidUTF8(string(data), "\uFFFD"))
+	case c.URL != "":
+		join(&to.Content, h.r.LeaveOut(m, "only its address is known, and Ollama fetches none"))
+	case kind == "image" && h.r.Model.Takes("image") && !h.r.Model.Compat.NoImages:
+		to.Images = append(to.Images, c.Data)
+	case kind == "text":
+		join(&to.Content, strings.ToValidUTF8(string(c.Data), "\uFFFD"))
 	default:
-		what := mediaType
-		if len(data) == 0 {
-			what += " at an address"
-		}
-		h.r.Warning(fmt.Sprintf("the model %s takes no files of the type %s; one was left out", modelID(h.r), what))
-		join(&to.Content, "[a file of the type "+what+" was left out: the model does not take it]")
+		join(&to.Content, h.r.LeaveOut(m, protocol.NotTaken))
 	}
 	return nil
 }

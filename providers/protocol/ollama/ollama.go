@@ -13,7 +13,6 @@ import (
 	"cmp"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
-	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // Protocol is the format. Its zero value is ready.
@@ -57,7 +56,7 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 	}
 	out, err := protocol.Encode(b)
 	if err != nil {
-		return nil, invalid("the request can't be written as JSON: "+err.Error(), "")
+		return nil, protocol.Invalid("", "the request can't be written as JSON: %v", err)
 	}
 	return out, nil
 }
@@ -66,7 +65,3 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 func (Protocol) Decode(r *protocol.Request) protocol.Decoder { return newDecoder(r) }
 
 func modelID(r *protocol.Request) string { return cmp.Or(r.Model.ID, r.Request.Model) }
-
-func invalid(message, next string) *llm.Error {
-	return &llm.Error{Code: llm.ErrInvalidRequest, Message: message, Next: next}
-}

@@ -1,9 +1,7 @@
 package ollama
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
@@ -40,35 +38,13 @@ type Runner struct {
 	RepeatPenalty *float64 `json:"repeat_penalty,omitempty"`
 }
 
-const knownOptions = "num_ctx, keep_alive, think, format, truncate, shift, num_keep, num_batch, num_gpu, main_gpu, num_thread, " +
-	"use_mmap, min_p, typical_p, repeat_last_n, repeat_penalty"
-
 func readOptions(r *protocol.Request) (Options, error) {
 	var o Options
-	keys := []string{OptionsKey}
-	if r.Namespace != OptionsKey {
-		keys = append(keys, r.Namespace)
-	}
-	for _, key := range keys {
-		if err := o.read(key, r.ProviderOptions[key]); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
-}
-
-func (o *Options) read(key string, raw json.RawMessage) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(o); err != nil {
-		return invalid(fmt.Sprintf("provider options %q: %s", key, strings.TrimPrefix(err.Error(), "json: ")),
-			"known options are "+knownOptions)
+	if err := protocol.ReadOptions(r, OptionsKey, &o); err != nil {
+		return o, err
 	}
 	if o.NumCtx != nil && *o.NumCtx <= 0 {
-		return invalid(fmt.Sprintf("provider options %q: num_ctx is %d", key, *o.NumCtx), "set it to the wanted size in tokens")
+		return o, protocol.Invalid("set it to the wanted size in tokens", "provider options: num_ctx is %d", *o.NumCtx)
 	}
 	for _, f := range []struct {
 		name  string
@@ -81,8 +57,8 @@ func (o *Options) read(key string, raw json.RawMessage) error {
 		{"format", o.Format, `"{`, `"json", or a schema`},
 	} {
 		if len(f.value) > 0 && !strings.ContainsRune(f.kinds, rune(f.value[0])) {
-			return invalid(fmt.Sprintf("provider options %q: %s is %s", key, f.name, f.value), "it takes "+f.next)
+			return o, protocol.Invalid("it takes "+f.next, "provider options: %s is %s", f.name, f.value)
 		}
 	}
-	return nil
+	return o, nil
 }

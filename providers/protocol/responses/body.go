@@ -172,9 +172,6 @@ func reasoningOf(r *protocol.Request, opts *Options) *reasoning {
 	return &out
 }
 
-// effortOrder is the known efforts, weakest first.
-var effortOrder = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
-
 // effortOf is the effort in the vendor's word. One that the model lacks becomes the nearest weaker one, or its weakest.
 func effortOf(r *protocol.Request) string {
 	asked, m := r.ReasoningEffort, &r.Model
@@ -190,16 +187,10 @@ func effortOf(r *protocol.Request) string {
 	if _, mapped := m.Compat.EffortMap[asked]; mapped || slices.Contains(m.Efforts, asked) {
 		return word(asked)
 	}
-	rank := slices.Index(effortOrder, asked)
-	if rank < 0 || len(m.Efforts) == 0 {
+	near := protocol.NearestEffort(asked, m.Efforts)
+	if near == "" {
 		r.Warning(fmt.Sprintf("reasoning effort %q left out: model %q does not take it", asked, m.ID))
 		return ""
-	}
-	near := m.Efforts[0]
-	for _, e := range m.Efforts {
-		if i := slices.Index(effortOrder, e); i >= 0 && i < rank {
-			near = e
-		}
 	}
 	r.Warning(fmt.Sprintf("reasoning effort %q became %q: model %q takes only %s", asked, near, m.ID, strings.Join(m.Efforts, ", ")))
 	return word(near)

@@ -191,7 +191,7 @@ var fields = []struct {
 	{"raw text", func(r *protocol.Request) { r.Tools = []llm.Tool{{Name: "say", Freeform: &llm.Freeform{}}} },
 		map[string]string{"tools": `[{"type":"custom","name":"say","format":{"type":"text"}}]`}, ""},
 	{"a grammar for a model that takes none", func(r *protocol.Request) { r.Tools, r.Model.Freeform = []llm.Tool{patch()}, false }, map[string]string{
-		"tools": `[{"type":"function","name":"apply_patch","description":"Patch.","parameters":{"type":"object","properties":{"patch":{"type":"string"}},"required":["patch"],"additionalProperties":false},"strict":false}]`,
+		"tools": `[{"type":"function","name":"apply_patch","description":"Patch.","parameters":{"type":"object","properties":{"patch":{"type":"string","description":"Text that follows this lark grammar:\nstart: /.+/"}},"required":["patch"],"additionalProperties":false},"strict":false}]`,
 	}, ""},
 	{"tools under a name", func(r *protocol.Request) {
 		r.Tools = []llm.Tool{{Name: "f", Namespace: "db", InputSchema: anything}, {Name: "g", InputSchema: anything}}
@@ -292,16 +292,16 @@ func TestWhatCanNotBeSent(t *testing.T) {
 		}},
 		{"a hosted tool without what it needs", `the hosted tool file_search can't run without the setting "vector_store_ids"`,
 			func(r *protocol.Request) { r.HostedTools = []string{"file_search"} }},
-		{"a choice of no tool", `the tool choice names "moon", which is not among the 1 tools`,
+		{"a choice of no tool", `the tool choice names "moon", which the request does not offer`,
 			func(r *protocol.Request) {
 				r.Tools, r.ToolChoice = []llm.Tool{look()}, llm.ToolChoice{Mode: "tool", Name: "moon"}
 			}},
 		{"an unknown choice", `unknown tool choice "maybe"`, func(r *protocol.Request) { r.Tools, r.ToolChoice.Mode = []llm.Tool{look()}, "maybe" }},
-		{"content that was not fetched", `an image (x.png) is given by reference`,
+		{"content that was not fetched", `an image "x.png" is a reference to stored content`,
 			func(r *protocol.Request) {
 				r.Messages = []llm.Message{user(&llm.Media{MediaType: "image/png", Artifact: "ab", Filename: "x.png"})}
 			}},
-		{"media without content", `an image has neither content nor address`,
+		{"media without content", `an image has no content`,
 			func(r *protocol.Request) { r.Messages = []llm.Message{user(&llm.Media{MediaType: "image/png"})} }},
 		{"a schema that is no JSON", `the request can't be written as JSON`, func(r *protocol.Request) { r.OutputSchema = json.RawMessage(`{`) }},
 	} {

@@ -1,8 +1,7 @@
 package responses
 
 import (
-	"encoding/base64"
-	"fmt"
+	"cmp"
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
@@ -36,68 +35,39 @@ type mediaMeta struct {
 	FileID string `json:"fileId"`
 }
 
-// mediaContent lowers media. What the model does not take becomes a note, so that it knows that something was there.
+// mediaContent lowers media. What the model does not take becomes a note, so that it knows that something was there. All
+// that is neither picture nor sound goes the way of documents.
 func mediaContent(r *protocol.Request, m *llm.Media) (any, error) {
-	kind := modality(m.MediaType)
-	if !r.Model.Takes(kind) || kind == "image" && r.Model.Compat.NoImages || kind == "audio" || kind == "video" {
-		r.Warning(fmt.Sprintf("%s left out: model %q does not take it", describe(kind, m), r.Model.ID))
-		return textContent("(" + describe(kind, m) + " was left out: this model can't take it)"), nil
-	}
 	var meta mediaMeta
 	protocol.MetaOf(m.Metadata, r.Namespace, &meta)
-	url := m.URL
-	switch {
-	case meta.FileID != "":
-		url = ""
-	case len(m.Data) > 0:
-		url = "data:" + m.MediaType + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
-	case url == "" && m.Artifact != "":
-		return nil, refused("", "%s is given by reference: its content must be fetched before the request is made", describe(kind, m))
-	case url == "":
-		return nil, refused("", "%s has neither content nor address", describe(kind, m))
+	c := protocol.Content{Type: m.MediaType}
+	if meta.FileID == "" {
+		var err error
+		if c, err = protocol.ContentOf(m); err != nil {
+			return nil, err
+		}
+	}
+	kind := protocol.Modality(c.Type)
+	switch kind {
+	case "image", "audio", "video":
+	default:
+		kind = "pdf"
+	}
+	if !r.Model.Takes(kind) || kind == "image" && r.Model.Compat.NoImages || kind == "audio" || kind == "video" {
+		return textContent(r.LeaveOut(m, protocol.NotTaken)), nil
 	}
 	if kind == "image" {
-		return inputImage{Type: "input_image", FileID: meta.FileID, ImageURL: url, Detail: m.Detail}, nil
-	}
-	f := inputFile{Type: "input_file", FileID: meta.FileID}
-	switch {
-	case f.FileID != "":
-	case strings.HasPrefix(url, "data:"):
-		f.FileData, f.Filename = url, m.Filename
-		if f.Filename == "" {
-			f.Filename = "document.pdf" // vendors go by the name
+		image := inputImage{Type: "input_image", FileID: meta.FileID, ImageURL: c.URL, Detail: m.Detail}
+		if len(c.Data) > 0 {
+			image.ImageURL = protocol.DataURL(c.Type, c.Data)
 		}
-	default:
-		f.FileURL = url
+		return image, nil
+	}
+	f := inputFile{Type: "input_file", FileID: meta.FileID, FileURL: c.URL}
+	if len(c.Data) > 0 {
+		f.FileData, f.Filename = protocol.DataURL(c.Type, c.Data), cmp.Or(m.Filename, "document.pdf") // vendors go by the name
 	}
 	return f, nil
-}
-
-// modality is the word of [protocol.Model] for a media type. All that is neither picture nor sound goes the way of
-// documents.
-func modality(mediaType string) string {
-	major, _, _ := strings.Cut(mediaType, "/")
-	switch major {
-	case "image", "audio", "video":
-		return major
-	}
-	return "pdf"
-}
-
-func describe(kind string, m *llm.Media) string {
-	article := "a "
-	switch kind {
-	case "image":
-		article = "an "
-	case "audio":
-		article = ""
-	case "pdf":
-		kind = "document"
-	}
-	if m.Filename != "" {
-		return fmt.Sprintf("%s%s (%s)", article, kind, m.Filename)
-	}
-	return article + kind
 }
 
 // output lowers what a tool gave: a plain string where it is all text, which every vendor takes, else a list.

@@ -80,7 +80,7 @@ func object(fields ...field) string {
 		if b.Len() > 1 {
 			b.WriteByte(',')
 		}
-		b.WriteString(quote(f.name) + ":")
+		b.WriteString(`"` + f.name + `":`)
 		b.Write(f.value)
 	}
 	b.WriteByte('}')

@@ -295,7 +295,7 @@ func (l *lowering) called(c *llm.ToolCall) error {
 		item.Type, item.Input = "custom_tool_call", &input
 	case c.Freeform:
 		item.ID = "" // an id of the other form
-		input = objectOf(l.property(c), c.Input)
+		input = string(l.r.FreeformArguments(c))
 		item.Type, item.Arguments = "function_call", &input
 	default:
 		if input == "" {
@@ -305,15 +305,6 @@ func (l *lowering) called(c *llm.ToolCall) error {
 	}
 	l.add(item)
 	return nil
-}
-
-func (l *lowering) property(c *llm.ToolCall) string {
-	for _, t := range l.r.Tools {
-		if t.Name == c.Name && t.Namespace == c.Namespace {
-			return propertyOf(t)
-		}
-	}
-	return propertyOf(llm.Tool{})
 }
 
 func (l *lowering) answered(res *llm.ToolResult) error {

@@ -203,14 +203,14 @@ var inputs = []struct {
 			assistant(call("c1", "f", `{}`)), tool(result("c1", words("seen"), png())),
 		},
 		[]string{
-			`{"role":"user","content":[{"type":"input_text","text":"(an image was left out: this model can't take it)"},{"type":"input_text","text":"(audio was left out: this model can't take it)"},{"type":"input_text","text":"(a document (a.pdf) was left out: this model can't take it)"}]}`,
+			`{"role":"user","content":[{"type":"input_text","text":"(an image was left out: the model does not take it)"},{"type":"input_text","text":"(a recording was left out: the model does not take it)"},{"type":"input_text","text":"(a document \"a.pdf\" was left out: the model does not take it)"}]}`,
 			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`,
-			`{"type":"function_call_output","call_id":"c1","output":"seen\n(an image was left out: this model can't take it)"}`,
+			`{"type":"function_call_output","call_id":"c1","output":"seen\n(an image was left out: the model does not take it)"}`,
 		},
 	},
 	{
 		"a vendor that takes no images", func(m *protocol.Model) { m.Compat.NoImages = true }, nil, []llm.Message{user(png())},
-		[]string{`{"role":"user","content":[{"type":"input_text","text":"(an image was left out: this model can't take it)"}]}`},
+		[]string{`{"role":"user","content":[{"type":"input_text","text":"(an image was left out: the model does not take it)"}]}`},
 	},
 	{
 		"a result with an image", nil, nil, []llm.Message{assistant(call("c1", "f", `{}`)), tool(result("c1", png()))},

@@ -2,11 +2,6 @@ package responses
 
 import (
 	"encoding/json"
-	"errors"
-	"maps"
-	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
@@ -92,78 +87,5 @@ type UserLocation struct {
 
 func optionsOf(r *protocol.Request) (*Options, error) {
 	opts := &Options{}
-	for _, ns := range slices.Compact([]string{optionsNamespace, r.Namespace}) {
-		if raw := r.ProviderOptions[ns]; len(raw) > 0 && ns != "" {
-			if err := decodeStrictly(raw, opts, "provider options "+quote(ns)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return opts, nil
-}
-
-// decodeStrictly decodes an object into the struct that v points to. Keys that the struct lacks are an error: an option
-// that is misspelt would otherwise do nothing, unseen.
-func decodeStrictly(raw json.RawMessage, v any, what string) error {
-	const next = "correct the options in the provider's or the request's configuration"
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &keys); err != nil {
-		return refused(next, "%s: a JSON object is needed", what)
-	}
-	known := jsonKeys(v)
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if !slices.Contains(known, key) {
-			return refused(next, "%s: unknown key %q; the nearest known one is %q", what, key, nearest(key, known))
-		}
-	}
-	err := json.Unmarshal(raw, v)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return refused(next, "%s: %s: a %s can't stand where a value of type %s is needed", what, wrong.Field, wrong.Value, wrong.Type)
-	}
-	if err != nil {
-		return refused(next, "%s: %v", what, err)
-	}
-	return nil
-}
-
-func jsonKeys(v any) []string {
-	t := reflect.TypeOf(v).Elem()
-	keys := make([]string, t.NumField())
-	for i := range keys {
-		keys[i], _, _ = strings.Cut(t.Field(i).Tag.Get("json"), ",")
-	}
-	return keys
-}
-
-func quote(s string) string { return `"` + s + `"` }
-
-// nearest returns the name with the fewest edits to what was written.
-func nearest(written string, names []string) string {
-	best, fewest := "", -1
-	for _, n := range names {
-		if d := edits(written, n); fewest < 0 || d < fewest {
-			best, fewest = n, d
-		}
-	}
-	return best
-}
-
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substituted := diagonal
-			if a[i] != b[j] {
-				substituted++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(row[j]+1, row[j+1]+1, substituted)
-		}
-	}
-	return row[len(b)]
+	return opts, protocol.ReadOptions(r, optionsNamespace, opts)
 }

@@ -6,12 +6,7 @@
 // Start with [Protocol]; what a user can set beyond the canonical request is in [Options].
 package responses
 
-import (
-	"fmt"
-
-	"github.com/gantry-agent/gantry/providers/protocol"
-	"github.com/gantry-agent/gantry/sdk/llm"
-)
+import "github.com/gantry-agent/gantry/providers/protocol"
 
 // Protocol is the format. The zero value is ready.
 type Protocol struct{}
@@ -41,15 +36,10 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 	}
 	out, err := protocol.Encode(b)
 	if err != nil {
-		return nil, refused("", "the request can't be written as JSON: %v", err)
+		return nil, protocol.Invalid("", "the request can't be written as JSON: %v", err)
 	}
 	return out, nil
 }
 
 // Decode implements [protocol.Protocol].
 func (Protocol) Decode(r *protocol.Request) protocol.Decoder { return newDecoder(r) }
-
-// refused is the error of a request that can't be sent as it is.
-func refused(next, format string, args ...any) *llm.Error {
-	return &llm.Error{Code: llm.ErrInvalidRequest, Message: fmt.Sprintf(format, args...), Next: next}
-}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -99,7 +100,7 @@ func formatOf(f *llm.Freeform) toolFormat {
 func functionOf(r *protocol.Request, t llm.Tool, name string) functionTool {
 	out := functionTool{Type: "function", Name: name, Description: t.Description}
 	if t.Freeform != nil {
-		out.Parameters = propertySchema(propertyOf(t))
+		out.Parameters = protocol.FreeformSchema(&t)
 	} else {
 		out.Parameters = protocol.Sanitised(t.InputSchema, r.Model.Compat.Sanitizer)
 	}
@@ -108,26 +109,6 @@ func functionOf(r *protocol.Request, t llm.Tool, name string) functionTool {
 		out.Strict = &t.Strict
 	}
 	return out
-}
-
-// propertyOf is the one string property that carries a freeform tool's input where the vendor has functions only.
-func propertyOf(t llm.Tool) string {
-	if t.Freeform != nil && t.Freeform.Property != "" {
-		return t.Freeform.Property
-	}
-	var schema struct {
-		Required []string `json:"required"`
-	}
-	if json.Unmarshal(t.InputSchema, &schema) == nil && len(schema.Required) == 1 {
-		return schema.Required[0]
-	}
-	return "input"
-}
-
-func propertySchema(property string) json.RawMessage {
-	name, _ := protocol.Encode(property) // a string always encodes
-	return fmt.Appendf(nil, `{"type":"object","properties":{%s:{"type":"string"}},"required":[%s],"additionalProperties":false}`,
-		name, name)
 }
 
 // hostedSettings are the settings without which a hosted tool can't run, and what they are by default, if anything.
@@ -145,7 +126,7 @@ func hostedTool(kind string, settings json.RawMessage) (json.RawMessage, error) 
 	}
 	if kind == "web_search" {
 		var w WebSearch
-		if err := decodeStrictly(settings, &w, what); err != nil {
+		if err := protocol.DecodeStrictly(settings, &w, what); err != nil {
 			return nil, err
 		}
 		if w.UserLocation != nil && w.UserLocation.Type == "" {
@@ -153,23 +134,23 @@ func hostedTool(kind string, settings json.RawMessage) (json.RawMessage, error) 
 		}
 		b, err := protocol.Encode(w)
 		if err != nil {
-			return nil, refused("", "%s: %v", what, err)
+			return nil, protocol.Invalid("", "%s: %v", what, err)
 		}
 		settings = b
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(settings, &keys); err != nil || keys == nil {
-		return nil, refused("", "%s: a JSON object is needed", what)
+		return nil, protocol.Invalid("", "%s: a JSON object is needed", what)
 	}
 	if need := hostedSettings[kind]; need.key != "" && keys[need.key] == nil {
 		if need.standard == "" {
-			return nil, refused("set it under hosted_tools in the provider options, or don't offer the tool",
+			return nil, protocol.Invalid("set it under hosted_tools in the provider options, or don't offer the tool",
 				"the hosted tool %s can't run without the setting %q", kind, need.key)
 		}
 		keys[need.key] = json.RawMessage(need.standard)
 		b, err := protocol.Encode(keys)
 		if err != nil {
-			return nil, refused("", "%s: %v", what, err)
+			return nil, protocol.Invalid("", "%s: %v", what, err)
 		}
 		settings = b
 	}
@@ -194,10 +175,7 @@ func toolChoiceOf(r *protocol.Request) (any, error) {
 	case "none", "required":
 		return c.Mode, nil
 	case "tool":
-		for _, t := range r.Tools {
-			if t.Name != c.Name && protocol.WireName(t.Namespace, t.Name) != c.Name {
-				continue
-			}
+		if t := r.ChosenTool(); t != nil {
 			native := t.Freeform != nil && nativeFreeform(r)
 			_, name := wireName(r, t.Namespace, t.Name, native)
 			if native {
@@ -205,20 +183,9 @@ func toolChoiceOf(r *protocol.Request) (any, error) {
 			}
 			return namedChoice{Type: "function", Name: name}, nil
 		}
-		for _, kind := range r.HostedTools {
-			if kind == c.Name {
-				return namedChoice{Type: kind}, nil
-			}
+		if slices.Contains(r.HostedTools, c.Name) {
+			return namedChoice{Type: c.Name}, nil
 		}
-		return nil, refused("choose one of the tools that the request offers",
-			"the tool choice names %q, which is not among the %d tools of the request", c.Name, len(r.Tools)+len(r.HostedTools))
-	default:
-		return nil, refused("use auto, none, required or tool", "unknown tool choice %q", c.Mode)
 	}
-}
-
-// objectOf is the JSON object {"property": text}.
-func objectOf(property, text string) string {
-	b, _ := protocol.Encode(map[string]string{property: text}) // strings always encode
-	return string(b)
+	return nil, r.InvalidChoice()
 }

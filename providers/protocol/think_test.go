@@ -1,4 +1,4 @@
-package chat
+package protocol_test
 
 import (
 	"strings"
@@ -11,10 +11,10 @@ import (
 
 // divided runs pieces through a splitter and writes thinking in brackets.
 func divided(tags protocol.ThinkTags, pieces ...string) (thought, text string) {
-	s := newSplitter(tags)
+	s := protocol.NewThinkSplitter(tags)
 	take := func() {
 		for {
-			part, inside, ok := s.next()
+			part, inside, ok := s.Next()
 			if !ok {
 				return
 			}
@@ -26,10 +26,10 @@ func divided(tags protocol.ThinkTags, pieces ...string) (thought, text string) {
 		}
 	}
 	for _, p := range pieces {
-		s.write(p)
+		s.Write(p)
 		take()
 	}
-	s.close()
+	s.Close()
 	take()
 	return thought, text
 }

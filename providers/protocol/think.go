@@ -1,29 +1,29 @@
-package chat
+package protocol
 
-import (
-	"strings"
+import "strings"
 
-	"github.com/gantry-agent/gantry/providers/protocol"
-)
-
-// splitter takes thinking out of a text that marks it. A mark may come in pieces, so that the end of a text waits as long
+// ThinkSplitter takes thinking out of a text that marks it. A mark may come in pieces, so that the end of a text waits as long
 // as it could be the beginning of one.
-type splitter struct {
-	tags   protocol.ThinkTags
+type ThinkSplitter struct {
+	tags   ThinkTags
 	inside bool
 	rest   string // not yet told
 	closed bool
 }
 
-func newSplitter(t protocol.ThinkTags) *splitter { return &splitter{tags: t, inside: t.StartInside} }
+// NewThinkSplitter returns a splitter for one answer.
+func NewThinkSplitter(t ThinkTags) *ThinkSplitter {
+	return &ThinkSplitter{tags: t, inside: t.StartInside}
+}
 
-func (s *splitter) write(text string) { s.rest += text }
+// Write takes the next piece of the text.
+func (s *ThinkSplitter) Write(text string) { s.rest += text }
 
-// close says that nothing follows: what looked like the beginning of a mark was text.
-func (s *splitter) close() { s.closed = true }
+// Close says that nothing follows: what looked like the beginning of a mark was text.
+func (s *ThinkSplitter) Close() { s.closed = true }
 
-// next returns the next stretch of text and whether it is thinking. ok is false when more must come first.
-func (s *splitter) next() (text string, inside, ok bool) {
+// Next returns the next stretch of text and whether it is thinking. ok is false when more must come first.
+func (s *ThinkSplitter) Next() (text string, inside, ok bool) {
 	for s.rest != "" {
 		mark := s.tags.Open
 		if s.inside {

@@ -1,0 +1,304 @@
+// Package cassette keeps what was said over HTTP in a file, and says it again.
+//
+// It owns: the file's format, which recorded answer a request gets, and what never gets into a file. It must not know: any
+// vendor, what an answer means, who asked for a recording.
+//
+// A cassette is pretty JSON, made to be read and to be committed. A [Recorder] stands around the connections and adds each
+// exchange when it has ended; the file is whole at any time. A [Player] stands in their place and touches no network.
+//
+// Start with [Cassette], [Recorder.Around] and [Player].
+package cassette
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	version = 1
+	// overHTTP is the only transport so far.
+	overHTTP = "http"
+	// maxFile bounds what is read into memory: far more than anybody reviews.
+	maxFile = 256 << 20
+)
+
+// Cassette is what a file holds.
+type Cassette struct {
+	Version      int           `json:"version"`
+	Metadata     Metadata      `json:"metadata"`
+	Interactions []Interaction `json:"interactions"`
+}
+
+// Metadata is about the recording.
+type Metadata struct {
+	Name       string    `json:"name"`
+	RecordedAt time.Time `json:"recordedAt"` // when it began
+	RecordedBy string    `json:"recordedBy,omitempty"`
+}
+
+// Interaction is one request with its answer.
+type Interaction struct {
+	Transport string   `json:"transport"`
+	Request   Request  `json:"request"`
+	Response  Response `json:"response"`
+}
+
+// Request is what was sent, secrets taken out.
+type Request struct {
+	Method, URL string
+	Headers     map[string]string
+	Body        []byte
+}
+
+// Response is what came, secrets taken out.
+type Response struct {
+	Status  int
+	Headers map[string]string
+	Body    []byte
+	Cut     bool // the connection broke where the body ends
+}
+
+// The forms of a body. A request's has none where it is JSON: it stands in the file as such.
+const (
+	asText   = "text"
+	asBase64 = "base64"
+)
+
+type requestJSON struct {
+	Method       string            `json:"method"`
+	URL          string            `json:"url"`
+	Headers      map[string]string `json:"headers,omitempty"`
+	Body         json.RawMessage   `json:"body,omitempty"`
+	BodyEncoding string            `json:"bodyEncoding,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (r Request) MarshalJSON() ([]byte, error) {
+	out := requestJSON{Method: r.Method, URL: r.URL, Headers: r.Headers}
+	switch {
+	case len(r.Body) == 0:
+	case utf8.Valid(r.Body) && json.Valid(r.Body):
+		out.Body = r.Body
+	default:
+		text, form := encode(r.Body)
+		raw, err := plain(text)
+		if err != nil {
+			return nil, err
+		}
+		out.Body, out.BodyEncoding = raw, form
+	}
+	return plain(out)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *Request) UnmarshalJSON(b []byte) error {
+	var in requestJSON
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	*r = Request{Method: in.Method, URL: in.URL, Headers: in.Headers}
+	if in.BodyEncoding == "" {
+		if len(in.Body) == 0 {
+			return nil
+		}
+		var body bytes.Buffer
+		if err := json.Compact(&body, in.Body); err != nil {
+			return err
+		}
+		r.Body = body.Bytes()
+		return nil
+	}
+	var text string
+	err := json.Unmarshal(in.Body, &text)
+	if err == nil {
+		r.Body, err = decode(text, in.BodyEncoding)
+	}
+	return err
+}
+
+type responseJSON struct {
+	Status       int               `json:"status"`
+	Headers      map[string]string `json:"headers,omitempty"`
+	Body         string            `json:"body"`
+	BodyEncoding string            `json:"bodyEncoding,omitempty"`
+	Cut          bool              `json:"cut,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (r Response) MarshalJSON() ([]byte, error) {
+	text, form := encode(r.Body)
+	if form == asText {
+		form = "" // what most bodies are
+	}
+	return plain(responseJSON{Status: r.Status, Headers: r.Headers, Body: text, BodyEncoding: form, Cut: r.Cut})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *Response) UnmarshalJSON(b []byte) error {
+	var in responseJSON
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	if in.BodyEncoding == "" {
+		in.BodyEncoding = asText
+	}
+	body, err := decode(in.Body, in.BodyEncoding)
+	*r = Response{Status: in.Status, Headers: in.Headers, Body: body, Cut: in.Cut}
+	return err
+}
+
+func encode(body []byte) (text, form string) {
+	if utf8.Valid(body) {
+		return string(body), asText
+	}
+	return base64.StdEncoding.EncodeToString(body), asBase64
+}
+
+func decode(text, form string) ([]byte, error) {
+	switch form {
+	case asText:
+		return []byte(text), nil
+	case asBase64:
+		b, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return nil, fmt.Errorf("body: %w", err)
+		}
+		return b, nil
+	}
+	return nil, fmt.Errorf("bodyEncoding %q is neither %q nor %q", form, asText, asBase64)
+}
+
+// plain is JSON in which < and > are as they are.
+func plain(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Read understands the text of a file.
+func Read(text []byte) (*Cassette, error) {
+	var head struct {
+		Version *int `json:"version"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, fmt.Errorf("it is no cassette: %w", err)
+	}
+	switch {
+	case head.Version == nil:
+		return nil, errors.New("it is no cassette: it names no version")
+	case *head.Version != version:
+		return nil, fmt.Errorf("it has version %d of the format, and only %d is known here", *head.Version, version)
+	}
+	c := &Cassette{}
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("it is no cassette: %w", err)
+	}
+	for i, in := range c.Interactions {
+		if err := in.check(); err != nil {
+			return nil, fmt.Errorf("interaction %d: %w", i+1, err)
+		}
+	}
+	return c, nil
+}
+
+func (in *Interaction) check() error {
+	switch u, err := url.Parse(in.Request.URL); {
+	case in.Transport != overHTTP:
+		return fmt.Errorf("transport %q is not known here, only %q is", in.Transport, overHTTP)
+	case in.Request.Method == "":
+		return errors.New("the request has no method")
+	case err != nil || u.Host == "":
+		return errors.New("the request's url can't be read")
+	case in.Response.Status < 100 || in.Response.Status > 999:
+		return fmt.Errorf("the response has the status %d", in.Response.Status)
+	}
+	return nil
+}
+
+// Text is what a file holds: the cassette as pretty JSON.
+func (c *Cassette) Text() ([]byte, error) {
+	raw, err := plain(c)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// Load reads a file.
+func Load(path string) (*Cassette, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
+	}
+	c, err := Read(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// save replaces a file whole or not at all. Only its owner may read it: a conversation is in it.
+func (c *Cassette) save(path string) error {
+	text, err := c.Text()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync() // else a crash may leave the new name with nothing in it
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// flat is a header as a file has it: values of one name in one line.
+func flat(h http.Header) map[string]string {
+	out := make(map[string]string, len(h))
+	for name, values := range h {
+		out[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	return out
+}

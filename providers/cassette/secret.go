@@ -1,0 +1,220 @@
+package cassette
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/providers/redact"
+)
+
+// mark stands in a file where a secret was that names gave away. Where one was found by its value stands [redact.Mark].
+const mark = "[REDACTED]"
+
+// cover takes out of an exchange what is known to be secret: by the names of headers and parameters, and wherever such a
+// value shows up again. It is for one exchange.
+type cover struct{ known redact.Redactor }
+
+// request covers a request, and learns its secrets on the way.
+func (c *cover) request(method string, u *url.URL, h http.Header, body []byte) Request {
+	c.known.AddURL(u)
+	for name, values := range h {
+		if redact.SecretName(name) {
+			for _, v := range values {
+				c.known.Add(v)
+			}
+		}
+	}
+	return Request{Method: method, URL: c.url(u), Headers: c.headers(h), Body: []byte(c.known.Known(string(body)))}
+}
+
+func (c *cover) response(res *http.Response, body []byte, cut bool) Response {
+	h := res.Header.Clone()
+	for _, name := range []string{"Connection", "Content-Length", "Date", "Keep-Alive", "Transfer-Encoding"} {
+		h.Del(name) // of the connection and the moment, not of the answer
+	}
+	return Response{Status: res.StatusCode, Headers: c.headers(h), Body: []byte(c.known.Known(string(body))), Cut: cut}
+}
+
+func (c *cover) headers(h http.Header) map[string]string {
+	out := flat(h)
+	for name, value := range out {
+		if redact.SecretName(name) {
+			out[name] = mark
+			continue
+		}
+		out[name] = c.known.Known(value)
+	}
+	return out
+}
+
+// url is an address without user and password, in which parameters that promise a secret are covered.
+func (c *cover) url(u *url.URL) string {
+	out := *u
+	out.User, out.Fragment, out.RawFragment = nil, "", ""
+	q := out.Query()
+	for name := range q {
+		if secretParameter(name) {
+			q.Set(name, mark)
+		}
+	}
+	out.RawQuery = q.Encode()
+	return c.known.Known(out.String())
+}
+
+func secretParameter(name string) bool {
+	name = strings.ToLower(name)
+	switch name {
+	case "key", "code", "sig":
+		return true
+	}
+	return strings.HasPrefix(name, "x-amz-") || redact.SecretName(name)
+}
+
+// shapes are those of secrets that many services share. What stands before keeps data that only happens to contain such
+// letters, base64 of one kind or the other, from being taken for one.
+var shapes = []struct {
+	what string
+	is   *regexp.Regexp
+}{
+	{"a bearer token", regexp.MustCompile(`(?i)\bbearer\s+[A-Za-z0-9._~+/=\-]{16,}`)},
+	{"an API key that begins with sk-ant-", regexp.MustCompile(begins + `sk-ant-[\w\-]{4,}`)},
+	{"an API key that begins with sk-", regexp.MustCompile(begins + `sk-[\w\-]{20,}`)},
+	{"a Google API key", regexp.MustCompile(apart + `AIza[\w\-]{30,}`)},
+	{"an AWS access key", regexp.MustCompile(apart + `(?:AKIA|ASIA)[A-Z0-9]{16}`)},
+	{"a GitHub token", regexp.MustCompile(begins + `gh[pousr]_[A-Za-z0-9]{16,}`)},
+	{"a private key", regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY`)},
+}
+
+const (
+	begins = `(?:^|[^\w\-])`
+	apart  = `(?:^|[^\w\-+/])`
+)
+
+// minVariable is the shortest value of a variable that is looked for: shorter ones would be found in ordinary words.
+const minVariable = 12
+
+// secretVariable are parts of the names of variables that hold secrets.
+var secretVariable = regexp.MustCompile(`(?i)API|AUTH|BEARER|CREDENTIAL|KEY|PASSWORD|SECRET|TOKEN`)
+
+// detector finds what looks like a secret.
+type detector struct {
+	variables map[string]*redact.Redactor // by name
+}
+
+// newDetector knows the values of those variables of an environment whose names promise a secret.
+func newDetector(environ []string) *detector {
+	d := &detector{variables: map[string]*redact.Redactor{}}
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if len(value) >= minVariable && secretVariable.MatchString(name) {
+			r := &redact.Redactor{}
+			r.Add(value)
+			d.variables[name] = r
+		}
+	}
+	return d
+}
+
+// what names the kind of secret that a text holds; empty: none.
+func (d *detector) what(s string) string {
+	for _, shape := range shapes {
+		if shape.is.MatchString(s) {
+			return shape.what
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.variables)) {
+		if d.variables[name].Known(s) != s {
+			return "the value of the variable " + name
+		}
+	}
+	return ""
+}
+
+// suspicion is something that looks like a secret. It does not hold it.
+type suspicion struct{ what, where string }
+
+// request looks through what a file would hold of a request; nil: nothing is suspected.
+func (d *detector) request(r *Request) *suspicion {
+	if what := d.what(r.URL); what != "" {
+		return &suspicion{what, "the request's address"}
+	}
+	if s := d.headers("request", r.Headers); s != nil {
+		return s
+	}
+	what := d.what(string(r.Body))
+	if v, ok := parse(r.Body); ok {
+		// The decoded texts count, too: in JSON a secret may be written with escapes.
+		if inside, where := d.inside("", v); inside != "" {
+			return &suspicion{inside, "the request's body, at " + where}
+		}
+	}
+	if what != "" {
+		return &suspicion{what, "the request's body"}
+	}
+	return nil
+}
+
+func (d *detector) response(r *Response) *suspicion {
+	if s := d.headers("answer", r.Headers); s != nil {
+		return s
+	}
+	n := 0
+	for line := range strings.Lines(string(r.Body)) {
+		n++
+		if what := d.what(line); what != "" {
+			return &suspicion{what, fmt.Sprintf("line %d of the answer's body", n)}
+		}
+	}
+	if what := d.what(string(r.Body)); what != "" { // over several lines
+		return &suspicion{what, "the answer's body"}
+	}
+	return nil
+}
+
+func (d *detector) headers(of string, h map[string]string) *suspicion {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if what := d.what(h[name]); what != "" {
+			return &suspicion{what, fmt.Sprintf("the header %s of the %s", name, of)}
+		}
+	}
+	return nil
+}
+
+// inside finds the first text of a JSON value that holds a secret.
+func (d *detector) inside(where string, v any) (what, place string) {
+	switch v := v.(type) {
+	case string:
+		return d.what(v), where
+	case json.Number:
+		return d.what(v.String()), where
+	case []any:
+		for i, e := range v {
+			if what, place = d.inside(fmt.Sprintf("%s[%d]", where, i), e); what != "" {
+				return what, place
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if what = d.what(name); what != "" {
+				return what, "a name inside of " + top(where)
+			}
+			if what, place = d.inside(strings.TrimPrefix(where+"."+name, "."), v[name]); what != "" {
+				return what, place
+			}
+		}
+	}
+	return "", ""
+}
+
+func top(where string) string {
+	if where == "" {
+		return "the body"
+	}
+	return where
+}

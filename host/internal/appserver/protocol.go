@@ -5,7 +5,7 @@
 // works, what a client shows.
 //
 // Start with [Serve] and [Dial]. Methods: thread/subscribe, turn/start, turn/interrupt, question/answer, plugin/list,
-// plugin/reload, host/ping. After thread/subscribe events arrive as notifications thread/event; thread/lagged is the last one of a
+// plugin/reload, process/ping. After thread/subscribe events arrive as notifications thread/event; thread/lagged is the last one of a
 // client that was too slow and should subscribe again after the number it has seen.
 package appserver
 
@@ -24,7 +24,7 @@ const (
 	methodAnswer    = "question/answer"
 	methodPlugins   = "plugin/list"
 	methodReload    = "plugin/reload"
-	methodPing      = "host/ping" // answered at once: the host is there
+	methodPing      = "process/ping" // answered at once: the host is there
 	noteEvent       = "thread/event"
 	noteLagged      = "thread/lagged"
 )

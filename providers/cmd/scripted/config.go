@@ -91,7 +91,7 @@ func checkPaths(cfg *config) error {
 			next = fmt.Sprintf("Write it from the root on, or script_text = file(%q), which starts at the folder of the configuration.", p.path)
 		}
 		return at(p.attribute, fmt.Sprintf("the path %q is relative", p.path), next,
-			errors.New("The provider runs in a folder of its own and does not know yours."))
+			errors.New("the provider runs in a folder of its own and does not know yours"))
 	}
 	return nil
 }

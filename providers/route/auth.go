@@ -24,7 +24,11 @@ type Outgoing struct {
 
 	secrets *redact.Redactor
 	sent    []string // what Secret was told
+	showing bool     // it is only looked at: where there is no secret stands [Missing]
 }
+
+// Missing stands in a prepared request where a secret would be that nobody has set.
+const Missing = "<missing>"
 
 // Secret makes a value known that nobody may see: it is covered in everything that is shown of this request. What stands
 // in a header or a parameter whose name promises a secret is known without it.
@@ -75,12 +79,16 @@ func Header(name string, s Source) Auth { return secretHeader(name, "", s) }
 
 func secretHeader(name, scheme string, s Source) Auth {
 	return applyFunc(func(ctx context.Context, o *Outgoing) error {
-		value, err := s.load(ctx)
-		if err != nil {
-			return fmt.Errorf("no key for the header %s: %w", name, err)
-		}
 		if !validName(name) {
 			return fmt.Errorf("the name of the header %q is not allowed in HTTP", name)
+		}
+		value, err := s.load(ctx)
+		if err != nil && o.showing {
+			o.Header.Set(name, Missing)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("no key for the header %s: %w", name, err)
 		}
 		o.Secret(value)
 		o.Header.Set(name, scheme+value)

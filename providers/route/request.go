@@ -23,6 +23,7 @@ type answer struct {
 	emit    func(llm.Event) error
 	secrets redact.Redactor
 	sent    []string // the secrets of the last try
+	showing bool     // the request is only looked at
 }
 
 func (r *Route) answering(req *protocol.Request) *answer {
@@ -63,7 +64,7 @@ func (a *answer) outgoing(ctx context.Context, body []byte, auth Auth) (*Outgoin
 	for name, value := range a.overlay.Headers {
 		h.Set(name, value)
 	}
-	out := &Outgoing{Method: http.MethodPost, URL: u, Header: h, Body: body, secrets: &a.secrets}
+	out := &Outgoing{Method: http.MethodPost, URL: u, Header: h, Body: body, secrets: &a.secrets, showing: a.showing}
 	if err := auth.Apply(ctx, out); err != nil {
 		return nil, a.unauthorised(err)
 	}
@@ -79,7 +80,7 @@ func (a *answer) outgoing(ctx context.Context, body []byte, auth Auth) (*Outgoin
 					Next: "check how the value came into the provider's block; a key that is read from a file may have lines too many",
 				})
 			}
-			if redact.SecretName(name) {
+			if redact.SecretName(name) && v != Missing {
 				a.secrets.Add(v)
 			}
 		}

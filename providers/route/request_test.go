@@ -199,3 +199,30 @@ func TestARequestThatCantBeMade(t *testing.T) {
 		})
 	}
 }
+
+// Without a key a request shows where it would stand. A choice is made as if the first one had been set.
+func TestPrepareWithoutAKey(t *testing.T) {
+	none, blank := missing("nobody logged in"), fixed(" ")
+	for _, tt := range []struct {
+		name string
+		auth Auth
+		want map[string]string
+	}{
+		{"bearer", Bearer(none), map[string]string{"Authorization": Missing}},
+		{"header", AndThen(Remove("Authorization"), Header("x-api-key", blank)), map[string]string{"X-Api-Key": Missing}},
+		{"choice", OrElse(Header("x-first", none), Bearer(blank)), map[string]string{"X-First": Missing, "Authorization": ""}},
+		{"second choice", OrElse(Header("x-first", none), Bearer(fixed("sk-12345"))), map[string]string{"X-First": "", "Authorization": "<redacted>"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, h := prepare(t, Config{BaseURL: "http://h", Auth: tt.auth, Overlay: Overlay{Body: []byte(`{"note":"<missing>"}`)}})
+			for name, want := range tt.want {
+				if got := h.Get(name); got != want {
+					t.Errorf("%s: %q, want %q", name, got, want)
+				}
+			}
+			if !strings.Contains(string(p.Body), "<missing>") {
+				t.Errorf("body %s", p.Body)
+			}
+		})
+	}
+}

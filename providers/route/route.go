@@ -148,8 +148,8 @@ func (r *Route) Close() error {
 }
 
 // Prepare returns the request that [Route.Stream] would send, secrets redacted, and sends nothing. Credentials are looked
-// up as for sending, since it depends on them what is sent; where there are none the request is shown without, so that it
-// can be looked at before there is an account.
+// up as for sending, since it depends on them what is sent. Where there is none stands [Missing], so that the request can be
+// looked at before there is an account.
 func (r *Route) Prepare(ctx context.Context, req *protocol.Request) (*provider.Prepared, error) {
 	a := r.answering(req)
 	body, err := a.lower()
@@ -158,7 +158,8 @@ func (r *Route) Prepare(ctx context.Context, req *protocol.Request) (*provider.P
 	}
 	out, err := a.outgoing(ctx, body, a.auth)
 	if e, ok := errors.AsType[*llm.Error](err); ok && e.Code == llm.ErrAuthentication && ctx.Err() == nil {
-		out, err = a.outgoing(ctx, body, None())
+		a.showing = true
+		out, err = a.outgoing(ctx, body, a.auth)
 	}
 	if err != nil {
 		return nil, err
@@ -166,7 +167,10 @@ func (r *Route) Prepare(ctx context.Context, req *protocol.Request) (*provider.P
 	p := &provider.Prepared{Method: out.Method, URL: a.secrets.URL(out.URL.String()), Body: []byte(a.secrets.Known(string(body)))}
 	for name, values := range out.Header {
 		for _, v := range values {
-			p.Headers = append(p.Headers, provider.Header{Name: name, Value: a.secrets.Header(name, v)})
+			if v != Missing {
+				v = a.secrets.Header(name, v)
+			}
+			p.Headers = append(p.Headers, provider.Header{Name: name, Value: v})
 		}
 	}
 	slices.SortFunc(p.Headers, func(a, b provider.Header) int {

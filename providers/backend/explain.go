@@ -52,11 +52,11 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 	}
 	switch e.Code {
 	case llm.ErrRateLimit:
-		return who + " takes no more requests for now", waitOrSwitch
+		return who + " takes no more requests for now", cmp.Or(e.Next, waitOrSwitch)
 	case llm.ErrOverloaded:
-		return who + " is overloaded", waitOrSwitch
+		return who + " is overloaded", cmp.Or(e.Next, waitOrSwitch)
 	case llm.ErrProviderInternal:
-		return who + " failed" + status, waitOrSwitch
+		return who + " failed" + status, cmp.Or(e.Next, waitOrSwitch)
 	case llm.ErrQuotaExceeded:
 		return "the account at " + who + " is used up", ""
 	case llm.ErrContextOverflow:

@@ -23,6 +23,7 @@ func TestExplain(t *testing.T) {
 		{"no words", keyed, llm.Error{Code: llm.ErrProviderInternal, Status: 502, Message: "the vendor answered with status 502"},
 			"Acme at gate:4000 failed (status 502)", "later"},
 		{"lines", `{}`, llm.Error{Code: llm.ErrRateLimit, Status: 429, Message: "slow\n* down\n"}, "Acme takes no more requests for now: slow * down", "later"},
+		{"come back tomorrow", `{}`, llm.Error{Code: llm.ErrRateLimit, Status: 429, Message: "slow", Next: "ask again then"}, "Acme takes no more requests for now: slow", "then"},
 		{"money", `{}`, llm.Error{Code: llm.ErrQuotaExceeded, Status: 402, Message: "pay", Next: "billing"}, "the account at Acme is used up: pay", "billing"},
 		{"key", keyed, llm.Error{Code: llm.ErrAuthentication, Status: 401, Message: "no"}, "Acme at gate:4000 does not take the key: no", "api_key"},
 		{"key behind another status", keyed, llm.Error{Code: llm.ErrAuthentication, Status: 400, Message: "no"}, "Acme at gate:4000 does not take the key: no", "api_key"},

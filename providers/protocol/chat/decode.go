@@ -20,6 +20,7 @@ type decoder struct {
 	life  protocol.Lifecycle
 	calls protocol.Calls
 	chunk chunk
+	fast  chunkReader
 
 	slots   slots
 	think   *protocol.ThinkSplitter // nil: the text is all text
@@ -53,11 +54,13 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	}
 	c := &d.chunk
 	c.reset()
-	if err := json.Unmarshal(f.Data, c); err != nil {
-		if f, ok := protocol.ParseFailure(f.Data); ok {
-			return dst, protocol.Classify(f)
+	if !d.fast.read(f.Data, c) {
+		if err := json.Unmarshal(f.Data, c); err != nil {
+			if f, ok := protocol.ParseFailure(f.Data); ok {
+				return dst, protocol.Classify(f)
+			}
+			return dst, protocol.Garbled(fmt.Sprintf("a chunk is not what chat completions send: %v", err))
 		}
-		return dst, protocol.Garbled(fmt.Sprintf("a chunk is not what chat completions send: %v", err))
 	}
 	if said(c.Error) {
 		if f, ok := protocol.ParseFailure(f.Data); ok {

@@ -86,6 +86,7 @@ func Plugin(name, version, description string, config any, pick pickFunc) provid
 
 // service is a configured provider.
 type service struct {
+	label   string // of the user's block
 	vendor  Vendor
 	config  *Config
 	route   *route.Route
@@ -106,10 +107,11 @@ var (
 )
 
 func newService(ctx context.Context, v Vendor, cfg *Config, version string, env provider.Env) (*service, error) {
-	if err := cfg.check(); err != nil {
+	if err := errors.Join(cfg.check(), cfg.tape.open(cfg)); err != nil {
 		return nil, err
 	}
-	s := &service{vendor: v, config: cfg, logger: env.Logger, media: newMedia(env.Host.Artifact)}
+	s := &service{label: env.Label, vendor: v, config: cfg, logger: env.Logger, media: newMedia(env.Host.Artifact)}
+	cfg.tape.warn = s.warn
 	s.catalog = loadCatalog(v.Catalog, env.CacheDir, env.Logger)
 	auth, err := s.auth(ctx, env)
 	if err != nil {
@@ -122,7 +124,7 @@ func newService(ctx context.Context, v Vendor, cfg *Config, version string, env 
 	s.route, err = route.New(route.Config{
 		Protocol: v.Protocol, Namespace: v.Namespace, BaseURL: base, Headers: v.Headers, Auth: auth, Version: version,
 		Overlay:   route.Overlay{Headers: cfg.headers(), Query: cfg.Query, Body: cfg.Body},
-		Transport: cfg.transport(),
+		Transport: cfg.taped(),
 	})
 	if e, ok := errors.AsType[*route.ConfigError](err); ok {
 		return nil, configblock.Invalid(e.Message, contract.Name(e.Attribute))
@@ -145,6 +147,9 @@ func (s *service) Close() error {
 // auth is how requests prove the right to ask.
 func (s *service) auth(ctx context.Context, env provider.Env) (route.Auth, error) {
 	key := s.config.APIKey
+	if s.config.replays() {
+		return route.None(), nil // nobody is asked
+	}
 	if s.config.OAuth != nil {
 		o, done, err := s.config.oauth(ctx, env)
 		if err != nil {
@@ -153,31 +158,29 @@ func (s *service) auth(ctx context.Context, env provider.Env) (route.Auth, error
 		s.done = append(s.done, done)
 		return tokens(o), nil
 	}
+	source := route.Source(key.Value)
 	if key.IsZero() {
 		// Whoever points to a service of their own may have one that asks for nothing.
 		if s.vendor.Keyless || s.config.BaseURL != "" {
 			return route.None(), nil
 		}
-		return missingKey(s.vendor), nil
+		source = noKey(s.vendor)
 	}
-	source := route.Source(key.Value)
 	if s.vendor.Auth != nil {
 		return s.vendor.Auth(source), nil
 	}
 	return route.Bearer(source), nil
 }
 
-// missingKey refuses each request, so that models can be listed and requests be prepared without a key.
-func missingKey(v Vendor) route.Auth {
-	return noKey{&llm.Error{
-		Code: llm.ErrAuthentication, Message: fmt.Sprintf("there is no key for %s", v.Name),
-		Next: fmt.Sprintf("write api_key = env(%q) into the provider's block and set %s where gantry is started", v.KeyVariable, v.KeyVariable),
-	}}
+// noKey refuses each request, so that models can be listed and requests be prepared without a key.
+func noKey(v Vendor) route.Source {
+	return func(context.Context) (string, error) {
+		return "", &llm.Error{
+			Code: llm.ErrAuthentication, Message: fmt.Sprintf("the provider's block has none for %s", v.Name),
+			Next: fmt.Sprintf("write api_key = env(%q) into the provider's block and set %s where gantry is started", v.KeyVariable, v.KeyVariable),
+		}
+	}
 }
-
-type noKey struct{ err *llm.Error }
-
-func (n noKey) Apply(context.Context, *route.Outgoing) error { return n.err }
 
 // Prepare implements [provider.Provider].
 func (s *service) Prepare(ctx context.Context, r *llm.Request) (*provider.Prepared, error) {

@@ -28,8 +28,13 @@ type Config struct {
 	MaxRetryDelay time.Duration      `json:"max_retry_delay" default:"10m" doc:"Longest wait that the vendor may ask for."`
 	Proxy         string             `json:"proxy" doc:"Address of an http, https or socks5 proxy, or \"none\". Default: what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say; pass those on with an env block."`
 	CAFile        string             `json:"ca_file" doc:"PEM file with certificates of authorities to trust beside the system's."`
+	Record        string             `json:"record" doc:"File that requests and answers are added to, secrets covered, for replay. An absolute path. Where CI=true is set the file is replayed instead."`
+	Replay        string             `json:"replay" doc:"File that an earlier run recorded: its answers are given again, without network and key. An absolute path."`
+	ReplayMatch   string             `json:"replay_match" default:"content" enum:"content,order" doc:"What makes a recorded answer the one to a request: what it asks, but for ids, times and durations, or only its place in the order."`
 	OAuth         *OAuth             `json:"oauth" doc:"Registration by which one logs in, for a service that takes tokens; in place of api_key."`
 	Models        []Model            `json:"model" doc:"What is different about one model, or a model that the catalogue does not know."`
+
+	tape tape
 }
 
 // Model overrides what is known of a model.
@@ -91,8 +96,14 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Client reaches the service for what is no request to a model.
-func (c *Config) Client() (*http.Client, error) { return c.transport().Client() }
+// Client reaches the service for what a vendor asks beside requests to a model: which models there are, say. It is recorded
+// and replayed with them.
+func (c *Config) Client() (*http.Client, error) {
+	if err := c.tape.open(c); err != nil {
+		return nil, err
+	}
+	return c.taped().Client()
+}
 
 func (c *Config) transport() route.Transport {
 	return route.Transport{

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/route"
 	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
@@ -39,7 +40,7 @@ func (c *Config) oauth(ctx context.Context, env provider.Env) (_ *credential.OAu
 			return nil, nil, err
 		}
 	}
-	client, err := c.Client()
+	client, err := c.transport().Client()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,6 +73,9 @@ func withOAuth(ctx context.Context, pick pickFunc, env provider.Env, run func(v 
 	}
 	defer done()
 	message, err := run(v, cfg, o)
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.Next != "" {
+		return nil, fmt.Errorf("%w; next: %s", err, e.Next)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func refresh(ctx context.Context, v Vendor, cfg *Config, dir, from string) (mode
 	}
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
-	client, err := cfg.Client()
+	client, err := cfg.transport().Client()
 	if err != nil {
 		return 0, err
 	}

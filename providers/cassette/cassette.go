@@ -44,7 +44,6 @@ type Cassette struct {
 type Metadata struct {
 	Name       string    `json:"name"`
 	RecordedAt time.Time `json:"recordedAt"` // when it began
-	RecordedBy string    `json:"recordedBy,omitempty"`
 }
 
 // Interaction is one request with its answer.

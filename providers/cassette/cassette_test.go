@@ -16,8 +16,7 @@ const small = `{
   "version": 1,
   "metadata": {
     "name": "hello",
-    "recordedAt": "2026-01-02T03:04:05Z",
-    "recordedBy": "gantry/1.0.0"
+    "recordedAt": "2026-01-02T03:04:05Z"
   },
   "interactions": [
     {

@@ -22,7 +22,6 @@ const maxRecorded = 64 << 20
 // RecorderConfig says where to record. Path is required.
 type RecorderConfig struct {
 	Path string // what is there already stays, new exchanges are added
-	By   string // the program that records, with its version
 	// Environ is the environment whose secrets must not get into the file, as [os.Environ] returns it.
 	Environ []string
 	// Warn hears why an exchange was not recorded. May be nil.
@@ -179,7 +178,7 @@ func (r *Recorder) append(in Interaction) error {
 		name := filepath.Base(r.cfg.Path)
 		c, err = &Cassette{Version: version, Metadata: Metadata{
 			Name:       cmp.Or(strings.TrimSuffix(name, filepath.Ext(name)), name),
-			RecordedAt: time.Now().UTC().Truncate(time.Second), RecordedBy: r.cfg.By,
+			RecordedAt: time.Now().UTC().Truncate(time.Second),
 		}}, nil
 	}
 	if err != nil {

@@ -28,7 +28,7 @@ func record(t *testing.T, path string, h http.HandlerFunc) *stage {
 	t.Helper()
 	s := httptest.NewServer(h)
 	out := &stage{t: t, path: path, url: s.URL}
-	r, err := NewRecorder(RecorderConfig{Path: path, By: "gantry/1", Environ: environment, Warn: func(text string) { out.warned = append(out.warned, text) }})
+	r, err := NewRecorder(RecorderConfig{Path: path, Environ: environment, Warn: func(text string) { out.warned = append(out.warned, text) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestRecording(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := c.Metadata; m.Name != "hello" || m.RecordedBy != "gantry/1" || m.RecordedAt.IsZero() {
+	if m := c.Metadata; m.Name != "hello" || m.RecordedAt.IsZero() {
 		t.Errorf("metadata %+v", m)
 	}
 	in := c.Interactions[0]

@@ -88,12 +88,21 @@ func secretHeader(name, scheme string, s Source) Auth {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("no key for the header %s: %w", name, err)
+			return fmt.Errorf("no key for the header %s (%w)", name, err) // a colon would make a secret of what follows
 		}
 		o.Secret(value)
 		o.Header.Set(name, scheme+value)
 		return nil
 	})
+}
+
+// unloaded words why there is no secret. An error that is made for people says it all.
+func unloaded(header string, err error) error {
+	if _, ok := errors.AsType[*llm.Error](err); ok {
+		return err
+	}
+	// In brackets: what follows a header's name and a colon would be covered.
+	return fmt.Errorf("there is no key for the header %s (%w)", header, err)
 }
 
 // Headers sends fixed values. Of these only those are secrets whose names promise one.

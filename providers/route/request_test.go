@@ -176,7 +176,7 @@ func TestARequestThatCantBeMade(t *testing.T) {
 		{"the protocol refuses", "impossible", Config{}, llm.ErrInvalidRequest, "no such thing"},
 		{"a key of two lines", "m", Config{Auth: Header("X-Key", fixed("a\nb"))}, llm.ErrInvalidRequest, "X-Key"},
 		{"a path that is none", "m", Config{Protocol: toy{framing: sse.framing, path: "/%zz"}}, llm.ErrInvalidRequest, "model"},
-		{"no key", "m", Config{Auth: Bearer(fixed(" "))}, llm.ErrAuthentication, "Authorization"},
+		{"no key", "m", Config{Auth: Bearer(fixed(" "))}, llm.ErrAuthentication, "no key for the header Authorization (it is empty)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,0 +1,83 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/gantry-agent/gantry/providers/cassette"
+	"github.com/gantry-agent/gantry/providers/route"
+	"github.com/gantry-agent/gantry/sdk/configblock"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// tape is what record and replay of a block lead to. All that reaches the service shares it.
+type tape struct {
+	opened sync.Once
+	err    error
+	around func(http.RoundTripper) http.RoundTripper // nil: neither
+	warn   func(text string)                         // set before the first request
+}
+
+// replays tells that nobody is asked. Where CI=true is set nothing is recorded: what would be must be there already.
+func (c *Config) replays() bool { return c.Replay != "" || c.Record != "" && os.Getenv("CI") == "true" }
+
+// open prepares recording or replay, once.
+func (t *tape) open(c *Config) error {
+	t.opened.Do(func() { t.err = t.prepare(c) })
+	return t.err
+}
+
+func (t *tape) prepare(c *Config) error {
+	attribute, path := "replay", c.Replay
+	switch {
+	case c.Record != "" && c.Replay != "":
+		return configblock.Invalid("record and replay exclude each other: keep one of them", contract.Name("replay"))
+	case c.Record != "":
+		attribute, path = "record", c.Record
+	case path == "":
+		return nil
+	}
+	invalid := func(format string, args ...any) error {
+		return configblock.Invalid(fmt.Sprintf(format, args...), contract.Name(attribute))
+	}
+	if !filepath.IsAbs(path) {
+		return invalid("the path %q is relative, and the provider runs in a folder of its own: write it from the root on", path)
+	}
+	if !c.replays() {
+		r, err := cassette.NewRecorder(cassette.RecorderConfig{
+			Path: path, Environ: os.Environ(), Warn: func(text string) { t.warn(text) },
+		})
+		if err != nil {
+			return invalid("the recording can't be added to: %v; name another file, or delete this one", err)
+		}
+		t.around = r.Around
+		return nil
+	}
+	recorded, err := cassette.Load(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && attribute == "record":
+		return invalid("there is no recording %s, and where CI=true is set none is made: record it elsewhere", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return invalid("there is no recording %s: make it with record = %q", path, path)
+	case err != nil:
+		return invalid("the recording can't be replayed: %v", err)
+	}
+	p := cassette.NewPlayer(cassette.PlayerConfig{Name: path, Cassette: recorded, InOrder: c.ReplayMatch == "order"})
+	t.around = func(http.RoundTripper) http.RoundTripper { return p }
+	return nil
+}
+
+// taped is how to reach the service under recording or replay, once the tape is open.
+func (c *Config) taped() route.Transport {
+	out := c.transport()
+	out.Around = c.tape.around
+	if c.replays() {
+		out.Proxy, out.CAFile = "none", "" // nothing is reached, so nothing can be wrong with the way there
+	}
+	return out
+}

@@ -68,7 +68,7 @@ func (a *answer) read(ctx context.Context, out *Outgoing, res *http.Response, id
 		n += more
 		what = r.look(buf[:n])
 	}
-	if n > 0 && what != stream {
+	if n > 0 && (what == document || what == unclear && !r.labelled()) {
 		return r.document(buf[:n], err)
 	}
 	return r.stream(buf, n, err)
@@ -208,19 +208,16 @@ const (
 // look tells by its label and its first bytes what a body is. Labels alone don't: there are servers that send an error
 // under the label of a stream, and a stream under any label.
 func (r *received) look(head []byte) kind {
-	label, _, _ := mime.ParseMediaType(r.res.Header.Get("Content-Type"))
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\uFEFF")), " \t\r\n")
 	first := byte(0)
 	if len(text) > 0 {
 		first = text[0]
 	}
-	var labelled, looks bool
+	var looks bool
 	switch r.protocol.Framing() {
 	case protocol.FramingNDJSON:
-		labelled = strings.Contains(label, "json")
 		looks = first == '{'
 	default:
-		labelled = label == "text/event-stream"
 		for _, field := range []string{":", "data", "event", "id", "retry"} {
 			looks = looks || bytes.HasPrefix(text, []byte(field))
 		}
@@ -231,10 +228,18 @@ func (r *received) look(head []byte) kind {
 	switch {
 	case first == '<':
 		return document
-	case labelled && len(head) > 0, looks:
+	case r.labelled() && len(text) > 0, looks: // a page may begin with blank lines
 		return stream
 	case len(text) < enough:
 		return unclear
 	}
 	return document
+}
+
+func (r *received) labelled() bool {
+	label, _, _ := mime.ParseMediaType(r.res.Header.Get("Content-Type"))
+	if r.protocol.Framing() == protocol.FramingNDJSON {
+		return strings.Contains(label, "json")
+	}
+	return label == "text/event-stream"
 }

@@ -48,6 +48,7 @@ func TestWhatA200Is(t *testing.T) {
 		{"short text", "text/plain", "ok", sse, llm.ErrInvalidOutput, "instead of a stream: ok", "base_url"},
 		{"a picture", "image/png", "\x89PNG" + strings.Repeat("\x00", 600), sse, llm.ErrInvalidOutput, "answered with image/png instead of a stream", "base_url"},
 		{"nothing but blanks", "text/plain", "\n\n", sse, llm.ErrInvalidOutput, "answered with text/plain", "base_url"},
+		{"blanks labelled as a stream", "text/event-stream", "\n", sse, llm.ErrIncompleteStream, "before the answer was complete", ""},
 		{"garbage labelled as a stream", "text/event-stream", "garbage\n\n", sse, llm.ErrIncompleteStream, "before the answer was complete", ""},
 		{"a frame that is no JSON", "text/event-stream", "data: {\n\n", sse, llm.ErrInvalidOutput, "no JSON", ""},
 		{"an end in mid-air", "text/event-stream", "data: {\"text\":\"x\"}\n\n", sse, llm.ErrIncompleteStream, "before the answer was complete", ""},

@@ -31,7 +31,10 @@ func (a *answer) broken(ctx context.Context, out *Outgoing, err error) *Fault {
 		t, ok = explain(err)
 	}
 	if !ok {
-		t = trouble{message: fmt.Sprintf("the connection to %s broke: %s", p.name, a.shown(err.Error())), hope: soon}
+		t = trouble{
+			fmt.Sprintf("the connection to %s broke: %s", p.name, a.shown(err.Error())),
+			fmt.Sprintf("check that it is an HTTP server: %s in the provider's block", p.attribute), soon,
+		}
 	}
 	f := a.fault(&llm.Error{Code: llm.ErrTransport, Message: a.shown(t.message), Next: t.next, Retryable: t.hope != never})
 	f.URL = a.secrets.URL(out.URL.String())
@@ -226,7 +229,7 @@ func (p peer) unreachable(err error) (trouble, bool) {
 			p.name + " did not take the connection in time", "check the network, then base_url and proxy in the provider's block", soon,
 		}, true
 	case is(io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE):
-		return trouble{message: "the connection to " + p.name + " broke off", hope: soon}, true
+		return trouble{"the connection to " + p.name + " broke off", "check the network, and proxy in the provider's block", soon}, true
 	}
 	return trouble{}, false
 }

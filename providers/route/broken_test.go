@@ -138,7 +138,7 @@ func TestNoConnection(t *testing.T) {
 		{"wants a certificate", picky.URL, Transport{CAFile: pickyCA}, nil, "refused the TLS handshake", "base_url", false, 1},
 		{"speaks HTTP", "https://" + listening(t, "HTTP/1.1 400 Bad Request\r\n\r\n"), Transport{}, nil, "does not speak TLS", "http://", false, 1},
 		{"speaks something else", "https://" + listening(t, "220 mail.test ESMTP\r\n"), Transport{}, nil, "does not speak TLS", "http://", false, 1},
-		{"speaks no HTTP", "http://" + listening(t, "220 mail.test ESMTP\r\n"), Transport{}, nil, "broke: ", "", true, 2},
+		{"speaks no HTTP", "http://" + listening(t, "220 mail.test ESMTP\r\n"), Transport{}, nil, "broke: ", "base_url", true, 2},
 		{"a head without end", "http://" + listening(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 300<<10)+"\r\n\r\n"), Transport{}, nil, "response headers exceeded", "", true, 2},
 		{"proxy refuses", "http://h.test", Transport{Proxy: "http://" + closed}, nil, "the proxy " + closed + " refused the connection", "proxy", true, 2},
 		{"tunnel refused", "https://h.test", Transport{Proxy: "http://u:pw-1234@" + closed}, nil, "the proxy " + closed + " refused the connection", "proxy", true, 2},
@@ -148,7 +148,8 @@ func TestNoConnection(t *testing.T) {
 			"does not connect to h.test: it answered 403 Not There", "proxy", false, 1},
 		{"proxy fails", "https://h.test", Transport{Proxy: "http://" + listening(t, "HTTP/1.1 502 Bad Gateway\r\n\r\n")}, nil, "it answered 502", "proxy", true, 2},
 		{"proxy without a tunnel wants a login", "http://h.test", Transport{Proxy: "http://" + listening(t, "HTTP/1.1 407 Login Please\r\nContent-Length: 0\r\n\r\n")},
-			nil, "status 407", "USER:PASSWORD", false, 1},
+			nil, "the proxy on the way to h.test wants a login", "USER:PASSWORD", false, 1},
+		{"speaks TLS only", "http://" + strings.TrimPrefix(good.URL, "https://"), Transport{}, nil, "HTTP request to an HTTPS server", "https://", false, 1},
 		{"proxy's certificate", "https://h.test", Transport{Proxy: good.URL}, nil, "the certificate of the proxy ", "proxy", false, 1},
 	}
 	for _, tt := range tests {

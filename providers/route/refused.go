@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -158,10 +159,15 @@ func (r *received) advise(f *Fault) {
 		f.Err.Next = "set base_url to the address that answers"
 	case s == 404 && f.Err.Next == "":
 		f.Err.Next = fmt.Sprintf("check the model's name and base_url; the request went to %s", f.URL)
-	case s == 407 && f.Err.Next == "":
-		f.Err.Next = proxyLogin
+	case s == 407: // of a request without TLS; with TLS the refusal is that of the tunnel
+		f.Err.Code, f.Err.Message, f.Err.Next = llm.ErrTransport, "the proxy on the way to "+host+" wants a login", proxyLogin
+	case s == 400 && r.out.URL.Scheme == "http" && wantsTLS.MatchString(f.Body):
+		f.Err.Next = "write https:// in base_url"
 	}
 }
+
+// wantsTLS is what servers say to a request without it.
+var wantsTLS = regexp.MustCompile(`(?i)HTTP request (?:was sent )?to (?:an )?HTTPS (?:server|port)`)
 
 // partial is a text that was read of a body.
 type partial struct {

@@ -1,7 +1,7 @@
 // Package history is what the model sees of a thread: the messages so far, in order.
 //
 // It owns: recording, the form sent with a request (pairing of calls and outputs, media the model can't take), truncation
-// of tool output, and token estimates. It must not know: where messages come from, how they are stored, any provider.
+// of tool output, counts and estimates of tokens. It must not know: where messages come from, how they are stored, any provider.
 //
 // Start with [History]. A History belongs to one goroutine.
 package history
@@ -12,9 +12,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// History is the messages of a thread, oldest first. It only grows.
+// History is the messages of a thread, oldest first. It grows, until a shorter one takes its place.
 type History struct {
 	messages []llm.Message
+	count    Count
+	full     bool // the model refused it for its length
 }
 
 // New starts from messages, which are not copied and must not change any more.

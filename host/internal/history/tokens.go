@@ -1,48 +1,120 @@
 package history
 
 import (
+	"bytes"
 	"encoding/json"
+	"image"
+	_ "image/gif"  // the sizes of GIF,
+	_ "image/jpeg" // JPEG
+	_ "image/png"  // and PNG can be read
+	"strings"
 
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// imageBytes is what an inline image counts as, whatever its size; codex-compatible.
-const imageBytes = 7_373
+// Figures of the estimate; codex-compatible.
+const (
+	imageBytes  = 7_373  // what an image counts as that vendors scale down
+	tilePixels  = 32     // an image in its own size counts by tiles of so many pixels a side,
+	maxTiles    = 10_000 // up to so many
+	sealedFrame = 650    // what encrypted thoughts are longer than what they hold
+)
 
-// Estimate guesses the tokens of messages that no provider has counted yet.
+// Estimate guesses the tokens of messages that no provider has counted yet: a quarter of the bytes of their JSON. Images
+// count by what vendors make of them, encrypted thoughts by what they hold.
 func Estimate(ms []llm.Message) int64 {
 	var n int64
 	for _, m := range ms {
-		n += Tokens(estimateBytes(m.Parts))
+		n += Tokens(messageBytes(m))
 	}
 	return n
 }
 
-func estimateBytes(parts []llm.Part) int64 {
-	const frame = 32 // names and braces around the content
-	var n int64
+func messageBytes(m llm.Message) int64 {
+	plain, extra := plainParts(m.Parts)
+	if len(plain) == 0 && len(m.Parts) > 0 {
+		return extra
+	}
+	b, err := json.Marshal(llm.Message{Role: m.Role, Parts: plain})
+	if err != nil { // metadata that is no JSON; the sum is a guess anyway
+		return extra
+	}
+	return int64(len(b)) + extra
+}
+
+// plainParts takes out of parts what does not count by its length, and says what it counts as.
+func plainParts(parts []llm.Part) (plain []llm.Part, extra int64) {
 	for _, p := range parts {
-		n += frame
-		switch p := p.(type) {
-		case *llm.Text:
-			n += int64(len(p.Text))
+		switch q := p.(type) {
 		case *llm.Reasoning:
-			n += int64(len(p.Text)) + metadataBytes(p.Metadata)
+			if len(q.Metadata) > 0 {
+				extra += int64(len(q.Text)) + sealedBytes(q)
+				continue
+			}
 		case *llm.Media:
-			n += imageBytes
-		case *llm.ToolCall:
-			n += int64(len(p.Name) + len(p.Namespace) + len(p.ID) + len(p.Input))
+			if isImage(q) {
+				extra += pictureBytes(q)
+				p = withoutData(q)
+				if q.Data != nil {
+					extra += int64(len(`,"data":""`))
+				}
+			}
 		case *llm.ToolResult:
-			n += int64(len(p.ID)) + estimateBytes(p.Content)
+			r := *q
+			var inside int64
+			r.Content, inside = plainParts(q.Content)
+			extra += inside
+			p = &r
+		}
+		plain = append(plain, p)
+	}
+	return plain, extra
+}
+
+func withoutData(m *llm.Media) *llm.Media {
+	c := *m
+	c.Data = nil
+	if head, _, ok := strings.Cut(c.URL, ";base64,"); ok && strings.HasPrefix(head, "data:") {
+		c.URL = head + ";base64,"
+	}
+	return &c
+}
+
+// pictureBytes is what an image counts as. One that is sent in its own size counts by its tiles, where that is known.
+func pictureBytes(m *llm.Media) int64 {
+	if m.Detail != "original" {
+		return imageBytes
+	}
+	size, _, err := image.DecodeConfig(bytes.NewReader(m.Data))
+	if err != nil {
+		return imageBytes
+	}
+	tiles := int64((size.Width+tilePixels-1)/tilePixels) * int64((size.Height+tilePixels-1)/tilePixels)
+	return min(tiles, maxTiles) * bytesPerToken
+}
+
+// sealedBytes is what encrypted thoughts hold.
+func sealedBytes(r *llm.Reasoning) int64 {
+	var n int64
+	for _, v := range r.Metadata {
+		n += max(int64(len(v))*3/4-sealedFrame, 0)
+	}
+	return n
+}
+
+// sealedBefore is the tokens of encrypted thoughts before the user's last word: vendors give them back to the model and leave
+// them out of what they count.
+func sealedBefore(ms []llm.Message) int64 {
+	var sum, before int64
+	for _, m := range ms {
+		if m.Role == llm.RoleUser {
+			before = sum
+		}
+		for _, p := range m.Parts {
+			if r, ok := p.(*llm.Reasoning); ok {
+				sum += sealedBytes(r)
+			}
 		}
 	}
-	return n
-}
-
-func metadataBytes(m llm.Metadata) int64 {
-	var n int64
-	for _, v := range m {
-		n += int64(len(json.RawMessage(v)))
-	}
-	return n
+	return Tokens(before)
 }

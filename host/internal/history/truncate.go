@@ -3,6 +3,8 @@ package history
 import (
 	"fmt"
 	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -82,21 +84,78 @@ func Tokens(n int64) int64 {
 }
 
 // Truncate cuts the middle out of s where it is longer than the policy allows, on character boundaries, and puts a
-// marker with the true loss in its place. Text that was cut and is cut again under the same policy keeps its marker's
-// meaning only if callers cut once; the host does so in one place.
+// marker with the loss in its place. What was cut already stays as it is under the same policy; under a smaller one its marker
+// becomes part of the new one, which tells of all that is missing.
 func Truncate(s string, p Policy) string {
 	budget := p.byteBudget()
 	if int64(len(s)) <= budget {
 		return s
 	}
+	cuts := cutsIn(s)
+	for _, c := range cuts {
+		if int64(len(s)-(c.end-c.start)) <= budget {
+			return s
+		}
+	}
 	prefix, suffix := split(s, budget/2, budget-budget/2)
+	var before, said int64 // lost by cuts in between, and the bytes that said so
+	for _, c := range cuts {
+		if c.end <= len(prefix) || c.start >= len(s)-len(suffix) {
+			continue
+		}
+		prefix, suffix = prefix[:min(len(prefix), c.start)], s[max(len(s)-len(suffix), c.end):]
+		before += c.lost(p.Bytes)
+		said += int64(c.end - c.start)
+	}
 	var marker string
 	if p.Bytes {
-		marker = fmt.Sprintf("…%d chars truncated…", utf8.RuneCountInString(s[len(prefix):len(s)-len(suffix)]))
+		between := s[len(prefix) : len(s)-len(suffix)]
+		lost := int64(utf8.RuneCountInString(between)) + before
+		for _, c := range cuts {
+			if c.start >= len(prefix) && c.end <= len(s)-len(suffix) {
+				lost -= int64(utf8.RuneCountInString(s[c.start:c.end]))
+			}
+		}
+		marker = fmt.Sprintf("…%d chars truncated…", lost)
 	} else {
-		marker = fmt.Sprintf("…%d tokens truncated…", Tokens(int64(len(s))-budget))
+		marker = fmt.Sprintf("…%d tokens truncated…", Tokens(int64(len(s))-said-budget)+before)
 	}
 	return prefix + marker + suffix
+}
+
+// cut is a marker that stands in a text.
+type cut struct {
+	start, end int
+	n          int64
+	chars      bool
+}
+
+// lost is what a cut took away, in characters or in tokens.
+func (c cut) lost(chars bool) int64 {
+	switch {
+	case c.chars == chars:
+		return c.n
+	case chars:
+		return c.n * bytesPerToken
+	}
+	return Tokens(c.n)
+}
+
+var cutMarker = regexp.MustCompile(`…(\d{1,12}) (chars|tokens) truncated…`)
+
+func cutsIn(s string) []cut {
+	if !strings.Contains(s, " truncated…") {
+		return nil
+	}
+	var out []cut
+	for _, m := range cutMarker.FindAllStringSubmatchIndex(s, -1) {
+		n, err := strconv.ParseInt(s[m[2]:m[3]], 10, 64)
+		if err != nil {
+			continue // the pattern bounds it
+		}
+		out = append(out, cut{m[0], m[1], n, s[m[4]:m[5]] == "chars"})
+	}
+	return out
 }
 
 // split returns the longest whole-character prefix of at most left bytes and a suffix that starts at the first

@@ -177,3 +177,49 @@ func TestTruncateProperties(t *testing.T) {
 		}
 	})
 }
+
+// What is cut a second time tells of both losses.
+func TestTruncateTwice(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		first, then Policy
+		want        string
+	}{
+		{"the same", tokensPolicy(5), tokensPolicy(5), "this is an…10 tokens truncated… truncated"},
+		{"fewer tokens", tokensPolicy(5), tokensPolicy(2), "this…13 tokens truncated…ated"},
+		{"fewer bytes", bytesPolicy(30), bytesPolicy(10), "this …50 chars truncated…cated"},
+		{"bytes, then tokens", bytesPolicy(30), tokensPolicy(2), "this…14 tokens truncated…ated"},
+		{"tokens, then bytes", tokensPolicy(5), bytesPolicy(8), "this…52 chars truncated…ated"},
+		{"nothing left", tokensPolicy(5), tokensPolicy(0), "…15 tokens truncated…"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := Truncate(Truncate(long60, tc.first), tc.then); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTruncateIsIdempotent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "s")
+		p := Policy{Bytes: rapid.Bool().Draw(t, "bytes"), Limit: rapid.Int64Range(0, 60).Draw(t, "limit")}
+		once := Truncate(s, p)
+		if again := Truncate(once, p); again != once {
+			t.Fatalf("%q became %q", once, again)
+		}
+		if !p.Bytes {
+			return
+		}
+		less := p
+		less.Limit = rapid.Int64Range(0, p.Limit).Draw(t, "less")
+		cuts := cutsIn(Truncate(once, less))
+		if len(cuts) != 1 {
+			return
+		}
+		left := Truncate(once, less)
+		if got, want := int64(len([]rune(left)))-int64(len([]rune(left[cuts[0].start:cuts[0].end])))+cuts[0].n, int64(len([]rune(s))); got != want {
+			t.Fatalf("what is left of %q and what is said to be missing are %d characters, want %d", left, got, want)
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package history
+
+import (
+	"strings"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// SummaryMarker is the element that the summary of a compacted conversation stands in.
+const SummaryMarker = "context_summary"
+
+// markers are the elements around what stands in a user's message and is not the user's; codex-compatible, as far as codex
+// has them.
+var markers = []string{
+	SummaryMarker, "environment_context", "permissions instructions", "model_switch", "collaboration_mode", "personality_spec",
+	"skills_instructions", "apps_instructions", "plugins_instructions", "plugins_context", "environments_instructions", "tools",
+	"multi_agent_mode", "realtime_conversation", "context_window", "context_window_guidance", "rollout_budget", "token_budget",
+	"git_attribution", "turn_aborted", "user_shell_command", "subagent_notification", "skill",
+}
+
+// FromUser tells that a message is a person's own words. Context, notes of the host and summaries are written by users'
+// messages, too; what they stand in tells them apart.
+func FromUser(m llm.Message) bool {
+	if m.Role != llm.RoleUser {
+		return false
+	}
+	for _, p := range m.Parts {
+		if t, ok := p.(*llm.Text); ok && marked(t.Text) {
+			return false
+		}
+	}
+	return true
+}
+
+// marked tells that a text stands in an element of the host's, whatever its case.
+func marked(text string) bool {
+	text = strings.TrimSpace(text)
+	if text == "" || text[0] != '<' && text[0] != '#' {
+		return false // most of what people write
+	}
+	const longest = 64
+	head := strings.ToLower(text[:min(len(text), longest)])
+	tail := strings.ToLower(text[max(len(text)-longest, 0):])
+	for _, name := range markers {
+		if strings.HasPrefix(head, "<"+name+">") && strings.HasSuffix(tail, "</"+name+">") {
+			return true
+		}
+	}
+	switch {
+	case strings.HasPrefix(head, "# agents.md instructions"):
+		return strings.HasSuffix(tail, "</instructions>")
+	case strings.HasPrefix(head, `<hook_prompt hook_run_id="`):
+		return strings.HasSuffix(tail, "</hook_prompt>")
+	case strings.HasPrefix(head, "<external_"):
+		key, _, ok := strings.Cut(text[len("<external_"):], ">")
+		return ok && strings.HasSuffix(strings.ToLower(text), "</external_"+strings.ToLower(key)+">")
+	}
+	return false
+}

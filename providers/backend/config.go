@@ -27,9 +27,9 @@ type Config struct {
 	Retries       int                `json:"retries" default:"4" doc:"Further tries before an answer begins, up to 99."`
 	MaxRetryDelay time.Duration      `json:"max_retry_delay" default:"10m" doc:"Longest wait that the vendor may ask for."`
 	Proxy         string             `json:"proxy" doc:"Address of an http, https or socks5 proxy, or \"none\". Default: what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say; pass those on with an env block."`
-	CAFile        string             `json:"ca_file" doc:"PEM file with certificates of authorities to trust beside the system's."`
-	Record        string             `json:"record" doc:"File that requests and answers are added to, secrets covered, for replay. An absolute path. Where CI=true is set the file is replayed instead."`
-	Replay        string             `json:"replay" doc:"File that an earlier run recorded: its answers are given again, without network and key. An absolute path."`
+	CAFile        string             `json:"ca_file" path:"true" doc:"PEM file with certificates of authorities to trust beside the system's."`
+	Record        string             `json:"record" path:"true" doc:"File that requests and answers are added to, secrets covered, for replay. Where CI=true is set the file is replayed instead."`
+	Replay        string             `json:"replay" path:"true" doc:"File that an earlier run recorded: its answers are given again, without network and key."`
 	ReplayMatch   string             `json:"replay_match" default:"content" enum:"content,order" doc:"What makes a recorded answer the one to a request: what it asks, but for ids, times and durations, or only its place in the order."`
 	OAuth         *OAuth             `json:"oauth" doc:"Registration by which one logs in, for a service that takes tokens; in place of api_key."`
 	Models        []Model            `json:"model" doc:"What is different about one model, or a model that the catalogue does not know."`

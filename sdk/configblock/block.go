@@ -39,6 +39,7 @@ type field struct {
 	hasDefault bool
 	required   bool
 	sensitive  bool
+	path       bool
 	enum       []string
 	deprecated string
 	label      bool
@@ -96,7 +97,7 @@ func newField(sf reflect.StructField, name string, outer []reflect.Type) (field,
 	f := field{
 		name: name, typ: sf.Type,
 		doc: sf.Tag.Get("doc"), deprecated: sf.Tag.Get("deprecated"),
-		required: sf.Tag.Get("required") == "true", sensitive: sf.Tag.Get("sensitive") == "true",
+		required: sf.Tag.Get("required") == "true", sensitive: sf.Tag.Get("sensitive") == "true", path: sf.Tag.Get("path") == "true",
 	}
 	f.def, f.hasDefault = sf.Tag.Lookup("default")
 	if f.name == "" {
@@ -137,12 +138,14 @@ func (f *field) check(base reflect.Type) error {
 	switch {
 	case f.required && f.hasDefault:
 		return errors.New("required and default exclude each other")
-	case f.nested != nil && (f.hasDefault || f.enum != nil || f.sensitive || f.label):
-		return errors.New("a nested block has no default, enum, sensitive or label")
+	case f.nested != nil && (f.hasDefault || f.enum != nil || f.sensitive || f.label || f.path):
+		return errors.New("a nested block has no default, enum, sensitive, label or path")
 	case f.label && (base.Kind() != reflect.String || isText(base)):
 		return errors.New("a label must be a string")
 	case f.enum != nil && (base.Kind() != reflect.String || isText(base)):
 		return errors.New("enum is for strings only")
+	case f.path && (base.Kind() != reflect.String || isText(base) || f.hasDefault || f.enum != nil):
+		return errors.New("a path is a string without default and enum")
 	case f.sensitive && !holdsSecret(base):
 		return errors.New("sensitive is for configblock.Secret only: a plain field could be printed by accident")
 	}
@@ -191,7 +194,7 @@ func (b *block) schema() (contract.ConfigBlock, error) {
 
 func (f *field) attribute() (contract.ConfigAttribute, error) {
 	a := contract.ConfigAttribute{
-		Name: f.name, Description: f.doc, Required: f.required, Sensitive: f.sensitive,
+		Name: f.name, Description: f.doc, Required: f.required, Sensitive: f.sensitive, Path: f.path,
 		Allowed: f.enum, Deprecated: f.deprecated,
 	}
 	typ, err := ctyType(f.typ, nil)

@@ -12,6 +12,8 @@
 //	required:"true"         must be there; for a nested block: at least one
 //	enum:"metric,imperial"  the only values allowed; strings only
 //	sensitive:"true"        shown nowhere; the field's type must be [Secret]
+//	path:"true"             a path on this machine; strings only. It arrives absolute: a relative one starts in the folder of
+//	                        the file that it is written in
 //	deprecated:"…"          what to use instead
 //	label:"name"            inside a nested block: the field is the block's label
 //

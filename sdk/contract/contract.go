@@ -143,6 +143,8 @@ type ConfigAttribute struct {
 	Sensitive   bool            `json:"sensitive,omitempty"`
 	Allowed     []string        `json:"allowed,omitempty"`    // for strings; empty: any
 	Deprecated  string          `json:"deprecated,omitempty"` // what to use instead; empty: not deprecated
+	// Path says that a string is a path on this machine, which the host makes absolute.
+	Path bool `json:"path,omitempty"`
 }
 
 // ConfigNestedBlock is a kind of block inside a block. Its value is a list of objects, or one object where MaxItems is 1.

@@ -149,6 +149,9 @@ func (a ConfigAttribute) validate(c *complaints, where string) {
 	if len(a.Allowed) > 0 && t.kind != "string" {
 		c.add("%s: allowed values are for strings only", where)
 	}
+	if a.Path && t.kind != "string" {
+		c.add("%s: only a string can be a path", where)
+	}
 	if a.Sensitive && t.kind != "string" && (t.elem == nil || t.elem.kind != "string") {
 		c.add("%s: only a string, or a list or map of them, can be sensitive", where)
 	}
@@ -168,6 +171,9 @@ func (a ConfigAttribute) validate(c *complaints, where string) {
 	}
 	if a.Required {
 		c.add("%s: a required attribute has no use for a default", where)
+	}
+	if a.Path {
+		c.add("%s: a path has no default, which would be relative to nothing", where)
 	}
 	if a.Sensitive {
 		c.add("%s: a secret can't have a default, which everybody could read", where)

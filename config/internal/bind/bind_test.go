@@ -90,6 +90,31 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+// A path means the same wherever it is used: it starts in the folder of the file that it is written in.
+func TestPaths(t *testing.T) {
+	s := contract.ConfigBlock{Attributes: []contract.ConfigAttribute{{Name: "p", Type: json.RawMessage(`"string"`), Path: true}}}
+	for text, want := range map[string]string{
+		`"x/y"`: "/there/x/y", `"./x"`: "/there/x", `"../x"`: "/x", `"/abs//x"`: "/abs/x", `"~/x"`: "/home/me/x", `""`: "", `null`: "null",
+	} {
+		b := block(t, "p = "+text)
+		for i := range b.Fragments {
+			b.Fragments[i].Scope = function.NewScope(function.Sources{Home: "/home/me"}, "/there")
+		}
+		got, _, ds := b.Decode(s, Use)
+		if want != "null" {
+			want = fmt.Sprintf("%q", want)
+		}
+		if string(got) != `{"p":`+want+`}` || len(ds) > 0 {
+			t.Errorf("%s: %s, %v, want %s", text, got, ds, want)
+		}
+	}
+	b := block(t, `p = "~/x"`)
+	b.Fragments[0].Scope = function.NewScope(function.Sources{}, "/there")
+	if _, _, ds := b.Decode(s, Use); len(ds) != 1 || !strings.Contains(ds[0].Detail, "HOME") || ds[0].Range.Start.Column != 5 {
+		t.Errorf("no home: %v", ds)
+	}
+}
+
 func TestSensitiveValuesAreHandles(t *testing.T) {
 	s := contract.ConfigBlock{
 		Attributes: []contract.ConfigAttribute{

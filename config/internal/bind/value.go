@@ -59,7 +59,26 @@ func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header
 	if !d.allowed(a, val, last) {
 		return nil
 	}
+	if a.Path {
+		if val, ok = d.absolute(a, val, last); !ok {
+			return nil
+		}
+	}
 	return d.encode(val, a.Sensitive, path)
+}
+
+// absolute makes a path one that means the same everywhere.
+func (d *decoder) absolute(a contract.ConfigAttribute, val cty.Value, last setting) (cty.Value, bool) {
+	text, marks := val.Unmark()
+	if last.scope == nil || text.Type() != cty.String || !text.IsKnown() || text.AsString() == "" {
+		return val, true
+	}
+	p, err := last.scope.Path(text.AsString())
+	if err != nil {
+		d.errorAt(last.expr.Range(), fmt.Sprintf("invalid value for %q", a.Name), strings.ToUpper(err.Error()[:1])+err.Error()[1:]+".", "write an absolute path")
+		return cty.NilVal, false
+	}
+	return cty.StringVal(p).WithMarks(marks), true
 }
 
 // evaluate computes the value over the layers and converts it. last is where the value stands, the zero Range for none.

@@ -157,7 +157,8 @@ func (s *Scope) file(path string) (cty.Value, error) {
 	return cty.StringVal(strings.TrimSuffix(text, "\r")), nil
 }
 
-func (s *Scope) read(path string) (string, error) {
+// Path makes a path absolute: "~/" is the user's home, a relative one starts in the folder of the file.
+func (s *Scope) Path(path string) (string, error) {
 	full := filepath.FromSlash(path)
 	switch {
 	case path == "":
@@ -168,6 +169,14 @@ func (s *Scope) read(path string) (string, error) {
 		full = filepath.Join(s.sources.Home, full[2:])
 	case !filepath.IsAbs(full):
 		full = filepath.Join(s.base, full)
+	}
+	return filepath.Clean(full), nil
+}
+
+func (s *Scope) read(path string) (string, error) {
+	full, err := s.Path(path)
+	if err != nil {
+		return "", err
 	}
 	info, err := os.Stat(full)
 	if err != nil {

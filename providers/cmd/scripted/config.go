@@ -15,12 +15,12 @@ import (
 )
 
 type config struct {
-	Script          string   `json:"script" doc:"File with the script, TOML or JSON. An absolute path; script_text = file(\"./x.toml\") starts at the configuration's folder. Without script, script_text and replay the built-in demo plays."`
+	Script          string   `json:"script" path:"true" doc:"File with the script, TOML or JSON. Without script, script_text and replay the built-in demo plays."`
 	ScriptText      string   `json:"script_text" doc:"The script itself."`
-	Replay          string   `json:"replay" doc:"File that an earlier run recorded; its answers are given again. An absolute path."`
+	Replay          string   `json:"replay" path:"true" doc:"File that an earlier run recorded; its answers are given again."`
 	ReplayCheck     string   `json:"replay_check" doc:"How much of a request must be as recorded." default:"shape" enum:"shape,exact,off"`
-	Record          string   `json:"record" doc:"File that requests and answers are appended to, for replay. An absolute path."`
-	Log             string   `json:"log" doc:"File that each request is appended to as one line of JSON, whole. It holds all that the model sees. An absolute path."`
+	Record          string   `json:"record" path:"true" doc:"File that requests and answers are appended to, for replay."`
+	Log             string   `json:"log" path:"true" doc:"File that each request is appended to as one line of JSON, whole. It holds all that the model sees."`
 	ContextWindow   int64    `json:"context_window" doc:"Tokens that each model claims to take; 0: unknown." default:"128000"`
 	MaxOutputTokens int64    `json:"max_output_tokens" doc:"Tokens that each model claims to answer at most; 0: unknown." default:"0"`
 	Models          []string `json:"models" doc:"Names of the models on offer; all of them follow the script." default:"[\"scripted\"]"`
@@ -30,9 +30,6 @@ type config struct {
 func newScripted(_ context.Context, env provider.Env) (provider.Provider, error) {
 	cfg := env.Config.(*config)
 	s := &scripted{config: cfg, logger: env.Logger, clock: clock, end: endProcess}
-	if err := checkPaths(cfg); err != nil {
-		return nil, err
-	}
 	var err error
 	sources := 0
 	for _, set := range []bool{cfg.Script != "", cfg.ScriptText != "", cfg.Replay != ""} {
@@ -75,25 +72,6 @@ func newScripted(_ context.Context, env provider.Env) (provider.Provider, error)
 	}
 	s.memory = newMemory(env.DataDir)
 	return s, nil
-}
-
-// checkPaths refuses relative paths. This program runs in a folder of its own and is not told where the block stands: a log
-// would be written where nobody looks for it.
-func checkPaths(cfg *config) error {
-	for _, p := range []struct{ attribute, path string }{
-		{"script", cfg.Script}, {"replay", cfg.Replay}, {"record", cfg.Record}, {"log", cfg.Log},
-	} {
-		if p.path == "" || filepath.IsAbs(p.path) {
-			continue
-		}
-		next := "Write it from the root on."
-		if p.attribute == "script" {
-			next = fmt.Sprintf("Write it from the root on, or script_text = file(%q), which starts at the folder of the configuration.", p.path)
-		}
-		return at(p.attribute, fmt.Sprintf("the path %q is relative", p.path), next,
-			errors.New("the provider runs in a folder of its own and does not know yours"))
-	}
-	return nil
 }
 
 // at makes an error a diagnostic at an attribute of the block.

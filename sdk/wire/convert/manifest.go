@@ -131,6 +131,7 @@ func attributeToProto(a contract.ConfigAttribute) *gantryv1.ConfigAttribute {
 		Required:    a.Required,
 		DefaultJson: a.Default,
 		Sensitive:   a.Sensitive,
+		Path:        a.Path,
 		Allowed:     texts(a.Allowed),
 		Deprecated:  text(a.Deprecated),
 	}
@@ -144,6 +145,7 @@ func attributeFromProto(p *gantryv1.ConfigAttribute) contract.ConfigAttribute {
 		Required:    p.GetRequired(),
 		Default:     raw(p.GetDefaultJson()),
 		Sensitive:   p.GetSensitive(),
+		Path:        p.GetPath(),
 		Allowed:     p.GetAllowed(),
 		Deprecated:  p.GetDeprecated(),
 	}

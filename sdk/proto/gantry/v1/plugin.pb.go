@@ -555,7 +555,10 @@ type ConfigAttribute struct {
 	// For strings: the only values allowed. Empty: any.
 	Allowed []string `protobuf:"bytes,7,rep,name=allowed,proto3" json:"allowed,omitempty"`
 	// Set when the attribute should no longer be used; says what to use instead.
-	Deprecated    string `protobuf:"bytes,8,opt,name=deprecated,proto3" json:"deprecated,omitempty"`
+	Deprecated string `protobuf:"bytes,8,opt,name=deprecated,proto3" json:"deprecated,omitempty"`
+	// For strings: a path on this machine. The host makes it absolute: a relative one starts in the folder of the file that it
+	// is written in, "~/" in the user's home.
+	Path          bool `protobuf:"varint,9,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -644,6 +647,13 @@ func (x *ConfigAttribute) GetDeprecated() string {
 		return x.Deprecated
 	}
 	return ""
+}
+
+func (x *ConfigAttribute) GetPath() bool {
+	if x != nil {
+		return x.Path
+	}
+	return false
 }
 
 // ConfigNestedBlock is a kind of block inside a block.
@@ -1281,7 +1291,7 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"attributes\x18\x01 \x03(\v2\x1a.gantry.v1.ConfigAttributeR\n" +
 	"attributes\x124\n" +
 	"\x06blocks\x18\x02 \x03(\v2\x1c.gantry.v1.ConfigNestedBlockR\x06blocks\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\"\xfb\x01\n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\"\x8f\x02\n" +
 	"\x0fConfigAttribute\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\ttype_json\x18\x02 \x01(\fR\btypeJson\x12 \n" +
@@ -1292,7 +1302,8 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\aallowed\x18\a \x03(\tR\aallowed\x12\x1e\n" +
 	"\n" +
 	"deprecated\x18\b \x01(\tR\n" +
-	"deprecated\"\xa7\x01\n" +
+	"deprecated\x12\x12\n" +
+	"\x04path\x18\t \x01(\bR\x04path\"\xa7\x01\n" +
 	"\x11ConfigNestedBlock\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x05block\x18\x02 \x01(\v2\x16.gantry.v1.ConfigBlockR\x05block\x12\x1b\n" +

@@ -9,6 +9,7 @@ replace github.com/gantry-agent/gantry/sdk => ../sdk
 require (
 	github.com/creack/pty v1.1.24
 	github.com/gantry-agent/gantry/config v0.0.0
+	github.com/gantry-agent/gantry/providers v0.0.0
 	github.com/google/jsonschema-go v0.4.3
 	golang.org/x/sys v0.49.0
 )
@@ -37,3 +38,5 @@ require (
 )
 
 replace github.com/gantry-agent/gantry/config => ../config
+
+replace github.com/gantry-agent/gantry/providers => ../providers

@@ -39,7 +39,7 @@ type fileArgs struct {
 
 // odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits, in the mode "speaks" one that
 // speaks in its threads, in the mode "samples" one that asks the model, in the
-// mode "tells" one that has texts for it.
+// mode "tells" one that has texts for it, in the mode "steals" one that wants what is others'.
 func odd(mode string) tool.Plugin {
 	switch mode {
 	case "waits":
@@ -50,6 +50,8 @@ func odd(mode string) tool.Plugin {
 		return samples()
 	case "tells":
 		return tells()
+	case "steals":
+		return steals()
 	}
 	cfg := &oddConfig{}
 	p := tool.Plugin{

@@ -71,7 +71,7 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 	case e.Code == llm.ErrAuthentication && e.Status == 403:
 		return who + " does not allow this", "check what the key of the provider's block may do, and whether the vendor serves your country"
 	case e.Code == llm.ErrAuthentication && s.config.OAuth != nil:
-		return who + " does not take the login", "log in again with `gantry login` and the provider's label"
+		return who + " does not take the login", fmt.Sprintf("log in again: `gantry login %s`", s.label)
 	case e.Code == llm.ErrAuthentication && s.config.APIKey.IsZero():
 		return who + " wants a key", "set api_key in the provider's block"
 	case e.Code == llm.ErrAuthentication:

@@ -84,7 +84,7 @@ func TestAnAuthKeepsItsErrorsCode(t *testing.T) {
 	down := &llm.Error{Code: llm.ErrTransport, Message: "the login server is down", Retryable: true, Next: "wait"}
 	r := open(t, Config{BaseURL: "http://h", Auth: Bearer(func(context.Context) (string, error) { return "", down })})
 	f := fault(t, r.Stream(t.Context(), request("m"), 3, (&told{}).emit))
-	if f.Err.Code != llm.ErrTransport || !f.Err.Retryable || f.Err.Next != "wait" || !strings.Contains(f.Err.Message, "Authorization") {
+	if f.Err.Code != llm.ErrTransport || !f.Err.Retryable || f.Err.Next != "wait" || f.Err.Message != "no key for the header Authorization (the login server is down)" {
 		t.Errorf("%+v", f.Err)
 	}
 	if down.Message != "the login server is down" {

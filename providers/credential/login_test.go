@@ -290,14 +290,14 @@ func TestLogout(t *testing.T) {
 func TestLoginComesBehindARenewal(t *testing.T) {
 	inWorld(t, credentialtest.Config{Lifetime: time.Hour}, func(t *testing.T, w *world) {
 		other := w.loggedIn()
-		time.Sleep(56 * time.Minute)
+		w.passes(56 * time.Minute)
 		w.slow(10 * time.Second)
 		renewed := make(chan error)
 		go func() { // owned by the test, which receives
 			_, err := other.Token(t.Context())
 			renewed <- err
 		}()
-		time.Sleep(time.Second)
+		w.passes(time.Second)
 		o := w.instance()
 		if err := o.Browser(t.Context(), func(ctx context.Context, address string) (string, map[string]string, error) {
 			w.slow(0)

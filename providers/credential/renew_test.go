@@ -85,7 +85,7 @@ func TestToken(t *testing.T) {
 					tt.change(kept)
 					w.vault.values[stored] = kept.text()
 				}
-				time.Sleep(tt.after)
+				w.passes(tt.after)
 				w.vendor.Fail(tt.failure...)
 				o := w.instance()
 				before := w.requests()
@@ -114,7 +114,7 @@ func TestToken(t *testing.T) {
 func TestPatience(t *testing.T) {
 	inWorld(t, credentialtest.Config{Lifetime: time.Hour}, func(t *testing.T, w *world) {
 		o := w.loggedIn()
-		time.Sleep(56 * time.Minute)
+		w.passes(56 * time.Minute)
 		w.vendor.Fail(credentialtest.Failure{Hang: true})
 		before, began := w.requests(), time.Now()
 		for range 5 {
@@ -123,7 +123,7 @@ func TestPatience(t *testing.T) {
 		if n, took := w.requests()-before, time.Since(began); n != 1 || took != exchangeTimeout {
 			t.Errorf("asked %d times in %v", n, took)
 		}
-		time.Sleep(retryAfter)
+		w.passes(retryAfter)
 		w.token(o)
 		if n := w.vendor.Granted("refresh_token"); n != 1 {
 			t.Errorf("renewed %d times", n)
@@ -137,7 +137,7 @@ func TestRefreshTokenThatStays(t *testing.T) {
 		o := w.loggedIn()
 		first := w.stored()
 		for range 3 {
-			time.Sleep(time.Hour)
+			w.passes(time.Hour)
 			w.token(o)
 		}
 		if now := w.stored(); now.Refresh != first.Refresh || now.Account != first.Account || now.Access == first.Access {
@@ -157,7 +157,7 @@ func TestRenewedOnce(t *testing.T) {
 			all = append(all, o)
 		}
 		for round := range 3 {
-			time.Sleep(time.Hour)
+			w.passes(time.Hour)
 			w.slow(time.Second)
 			var asking sync.WaitGroup
 			tokens := make(chan string, 100)
@@ -288,7 +288,7 @@ func TestNothingToRecover(t *testing.T) {
 func TestStoredBeforeUse(t *testing.T) {
 	inWorld(t, credentialtest.Config{Lifetime: time.Hour}, func(t *testing.T, w *world) {
 		o := w.loggedIn()
-		time.Sleep(time.Hour)
+		w.passes(time.Hour)
 		gate := make(chan struct{})
 		w.vault.gate = gate
 		got := make(chan string)
@@ -319,7 +319,7 @@ func TestStoredBeforeUse(t *testing.T) {
 func TestStoreThatFails(t *testing.T) {
 	inWorld(t, credentialtest.Config{Lifetime: time.Hour}, func(t *testing.T, w *world) {
 		o := w.loggedIn()
-		time.Sleep(time.Hour)
+		w.passes(time.Hour)
 		full := errors.New("the disk is full")
 		w.vault.broken = full
 		for range 3 {
@@ -343,7 +343,7 @@ func TestStoreThatFails(t *testing.T) {
 func TestInterruptedWhileRenewing(t *testing.T) {
 	inWorld(t, credentialtest.Config{Lifetime: time.Hour}, func(t *testing.T, w *world) {
 		o := w.loggedIn()
-		time.Sleep(time.Hour)
+		w.passes(time.Hour)
 		w.slow(10 * time.Second)
 		why := errors.New("interrupted")
 		ctx, stop := context.WithTimeoutCause(t.Context(), time.Second, why)
@@ -363,7 +363,7 @@ func TestInterruptedWhileRenewing(t *testing.T) {
 func TestAnswerThatIsLost(t *testing.T) {
 	inWorld(t, credentialtest.Config{Lifetime: time.Hour}, func(t *testing.T, w *world) {
 		o := w.loggedIn()
-		time.Sleep(time.Hour)
+		w.passes(time.Hour)
 		w.vendor.Fail(credentialtest.Failure{After: true})
 		_, err := o.Token(t.Context())
 		w.refuses(err, llm.ErrTransport, "EOF", "")
@@ -388,7 +388,7 @@ func TestNothingIsShown(t *testing.T) {
 					if err := o.Browser(t.Context(), w.browse); err != nil {
 						t.Fatal(err)
 					}
-					time.Sleep(time.Hour)
+					w.passes(time.Hour)
 					kept := w.stored()
 					for _, secret := range []string{kept.Refresh, kept.Access, reg.ClientSecret} {
 						w.vendor.Fail(credentialtest.Failure{Status: status, Body: fmt.Sprintf(form, secret, mark)})

@@ -82,6 +82,9 @@ func (w *world) slow(by time.Duration) {
 	w.lag = by
 }
 
+// passes lets time go by.
+func (w *world) passes(d time.Duration) { time.Sleep(d) } // in the bubble
+
 // requests is how often the vendor was asked.
 func (w *world) requests() int {
 	w.vault.mu.Lock()

@@ -27,13 +27,13 @@ var vendorBlocks = map[string]struct {
 	"ollama":           {"builtin/ollama", "", "qwen3:8b", "", true, false},
 }
 
-// useVendor makes a vendor's service the model of a rig.
-func useVendor(r *rig.Rig, vendor, url string) {
+// useVendor makes a vendor's service the model of a rig. more are further lines of the provider's block.
+func useVendor(r *rig.Rig, vendor, url string, more ...string) {
 	b := vendorBlocks[vendor]
 	r.Env = append(r.Env, "VENDOR_KEY="+vendors.Key)
-	extra := ""
+	extra := strings.Join(append(more, ""), "\n")
 	if b.vendor != "" {
-		extra = fmt.Sprintf("  vendor   = %q\n", b.vendor)
+		extra += fmt.Sprintf("  vendor   = %q\n", b.vendor)
 	}
 	r.Config(fmt.Sprintf(`
 default_model = "real"

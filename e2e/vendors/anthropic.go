@@ -109,25 +109,18 @@ func (anthropic) check(body map[string]any, issued []Answer) error {
 	return nil
 }
 
-func (anthropic) write(s *stream, n int, a Answer) {
-	send := func(typ string, fields map[string]any) {
-		fields["type"] = typ
-		s.event(typ, fields)
-	}
-	send("message_start", map[string]any{"message": map[string]any{
-		"id": fmt.Sprintf("msg_%d", n), "type": "message", "role": "assistant", "model": "claude-loopback", "content": []any{}, "stop_reason": nil,
-		"stop_sequence": nil, "usage": map[string]any{
-			"input_tokens": 90 * n, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 10 * n, "output_tokens": 1,
-		},
-	}})
-	send("ping", map[string]any{})
+func (f anthropic) write(s *stream, n int, a Answer) {
+	f.begin(s, n)
 	index := 0
 	block := func(start map[string]any, deltas ...map[string]any) {
-		send("content_block_start", map[string]any{"index": index, "content_block": start})
+		f.send(s, "content_block_start", map[string]any{"index": index, "content_block": start})
 		for _, d := range deltas {
-			send("content_block_delta", map[string]any{"index": index, "delta": d})
+			f.send(s, "content_block_delta", map[string]any{"index": index, "delta": d})
 		}
-		send("content_block_stop", map[string]any{"index": index})
+		if start["type"] == "text" {
+			s.repeats()
+		}
+		f.send(s, "content_block_stop", map[string]any{"index": index})
 		index++
 	}
 	pieces := func(typ, field, whole string) (out []map[string]any) {
@@ -146,12 +139,60 @@ func (anthropic) write(s *stream, n int, a Answer) {
 	stop := "end_turn"
 	for i, c := range a.Calls {
 		stop = "tool_use"
-		block(map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%d_%d", n, i), "name": c.Name, "input": map[string]any{}},
-			pieces("input_json_delta", "partial_json", string(marshal(c.Args)))...)
+		block(f.use(n, i, c), pieces("input_json_delta", "partial_json", string(marshal(c.Args)))...)
 	}
+	f.finish(s, stop)
+}
+
+// muddle opens all blocks at once, numbers them backwards, and speaks of blocks that there are none of.
+func (f anthropic) muddle(s *stream, n int, a Answer) {
+	f.begin(s, n)
+	delta := func(index int, typ, field, text string) {
+		f.send(s, "content_block_delta", map[string]any{"index": index, "delta": map[string]any{"type": typ, field: text}})
+	}
+	delta(77, "input_json_delta", "partial_json", "{")
+	last := len(a.Calls)
+	f.send(s, "content_block_start", map[string]any{"index": last, "content_block": map[string]any{"type": "text", "text": ""}})
+	for i, c := range a.Calls {
+		f.send(s, "content_block_start", map[string]any{"index": i, "content_block": f.use(n, i, c)})
+	}
+	for j := range 2 {
+		delta(last, "text_delta", "text", halves(a.Text)[j])
+		for i, c := range a.Calls {
+			delta(i, "input_json_delta", "partial_json", halves(string(marshal(c.Args)))[j])
+		}
+	}
+	f.send(s, "content_block_stop", map[string]any{"index": 78})
+	for i := range last + 1 {
+		f.send(s, "content_block_stop", map[string]any{"index": i})
+	}
+	f.finish(s, "tool_use")
+}
+
+func (anthropic) send(s *stream, typ string, fields map[string]any) {
+	fields["type"] = typ
+	s.event(typ, fields)
+}
+
+func (f anthropic) begin(s *stream, n int) {
+	f.send(s, "message_start", map[string]any{"message": map[string]any{
+		"id": fmt.Sprintf("msg_%d", n), "type": "message", "role": "assistant", "model": "claude-loopback", "content": []any{}, "stop_reason": nil,
+		"stop_sequence": nil, "usage": map[string]any{
+			"input_tokens": 90 * n, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 10 * n, "output_tokens": 1,
+		},
+	}})
+	f.send(s, "ping", map[string]any{})
+}
+
+func (f anthropic) finish(s *stream, stop string) {
 	s.completes()
-	send("message_delta", map[string]any{
+	f.send(s, "message_delta", map[string]any{
 		"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil}, "usage": map[string]any{"output_tokens": 20},
 	})
-	send("message_stop", map[string]any{})
+	f.send(s, "message_stop", map[string]any{})
+}
+
+// use is the beginning of call i of answer n.
+func (anthropic) use(n, i int, c Call) map[string]any {
+	return map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%d_%d", n, i), "name": c.Name, "input": map[string]any{}}
 }

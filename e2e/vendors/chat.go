@@ -101,21 +101,16 @@ func without(list []string, s string) []string {
 }
 
 func (c chat) write(s *stream, n int, a Answer) {
-	chunk := func(delta map[string]any, finish any) {
-		s.event("", map[string]any{
-			"id": fmt.Sprintf("chatcmpl-%d", n), "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "loopback-1",
-			"choices": []any{map[string]any{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}}, "usage": nil,
-		})
-	}
-	chunk(map[string]any{"role": "assistant", "content": ""}, nil)
+	c.chunk(s, n, map[string]any{"role": "assistant", "content": ""}, nil)
 	if c.thinks {
 		for _, h := range halves(a.Reasoning) {
-			chunk(map[string]any{"reasoning_content": h}, nil)
+			c.chunk(s, n, map[string]any{"reasoning_content": h}, nil)
 		}
 	}
 	for _, h := range halves(a.Text) {
-		chunk(map[string]any{"content": h}, nil)
+		c.chunk(s, n, map[string]any{"content": h}, nil)
 	}
+	s.repeats()
 	finish := "stop"
 	for i, call := range a.Calls {
 		finish = "tool_calls"
@@ -125,11 +120,45 @@ func (c chat) write(s *stream, n int, a Answer) {
 				tc["id"], tc["type"] = fmt.Sprintf("call_%d_%d", n, i), "function"
 				tc["function"].(map[string]any)["name"] = call.Name
 			}
-			chunk(map[string]any{"tool_calls": []any{tc}}, nil)
+			c.chunk(s, n, map[string]any{"tool_calls": []any{tc}}, nil)
 		}
 	}
+	c.finish(s, n, finish)
+}
+
+// muddle lets the calls' arguments come before their names, in turns, with text and thoughts between.
+func (c chat) muddle(s *stream, n int, a Answer) {
+	for j := range 3 {
+		for i, call := range a.Calls {
+			function := map[string]any{}
+			tc := map[string]any{"index": i, "function": function}
+			if j < 2 {
+				function["arguments"] = halves(string(marshal(call.Args)))[j]
+			} else {
+				tc["id"], function["name"] = fmt.Sprintf("call_%d_%d", n, i), call.Name
+			}
+			c.chunk(s, n, map[string]any{"tool_calls": []any{tc}}, nil)
+		}
+		if j < 2 {
+			c.chunk(s, n, map[string]any{"content": halves(a.Text)[j]}, nil)
+		}
+		if c.thinks {
+			c.chunk(s, n, map[string]any{"reasoning_content": "hm"}, nil)
+		}
+	}
+	c.finish(s, n, "tool_calls")
+}
+
+func (chat) chunk(s *stream, n int, delta map[string]any, finish any) {
+	s.event("", map[string]any{
+		"id": fmt.Sprintf("chatcmpl-%d", n), "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "loopback-1",
+		"choices": []any{map[string]any{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}}, "usage": nil,
+	})
+}
+
+func (c chat) finish(s *stream, n int, reason string) {
 	s.completes()
-	chunk(map[string]any{}, finish)
+	c.chunk(s, n, map[string]any{}, reason)
 	s.event("", map[string]any{
 		"id": fmt.Sprintf("chatcmpl-%d", n), "object": "chat.completion.chunk", "choices": []any{},
 		"usage": map[string]any{

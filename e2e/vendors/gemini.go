@@ -68,38 +68,57 @@ func (gemini) check(body map[string]any, issued []Answer) error {
 	return nil
 }
 
-func (gemini) write(s *stream, n int, a Answer) {
-	usage := map[string]any{
-		"promptTokenCount": 100 * n, "cachedContentTokenCount": 10 * n, "candidatesTokenCount": 15, "thoughtsTokenCount": 5, "totalTokenCount": 100*n + 20,
-	}
-	send := func(finish string, parts ...any) {
-		c := map[string]any{"index": 0, "content": map[string]any{"role": "model", "parts": parts}}
-		if finish != "" {
-			c["finishReason"] = finish
-		}
-		s.event("", map[string]any{"candidates": []any{c}, "usageMetadata": usage, "modelVersion": "gemini-loopback", "responseId": fmt.Sprintf("r%d", n)})
-	}
+func (f gemini) write(s *stream, n int, a Answer) {
 	for _, h := range halves(a.Reasoning) {
 		if h != "" {
-			send("", map[string]any{"text": h, "thought": true})
+			f.send(s, n, "", map[string]any{"text": h, "thought": true})
 		}
 	}
 	for _, h := range halves(a.Text) {
 		if h != "" {
-			send("", map[string]any{"text": h})
+			f.send(s, n, "", map[string]any{"text": h})
 		}
 	}
+	s.repeats()
 	var parts []any
 	for i, c := range a.Calls {
-		part := map[string]any{"functionCall": map[string]any{"id": fmt.Sprintf("fc%d%d", n, i), "name": c.Name, "args": c.Args}}
-		if i == 0 {
-			part["thoughtSignature"] = sealed("sig", n)
-		}
-		parts = append(parts, part)
+		parts = append(parts, f.call(n, i, c))
 	}
 	if parts != nil {
-		send("", parts...)
+		f.send(s, n, "", parts...)
 	}
 	s.completes()
-	send("STOP", map[string]any{"text": ""})
+	f.send(s, n, "STOP", map[string]any{"text": ""})
+}
+
+// muddle puts thoughts and calls between the pieces of the text.
+func (f gemini) muddle(s *stream, n int, a Answer) {
+	for j, h := range halves(a.Text) {
+		f.send(s, n, "", map[string]any{"text": "hm", "thought": true}, map[string]any{"text": h})
+		if j < len(a.Calls) {
+			f.send(s, n, "", f.call(n, j, a.Calls[j]))
+		}
+	}
+	s.completes()
+	f.send(s, n, "STOP")
+}
+
+func (gemini) send(s *stream, n int, finish string, parts ...any) {
+	usage := map[string]any{
+		"promptTokenCount": 100 * n, "cachedContentTokenCount": 10 * n, "candidatesTokenCount": 15, "thoughtsTokenCount": 5, "totalTokenCount": 100*n + 20,
+	}
+	c := map[string]any{"index": 0, "content": map[string]any{"role": "model", "parts": parts}}
+	if finish != "" {
+		c["finishReason"] = finish
+	}
+	s.event("", map[string]any{"candidates": []any{c}, "usageMetadata": usage, "modelVersion": "gemini-loopback", "responseId": fmt.Sprintf("r%d", n)})
+}
+
+// call is call i of answer n; the first one of an answer is signed.
+func (gemini) call(n, i int, c Call) map[string]any {
+	part := map[string]any{"functionCall": map[string]any{"id": fmt.Sprintf("fc%d%d", n, i), "name": c.Name, "args": c.Args}}
+	if i == 0 {
+		part["thoughtSignature"] = sealed("sig", n)
+	}
+	return part
 }

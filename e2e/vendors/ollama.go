@@ -75,27 +75,49 @@ func (ollama) check(body map[string]any, issued []Answer) error {
 	return nil
 }
 
-func (ollama) write(s *stream, n int, a Answer) {
-	send := func(message map[string]any) {
-		message["role"] = "assistant"
-		if message["content"] == nil {
-			message["content"] = ""
-		}
-		s.line(map[string]any{"model": "loopback", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": false})
-	}
+func (f ollama) write(s *stream, n int, a Answer) {
 	for _, h := range halves(a.Reasoning) {
 		if h != "" {
-			send(map[string]any{"thinking": h})
+			f.send(s, map[string]any{"thinking": h})
 		}
 	}
 	for _, h := range halves(a.Text) {
 		if h != "" {
-			send(map[string]any{"content": h})
+			f.send(s, map[string]any{"content": h})
 		}
 	}
+	s.repeats()
 	for i, c := range a.Calls {
-		send(map[string]any{"tool_calls": []any{map[string]any{"function": map[string]any{"index": i, "name": c.Name, "arguments": c.Args}}}})
+		f.send(s, f.call(i, c))
 	}
+	f.finish(s, n)
+}
+
+// muddle puts calls and thoughts between the pieces of the text.
+func (f ollama) muddle(s *stream, n int, a Answer) {
+	for j, h := range halves(a.Text) {
+		f.send(s, map[string]any{"content": h})
+		if j < len(a.Calls) {
+			f.send(s, f.call(j, a.Calls[j]))
+		}
+		f.send(s, map[string]any{"thinking": "hm"})
+	}
+	f.finish(s, n)
+}
+
+func (ollama) send(s *stream, message map[string]any) {
+	message["role"] = "assistant"
+	if message["content"] == nil {
+		message["content"] = ""
+	}
+	s.line(map[string]any{"model": "loopback", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": false})
+}
+
+func (ollama) call(i int, c Call) map[string]any {
+	return map[string]any{"tool_calls": []any{map[string]any{"function": map[string]any{"index": i, "name": c.Name, "arguments": c.Args}}}}
+}
+
+func (ollama) finish(s *stream, n int) {
 	s.completes()
 	s.line(map[string]any{
 		"model": "loopback", "created_at": "2026-01-01T00:00:00Z", "message": map[string]any{"role": "assistant", "content": ""}, "done": true,

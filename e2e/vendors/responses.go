@@ -95,84 +95,138 @@ func contains(list []string, s string) bool {
 	return false
 }
 
+// reply renders one answer. Its events are numbered.
+type reply struct {
+	*stream
+	n      int
+	seq    int
+	output []any
+}
+
+func (r *reply) send(typ string, fields map[string]any) {
+	fields["type"], fields["sequence_number"] = typ, r.seq
+	r.seq++
+	r.event(typ, fields)
+}
+
+func (r *reply) head(status string) map[string]any {
+	return map[string]any{
+		"id": fmt.Sprintf("resp_%d", r.n), "object": "response", "status": status, "model": "gpt-5.4-2026-03-05", "output": []any{},
+	}
+}
+
+func begin(s *stream, n int) *reply {
+	r := &reply{stream: s, n: n}
+	r.send("response.created", map[string]any{"response": r.head("in_progress")})
+	r.send("response.in_progress", map[string]any{"response": r.head("in_progress")})
+	return r
+}
+
+func (r *reply) open(item map[string]any) int {
+	index := len(r.output)
+	r.output = append(r.output, nil)
+	r.send("response.output_item.added", map[string]any{"output_index": index, "item": item})
+	return index
+}
+
+func (r *reply) done(index int, item map[string]any) {
+	r.output[index] = item
+	r.send("response.output_item.done", map[string]any{"output_index": index, "item": item})
+}
+
+func (r *reply) finish() {
+	r.completes()
+	final := r.head("completed")
+	final["output"] = r.output
+	final["service_tier"] = "default"
+	final["usage"] = map[string]any{
+		"input_tokens": 100 * r.n, "input_tokens_details": map[string]any{"cached_tokens": 10 * r.n}, "output_tokens": 20,
+		"output_tokens_details": map[string]any{"reasoning_tokens": 5}, "total_tokens": 100*r.n + 20,
+	}
+	r.send("response.completed", map[string]any{"response": final})
+}
+
+// call is call i, as an item.
+func (r *reply) call(i int, c Call, status, arguments string) map[string]any {
+	return map[string]any{
+		"type": "function_call", "id": fmt.Sprintf("fc_%d_%d", r.n, i), "call_id": fmt.Sprintf("call_%d_%d", r.n, i), "name": c.Name,
+		"arguments": arguments, "status": status,
+	}
+}
+
+// message is the text, as an item.
+func (r *reply) message(status string, parts ...any) map[string]any {
+	return map[string]any{"type": "message", "id": fmt.Sprintf("msg_%d", r.n), "role": "assistant", "status": status, "content": append([]any{}, parts...)}
+}
+
 func (responses) write(s *stream, n int, a Answer) {
-	seq := 0
-	send := func(typ string, fields map[string]any) {
-		fields["type"], fields["sequence_number"] = typ, seq
-		seq++
-		s.event(typ, fields)
-	}
-	id := fmt.Sprintf("resp_%d", n)
-	head := func(status string) map[string]any {
-		return map[string]any{"id": id, "object": "response", "status": status, "model": "gpt-5.4-2026-03-05", "output": []any{}}
-	}
-	send("response.created", map[string]any{"response": head("in_progress")})
-	send("response.in_progress", map[string]any{"response": head("in_progress")})
-	var output []any
-	open := func(item map[string]any) int {
-		index := len(output)
-		output = append(output, nil)
-		send("response.output_item.added", map[string]any{"output_index": index, "item": item})
-		return index
-	}
-	done := func(index int, item map[string]any) {
-		output[index] = item
-		send("response.output_item.done", map[string]any{"output_index": index, "item": item})
-	}
+	r := begin(s, n)
 	if a.Reasoning != "" {
 		rid := fmt.Sprintf("rs_%d", n)
-		at := open(map[string]any{"type": "reasoning", "id": rid, "summary": []any{}})
+		at := r.open(map[string]any{"type": "reasoning", "id": rid, "summary": []any{}})
 		where := func(m map[string]any) map[string]any {
 			m["item_id"], m["output_index"], m["summary_index"] = rid, at, 0
 			return m
 		}
 		part := map[string]any{"type": "summary_text", "text": a.Reasoning}
-		send("response.reasoning_summary_part.added", where(map[string]any{"part": map[string]any{"type": "summary_text", "text": ""}}))
+		r.send("response.reasoning_summary_part.added", where(map[string]any{"part": map[string]any{"type": "summary_text", "text": ""}}))
 		for _, h := range halves(a.Reasoning) {
-			send("response.reasoning_summary_text.delta", where(map[string]any{"delta": h}))
+			r.send("response.reasoning_summary_text.delta", where(map[string]any{"delta": h}))
 		}
-		send("response.reasoning_summary_text.done", where(map[string]any{"text": a.Reasoning}))
-		send("response.reasoning_summary_part.done", where(map[string]any{"part": part}))
-		done(at, map[string]any{"type": "reasoning", "id": rid, "summary": []any{part}, "encrypted_content": sealed("enc", n)})
+		r.send("response.reasoning_summary_text.done", where(map[string]any{"text": a.Reasoning}))
+		r.send("response.reasoning_summary_part.done", where(map[string]any{"part": part}))
+		r.done(at, map[string]any{"type": "reasoning", "id": rid, "summary": []any{part}, "encrypted_content": sealed("enc", n)})
 	}
 	if a.Text != "" {
-		mid := fmt.Sprintf("msg_%d", n)
-		at := open(map[string]any{"type": "message", "id": mid, "role": "assistant", "status": "in_progress", "content": []any{}})
+		at := r.open(r.message("in_progress"))
 		where := func(m map[string]any) map[string]any {
-			m["item_id"], m["output_index"], m["content_index"] = mid, at, 0
+			m["item_id"], m["output_index"], m["content_index"] = fmt.Sprintf("msg_%d", n), at, 0
 			return m
 		}
 		part := map[string]any{"type": "output_text", "text": a.Text, "annotations": []any{}}
-		send("response.content_part.added", where(map[string]any{"part": map[string]any{"type": "output_text", "text": "", "annotations": []any{}}}))
+		r.send("response.content_part.added", where(map[string]any{"part": map[string]any{"type": "output_text", "text": "", "annotations": []any{}}}))
 		for _, h := range halves(a.Text) {
-			send("response.output_text.delta", where(map[string]any{"delta": h}))
+			r.send("response.output_text.delta", where(map[string]any{"delta": h}))
 		}
-		send("response.output_text.done", where(map[string]any{"text": a.Text}))
-		send("response.content_part.done", where(map[string]any{"part": part}))
-		done(at, map[string]any{"type": "message", "id": mid, "role": "assistant", "status": "completed", "content": []any{part}})
+		r.repeats()
+		r.send("response.output_text.done", where(map[string]any{"text": a.Text}))
+		r.send("response.content_part.done", where(map[string]any{"part": part}))
+		r.done(at, r.message("completed", part))
 	}
 	for i, c := range a.Calls {
-		fid := fmt.Sprintf("fc_%d_%d", n, i)
 		args := string(marshal(c.Args))
-		item := func(status, arguments string) map[string]any {
-			return map[string]any{
-				"type": "function_call", "id": fid, "call_id": fmt.Sprintf("call_%d_%d", n, i), "name": c.Name, "arguments": arguments, "status": status,
-			}
-		}
-		at := open(item("in_progress", ""))
+		at := r.open(r.call(i, c, "in_progress", ""))
 		for _, h := range halves(args) {
-			send("response.function_call_arguments.delta", map[string]any{"item_id": fid, "output_index": at, "delta": h})
+			r.send("response.function_call_arguments.delta", map[string]any{"item_id": fmt.Sprintf("fc_%d_%d", n, i), "output_index": at, "delta": h})
 		}
-		send("response.function_call_arguments.done", map[string]any{"item_id": fid, "output_index": at, "arguments": args})
-		done(at, item("completed", args))
+		r.send("response.function_call_arguments.done", map[string]any{"item_id": fmt.Sprintf("fc_%d_%d", n, i), "output_index": at, "arguments": args})
+		r.done(at, r.call(i, c, "completed", args))
 	}
-	s.completes()
-	final := head("completed")
-	final["output"] = output
-	final["service_tier"] = "default"
-	final["usage"] = map[string]any{
-		"input_tokens": 100 * n, "input_tokens_details": map[string]any{"cached_tokens": 10 * n}, "output_tokens": 20,
-		"output_tokens_details": map[string]any{"reasoning_tokens": 5}, "total_tokens": 100*n + 20,
+	r.finish()
+}
+
+// muddle opens all items at once, speaks of items that there are none of and of right ones by wrong names, and ends them
+// the other way round and twice.
+func (responses) muddle(s *stream, n int, a Answer) {
+	r := begin(s, n)
+	r.send("response.output_text.delta", map[string]any{"item_id": "msg_none", "output_index": 77, "content_index": 0, "delta": "nobody"})
+	text := r.open(r.message("in_progress"))
+	for i, c := range a.Calls {
+		r.open(r.call(i, c, "in_progress", ""))
 	}
-	send("response.completed", map[string]any{"response": final})
+	for j := range 2 {
+		r.send("response.output_text.delta", map[string]any{"item_id": "msg_wrong", "output_index": text, "content_index": 0, "delta": halves(a.Text)[j]})
+		for i, c := range a.Calls {
+			r.send("response.function_call_arguments.delta", map[string]any{
+				"item_id": fmt.Sprintf("fc_wrong_%d", i), "output_index": i + 1, "delta": halves(string(marshal(c.Args)))[j],
+			})
+		}
+	}
+	for i := len(a.Calls) - 1; i >= 0; i-- {
+		for range 2 {
+			r.done(i+1, r.call(i, a.Calls[i], "completed", string(marshal(a.Calls[i].Args))))
+		}
+	}
+	r.done(text, r.message("completed", map[string]any{"type": "output_text", "text": a.Text, "annotations": []any{}}))
+	r.finish()
 }

@@ -9,6 +9,7 @@ package vendors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,14 +31,26 @@ type Answer struct {
 	Calls     []Call
 	// Fail is an answer with this status and the vendor's error object for it, in place of all else.
 	Fail int
-	// RetryAfter goes with Fail, in whole seconds.
+	// RetryAfter goes with Fail and Raw, in whole seconds.
 	RetryAfter int
+	// Raw is an answer that has not the vendor's form, in place of all else.
+	Raw *Raw
 	// Cut ends the connection before the answer's end; what was said until then is whole.
 	Cut bool
+	// Break is what else goes wrong with the stream.
+	Break Break
 	// Forever repeats the answer as often as it is asked for. It is the last one.
 	Forever bool
 	// Pause is waited before the stream and between its pieces.
 	Pause time.Duration
+}
+
+// Raw is an answer as it stands. The zero Status is 200.
+type Raw struct {
+	Status int
+	Type   string // of the content; empty: the header is missing
+	Header map[string]string
+	Body   string
 }
 
 // Call is a tool call.
@@ -62,6 +75,8 @@ type format interface {
 	check(body map[string]any, issued []Answer) error
 	// write renders answer number n.
 	write(s *stream, n int, a Answer)
+	// muddle renders an answer with its blocks in an order that nobody promises, for [Interleaved].
+	muddle(s *stream, n int, a Answer)
 	// failure is the vendor's error object for a status.
 	failure(status int, message string) any
 	schema() string
@@ -92,6 +107,19 @@ type Server struct {
 // "ollama". It gives the answers one after the other. A request that the vendor would refuse fails the test.
 func Start(t testing.TB, vendor string, answers ...Answer) *Server {
 	t.Helper()
+	s := New(t, vendor, answers...)
+	h := httptest.NewServer(s)
+	s.URL = h.URL
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+	})
+	return s
+}
+
+// New is [Start] for a server of the caller's, which he closes before the test ends: one that speaks TLS, say.
+func New(t testing.TB, vendor string, answers ...Answer) *Server {
+	t.Helper()
 	formats := map[string]format{
 		"openai-responses": responses{}, "openai-chat": chat{}, "deepseek": chat{thinks: true}, "anthropic": anthropic{},
 		"gemini": gemini{}, "ollama": ollama{},
@@ -106,11 +134,7 @@ func Start(t testing.TB, vendor string, answers ...Answer) *Server {
 	}
 	s := &Server{t: t, format: f, schema: schema}
 	s.mu.answers = answers
-	h := httptest.NewServer(s)
-	s.URL = h.URL
 	t.Cleanup(func() {
-		h.CloseClientConnections()
-		h.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, r := range s.mu.refused {
@@ -148,16 +172,38 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	if a.RetryAfter > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(a.RetryAfter))
+	}
 	if a.Fail != 0 {
-		if a.RetryAfter > 0 {
-			w.Header().Set("Retry-After", fmt.Sprint(a.RetryAfter))
-		}
 		s.fail(w, a.Fail, "the service says no")
 		return
 	}
+	if a.Raw != nil {
+		s.raw(w, a.Raw)
+		return
+	}
 	out := &stream{}
-	s.format.write(out, n, a)
+	if a.Break == Interleaved {
+		s.format.muddle(out, n, a)
+	} else {
+		s.format.write(out, n, a)
+	}
 	out.send(w, r, a)
+}
+
+func (s *Server) raw(w http.ResponseWriter, raw *Raw) {
+	w.Header()["Content-Type"] = nil // so that net/http does not guess
+	if raw.Type != "" {
+		w.Header().Set("Content-Type", raw.Type)
+	}
+	for name, v := range raw.Header {
+		w.Header().Set(name, v)
+	}
+	w.WriteHeader(cmp.Or(raw.Status, http.StatusOK))
+	if _, err := io.WriteString(w, raw.Body); err != nil {
+		s.t.Log(err)
+	}
 }
 
 // next takes a request and says how it is answered.
@@ -204,7 +250,7 @@ func (s *Server) next(r *http.Request) (a Answer, n int, err error) {
 		return a, 1, nil
 	}
 	s.mu.answers = s.mu.answers[1:]
-	if a.Fail == 0 {
+	if a.Fail == 0 && a.Raw == nil {
 		s.mu.issued = append(s.mu.issued, a)
 	}
 	return a, len(s.mu.issued), nil
@@ -216,68 +262,6 @@ func (s *Server) fail(w http.ResponseWriter, status int, message string) {
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(s.format.failure(status, message)); err != nil {
 		s.t.Log(err)
-	}
-}
-
-// stream collects an answer as pieces that are sent one by one.
-type stream struct {
-	contentType string
-	pieces      [][]byte
-	end         int // pieces before the one that completes the answer
-}
-
-// event adds a server-sent event; name may be empty.
-func (s *stream) event(name string, v any) {
-	s.contentType = "text/event-stream"
-	var b bytes.Buffer
-	if name != "" {
-		fmt.Fprintf(&b, "event: %s\n", name)
-	}
-	fmt.Fprintf(&b, "data: %s\n\n", marshal(v))
-	s.pieces = append(s.pieces, b.Bytes())
-}
-
-// line adds a line of JSON.
-func (s *stream) line(v any) {
-	s.contentType = "application/x-ndjson"
-	s.pieces = append(s.pieces, append(marshal(v), '\n'))
-}
-
-// completes marks that what follows completes the answer.
-func (s *stream) completes() { s.end = len(s.pieces) }
-
-func marshal(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // literals of this package
-	}
-	return b
-}
-
-// send writes the pieces, each in two halves, since a network cuts where it likes.
-func (s *stream) send(w http.ResponseWriter, r *http.Request, a Answer) {
-	w.Header().Set("Content-Type", s.contentType)
-	w.WriteHeader(http.StatusOK)
-	flush := w.(http.Flusher).Flush
-	pieces := s.pieces
-	if a.Cut {
-		pieces = pieces[:s.end]
-	}
-	for _, p := range pieces {
-		select {
-		case <-time.After(a.Pause):
-		case <-r.Context().Done():
-			return
-		}
-		for _, half := range [][]byte{p[:len(p)/2], p[len(p)/2:]} {
-			if _, err := w.Write(half); err != nil {
-				return // the client left
-			}
-			flush()
-		}
-	}
-	if a.Cut {
-		panic(http.ErrAbortHandler)
 	}
 }
 

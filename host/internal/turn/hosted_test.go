@@ -1,8 +1,11 @@
 package turn_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -21,6 +24,22 @@ func TestCallsOfTheVendorSayWhoRanThem(t *testing.T) {
 	if search.Metadata != nil || found.Metadata != nil {
 		t.Error("what the stream gave was changed")
 	}
+	var shown []string
+	for _, e := range b.Events() {
+		switch body := e.Body.(type) {
+		case event.ItemStarted:
+			if body.Item.Type == event.ItemTool {
+				shown = append(shown, fmt.Sprint(body.Item.Status, " ", body.Item.Tool, " ", string(body.Item.Arguments), " of ", body.Item.Plugin))
+			}
+		case event.ItemCompleted:
+			if body.Item.Type == event.ItemTool {
+				shown = append(shown, fmt.Sprint(body.Item.Status, " ", body.Item.Output))
+			}
+		}
+	}
+	if got, want := strings.Join(shown, "; "), `in_progress search {"q":"x"} of fake; completed found`; got != want {
+		t.Errorf("people see %s, want %s", got, want)
+	}
 	own := turntest.Render(b.History.ForPrompt(history.Traits{Namespace: "acme"}))
 	if want := "user: go\ncall h1: search {\"q\":\"x\"}\noutput h1: found\nassistant: done"; own != want {
 		t.Errorf("its own vendor sees\n%s\nwant\n%s", own, want)
@@ -30,5 +49,48 @@ func TestCallsOfTheVendorSayWhoRanThem(t *testing.T) {
 		"assistant: (The tool search gave:)\nfound\nassistant: done"
 	if other != want {
 		t.Errorf("another vendor sees\n%s\nwant\n%s", other, want)
+	}
+}
+
+// Whatever becomes of a call that the vendor runs, its item has an end.
+func TestItemsOfTheVendorsCallsEnd(t *testing.T) {
+	search := llm.ToolCall{ID: "h1", Name: "search", Input: "no JSON", ProviderExecuted: true}
+	for name, tc := range map[string]struct {
+		cut  bool
+		more []llm.Event
+		want event.ItemStatus
+	}{
+		"without a result": {false, nil, event.StatusCompleted},
+		"failed":           {false, []llm.Event{llm.ToolResultDone{Result: llm.ToolResult{ID: "h1", IsError: true, ProviderExecuted: true}}}, event.StatusFailed},
+		"its id again":     {false, []llm.Event{llm.ToolCallDone{Call: llm.ToolCall{ID: "h1", Name: "other", ProviderExecuted: true}}}, event.StatusCompleted},
+		"cut off":          {true, nil, event.StatusAborted},
+		"of another call":  {true, []llm.Event{llm.ToolResultDone{Result: llm.ToolResult{ID: "h2", ProviderExecuted: true}}}, event.StatusAborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := turntest.Say(turntest.Text("done"))
+			if tc.cut {
+				a = turntest.Cut()
+				a.Err = &llm.Error{Code: llm.ErrIncompleteStream}
+			}
+			a.Events = append(append([]llm.Event{llm.StepStart{}, llm.ToolCallDone{Call: search}}, tc.more...), a.Events[1:]...)
+			b := turntest.New(a)
+			b.Run(t, t.Context(), "go")
+			open := map[event.ItemID]bool{}
+			var ends []event.ItemStatus
+			for _, e := range b.Events() {
+				switch body := e.Body.(type) {
+				case event.ItemStarted:
+					open[body.Item.ID] = true
+				case event.ItemCompleted:
+					delete(open, body.Item.ID)
+					if body.Item.Tool == "search" {
+						ends = append(ends, body.Item.Status)
+					}
+				}
+			}
+			if len(open) > 0 || len(ends) != 1 || ends[0] != tc.want {
+				t.Errorf("ends %v, %d open; want %s", ends, len(open), tc.want)
+			}
+		})
 	}
 }

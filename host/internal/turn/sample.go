@@ -2,10 +2,8 @@ package turn
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -51,6 +49,7 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 			a.Meter.Lost()
 		}
 	}
+	a.closeHosted(ctx, event.StatusCompleted) // the vendor pauses in the middle, or does not tell what they gave
 	// Calls that started end before anything else happens, also after a broken stream: their output is asked for once.
 	if err := a.drain(ctx); err != nil {
 		return a.sampled, err
@@ -66,6 +65,7 @@ type answer struct {
 	settings orchestrate.Settings
 	texts    map[string]*textBlock
 	pending  []pendingCall
+	hosted   map[string]event.Item // calls that the vendor runs and whose result is to come
 	response string
 	counted  bool // what it used
 	sampled
@@ -153,14 +153,11 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 	case llm.ToolCallDone:
 		call := ev.Call
 		if call.ProviderExecuted {
-			call.Metadata = a.ranBy(call.Metadata)
-			return a.record(ctx, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&call}})
+			return a.hostedCall(ctx, call)
 		}
 		return a.call(ctx, &call, nil)
 	case llm.ToolResultDone:
-		result := ev.Result
-		result.Metadata = a.ranBy(result.Metadata)
-		return a.record(ctx, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&result}})
+		return a.hostedResult(ctx, ev.Result)
 	case llm.StepFinish:
 		a.followUp, a.again = a.followUp || ev.Again, ev.Again
 		return a.count(ctx, ev.Usage)
@@ -168,20 +165,6 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 		return ev
 	}
 	return nil
-}
-
-// ranBy says in the metadata of a call that the vendor ran whose it is: it goes back to nobody else.
-func (a *answer) ranBy(md llm.Metadata) llm.Metadata {
-	ns := a.Row.MetadataNamespace
-	if _, said := md[ns]; said || ns == "" {
-		return md
-	}
-	out := maps.Clone(md)
-	if out == nil {
-		out = llm.Metadata{}
-	}
-	out[ns] = json.RawMessage("{}")
-	return out
 }
 
 func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
@@ -253,6 +236,7 @@ func (a *answer) abandon(ctx context.Context) {
 		a.notice(context.WithoutCancel(ctx), event.ItemCompleted{Item: b.item})
 	}
 	clear(a.texts)
+	a.closeHosted(ctx, event.StatusAborted)
 }
 
 // notice publishes what is for people only; the log refusing it is not the turn's end.

@@ -1,0 +1,85 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// maxHostedOutput is how much of what a vendor's tool gave is shown to people: a screen.
+const maxHostedOutput = 4 << 10
+
+// hostedCall records a call that the vendor runs itself. People see it like any other; there is nothing to decide about it,
+// as the offer of the tool was decided.
+func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
+	c.Metadata = a.ranBy(c.Metadata)
+	item := event.Item{
+		ID: event.NewItemID(), Type: event.ItemTool, Status: event.StatusInProgress, Call: event.CallID(c.ID), Plugin: a.Provider, Tool: c.Name,
+	}
+	if json.Valid([]byte(c.Input)) {
+		item.Arguments = json.RawMessage(c.Input)
+	}
+	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&c}}
+	if _, err := a.Log.Publish(ctx, a.ID, event.ItemStarted{Item: item}, event.HistoryAdded{Messages: []llm.Message{m}}); err != nil {
+		return err
+	}
+	if a.hosted == nil {
+		a.hosted = map[string]event.Item{}
+	}
+	if same, twice := a.hosted[c.ID]; twice { // some vendors are careless with ids
+		same.Status = event.StatusCompleted
+		a.notice(ctx, event.ItemCompleted{Item: same})
+	}
+	a.hosted[c.ID] = item
+	a.history.Append(m)
+	return nil
+}
+
+// hostedResult records what such a call gave.
+func (a *answer) hostedResult(ctx context.Context, r llm.ToolResult) error {
+	r.Metadata = a.ranBy(r.Metadata)
+	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&r}}
+	bodies := []event.Body{event.HistoryAdded{Messages: []llm.Message{m}}}
+	item, open := a.hosted[r.ID]
+	if open {
+		item.Status = event.StatusCompleted
+		if r.IsError {
+			item.Status = event.StatusFailed
+		}
+		item.Output = history.Truncate(llm.Message{Parts: r.Content}.Text(), history.Policy{Bytes: true, Limit: maxHostedOutput})
+		bodies = append(bodies, event.ItemCompleted{Item: item})
+	}
+	if _, err := a.Log.Publish(ctx, a.ID, bodies...); err != nil {
+		return err
+	}
+	delete(a.hosted, r.ID)
+	a.history.Append(m)
+	return nil
+}
+
+// closeHosted closes the items of calls whose result did not come in this answer.
+func (a *answer) closeHosted(ctx context.Context, status event.ItemStatus) {
+	for _, item := range a.hosted {
+		item.Status = status
+		a.notice(context.WithoutCancel(ctx), event.ItemCompleted{Item: item})
+	}
+	clear(a.hosted)
+}
+
+// ranBy says in the metadata of a call that the vendor ran whose it is: it goes back to nobody else.
+func (a *answer) ranBy(md llm.Metadata) llm.Metadata {
+	ns := a.Row.MetadataNamespace
+	if _, said := md[ns]; said || ns == "" {
+		return md
+	}
+	out := maps.Clone(md)
+	if out == nil {
+		out = llm.Metadata{}
+	}
+	out[ns] = json.RawMessage("{}")
+	return out
+}

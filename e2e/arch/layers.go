@@ -18,7 +18,7 @@ var Rows = [][]string{
 	{"appserver"},
 	{"thread"},
 	{"turn"},
-	{"prompt", "history"},
+	{"prompt", "history", "compact"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch"},
 	{"policy"},
@@ -35,6 +35,7 @@ type Edge struct {
 // Edges inside a row, and upwards. Each must be used.
 var Edges = []Edge{
 	{"orchestrate", "history", "the spine cuts output once, with the history's rule"},
+	{"compact", "history", "what is left of a history, and its tokens"},
 	{"orchestrate", "registry", "the spine looks up what the model called"},
 	{"orchestrate", "hook", "a stage of the spine"},
 	{"orchestrate", "approval", "a stage of the spine"},

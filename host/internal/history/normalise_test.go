@@ -81,18 +81,23 @@ func TestDropOldest(t *testing.T) {
 		{"C1 O1 C1 O1", "C1 O1"},
 		{"", ""},
 	} {
-		if got := line(DropOldest(messages(tc.in))); got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.in, got, tc.want)
+		rest, dropped := DropOldest(messages(tc.in), 1)
+		if got := line(rest); got != tc.want || dropped != min(len(tc.in), 1) {
+			t.Errorf("%s: %q without %d, want %q", tc.in, got, dropped, tc.want)
 		}
 	}
 	both := []llm.Message{
 		{Role: llm.RoleAssistant, Parts: []llm.Part{&llm.ToolCall{ID: "1"}}},
 		{Role: llm.RoleTool, Parts: []llm.Part{&llm.ToolResult{ID: "1"}, &llm.ToolResult{ID: "2", Content: llm.Parts{&llm.Text{Text: "ok"}}}}},
 	}
-	if got := line(DropOldest(both)); got != "O2" {
+	rest, _ := DropOldest(both, 1)
+	if got := line(rest); got != "O2" {
 		t.Errorf("of a message with two outputs %q is left", got)
 	}
 	if len(both[1].Parts) != 2 {
 		t.Error("the messages themselves were changed")
+	}
+	if rest, dropped := DropOldest(messages("C1 C2 O1 O2 A U"), 3); line(rest) != "U" || dropped != 3 {
+		t.Errorf("without three: %q, dropped %d", line(rest), dropped)
 	}
 }

@@ -6,21 +6,12 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// DropOldest returns messages without the first one, and without what can't stand alone then: the outputs of its calls, or
-// the calls of its outputs.
-func DropOldest(ms []llm.Message) []llm.Message {
-	if len(ms) == 0 {
-		return ms
-	}
+// DropOldest returns messages without the first n, and without what can't stand alone then: the outputs of their calls, which
+// are not counted. dropped is how many there were to drop.
+func DropOldest(ms []llm.Message, n int) (rest []llm.Message, dropped int) {
 	// Some models number the calls of each answer anew: the first call of an id has the first output.
 	gone := map[string]int{}
-	for _, p := range ms[0].Parts {
-		if id, ok := pairOf(p); ok {
-			gone[id]++
-		}
-	}
-	out := make([]llm.Message, 0, len(ms)-1)
-	for _, m := range ms[1:] {
+	for _, m := range ms {
 		if len(gone) > 0 {
 			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool {
 				id, ok := pairOf(p)
@@ -33,11 +24,20 @@ func DropOldest(ms []llm.Message) []llm.Message {
 				return true
 			})
 		}
-		if len(m.Parts) > 0 {
-			out = append(out, m)
+		switch {
+		case len(m.Parts) == 0:
+		case dropped < n:
+			dropped++
+			for _, p := range m.Parts {
+				if id, ok := pairOf(p); ok {
+					gone[id]++
+				}
+			}
+		default:
+			rest = append(rest, m)
 		}
 	}
-	return out
+	return rest, dropped
 }
 
 // pairOf is the id of a call, or of the call of an output.

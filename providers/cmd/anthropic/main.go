@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/backend"
 	"github.com/gantry-agent/gantry/providers/catalog"
 	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/protocol/claude"
 	"github.com/gantry-agent/gantry/providers/protocol/messages"
 	"github.com/gantry-agent/gantry/providers/route"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -52,10 +53,10 @@ func anthropic(cfg *config) backend.Vendor {
 		},
 		// Signed thinking may be refused after a change on the vendor's side. Without it the conversation can go on.
 		Repair: func(r *protocol.Request, err *llm.Error) (*protocol.Request, bool) {
-			if !messages.ThinkingRefused(err) {
+			if !claude.Refused(err) {
 				return nil, false
 			}
-			return messages.StripThinking(r)
+			return claude.Strip(r)
 		},
 		Hosted: func(m catalog.Model) []llm.HostedTool {
 			if !m.Capabilities.Tools.Supported {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/protocol/claude"
 )
 
 // The beta tokens that [Betas] knows of by itself.
@@ -43,7 +44,7 @@ func (p Protocol) Betas(r *protocol.Request) []string {
 	manual := b.Thinking != nil && b.Thinking.Type == "enabled"
 	// With a budget, the models think between calls only when asked to. Vertex refuses the token for some of them.
 	add(betaInterleavedThinking, manual && len(b.Tools) > 0 && !p.Vertex)
-	add(betaEffort, b.OutputConfig != nil && b.OutputConfig.Effort != "" && !adaptive(&r.Model))
+	add(betaEffort, b.OutputConfig != nil && b.OutputConfig.Effort != "" && !claude.Adaptive(&r.Model))
 	add(betaExtendedCacheTTL, l.opts.CacheTTL == "1h")
 	add(betaContextManagement, b.ContextManagement != nil)
 	add(betaFastMode, b.Speed == "fast")

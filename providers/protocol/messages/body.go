@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/protocol/claude"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -15,25 +16,25 @@ const defaultMaxTokens = 32_000
 // body is what is sent. What stays the same from one request of a thread to the next comes first and the messages last,
 // so that a longer history only adds to the end of the bytes.
 type body struct {
-	AnthropicVersion  string          `json:"anthropic_version,omitempty"`
-	Model             string          `json:"model,omitempty"`
-	Stream            bool            `json:"stream"`
-	MaxTokens         int64           `json:"max_tokens"`
-	Thinking          *Thinking       `json:"thinking,omitempty"`
-	OutputConfig      *outputConfig   `json:"output_config,omitempty"`
-	Temperature       *float64        `json:"temperature,omitempty"`
-	TopP              *float64        `json:"top_p,omitempty"`
-	TopK              *int64          `json:"top_k,omitempty"`
-	StopSequences     []string        `json:"stop_sequences,omitempty"`
-	Metadata          *metadata       `json:"metadata,omitempty"`
-	ServiceTier       string          `json:"service_tier,omitempty"`
-	Speed             string          `json:"speed,omitempty"`
-	Container         json.RawMessage `json:"container,omitempty"`
-	ContextManagement json.RawMessage `json:"context_management,omitempty"`
-	ToolChoice        *toolChoice     `json:"tool_choice,omitempty"`
-	Tools             []any           `json:"tools,omitempty"` // hosted ones first: json.RawMessage and *tool
-	System            []*textBlock    `json:"system,omitempty"`
-	Messages          []turn          `json:"messages"`
+	AnthropicVersion  string           `json:"anthropic_version,omitempty"`
+	Model             string           `json:"model,omitempty"`
+	Stream            bool             `json:"stream"`
+	MaxTokens         int64            `json:"max_tokens"`
+	Thinking          *claude.Thinking `json:"thinking,omitempty"`
+	OutputConfig      *outputConfig    `json:"output_config,omitempty"`
+	Temperature       *float64         `json:"temperature,omitempty"`
+	TopP              *float64         `json:"top_p,omitempty"`
+	TopK              *int64           `json:"top_k,omitempty"`
+	StopSequences     []string         `json:"stop_sequences,omitempty"`
+	Metadata          *metadata        `json:"metadata,omitempty"`
+	ServiceTier       string           `json:"service_tier,omitempty"`
+	Speed             string           `json:"speed,omitempty"`
+	Container         json.RawMessage  `json:"container,omitempty"`
+	ContextManagement json.RawMessage  `json:"context_management,omitempty"`
+	ToolChoice        *toolChoice      `json:"tool_choice,omitempty"`
+	Tools             []any            `json:"tools,omitempty"` // hosted ones first: json.RawMessage and *tool
+	System            []*textBlock     `json:"system,omitempty"`
+	Messages          []turn           `json:"messages"`
 }
 
 type outputConfig struct {
@@ -84,7 +85,7 @@ func (p Protocol) Body(r *protocol.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if lost := l.lostThinking(r.Messages, b.Thinking); lost {
+	if claude.Lost(r, b.Thinking) {
 		b.Thinking = nil
 		l.Warning("the signed thinking before the pending tool call is gone, so the model answers without thinking")
 	}
@@ -97,7 +98,7 @@ func (p Protocol) Body(r *protocol.Request) ([]byte, error) {
 	marks := protocol.CacheMarks(l.Request)
 	l.markTools(b, marks.Tools)
 	b.System = l.system(marks.System)
-	if b.Messages, err = l.history(marks.Messages, thinks(b.Thinking)); err != nil {
+	if b.Messages, err = l.history(marks.Messages, b.Thinking.On()); err != nil {
 		return nil, err
 	}
 	if len(b.Messages) == 0 {
@@ -127,7 +128,7 @@ func (l *lowering) settings() (*body, error) {
 	}
 	b.ToolChoice = l.choice
 	var effort string
-	if b.Thinking, effort, err = l.thinking(b.MaxTokens); err != nil {
+	if b.Thinking, effort, err = claude.Think(l.Request, l.opts.Thinking, l.choice.forced(), b.MaxTokens); err != nil {
 		return nil, err
 	}
 	var format *outputFormat
@@ -160,28 +161,8 @@ func (l *lowering) maxTokens() (int64, error) {
 
 // sampling comes after the decision on thinking, which allows little else.
 func (l *lowering) sampling(b *body) {
-	g := &l.Generation
+	g := claude.Sampling(l.Request, b.Thinking)
 	b.Temperature, b.TopP, b.TopK = g.Temperature, g.TopP, g.TopK
-	if thinks(b.Thinking) {
-		if t := b.Temperature; t != nil {
-			if *t != 1 {
-				l.Warning("temperature is left out: the vendor takes none while the model thinks")
-			}
-			b.Temperature = nil
-		}
-		if p := b.TopP; p != nil && (*p < 0.95 || *p > 1) {
-			l.Warning("top_p is left out: while the model thinks the vendor takes 0.95 to 1")
-			b.TopP = nil
-		}
-		if b.TopK != nil {
-			l.Warning("top_k is left out: the vendor takes none while the model thinks")
-			b.TopK = nil
-		}
-	}
-	if b.Temperature != nil && b.TopP != nil {
-		l.Warning("top_p is left out: current models take either temperature or top_p")
-		b.TopP = nil
-	}
 	for _, s := range g.Stop {
 		if strings.TrimSpace(s) == "" {
 			l.Warning("a blank stop sequence is left out: the vendor takes none")

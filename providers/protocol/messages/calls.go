@@ -38,7 +38,7 @@ func (h *history) call(c *llm.ToolCall) {
 		return
 	}
 	b := &toolUse{
-		Type: "tool_use", ID: h.ids.call(c.ID), Name: protocol.WireName(c.Namespace, c.Name), Input: h.Arguments(c),
+		Type: "tool_use", ID: h.ids.Call(c.ID), Name: protocol.WireName(c.Namespace, c.Name), Input: h.Arguments(c),
 	}
 	if len(m.Fields) == 0 {
 		h.answer(b)
@@ -52,7 +52,7 @@ func (h *history) result(r *llm.ToolResult) error {
 		h.hostedResult(r)
 		return nil
 	}
-	id, ok := h.ids.result(r.ID)
+	id, ok := h.ids.Result(r.ID)
 	if !ok {
 		return nil // the vendor refuses a result without a call
 	}

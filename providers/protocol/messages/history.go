@@ -45,7 +45,7 @@ type history struct {
 
 	at      int            // the message that is being lowered
 	marks   map[int]marker // by message: its last text, or else the last that can be marked
-	ids     callIDs
+	ids     protocol.CallIDs
 	hosted  hostedPairs
 	resumes int // the messages from here on are what the vendor goes on with
 }

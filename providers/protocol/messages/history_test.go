@@ -317,31 +317,6 @@ func TestCitationsGoBack(t *testing.T) {
 	}
 }
 
-func TestWireCallIDs(t *testing.T) {
-	long := strings.Repeat("x", 200)
-	for _, id := range []string{"", "a b", "ü", "a\xff", long, "call_1", "toolu_01-A"} {
-		got := wireCallID(id)
-		if got == "" || len(got) > maxCallID || strings.Trim(got, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
-			t.Errorf("%q becomes %q", id, got)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		ids := rapid.SliceOf(rapid.SampledFrom([]string{"a", "a.", "a:", "a_", "", "a#2", "a_2", long, long + "y"})).Draw(t, "ids")
-		var c callIDs
-		seen := map[string]bool{}
-		for i, id := range ids {
-			wire := c.call(id)
-			if seen[wire] {
-				t.Fatalf("call %d of %q has the id %q of another one", i, ids, wire)
-			}
-			seen[wire] = true
-			if back, ok := c.result(id); !ok || back != wire {
-				t.Fatalf("the result of call %d goes to %q", i, back)
-			}
-		}
-	})
-}
-
 // TestPrefixes demands that a longer history only adds to the end of the bytes, which is what prompt caches go by.
 func TestPrefixes(t *testing.T) {
 	n := 0

@@ -1,8 +1,8 @@
 // Package messages is the wire format of Anthropic's Messages API.
 //
 // It owns: how a request becomes a body and a stream becomes events ([Protocol]), the options that only this format has
-// ([Options]), which beta tokens a body needs ([Betas]), and what is left to send when the vendor refuses thinking that it
-// signed itself ([StripThinking]). It must not know: addresses, keys, who sets headers, who asks again.
+// ([Options]), and which beta tokens a body needs ([Protocol.Betas]). It must not know: addresses, keys, who sets headers,
+// who asks again.
 //
 // Start with [Protocol.Body] and [Protocol.Decode].
 package messages

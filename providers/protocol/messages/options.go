@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/protocol/claude"
 )
 
 // Options are what only this format has: a request's provider options under "anthropic", and over them those under the
@@ -12,7 +13,7 @@ type Options struct {
 	// Betas are tokens for the header [BetaHeader], beside those that the body needs anyway.
 	Betas []string `json:"betas"`
 	// Thinking replaces what the reasoning effort leads to. With a display alone it only says how thinking is shown.
-	Thinking *Thinking `json:"thinking"`
+	Thinking *claude.Thinking `json:"thinking"`
 	// UserID tells the vendor which user of ours asks, as an opaque id. Nothing of the kind is sent otherwise.
 	UserID string `json:"user_id"`
 	// CacheTTL is how long marked parts stay in the prompt cache: "5m" or "1h". Empty: the vendor's own, 5 minutes.
@@ -29,13 +30,6 @@ type Options struct {
 	CodeExecution hostedSettings `json:"code_execution"`
 }
 
-// Thinking is how the model thinks, in the vendor's words.
-type Thinking struct {
-	Type         string `json:"type"`                    // "adaptive", "enabled" (with a budget) or "disabled"
-	BudgetTokens int64  `json:"budget_tokens,omitempty"` // at least 1024 and less than max_tokens
-	Display      string `json:"display,omitempty"`       // "summarized" or "omitted"
-}
-
 func optionsOf(r *protocol.Request) (Options, error) {
 	var o Options
 	if err := protocol.ReadOptions(r, Namespace, &o); err != nil {
@@ -45,12 +39,8 @@ func optionsOf(r *protocol.Request) (Options, error) {
 }
 
 func (o *Options) check() error {
-	if t := o.Thinking; t != nil {
-		switch t.Type {
-		case "", "adaptive", "enabled", "disabled":
-		default:
-			return protocol.Invalid(`thinking is "adaptive", "enabled" or "disabled"`, "provider options: thinking has the unknown type %q", t.Type)
-		}
+	if err := o.Thinking.Check(); err != nil {
+		return err
 	}
 	switch o.CacheTTL {
 	case "", "5m", "1h":

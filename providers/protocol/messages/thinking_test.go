@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/protocol/claude"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -192,7 +193,7 @@ func TestStripThinking(t *testing.T) {
 		r.Messages = append(r.Messages, modelSays(signed("t", "s"), &llm.Text{Text: "a"}, &llm.ToolCall{ID: "1", Name: "f", Input: "{}"}), toolSays("1", "ok"))
 	})
 	before := encoded(t, lowered(t, r).Messages)
-	stripped, ok := StripThinking(r)
+	stripped, ok := claude.Strip(r)
 	if !ok {
 		t.Fatal("nothing was stripped")
 	}
@@ -204,34 +205,10 @@ func TestStripThinking(t *testing.T) {
 	if got := b.fields["thinking"]; got != nil {
 		t.Errorf("thinking is %s although the pending call has lost its own", got)
 	}
-	if again, ok := StripThinking(stripped); ok {
+	if again, ok := claude.Strip(stripped); ok {
 		t.Errorf("stripped twice: %v", again.Messages)
 	}
 	if after := encoded(t, lowered(t, r).Messages); after != before {
 		t.Errorf("the request itself changed: %s", after)
-	}
-}
-
-func TestThinkingRefused(t *testing.T) {
-	tests := []struct {
-		message string
-		want    bool
-	}{
-		{"messages.1.content.0: Invalid `signature` in `thinking` block", true},
-		{"invalid_request_error: messages.1.content.0: Invalid `data` in `redacted_thinking` block", true},
-		{"messages.129.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.", true},
-		{"messages.3.content.8: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.", true},
-		{"messages.1: The final block in an assistant message cannot be `thinking`.", true},
-		{"prompt is too long", false},
-		{"thinking.enabled.budget_tokens: Input should be greater than or equal to 1024", false},
-		{"Thinking may not be enabled when tool_choice forces tool use.", false},
-	}
-	for _, tt := range tests {
-		if got := ThinkingRefused(&llm.Error{Code: llm.ErrInvalidRequest, Message: tt.message}); got != tt.want {
-			t.Errorf("%q: %v, want %v", tt.message, got, tt.want)
-		}
-	}
-	if ThinkingRefused(nil) || ThinkingRefused(&llm.Error{Code: llm.ErrProviderInternal, Message: "Invalid signature in thinking block"}) {
-		t.Error("only a refused request is one")
 	}
 }

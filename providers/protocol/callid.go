@@ -1,4 +1,4 @@
-package messages
+package protocol
 
 import (
 	"crypto/sha256"
@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// maxCallID is the longest id of a call that all who speak the format take.
+// maxCallID is the longest id of a call that vendors take who are particular about it.
 const maxCallID = 64
 
-// callIDs gives the calls of a history ids that the vendor takes: letters, digits, "_" and "-", each once. A call's id
+// CallIDs gives the calls of a history ids that vendors take: letters, digits, "_" and "-", each once. A call's id
 // depends on nothing but the calls before it, so that a longer history begins with the same ids.
-type callIDs struct {
+type CallIDs struct {
 	latest map[string]string // id of the history → id on the wire of its last call
 	used   map[string]bool   // on the wire
 }
 
-// call is the id of the next call. An id that the history uses again, as that of a vendor that numbers the calls of each
+// Call is the id of the next call. An id that the history uses again, as that of a vendor that numbers the calls of each
 // answer anew, gets a number.
-func (c *callIDs) call(id string) string {
+func (c *CallIDs) Call(id string) string {
 	if c.used == nil {
 		c.used, c.latest = map[string]bool{}, map[string]string{}
 	}
@@ -32,8 +32,8 @@ func (c *callIDs) call(id string) string {
 	return wire
 }
 
-// result is the id of the call that a result belongs to.
-func (c *callIDs) result(id string) (wire string, ok bool) {
+// Result is the id of the call that a result belongs to.
+func (c *CallIDs) Result(id string) (wire string, ok bool) {
 	wire, ok = c.latest[id]
 	return wire, ok
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
@@ -78,4 +81,23 @@ func BenchmarkStream(b *testing.B) {
 		events += len(got)
 	}
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkOutbox is what a delta costs on its way from emit to the bytes of a message.
+func BenchmarkOutbox(b *testing.B) {
+	var message []byte
+	o := newOutbox(b.Context(), func(r *gantryv1.StreamResponse) (err error) {
+		message, err = proto.MarshalOptions{}.MarshalAppend(message[:0], r)
+		return err
+	})
+	b.ReportAllocs()
+	e := llm.Event(llm.BlockDelta{Kind: llm.BlockText, ID: "text-0", Text: " lantern"})
+	for b.Loop() {
+		if err := o.emit(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := o.close(); err != nil {
+		b.Fatal(err)
+	}
 }

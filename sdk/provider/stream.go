@@ -3,15 +3,12 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -146,110 +143,4 @@ func asError(err error) *llm.Error {
 		return e
 	}
 	return &llm.Error{Code: llm.ErrUnknown, Message: err.Error()}
-}
-
-const (
-	// outboxEvents is how many events may wait for the host; beyond it emit blocks, so that a slow host slows the vendor's
-	// stream down.
-	outboxEvents = 256
-	// batchEvents and batchBytes bound one message. A batch is what has gathered while the message before was on its way.
-	batchEvents = 64
-	batchBytes  = 256 << 10
-)
-
-// outbox sends events in order from a goroutine of its own, so that those which gather while one message is being written
-// travel together in the next. A lone event leaves at once.
-type outbox struct {
-	ctx      context.Context // of the stream
-	send     func(*gantryv1.StreamResponse) error
-	queue    chan *gantryv1.LlmEvent
-	quit     chan struct{} // closed by close: nothing more will come
-	broken   chan struct{} // closed by the sender when send failed, after err was set
-	err      error
-	sender   sync.WaitGroup
-	once     sync.Once
-	terminal bool // touched by emit only
-}
-
-func newOutbox(ctx context.Context, send func(*gantryv1.StreamResponse) error) *outbox {
-	o := &outbox{
-		ctx: ctx, send: send, queue: make(chan *gantryv1.LlmEvent, outboxEvents),
-		quit: make(chan struct{}), broken: make(chan struct{}),
-	}
-	o.sender.Go(o.run)
-	return o
-}
-
-// emit hands one event over. It is called by one goroutine at a time.
-func (o *outbox) emit(e llm.Event) error {
-	p := convert.EventToProto(e)
-	if p == nil {
-		return fmt.Errorf("the event %T of kind %s can't be sent", e, llm.EventName(e))
-	}
-	switch e.(type) {
-	case llm.Finish, *llm.Error:
-		o.terminal = true
-	}
-	select {
-	case <-o.broken:
-		return o.err
-	case <-o.ctx.Done():
-		return context.Cause(o.ctx)
-	case <-o.quit:
-		return errors.New("the request is over")
-	default:
-	}
-	select {
-	case o.queue <- p:
-		return nil
-	case <-o.broken:
-		return o.err
-	case <-o.ctx.Done():
-		return context.Cause(o.ctx)
-	}
-}
-
-// close sends what still waits and returns when that is done, with the error of sending. Further calls return the same.
-func (o *outbox) close() error {
-	o.once.Do(func() { close(o.quit) })
-	o.sender.Wait()
-	return o.err
-}
-
-func (o *outbox) run() {
-	for {
-		var first *gantryv1.LlmEvent
-		select {
-		case first = <-o.queue:
-		default:
-			select {
-			case first = <-o.queue:
-			case <-o.quit:
-				if len(o.queue) == 0 {
-					return
-				}
-				continue
-			}
-		}
-		if err := o.send(&gantryv1.StreamResponse{Events: o.batch(first)}); err != nil {
-			o.err = err
-			close(o.broken)
-			return
-		}
-	}
-}
-
-// batch takes what waits behind first, up to the bounds.
-func (o *outbox) batch(first *gantryv1.LlmEvent) []*gantryv1.LlmEvent {
-	events, size := []*gantryv1.LlmEvent{first}, proto.Size(first)
-	for len(events) < batchEvents && size < batchBytes {
-		select {
-		case e := <-o.queue:
-			events = append(events, e)
-			size += proto.Size(e)
-		default:
-			return events
-		}
-	}
-	return events
 }

@@ -80,12 +80,12 @@ func (s *slots) indexed(index int) *slot {
 }
 
 // stray finds where arguments belong that come at an index nobody has used, without a name or an id: to the only call
-// there is, unless that one is complete.
+// there is, unless that one is complete, or is itself one that nobody has named yet.
 func (s *slots) stray(in *toolDelta) *slot {
 	if in.ID != "" || in.Function.Name != "" || len(s.list) != 1 {
 		return nil
 	}
-	if only := s.list[0]; !json.Valid([]byte(only.args.String())) {
+	if only := s.list[0]; only.id != "" && only.name != "" && !json.Valid([]byte(only.args.String())) {
 		return only
 	}
 	return nil

@@ -90,6 +90,13 @@ func TestCalls(t *testing.T) {
 			want: `S+ I+a f I~"{}" I+b g I~"[1]" I-a C a f {} I- C b g [1] SF(tool-calls raw=tool_calls) F(tool-calls)`,
 		},
 		{
+			name: "arguments of two calls come in turns before their names",
+			stream: frames(calls(`{"index":0,"function":{"arguments":"{\"a\":"}}`), calls(`{"index":1,"function":{"arguments":"[2"}}`),
+				calls(`{"index":0,"function":{"arguments":"1}"}}`), calls(`{"index":1,"function":{"arguments":"]"}}`),
+				calls(`{"index":0,"id":"a","function":{"name":"f"}}`), calls(`{"index":1,"id":"b","function":{"name":"g"}}`), ended("tool_calls"), done),
+			want: `S+ I+a f I~"{\"a\":1}" I+b g I~"[2]" I-a C a f {"a":1} I- C b g [2] SF(tool-calls raw=tool_calls) F(tool-calls)`,
+		},
+		{
 			name:   "an index that is a text, and one that is null",
 			stream: frames(calls(`{"index":"0","id":"a","function":{"name":"f","arguments":"{"}}`), calls(`{"index":null,"id":null,"function":{"name":null,"arguments":"}"}}`), ended("tool_calls"), done),
 			want:   `S+ I+a f I~"{" I~"}" I- C a f {} SF(tool-calls raw=tool_calls) F(tool-calls)`,

@@ -87,6 +87,9 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 		if failure, ok := protocol.ParseFailure(f.Data); ok { // in another form, such as a list of one
 			return dst, protocol.Classify(failure)
 		}
+		if d.finish != "" {
+			return d.End(dst) // the answer itself is whole
+		}
 		return dst, protocol.Garbled("a chunk of the answer can't be read: " + err.Error())
 	}
 	if isSet(c.Error) {

@@ -56,6 +56,11 @@ func TestAnswers(t *testing.T) {
 			`S+(model=gemini-3-pro-001 id=r1) R+reasoning-0 R~"t" R- T+text-0 T~"Hi" T- SF(stop raw=STOP) F(stop)`,
 		},
 		{
+			"garbage behind the end",
+			stream(says(`{"text":"Hi"}`), ends("STOP"), `{"usageMetadata":`, "what?"),
+			`S+ T+text-0 T~"Hi" T- SF(stop raw=STOP) F(stop)`,
+		},
+		{
 			"a signed call without an id",
 			stream(says(`{"functionCall":{"name":"f","args":{"a":1}},"thoughtSignature":"s"}`), ends("STOP")),
 			`S+ C call_1 f {"a":1}@{"model":"g3","thoughtSignature":"s"} SF(tool-calls raw=STOP) F(tool-calls)`,

@@ -63,6 +63,12 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 		return fmt.Sprintf("the conversation is too long for %s", model), shorten
 	case llm.ErrContentPolicy:
 		return who + " refuses this under its content policy", "put it in other words, or use another model"
+	case llm.ErrIncompleteStream:
+		return who + " broke off its answer", waitOrSwitch
+	case llm.ErrInvalidOutput:
+		if e.Next == "" { // else it is an answer that was no stream at all, and says so
+			return who + " sent what can't be read", "ask again; if it goes on, look at base_url and proxy: something on the way may change answers"
+		}
 	}
 	if e.Status < 400 || e.Status == 407 {
 		return "", ""

@@ -1,0 +1,187 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/model"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// PrepareParams say which request is wanted: the first one after a submission.
+type PrepareParams struct {
+	Thread event.ThreadID // stored; "": a new one in Cwd
+	Cwd    string
+	// Submission to the thread. With a blank input the request is shown as it would be without it; only a stored thread
+	// has one then.
+	Submission thread.Submission
+}
+
+// Prepared is a request that nobody sent.
+type Prepared struct {
+	model.Prepared
+	Model   event.Selection
+	Notices []event.Notice // what the people of the thread would have been told
+}
+
+// Prepare shows the next request of a thread. A turn runs as it always does, on a thread that only exists in memory, up to
+// the place where its model is asked. Nothing is stored and nothing is sent.
+func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o := &onlooker{host: h, blank: p.Submission.Input.Blank(), done: func() { cancel(errPrepared) }}
+	cfg := thread.Config{Sink: o, Engine: o, Budget: turn.Budget(h.opts.Config.Budget), Logger: h.log.Named("prepare")}
+	cwd, err := h.prepareThread(ctx, &cfg, p)
+	if err != nil {
+		return nil, err
+	}
+	if o.blank {
+		p.Submission.Input.Parts = []llm.Part{&llm.Text{Text: "(nothing yet)"}} // a turn needs something, and loses it again
+	}
+	t := thread.New(cfg)
+	o.running = &running{thread: t, plugs: newSessions(h, t, cwd)}
+	h.mu.Lock()
+	h.mu.threads[cfg.ID] = o.running
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		delete(h.mu.threads, cfg.ID)
+		h.mu.Unlock()
+	}()
+	o.running.plugs.begin(ctx)
+	var ended error
+	var work sync.WaitGroup
+	work.Go(func() { ended = t.Run(ctx) }) // ends with the turn, which cancels ctx
+	if _, err = t.Submit(ctx, p.Submission); err != nil {
+		cancel(err)
+	}
+	work.Wait()
+	if !errors.Is(ended, errPrepared) {
+		return nil, cmp.Or(err, ended)
+	}
+	return o.result()
+}
+
+var errPrepared = errors.New("the request is prepared")
+
+// prepareThread finds the thread, or thinks of one.
+func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareParams) (cwd string, err error) {
+	if p.Thread == "" {
+		if p.Submission.Input.Blank() {
+			return "", errors.New("a new thread has no request without a task; next: write what is to be done")
+		}
+		m, err := h.FindModel(cmp.Or(p.Submission.Model, h.opts.Config.DefaultModel))
+		if err != nil {
+			return "", err
+		}
+		cfg.ID = event.NewThreadID()
+		cfg.Start = &event.ThreadStarted{
+			Cwd: p.Cwd, Model: m.Label, Provider: m.Provider, ModelName: m.Name, HostVersion: h.opts.Version, Instructions: prompt.Base(),
+		}
+		return p.Cwd, nil
+	}
+	if pid, held, err := h.store.Holder(p.Thread); err != nil {
+		return "", err
+	} else if held {
+		return "", fmt.Errorf("process %d runs thread %s, and only it knows what it will ask next; next: wait until it has ended", pid, p.Thread)
+	}
+	cfg.ID = p.Thread
+	if cfg.State, err = thread.Rebuild(h.store.Events(ctx, p.Thread, 0)); err != nil {
+		return "", fmt.Errorf("read thread %s: %w", p.Thread, err)
+	}
+	return cfg.State.Start.Cwd, nil
+}
+
+// onlooker is the world of a thread that only exists in memory: a sink that forgets, an engine that plans turns as the
+// host does, and a model that looks at the first request and says nothing.
+type onlooker struct {
+	host    *Host
+	running *running
+	blank   bool
+	done    func() // called when the turn has ended
+
+	mu struct { // of what the sink is told, by whoever publishes
+		sync.Mutex
+		planned bool
+		notices []event.Notice
+		ended   event.TurnEnded
+	}
+	// Written by the turn, read when it has ended.
+	started  event.TurnStarted
+	prepared *model.Prepared
+	err      error
+}
+
+// Turn implements [thread.Engine].
+func (o *onlooker) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in thread.Submission) (thread.Plan, error) {
+	o.mu.Lock()
+	o.mu.planned = true
+	o.mu.Unlock()
+	plan, err := o.host.Turn(ctx, t, id, in)
+	o.started, o.err = plan.Started, err
+	plan.Model, plan.Fallback = o, nil
+	return plan, err
+}
+
+// End implements [thread.Engine]. No plugin was told of the thread.
+func (o *onlooker) End(context.Context, event.ThreadID) {}
+
+// Stream implements [turn.Model]. An empty answer ends the turn.
+func (o *onlooker) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _ int) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if o.blank {
+			r.Messages = r.Messages[:len(r.Messages)-1]
+		}
+		o.prepared, o.err = o.running.sample.Load().client.Prepare(ctx, r)
+		yield(llm.Finish{Reason: llm.FinishStop}, nil)
+	}
+}
+
+// Append implements [thread.Sink].
+func (o *onlooker) Append(_ context.Context, evs ...event.Event) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range evs {
+		switch b := e.Body.(type) {
+		case event.Notice:
+			o.mu.notices = append(o.mu.notices, b)
+		case event.TurnEnded:
+			if o.mu.planned { // else it is one that the end of its host had left open
+				o.mu.ended = b
+				o.done()
+			}
+		}
+	}
+	return nil
+}
+
+// Barrier implements [thread.Sink].
+func (o *onlooker) Barrier(context.Context, event.ThreadID, uint64) error { return nil }
+
+// result is called when everything has ended.
+func (o *onlooker) result() (*Prepared, error) {
+	problem := o.mu.ended.Error
+	e, ok := errors.AsType[*llm.Error](o.err)
+	switch {
+	case ok && e.Next != "":
+		return nil, fmt.Errorf("%w; next: %s", e, e.Next)
+	case o.err != nil:
+		return nil, o.err
+	case o.prepared != nil:
+		s := o.started
+		return &Prepared{*o.prepared, event.Selection{Model: s.Model, Provider: s.Provider, ModelName: s.ModelName}, o.mu.notices}, nil
+	case problem == nil:
+		return nil, fmt.Errorf("the turn ended before its model was asked: %s", o.mu.ended.Reason)
+	case problem.Next != "":
+		return nil, fmt.Errorf("%s; next: %s", problem.Message, problem.Next)
+	}
+	return nil, errors.New(problem.Message)
+}

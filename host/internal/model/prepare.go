@@ -1,0 +1,48 @@
+package model
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Prepared is a request as the provider would send it, secrets covered.
+type Prepared struct {
+	Method, URL string
+	Headers     []Header
+	Body        []byte
+}
+
+// Header is one HTTP header.
+type Header struct{ Name, Value string }
+
+// Prepare asks the provider for what [Client.Stream] would send. Nothing is sent.
+func (c *Client) Prepare(ctx context.Context, r *llm.Request) (*Prepared, error) {
+	lease, err := c.slot.Acquire(ctx)
+	if err != nil {
+		return nil, c.Unreachable(ctx, err)
+	}
+	defer lease.Release()
+	resp, err := gantryv1.NewProviderServiceClient(lease.Conn).Prepare(ctx, &gantryv1.PrepareRequest{Request: convert.RequestToProto(r)})
+	switch status.Code(err) {
+	case codes.OK:
+	case codes.Unimplemented:
+		return nil, fmt.Errorf("provider %q can't show its requests; next: ask its author for Prepare, or record what it sends", c.label())
+	case codes.FailedPrecondition:
+		// The provider's own words, and nothing is wrong with its process.
+		return nil, fmt.Errorf("provider %q: %s", c.label(), status.Convert(err).Message())
+	default:
+		return nil, plugin.Classify(err, lease)
+	}
+	p := &Prepared{Method: resp.GetMethod(), URL: resp.GetUrl(), Body: resp.GetBody()}
+	for _, h := range resp.GetHeaders() {
+		p.Headers = append(p.Headers, Header{Name: h.GetName(), Value: h.GetValue()})
+	}
+	return p, nil
+}

@@ -41,19 +41,18 @@ const (
 
 // Check takes the next event. A complaint is an [*Error] with the code [ErrInvalidOutput].
 func (c *Checker) Check(e Event) error {
-	name := EventName(e)
 	if c.terminal != "" {
-		return invalid("emitted %s after the terminal event %s", name, c.terminal)
+		return invalid("emitted %s after the terminal event %s", EventName(e), c.terminal)
 	}
 	switch e := e.(type) {
 	case *Error:
-		c.terminal = name
+		c.terminal = EventName(e)
 		return nil
 	case Alive:
 		return nil
 	case Attempt:
 		if c.started {
-			return invalid("emitted %s after step-start", name)
+			return invalid("emitted %s after step-start", EventName(e))
 		}
 		if want := c.attempt + 1; e.N < 2 || c.attempt > 0 && e.N != want {
 			return invalid("attempt has the number %d; attempts count up from 2", e.N)
@@ -68,37 +67,37 @@ func (c *Checker) Check(e Event) error {
 		return nil
 	}
 	if !c.started {
-		return invalid("emitted %s before step-start", name)
+		return invalid("emitted %s before step-start", EventName(e))
 	}
 	if _, ok := e.(Finish); ok {
 		if !c.finish {
 			return invalid("emitted finish without step-finish")
 		}
-		c.terminal = name
+		c.terminal = EventName(e)
 		return nil
 	}
 	if c.finish {
-		return invalid("emitted %s between step-finish and finish", name)
+		return invalid("emitted %s between step-finish and finish", EventName(e))
 	}
 	switch e := e.(type) {
 	case BlockStart:
 		return c.start(e)
 	case BlockDelta:
 		if c.blocks[blockKey{e.Kind, e.ID}] != blockOpen {
-			return invalid("emitted %s for the block %q, which is not open", name, e.ID)
+			return invalid("emitted %s for the block %q, which is not open", EventName(e), e.ID)
 		}
 		return nil
 	case BlockEnd:
 		k := blockKey{e.Kind, e.ID}
 		if c.blocks[k] != blockOpen {
-			return invalid("emitted %s for the block %q, which is not open", name, e.ID)
+			return invalid("emitted %s for the block %q, which is not open", EventName(e), e.ID)
 		}
 		c.set(k, blockEnded)
 		return nil
 	case ToolInputError:
 		k := blockKey{BlockToolInput, e.ID}
 		if s := c.blocks[k]; s != blockOpen && s != blockEnded {
-			return invalid("emitted %s for the call %q, which has no input", name, e.ID)
+			return invalid("emitted %s for the call %q, which has no input", EventName(e), e.ID)
 		}
 		c.set(k, blockVoid)
 		return nil
@@ -106,7 +105,7 @@ func (c *Checker) Check(e Event) error {
 		return c.call(e.Call)
 	case ToolResultDone:
 		if !c.calls[e.Result.ID] {
-			return invalid("emitted %s for the call %q, which was not made", name, e.Result.ID)
+			return invalid("emitted %s for the call %q, which was not made", EventName(e), e.Result.ID)
 		}
 		return nil
 	case StepFinish:

@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // binaries finds what `make build` made; these tests run real plugins.
-func binaries(t *testing.T) string {
+func binaries(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("GANTRY_BIN")
 	if dir == "" {
@@ -51,7 +51,13 @@ capture = [{ pattern = 'Output:\n(?P<said>.*)' }]
 do = [{ text = "it said ${said}" }]
 `
 
-func options(t *testing.T, name string) host.Options {
+func options(t testing.TB, name string) host.Options {
+	t.Helper()
+	return optionsWith(t, name, script)
+}
+
+// optionsWith is for a host whose model plays a script.
+func optionsWith(t testing.TB, name, script string) host.Options {
 	t.Helper()
 	home, err := os.MkdirTemp("", "g")
 	if err != nil {

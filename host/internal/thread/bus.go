@@ -132,8 +132,9 @@ func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Bo
 
 // publish returns how many subscribers it had to disconnect because they stopped reading. The caller holds publishing.
 func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Body) (stalled int, err error) {
-	evs := make([]event.Event, 0, len(bodies))
-	durable := make([]event.Event, 0, len(bodies))
+	var few [2]event.Event // mostly there are no more: one delta
+	evs := few[:0]
+	var durable []event.Event
 	at := b.now().UTC()
 	for _, body := range bodies {
 		e := event.Event{Thread: b.thread, Turn: turn, Time: at, Body: body}

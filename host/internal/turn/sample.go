@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -40,7 +39,7 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 		return sampled{}, err
 	}
 
-	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[string]*textBlock{}}
+	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[blockKey]*textBlock{}}
 	r.current = a
 	streamErr := a.consume(ctx, &req, attempts)
 	if streamErr != nil {
@@ -63,7 +62,7 @@ type answer struct {
 	*runner
 	turn     context.Context // of the sampling: calls outlive the stream, not the turn
 	settings orchestrate.Settings
-	texts    map[string]*textBlock
+	texts    map[blockKey]*textBlock
 	pending  []pendingCall
 	hosted   map[string]event.Item // calls that the vendor runs and whose result is to come
 	response string
@@ -179,14 +178,18 @@ func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
 	if _, err := a.Log.Publish(ctx, a.ID, event.ItemStarted{Item: b.item}); err != nil {
 		return err
 	}
-	a.texts[blockKey(ev.Kind, ev.ID)] = b
+	a.texts[blockKey{ev.Kind, ev.ID}] = b
 	return nil
 }
 
-func blockKey(k llm.BlockKind, id string) string { return fmt.Sprint(int(k), id) }
+// blockKey tells the blocks of an answer apart.
+type blockKey struct {
+	kind llm.BlockKind
+	id   string
+}
 
 func (a *answer) delta(ctx context.Context, ev llm.BlockDelta) error {
-	b := a.texts[blockKey(ev.Kind, ev.ID)]
+	b := a.texts[blockKey{ev.Kind, ev.ID}]
 	if b == nil {
 		return nil // tool input; nobody shows it yet
 	}
@@ -202,7 +205,7 @@ func (a *answer) delta(ctx context.Context, ev llm.BlockDelta) error {
 
 // end records a block as a message of its own: what is whole is kept, whatever happens to the rest of the answer.
 func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
-	key := blockKey(ev.Kind, ev.ID)
+	key := blockKey{ev.Kind, ev.ID}
 	b := a.texts[key]
 	if b == nil {
 		return nil

@@ -200,6 +200,58 @@ func TestFallback(t *testing.T) {
 	}
 }
 
+// A model whose provider does not even start is no reason to wait: another takes the turn from its beginning.
+func TestFallbackFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	google := serve(t, "google", vendors.Answer{Text: "done"})
+	r := configured(t, strings.ReplaceAll(block("openai", "http://127.0.0.1:9", "  fallback = [\"google\", \"anthropic\"]"), "VENDOR_KEY", "NOT_SET"),
+		block("google", google.URL, ""), block("anthropic", "http://127.0.0.1:9", ""))
+	res := r.OK("exec", "--model", "openai", "go")
+	for _, want := range []string{"model gemini-3.5-flash (google)", `"google" (google/gemini-3.5-flash) goes on`, "NOT_SET"} {
+		if !strings.Contains(res.Stderr, want) {
+			t.Errorf("the user does not read %q:\n%s", want, res.Stderr)
+		}
+	}
+	// A mistake in the thread's own block is not passed over.
+	res = r.Gantry("-c", `model.openai.hosted_tools=["web_serch"]`, "-c", "provider.openai.api_key=k", "exec", "--model", "openai", "go")
+	if res.Code != 1 || !strings.Contains(res.Stderr, `has no hosted tool "web_serch"`) {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+}
+
+// A change of the model never joins a turn that runs, also in another process.
+func TestSwitchElsewhere(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "while [ ! -e go ]; do sleep 0.02; done; echo went", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "model ${model}" }]
+`)
+	r.Config("model \"second\" {\n  provider = \"scripted\"\n  name = \"other\"\n}\n")
+	first := r.Start("exec", "--events", "first")
+	r.Until("the call runs", func() bool { return strings.Contains(first.Stdout(), "call.started") })
+	second := r.Start("resume", "--last", "--model", "second", "second")
+	second.Sees("another process runs this thread")
+	r.Write("go", "")
+	// The process of an exec ends with its turn. Nothing was begun on the other model, and nothing is lost by saying it again.
+	if res := second.Wait(); res.Code != 1 || !strings.Contains(res.Stderr, "a change of the model waits for the turn that runs") || !strings.Contains(res.Stderr, "Next: run the command again") {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	if res := first.Wait(); !strings.Contains(res.Stdout, "model scripted") {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	r.OK("resume", "--last", "--model", "second", "second")
+	var models []string
+	for _, q := range r.Requests() {
+		models = append(models, q.Request.Model)
+	}
+	if got := strings.Join(models, " "); got != "scripted scripted other" {
+		t.Errorf("the models that were asked: %s", got)
+	}
+}
+
 // When nobody can answer, the user reads why of each, and the thread goes on as soon as one can.
 func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
@@ -233,7 +285,7 @@ provider "wrong" {
 `, wrong.URL+"/v1"))
 	for label, want := range map[string][]string{
 		"unset": {"NOT_SET_ANYWHERE", "none, wrong"},
-		"none":  {`provider "none": there is no key for OpenAI`, `api_key = env("OPENAI_API_KEY")`, "unset, wrong"},
+		"none":  {`provider "none": `, "for OpenAI", `api_key = env("OPENAI_API_KEY")`, "unset, wrong"},
 		"wrong": {`provider "wrong": `, "the service says no", "none"},
 	} {
 		res := r.Gantry("exec", "--model", label+"/gpt-5.4", "go")

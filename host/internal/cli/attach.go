@@ -74,6 +74,9 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 	var mine event.TurnID
 	if task != "" {
 		started, err := c.Start(ctx, appserver.StartParams{Text: task, Model: f.switchTo})
+		if err != nil && f.switchTo != "" {
+			return fmt.Errorf("%w: a change of the model waits for the turn that runs, and its process ended with it; next: run the command again", err)
+		}
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,8 @@ type Budget struct {
 	USD, TurnUSD       float64
 }
 
-func (b Budget) money() bool { return b.USD > 0 || b.TurnUSD > 0 }
+func (b Budget) tokens() bool { return b.Tokens > 0 || b.TurnTokens > 0 }
+func (b Budget) money() bool  { return b.USD > 0 || b.TurnUSD > 0 }
 
 // BudgetError says which bound is reached; no further request is made.
 type BudgetError struct {
@@ -66,11 +67,10 @@ func (m *Meter) Allow() error {
 	return nil
 }
 
-// uncounted warns that a budget of money does not see everything.
-func uncounted(r event.UsageReported) event.Notice {
+// uncounted warns that a budget does not see everything.
+func uncounted(r event.UsageReported, what, unit, next string) event.Notice {
 	return event.Notice{
-		Level: "warning",
-		Text:  fmt.Sprintf("what answers of %q (provider %q) cost is not known; the budget in US dollars counts only what is", r.ModelName, r.Provider),
-		Next:  "Give the model's prices in the provider's block, or set a budget in tokens.",
+		Level: "warning", Next: next,
+		Text: fmt.Sprintf("what answers of %q (provider %q) %s is not known; the budget in %s counts only what is", r.ModelName, r.Provider, what, unit),
 	}
 }

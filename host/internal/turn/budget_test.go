@@ -143,6 +143,32 @@ func TestCostOfAnAnswer(t *testing.T) {
 	}
 }
 
+// A budget of tokens, too, says once that a provider does not count them.
+func TestUnknownUsage(t *testing.T) {
+	silent := func(parts ...llm.Part) turntest.Answer {
+		a := turntest.Say(parts...)
+		for i, ev := range a.Events {
+			if f, ok := ev.(llm.StepFinish); ok {
+				f.Usage = llm.Usage{}
+				a.Events[i] = f
+			}
+		}
+		return a
+	}
+	for name, budget := range map[string]turn.Budget{"tokens": {TurnTokens: 1}, "none": {}} {
+		b := turntest.New(silent(turntest.Call("c1", "echo", `{}`)), silent(turntest.Text("done")))
+		b.Tools = []turntest.Tool{echo("echo")}
+		b.Meter = turn.NewMeter(event.Tokens{}, budget)
+		if res := b.Run(t, t.Context(), "go"); res.Status != event.TurnCompleted {
+			t.Fatalf("%s: result %+v", name, res.Problem)
+		}
+		n := notices(b)
+		if want := map[bool]int{true: 1}[budget.TurnTokens > 0]; len(n) != want || want == 1 && !strings.Contains(n[0], "the budget in tokens counts only what is") {
+			t.Errorf("%s: notices %q", name, n)
+		}
+	}
+}
+
 func TestBudgetErrorIsTyped(t *testing.T) {
 	m := turn.NewMeter(event.Tokens{Total: 1}, turn.Budget{Tokens: 1})
 	e, ok := errors.AsType[*turn.BudgetError](m.Allow())

@@ -15,7 +15,8 @@ type Meter struct {
 	mu     struct {
 		sync.Mutex
 		turn, total event.Tokens
-		warned      bool // that the budget of money can't count everything
+		// That the budget can't count everything is told once.
+		blindTokens, blindMoney bool
 	}
 }
 
@@ -48,13 +49,16 @@ func (m *Meter) Report(ctx context.Context, log Log, turn event.TurnID, r event.
 	m.mu.Lock()
 	m.mu.turn, m.mu.total = m.mu.turn.Add(used), m.mu.total.Add(used)
 	r.Turn, r.Total = m.mu.turn, m.mu.total
-	warn := m.budget.money() && used.Cost.Unknown > 0 && !m.mu.warned
-	m.mu.warned = m.mu.warned || warn
-	m.mu.Unlock()
 	bodies := []event.Body{r}
-	if warn {
-		bodies = append(bodies, uncounted(r))
+	if m.budget.tokens() && used.Total == 0 && !m.mu.blindTokens {
+		m.mu.blindTokens = true
+		bodies = append(bodies, uncounted(r, "use", "tokens", "Set a budget in US dollars if the model has prices there."))
 	}
+	if m.budget.money() && used.Cost.Unknown > 0 && !m.mu.blindMoney {
+		m.mu.blindMoney = true
+		bodies = append(bodies, uncounted(r, "cost", "US dollars", "Give the model's prices in the provider's block, or set a budget in tokens."))
+	}
+	m.mu.Unlock()
 	_, err := log.Publish(ctx, turn, bodies...)
 	return err
 }

@@ -111,6 +111,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	TurnEnded{}.Kind():        decode[TurnEnded],
 	ModelChanged{}.Kind():     decode[ModelChanged],
 	HistoryAdded{}.Kind():     decode[HistoryAdded],
+	ContextTold{}.Kind():      decode[ContextTold],
 	ItemStarted{}.Kind():      decode[ItemStarted],
 	ItemCompleted{}.Kind():    decode[ItemCompleted],
 	ItemDelta{}.Kind():        decode[ItemDelta],
@@ -209,7 +210,7 @@ type TurnEnded struct {
 // Problem is an error for people.
 type Problem struct {
 	Message string `json:"message"`
-	Code    string `json:"code,omitempty"` // an [llm.ErrorCode], or "budget", "turn-limit" or "internal"
+	Code    string `json:"code,omitempty"` // an [llm.ErrorCode], or "internal"
 	Next    string `json:"next,omitempty"`
 }
 

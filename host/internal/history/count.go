@@ -39,7 +39,7 @@ func (h *History) Overflowed() { h.full = true }
 func (h *History) Replace(messages []llm.Message, tokens int64) {
 	h.messages = messages
 	h.count = Count{Tokens: tokens, Messages: len(messages), Settled: len(messages)}
-	h.full = false
+	h.full, h.told = false, nil
 }
 
 // Settle says that what there is can't be made shorter.

@@ -9,6 +9,7 @@ package history
 import (
 	"slices"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -17,6 +18,7 @@ type History struct {
 	messages []llm.Message
 	count    Count
 	full     bool // the model refused it for its length
+	told     *event.Reference
 }
 
 // New starts from messages, which are not copied and must not change any more.

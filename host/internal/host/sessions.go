@@ -155,14 +155,14 @@ func (s *sessions) publish(label string, body event.Body) {
 	}
 }
 
-// texts are what plugins have to say to the model now.
-func (s *sessions) texts() map[contextKey]string {
+// texts are what plugins have to say to the model now, by plugin and key.
+func (s *sessions) texts() map[string]map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[contextKey]string{}
+	out := map[string]map[string]string{}
 	for label, keys := range s.mu.contexts {
-		for key, text := range keys {
-			out[contextKey{label, key}] = text
+		if len(keys) > 0 {
+			out[label] = maps.Clone(keys)
 		}
 	}
 	return out

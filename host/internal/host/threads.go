@@ -18,8 +18,6 @@ import (
 // running is a thread that runs in this host.
 type running struct {
 	thread   *thread.Thread
-	facts    *prompt.Facts           // what its model was told last; touched by its turns only, as told is
-	told     map[contextKey]string   // of it, what plugins had to say
 	broken   map[string]event.Notice // what its people were told of plugins that can't be used; by its turns only
 	withheld map[string]bool         // which hosted tools they were told of that a model does not get; by its turns only
 	plugs    *sessions

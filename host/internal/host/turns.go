@@ -91,7 +91,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		},
 		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Provider: s.model.Provider, Row: s.row,
 		Request: s.request(common), Fallback: models.fallback(r, common),
-		Context: func() ([]llm.Message, func()) { return r.context(h, start, started) },
+		Context: func(last *event.Reference) turn.Told { return r.context(h, last, start, started) },
 		Limits:  turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings)},
 	}
 	return plan, nil
@@ -112,16 +112,26 @@ func (h *Host) modelOf(t *thread.Thread, in thread.Submission) (*config.Model, e
 // callCaps are what one call may send; codex-compatible where the model sees it.
 var callCaps = contract.CallCaps{MaxOutputBytes: 8 << 20, MaxInlineBytes: 1 << 20, MaxModelTokens: 10_000}
 
-// context says what the model must be told now; only what changed since the last time that told was called.
-func (r *running) context(h *Host, start event.ThreadStarted, t event.TurnStarted) (ms []llm.Message, told func()) {
+// context says what the model must be told now, given what it was told last.
+func (r *running) context(h *Host, last *event.Reference, start event.ThreadStarted, t event.TurnStarted) turn.Told {
+	sandbox := h.opts.Config.Sandbox
+	network := "disabled"
+	if sandbox.Network || t.Sandbox == launch.FullAccess {
+		network = "enabled"
+	}
 	now := time.Now()
 	zone, _ := now.Zone()
-	facts := prompt.Facts{
-		Cwd: start.Cwd, Shell: filepath.Base(cmp.Or(os.Getenv("SHELL"), "sh")), Date: now.Format(time.DateOnly), Timezone: zone,
-		Approval: t.Approval, Sandbox: t.Sandbox, Plugins: h.instructions(),
+	s := prompt.State{
+		Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(),
+		Permissions: event.Permissions{
+			Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: sandbox.WritableRoots, Network: sandbox.Network,
+		},
+		Environment: event.Environment{
+			Cwd: start.Cwd, Shell: filepath.Base(cmp.Or(os.Getenv("SHELL"), "sh")), Date: now.Format(time.DateOnly), Timezone: zone,
+			Network: network, Filesystem: t.Sandbox,
+		},
 	}
-	texts := r.plugs.texts()
-	return append(prompt.Context(r.facts, facts), sayContexts(r.told, texts)...), func() { r.facts, r.told = &facts, texts }
+	return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference()}
 }
 
 // instructions joins the fixed instructions of the tool plugins that are known already.

@@ -1,4 +1,5 @@
-// Package prompt writes what the model is told beside what users say: base instructions and the facts of a turn.
+// Package prompt writes what the model is told beside what users say: base instructions, and its surroundings section by
+// section.
 //
 // It owns: the texts, their order, and which of them must be restated because they changed. It must not know: how a
 // request is sent, which provider or tools there are.
@@ -7,99 +8,106 @@
 package prompt
 
 import (
+	"crypto/sha256"
 	_ "embed"
-	"encoding/xml"
-	"fmt"
-	"strings"
+	"encoding/hex"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 //go:embed base.md
 var base string
 
-// Base is the text that opens every request of a thread. It is fixed for the thread's life.
+// Base is the text that opens every request of a thread, where nobody has set another. It is fixed for the thread's life.
 func Base() string { return base }
 
-// Facts are what the model must know of its surroundings. Comparable: what differs is restated.
-type Facts struct {
-	Cwd      string
-	Shell    string
-	Date     string // YYYY-MM-DD
-	Timezone string
-	Approval string
-	Sandbox  string
-	Plugins  string // fixed instructions of plugins, joined
-	Contexts string // what plugins have to say now, joined
+// State is all that a model must know of its surroundings.
+type State struct {
+	Base         string // the thread's instructions, which open every request
+	Instructions string // that the model goes by: Base, unless it has its own
+	Permissions  event.Permissions
+	Plugins      string // fixed instructions of plugins, joined
+	Agents       Agents
+	Environment  event.Environment
+	Contexts     map[string]map[string]string // what plugins have to say now, by plugin and key
 }
 
-// Context renders facts for the model. last is what it was told before (nil: nothing): only what changed is said again,
-// and earlier messages are never rewritten, so that the prefix of the conversation stays the same.
-func Context(last *Facts, now Facts) []llm.Message {
-	var out []llm.Message
-	first := last == nil
-	if first {
-		last = &Facts{}
-	}
-	if first || last.Approval != now.Approval || last.Sandbox != now.Sandbox || last.Plugins != now.Plugins {
-		parts := []llm.Part{&llm.Text{Text: permissions(now)}}
-		if now.Plugins != "" && last.Plugins != now.Plugins {
-			parts = append(parts, &llm.Text{Text: "<plugins_instructions>\n" + now.Plugins + "\n</plugins_instructions>"})
-		}
-		out = append(out, llm.Message{Role: llm.RoleSystem, Parts: parts})
-	}
-	if last.Contexts != now.Contexts {
-		out = append(out, llm.Message{Role: llm.RoleSystem, Parts: []llm.Part{&llm.Text{
-			Text: "<plugins_context>\n" + now.Contexts + "\n</plugins_context>"}}})
-	}
-	if env := environment(*last, now); env != "" {
-		out = append(out, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: env}}})
-	}
-	return out
+// Agents are the instructions that people keep in files for agents.
+type Agents struct {
+	Dir  string // the folder that they are for
+	Text string // empty: there are none
 }
 
-func permissions(f Facts) string {
-	var b strings.Builder
-	b.WriteString("<permissions instructions>\n")
-	switch f.Sandbox {
-	case "full-access":
-		b.WriteString("Commands and file changes run without a sandbox: they can reach the whole machine and the network.\n")
-	default:
-		fmt.Fprintf(&b, "Commands and file changes run in the sandbox mode %q.\n", f.Sandbox)
+// Reference is what a model knows that was told s.
+func (s State) Reference() event.Reference {
+	r := event.Reference{
+		Instructions: digest(s.Instructions), Permissions: s.Permissions, Plugins: digest(s.Plugins), Environment: s.Environment,
 	}
-	switch f.Approval {
-	case "never":
-		b.WriteString("Nobody is asked for approval. What the rules refuse stays refused: find another way or report it.")
-	case "untrusted":
-		b.WriteString("The user is asked before everything that has an effect, so make few, clear calls and accept a refusal.")
-	default:
-		b.WriteString("The user is asked where a call wants more than its sandbox gives; justify such a call in one plain sentence.")
+	if s.Agents.Text != "" {
+		r.Agents = event.Agents{Dir: s.Agents.Dir, Digest: digest(s.Agents.Text)}
 	}
-	b.WriteString("\n</permissions instructions>")
-	return b.String()
-}
-
-func environment(last, now Facts) string {
-	var b strings.Builder
-	field := func(name, was, is string) {
-		if is != "" && was != is {
-			fmt.Fprintf(&b, "  <%s>%s</%s>\n", name, escape(is), name)
+	for plugin, texts := range s.Contexts {
+		for key, text := range texts {
+			if r.Contexts == nil {
+				r.Contexts = map[string]map[string]string{}
+			}
+			if r.Contexts[plugin] == nil {
+				r.Contexts[plugin] = map[string]string{}
+			}
+			r.Contexts[plugin][key] = digest(text)
 		}
 	}
-	field("cwd", last.Cwd, now.Cwd)
-	field("shell", last.Shell, now.Shell)
-	field("current_date", last.Date, now.Date)
-	field("timezone", last.Timezone, now.Timezone)
-	if b.Len() == 0 {
+	return r
+}
+
+// digest tells texts apart; empty for none.
+func digest(text string) string {
+	if text == "" {
 		return ""
 	}
-	return "<environment_context>\n" + b.String() + "</environment_context>"
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
 }
 
-func escape(s string) string {
-	var b strings.Builder
-	if err := xml.EscapeText(&b, []byte(s)); err != nil { // a Builder does not fail
-		return s
+// Context tells the model what it must know. last is what it was told before: only what differs is said again, and earlier
+// messages are never rewritten, so that the prefix of the conversation stays the same. nil: nothing; all is said.
+//
+// What the host says is a system message, what others say is a user's: the files of people, and what plugins report. Each
+// section is a part of its own, in a fixed order.
+func Context(last *event.Reference, s State) []llm.Message {
+	first := last == nil
+	if first {
+		// The model has the base instructions from the request itself.
+		last = &event.Reference{Instructions: digest(s.Base)}
 	}
-	return b.String()
+	now := s.Reference()
+	var out []llm.Message
+	say := func(role llm.Role, texts ...string) {
+		m := llm.Message{Role: role}
+		for _, t := range texts {
+			if t != "" {
+				m.Parts = append(m.Parts, &llm.Text{Text: t})
+			}
+		}
+		if len(m.Parts) > 0 {
+			out = append(out, m)
+		}
+	}
+	if last.Instructions != now.Instructions {
+		say(llm.RoleSystem, modelSwitch(s.Instructions))
+	}
+	var rules, instructions, agents string
+	if first || !same(last.Permissions, now.Permissions) {
+		rules = permissions(s.Permissions)
+	}
+	if last.Plugins != now.Plugins {
+		instructions = plugins(s.Plugins)
+	}
+	if last.Agents != now.Agents {
+		agents = agentsFiles(last.Agents, s.Agents)
+	}
+	say(llm.RoleSystem, rules, instructions)
+	say(llm.RoleUser, agents, environment(last.Environment, now.Environment), contexts(*last, now, s.Contexts))
+	return out
 }

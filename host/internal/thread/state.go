@@ -20,6 +20,7 @@ type State struct {
 	Model    event.Selection // that the next turn asks
 	Name     string
 	Messages []llm.Message
+	Told     *event.Reference // what they tell of the model's surroundings; nil: it must be said anew
 	Usage    event.Tokens
 	OpenTurn event.TurnID // a turn that began and never ended
 	// Calls of the open turn that the journal says were started, nested ones too, and the ends that it knows of.
@@ -69,6 +70,8 @@ func (s *State) apply(e event.Event) {
 		clear(s.Items)
 	case event.HistoryAdded:
 		s.Messages = append(s.Messages, b.Messages...)
+	case event.ContextTold:
+		s.Told = &b.Reference
 	case event.UsageReported:
 		s.Usage = s.Usage.Max(b.Total) // reports of requests that were made side by side may stand in either order
 	case event.CallStarted:

@@ -89,6 +89,7 @@ func New(cfg Config) *Thread {
 		cfg: cfg, state: cfg.State, history: history.New(cfg.State.Messages), meter: turn.NewMeter(cfg.State.Usage, cfg.Budget),
 		in: make(chan submitMsg), control: make(chan interruptMsg), results: make(chan turnMsg), done: make(chan struct{}),
 	}
+	t.history.Tell(cfg.State.Told)
 	if t.model = cfg.State.Model; cfg.Start != nil {
 		t.model = selected(*cfg.Start)
 	}

@@ -56,9 +56,9 @@ type Config struct {
 	// Fallback opens the model that goes on with the turn after the one before could not answer; why is that one's error.
 	// An error ends the turn: there is none left. nil: there never is one.
 	Fallback func(ctx context.Context, why *llm.Error) (*Fallback, error)
-	// Context renders what the model must be told before its next step, given the history; nil: nothing. told is called
-	// when the history has it.
-	Context func() (ms []llm.Message, told func())
+	// Context says what the model must be told of its surroundings before its next step, given what it was told last; nil: all
+	// of it. Without a Context it is told nothing.
+	Context func(last *event.Reference) Told
 	Inbox   *Inbox
 	Meter   *Meter // its budget ends the turn before the next request
 	Limits  Limits
@@ -74,6 +74,13 @@ type Fallback struct {
 	Output   history.Policy
 	Traits   []string       // of the settings
 	Notices  []event.Notice // tell people which model goes on for which, and why
+}
+
+// Told is what a model is told of its surroundings.
+type Told struct {
+	Messages  []llm.Message
+	Reference event.Reference // what it knows when it was told
+	Notices   []event.Notice  // for people
 }
 
 // Limits end a turn. Zero values are the documented defaults.
@@ -245,11 +252,23 @@ func (r *runner) recordContext(ctx context.Context) error {
 	if r.Context == nil {
 		return nil
 	}
-	ms, told := r.Context()
-	if err := r.record(ctx, ms...); err != nil {
+	told := r.Context(r.history.Told())
+	var bodies []event.Body
+	if len(told.Messages) > 0 {
+		// In this order: a log that was cut off in between makes a resumed thread say it again.
+		bodies = append(bodies, event.HistoryAdded{Messages: told.Messages}, event.ContextTold{Reference: told.Reference})
+	}
+	for _, n := range told.Notices {
+		bodies = append(bodies, n)
+	}
+	if len(bodies) == 0 {
+		return nil
+	}
+	if _, err := r.Log.Publish(ctx, r.ID, bodies...); err != nil {
 		return err
 	}
-	told()
+	r.history.Append(told.Messages...)
+	r.history.Tell(&told.Reference)
 	return nil
 }
 

@@ -1,0 +1,111 @@
+package prompt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// Each section stands in an element that tells it from what people say; history knows their names. codex-compatible.
+
+func modelSwitch(instructions string) string {
+	return "<model_switch>\nAnother model has answered so far; the conversation is yours now. From here on these instructions hold, in the " +
+		"place of those at the beginning:\n\n" + strings.TrimSpace(instructions) + "\n</model_switch>"
+}
+
+func permissions(p event.Permissions) string {
+	var b strings.Builder
+	b.WriteString("<permissions instructions>\n")
+	if p.Sandbox == "full-access" {
+		b.WriteString("Commands and file changes run without a sandbox: they can reach the whole machine and the network.\n")
+	} else {
+		fmt.Fprintf(&b, "Commands and file changes run in the sandbox mode %q.\n", p.Sandbox)
+		if len(p.WritableRoots) > 0 {
+			b.WriteString("Beside the working folder they may write to:\n")
+			for _, dir := range p.WritableRoots {
+				fmt.Fprintf(&b, "- %s\n", oneLine(dir))
+			}
+		}
+		reach := "can't reach"
+		if p.Network {
+			reach = "can reach"
+		}
+		fmt.Fprintf(&b, "They %s the network.\n", reach)
+	}
+	switch p.Approval {
+	case "never":
+		b.WriteString("Nobody is asked for approval. What the rules refuse stays refused: find another way or report it.")
+	case "untrusted":
+		b.WriteString("The user is asked before everything that has an effect, so make few, clear calls and accept a refusal.")
+	default:
+		b.WriteString("The user is asked where a call wants more than its sandbox gives; justify such a call in one plain sentence.")
+	}
+	b.WriteString("\n</permissions instructions>")
+	return b.String()
+}
+
+func same(a, b event.Permissions) bool {
+	return a.Approval == b.Approval && a.Sandbox == b.Sandbox && a.Network == b.Network && slices.Equal(a.WritableRoots, b.WritableRoots)
+}
+
+func plugins(instructions string) string {
+	if instructions == "" {
+		instructions = "The plugins that are there now have no instructions; earlier ones do not hold any more."
+	}
+	return "<plugins_instructions>\n" + instructions + "\n</plugins_instructions>"
+}
+
+// agentsFiles is where the model learns what people wrote down for agents.
+func agentsFiles(last event.Agents, now Agents) string {
+	if now.Text == "" {
+		return "# AGENTS.md instructions\n\n<INSTRUCTIONS>\nThe AGENTS.md instructions above do not hold any more: there are none now.\n</INSTRUCTIONS>"
+	}
+	var preface string
+	if last.Digest != "" {
+		preface = "These take the place of all AGENTS.md instructions above.\n\n"
+	}
+	return "# AGENTS.md instructions for " + oneLine(now.Dir) + "\n\n<INSTRUCTIONS>\n" + preface + now.Text + "\n</INSTRUCTIONS>"
+}
+
+// oneLine keeps a path from looking like more than a path.
+func oneLine(path string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return '\uFFFD'
+		}
+		return r
+	}, path)
+}
+
+// environment says which values are others now; those that are gone, too.
+func environment(last, now event.Environment) string {
+	var b strings.Builder
+	field := func(name, was, is string) {
+		switch {
+		case was == is:
+		case is == "":
+			fmt.Fprintf(&b, "  <%s status=\"unavailable\"/>\n", name)
+		default:
+			fmt.Fprintf(&b, "  <%s>%s</%[1]s>\n", name, escape(is))
+		}
+	}
+	field("cwd", last.Cwd, now.Cwd)
+	field("shell", last.Shell, now.Shell)
+	field("current_date", last.Date, now.Date)
+	field("timezone", last.Timezone, now.Timezone)
+	if now.Network != last.Network {
+		fmt.Fprintf(&b, "  <network enabled=\"%t\"/>\n", now.Network == "enabled")
+	}
+	field("filesystem", last.Filesystem, now.Filesystem)
+	if b.Len() == 0 {
+		return ""
+	}
+	return "<environment_context>\n" + b.String() + "</environment_context>"
+}
+
+// escape keeps a value inside its element, and on its line.
+func escape(s string) string { return values.Replace(s) }
+
+var values = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;", "\n", "&#10;", "\r", "&#13;")

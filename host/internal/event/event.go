@@ -210,7 +210,7 @@ type TurnEnded struct {
 // Problem is an error for people.
 type Problem struct {
 	Message string `json:"message"`
-	Code    string `json:"code,omitempty"` // an [llm.ErrorCode], or "internal"
+	Code    string `json:"code,omitempty"` // an [llm.ErrorCode], or "budget", "turn-limit" or "internal"
 	Next    string `json:"next,omitempty"`
 }
 

@@ -26,7 +26,7 @@ const (
 type stream struct {
 	contentType string
 	pieces      [][]byte
-	named       string // the field that names an event, where events have names
+	named       string // the field that named the last event before the end, where events have names
 	end         int    // pieces before the one that completes the answer
 	again       int    // pieces up to the one that an endless stream repeats
 }
@@ -36,8 +36,10 @@ func (s *stream) event(name string, v any) {
 	s.contentType = "text/event-stream"
 	var b bytes.Buffer
 	if name != "" {
-		s.named = fmt.Sprintf("event: %s\n", name)
-		b.WriteString(s.named)
+		fmt.Fprintf(&b, "event: %s\n", name)
+		if s.end == 0 {
+			s.named = b.String()
+		}
 	}
 	fmt.Fprintf(&b, "data: %s\n\n", marshal(v))
 	s.pieces = append(s.pieces, b.Bytes())

@@ -111,6 +111,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	TurnEnded{}.Kind():        decode[TurnEnded],
 	ModelChanged{}.Kind():     decode[ModelChanged],
 	HistoryAdded{}.Kind():     decode[HistoryAdded],
+	HistoryCompacted{}.Kind(): decode[HistoryCompacted],
 	ContextTold{}.Kind():      decode[ContextTold],
 	ItemStarted{}.Kind():      decode[ItemStarted],
 	ItemCompleted{}.Kind():    decode[ItemCompleted],
@@ -329,8 +330,8 @@ type UsageReported struct {
 	CostUSD       *float64 `json:"costUsd,omitempty"`
 	Turn          Tokens   `json:"turn"`
 	Total         Tokens   `json:"total"`
-	ContextWindow int64    `json:"contextWindow,omitempty"`
-	// Active is what the turn's next request will hold at least; 0: this answer does not say.
+	ContextWindow int64    `json:"contextWindow,omitempty"` // what can be used of the model's window
+	// Active is what the turn's next request will hold at least, of ContextWindow; 0: this answer does not say.
 	Active int64 `json:"active,omitempty"`
 }
 

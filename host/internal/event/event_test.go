@@ -18,7 +18,7 @@ import (
 // everyBody is one value of each kind. TestBodiesIsComplete finds the kinds that miss here or in bodies.
 func everyBody() []Body {
 	return []Body{
-		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
+		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, HistoryCompacted{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
 		ModelChanged{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
 		SessionOutput{}, SessionExited{}, Notice{}, PluginEvent{}, PluginState{}, ContextTold{},
 	}

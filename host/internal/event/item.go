@@ -21,6 +21,7 @@ const (
 	ItemImage        ItemType = "image"
 	ItemBrowser      ItemType = "browser"
 	ItemTool         ItemType = "tool"
+	ItemCompaction   ItemType = "compaction" // of the conversation
 )
 
 // ItemStatus is how far an item is.

@@ -16,10 +16,22 @@ func Restore(messages []llm.Message, c Count) *History { return &History{message
 // Counted takes what a provider counted: total for all messages so far, with what stands before them; input for those of
 // the request.
 func (h *History) Counted(total, input int64) {
-	h.count.Tokens, h.count.Messages, h.full = total, len(h.messages), false
-	if h.count.Prefix == 0 {
-		h.count.Prefix = input
+	h.count = h.count.Counted(len(h.messages), total, input)
+	h.full = false
+}
+
+// Counted is the count after a provider has counted so many messages.
+func (c Count) Counted(messages int, total, input int64) Count {
+	c.Tokens, c.Messages = total, messages
+	if c.Prefix == 0 {
+		c.Prefix = input
 	}
+	return c
+}
+
+// Compacted is the count of messages that have just taken the place of all others.
+func Compacted(messages int, tokens int64) Count {
+	return Count{Tokens: tokens, Messages: messages, Settled: messages}
 }
 
 // Active is how many tokens the next request will hold, as far as it is known: what the provider counted last, thoughts
@@ -38,7 +50,7 @@ func (h *History) Overflowed() { h.full = true }
 // Replace puts messages of about so many tokens in the place of all that was recorded.
 func (h *History) Replace(messages []llm.Message, tokens int64) {
 	h.messages = messages
-	h.count = Count{Tokens: tokens, Messages: len(messages), Settled: len(messages)}
+	h.count = Compacted(len(messages), tokens)
 	h.full, h.told = false, nil
 }
 

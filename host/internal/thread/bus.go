@@ -79,6 +79,7 @@ type bus struct {
 	hurryOnce  sync.Once
 	st         struct { // touched by the holder of publishing
 		seq     uint64
+		state   State // as the log has it by now, without what grows: messages and what calls gave
 		subs    map[*Subscription]struct{}
 		closed  bool
 		began   bool          // the first turn has
@@ -89,6 +90,7 @@ type bus struct {
 func newBus(id event.ThreadID, sink Sink, lastSeq uint64) *bus {
 	b := &bus{thread: id, sink: sink, now: time.Now, publishing: make(chan struct{}, 1), hurry: make(chan struct{})}
 	b.st.seq = lastSeq
+	b.st.state = State{}.outline()
 	b.st.subs = map[*Subscription]struct{}{}
 	return b
 }
@@ -137,6 +139,10 @@ func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Bod
 	var durable []event.Event
 	at := b.now().UTC()
 	for _, body := range bodies {
+		if c, ok := body.(event.HistoryCompacted); ok {
+			c.Thread = b.st.state.checkpoint()
+			body = c
+		}
 		e := event.Event{Thread: b.thread, Turn: turn, Time: at, Body: body}
 		if e.Durable() {
 			b.st.seq++
@@ -152,6 +158,9 @@ func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Bod
 			b.st.seq -= uint64(len(durable))
 			return 0, fmt.Errorf("store events of thread %s: %w", b.thread, err)
 		}
+	}
+	for _, e := range durable {
+		b.st.state.follow(e)
 	}
 	b.keepOpening(evs)
 	return b.offer(evs), nil

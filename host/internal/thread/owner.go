@@ -2,9 +2,11 @@ package thread
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 )
 
@@ -36,19 +38,22 @@ type action interface{ isAction() }
 type (
 	startTurn struct{ sub submitMsg }
 	steerTurn struct{ sub submitMsg }
+	joinTurn  struct{ sub submitMsg }
 	stopTurn  struct {
 		cause error
-		reply chan error
+		reply chan error // nil: nobody waits
 	}
 )
 
 func (startTurn) isAction() {}
 func (steerTurn) isAction() {}
+func (joinTurn) isAction()  {}
 func (stopTurn) isAction()  {}
 
 // owner is the state of a thread and the decisions about it: no time, no goroutines, no I/O.
 type owner struct {
 	turn   event.TurnID // that runs; empty: idle
+	task   bool         // the running turn takes no input: it makes the history shorter
 	queue  []submitMsg  // waits for the running turn to end
 	inbox  *turn.Inbox
 	cancel context.CancelCauseFunc
@@ -57,12 +62,17 @@ type owner struct {
 func (o *owner) full() bool { return len(o.queue) >= maxQueued }
 
 // submit: an idle thread starts a turn, a busy one steers it. A submission that sets something a running turn can't
-// change waits for its end.
+// change waits for its end, as does everything while the history is made shorter. That itself waits for nobody.
 func (o *owner) submit(m submitMsg) []action {
 	switch {
 	case o.turn == "":
 		return []action{startTurn{m}}
-	case m.OutputSchema != nil || m.Model != "":
+	case m.Compact && o.task:
+		return []action{joinTurn{m}}
+	case m.Compact:
+		o.queue = slices.Insert(o.queue, 0, m)
+		return []action{stopTurn{cause: orchestrate.ErrReplaced}}
+	case o.task || m.OutputSchema != nil || m.Model != "":
 		o.queue = append(o.queue, m)
 		return nil
 	default:
@@ -82,7 +92,7 @@ func (o *owner) interrupt(m interruptMsg) []action {
 }
 
 func (o *owner) turnEnded(turnMsg) []action {
-	o.turn, o.inbox, o.cancel = "", nil, nil
+	o.turn, o.inbox, o.cancel, o.task = "", nil, nil, false
 	return o.next()
 }
 
@@ -118,9 +128,15 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 				a.sub.claimed.Store(false)
 				t.st.refused(a.sub)
 			}
+		case joinTurn:
+			if a.sub.claim() {
+				a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
+			}
 		case stopTurn:
 			t.st.cancel(a.cause)
-			a.reply <- nil
+			if a.reply != nil {
+				a.reply <- nil
+			}
 		}
 	}
 }
@@ -128,7 +144,7 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 func (t *Thread) start(ctx context.Context, sub submitMsg) {
 	id := event.NewTurnID()
 	ctx, cancel := context.WithCancelCause(ctx)
-	t.st.turn, t.st.cancel, t.st.inbox = id, cancel, &turn.Inbox{}
+	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, &turn.Inbox{}, sub.Compact
 	inbox := t.st.inbox
 	sub.accepted <- Accepted{Turn: id}
 	t.turns.Go(func() { // owned by the thread: end waits

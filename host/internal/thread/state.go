@@ -21,6 +21,7 @@ type State struct {
 	Name     string
 	Messages []llm.Message
 	Told     *event.Reference // what they tell of the model's surroundings; nil: it must be said anew
+	Count    history.Count
 	Usage    event.Tokens
 	OpenTurn event.TurnID // a turn that began and never ended
 	// Calls of the open turn that the journal says were started, nested ones too, and the ends that it knows of.
@@ -31,7 +32,8 @@ type State struct {
 	Opened []event.SessionOpened       // never exited
 }
 
-// Rebuild folds a thread's log into its state. Events of later versions are ignored.
+// Rebuild folds a thread's log into its state, from its beginning or from the last time that its history was compacted. Events
+// of later versions are ignored.
 func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
 	s := State{Ended: map[event.CallID]event.CallEnded{}, Items: map[event.ItemID]event.Item{}}
 	first := true
@@ -40,11 +42,15 @@ func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
 			return State{}, err
 		}
 		if first {
-			start, ok := e.Body.(event.ThreadStarted)
-			if !ok {
+			switch b := e.Body.(type) {
+			case event.ThreadStarted:
+				s.Start, s.Model = b, selected(b)
+			case event.HistoryCompacted:
+				s.from(b.Thread)
+			default:
 				return State{}, fmt.Errorf("the log begins with %q instead of the thread's start", e.Body.Kind())
 			}
-			s.Start, s.Model, first = start, selected(start), false
+			first = false
 		}
 		s.Seq = e.Seq
 		s.apply(e)
@@ -55,8 +61,68 @@ func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
 	return s, nil
 }
 
+// from takes what a checkpoint remembers of what was before it.
+func (s *State) from(c event.Checkpoint) {
+	s.Start, s.Model, s.Name, s.Usage, s.Opened = c.Started, c.Model, c.Name, c.Usage, c.Sessions
+	for _, it := range c.Items {
+		s.Items[it.ID] = it
+	}
+}
+
+// outline is a copy of what a checkpoint is made of.
+func (s State) outline() State {
+	out := State{Items: map[event.ItemID]event.Item{}}
+	out.from(event.Checkpoint{Started: s.Start, Model: s.Model, Name: s.Name, Usage: s.Usage, Sessions: slices.Clone(s.Opened)})
+	maps.Copy(out.Items, s.Items)
+	return out
+}
+
+// follow keeps an outline up to date.
+func (s *State) follow(e event.Event) {
+	switch e.Body.(type) {
+	case event.CallStarted, event.CallEnded, event.QuestionAsked, event.QuestionResolved: // of the turn that runs
+	default:
+		s.note(e)
+	}
+}
+
+// checkpoint is what has to be remembered for from.
+func (s *State) checkpoint() event.Checkpoint {
+	c := event.Checkpoint{Started: s.Start, Model: s.Model, Name: s.Name, Usage: s.Usage, Sessions: slices.Clone(s.Opened)}
+	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
+		c.Items = append(c.Items, s.Items[id])
+	}
+	return c
+}
+
 func (s *State) apply(e event.Event) {
 	switch b := e.Body.(type) {
+	case event.HistoryAdded:
+		s.Messages = append(s.Messages, b.Messages...)
+	case event.HistoryCompacted:
+		s.Messages = slices.Clip(b.Messages)
+		s.Count = history.Compacted(len(b.Messages), b.After)
+		s.Told = nil
+	case event.UsageReported:
+		if used := turn.TokensOf(b.Usage); b.Call == "" && b.Active > 0 {
+			if used.Total == 0 {
+				used.Total, used.Input = b.Active, b.Active
+			}
+			s.Count = s.Count.Counted(len(s.Messages), used.Total, used.Input)
+		}
+	}
+	s.note(e)
+}
+
+// note folds what an event says beside messages.
+func (s *State) note(e event.Event) {
+	switch b := e.Body.(type) {
+	case event.ThreadStarted:
+		s.Start, s.Model = b, selected(b)
+	case event.HistoryCompacted:
+		s.OpenTurn = e.Turn
+		s.Open = nil // a history is not compacted while a call runs
+		clear(s.Ended)
 	case event.ThreadNamed:
 		s.Name = b.Name
 	case event.TurnStarted:
@@ -68,8 +134,6 @@ func (s *State) apply(e event.Event) {
 		s.Open, s.Asked = nil, nil
 		clear(s.Ended)
 		clear(s.Items)
-	case event.HistoryAdded:
-		s.Messages = append(s.Messages, b.Messages...)
 	case event.ContextTold:
 		s.Told = &b.Reference
 	case event.UsageReported:

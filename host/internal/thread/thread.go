@@ -56,6 +56,8 @@ type Submission struct {
 	Input        turn.Input
 	OutputSchema []byte // JSON Schema of the last message; nil: free text
 	Model        string // the thread goes on with this one, as a user names it; empty: with the one it has
+	// Compact: the turn makes the history shorter and does nothing else; there is no input.
+	Compact bool
 }
 
 // Accepted says what became of a submission.
@@ -86,7 +88,7 @@ type Thread struct {
 // New makes a thread. Run starts it.
 func New(cfg Config) *Thread {
 	t := &Thread{
-		cfg: cfg, state: cfg.State, history: history.New(cfg.State.Messages), meter: turn.NewMeter(cfg.State.Usage, cfg.Budget),
+		cfg: cfg, state: cfg.State, history: history.Restore(cfg.State.Messages, cfg.State.Count), meter: turn.NewMeter(cfg.State.Usage, cfg.Budget),
 		in: make(chan submitMsg), control: make(chan interruptMsg), results: make(chan turnMsg), done: make(chan struct{}),
 	}
 	t.history.Tell(cfg.State.Told)
@@ -94,6 +96,7 @@ func New(cfg Config) *Thread {
 		t.model = selected(*cfg.Start)
 	}
 	t.bus = newBus(cfg.ID, cfg.Sink, cfg.State.Seq)
+	t.bus.st.state = cfg.State.outline()
 	t.desk = approval.NewDesk(t.bus)
 	return t
 }
@@ -142,6 +145,17 @@ func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if s.Input.Blank() {
 		return Accepted{}, errors.New("input must not be empty")
 	}
+	return t.hand(ctx, s)
+}
+
+// Compact starts a turn that makes the history shorter. A turn that runs is stopped for it, and loses nothing that was said to
+// it; one that does the same already is joined.
+func (t *Thread) Compact(ctx context.Context) (Accepted, error) {
+	return t.hand(ctx, Submission{Compact: true})
+}
+
+// hand gives a submission to the owner and waits for what becomes of it.
+func (t *Thread) hand(ctx context.Context, s Submission) (Accepted, error) {
 	m := submitMsg{s, make(chan Accepted, 1), &atomic.Bool{}}
 	select {
 	case t.in <- m:

@@ -24,7 +24,10 @@ func (t *Thread) runTurn(ctx context.Context, id event.TurnID, sub Submission, i
 	plan, err := t.plan(ctx, id, sub)
 	cfg := plan.Config
 	cfg.ID, cfg.Inbox, cfg.Meter, cfg.Log, cfg.Logger = id, inbox, t.meter, t.bus, t.cfg.Logger
-	if err == nil {
+	switch {
+	case err == nil && sub.Compact:
+		return turn.Compact(ctx, cfg, t.history)
+	case err == nil:
 		return turn.Run(ctx, cfg, t.history, sub.Input)
 	}
 	res = turn.Result{Status: event.TurnFailed, Problem: problemOf(err)}

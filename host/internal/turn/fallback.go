@@ -9,9 +9,9 @@ import (
 
 // answered asks the model, and where it can't answer those that stand in for it. Who could not answer is not asked again in
 // this turn, so it comes to an end; the next turn begins with the thread's own model.
-func (r *runner) answered(ctx context.Context) (sampled, error) {
+func (r *runner) answered(ctx context.Context, once ask) (sampled, error) {
 	for {
-		s, err := r.sampleWithRetries(ctx)
+		s, err := r.withRetries(ctx, once)
 		if err == nil || ctx.Err() != nil || r.Fallback == nil {
 			return s, err
 		}
@@ -28,9 +28,14 @@ func (r *runner) answered(ctx context.Context) (sampled, error) {
 				return s, err
 			}
 		}
-		r.Model, r.Provider, r.Row, r.Request = next.Model, next.Provider, next.Row, next.Request
-		r.Settings.Output, r.Settings.Traits = next.Output, next.Traits
+		r.use(next)
 	}
+}
+
+// use lets another model go on.
+func (r *runner) use(f *Fallback) {
+	r.Model, r.Provider, r.Row, r.Request = f.Model, f.Provider, f.Row, f.Request
+	r.Settings.Output, r.Settings.Traits = f.Output, f.Traits
 }
 
 // AnotherMay tells whether another model may answer where this one could not. A request that is wrong, too long or against

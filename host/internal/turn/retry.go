@@ -27,14 +27,17 @@ func backoff(n int, noise float64) time.Duration {
 // is down is not helped by thirty. Each stream gets what is left of it.
 const maxPosts = 12
 
-// sampleWithRetries asks the model until an answer is whole, the bounds are reached or the error is final.
-func (r *runner) sampleWithRetries(ctx context.Context) (sampled, error) {
+// ask asks the model once. attempts bounds the tries before anything is answered.
+type ask func(ctx context.Context, attempts int) (sampled, error)
+
+// withRetries asks the model until an answer is whole, the bounds are reached or the error is final.
+func (r *runner) withRetries(ctx context.Context, once ask) (sampled, error) {
 	posts := 0
 	for n := 1; ; n++ {
 		if err := r.Meter.Allow(); err != nil {
 			return sampled{}, err
 		}
-		s, err := r.sample(ctx, maxPosts-posts)
+		s, err := once(ctx, maxPosts-posts)
 		if err == nil {
 			return s, nil
 		}

@@ -41,7 +41,8 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 
 	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[blockKey]*textBlock{}}
 	r.current = a
-	streamErr := a.consume(ctx, &req, attempts)
+	a.posts = 1
+	streamErr := a.consume(ctx, &req, attempts, a.event)
 	if streamErr != nil {
 		a.abandon(ctx)
 		if a.begun && !a.counted {
@@ -86,15 +87,14 @@ type pendingCall struct {
 
 var errSilent = errors.New("idle timeout waiting for the model's stream")
 
-// consume reads the stream to its end.
-func (a *answer) consume(ctx context.Context, req *llm.Request, attempts int) error {
-	a.posts = 1
+// consume reads the stream of a request to its end.
+func (r *runner) consume(ctx context.Context, req *llm.Request, attempts int, each func(context.Context, llm.Event) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	idle := time.AfterFunc(a.Limits.IdleTimeout, func() { cancel(errSilent) })
+	idle := time.AfterFunc(r.Limits.IdleTimeout, func() { cancel(errSilent) })
 	defer idle.Stop()
 	finished := false
-	for ev, err := range a.Model.Stream(ctx, req, a.ID, attempts) {
+	for ev, err := range r.Model.Stream(ctx, req, r.ID, attempts) {
 		idle.Stop() // whoever takes the events may be slow; only the model's silence counts
 		if err != nil {
 			if errors.Is(context.Cause(ctx), errSilent) {
@@ -102,13 +102,13 @@ func (a *answer) consume(ctx context.Context, req *llm.Request, attempts int) er
 			}
 			return err
 		}
-		if err := a.event(ctx, ev); err != nil {
+		if err := each(ctx, ev); err != nil {
 			return err
 		}
 		if _, ok := ev.(llm.Finish); ok {
 			finished = true
 		}
-		wait := a.Limits.IdleTimeout
+		wait := r.Limits.IdleTimeout
 		if again, ok := ev.(llm.Attempt); ok {
 			wait += time.Duration(again.DelayMS) * time.Millisecond // announced silence
 		}
@@ -243,8 +243,8 @@ func (a *answer) abandon(ctx context.Context) {
 }
 
 // notice publishes what is for people only; the log refusing it is not the turn's end.
-func (a *answer) notice(ctx context.Context, body event.Body) {
-	if _, err := a.Log.Publish(ctx, a.ID, body); err != nil {
-		a.Logger.Warn("event not published", "turn", a.ID, "err", err)
+func (r *runner) notice(ctx context.Context, body event.Body) {
+	if _, err := r.Log.Publish(ctx, r.ID, body); err != nil {
+		r.Logger.Warn("event not published", "turn", r.ID, "err", err)
 	}
 }

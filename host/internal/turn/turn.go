@@ -58,11 +58,14 @@ type Config struct {
 	Fallback func(ctx context.Context, why *llm.Error) (*Fallback, error)
 	// Context says what the model must be told of its surroundings before its next step, given what it was told last; nil: all
 	// of it. Without a Context it is told nothing.
-	Context func(last *event.Reference) Told
-	Inbox   *Inbox
-	Meter   *Meter // its budget ends the turn before the next request
-	Limits  Limits
-	Logger  hclog.Logger
+	Context    func(last *event.Reference) Told
+	Compaction Compaction
+	// Before opens the model of the turn before; nil: it is this turn's.
+	Before func(ctx context.Context) (*Fallback, error)
+	Inbox  *Inbox
+	Meter  *Meter // its budget ends the turn before the next request
+	Limits Limits
+	Logger hclog.Logger
 }
 
 // Fallback is a model that takes over for the rest of a turn, with all that depends on which model it is.
@@ -133,12 +136,17 @@ type runner struct {
 
 // Run runs a turn on h until nothing is left to follow up, ctx ends, or the model can't be asked. input is what began
 // the turn.
-func Run(ctx context.Context, cfg Config, h *history.History, input Input) (res Result) {
+func Run(ctx context.Context, cfg Config, h *history.History, input Input) Result {
+	return run(ctx, cfg, h, []Input{input}, (*runner).run)
+}
+
+// run does the work of a turn and what comes around it.
+func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, work func(*runner, context.Context) Result) (res Result) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	cfg.Settings.Turn = cfg.ID
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &runner{Config: cfg, history: h, unseen: []Input{input}}
+	r := &runner{Config: cfg, history: h, unseen: inputs}
 	defer func() {
 		if p := recover(); p != nil {
 			res = Crashed(cfg.Logger, cfg.ID, p)
@@ -151,7 +159,7 @@ func Run(ctx context.Context, cfg Config, h *history.History, input Input) (res 
 		}
 		r.keep(ctx, res)
 	}()
-	return r.run(ctx)
+	return work(r, ctx)
 }
 
 var errCrashed = errors.New("the turn ended by an internal error")
@@ -205,6 +213,9 @@ var HostStopped = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Te
 	"unknown may have done part of their work.\n</turn_aborted>"}}}
 
 func (r *runner) run(ctx context.Context) Result {
+	if err := r.makeRoom(ctx); err != nil {
+		return r.ended(ctx, err)
+	}
 	if err := r.recordContext(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
@@ -229,7 +240,18 @@ func (r *runner) run(ctx context.Context) Result {
 				Next: "Say how to go on, or raise limits.samplings.",
 			})
 		}
-		s, err := r.answered(ctx)
+		s, err := r.answered(ctx, r.sample)
+		if overflows(err) && ctx.Err() == nil {
+			r.history.Overflowed()
+			done, failed := r.makeRoomAfter(ctx)
+			if failed != nil {
+				return r.ended(ctx, failed)
+			}
+			if done { // the same once more: nobody has answered yet
+				drain = false
+				continue
+			}
+		}
 		if err != nil {
 			return r.ended(ctx, err)
 		}
@@ -244,6 +266,15 @@ func (r *runner) run(ctx context.Context) Result {
 		if !s.followUp && r.Inbox.CloseIfEmpty() {
 			return Result{Status: event.TurnCompleted, LastMessage: s.lastText}
 		}
+		if s.again {
+			continue // what a vendor has begun is ended before its history goes
+		}
+		done, err := r.makeRoomAfter(ctx)
+		if err != nil {
+			return r.ended(ctx, err)
+		}
+		// What the model was about to do comes before what was said meanwhile.
+		drain = !done || !s.followUp
 	}
 }
 

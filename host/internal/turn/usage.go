@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -44,7 +45,7 @@ func (m *Meter) Sum() (turn, total event.Tokens) {
 // Report counts an answer's usage, and tells the log with the sums so far. What was used counts also when the log does not
 // take it. Of two reports at once the later one may stand first in the log: sums only grow, so the largest is the latest.
 func (m *Meter) Report(ctx context.Context, log Log, turn event.TurnID, r event.UsageReported) error {
-	used := tokens(r.Usage)
+	used := TokensOf(r.Usage)
 	used.Cost = event.CostOf(r.CostUSD)
 	m.mu.Lock()
 	m.mu.turn, m.mu.total = m.mu.turn.Add(used), m.mu.total.Add(used)
@@ -73,7 +74,7 @@ func (m *Meter) Lost() {
 
 // Usage is the report of an answer: what it used, and what that costs by the model's prices.
 func Usage(provider string, row llm.ModelRow, response string, u llm.Usage) event.UsageReported {
-	r := event.UsageReported{ResponseID: response, Provider: provider, ModelName: row.ID, Usage: u, ContextWindow: row.ContextWindow}
+	r := event.UsageReported{ResponseID: response, Provider: provider, ModelName: row.ID, Usage: u, ContextWindow: history.WindowOf(row, 0).Usable()}
 	if usd, ok := row.Prices.Cost(u); ok {
 		r.CostUSD = &usd
 	}
@@ -84,11 +85,18 @@ func Usage(provider string, row llm.ModelRow, response string, u llm.Usage) even
 func (a *answer) count(ctx context.Context, u llm.Usage) error {
 	a.counted = true
 	r := Usage(a.Provider, a.Row, a.response, u)
-	r.Active = tokens(u).Total
+	used := TokensOf(u)
+	if used.Total == 0 { // a provider that does not count; a limit must hold all the same
+		used.Input = a.base() + history.Estimate(a.history.Messages())
+		used.Total = used.Input
+	}
+	a.history.Counted(used.Total, used.Input)
+	r.Active = a.history.Active()
 	return a.Meter.Report(ctx, a.Log, a.ID, r)
 }
 
-func tokens(u llm.Usage) event.Tokens {
+// TokensOf counts what a provider says that an answer used; what it does not say is 0.
+func TokensOf(u llm.Usage) event.Tokens {
 	v := func(p *int64) int64 {
 		if p == nil {
 			return 0

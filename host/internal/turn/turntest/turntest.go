@@ -53,6 +53,23 @@ func Say(parts ...llm.Part) Answer {
 	return a
 }
 
+// Used says what an answer used, in and out.
+func (a Answer) Used(in, out int64) Answer {
+	u := llm.Usage{Input: &in, Output: &out}
+	a.Events = slices.Clone(a.Events)
+	for i, ev := range a.Events {
+		switch ev := ev.(type) {
+		case llm.StepFinish:
+			ev.Usage = u
+			a.Events[i] = ev
+		case llm.Finish:
+			ev.Usage = u
+			a.Events[i] = ev
+		}
+	}
+	return a
+}
+
 // Cut answers with whole parts and then breaks.
 func Cut(parts ...llm.Part) Answer {
 	a := Answer{
@@ -96,13 +113,18 @@ type Bench struct {
 	Meter    *turn.Meter
 	OnStream func(n int) // called before answer n, from 1
 	Fallback func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
+	Context  func(last *event.Reference) turn.Told
+	Before   func(ctx context.Context) (*turn.Fallback, error)
+	// Compaction of the turns; System is their base instructions.
+	Compaction turn.Compaction
+	System     []string
 	// Commit is what the log's barrier does with everything up to seq; nil: nothing, at once.
 	Commit func(ctx context.Context, seq uint64) error
 
 	Desk *approval.Desk
 
 	mu       sync.Mutex
-	requests [][]llm.Message
+	requests []llm.Request
 	attempts []int
 	events   []event.Event
 	seq      uint64
@@ -122,6 +144,17 @@ func New(answers ...Answer) *Bench {
 // Run runs a turn to its end.
 func (b *Bench) Run(t testing.TB, ctx context.Context, input string) turn.Result {
 	t.Helper()
+	return turn.Run(ctx, b.config(t), b.History, turn.Input{Parts: []llm.Part{&llm.Text{Text: input}}})
+}
+
+// Compact runs a turn that makes the history shorter.
+func (b *Bench) Compact(t testing.TB, ctx context.Context) turn.Result {
+	t.Helper()
+	return turn.Compact(ctx, b.config(t), b.History)
+}
+
+func (b *Bench) config(t testing.TB) turn.Config {
+	t.Helper()
 	reg := registry.New()
 	set := contract.ToolSet{Revision: "1"}
 	for _, tl := range b.Tools {
@@ -137,21 +170,22 @@ func (b *Bench) Run(t testing.TB, ctx context.Context, input string) turn.Result
 		Hooks: hook.None{}, Policy: policy.Decide, Approver: b.Desk, Granter: granter{}, Journal: b, Retry: orchestrate.NoRetry,
 		Families: func(string) (orchestrate.Family, bool) { return family{b}, true }, Processes: nothing{},
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
-	return turn.Run(ctx, turn.Config{
+	return turn.Config{
 		ID: "turn-1", Model: b, Calls: spine, Log: b, Tools: reg.Snapshot, Row: b.Row, Inbox: b.Inbox, Meter: b.Meter, Limits: b.Limits,
 		Logger: hclog.NewNullLogger(),
 		Settings: orchestrate.Settings{
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),
 		},
-		Request: llm.Request{Model: "m"}, Provider: "fake", Fallback: b.Fallback,
-	}, b.History, turn.Input{Parts: []llm.Part{&llm.Text{Text: input}}})
+		Request: llm.Request{Model: "m", System: b.System}, Provider: "fake", Fallback: b.Fallback,
+		Context: b.Context, Before: b.Before, Compaction: b.Compaction,
+	}
 }
 
 // Stream implements [turn.Model].
 func (b *Bench) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, attempts int) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		b.mu.Lock()
-		b.requests = append(b.requests, r.Messages)
+		b.requests = append(b.requests, *r)
 		b.attempts = append(b.attempts, attempts)
 		n := len(b.requests)
 		b.mu.Unlock()
@@ -228,9 +262,16 @@ func (b *Bench) Requests() []string {
 	defer b.mu.Unlock()
 	out := make([]string, 0, len(b.requests))
 	for _, r := range b.requests {
-		out = append(out, Render(r))
+		out = append(out, Render(r.Messages))
 	}
 	return out
+}
+
+// Asked returns the requests as the model got them.
+func (b *Bench) Asked() []llm.Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.requests)
 }
 
 // Attempts returns how many tries each request was given.

@@ -1,0 +1,267 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/compact"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Compaction says when a turn makes the history shorter, and how it asks for the account that takes its place.
+type Compaction struct {
+	Limit  int64  // tokens at which it does; 0, and what is more: nine tenths of the model's window
+	Body   bool   // the limit is for what came after the first request since the last time
+	Prompt string // asks for the account; empty: ours
+}
+
+// Why a history is made shorter.
+var (
+	byUser     = event.HistoryCompacted{Trigger: "manual", Reason: "user_requested", Phase: "standalone_turn"}
+	beforeTurn = event.HistoryCompacted{Trigger: "auto", Reason: "context_limit", Phase: "pre_turn"}
+	downshift  = event.HistoryCompacted{Trigger: "auto", Reason: "model_downshift", Phase: "pre_turn"}
+	inTurn     = event.HistoryCompacted{Trigger: "auto", Reason: "context_limit", Phase: "mid_turn"}
+)
+
+// Compact makes the history shorter because the user wants it. Nothing else is asked of the model.
+func Compact(ctx context.Context, cfg Config, h *history.History) Result {
+	return run(ctx, cfg, h, nil, func(r *runner, ctx context.Context) Result {
+		if !h.Grown() {
+			r.notice(ctx, event.Notice{Level: "info", Text: "there is nothing to compact: no model has answered since the last time"})
+		} else if _, err := r.compact(ctx, byUser); err != nil {
+			return r.ended(ctx, err)
+		}
+		return Result{Status: event.TurnCompleted}
+	})
+}
+
+func (r *runner) window() history.Window {
+	w := history.WindowOf(r.Row, r.Compaction.Limit)
+	w.Body = r.Compaction.Body
+	return w
+}
+
+// makeRoom makes the history shorter before a turn begins, where what it begins with would not fit any more.
+func (r *runner) makeRoom(ctx context.Context) error {
+	if !r.history.Grown() {
+		return nil
+	}
+	more := r.incoming()
+	if done, err := r.makeRoomBefore(ctx, more); done || err != nil {
+		return err
+	}
+	if !r.window().Reached(r.history, more) {
+		return nil
+	}
+	_, err := r.compact(ctx, beforeTurn)
+	return err
+}
+
+// incoming is how many tokens the turn's input and its news will add.
+func (r *runner) incoming() int64 {
+	var ms []llm.Message
+	if r.Context != nil {
+		ms = r.Context(r.history.Told()).Messages
+	}
+	for _, in := range r.unseen {
+		ms = append(ms, llm.Message{Role: llm.RoleUser, Parts: in.Parts})
+	}
+	return history.Estimate(ms)
+}
+
+// makeRoomBefore lets the model of the turn before write the account where this turn's model takes less, and too little: the
+// one before has read all of it. Where it can't, this turn's model is asked like any other time.
+func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err error) {
+	w, active := r.window(), r.history.Active()+more
+	if r.Before == nil || active <= w.Limit && active < w.Usable() {
+		return false, nil
+	}
+	before, err := r.Before(ctx)
+	if err != nil {
+		r.Logger.Debug("the model of the turn before can't be asked for an account", "turn", r.ID, "err", err)
+		return false, ctx.Err()
+	}
+	if history.WindowOf(before.Row, 0).Size <= w.Size {
+		return false, nil
+	}
+	own := Fallback{
+		Model: r.Model, Provider: r.Provider, Row: r.Row, Request: r.Request, Output: r.Settings.Output, Traits: r.Settings.Traits,
+	}
+	others := r.Fallback
+	defer func() {
+		r.use(&own)
+		r.Fallback = others
+	}()
+	r.use(before)
+	r.Fallback = nil // they stand in for this turn's model
+	done, err = r.compact(ctx, downshift)
+	if _, said := errors.AsType[*llm.Error](err); said && ctx.Err() == nil {
+		return false, nil
+	}
+	return done, err
+}
+
+// makeRoomAfter makes the history shorter between two requests of a turn, when it has filled its part of the window.
+func (r *runner) makeRoomAfter(ctx context.Context) (done bool, err error) {
+	if !r.history.Grown() || !r.window().Reached(r.history, 0) {
+		return false, nil
+	}
+	return r.compact(ctx, inTurn)
+}
+
+// overflows tells that a model refused a request for its length.
+func overflows(err error) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && (e.Code == llm.ErrContextOverflow || e.Code == llm.ErrPayloadTooLarge)
+}
+
+// compact asks for an account of the conversation and puts it in the place of the history. done is false where nothing would
+// be gained: then the history stays, and is not tried again before a model has said something new.
+func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done bool, err error) {
+	item := event.Item{ID: event.NewItemID(), Type: event.ItemCompaction, Status: event.StatusInProgress}
+	if _, err := r.Log.Publish(ctx, r.ID, event.ItemStarted{Item: item}); err != nil {
+		return false, err
+	}
+	account, err := r.account(ctx)
+	if err != nil {
+		item.Status = event.StatusFailed
+		if ctx.Err() != nil {
+			item.Status = event.StatusAborted
+		}
+		r.notice(ctx, event.ItemCompleted{Item: item})
+		return false, err
+	}
+	var told Told
+	if r.Context != nil {
+		told = r.Context(nil)
+	}
+	old := r.history.Messages()
+	next := compact.Replace(old, told.Messages, account)
+	was, is := history.Estimate(old), history.Estimate(next)
+	if is >= was {
+		r.history.Settle()
+		item.Status = event.StatusFailed
+		item.Text = fmt.Sprintf("not compacted: about %d tokens would have become %d", was, is)
+		_, err := r.Log.Publish(ctx, r.ID, event.ItemCompleted{Item: item}, event.Notice{
+			Level: "warning", Text: "the conversation was " + item.Text, Next: "Go on; it is tried again when there is more of it.",
+		})
+		return false, err
+	}
+	base := r.base()
+	w := r.window()
+	why.Item, why.Messages, why.ContextWindow = item.ID, next, w.Usable()
+	why.Before, why.After = max(r.history.Active(), base+was), base+is
+	item.Status = event.StatusCompleted
+	item.Text = fmt.Sprintf("compacted: about %d tokens became %d", why.Before, why.After)
+	bodies := []event.Body{why, event.ContextTold{Reference: told.Reference}, event.ItemCompleted{Item: item}}
+	if why.After >= w.Limit && !w.Body {
+		bodies = append(bodies, event.Notice{
+			Level: "warning", Text: fmt.Sprintf("about %d tokens are left after compaction, and the limit is %d: it will be reached again at once", why.After, w.Limit),
+			Next: "Raise history.compact_at_tokens, use a model with a larger window, or say less at once.",
+		})
+	}
+	if _, err := r.Log.Publish(ctx, r.ID, bodies...); err != nil {
+		return false, err
+	}
+	r.history.Replace(next, why.After)
+	r.history.Tell(&told.Reference)
+	r.paused = 0
+	return true, nil
+}
+
+// base is what every request holds beside its messages, as far as it can be estimated.
+func (r *runner) base() int64 {
+	var n int64
+	for _, s := range r.Request.System {
+		n += history.Tokens(int64(len(s)))
+	}
+	return n
+}
+
+// account asks for the account, once more where it is empty. It is never taken from anywhere but the answer.
+func (r *runner) account(ctx context.Context) (string, error) {
+	for range 2 {
+		text, err := r.fittingAccount(ctx)
+		if err != nil || strings.TrimSpace(text) != "" {
+			return text, err
+		}
+	}
+	return compact.Missing, nil
+}
+
+// fittingAccount asks about less and less of the conversation until the question fits.
+func (r *runner) fittingAccount(ctx context.Context) (string, error) {
+	q := question{runner: r}
+	for ; ; q.refused++ {
+		_, err := r.answered(ctx, q.ask)
+		if !overflows(err) {
+			return q.text, err
+		}
+		if q.exhausted {
+			r.history.Overflowed()
+			return "", err
+		}
+		q.refusal = err
+	}
+}
+
+// question asks for an account. It keeps the answer back until it is whole: what a broken stream gave is no part of it.
+type question struct {
+	*runner
+	refused   int   // how often the question was too long
+	refusal   error // the last time
+	exhausted bool  // nothing is left to leave out
+	text      string
+}
+
+// ask is one try, by whichever model answers now.
+func (q *question) ask(ctx context.Context, attempts int) (sampled, error) {
+	rest, ok := compact.Trimmed(q.history.ForPrompt(history.TraitsOf(q.Row)), q.refused)
+	if !ok {
+		q.exhausted = true
+		return sampled{}, q.refusal
+	}
+	req := q.Request
+	req.Messages = append(slices.Clip(rest), compact.Prompt(q.Compaction.Prompt))
+	req.Tools, req.HostedTools, req.OutputSchema, req.OutputSchemaName, req.ParallelToolCalls = nil, nil, nil, "", false
+	var answer llm.Fold
+	var response string
+	var counted bool
+	var s sampled
+	s.posts = 1
+	err := q.consume(ctx, &req, attempts, func(ctx context.Context, ev llm.Event) error {
+		answer.Add(ev)
+		switch ev := ev.(type) {
+		case llm.StepStart:
+			s.begun, response = true, ev.ResponseID
+		case llm.Attempt:
+			s.posts++
+			q.notice(ctx, event.StreamRetried{Attempt: ev.N - 1, DelayMS: ev.DelayMS, Cause: ev.Reason})
+		case llm.StepFinish:
+			counted = true
+			return q.Meter.Report(ctx, q.Log, q.ID, Usage(q.Provider, q.Row, response, ev.Usage))
+		case *llm.Error:
+			return ev
+		}
+		return nil
+	})
+	if err != nil {
+		if s.begun && !counted {
+			q.Meter.Lost()
+		}
+		return s, err
+	}
+	var texts []string
+	for _, p := range answer.Message().Parts {
+		if t, ok := p.(*llm.Text); ok && strings.TrimSpace(t.Text) != "" {
+			texts = append(texts, t.Text)
+		}
+	}
+	q.text = strings.Join(texts, "\n\n")
+	return s, nil
+}

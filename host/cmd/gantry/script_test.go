@@ -19,6 +19,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 	"github.com/gantry-agent/gantry/sdk/tool"
 	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 )
 
 // TestMain makes this binary gantry and small plugins of it, each under its own name. Only the launcher is the real one.
@@ -290,8 +292,17 @@ func (player) Models(context.Context) ([]llm.ModelRow, error) {
 	}, nil
 }
 
-func (player) Prepare(context.Context, *llm.Request) (*provider.Prepared, error) {
-	return nil, errors.New("nothing is sent")
+func (player) Prepare(_ context.Context, r *llm.Request) (*provider.Prepared, error) {
+	switch r.Model {
+	case "grand":
+		return nil, grpcstatus.Error(codes.Unimplemented, "unknown method Prepare")
+	case "tiny":
+		return nil, &llm.Error{Message: "tiny takes no <words>", Next: "say less"}
+	}
+	return &provider.Prepared{
+		Method: "POST", URL: "https://play.example/v1", Headers: []provider.Header{{Name: "Accept", Value: "text/plain"}, {Name: "Accept", Value: "*/*"}},
+		Body: []byte(r.Messages[len(r.Messages)-1].Text()),
+	}, nil
 }
 
 func (player) Stream(_ context.Context, r *provider.StreamRequest, emit func(llm.Event) error) error {

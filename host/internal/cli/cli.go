@@ -199,7 +199,7 @@ func (a *app) root() *cobra.Command {
 	fs.StringVar(&a.flags.home, "home", "", "keep everything in `DIR` instead of ~/.gantry (or $GANTRY_HOME)")
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(
-		a.execCommand(), a.resumeCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(),
+		a.execCommand(), a.resumeCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(), a.modelCommand(),
 		a.configCommand(), a.initCommand(), a.trustCommand(), a.loginCommand(), a.logoutCommand(), a.secretCommand(), a.doctorCommand(),
 	)
 	root.SetHelpCommand(helpCommand(root))
@@ -286,6 +286,7 @@ func (a *app) logger() (hclog.Logger, error) {
 type hostOptions struct {
 	dir       string // whose project configuration counts
 	ephemeral bool
+	onlyLooks bool // it changes nothing that is stored
 	onPlugin  func(event.PluginState)
 }
 
@@ -323,7 +324,7 @@ func (a *app) hostOf(ctx context.Context, home string, cfg *config.Config, o hos
 			return a.reverify(ctx, home, o.dir, b)
 		},
 	}
-	if !o.ephemeral {
+	if !o.ephemeral && !o.onlyLooks {
 		opts.Beside = func(ctx context.Context, s *store.Store) { tidy(ctx, home, cfg, s, logger.Named("tidy")) }
 	}
 	return host.New(ctx, opts)

@@ -18,7 +18,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
-	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/spf13/cobra"
 )
@@ -75,8 +74,13 @@ func (f *execFlags) registerOutput(cmd *cobra.Command) {
 
 func (f *execFlags) register(cmd *cobra.Command) {
 	f.registerOutput(cmd)
+	f.registerTask(cmd)
+	cmd.Flags().StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`")
+}
+
+// registerTask adds what belongs to a task, and who works on it where.
+func (f *execFlags) registerTask(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`")
 	fs.StringVar(&f.schema, "output-schema", "", "JSON Schema in `FILE` that the last message must follow")
 	fs.StringArrayVarP(&f.images, "image", "i", nil, "attach the image in `FILE`: PNG, JPEG, GIF or WebP; may be repeated")
 	fs.StringVarP(&f.model, "model", "m", "", "use the model `NAME`: the label of a model block, or PROVIDER/MODEL")
@@ -144,16 +148,9 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	if err != nil {
 		return err
 	}
-	sub := thread.Submission{Input: turn.Input{Parts: []llm.Part{&llm.Text{Text: prompt}}}, Model: f.switchTo}
-	images, err := readImages(f.images)
+	sub, err := f.submission(prompt)
 	if err != nil {
 		return err
-	}
-	sub.Input.Parts = append(sub.Input.Parts, images...)
-	if f.schema != "" {
-		if sub.OutputSchema, err = readSchema(f.schema); err != nil {
-			return err
-		}
 	}
 	if f.lastMessage != "" {
 		if err := prepareOutput(f.lastMessage); err != nil {
@@ -185,6 +182,23 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		return os.WriteFile(f.lastMessage, []byte(ended.LastMessage), 0o666) // as any file that the user asked for
 	}
 	return nil
+}
+
+// submission is what the thread is asked to do.
+func (f *execFlags) submission(prompt string) (sub thread.Submission, err error) {
+	sub.Model = f.switchTo
+	if prompt != "" {
+		sub.Input.Parts = append(sub.Input.Parts, &llm.Text{Text: prompt})
+	}
+	images, err := readImages(f.images)
+	if err != nil {
+		return sub, err
+	}
+	sub.Input.Parts = append(sub.Input.Parts, images...)
+	if f.schema != "" {
+		sub.OutputSchema, err = readSchema(f.schema)
+	}
+	return sub, err
 }
 
 // errTurn ends the program with status 1; the reason was shown.

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) modelCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "model", Short: "Look at what a model is asked"}
+	cmd.AddCommand(a.modelPrepare())
+	return cmd
+}
+
+func (a *app) modelPrepare() *cobra.Command {
+	var f execFlags
+	var which string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "prepare [flags] [TASK | -]",
+		Short: "Print the HTTP request that a task would lead to, and send nothing",
+		Long: "prepare makes the request that exec would send first for the task, or resume with --thread, and prints it: method, address\n" +
+			"and headers, and the body as the provider writes it. Keys are covered; where one is missing the request is shown all\n" +
+			"the same. Nothing is sent to the model and nothing is stored; providers and tools are started as always. With --thread\n" +
+			"the task may be left out.",
+		Example: "  gantry model prepare \"say hello\"\n  gantry model prepare --json \"say hello\" | jq .body.tools",
+		Args:    takes(0, 1, taskArgument),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			var prompt string
+			var err error
+			switch {
+			case which == "" || len(args) > 0:
+				prompt, err = readPrompt(args, a.stdin)
+			case piped(a.stdin):
+				prompt, err = readText(a.stdin)
+			}
+			if err != nil {
+				return err
+			}
+			return a.prepare(ctx, f, which, prompt, asJSON)
+		},
+	}
+	f.registerTask(cmd)
+	fs := cmd.Flags()
+	fs.StringVar(&which, "thread", "", "the next request of the stored `THREAD`: an id, the beginning of one, or a name")
+	fs.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (a *app) prepare(ctx context.Context, f execFlags, which, prompt string, asJSON bool) (err error) {
+	cwd, err := a.workDir(f.dir)
+	if err != nil {
+		return err
+	}
+	p := host.PrepareParams{Cwd: cwd}
+	if p.Submission, err = f.submission(prompt); err != nil {
+		return err
+	}
+	p.Submission.Model = f.model
+	h, err := a.openHost(ctx, hostOptions{dir: cwd, ephemeral: which == "", onlyLooks: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	if which != "" {
+		if p.Thread, err = findThread(ctx, h.Store(), which, cwd, false); err != nil {
+			return err
+		}
+	}
+	prepared, err := h.Prepare(ctx, p)
+	if err != nil {
+		return err
+	}
+	for _, n := range prepared.Notices {
+		a.showNotice(n)
+	}
+	if !strings.HasPrefix(prepared.URL, "http") {
+		a.showNotice(event.Notice{Text: fmt.Sprintf("provider %q sends nothing over HTTP; what follows is the request as it gets it", prepared.Model.Provider)})
+	}
+	if asJSON {
+		return a.printPrepared(prepared)
+	}
+	return showPrepared(a.stdout, prepared)
+}
+
+// showNotice tells a person what the people of a thread are told.
+func (a *app) showNotice(n event.Notice) {
+	fmt.Fprintf(a.stderr, "Note: %s\n", clean(n.Text))
+	if n.Next != "" {
+		fmt.Fprintf(a.stderr, "  Next: %s\n", clean(n.Next))
+	}
+}
+
+// showPrepared prints a request as people read it.
+func showPrepared(w io.Writer, p *host.Prepared) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s\n", p.Method, p.URL)
+	for _, h := range p.Headers {
+		fmt.Fprintf(&b, "%s: %s\n", h.Name, h.Value)
+	}
+	b.WriteByte('\n')
+	if err := json.Indent(&b, p.Body, "", "  "); err != nil { // it is something else
+		b.Write(p.Body)
+	}
+	if _, err := fmt.Fprintln(w, strings.TrimRight(clean(b.String()), "\n")); err != nil {
+		return fmt.Errorf("write the output: %w", err)
+	}
+	return nil
+}
+
+// preparedJSON is the output of --json. The body stands in it as it is, byte for byte.
+type preparedJSON struct {
+	Provider string            `json:"provider"`
+	Model    string            `json:"model"`
+	Method   string            `json:"method"`
+	URL      string            `json:"url"`
+	Headers  map[string]string `json:"headers"`
+	Body     json.RawMessage   `json:"body,omitempty"`
+	BodyText string            `json:"bodyText,omitempty"` // of a body that is no JSON
+}
+
+func (a *app) printPrepared(p *host.Prepared) error {
+	out := preparedJSON{Provider: p.Model.Provider, Model: p.Model.ModelName, Method: p.Method, URL: p.URL, Headers: map[string]string{}}
+	for _, h := range p.Headers {
+		if before, several := out.Headers[h.Name]; several {
+			h.Value = before + ", " + h.Value
+		}
+		out.Headers[h.Name] = h.Value
+	}
+	if json.Valid(p.Body) {
+		out.Body = p.Body
+	} else {
+		out.BodyText = string(p.Body)
+	}
+	e := json.NewEncoder(a.stdout)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(out); err != nil {
+		return fmt.Errorf("write the output: %w", err)
+	}
+	return nil
+}

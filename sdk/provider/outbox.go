@@ -103,6 +103,7 @@ func (o *outbox) close() error {
 }
 
 func (o *outbox) run() {
+	convert.WarmEvents()
 	for {
 		events := o.batch()
 		if len(events) == 0 {

@@ -114,6 +114,7 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID, 
 			yield(nil, c.streamError(ctx, lease, err))
 			return
 		}
+		convert.WarmEvents()
 		var order llm.Checker
 		var size int64
 		for {

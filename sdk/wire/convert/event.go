@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
@@ -170,6 +172,21 @@ func blockDeltaFromProto(k llm.BlockKind, p *gantryv1.LlmBlockDelta) llm.BlockDe
 
 func blockEndFromProto(k llm.BlockKind, p *gantryv1.LlmBlockEnd) llm.BlockEnd {
 	return llm.BlockEnd{Kind: k, ID: p.GetId(), Metadata: metadataFromProto(p.GetProviderMetadataJson())}
+}
+
+// WarmEvents makes the tables by which protobuf reads and writes the events of an answer. It makes them with the first message
+// else, for half a millisecond at either end, and that is the one with the first token. To be called while the model thinks;
+// a further call takes microseconds.
+func WarmEvents() {
+	b, err := proto.Marshal(&gantryv1.StreamResponse{Events: EventsToProto([]llm.Event{
+		llm.StepStart{ResponseID: "r"}, llm.BlockStart{Kind: llm.BlockText, ID: "t"}, llm.BlockDelta{Kind: llm.BlockText, ID: "t"},
+	})})
+	if err == nil {
+		err = proto.Unmarshal(b, &gantryv1.StreamResponse{})
+	}
+	if err != nil { // of three constant events
+		panic("convert: events: " + err.Error())
+	}
 }
 
 // EventsToProto translates events and leaves nil ones out.

@@ -38,6 +38,7 @@ type execFlags struct {
 
 func (a *app) execCommand() *cobra.Command {
 	var f execFlags
+	var tape cassetteFlags
 	cmd := &cobra.Command{
 		Use:   "exec [flags] [TASK | -]",
 		Short: "Run one task to its end and print the last message",
@@ -53,12 +54,16 @@ func (a *app) execCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := tape.load(cmd.Context(), a, f.model, f.dir); err != nil {
+				return err
+			}
 			return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
 				return h.StartThread(ctx, host.Params{Cwd: cwd, Model: f.model, Source: "exec"})
 			})
 		},
 	}
 	f.register(cmd)
+	tape.register(cmd)
 	cmd.Flags().BoolVar(&f.ephemeral, "ephemeral", false, "store nothing")
 	return cmd
 }

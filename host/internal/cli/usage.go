@@ -92,24 +92,26 @@ func usageLine(cmd *cobra.Command) string {
 	return path
 }
 
-// exclusive says that only one of some flags may be given.
+// exclusive says that only one of some flags may be given. A command may have several such groups.
 func exclusive(cmd *cobra.Command, names ...string) {
 	cmd.MarkFlagsMutuallyExclusive(names...) // completion proposes no second one
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
 	}
-	cmd.Annotations[exclusiveFlags] = strings.Join(names, " ")
+	cmd.Annotations[exclusiveFlags] += strings.Join(names, " ") + ";"
 }
 
 const exclusiveFlags = "exclusive flags"
 
 // checkExclusive comes before the library's own check, which has other words.
 func checkExclusive(cmd *cobra.Command) error {
-	given := slices.DeleteFunc(strings.Fields(cmd.Annotations[exclusiveFlags]), func(name string) bool { return !cmd.Flags().Changed(name) })
-	if len(given) < 2 {
-		return nil
+	for group := range strings.SplitSeq(cmd.Annotations[exclusiveFlags], ";") {
+		given := slices.DeleteFunc(strings.Fields(group), func(name string) bool { return !cmd.Flags().Changed(name) })
+		if len(given) > 1 {
+			return usageError{fmt.Sprintf("--%s and --%s exclude each other", given[0], given[1]), "keep one of them; see " + helpOf(cmd)}
+		}
 	}
-	return usageError{fmt.Sprintf("--%s and --%s exclude each other", given[0], given[1]), "keep one of them; see " + helpOf(cmd)}
+	return nil
 }
 
 // checkEmptyFlags refuses a flag that was given and is empty: a variable that is not set must not stand for the default.

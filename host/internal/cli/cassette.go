@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// cassetteFlags say where a conversation is recorded, or comes from.
+type cassetteFlags struct{ record, replay string }
+
+func (f *cassetteFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.record, "record", "", "record what is said to the model's provider in the new `FILE`, keys covered")
+	cmd.Flags().StringVar(&f.replay, "replay", "", "answer from the recording in `FILE`, without network and key")
+	exclusive(cmd, "record", "replay")
+}
+
+// load sets record or replay in the block of the model's provider, as -c would. Where CI=true is set, what would be
+// recorded must be there and is replayed.
+func (f *cassetteFlags) load(ctx context.Context, a *app, model, dir string) error {
+	attribute, path := "replay", f.replay
+	if f.record != "" {
+		attribute, path = "record", f.record
+	}
+	if path == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(a.dir, path)
+	}
+	if ci, _ := a.env("CI"); ci == "true" {
+		attribute = "replay"
+	}
+	_, err := os.Stat(path)
+	switch {
+	case attribute == "record" && err == nil:
+		return usage("the recording %s is there already; next: delete it to record anew, or replay it with --replay", path)
+	case attribute == "replay" && errors.Is(err, fs.ErrNotExist) && f.record != "":
+		return usage("there is no recording %s, and where CI=true is set none is made; next: record it elsewhere", path)
+	case attribute == "replay" && errors.Is(err, fs.ErrNotExist):
+		return usage("there is no recording %s; next: make it with --record, or check the path", path)
+	}
+	if dir, err = a.workDir(dir); err != nil {
+		return err
+	}
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	cfg, ds := a.readConfig(ctx, home, dir)
+	if err := ds.Err(); err != nil {
+		return err
+	}
+	if model == "" {
+		model = cfg.DefaultModel
+	}
+	m, err := cfg.Find(model)
+	if err != nil {
+		return err
+	}
+	a.flags.sets = append(a.flags.sets, fmt.Sprintf("provider[%q].%s=%s", m.Provider, attribute, hclText(path)))
+	return nil
+}
+
+// hclText is a text as it stands in a file.
+func hclText(s string) string {
+	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strconv.Quote(s))
+}

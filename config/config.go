@@ -142,6 +142,10 @@ type Budget struct {
 // History says what the model sees of a thread.
 type History struct {
 	ToolOutputTokens int64
+	CompactAtTokens  int64 // 0: nine tenths of the model's window
+	// CompactNew: the limit is for what a thread grew by since it began or was compacted.
+	CompactNew    bool
+	CompactPrompt string // empty: gantry's own
 }
 
 // Store says what is kept.

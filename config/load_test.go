@@ -189,7 +189,12 @@ limits {
   open_files = 1024
   output = "1MB"
 }
-history { tool_output_tokens = 5 }
+history {
+  tool_output_tokens = 5
+  compact_at_tokens = 900
+  compact_counts = "new"
+  compact_prompt = "shorter"
+}
 store {
   retention {
     max_age = "30d"
@@ -221,7 +226,7 @@ store {
 		{"policy", c.Approval.Policy, "never"},
 		{"sandbox", c.Sandbox, config.Sandbox{Mode: "workspace-write", WritableRoots: []string{root + "/home/w", root + "/x", "/y"}, Network: true, Range: c.Sandbox.Range}},
 		{"process limits", c.Limits, config.Limits{Samplings: 40, MemoryBytes: 256 << 20, Pids: 100, CPUTime: time.Hour, OpenFiles: 1024, OutputBytes: 1e6}},
-		{"history", c.History.ToolOutputTokens, int64(5)},
+		{"history", c.History, config.History{ToolOutputTokens: 5, CompactAtTokens: 900, CompactNew: true, CompactPrompt: "shorter"}},
 		{"retention", c.Store.Retention, config.Retention{MaxAge: 720 * time.Hour, MaxThreads: 10, KeepNamed: true}},
 		{"blocks in use", len(c.Blocks()), 3},
 	} {

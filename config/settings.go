@@ -44,7 +44,11 @@ func (l *loader) decode(root *node) *Config {
 		USD: budget.number("usd"), TurnUSD: budget.number("turn_usd"),
 	}
 
-	c.History = History{ToolOutputTokens: sub(b, schema.BlockHistory).integer("tool_output_tokens")}
+	history := sub(b, schema.BlockHistory)
+	c.History = History{
+		ToolOutputTokens: history.integer("tool_output_tokens"), CompactAtTokens: history.integer("compact_at_tokens"),
+		CompactNew: history.text("compact_counts") == "new", CompactPrompt: history.text("compact_prompt"),
+	}
 
 	retention := sub(sub(b, schema.BlockStore), schema.BlockRetention)
 	c.Store.Retention = Retention{

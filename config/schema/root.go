@@ -88,8 +88,18 @@ func settings() *Block {
 			},
 			{
 				Name: BlockHistory, Doc: "What the model gets to see of a thread.",
-				Attributes: []Attribute{{Name: "tool_output_tokens", Kind: Integer, Default: "10000",
-					Doc: "Tokens of one tool's output that the model sees, where neither the model's row nor the tool says otherwise."}},
+				Attributes: []Attribute{
+					{Name: "tool_output_tokens", Kind: Integer, Default: "10000",
+						Doc: "Tokens of one tool's output that the model sees, where neither the model's row nor the tool says otherwise."},
+					{Name: "compact_at_tokens", Kind: Integer, Default: "(nine tenths of the model's window)",
+						Doc: "Tokens at which a thread is compacted: a model writes an account of the conversation, which takes its place beside " +
+							"the user's own words. More than the default counts as the default."},
+					{Name: "compact_counts", Kind: String, Default: `"all"`, Allowed: []string{"all", "new"},
+						Doc: "What `compact_at_tokens` counts. `all`: everything that a request holds. `new`: what came after the first request " +
+							"since the thread began or was compacted; the end of the model's window counts all the same."},
+					{Name: "compact_prompt", Kind: String,
+						Doc: "What the model is asked with for its account, instead of gantry's own words; `file(\"./compact.md\")` reads it from a file."},
+				},
 			},
 			{
 				Name: BlockStore, Doc: "What is kept of threads.",

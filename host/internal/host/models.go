@@ -250,11 +250,30 @@ func (l *lineup) fallback(r *running, common llm.Request) func(context.Context, 
 			return nil, err
 		}
 		r.sample.Store(s)
-		return &turn.Fallback{
-			Model: s.client, Provider: s.model.Provider, Row: s.row, Request: s.request(common), Output: history.PolicyOf(s.row),
-			Traits: s.traits(), Notices: append(l.news(s), r.hostedNews(s)...),
-		}, nil
+		f := s.fallback(common)
+		f.Notices = append(l.news(s), r.hostedNews(s)...)
+		return f, nil
 	}
+}
+
+// fallback lets a turn go on with the model.
+func (s *sampler) fallback(common llm.Request) *turn.Fallback {
+	return &turn.Fallback{
+		Model: s.client, Provider: s.model.Provider, Row: s.row, Request: s.request(common), Output: history.PolicyOf(s.row), Traits: s.traits(),
+	}
+}
+
+// before opens the model that a thread had before its user chose another.
+func (h *Host) before(ctx context.Context, thread event.ThreadID, has event.Selection, common llm.Request) (*turn.Fallback, error) {
+	m, err := h.FindModel(has.Model)
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.open(ctx, thread, m)
+	if err != nil {
+		return nil, err
+	}
+	return s.fallback(common), nil
 }
 
 // hostedNews tells once of each model which hosted tools it does not get.

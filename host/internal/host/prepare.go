@@ -94,7 +94,7 @@ func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareP
 		return "", fmt.Errorf("process %d runs thread %s, and only it knows what it will ask next; next: wait until it has ended", pid, p.Thread)
 	}
 	cfg.ID = p.Thread
-	if cfg.State, err = thread.Rebuild(h.store.Events(ctx, p.Thread, 0)); err != nil {
+	if cfg.State, err = h.rebuild(ctx, p.Thread); err != nil {
 		return "", fmt.Errorf("read thread %s: %w", p.Thread, err)
 	}
 	return cfg.State.Start.Cwd, nil

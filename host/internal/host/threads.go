@@ -58,11 +58,20 @@ func (h *Host) ResumeThread(ctx context.Context, id event.ThreadID) (*thread.Thr
 	if err != nil {
 		return nil, err
 	}
-	state, err := thread.Rebuild(h.store.Events(ctx, id, 0))
+	state, err := h.rebuild(ctx, id)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("resume thread %s: %w", id, err), lock.Release())
 	}
 	return h.run(ctx, thread.Config{ID: id, State: state}, lock)
+}
+
+// rebuild reads what the log says of a thread, from the last time that its history was compacted.
+func (h *Host) rebuild(ctx context.Context, id event.ThreadID) (thread.State, error) {
+	seq, err := h.store.LastCompaction(ctx, id)
+	if err != nil {
+		return thread.State{}, err
+	}
+	return thread.Rebuild(h.store.Events(ctx, id, max(seq, 1)-1))
 }
 
 func (h *Host) launchThread(ctx context.Context, cfg thread.Config) (*thread.Thread, error) {

@@ -92,7 +92,13 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Provider: s.model.Provider, Row: s.row,
 		Request: s.request(common), Fallback: models.fallback(r, common),
 		Context: func(last *event.Reference) turn.Told { return r.context(h, last, start, started) },
-		Limits:  turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings)},
+		Compaction: turn.Compaction{
+			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
+		},
+		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings)},
+	}
+	if plan.Changed != nil {
+		plan.Before = func(ctx context.Context) (*turn.Fallback, error) { return h.before(ctx, t.ID(), has, common) }
 	}
 	return plan, nil
 }

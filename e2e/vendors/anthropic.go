@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -32,78 +34,202 @@ func (anthropic) failure(status int, message string) any {
 	return map[string]any{"type": "error", "error": map[string]any{"type": types[status], "message": message}, "request_id": "req_loopback"}
 }
 
-func (anthropic) check(body map[string]any, issued []Answer) error {
+var (
+	anthropicName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+	anthropicID   = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+)
+
+func (f anthropic) check(body map[string]any, issued []Answer) error {
 	if body["stream"] != true {
 		return errors.New("not a stream")
 	}
-	thinking := object(body["thinking"])["type"]
-	if budget, ok := object(body["thinking"])["budget_tokens"].(float64); ok && (budget < 1024 || budget >= body["max_tokens"].(float64)) {
-		return fmt.Errorf("thinking.budget_tokens %v with max_tokens %v", budget, body["max_tokens"])
+	if err := f.options(body); err != nil {
+		return err
 	}
-	if marks := strings.Count(string(marshal(body)), `"cache_control":{`); marks > 4 {
-		return fmt.Errorf("a maximum of 4 blocks with cache_control may be provided, found %d", marks)
+	var names []string
+	for _, v := range list(body["tools"]) {
+		tool := object(v)
+		names = append(names, text(tool["name"]))
+		if tool["type"] != nil && tool["type"] != "custom" {
+			continue // the vendor's own
+		}
+		if err := parameters(text(tool["name"]), object(tool["input_schema"])); err != nil {
+			return err
+		}
+	}
+	if err := toolNames(names, anthropicName); err != nil {
+		return err
+	}
+	if err := marks(body); err != nil {
+		return err
+	}
+	signatures, err := f.conversation(body)
+	if err != nil {
+		return err
+	}
+	thinking := object(body["thinking"])["type"]
+	known := map[string]string{}
+	for n, a := range issued {
+		sign := sealed("sig", n+1)
+		known[sign] = a.Reasoning
+		if _, came := signatures[sign]; a.Reasoning != "" && len(a.Calls) > 0 && !came && thinking != "disabled" && thinking != nil {
+			return fmt.Errorf("the thinking of answer %d did not come back", n+1)
+		}
+	}
+	for sign, thought := range signatures {
+		switch was, ok := known[sign]; {
+		case !ok:
+			return fmt.Errorf("invalid signature %q in thinking block", sign)
+		case was != thought:
+			return fmt.Errorf("thinking blocks cannot be modified: %q was %q", thought, was)
+		}
+	}
+	return nil
+}
+
+// options checks what goes with what.
+func (anthropic) options(body map[string]any) error {
+	thinking := object(body["thinking"])
+	adaptive := strings.HasPrefix(text(body["model"]), "claude-opus-4-8")
+	switch budget, ok := thinking["budget_tokens"].(float64); {
+	case ok && (budget < 1024 || budget >= body["max_tokens"].(float64)):
+		return fmt.Errorf("thinking.budget_tokens %v with max_tokens %v", budget, body["max_tokens"])
+	case thinking["type"] == "enabled" && adaptive:
+		return fmt.Errorf("thinking.type.enabled is not supported for %v", body["model"])
+	case thinking["type"] != nil && thinking["type"] != "disabled" && slices.Contains([]any{"any", "tool"}, object(body["tool_choice"])["type"]):
+		return errors.New("thinking may not be enabled when tool_choice forces tool use")
+	case body["tool_choice"] != nil && len(list(body["tools"])) == 0:
+		return errors.New("tool_choice may only be specified while providing tools")
+	}
+	return nil
+}
+
+// marks checks those of the prompt's cache: at most four, none on thoughts, and the longer ones first.
+func marks(body map[string]any) error {
+	found, short := 0, false
+	visit := func(block map[string]any) error {
+		mark := object(block["cache_control"])
+		if mark == nil {
+			return nil
+		}
+		found++
+		switch {
+		case block["type"] == "thinking" || block["type"] == "redacted_thinking":
+			return errors.New("thinking blocks cannot have cache_control")
+		case mark["ttl"] == "1h" && short:
+			return errors.New("a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block")
+		}
+		short = short || mark["ttl"] != "1h"
+		return nil
+	}
+	var all []any
+	all = append(append(all, list(body["tools"])...), list(body["system"])...)
+	for _, m := range list(body["messages"]) {
+		for _, b := range list(object(m)["content"]) {
+			all = append(append(all, b), list(object(b)["content"])...)
+		}
+	}
+	for _, b := range all {
+		if err := visit(object(b)); err != nil {
+			return err
+		}
+	}
+	if found > 4 {
+		return fmt.Errorf("a maximum of 4 blocks with cache_control may be provided, found %d", found)
+	}
+	return nil
+}
+
+// conversation checks the messages, and returns what was thought, by its signature.
+func (f anthropic) conversation(body map[string]any) (map[string]string, error) {
+	for i, v := range list(body["system"]) {
+		if strings.TrimSpace(text(object(v)["text"])) == "" {
+			return nil, fmt.Errorf("system.%d: text content blocks must be non-empty", i)
+		}
 	}
 	messages := list(body["messages"])
-	if len(messages) == 0 || object(messages[0])["role"] != "user" {
-		return errors.New("the first message must be the user's")
+	switch n := len(messages); {
+	case n == 0 || object(messages[0])["role"] != "user":
+		return nil, errors.New("the first message must be the user's")
+	case object(messages[n-1])["role"] == "assistant":
+		return nil, errors.New("the conversation must end with a user message")
 	}
-	var signatures []string
-	var open []string
+	signatures := map[string]string{}
+	thinking := object(body["thinking"])["type"]
+	var open, used []string
 	for i, v := range messages {
 		m := object(v)
 		blocks := list(m["content"])
+		if len(blocks) == 0 && text(m["content"]) == "" {
+			return nil, fmt.Errorf("messages.%d: all messages must have non-empty content", i)
+		}
 		if m["role"] == "user" || len(open) > 0 {
 			for j, want := range open {
 				if j >= len(blocks) || object(blocks[j])["type"] != "tool_result" {
-					return fmt.Errorf("messages.%d: tool_use ids were found without tool_result blocks immediately after: %s", i, want)
+					return nil, fmt.Errorf("messages.%d: tool_use ids were found without tool_result blocks immediately after: %s", i, want)
 				}
 			}
 		}
 		waiting := open
 		open = nil
 		for j, b := range blocks {
-			block := object(b)
+			block, at := object(b), fmt.Sprintf("messages.%d.content.%d", i, j)
 			switch block["type"] {
-			case "text":
-				if strings.TrimSpace(text(block["text"])) == "" {
-					return fmt.Errorf("messages.%d.content.%d: text content blocks must contain non-whitespace text", i, j)
-				}
 			case "thinking":
 				if j > 0 && object(blocks[j-1])["type"] == "tool_use" {
-					return fmt.Errorf("messages.%d.content.%d: thinking after tool_use", i, j)
+					return nil, fmt.Errorf("%s: thinking after tool_use", at)
 				}
-				signatures = append(signatures, text(block["signature"]))
+				signatures[text(block["signature"])] = text(block["thinking"])
 			case "tool_use":
-				open = append(open, text(block["id"]))
+				id := text(block["id"])
+				if !anthropicID.MatchString(id) || !anthropicName.MatchString(text(block["name"])) {
+					return nil, fmt.Errorf("%s: id %q or name %q does not match %s", at, id, text(block["name"]), anthropicID)
+				}
+				if contains(used, id) {
+					return nil, fmt.Errorf("%s: tool_use ids must be unique, %q is there twice", at, id)
+				}
+				open, used = append(open, id), append(used, id)
 			case "tool_result":
 				if !contains(waiting, text(block["tool_use_id"])) {
-					return fmt.Errorf("messages.%d.content.%d: unexpected tool_use_id %q", i, j, text(block["tool_use_id"]))
+					return nil, fmt.Errorf("%s: unexpected tool_use_id %q", at, text(block["tool_use_id"]))
 				}
 				waiting = without(waiting, text(block["tool_use_id"]))
+				for _, inner := range list(block["content"]) {
+					if block["is_error"] == true && object(inner)["type"] != "text" {
+						return nil, fmt.Errorf("%s: all content must be type text if is_error is true", at)
+					}
+					if err := f.block(at, object(inner)); err != nil {
+						return nil, err
+					}
+				}
+			}
+			if err := f.block(at, block); err != nil {
+				return nil, err
 			}
 		}
 		if len(waiting) > 0 {
-			return fmt.Errorf("messages.%d: no tool_result for %v", i, waiting)
+			return nil, fmt.Errorf("messages.%d: no tool_result for %v", i, waiting)
 		}
 		last := i == len(messages)-2 && object(messages[i+1])["role"] == "user"
 		if last && len(open) > 0 && thinking == "enabled" && object(blocks[0])["type"] != "thinking" {
-			return fmt.Errorf("messages.%d.content.0.type: expected thinking, found %v", i, object(blocks[0])["type"])
+			return nil, fmt.Errorf("messages.%d.content.0.type: expected thinking, found %v", i, object(blocks[0])["type"])
 		}
 	}
-	if len(open) > 0 {
-		return fmt.Errorf("no tool_result for %v", open)
-	}
-	known := map[string]bool{}
-	for n, a := range issued {
-		sign := sealed("sig", n+1)
-		known[sign] = true
-		if a.Reasoning != "" && len(a.Calls) > 0 && !contains(signatures, sign) && thinking != "disabled" && thinking != nil {
-			return fmt.Errorf("the thinking of answer %d did not come back", n+1)
+	return signatures, nil
+}
+
+// block checks a text or a picture.
+func (anthropic) block(at string, b map[string]any) error {
+	switch b["type"] {
+	case "text":
+		if strings.TrimSpace(text(b["text"])) == "" {
+			return fmt.Errorf("%s: text content blocks must contain non-whitespace text", at)
 		}
-	}
-	for _, s := range signatures {
-		if !known[s] {
-			return fmt.Errorf("invalid signature %q in thinking block", s)
+	case "image":
+		if source := object(b["source"]); source["type"] == "base64" {
+			if err := picture(text(source["data"]), text(source["media_type"]), webPictures...); err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
 		}
 	}
 	return nil

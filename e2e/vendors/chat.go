@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // chat is OpenAI's Chat Completions; thinks makes it DeepSeek's, which wants to have reasoning back.
@@ -34,10 +35,17 @@ func (chat) about(r *http.Request) any {
 func (chat) failure(status int, message string) any { return responses{}.failure(status, message) }
 
 func (c chat) check(body map[string]any, issued []Answer) error {
-	if body["stream"] != true {
+	switch tools := list(body["tools"]); {
+	case body["stream"] != true:
 		return errors.New("not a stream")
+	case len(tools) == 0 && (body["tool_choice"] != nil || body["parallel_tool_calls"] != nil):
+		return errors.New("tool_choice and parallel_tool_calls are only allowed when tools are specified")
+	default:
+		if err := c.tools(tools); err != nil {
+			return err
+		}
 	}
-	var open []string // calls that wait for their results
+	var open, used []string // calls that wait for their results, and all calls
 	thought := 0
 	for i, v := range list(body["messages"]) {
 		m := object(v)
@@ -47,7 +55,14 @@ func (c chat) check(body map[string]any, issued []Answer) error {
 		switch m["role"] {
 		case "assistant":
 			for _, tc := range list(m["tool_calls"]) {
-				open = append(open, text(object(tc)["id"]))
+				id := text(object(tc)["id"])
+				if id == "" || contains(used, id) {
+					return fmt.Errorf("messages[%d]: the id %q of a call is empty or there twice", i, id)
+				}
+				if name := text(object(object(tc)["function"])["name"]); !openAIName.MatchString(name) {
+					return fmt.Errorf("messages[%d]: function.name %q does not match %s", i, name, openAIName)
+				}
+				open, used = append(open, id), append(used, id)
 			}
 			if c.thinks {
 				if _, has := m["reasoning_content"].(string); !has {
@@ -59,6 +74,14 @@ func (c chat) check(body map[string]any, issued []Answer) error {
 			}
 			if m["content"] == nil && len(list(m["tool_calls"])) == 0 {
 				return fmt.Errorf("messages[%d]: content or tool_calls must be set", i)
+			}
+		case "user":
+			for _, v := range list(m["content"]) {
+				if data, mediaType, ok := dataURL(text(object(object(v)["image_url"])["url"])); ok {
+					if err := picture(data, mediaType, webPictures...); err != nil {
+						return fmt.Errorf("messages[%d]: %w", i, err)
+					}
+				}
 			}
 		case "tool":
 			id := text(m["tool_call_id"])
@@ -90,6 +113,21 @@ func (c chat) check(body map[string]any, issued []Answer) error {
 	return nil
 }
 
+func (chat) tools(tools []any) error {
+	var names []string
+	for _, v := range tools {
+		function := object(object(v)["function"])
+		names = append(names, text(function["name"]))
+		if err := parameters(text(function["name"]), object(function["parameters"])); err != nil {
+			return err
+		}
+		if err := strict(function, object(function["parameters"])); err != nil {
+			return err
+		}
+	}
+	return toolNames(names, openAIName)
+}
+
 func without(list []string, s string) []string {
 	var out []string
 	for _, l := range list {
@@ -117,7 +155,7 @@ func (c chat) write(s *stream, n int, a Answer) {
 		for j, h := range append([]string{""}, halves(string(marshal(call.Args)))...) {
 			tc := map[string]any{"index": i, "function": map[string]any{"arguments": h}}
 			if j == 0 {
-				tc["id"], tc["type"] = fmt.Sprintf("call_%d_%d", n, i), "function"
+				tc["id"], tc["type"] = c.callID(n, i, call), "function"
 				tc["function"].(map[string]any)["name"] = call.Name
 			}
 			c.chunk(s, n, map[string]any{"tool_calls": []any{tc}}, nil)
@@ -135,7 +173,7 @@ func (c chat) muddle(s *stream, n int, a Answer) {
 			if j < 2 {
 				function["arguments"] = halves(string(marshal(call.Args)))[j]
 			} else {
-				tc["id"], function["name"] = fmt.Sprintf("call_%d_%d", n, i), call.Name
+				tc["id"], function["name"] = c.callID(n, i, call), call.Name
 			}
 			c.chunk(s, n, map[string]any{"tool_calls": []any{tc}}, nil)
 		}
@@ -147,6 +185,14 @@ func (c chat) muddle(s *stream, n int, a Answer) {
 		}
 	}
 	c.finish(s, n, "tool_calls")
+}
+
+// callID is the id of call i of answer n. Behind a router ids can be of any form and length.
+func (c chat) callID(n, i int, call Call) string {
+	if c.thinks {
+		return fmt.Sprintf("call_%02d_%d", n, i)
+	}
+	return fmt.Sprintf("functions.%s:%d-%s", call.Name, 10*n+i, strings.Repeat("0123456789", 6))
 }
 
 func (chat) chunk(s *stream, n int, delta map[string]any, finish any) {

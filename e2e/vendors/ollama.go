@@ -1,6 +1,7 @@
 package vendors
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -41,6 +42,16 @@ func (ollama) check(body map[string]any, issued []Answer) error {
 	if object(body["options"])["num_ctx"] == nil {
 		return errors.New("no num_ctx: the server would cut off what is longer than its own default")
 	}
+	if think, ok := body["think"].(string); ok && !contains([]string{"low", "medium", "high"}, think) {
+		return fmt.Errorf("invalid think value: %q", think)
+	}
+	var names []string
+	for _, v := range list(body["tools"]) {
+		names = append(names, text(object(object(v)["function"])["name"]))
+	}
+	if err := toolNames(names, openAIName); err != nil {
+		return err
+	}
 	calls, results, thoughts := 0, 0, 0
 	for i, v := range list(body["messages"]) {
 		m := object(v)
@@ -51,6 +62,11 @@ func (ollama) check(body map[string]any, issued []Answer) error {
 			calls++
 			if object(object(object(c)["function"])["arguments"]) == nil {
 				return fmt.Errorf("messages[%d].tool_calls[%d]: arguments are not an object", i, j)
+			}
+		}
+		for _, image := range list(m["images"]) {
+			if _, err := base64.StdEncoding.DecodeString(text(image)); err != nil {
+				return fmt.Errorf("messages[%d].images: %w", i, err)
 			}
 		}
 		if m["role"] == "tool" {

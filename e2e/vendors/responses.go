@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
 )
 
 // responses is OpenAI's Responses.
@@ -41,39 +44,33 @@ func failureType(status int) string {
 	return "invalid_request_error"
 }
 
-func (responses) check(body map[string]any, issued []Answer) error {
-	if body["stream"] != true || body["store"] != false {
+var (
+	openAIName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	openAIID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	itemPrefix = map[any]string{
+		"message": "msg_", "reasoning": "rs_", "function_call": "fc_", "custom_tool_call": "ctc_", "web_search_call": "ws_",
+	}
+)
+
+const maxCallID = 64
+
+func (f responses) check(body map[string]any, issued []Answer) error {
+	switch model := text(body["model"]); {
+	case body["stream"] != true || body["store"] != false:
 		return errors.New("a conversation that is not stored must stream with store:false")
-	}
-	if body["tool_choice"] != nil && len(list(body["tools"])) == 0 {
+	case body["tool_choice"] != nil && len(list(body["tools"])) == 0:
 		return errors.New("tool_choice without tools")
+	case strings.HasPrefix(model, "gpt-5") && (body["temperature"] != nil || body["top_p"] != nil):
+		return fmt.Errorf("unsupported parameter: 'temperature' is not supported with %s", model)
+	case len(text(body["prompt_cache_key"])) > 64:
+		return errors.New("prompt_cache_key: string too long")
 	}
-	var calls, results []string
-	var thoughts []string
-	items := list(body["input"])
-	for i, v := range items {
-		item := object(v)
-		switch item["type"] {
-		case "function_call", "custom_tool_call":
-			calls = append(calls, text(item["call_id"]))
-		case "function_call_output", "custom_tool_call_output":
-			id := text(item["call_id"])
-			if !contains(calls, id) {
-				return fmt.Errorf("input[%d]: no tool call found for the output %q", i, id)
-			}
-			results = append(results, id)
-		case "reasoning":
-			if text(item["encrypted_content"]) == "" {
-				return fmt.Errorf("input[%d]: reasoning item %q is not stored and has no encrypted content", i, text(item["id"]))
-			}
-			thoughts = append(thoughts, text(item["encrypted_content"]))
-			if i+1 == len(items) || object(items[i+1])["role"] == "user" {
-				return fmt.Errorf("input[%d]: reasoning without the item that follows it", i)
-			}
-		}
+	if err := f.tools(list(body["tools"])); err != nil {
+		return err
 	}
-	if len(calls) != len(results) {
-		return fmt.Errorf("%d tool calls have %d outputs", len(calls), len(results))
+	thoughts, err := f.items(list(body["input"]), issued)
+	if err != nil {
+		return err
 	}
 	for n, a := range issued {
 		if a.Reasoning != "" && !contains(thoughts, sealed("enc", n+1)) && (a.Text != "" || len(a.Calls) > 0) {
@@ -83,8 +80,126 @@ func (responses) check(body map[string]any, issued []Answer) error {
 	return nil
 }
 
+func (responses) tools(tools []any) error {
+	var names []string
+	for _, v := range tools {
+		tool := object(v)
+		switch tool["type"] {
+		case "function":
+			if err := parameters(text(tool["name"]), object(tool["parameters"])); err != nil {
+				return err
+			}
+			if err := strict(tool, object(tool["parameters"])); err != nil {
+				return err
+			}
+		case "custom":
+		default:
+			continue // the vendor's own
+		}
+		names = append(names, text(tool["name"]))
+	}
+	return toolNames(names, openAIName)
+}
+
+// strict checks a schema that the model is held to: each property is required, and there are no others.
+func strict(tool, schema map[string]any) error {
+	if tool["strict"] != true {
+		return nil
+	}
+	if schema["additionalProperties"] != false || len(list(schema["required"])) != len(object(schema["properties"])) {
+		return fmt.Errorf("tool %v: strict demands additionalProperties:false and every property in required", tool["name"])
+	}
+	return nil
+}
+
+// items checks a conversation, and returns what was thought.
+func (responses) items(items []any, issued []Answer) (thoughts []string, err error) {
+	var calls, results, ids []string
+	for i, v := range items {
+		item := object(v)
+		at := fmt.Sprintf("input[%d]", i)
+		if id := text(item["id"]); id != "" || item["type"] == "reasoning" {
+			switch prefix := itemPrefix[item["type"]]; {
+			case !openAIID.MatchString(id):
+				return nil, fmt.Errorf("%s.id: %q: expected an ID that contains letters, numbers, underscores, or dashes", at, id)
+			case !strings.HasPrefix(id, prefix):
+				return nil, fmt.Errorf("%s.id: %q: expected an ID that begins with '%s'", at, id, prefix)
+			case contains(ids, id):
+				return nil, fmt.Errorf("%s: duplicate item found with id %s", at, id)
+			}
+			ids = append(ids, id)
+			if n := answerOf(id); item["type"] != "reasoning" && n > 0 && n <= len(issued) && issued[n-1].Reasoning != "" && !contains(thoughts, sealed("enc", n)) {
+				return nil, fmt.Errorf("%s: item %s of type %v was provided without its required 'reasoning' item", at, id, item["type"])
+			}
+		}
+		switch item["type"] {
+		case "function_call", "custom_tool_call":
+			id := text(item["call_id"])
+			if len(id) > maxCallID || !openAIName.MatchString(text(item["name"])) {
+				return nil, fmt.Errorf("%s.call_id: string too long (%d), or name %q", at, len(id), text(item["name"]))
+			}
+			if contains(calls, id) {
+				return nil, fmt.Errorf("%s: call_id %q is there twice", at, id)
+			}
+			calls = append(calls, id)
+		case "function_call_output", "custom_tool_call_output":
+			id := text(item["call_id"])
+			if !contains(calls, id) || contains(results, id) {
+				return nil, fmt.Errorf("%s: no tool call found for the output %q", at, id)
+			}
+			results = append(results, id)
+		case "reasoning":
+			sealing := text(item["encrypted_content"])
+			switch n := answerOf(text(item["id"])); {
+			case sealing == "":
+				return nil, fmt.Errorf("%s: reasoning item %q is not stored and has no encrypted content", at, text(item["id"]))
+			case n < 1 || n > len(issued) || sealing != sealed("enc", n):
+				return nil, fmt.Errorf("%s: the encrypted content for item %s could not be verified", at, text(item["id"]))
+			case i+1 == len(items) || object(items[i+1])["role"] == "user":
+				return nil, fmt.Errorf("%s: reasoning without the item that follows it", at)
+			}
+			thoughts = append(thoughts, sealing)
+		}
+		for _, v := range append(list(item["content"]), list(item["output"])...) {
+			if part := object(v); part["type"] == "input_image" {
+				if data, mediaType, ok := dataURL(text(part["image_url"])); ok {
+					if err := picture(data, mediaType, webPictures...); err != nil {
+						return nil, fmt.Errorf("%s: %w", at, err)
+					}
+				}
+			}
+		}
+	}
+	if len(calls) != len(results) {
+		return nil, fmt.Errorf("%d tool calls have %d outputs", len(calls), len(results))
+	}
+	return thoughts, nil
+}
+
+// answerOf is the number of the answer that an item of ours was part of; 0: of none.
+func answerOf(id string) int {
+	parts := strings.Split(id, "_")
+	if len(parts) < 2 {
+		return 0
+	}
+	n, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // sealed is the opaque form of what the model thought in answer n.
 func sealed(kind string, n int) string { return fmt.Sprintf("%s-%d-ZG9uJ3QgdG91Y2g=", kind, n) }
+
+// seals are those of all answers so far.
+func seals(kind string, answers int) []string {
+	var out []string
+	for n := range answers {
+		out = append(out, sealed(kind, n+1))
+	}
+	return out
+}
 
 func contains(list []string, s string) bool {
 	for _, l := range list {

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -13,8 +14,25 @@ import (
 //go:embed schema/*.json
 var schemas embed.FS
 
-// load reads a vendor's schema.
+// load reads a vendor's schema, once for all the tests of a program: the largest one takes a quarter of a second.
 func load(name string) (*jsonschema.Resolved, error) {
+	read, ok := readers[name]
+	if !ok {
+		return nil, fmt.Errorf("no schema %q", name)
+	}
+	return read()
+}
+
+var readers = map[string]func() (*jsonschema.Resolved, error){
+	"anthropic-messages": once("anthropic-messages"), "deepseek-chat": once("deepseek-chat"), "gemini": once("gemini"),
+	"ollama-chat": once("ollama-chat"), "openai-chat": once("openai-chat"), "openai-responses": once("openai-responses"),
+}
+
+func once(name string) func() (*jsonschema.Resolved, error) {
+	return sync.OnceValues(func() (*jsonschema.Resolved, error) { return resolve(name) })
+}
+
+func resolve(name string) (*jsonschema.Resolved, error) {
 	b, err := schemas.ReadFile("schema/" + name + ".json")
 	if err != nil {
 		return nil, err

@@ -162,6 +162,12 @@ func (c *Client) Start(ctx context.Context, p StartParams) (r StartResult, err e
 	return r, err
 }
 
+// Compact makes the thread's history shorter, in a turn of its own; a turn that runs is stopped for it.
+func (c *Client) Compact(ctx context.Context) (r StartResult, err error) {
+	err = c.call(ctx, methodCompact, nil, &r)
+	return r, err
+}
+
 // Interrupt ends the running turn.
 func (c *Client) Interrupt(ctx context.Context) error {
 	return c.call(ctx, methodInterrupt, nil, nil)

@@ -4,8 +4,8 @@
 // It owns: the methods and their shapes, one connection's subscriptions, who may connect. It must not know: how a thread
 // works, what a client shows.
 //
-// Start with [Serve] and [Dial]. Methods: thread/subscribe, turn/start, turn/interrupt, question/answer, plugin/list,
-// plugin/reload, process/ping. After thread/subscribe events arrive as notifications thread/event; thread/lagged is the last one of a
+// Start with [Serve] and [Dial]. Methods: thread/subscribe, thread/compact/start, turn/start, turn/interrupt, question/answer,
+// plugin/list, plugin/reload, process/ping. After thread/subscribe events arrive as notifications thread/event; thread/lagged is the last one of a
 // client that was too slow and should subscribe again after the number it has seen.
 package appserver
 
@@ -19,6 +19,7 @@ import (
 // Methods and notifications.
 const (
 	methodSubscribe = "thread/subscribe"
+	methodCompact   = "thread/compact/start"
 	methodStart     = "turn/start"
 	methodInterrupt = "turn/interrupt"
 	methodAnswer    = "question/answer"

@@ -177,6 +177,9 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 		return call(ctx, r, s.subscribe)
 	case methodStart:
 		return call(ctx, r, s.start)
+	case methodCompact:
+		a, err := s.thread.Submit(ctx, thread.Submission{Compact: true})
+		return StartResult{Turn: a.Turn, Steered: a.Steered}, err
 	case methodInterrupt:
 		return nil, s.thread.Interrupt(ctx, orchestrate.ErrInterrupted)
 	case methodAnswer:

@@ -42,7 +42,7 @@ func (a *app) attachCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.attachTo(ctx, home, id, f, task)
+			return a.attachTo(ctx, home, id, f, handOver(task, ""))
 		},
 	}
 	f.registerOutput(cmd)
@@ -57,8 +57,25 @@ func (a *app) taskOf(arg string) (string, error) {
 	return arg, checkTask(arg)
 }
 
-// attachTo shows a thread of another process; with a task until the task's turn has ended.
-func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f execFlags, task string) (err error) {
+// begin starts a turn of a thread in another process.
+type begin func(context.Context, *appserver.Client) (appserver.StartResult, error)
+
+// handOver begins a task; nil where there is none. model: the thread goes on with it.
+func handOver(task, model string) begin {
+	if task == "" {
+		return nil
+	}
+	return func(ctx context.Context, c *appserver.Client) (appserver.StartResult, error) {
+		r, err := c.Start(ctx, appserver.StartParams{Text: task, Model: model})
+		if err != nil && model != "" {
+			return r, fmt.Errorf("%w: a change of the model waits for the turn that runs, and its process ended with it; next: run the command again", err)
+		}
+		return r, err
+	}
+}
+
+// attachTo shows a thread of another process; with a turn to begin until that has ended.
+func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f execFlags, turn begin) (err error) {
 	path, err := store.RunSocket(home, id)
 	if err != nil {
 		return err
@@ -72,11 +89,8 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 	}
 	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
 	var mine event.TurnID
-	if task != "" {
-		started, err := c.Start(ctx, appserver.StartParams{Text: task, Model: f.switchTo})
-		if err != nil && f.switchTo != "" {
-			return fmt.Errorf("%w: a change of the model waits for the turn that runs, and its process ended with it; next: run the command again", err)
-		}
+	if turn != nil {
+		started, err := turn(ctx, c)
 		if err != nil {
 			return err
 		}

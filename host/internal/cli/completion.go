@@ -21,7 +21,7 @@ type completer func(ctx context.Context) []string
 func (a *app) complete(root *cobra.Command) {
 	first := func(f completer) cobra.CompletionFunc { return a.proposing(f, 1) }
 	for path, f := range map[string]cobra.CompletionFunc{
-		"resume": first(a.threadWords), "attach": first(a.threadWords),
+		"resume": first(a.threadWords), "compact": first(a.threadWords), "attach": first(a.threadWords),
 		"threads show": first(a.threadWords), "threads export": first(a.threadWords), "threads delete": a.proposing(a.threadWords, 0),
 		"plugin inspect": first(a.pluginWords), "plugin remove": first(a.pluginWords), "plugin lock": a.proposing(a.pluginWords, 0),
 		"plugin reload": a.proposing(a.pluginWords, 1, cobra.ShellCompDirectiveDefault), "models": a.proposing(a.providerWords, 0),

@@ -138,7 +138,7 @@ func (a *app) resumeCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(a.stderr, "another process runs this thread; the task is handed to it")
-			return a.attachTo(cmd.Context(), home, resumed, f, prompt)
+			return a.attachTo(cmd.Context(), home, resumed, f, handOver(prompt, f.switchTo))
 		},
 	}
 	f.register(cmd)

@@ -159,6 +159,8 @@ func title(it event.Item) string {
 		return "patch: " + strings.Join(names, ", ")
 	case event.ItemImage:
 		return "view " + clean(it.Path)
+	case event.ItemCompaction:
+		return "compact the conversation"
 	}
 	args := clean(string(it.Arguments))
 	if len(args) > 120 {
@@ -246,6 +248,9 @@ func (h *human) completed(it event.Item) {
 	}
 	for _, c := range it.Changes {
 		h.diff(c)
+	}
+	if it.Type == event.ItemCompaction && it.Text != "" {
+		h.line("  %s", h.paint(dim, clean(it.Text)))
 	}
 	switch {
 	case it.Status == event.StatusDeclined:

@@ -59,7 +59,7 @@ func TestCompactedThread(t *testing.T) {
 		if _, err := th.Publish(t.Context(), "", event.ThreadNamed{Name: "n"}, event.SessionOpened{Session: "7"}); err != nil {
 			t.Fatal(err)
 		}
-		a, err := th.Compact(t.Context())
+		a, err := th.Submit(t.Context(), Submission{Compact: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestCompactionStopsTheRunningTurn(t *testing.T) {
 		if a, _ = th.Submit(t.Context(), input("steer")); !a.Steered {
 			t.Fatalf("steer = %+v", a)
 		}
-		compaction, err := th.Compact(t.Context())
+		compaction, err := th.Submit(t.Context(), Submission{Compact: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,9 +138,9 @@ func TestCompactionTakesNoInput(t *testing.T) {
 		sub, _ := th.Subscribe(t.Context(), Lossless)
 		a, _ := th.Submit(t.Context(), input("one"))
 		ended(t, sub, a.Turn)
-		compaction, _ := th.Compact(t.Context())
+		compaction, _ := th.Submit(t.Context(), Submission{Compact: true})
 		synctest.Wait()
-		if again, _ := th.Compact(t.Context()); again.Turn != compaction.Turn || !again.Steered {
+		if again, _ := th.Submit(t.Context(), Submission{Compact: true}); again.Turn != compaction.Turn || !again.Steered {
 			t.Errorf("a second one: %+v, want that of %+v", again, compaction)
 		}
 		accepted := make(chan Accepted)

@@ -56,7 +56,8 @@ type Submission struct {
 	Input        turn.Input
 	OutputSchema []byte // JSON Schema of the last message; nil: free text
 	Model        string // the thread goes on with this one, as a user names it; empty: with the one it has
-	// Compact: the turn makes the history shorter and does nothing else; there is no input.
+	// Compact: the turn makes the history shorter and does nothing else; there is no input. A turn that runs is stopped for it,
+	// and loses nothing that was said to it; one that does the same already is joined.
 	Compact bool
 }
 
@@ -142,20 +143,9 @@ func (t *Thread) Subscribe(ctx context.Context, p Policy) (*Subscription, error)
 // Submit hands over what a user said: it starts a turn, or joins the one that runs. It waits while the queue is full, and
 // until the running turn has ended where the submission can't join it. With an error nothing was accepted.
 func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
-	if s.Input.Blank() {
+	if s.Input.Blank() && !s.Compact {
 		return Accepted{}, errors.New("input must not be empty")
 	}
-	return t.hand(ctx, s)
-}
-
-// Compact starts a turn that makes the history shorter. A turn that runs is stopped for it, and loses nothing that was said to
-// it; one that does the same already is joined.
-func (t *Thread) Compact(ctx context.Context) (Accepted, error) {
-	return t.hand(ctx, Submission{Compact: true})
-}
-
-// hand gives a submission to the owner and waits for what becomes of it.
-func (t *Thread) hand(ctx context.Context, s Submission) (Accepted, error) {
 	m := submitMsg{s, make(chan Accepted, 1), &atomic.Bool{}}
 	select {
 	case t.in <- m:

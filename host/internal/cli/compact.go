@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) compactCommand() *cobra.Command {
+	var f execFlags
+	var last, all bool
+	cmd := &cobra.Command{
+		Use:   "compact [flags] [THREAD]",
+		Short: "Put an account of a thread in the place of its history",
+		Long: "compact asks the thread's model for an account of the conversation. It takes the place of everything but your own\n" +
+			"words, so that the next task has room. This happens by itself when a thread has filled its part of the model's\n" +
+			"window. THREAD is an id, the beginning of one, or a name; --last takes the newest thread of this folder. Where\n" +
+			"another process runs the thread, its turn is stopped first; what was said to it is kept.",
+		Args: takes(0, 1, "THREAD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			which := ""
+			switch {
+			case last && len(args) > 0:
+				return usage("%q is an argument too many: with --last there is no THREAD; next: leave one of them out", args[0])
+			case !last && len(args) == 0, !last && args[0] == "":
+				return usage("no thread is named; next: name one, which `gantry threads list` shows, or use --last")
+			case !last:
+				which = args[0]
+			}
+			id, err := a.compact(cmd.Context(), f, which, all)
+			if _, runs := errors.AsType[*store.LockedError](err); !runs {
+				return err
+			}
+			home, err := a.home()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stderr, "another process runs this thread; it is asked to compact it")
+			return a.attachTo(cmd.Context(), home, id, f, func(ctx context.Context, c *appserver.Client) (appserver.StartResult, error) {
+				return c.Compact(ctx)
+			})
+		},
+	}
+	f.registerOutput(cmd)
+	cmd.Flags().BoolVar(&last, "last", false, "the newest thread of this folder")
+	cmd.Flags().BoolVar(&all, "all", false, "with --last: of any folder")
+	return cmd
+}
+
+// compact compacts a thread that no other process runs.
+func (a *app) compact(ctx context.Context, f execFlags, which string, all bool) (id event.ThreadID, err error) {
+	cwd, err := a.workDir("")
+	if err != nil {
+		return "", err
+	}
+	h, err := a.openHost(ctx, hostOptions{dir: cwd})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	if id, err = findThread(ctx, h.Store(), which, cwd, all); err != nil {
+		return "", err
+	}
+	t, err := h.ResumeThread(ctx, id)
+	if err != nil {
+		return id, err
+	}
+	ended, err := a.runTurn(ctx, t, f, thread.Submission{Compact: true})
+	if err == nil && ended.Status != event.TurnCompleted {
+		err = errTurn
+	}
+	return id, err
+}

@@ -8,6 +8,7 @@ package framing
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -29,7 +30,23 @@ type Decoder interface {
 	Close(emit func(protocol.Frame) error) error
 }
 
-// New returns a decoder for one answer. maxLine bounds a line, 0 means [MaxLine].
+// Framer is a protocol that brings a framing of its own. What it takes to read one is then in the programs that use it
+// alone.
+type Framer interface {
+	// Frames returns a decoder for one answer. maxFrame bounds what it holds of a frame that is not whole.
+	Frames(maxFrame int) Decoder
+}
+
+// For returns a decoder for one answer in a protocol: the protocol's own, or the one for its framing. maxLine bounds a line,
+// 0 means [MaxLine].
+func For(p protocol.Protocol, maxLine int) (Decoder, error) {
+	if f, ok := p.(Framer); ok {
+		return f.Frames(cmp.Or(max(maxLine, 0), MaxLine)), nil
+	}
+	return New(p.Framing(), maxLine)
+}
+
+// New returns a decoder for one answer in a framing that this package knows. maxLine bounds a line, 0 means [MaxLine].
 func New(f protocol.Framing, maxLine int) (Decoder, error) {
 	if maxLine <= 0 {
 		maxLine = MaxLine
@@ -40,7 +57,7 @@ func New(f protocol.Framing, maxLine int) (Decoder, error) {
 	case protocol.FramingNDJSON:
 		return &ndjson{max: maxLine}, nil
 	}
-	return nil, fmt.Errorf("no decoder for the framing %d", f)
+	return nil, fmt.Errorf("no decoder for the framing %d: its protocol has to bring one", f)
 }
 
 func tooLong(limit int) error {

@@ -110,9 +110,11 @@ func (f *Failure) meaning() llm.ErrorCode {
 		return llm.ErrPayloadTooLarge
 	case f.says(contentTexts), f.has("cyber_policy", "bio_policy", "image_content_policy_violation"):
 		return llm.ErrContentPolicy
-	case f.has("insufficient_quota", "usage_not_included", "billing_error"), f.Status == 402, f.overQuota(), clientSide && f.says(spentTexts):
+	case f.has("insufficient_quota", "usage_not_included", "billing_error", "servicequotaexceededexception"), f.Status == 402,
+		f.overQuota(), clientSide && f.says(spentTexts):
 		return llm.ErrQuotaExceeded
-	case f.Status == 401, f.Status == 403, f.has("authentication_error", "permission_error", "invalid_api_key"),
+	case f.Status == 401, f.Status == 403, f.has("authentication_error", "permission_error", "invalid_api_key",
+		"accessdeniedexception", "expiredtokenexception", "unrecognizedclientexception"),
 		clientSide && f.says(keyTexts):
 		return llm.ErrAuthentication
 	case f.hasPart("rate_limit"), f.has("too_many_requests", "throttlingexception"), f.says(rateTexts):
@@ -124,7 +126,8 @@ func (f *Failure) meaning() llm.ErrorCode {
 	case f.says(hopelessTexts):
 		return llm.ErrInvalidRequest
 	case f.has("api_error", "internal_error", "internalserverexception", "modelstreamerrorexception", "server_error",
-		"serviceunavailableexception", "timeout_error"), f.hasPart("exhausted", "unavailable"):
+		"serviceunavailableexception", "timeout_error", "modelerrorexception", "modeltimeoutexception", "modelnotreadyexception"),
+		f.hasPart("exhausted", "unavailable"):
 		return llm.ErrProviderInternal
 	case f.Status == 408, f.Status == 409, f.Status >= 500:
 		return llm.ErrProviderInternal
@@ -140,8 +143,9 @@ func (f *Failure) overflows(clientSide bool) bool {
 	if overflowNot.MatchString(f.Message) || overflowNot.MatchString(f.Body) {
 		return false
 	}
-	// A 429 that counts tokens counts those of a minute.
-	return f.says(overflowTexts) || clientSide && f.Status != 429 && f.says(vagueOverflowTexts)
+	// A 429 that counts tokens counts those of a minute, and so does throttling.
+	perMinute := f.Status == 429 || f.has("throttlingexception")
+	return f.says(overflowTexts) || clientSide && !perMinute && f.says(vagueOverflowTexts)
 }
 
 // overQuota tells a spent quota from a rate limit that is called so: the latter says when to come back. A quota of the

@@ -48,6 +48,9 @@ type Frame struct {
 	Event string // name of the event where the framing has names
 	Data  []byte // valid until the next frame; a decoder copies what it keeps
 	Done  bool   // the end marker "[DONE]"; Data is empty
+	// Failed marks an error in place of an answer, where the framing itself has a place for one: Event is what kind of
+	// error, Data an object with its message.
+	Failed bool
 }
 
 // Decoder turns the frames of one answer into events. For one goroutine.
@@ -68,22 +71,42 @@ type Request struct {
 	// Namespace is the key of this vendor's metadata: what comes back from it is kept under this key, and only what is
 	// under this key is sent to it.
 	Namespace string
-	// NewID makes the id of a call that the vendor gave none. Nil counts up: "call_1", "call_2", ... See [Request.IDs].
+	// NewID makes the id of a call that the vendor gave none. Nil counts up. See [Request.IDs].
 	NewID func() string
 	// Warn hears of what was left out of the body because the model does not take it. May be nil.
 	Warn func(text string)
 }
 
-// IDs returns what makes ids for one answer: NewID, or a count.
+// IDs returns what makes ids for one answer: NewID, or a count that goes on behind the calls of the history, "call_1",
+// "call_2", ... No call of a conversation gets the id of another one, and the same conversation gets the same ids.
 func (r *Request) IDs() func() string {
 	if r.NewID != nil {
 		return r.NewID
 	}
-	n := 0
-	return func() string {
-		n++
-		return "call_" + strconv.Itoa(n)
+	used := map[string]bool{}
+	for _, m := range r.history() {
+		for _, p := range m.Parts {
+			if c, ok := p.(*llm.ToolCall); ok {
+				used[c.ID] = true
+			}
+		}
 	}
+	n := len(used)
+	return func() string {
+		for {
+			n++
+			if id := "call_" + strconv.Itoa(n); !used[id] {
+				return id
+			}
+		}
+	}
+}
+
+func (r *Request) history() []llm.Message {
+	if r.Request == nil {
+		return nil
+	}
+	return r.Messages
 }
 
 // Warning tells what was left out of the body.
@@ -141,7 +164,9 @@ type Compat struct {
 	NativeNamespaces   bool   `json:"native_namespaces,omitempty"` // responses: tools may be grouped
 	SystemUpdates      bool   `json:"system_updates,omitempty"`    // messages: takes system messages in mid-history
 	ToolCallIDs        string `json:"tool_call_ids,omitempty"`     // rewriting of call ids: "mistral", "claude", "openai"
-	// EffortField is how chat says the effort: "reasoning_effort" (default), "reasoning", "thinking", "none".
+	PlainResults       bool   `json:"plain_results,omitempty"`     // converse: results are text alone, and not said to be errors
+	// EffortField is how chat says the effort: "reasoning_effort" (default), "reasoning", "thinking", "none"; and converse:
+	// "thinking" (Anthropic's), "reasoning_config" (Amazon's), "reasoning_effort", else not at all.
 	EffortField string            `json:"effort_field,omitempty"`
 	EffortMap   map[string]string `json:"effort_map,omitempty"`    // canonical effort → the vendor's word
 	NoToolCache bool              `json:"no_tool_cache,omitempty"` // with InlineCache: tools take no marks

@@ -105,7 +105,7 @@ type reader struct {
 // decode runs the pieces of one stream through the format. Each piece is a buffer of its own that is overwritten after
 // use, as a reader's is.
 func decode(p protocol.Protocol, req *protocol.Request, pieces ...[]byte) answer {
-	frames, err := framing.New(p.Framing(), 0)
+	frames, err := framing.For(p, 0)
 	if err != nil {
 		return answer{wrong: err.Error()}
 	}

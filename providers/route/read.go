@@ -76,7 +76,7 @@ func (a *answer) read(ctx context.Context, out *Outgoing, res *http.Response, id
 
 // stream decodes. The first n bytes have been read already, with err.
 func (r *received) stream(buf []byte, n int, err error) error {
-	frames, ferr := framing.New(r.protocol.Framing(), 0)
+	frames, ferr := framing.For(r.protocol, 0)
 	if ferr != nil {
 		return ferr // New has refused such a protocol
 	}
@@ -217,6 +217,8 @@ func (r *received) look(head []byte) kind {
 	switch r.protocol.Framing() {
 	case protocol.FramingNDJSON:
 		looks = first == '{'
+	case protocol.FramingEventStream:
+		looks = len(text) > 0 && first == 0 // frames begin with their length, and are shorter than 16 MB
 	default:
 		for _, field := range []string{":", "data", "event", "id", "retry"} {
 			looks = looks || bytes.HasPrefix(text, []byte(field))
@@ -238,8 +240,11 @@ func (r *received) look(head []byte) kind {
 
 func (r *received) labelled() bool {
 	label, _, _ := mime.ParseMediaType(r.res.Header.Get("Content-Type"))
-	if r.protocol.Framing() == protocol.FramingNDJSON {
+	switch r.protocol.Framing() {
+	case protocol.FramingNDJSON:
 		return strings.Contains(label, "json")
+	case protocol.FramingEventStream:
+		return label == eventStream
 	}
 	return label == "text/event-stream"
 }

@@ -106,6 +106,9 @@ func (a *answer) refused(ctx context.Context, out *Outgoing, res *http.Response,
 	text := r.text(nil, nil)
 	failure := r.failure(text)
 	failure.Status = res.StatusCode
+	if kind, _, _ := strings.Cut(res.Header.Get("X-Amzn-Errortype"), ":"); kind != "" { // AWS names the kind nowhere else
+		failure.Codes = append(failure.Codes, kind)
+	}
 	details := failure.RetryAfter
 	failure.RetryAfter = 0 // so that the words come before the details
 	e := protocol.Classify(failure)

@@ -117,9 +117,15 @@ func (a *answer) address() (*url.URL, error) {
 	return u, nil
 }
 
+// eventStream is the label of binary frames.
+const eventStream = "application/vnd.amazon.eventstream"
+
 func accepted(f protocol.Framing) string {
-	if f == protocol.FramingNDJSON {
+	switch f {
+	case protocol.FramingNDJSON:
 		return "application/x-ndjson"
+	case protocol.FramingEventStream:
+		return eventStream
 	}
 	return "text/event-stream"
 }

@@ -78,7 +78,7 @@ func New(cfg Config) (*Route, error) {
 	if cfg.Protocol == nil || cfg.Namespace == "" {
 		return nil, errors.New("a route needs a protocol and a namespace")
 	}
-	if _, err := framing.New(cfg.Protocol.Framing(), 0); err != nil {
+	if _, err := framing.For(cfg.Protocol, 0); err != nil {
 		return nil, fmt.Errorf("protocol %s: %w", cfg.Protocol.ID(), err)
 	}
 	base, err := parseBase(cfg.BaseURL)

@@ -34,3 +34,14 @@ func TestCallIDs(t *testing.T) {
 		}
 	})
 }
+
+// An id that one answer uses twice has two results.
+func TestResultsOfCallsWithOneID(t *testing.T) {
+	var c protocol.CallIDs
+	first, second := c.Call("a"), c.Call("a")
+	for _, want := range []string{first, second, ""} {
+		if got, ok := c.Result("a"); got != want || ok != (want != "") {
+			t.Errorf("the result goes to %q, want %q", got, want)
+		}
+	}
+}

@@ -131,3 +131,16 @@ func describe(m *llm.Media) string {
 	}
 	return what
 }
+
+// Title makes a file's name one that vendors take as a document's: letters, digits, spaces, hyphens and brackets. It may be
+// empty.
+func Title(filename string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune(" -()[]", r):
+			return r
+		}
+		return ' '
+	}, filename)
+	return strings.Join(strings.Fields(clean), " ")
+}

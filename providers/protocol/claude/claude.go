@@ -293,3 +293,23 @@ func Sampling(r *protocol.Request, t *Thinking) llm.Generation {
 	}
 	return g
 }
+
+// The tokens of [Betas].
+const (
+	betaInterleavedThinking = "interleaved-thinking-2025-05-14"
+	betaEffort              = "effort-2025-11-24"
+)
+
+// Betas lists the tokens of abilities that thinking needs and that are not a matter of course. tools tells that the model
+// has some.
+func Betas(m *protocol.Model, t *Thinking, effort string, tools bool) []string {
+	var out []string
+	// With a budget, the models think between calls only when asked to.
+	if t != nil && t.Type == "enabled" && tools {
+		out = append(out, betaInterleavedThinking)
+	}
+	if effort != "" && !Adaptive(m) {
+		out = append(out, betaEffort)
+	}
+	return out
+}

@@ -9,14 +9,12 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol/claude"
 )
 
-// The beta tokens that [Betas] knows of by itself.
+// The beta tokens that [Protocol.Betas] knows of by itself, beside those of thinking.
 const (
-	betaInterleavedThinking = "interleaved-thinking-2025-05-14"
-	betaEffort              = "effort-2025-11-24"
-	betaExtendedCacheTTL    = "extended-cache-ttl-2025-04-11"
-	betaContextManagement   = "context-management-2025-06-27"
-	betaFastMode            = "fast-mode-2026-02-01"
-	betaSkills              = "skills-2025-10-02"
+	betaExtendedCacheTTL  = "extended-cache-ttl-2025-04-11"
+	betaContextManagement = "context-management-2025-06-27"
+	betaFastMode          = "fast-mode-2026-02-01"
+	betaSkills            = "skills-2025-10-02"
 )
 
 // Betas lists the tokens that the header [BetaHeader] must hold for the body of r to be understood: those of its options
@@ -41,10 +39,14 @@ func (p Protocol) Betas(r *protocol.Request) []string {
 	for _, token := range l.opts.Betas {
 		add(strings.TrimSpace(token), true)
 	}
-	manual := b.Thinking != nil && b.Thinking.Type == "enabled"
-	// With a budget, the models think between calls only when asked to. Vertex refuses the token for some of them.
-	add(betaInterleavedThinking, manual && len(b.Tools) > 0 && !p.Vertex)
-	add(betaEffort, b.OutputConfig != nil && b.OutputConfig.Effort != "" && !claude.Adaptive(&r.Model))
+	effort := ""
+	if b.OutputConfig != nil {
+		effort = b.OutputConfig.Effort
+	}
+	// Vertex refuses the token of thinking between calls for some models.
+	for _, token := range claude.Betas(&r.Model, b.Thinking, effort, len(b.Tools) > 0 && !p.Vertex) {
+		add(token, true)
+	}
 	add(betaExtendedCacheTTL, l.opts.CacheTTL == "1h")
 	add(betaContextManagement, b.ContextManagement != nil)
 	add(betaFastMode, b.Speed == "fast")

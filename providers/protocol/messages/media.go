@@ -60,13 +60,13 @@ func (l *lowering) media(m *llm.Media) (any, error) {
 		if !l.Model.Takes("pdf") {
 			return note("the model takes no PDF")
 		}
-		return &mediaBlock{Type: "document", Source: sourceOf(c), Title: title(m.Filename)}, nil
+		return &mediaBlock{Type: "document", Source: sourceOf(c), Title: protocol.Title(m.Filename)}, nil
 	case "text":
 		if c.URL != "" {
 			break
 		}
 		src := source{Type: "text", MediaType: "text/plain", Data: strings.ToValidUTF8(string(c.Data), "\uFFFD")}
-		return &mediaBlock{Type: "document", Source: src, Title: title(m.Filename)}, nil
+		return &mediaBlock{Type: "document", Source: src, Title: protocol.Title(m.Filename)}, nil
 	}
 	return nil, protocol.Invalid("use a model with that modality",
 		"media%s of the type %q: the format takes images, PDF and text", named(m), c.Type)
@@ -84,16 +84,4 @@ func sourceOf(c protocol.Content) source {
 		return source{Type: "url", URL: c.URL}
 	}
 	return source{Type: "base64", MediaType: c.Type, Data: base64.StdEncoding.EncodeToString(c.Data)}
-}
-
-// title makes a file's name one that the vendor takes: letters, digits, spaces, hyphens and brackets.
-func title(name string) string {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune(" -()[]", r):
-			return r
-		}
-		return ' '
-	}, name)
-	return strings.Join(strings.Fields(clean), " ")
 }

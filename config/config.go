@@ -68,6 +68,7 @@ type Config struct {
 	Limits       Limits
 	Budget       Budget
 	History      History
+	Instructions Instructions
 	Store        Store
 	Profiles     []string // names, in the order of the files
 	Files        []File   // what was read, lowest layer first
@@ -148,6 +149,14 @@ type History struct {
 	CompactPrompt string // empty: gantry's own
 }
 
+// Instructions say what a model is told before anybody says something.
+type Instructions struct {
+	Text        string // empty: gantry's own
+	MaxBytes    int64  // of a project's AGENTS.md files; 0: they are not read
+	RootMarkers []string
+	Fallbacks   []string // file names that count in the place of AGENTS.md
+}
+
 // Store says what is kept.
 type Store struct {
 	Retention Retention
@@ -169,6 +178,7 @@ type Model struct {
 	ContextWindow   int64  // tokens; 0: the model's row
 	MaxOutputTokens int64  // 0: the model's row
 	Fallback        []string
+	Instructions    string // empty: the thread's
 	HostedTools     []HostedTool
 	Range           Range
 	// Problems are errors that concern this model alone: a variable that it needs is not set. Whoever uses it reports them.

@@ -50,6 +50,18 @@ func (l *loader) decode(root *node) *Config {
 		CompactNew: history.text("compact_counts") == "new", CompactPrompt: history.text("compact_prompt"),
 	}
 
+	instructions := sub(b, schema.BlockInstructions)
+	c.Instructions = Instructions{
+		Text: instructions.text("text"), MaxBytes: defaultInstructionBytes, RootMarkers: []string{".git"},
+		Fallbacks: instructions.names("fallback_files"),
+	}
+	if instructions.has("max_bytes") {
+		c.Instructions.MaxBytes = instructions.integer("max_bytes")
+	}
+	if instructions.has("root_markers") {
+		c.Instructions.RootMarkers = instructions.names("root_markers")
+	}
+
 	retention := sub(sub(b, schema.BlockStore), schema.BlockRetention)
 	c.Store.Retention = Retention{
 		MaxAge: retention.duration("max_age"), MaxThreads: retention.integer("max_threads"), KeepNamed: retention.flag("keep_named", false),
@@ -73,6 +85,21 @@ func (l *loader) decode(root *node) *Config {
 	l.references(d, b, c)
 	l.ds = append(l.ds, d.ds...)
 	return c
+}
+
+// defaultInstructionBytes is what of a project's instructions is read; codex-compatible.
+const defaultInstructionBytes = 32 << 10
+
+// names reads a list of names of files in a folder.
+func (b block) names(name string) []string {
+	items := b.list(name)
+	for _, i := range items {
+		if i.text == "" || i.text != filepath.Base(i.text) || strings.ContainsAny(i.text, `/\`) || !filepath.IsLocal(i.text) || i.text == "." {
+			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), fmt.Sprintf("%q is not the name of a file in a folder.", i.text),
+				"write a name without a path, \"AGENTS.md\" for example")
+		}
+	}
+	return texts(items)
 }
 
 // paths reads a list of folders and makes them absolute.
@@ -122,7 +149,7 @@ func (l *loader) model(d *decoder, n *node) *Model {
 	b.label()
 	m.Provider, m.Name, m.Reasoning = b.text("provider"), b.text("name"), b.text("reasoning")
 	m.ContextWindow, m.MaxOutputTokens = b.integer("context_window"), b.integer("max_output_tokens")
-	m.Fallback = texts(b.list("fallback"))
+	m.Fallback, m.Instructions = texts(b.list("fallback")), b.text("instructions")
 	for _, i := range b.list("hosted_tools") {
 		if i.text == "" {
 			b.errorAt(i.at, "invalid value for \"hosted_tools\"", "A name is empty.", "write the kind of a tool, \"web_search\" for example")

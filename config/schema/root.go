@@ -2,20 +2,21 @@ package schema
 
 // The names of blocks.
 const (
-	BlockProvider    = "provider"
-	BlockPlugin      = "plugin"
-	BlockModel       = "model"
-	BlockApproval    = "approval"
-	BlockSandbox     = "sandbox"
-	BlockLimits      = "limits"
-	BlockBudget      = "budget"
-	BlockHistory     = "history"
-	BlockStore       = "store"
-	BlockRetention   = "retention"
-	BlockProfile     = "profile"
-	BlockConfig      = "config"
-	BlockEnv         = "env"
-	BlockPermissions = "permissions"
+	BlockProvider     = "provider"
+	BlockPlugin       = "plugin"
+	BlockModel        = "model"
+	BlockApproval     = "approval"
+	BlockSandbox      = "sandbox"
+	BlockLimits       = "limits"
+	BlockBudget       = "budget"
+	BlockHistory      = "history"
+	BlockInstructions = "instructions"
+	BlockStore        = "store"
+	BlockRetention    = "retention"
+	BlockProfile      = "profile"
+	BlockConfig       = "config"
+	BlockEnv          = "env"
+	BlockPermissions  = "permissions"
 )
 
 // The values of some arguments.
@@ -99,6 +100,19 @@ func settings() *Block {
 							"since the thread began or was compacted; the end of the model's window counts all the same."},
 					{Name: "compact_prompt", Kind: String,
 						Doc: "What the model is asked with for its account, instead of gantry's own words; `file(\"./compact.md\")` reads it from a file."},
+				},
+			},
+			{
+				Name: BlockInstructions, Doc: "What a model is told before anybody says something.",
+				Attributes: []Attribute{
+					{Name: "text", Kind: String, Default: "(gantry's own)",
+						Doc: "Instructions that open every request: `file(\"./agent.md\")`. A thread keeps those that it began with."},
+					{Name: "max_bytes", Kind: Integer, Default: "32768",
+						Doc: "Bytes of a project's AGENTS.md files that the model sees, all together. 0: they are not read."},
+					{Name: "root_markers", Kind: List, Default: `[".git"]`,
+						Doc: "The nearest folder upwards that holds one of these is the project's top; AGENTS.md counts from there down to the " +
+							"working folder. Empty: only the working folder."},
+					{Name: "fallback_files", Kind: List, Default: "[]", Doc: "File names that count where a folder has no AGENTS.md, `\"CLAUDE.md\"` for example."},
 				},
 			},
 			{
@@ -197,6 +211,8 @@ func model() *Block {
 			{Name: "max_output_tokens", Kind: Integer, Default: "(the model's row)", Doc: "Tokens of one answer."},
 			{Name: "fallback", Kind: List, Default: "[]", Doc: "Labels of models that go on with a turn, in this order, when this one can't answer: " +
 				"no way to it, no key, no quota, too many requests, overloaded or broken. The next turn begins with this one again."},
+			{Name: "instructions", Kind: String, Default: "(the thread's)", Doc: "Instructions for this model in the place of those in the " +
+				"`instructions` block. A thread that changes to it is told."},
 			{Name: "hosted_tools", Kind: List, Default: "[]", Doc: "Tools that the provider runs itself and that the model may use, \"web_search\" for example; " +
 				"`gantry models --json` lists them. One that reaches the network is left out where `sandbox` forbids it."},
 		},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/model"
-	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -84,7 +83,7 @@ func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareP
 		}
 		cfg.ID = event.NewThreadID()
 		cfg.Start = &event.ThreadStarted{
-			Cwd: p.Cwd, Model: m.Label, Provider: m.Provider, ModelName: m.Name, HostVersion: h.opts.Version, Instructions: prompt.Base(),
+			Cwd: p.Cwd, Model: m.Label, Provider: m.Provider, ModelName: m.Name, HostVersion: h.opts.Version, Instructions: h.baseFor(m),
 		}
 		return p.Cwd, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/prompt"
+	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -20,6 +20,8 @@ type running struct {
 	thread   *thread.Thread
 	broken   map[string]event.Notice // what its people were told of plugins that can't be used; by its turns only
 	withheld map[string]bool         // which hosted tools they were told of that a model does not get; by its turns only
+	agents   *agentsfile.Reader      // files of instructions, as its turns saw them; by its turns only
+	warned   map[string]bool         // what its people were told of them; by its turns only
 	plugs    *sessions
 	lock     *store.ThreadLock
 	sample   atomic.Pointer[sampler]
@@ -43,7 +45,7 @@ func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error
 	}
 	start := event.ThreadStarted{
 		Cwd: p.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
-		Source: p.Source, Instructions: prompt.Base(),
+		Source: p.Source, Instructions: h.baseFor(model),
 	}
 	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start})
 }

@@ -1,14 +1,10 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -19,7 +15,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
-	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -44,7 +39,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if err != nil {
 		return plan, err
 	}
-	// The model is not told of a change: its instructions are those of every other.
+	// The model is told of a change only where its instructions are others.
 	if sel := selection(own); sel != has {
 		plan.Changed = &event.ModelChanged{From: has, To: sel}
 	}
@@ -91,7 +86,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		},
 		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Provider: s.model.Provider, Row: s.row,
 		Request: s.request(common), Fallback: models.fallback(r, common),
-		Context: func(last *event.Reference) turn.Told { return r.context(h, last, start, started) },
+		Context: r.surroundings(h, start, started, own),
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
@@ -117,28 +112,6 @@ func (h *Host) modelOf(t *thread.Thread, in thread.Submission) (*config.Model, e
 
 // callCaps are what one call may send; codex-compatible where the model sees it.
 var callCaps = contract.CallCaps{MaxOutputBytes: 8 << 20, MaxInlineBytes: 1 << 20, MaxModelTokens: 10_000}
-
-// context says what the model must be told now, given what it was told last.
-func (r *running) context(h *Host, last *event.Reference, start event.ThreadStarted, t event.TurnStarted) turn.Told {
-	sandbox := h.opts.Config.Sandbox
-	network := "disabled"
-	if sandbox.Network || t.Sandbox == launch.FullAccess {
-		network = "enabled"
-	}
-	now := time.Now()
-	zone, _ := now.Zone()
-	s := prompt.State{
-		Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(),
-		Permissions: event.Permissions{
-			Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: sandbox.WritableRoots, Network: sandbox.Network,
-		},
-		Environment: event.Environment{
-			Cwd: start.Cwd, Shell: filepath.Base(cmp.Or(os.Getenv("SHELL"), "sh")), Date: now.Format(time.DateOnly), Timezone: zone,
-			Network: network, Filesystem: t.Sandbox,
-		},
-	}
-	return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference()}
-}
 
 // instructions joins the fixed instructions of the tool plugins that are known already.
 func (h *Host) instructions() string {

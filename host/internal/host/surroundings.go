@@ -1,0 +1,87 @@
+package host
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
+	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+)
+
+// baseFor is what opens every request of a thread that begins with a model.
+func (h *Host) baseFor(m *config.Model) string {
+	return cmp.Or(m.Instructions, h.opts.Config.Instructions.Text, prompt.Base())
+}
+
+// surroundings gives a turn what its model must be told. own is the thread's model: one that stands in for it in this turn goes
+// by the same instructions.
+func (r *running) surroundings(h *Host, start event.ThreadStarted, t event.TurnStarted, own *config.Model) func(*event.Reference) turn.Told {
+	if r.agents == nil {
+		c := h.opts.Config.Instructions
+		r.agents = agentsfile.New(agentsfile.Config{Home: h.opts.Home, MaxBytes: c.MaxBytes, RootMarkers: c.RootMarkers, Fallbacks: c.Fallbacks})
+	}
+	// A turn begins with reading the files; in the middle of it a look must do.
+	files := r.agents.Read
+	return func(last *event.Reference) turn.Told {
+		found := files(start.Cwd)
+		files = r.agents.Look
+		s := prompt.State{
+			Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(),
+			Agents: prompt.Agents{Dir: start.Cwd, Text: found.Text}, Environment: environment(start.Cwd, t.Sandbox, h.opts.Config.Sandbox),
+			Permissions: event.Permissions{
+				Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: h.opts.Config.Sandbox.WritableRoots, Network: h.opts.Config.Sandbox.Network,
+			},
+		}
+		if own.Label != start.Model && own.Instructions != "" { // the model that the thread began with keeps what it had then
+			s.Instructions = own.Instructions
+		}
+		return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference(), Notices: r.agentsNews(found)}
+	}
+}
+
+// agentsNews tells once what is wrong with files of instructions.
+func (r *running) agentsNews(found agentsfile.Found) (out []event.Notice) {
+	for _, w := range found.Warnings {
+		if !r.warned[w.Text] {
+			if r.warned == nil {
+				r.warned = map[string]bool{}
+			}
+			r.warned[w.Text] = true
+			out = append(out, event.Notice{Level: "warning", Text: w.Text, Next: w.Next})
+		}
+	}
+	return out
+}
+
+func environment(cwd, mode string, sandbox config.Sandbox) event.Environment {
+	now := time.Now()
+	e := event.Environment{
+		Cwd: cwd, Shell: filepath.Base(cmp.Or(os.Getenv("SHELL"), "sh")), Date: now.Format(time.DateOnly), Timezone: zone(now),
+		Network: "disabled", Filesystem: mode,
+	}
+	if sandbox.Network || mode == launch.FullAccess {
+		e.Network = "enabled"
+	}
+	return e
+}
+
+// zone names the time zone as people know it, where the system says it.
+func zone(now time.Time) string {
+	if name := now.Location().String(); name != "Local" && name != "" {
+		return name
+	}
+	if target, err := os.Readlink("/etc/localtime"); err == nil {
+		if _, name, ok := strings.Cut(target, "/zoneinfo/"); ok {
+			return name
+		}
+	}
+	name, _ := now.Zone()
+	return name
+}

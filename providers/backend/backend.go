@@ -41,6 +41,8 @@ type Vendor struct {
 	// Auth puts a key into a request. Nil: as bearer.
 	Auth    func(route.Source) route.Auth
 	Headers map[string]string
+	// Sign proves the right to ask with something else than a key. Nil: the key does.
+	Sign route.Auth
 	// Catalog is the vendor's name in the catalogue; empty: it has none there.
 	Catalog string
 	// API is the protocol's name in the catalogue: "responses", "chat-completions", "messages", "generate-content".
@@ -157,6 +159,9 @@ func (s *service) auth(ctx context.Context, env provider.Env) (route.Auth, error
 		}
 		s.done = append(s.done, done)
 		return tokens(o), nil
+	}
+	if s.vendor.Sign != nil {
+		return s.vendor.Sign, nil
 	}
 	source := route.Source(key.Value)
 	if key.IsZero() {

@@ -1,0 +1,35 @@
+package converse
+
+import (
+	"encoding/json"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/providers/protocol/claude"
+)
+
+// Options are what only this format has, under the service's own names: a request's provider options under "bedrock", and
+// over them those under the request's own namespace. An unknown key is an error.
+type Options struct {
+	// AdditionalModelRequestFields are fields of the model's own. They win over those that this package fills in.
+	AdditionalModelRequestFields      map[string]json.RawMessage `json:"additionalModelRequestFields"`
+	AdditionalModelResponseFieldPaths []string                   `json:"additionalModelResponseFieldPaths"`
+	GuardrailConfig                   json.RawMessage            `json:"guardrailConfig"`   // of a stream
+	PerformanceConfig                 json.RawMessage            `json:"performanceConfig"` // {"latency":"optimized"}
+	RequestMetadata                   map[string]string          `json:"requestMetadata"`   // for the account's own logs
+	// CacheTTL is how long marked parts stay in the prompt cache: "5m" or "1h". Empty: the service's own.
+	CacheTTL string `json:"cacheTTL"`
+	// Thinking replaces what the reasoning effort leads to, for models of Anthropic.
+	Thinking *claude.Thinking `json:"thinking"`
+}
+
+func optionsOf(r *protocol.Request) (o Options, err error) {
+	if err := protocol.ReadOptions(r, Namespace, &o); err != nil {
+		return o, err
+	}
+	switch o.CacheTTL {
+	case "", "5m", "1h":
+	default:
+		return o, protocol.Invalid(`use "5m" or "1h"`, "provider options: the service knows no cacheTTL %q", o.CacheTTL)
+	}
+	return o, o.Thinking.Check()
+}

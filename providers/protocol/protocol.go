@@ -84,7 +84,7 @@ func (r *Request) IDs() func() string {
 		return r.NewID
 	}
 	used := map[string]bool{}
-	for _, m := range r.history() {
+	for _, m := range r.Messages {
 		for _, p := range m.Parts {
 			if c, ok := p.(*llm.ToolCall); ok {
 				used[c.ID] = true
@@ -100,13 +100,6 @@ func (r *Request) IDs() func() string {
 			}
 		}
 	}
-}
-
-func (r *Request) history() []llm.Message {
-	if r.Request == nil {
-		return nil
-	}
-	return r.Messages
 }
 
 // Warning tells what was left out of the body.

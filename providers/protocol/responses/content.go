@@ -57,7 +57,8 @@ func mediaContent(r *protocol.Request, m *llm.Media) (any, error) {
 		return textContent(r.LeaveOut(m, protocol.NotTaken)), nil
 	}
 	if kind == "image" {
-		image := inputImage{Type: "input_image", FileID: meta.FileID, ImageURL: c.URL, Detail: m.Detail}
+		// The published type of a message's image has no default for the detail.
+		image := inputImage{Type: "input_image", FileID: meta.FileID, ImageURL: c.URL, Detail: cmp.Or(m.Detail, "auto")}
 		if len(c.Data) > 0 {
 			image.ImageURL = protocol.DataURL(c.Type, c.Data)
 		}

@@ -192,7 +192,7 @@ var inputs = []struct {
 			&llm.Media{MediaType: "application/pdf", Data: []byte("PDF"), Filename: "a.pdf"}, &llm.Media{MediaType: "application/pdf", Data: []byte("PDF")},
 			&llm.Media{MediaType: "application/pdf", URL: "http://x/a.pdf"}, &llm.Media{MediaType: "application/pdf", URL: "data:application/pdf;base64,UA=="}, withMeta(&llm.Media{MediaType: "application/pdf"}, `{"fileId":"file_2"}`),
 		)},
-		[]string{`{"role":"user","content":[{"type":"input_text","text":"see"},{"type":"input_image","image_url":` + pngURL + `},{"type":"input_image","image_url":"http://x/y.png","detail":"original"},{"type":"input_image","file_id":"file_1"},` +
+		[]string{`{"role":"user","content":[{"type":"input_text","text":"see"},{"type":"input_image","image_url":` + pngURL + `,"detail":"auto"},{"type":"input_image","image_url":"http://x/y.png","detail":"original"},{"type":"input_image","file_id":"file_1","detail":"auto"},` +
 			`{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,UERG"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,UERG"},` +
 			`{"type":"input_file","file_url":"http://x/a.pdf"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,UA=="},{"type":"input_file","file_id":"file_2"}]}`},
 	},
@@ -216,7 +216,7 @@ var inputs = []struct {
 		"a result with an image", nil, nil, []llm.Message{assistant(call("c1", "f", `{}`)), tool(result("c1", png()))},
 		[]string{
 			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`,
-			`{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":` + pngURL + `}]}`,
+			`{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":` + pngURL + `,"detail":"auto"}]}`,
 		},
 	},
 	{
@@ -233,7 +233,7 @@ var inputs = []struct {
 		"an image of the assistant's own", nil, nil, []llm.Message{assistant(words("see"), png())},
 		[]string{
 			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"see","annotations":[]}]}`,
-			`{"role":"user","content":[{"type":"input_image","image_url":` + pngURL + `}]}`,
+			`{"role":"user","content":[{"type":"input_image","image_url":` + pngURL + `,"detail":"auto"}]}`,
 		},
 	},
 	{
@@ -312,7 +312,7 @@ var inputs = []struct {
 			hostedCall("s2", "web_search", `{}`), &llm.ToolResult{ID: "s2", Name: "web_search", IsError: true, ProviderExecuted: true, Content: llm.Parts{words("no")}},
 			hostedCall("s3", "web_search", `{}`), hostedResult("s4", "web_search", words("late")))},
 		[]string{
-			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model and gave:)"},{"type":"input_text","text":"sun"},{"type":"input_image","image_url":` + pngURL + `}]}`,
+			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model and gave:)"},{"type":"input_text","text":"sun"},{"type":"input_image","image_url":` + pngURL + `,"detail":"auto"}]}`,
 			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model and failed:)"},{"type":"input_text","text":"no"}]}`,
 			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model. What it gave is not known.)"}]}`,
 			`{"role":"user","content":[{"type":"input_text","text":"(The tool web_search was run by the vendor of a model and gave:)"},{"type":"input_text","text":"late"}]}`,

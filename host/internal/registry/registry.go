@@ -140,6 +140,9 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
+	// A manifest that was remembered has its keys in another order than the one that the plugin sent. Neither the model,
+	// whose vendor remembers beginnings of requests by their bytes, nor approvals may see the difference.
+	d.InputSchema, d.OutputSchema = sorted(d.InputSchema), sorted(d.OutputSchema)
 	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
 	b, err := json.Marshal(struct {
 		D contract.Descriptor
@@ -164,6 +167,23 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 		return nil, fmt.Errorf("input schema: %w", err)
 	}
 	return e, nil
+}
+
+// sorted is JSON with its keys in order and no blanks between; what is no JSON stays as it is.
+func sorted(raw json.RawMessage) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if len(raw) == 0 || d.Decode(&v) != nil {
+		return raw
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return raw
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // Parse checks what the model wrote against the tool's kind and schema. The error's text is for the model.

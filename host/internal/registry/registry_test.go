@@ -148,3 +148,24 @@ func TestModelTools(t *testing.T) {
 		t.Errorf("model with images and grammars: %q", got)
 	}
 }
+
+// One tool is one and the same to the model and to approvals, whether the plugin described it or a cache did.
+func TestTheOrderOfASchemaDoesNotCount(t *testing.T) {
+	tool := func(schema string) (*Entry, llm.Tool) {
+		r := New("p")
+		set := contract.ToolSet{Tools: []contract.Descriptor{{Name: "f", InputSchema: json.RawMessage(schema), OutputSchema: json.RawMessage(schema)}}}
+		if problems := r.Set("p", set); problems != nil {
+			t.Fatal(problems)
+		}
+		s := r.Snapshot()
+		return s.Entries()[0], s.ModelTools(llm.ModelRow{})[0]
+	}
+	sent, told := tool(`{"type":"object", "properties":{"b":{"type":"number","maximum":12345678901234567890},"a":{"description":"<é>"}}}`)
+	cached, again := tool(`{"properties":{"a":{"description":"<\u00e9>"},"b":{"maximum":12345678901234567890,"type":"number"}},"type":"object"}`)
+	if sent.Digest != cached.Digest || string(told.InputSchema) != string(again.InputSchema) {
+		t.Errorf("%s %s\nand %s %s", sent.Digest, told.InputSchema, cached.Digest, again.InputSchema)
+	}
+	if want := `{"properties":{"a":{"description":"<é>"},"b":{"maximum":12345678901234567890,"type":"number"}},"type":"object"}`; string(told.InputSchema) != want {
+		t.Errorf("%s, want %s", told.InputSchema, want)
+	}
+}

@@ -16,7 +16,7 @@ const maxHostedOutput = 4 << 10
 // hostedCall records a call that the vendor runs itself. People see it like any other; there is nothing to decide about it,
 // as the offer of the tool was decided.
 func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
-	c.Metadata = a.ranBy(c.Metadata)
+	c.Metadata = a.stamped(c.Metadata)
 	item := event.Item{
 		ID: event.NewItemID(), Type: event.ItemTool, Status: event.StatusInProgress, Call: event.CallID(c.ID), Plugin: a.Provider, Tool: c.Name,
 	}
@@ -41,7 +41,7 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 
 // hostedResult records what such a call gave.
 func (a *answer) hostedResult(ctx context.Context, r llm.ToolResult) error {
-	r.Metadata = a.ranBy(r.Metadata)
+	r.Metadata = a.stamped(r.Metadata)
 	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&r}}
 	bodies := []event.Body{event.HistoryAdded{Messages: []llm.Message{m}}}
 	item, open := a.hosted[r.ID]
@@ -70,8 +70,8 @@ func (a *answer) closeHosted(ctx context.Context, status event.ItemStatus) {
 	clear(a.hosted)
 }
 
-// ranBy says in the metadata of a call that the vendor ran whose it is: it goes back to nobody else.
-func (a *answer) ranBy(md llm.Metadata) llm.Metadata {
+// stamped says in the metadata of a call that the vendor ran, or of a thought, whose it is: it goes back to nobody else.
+func (a *answer) stamped(md llm.Metadata) llm.Metadata {
 	ns := a.Row.MetadataNamespace
 	if _, said := md[ns]; said || ns == "" {
 		return md

@@ -52,6 +52,23 @@ func TestCallsOfTheVendorSayWhoRanThem(t *testing.T) {
 	}
 }
 
+// A thought says whose it is, also where the vendor itself says nothing of it: no other vendor is told.
+func TestThoughtsSayWhoseTheyAre(t *testing.T) {
+	answer := turntest.Say(turntest.Text("done"))
+	const thought = llm.BlockReasoning
+	answer.Events = append([]llm.Event{
+		llm.StepStart{}, llm.BlockStart{Kind: thought, ID: "r"}, llm.BlockDelta{Kind: thought, ID: "r", Text: "hm"}, llm.BlockEnd{Kind: thought, ID: "r"},
+	}, answer.Events[1:]...)
+	b := turntest.New(answer)
+	b.Row.MetadataNamespace = "acme"
+	b.Run(t, t.Context(), "go")
+	for namespace, want := range map[string]int{"acme": 3, "other": 2} {
+		if got := b.History.ForPrompt(history.Traits{Namespace: namespace}); len(got) != want {
+			t.Errorf("%s sees %d messages, want %d: %s", namespace, len(got), want, turntest.Render(got))
+		}
+	}
+}
+
 // Whatever becomes of a call that the vendor runs, its item has an end.
 func TestItemsOfTheVendorsCallsEnd(t *testing.T) {
 	search := llm.ToolCall{ID: "h1", Name: "search", Input: "no JSON", ProviderExecuted: true}

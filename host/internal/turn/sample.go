@@ -219,7 +219,7 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 	}
 	var part llm.Part = &llm.Text{Text: text, Metadata: meta}
 	if b.kind == llm.BlockReasoning {
-		part = &llm.Reasoning{Text: text, Metadata: meta}
+		part = &llm.Reasoning{Text: text, Metadata: a.stamped(meta)}
 	} else if strings.TrimSpace(text) != "" {
 		a.lastText = text
 	}

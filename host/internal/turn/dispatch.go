@@ -5,9 +5,13 @@ import (
 	"errors"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
+
+// recordedSlack is how much longer than the policy an answer may be that no tool has given; codex-compatible.
+const recordedSlack = 1.2
 
 // call records a call and starts it at once, while the model still speaks. known is its answer where it needs none.
 func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResult) error {
@@ -16,7 +20,9 @@ func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResul
 		return err
 	}
 	p := pendingCall{call: c, known: known}
-	if known == nil {
+	if known != nil { // the spine has not cut it
+		known.Content = history.TruncateParts(known.Content, a.settings.Output.Scale(recordedSlack))
+	} else {
 		p.future = a.Calls.Dispatch(a.turn, &a.gate, orchestrate.Call{Settings: a.settings, Model: c, ID: event.CallID(c.ID)})
 	}
 	a.pending = append(a.pending, p)

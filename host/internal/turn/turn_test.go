@@ -328,3 +328,19 @@ func TestSamplingLimit(t *testing.T) {
 		t.Errorf("result = %+v", res)
 	}
 }
+
+// What answers a call that never reached a tool is cut like the output of one.
+func TestLongAnswerToABrokenCallIsCut(t *testing.T) {
+	b := turntest.New(
+		turntest.Answer{Events: []llm.Event{
+			llm.StepStart{}, llm.BlockStart{Kind: llm.BlockToolInput, ID: "c1", Name: "echo"},
+			llm.ToolInputError{ID: "c1", Name: "echo", Raw: "{", Message: strings.Repeat("x", 1000)},
+			llm.StepFinish{Reason: llm.FinishToolCalls}, llm.Finish{Reason: llm.FinishToolCalls},
+		}},
+		turntest.Say(turntest.Text("done")))
+	b.Row.TruncationLimit = 50
+	b.Run(t, t.Context(), "go")
+	if got := b.Requests()[1]; !strings.Contains(got, "…199 tokens truncated…") {
+		t.Errorf("request 2 = %s", got)
+	}
+}

@@ -189,6 +189,16 @@ func answerOf(id string) int {
 	return n
 }
 
+// Seal is how the opaque forms of what a vendor's model thought begin; empty: it seals nothing.
+func Seal(vendor string) string {
+	kind := map[string]string{"openai-responses": "enc", "anthropic": "sig", "gemini": "thought"}[vendor]
+	if kind == "" {
+		return ""
+	}
+	head, _, _ := strings.Cut(sealed(kind, 0), "0")
+	return head
+}
+
 // sealed is the opaque form of what the model thought in answer n.
 func sealed(kind string, n int) string { return fmt.Sprintf("%s-%d-ZG9uJ3QgdG91Y2g=", kind, n) }
 

@@ -23,18 +23,10 @@ func (h *Host) baseFor(m *config.Model) string {
 // surroundings gives a turn what its model must be told. own is the thread's model: one that stands in for it in this turn goes
 // by the same instructions.
 func (r *running) surroundings(h *Host, start event.ThreadStarted, t event.TurnStarted, own *config.Model) func(*event.Reference) turn.Told {
-	if r.agents == nil {
-		c := h.opts.Config.Instructions
-		r.agents = agentsfile.New(agentsfile.Config{Home: h.opts.Home, MaxBytes: c.MaxBytes, RootMarkers: c.RootMarkers, Fallbacks: c.Fallbacks})
-	}
-	// A turn begins with reading the files; in the middle of it a look must do.
-	files := r.agents.Read
 	return func(last *event.Reference) turn.Told {
-		found := files(start.Cwd)
-		files = r.agents.Look
 		s := prompt.State{
 			Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(),
-			Agents: prompt.Agents{Dir: start.Cwd, Text: found.Text}, Environment: environment(start.Cwd, t.Sandbox, h.opts.Config.Sandbox),
+			Agents: prompt.Agents{Dir: start.Cwd, Text: r.agents.Look(start.Cwd).Text}, Environment: environment(start.Cwd, t.Sandbox, h.opts.Config.Sandbox),
 			Permissions: event.Permissions{
 				Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: h.opts.Config.Sandbox.WritableRoots, Network: h.opts.Config.Sandbox.Network,
 			},
@@ -42,13 +34,18 @@ func (r *running) surroundings(h *Host, start event.ThreadStarted, t event.TurnS
 		if own.Label != start.Model && own.Instructions != "" { // the model that the thread began with keeps what it had then
 			s.Instructions = own.Instructions
 		}
-		return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference(), Notices: r.agentsNews(found)}
+		return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference()}
 	}
 }
 
-// agentsNews tells once what is wrong with files of instructions.
-func (r *running) agentsNews(found agentsfile.Found) (out []event.Notice) {
-	for _, w := range found.Warnings {
+// readAgents reads the files of instructions, as each turn does when it begins: in the middle of it a look must do. It tells once
+// what is wrong with them.
+func (r *running) readAgents(h *Host, cwd string) (out []event.Notice) {
+	if r.agents == nil {
+		c := h.opts.Config.Instructions
+		r.agents = agentsfile.New(agentsfile.Config{Home: h.opts.Home, MaxBytes: c.MaxBytes, RootMarkers: c.RootMarkers, Fallbacks: c.Fallbacks})
+	}
+	for _, w := range r.agents.Read(cwd).Warnings {
 		if !r.warned[w.Text] {
 			if r.warned == nil {
 				r.warned = map[string]bool{}

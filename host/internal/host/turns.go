@@ -48,7 +48,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		slot.Warm()
 	}
 	broken, leftOut := h.loadTools(ctx)
-	plan.Notices = append(h.storeNews(r), leftOut...)
+	plan.Notices = append(append(h.storeNews(r), leftOut...), r.readAgents(h, start.Cwd)...)
 	if ctx.Err() == nil { // else some were not looked at
 		plan.Notices = append(plan.Notices, news(r.broken, broken)...)
 		r.broken = broken

@@ -83,7 +83,6 @@ type Fallback struct {
 type Told struct {
 	Messages  []llm.Message
 	Reference event.Reference // what it knows when it was told
-	Notices   []event.Notice  // for people
 }
 
 // Limits end a turn. Zero values are the documented defaults.
@@ -284,18 +283,11 @@ func (r *runner) recordContext(ctx context.Context) error {
 		return nil
 	}
 	told := r.Context(r.history.Told())
-	var bodies []event.Body
-	if len(told.Messages) > 0 {
-		// In this order: a log that was cut off in between makes a resumed thread say it again.
-		bodies = append(bodies, event.HistoryAdded{Messages: told.Messages}, event.ContextTold{Reference: told.Reference})
-	}
-	for _, n := range told.Notices {
-		bodies = append(bodies, n)
-	}
-	if len(bodies) == 0 {
+	if len(told.Messages) == 0 {
 		return nil
 	}
-	if _, err := r.Log.Publish(ctx, r.ID, bodies...); err != nil {
+	// In this order: a log that was cut off in between makes a resumed thread say it again.
+	if _, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: told.Messages}, event.ContextTold{Reference: told.Reference}); err != nil {
 		return err
 	}
 	r.history.Append(told.Messages...)

@@ -256,6 +256,13 @@ func (b *Bench) Kinds() string {
 	return strings.Join(out, "\n")
 }
 
+// Sent returns the requests as they were.
+func (b *Bench) Sent() []llm.Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]llm.Request(nil), b.requests...)
+}
+
 // Requests returns what the model saw, request by request, one line for each part.
 func (b *Bench) Requests() []string {
 	b.mu.Lock()

@@ -159,7 +159,10 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 		return a.hostedResult(ctx, ev.Result)
 	case llm.StepFinish:
 		a.followUp, a.again = a.followUp || ev.Again, ev.Again
-		return a.count(ctx, ev.Usage)
+		if err := a.count(ctx, ev.Usage); err != nil {
+			return err
+		}
+		return a.finish(ctx, ev)
 	case *llm.Error:
 		return ev
 	}

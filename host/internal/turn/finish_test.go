@@ -1,0 +1,64 @@
+package turn_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// An answer that ends otherwise than by the model's own will is not passed off as one that is complete.
+func TestWhyAnAnswerEnds(t *testing.T) {
+	for _, tc := range []struct {
+		reason   llm.FinishReason
+		status   event.TurnStatus
+		code     string
+		says     string // of the problem, or of the notice
+		requests int
+	}{
+		{llm.FinishStop, event.TurnCompleted, "", "", 1},
+		{llm.FinishUnknown, event.TurnCompleted, "", "", 1},
+		{llm.FinishLength, event.TurnCompleted, "", "cut off at the limit of its length (raw)", 1},
+		{llm.FinishContentFilter, event.TurnFailed, "content-policy", "stopped the answer under its content policy (raw)", 1},
+		{llm.FinishError, event.TurnCompleted, "", "could not finish the answer (raw)", 2},
+	} {
+		t.Run(tc.reason.String(), func(t *testing.T) {
+			first := turntest.Say(turntest.Text("half"))
+			n := len(first.Events)
+			end := llm.StepFinish{Reason: tc.reason, RawReason: "raw", Usage: usage(5, 1)}
+			first.Events[n-2], first.Events[n-1] = end, llm.Finish{Reason: tc.reason}
+			b := turntest.New(first, turntest.Say(turntest.Text("whole")))
+			res := b.Run(t, t.Context(), "go")
+			code, said := "", ""
+			if res.Problem != nil {
+				code, said = res.Problem.Code, res.Problem.Message
+				if res.Problem.Next == "" {
+					t.Error("nothing says what to do")
+				}
+			}
+			for _, e := range b.Events() {
+				switch body := e.Body.(type) {
+				case event.Notice:
+					said += body.Text
+				case event.StreamRetried:
+					said += body.Cause
+				}
+			}
+			if res.Status != tc.status || code != tc.code || !strings.Contains(said, tc.says) || (tc.says == "") != (said == "") {
+				t.Errorf("%v %s: %q, want %v %s: %q", res.Status, code, said, tc.status, tc.code, tc.says)
+			}
+			if len(b.Requests()) != tc.requests {
+				t.Errorf("%d requests, want %d", len(b.Requests()), tc.requests)
+			}
+			if kept := turntest.Render(b.History.Messages()); !strings.Contains(kept, "half") {
+				t.Errorf("what was said is lost:\n%s", kept)
+			}
+			if used := fmt.Sprint(b.Meter.Sum()); !strings.Contains(used, "6") {
+				t.Errorf("what the answer used is not counted: %s", used)
+			}
+		})
+	}
+}

@@ -85,6 +85,20 @@ func (b *PluginBlock) Render(m *contract.Manifest) (config []byte, secrets Secre
 	return config, values, append(ds, b.undeclared(m)...)
 }
 
+// Preview is Render for a block that is only looked at, or works without what it lacks: a variable that is not set, say, is
+// a warning. A secret is empty then, anything else has no value.
+func (b *PluginBlock) Preview(m *contract.Manifest) (config []byte, secrets Secrets, ds Diagnostics) {
+	for _, d := range b.Problems {
+		d.Severity = diag.Warning
+		ds = append(ds, d)
+	}
+	if kind := b.wrongKind(m); kind.HasErrors() {
+		return nil, nil, append(ds, kind...)
+	}
+	config, values, more := b.body.Decode(m.Config, bind.Look)
+	return config, values, append(append(ds, more...), b.undeclared(m)...)
+}
+
 // undeclared warns about capabilities that are granted and that the plugin does not ask for: a mistyped name grants
 // nothing, and nobody would notice.
 func (b *PluginBlock) undeclared(m *contract.Manifest) (ds Diagnostics) {

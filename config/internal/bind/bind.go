@@ -50,6 +50,7 @@ type Mode int
 const (
 	Use   Mode = iota // an error
 	Check             // a warning, and the value is taken as absent
+	Look              // as Check, but a secret is there and empty, so that one sees where it belongs
 )
 
 // Decode reads the block by its schema. The JSON has every attribute of the schema, null where there is no value, with

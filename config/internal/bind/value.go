@@ -87,13 +87,16 @@ func (d *decoder) evaluate(a contract.ConfigAttribute, layers []setting, want ct
 	for _, l := range layers {
 		v, hds := l.expr.Value(l.scope.Context())
 		if hds.HasErrors() {
-			ok := d.mode == Check && diag.AllExplained(hds)
+			ok := d.mode != Use && diag.AllExplained(hds)
 			for _, x := range d.Files.Convert(hds, "correct the value") {
 				if ok {
 					x.Severity = diag.Warning
 				}
 				x.Plugin = d.Plugin
 				d.ds = append(d.ds, hide(x, a))
+			}
+			if ok && d.mode == Look && a.Sensitive && want == cty.String {
+				return cty.StringVal(""), l, true
 			}
 			return cty.NilVal, l, false
 		}

@@ -62,3 +62,30 @@ func TestWhyAnAnswerEnds(t *testing.T) {
 		})
 	}
 }
+
+// An error that nobody can name is worth one more try where an answer was well until then, and none before.
+func TestUnknownErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		parts    []llm.Part
+		requests int
+	}{
+		{"inside an answer", []llm.Part{turntest.Text("half")}, 2},
+		{"before it", nil, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			broken := turntest.Cut(tc.parts...)
+			broken.Err = &llm.Error{Code: llm.ErrUnknown, Message: "odd"}
+			if tc.parts == nil {
+				broken.Events = nil
+			}
+			b := turntest.New(broken, broken, turntest.Say(turntest.Text("never")))
+			if res := b.Run(t, t.Context(), "go"); res.Problem == nil || !strings.HasPrefix(res.Problem.Message, "odd") {
+				t.Errorf("result %+v", res)
+			}
+			if len(b.Requests()) != tc.requests {
+				t.Errorf("%d requests, want %d", len(b.Requests()), tc.requests)
+			}
+		})
+	}
+}

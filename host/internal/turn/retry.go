@@ -49,7 +49,9 @@ func (r *runner) withRetries(ctx context.Context, once ask) (sampled, error) {
 			return s, nil
 		}
 		e, ok := errors.AsType[*llm.Error](err)
-		if !ok || !e.Retryable {
+		// What nobody can name may have been an accident of an answer that was well until then: that is tried once.
+		accident := ok && e.Code == llm.ErrUnknown && s.begun && n == 1
+		if !ok || !e.Retryable && !accident {
 			return s, err
 		}
 		if n > r.Limits.StreamRetries || posts >= maxPosts {

@@ -63,6 +63,8 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 		return fmt.Sprintf("the conversation is too long for %s", model), shorten
 	case llm.ErrContentPolicy:
 		return who + " refuses this under its content policy", "put it in other words, or use another model"
+	case llm.ErrUnknown:
+		return who + " answered with an error" + status, ""
 	case llm.ErrIncompleteStream:
 		return who + " broke off its answer", waitOrSwitch
 	case llm.ErrInvalidOutput:
@@ -88,10 +90,8 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 		return fmt.Sprintf("%s has no model %q", who, model), "correct name in the model's block; `gantry models` lists what the providers offer"
 	case e.Status == 404:
 		return who + " has nothing at this address", ""
-	case e.Code == llm.ErrInvalidRequest:
-		return who + " refused the request" + status, ""
 	}
-	return who + " answered with an error" + status, ""
+	return who + " refused the request" + status, ""
 }
 
 // noModel are the words by which vendors say that they don't know a model.

@@ -48,6 +48,7 @@ func TestExplain(t *testing.T) {
 		{"cut", `{}`, llm.Error{Code: llm.ErrIncompleteStream, Message: "the stream ended"}, "Acme broke off its answer: the stream ended", "later"},
 		{"garbled", `{}`, llm.Error{Code: llm.ErrInvalidOutput, Message: "a chunk is no JSON"}, "Acme sent what can't be read: a chunk is no JSON", "proxy"},
 		{"no stream", `{}`, llm.Error{Code: llm.ErrInvalidOutput, Message: "gate answered with a web page", Next: "check"}, "gate answered with a web page", "check"},
+		{"no kind inside a stream", `{}`, llm.Error{Code: llm.ErrUnknown, Message: "odd"}, "Acme answered with an error: odd", ""},
 		{"our own", `{}`, llm.Error{Code: llm.ErrTransport, Message: "gate refused the connection", Next: "check"}, "gate refused the connection", "check"},
 		{"our own refusal", `{}`, llm.Error{Code: llm.ErrInvalidRequest, Message: "the image is too large"}, "the image is too large", ""},
 		{"a redirect", `{}`, llm.Error{Code: llm.ErrInvalidRequest, Status: 302, Message: "gate sends requests on"}, "gate sends requests on", ""},

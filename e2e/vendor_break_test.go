@@ -78,6 +78,7 @@ func TestVendorStreamBreaks(t *testing.T) {
 			says    string
 		}{
 			"cut":         {vendors.Well, true, 1, "broke off"},
+			"failing":     {vendors.Failing, false, 1, ": the service says no"},
 			"silent":      {vendors.Silent, false, 1, "sent nothing for 1s inside its answer"},
 			"interleaved": {how: vendors.Interleaved},
 			"mislabelled": {how: vendors.Mislabelled},

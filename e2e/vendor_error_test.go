@@ -251,6 +251,39 @@ func TestVendorAnswersOddly(t *testing.T) {
 	}
 }
 
+// TestVendorStopsAnAnswer: an answer that a filter, a limit or a mistake of the vendor's ended is not passed off as complete.
+func TestVendorStopsAnAnswer(t *testing.T) {
+	t.Parallel()
+	for vendor := range vendorBlocks {
+		run := func(name string, check func(*testing.T, outcome), answers ...vendors.Answer) {
+			t.Run(vendor+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				s := vendors.Start(t, vendor, answers...)
+				r := rig.New(t, "")
+				useVendor(r, vendor, s.URL)
+				check(t, ask(t, r))
+			})
+		}
+		if vendor != "ollama" { // has no filter
+			filtered := func(t *testing.T, o outcome) {
+				o.failed(t, "content-policy", "stopped the answer under its content policy (", "put it in other words")
+			}
+			run("filtered", filtered, vendors.Answer{Text: "It goes like", Stop: vendors.Filtered})
+			run("filtered before a word", filtered, vendors.Answer{Stop: vendors.Filtered})
+		}
+		run("at the limit", func(t *testing.T, o outcome) {
+			if o.exit != 0 || !strings.Contains(o.stdout, "It goes like") || !strings.Contains(o.stdout, "cut off at the limit of its length") {
+				t.Errorf("exit %d\n%s", o.exit, o.stdout)
+			}
+		}, vendors.Answer{Text: "It goes like", Stop: vendors.AtLimit})
+		if vendor == "gemini" {
+			run("malformed", func(t *testing.T, o outcome) {
+				o.went(t, 1, "could not finish the answer (MALFORMED_FUNCTION_CALL)")
+			}, vendors.Answer{Stop: vendors.Malformed}, allIsWell)
+		}
+	}
+}
+
 // TestVendorWithoutKey: the error names the variable, the line and the other providers.
 func TestVendorWithoutKey(t *testing.T) {
 	t.Parallel()

@@ -267,6 +267,12 @@ func (f anthropic) write(s *stream, n int, a Answer) {
 		stop = "tool_use"
 		block(f.use(n, i, c), pieces("input_json_delta", "partial_json", string(marshal(c.Args)))...)
 	}
+	switch a.Stop {
+	case Filtered:
+		stop = "refusal"
+	case AtLimit:
+		stop = "max_tokens"
+	}
 	f.finish(s, stop)
 }
 

@@ -161,6 +161,12 @@ func (c chat) write(s *stream, n int, a Answer) {
 			c.chunk(s, n, map[string]any{"tool_calls": []any{tc}}, nil)
 		}
 	}
+	switch a.Stop {
+	case Filtered:
+		finish = "content_filter"
+	case AtLimit:
+		finish = "length"
+	}
 	c.finish(s, n, finish)
 }
 

@@ -157,7 +157,8 @@ func (f gemini) write(s *stream, n int, a Answer) {
 		f.send(s, n, "", parts...)
 	}
 	s.completes()
-	f.send(s, n, "STOP", map[string]any{"text": ""})
+	f.send(s, n, map[Stop]string{Complete: "STOP", Filtered: "PROHIBITED_CONTENT", AtLimit: "MAX_TOKENS", Malformed: "MALFORMED_FUNCTION_CALL"}[a.Stop],
+		map[string]any{"text": ""})
 }
 
 // muddle puts thoughts and calls between the pieces of the text.

@@ -106,7 +106,11 @@ func (f ollama) write(s *stream, n int, a Answer) {
 	for i, c := range a.Calls {
 		f.send(s, f.call(i, c))
 	}
-	f.finish(s, n)
+	reason := "stop"
+	if a.Stop == AtLimit {
+		reason = "length"
+	}
+	f.finish(s, n, reason)
 }
 
 // muddle puts calls and thoughts between the pieces of the text.
@@ -118,7 +122,7 @@ func (f ollama) muddle(s *stream, n int, a Answer) {
 		}
 		f.send(s, map[string]any{"thinking": "hm"})
 	}
-	f.finish(s, n)
+	f.finish(s, n, "stop")
 }
 
 func (ollama) send(s *stream, message map[string]any) {
@@ -133,10 +137,10 @@ func (ollama) call(i int, c Call) map[string]any {
 	return map[string]any{"tool_calls": []any{map[string]any{"function": map[string]any{"index": i, "name": c.Name, "arguments": c.Args}}}}
 }
 
-func (ollama) finish(s *stream, n int) {
+func (ollama) finish(s *stream, n int, reason string) {
 	s.completes()
 	s.line(map[string]any{
 		"model": "loopback", "created_at": "2026-01-01T00:00:00Z", "message": map[string]any{"role": "assistant", "content": ""}, "done": true,
-		"done_reason": "stop", "prompt_eval_count": 100 * n, "eval_count": 20,
+		"done_reason": reason, "prompt_eval_count": 100 * n, "eval_count": 20,
 	})
 }

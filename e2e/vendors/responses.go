@@ -29,7 +29,7 @@ func bearer(r *http.Request) error {
 }
 
 func (responses) failure(status int, message string) any {
-	return map[string]any{"error": map[string]any{"message": message, "type": failureType(status), "param": nil, "code": nil}}
+	return map[string]any{"type": "error", "error": map[string]any{"message": message, "type": failureType(status), "param": nil, "code": nil}}
 }
 
 func failureType(status int) string {
@@ -259,16 +259,24 @@ func (r *reply) done(index int, item map[string]any) {
 	r.send("response.output_item.done", map[string]any{"output_index": index, "item": item})
 }
 
-func (r *reply) finish() {
+// finish ends the answer; incomplete is why it is not what the model meant to say.
+func (r *reply) finish(incomplete string) {
 	r.completes()
-	final := r.head("completed")
+	status := "completed"
+	if incomplete != "" {
+		status = "incomplete"
+	}
+	final := r.head(status)
+	if incomplete != "" {
+		final["incomplete_details"] = map[string]any{"reason": incomplete}
+	}
 	final["output"] = r.output
 	final["service_tier"] = "default"
 	final["usage"] = map[string]any{
 		"input_tokens": 100 * r.n, "input_tokens_details": map[string]any{"cached_tokens": 10 * r.n}, "output_tokens": 20,
 		"output_tokens_details": map[string]any{"reasoning_tokens": 5}, "total_tokens": 100*r.n + 20,
 	}
-	r.send("response.completed", map[string]any{"response": final})
+	r.send("response."+status, map[string]any{"response": final})
 }
 
 // call is call i, as an item.
@@ -327,7 +335,7 @@ func (responses) write(s *stream, n int, a Answer) {
 		r.send("response.function_call_arguments.done", map[string]any{"item_id": fmt.Sprintf("fc_%d_%d", n, i), "output_index": at, "arguments": args})
 		r.done(at, r.call(i, c, "completed", args))
 	}
-	r.finish()
+	r.finish(map[Stop]string{Filtered: "content_filter", AtLimit: "max_output_tokens"}[a.Stop])
 }
 
 // muddle opens all items at once, speaks of items that there are none of and of right ones by wrong names, and ends them
@@ -353,5 +361,5 @@ func (responses) muddle(s *stream, n int, a Answer) {
 		}
 	}
 	r.done(text, r.message("completed", map[string]any{"type": "output_text", "text": a.Text, "annotations": []any{}}))
-	r.finish()
+	r.finish("")
 }

@@ -16,6 +16,7 @@ const (
 	Well        Break = iota
 	Garbled           // before its end comes a frame that is no JSON
 	Silent            // before its end nothing more comes
+	Failing           // before its end comes an error of the vendor's
 	Endless           // a piece of its text comes again and again
 	Interleaved       // blocks open and close in an order that nobody promises
 	Mislabelled       // the stream is said to be plain text
@@ -28,6 +29,7 @@ type stream struct {
 	pieces      [][]byte
 	named       string // the field that named the last event before the end, where events have names
 	end         int    // pieces before the one that completes the answer
+	failure     []byte // an error, as a piece
 	again       int    // pieces up to the one that an endless stream repeats
 }
 
@@ -60,6 +62,18 @@ func marshal(v any) []byte {
 		panic(err) // literals of this package
 	}
 	return b
+}
+
+// fails makes the vendor's error object a piece.
+func (s *stream) fails(v any) {
+	switch {
+	case s.contentType != "text/event-stream":
+		s.failure = append(marshal(v), '\n')
+	case s.named != "":
+		s.failure = fmt.Appendf(nil, "event: error\ndata: %s\n\n", marshal(v))
+	default:
+		s.failure = fmt.Appendf(nil, "data: %s\n\n", marshal(v))
+	}
 }
 
 // repeats marks the piece that an [Endless] stream repeats: the last one.
@@ -111,6 +125,8 @@ func (s *stream) bent(a Answer) [][]byte {
 		return append(append(begun, s.garbage()), s.pieces[s.end:]...)
 	case Silent:
 		return begun
+	case Failing:
+		return append(begun, s.failure)
 	case Endless:
 		return s.pieces[:s.again:s.again]
 	case Trailing:

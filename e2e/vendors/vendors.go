@@ -39,11 +39,24 @@ type Answer struct {
 	Cut bool
 	// Break is what else goes wrong with the stream.
 	Break Break
+	// Stop is why the answer ends, where it is not the model that ends it.
+	Stop Stop
 	// Forever repeats the answer as often as it is asked for. It is the last one.
 	Forever bool
 	// Pause is waited before the stream and between its pieces.
 	Pause time.Duration
 }
+
+// Stop is why an answer ends.
+type Stop int
+
+// The reasons.
+const (
+	Complete  Stop = iota
+	Filtered       // a filter stepped in
+	AtLimit        // it may not be longer
+	Malformed      // the vendor can't read the call that its own model made; only Google says so
+)
 
 // Raw is an answer as it stands. The zero Status is 200.
 type Raw struct {
@@ -188,6 +201,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.format.muddle(out, n, a)
 	} else {
 		s.format.write(out, n, a)
+	}
+	if a.Break == Failing {
+		out.fails(s.format.failure(http.StatusInternalServerError, "the service says no"))
 	}
 	out.send(w, r, a)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/gantry-agent/gantry/config/diag"
-	"github.com/gantry-agent/gantry/config/internal/function"
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
@@ -78,9 +77,9 @@ func (b block) value(name string, want cty.Type) (cty.Value, bool) {
 	if v.IsNull() {
 		return cty.NilVal, false
 	}
-	if hasSecret(v) {
+	if _, marked := v.UnmarkDeepWithPaths(); len(marked) > 0 {
 		b.errorAt(s.expr.Range(), "secret in a setting of the host", fmt.Sprintf("The argument %q is not kept secret.", name),
-			"use secret() in a plugin's own settings, and env() here")
+			"use secret() and command() in a plugin's own settings, and env() here")
 		return cty.NilVal, false
 	}
 	if raw, ok := s.expr.(number); ok && want == cty.String {
@@ -93,16 +92,6 @@ func (b block) value(name string, want cty.Type) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	return v, true
-}
-
-func hasSecret(v cty.Value) bool {
-	_, paths := v.UnmarkDeepWithPaths()
-	for _, p := range paths {
-		if _, ok := p.Marks[function.Secret{}]; ok {
-			return true
-		}
-	}
-	return false
 }
 
 func (b block) kind(name string) schema.Kind {

@@ -396,8 +396,8 @@ provider "none" {
 	c := mustLoad(t, options(root))
 	m := &contract.Manifest{Kind: contract.KindProvider, Config: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{{Name: "key", Type: json.RawMessage(`"string"`)}}}}
 	text, secrets, ds := must(c.Provider("good")).Render(m)
-	if string(text) != `{"key":{"$secret":"key"}}` || secrets["key"] != "value" || len(ds) > 0 {
-		t.Errorf("Render = %s, %q, %v", text, secrets["key"], ds)
+	if string(text) != `{"key":{"$secret":"key"}}` || secrets["key"].Value != "value" || len(ds) > 0 {
+		t.Errorf("Render = %s, %q, %v", text, secrets["key"].Value, ds)
 	}
 	if got := fmt.Sprintf("%v %+v %#v %s %q", secrets, secrets, secrets, secrets, secrets); strings.Contains(got, "value") {
 		t.Errorf("secrets print as %s", got)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/internal/bind"
+	"github.com/gantry-agent/gantry/config/internal/function"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/permission"
 	"github.com/gantry-agent/gantry/config/schema"
@@ -50,20 +51,14 @@ type ProcessLimits struct {
 	Pids        int64
 }
 
-// Secrets are values by handle. They print as nothing.
-type Secrets map[string]string
+// Secret is what stands behind a handle: a value, or the program that prints it. It prints as nothing.
+type Secret = bind.Secret
 
-// String, GoString and MarshalJSON show how many there are.
-func (s Secrets) String() string { return fmt.Sprintf("(%d secrets)", len(s)) }
+// Command is a program that prints a secret.
+type Command = function.Command
 
-// GoString hides the values, too.
-func (s Secrets) GoString() string { return s.String() }
-
-// Format hides the values from every verb.
-func (s Secrets) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
-
-// MarshalJSON hides the values.
-func (s Secrets) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", s.String()), nil }
+// Secrets are those of a block by handle.
+type Secrets map[string]Secret
 
 // Where is the block's place in words: "gantry.hcl:14".
 func (b *PluginBlock) Where() string { return b.Range.String() }
@@ -76,7 +71,7 @@ func (b *PluginBlock) Address() string { return b.Program.Address() }
 
 // Render evaluates the block's own settings and checks them against the schema that the manifest brings along. The JSON
 // has every attribute of the schema; secrets stand in it as {"$secret": HANDLE} and are returned by handle. Now is when
-// env(), file() and secret() are looked at. With errors there is no JSON.
+// env(), file() and secret() are looked at; what command() names is run when the plugin asks for it. With errors there is no JSON.
 func (b *PluginBlock) Render(m *contract.Manifest) (config []byte, secrets Secrets, ds Diagnostics) {
 	if ds = b.usable(m); ds.HasErrors() {
 		return nil, nil, ds

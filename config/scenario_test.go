@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,8 +170,12 @@ func runScenario(t *testing.T, ar *txtar.Archive) string {
 					t.Fatalf("%v in %s", err, text)
 				}
 				fmt.Fprintf(&out, "%s\n", indented.Bytes())
-				for _, h := range slices.Sorted(mapsKeys(secrets)) {
-					fmt.Fprintf(&out, "secret %s = %s\n", h, secrets[h])
+				for _, h := range slices.Sorted(maps.Keys(secrets)) {
+					text := secrets[h].Value
+					if c := secrets[h].Command; c != nil {
+						text = fmt.Sprintf("printed by %q in %s within %v, again after %v", c.Argv, c.Dir, c.Timeout, c.Refresh)
+					}
+					fmt.Fprintf(&out, "secret %s = %s\n", h, text)
 				}
 			}
 			write(ds)
@@ -180,16 +185,6 @@ func runScenario(t *testing.T, ar *txtar.Archive) string {
 		}
 	}
 	return strings.ReplaceAll(out.String(), root, "$ROOT")
-}
-
-func mapsKeys(m map[string]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // parsePath reads limit[0].rps and headers["X-A"].

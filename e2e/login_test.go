@@ -339,6 +339,96 @@ provider "plain" {
 	stopped.NothingLeft()
 }
 
+// A key that a program prints: run where its block is, once for a host, again when the vendor refuses what it printed, and
+// given up when it prints nothing else.
+func TestKeyFromAProgram(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		program  string // prints a key; $n is how often it was run
+		good     string // the key that the vendor takes
+		options  string
+		requests int
+		runs     int
+		words    []string // of the error; none: it works
+	}{
+		{name: "the first is good", program: "echo key-$n", good: "key-1", requests: 1, runs: 1},
+		{name: "the second is good", program: "echo key-$n", good: "key-2", options: `, { refresh = "0s" }`, requests: 2, runs: 2},
+		{name: "none is good", program: "echo key-$n", good: "key-9", requests: 2, runs: 2, words: []string{"does not take the key", "<redacted>"}},
+		{name: "there is no other", program: "echo key-0", good: "key-1", requests: 1, runs: 2, words: []string{"does not take the key"}},
+		{
+			name: "the next run fails", program: `[ $n = 1 ] || { echo "not logged in" >&2; exit 3; }; echo key-$n`, good: "key-9", requests: 1, runs: 2,
+			words: []string{"does not take the key", "ended with status 3: not logged in"},
+		},
+		{name: "it prints nothing", program: "true", runs: 1, words: []string{`get-key" printed nothing`}},
+		{name: "it is too slow", program: "exec sleep 600", options: `, { timeout = "200ms" }`, runs: 1, words: []string{"no secret within 200ms"}},
+		{name: "what others' blocks read is not for it", program: "echo key${SPARE:+-leaked}", good: "key", requests: 1, runs: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var asked []string
+			var mu sync.Mutex
+			answers := []vendors.Answer{{Text: "Hello.", Forever: true}}
+			model := vendors.Start(t, "openai-chat", answers...)
+			gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+				if r.Method == http.MethodPost {
+					mu.Lock()
+					asked = append(asked, key)
+					mu.Unlock()
+				}
+				if r.Method == http.MethodPost && key != tc.good {
+					w.WriteHeader(http.StatusUnauthorized)
+					fmt.Fprintf(w, `{"error":{"message":"no: %s","code":"invalid_api_key"}}`, key)
+					return
+				}
+				r.Header.Set("Authorization", "Bearer "+vendors.Key)
+				model.ServeHTTP(w, r)
+			}))
+			t.Cleanup(gate.Close)
+			r := rig.New(t, "")
+			r.Env = append(r.Env, "SPARE=spare-key")
+			r.Program("get-key", "#!/bin/sh\necho >> runs\nn=$(wc -l < runs)\n"+tc.program+"\n")
+			r.Config(fmt.Sprintf(`
+default_model = "real"
+
+provider "p" {
+  source   = "builtin/compatible"
+  base_url = "%s/v1"
+  api_key  = command(["./bin/get-key"]%s)
+}
+
+provider "spare" {
+  source  = "builtin/openai"
+  api_key = env("SPARE")
+}
+
+model "real" {
+  provider = "p"
+  name     = "own-model"
+}
+`, gate.URL, tc.options))
+			res := r.Gantry("--log", "trace", "exec", "hi")
+			if (res.Code == 0) != (len(tc.words) == 0) {
+				t.Errorf("exit %d\n%s", res.Code, trace.ReplaceAllString(res.Stderr, ""))
+			}
+			for _, word := range tc.words {
+				if !strings.Contains(res.Stderr, word) {
+					t.Errorf("no %q in\n%s", word, trace.ReplaceAllString(res.Stderr, ""))
+				}
+			}
+			runs, err := os.ReadFile(filepath.Join(r.Home, "runs"))
+			if err != nil || strings.Count(string(runs), "\n") != tc.runs || len(asked) != tc.requests {
+				t.Errorf("%d runs, %v, asked with %q; want %d runs and %d requests", strings.Count(string(runs), "\n"), err, asked, tc.runs, tc.requests)
+			}
+			if strings.Contains(res.Stdout+res.Stderr, "key-1") {
+				t.Error("the key is shown")
+			}
+			r.NothingLeft()
+		})
+	}
+}
+
 type stealArgs struct {
 	Handles []string `json:"handles"`
 }

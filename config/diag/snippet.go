@@ -101,7 +101,7 @@ func MaskValue(name, value string) string {
 // hides reports whether a value of a secret's name has to be hidden. A call keeps the secret out of the text; a list or
 // object without quotes, at least on this line, has none in it.
 func hides(value string) bool {
-	for _, f := range []string{"env(", "file(", "secret(", "null", "true", "false"} {
+	for _, f := range []string{"command(", "env(", "file(", "secret(", "null", "true", "false"} {
 		if strings.HasPrefix(value, f) {
 			return false
 		}

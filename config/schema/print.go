@@ -61,7 +61,8 @@ func Markdown() string {
 	b.WriteString(root.Doc + "\n\n")
 	b.WriteString("A file may also be written in JSON, as `gantry.hcl.json`. Functions: `env(\"NAME\")`, or `env(\"NAME\", \"otherwise\")`, " +
 		"is an environment variable; `file(\"PATH\")` is a file's text without its last line break; `secret(\"NAME\")` is a stored " +
-		"secret, which only a plugin's own settings may use. They are evaluated when their block is used.\n\n")
+		"secret, and `command([\"PROGRAM\", \"ARGUMENT\"])`, or `command([...], { timeout = \"5s\", refresh = \"5m\" })`, is what a " +
+		"program prints; only a plugin's own settings may use these two. They are evaluated when their block is used.\n\n")
 	writeArguments(&b, root)
 	for _, c := range root.Blocks {
 		writeBlock(&b, c, 2, "")

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -171,10 +172,28 @@ func (s *service) auth(ctx context.Context, env provider.Env) (route.Auth, error
 		}
 		source = noKey(s.vendor)
 	}
+	auth := route.Bearer
 	if s.vendor.Auth != nil {
-		return s.vendor.Auth(source), nil
+		auth = s.vendor.Auth
 	}
-	return route.Bearer(source), nil
+	return route.WithRecovery(auth(source), anew(key)), nil
+}
+
+// anew gets a new key after a 401: the one that another request got meanwhile, or what the key's source makes now. A
+// source that has no other one costs nothing but the question.
+func anew(key configblock.Secret) route.Step {
+	return func(ctx context.Context, refused []string) (bool, error) {
+		for _, ask := range []func(context.Context) (string, error){key.Value, key.Renew} {
+			value, err := ask(ctx)
+			if err != nil {
+				return false, err
+			}
+			if !slices.Contains(refused, strings.TrimSpace(value)) {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
 }
 
 // noKey refuses each request, so that models can be listed and requests be prepared without a key.

@@ -16,7 +16,7 @@ import (
 // Config is what all providers' blocks have in common.
 type Config struct {
 	BaseURL       string             `json:"base_url" doc:"Address of the API up to its version, https://api.example.com/v1 for example. Default: the vendor's own."`
-	APIKey        configblock.Secret `json:"api_key" sensitive:"true" doc:"Key of the account: env(\"NAME\") or secret(\"NAME\"), not the key itself."`
+	APIKey        configblock.Secret `json:"api_key" sensitive:"true" doc:"Key of the account: env(\"NAME\"), secret(\"NAME\") or command([\"PROGRAM\"]), not the key itself."`
 	Headers       map[string]string  `json:"headers" doc:"Headers of each request, over the vendor's. One whose value is empty is not sent."`
 	Query         map[string]string  `json:"query" doc:"Parameters of each request's address."`
 	Body          json.RawMessage    `json:"body" doc:"Object that is merged into the body of each request, over all else."`

@@ -69,6 +69,7 @@ func TestBrowserLoginFails(t *testing.T) {
 	nobody := errors.New("nobody is there")
 	tests := map[string]struct {
 		vendor   credentialtest.Config
+		as       func(*Registration)
 		failure  []credentialtest.Failure
 		open     open
 		code     llm.ErrorCode
@@ -100,8 +101,13 @@ func TestBrowserLoginFails(t *testing.T) {
 			code: llm.ErrAuthentication, want: "is not that of the login", requests: 2,
 		},
 		// The first way is the only one: a second try would bring the code twice.
-		"secret in the wrong place": {
-			vendor: credentialtest.Config{ClientSecret: "s3cret"}, code: llm.ErrAuthentication, want: "invalid_client", requests: 2,
+		"secret in the body, wanted in the header": {
+			vendor: credentialtest.Config{ClientSecret: "s3cret"}, as: func(r *Registration) { r.ClientSecret, r.SecretInBody = "s3cret", true },
+			code: llm.ErrAuthentication, want: "invalid_client", requests: 2,
+		},
+		"secret in the header, wanted in the body": {
+			vendor: credentialtest.Config{ClientSecret: "s3cret", SecretInBody: true}, as: func(r *Registration) { r.ClientSecret = "s3cret" },
+			code: llm.ErrAuthentication, want: "invalid_client", requests: 2,
 		},
 		"vendor down": {failure: []credentialtest.Failure{{Status: 503, Body: "<html>"}}, code: llm.ErrTransport, want: "with status 503", requests: 2},
 		"no answer":   {failure: []credentialtest.Failure{{}}, code: llm.ErrTransport, want: "localhost: EOF", requests: 2},
@@ -125,8 +131,8 @@ func TestBrowserLoginFails(t *testing.T) {
 					open = func(_ context.Context, address string) (string, map[string]string, error) { return tt.open(w, address) }
 				}
 				reg := w.registration()
-				if tt.vendor.ClientSecret != "" {
-					reg.ClientSecret, reg.SecretInBody = tt.vendor.ClientSecret, true
+				if tt.as != nil {
+					tt.as(&reg)
 				}
 				w.refuses(w.as(reg).Browser(t.Context(), open), tt.code, tt.want, "")
 				if n := w.requests(); n != tt.requests || w.hosts["evil.test"] > 0 {

@@ -217,7 +217,7 @@ func (o *OAuth) due(t *token) bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return t.Refresh != "" && t.stale(now) && t.Refresh != o.mu.dead && !now.Before(o.mu.patience)
+	return t.Refresh != "" && t.stale(now) && !now.Before(o.mu.patience)
 }
 
 // current is the token in memory, or the stored one.

@@ -143,6 +143,36 @@ func TestRefreshTokenThatStays(t *testing.T) {
 		if now := w.stored(); now.Refresh != first.Refresh || now.Account != first.Account || now.Access == first.Access {
 			t.Error("the stored token is another login")
 		}
+		// Nor does it have to say again whose the token is.
+		w.passes(time.Hour)
+		w.vendor.Fail(credentialtest.Failure{Status: 200, Body: `{"access_token":"the-next","expires_in":3600}`})
+		if got, err := o.Token(t.Context()); got != "the-next" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		if now := w.stored(); now.Refresh != first.Refresh || now.Account != first.Account {
+			t.Error("the stored token is another login")
+		}
+	})
+}
+
+// All who need a token while the vendor hangs wait for the same answer, not one behind the other.
+func TestOneWaitForAll(t *testing.T) {
+	inWorld(t, credentialtest.Config{Lifetime: time.Hour}, func(t *testing.T, w *world) {
+		o := w.loggedIn()
+		w.passes(time.Hour)
+		w.vendor.Fail(credentialtest.Failure{Hang: true})
+		began, before := time.Now(), w.requests()
+		var asking sync.WaitGroup
+		for range 5 {
+			asking.Go(func() {
+				_, err := o.Token(t.Context())
+				w.refuses(err, llm.ErrTransport, "no answer in time", "")
+			})
+		}
+		asking.Wait()
+		if took, n := time.Since(began), w.requests()-before; took != exchangeTimeout || n != 1 {
+			t.Errorf("%d requests in %v", n, took)
+		}
 	})
 }
 

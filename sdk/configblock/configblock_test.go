@@ -343,7 +343,10 @@ func TestSecretIsResolved(t *testing.T) {
 		t.Error("a value before there is a way to it")
 	}
 	refused := errors.New("refused")
-	configblock.Bind(&c, func(_ context.Context, handle string) (string, error) {
+	configblock.Bind(&c, func(_ context.Context, handle string, renew bool) (string, error) {
+		if renew {
+			handle += ", anew"
+		}
 		if handle == "env" {
 			return "", refused
 		}
@@ -352,12 +355,20 @@ func TestSecretIsResolved(t *testing.T) {
 	if v, err := c.Key.Value(t.Context()); v != "value of h" || err != nil {
 		t.Errorf("value %q, %v", v, err)
 	}
+	if v, err := c.Key.Renew(t.Context()); v != "value of h, anew" || err != nil {
+		t.Errorf("renewed %q, %v", v, err)
+	}
+	if v, err := configblock.NewSecret("fixed").Renew(t.Context()); v != "fixed" || err != nil {
+		t.Errorf("renewed %q, %v", v, err)
+	}
 	if _, err := c.Servers[0].Env["K"].Value(t.Context()); !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}
 	var none configblock.Secret
-	if _, err := none.Value(t.Context()); !errors.Is(err, configblock.ErrNotConfigured) || !none.IsZero() {
-		t.Errorf("error %v", err)
+	for _, ask := range []func(context.Context) (string, error){none.Value, none.Renew} {
+		if _, err := ask(t.Context()); !errors.Is(err, configblock.ErrNotConfigured) || !none.IsZero() {
+			t.Errorf("error %v", err)
+		}
 	}
 	configblock.Bind(nil, nil)
 }

@@ -8,8 +8,9 @@ import (
 	"reflect"
 )
 
-// Resolve turns the handle of a secret into its value, usually by asking the host.
-type Resolve func(ctx context.Context, handle string) (string, error)
+// Resolve turns the handle of a secret into its value, usually by asking the host. renew tells that the value was refused
+// where it was used: a source that can make a new one does.
+type Resolve func(ctx context.Context, handle string, renew bool) (string, error)
 
 // Secret is a sensitive string of a config block. What a plugin holds is a handle; [Secret.Value] asks the host each
 // time, so that the value lives only where it is used. Printing or marshalling a secret shows that it is one, never what
@@ -33,7 +34,13 @@ func NewSecret(value string) Secret { return Secret{s: &secret{value: value}} }
 func (s Secret) IsZero() bool { return s.s == nil }
 
 // Value returns the value, asking the host for it.
-func (s Secret) Value(ctx context.Context) (string, error) {
+func (s Secret) Value(ctx context.Context) (string, error) { return s.ask(ctx, false) }
+
+// Renew returns a new value after the one before was refused where it was used, or the same where its source has no other:
+// then there is no point in trying again.
+func (s Secret) Renew(ctx context.Context) (string, error) { return s.ask(ctx, true) }
+
+func (s Secret) ask(ctx context.Context, renew bool) (string, error) {
 	switch {
 	case s.s == nil:
 		return "", ErrNotConfigured
@@ -42,7 +49,7 @@ func (s Secret) Value(ctx context.Context) (string, error) {
 	case s.s.resolve == nil:
 		return "", errors.New("secret can't be resolved: the host offers no services")
 	}
-	v, err := s.s.resolve(ctx, s.s.handle)
+	v, err := s.s.resolve(ctx, s.s.handle, renew)
 	if err != nil {
 		return "", fmt.Errorf("resolve secret: %w", err)
 	}

@@ -45,18 +45,6 @@ func (h *Host) close() error {
 	return h.conn.Close()
 }
 
-// Secret resolves a handle of the plugin's own configuration. A configblock.Secret does it by itself.
-func (h *Host) Secret(ctx context.Context, handle string) (string, error) {
-	if h.client == nil {
-		return "", ErrNoHost
-	}
-	res, err := h.client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle})
-	if err != nil {
-		return "", fmt.Errorf("ask the host for a secret: %w", err)
-	}
-	return res.GetValue(), nil
-}
-
 // Artifact reads content by its SHA-256, in lower-case hex, and checks it. For media that a request refers to.
 func (h *Host) Artifact(ctx context.Context, digest string) ([]byte, error) {
 	if h.client == nil {

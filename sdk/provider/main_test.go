@@ -211,7 +211,7 @@ func TestHost(t *testing.T) {
 	if err := configure(nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.env.Host.Secret(t.Context(), "h1"); !errors.Is(err, ErrNoHost) {
+	if _, err := p.env.Host.Secret(t.Context(), "h1", false); !errors.Is(err, ErrNoHost) {
 		t.Errorf("without services: %v", err)
 	}
 	if _, err := p.env.Config.(*config).APIKey.Value(t.Context()); !errors.Is(err, ErrNoHost) {
@@ -220,7 +220,7 @@ func TestHost(t *testing.T) {
 	if err := configure(&gantryv1.HostFacts{ServicesSocket: socket, ServicesToken: "wrong"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.env.Host.Secret(t.Context(), "h1"); status.Code(err) != codes.Unauthenticated {
+	if _, err := p.env.Host.Secret(t.Context(), "h1", false); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("with a wrong token: %v", err)
 	}
 	if err := configure(&gantryv1.HostFacts{ServicesSocket: socket, ServicesToken: "services"}); err != nil {
@@ -230,7 +230,7 @@ func TestHost(t *testing.T) {
 	if s, err := p.env.Config.(*config).APIKey.Value(t.Context()); err != nil || s != "s3cret" {
 		t.Errorf("secret = %q, %v", s, err)
 	}
-	if _, err := h.Secret(t.Context(), "h2"); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.Secret(t.Context(), "h2", true); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("somebody else's secret: %v", err)
 	}
 	sum := sha256.Sum256([]byte(content))

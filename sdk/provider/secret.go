@@ -40,15 +40,22 @@ func (h *Host) StoredSecret(ctx context.Context, name string) (value string, fou
 	return res.GetValue(), true, nil
 }
 
-// RenewSecret resolves a handle of the plugin's own configuration anew, after its value was refused where it was used. A
-// source that can't make a new value gives the same one again.
-func (h *Host) RenewSecret(ctx context.Context, handle string) (string, error) {
+// Secret resolves a handle of the plugin's own configuration; anew when renew tells that its value was refused where it was
+// used. A configblock.Secret does it by itself.
+func (h *Host) Secret(ctx context.Context, handle string, renew bool) (string, error) {
 	if h.client == nil {
 		return "", ErrNoHost
 	}
-	res, err := h.client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: true})
+	res, err := h.client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
 	if err != nil {
-		return "", fmt.Errorf("ask the host for a new secret: %w", err)
+		return "", said{err}
 	}
 	return res.GetValue(), nil
 }
+
+// said is the error of an rpc in the host's own words, which are for people.
+type said struct{ err error }
+
+func (s said) Error() string { return status.Convert(s.err).Message() }
+
+func (s said) Unwrap() error { return s.err }

@@ -183,12 +183,12 @@ func (r *artifactReader) Close() error {
 	return nil
 }
 
-func (e *Env) secret(ctx context.Context, handle string) (string, error) {
+func (e *Env) secret(ctx context.Context, handle string, renew bool) (string, error) {
 	client, err := e.host()
 	if err != nil {
 		return "", err
 	}
-	resp, err := client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle})
+	resp, err := client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
 	if err != nil {
 		return "", err
 	}

@@ -55,8 +55,8 @@ const (
 
 // Decode reads the block by its schema. The JSON has every attribute of the schema, null where there is no value, with
 // sorted keys. Secrets stand in it as {"$secret": HANDLE}; their values are returned by handle.
-func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secrets map[string]string, ds diag.Diagnostics) {
-	d := &decoder{Block: b, mode: mode, secrets: make(map[string]string)}
+func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secrets map[string]Secret, ds diag.Diagnostics) {
+	d := &decoder{Block: b, mode: mode, secrets: make(map[string]Secret)}
 	pieces := make([]piece, 0, len(b.Fragments))
 	for _, f := range b.Fragments {
 		pieces = append(pieces, piece{body: f.Body, rest: f.Path, expr: f.Expr, scope: f.Scope, header: f.Header})
@@ -78,7 +78,7 @@ func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secre
 type decoder struct {
 	Block
 	mode    Mode
-	secrets map[string]string
+	secrets map[string]Secret
 	ds      diag.Diagnostics
 }
 

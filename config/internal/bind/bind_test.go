@@ -115,6 +115,76 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// A program that prints a secret stands for a whole value that is kept secret, and nothing runs it here.
+func TestCommands(t *testing.T) {
+	s := contract.ConfigBlock{Attributes: []contract.ConfigAttribute{
+		{Name: "key", Type: json.RawMessage(`"string"`), Sensitive: true}, {Name: "keys", Type: json.RawMessage(`["map","string"]`), Sensitive: true},
+		{Name: "pin", Type: json.RawMessage(`"number"`), Sensitive: true}, {Name: "text", Type: json.RawMessage(`"string"`)},
+		{Name: "any", Type: json.RawMessage(`"dynamic"`)},
+	}}
+	const here = "command() can't stand here"
+	for text, want := range map[string]string{
+		`key = command(["a", "b c"])`:                            `key: [a b c] in /there, 5s, 5m0s`,
+		`key = command(["a"], {timeout = "1m", refresh = "0s"})`: `key: [a] in /there, 1m0s, 0s`,
+		`key = command(["./a"])`:                                 `key: [/there/a] in /there, 5s, 5m0s`,
+		`key = command(["~/bin/a"])`:                             `key: [/home/me/bin/a] in /there, 5s, 5m0s`,
+		`key = env("NOPE", command(["a", env("X")]))`:            `key: [a value of X] in /there, 5s, 5m0s`,
+		`key = "${command(["a"])}"`:                              `key: [a] in /there, 5s, 5m0s`,
+		`keys = { x = command(["a"]), y = command(["b"]) }`:      `keys["x"]: [a] in /there, 5s, 5m0s; keys["y"]: [b] in /there, 5s, 5m0s`,
+		`key = "Bearer ${command(["a"])}"`:                       here,
+		`key = command(["a"]) == "" ? "x" : "y"`:                 here,
+		`key = command(["a", secret("s")])`:                      here,
+		`text = command(["a"])`:                                  here,
+		`text = env("NOPE", command(["a"]))`:                     here,
+		`any = [{ deep = command(["a"]) }]`:                      here,
+		`pin = command(["a"])`:                                   "incorrect attribute value type",
+		`key = command(["a", command(["b"])])`:                   "invalid function argument",
+		`key = command([])`:                                      "invalid function argument",
+		`key = command([""])`:                                    "invalid function argument",
+		`key = command(["a", null])`:                             "invalid function argument",
+		`key = command("a")`:                                     "invalid function argument",
+		`key = command(["a"], {time = "1s"})`:                    "invalid function argument",
+		`key = command(["a"], {timeout = "0s"})`:                 "invalid function argument",
+		`key = command(["a"], {timeout = "11m"})`:                "invalid function argument",
+		`key = command(["a"], {refresh = "-1s"})`:                "invalid function argument",
+		`key = command(["a"], {refresh = 5})`:                    "invalid function argument",
+		`key = command(["a"], "5s")`:                             "invalid function argument",
+		`key = command(["a"], null)`:                             "invalid function argument",
+		`key = command(["a"], {timeout = "1s"}, {})`:             "invalid function argument",
+	} {
+		b := block(t, text)
+		for i := range b.Fragments {
+			b.Fragments[i].Scope = function.NewScope(function.Sources{
+				Home: "/home/me", Secret: func(string) (string, error) { return "s3cret", nil },
+				LookupEnv: func(n string) (string, bool) { return "value of " + n, n == "X" },
+			}, "/there")
+		}
+		_, secrets, ds := b.Decode(s, Use)
+		var got []string
+		for h, s := range secrets {
+			c := s.Command
+			if c == nil || s.Value == "" {
+				t.Errorf("%s: %s is no command", text, h)
+				continue
+			}
+			got = append(got, fmt.Sprintf("%s: %v in %s, %v, %v", h, c.Argv, c.Dir, c.Timeout, c.Refresh))
+		}
+		if ds.HasErrors() {
+			got = []string{ds[0].Summary}
+			if strings.Contains(ds[0].Summary, "function argument") {
+				got = []string{"invalid function argument"}
+			}
+			if ds[0].Next == "" || strings.Contains(fmt.Sprint(ds), "\x00") {
+				t.Errorf("%s: %v", text, ds)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%s\n got %s\nwant %s (%v)", text, strings.Join(got, "; "), want, ds)
+		}
+	}
+}
+
 func TestSensitiveValuesAreHandles(t *testing.T) {
 	s := contract.ConfigBlock{
 		Attributes: []contract.ConfigAttribute{
@@ -130,9 +200,13 @@ func TestSensitiveValuesAreHandles(t *testing.T) {
 	if string(got) != want || len(ds) > 0 {
 		t.Errorf("got %s, %v, want %s", got, ds, want)
 	}
+	values := make(map[string]string)
+	for h, s := range secrets {
+		values[h] = s.Value
+	}
 	wantSecrets := map[string]string{`auth["x.y"].token`: "t", "key": "k", "keys[0]": "a", "keys[1]": "b", "pin": "1234"}
-	if !maps.Equal(secrets, wantSecrets) {
-		t.Errorf("secrets = %v, want %v", secrets, wantSecrets)
+	if !maps.Equal(values, wantSecrets) {
+		t.Errorf("secrets = %v, want %v", values, wantSecrets)
 	}
 	// What is wrong with a secret is told without it.
 	_, _, ds = block(t, "key = [\"sk-secret\"]\npin = \"sk-secret\"\n").Decode(s, Use)

@@ -37,6 +37,9 @@ func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header
 	if !ok {
 		return nil
 	}
+	if !d.commands(a, val, last) {
+		return nil
+	}
 	if len(layers) > 0 && a.Deprecated != "" {
 		d.add(layers[len(layers)-1].nameRange, diag.Diagnostic{
 			Severity: diag.Warning, Summary: fmt.Sprintf("argument %q is deprecated", a.Name), Next: a.Deprecated,
@@ -278,7 +281,7 @@ func (d *decoder) encode(v cty.Value, secret bool, path string) any {
 		if !secret {
 			return plain
 		}
-		d.secrets[path] = text
+		d.secrets[path] = Secret{Value: text, Command: commandIn(marks)}
 		return map[string]any{"$secret": path}
 	}
 	switch t := v.Type(); {

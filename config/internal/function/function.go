@@ -1,4 +1,4 @@
-// Package function provides the functions of the configuration language: env, file and secret.
+// Package function provides the functions of the configuration language: env, file, secret and command.
 //
 // It owns: what they return, what they refuse, and the mark that keeps a secret from being treated as text. It must not
 // know: where in the configuration they are called, when they are evaluated, who gets the value.
@@ -44,9 +44,10 @@ func NewScope(sources Sources, base string) *Scope {
 	s.context = sync.OnceValue(func() *hcl.EvalContext {
 		// There are no variables. With an empty map HCL says which one it does not know.
 		return &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: map[string]function.Function{
-			"env":    envFunction(s.sources.LookupEnv),
-			"file":   textFunction("path", s.file),
-			"secret": textFunction("name", s.secret),
+			"command": s.commandFunction(),
+			"env":     envFunction(s.sources.LookupEnv),
+			"file":    textFunction("path", s.file),
+			"secret":  textFunction("name", s.secret),
 		}}
 	})
 	return s
@@ -70,8 +71,9 @@ func (s *Scope) Recording(read func(name string)) *hcl.EvalContext {
 			}
 			return "", true // go on, so that what follows is recorded too
 		}),
-		"file":   textFunction("path", unknown),
-		"secret": textFunction("name", unknown),
+		"command": s.commandFunction(),
+		"file":    textFunction("path", unknown),
+		"secret":  textFunction("name", unknown),
 	}}
 }
 

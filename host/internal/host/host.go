@@ -81,9 +81,9 @@ type Host struct {
 		sync.Mutex
 		closing      bool // nothing begins any more
 		threads      map[event.ThreadID]*running
-		secrets      map[string]map[string]string // plugin → handle → value
-		loaded       map[string]bool              // plugins whose tools are in the catalogue
-		instructions map[string]string            // of tool plugins whose manifest is known
+		secrets      map[string]config.Secrets // by plugin
+		loaded       map[string]bool           // plugins whose tools are in the catalogue
+		instructions map[string]string         // of tool plugins whose manifest is known
 	}
 }
 
@@ -94,7 +94,7 @@ const closeBound = 10 * time.Second
 func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h := &Host{opts: opts, log: opts.Logger, tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: map[string]bool{}, loading: make(chan struct{}, 1)}
 	h.mu.threads = map[event.ThreadID]*running{}
-	h.mu.secrets = map[string]map[string]string{}
+	h.mu.secrets = map[string]config.Secrets{}
 	h.mu.loaded = map[string]bool{}
 	h.mu.instructions = map[string]string{}
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))

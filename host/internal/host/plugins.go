@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -100,11 +101,16 @@ func contractDiagnostics(ds config.Diagnostics) []contract.Diagnostic {
 	return out
 }
 
-func (h *Host) secret(label, handle string) (string, bool) {
+// secret finds what stands behind a handle of a plugin's block.
+func (h *Host) secret(label, handle string) (service.Secret, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v, ok := h.mu.secrets[label][handle]
-	return v, ok
+	s, ok := h.mu.secrets[label][handle]
+	out := service.Secret{Value: s.Value}
+	if c := s.Command; c != nil {
+		out.Program = &service.Program{Argv: c.Argv, Dir: c.Dir, Timeout: c.Timeout, Refresh: c.Refresh}
+	}
+	return out, ok
 }
 
 // loadTools fills the catalogue before a thread's first turn: from cached manifests, in parallel, and by starting those

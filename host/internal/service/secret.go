@@ -24,12 +24,19 @@ const (
 )
 
 // Secret implements the rpc: handles of the plugin's own block resolve, and names of what it stored itself.
-func (s *server) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
+func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
 	name, stored := strings.CutPrefix(r.GetHandle(), storedPrefix)
 	if !stored {
-		v, ok := s.Secrets(s.id.Label, r.GetHandle())
+		secret, ok := s.Secrets(s.id.Label, r.GetHandle())
 		if !ok {
 			return nil, status.Error(codes.PermissionDenied, "this handle is not of the plugin's own config block")
+		}
+		if secret.Program == nil {
+			return &gantryv1.SecretResponse{Value: secret.Value}, nil
+		}
+		v, err := s.programs.value(ctx, *secret.Program, r.GetRenew())
+		if err != nil {
+			return nil, statusOf(err)
 		}
 		return &gantryv1.SecretResponse{Value: v}, nil
 	}

@@ -41,7 +41,7 @@ type Config struct {
 	State    func(context.Context) (*store.State, error) // opened when it is first needed
 	Threads  func(event.ThreadID) (Thread, bool)
 	Sample   Sampler
-	Secrets  func(plugin, handle string) (string, bool)
+	Secrets  func(plugin, handle string) (Secret, bool)
 	Stored   Vault     // secrets that plugins store
 	Commands *Commands // that run
 	// Environment is what a process starts from before the plugin's changes.
@@ -49,20 +49,27 @@ type Config struct {
 }
 
 // Services serves plugins.
-type Services struct{ cfg Config }
+type Services struct {
+	cfg      Config
+	programs *programs
+}
 
 // New makes services.
-func New(cfg Config) *Services { return &Services{cfg} }
+func New(cfg Config) *Services {
+	run := func(ctx context.Context, p Program) (string, error) { return runProgram(ctx, &cfg, p) }
+	return &Services{cfg, &programs{run: run}}
+}
 
 // For makes the server for one plugin process. What it may do is bound to its label and generation.
 func (s *Services) For(id plugin.Identity) gantryv1.HostServiceServer {
-	return &server{Config: s.cfg, id: id}
+	return &server{Config: s.cfg, programs: s.programs, id: id}
 }
 
 type server struct {
 	gantryv1.UnimplementedHostServiceServer
 	Config
-	id plugin.Identity
+	programs *programs
+	id       plugin.Identity
 }
 
 // live finds the call that a token stands for.

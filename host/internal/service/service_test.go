@@ -49,6 +49,7 @@ type world struct {
 	thread   event.ThreadID
 	desk     *approval.Desk
 	events   chan event.Body
+	programs map[string]service.Program                      // that print the secrets of plugin "mine", by handle
 	do       func(ctx context.Context, s contract.CallStart) // what a call of plugin "mine" does
 }
 
@@ -141,8 +142,12 @@ func newWorld(t *testing.T) *world {
 		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
 			return nil, llm.Usage{}, llm.FinishUnknown, errors.New("no model here")
 		},
-		Secrets: func(label, handle string) (string, bool) {
-			return "the value", label == "mine" && handle == "h1"
+		Secrets: func(label, handle string) (service.Secret, bool) {
+			p, ok := w.programs[handle]
+			if ok {
+				return service.Secret{Program: &p}, label == "mine"
+			}
+			return service.Secret{Value: "the value"}, label == "mine" && handle == "h1"
 		},
 		Stored: secret.Open(filepath.Join(dir, "secrets"), nil), Commands: &w.commands,
 		Environment: func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },

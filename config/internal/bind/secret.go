@@ -1,0 +1,60 @@
+package bind
+
+import (
+	"fmt"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/gantry-agent/gantry/config/internal/function"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Secret is what stands behind a handle: a value, or the program that prints it. It prints as nothing.
+type Secret struct {
+	Value   string
+	Command *function.Command // nil: Value counts
+}
+
+// Format hides the value from every verb.
+func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, "(secret)") }
+
+// MarshalJSON hides the value.
+func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"(secret)"`), nil }
+
+// commands checks where programs stand that print secrets: as the whole of a value that is kept secret.
+func (d *decoder) commands(a contract.ConfigAttribute, v cty.Value, at setting) bool {
+	plain, marked := v.UnmarkDeepWithPaths()
+	for _, m := range marked {
+		if commandIn(m.Marks) == nil {
+			continue
+		}
+		part, err := m.Path.Apply(plain)
+		detail, next := "", ""
+		switch {
+		case !a.Sensitive:
+			detail = fmt.Sprintf("The argument %q is not kept secret, and what a program prints may be.", a.Name)
+			next = "use command() where a key is expected, and env() or file() here"
+		case len(m.Marks) > 1:
+			detail = "A secret is among the arguments of the program, where others on this machine can read it."
+			next = "let the program read the secret itself"
+		case err != nil || !function.IsCommand(part):
+			detail = "What a program prints can't be a part of a value, or be compared with another."
+			next = "let the program print the whole value"
+		default:
+			continue
+		}
+		d.errorAt(at.expr.Range(), "command() can't stand here", detail, next)
+		return false
+	}
+	return true
+}
+
+// commandIn finds the mark of a program; nil: there is none.
+func commandIn(marks cty.ValueMarks) *function.Command {
+	for m := range marks {
+		if c, ok := m.(*function.Command); ok {
+			return c
+		}
+	}
+	return nil
+}

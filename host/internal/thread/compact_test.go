@@ -32,7 +32,14 @@ func talker(block int, seen *[]string) *engine {
 		case texts[len(texts)-1] == compact.Prompt("").Text():
 			say("ACCOUNT", yield)
 		default:
-			say(fmt.Sprint("answer ", n, strings.Repeat(" and so on", 200)), yield)
+			say(fmt.Sprint("answer ", n, strings.Repeat(" and so on", 200)), func(ev llm.Event, err error) bool {
+				if f, ok := ev.(llm.StepFinish); ok {
+					in, out := int64(7000+n), int64(500)
+					f.Usage = llm.Usage{Input: &in, Output: &out}
+					ev = f
+				}
+				return yield(ev, err)
+			})
 		}
 	}}
 }
@@ -132,8 +139,8 @@ func TestCompactionStopsTheRunningTurn(t *testing.T) {
 func TestCompactionTakesNoInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
-		e := talker(2, &seen)
-		th, stop := startThread(t, e, &memory{})
+		e, sink := talker(2, &seen), &memory{}
+		th, stop := startThread(t, e, sink)
 		defer stop()
 		sub, _ := th.Subscribe(t.Context(), Lossless)
 		a, _ := th.Submit(t.Context(), input("one"))
@@ -154,6 +161,12 @@ func TestCompactionTakesNoInput(t *testing.T) {
 		}
 		if end := ended(t, sub, compaction.Turn); end.Status != event.TurnInterrupted {
 			t.Errorf("end %+v", end)
+		}
+		if !slices.ContainsFunc(sink.all(), func(e event.Event) bool {
+			done, ok := e.Body.(event.ItemCompleted)
+			return ok && done.Item.Type == event.ItemCompaction && done.Item.Status == event.StatusAborted
+		}) {
+			t.Error("the item of the compaction is left open")
 		}
 		if a = <-accepted; a.Steered || a.Turn == compaction.Turn {
 			t.Errorf("two = %+v, want a turn of its own", a)

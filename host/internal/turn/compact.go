@@ -133,7 +133,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 		if ctx.Err() != nil {
 			item.Status = event.StatusAborted
 		}
-		r.notice(ctx, event.ItemCompleted{Item: item})
+		r.notice(context.WithoutCancel(ctx), event.ItemCompleted{Item: item})
 		return false, err
 	}
 	var told Told
@@ -170,7 +170,6 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	}
 	r.history.Replace(next, why.After)
 	r.history.Tell(&told.Reference)
-	r.paused = 0
 	return true, nil
 }
 

@@ -2,6 +2,7 @@ package turn_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,6 +118,7 @@ func checkpoints(b *turntest.Bench) (out []event.HistoryCompacted) {
 
 func TestCompactionInTheMiddleOfATurn(t *testing.T) {
 	b := desk(c1(1020), summary("so far"), turntest.Say(turntest.Text("done")))
+	b.Hosted, b.Schema = []string{"web_search"}, []byte(`{"type":"object"}`)
 	completed(t, b.Run(t, t.Context(), "U"))
 	wantLayouts(t, b, 2, "D X U C1 O1 P", "D X U S(so far)")
 	q := b.Asked()[1]
@@ -301,11 +303,17 @@ func TestCheckpointThatIsNotSmaller(t *testing.T) {
 	if len(checkpoints(b)) != 0 || !strings.Contains(b.Kinds(), "notice") {
 		t.Errorf("events:\n%s", b.Kinds())
 	}
-	b.History.Settle()
+
+	b = desk(turntest.Say(turntest.Text("A")).Used(1000, 20), summary(bulk), refused(llm.ErrContextOverflow))
+	completed(t, b.Run(t, t.Context(), "U1"))
+	b.Inbox = &turn.Inbox{}
+	if res := b.Run(t, t.Context(), "U2"); res.Status != event.TurnFailed || len(b.Asked()) != 3 {
+		t.Errorf("%d requests, result %+v: nothing is new since the last try", len(b.Asked()), res)
+	}
 	b.Inbox = &turn.Inbox{}
 	completed(t, b.Compact(t, t.Context()))
 	if len(b.Asked()) != 3 {
-		t.Errorf("%d requests: nothing is new since the last try", len(b.Asked()))
+		t.Errorf("%d requests, though the user wants what can't be", len(b.Asked()))
 	}
 }
 
@@ -378,9 +386,21 @@ func TestAnotherModelTakesLess(t *testing.T) {
 	run(100, b)
 	wantLayouts(t, b, 1, "U1 A1 U2")
 
-	// The old model can't: the new one is asked.
+	// It fits just so: the new model can read it all.
+	b = desk(summary("by the new one"), turntest.Say(turntest.Text("done")))
+	run(900-history.Estimate([]llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{turntest.Text("U2")}}}), b)
+	wantLayouts(t, b, 1, "U1 A1 P", "D X U1 S(by the new one) U2")
+	if c := checkpoints(b); len(c) != 1 || c[0].Reason != "context_limit" || len(before.Asked()) != 1 {
+		t.Errorf("checkpoints %+v, and the old model was asked %d times", c, len(before.Asked()))
+	}
+
+	// The old model can't: the new one is asked, and nobody stands in for the old one.
 	before.Answers = append(before.Answers, refused(llm.ErrQuotaExceeded))
 	b = desk(summary("by the new one"), turntest.Say(turntest.Text("done")))
+	b.Fallback = func(context.Context, *llm.Error) (*turn.Fallback, error) {
+		t.Error("another model was opened")
+		return nil, errors.New("there is none")
+	}
 	run(5000, b)
 	wantLayouts(t, b, 1, "U1 A1 P", "D X U1 S(by the new one) U2")
 	if b.Asked()[1].Model != "m" {

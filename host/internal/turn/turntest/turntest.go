@@ -118,6 +118,8 @@ type Bench struct {
 	// Compaction of the turns; System is their base instructions.
 	Compaction turn.Compaction
 	System     []string
+	Hosted     []string        // tools of the vendor that are offered
+	Schema     json.RawMessage // of the last message
 	// Commit is what the log's barrier does with everything up to seq; nil: nothing, at once.
 	Commit func(ctx context.Context, seq uint64) error
 
@@ -176,7 +178,7 @@ func (b *Bench) config(t testing.TB) turn.Config {
 		Settings: orchestrate.Settings{
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),
 		},
-		Request: llm.Request{Model: "m", System: b.System}, Provider: "fake", Fallback: b.Fallback,
+		Request: llm.Request{Model: "m", System: b.System, HostedTools: b.Hosted, OutputSchema: b.Schema}, Provider: "fake", Fallback: b.Fallback,
 		Context: b.Context, Before: b.Before, Compaction: b.Compaction,
 	}
 }

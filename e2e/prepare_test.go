@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"flag"
@@ -172,6 +173,31 @@ func noise(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// Without a key a request can be looked at; what is missing is told, and its header says where it belongs.
+func TestPrepareWithoutAKey(t *testing.T) {
+	t.Parallel()
+	header := map[string]string{"anthropic": "X-Api-Key", "gemini": "X-Goog-Api-Key"}
+	for vendor := range vendorBlocks {
+		s := vendors.Start(t, vendor)
+		r := rig.New(t, "")
+		useVendor(r, vendor, s.URL)
+		keyless(r)
+		res := r.OK("model", "prepare", "say hello")
+		if want := cmp.Or(header[vendor], "Authorization") + ": <missing>\n"; !strings.HasPrefix(res.Stdout, "POST "+s.URL) || !strings.Contains(res.Stdout, want) {
+			t.Errorf("%s: stdout lacks %q:\n%s", vendor, want, res.Stdout)
+		}
+		if !strings.Contains(res.Stderr, `environment variable "VENDOR_KEY" is not set`) || !strings.Contains(res.Stderr, "Next: set VENDOR_KEY") {
+			t.Errorf("%s: stderr\n%s", vendor, res.Stderr)
+		}
+		if res := r.Gantry("exec", "say hello"); res.Code != 1 || !strings.Contains(res.Stderr, "VENDOR_KEY") {
+			t.Errorf("%s: exec without a key: %d\n%s", vendor, res.Code, res.Stderr)
+		}
+		if n := len(s.Requests()); n > 0 {
+			t.Errorf("%s: %d requests were sent", vendor, n)
+		}
+	}
 }
 
 // preparing are the requests that lie in testdata/prepare, one file for each vendor.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,18 +17,18 @@ import (
 // cassetteFlags say where a conversation is recorded, or comes from.
 type cassetteFlags struct{ record, replay string }
 
-func (f *cassetteFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.record, "record", "", "record what is said to the model's provider in the new `FILE`, keys covered")
-	cmd.Flags().StringVar(&f.replay, "replay", "", "answer from the recording in `FILE`, without network and key")
+func (c *cassetteFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.record, "record", "", "record what is said to the model's provider in the new `FILE`, keys covered")
+	cmd.Flags().StringVar(&c.replay, "replay", "", "answer from the recording in `FILE`, without network and key")
 	exclusive(cmd, "record", "replay")
 }
 
 // load sets record or replay in the block of the model's provider, as -c would. Where CI=true is set, what would be
 // recorded must be there and is replayed.
-func (f *cassetteFlags) load(ctx context.Context, a *app, model, dir string) error {
-	attribute, path := "replay", f.replay
-	if f.record != "" {
-		attribute, path = "record", f.record
+func (c *cassetteFlags) load(ctx context.Context, a *app, f *execFlags) error {
+	attribute, path := "replay", c.replay
+	if c.record != "" {
+		attribute, path = "record", c.record
 	}
 	if path == "" {
 		return nil
@@ -42,12 +43,13 @@ func (f *cassetteFlags) load(ctx context.Context, a *app, model, dir string) err
 	switch {
 	case attribute == "record" && err == nil:
 		return usage("the recording %s is there already; next: delete it to record anew, or replay it with --replay", path)
-	case attribute == "replay" && errors.Is(err, fs.ErrNotExist) && f.record != "":
+	case attribute == "replay" && errors.Is(err, fs.ErrNotExist) && c.record != "":
 		return usage("there is no recording %s, and where CI=true is set none is made; next: record it elsewhere", path)
 	case attribute == "replay" && errors.Is(err, fs.ErrNotExist):
 		return usage("there is no recording %s; next: make it with --record, or check the path", path)
 	}
-	if dir, err = a.workDir(dir); err != nil {
+	dir, err := a.workDir(f.dir)
+	if err != nil {
 		return err
 	}
 	home, err := a.home()
@@ -58,13 +60,11 @@ func (f *cassetteFlags) load(ctx context.Context, a *app, model, dir string) err
 	if err := ds.Err(); err != nil {
 		return err
 	}
-	if model == "" {
-		model = cfg.DefaultModel
-	}
-	m, err := cfg.Find(model)
+	m, err := cfg.Find(cmp.Or(f.model, cfg.DefaultModel))
 	if err != nil {
 		return err
 	}
+	f.replay = attribute == "replay"
 	a.flags.sets = append(a.flags.sets, fmt.Sprintf("provider[%q].%s=%s", m.Provider, attribute, hclText(path)))
 	return nil
 }

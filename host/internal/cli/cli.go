@@ -287,6 +287,7 @@ type hostOptions struct {
 	dir       string // whose project configuration counts
 	ephemeral bool
 	onlyLooks bool // it changes nothing that is stored
+	keyless   bool // it needs no keys
 	onPlugin  func(event.PluginState)
 }
 
@@ -319,7 +320,7 @@ func (a *app) hostOf(ctx context.Context, home string, cfg *config.Config, o hos
 	}
 	opts := host.Options{
 		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, OnPlugin: o.onPlugin,
-		Environ: a.environ, Ephemeral: o.ephemeral, Vault: a.vault(home),
+		Environ: a.environ, Ephemeral: o.ephemeral, Keyless: o.keyless, Vault: a.vault(home),
 		Reverified: func(ctx context.Context, b *config.PluginBlock) (string, string, error) {
 			return a.reverify(ctx, home, o.dir, b)
 		},

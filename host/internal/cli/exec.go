@@ -34,6 +34,7 @@ type execFlags struct {
 	switchTo    string // the model that the thread goes on with; empty: with its own
 	dir         string
 	verbose     bool
+	replay      bool // nobody is asked, so that no key is needed
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -54,7 +55,7 @@ func (a *app) execCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := tape.load(cmd.Context(), a, f.model, f.dir); err != nil {
+			if err := tape.load(cmd.Context(), a, &f); err != nil {
 				return err
 			}
 			return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
@@ -162,7 +163,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 			return err
 		}
 	}
-	h, err := a.openHost(ctx, hostOptions{dir: cwd, ephemeral: f.ephemeral})
+	h, err := a.openHost(ctx, hostOptions{dir: cwd, ephemeral: f.ephemeral, keyless: f.replay})
 	if err != nil {
 		return err
 	}

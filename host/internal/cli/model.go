@@ -67,7 +67,7 @@ func (a *app) prepare(ctx context.Context, f execFlags, which, prompt string, as
 		return err
 	}
 	p.Submission.Model = f.model
-	h, err := a.openHost(ctx, hostOptions{dir: cwd, ephemeral: which == "", onlyLooks: true})
+	h, err := a.openHost(ctx, hostOptions{dir: cwd, ephemeral: which == "", onlyLooks: true, keyless: true})
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,8 @@ type Options struct {
 	Vault service.Vault
 	// Ephemeral stores nothing that outlives the host.
 	Ephemeral bool
+	// Keyless lets providers come up whose blocks lack what is around them, their keys above all.
+	Keyless bool
 
 	tuneStore func(*store.Config) // for tests that refuse reads or let writes fail; nil: nothing
 }
@@ -82,6 +84,7 @@ type Host struct {
 		closing      bool // nothing begins any more
 		threads      map[event.ThreadID]*running
 		secrets      map[string]config.Secrets // by plugin
+		lacking      map[string][]event.Notice // provider → what its block lacks
 		loaded       map[string]bool           // plugins whose tools are in the catalogue
 		instructions map[string]string         // of tool plugins whose manifest is known
 	}
@@ -95,6 +98,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h := &Host{opts: opts, log: opts.Logger, tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: map[string]bool{}, loading: make(chan struct{}, 1)}
 	h.mu.threads = map[event.ThreadID]*running{}
 	h.mu.secrets = map[string]config.Secrets{}
+	h.mu.lacking = map[string][]event.Notice{}
 	h.mu.loaded = map[string]bool{}
 	h.mu.instructions = map[string]string{}
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))

@@ -63,9 +63,18 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 		s.SHA256, s.ManifestDigest = h.opts.Verified(b)
 	}
 	s.Configure = func(_ context.Context, m *contract.Manifest) ([]byte, []contract.Diagnostic) {
-		data, secrets, diags := b.Render(m)
+		render := b.Render
+		if h.opts.Keyless && b.Kind == contract.KindProvider {
+			render = b.Preview
+		}
+		data, secrets, diags := render(m)
+		var lacking []event.Notice
+		for _, d := range diags {
+			lacking = append(lacking, event.Notice{Level: "warning", Text: d.Summary, Next: d.Next})
+		}
 		h.mu.Lock()
 		h.mu.secrets[label] = secrets
+		h.mu.lacking[label] = lacking
 		h.mu.Unlock()
 		return data, contractDiagnostics(diags)
 	}

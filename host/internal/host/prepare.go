@@ -176,7 +176,10 @@ func (o *onlooker) result() (*Prepared, error) {
 		return nil, o.err
 	case o.prepared != nil:
 		s := o.started
-		return &Prepared{*o.prepared, event.Selection{Model: s.Model, Provider: s.Provider, ModelName: s.ModelName}, o.mu.notices}, nil
+		o.host.mu.Lock()
+		notices := append(o.mu.notices, o.host.mu.lacking[s.Provider]...)
+		o.host.mu.Unlock()
+		return &Prepared{*o.prepared, event.Selection{Model: s.Model, Provider: s.Provider, ModelName: s.ModelName}, notices}, nil
 	case problem == nil:
 		return nil, fmt.Errorf("the turn ended before its model was asked: %s", o.mu.ended.Reason)
 	case problem.Next != "":

@@ -12,8 +12,8 @@ import (
 )
 
 // inherited are the variables of the host that every plugin sees. Anything else has to stand in the plugin's own block:
-// the host's environment holds keys.
-var inherited = [...]string{"LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TZ"}
+// the host's environment holds keys. CI tells that nothing new is to be made: no recording, say.
+var inherited = [...]string{"CI", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TZ"}
 
 // ours are set by the host and can't be set by a block.
 var ours = [...]string{

@@ -14,13 +14,13 @@ func TestEnvironmentOfAPlugin(t *testing.T) {
 	host := func(k string) (string, bool) {
 		v, ok := map[string]string{
 			"FOO": "fromhost", "SECRET_KEY": "s3", "PATH": "/usr/bin", "LC_ALL": "C", "TZ": "UTC", "TMPDIR": "/t", "HOME": "/h",
-			"PLUGIN_CLIENT_CERT": "x", "GOMEMLIMIT": "1",
+			"PLUGIN_CLIENT_CERT": "x", "GOMEMLIMIT": "1", "CI": "true",
 		}[k]
 		return v, ok
 	}
 	s := plugin.Spec{Env: map[string]string{"FOO": "fromcmd", "LC_ALL": "de_DE.UTF-8"}}
 	want := []string{
-		"FOO=fromcmd", "GANTRY_LIFELINE_FD=3", "GANTRY_PLUGIN=b7c1f0e2-5d0a-4c36-9a4e-6f1c8d92e5aa", "LC_ALL=de_DE.UTF-8",
+		"CI=true", "FOO=fromcmd", "GANTRY_LIFELINE_FD=3", "GANTRY_PLUGIN=b7c1f0e2-5d0a-4c36-9a4e-6f1c8d92e5aa", "LC_ALL=de_DE.UTF-8",
 		"PATH=/usr/bin", "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=/run/g/plugin-dir1", "TMPDIR=/t", "TZ=UTC",
 	}
 	if got := plugin.Environment(s, host); !slices.Equal(got, want) {

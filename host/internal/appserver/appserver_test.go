@@ -294,3 +294,45 @@ func TestInterruptPassesRequestsThatWait(t *testing.T) {
 	leave()
 	waiting.Wait()
 }
+
+// A client has the thread compacted, in a turn of its own; one that runs is stopped for it.
+func TestCompact(t *testing.T) {
+	path, _, _ := serve(t)
+	c := dial(t, path)
+	running, err := c.Start(t.Context(), appserver.StartParams{Text: "wait"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compaction, err := c.Compact(t.Context())
+	if err != nil || compaction.Turn == "" || compaction.Turn == running.Turn || compaction.Steered {
+		t.Fatalf("compact: %+v, %v", compaction, err)
+	}
+	if _, err := c.Subscribe(t.Context(), appserver.SubscribeParams{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, end := until(t, c, running.Turn); end.Status != event.TurnInterrupted {
+		t.Errorf("the turn that ran ended %+v", end)
+	}
+	if _, end := until(t, c, compaction.Turn); end.Status != event.TurnCompleted {
+		t.Errorf("the compaction ended %+v", end)
+	}
+}
+
+func TestKeysOfAdditionalContext(t *testing.T) {
+	path, _, _ := serve(t)
+	c := dial(t, path)
+	if _, err := c.Subscribe(t.Context(), appserver.SubscribeParams{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"", "a b", "a>b", "ä", strings.Repeat("x", 65)} {
+		_, err := c.Start(t.Context(), appserver.StartParams{Text: "hello", AdditionalContext: map[string]appserver.AdditionalContext{key: {Value: "x"}}})
+		if err == nil || !strings.Contains(err.Error(), "additionalContext") {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+	started, err := c.Start(t.Context(), appserver.StartParams{Text: "hello", AdditionalContext: map[string]appserver.AdditionalContext{"open-file_1": {Value: "x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, c, started.Turn)
+}

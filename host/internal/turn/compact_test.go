@@ -251,6 +251,14 @@ func TestOverflowInTheMiddleOfATurn(t *testing.T) {
 	completed(t, b.Run(t, t.Context(), "U"))
 	wantLayouts(t, b, 2, "D X U C1 O1", "D X U C1 O1 P", "D X U S(so far)")
 
+	// Also the first request of a turn may be refused: what the user has just said is before the account then, and stays.
+	b = desk(turntest.Say(big("A")), refused(llm.ErrPayloadTooLarge), summary("so far"), turntest.Say(turntest.Text("done")))
+	b.Compaction.Limit = 0
+	completed(t, b.Run(t, t.Context(), "U1"))
+	b.Inbox = &turn.Inbox{}
+	completed(t, b.Run(t, t.Context(), "U2"))
+	wantLayouts(t, b, 2, "D X U1 A U2", "D X U1 A U2 P", "U1 D X U2 S(so far)")
+
 	// Once: what is still too long then does not fit.
 	b = desk(c1(100), refused(llm.ErrContextOverflow), summary("so far"), refused(llm.ErrContextOverflow))
 	b.Compaction.Limit = 0

@@ -53,6 +53,10 @@ test: ## set up what is missing and run everything that CI runs
 	@$(MAKE) build
 	@scripts/test
 
+.PHONY: smoke
+smoke: build ## ask the real vendors whose keys are in the environment (costs a few cents)
+	@cd e2e && GANTRY_SMOKE=1 GANTRY_BIN=$(BIN) go test -count=1 -v -timeout 15m ./smoke
+
 .PHONY: cross
 cross: ## vet for the other systems
 	@for os in darwin windows; do echo "vet $$os"; GOOS=$$os CGO_ENABLED=0 go vet $(addprefix ./,$(addsuffix /...,config host plugins/shell providers sdk)); done

@@ -95,7 +95,8 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 }
 
 // noModel are the words by which vendors say that they don't know a model.
-var noModel = regexp.MustCompile(`(?i)^model: |\bmodels?\b.{0,80}\b(?:not exist|not found|not supported|no longer|been deprecated)|no endpoints found for`)
+var noModel = regexp.MustCompile(`(?i)^model: |\bmodels?\b.{0,80}\b(?:not exist|not found|not supported|no longer|been deprecated)|no endpoints found for|` +
+	`model identifier|with on-demand throughput isn.t supported`)
 
 // who names the vendor, and where it is if that is not its usual place.
 func (s *service) who() string {

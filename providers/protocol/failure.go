@@ -45,7 +45,7 @@ func ParseFailure(body []byte) (f Failure, ok bool) {
 	}
 	message := textOf(outer["error"])
 	marked := textOf(outer["object"]) == "error" || textOf(outer["type"]) == "error"
-	if message == "" && !marked && textOf(outer["message"]) == "" && firstDetail(outer["detail"]) == "" {
+	if message == "" && !marked && messageOf(outer) == "" && firstDetail(outer["detail"]) == "" {
 		return Failure{}, false
 	}
 	f.take(outer)
@@ -60,9 +60,17 @@ func (f *Failure) take(m map[string]json.RawMessage) {
 	for _, k := range []string{"code", "type", "status"} {
 		f.code(m[k])
 	}
-	if f.Message = textOf(m["message"]); f.Message == "" {
+	if f.Message = messageOf(m); f.Message == "" {
 		f.Message = firstDetail(m["detail"])
 	}
+}
+
+// messageOf is the message of an error object, which AWS writes in two ways.
+func messageOf(m map[string]json.RawMessage) string {
+	if s := textOf(m["message"]); s != "" {
+		return s
+	}
+	return textOf(m["Message"])
 }
 
 // code takes a value of code, type or status. Some vendors put the HTTP status there.

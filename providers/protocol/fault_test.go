@@ -33,6 +33,7 @@ func TestParseFailure(t *testing.T) {
 		{"google, details of other kinds", `{"error":{"message":"m","details":[1,null,"x",{"retryDelay":3},{"retryDelay":"-1s"}]}}`, " 0 m"},
 		{"in a list", `[{"error":{"code":400,"message":"m"}}]`, " 400 m"},
 		{"only a message", `{"message":"m"}`, " 0 m"},
+		{"only a message, in the other way of AWS", `{"Message":"m"}`, " 0 m"},
 		{"only a detail", `{"detail":"Not Found"}`, " 0 Not Found"},
 		{"details in a list", `{"detail":[{"loc":["body"],"type":"missing"},{"msg":"Field required"}]}`, " 0 Field required"},
 		{"router's supplier", `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"too hot\"}}"}}}`,

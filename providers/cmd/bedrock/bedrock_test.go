@@ -24,9 +24,11 @@ func decoded(t *testing.T, block string) *config {
 
 func TestConfigIsChecked(t *testing.T) {
 	for block, want := range map[string]string{
-		`{"region": "us-east-1"}`:                                                                 "",
-		`{"region": "us-gov-west-1", "api_key": "k"}`:                                             "",
-		`{"region": "eu-central-1", "access_key_id": "i", "secret_access_key": "s"}`:              "",
+		`{"region": "us-east-1"}`:                                                    "",
+		`{"region": "us-gov-west-1", "api_key": "k"}`:                                "",
+		`{"region": "eu-central-1", "access_key_id": "i", "secret_access_key": "s"}`: "",
+		`{"api_key": "k", "base_url": "https://h"}`:                                  "",
+		`{"access_key_id": "i", "secret_access_key": "s", "base_url": "https://h"}`:  "region: it is missing",
 		`{"api_key": "k"}`:                                                                        "region: it is missing",
 		`{"region": "https://x"}`:                                                                 "region: \"https://x\" is no region",
 		`{"region": "us-east-1", "access_key_id": "i"}`:                                           "secret_access_key: it is missing",

@@ -30,7 +30,7 @@ var version = "0.0.0-dev"
 
 type config struct {
 	backend.Config
-	Region          string             `json:"region" doc:"Region of AWS that is asked, us-east-1 for example, or env(\"AWS_REGION\")."`
+	Region          string             `json:"region" doc:"Region of AWS that is asked, us-east-1 for example, or env(\"AWS_REGION\"). It may be left out beside base_url and api_key."`
 	AccessKeyID     configblock.Secret `json:"access_key_id" sensitive:"true" doc:"With secret_access_key, in place of api_key: requests are signed. env(\"AWS_ACCESS_KEY_ID\"), say."`
 	SecretAccessKey configblock.Secret `json:"secret_access_key" sensitive:"true" doc:"env(\"AWS_SECRET_ACCESS_KEY\"), say."`
 	SessionToken    configblock.Secret `json:"session_token" sensitive:"true" doc:"Third part of credentials that are given for a time. env(\"AWS_SESSION_TOKEN\"), say."`
@@ -55,9 +55,9 @@ var regionName = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-\d+$`)
 func (c *config) check() error {
 	signed := !c.AccessKeyID.IsZero() || !c.SecretAccessKey.IsZero()
 	switch {
-	case c.Region == "":
+	case c.Region == "" && (signed || c.BaseURL == ""):
 		return configblock.Invalid(`it is missing: write the region whose models you use, region = "us-east-1" for example`, contract.Name("region"))
-	case !regionName.MatchString(c.Region):
+	case c.Region != "" && !regionName.MatchString(c.Region):
 		return configblock.Invalid(fmt.Sprintf("%q is no region of AWS: write it like us-east-1", c.Region), contract.Name("region"))
 	case signed && (!c.APIKey.IsZero() || c.OAuth != nil):
 		return configblock.Invalid("access_key_id excludes api_key and oauth: keep one of them", contract.Name("access_key_id"))

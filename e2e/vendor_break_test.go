@@ -11,7 +11,7 @@ import (
 
 // settles tells when a vendor's format lets pieces of an answer count, so that a break behind them does not undo them.
 var settles = map[string]struct{ text, calls bool }{
-	"openai-responses": {true, true}, "anthropic": {true, true}, "gemini": {true, true}, "ollama": {true, true}, // at the next piece
+	"openai-responses": {true, true}, "anthropic": {true, true}, "gemini": {true, true}, "ollama": {true, true}, "bedrock": {true, true}, // at the next piece
 	"openai-chat": {false, false}, "deepseek": {false, false}, // at the end of the answer
 }
 

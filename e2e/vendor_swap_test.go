@@ -135,7 +135,7 @@ func foreign(t *testing.T, vendor string, requests []*vendors.Request, of string
 func returned(t *testing.T, vendor string, r *vendors.Request) {
 	t.Helper()
 	want := map[string][]int{
-		"openai-responses": {1, 2, 3}, "anthropic": {1, 2, 3}, "deepseek": {1, 2, 3}, "ollama": {1, 2, 3},
+		"openai-responses": {1, 2, 3}, "anthropic": {1, 2, 3}, "deepseek": {1, 2, 3}, "ollama": {1, 2, 3}, "bedrock": {1, 2, 3},
 	}
 	for _, n := range want[vendor] {
 		if !strings.Contains(string(r.Raw), thought(vendor, n)) {

@@ -25,6 +25,7 @@ var vendorBlocks = map[string]struct {
 	"openai-chat":      {"builtin/compatible", "/v1", "own-model", "", true, false},
 	"deepseek":         {"builtin/compatible", "/v1", "deepseek-reasoner", "deepseek", true, true},
 	"ollama":           {"builtin/ollama", "", "qwen3:8b", "", true, false},
+	"bedrock":          {"builtin/bedrock", "", "us.anthropic.claude-haiku-4-5-20251001-v1:0", "", false, false},
 }
 
 // useVendor makes a vendor's service the model of a rig. more are further lines of the provider's block.

@@ -16,6 +16,7 @@ var Binaries = map[string]string{
 	"gantry-provider-scripted": "providers/cmd/scripted",
 
 	"gantry-provider-anthropic":  "providers/cmd/anthropic",
+	"gantry-provider-bedrock":    "providers/cmd/bedrock",
 	"gantry-provider-compatible": "providers/cmd/compatible",
 	"gantry-provider-google":     "providers/cmd/google",
 	"gantry-provider-ollama":     "providers/cmd/ollama",

@@ -101,6 +101,14 @@ var refusals = map[string]map[Reason]refusal{
 		UnknownModel: {404, `{"error":{"code":404,"message":"models/gemini-3.5-flash is not found for API version v1beta, or is not supported for ` +
 			`generateContent. Call ListModels to see the list of available models and their supported methods.","status":"NOT_FOUND"}}`},
 	},
+	"bedrock": {
+		Forbidden: {403, `{"Message":"User: arn:aws:iam::1:user/x is not authorized to perform: bedrock:InvokeModelWithResponseStream on resource: ` +
+			`arn:aws:bedrock:us-east-1::foundation-model/x because no identity-based policy allows it"}`},
+		RateLimited:  {429, `{"message":"Too many tokens, please wait before trying again."}`},
+		Overloaded:   {503, `{"message":"Bedrock is unable to process your request."}`},
+		TooLong:      {400, `{"message":"The model returned the following errors: Input is too long for requested model."}`},
+		UnknownModel: {400, `{"message":"The provided model identifier is invalid."}`},
+	},
 	"ollama": {
 		WrongKey:     {401, `{"error":"unauthorized"}`},
 		RateLimited:  {429, `{"error":"too many concurrent requests"}`},

@@ -191,7 +191,7 @@ func answerOf(id string) int {
 
 // Seal is how the opaque forms of what a vendor's model thought begin; empty: it seals nothing.
 func Seal(vendor string) string {
-	kind := map[string]string{"openai-responses": "enc", "anthropic": "sig", "gemini": "thought"}[vendor]
+	kind := map[string]string{"openai-responses": "enc", "anthropic": "sig", "gemini": "thought", "bedrock": "proof"}[vendor]
 	if kind == "" {
 		return ""
 	}

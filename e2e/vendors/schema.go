@@ -24,8 +24,8 @@ func load(name string) (*jsonschema.Resolved, error) {
 }
 
 var readers = map[string]func() (*jsonschema.Resolved, error){
-	"anthropic-messages": once("anthropic-messages"), "deepseek-chat": once("deepseek-chat"), "gemini": once("gemini"),
-	"ollama-chat": once("ollama-chat"), "openai-chat": once("openai-chat"), "openai-responses": once("openai-responses"),
+	"anthropic-messages": once("anthropic-messages"), "bedrock-converse": once("bedrock-converse"), "deepseek-chat": once("deepseek-chat"),
+	"gemini": once("gemini"), "ollama-chat": once("ollama-chat"), "openai-chat": once("openai-chat"), "openai-responses": once("openai-responses"),
 }
 
 func once(name string) func() (*jsonschema.Resolved, error) {

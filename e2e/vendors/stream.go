@@ -67,6 +67,8 @@ func marshal(v any) []byte {
 // fails makes the vendor's error object a piece.
 func (s *stream) fails(v any) {
 	switch {
+	case s.contentType == eventStream:
+		s.failure = binaryFrame(marshal(v), ":message-type", "exception", ":exception-type", "internalServerException", ":content-type", "application/json")
 	case s.contentType != "text/event-stream":
 		s.failure = append(marshal(v), '\n')
 	case s.named != "":
@@ -140,6 +142,9 @@ func (s *stream) bent(a Answer) [][]byte {
 
 // garbage is a frame that is no JSON.
 func (s *stream) garbage() []byte {
+	if s.contentType == eventStream {
+		return converseEvent("contentBlockDelta", []byte(`{"type": "what"`))
+	}
 	if s.contentType == "text/event-stream" {
 		return []byte(s.named + "data: {\"type\": \"what\"\n\n")
 	}

@@ -116,8 +116,8 @@ type Server struct {
 	}
 }
 
-// Start starts the service of a vendor: "openai-responses", "openai-chat", "deepseek", "anthropic", "gemini" or
-// "ollama". It gives the answers one after the other. A request that the vendor would refuse fails the test.
+// Start starts the service of a vendor: "openai-responses", "openai-chat", "deepseek", "anthropic", "gemini",
+// "ollama" or "bedrock". It gives the answers one after the other. A request that the vendor would refuse fails the test.
 func Start(t testing.TB, vendor string, answers ...Answer) *Server {
 	t.Helper()
 	s := New(t, vendor, answers...)
@@ -135,7 +135,7 @@ func New(t testing.TB, vendor string, answers ...Answer) *Server {
 	t.Helper()
 	formats := map[string]format{
 		"openai-responses": responses{}, "openai-chat": chat{}, "deepseek": chat{thinks: true}, "anthropic": anthropic{},
-		"gemini": gemini{}, "ollama": ollama{},
+		"gemini": gemini{}, "ollama": ollama{}, "bedrock": bedrock{},
 	}
 	f, ok := formats[vendor]
 	if !ok {
@@ -240,6 +240,7 @@ func (s *Server) next(r *http.Request) (a Answer, n int, err error) {
 	if r.Method != http.MethodPost {
 		return a, 0, fmt.Errorf("method %s", r.Method)
 	}
+	r.Body = io.NopCloser(bytes.NewReader(raw)) // a signature is over it
 	if err := s.format.admit(r); err != nil {
 		return a, 0, err
 	}

@@ -162,12 +162,26 @@ func TestRules(t *testing.T) {
 		{"ollama: a degree of thinking that it does not know", "ollama", `{"model":"m","options":{"num_ctx":4096},"messages":[],"think":"xhigh"}`, nil, "invalid think value"},
 		{"ollama: a picture that is none", "ollama", `{"model":"m","options":{"num_ctx":4096},"messages":[{"role":"user","content":"","images":["?"]}]}`, nil, "base64"},
 		{"ollama: a result of nobody", "ollama", `{"model":"m","options":{"num_ctx":4096},"messages":[{"role":"tool","content":"x"}]}`, nil, "no tool_name"},
+		{"bedrock: a call and its result", "bedrock", `{"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object"}}}}]},"messages":[
+			{"role":"user","content":[{"text":"hi"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","name":"f","input":{}}}]},
+			{"role":"user","content":[{"toolResult":{"toolUseId":"c","content":[{"text":"ok"}]}}]}]}`, nil, ""},
+		{"bedrock: an unknown field", "bedrock", `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`, nil, "publishes"},
+		{"bedrock: two members of a union", "bedrock", `{"messages":[{"role":"user","content":[{"text":"hi","cachePoint":{"type":"default"}}]}]}`, nil, "publishes"},
+		{"bedrock: calls without tools", "bedrock", `{"messages":[{"role":"user","content":[{"text":"hi"}]},
+			{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","name":"f","input":{}}}]}]}`, nil, "toolConfig field must be defined"},
+		{"bedrock: a result that is missing", "bedrock", `{"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object"}}}}]},"messages":[
+			{"role":"user","content":[{"text":"hi"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","name":"f","input":{}}}]},
+			{"role":"user","content":[{"text":"and?"}]}]}`, nil, "expected toolResult blocks"},
+		{"bedrock: two of one role", "bedrock", `{"messages":[{"role":"user","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"}]}]}`, nil, "alternate"},
+		{"bedrock: reasoning that it did not write", "bedrock", `{"messages":[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[
+			{"reasoningContent":{"reasoningText":{"text":"x","signature":"forged"}}},{"text":"b"}]},{"role":"user","content":[{"text":"c"}]}]}`, nil, "not what the model wrote"},
+		{"bedrock: a document alone", "bedrock", `{"messages":[{"role":"user","content":[{"document":{"format":"pdf","name":"a","source":{"bytes":"YQ=="}}}]}]}`, nil, "text block is required"},
 		{"ollama: arguments as text", "ollama", `{"model":"m","options":{"num_ctx":4096},"messages":[{"role":"assistant","content":"","tool_calls":[
 			{"function":{"name":"f","arguments":"{}"}}]}]}`, nil, "not an object"},
 	}
 	formats := map[string]format{
 		"openai-responses": responses{}, "openai-chat": chat{}, "deepseek": chat{thinks: true}, "anthropic": anthropic{},
-		"gemini": gemini{}, "ollama": ollama{},
+		"gemini": gemini{}, "ollama": ollama{}, "bedrock": bedrock{},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

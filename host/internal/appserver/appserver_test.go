@@ -317,3 +317,22 @@ func TestCompact(t *testing.T) {
 		t.Errorf("the compaction ended %+v", end)
 	}
 }
+
+func TestKeysOfAdditionalContext(t *testing.T) {
+	path, _, _ := serve(t)
+	c := dial(t, path)
+	if _, err := c.Subscribe(t.Context(), appserver.SubscribeParams{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"", "a b", "a>b", "ä", strings.Repeat("x", 65)} {
+		_, err := c.Start(t.Context(), appserver.StartParams{Text: "hello", AdditionalContext: map[string]appserver.AdditionalContext{key: {Value: "x"}}})
+		if err == nil || !strings.Contains(err.Error(), "additionalContext") {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+	started, err := c.Start(t.Context(), appserver.StartParams{Text: "hello", AdditionalContext: map[string]appserver.AdditionalContext{"open-file_1": {Value: "x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, c, started.Turn)
+}

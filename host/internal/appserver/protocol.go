@@ -48,6 +48,14 @@ type StartParams struct {
 	Text         string          `json:"text"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	Model        string          `json:"model,omitempty"` // the thread goes on with it; empty: with its own
+	// AdditionalContext tells the model what the client knows beside, an open file say. A key stands for the text until it is
+	// sent again, an empty text takes it away. The model gets at most about 1,000 tokens of each.
+	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"`
+}
+
+// AdditionalContext is one text of a client's.
+type AdditionalContext struct {
+	Value string `json:"value"`
 }
 
 // StartResult says what became of it.

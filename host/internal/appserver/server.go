@@ -282,9 +282,21 @@ func (s *session) start(ctx context.Context, p StartParams) (StartResult, error)
 	if strings.TrimSpace(p.Text) == "" {
 		return StartResult{}, errors.New("the task is empty")
 	}
-	in := turn.Input{Parts: []llm.Part{&llm.Text{Text: p.Text}}}
+	in := turn.Input{Parts: []llm.Part{&llm.Text{Text: p.Text}}, Context: map[string]string{}}
+	for key, c := range p.AdditionalContext {
+		if !contextKey(key) {
+			return StartResult{}, fmt.Errorf("additionalContext: key %.80q: it has 1 to 64 letters, digits, dashes and underscores", key)
+		}
+		in.Context[key] = c.Value
+	}
 	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema, Model: p.Model})
 	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
+}
+
+// contextKey tells whether a key can stand in the name of an element.
+func contextKey(key string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	return key != "" && len(key) <= 64 && strings.Trim(key, allowed) == ""
 }
 
 func (s *session) answer(_ context.Context, p AnswerParams) (any, error) {

@@ -16,6 +16,8 @@ type Reference struct {
 	Environment  Environment `json:"environment,omitzero"`
 	// Contexts are digests of the texts that plugins have for the model, by plugin and key.
 	Contexts map[string]map[string]string `json:"contexts,omitempty"`
+	// External are texts of clients, by key: whole, since nobody else has them.
+	External map[string]string `json:"external,omitempty"`
 }
 
 // Permissions are what calls may do, and who is asked.

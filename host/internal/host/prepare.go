@@ -46,7 +46,8 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 		p.Submission.Input.Parts = []llm.Part{&llm.Text{Text: "(nothing yet)"}} // a turn needs something, and loses it again
 	}
 	t := thread.New(cfg)
-	o.running = &running{thread: t, plugs: newSessions(h, t, cwd)}
+	o.running = newRunning(t, cfg.State.Told)
+	o.running.plugs = newSessions(h, t, cwd)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = o.running
 	h.mu.Unlock()

@@ -2,13 +2,16 @@ package host
 
 import (
 	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
@@ -25,7 +28,7 @@ func (h *Host) baseFor(m *config.Model) string {
 func (r *running) surroundings(h *Host, start event.ThreadStarted, t event.TurnStarted, own *config.Model) func(*event.Reference) turn.Told {
 	return func(last *event.Reference) turn.Told {
 		s := prompt.State{
-			Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(),
+			Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(), External: maps.Clone(r.external),
 			Agents: prompt.Agents{Dir: start.Cwd, Text: r.agents.Look(start.Cwd).Text}, Environment: environment(start.Cwd, t.Sandbox, h.opts.Config.Sandbox),
 			Permissions: event.Permissions{
 				Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: h.opts.Config.Sandbox.WritableRoots, Network: h.opts.Config.Sandbox.Network,
@@ -35,6 +38,28 @@ func (r *running) surroundings(h *Host, start event.ThreadStarted, t event.TurnS
 			s.Instructions = own.Instructions
 		}
 		return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference()}
+	}
+}
+
+// What clients may say beside their users' words: tokens of one text (codex-compatible), and how many of them.
+const (
+	maxExternalTokens = 1000
+	maxExternal       = 32
+)
+
+// hear takes what a client says beside its user's words.
+func (r *running) hear(texts map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		_, known := r.external[key]
+		switch text := strings.ToValidUTF8(texts[key], "\uFFFD"); {
+		case text == "":
+			delete(r.external, key)
+		case known || len(r.external) < maxExternal:
+			if r.external == nil {
+				r.external = map[string]string{}
+			}
+			r.external[key] = history.Truncate(text, history.Policy{Limit: maxExternalTokens})
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -22,11 +23,21 @@ type running struct {
 	withheld map[string]bool         // which hosted tools they were told of that a model does not get; by its turns only
 	agents   *agentsfile.Reader      // files of instructions, as its turns saw them; by its turns only
 	warned   map[string]bool         // what its people were told of them; by its turns only
+	external map[string]string       // what clients say beside their users' words; by its turns only
 	plugs    *sessions
 	lock     *store.ThreadLock
 	sample   atomic.Pointer[sampler]
 	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
 	storeDown bool
+}
+
+// newRunning goes on from what the model was told.
+func newRunning(t *thread.Thread, told *event.Reference) *running {
+	r := &running{thread: t}
+	if told != nil {
+		r.external = maps.Clone(told.External)
+	}
+	return r
 }
 
 // Params choose how a thread begins.
@@ -92,7 +103,8 @@ func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock)
 	cfg.Budget = turn.Budget(h.opts.Config.Budget)
 	cfg.Sink, cfg.Engine, cfg.Logger = h.store, h, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
-	r := &running{thread: t, lock: lock}
+	r := newRunning(t, cfg.State.Told)
+	r.lock = lock
 	if cfg.Start != nil {
 		r.plugs = newSessions(h, t, cfg.Start.Cwd)
 	} else {

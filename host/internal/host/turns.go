@@ -29,6 +29,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if r == nil {
 		return plan, thread.ErrClosed
 	}
+	plan.Heard = r.hear // also where the turn can't run: its input is kept then
 	start := t.Started()
 	has := t.Model()
 	plan.Started = event.TurnStarted{
@@ -80,6 +81,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema}
 	plan.Config = turn.Config{
+		Heard: r.hear,
 		Settings: orchestrate.Settings{
 			Thread: t.ID(), Turn: id, Cwd: start.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
 			Output: history.PolicyOf(s.row), Caps: callCaps, Traits: s.traits(),

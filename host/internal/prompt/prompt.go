@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"maps"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -31,6 +32,7 @@ type State struct {
 	Agents       Agents
 	Environment  event.Environment
 	Contexts     map[string]map[string]string // what plugins have to say now, by plugin and key
+	External     map[string]string            // what clients said beside their users' words, by key
 }
 
 // Agents are the instructions that people keep in files for agents.
@@ -43,6 +45,7 @@ type Agents struct {
 func (s State) Reference() event.Reference {
 	r := event.Reference{
 		Instructions: digest(s.Instructions), Permissions: s.Permissions, Plugins: digest(s.Plugins), Environment: s.Environment,
+		External: maps.Clone(s.External),
 	}
 	if s.Agents.Text != "" {
 		r.Agents = event.Agents{Dir: s.Agents.Dir, Digest: digest(s.Agents.Text)}
@@ -109,5 +112,6 @@ func Context(last *event.Reference, s State) []llm.Message {
 	}
 	say(llm.RoleSystem, rules, instructions)
 	say(llm.RoleUser, agents, environment(last.Environment, now.Environment), contexts(*last, now, s.Contexts))
+	say(llm.RoleUser, external(last.External, s.External)...)
 	return out
 }

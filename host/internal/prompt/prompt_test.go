@@ -66,6 +66,9 @@ func TestContext(t *testing.T) {
 		"with everything": {nil, all, "system: " + rules + "and: <plugins_instructions>\n## shell\nquote\n</plugins_instructions>\nuser: " + notes + "and: " + whole +
 			"and: " + reports + "<plugin_context plugin=\"browser\" key=\"tabs\">\none\n</plugin_context>\n</environment_context>\n"},
 		"nothing changed": {&all, all, ""},
+		"a client's texts": {new(change(all, func(s *State) { s.External = map[string]string{"file": "a.go", "old": "x", "same": "y"} })),
+			change(all, func(s *State) { s.External = map[string]string{"file": "b.go", "new": "z", "same": "y"} }),
+			"user: <external_file>\nb.go\n</external_file>\nand: <external_new>\nz\n</external_new>\nand: <external_old>\n(not there any more)\n</external_old>\n"},
 		"another day": {&all, change(all, func(s *State) { s.Environment.Date = "2026-11-22" }),
 			"user: <environment_context>\n  <current_date>2026-11-22</current_date>\n</environment_context>\n"},
 		"no shell any more, and a zone in quotes": {&all, change(all, func(s *State) { s.Environment.Shell, s.Environment.Timezone = "", "\"<A>'\n" }),
@@ -197,6 +200,7 @@ func draw(t *rapid.T, texts *rapid.Generator[string]) State {
 	}
 	s.Agents = Agents{rapid.SampledFrom([]string{"/x", "/y"}).Draw(t, "dir"), texts.Draw(t, "agents")}
 	s.Environment = event.Environment{Cwd: s.Agents.Dir, Shell: texts.Draw(t, "shell"), Date: texts.Draw(t, "date"), Timezone: texts.Draw(t, "zone")}
+	s.External = rapid.MapOf(rapid.SampledFrom([]string{"file", "page"}), texts).Draw(t, "external")
 	s.Contexts = rapid.MapOf(texts, rapid.MapOfN(texts, texts, 1, 3)).Draw(t, "contexts")
 	return s
 }
@@ -223,6 +227,10 @@ func (f *facts) read(t *rapid.T, ms []llm.Message) {
 			case head == "<plugins_instructions>":
 				if f.plugins = text; strings.Contains(text, "do not hold any more") {
 					f.plugins = ""
+				}
+			case strings.HasPrefix(head, "<external_"):
+				if f.contexts[head] = text; strings.Contains(text, "(not there any more)") {
+					delete(f.contexts, head)
 				}
 			case head == "# AGENTS.md instructions":
 				f.agents = ""

@@ -14,6 +14,8 @@ import (
 type Input struct {
 	Parts []llm.Part
 	Item  event.ItemID // empty: one is made
+	// Context is what a client says beside it, by key; a key that it said before is replaced, and an empty text takes it away.
+	Context map[string]string
 }
 
 func (in Input) empty() bool { return len(in.Parts) == 0 }
@@ -83,6 +85,12 @@ func (b *Inbox) Close() []Input {
 func (r *runner) recordInput(ctx context.Context, in Input) error {
 	if in.empty() {
 		return nil
+	}
+	if len(in.Context) > 0 && r.Heard != nil {
+		r.Heard(in.Context)
+		if err := r.recordContext(ctx); err != nil {
+			return err
+		}
 	}
 	item := userItem(in)
 	m := llm.Message{Role: llm.RoleUser, Parts: in.Parts}

@@ -58,7 +58,9 @@ type Config struct {
 	Fallback func(ctx context.Context, why *llm.Error) (*Fallback, error)
 	// Context says what the model must be told of its surroundings before its next step, given what it was told last; nil: all
 	// of it. Without a Context it is told nothing.
-	Context    func(last *event.Reference) Told
+	Context func(last *event.Reference) Told
+	// Heard takes what a client said beside its user's words, before they are recorded; Context tells it. nil: nobody wants it.
+	Heard      func(map[string]string)
 	Compaction Compaction
 	// Before opens the model of the turn before; nil: it is this turn's.
 	Before func(ctx context.Context) (*Fallback, error)

@@ -114,6 +114,7 @@ type Bench struct {
 	OnStream func(n int) // called before answer n, from 1
 	Fallback func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
 	Context  func(last *event.Reference) turn.Told
+	Heard    func(map[string]string)
 	Before   func(ctx context.Context) (*turn.Fallback, error)
 	// Compaction of the turns; System is their base instructions.
 	Compaction turn.Compaction
@@ -146,7 +147,13 @@ func New(answers ...Answer) *Bench {
 // Run runs a turn to its end.
 func (b *Bench) Run(t testing.TB, ctx context.Context, input string) turn.Result {
 	t.Helper()
-	return turn.Run(ctx, b.config(t), b.History, turn.Input{Parts: []llm.Part{&llm.Text{Text: input}}})
+	return b.RunInput(t, ctx, turn.Input{Parts: []llm.Part{&llm.Text{Text: input}}})
+}
+
+// RunInput is [Bench.Run] for more than words.
+func (b *Bench) RunInput(t testing.TB, ctx context.Context, input turn.Input) turn.Result {
+	t.Helper()
+	return turn.Run(ctx, b.config(t), b.History, input)
 }
 
 // Compact runs a turn that makes the history shorter.
@@ -179,7 +186,7 @@ func (b *Bench) config(t testing.TB) turn.Config {
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),
 		},
 		Request: llm.Request{Model: "m", System: b.System, HostedTools: b.Hosted, OutputSchema: b.Schema}, Provider: "fake", Fallback: b.Fallback,
-		Context: b.Context, Before: b.Before, Compaction: b.Compaction,
+		Context: b.Context, Heard: b.Heard, Before: b.Before, Compaction: b.Compaction,
 	}
 }
 

@@ -1,0 +1,41 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// What clients say beside their users' words is kept by key, cut, and bounded; a resumed thread still has it.
+func TestHear(t *testing.T) {
+	r := newRunning(nil, &event.Reference{External: map[string]string{"file": "a.go", "page": "one"}})
+	r.hear(map[string]string{"file": "b.go", "page": "", "long": strings.Repeat("x", 8000), "bad": "a\xffb"})
+	if len(r.external) != 3 || r.external["file"] != "b.go" || r.external["bad"] != "a\uFFFDb" {
+		t.Errorf("%.200q", r.external)
+	}
+	if long := r.external["long"]; len(long) > 4100 || !strings.Contains(long, "truncated") || !strings.HasPrefix(long, "x") || !strings.HasSuffix(long, "x") {
+		t.Errorf("%d bytes: %.30q", len(long), long)
+	}
+	for i := range 2 * maxExternal {
+		r.hear(map[string]string{fmt.Sprint("more", i): "x"})
+	}
+	r.hear(map[string]string{"file": "c.go"})
+	if len(r.external) != maxExternal || r.external["file"] != "c.go" {
+		t.Errorf("%d texts, file %q", len(r.external), r.external["file"])
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	if e := environment("/w", "read-only", config.Sandbox{}); e.Network != "disabled" || e.Filesystem != "read-only" || e.Timezone == "" || e.Timezone == "Local" {
+		t.Errorf("%+v", e)
+	}
+	if e := environment("/w", "read-only", config.Sandbox{Network: true}); e.Network != "enabled" {
+		t.Errorf("%+v", e)
+	}
+	if e := environment("/w", "full-access", config.Sandbox{}); e.Network != "enabled" {
+		t.Errorf("%+v", e)
+	}
+}

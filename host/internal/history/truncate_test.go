@@ -67,6 +67,13 @@ func TestFitAnnounces(t *testing.T) {
 			}
 		})
 	}
+	t.Run("many lines", func(t *testing.T) {
+		in := strings.Repeat(strings.Repeat("a", 61)+"\n", 2500)
+		got := Fit(in, bytesPolicy(10_000), bytesPolicy(1<<40), Loss{Announce: true})
+		if !strings.HasPrefix(got, w("38750", "2500")) || !strings.Contains(got, "…145000 chars truncated…") || Tokens(145_000) != 36_250 {
+			t.Errorf("got %.200q…", got)
+		}
+	})
 	t.Run("dropped before", func(t *testing.T) {
 		in := strings.Repeat("a", 100)
 		got := Fit(in, tokensPolicy(5), tokensPolicy(1000), Loss{Total: 3_000_005, Omitted: 1_951_429, Announce: true})

@@ -464,10 +464,6 @@ func TestLoginIsNotForTools(t *testing.T) {
 	a := newAccount(t, credentialtest.Config{ClientSecret: "s3cret-of-the-client"},
 		vendors.Answer{Calls: []vendors.Call{{Name: "steal", Args: map[string]any{"handles": handles}}}},
 		vendors.Answer{Text: "Nothing."})
-	set := a.Start("secret", "list") // makes nothing
-	if set.Wait().Code != 0 {
-		t.Error("secret list")
-	}
 	addOdd(t, a.Rig, "steals", "steals", "")
 	if in := a.logsIn(); in.Code != 0 {
 		t.Fatalf("login: %d\n%s", in.Code, in.Stderr)
@@ -483,4 +479,42 @@ func TestLoginIsNotForTools(t *testing.T) {
 		t.Errorf("the plugin has got hold of %s", said)
 	}
 	a.silent("the events", []byte(res.Stdout+res.Stderr))
+}
+
+// A secret that is typed is not shown, and a terminal that somebody leaves with Ctrl-C shows again what is typed.
+func TestSecretIsTyped(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "")
+	r.Env = append(r.Env, "GANTRY_KEYRING=off")
+	run := r.Terminal("secret", "set", "mine")
+	run.Sees("not shown): ")
+	run.Type("sk-typed-by-hand\n")
+	if res := run.Wait(); res.Code != 0 || !strings.Contains(res.Stdout, "Stored") || strings.Contains(res.Stdout, "sk-typed") {
+		t.Errorf("exit %d, the terminal shows %q", res.Code, res.Stdout)
+	}
+	if list := r.OK("secret", "list").Stdout; list != "mine\n" {
+		t.Errorf("stored are %q", list)
+	}
+	run = r.Terminal("secret", "set", "other")
+	run.Sees("not shown): ")
+	run.Type("\n")
+	if res := run.Wait(); res.Code == 0 || !strings.Contains(res.Stdout, "nothing was typed") {
+		t.Errorf("exit %d, the terminal shows %q", res.Code, res.Stdout)
+	}
+	run = r.Terminal("secret", "set", "other")
+	run.Sees("not shown): ")
+	if run.Echoes() {
+		t.Error("what is typed is shown")
+	}
+	run.Type("half a sec\x7f\x03")
+	run.Sees("Error")
+	if !run.Echoes() {
+		t.Error("the terminal stays blind")
+	}
+	if res := run.Wait(); res.Code == 0 || strings.Contains(res.Stdout, "half") {
+		t.Errorf("exit %d, the terminal shows %q", res.Code, res.Stdout)
+	}
+	if list := r.OK("secret", "list").Stdout; list != "mine\n" {
+		t.Errorf("stored are %q", list)
+	}
 }

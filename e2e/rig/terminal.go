@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // Terminal starts gantry on a pseudo terminal, as a person does. What it prints on either stream is its standard output.
@@ -46,6 +47,16 @@ func (r *Run) Type(text string) {
 	if _, err := r.terminal.WriteString(text); err != nil {
 		r.rig.t.Fatal(err)
 	}
+}
+
+// Echoes tells whether the terminal shows what is typed.
+func (r *Run) Echoes() bool {
+	r.rig.t.Helper()
+	state, err := unix.IoctlGetTermios(int(r.terminal.Fd()), unix.TCGETS)
+	if err != nil {
+		r.rig.t.Fatal(err)
+	}
+	return state.Lflag&unix.ECHO != 0
 }
 
 // endTerminal reads the rest of what was printed.

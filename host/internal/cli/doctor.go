@@ -115,6 +115,7 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 	writable := d.folder()
 	if writable {
 		d.database(ctx)
+		d.secrets()
 		d.sockets()
 	}
 	if !d.configuration(ctx) {

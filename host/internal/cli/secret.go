@@ -85,19 +85,40 @@ func (a *app) readSecret(ctx context.Context, prompt string) (string, error) {
 		}
 		return value, nil
 	}
-	fmt.Fprint(a.stderr, prompt)
-	state, err := term.GetState(int(a.stdin.Fd()))
+	return a.typeSecret(ctx, prompt)
+}
+
+// typeSecret reads a line from the terminal, which shows nothing of it. It shows again what is typed however this ends.
+func (a *app) typeSecret(ctx context.Context, prompt string) (_ string, err error) {
+	fd := int(a.stdin.Fd())
+	before, err := term.MakeRaw(fd) // before the question: who is quick must not be shown either
 	if err != nil {
 		return "", err
 	}
-	// Ctrl-C must leave the terminal as it was, with what is typed shown.
-	defer context.AfterFunc(ctx, func() { _ = term.Restore(int(a.stdin.Fd()), state) })()
-	b, err := term.ReadPassword(int(a.stdin.Fd()))
-	fmt.Fprintln(a.stderr)
-	if err == nil && len(b) == 0 {
-		err = errors.New("nothing was typed; nothing is stored")
+	defer func() { err = errors.Join(err, term.Restore(fd, before)) }()
+	type line struct {
+		text string
+		err  error
 	}
-	return string(b), err
+	typed := make(chan line, 1)
+	go func() { // owned by the terminal: ends with the line, at the latest with the process
+		text, err := term.NewTerminal(struct {
+			io.Reader
+			io.Writer
+		}{a.stdin, a.stderr}, "").ReadPassword(prompt)
+		typed <- line{text, err}
+	}()
+	select {
+	case l := <-typed:
+		if errors.Is(l.err, io.EOF) || l.err == nil && l.text == "" { // Ctrl-C is an end, too
+			fmt.Fprint(a.stderr, "\r\n")
+			return "", errors.New("nothing was typed; nothing is stored")
+		}
+		return l.text, l.err
+	case <-ctx.Done():
+		fmt.Fprint(a.stderr, "\r\n")
+		return "", context.Cause(ctx)
+	}
 }
 
 func (a *app) listSecrets() error {
@@ -127,4 +148,23 @@ func (a *app) deleteSecret(name string) error {
 		return fmt.Errorf("there is no secret %q; next: `gantry secret list` shows the names", name)
 	}
 	return err
+}
+
+// secrets says where the key of stored secrets lies.
+func (d *doctor) secrets() {
+	v := d.app.vault(d.home)
+	where, found, err := v.Lies()
+	if err != nil {
+		d.say(ill, "secrets", "", "%v", err)
+		return
+	}
+	names, err := v.Names()
+	switch {
+	case err != nil:
+		d.say(ill, "secrets", "", "%v", err)
+	case found:
+		d.say(healthy, "secrets", "", "%d stored, their key is in %s", len(names), where)
+	default:
+		d.say(healthy, "secrets", "", "none stored; their key will be in %s", where)
+	}
 }

@@ -148,6 +148,20 @@ func (s *Store) Names() ([]string, error) {
 	return out, nil
 }
 
+// Lies says in words where the key lies, or would when the first secret comes; found tells whether there is one. Nothing is
+// made. An error means that what is stored can't be read.
+func (s *Store) Lies() (where string, found bool, err error) {
+	key, where, err := s.find()
+	if err != nil || key != nil {
+		return where, key != nil, err
+	}
+	names, err := s.Names()
+	if err == nil && len(names) > 0 {
+		err = s.lost()
+	}
+	return where, false, err
+}
+
 // Where says in words where the key lies; empty before it was needed.
 func (s *Store) Where() string {
 	s.mu.Lock()
@@ -189,9 +203,40 @@ func (s *Store) key(make bool) (cipher.AEAD, error) {
 
 const inKeyring = "the system's keyring"
 
-// load finds the key: in the file, which is there only where no keyring was when the first secret came, or in the keyring.
+// load finds the key, or makes one. A keyring offers no way to put a value only where there is none, so that is for one
+// process at a time: the other's secrets would be lost with its key.
 func (s *Store) load(make bool) (key []byte, where string, err error) {
-	file := filepath.Join(s.dir, "key")
+	key, where, err = s.find()
+	if err != nil || key != nil {
+		return key, where, err
+	}
+	if !make {
+		return nil, "", s.lost()
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, "", err
+	}
+	err = alone(s.dir, func() error {
+		if key, where, err = s.find(); err != nil || key != nil {
+			return err
+		}
+		if where == inKeyring {
+			key = newKey()
+			if s.keyring.Put(encodeKey(key)) == nil {
+				return nil
+			}
+		}
+		where = s.file()
+		key, err = makeKeyFile(where)
+		return err
+	})
+	return key, where, err
+}
+
+// find looks for the key: in the file, which is there only where no keyring was when the first secret came, or in the
+// keyring. Without one where says where it would be kept.
+func (s *Store) find() (key []byte, where string, err error) {
+	file := s.file()
 	text, err := os.ReadFile(file)
 	switch {
 	case err == nil:
@@ -203,27 +248,27 @@ func (s *Store) load(make bool) (key []byte, where string, err error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, "", err
 	}
-	if s.keyring != nil {
-		text, err := s.keyring.Get()
-		if err == nil {
-			key, err := parseKey(text)
-			if err != nil {
-				return nil, "", fmt.Errorf("%s: %w; remove the entry and store the secrets again", inKeyring, err)
-			}
-			return key, inKeyring, nil
-		}
-		if errors.Is(err, ErrNotFound) && make {
-			key := newKey()
-			if s.keyring.Put(encodeKey(key)) == nil {
-				return key, inKeyring, nil
-			}
-		}
+	if s.keyring == nil {
+		return nil, file, nil
 	}
-	if !make {
-		return nil, "", fmt.Errorf("the key of the stored secrets is neither in %s nor in %s: unlock the keyring, or store the secrets again", inKeyring, file)
+	in, err := s.keyring.Get()
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, inKeyring, nil
+	case err != nil:
+		return nil, file, nil // there is none to use
 	}
-	key, err = makeKeyFile(file)
-	return key, file, err
+	if key, err = parseKey(in); err != nil {
+		return nil, "", fmt.Errorf("%s: %w; remove the entry and store the secrets again", inKeyring, err)
+	}
+	return key, inKeyring, nil
+}
+
+func (s *Store) file() string { return filepath.Join(s.dir, "key") }
+
+// lost is the error of secrets without a key.
+func (s *Store) lost() error {
+	return fmt.Errorf("the key of the stored secrets is neither in %s nor in %s: unlock the keyring, or store the secrets again", inKeyring, s.file())
 }
 
 func newKey() []byte {

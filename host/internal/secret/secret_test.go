@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,11 @@ func (r *ring) Get() (string, error) {
 	case r.broken:
 		return "", errors.New("no keyring here")
 	case r.value == "":
+		r.mu.Unlock()
+		for range 100 { // others look, too
+			runtime.Gosched()
+		}
+		r.mu.Lock()
 		return "", ErrNotFound
 	}
 	return r.value, nil
@@ -106,6 +112,55 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// Where the key lies can be told before and after there is one, and nothing is made by asking.
+func TestLies(t *testing.T) {
+	full := &ring{}
+	for name, tt := range map[string]struct {
+		keyring Keyring
+		then    func() Keyring // who looks later; nil: the same
+		where   string         // "file" or "keyring", before
+		later   string
+		lost    bool // it can't be read any more
+	}{
+		"keyring":              {keyring: full, where: "keyring", later: "keyring"},
+		"none":                 {where: "file", later: "file"},
+		"broken":               {keyring: &ring{broken: true}, where: "file", later: "file"},
+		"file, then a keyring": {where: "file", then: func() Keyring { return &ring{} }, later: "file"},
+		"keyring, then none":   {keyring: &ring{}, where: "keyring", then: func() Keyring { return nil }, lost: true},
+		"keyring, then locked": {keyring: &ring{}, where: "keyring", then: func() Keyring { return &ring{broken: true} }, lost: true},
+		"keyring, then empty":  {keyring: &ring{}, where: "keyring", then: func() Keyring { return &ring{} }, lost: true},
+		"keyring, then spoiled": {
+			keyring: &ring{}, where: "keyring", then: func() Keyring { return &ring{value: "x"} }, lost: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "secrets")
+			words := map[string]string{"file": filepath.Join(dir, "key"), "keyring": inKeyring}
+			if where, found, err := Open(dir, tt.keyring).Lies(); where != words[tt.where] || found || err != nil {
+				t.Errorf("before: %q, %v, %v", where, found, err)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Error("looking made a folder")
+			}
+			if err := Open(dir, tt.keyring).Put("a", "one"); err != nil {
+				t.Fatal(err)
+			}
+			later := tt.keyring
+			if tt.then != nil {
+				later = tt.then()
+			}
+			where, found, err := Open(dir, later).Lies()
+			if tt.lost {
+				if _, get := Open(dir, later).Get("a"); err == nil || get == nil || get.Error() != err.Error() {
+					t.Errorf("lost: %q, %v, %v; reading says %v", where, found, err, get)
+				}
+			} else if where != words[tt.later] || !found || err != nil {
+				t.Errorf("later: %q, %v, %v", where, found, err)
+			}
+		})
+	}
+}
+
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	s := Open(dir, nil)
@@ -171,19 +226,21 @@ func TestNames(t *testing.T) {
 
 // TestFirstSecretsAtOnce lets stores that know nothing of each other make the key at the same time.
 func TestFirstSecretsAtOnce(t *testing.T) {
-	dir := t.TempDir()
-	var all sync.WaitGroup
-	for i := range 16 {
-		all.Go(func() {
-			if err := Open(dir, nil).Put(string(rune('a'+i)), "v"); err != nil {
-				t.Error(err)
+	for name, keyring := range map[string]Keyring{"keyring": &ring{}, "no keyring": nil} {
+		dir := t.TempDir()
+		var all sync.WaitGroup
+		for i := range 16 {
+			all.Go(func() {
+				if err := Open(dir, keyring).Put(string(rune('a'+i)), "v"); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		all.Wait()
+		for i := range 16 {
+			if v, err := Open(dir, keyring).Get(string(rune('a' + i))); err != nil || v != "v" {
+				t.Errorf("%s: %c: %q, %v", name, 'a'+i, v, err)
 			}
-		})
-	}
-	all.Wait()
-	for i := range 16 {
-		if v, err := Open(dir, nil).Get(string(rune('a' + i))); err != nil || v != "v" {
-			t.Errorf("%c: %q, %v", 'a'+i, v, err)
 		}
 	}
 }

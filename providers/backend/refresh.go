@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,17 +56,20 @@ func refreshCommand(pick pickFunc) provider.Command {
 			if err != nil {
 				return nil, err
 			}
-			in := struct{ URL string }{catalog.URL}
+			var in struct{ URL string }
 			if len(input) > 0 {
 				if err := json.Unmarshal(input, &in); err != nil {
 					return nil, err
 				}
 			}
-			n, err := refresh(ctx, v, cfg, env.CacheDir, in.URL)
+			if v.Catalog == "" {
+				return json.Marshal(map[string]any{"message": v.Name + " is not in the published catalogue; nothing was fetched"})
+			}
+			n, err := refresh(ctx, v, cfg, env.CacheDir, cmp.Or(in.URL, catalog.URL))
 			if err != nil {
 				return nil, err
 			}
-			return json.Marshal(map[string]any{"vendor": v.Catalog, "models": n})
+			return json.Marshal(map[string]any{"vendor": v.Catalog, "models": n, "message": fmt.Sprintf("models of %s in the catalogue: %d", v.Name, n)})
 		},
 	}
 }

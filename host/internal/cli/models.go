@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,19 +19,59 @@ import (
 )
 
 func (a *app) modelsCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, refresh bool
+	var from string
 	cmd := &cobra.Command{
 		Use: "models [PROVIDER...]", Short: "List the models that the configured providers offer",
 		Long: "models starts the providers and asks them. USED AS names the model blocks that stand for a row; the default one\n" +
-			"has a star. Exit status 1: a provider could not be asked.",
+			"has a star. What is known of a vendor's models comes from a catalogue that is built in; --refresh fetches the\n" +
+			"published one first, which counts from then on. Exit status 1: a provider could not be asked.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
+			if refresh || from != "" {
+				if err := a.refreshModels(ctx, args, from); err != nil {
+					return err
+				}
+			}
 			return a.models(ctx, args, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&refresh, "refresh", false, "fetch the published catalogue of models first")
+	cmd.Flags().StringVar(&from, "refresh-from", "", "fetch the catalogue from `URL` first, a copy in your own network for example")
 	return cmd
+}
+
+// refreshModels lets providers fetch what is published of their models. One that knows no such command is asked for itself
+// only.
+func (a *app) refreshModels(ctx context.Context, names []string, from string) (err error) {
+	_, providers, h, err := a.providersHost(ctx, names)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	input, err := json.Marshal(map[string]string{"url": from})
+	if err != nil {
+		return err
+	}
+	failed := false
+	for _, b := range providers {
+		out, err := h.Command(ctx, b.Label, "refresh", input, nil)
+		var said struct{ Message string }
+		switch {
+		case errors.Is(err, host.ErrNoCommand) && len(names) == 0:
+		case err != nil:
+			a.showProblem(err)
+			failed = true
+		case json.Unmarshal(out, &said) == nil && said.Message != "":
+			fmt.Fprintf(a.stderr, "%s: %s\n", b.Label, oneLine(said.Message, 200))
+		}
+	}
+	if failed {
+		return errShown
+	}
+	return nil
 }
 
 // offer is what one provider offers.
@@ -42,22 +83,7 @@ type offer struct {
 }
 
 func (a *app) models(ctx context.Context, names []string, asJSON bool) (err error) {
-	home, err := a.home()
-	if err != nil {
-		return err
-	}
-	cfg, err := a.loadConfig(ctx, home, a.dir)
-	if err != nil {
-		return err
-	}
-	providers, err := chosenProviders(cfg, names)
-	if err != nil {
-		return err
-	}
-	// Other plugins have no part in this, and one that is broken is no reason to know nothing.
-	only := *cfg
-	only.Providers, only.Plugins = providers, nil
-	h, err := a.hostOf(ctx, home, &only, hostOptions{dir: a.dir, ephemeral: true})
+	cfg, providers, h, err := a.providersHost(ctx, names)
 	if err != nil {
 		return err
 	}
@@ -75,6 +101,27 @@ func (a *app) models(ctx context.Context, names []string, asJSON bool) (err erro
 		return errShown
 	}
 	return nil
+}
+
+// providersHost is a host with nothing but the providers that are named, or all. Other plugins have no part in what they are
+// asked, and one that is broken is no reason to know nothing.
+func (a *app) providersHost(ctx context.Context, names []string) (*config.Config, []*config.PluginBlock, *host.Host, error) {
+	home, err := a.home()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cfg, err := a.loadConfig(ctx, home, a.dir)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	providers, err := chosenProviders(cfg, names)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	only := *cfg
+	only.Providers, only.Plugins = providers, nil
+	h, err := a.hostOf(ctx, home, &only, hostOptions{dir: a.dir, ephemeral: true})
+	return cfg, providers, h, err
 }
 
 func chosenProviders(cfg *config.Config, names []string) ([]*config.PluginBlock, error) {

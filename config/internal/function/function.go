@@ -59,8 +59,8 @@ func (s *Scope) Base() string { return s.base }
 // Context is for evaluating an expression of the file. It may be used by several goroutines.
 func (s *Scope) Context() *hcl.EvalContext { return s.context() }
 
-// Recording is a context that tells which environment variables an expression reads, and reads nothing else: files and
-// secrets are unknown values in it.
+// Recording is a context that tells which environment variables an expression reads, and reads nothing else: files, secrets
+// and what programs print are unknown values in it.
 func (s *Scope) Recording(read func(name string)) *hcl.EvalContext {
 	unknown := func(string) (cty.Value, error) { return cty.UnknownVal(cty.String), nil }
 	return &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: map[string]function.Function{
@@ -71,9 +71,13 @@ func (s *Scope) Recording(read func(name string)) *hcl.EvalContext {
 			}
 			return "", true // go on, so that what follows is recorded too
 		}),
-		"command": s.commandFunction(),
-		"file":    textFunction("path", unknown),
-		"secret":  textFunction("name", unknown),
+		"command": function.New(&function.Spec{
+			VarParam: &function.Parameter{Name: "argv", Type: cty.DynamicPseudoType, AllowNull: true, AllowUnknown: true, AllowMarked: true},
+			Type:     function.StaticReturnType(cty.String),
+			Impl:     func([]cty.Value, cty.Type) (cty.Value, error) { return unknown("") },
+		}),
+		"file":   textFunction("path", unknown),
+		"secret": textFunction("name", unknown),
 	}}
 }
 

@@ -87,14 +87,14 @@ func TestRecordingReadsNothing(t *testing.T) {
 		LookupEnv: func(n string) (string, bool) { return "v", n == "A" },
 		Secret:    func(string) (string, error) { t.Error("a secret was read"); return "", nil },
 	}, "/nowhere")
-	x, hds := hclsyntax.ParseExpression([]byte(`"${env("A")}${secret("s")}${file("f")}${env("B", env("C"))}"`), "x", hcl.InitialPos)
+	x, hds := hclsyntax.ParseExpression([]byte(`"${env("A")}${secret("s")}${file("f")}${env("B", env("C"))}${command(["x", env("D")], { timeout = env("E", "1s") })}"`), "x", hcl.InitialPos)
 	if hds.HasErrors() {
 		t.Fatal(hds)
 	}
 	var names []string
 	v, hds := x.Value(s.Recording(func(n string) { names = append(names, n) }))
 	slices.Sort(names)
-	if hds.HasErrors() || v.Type() != cty.String || strings.Join(names, " ") != "A B C" {
+	if hds.HasErrors() || v.Type() != cty.String || strings.Join(names, " ") != "A B C D E" {
 		t.Errorf("names = %v, %v", names, hds)
 	}
 }

@@ -2,12 +2,14 @@ package e2e_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,20 +57,38 @@ func BenchmarkStart(b *testing.B) {
 	report(b, took, "first-request")
 }
 
-// BenchmarkTurn measures from one request to the next in a turn: the model answers at once with one call of `true`.
+// BenchmarkTurn measures what the host adds to a turn of twenty calls of `true`: from the end of an answer that makes one
+// until the vendor has the next request. The vendor answers at once.
 func BenchmarkTurn(b *testing.B) {
-	r := rig.New(b, twenty)
+	const calls = 20
+	var mu sync.Mutex // each run has a connection of its own
+	var answered time.Time
 	var took []time.Duration
+	a := startAnswerer(b, func(conn io.Writer, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if n > 0 {
+			took = append(took, time.Since(answered))
+		}
+		answer := responsesBegin
+		if n < calls {
+			answer += responsesEnd(fmt.Sprintf(`{"id":"fc_%d","type":"function_call","status":"completed","call_id":"call_%d",`+
+				`"name":"exec_command","arguments":"{\"cmd\":\"true\",\"login\":false}"}`, n, n))
+		} else {
+			answer = wireShapes["openai-responses"].after("done")
+		}
+		_, _ = conn.Write(slices.Concat([]byte(answerHead), chunked(answer), []byte(answerEnd)))
+		answered = time.Now()
+	})
+	r := rig.New(b, "")
+	useVendor(r, "openai-responses", "http://"+a.Addr().String())
 	for b.Loop() {
 		r.OK("exec", "go")
 	}
-	requests := r.Requests()
-	for i := 1; i < len(requests); i++ {
-		if requests[i].Thread == requests[i-1].Thread {
-			took = append(took, time.Duration(requests[i].Monotonic-requests[i-1].Monotonic))
-		}
+	if len(took) != b.N*calls {
+		b.Fatalf("%d requests after a call, want %d", len(took), b.N*calls)
 	}
-	report(b, took, "request-to-request")
+	report(b, took, "answer-to-request")
 	b.ReportMetric(float64(shell(b))/1e6, "ms/bare-true")
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,116 +23,8 @@ import (
 // deltas is how many pieces the answer of BenchmarkDeltas has.
 const deltas = 50_000
 
-// wireShapes are how two vendors write an answer of one text: what comes before its first delta, a delta, and the end.
-var wireShapes = map[string]struct {
-	before string
-	delta  func(n int, text string) string
-	after  func(text string) string
-}{
-	"openai-chat": {
-		before: chatChunk(`{"role":"assistant","content":"","refusal":null}`, "null"),
-		delta: func(_ int, text string) string {
-			return chatChunk(`{"content":`+strconv.Quote(text)+`}`, "null")
-		},
-		after: func(string) string { return chatChunk(`{}`, `"stop"`) + "data: [DONE]\n\n" },
-	},
-	"openai-responses": {
-		before: responsesFrame("response.created", `"response":{"id":"resp_0","object":"response","status":"in_progress","model":"gpt-5.4","output":[]}`) +
-			responsesFrame("response.output_item.added",
-				`"output_index":0,"item":{"id":"msg_0","type":"message","status":"in_progress","role":"assistant","content":[]}`),
-		delta: func(n int, text string) string {
-			return responsesFrame("response.output_text.delta", fmt.Sprintf(
-				`"sequence_number":%d,"item_id":"msg_0","output_index":0,"content_index":0,"delta":%s,"logprobs":[],"obfuscation":"xk3Pq"`,
-				n, strconv.Quote(text)))
-		},
-		after: func(text string) string {
-			item := `{"id":"msg_0","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":` +
-				strconv.Quote(text) + `,"annotations":[]}]}`
-			return responsesFrame("response.output_item.done", `"output_index":0,"item":`+item) +
-				responsesFrame("response.completed", `"response":{"id":"resp_0","object":"response","status":"completed","model":"gpt-5.4","output":[`+
-					item+`],"usage":{"input_tokens":10,"output_tokens":10,"total_tokens":20}}`)
-		},
-	},
-}
-
-func chatChunk(delta, finish string) string {
-	return `data: {"id":"chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG","object":"chat.completion.chunk","created":1741570283,` +
-		`"model":"own-model","service_tier":"default","system_fingerprint":"fp_fc9f1d7035","choices":[{"index":0,"delta":` + delta +
-		`,"logprobs":null,"finish_reason":` + finish + `}],"usage":null,"obfuscation":"V1Pc"}` + "\n\n"
-}
-
-func responsesFrame(kind, fields string) string {
-	return fmt.Sprintf("event: %s\ndata: {\"type\":%q,%s}\n\n", kind, kind, fields)
-}
-
 // words are what the deltas say, over and over: short as tokens are, some with what JSON has to escape.
 var words = []string{" the", " lantern", " was", " not", " lit", ",", " so", " nobody", " saw", " \"it\"", ".", "\n", " café", " and", " then"}
-
-// answerer is a vendor on loopback that does as little as it can: its answers are bytes made before, each event in an HTTP
-// chunk of its own as vendors send them.
-type answerer struct {
-	net.Listener
-	answer func(conn io.Writer) // begins when a request was read
-}
-
-func startAnswerer(b *testing.B, answer func(io.Writer)) *answerer {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	a := &answerer{l, answer}
-	done := make(chan struct{})
-	go func() { // owned by the benchmark: its clean-up waits for it
-		defer close(done)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			a.serve(conn)
-		}
-	}()
-	b.Cleanup(func() {
-		l.Close()
-		<-done
-	})
-	return a
-}
-
-// serve answers one request: the benchmarks ask once for each run.
-func (a *answerer) serve(conn net.Conn) {
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	for {
-		req, err := http.ReadRequest(in)
-		if err != nil {
-			return
-		}
-		if _, err := io.Copy(io.Discard, req.Body); err != nil {
-			return
-		}
-		if req.Method == http.MethodPost {
-			break
-		}
-		if _, err := io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"); err != nil {
-			return
-		}
-	}
-	a.answer(conn)
-}
-
-const answerHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-
-// chunked puts each event into an HTTP chunk.
-func chunked(events string) []byte {
-	var b bytes.Buffer
-	for e := range strings.SplitAfterSeq(events, "\n\n") {
-		if e != "" {
-			fmt.Fprintf(&b, "%x\r\n%s\r\n", len(e), e)
-		}
-	}
-	return b.Bytes()
-}
 
 // deltaRun is a `gantry exec --events` whose output is read while it comes.
 type deltaRun struct {
@@ -198,13 +89,13 @@ func BenchmarkDeltas(b *testing.B) {
 			}
 			stream, last := chunked(events.String()), chunked(shape.after(text.String()))
 			began, seen := make(chan struct{}), make(chan struct{})
-			a := startAnswerer(b, func(conn io.Writer) {
+			a := startAnswerer(b, func(conn io.Writer, _ int) {
 				_, _ = io.WriteString(conn, answerHead)
 				began <- struct{}{}
 				<-began
 				_, _ = conn.Write(stream)
 				<-seen
-				_, _ = conn.Write(append(last, "0\r\n\r\n"...))
+				_, _ = conn.Write(append(last, answerEnd...))
 			})
 			r := rig.New(b, "")
 			useVendor(r, vendor, "http://"+a.Addr().String())
@@ -272,14 +163,14 @@ func ranFor(pid int) (ns int64) {
 // BenchmarkVendorAlone is how fast the vendor of BenchmarkDeltas is when its answer is read and thrown away.
 func BenchmarkVendorAlone(b *testing.B) {
 	stream := chunked(strings.Repeat(wireShapes["openai-chat"].delta(0, " lantern"), deltas))
-	a := startAnswerer(b, func(conn io.Writer) { _, _ = conn.Write(stream) })
+	a := startAnswerer(b, func(conn io.Writer, _ int) { _, _ = conn.Write(stream) })
 	for b.Loop() {
 		conn, err := net.Dial("tcp", a.Addr().String())
 		if err != nil {
 			b.Fatal(err)
 		}
 		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
-		if n, err := io.Copy(io.Discard, conn); err != nil || n != int64(len(stream)) {
+		if n, err := io.CopyN(io.Discard, conn, int64(len(stream))); err != nil {
 			b.Fatal(n, err)
 		}
 		conn.Close()
@@ -296,7 +187,7 @@ func BenchmarkFirstToken(b *testing.B) {
 		b.Run(vendor, func(b *testing.B) {
 			shape := wireShapes[vendor]
 			sent, seen := make(chan time.Time), make(chan struct{})
-			a := startAnswerer(b, func(conn io.Writer) {
+			a := startAnswerer(b, func(conn io.Writer, _ int) {
 				_, _ = io.WriteString(conn, answerHead)
 				_, _ = conn.Write(chunked(shape.before))
 				for i := range 1 + lone {
@@ -307,7 +198,7 @@ func BenchmarkFirstToken(b *testing.B) {
 					sent <- now
 					<-seen
 				}
-				_, _ = conn.Write(append(chunked(shape.after(strings.Repeat(" lantern", 1+lone))), "0\r\n\r\n"...))
+				_, _ = conn.Write(append(chunked(shape.after(strings.Repeat(" lantern", 1+lone))), answerEnd...))
 			})
 			r := rig.New(b, "")
 			useVendor(r, vendor, "http://"+a.Addr().String())

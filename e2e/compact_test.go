@@ -193,3 +193,30 @@ do = [{ text = "done" }]
 	}
 	wantLayouts(t, r, "context go", "context go call-c1 output-c1", "context go call-c1 output-c1 question", "context go account(listed)")
 }
+
+// Who compacts a thread that another process runs stops its turn; the process stays until the thread is compacted.
+func TestCompactionOfAThreadThatRunsElsewhere(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { user = "second" }
+do   = [{ text = "done" }]
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "seq 1 3000" } }]
+[[step]]
+do = [{ call = "exec_command", id = "c2", args = { cmd = "touch started; sleep 600", yield_time_ms = 30000 } }]
+[[step]]
+do = [{ text = "so far" }]
+`)
+	run := r.Start("exec", "--events", "first")
+	r.Until("the command runs", func() bool { return exists(r.Dir, "started") })
+	if res := r.OK("compact", "--last"); !strings.Contains(res.Stderr, "another process runs this thread") {
+		t.Errorf("people are told:\n%s", res.Stderr)
+	}
+	if res := run.Wait(); res.Code != 1 || !strings.Contains(res.Stdout, "replaced by another task") || !strings.Contains(res.Stdout, "history.compacted") {
+		t.Errorf("the other process: exit %d\n%s", res.Code, res.Stderr)
+	}
+	r.OK("resume", "--last", "second")
+	wantLayouts(t, r, "context first", "context first call-c1 output-c1", "context first call-c1 output-c1 call-c2 output-c2 question",
+		"context first account(so far) second")
+}

@@ -218,7 +218,7 @@ type view interface {
 	Ended(e event.TurnEnded) error
 }
 
-// runTurn submits and shows what happens until the turn has ended.
+// runTurn submits and shows what happens until the turn has ended, and with it the one that took its place.
 func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub thread.Submission) (event.TurnEnded, error) {
 	// A thread that is started by another than its first event still has all of them: it is subscribed before it is asked.
 	events, err := t.Subscribe(ctx, thread.Lossless)
@@ -237,6 +237,7 @@ func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub th
 	if err != nil {
 		return event.TurnEnded{}, err
 	}
+	var replaced *event.TurnEnded
 	for {
 		e, err := events.Next(ctx)
 		if err != nil {
@@ -251,7 +252,12 @@ func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub th
 		case event.QuestionResolved:
 			asks.resolved(b)
 		case event.TurnEnded:
-			if e.Turn == accepted.Turn {
+			switch {
+			case replaced != nil:
+				return *replaced, show.Ended(*replaced)
+			case e.Turn == accepted.Turn && b.Reason == orchestrate.ErrReplaced.Error():
+				replaced = &b // the host must not end before what somebody else asked of the thread
+			case e.Turn == accepted.Turn:
 				return b, show.Ended(b)
 			}
 		}

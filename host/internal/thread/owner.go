@@ -18,6 +18,8 @@ type submitMsg struct {
 	accepted chan Accepted // one slot
 	// claimed by the owner, who then acts on it, or by the submitter, who then went away. Who comes second leaves it.
 	claimed *atomic.Bool
+	// taken: the owner claimed it before its turn starts, since it has stopped another one for it.
+	taken bool
 }
 
 func (m submitMsg) claim() bool { return m.claimed.CompareAndSwap(false, true) }
@@ -70,6 +72,10 @@ func (o *owner) submit(m submitMsg) []action {
 	case m.Compact && o.task:
 		return []action{joinTurn{m}}
 	case m.Compact:
+		if !m.claim() {
+			return nil
+		}
+		m.taken = true
 		o.queue = slices.Insert(o.queue, 0, m)
 		return []action{stopTurn{cause: orchestrate.ErrReplaced}}
 	case o.task || m.OutputSchema != nil || m.Model != "":
@@ -101,7 +107,7 @@ func (o *owner) next() []action {
 	for len(o.queue) > 0 {
 		m := o.queue[0]
 		o.queue = o.queue[1:]
-		if !m.claimed.Load() {
+		if m.taken || !m.claimed.Load() {
 			return []action{startTurn{m}}
 		}
 	}
@@ -113,7 +119,7 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 	for _, a := range acts {
 		switch a := a.(type) {
 		case startTurn:
-			if a.sub.claim() {
+			if a.sub.taken || a.sub.claim() {
 				t.start(ctx, a.sub)
 			} else {
 				t.perform(ctx, t.st.next())

@@ -146,7 +146,7 @@ func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if s.Input.Blank() && !s.Compact {
 		return Accepted{}, errors.New("input must not be empty")
 	}
-	m := submitMsg{s, make(chan Accepted, 1), &atomic.Bool{}}
+	m := submitMsg{Submission: s, accepted: make(chan Accepted, 1), claimed: &atomic.Bool{}}
 	select {
 	case t.in <- m:
 	case <-t.done:

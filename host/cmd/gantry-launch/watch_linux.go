@@ -29,29 +29,26 @@ type watcher struct {
 func watch() {
 	// The target's parent-death signal is tied to the thread that forks it.
 	runtime.LockOSThread()
-	for fd := control.TargetFD; fd < control.TargetFD+3; fd++ {
-		syscall.CloseOnExec(fd)
-	}
-	closeFrom(control.TargetFD + 3)
+	closeFrom(3)
 	// Orphans of the tree become our children: that is how daemons are found.
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0, 0, 0, 0); errno != 0 {
 		fail(control.FD, control.OpPrepare, errno)
 	}
-	in := receive(control.FD)
-	frame, err := in.Next()
+	syscall.Chdir("/") // don't keep the folder busy in which the host was started
+	in, frame, target, err := receiveOrder()
 	if err != nil {
-		syscall.Exit(1) // the host changed its mind
+		syscall.Exit(1) // the host has no use for us, or is gone
 	}
 	order, err := frame.Order()
 	if err == control.ErrVersion {
 		fail(control.FD, control.OpVersion, err)
 	}
-	if err != nil || len(order.Argv) == 0 {
+	if err != nil || len(order.Argv) == 0 || len(target) != control.Targets {
 		fail(control.FD, control.OpPrepare, syscall.EPROTO)
 	}
 	w := &watcher{terminal: order.Terminal, cgroup: order.Cgroup}
-	w.pid = start(order)
-	for fd := control.TargetFD; fd < control.TargetFD+3; fd++ {
+	w.pid = start(order, target)
+	for _, fd := range target {
 		syscall.Close(fd) // the target's ends are the target's alone: who reads sees the end when it has ended
 	}
 	syscall.Chdir("/") // don't keep the target's folder busy
@@ -70,8 +67,38 @@ func watch() {
 	syscall.Exit(0)
 }
 
+// receiveOrder waits for the order. With its first byte come the target's descriptors.
+func receiveOrder() (in *control.Reader, frame control.Frame, target []int, err error) {
+	in = receive(control.FD)
+	plainly := in.Read
+	in.Read = func(b []byte) (n int, err error) {
+		in.Read = plainly
+		n, target, err = readWithDescriptors(control.FD, b)
+		return n, err
+	}
+	frame, err = in.Next()
+	return in, frame, target, err
+}
+
+func readWithDescriptors(fd int, b []byte) (n int, fds []int, err error) {
+	oob := make([]byte, syscall.CmsgSpace(4*control.Targets))
+	n, oobn, _, _, err := syscall.Recvmsg(fd, b, oob, syscall.MSG_CMSG_CLOEXEC)
+	for err == syscall.EINTR {
+		n, oobn, _, _, err = syscall.Recvmsg(fd, b, oob, syscall.MSG_CMSG_CLOEXEC)
+	}
+	if err != nil {
+		return n, nil, err
+	}
+	messages, err := syscall.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(messages) != 1 {
+		return n, nil, nil // the order is refused without them
+	}
+	fds, _ = syscall.ParseUnixRights(&messages[0])
+	return n, fds, nil
+}
+
 // start forks the target and returns its process id.
-func start(o *control.Order) int {
+func start(o *control.Order, target []int) int {
 	if err := syscall.Chdir(o.Cwd); err != nil {
 		fail(control.FD, control.OpChdir, err)
 	}
@@ -90,7 +117,7 @@ func start(o *control.Order) int {
 	}
 	attr := &syscall.ProcAttr{
 		Env:   o.Env,
-		Files: []uintptr{control.TargetFD, control.TargetFD + 1, control.TargetFD + 2},
+		Files: []uintptr{uintptr(target[0]), uintptr(target[1]), uintptr(target[2])},
 		Sys:   sys,
 	}
 	if len(o.Rlimits) > 0 {

@@ -203,7 +203,8 @@ func TestInterruptThroughTheTerminal(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	d := newDesk(t, l, "shell")
-	s := script(`trap 'echo got; exit 9' INT; stty -echo; echo ready; while :; do read x; done`)
+	// Waiting, not reading: a signal that comes just before the shell reads would lie until something is typed.
+	s := script(`trap 'echo got; exit 9' INT; stty -echo; sleep 1000 & echo ready; while :; do wait; done`)
 	s.Terminal = &launch.Size{}
 	p := spawn(t, l, s)
 	if want := []string{"terminal"}; !slices.Equal(p.Descriptors(), want) {
@@ -284,10 +285,12 @@ func TestDescriptorsDoNotLeak(t *testing.T) {
 		}
 	}
 	once()
+	l.Spare()
 	before := openFDs(t)
 	for range 5 {
 		once()
 	}
+	l.Spare()
 	if after := openFDs(t); after > before {
 		names, _ := os.ReadDir("/proc/self/fd")
 		for _, n := range names {

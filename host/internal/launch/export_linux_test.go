@@ -3,6 +3,26 @@ package launch
 // LauncherPID is the process id of the process's gantry-launch.
 func (p *Process) LauncherPID() int { return p.monitor.Pid }
 
+// Spare waits until no spare launcher is being started and returns the process id of the one that there is; 0: none.
+func (l *Launcher) Spare() int {
+	for {
+		l.mu.Lock()
+		sparing, m := l.mu.sparing, l.mu.spare
+		l.mu.Unlock()
+		switch {
+		case sparing != nil:
+			<-sparing
+		case m == nil:
+			return 0
+		default:
+			return m.process.Pid
+		}
+	}
+}
+
+// EndSpare is endSpare.
+func (l *Launcher) EndSpare() { l.endSpare() }
+
 // OwnGroup is ownGroup.
 var OwnGroup = ownGroup
 

@@ -6,8 +6,9 @@
 // what a tool is, who decides about a grant.
 //
 // Start with [Launcher.Spawn]. Each process has a gantry-launch of its own between it and the host: parent of the tree,
-// collector of its orphans, and the one that kills it within a second when the host is gone, also after kill -9. What
-// holds on Linux is not promised elsewhere: on other systems Spawn answers with an [UnsupportedError].
+// collector of its orphans, and the one that kills it within a second when the host is gone, also after kill -9. One more
+// waits for the next process. What holds on Linux is not promised elsewhere: on other systems Spawn answers with an
+// [UnsupportedError].
 package launch
 
 import (
@@ -185,7 +186,16 @@ type Launcher struct {
 		tokens map[string]*Process // by descriptor token
 		held   int
 		ended  []*Process // ended, output taken, not released; oldest first
+
+		spare   *monitor      // waits for the next process; nil: none
+		sparing chan struct{} // closed when it was started; nil: none is being started
 	}
+}
+
+// monitor is a gantry-launch that waits for its order.
+type monitor struct {
+	process *os.Process
+	conn    *os.File // the control socket; its end is the lifeline
 }
 
 // New returns a launcher. It starts nothing, but looks whether gantry-launch is there.
@@ -226,7 +236,9 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err := l.admit(p); err != nil {
 		return nil, err
 	}
-	if err := p.start(ctx, confiner); err != nil {
+	err = p.start(ctx, confiner)
+	l.spare()
+	if err != nil {
 		l.forget(p)
 		l.cfg.Logger.Debug("process did not start", "program", spec.Argv[0], "call", spec.Owner.Call, "error", err)
 		return nil, err
@@ -381,6 +393,7 @@ func (l *Launcher) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.mu.closed = true
 	l.mu.Unlock()
+	l.endSpare()
 	if err := l.end(ctx, func(*Process) bool { return true }); err != nil {
 		return err
 	}

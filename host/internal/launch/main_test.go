@@ -90,6 +90,7 @@ func helpHost() {
 	}
 	fmt.Println("target", p.PID())
 	fmt.Println("launcher", p.LauncherPID())
+	fmt.Println("spare", l.Spare())
 	p.Attach(context.Background(), nil, func(o launch.Output) error {
 		os.Stdout.Write(o.Data)
 		return nil

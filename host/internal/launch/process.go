@@ -224,8 +224,9 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	var order []byte
 	if err == nil {
-		err = p.launch()
+		order, err = p.launch(p.order(&c))
 	}
 	if err != nil {
 		p.over()
@@ -236,11 +237,7 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	p.launched = true
 	p.l.work.Go(p.watch)
 	stop := context.AfterFunc(ctx, p.abort)
-	order := control.Order{
-		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: c.Rlimits, Cgroup: p.group,
-		LifelineGraceMS: uint32(min(lifelineGrace, p.l.cfg.KillGrace).Milliseconds()),
-	}
-	p.send(order.Append(nil))
+	p.send(order)
 	<-p.begun
 	if !stop() || ctx.Err() != nil {
 		p.abort()
@@ -254,13 +251,22 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	return nil
 }
 
+// order is what the launcher is told.
+func (p *Process) order(c *Confinement) []byte {
+	o := control.Order{
+		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: c.Rlimits, Cgroup: p.group,
+		LifelineGraceMS: uint32(min(lifelineGrace, p.l.cfg.KillGrace).Milliseconds()),
+	}
+	return o.Append(nil)
+}
+
 // abort ends the tree at once.
 func (p *Process) abort() {
 	p.send(control.Kill{}.Append(nil))
 	p.conn.Close()
 }
 
-// send writes a frame. An error means that the launcher is gone, which watch sees too.
+// send writes a frame, or what is left of one. An error means that the launcher is gone, which watch sees too.
 func (p *Process) send(frame []byte) {
 	p.write.Lock()
 	defer p.write.Unlock()

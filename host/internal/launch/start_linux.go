@@ -1,17 +1,16 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
 
 	"github.com/creack/pty"
-
-	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// launch starts gantry-launch with the target's descriptors. It has not been told yet what to start.
-func (p *Process) launch() (err error) {
+// launch hands the order and the target's descriptors to a gantry-launch. It returns what of the order is still to be sent.
+func (p *Process) launch(order []byte) (rest []byte, err error) {
 	var target, opened []*os.File
 	defer func() {
 		for _, f := range opened {
@@ -27,27 +26,26 @@ func (p *Process) launch() (err error) {
 		target, opened, err = p.openPipes()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	m, spare, err := p.l.takeMonitor()
 	if err != nil {
-		return launchError("socketpair", err)
+		return nil, err
 	}
-	peer := os.NewFile(uintptr(pair[1]), "control")
-	opened = append(opened, peer)
-	p.conn = pollable(pair[0], "control")
-	p.monitor, err = os.StartProcess(p.l.cfg.LauncherPath, []string{"gantry-launch"}, &os.ProcAttr{
-		// Nothing of the host's environment: it may hold keys.
-		Env:   []string{control.StageEnv + "=" + control.StageWatch, "GOGC=off"},
-		Files: append([]*os.File{peer, peer, peer}, target...),
-		// Out of reach of the terminal's Ctrl-C, which is the host's to handle.
-		Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		p.conn.Close()
-		return fmt.Errorf("start the launcher: %w", err)
+	rest, err = m.order(order, target)
+	if spare && errors.Is(err, syscall.EPIPE) { // it ended just now, and has read nothing
+		m.end()
+		if m, err = startMonitor(p.l.cfg.LauncherPath); err != nil {
+			return nil, err
+		}
+		rest, err = m.order(order, target)
 	}
-	return nil
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // one that has crashed is asked for its last words
+		m.end()
+		return nil, launchError("send the order", err)
+	}
+	p.monitor, p.conn = m.process, m.conn
+	return rest, nil
 }
 
 // openTerminal makes a pseudo terminal and returns the target's three descriptors, which are one.

@@ -9,7 +9,11 @@ import (
 
 // launch refuses: without a subreaper, parent-death signals and pidfds the promises of this package can't be kept, and a
 // process that outlives its call or host is worse than none.
-func (p *Process) launch() error { return p.l.enforceable(p.spec.Grant) }
+func (p *Process) launch([]byte) ([]byte, error) { return nil, p.l.enforceable(p.spec.Grant) }
+
+func (l *Launcher) spare() {}
+
+func (l *Launcher) endSpare() {}
 
 func (l *Launcher) enforceable(g Grant) error {
 	return &UnsupportedError{

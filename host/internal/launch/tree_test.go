@@ -319,7 +319,7 @@ func host(t *testing.T, target string) (*exec.Cmd, io.Reader) {
 func TestHostIsKilled(t *testing.T) {
 	t.Parallel()
 	cmd, out := host(t, "tree")
-	found := pids(t, out, append([]string{"target", "launcher"}, everybody...)...)
+	found := pids(t, out, append([]string{"target", "launcher", "spare"}, everybody...)...)
 	if found["target"] != found["top"] {
 		t.Errorf("the target says that it is %d, the host %d", found["top"], found["target"])
 	}

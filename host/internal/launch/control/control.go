@@ -8,7 +8,7 @@ package control
 
 // Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
 // so instead of guessing.
-const Version = 1
+const Version = 2
 
 // StageEnv names the variable that tells gantry-launch which of its two stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
@@ -24,8 +24,8 @@ const (
 	// FD is the control socket. The host gives it as 0, 1 and 2, so that the last words of a crashing launcher arrive on
 	// it too: they are no frame, which is how [Reader] tells.
 	FD = 0
-	// TargetFD is the first of three: the target's stdin, stdout and stderr.
-	TargetFD = 3
+	// Targets is how many descriptors travel with the order's first byte: the target's stdin, stdout and stderr.
+	Targets = 3
 	// ApplyFD is the apply stage's socket to the first stage.
 	ApplyFD = 3
 )

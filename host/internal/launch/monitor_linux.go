@@ -1,0 +1,138 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// A gantry-launch takes a millisecond to start, most of it the runtime's. So there is one more than there are processes: the
+// spare, which waits for its order while the model thinks. It holds nothing of the host's but its end of the socket, and
+// ends when the host does.
+
+// startMonitor starts a gantry-launch, which then waits for its order.
+func startMonitor(path string) (*monitor, error) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, launchError("socketpair", err)
+	}
+	peer := os.NewFile(uintptr(pair[1]), "control")
+	defer peer.Close()
+	conn := pollable(pair[0], "control")
+	process, err := os.StartProcess(path, []string{"gantry-launch"}, &os.ProcAttr{
+		// Nothing of the host's environment: it may hold keys.
+		Env:   []string{control.StageEnv + "=" + control.StageWatch, "GOGC=off"},
+		Files: []*os.File{peer, peer, peer},
+		// Out of reach of the terminal's Ctrl-C, which is the host's to handle.
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("start the launcher: %w", err)
+	}
+	return &monitor{process, conn}, nil
+}
+
+// firstPiece of an order travels with the descriptors: what any socket takes at once.
+const firstPiece = 16 << 10
+
+// order sends the beginning of an order together with the target's descriptors. It returns what is left of the order.
+func (m *monitor) order(frame []byte, target []*os.File) (rest []byte, err error) {
+	var fds []int
+	for _, f := range target {
+		fds = append(fds, int(f.Fd()))
+	}
+	rights := syscall.UnixRights(fds...)
+	raw, err := m.conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	werr := raw.Write(func(fd uintptr) bool {
+		for {
+			n, err = syscall.SendmsgN(int(fd), frame[:min(len(frame), firstPiece)], rights, nil, syscall.MSG_NOSIGNAL)
+			if err != syscall.EINTR {
+				return true
+			}
+		}
+	})
+	if werr != nil {
+		return nil, werr
+	}
+	return frame[n:], err
+}
+
+// waits reports whether a monitor waits for its order. One that says something, or has closed its socket, has ended.
+func (m *monitor) waits() bool {
+	raw, err := m.conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	silent := false
+	err = raw.Read(func(fd uintptr) bool {
+		var b [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		silent = err == syscall.EAGAIN
+		return true
+	})
+	return err == nil && silent
+}
+
+// end ends a monitor that has got no order: nothing is below it.
+func (m *monitor) end() {
+	m.process.Kill()
+	m.conn.Close()
+	m.process.Wait()
+}
+
+// takeMonitor returns the spare, or a new one where there is none.
+func (l *Launcher) takeMonitor() (m *monitor, spare bool, err error) {
+	l.mu.Lock()
+	m = l.mu.spare
+	l.mu.spare = nil
+	l.mu.Unlock()
+	if m != nil {
+		if m.waits() {
+			return m, true, nil
+		}
+		m.end()
+	}
+	m, err = startMonitor(l.cfg.LauncherPath)
+	return m, false, err
+}
+
+// spare sees to it that there is one, in the background. When it can't be started, the next Spawn tells why.
+func (l *Launcher) spare() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed || l.mu.spare != nil || l.mu.sparing != nil {
+		return
+	}
+	l.mu.sparing = make(chan struct{})
+	l.work.Go(func() { // waited for by Close
+		m, err := startMonitor(l.cfg.LauncherPath)
+		l.mu.Lock()
+		close(l.mu.sparing)
+		l.mu.sparing = nil
+		if err == nil && !l.mu.closed {
+			l.mu.spare, m = m, nil
+		}
+		l.mu.Unlock()
+		if m != nil {
+			m.end()
+		}
+	})
+}
+
+// endSpare ends the spare; after the launcher was closed there is none any more.
+func (l *Launcher) endSpare() {
+	l.mu.Lock()
+	m := l.mu.spare
+	l.mu.spare = nil
+	l.mu.Unlock()
+	if m != nil {
+		m.end()
+	}
+}

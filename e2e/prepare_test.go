@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"image"
 	"image/png"
 	"math/rand/v2"
@@ -296,13 +297,16 @@ func ownTexts(t *testing.T, r *rig.Rig) []ownText {
 		t.Fatalf("%v\n%s", err, res.Stdout)
 	}
 	c := canonical.Body
-	if len(c.System) != 1 || len(c.Messages) < 3 || c.Messages[0].Role != "system" || c.Messages[1].Role != "user" {
+	if len(c.System) != 1 || len(c.Messages) < 2 {
 		t.Fatalf("the host says something else to its model:\n%s", res.Stdout)
 	}
-	return []ownText{
-		{"<instructions>", escaped(t, strings.TrimSpace(c.System[0]))}, {"<permissions>", escaped(t, c.Messages[0].Parts[0].Text)},
-		{"<environment>", escaped(t, c.Messages[1].Parts[0].Text)},
+	out := []ownText{{"<instructions>", escaped(t, strings.TrimSpace(c.System[0]))}}
+	for _, m := range c.Messages[:len(c.Messages)-1] { // the last is the user's
+		for _, p := range m.Parts {
+			out = append(out, ownText{fmt.Sprintf("<the host's %s text %d>", m.Role, len(out)), escaped(t, p.Text)})
+		}
 	}
+	return out
 }
 
 // escaped is a text as it stands between the quotes of JSON.

@@ -67,8 +67,7 @@ func (t *tape) prepare(c *Config) error {
 	case err != nil:
 		return invalid("the recording can't be replayed: %v", err)
 	}
-	p := cassette.NewPlayer(cassette.PlayerConfig{Name: path, Cassette: recorded, InOrder: c.ReplayMatch == "order"})
-	t.around = func(http.RoundTripper) http.RoundTripper { return p }
+	t.around = cassette.NewPlayer(cassette.PlayerConfig{Name: path, Cassette: recorded, InOrder: c.ReplayMatch == "order"}).Instead
 	return nil
 }
 

@@ -44,6 +44,9 @@ func NewPlayer(cfg PlayerConfig) *Player {
 	return p
 }
 
+// Instead puts the player in the place of what would be asked.
+func (p *Player) Instead(http.RoundTripper) http.RoundTripper { return p }
+
 // RoundTrip implements [http.RoundTripper]. A request that nothing was recorded for is an *[llm.Error].
 func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {

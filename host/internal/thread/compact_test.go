@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -176,4 +177,28 @@ func TestCompactionTakesNoInput(t *testing.T) {
 			t.Errorf("next request:\n%s", got)
 		}
 	})
+}
+
+// A turn is not stopped in vain: the compaction that it was stopped for can't be taken back.
+func TestOwnerTakesACompactionForWhichItStopsATurn(t *testing.T) {
+	o := owner{turn: "running", queue: []submitMsg{{claimed: &atomic.Bool{}}}}
+	m := submitMsg{Submission: Submission{Compact: true}, accepted: make(chan Accepted, 1), claimed: &atomic.Bool{}}
+	acts := o.submit(m)
+	if len(acts) != 1 || acts[0] != (stopTurn{cause: orchestrate.ErrReplaced}) {
+		t.Fatalf("acts %+v", acts)
+	}
+	if m.claim() {
+		t.Error("whoever asked for it could still take it back")
+	}
+	next := o.turnEnded(turnMsg{})
+	if start, ok := next[0].(startTurn); len(next) != 1 || !ok || !start.sub.Compact {
+		t.Errorf("next %+v, want the compaction", next)
+	}
+
+	gone := submitMsg{Submission: Submission{Compact: true}, claimed: &atomic.Bool{}}
+	gone.claim()
+	o = owner{turn: "running"}
+	if acts := o.submit(gone); len(acts) > 0 || len(o.queue) > 0 {
+		t.Errorf("for one who went away: %+v", acts)
+	}
 }

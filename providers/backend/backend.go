@@ -283,7 +283,7 @@ func hoist(system []string, messages []llm.Message) ([]string, []llm.Message) {
 	}
 	system = slices.Clone(system)
 	for _, m := range messages[:n] {
-		system = append(system, m.Text())
+		system = append(system, protocol.Note(m))
 	}
 	return system, messages[n:]
 }

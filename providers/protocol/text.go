@@ -52,6 +52,17 @@ func escaped(s string, i int) (unit uint64, ok bool) {
 	return unit, err == nil
 }
 
+// Note is what a message of the host says: its texts, each on a line of its own.
+func Note(m llm.Message) string {
+	var texts []string
+	for _, p := range m.Parts {
+		if t, ok := p.(*llm.Text); ok {
+			texts = append(texts, t.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
 // SystemUpdate wraps a note of the host in the middle of a history for formats that have no role for it.
 func SystemUpdate(text string) string {
 	return "<system-update>\n" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text) + "\n</system-update>"

@@ -36,7 +36,7 @@ func messages(r *protocol.Request, marks protocol.Marks) ([]any, error) {
 		case llm.RoleUser:
 			err = h.user(m, mark)
 		case llm.RoleSystem:
-			h.update(protocol.SystemUpdate(m.Text()), mark)
+			h.update(protocol.SystemUpdate(protocol.Note(m)), mark)
 		case llm.RoleAssistant:
 			h.assistant(m, mark)
 		case llm.RoleTool:

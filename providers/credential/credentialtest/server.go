@@ -126,6 +126,13 @@ func (s *Server) As(account string) {
 	s.mu.account = account
 }
 
+// Live changes how long the next access tokens live.
+func (s *Server) Live(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.Lifetime = d
+}
+
 // Revoke makes all access tokens worthless; those to renew with stay good.
 func (s *Server) Revoke() {
 	s.mu.Lock()

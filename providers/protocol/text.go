@@ -3,6 +3,8 @@ package protocol
 import (
 	"strconv"
 	"strings"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 const replacement = "\uFFFD"

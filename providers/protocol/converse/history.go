@@ -65,7 +65,7 @@ func (h *history) mark() {
 
 func (h *history) message(m *llm.Message) error {
 	if m.Role == llm.RoleSystem {
-		h.ask(textBlock(protocol.SystemUpdate(protocol.Note(m))))
+		h.ask(textBlock(protocol.SystemUpdate(protocol.Note(*m))))
 		return nil
 	}
 	for _, p := range m.Parts {

@@ -110,7 +110,7 @@ func (l *lowering) user(m *llm.Message) error {
 
 // update tells a note of the host. Results take no other part beside them, so a note among them comes after them.
 func (l *lowering) update(m *llm.Message) {
-	p := textPart(protocol.SystemUpdate(protocol.Note(m)))
+	p := textPart(protocol.SystemUpdate(protocol.Note(*m)))
 	if l.answering {
 		l.later = append(l.later, p)
 		return

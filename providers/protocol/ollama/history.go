@@ -93,7 +93,7 @@ func (h *history) user(m *llm.Message) error {
 // update tells a note of the host, in the user's turn where that is the last one: chat templates know one system message
 // at the beginning and turns that alternate.
 func (h *history) update(m *llm.Message) {
-	note := protocol.SystemUpdate(protocol.Note(m))
+	note := protocol.SystemUpdate(protocol.Note(*m))
 	if n := len(h.out); n > 0 && h.out[n-1].Role == roleUser {
 		join(&h.out[n-1].Content, note)
 		return

@@ -1,20 +1,21 @@
 # gantry's configuration. `gantry config schema` lists everything that may stand here,
 # `gantry config show` what holds in the end and which file says so.
 
-# A provider speaks to a vendor's models. Beside source, every argument is the provider's own;
+# A provider speaks to a vendor's models: builtin/openai, anthropic, google, bedrock, ollama, or
+# compatible for all the others. Beside source, every argument is the provider's own;
 # `gantry plugin inspect NAME` shows them. A key that is not set disturbs only its own provider.
 # Until there is one, the built-in "scripted" provider plays a short demonstration without any model.
 #
-# provider "acme" {
-#   source  = "./bin/acme-provider"
-#   api_key = env("ACME_API_KEY")
+# provider "openai" {
+#   source  = "builtin/openai"
+#   api_key = env("OPENAI_API_KEY")
 # }
 
 # A model under a name of yours. "default" is what a new thread uses.
 #
 # model "default" {
-#   provider  = "acme"
-#   name      = "acme-large"
+#   provider  = "openai"
+#   name      = "gpt-5.4"
 #   reasoning = "medium"
 # }
 

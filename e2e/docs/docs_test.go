@@ -279,7 +279,7 @@ func TestDecisions(t *testing.T) {
 func TestMessagesExist(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder
-	for _, dir := range []string{"config", "host", "sdk", "scripts", "e2e/rig"} {
+	for _, dir := range []string{"config", "host", "providers", "sdk", "scripts", "e2e/rig"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, e os.DirEntry, err error) error {
 			code := filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go") || dir == "scripts" ||
 				filepath.Ext(path) == ".txtar" // with the words of the HCL library

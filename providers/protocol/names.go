@@ -69,3 +69,25 @@ func WireName(namespace, name string) string {
 	}
 	return clean + suffix
 }
+
+// NoLongerOffered describes a tool that is named only because a vendor wants to know all that a history speaks of.
+const NoLongerOffered = "No longer offered: don't call it."
+
+// CalledTools are the names on the wire of the tools that a history speaks of, each once.
+func CalledTools(messages []llm.Message) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			c, ok := p.(*llm.ToolCall)
+			if !ok || c.ProviderExecuted {
+				continue
+			}
+			if name := WireName(c.Namespace, c.Name); !seen[name] {
+				seen[name] = true
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}

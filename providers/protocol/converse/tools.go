@@ -50,10 +50,10 @@ func (l *lowering) tools() (*toolConfig, error) {
 	for i := range l.Tools {
 		c.Tools = append(c.Tools, tool{ToolSpec: l.spec(&l.Tools[i])})
 	}
-	called := calledTools(l.Messages)
+	called := protocol.CalledTools(l.Messages)
 	if len(c.Tools) == 0 {
 		for _, name := range called {
-			spec := &toolSpec{Name: name, Description: "No longer offered: don't call it."}
+			spec := &toolSpec{Name: name, Description: protocol.NoLongerOffered}
 			spec.InputSchema.JSON = protocol.Sanitised(nil, "")
 			c.Tools = append(c.Tools, tool{ToolSpec: spec})
 		}
@@ -95,23 +95,4 @@ func (l *lowering) spec(t *llm.Tool) *toolSpec {
 	}
 	s.InputSchema.JSON = protocol.Sanitised(schema, l.Model.Compat.Sanitizer)
 	return s
-}
-
-// calledTools are the names of the tools that a history speaks of, each once.
-func calledTools(messages []llm.Message) []string {
-	var out []string
-	seen := map[string]bool{}
-	for _, m := range messages {
-		for _, p := range m.Parts {
-			c, ok := p.(*llm.ToolCall)
-			if !ok || c.ProviderExecuted {
-				continue
-			}
-			if name := protocol.WireName(c.Namespace, c.Name); !seen[name] {
-				seen[name] = true
-				out = append(out, name)
-			}
-		}
-	}
-	return out
 }

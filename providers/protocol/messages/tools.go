@@ -34,6 +34,13 @@ func (l *lowering) tools() ([]any, error) {
 	for i := range l.Tools {
 		out = append(out, l.tool(&l.Tools[i]))
 	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	// Services refuse a history with calls where no tools are named, as when a conversation is summed up.
+	for _, name := range protocol.CalledTools(l.Messages) {
+		out = append(out, &tool{Name: name, Description: protocol.NoLongerOffered, InputSchema: protocol.Sanitised(nil, "")})
+	}
 	return out, nil
 }
 
@@ -67,6 +74,9 @@ func (l *lowering) tool(t *llm.Tool) *tool {
 func (l *lowering) toolChoice(tools int) (*toolChoice, error) {
 	if tools == 0 {
 		return nil, nil // without tools the format allows no choice
+	}
+	if len(l.Tools)+len(l.hosted) == 0 {
+		return &toolChoice{Type: "none"}, nil // they are only named
 	}
 	c := &toolChoice{DisableParallelToolUse: !l.ParallelToolCalls && !l.Model.Compat.NoParallelTools}
 	switch l.ToolChoice.Mode {

@@ -148,9 +148,6 @@ func (f anthropic) conversation(body map[string]any) (map[string]string, error) 
 		}
 	}
 	messages := list(body["messages"])
-	if len(list(body["tools"])) == 0 && strings.Contains(string(marshal(messages)), `"type":"tool_use"`) {
-		return nil, errors.New("requests which include tool_use or tool_result blocks must define tools")
-	}
 	switch n := len(messages); {
 	case n == 0 || object(messages[0])["role"] != "user":
 		return nil, errors.New("the first message must be the user's")
@@ -217,6 +214,9 @@ func (f anthropic) conversation(body map[string]any) (map[string]string, error) 
 		if last && len(open) > 0 && thinking == "enabled" && object(blocks[0])["type"] != "thinking" {
 			return nil, fmt.Errorf("messages.%d.content.0.type: expected thinking, found %v", i, object(blocks[0])["type"])
 		}
+	}
+	if len(list(body["tools"])) == 0 && strings.Contains(string(marshal(messages)), `"type":"tool_use"`) {
+		return nil, errors.New("requests which include tool_use or tool_result blocks must define tools")
 	}
 	return signatures, nil
 }

@@ -60,7 +60,8 @@ type Decoder interface {
 	// End appends what is left to say when the bytes have ended. An answer that was not complete is an *[llm.Error] with
 	// the code [llm.ErrIncompleteStream].
 	End(dst []llm.Event) ([]llm.Event, error)
-	// Done reports that the answer is complete, so that nobody waits for the end of the bytes.
+	// Done reports that the answer is complete, so that nobody waits for the end of the bytes. Where figures may come behind
+	// the reason of the end, a decoder also has Settled() bool: the reason has come, so that bytes that end badly lose nothing.
 	Done() bool
 }
 

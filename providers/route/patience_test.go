@@ -57,6 +57,8 @@ func TestPatience(t *testing.T) {
 		{"silence after a delta", stream(delta, time.Second, delta, time.Hour), limits, 3500 * time.Millisecond, "sent nothing for 2.5s", true, "idle_timeout"},
 		{"no head", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, limits, 4 * time.Second, "did not begin to answer within 4s", true, "raise timeout"},
 		{"comments for ever", stream(repeat(100, ": still here\n", time.Second)...), limits, time.Minute, "not complete after 1m0s", false, "ask for less"},
+		{"the reason of the end, and then silence", stream(delta+"data: {\"over\":true}\n\n", time.Hour), Transport{IdleTimeout: time.Minute}, lastWords, "", false, ""},
+		{"the reason of the end, and silence that is too long anyway", stream(delta+"data: {\"over\":true}\n\n", time.Hour), limits, 2500 * time.Millisecond, "", false, ""},
 		{"the end does not wait for the end of the bytes", stream(delta+end, time.Hour), limits, linger, "", false, ""},
 		{"without limits", stream(time.Hour, delta, 24*time.Hour, delta+end), Transport{IdleTimeout: -1, HeaderTimeout: -1, AnswerTimeout: -1}, 25 * time.Hour, "", false, ""},
 		{"default for silence", stream(delta, time.Hour), Transport{}, 5 * time.Minute, "sent nothing for 5m0s", true, "idle_timeout"},

@@ -22,6 +22,9 @@ const (
 	// linger is how long the end of an answer on HTTP/1 is waited for once it is complete: only a connection whose answer
 	// was read to the end serves another request. The end comes with the last bytes, or a packet later.
 	linger = 5 * time.Millisecond
+	// lastWords is how long the end of an answer is waited for whose finish reason has come. Some servers leave the
+	// connection open behind it.
+	lastWords = 10 * time.Second
 	// enough bytes tell what an answer is.
 	enough = 8
 	// aliveEvery is how often a stream that brings bytes and no events is reported to be alive: a model that thinks for an
@@ -112,6 +115,15 @@ func (r *received) stream(buf []byte, n int, err error) error {
 			return nil
 		case failed != nil:
 			return r.failed(failed)
+		case err != nil && r.whole(decoder):
+			events, failed = decoder.End(events[:0])
+			if err := r.tell(events); err != nil {
+				return err
+			}
+			if failed != nil {
+				return r.failed(failed)
+			}
+			return nil
 		case err != nil:
 			return r.cut(err)
 		case r.size > r.settings.MaxAnswer:
@@ -125,8 +137,23 @@ func (r *received) stream(buf []byte, n int, err error) error {
 				return err
 			}
 		}
+		if settled(decoder) {
+			r.idle.limit = min(r.idle.limit, lastWords)
+		}
 		n, err = r.next(buf)
 	}
+}
+
+// settled reports that the vendor has said why the answer ends: what may still come are figures and a mark.
+func settled(d protocol.Decoder) bool {
+	s, ok := d.(interface{ Settled() bool })
+	return ok && s.Settled()
+}
+
+// whole reports that nothing of the answer is lost although its bytes ended badly, and nobody but us ended them.
+func (r *received) whole(d protocol.Decoder) bool {
+	cause := context.Cause(r.ctx)
+	return settled(d) && (cause == nil || cause == errIdle)
 }
 
 // stopped is an error of the one who takes the events.

@@ -47,7 +47,7 @@ func (p toy) Body(r *protocol.Request) ([]byte, error) {
 
 func (toy) Decode(*protocol.Request) protocol.Decoder { return &toyDecoder{} }
 
-type toyDecoder struct{ started, done bool }
+type toyDecoder struct{ started, settled, done bool }
 
 func (d *toyDecoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	if !d.started {
@@ -62,6 +62,7 @@ func (d *toyDecoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error
 		Text  string          `json:"text"`
 		Error json.RawMessage `json:"error"`
 		End   bool            `json:"end"`
+		Over  bool            `json:"over"` // the reason of the end, with more to come
 	}
 	if err := json.Unmarshal(f.Data, &v); err != nil {
 		return dst, protocol.Garbled("a frame is no JSON")
@@ -72,6 +73,7 @@ func (d *toyDecoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error
 	if failure, ok := protocol.ParseFailure(f.Data); ok && len(v.Error) > 0 {
 		return dst, protocol.Classify(failure)
 	}
+	d.settled = d.settled || v.Over
 	if v.End {
 		return d.Step(dst, protocol.Frame{Done: true})
 	}
@@ -79,11 +81,16 @@ func (d *toyDecoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error
 }
 
 func (d *toyDecoder) End(dst []llm.Event) ([]llm.Event, error) {
-	if !d.done {
-		return dst, protocol.Incomplete()
+	switch {
+	case d.done:
+		return dst, nil
+	case d.settled:
+		return d.Step(dst, protocol.Frame{Done: true})
 	}
-	return dst, nil
+	return dst, protocol.Incomplete()
 }
+
+func (d *toyDecoder) Settled() bool { return d.settled }
 
 func (d *toyDecoder) Done() bool { return d.done }
 

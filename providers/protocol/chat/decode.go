@@ -44,6 +44,9 @@ func newDecoder(r *protocol.Request) *decoder {
 // Done implements [protocol.Decoder].
 func (d *decoder) Done() bool { return d.life.Finished() }
 
+// Settled reports that the finish reason has come. Usage and the end mark may follow, and some servers forget them.
+func (d *decoder) Settled() bool { return d.finished }
+
 // Step implements [protocol.Decoder].
 func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	if d.Done() {

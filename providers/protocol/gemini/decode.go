@@ -73,6 +73,9 @@ func newDecoder(r *protocol.Request) *decoder {
 // usage may come after it.
 func (d *decoder) Done() bool { return d.life.Finished() }
 
+// Settled reports that the finish reason has come.
+func (d *decoder) Settled() bool { return d.finish != "" }
+
 // Step implements [protocol.Decoder].
 func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	if d.life.Finished() {

@@ -120,6 +120,26 @@ func TestASecretIsNotRecorded(t *testing.T) {
 	}
 }
 
+// An answer with one was paid for, so it is shown. That the recording lacks it is said.
+func TestASecretInTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	const secret = "AKIA" + "ABCDEFGHIJKLMNOP"
+	s := vendors.Start(t, "openai-chat", vendors.Answer{Calls: []vendors.Call{onDesk("lookup", "key")}}, vendors.Answer{Text: "It is " + secret})
+	r := rig.New(t, "")
+	useVendor(r, "openai-chat", s.URL)
+	onlyDesk(t, r)
+	res := r.OK("exec", "--record", "run.json", "which key?")
+	if !strings.Contains(res.Stdout, secret) {
+		t.Errorf("stdout %s", res.Stdout)
+	}
+	if want := "an exchange was not recorded in " + filepath.Join(r.Dir, "run.json"); !strings.Contains(res.Stderr, want) {
+		t.Errorf("stderr lacks %q:\n%s", want, res.Stderr)
+	}
+	if file := r.Read("run.json"); strings.Contains(file, secret) || !strings.Contains(file, `"lookup"`) {
+		t.Errorf("recorded:\n%s", file)
+	}
+}
+
 // A block can name the recording, too; a path starts where the block stands. Where CI=true is set it is replayed.
 func TestRecordInTheBlock(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package cassette
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -174,7 +175,50 @@ func (d *detector) response(r *Response) *suspicion {
 	if what := d.what(string(r.Body)); what != "" { // over several lines
 		return &suspicion{what, "the answer's body"}
 	}
+	for _, text := range streamed(r.Body) {
+		if what := d.what(text.whole.String()); what != "" {
+			return &suspicion{what, "the pieces " + text.where + " of the answer's body, put together,"}
+		}
+	}
 	return nil
+}
+
+// piecemeal is a text that comes in pieces, each at the same place of another event.
+type piecemeal struct {
+	where string
+	whole strings.Builder
+}
+
+// streamed puts together what a stream of JSON says in pieces: a secret may be cut in two by the answer itself.
+func streamed(body []byte) []*piecemeal {
+	var out []*piecemeal
+	at := map[string]*piecemeal{}
+	var add func(where string, v any)
+	add = func(where string, v any) {
+		switch v := v.(type) {
+		case string:
+			p := at[where]
+			if p == nil {
+				p = &piecemeal{where: where}
+				at[where], out = p, append(out, p)
+			}
+			p.whole.WriteString(v)
+		case []any:
+			for i, e := range v {
+				add(fmt.Sprintf("%s[%d]", where, i), e)
+			}
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				add(strings.TrimPrefix(where+"."+name, "."), v[name])
+			}
+		}
+	}
+	for line := range bytes.Lines(body) {
+		if v, ok := parse(bytes.TrimPrefix(line, []byte("data:"))); ok {
+			add("", v)
+		}
+	}
+	return out
 }
 
 func (d *detector) headers(of string, h map[string]string) *suspicion {

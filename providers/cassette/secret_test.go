@@ -137,6 +137,11 @@ func TestWhereASecretIs(t *testing.T) {
 		{"nowhere", Response{Body: []byte("data: {}\n\n")}, ""},
 		{"in a header", Response{Headers: map[string]string{"x": key}}, "a GitHub token in the header x of the answer"},
 		{"in a line", Response{Body: []byte("event: a\ndata: {\"t\":\"" + key + "\"}\n\n")}, "a GitHub token in line 2 of the answer's body"},
+		{"in pieces", Response{Body: []byte("event: a\ndata: {\"d\":[{\"t\":\"key ghp_0123\"}]}\n\ndata: {\"d\":[{\"t\":\"456789abcdefABCD\"}]}\n\n")},
+			"a GitHub token in the pieces d[0].t of the answer's body, put together,"},
+		{"in pieces, a line each", Response{Body: []byte("{\"t\":\"correct-\"}\n{\"t\":\"horse\"}\n")},
+			"the value of the variable MY_API in the pieces t of the answer's body, put together,"},
+		{"in pieces of different places", Response{Body: []byte("{\"t\":\"correct-\"}\n{\"u\":\"horse\"}\n")}, ""},
 		{"over two lines", Response{Body: []byte("a\nBearer\n0123456789abcdef")}, "a bearer token in the answer's body"},
 	} {
 		t.Run("answer: "+tt.name, func(t *testing.T) { checkSuspicion(t, d.response(&tt.r), tt.want) })

@@ -96,15 +96,6 @@ func secretHeader(name, scheme string, s Source) Auth {
 	})
 }
 
-// unloaded words why there is no secret. An error that is made for people says it all.
-func unloaded(header string, err error) error {
-	if _, ok := errors.AsType[*llm.Error](err); ok {
-		return err
-	}
-	// In brackets: what follows a header's name and a colon would be covered.
-	return fmt.Errorf("there is no key for the header %s (%w)", header, err)
-}
-
 // Headers sends fixed values. Of these only those are secrets whose names promise one.
 func Headers(values map[string]string) Auth {
 	return applyFunc(func(_ context.Context, o *Outgoing) error {

@@ -94,7 +94,6 @@ type service struct {
 	config  *Config
 	route   *route.Route
 	catalog *catalog.Provider
-	compat  json.RawMessage
 	media   *media
 	logger  hclog.Logger
 	done    []func() // called when it is closed

@@ -142,7 +142,7 @@ func (d *decoder) begin(dst []llm.Event, index int, raw json.RawMessage) ([]llm.
 		return d.life.Close(dst, llm.BlockReasoning, id, d.signed("redactedData", c.Data)), nil
 	case strings.HasSuffix(c.Type, "tool_use"):
 		return d.beginCall(dst, d.add(index, kindCall), raw)
-	case strings.HasSuffix(c.Type, "_tool_result"):
+	case strings.HasSuffix(c.Type, "_tool_result") && c.Type != "_tool_result":
 		d.add(index, kindOther)
 		return d.result(dst, raw)
 	}

@@ -18,6 +18,8 @@ func FuzzLoad(f *testing.F) {
 	for _, s := range []string{typical, config.Starter(), "plugin \"a\" {\n config {\n x = secret(\"s\")\n y = { z = 1 }\n b {\n n = 1\n }\n}\n}\n"} {
 		f.Add(s, false, "plugin.a.config.y.q=1")
 	}
+	f.Add("plugin \"a\" {\n config {\n x = env(\"N\", command([\"./p\", env(\"A\")], { timeout = \"1s\" }))\n d = [command([\"q\"])]\n}\n}\n", false,
+		"plugin.a.config.x=command([\"p\"])")
 	f.Add(`{"plugin":{"a":{"source":"./s","config":{"x":"${env(\"A\")}","b":[{"n":1},{"n":"x"}],"l":{"k":{}}}}},"//":1}`, true, `model.a.name="x`)
 	f.Add("\x00\xff", false, "=")
 	m := &contract.Manifest{Kind: contract.KindTool, Config: contract.ConfigBlock{

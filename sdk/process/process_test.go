@@ -225,16 +225,23 @@ func TestSlowReaderLosesNothing(t *testing.T) {
 	both(t, func(t *testing.T, h *processtest.Host) {
 		w := &gatedWriter{step: make(chan struct{})}
 		c := h.Broker("").Command(t.Context(), "sh", "-c", "head -c 65536 /dev/zero")
-		c.Stdout, c.WaitDelay = w, time.Millisecond
+		c.Stdout, c.WaitDelay = w, 200*time.Millisecond // enough for output to come on a busy machine
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
 		<-c.Done()
 		ended := make(chan error, 1)
 		go func() { ended <- c.Wait() }() // owned by this test
+		late := time.After(2 * c.WaitDelay)
 		for {
+			step := w.step
+			if late != nil {
+				step = nil // the reader takes its time first
+			}
 			select {
-			case w.step <- struct{}{}:
+			case <-late:
+				late = nil
+			case step <- struct{}{}:
 			case err := <-ended:
 				if err != nil || w.n != 65536 {
 					t.Errorf("%d bytes, %v", w.n, err)

@@ -237,7 +237,7 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	err = p.start(ctx, confiner)
-	l.spare()
+	l.spare(p)
 	if err != nil {
 		l.forget(p)
 		l.cfg.Logger.Debug("process did not start", "program", spec.Argv[0], "call", spec.Owner.Call, "error", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
@@ -103,15 +104,25 @@ func (l *Launcher) takeMonitor() (m *monitor, spare bool, err error) {
 	return m, false, err
 }
 
-// spare sees to it that there is one, in the background. When it can't be started, the next Spawn tells why.
-func (l *Launcher) spare() {
+// spareDelay is how long a command may run before the next spare is started beside it.
+const spareDelay = 20 * time.Millisecond
+
+// spare sees to it that there is one, in the background: once p has ended or runs for longer, for while that begins it should
+// have the processors to itself. When the spare can't be started, the next Spawn tells why.
+func (l *Launcher) spare(p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.closed || l.mu.spare != nil || l.mu.sparing != nil {
 		return
 	}
 	l.mu.sparing = make(chan struct{})
-	l.work.Go(func() { // waited for by Close
+	l.work.Go(func() { // waited for by Close, which has ended p
+		late := time.NewTimer(spareDelay)
+		defer late.Stop()
+		select {
+		case <-p.exited:
+		case <-late.C:
+		}
 		m, err := startMonitor(l.cfg.LauncherPath)
 		l.mu.Lock()
 		close(l.mu.sparing)

@@ -11,7 +11,7 @@ import (
 // process that outlives its call or host is worse than none.
 func (p *Process) launch([]byte) ([]byte, error) { return nil, p.l.enforceable(p.spec.Grant) }
 
-func (l *Launcher) spare() {}
+func (l *Launcher) spare(*Process) {}
 
 func (l *Launcher) endSpare() {}
 

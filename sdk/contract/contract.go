@@ -196,6 +196,7 @@ type Descriptor struct {
 	ModelTraits         []string          `json:"modelTraits,omitempty"`
 	Source              string            `json:"source,omitempty"`
 	LenientArguments    bool              `json:"lenientArguments,omitempty"` // unknown properties are passed on instead of refused
+	EffectsByHost       bool              `json:"effectsByHost,omitempty"`    // nothing happens but by requests with the call's token
 }
 
 // SourceState is the state of what stands behind some tools.

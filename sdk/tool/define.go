@@ -119,6 +119,12 @@ func ReadOnly() Option { return func(t *Tool) { t.descriptor.ReadOnly = true } }
 // ParallelSafe says that calls may run beside other calls.
 func ParallelSafe() Option { return func(t *Tool) { t.descriptor.ParallelSafe = true } }
 
+// EffectsByHost says that all a call does to the world is done by the host: by commands that it starts, tools that it calls,
+// questions that it asks through its Call. The host can then store the call's start while the call begins already, and
+// holds what it asks for until that is done. A tool that writes a file, sends a request or types into a session by itself
+// must not say it: what it did might be lost track of when the host is killed.
+func EffectsByHost() Option { return func(t *Tool) { t.descriptor.EffectsByHost = true } }
+
 // SerialGroup makes calls of one group run one after the other, also where they are parallel-safe.
 func SerialGroup(group string) Option { return func(t *Tool) { t.descriptor.SerialGroup = group } }
 

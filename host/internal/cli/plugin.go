@@ -441,6 +441,7 @@ func showTool(w io.Writer, d contract.Descriptor) {
 		text string
 	}{
 		{d.ReadOnly, "only reads"}, {d.ParallelSafe, "runs beside others"}, {d.Assess, "says before each call what it will do"},
+		{d.EffectsByHost, "acts only through the host"},
 		{d.Exposure == contract.ExposureDeferred, "found by search"}, {d.Exposure == contract.ExposureHidden, "hidden from the model"},
 		{d.SerialGroup != "", "one at a time with " + d.SerialGroup}, {len(d.ModelTraits) > 0, "for models with " + strings.Join(d.ModelTraits, ", ")},
 	} {

@@ -29,6 +29,9 @@ func (r *run) execute(ctx context.Context) verdict {
 	}
 	for {
 		result, err := r.attemptCall(ctx, family)
+		if e, ok := errors.AsType[*uncommittedError](err); ok {
+			return *r.publishFailed(ctx, e.err)
+		}
 		switch {
 		case ctx.Err() != nil && (err != nil || result.Aborted):
 			return verdict{outcome: event.OutcomeAborted, result: result}
@@ -85,6 +88,7 @@ func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result,
 	defer r.endProcesses(ctx)
 	defer live.end() // what was begun in the call's name is over before its processes are looked for
 	defer end()
+	r.commit(ctx, live, end)
 
 	start := contract.CallStart{
 		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
@@ -100,8 +104,39 @@ func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result,
 		start.Parents = append(start.Parents, string(p))
 	}
 	ctl := tool.Control{Soft: ctx, Reason: cancelReason, Grace: Grace, Waits: waits, Reentrant: r.call.reenters(r.entry.Plugin)}
-	return family.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
+	result, err := family.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
+	if err := live.awaitStart(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	return result, err
 }
+
+// commit sees to it, beside the call, that its start is stored; what the call asks the host for waits for that. A start that
+// can't be stored ends the call.
+func (r *run) commit(ctx context.Context, live *Live, end func()) {
+	seq := r.start
+	r.start = 0
+	if seq == 0 {
+		return
+	}
+	live.committed = make(chan struct{})
+	live.work.Go(func() { // waited for by the call's end
+		defer close(live.committed)
+		if err := r.spine.stages.Journal.Barrier(ctx, seq); err != nil {
+			live.uncommitted = &uncommittedError{err}
+			end()
+		}
+	})
+}
+
+// uncommittedError says that a call's start could not be stored: it was held before it could do anything.
+type uncommittedError struct{ err error }
+
+func (e *uncommittedError) Error() string {
+	return "the start of the call could not be stored: " + e.err.Error()
+}
+
+func (e *uncommittedError) Unwrap() error { return e.err }
 
 // ErrInterrupted is the cause of a context that a person ended; ErrReplaced of one that another task took over;
 // ErrShutdown of one that ends with the host.

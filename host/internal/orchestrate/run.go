@@ -31,7 +31,8 @@ type run struct {
 	granted    launch.Grant
 	attempt    uint32
 	journaled  bool
-	executed   bool // the plugin was asked to run it
+	start      uint64 // the number of its start in the journal, when that is still to be committed
+	executed   bool   // the plugin was asked to run it
 	context    []string
 }
 
@@ -314,7 +315,8 @@ func (r *run) grant(ctx context.Context) *verdict {
 	return nil
 }
 
-// journal commits the start before anything can happen. A call that changes nothing is noted without waiting.
+// journal commits the start before anything can happen. A call that changes nothing is noted without waiting; one that
+// can only act through the host is waited for there, while its plugin prepares.
 func (r *run) journal(ctx context.Context) *verdict {
 	entry := event.CallStarted{
 		Call: r.call.ID, Item: r.item.id(), Plugin: r.entry.Plugin, Namespace: r.entry.Namespace, Tool: r.entry.Name,
@@ -332,6 +334,10 @@ func (r *run) journal(ctx context.Context) *verdict {
 	}
 	r.journaled = true
 	if r.assessment.ReadOnly {
+		return nil
+	}
+	if r.entry.EffectsByHost {
+		r.start = seq
 		return nil
 	}
 	if err := r.spine.stages.Journal.Barrier(ctx, seq); err != nil {

@@ -34,6 +34,7 @@ type bench struct {
 	steps   []string
 	bodies  []event.Body
 	barrier error
+	held    chan struct{} // when set, barriers wait until it is closed
 
 	hooks  hook.Verdict
 	review hook.Review
@@ -89,8 +90,15 @@ func (b *bench) Publish(_ context.Context, _ event.TurnID, bodies ...event.Body)
 	return uint64(len(b.bodies)), nil
 }
 
-func (b *bench) Barrier(context.Context, uint64) error {
+func (b *bench) Barrier(ctx context.Context, _ uint64) error {
 	b.step("barrier")
+	if b.held != nil {
+		select {
+		case <-b.held:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	return b.barrier
 }
 

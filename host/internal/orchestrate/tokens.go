@@ -25,6 +25,9 @@ type Live struct {
 	token  string
 	// paused tells the plugin that a person is being asked (true) or not any more; nil: it need not know.
 	paused func(bool)
+	// committed is closed when the call's start is stored, or uncommitted says why not; nil: it was before the call began.
+	committed   chan struct{}
+	uncommitted error
 
 	work sync.WaitGroup // of Join
 	mu   struct {
@@ -54,9 +57,12 @@ func (l *Live) end() {
 	l.work.Wait()
 }
 
-// Join is for work in the call's name: the returned context ends with ctx and with the call, which waits for done. After
-// the call's end it returns [ErrEnded].
+// Join is for work in the call's name: the returned context ends with ctx and with the call, which waits for done. It
+// returns once the call's start is stored; when that failed, or after the call's end ([ErrEnded]), there is nothing to do.
 func (l *Live) Join(ctx context.Context) (_ context.Context, done func(), err error) {
+	if err := l.awaitStart(ctx); err != nil {
+		return nil, nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.ended {
@@ -70,6 +76,18 @@ func (l *Live) Join(ctx context.Context) (_ context.Context, done func(), err er
 		cancel(nil)
 		l.work.Done()
 	}), nil
+}
+
+func (l *Live) awaitStart(ctx context.Context) error {
+	if l.committed == nil {
+		return nil
+	}
+	select {
+	case <-l.committed:
+		return l.uncommitted
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Wait tells the plugin of this call, and those of the calls that it was made from, that a person is being asked, until

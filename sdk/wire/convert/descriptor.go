@@ -28,6 +28,7 @@ func DescriptorToProto(d contract.Descriptor) *gantryv1.ToolDescriptor {
 		ModelTraits:         texts(d.ModelTraits),
 		Source:              text(d.Source),
 		LenientArguments:    d.LenientArguments,
+		EffectsByHost:       d.EffectsByHost,
 	}
 	if d.Freeform != nil {
 		p.Freeform = &gantryv1.Freeform{
@@ -64,6 +65,7 @@ func DescriptorFromProto(p *gantryv1.ToolDescriptor) contract.Descriptor {
 		ModelTraits:         p.GetModelTraits(),
 		Source:              p.GetSource(),
 		LenientArguments:    p.GetLenientArguments(),
+		EffectsByHost:       p.GetEffectsByHost(),
 	}
 	if f := p.GetFreeform(); f != nil {
 		d.Freeform = &contract.Freeform{Syntax: f.GetSyntax(), Definition: f.GetDefinition(), Property: f.GetProperty()}

@@ -60,7 +60,7 @@ func (f *family) patchTool() tool.Tool {
 		tool.Assess(func(ctx context.Context, c *tool.AssessCall, text string) (*contract.Assessment, error) {
 			return f.assessPatch(ctx, c, c.Cwd(), text)
 		}),
-		tool.Hook("apply_patch", "Write", "Edit"), tool.HookField("command", "input"))
+		tool.EffectsByHost(), tool.Hook("apply_patch", "Write", "Edit"), tool.HookField("command", "input"))
 }
 
 // assessPatch answers early when the patch does not apply: then nobody needs to be asked.

@@ -28,7 +28,7 @@ func (f *family) execTool() tool.Tool {
 	return tool.New("exec_command", execDescription, f.exec,
 		tool.Schema(execSchema(f.config)),
 		tool.Assess(f.assessExec),
-		tool.ParallelSafe(), tool.Lenient(), tool.AbortReadsAsCommand(),
+		tool.ParallelSafe(), tool.Lenient(), tool.AbortReadsAsCommand(), tool.EffectsByHost(),
 		tool.Hook("Bash"), tool.HookField("command", "cmd"))
 }
 

@@ -392,8 +392,12 @@ type ToolDescriptor struct {
 	Source string `protobuf:"bytes,19,opt,name=source,proto3" json:"source,omitempty"`
 	// Arguments that the host refuses to validate strictly: unknown properties are passed on. Default false.
 	LenientArguments bool `protobuf:"varint,20,opt,name=lenient_arguments,json=lenientArguments,proto3" json:"lenient_arguments,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// All that a call does to the world it does by requests to the host that name its token, Spawn first of all; nothing by
+	// itself, and nothing to sessions of other calls. The host then sends Call while it still stores the call's start, and
+	// holds those requests until that is done: the call loses no time over it. Default false.
+	EffectsByHost bool `protobuf:"varint,21,opt,name=effects_by_host,json=effectsByHost,proto3" json:"effects_by_host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolDescriptor) Reset() {
@@ -562,6 +566,13 @@ func (x *ToolDescriptor) GetSource() string {
 func (x *ToolDescriptor) GetLenientArguments() bool {
 	if x != nil {
 		return x.LenientArguments
+	}
+	return false
+}
+
+func (x *ToolDescriptor) GetEffectsByHost() bool {
+	if x != nil {
+		return x.EffectsByHost
 	}
 	return false
 }
@@ -2683,7 +2694,7 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x16.gantry.v1.SourceStateR\x05state\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1a\n" +
-	"\brequired\x18\x04 \x01(\bR\brequired\"\xd3\x06\n" +
+	"\brequired\x18\x04 \x01(\bR\brequired\"\xfb\x06\n" +
 	"\x0eToolDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +
@@ -2707,7 +2718,8 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"hookFields\x12!\n" +
 	"\fmodel_traits\x18\x12 \x03(\tR\vmodelTraits\x12\x16\n" +
 	"\x06source\x18\x13 \x01(\tR\x06source\x12+\n" +
-	"\x11lenient_arguments\x18\x14 \x01(\bR\x10lenientArguments\x1a=\n" +
+	"\x11lenient_arguments\x18\x14 \x01(\bR\x10lenientArguments\x12&\n" +
+	"\x0feffects_by_host\x18\x15 \x01(\bR\reffectsByHost\x1a=\n" +
 	"\x0fHookFieldsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"^\n" +

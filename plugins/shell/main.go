@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/shell/internal/helper"
 	"github.com/gantry-agent/gantry/plugins/shell/internal/tools"
 	"github.com/gantry-agent/gantry/sdk/tool"
+	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
 // version is set by the build.
@@ -27,5 +28,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	wire.OneProcessor() // commands compute, this plugin does not
 	tool.Main(tools.New(version, binary))
 }

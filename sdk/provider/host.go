@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -24,6 +25,7 @@ const maxArtifactBytes = 64 << 20
 type Host struct {
 	conn   *grpc.ClientConn
 	client gantryv1.HostServiceClient
+	fixed  sync.Map // handle → value of the secrets that stay as they are
 }
 
 // newHost prepares the connection that Configure announced. Without one the host's methods return [ErrNoHost].

@@ -9,12 +9,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -152,13 +154,18 @@ func TestMainTellsItsAuthor(t *testing.T) {
 type host struct {
 	gantryv1.UnimplementedHostServiceServer
 	state map[string][]byte
+	asked atomic.Int32 // for secrets
 }
 
 func (h *host) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
-	if r.GetHandle() != "h1" {
-		return nil, status.Error(codes.PermissionDenied, "not yours")
+	h.asked.Add(1)
+	switch r.GetHandle() {
+	case "h1":
+		return &gantryv1.SecretResponse{Value: "s3cret"}, nil
+	case "fixed":
+		return &gantryv1.SecretResponse{Value: fmt.Sprintf("s%d", h.asked.Load()), Fixed: true}, nil
 	}
-	return &gantryv1.SecretResponse{Value: "s3cret"}, nil
+	return nil, status.Error(codes.PermissionDenied, "not yours")
 }
 
 func (h *host) GetState(_ context.Context, r *gantryv1.GetStateRequest) (*gantryv1.GetStateResponse, error) {
@@ -190,7 +197,8 @@ func TestHost(t *testing.T) {
 	}
 	unary, stream := wire.RequireToken("services")
 	srv := grpc.NewServer(grpc.Creds(wire.PeerCredentials(wire.SameUser)), grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
-	gantryv1.RegisterHostServiceServer(srv, &host{state: map[string][]byte{}})
+	services := &host{state: map[string][]byte{}}
+	gantryv1.RegisterHostServiceServer(srv, services)
 	// Owner: the test; Stop ends it.
 	go func() { _ = srv.Serve(ln) }()
 	defer srv.Stop()
@@ -229,6 +237,21 @@ func TestHost(t *testing.T) {
 	h := p.env.Host
 	if s, err := p.env.Config.(*config).APIKey.Value(t.Context()); err != nil || s != "s3cret" {
 		t.Errorf("secret = %q, %v", s, err)
+	}
+	services.asked.Store(0)
+	for _, tc := range []struct {
+		handle string
+		renew  bool
+		want   string
+		asked  int32 // so far
+	}{
+		{"h1", false, "s3cret", 1}, {"h1", false, "s3cret", 2},
+		{"fixed", false, "s3", 3}, {"fixed", false, "s3", 3}, // asked for once
+		{"fixed", true, "s4", 4}, {"fixed", false, "s4", 4}, // unless it was refused
+	} {
+		if v, err := h.Secret(t.Context(), tc.handle, tc.renew); err != nil || v != tc.want || services.asked.Load() != tc.asked {
+			t.Errorf("%s, renew %v: %q, %v; the host was asked %d times, want %q, %d", tc.handle, tc.renew, v, err, services.asked.Load(), tc.want, tc.asked)
+		}
 	}
 	if _, err := h.Secret(t.Context(), "h2", true); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("somebody else's secret: %v", err)

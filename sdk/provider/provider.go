@@ -109,5 +109,8 @@ type Prepared struct {
 // Header is one HTTP header.
 type Header struct{ Name, Value string }
 
-// Main serves the plugin and ends the process.
-func Main(p Plugin) { os.Exit(run(context.Background(), p, wire.ServeConfig{})) }
+// Main serves the plugin and ends the process. It uses one processor: see [wire.OneProcessor].
+func Main(p Plugin) {
+	wire.OneProcessor()
+	os.Exit(run(context.Background(), p, wire.ServeConfig{}))
+}

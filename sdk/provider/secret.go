@@ -41,14 +41,20 @@ func (h *Host) StoredSecret(ctx context.Context, name string) (value string, fou
 }
 
 // Secret resolves a handle of the plugin's own configuration; anew when renew tells that its value was refused where it was
-// used. A configblock.Secret does it by itself.
+// used. The host is asked each time, unless it said that the value stays as it is. A configblock.Secret does it by itself.
 func (h *Host) Secret(ctx context.Context, handle string, renew bool) (string, error) {
 	if h.client == nil {
 		return "", ErrNoHost
 	}
+	if v, ok := h.fixed.Load(handle); ok && !renew {
+		return v.(string), nil
+	}
 	res, err := h.client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
 	if err != nil {
 		return "", said{err}
+	}
+	if res.GetFixed() {
+		h.fixed.Store(handle, res.GetValue())
 	}
 	return res.GetValue(), nil
 }

@@ -32,7 +32,7 @@ func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantry
 			return nil, status.Error(codes.PermissionDenied, "this handle is not of the plugin's own config block")
 		}
 		if secret.Program == nil {
-			return &gantryv1.SecretResponse{Value: secret.Value}, nil
+			return &gantryv1.SecretResponse{Value: secret.Value, Fixed: true}, nil
 		}
 		v, err := s.programs.value(ctx, *secret.Program, r.GetRenew())
 		if err != nil {

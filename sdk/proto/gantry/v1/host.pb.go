@@ -1776,8 +1776,10 @@ func (x *SecretRequest) GetRenew() bool {
 }
 
 type SecretResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Value         string                 `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Value string                 `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// The value stays as long as this configuration of the plugin does: unless it is refused there is no need to ask again.
+	Fixed         bool `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1817,6 +1819,13 @@ func (x *SecretResponse) GetValue() string {
 		return x.Value
 	}
 	return ""
+}
+
+func (x *SecretResponse) GetFixed() bool {
+	if x != nil {
+		return x.Fixed
+	}
+	return false
 }
 
 type StoreSecretRequest struct {
@@ -2860,9 +2869,10 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x05error\x18\x04 \x01(\v2\x13.gantry.v1.LlmErrorR\x05error\"=\n" +
 	"\rSecretRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\tR\x06handle\x12\x14\n" +
-	"\x05renew\x18\x02 \x01(\bR\x05renew\"&\n" +
+	"\x05renew\x18\x02 \x01(\bR\x05renew\"<\n" +
 	"\x0eSecretResponse\x12\x14\n" +
-	"\x05value\x18\x01 \x01(\tR\x05value\">\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x12\x14\n" +
+	"\x05fixed\x18\x02 \x01(\bR\x05fixed\">\n" +
 	"\x12StoreSecretRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\x15\n" +

@@ -199,6 +199,9 @@ func Seal(vendor string) string {
 	return head
 }
 
+// Sealed is the opaque form of what OpenAI's model thought in answer n.
+func Sealed(n int) string { return sealed("enc", n) }
+
 // sealed is the opaque form of what the model thought in answer n.
 func sealed(kind string, n int) string { return fmt.Sprintf("%s-%d-ZG9uJ3QgdG91Y2g=", kind, n) }
 

@@ -35,6 +35,9 @@ type Answer struct {
 	RetryAfter int
 	// Raw is an answer that has not the vendor's form, in place of all else.
 	Raw *Raw
+	// Play writes the events of answer n itself, in place of all else; where it ends, the connection does. What is said above is
+	// what the rules go by.
+	Play func(w io.Writer, n int)
 	// Cut ends the connection before the answer's end; what was said until then is whole.
 	Cut bool
 	// Break is what else goes wrong with the stream.
@@ -196,6 +199,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.raw(w, a.Raw)
 		return
 	}
+	if a.Play != nil {
+		w.Header().Set("Content-Type", "text/event-stream")
+		a.Play(flushing{w}, n)
+		return
+	}
 	out := &stream{}
 	if a.Break == Interleaved {
 		s.format.muddle(out, n, a)
@@ -206,6 +214,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.fails(s.format.failure(http.StatusInternalServerError, "the service says no"))
 	}
 	out.send(w, r, a)
+}
+
+// flushing sends at once what is written.
+type flushing struct{ http.ResponseWriter }
+
+// Write implements io.Writer.
+func (f flushing) Write(p []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(p)
+	if flusher, ok := f.ResponseWriter.(http.Flusher); ok {
+		flusher.Flush()
+	}
+	return n, err
 }
 
 func (s *Server) raw(w http.ResponseWriter, raw *Raw) {

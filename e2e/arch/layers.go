@@ -16,6 +16,7 @@ var Rows = [][]string{
 	{"cli"},
 	{"host"},
 	{"appserver"},
+	{"branch"},
 	{"thread"},
 	{"turn"},
 	{"prompt", "history", "compact"},

@@ -107,6 +107,9 @@ func decode[B Body](data []byte) (Body, error) {
 var bodies = map[string]func([]byte) (Body, error){
 	ThreadStarted{}.Kind():    decode[ThreadStarted],
 	ThreadNamed{}.Kind():      decode[ThreadNamed],
+	ThreadReverted{}.Kind():   decode[ThreadReverted],
+	ThreadForked{}.Kind():     decode[ThreadForked],
+	ThreadArchived{}.Kind():   decode[ThreadArchived],
 	TurnStarted{}.Kind():      decode[TurnStarted],
 	TurnEnded{}.Kind():        decode[TurnEnded],
 	ModelChanged{}.Kind():     decode[ModelChanged],

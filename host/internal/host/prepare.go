@@ -8,6 +8,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/model"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -94,7 +95,7 @@ func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareP
 		return "", fmt.Errorf("process %d runs thread %s, and only it knows what it will ask next; next: wait until it has ended", pid, p.Thread)
 	}
 	cfg.ID = p.Thread
-	if cfg.State, err = h.rebuild(ctx, p.Thread); err != nil {
+	if cfg.State, err = branch.Resume(ctx, h.store, p.Thread); err != nil {
 		return "", fmt.Errorf("read thread %s: %w", p.Thread, err)
 	}
 	return cfg.State.Start.Cwd, nil

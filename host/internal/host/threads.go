@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -34,10 +35,16 @@ type running struct {
 // newRunning goes on from what the model was told.
 func newRunning(t *thread.Thread, told *event.Reference) *running {
 	r := &running{thread: t}
+	r.hears(told)
+	return r
+}
+
+// hears takes what the model was told for what clients said.
+func (r *running) hears(told *event.Reference) {
+	r.external = nil
 	if told != nil {
 		r.external = maps.Clone(told.External)
 	}
-	return r
 }
 
 // Params choose how a thread begins.
@@ -78,13 +85,16 @@ func (h *Host) ResumeThread(ctx context.Context, id event.ThreadID) (*thread.Thr
 	return h.run(ctx, thread.Config{ID: id, State: state}, lock)
 }
 
-// rebuild reads what the log says of a thread, from the last time that its history was compacted.
+// rebuild reads what the log says of a thread that is to be gone on with.
 func (h *Host) rebuild(ctx context.Context, id event.ThreadID) (thread.State, error) {
-	seq, err := h.store.LastCompaction(ctx, id)
+	info, err := h.store.Thread(ctx, string(id))
 	if err != nil {
 		return thread.State{}, err
 	}
-	return thread.Rebuild(h.store.Events(ctx, id, max(seq, 1)-1))
+	if !info.Archived.IsZero() {
+		return thread.State{}, &branch.ArchivedError{Thread: id}
+	}
+	return branch.Resume(ctx, h.store, id)
 }
 
 func (h *Host) launchThread(ctx context.Context, cfg thread.Config) (*thread.Thread, error) {
@@ -158,9 +168,4 @@ func (h *Host) End(ctx context.Context, id event.ThreadID) {
 	if err := h.launcher.EndThread(ctx, string(id)); err != nil {
 		h.log.Warn("processes of a thread not ended", "thread", id, "err", err)
 	}
-}
-
-// Threads lists stored threads.
-func (h *Host) Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error) {
-	return h.store.Threads(ctx, f)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/flock"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -76,6 +77,24 @@ func (s *Store) ArtifactInfo(ctx context.Context, digest string) (contract.Artif
 	}
 	a := rows[0]
 	return contract.ArtifactRef{SHA256: a.SHA256, SizeBytes: a.Size, MediaType: a.MediaType, Name: a.Name}, nil
+}
+
+// ThreadArtifacts lists the artifacts that a thread mentions.
+func (s *Store) ThreadArtifacts(ctx context.Context, thread event.ThreadID) ([]contract.ArtifactRef, error) {
+	g, err := s.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []artifactRow
+	err = g.Where("sha256 IN (SELECT sha256 FROM artifact_refs WHERE thread_id = ?)", string(thread)).Order("sha256").Find(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("list artifacts of thread %s: %w", thread, s.db.Explain(err))
+	}
+	refs := make([]contract.ArtifactRef, len(rows))
+	for i, a := range rows {
+		refs[i] = contract.ArtifactRef{SHA256: a.SHA256, SizeBytes: a.Size, MediaType: a.MediaType, Name: a.Name}
+	}
+	return refs, nil
 }
 
 // cleanName keeps what can be shown of the last part of a path.

@@ -15,6 +15,9 @@ const (
 	// make every resume of the thread slow.
 	maxBodyBytes = 64 << 20
 
+	// maxPassageBytes is how much of one message can be searched for: pages of it. What somebody pastes may be longer.
+	maxPassageBytes = 32 << 10
+
 	// maxPreviewRunes is what a line of a listing has room for, twice over.
 	maxPreviewRunes = 200
 )
@@ -27,6 +30,8 @@ type record struct {
 	preview string         // of the thread, unless it has one
 	turn    *turnRow       // started (FirstSeq is set) or ended
 	item    *itemRow
+	passage *passageRow
+	revert  *revertRow
 	refs    []string // digests of artifacts, perhaps
 }
 
@@ -68,6 +73,20 @@ func (r *record) derive(e event.Event) {
 		}
 	case event.ThreadNamed:
 		r.set = map[string]any{"name": b.Name, "updated_at": r.Time}
+	case event.ThreadArchived:
+		r.set = map[string]any{"archived_at": int64(0)}
+		if b.Archived {
+			r.set["archived_at"] = r.Time
+		}
+	case event.ThreadForked:
+		r.set = checkpointColumns(b.Thread)
+		r.set["cwd"], r.set["source"], r.set["name"] = b.Thread.Started.Cwd, b.Thread.Started.Source, b.Thread.Name
+		r.set["forked_from"] = string(b.From)
+		r.set["created_at"], r.set["updated_at"] = r.Time, r.Time
+	case event.ThreadReverted:
+		r.set = checkpointColumns(b.Thread)
+		r.set["updated_at"] = r.Time
+		r.revert = &revertRow{ThreadID: r.ThreadID, Seq: r.Seq, FromSeq: b.From, ThroughSeq: b.Through}
 	case event.TurnStarted:
 		r.set = map[string]any{"status": StatusRunning, "updated_at": r.Time}
 		for column, value := range map[string]string{
@@ -94,6 +113,14 @@ func (r *record) derive(e event.Event) {
 		r.deriveItem(b.Item)
 	case event.ItemCompleted:
 		r.deriveItem(b.Item)
+		r.derivePassage(b.Item)
+	}
+}
+
+// checkpointColumns are those that follow when turns are taken back, or were never copied.
+func checkpointColumns(c event.Checkpoint) map[string]any {
+	return map[string]any{
+		"model": c.Model.Model, "provider": c.Model.Provider, "model_name": c.Model.ModelName, "tokens": tokensJSON(c.Usage),
 	}
 }
 
@@ -104,6 +131,30 @@ func (r *record) deriveItem(i event.Item) {
 	r.item = &itemRow{
 		ThreadID: r.ThreadID, ID: string(i.ID), TurnID: r.TurnID, CallID: string(i.Call), Type: string(i.Type),
 		Status: string(i.Status), FirstSeq: r.Seq, LastSeq: r.Seq,
+	}
+}
+
+// Who said a [Passage].
+const (
+	RoleUser  = "user"
+	RoleAgent = "agent"
+)
+
+func (r *record) derivePassage(i event.Item) {
+	role := RoleUser
+	switch i.Type {
+	case event.ItemAgentMessage:
+		role = RoleAgent
+	case event.ItemUserMessage:
+	default:
+		return
+	}
+	text := i.Text
+	if len(text) > maxPassageBytes {
+		text = strings.ToValidUTF8(text[:maxPassageBytes], "")
+	}
+	if text != "" {
+		r.passage = &passageRow{ThreadID: r.ThreadID, Seq: r.Seq, TurnID: r.TurnID, Role: role, Text: text}
 	}
 }
 

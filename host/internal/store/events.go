@@ -32,28 +32,17 @@ func (s *Store) Events(ctx context.Context, thread event.ThreadID, afterSeq uint
 			yield(event.Event{}, err)
 			return
 		}
-		for {
-			rows, more, err := eventPage(g, thread, afterSeq)
-			if err != nil {
-				yield(event.Event{}, fmt.Errorf("read events of thread %s: %w", thread, s.db.Explain(err)))
-				return
-			}
-			for _, r := range rows {
-				if !yield(r.event()) {
-					return
-				}
-				afterSeq = r.Seq
-			}
-			if !more {
+		for e, err := range s.between(g, thread, behind(afterSeq)) {
+			if !yield(e, err) {
 				return
 			}
 		}
 	}
 }
 
-func eventPage(g *gorm.DB, thread event.ThreadID, afterSeq uint64) (page []eventRow, more bool, err error) {
-	rows, err := g.Raw(`SELECT seq, turn_id, time, kind, body FROM events WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`,
-		string(thread), afterSeq, pageRows).Rows()
+func eventPage(g *gorm.DB, thread event.ThreadID, in span) (page []eventRow, more bool, err error) {
+	rows, err := g.Raw(`SELECT seq, turn_id, time, kind, body FROM events WHERE thread_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
+		string(thread), in.after, in.upto, pageRows).Rows()
 	if err != nil {
 		return nil, false, err
 	}

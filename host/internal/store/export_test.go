@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
@@ -41,3 +43,24 @@ func (s *Store) MorePages() error {
 
 // Committed waits for a commit that survives the end of the process, and not the end of the machine as Barrier does.
 func (s *Store) Committed(ctx context.Context) error { return s.sink.await(ctx, "", 0, false) }
+
+// WriteFirstSchema writes a thread as the first version of the schema kept it.
+func WriteFirstSchema(ctx context.Context, path string, events []event.Event) error {
+	db, err := database.Open(ctx, database.Config{Path: path, Migrations: threadMigrations()[:1]})
+	if err != nil {
+		return err
+	}
+	err = db.Write(ctx, database.Normal, func(tx *gorm.DB) error {
+		g := &group{thread: string(events[0].Thread), run: "run"}
+		for _, e := range events {
+			rec, err := newRecord(e)
+			if err != nil {
+				return err
+			}
+			rec.passage = nil
+			g.recs = append(g.recs, &rec)
+		}
+		return g.store(tx)
+	})
+	return errors.Join(err, db.Close())
+}

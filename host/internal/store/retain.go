@@ -87,6 +87,8 @@ func deleteThread(tx *gorm.DB, thread string) (dead []unused, err error) {
 		"DELETE FROM events WHERE thread_id = ?",
 		"DELETE FROM turns WHERE thread_id = ?",
 		"DELETE FROM items WHERE thread_id = ?",
+		"DELETE FROM passages WHERE thread_id = ?",
+		"DELETE FROM reverts WHERE thread_id = ?",
 		"DELETE FROM artifact_refs WHERE thread_id = ?",
 		"DELETE FROM agent_edges WHERE child = ?",
 		"DELETE FROM agent_edges WHERE parent = ?",

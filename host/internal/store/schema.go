@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -10,8 +11,7 @@ import (
 
 // threadMigrations is the history of threads.db. Times are nanoseconds since 1970, 0 where there is none.
 //
-// events is the truth. threads, turns, items and artifact_refs are derived from it in the same transaction; only
-// threads.archived_at is a fact of its own.
+// events is the truth. threads, turns, items, passages, reverts and artifact_refs are derived from it in the same transaction.
 func threadMigrations() []database.Migration {
 	return []database.Migration{{
 		Name: "threads, events and what belongs to them",
@@ -116,6 +116,43 @@ func threadMigrations() []database.Migration {
 				value TEXT NOT NULL,
 				updated_at INTEGER NOT NULL)`,
 		},
+	}, {
+		Name: "what was said, for searching, and turns that were taken back",
+		SQL: []string{
+			`CREATE TABLE passages (
+				id INTEGER PRIMARY KEY,
+				thread_id TEXT NOT NULL,
+				seq INTEGER NOT NULL,
+				turn_id TEXT NOT NULL,
+				role TEXT NOT NULL,
+				text TEXT NOT NULL)`,
+			`CREATE INDEX passages_thread ON passages (thread_id, seq)`,
+
+			// Finds any part of a word, of three characters on. It keeps no text of its own, and follows passages by triggers.
+			`CREATE VIRTUAL TABLE passages_index USING fts5 (text, content = 'passages', content_rowid = 'id', tokenize = 'trigram')`,
+			`CREATE TRIGGER passages_added AFTER INSERT ON passages BEGIN
+				INSERT INTO passages_index (rowid, text) VALUES (new.id, new.text);
+			END`,
+			`CREATE TRIGGER passages_removed AFTER DELETE ON passages BEGIN
+				INSERT INTO passages_index (passages_index, rowid, text) VALUES ('delete', old.id, old.text);
+			END`,
+
+			`CREATE TABLE reverts (
+				thread_id TEXT NOT NULL,
+				seq INTEGER NOT NULL,
+				from_seq INTEGER NOT NULL,
+				through_seq INTEGER NOT NULL,
+				PRIMARY KEY (thread_id, seq))`,
+
+			// Threads that were stored before.
+			fmt.Sprintf(`INSERT INTO passages (thread_id, seq, turn_id, role, text)
+				SELECT thread_id, seq, turn_id, role, text FROM (
+					SELECT e.thread_id, e.seq, e.turn_id, CASE i.type WHEN 'user_message' THEN 'user' ELSE 'agent' END AS role,
+						CASE WHEN json_valid(e.body) THEN substr(json_extract(e.body, '$.item.text'), 1, %d) END AS text
+					FROM items i JOIN events e ON e.thread_id = i.thread_id AND e.seq = i.last_seq
+					WHERE i.type IN ('user_message', 'agent_message') AND e.kind = 'item.completed')
+				WHERE text <> '' ORDER BY thread_id, seq`, maxPassageBytes),
+		},
 	}}
 }
 
@@ -193,6 +230,29 @@ type itemRow struct {
 }
 
 func (itemRow) TableName() string { return "items" }
+
+// passageRow is what a user or an agent said: the beginning of it, for searching.
+type passageRow struct {
+	ID       int64 `gorm:"primaryKey"`
+	ThreadID string
+	Seq      uint64
+	TurnID   string
+	Role     string // [RoleUser] or [RoleAgent]
+	Text     string
+}
+
+func (passageRow) TableName() string { return "passages" }
+
+// revertRow says which events of a thread count no more: those behind ThroughSeq and before Seq. The turns that were taken
+// back begin at FromSeq.
+type revertRow struct {
+	ThreadID   string `gorm:"primaryKey"`
+	Seq        uint64 `gorm:"primaryKey"`
+	FromSeq    uint64
+	ThroughSeq uint64
+}
+
+func (revertRow) TableName() string { return "reverts" }
 
 // artifactRow is a content-addressed file. Holds counts the puts that no thread's event has referred to yet.
 type artifactRow struct {

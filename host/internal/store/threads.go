@@ -17,6 +17,7 @@ import (
 const (
 	StatusNew     = "new"     // it has had no turn
 	StatusRunning = "running" // its last turn has not ended; with no process holding the thread it never will
+	StatusStopped = "stopped" // such a thread; see [Store.Settle]
 )
 
 // ThreadInfo is what a listing shows of a thread.
@@ -90,6 +91,7 @@ func ParseCursor(s string) (Cursor, error) {
 type Filter struct {
 	Cwd      string // only those whose last turn ran here; empty: all
 	Archived bool   // the archived ones instead of the others
+	Name     string // only those with this in their name or, where they have none, their preview, whatever its case
 	Limit    int    // most threads; 0: all
 	Before   Cursor // go on behind this place
 }
@@ -100,15 +102,7 @@ func (s *Store) Threads(ctx context.Context, f Filter) ([]ThreadInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := g.Model(&threadRow{}).Order("updated_at DESC, id DESC")
-	if f.Archived {
-		q = q.Where("archived_at <> 0")
-	} else {
-		q = q.Where("archived_at = 0")
-	}
-	if f.Cwd != "" {
-		q = q.Where("cwd = ?", f.Cwd)
-	}
+	q := f.where(g.Model(&threadRow{}).Order("updated_at DESC, id DESC"))
 	if f.Before != (Cursor{}) {
 		q = q.Where("(updated_at, id) < (?, ?)", nanos(f.Before.Updated), string(f.Before.ID))
 	}
@@ -126,6 +120,34 @@ func (s *Store) Threads(ctx context.Context, f Filter) ([]ThreadInfo, error) {
 		return nil, fmt.Errorf("list threads: %w", s.db.Explain(err))
 	}
 	return infos, nil
+}
+
+// where narrows q to what is asked for, its place and number aside.
+func (f Filter) where(q *gorm.DB) *gorm.DB {
+	if f.Archived {
+		q = q.Where("threads.archived_at <> 0")
+	} else {
+		q = q.Where("threads.archived_at = 0")
+	}
+	if f.Cwd != "" {
+		q = q.Where("threads.cwd = ?", f.Cwd)
+	}
+	if f.Name != "" {
+		q = q.Where(`LOWER(CASE WHEN threads.name <> '' THEN threads.name ELSE threads.preview END) LIKE ? ESCAPE '\'`, containing(f.Name))
+	}
+	return q
+}
+
+// Settle tells threads that run from those whose log says so because their host was killed: the lock knows better.
+func (s *Store) Settle(infos []ThreadInfo) {
+	for i := range infos {
+		if infos[i].Status != StatusRunning {
+			continue
+		}
+		if _, held, err := s.Holder(infos[i].ID); err == nil && !held {
+			infos[i].Status = StatusStopped
+		}
+	}
 }
 
 // maxExpected bounds what a listing makes room for before it has seen a thread.
@@ -190,53 +212,8 @@ func (s *Store) Thread(ctx context.Context, query string) (ThreadInfo, error) {
 	return ThreadInfo{}, &NotFoundError{What: "thread", ID: query}
 }
 
-// Archive hides a thread from the listing, or shows it again. It is no event of the thread and does not make it newer.
-func (s *Store) Archive(ctx context.Context, thread event.ThreadID, archived bool) error {
-	at := int64(0)
-	if archived {
-		at = time.Now().UnixNano()
-	}
-	return s.change(ctx, func(tx *gorm.DB) error {
-		n, err := affected(tx, "UPDATE threads SET archived_at = ? WHERE id = ?", at, string(thread))
-		if err == nil && n == 0 {
-			err = &NotFoundError{What: "thread", ID: string(thread)}
-		}
-		return err
-	})
-}
-
-// TurnInfo is a turn of a stored thread.
-type TurnInfo struct {
-	ID       event.TurnID
-	FirstSeq uint64 // number of its first event
-	LastSeq  uint64 // number of its last event; 0: it has not ended
-	Status   string // [StatusRunning] or an [event.TurnStatus]
-	Started  time.Time
-	Ended    time.Time // zero: it has not
-}
-
-// Turns lists the turns of a thread in their order.
-func (s *Store) Turns(ctx context.Context, thread event.ThreadID) ([]TurnInfo, error) {
-	g, err := s.reading(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var rows []turnRow
-	if err := g.Where("thread_id = ?", string(thread)).Order("first_seq").Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("list turns: %w", s.db.Explain(err))
-	}
-	turns := make([]TurnInfo, len(rows))
-	for i, r := range rows {
-		turns[i] = TurnInfo{
-			ID: event.TurnID(r.ID), FirstSeq: r.FirstSeq, LastSeq: r.LastSeq, Status: r.Status, Started: timeOf(r.StartedAt),
-			Ended: timeOf(r.EndedAt),
-		}
-	}
-	return turns, nil
-}
-
 // Items lists the items of a turn, or of the whole thread when turn is empty, as they were last and in the order in which
-// they appeared.
+// they appeared. Those of turns that were taken back are among them.
 func (s *Store) Items(ctx context.Context, thread event.ThreadID, turn event.TurnID) ([]event.Item, error) {
 	g, err := s.reading(ctx)
 	if err != nil {

@@ -89,26 +89,40 @@ func TestArchive(t *testing.T) {
 	s := storetest.Open(t)
 	thread(t, s, "a", "/", 1)
 	thread(t, s, "b", "/", 2)
-	if err := s.Archive(t.Context(), "a", true); err != nil {
-		t.Fatal(err)
-	}
+	at := time.Unix(1_800_000_100, 0).UTC()
+	mustAppend(t, s, event.Event{Seq: 2, Thread: "a", Time: at, Body: event.ThreadArchived{Archived: true}})
 	open, _ := s.Threads(t.Context(), store.Filter{})
 	archived, _ := s.Threads(t.Context(), store.Filter{Archived: true})
-	if ids(open) != "b" || ids(archived) != "a" || archived[0].Archived.IsZero() {
+	if ids(open) != "b" || ids(archived) != "a" || !archived[0].Archived.Equal(at) {
 		t.Errorf("open %q, archived %q", ids(open), ids(archived))
 	}
 	if _, err := s.Thread(t.Context(), "a"); err != nil {
 		t.Errorf("an archived thread is not found: %v", err)
 	}
-	name(t, s, "a", 2, "still archived")
-	if err := s.Archive(t.Context(), "a", false); err != nil {
-		t.Fatal(err)
-	}
+	name(t, s, "a", 3, "still archived")
+	mustAppend(t, s, event.Event{Seq: 4, Thread: "a", Time: at, Body: event.ThreadArchived{}})
 	if open, _ = s.Threads(t.Context(), store.Filter{}); ids(open) != "b a" && ids(open) != "a b" {
 		t.Errorf("open %q", ids(open))
 	}
-	if err := s.Archive(t.Context(), "c", true); !errors.As(err, new(*store.NotFoundError)) {
-		t.Errorf("a thread that is not there: %v", err)
+}
+
+func TestThreadsAreListedByName(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	for i, id := range []event.ThreadID{"a", "b", "c"} {
+		thread(t, s, id, "/", i)
+		mustAppend(t, s, event.Event{Seq: 2, Thread: id, Time: time.Unix(1_700_000_000, 0), Body: event.ItemCompleted{Item: event.Item{
+			ID: "u", Type: event.ItemUserMessage, Text: fmt.Sprintf("Fix bug_%d, 100%%", i),
+		}}})
+	}
+	name(t, s, "c", 3, "The Parser")
+	for text, want := range map[string]string{
+		"fix": "a b", "BUG_1": "b", "bug%1": "", "b_g": "", "100%": "a b", "parser": "c", `\`: "", "fix bug": "a b", "": "a b c",
+	} {
+		got, err := s.Threads(t.Context(), store.Filter{Name: text})
+		if err != nil || len(strings.Fields(ids(got))) != len(strings.Fields(want)) {
+			t.Errorf("%q: %q, %v, want %q", text, ids(got), err, want)
+		}
 	}
 }
 

@@ -174,8 +174,14 @@ func (g *group) store(tx *gorm.DB) error {
 	if err := g.putItems(tx); err != nil {
 		return fmt.Errorf("store items: %w", err)
 	}
+	if err := g.putPassages(tx); err != nil {
+		return fmt.Errorf("store passages: %w", err)
+	}
 	if err := g.putRefs(tx); err != nil {
 		return fmt.Errorf("store references to artifacts: %w", err)
+	}
+	if err := g.putReverts(tx); err != nil {
+		return fmt.Errorf("store what was taken back: %w", err)
 	}
 	return nil
 }
@@ -279,7 +285,7 @@ func (g *group) moveThread(tx *gorm.DB) (moved bool, err error) {
 
 // threadColumns are the derived columns in a fixed order, so that equal groups make equal statements.
 var threadColumns = [...]string{
-	"created_at", "updated_at", "cwd", "model", "provider", "model_name", "source", "forked_from", "name", "status", "tokens",
+	"created_at", "updated_at", "archived_at", "cwd", "model", "provider", "model_name", "source", "forked_from", "name", "status", "tokens",
 }
 
 func (g *group) insertThread(tx *gorm.DB) error {
@@ -413,6 +419,41 @@ func (g *group) putItems(tx *gorm.DB) error {
 		order = order[n:]
 	}
 	return nil
+}
+
+func (g *group) putPassages(tx *gorm.DB) error {
+	for _, r := range g.recs {
+		p := r.passage
+		if p == nil {
+			continue
+		}
+		err := exec(tx, "INSERT INTO passages (thread_id, seq, turn_id, role, text) VALUES (?, ?, ?, ?, ?)",
+			p.ThreadID, p.Seq, p.TurnID, p.Role, p.Text)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putReverts comes last: what a listing shows of the thread is what is left of it.
+func (g *group) putReverts(tx *gorm.DB) error {
+	reverted := false
+	for _, r := range g.recs {
+		if r.revert == nil {
+			continue
+		}
+		reverted = true
+		err := exec(tx, "INSERT INTO reverts (thread_id, seq, from_seq, through_seq) VALUES (?, ?, ?, ?)",
+			r.ThreadID, r.revert.Seq, r.revert.FromSeq, r.revert.ThroughSeq)
+		if err != nil {
+			return err
+		}
+	}
+	if !reverted {
+		return nil
+	}
+	return recount(tx, g.thread)
 }
 
 func (g *group) putRefs(tx *gorm.DB) error {

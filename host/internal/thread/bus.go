@@ -139,9 +139,12 @@ func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Bod
 	var durable []event.Event
 	at := b.now().UTC()
 	for _, body := range bodies {
-		if c, ok := body.(event.HistoryCompacted); ok {
+		switch c := body.(type) {
+		case event.HistoryCompacted:
 			c.Thread = b.st.state.checkpoint()
 			body = c
+		case event.ThreadReverted:
+			body = b.st.state.reverted(c)
 		}
 		e := event.Event{Thread: b.thread, Turn: turn, Time: at, Body: body}
 		if e.Durable() {

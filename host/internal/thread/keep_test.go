@@ -305,7 +305,7 @@ func TestRepairThatWasCutOff(t *testing.T) {
 		}
 		h := history.New(s.Messages)
 		out := append([]event.Event(nil), log...)
-		for _, b := range s.repair(h) {
+		for _, b := range s.repair(h, hostStopped) {
 			out = append(out, event.Event{Seq: uint64(len(out) + 1), Turn: s.OpenTurn, Body: b})
 		}
 		return out, h

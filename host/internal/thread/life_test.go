@@ -387,7 +387,7 @@ func repairLog(log []event.Event) ([]event.Event, error) {
 		return nil, err
 	}
 	out := slices.Clone(log)
-	for _, b := range s.repair(history.New(s.Messages)) {
+	for _, b := range s.repair(history.New(s.Messages), hostStopped) {
 		out = append(out, event.Event{Seq: uint64(len(out) + 1), Turn: s.OpenTurn, Body: b})
 	}
 	return out, nil

@@ -29,6 +29,12 @@ type interruptMsg struct {
 	reply chan error // one slot
 }
 
+// aloneMsg asks to run something while no turn runs.
+type aloneMsg struct {
+	run   func(context.Context) error
+	reply chan error // one slot
+}
+
 type turnMsg struct {
 	id     event.TurnID
 	result turn.Result
@@ -41,6 +47,7 @@ type (
 	startTurn struct{ sub submitMsg }
 	steerTurn struct{ sub submitMsg }
 	joinTurn  struct{ sub submitMsg }
+	runAlone  struct{ aloneMsg }
 	stopTurn  struct {
 		cause error
 		reply chan error // nil: nobody waits
@@ -50,12 +57,14 @@ type (
 func (startTurn) isAction() {}
 func (steerTurn) isAction() {}
 func (joinTurn) isAction()  {}
+func (runAlone) isAction()  {}
 func (stopTurn) isAction()  {}
 
 // owner is the state of a thread and the decisions about it: no time, no goroutines, no I/O.
 type owner struct {
 	turn   event.TurnID // that runs; empty: idle
 	task   bool         // the running turn takes no input: it makes the history shorter
+	busy   bool         // something runs alone: no turn begins
 	queue  []submitMsg  // waits for the running turn to end
 	inbox  *turn.Inbox
 	cancel context.CancelCauseFunc
@@ -67,6 +76,9 @@ func (o *owner) full() bool { return len(o.queue) >= maxQueued }
 // change waits for its end, as does everything while the history is made shorter. That itself waits for nobody.
 func (o *owner) submit(m submitMsg) []action {
 	switch {
+	case o.busy:
+		o.queue = append(o.queue, m)
+		return nil
 	case o.turn == "":
 		return []action{startTurn{m}}
 	case m.Compact && o.task:
@@ -97,8 +109,18 @@ func (o *owner) interrupt(m interruptMsg) []action {
 	return []action{stopTurn(m)}
 }
 
+// alone runs what must not meet a turn. It does not wait for one: whoever asks knows better what to do about it.
+func (o *owner) alone(m aloneMsg) []action {
+	if o.turn != "" || o.busy {
+		m.reply <- ErrBusy
+		return nil
+	}
+	o.busy = true
+	return []action{runAlone{m}}
+}
+
 func (o *owner) turnEnded(turnMsg) []action {
-	o.turn, o.inbox, o.cancel, o.task = "", nil, nil, false
+	o.turn, o.inbox, o.cancel, o.task, o.busy = "", nil, nil, false, false
 	return o.next()
 }
 
@@ -138,6 +160,12 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 			if a.sub.claim() {
 				a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
 			}
+		case runAlone:
+			t.turns.Go(func() { // owned by the thread: end waits
+				err := t.runAlone(ctx, a.run)
+				t.results <- turnMsg{} // before the answer: who has it finds the thread idle
+				a.reply <- err
+			})
 		case stopTurn:
 			t.st.cancel(a.cause)
 			if a.reply != nil {

@@ -32,8 +32,8 @@ type State struct {
 	Opened []event.SessionOpened       // never exited
 }
 
-// Rebuild folds a thread's log into its state, from its beginning or from the last time that its history was compacted. Events
-// of later versions are ignored.
+// Rebuild folds a thread's log into its state, from its beginning or from the last time that its history was compacted: the
+// events that count, without those that were taken back. Events of later versions are ignored.
 func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
 	s := State{Ended: map[event.CallID]event.CallEnded{}, Items: map[event.ItemID]event.Item{}}
 	first := true
@@ -125,6 +125,14 @@ func (s *State) note(e event.Event) {
 		clear(s.Ended)
 	case event.ThreadNamed:
 		s.Name = b.Name
+	case event.ThreadForked:
+		s.Start.ForkedFrom = b.From
+	case event.ThreadReverted:
+		// Messages, and what they tell of the surroundings, are those up to the cut: what is behind it was not folded.
+		s.OpenTurn, s.Open, s.Asked = "", nil, nil
+		clear(s.Ended)
+		clear(s.Items)
+		s.from(b.Thread)
 	case event.TurnStarted:
 		s.OpenTurn = e.Turn
 	case event.ModelChanged:
@@ -169,82 +177,6 @@ func (s *State) note(e event.Event) {
 			}
 		}
 	}
-}
-
-// Texts for calls that a host's death left open.
-const (
-	unknownOutcomeText = "outcome unknown: the call had started when the host stopped, and it was not run again. It may have " +
-		"taken effect in part or in full; check before you repeat it."
-	notStartedText = "aborted: the host stopped before the call was started; it had no effect."
-	// Of logs of builds whose journal did not keep outputs.
-	lostOutputText = "the call had ended (%s) when the host stopped, but its output was lost. It was not run again."
-)
-
-// repair closes what the log left open, in the log and in h: each call gets the output that is true of it, sessions are
-// lost, questions are cancelled, the turn is interrupted.
-func (s *State) repair(h *history.History) []event.Body {
-	var bodies []event.Body
-	for _, o := range s.Opened {
-		bodies = append(bodies, event.SessionExited{Session: o.Session, How: "lost"})
-	}
-	s.Opened = nil
-	for _, q := range s.Asked {
-		bodies = append(bodies, event.QuestionResolved{ID: q.ID, By: "cancelled"})
-	}
-	s.Asked = nil
-	started := map[string]bool{}
-	for _, c := range s.Open {
-		if len(c.Parents) == 0 {
-			started[string(c.Call)] = true
-		}
-		if _, ok := s.Ended[c.Call]; !ok {
-			bodies = append(bodies, event.CallEnded{Call: c.Call, Outcome: event.OutcomeUnknown, Message: "the host stopped"})
-		}
-	}
-	var outputs []llm.Message
-	for _, c := range h.Unanswered() {
-		outputs = append(outputs, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{s.output(c, started[c.ID])}})
-	}
-	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
-		it := s.Items[id]
-		it.Status = event.StatusAborted
-		bodies = append(bodies, event.ItemCompleted{Item: it})
-	}
-	// A repair that was itself cut off may have left the marker already.
-	if s.OpenTurn != "" && !endsWith(h, turn.HostStopped) {
-		outputs = append(outputs, turn.HostStopped)
-	}
-	if len(outputs) > 0 {
-		h.Append(outputs...)
-		bodies = append(bodies, event.HistoryAdded{Messages: outputs})
-	}
-	if s.OpenTurn != "" {
-		bodies = append(bodies, event.TurnEnded{Status: event.TurnInterrupted, Usage: s.Usage, Reason: "the host stopped"})
-	}
-	return bodies
-}
-
-func endsWith(h *history.History, m llm.Message) bool {
-	ms := h.Messages()
-	return len(ms) > 0 && ms[len(ms)-1].Role == m.Role && ms[len(ms)-1].Text() == m.Text()
-}
-
-func (s *State) output(c *llm.ToolCall, started bool) *llm.ToolResult {
-	r := &llm.ToolResult{ID: c.ID, Name: c.Name, Namespace: c.Namespace, Freeform: c.Freeform, IsError: true}
-	ended, ok := s.Ended[event.CallID(c.ID)]
-	text := notStartedText
-	switch {
-	case ok && ended.Result != nil:
-		return ended.Result
-	case ok && ended.Outcome == event.OutcomeUnknown: // said by a repair that was cut off
-		text = unknownOutcomeText
-	case ok:
-		text = fmt.Sprintf(lostOutputText, ended.Outcome)
-	case started:
-		text = unknownOutcomeText
-	}
-	r.Content = llm.Parts{&llm.Text{Text: text}}
-	return r
 }
 
 // problemOf words an error for people.

@@ -79,18 +79,20 @@ type Thread struct {
 
 	in      chan submitMsg    // unbuffered: accepted means that the owner has it
 	control chan interruptMsg // never behind a full queue
+	alone   chan aloneMsg
 	results chan turnMsg
 	done    chan struct{} // closed when Run has returned
 	st      owner         // touched by Run only
 
-	turns sync.WaitGroup
+	turns    sync.WaitGroup
+	archived atomic.Bool
 }
 
 // New makes a thread. Run starts it.
 func New(cfg Config) *Thread {
 	t := &Thread{
 		cfg: cfg, state: cfg.State, history: history.Restore(cfg.State.Messages, cfg.State.Count), meter: turn.NewMeter(cfg.State.Usage, cfg.Budget),
-		in: make(chan submitMsg), control: make(chan interruptMsg), results: make(chan turnMsg), done: make(chan struct{}),
+		in: make(chan submitMsg), control: make(chan interruptMsg), alone: make(chan aloneMsg), results: make(chan turnMsg), done: make(chan struct{}),
 	}
 	t.history.Tell(cfg.State.Told)
 	if t.model = cfg.State.Model; cfg.Start != nil {
@@ -145,6 +147,9 @@ func (t *Thread) Subscribe(ctx context.Context, p Policy) (*Subscription, error)
 func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if s.Input.Blank() && !s.Compact {
 		return Accepted{}, errors.New("input must not be empty")
+	}
+	if t.archived.Load() {
+		return Accepted{}, ErrArchived
 	}
 	m := submitMsg{Submission: s, accepted: make(chan Accepted, 1), claimed: &atomic.Bool{}}
 	select {
@@ -212,6 +217,8 @@ func (t *Thread) Run(ctx context.Context) error {
 			acts = t.st.interrupt(m)
 		case m := <-in:
 			acts = t.st.submit(m)
+		case m := <-t.alone:
+			acts = t.st.alone(m)
 		case m := <-t.results:
 			acts = t.st.turnEnded(m)
 		case <-ctx.Done():
@@ -227,7 +234,7 @@ func (t *Thread) open(ctx context.Context) error {
 	if t.cfg.Start != nil {
 		bodies = append(bodies, *t.cfg.Start)
 	} else {
-		bodies = t.state.repair(t.history)
+		bodies = t.state.repair(t.history, hostStopped)
 	}
 	if len(bodies) == 0 {
 		return nil

@@ -390,7 +390,7 @@ func TestRebuild(t *testing.T) {
 			}
 			h := history.New(s.Messages)
 			var kinds []string
-			for _, b := range s.repair(h) {
+			for _, b := range s.repair(h, hostStopped) {
 				kinds = append(kinds, b.Kind())
 			}
 			if got := strings.Join(kinds, " "); got != tc.kinds {

@@ -213,6 +213,11 @@ var HostStopped = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Te
 	"The program that runs you stopped in the middle of the previous turn. Its processes have ended. Calls whose outcome is " +
 	"unknown may have done part of their work.\n</turn_aborted>"}}}
 
+// Forked tells the same to a copy of a conversation that was in the middle of a turn.
+var Forked = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<turn_aborted>\n" +
+	"This conversation is a copy of another one, made in the middle of the previous turn. That turn goes on there and not here; " +
+	"commands and sessions that it started belong to it.\n</turn_aborted>"}}}
+
 func (r *runner) run(ctx context.Context) Result {
 	if err := r.makeRoom(ctx); err != nil {
 		return r.ended(ctx, err)

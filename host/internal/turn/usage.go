@@ -35,6 +35,13 @@ func (m *Meter) Begin() {
 	m.mu.turn = event.Tokens{}
 }
 
+// Reset goes on from a sum of the thread that was true before: what came since counts no more.
+func (m *Meter) Reset(total event.Tokens) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.turn, m.mu.total = event.Tokens{}, total
+}
+
 // Sum is what the turn and the whole thread have used so far.
 func (m *Meter) Sum() (turn, total event.Tokens) {
 	m.mu.Lock()

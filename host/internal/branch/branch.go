@@ -1,0 +1,231 @@
+// Package branch takes turns of stored threads back, and makes threads that begin as others do.
+//
+// It owns: which turn a cut is meant at, where in the log it is, and what taking back and forking write. It must not know: how
+// the log is kept, who asks, what a turn does.
+//
+// Start with [Before] and [Fork].
+package branch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+)
+
+// listed is how to see which turns there are.
+const listed = "next: `gantry threads turns %s` lists them"
+
+// Resume rebuilds a thread from what of its log counts.
+func Resume(ctx context.Context, s *store.Store, id event.ThreadID) (thread.State, error) {
+	return thread.Rebuild(s.Standing(ctx, id, 0))
+}
+
+// Before plans to take back a turn and all behind it. turn is an id, the beginning of one, or the number of the turn among
+// those that count, from 1.
+func Before(ctx context.Context, s *store.Store, id event.ThreadID, turn string) (thread.Cut, error) {
+	turns, err := s.Turns(ctx, id)
+	if err != nil {
+		return thread.Cut{}, err
+	}
+	t, err := find(id, turns, turn)
+	if err != nil {
+		return thread.Cut{}, err
+	}
+	if t.Reverted > 0 {
+		return thread.Cut{}, fmt.Errorf("turn %s was taken back already; next: `gantry threads fork %s --through %s` goes on from it", t.ID, id, t.ID)
+	}
+	return cut(ctx, s, id, turns, t)
+}
+
+// Last plans to take back the last n turns in which a user said something, with what else happened since the first of them. Of
+// fewer than n it takes back all.
+func Last(ctx context.Context, s *store.Store, id event.ThreadID, n int) (thread.Cut, error) {
+	if n < 1 {
+		return thread.Cut{}, fmt.Errorf("the number of turns to take back is %d; next: write a number from 1 on", n)
+	}
+	turns, err := s.Turns(ctx, id)
+	if err != nil {
+		return thread.Cut{}, err
+	}
+	var first *store.TurnInfo
+	for i := len(turns) - 1; i >= 0 && n > 0; i-- {
+		if turns[i].Reverted == 0 && turns[i].Said {
+			first = &turns[i]
+			n--
+		}
+	}
+	if first == nil {
+		return thread.Cut{}, fmt.Errorf("thread %s has no turn to take back", id)
+	}
+	return cut(ctx, s, id, turns, *first)
+}
+
+// cut plans to take back first and all behind it.
+func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.TurnInfo, first store.TurnInfo) (thread.Cut, error) {
+	c := thread.Cut{Event: event.ThreadReverted{Before: first.ID, From: first.FirstSeq, Through: first.FirstSeq - 1}}
+	for _, t := range turns {
+		if t.Reverted == 0 && t.FirstSeq >= first.FirstSeq {
+			c.Event.Turns++
+		}
+	}
+	var err error
+	if c.State, err = thread.Rebuild(s.Standing(ctx, id, c.Event.Through)); err != nil {
+		return c, fmt.Errorf("take back turn %s: %w", first.ID, err)
+	}
+	if len(c.State.Messages) == 0 {
+		told, err := toldIn(ctx, s, id, first)
+		if err != nil {
+			return c, err
+		}
+		if told > 0 {
+			c.Event.Through = told
+			if c.State, err = thread.Rebuild(s.Standing(ctx, id, told)); err != nil {
+				return c, fmt.Errorf("take back turn %s: %w", first.ID, err)
+			}
+		}
+	}
+	c.Event.Thread.Model, c.Event.Thread.Usage = c.State.Model, c.State.Usage
+	return c, nil
+}
+
+// toldIn is the event by which a turn told the model of its surroundings before anything was said; 0: it did not. Where nothing
+// else is left of a conversation, that stays: it is still true, and providers have it in their caches.
+func toldIn(ctx context.Context, s *store.Store, id event.ThreadID, t store.TurnInfo) (told uint64, err error) {
+	for e, err := range s.Events(ctx, id, t.FirstSeq-1) {
+		if err != nil {
+			if _, unreadable := errors.AsType[*store.DecodeError](err); unreadable {
+				continue
+			}
+			return 0, err
+		}
+		if e.Turn != t.ID {
+			continue
+		}
+		switch b := e.Body.(type) {
+		case event.ContextTold:
+			told = e.Seq
+		case event.HistoryAdded:
+			for _, m := range b.Messages {
+				if history.FromUser(m) {
+					return told, nil
+				}
+			}
+		case event.TurnEnded, event.ItemStarted, event.HistoryCompacted:
+			return told, nil
+		}
+	}
+	return told, nil
+}
+
+// find resolves what a user calls a turn.
+func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnInfo, error) {
+	query = strings.ToLower(strings.TrimSpace(query))
+	if query == "" {
+		return store.TurnInfo{}, fmt.Errorf("no turn is named; "+listed, id)
+	}
+	// An id may begin with digits, too: a short number is the turn's place.
+	if n, err := strconv.Atoi(query); err == nil && len(query) < 6 {
+		for _, t := range turns {
+			if t.Reverted == 0 {
+				if n--; n == 0 {
+					return t, nil
+				}
+			}
+		}
+		return store.TurnInfo{}, fmt.Errorf("turn not found: there is no turn number %s in thread %s; "+listed, query, id, id)
+	}
+	found := slices.DeleteFunc(slices.Clone(turns), func(t store.TurnInfo) bool { return !strings.HasPrefix(string(t.ID), query) })
+	switch {
+	case len(found) == 0:
+		return store.TurnInfo{}, fmt.Errorf("turn not found: %s; "+listed, query, id)
+	case len(found) > 1 && found[0].ID != event.TurnID(query):
+		return store.TurnInfo{}, fmt.Errorf("%q fits several turns of thread %s; next: give more of the id, or its number; `gantry threads turns %[2]s` lists them", query, id)
+	}
+	return found[0], nil
+}
+
+// Point is where a thread is cut: before a turn, behind one that has ended, or, with neither, at its end.
+type Point struct{ Before, Through string }
+
+// Fork stores a thread that begins as another one and ends at a point of it, also in the middle of a turn. Turns that were taken
+// back count as points, too: a fork goes on from them. The thread may run; it does not notice.
+func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, name string) (event.ThreadID, error) {
+	info, err := s.Thread(ctx, string(from))
+	if err != nil {
+		return "", err
+	}
+	if !info.Archived.IsZero() {
+		return "", &ArchivedError{Thread: from}
+	}
+	through, err := at.in(ctx, s, info)
+	if err != nil {
+		return "", err
+	}
+	state, err := thread.Rebuild(s.Standing(ctx, from, through))
+	if err != nil {
+		return "", fmt.Errorf("fork thread %s: %w", from, err)
+	}
+	state.Seq = through // behind the last event that counts there may be one that does not
+	id := event.NewThreadID()
+	bodies := state.Fork(from)
+	if name != "" {
+		bodies = append(bodies, event.ThreadNamed{Name: name})
+	}
+	tail := make([]event.Event, len(bodies))
+	for i, b := range bodies {
+		tail[i] = event.Event{Seq: through + 1 + uint64(i), Thread: id, Time: time.Now().UTC(), Body: b}
+		if ofTurn(b) {
+			tail[i].Turn = state.OpenTurn
+		}
+	}
+	return id, s.Fork(ctx, tail)
+}
+
+// ofTurn tells what belongs to the turn that a fork cuts off.
+func ofTurn(b event.Body) bool {
+	switch b.(type) {
+	case event.ThreadForked, event.ThreadNamed:
+		return false
+	}
+	return true
+}
+
+// in is the number of the last event before the point.
+func (p Point) in(ctx context.Context, s *store.Store, info store.ThreadInfo) (uint64, error) {
+	if p.Before == "" && p.Through == "" {
+		return info.Seq, nil
+	}
+	if p.Before != "" && p.Through != "" {
+		return 0, errors.New("fork before a turn or behind one, not both")
+	}
+	turns, err := s.Turns(ctx, info.ID)
+	if err != nil {
+		return 0, err
+	}
+	if p.Before != "" {
+		t, err := find(info.ID, turns, p.Before)
+		return t.FirstSeq - 1, err
+	}
+	t, err := find(info.ID, turns, p.Through)
+	if err == nil && t.LastSeq == 0 {
+		err = fmt.Errorf("turn %s has not ended; next: fork the thread without a turn, and the fork has what there is of it by then", t.ID)
+	}
+	return t.LastSeq, err
+}
+
+// ArchivedError says that nobody goes on with a thread.
+type ArchivedError struct{ Thread event.ThreadID }
+
+// Error implements error.
+func (e *ArchivedError) Error() string {
+	return fmt.Sprintf("thread %s is archived; next: `gantry threads unarchive %[1]s` puts it back", e.Thread)
+}

@@ -1,0 +1,78 @@
+package branch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+)
+
+// Revert takes turns of a thread back that nobody runs. plan is one of [Before] and [Last].
+func Revert(ctx context.Context, s *store.Store, id event.ThreadID, plan func(context.Context) (thread.Cut, error)) (done event.ThreadReverted, err error) {
+	err = amend(ctx, s, id, func() (event.Body, error) {
+		state, err := Resume(ctx, s, id)
+		if err != nil {
+			return nil, err
+		}
+		cut, err := plan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		done = state.Revert(cut)
+		return done, nil
+	})
+	return done, err
+}
+
+// Note writes an event into the log of a thread that nobody runs.
+func Note(ctx context.Context, s *store.Store, id event.ThreadID, body event.Body) error {
+	return amend(ctx, s, id, func() (event.Body, error) { return body, nil })
+}
+
+// amend writes one event behind the log of a thread, which is locked meanwhile. A thread that runs is a [*store.LockedError].
+func amend(ctx context.Context, s *store.Store, id event.ThreadID, next func() (event.Body, error)) (err error) {
+	lock, err := s.LockThread(id)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	info, err := s.Thread(ctx, string(id)) // under the lock its last number stays
+	if err != nil {
+		return err
+	}
+	body, err := next()
+	if err != nil {
+		return err
+	}
+	e := event.Event{Seq: info.Seq + 1, Thread: id, Time: time.Now().UTC(), Body: body}
+	if err := s.Append(ctx, e); err != nil {
+		return err
+	}
+	return s.Barrier(ctx, id, e.Seq)
+}
+
+// maxNameRunes is what a listing can show.
+const maxNameRunes = 200
+
+// Name is a thread's name as it is stored: without spaces around it, in one line.
+func Name(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	switch {
+	case name == "":
+		return "", errors.New("the name of a thread must not be empty")
+	case !utf8.ValidString(name):
+		return "", errors.New("the name of a thread is UTF-8 text")
+	case utf8.RuneCountInString(name) > maxNameRunes:
+		return "", fmt.Errorf("the name of a thread has at most %d characters, this one has %d", maxNameRunes, utf8.RuneCountInString(name))
+	case strings.IndexFunc(name, unicode.IsControl) >= 0:
+		return "", errors.New("the name of a thread is one line without control characters")
+	}
+	return name, nil
+}

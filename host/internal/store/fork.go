@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"gorm.io/gorm"
+)
+
+// Fork stores a thread that begins with copies of another one's events: those up to a number, with what is derived from them.
+// tail is what it has beyond them; its first event is an [event.ThreadForked] that says what is copied. All of it is stored, or
+// nothing.
+func (s *Store) Fork(ctx context.Context, tail []event.Event) error {
+	if len(tail) == 0 {
+		return errors.New("fork: nothing says what of")
+	}
+	forked, ok := tail[0].Body.(event.ThreadForked)
+	if !ok || tail[0].Seq != forked.Through+1 {
+		return fmt.Errorf("fork: event %d (%s) does not say what it follows", tail[0].Seq, tail[0].Body.Kind())
+	}
+	id := tail[0].Thread
+	if err := checkThreadID(id); err != nil {
+		return fmt.Errorf("fork: %w", err)
+	}
+	g := &group{thread: string(id), run: s.writer.run.ID}
+	for i, e := range tail {
+		if want := forked.Through + 1 + uint64(i); e.Thread != id || e.Seq != want {
+			return fmt.Errorf("fork: %w", &OrderError{Thread: e.Thread, Seq: e.Seq, Want: want})
+		}
+		rec, err := newRecord(e)
+		if err != nil {
+			return err
+		}
+		g.recs = append(g.recs, &rec)
+	}
+	recs := g.recs
+	err := s.sink.do(ctx, id, func(tx *gorm.DB) error {
+		g.recs = recs // of an earlier try
+		if err := copyThread(tx, forked, string(id), s.writer.run.ID); err != nil {
+			return err
+		}
+		return g.store(tx)
+	})
+	if err != nil {
+		return fmt.Errorf("fork thread %s: %w", forked.From, err)
+	}
+	return nil
+}
+
+// copyThread copies the events up to the last one, and their rows as they were then: what had not ended by it runs.
+func copyThread(tx *gorm.DB, f event.ThreadForked, id, run string) error {
+	var found []threadRow
+	if err := tx.Select("id", "seq").Where("id IN ?", []string{id, string(f.From)}).Find(&found).Error; err != nil {
+		return err
+	}
+	source := false
+	for _, r := range found {
+		if r.ID == id {
+			return &ExistsError{Thread: event.ThreadID(id)}
+		}
+		source = r.Seq >= f.Through
+	}
+	if !source {
+		return &NotFoundError{What: "thread", ID: string(f.From)}
+	}
+	from, upto := string(f.From), f.Through
+	for _, q := range []struct {
+		sql  string
+		args []any
+	}{
+		{"INSERT INTO threads (id, seq, run_id, created_at, updated_at) VALUES (?, ?, ?, 0, 0)", []any{id, upto, run}},
+		{`INSERT INTO events (thread_id, seq, turn_id, time, kind, body)
+			SELECT ?, seq, turn_id, time, kind, body FROM events WHERE thread_id = ? AND seq <= ? ORDER BY seq`, []any{id, from, upto}},
+		{`INSERT INTO turns (thread_id, id, first_seq, last_seq, status, started_at, ended_at)
+			SELECT ?, id, first_seq, CASE WHEN last_seq <= ? THEN last_seq ELSE 0 END,
+				CASE WHEN last_seq > 0 AND last_seq <= ? THEN status ELSE ? END, started_at, CASE WHEN last_seq <= ? THEN ended_at ELSE 0 END
+			FROM turns WHERE thread_id = ? AND first_seq <= ?`, []any{id, upto, upto, StatusRunning, upto, from, upto}},
+		{`INSERT INTO items (thread_id, id, turn_id, call_id, type, status, first_seq, last_seq)
+			SELECT ?, id, turn_id, call_id, type, CASE WHEN last_seq <= ? THEN status ELSE ? END, first_seq,
+				CASE WHEN last_seq <= ? THEN last_seq ELSE first_seq END
+			FROM items WHERE thread_id = ? AND first_seq <= ?`, []any{id, upto, string(event.StatusInProgress), upto, from, upto}},
+		{`INSERT INTO passages (thread_id, seq, turn_id, role, text)
+			SELECT ?, seq, turn_id, role, text FROM passages WHERE thread_id = ? AND seq <= ? ORDER BY seq`, []any{id, from, upto}},
+		{`INSERT INTO reverts (thread_id, seq, from_seq, through_seq)
+			SELECT ?, seq, from_seq, through_seq FROM reverts WHERE thread_id = ? AND seq <= ?`, []any{id, from, upto}},
+		// Of an artifact it is not known which event mentions it: rather one too many is kept.
+		{"INSERT INTO artifact_refs (sha256, thread_id) SELECT sha256, ? FROM artifact_refs WHERE thread_id = ?", []any{id, from}},
+	} {
+		if err := exec(tx, q.sql, q.args...); err != nil {
+			return err
+		}
+	}
+	return recount(tx, id)
+}

@@ -1,0 +1,107 @@
+package thread
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// loose says how a log came to end in the middle of things, in the words that its loose ends are tied with.
+type loose struct {
+	reason     string // of the turn's end
+	marker     llm.Message
+	unknown    string // of a call that had started
+	notStarted string
+}
+
+var (
+	hostStopped = loose{
+		reason: "the host stopped",
+		marker: turn.HostStopped,
+		unknown: "outcome unknown: the call had started when the host stopped, and it was not run again. It may have " +
+			"taken effect in part or in full; check before you repeat it.",
+		notStarted: "aborted: the host stopped before the call was started; it had no effect.",
+	}
+	forkedMidTurn = loose{
+		reason: "the thread was forked in the middle of this turn",
+		marker: turn.Forked,
+		unknown: "outcome unknown: the call was running when this conversation was copied from another one, where it goes on. " +
+			"Whatever it does takes effect for both; check before you repeat it.",
+		notStarted: "aborted: this conversation was copied from another one before the call was started. It may run there.",
+	}
+)
+
+// lostOutputText is for logs of builds whose journal did not keep outputs.
+const lostOutputText = "the call had ended (%s) when the host stopped, but its output was lost. It was not run again."
+
+// repair closes what the log left open, in the log and in h: each call gets the output that is true of it, sessions are
+// lost, questions are cancelled, the turn is interrupted.
+func (s *State) repair(h *history.History, why loose) []event.Body {
+	var bodies []event.Body
+	for _, o := range s.Opened {
+		bodies = append(bodies, event.SessionExited{Session: o.Session, How: "lost"})
+	}
+	s.Opened = nil
+	for _, q := range s.Asked {
+		bodies = append(bodies, event.QuestionResolved{ID: q.ID, By: "cancelled"})
+	}
+	s.Asked = nil
+	started := map[string]bool{}
+	for _, c := range s.Open {
+		if len(c.Parents) == 0 {
+			started[string(c.Call)] = true
+		}
+		if _, ok := s.Ended[c.Call]; !ok {
+			bodies = append(bodies, event.CallEnded{Call: c.Call, Outcome: event.OutcomeUnknown, Message: why.reason})
+		}
+	}
+	var outputs []llm.Message
+	for _, c := range h.Unanswered() {
+		outputs = append(outputs, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{s.output(c, started[c.ID], why)}})
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
+		it := s.Items[id]
+		it.Status = event.StatusAborted
+		bodies = append(bodies, event.ItemCompleted{Item: it})
+	}
+	// A repair that was itself cut off may have left the marker already.
+	if s.OpenTurn != "" && !endsWith(h, why.marker) {
+		outputs = append(outputs, why.marker)
+	}
+	if len(outputs) > 0 {
+		h.Append(outputs...)
+		bodies = append(bodies, event.HistoryAdded{Messages: outputs})
+	}
+	if s.OpenTurn != "" {
+		bodies = append(bodies, event.TurnEnded{Status: event.TurnInterrupted, Usage: s.Usage, Reason: why.reason})
+	}
+	return bodies
+}
+
+func endsWith(h *history.History, m llm.Message) bool {
+	ms := h.Messages()
+	return len(ms) > 0 && ms[len(ms)-1].Role == m.Role && ms[len(ms)-1].Text() == m.Text()
+}
+
+func (s *State) output(c *llm.ToolCall, started bool, why loose) *llm.ToolResult {
+	r := &llm.ToolResult{ID: c.ID, Name: c.Name, Namespace: c.Namespace, Freeform: c.Freeform, IsError: true}
+	ended, ok := s.Ended[event.CallID(c.ID)]
+	text := why.notStarted
+	switch {
+	case ok && ended.Result != nil:
+		return ended.Result
+	case ok && ended.Outcome == event.OutcomeUnknown: // said by a repair that was cut off
+		text = why.unknown
+	case ok:
+		text = fmt.Sprintf(lostOutputText, ended.Outcome)
+	case started:
+		text = why.unknown
+	}
+	r.Content = llm.Parts{&llm.Text{Text: text}}
+	return r
+}

@@ -1,0 +1,121 @@
+package thread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+)
+
+// ErrBusy says that a turn runs where none may.
+var ErrBusy = errors.New("a turn of the thread is running; next: wait for its end, or interrupt it")
+
+// ErrArchived says that the thread takes no task until it is unarchived.
+var ErrArchived = errors.New("the thread is archived; next: unarchive it")
+
+// Cut says which turns are taken back, and what is left of the thread.
+type Cut struct {
+	Event event.ThreadReverted // Thread holds model and usage
+	State State                // at the cut
+	// Then runs when the turns have been taken back, before the next one can begin; nil: nothing.
+	Then func()
+}
+
+// Revert takes turns back. plan finds out which, from the log, which has all of the thread then. While a turn runs it is
+// [ErrBusy]; with any error nothing was taken back.
+func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, error)) (done event.ThreadReverted, err error) {
+	err = t.runsAlone(ctx, func(ctx context.Context) error {
+		seq, err := t.bus.Publish(ctx, "")
+		if err == nil {
+			err = t.bus.Barrier(ctx, seq)
+		}
+		if err != nil {
+			return fmt.Errorf("take turns back: the log does not have all of the thread: %w", err)
+		}
+		cut, err := plan(ctx)
+		if err != nil {
+			return err
+		}
+		if seq, err = t.bus.Publish(ctx, "", cut.Event); err != nil {
+			return err
+		}
+		done = cut.Event
+		t.history = history.Restore(slices.Clip(cut.State.Messages), cut.State.Count)
+		t.history.Tell(cut.State.Told)
+		t.meter.Reset(cut.State.Usage)
+		t.model = cut.State.Model
+		if cut.Then != nil {
+			cut.Then()
+		}
+		if err := t.bus.Barrier(ctx, seq); err != nil { // as with the end of a turn
+			t.cfg.Logger.Error("that turns were taken back is not stored", "thread", t.cfg.ID, "err", err)
+		}
+		return nil
+	})
+	return done, err
+}
+
+// Archive says that nobody goes on with the thread, or that somebody may again. While a turn runs it is [ErrBusy].
+func (t *Thread) Archive(ctx context.Context, archived bool) error {
+	return t.runsAlone(ctx, func(ctx context.Context) error {
+		seq, err := t.bus.Publish(ctx, "", event.ThreadArchived{Archived: archived})
+		if err != nil {
+			return err
+		}
+		t.archived.Store(archived)
+		return t.bus.Barrier(ctx, seq)
+	})
+}
+
+// runsAlone runs f while no turn runs. What is submitted meanwhile waits.
+func (t *Thread) runsAlone(ctx context.Context, f func(context.Context) error) error {
+	m := aloneMsg{run: f, reply: make(chan error, 1)}
+	select {
+	case t.alone <- m:
+	case <-t.done:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-m.reply:
+		return err
+	case <-t.done: // it has ended by then, and what it says is there
+		return <-m.reply
+	}
+}
+
+// runAlone costs nobody else a panic.
+func (t *Thread) runAlone(ctx context.Context, f func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.cfg.Logger.Error("change of a thread panicked", "thread", t.cfg.ID, "err", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	return f(ctx)
+}
+
+// Revert completes the event that takes turns back of a thread that nobody runs; s is what its log says of it by now.
+func (s State) Revert(cut Cut) event.ThreadReverted { return s.reverted(cut.Event) }
+
+// reverted says what stays of the thread as it is: all but its model and its usage.
+func (s State) reverted(e event.ThreadReverted) event.ThreadReverted {
+	c := s.checkpoint()
+	c.Model, c.Usage = e.Thread.Model, e.Thread.Usage
+	e.Thread = c
+	return e
+}
+
+// Fork is what a fork has beyond the events that it copies, which are what s was made from. A turn that runs there was
+// interrupted here, and what is open there was never opened.
+func (s State) Fork(from event.ThreadID) []event.Body {
+	c := s.checkpoint()
+	c.Started.ForkedFrom = from
+	first := event.ThreadForked{From: from, Through: s.Seq, Thread: c}
+	return append([]event.Body{first}, s.repair(history.New(slices.Clip(s.Messages)), forkedMidTurn)...)
+}

@@ -27,7 +27,8 @@ import (
 type Thread struct {
 	*thread.Thread
 	// Events reads the stored ones after a number.
-	Events func(ctx context.Context, after uint64) iter.Seq2[event.Event, error]
+	Events  func(ctx context.Context, after uint64) iter.Seq2[event.Event, error]
+	Library Library
 }
 
 // Plugins is what a client may do with the host's plugins.
@@ -188,6 +189,22 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 		return s.plugins.PluginStatus(), nil
 	case methodReload:
 		return call(ctx, r, s.reload)
+	case methodFork:
+		return call(ctx, r, s.fork)
+	case methodRevert:
+		return call(ctx, r, s.revert)
+	case methodRollback:
+		return call(ctx, r, s.rollback)
+	case methodArchive, methodUnarchive:
+		return nil, s.thread.Library.ArchiveThread(ctx, s.thread.ID(), r.Method == methodArchive)
+	case methodName:
+		return call(ctx, r, s.name)
+	case methodTurns:
+		return call(ctx, r, s.turns)
+	case methodList:
+		return call(ctx, r, s.list)
+	case methodSearch:
+		return call(ctx, r, s.search)
 	case methodPing:
 		return nil, nil
 	}

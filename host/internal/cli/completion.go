@@ -22,6 +22,9 @@ func (a *app) complete(root *cobra.Command) {
 	first := func(f completer) cobra.CompletionFunc { return a.proposing(f, 1) }
 	for path, f := range map[string]cobra.CompletionFunc{
 		"resume": first(a.threadWords), "compact": first(a.threadWords), "attach": first(a.threadWords),
+		"fork": first(a.threadWords), "threads turns": first(a.threadWords), "threads name": first(a.threadWords), "threads fork": first(a.threadWords),
+		"threads revert": first(a.threadWords), "threads rollback": first(a.threadWords), "threads archive": a.proposing(a.threadWords, 0),
+		"threads unarchive": a.proposing(a.archivedWords, 0), "threads search": cobra.NoFileCompletions,
 		"threads show": first(a.threadWords), "threads export": first(a.threadWords), "threads delete": a.proposing(a.threadWords, 0),
 		"plugin inspect": first(a.pluginWords), "plugin remove": first(a.pluginWords), "plugin lock": a.proposing(a.pluginWords, 0),
 		"plugin reload": a.proposing(a.pluginWords, 1, cobra.ShellCompDirectiveDefault), "models": a.proposing(a.providerWords, 0),
@@ -75,7 +78,11 @@ func (a *app) proposing(f completer, most int, behind ...cobra.ShellCompDirectiv
 // completeBound is how long somebody who pressed the key waits at most.
 const completeBound = time.Second
 
-func (a *app) threadWords(ctx context.Context) []string {
+func (a *app) threadWords(ctx context.Context) []string { return a.wordsOfThreads(ctx, false) }
+
+func (a *app) archivedWords(ctx context.Context) []string { return a.wordsOfThreads(ctx, true) }
+
+func (a *app) wordsOfThreads(ctx context.Context, archived bool) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeBound)
 	defer cancel()
 	home, err := a.home()
@@ -86,17 +93,13 @@ func (a *app) threadWords(ctx context.Context) []string {
 	if err != nil {
 		return nil
 	}
-	infos, err := s.Threads(ctx, store.Filter{Limit: 50})
+	infos, err := s.Threads(ctx, store.Filter{Archived: archived, Limit: 50})
 	if errors.Join(err, s.Close(ctx)) != nil {
 		return nil
 	}
 	var out []string
 	for _, t := range infos {
-		title := t.Name
-		if title == "" {
-			title = t.Preview
-		}
-		out = append(out, string(t.ID)+"\t"+oneLine(title, 60))
+		out = append(out, string(t.ID)+"\t"+threadTitle(t))
 	}
 	return out
 }

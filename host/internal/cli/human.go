@@ -22,6 +22,8 @@ type human struct {
 	block   event.ItemID // the call whose lines were written last; "": something else came behind them
 	midLine bool
 	shown   map[event.ItemID]*shownItem
+	// reverted are the turns that were taken back, where they are shown and have to be told from others.
+	reverted map[event.TurnID]bool
 }
 
 type shownItem struct {
@@ -71,9 +73,22 @@ func (h *human) breakLine() {
 func (h *human) Event(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.TurnStarted:
+		if h.reverted[e.Turn] {
+			h.line("%s", h.paint(yellow, "↶ this turn was taken back:"))
+		}
 		h.line("%s", h.paint(dim, fmt.Sprintf("model %s (%s) · approval %s · sandbox %s · %s", b.ModelName, b.Provider, b.Approval, b.Sandbox, b.Cwd)))
 	case event.ModelChanged:
 		h.line("%s", h.paint(dim, fmt.Sprintf("model changed from %s (%s) to %s (%s)", b.From.ModelName, b.From.Provider, b.To.ModelName, b.To.Provider)))
+	case event.ThreadReverted:
+		h.line("%s", h.paint(yellow, "↶ took back "+plural(b.Turns, "turn")))
+	case event.ThreadForked:
+		h.line("%s", h.paint(dim, "up to here from thread "+string(b.From)))
+	case event.ThreadArchived:
+		what := "unarchived"
+		if b.Archived {
+			what = "archived"
+		}
+		h.line("%s", h.paint(dim, what))
 	case event.ItemStarted:
 		h.started(b.Item)
 	case event.ItemDelta:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
@@ -43,96 +45,110 @@ func (a *app) withStore(cmd *cobra.Command, f func(ctx context.Context, s *store
 }
 
 func (a *app) threadsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "threads", Short: "List, show, export, import, delete and clean up stored threads"}
-	cmd.AddCommand(a.threadsList(), a.threadsShow(), a.threadsExport(), a.threadsImport(), a.threadsDelete(), a.threadsClean())
+	cmd := &cobra.Command{Use: "threads", Short: "List, search, show, name, fork, revert, archive, export, import, delete and clean up stored threads"}
+	cmd.AddCommand(
+		a.threadsList(), a.threadsSearch(), a.threadsShow(), a.threadsTurns(), a.threadsName(), a.threadsFork(), a.threadsRevert(), a.threadsRollback(),
+		a.threadsArchive(true), a.threadsArchive(false), a.threadsExport(), a.threadsImport(), a.threadsDelete(), a.threadsClean(),
+	)
 	return cmd
 }
 
-// threadRow is a thread in the output of `threads list --json`. What is not known is left out.
-type threadRow struct {
-	ID         event.ThreadID `json:"id"`
-	Name       string         `json:"name,omitempty"`
-	Preview    string         `json:"preview,omitempty"` // beginning of the first task, in one line
-	Status     string         `json:"status"`            // "new", "running", "stopped", "completed", "failed" or "interrupted"
-	Cwd        string         `json:"cwd"`
-	Model      string         `json:"model,omitempty"`     // name of the model block
-	Provider   string         `json:"provider,omitempty"`  // label of the provider block
-	ModelName  string         `json:"modelName,omitempty"` // the provider's name for the model
-	Source     string         `json:"source,omitempty"`    // the door: "exec"
-	Created    time.Time      `json:"created,omitzero"`
-	Updated    time.Time      `json:"updated,omitzero"`
-	Archived   time.Time      `json:"archived,omitzero"`
-	Turns      int            `json:"turns"`
-	Events     uint64         `json:"events"`
-	Tokens     event.Tokens   `json:"tokens"`
-	ForkedFrom event.ThreadID `json:"forkedFrom,omitempty"`
-	Run        string         `json:"run,omitempty"` // the host process that wrote last
+// threadFilter are the flags that choose threads.
+type threadFilter struct {
+	all, archived bool
+	cwd           string
+	limit         int
 }
 
-func rowOf(t store.ThreadInfo) threadRow {
-	return threadRow{
-		ID: t.ID, Name: t.Name, Preview: t.Preview, Status: t.Status, Cwd: t.Cwd, Model: t.Model, Provider: t.Provider,
-		ModelName: t.ModelName, Source: t.Source, Created: t.Created.UTC(), Updated: t.Updated.UTC(), Archived: t.Archived.UTC(),
-		Turns: t.Turns, Events: t.Seq, Tokens: t.Tokens, ForkedFrom: t.ForkedFrom, Run: t.Run,
+func (f *threadFilter) register(cmd *cobra.Command, limit int) {
+	fs := cmd.Flags()
+	fs.BoolVar(&f.all, "all", false, "threads of every folder")
+	fs.StringVar(&f.cwd, "cwd", "", "threads of the folder `DIR`, which may be gone")
+	fs.BoolVar(&f.archived, "archived", false, "the archived threads instead of the others")
+	fs.IntVar(&f.limit, "limit", limit, "at most `N` threads; 0: all")
+	exclusive(cmd, "all", "cwd")
+}
+
+// filter is what the flags say; without one of them, this folder.
+func (a *app) filter(f threadFilter) (store.Filter, error) {
+	if f.limit < 0 {
+		return store.Filter{}, usage("--limit is %d; next: write a number from 0 on; 0 is all", f.limit)
 	}
+	out := store.Filter{Archived: f.archived, Limit: f.limit}
+	var err error
+	switch {
+	case f.all:
+	case f.cwd != "":
+		out.Cwd, err = filepath.Abs(f.cwd)
+	default:
+		out.Cwd, err = a.workDir("")
+	}
+	return out, err
 }
 
 func (a *app) threadsList() *cobra.Command {
-	var asJSON, all bool
-	var limit int
+	var asJSON bool
+	var flags threadFilter
+	var name string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List threads, newest first", Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f, err := a.filter(flags)
+			if err != nil {
+				return err
+			}
+			f.Name = name
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
-				if limit < 0 {
-					return usage("--limit is %d; next: write a number from 0 on; 0 is all", limit)
-				}
-				f := store.Filter{Limit: limit}
-				if !all {
-					cwd, err := a.workDir("")
-					if err != nil {
-						return err
-					}
-					f.Cwd = cwd
-				}
 				infos, err := s.Threads(ctx, f)
 				if err != nil {
 					return err
 				}
-				for i := range infos {
-					// The log of a host that was killed still says that its turn runs; the lock knows better.
-					if _, held, err := s.Holder(infos[i].ID); err == nil && !held && infos[i].Status == "running" {
-						infos[i].Status = "stopped"
-					}
-				}
+				s.Settle(infos)
 				if asJSON {
-					rows := make([]threadRow, 0, len(infos))
+					rows := make([]appserver.ThreadInfo, 0, len(infos))
 					for _, t := range infos {
-						rows = append(rows, rowOf(t))
+						rows = append(rows, appserver.InfoOf(t))
 					}
 					return json.NewEncoder(a.stdout).Encode(rows)
 				}
 				if len(infos) == 0 {
-					fmt.Fprintln(a.stderr, "no threads here; --all lists those of every folder")
+					fmt.Fprintln(a.stderr, none(flags, f))
 					return nil
 				}
 				w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 				fmt.Fprintln(w, "THREAD\tUPDATED\tTURNS\tMODEL\tSTATUS\tTASK")
 				for _, t := range infos {
-					title := t.Name
-					if title == "" {
-						title = t.Preview
-					}
-					fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", t.ID, t.Updated.Local().Format(time.DateTime), t.Turns, t.Model, t.Status, oneLine(title, 60))
+					fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", t.ID, t.Updated.Local().Format(time.DateTime), t.Turns, t.Model, t.Status, threadTitle(t))
 				}
 				return w.Flush()
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "threads of every folder")
+	flags.register(cmd, 50)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().IntVar(&limit, "limit", 50, "at most `N` threads; 0: all")
+	cmd.Flags().StringVar(&name, "name", "", "threads with `TEXT` in what the listing shows as their task: their name or first task")
 	return cmd
+}
+
+// threadTitle is what a thread is called: its name, or how its first task begins.
+func threadTitle(t store.ThreadInfo) string { return oneLine(cmp.Or(t.Name, t.Preview), 60) }
+
+// none says that there are no such threads, and where there may be some.
+func none(flags threadFilter, f store.Filter) string {
+	what := "no threads"
+	switch {
+	case f.Archived:
+		what = "no archived threads"
+	case f.Name != "":
+		what = "no such threads"
+	}
+	switch {
+	case flags.all:
+		return what
+	case flags.cwd != "":
+		return what + " of " + f.Cwd
+	}
+	return what + " here; --all lists those of every folder"
 }
 
 func oneLine(s string, bound int) string {
@@ -144,25 +160,41 @@ func oneLine(s string, bound int) string {
 }
 
 func (a *app) threadsShow() *cobra.Command {
-	var events, verbose bool
+	var events, verbose, reverted bool
 	cmd := &cobra.Command{
 		Use: "show THREAD", Short: "Show what happened in a thread", Args: takes(1, 1, "THREAD"),
+		Long: "show shows what happened in a thread. Turns that were taken back are left out, and with --reverted shown and marked.\n" +
+			"--events prints all that is stored, with them.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
 				if err != nil {
 					return err
 				}
+				turns, err := s.Turns(ctx, info.ID)
+				if err != nil {
+					return err
+				}
+				takenBack := map[event.TurnID]bool{}
+				for _, t := range turns {
+					takenBack[t.ID] = t.Reverted > 0
+				}
 				enc := json.NewEncoder(a.stdout)
 				show := newHuman(a.stdout, a.colour(a.stdout), verbose)
+				if reverted {
+					show.reverted = takenBack
+				}
 				for e, err := range s.Events(ctx, info.ID, 0) {
 					if err != nil {
 						return err
 					}
-					if !events {
+					switch {
+					case events:
+						if err := enc.Encode(e); err != nil {
+							return err
+						}
+					case reverted || !takenBack[e.Turn]:
 						show.Event(e)
-					} else if err := enc.Encode(e); err != nil {
-						return err
 					}
 				}
 				return nil
@@ -171,6 +203,56 @@ func (a *app) threadsShow() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&events, "events", false, "print every stored event as a JSON line")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show reasoning and all output")
+	cmd.Flags().BoolVar(&reverted, "reverted", false, "show turns that were taken back, too")
+	return cmd
+}
+
+func (a *app) threadsSearch() *cobra.Command {
+	var asJSON bool
+	var flags threadFilter
+	cmd := &cobra.Command{
+		Use: "search TEXT...", Short: "Find threads by what was said in them", Args: takes(1, -1, "TEXT"),
+		Long: "search finds threads in whose name, or in one of whose messages, each word stands: as a part of a word, in any case.\n" +
+			"Messages are those of users and agents, without turns that were taken back; of a long one the first 32 KiB are searched.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := a.filter(flags)
+			if err != nil {
+				return err
+			}
+			query := strings.Join(args, " ")
+			if strings.TrimSpace(query) == "" {
+				return usage("the text to look for is empty; next: write a word that stands in the thread")
+			}
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				hits, err := s.Search(ctx, query, f)
+				if err != nil {
+					return err
+				}
+				rows := make([]appserver.Hit, 0, len(hits))
+				for _, h := range hits {
+					rows = append(rows, appserver.HitOf(h))
+				}
+				if asJSON {
+					return a.printJSON(rows)
+				}
+				if len(hits) == 0 {
+					fmt.Fprintln(a.stderr, none(flags, store.Filter{Archived: f.Archived, Cwd: f.Cwd, Name: query}))
+				}
+				for _, h := range hits {
+					fmt.Fprintf(a.stdout, "%s  %s  %s\n", h.Thread.ID, h.Thread.Updated.Local().Format(time.DateTime), threadTitle(h.Thread))
+					for _, p := range h.Passages {
+						fmt.Fprintf(a.stdout, "  %s  %-5s  %s\n", p.Turn, p.Role, oneLine(p.Snippet, 200))
+					}
+					if h.More > 0 {
+						fmt.Fprintf(a.stdout, "  … and %d more\n", h.More)
+					}
+				}
+				return nil
+			})
+		},
+	}
+	flags.register(cmd, 20)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 

@@ -1,0 +1,295 @@
+package appserver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+)
+
+// Methods that change the thread of the socket, or look at what is stored beside it. Each but the listings is for this thread.
+const (
+	methodFork      = "thread/fork"
+	methodRevert    = "thread/revert"
+	methodRollback  = "thread/rollback"
+	methodArchive   = "thread/archive"
+	methodUnarchive = "thread/unarchive"
+	methodName      = "thread/name/set"
+	methodTurns     = "thread/turns/list"
+	methodList      = "thread/list"
+	methodSearch    = "thread/search"
+)
+
+// Library is what a host can do with its threads. thread is one that runs in it.
+type Library interface {
+	ForkThread(ctx context.Context, thread event.ThreadID, at branch.Point, name string) (event.ThreadID, error)
+	// RevertThread takes back the turn before and all behind it; with before empty, the last turns.
+	RevertThread(ctx context.Context, thread event.ThreadID, before string, turns int) (event.ThreadReverted, error)
+	ArchiveThread(ctx context.Context, thread event.ThreadID, archive bool) error
+	NameThread(ctx context.Context, thread event.ThreadID, name string) error
+	Turns(ctx context.Context, thread event.ThreadID) ([]store.TurnInfo, error)
+	Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error)
+	Search(ctx context.Context, query string, f store.Filter) ([]store.Hit, error)
+}
+
+// ForkParams say where the thread is forked: behind a turn that has ended, before a turn, or, with neither, as it is now. A turn
+// is named by its id, the beginning of it, or its number among those that count.
+type ForkParams struct {
+	LastTurn   string `json:"lastTurnId,omitempty"`
+	BeforeTurn string `json:"beforeTurnId,omitempty"`
+	Name       string `json:"name,omitempty"` // of the fork; empty: the thread's
+}
+
+// ForkResult names the fork, which is stored and does not run.
+type ForkResult struct {
+	Thread     event.ThreadID `json:"thread"`
+	ForkedFrom event.ThreadID `json:"forkedFrom"`
+}
+
+// RevertParams name the first turn that is taken back; all behind it are, too.
+type RevertParams struct {
+	BeforeTurn string `json:"beforeTurnId"`
+}
+
+// RollbackParams say how many turns are taken back: the last ones in which a user said something.
+type RollbackParams struct {
+	Turns int `json:"numTurns"`
+}
+
+// RevertResult says what was taken back.
+type RevertResult struct {
+	BeforeTurn event.TurnID `json:"beforeTurnId"`
+	Turns      int          `json:"numTurns"`
+	Usage      event.Tokens `json:"usage"` // of the thread from here on
+}
+
+// NameParams give the thread a name.
+type NameParams struct {
+	Name string `json:"name"`
+}
+
+// ListParams choose threads; the ones that were updated last come first.
+type ListParams struct {
+	Archived   bool   `json:"archived,omitempty"` // the archived ones instead of the others
+	Cwd        string `json:"cwd,omitempty"`      // those of this folder; empty: of every one
+	SearchTerm string `json:"searchTerm,omitempty"`
+	Limit      int    `json:"limit,omitempty"`  // 0: 25; at most 100
+	Cursor     string `json:"cursor,omitempty"` // NextCursor of the page before
+}
+
+// ListResult is a page of threads.
+type ListResult struct {
+	Data       []ThreadInfo `json:"data"`
+	NextCursor string       `json:"nextCursor,omitempty"` // empty: this is the last page
+}
+
+// SearchParams look for words in the names and messages of threads; see [store.Store.Search].
+type SearchParams struct {
+	SearchTerm string `json:"searchTerm"`
+	Archived   bool   `json:"archived,omitempty"`
+	Cwd        string `json:"cwd,omitempty"`
+	Limit      int    `json:"limit,omitempty"` // threads; 0: 25; at most 100
+}
+
+// SearchResult is what was found, newest first.
+type SearchResult struct {
+	Data []Hit `json:"data"`
+}
+
+// Hit is a thread in which something was found, with the first places; without one, it is in its name.
+type Hit struct {
+	Thread   ThreadInfo `json:"thread"`
+	Passages []Passage  `json:"passages"`
+	More     int        `json:"more,omitempty"` // further places
+}
+
+// Passage is a place.
+type Passage struct {
+	Turn    event.TurnID `json:"turnId"`
+	Seq     uint64       `json:"seq"`  // number of its event
+	Role    string       `json:"role"` // "user" or "agent"
+	Snippet string       `json:"snippet"`
+}
+
+// ThreadInfo is a line of a listing. What is not known is left out.
+type ThreadInfo struct {
+	ID         event.ThreadID `json:"id"`
+	Name       string         `json:"name,omitempty"`
+	Preview    string         `json:"preview,omitempty"` // beginning of the first task, in one line
+	Status     string         `json:"status"`            // "new", "running", "stopped", "completed", "failed" or "interrupted"
+	Cwd        string         `json:"cwd"`
+	Model      string         `json:"model,omitempty"`     // name of the model block
+	Provider   string         `json:"provider,omitempty"`  // label of the provider block
+	ModelName  string         `json:"modelName,omitempty"` // the provider's name for the model
+	Source     string         `json:"source,omitempty"`    // the door: "exec"
+	Created    time.Time      `json:"created,omitzero"`
+	Updated    time.Time      `json:"updated,omitzero"`
+	Archived   time.Time      `json:"archived,omitzero"`
+	Turns      int            `json:"turns"` // that count
+	Events     uint64         `json:"events"`
+	Tokens     event.Tokens   `json:"tokens"`
+	ForkedFrom event.ThreadID `json:"forkedFrom,omitempty"`
+	Run        string         `json:"run,omitempty"` // the host process that wrote last
+}
+
+// TurnInfo is a turn of a thread.
+type TurnInfo struct {
+	Number   int          `json:"number,omitempty"` // among those that count, from 1; 0: it was taken back
+	ID       event.TurnID `json:"id"`
+	Status   string       `json:"status"` // "running", "completed", "failed" or "interrupted"
+	Preview  string       `json:"preview,omitempty"`
+	Started  time.Time    `json:"started,omitzero"`
+	Ended    time.Time    `json:"ended,omitzero"`
+	Reverted bool         `json:"reverted,omitempty"`
+}
+
+// InfoOf is a thread as it is shown.
+func InfoOf(t store.ThreadInfo) ThreadInfo {
+	return ThreadInfo{
+		ID: t.ID, Name: t.Name, Preview: t.Preview, Status: t.Status, Cwd: t.Cwd, Model: t.Model, Provider: t.Provider,
+		ModelName: t.ModelName, Source: t.Source, Created: t.Created.UTC(), Updated: t.Updated.UTC(), Archived: t.Archived.UTC(),
+		Turns: t.Turns, Events: t.Seq, Tokens: t.Tokens, ForkedFrom: t.ForkedFrom, Run: t.Run,
+	}
+}
+
+// HitOf is what was found, as it is shown.
+func HitOf(h store.Hit) Hit {
+	out := Hit{Thread: InfoOf(h.Thread), Passages: make([]Passage, len(h.Passages)), More: h.More}
+	for i, p := range h.Passages {
+		out.Passages[i] = Passage{Turn: p.Turn, Seq: p.Seq, Role: p.Role, Snippet: p.Snippet}
+	}
+	return out
+}
+
+// TurnsOf are turns as they are shown, those that were taken back among them.
+func TurnsOf(turns []store.TurnInfo) []TurnInfo {
+	out := make([]TurnInfo, len(turns))
+	n := 0
+	for i, t := range turns {
+		out[i] = TurnInfo{ID: t.ID, Status: t.Status, Preview: t.Preview, Started: t.Started, Ended: t.Ended, Reverted: t.Reverted > 0}
+		if t.Reverted == 0 {
+			n++
+			out[i].Number = n
+		}
+	}
+	return out
+}
+
+func (s *session) fork(ctx context.Context, p ForkParams) (ForkResult, error) {
+	id, err := s.thread.Library.ForkThread(ctx, s.thread.ID(), branch.Point{Before: p.BeforeTurn, Through: p.LastTurn}, p.Name)
+	return ForkResult{Thread: id, ForkedFrom: s.thread.ID()}, err
+}
+
+func (s *session) revert(ctx context.Context, p RevertParams) (RevertResult, error) {
+	if p.BeforeTurn == "" {
+		return RevertResult{}, errors.New("beforeTurnId is missing: the first turn that is taken back")
+	}
+	return reverted(s.thread.Library.RevertThread(ctx, s.thread.ID(), p.BeforeTurn, 0))
+}
+
+func (s *session) rollback(ctx context.Context, p RollbackParams) (RevertResult, error) {
+	return reverted(s.thread.Library.RevertThread(ctx, s.thread.ID(), "", p.Turns))
+}
+
+func reverted(e event.ThreadReverted, err error) (RevertResult, error) {
+	return RevertResult{BeforeTurn: e.Before, Turns: e.Turns, Usage: e.Thread.Usage}, err
+}
+
+func (s *session) name(ctx context.Context, p NameParams) (any, error) {
+	return nil, s.thread.Library.NameThread(ctx, s.thread.ID(), p.Name)
+}
+
+func (s *session) turns(ctx context.Context, _ struct{}) (any, error) {
+	turns, err := s.thread.Library.Turns(ctx, s.thread.ID())
+	return map[string]any{"data": TurnsOf(turns)}, err
+}
+
+// Pages of listings.
+const (
+	defaultPage = 25
+	maxPage     = 100
+)
+
+func page(limit int) int {
+	if limit <= 0 {
+		return defaultPage
+	}
+	return min(limit, maxPage)
+}
+
+func (s *session) list(ctx context.Context, p ListParams) (ListResult, error) {
+	before, err := store.ParseCursor(p.Cursor)
+	if err != nil {
+		return ListResult{}, err
+	}
+	n := page(p.Limit)
+	infos, err := s.thread.Library.Threads(ctx, store.Filter{Cwd: p.Cwd, Archived: p.Archived, Name: p.SearchTerm, Before: before, Limit: n + 1})
+	if err != nil {
+		return ListResult{}, err
+	}
+	r := ListResult{Data: []ThreadInfo{}}
+	for i, t := range infos {
+		if i == n {
+			r.NextCursor = infos[n-1].Cursor().String()
+			break
+		}
+		r.Data = append(r.Data, InfoOf(t))
+	}
+	return r, nil
+}
+
+func (s *session) search(ctx context.Context, p SearchParams) (SearchResult, error) {
+	hits, err := s.thread.Library.Search(ctx, p.SearchTerm, store.Filter{Cwd: p.Cwd, Archived: p.Archived, Limit: page(p.Limit)})
+	r := SearchResult{Data: make([]Hit, len(hits))}
+	for i, h := range hits {
+		r.Data[i] = HitOf(h)
+	}
+	return r, err
+}
+
+// Fork makes a stored thread that begins as this one.
+func (c *Client) Fork(ctx context.Context, p ForkParams) (r ForkResult, err error) {
+	err = c.call(ctx, methodFork, p, &r)
+	return r, err
+}
+
+// Revert takes a turn and all behind it back.
+func (c *Client) Revert(ctx context.Context, p RevertParams) (r RevertResult, err error) {
+	err = c.call(ctx, methodRevert, p, &r)
+	return r, err
+}
+
+// Rollback takes the last turns back.
+func (c *Client) Rollback(ctx context.Context, p RollbackParams) (r RevertResult, err error) {
+	err = c.call(ctx, methodRollback, p, &r)
+	return r, err
+}
+
+// Archive takes the thread out of the listing, or puts it back.
+func (c *Client) Archive(ctx context.Context, archive bool) error {
+	method := methodUnarchive
+	if archive {
+		method = methodArchive
+	}
+	return c.call(ctx, method, nil, nil)
+}
+
+// Name gives the thread a name.
+func (c *Client) Name(ctx context.Context, name string) error {
+	return c.call(ctx, methodName, NameParams{Name: name}, nil)
+}
+
+// List lists the threads of the host's home.
+func (c *Client) List(ctx context.Context, p ListParams) (r ListResult, err error) {
+	err = c.call(ctx, methodList, p, &r)
+	return r, err
+}
+
+// Search looks for words in them.
+func (c *Client) Search(ctx context.Context, p SearchParams) (r SearchResult, err error) {
+	err = c.call(ctx, methodSearch, p, &r)
+	return r, err
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/spf13/cobra"
+)
+
+const revertHelp = "The model does not see them any more, and the thread's usage is what it was before them. They stay in the log:\n" +
+	"`gantry threads show --reverted` shows them, and `gantry fork --through TURN` goes on from one. Files stay as they are."
+
+func (a *app) threadsRevert() *cobra.Command {
+	var before string
+	cmd := &cobra.Command{
+		Use: "revert THREAD --before TURN", Short: "Take back a turn and all behind it", Args: takes(1, 1, "THREAD"),
+		Long: "revert takes back TURN and all turns behind it: the conversation goes on from where it was before them. " + turnHelp + "\n" + revertHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if before == "" {
+				return usage("no turn is named; next: say with --before which one is the first that is taken back")
+			}
+			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
+				return branch.Before(ctx, s, id, before)
+			}, func(ctx context.Context, c *appserver.Client) (appserver.RevertResult, error) {
+				return c.Revert(ctx, appserver.RevertParams{BeforeTurn: before})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&before, "before", "", "the first `TURN` that is taken back")
+	return cmd
+}
+
+func (a *app) threadsRollback() *cobra.Command {
+	return &cobra.Command{
+		Use: "rollback THREAD [N]", Short: "Take back the last turns", Args: takes(1, 2, "THREAD", "N"),
+		Long: "rollback takes back the last N turns in which you said something, 1 without N, with all that happened since. Of fewer\n" +
+			"than N it takes back all. " + revertHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n := 1
+			if len(args) > 1 {
+				var err error
+				if n, err = strconv.Atoi(args[1]); err != nil || n < 1 {
+					return usage("the number of turns to take back is %q; next: write a number from 1 on", args[1])
+				}
+			}
+			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
+				return branch.Last(ctx, s, id, n)
+			}, func(ctx context.Context, c *appserver.Client) (appserver.RevertResult, error) {
+				return c.Rollback(ctx, appserver.RollbackParams{Turns: n})
+			})
+		},
+	}
+}
+
+// revert takes turns back and says how many.
+func (a *app) revert(cmd *cobra.Command, which string, plan func(context.Context, *store.Store, event.ThreadID) (thread.Cut, error),
+	live func(context.Context, *appserver.Client) (appserver.RevertResult, error),
+) error {
+	return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+		turns := 0
+		err := a.onThread(ctx, s, which, func(id event.ThreadID) error {
+			done, err := branch.Revert(ctx, s, id, func(ctx context.Context) (thread.Cut, error) { return plan(ctx, s, id) })
+			turns = done.Turns
+			return err
+		}, func(c *appserver.Client) error {
+			r, err := live(ctx, c)
+			turns = r.Turns
+			return err
+		})
+		if err == nil {
+			fmt.Fprintf(a.stderr, "took back %s\n", plural(turns, "turn"))
+		}
+		return err
+	})
+}
+
+func (a *app) threadsArchive(archive bool) *cobra.Command {
+	word, short := "archive", "Take threads out of the listing"
+	long := "archive takes threads out of the listing. They keep everything and can be read, but not gone on with until they are\nunarchived."
+	if !archive {
+		word, short = "unarchive", "Put archived threads back"
+		long = "unarchive puts archived threads back into the listing, as they were."
+	}
+	return &cobra.Command{
+		Use: word + " THREAD...", Short: short, Long: long, Args: takes(1, -1, "THREAD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				for _, which := range args {
+					if err := a.archive(ctx, s, which, archive); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) archive(ctx context.Context, s *store.Store, which string, archive bool) error {
+	var is *store.ThreadInfo
+	err := a.onThread(ctx, s, which, func(id event.ThreadID) error {
+		info, err := s.Thread(ctx, string(id))
+		if is = &info; err != nil || info.Archived.IsZero() != archive {
+			return err
+		}
+		return branch.Note(ctx, s, id, event.ThreadArchived{Archived: archive})
+	}, func(c *appserver.Client) error { return c.Archive(ctx, archive) })
+	if err != nil {
+		return err
+	}
+	state := "archived"
+	if !archive {
+		state = "unarchived"
+	}
+	if is != nil && is.Archived.IsZero() != archive {
+		state += " already"
+	}
+	fmt.Fprintln(a.stderr, state, which)
+	return nil
+}
+
+func (a *app) threadsName() *cobra.Command {
+	return &cobra.Command{
+		Use: "name THREAD NAME", Short: "Give a thread a name", Args: takes(2, 2, "THREAD", "NAME"),
+		Long: "name gives a thread a name, by which commands find it. Without one a listing shows the beginning of its first task.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := branch.Name(args[1])
+			if err != nil {
+				return usage("%v", err)
+			}
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				return a.onThread(ctx, s, args[0], func(id event.ThreadID) error {
+					return branch.Note(ctx, s, id, event.ThreadNamed{Name: name})
+				}, func(c *appserver.Client) error { return c.Name(ctx, name) })
+			})
+		},
+	}
+}
+
+func (a *app) threadsTurns() *cobra.Command {
+	var asJSON, reverted bool
+	cmd := &cobra.Command{
+		Use: "turns THREAD", Short: "List the turns of a thread", Args: takes(1, 1, "THREAD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				info, err := s.Thread(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				stored, err := s.Turns(ctx, info.ID)
+				if err != nil {
+					return err
+				}
+				turns := []appserver.TurnInfo{}
+				for _, t := range appserver.TurnsOf(stored) {
+					if reverted || !t.Reverted {
+						turns = append(turns, t)
+					}
+				}
+				if asJSON {
+					return a.printJSON(turns)
+				}
+				w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+				fmt.Fprintln(w, "NO\tTURN\tSTARTED\tSTATUS\tTASK")
+				for _, t := range turns {
+					number, status := strconv.Itoa(t.Number), t.Status
+					if t.Reverted {
+						number, status = "-", status+", taken back"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", number, t.ID, t.Started.Local().Format(time.DateTime), status, oneLine(t.Preview, 60))
+				}
+				return w.Flush()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&reverted, "reverted", false, "those that were taken back, too")
+	return cmd
+}

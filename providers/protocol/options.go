@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -82,8 +83,11 @@ func unknownKey(raw json.RawMessage, t reflect.Type, where string) *llm.Error {
 			field, ok := known[key]
 			if !ok {
 				names := slices.Sorted(maps.Keys(known))
-				return Invalid("known keys are "+strings.Join(names, ", "), "%s: unknown key %q; the nearest known one is %q",
-					where, key, nearest(key, names))
+				hint := ""
+				if near := nearest(key, names); near != "" {
+					hint = fmt.Sprintf("; did you mean %q?", near)
+				}
+				return Invalid("known keys are "+strings.Join(names, ", "), "%s: unknown key %q%s", where, key, hint)
 			}
 			if err := unknownKey(object[key], field, where+": "+key); err != nil {
 				return err
@@ -106,15 +110,27 @@ func jsonKeys(t reflect.Type, into map[string]reflect.Type) {
 	}
 }
 
-// nearest is the name with the fewest edits to what was written.
+// nearest is the name that was meant, if one resembles what was written: half of it, or a few slips away. Case, dashes and
+// underscores make no difference.
 func nearest(written string, names []string) string {
-	best, fewest := "", -1
+	const whole = 4 // letters that make a part of a name worth something
+	w := plain(written)
+	best, fewest := "", max(2, len(w)/2)+1
 	for _, n := range names {
-		if d := edits(written, n); fewest < 0 || d < fewest {
+		p := plain(n)
+		d := edits(w, p)
+		if short := min(len(w), len(p)); short >= whole && (strings.Contains(p, w) || strings.Contains(w, p)) {
+			d = min(d, 1)
+		}
+		if d < fewest {
 			best, fewest = n, d
 		}
 	}
 	return best
+}
+
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
 func edits(a, b string) int {

@@ -50,15 +50,38 @@ func TestReadOptions(t *testing.T) {
 	}
 }
 
+// Among many names, those that the written one is a part of, or that have other separators, come before a chance resemblance.
+func TestTheKeyThatWasMeant(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"max_token": "max_tokens_field", "maxTokensField": "max_tokens_field", "max-tokens-field": "max_tokens_field", "no_stor": "no_store",
+		"nostore": "no_store", "parallel_tools": "no_parallel_tools", "no_image": "no_images", "reasoning": "reasoning_field", "sanitiser": "sanitizer",
+		"moon": "", "x": "", "stream": "no_stream_usage",
+	} {
+		var c protocol.Compat
+		err := protocol.DecodeStrictly(json.RawMessage(`{"`+key+`":1}`), &c, "compatibility")
+		e, ok := errors.AsType[*llm.Error](err)
+		if !ok || !strings.Contains(e.Next, "max_tokens_field") {
+			t.Fatalf("%s: %v", key, err)
+		}
+		_, hint, _ := strings.Cut(e.Message, "did you mean ")
+		if got := strings.Trim(hint, `"?`); got != want {
+			t.Errorf("%s: meant %q, want %q", key, got, want)
+		}
+	}
+}
+
 func TestOptionsAreReadStrictly(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]string{
-		`{"spead":"x"}`:             `what: unknown key "spead"; the nearest known one is "speed"`,
-		`{"Speed":"x"}`:             `what: unknown key "Speed"; the nearest known one is "speed"`,
-		`{"numCtx":1}`:              `what: unknown key "numCtx"; the nearest known one is "num_ctx"`,
-		`{"thinking":{"leve":"x"}}`: `what: thinking: unknown key "leve"; the nearest known one is "level"`,
-		`{"edits":[{},{"lvl":1}]}`:  `what: edits: unknown key "lvl"; the nearest known one is "level"`,
+		`{"spead":"x"}`:             `what: unknown key "spead"; did you mean "speed"?`,
+		`{"Speed":"x"}`:             `what: unknown key "Speed"; did you mean "speed"?`,
+		`{"numCtx":1}`:              `what: unknown key "numCtx"; did you mean "num_ctx"?`,
+		`{"thinking":{"leve":"x"}}`: `what: thinking: unknown key "leve"; did you mean "level"?`,
+		`{"edits":[{},{"lvl":1}]}`:  `what: edits: unknown key "lvl"; did you mean "level"?`,
 		`{"hidden":1}`:              `what: unknown key "hidden"`,
+		`{"thinking_level":"x"}`:    `what: unknown key "thinking_level"; did you mean "thinking"?`,
+		`{"ctx":1}`:                 `what: unknown key "ctx"`,
 		`{"speed":1}`:               `what: speed: a number can't stand where a value of type string is needed`,
 		`{"edits":{}}`:              `what: edits: a object can't stand where`,
 		`[]`:                        `what: a JSON object is needed`,
@@ -74,6 +97,9 @@ func TestOptionsAreReadStrictly(t *testing.T) {
 		}
 	}
 	var o testOptions
+	if err := protocol.DecodeStrictly(json.RawMessage(`{"moon_phase":1}`), &o, "what"); err == nil || strings.Contains(err.Error(), "did you mean") {
+		t.Errorf("a key that resembles none: %v", err)
+	}
 	if err := protocol.DecodeStrictly(json.RawMessage("null"), &o, "what"); err != nil {
 		t.Errorf("null: %v", err)
 	}

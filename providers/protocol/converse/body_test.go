@@ -301,7 +301,7 @@ func options(s string) map[string]json.RawMessage {
 func TestWhatCanNotBeSent(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(r *protocol.Request){
-		`unknown key "cacheTtl"; the nearest known one is "cacheTTL"`: func(r *protocol.Request) { r.ProviderOptions = options(`{"cacheTtl":"1h"}`) },
+		`unknown key "cacheTtl"; did you mean "cacheTTL"?`: func(r *protocol.Request) { r.ProviderOptions = options(`{"cacheTtl":"1h"}`) },
 		`no cacheTTL "2h"`:        func(r *protocol.Request) { r.ProviderOptions = options(`{"cacheTTL":"2h"}`) },
 		`unknown type "deep"`:     func(r *protocol.Request) { r.ProviderOptions = options(`{"thinking":{"type":"deep"}}`) },
 		"no message to answer":    func(r *protocol.Request) { r.Messages = nil },

@@ -204,7 +204,7 @@ func TestBodyErrors(t *testing.T) {
 		code   llm.ErrorCode
 		want   string
 	}{
-		{"an unknown option", func(r *protocol.Request) { r.ProviderOptions = options(`{"betta":[]}`) }, llm.ErrInvalidRequest, `provider options "anthropic": unknown key "betta"; the nearest known one is "betas"`},
+		{"an unknown option", func(r *protocol.Request) { r.ProviderOptions = options(`{"betta":[]}`) }, llm.ErrInvalidRequest, `provider options "anthropic": unknown key "betta"; did you mean "betas"?`},
 		{"an option of the wrong type", func(r *protocol.Request) { r.ProviderOptions = options(`{"betas":"x"}`) }, llm.ErrInvalidRequest, `betas`},
 		{"an unknown setting of thinking", func(r *protocol.Request) { r.ProviderOptions = options(`{"thinking":{"tokens":1}}`) }, llm.ErrInvalidRequest, `"tokens"`},
 		{"an unknown kind of thinking", func(r *protocol.Request) { r.ProviderOptions = options(`{"thinking":{"type":"deep"}}`) }, llm.ErrInvalidRequest, `"deep"`},

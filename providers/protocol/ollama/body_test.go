@@ -281,7 +281,7 @@ func TestOptions(t *testing.T) {
 	wantJSON(t, "format", field(t, r, "format"), `{"type":"object"}`)
 
 	for options, want := range map[string]string{
-		`{"num_context":1}`:    `unknown key "num_context"; the nearest known one is "num_ctx"`,
+		`{"num_context":1}`:    `unknown key "num_context"; did you mean "num_ctx"?`,
 		`{"num_ctx":0}`:        "num_ctx is 0",
 		`{"think":1}`:          "think is 1",
 		`{"keep_alive":true}`:  "keep_alive is true",

@@ -273,16 +273,16 @@ func TestWhatCanNotBeSent(t *testing.T) {
 		name, want string
 		set        func(r *protocol.Request)
 	}{
-		{"an unknown option", `provider options "openai": unknown key "text_verbositi"; the nearest known one is "text_verbosity"`,
+		{"an unknown option", `provider options "openai": unknown key "text_verbositi"; did you mean "text_verbosity"?`,
 			func(r *protocol.Request) { options(r, "openai", `{"user":"u","text_verbositi":"low"}`) }},
-		{"an option in another style", `unknown key "maxToolCalls"; the nearest known one is "max_tool_calls"`,
+		{"an option in another style", `unknown key "maxToolCalls"; did you mean "max_tool_calls"?`,
 			func(r *protocol.Request) { options(r, "openai", `{"maxToolCalls":1}`) }},
-		{"an unknown option of the vendor's own", `provider options "azure": unknown key "stor"; the nearest known one is "store"`,
+		{"an unknown option of the vendor's own", `provider options "azure": unknown key "stor"; did you mean "store"?`,
 			func(r *protocol.Request) { r.Namespace = "azure"; options(r, "azure", `{"stor":true}`) }},
 		{"an option of the wrong type", `provider options "openai": max_tool_calls: a string can't stand where a value of type int64 is needed`,
 			func(r *protocol.Request) { options(r, "openai", `{"max_tool_calls":"3"}`) }},
 		{"options that are no object", `provider options "openai": a JSON object is needed`, func(r *protocol.Request) { options(r, "openai", `[1]`) }},
-		{"an unknown setting of the search", `hosted_tools: web_search: unknown key "filter"; the nearest known one is "filters"`, func(r *protocol.Request) {
+		{"an unknown setting of the search", `hosted_tools: web_search: unknown key "filter"; did you mean "filters"?`, func(r *protocol.Request) {
 			r.HostedTools = []string{"web_search"}
 			options(r, "openai", `{"hosted_tools":{"web_search":{"filter":{}}}}`)
 		}},

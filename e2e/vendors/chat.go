@@ -40,6 +40,8 @@ func (c chat) check(body map[string]any, issued []Answer) error {
 		return errors.New("not a stream")
 	case len(tools) == 0 && (body["tool_choice"] != nil || body["parallel_tool_calls"] != nil):
 		return errors.New("tool_choice and parallel_tool_calls are only allowed when tools are specified")
+	case c.thinks && len(tools) == 0 && body["tools"] != nil:
+		return errors.New("[] is too short - 'tools'")
 	default:
 		if err := c.tools(tools); err != nil {
 			return err

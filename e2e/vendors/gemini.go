@@ -40,6 +40,7 @@ func (f gemini) check(body map[string]any, issued []Answer) error {
 		return err
 	}
 	var signatures []string
+	called := false      // else what was said is gone, and an account stands in its place
 	var waiting []string // names of calls whose responses must come next
 	before := ""         // role of the content before
 	for i, v := range list(body["contents"]) {
@@ -65,7 +66,7 @@ func (f gemini) check(body map[string]any, issued []Answer) error {
 				if !geminiName.MatchString(text(call["name"])) {
 					return fmt.Errorf("%s: invalid function name %q", at, text(call["name"]))
 				}
-				calls = append(calls, text(call["name"]))
+				calls, called = append(calls, text(call["name"])), true
 				if len(calls) == 1 && sign == "" {
 					return fmt.Errorf("%s: function call `%s` is missing a thought_signature", at, text(call["name"]))
 				}
@@ -98,7 +99,7 @@ func (f gemini) check(body map[string]any, issued []Answer) error {
 		return fmt.Errorf("no responses for %v", waiting)
 	}
 	for n, a := range issued {
-		if len(a.Calls) > 0 && !contains(signatures, sealed("thought", n+1)) {
+		if called && len(a.Calls) > 0 && !contains(signatures, sealed("thought", n+1)) {
 			return fmt.Errorf("the signature of answer %d did not come back", n+1)
 		}
 	}

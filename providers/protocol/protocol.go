@@ -154,6 +154,7 @@ type Compat struct {
 	ToolStream         bool   `json:"tool_stream,omitempty"`       // chat: wants tool_stream:true with tools
 	InlineCache        bool   `json:"inline_cache,omitempty"`      // takes cache_control marks on parts
 	NoParallelTools    bool   `json:"no_parallel_tools,omitempty"` // "parallel_tool_calls" is unknown there
+	NoEmptyTools       bool   `json:"no_empty_tools,omitempty"`    // chat: an empty list of tools is refused there
 	NoImages           bool   `json:"no_images,omitempty"`         // images become a note that one was left out
 	NativeNamespaces   bool   `json:"native_namespaces,omitempty"` // responses: tools may be grouped
 	SystemUpdates      bool   `json:"system_updates,omitempty"`    // messages: takes system messages in mid-history

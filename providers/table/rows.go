@@ -15,7 +15,7 @@ func rows() []Row {
 		{
 			ID: "openai", Name: "OpenAI", BaseURL: "https://api.openai.com/v1",
 			KeyVariable: "OPENAI_API_KEY", Catalog: "openai",
-			Compat: protocol.Compat{PromptCacheKey: true, ToolCallIDs: "openai"},
+			Compat: protocol.Compat{PromptCacheKey: true, ToolCallIDs: "openai", NoEmptyTools: true},
 		},
 		{
 			// Thinking is on unless it is switched off; then temperature and penalties say nothing. With tools, each message of
@@ -23,7 +23,7 @@ func rows() []Row {
 			ID: "deepseek", Name: "DeepSeek", BaseURL: "https://api.deepseek.com/v1",
 			KeyVariable: "DEEPSEEK_API_KEY", Catalog: "deepseek",
 			Compat: protocol.Compat{
-				MaxTokensField: oldLimit, NoStore: true, NoParallelTools: true, NoImages: true,
+				MaxTokensField: oldLimit, NoStore: true, NoParallelTools: true, NoEmptyTools: true, NoImages: true,
 				ReasoningField: "reasoning_content", RequireReasoning: true, EffortField: "thinking", EffortMap: threeDegrees(),
 			},
 		},
@@ -62,6 +62,7 @@ func rows() []Row {
 			// Reasoning came in reasoning_content first, in both fields around 0.11, and comes in reasoning since: it goes back
 			// where it came from. Tools need --enable-auto-tool-choice and --tool-call-parser.
 			ID: "vllm", Name: "vLLM", BaseURL: "http://localhost:8000/v1", Keyless: true,
+			Compat: protocol.Compat{NoEmptyTools: true},
 		},
 		{
 			// Tools need --jinja; a choice of one tool is taken as none.

@@ -92,7 +92,7 @@ func pick(cfg *config, label string) (backend.Vendor, error) {
 		v.Protocol, v.API = messages.Protocol{}, "messages"
 		v.Headers = map[string]string{messages.VersionHeader: messages.Version}
 	default:
-		v.Protocol, v.API = chat.Protocol{}, "chat-completions"
+		v.Protocol, v.API, v.Repair = chat.Protocol{}, "chat-completions", chat.WithoutEmptyTools
 	}
 	base := v.BaseURL
 	if cfg.BaseURL != "" {

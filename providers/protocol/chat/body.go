@@ -140,8 +140,8 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 func (b *body) tools(r *protocol.Request, marks protocol.Marks) error {
 	c := &r.Model.Compat
 	if len(r.Tools) == 0 {
-		// Some gateways demand the field wherever a history speaks of calls.
-		if speaksOfCalls(r.Messages) {
+		// Some gateways demand the field wherever a history speaks of calls; others refuse a list of nothing.
+		if !c.NoEmptyTools && speaksOfCalls(r.Messages) {
 			b.Tools = &[]tool{}
 		}
 		return nil

@@ -333,6 +333,12 @@ func TestFields(t *testing.T) {
 			}, "tools", `[]`,
 		},
 		{
+			"a history of calls, and no tools, where a list of nothing is refused", func(r *protocol.Request) {
+				r.Messages = []llm.Message{of(llm.RoleAssistant, call("c1", "f", "{}")), of(llm.RoleTool, result("c1", text("ok")))}
+				r.Model.Compat.NoEmptyTools = true
+			}, "tools", ``,
+		},
+		{
 			"a choice without tools", func(r *protocol.Request) {
 				r.Messages = []llm.Message{of(llm.RoleAssistant, call("c1", "f", "{}")), of(llm.RoleTool, result("c1", text("ok")))}
 				r.ToolChoice.Mode = "auto"

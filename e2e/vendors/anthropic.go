@@ -63,7 +63,8 @@ func (f anthropic) check(body map[string]any, issued []Answer) error {
 	if err := marks(body); err != nil {
 		return err
 	}
-	signatures, err := f.conversation(body)
+	paused := len(issued) > 0 && issued[len(issued)-1].Stop == Paused
+	signatures, err := f.conversation(body, paused)
 	if err != nil {
 		return err
 	}
@@ -140,8 +141,9 @@ func marks(body map[string]any) error {
 	return nil
 }
 
-// conversation checks the messages, and returns what was thought, by its signature.
-func (f anthropic) conversation(body map[string]any) (map[string]string, error) {
+// conversation checks the messages, and returns what was thought, by its signature. An answer that was paused is to be the
+// last one.
+func (f anthropic) conversation(body map[string]any, paused bool) (map[string]string, error) {
 	for i, v := range list(body["system"]) {
 		if strings.TrimSpace(text(object(v)["text"])) == "" {
 			return nil, fmt.Errorf("system.%d: text content blocks must be non-empty", i)
@@ -151,8 +153,10 @@ func (f anthropic) conversation(body map[string]any) (map[string]string, error) 
 	switch n := len(messages); {
 	case n == 0 || object(messages[0])["role"] != "user":
 		return nil, errors.New("the first message must be the user's")
-	case object(messages[n-1])["role"] == "assistant":
+	case !paused && object(messages[n-1])["role"] == "assistant":
 		return nil, errors.New("the conversation must end with a user message")
+	case paused && object(messages[n-1])["role"] != "assistant":
+		return nil, errors.New("the answer that was paused must come back as the last message")
 	}
 	signatures := map[string]string{}
 	thinking := object(body["thinking"])["type"]
@@ -275,6 +279,8 @@ func (f anthropic) write(s *stream, n int, a Answer) {
 		stop = "refusal"
 	case AtLimit:
 		stop = "max_tokens"
+	case Paused:
+		stop = "pause_turn"
 	}
 	f.finish(s, stop)
 }

@@ -59,6 +59,7 @@ const (
 	Filtered       // a filter stepped in
 	AtLimit        // it may not be longer
 	Malformed      // the vendor can't read the call that its own model made; only Google says so
+	Paused         // it is to be continued in the next request; only Anthropic says so
 )
 
 // Raw is an answer as it stands. The zero Status is 200.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -15,6 +16,8 @@ type Traits struct {
 	// Paused is how many messages there were when the provider paused its answer, to go on with it in the next request; 0: it
 	// did not.
 	Paused int
+	// PausedWith is what the provider wants back of that answer as a whole: by it, it knows that it is to go on.
+	PausedWith llm.Metadata
 }
 
 // TraitsOf returns the traits of a model row.
@@ -45,7 +48,14 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 		asked[c.ID] = true
 	}
 	out := make([]llm.Message, 0, len(h.messages)+2)
-	for _, m := range h.messages {
+	for i, m := range h.messages {
+		if i == t.Paused-1 && m.Role == llm.RoleAssistant && t.PausedWith != nil {
+			m.Metadata = maps.Clone(m.Metadata)
+			if m.Metadata == nil {
+				m.Metadata = llm.Metadata{}
+			}
+			maps.Copy(m.Metadata, t.PausedWith)
+		}
 		var missing []llm.Part
 		alone := false
 		for _, p := range m.Parts {

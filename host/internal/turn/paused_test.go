@@ -1,6 +1,8 @@
 package turn_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -60,5 +62,48 @@ func TestPausedAnswerGoesBackAsItIs(t *testing.T) {
 		assistant: I look
 		assistant: and look
 		user: stop looking`)
+	})
+}
+
+// What the vendor says of a paused answer as a whole goes back with it, so that its provider knows that nothing is to be said
+// in between. It goes back once, and not where the user speaks next.
+func TestWhatIsSaidOfAPausedAnswerGoesBack(t *testing.T) {
+	meta := llm.Metadata{"acme": json.RawMessage(`{"stopReason":"pause"}`)}
+	paused := func(text string) turntest.Answer {
+		a := pauses(turntest.Say(turntest.Text(text)))
+		a.Events[len(a.Events)-1] = llm.Finish{Reason: llm.FinishStop, Metadata: meta}
+		return a
+	}
+	// marks are the texts of a request that come with the vendor's word.
+	marks := func(b *turntest.Bench, n int) (out []string) {
+		for _, m := range b.Asked()[n-1].Messages {
+			if m.Metadata["acme"] != nil {
+				out = append(out, m.Text())
+			}
+		}
+		return out
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := turntest.New(paused("I look"), turntest.Cut(), paused("and look"), turntest.Say(turntest.Text("done")))
+		b.Row.MetadataNamespace = "acme"
+		b.Run(t, t.Context(), "go")
+		for n, want := range []string{"", "I look", "I look", "and look"} {
+			if got := strings.Join(marks(b, n+1), ", "); got != want {
+				t.Errorf("request %d says it of %q, want %q", n+1, got, want)
+			}
+		}
+		for _, m := range b.History.Messages() {
+			if m.Metadata != nil {
+				t.Errorf("the history itself has %v", m.Metadata)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := turntest.New(paused("I look"), turntest.Say(turntest.Text("done")))
+		b.Row.MetadataNamespace = "other"
+		b.Run(t, t.Context(), "go")
+		if got := marks(b, 2); got != nil {
+			t.Errorf("another vendor is told of %q", got)
+		}
 	})
 }

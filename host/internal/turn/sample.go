@@ -16,10 +16,11 @@ import (
 type sampled struct {
 	followUp bool
 	lastText string
-	abort    bool // a person answered a question with "abort"
-	again    bool // the vendor goes on with the same answer in the next request
-	begun    bool // something was answered
-	posts    int  // tries that it took, as far as the provider tells
+	abort    bool         // a person answered a question with "abort"
+	again    bool         // the vendor goes on with the same answer in the next request
+	meta     llm.Metadata // of the answer as a whole
+	begun    bool         // something was answered
+	posts    int          // tries that it took, as far as the provider tells
 }
 
 // sample asks the model once. What was completed is recorded also when the stream breaks: items before the break are
@@ -31,7 +32,7 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	settings.Tools = tools
 	req := r.Request
 	traits := history.TraitsOf(r.Row)
-	traits.Paused = r.paused
+	traits.Paused, traits.PausedWith = r.paused, r.pausedWith
 	req.Messages = r.history.ForPrompt(traits)
 	req.Tools = tools.ModelTools(r.Row)
 	req.ParallelToolCalls = r.Row.ParallelToolCalls
@@ -163,6 +164,8 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 			return err
 		}
 		return a.finish(ctx, ev)
+	case llm.Finish:
+		a.meta = ev.Metadata
 	case *llm.Error:
 		return ev
 	}

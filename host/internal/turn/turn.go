@@ -132,7 +132,9 @@ type runner struct {
 	said    uint64  // the last of the user's words in the log that nobody has made durable yet; 0: none
 	current *answer // whose calls may run
 	paused  int     // messages up to the end of an answer that its vendor goes on with; 0: none
-	commits sync.WaitGroup
+	// pausedWith is what the vendor wants back of that answer as a whole.
+	pausedWith llm.Metadata
+	commits    sync.WaitGroup
 }
 
 // Run runs a turn on h until nothing is left to follow up, ctx ends, or the model can't be asked. input is what began
@@ -264,9 +266,9 @@ func (r *runner) run(ctx context.Context) Result {
 		if s.abort {
 			return Result{Status: event.TurnInterrupted, Cause: orchestrate.ErrInterrupted}
 		}
-		r.paused = 0
+		r.paused, r.pausedWith = 0, nil
 		if s.again {
-			r.paused = r.history.Len()
+			r.paused, r.pausedWith = r.history.Len(), s.meta
 		}
 		// Deciding to end and refusing further input is one step, so nothing can fall between them.
 		if !s.followUp && r.Inbox.CloseIfEmpty() {

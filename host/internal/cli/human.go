@@ -97,9 +97,13 @@ func (h *human) Event(e event.Event) {
 		h.completed(b.Item)
 	case event.StreamRetried:
 		delay := time.Duration(b.DelayMS) * time.Millisecond
-		text := fmt.Sprintf("! the stream broke (%s); asking again in %v, %d of %d", clean(b.Cause), delay, b.Attempt, b.Max)
-		if b.Max == 0 { // the provider's own attempt: nothing was answered yet
-			text = fmt.Sprintf("! the provider tries again in %v (%s)", delay, clean(b.Cause))
+		text := fmt.Sprintf("! the provider tries again in %v (%s)", delay, clean(b.Cause))
+		if b.Max > 0 { // else it is the provider's own attempt
+			what := "the model did not answer"
+			if b.Begun {
+				what = "the stream broke"
+			}
+			text = fmt.Sprintf("! %s (%s); asking again in %v, %d of %d", what, clean(b.Cause), delay, b.Attempt, b.Max)
 		}
 		h.line("%s", h.paint(yellow, text))
 	case event.QuestionAsked:

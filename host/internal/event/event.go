@@ -344,6 +344,7 @@ type StreamRetried struct {
 	Max     int    `json:"max"`
 	DelayMS int64  `json:"delayMs"`
 	Cause   string `json:"cause"`
+	Begun   bool   `json:"begun,omitempty"` // the answer had begun; what was whole of it is kept
 }
 
 // QuestionKind is what a question is about.

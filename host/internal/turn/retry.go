@@ -65,7 +65,7 @@ func (r *runner) withRetries(ctx context.Context, once ask) (sampled, error) {
 			delay = e.RetryAfter
 		}
 		if _, err := r.Log.Publish(ctx, r.ID, event.StreamRetried{
-			Attempt: n, Max: r.Limits.StreamRetries, DelayMS: delay.Milliseconds(), Cause: e.Error(),
+			Attempt: n, Max: r.Limits.StreamRetries, DelayMS: delay.Milliseconds(), Cause: e.Error(), Begun: s.begun,
 		}); err != nil {
 			return s, err
 		}

@@ -3,6 +3,7 @@ package turn_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -143,6 +144,24 @@ func TestBrokenStreamKeepsWhatWasWhole(t *testing.T) {
 		}
 		if len(retries) != 1 || retries[0].Attempt != 1 || retries[0].Max != 5 {
 			t.Errorf("retries = %+v, want one of 1/5", retries)
+		}
+	})
+}
+
+// Whether a stream broke or never began is not the same to people.
+func TestARetryTellsWhetherTheAnswerHadBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := turntest.Answer{Err: &llm.Error{Code: llm.ErrOverloaded, Message: "busy", Retryable: true}}
+		b := turntest.New(busy, turntest.Cut(), turntest.Say(turntest.Text("done")))
+		b.Run(t, t.Context(), "go")
+		var begun []bool
+		for _, e := range b.Events() {
+			if r, ok := e.Body.(event.StreamRetried); ok {
+				begun = append(begun, r.Begun)
+			}
+		}
+		if !slices.Equal(begun, []bool{false, true}) {
+			t.Errorf("begun = %v, want first not, then yes", begun)
 		}
 	})
 }

@@ -145,6 +145,18 @@ func TestCarriageReturnDispatchesAtOnce(t *testing.T) {
 	}
 }
 
+// Wherever a socket cuts between the bytes of line ends, an event is dispatched once.
+func TestCutsInsideOfLineEnds(t *testing.T) {
+	t.Parallel()
+	for _, pieces := range [][]string{
+		{"data: a\r", "\n\r", "\n"}, {"data: a", "\r\n\r", "\n"}, {"data: a\r", "\n", "\r", "\n"}, {"data: a\r\n", "\r", "", "\n"}, {"data: a\r", "\r", "\n"},
+	} {
+		if got := read(protocol.FramingSSE, 0, pieces...); got != "a" {
+			t.Errorf("%q gives %q, want one event", pieces, got)
+		}
+	}
+}
+
 func TestLongLines(t *testing.T) {
 	t.Parallel()
 	const limit = 16

@@ -209,6 +209,23 @@ func TestShortBodiesAreShown(t *testing.T) {
 	}
 }
 
+// Services behind each other give a request an id each. The one of the service that was asked comes first.
+func TestTheIDOfARequest(t *testing.T) {
+	names := []string{
+		"X-Request-Id", "Request-Id", "X-Oai-Request-Id", "X-Amzn-Requestid", "X-Amz-Request-Id", "X-Goog-Request-Id", "X-Generation-Id", "Cf-Ray",
+	}
+	for i, name := range names {
+		var header []string
+		for _, n := range names[i:] {
+			header = append(header, n, "of "+n)
+		}
+		f := fault(t, loopback(t, Config{}, failWith(400, "", header...)).Stream(t.Context(), request("m"), 1, (&told{}).emit))
+		if want := "of " + name; f.Err.RequestID != want {
+			t.Errorf("the id is %q, want %q", f.Err.RequestID, want)
+		}
+	}
+}
+
 func TestABrokenConnectionKeepsWhatCame(t *testing.T) {
 	for name, end := range map[string]func(w http.ResponseWriter){
 		"reset": func(w http.ResponseWriter) {

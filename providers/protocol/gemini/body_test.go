@@ -251,6 +251,22 @@ func TestContents(t *testing.T) {
 			    {"functionResponse":{"id":"c2","name":"g","response":{"name":"g","content":"2"}}}]}]`,
 		},
 		{
+			"parallel calls that another vendor signed", gemini3,
+			[]llm.Message{
+				user(text("a")),
+				assistant(
+					&llm.ToolCall{ID: "c1", Name: "f", Input: "{}", Metadata: llm.Metadata{"openai": json.RawMessage(`{"itemId":"fc_1"}`)}},
+					&llm.ToolCall{ID: "c2", Name: "g", Input: "{}", Metadata: llm.Metadata{"other": json.RawMessage(`{"thoughtSignature":"x"}`)}},
+				),
+				result("c1", "f", text("1")), result("c2", "g", text("2")),
+			},
+			`[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[
+			    {"functionCall":{"id":"c1","name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"},
+			    {"functionCall":{"id":"c2","name":"g","args":{}},"thoughtSignature":"skip_thought_signature_validator"}]},
+			  {"role":"user","parts":[{"functionResponse":{"id":"c1","name":"f","response":{"name":"f","content":"1"}}},
+			    {"functionResponse":{"id":"c2","name":"g","response":{"name":"g","content":"2"}}}]}]`,
+		},
+		{
 			"parallel calls of which the first is signed", gemini3,
 			[]llm.Message{
 				user(text("a")), assistant(&llm.ToolCall{ID: "c1", Name: "f", Metadata: signed("s")}), assistant(call("c2", "g", "{}")),

@@ -207,7 +207,7 @@ func model() *Block {
 			{Name: "provider", Kind: String, Required: true, Doc: "Label of a provider block."},
 			{Name: "name", Kind: String, Required: true, Doc: "The provider's name for the model."},
 			{Name: "reasoning", Kind: String, Default: "(the model's own)", Doc: "Reasoning effort, one of those that the model's row lists."},
-			{Name: "context_window", Kind: Integer, Default: "(the model's row)", Doc: "Tokens."},
+			{Name: "context_window", Kind: Integer, Default: "(the model's row)", Doc: "Tokens to use of what the model takes; more than that does not count."},
 			{Name: "max_output_tokens", Kind: Integer, Default: "(the model's row)", Doc: "Tokens of one answer."},
 			{Name: "fallback", Kind: List, Default: "[]", Doc: "Labels of models that go on with a turn, in this order, when this one can't answer: " +
 				"no way to it, no key, no quota, too many requests, overloaded or broken. The next turn begins with this one again."},

@@ -27,6 +27,8 @@ func (ollama) about(r *http.Request) any {
 			"details": map[string]any{"family": "qwen3"}, "capabilities": []any{"completion", "tools", "thinking", "vision"},
 			"model_info": map[string]any{"general.architecture": "qwen3", "qwen3.context_length": 40960},
 		}
+	case "/api/ps":
+		return map[string]any{"models": []any{map[string]any{"name": "qwen3:8b", "context_length": 32768}}}
 	case "/api/tags":
 		return map[string]any{"models": []any{map[string]any{"name": "qwen3:8b"}}}
 	}

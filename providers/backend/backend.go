@@ -58,6 +58,8 @@ type Vendor struct {
 	Repair func(*protocol.Request, *llm.Error) (*protocol.Request, bool)
 	// Probe asks the service itself what it knows of a model. May be nil.
 	Probe func(ctx context.Context, model string) (Facts, error)
+	// Verify asks the service, when a model has answered for the first time, what has become of what Probe said. May be nil.
+	Verify func(ctx context.Context, model string, said Facts) (Facts, error)
 	// Close gives back what the vendor's functions hold. May be nil.
 	Close func() error
 	// List asks the service itself for its models. May be nil: the catalogue says it all.
@@ -98,8 +100,9 @@ type service struct {
 	logger  hclog.Logger
 	done    []func() // called when it is closed
 
-	probed sync.Map // model → Facts
-	warned sync.Map // texts of warnings that were given
+	probed   sync.Map // model → Facts
+	verified sync.Map // models that have answered
+	warned   sync.Map // texts of warnings that were given
 }
 
 var (
@@ -233,6 +236,10 @@ func (s *service) stream(ctx context.Context, r *provider.StreamRequest, emit fu
 		}
 		return emit(e)
 	})
+	if err == nil {
+		s.verify(ctx, r.Model)
+		return nil
+	}
 	refused, ok := errors.AsType[*llm.Error](err)
 	if !ok || begun || s.vendor.Repair == nil {
 		return err

@@ -118,7 +118,7 @@ func TestConfigIsChecked(t *testing.T) {
 		`{"compatibility": {"made_up": true}}`:           `unknown key "made_up"`,
 		`{"model": [{"id": "a"}, {"id": "a"}]}`:          "described twice",
 		`{"model": [{"id": "a", "context_window": -1}]}`: "negative",
-		`{"model": [{"id": "a", "compatibility": {"no_imagez":true}}]}`: `the nearest known one is "no_images"`,
+		`{"model": [{"id": "a", "compatibility": {"no_imagez":true}}]}`: `did you mean "no_images"?`,
 		`{"base_url": "api.example.com"}`:                               "base_url",
 		`{"headers": {"a b": "x"}}`:                                     "header",
 	} {
@@ -162,6 +162,51 @@ func TestWhatIsKnownOfAModel(t *testing.T) {
 	}
 }
 
+// What the user says of a window counts as far as the model is known to take as much. What is only assumed, or known of a
+// model whose name resembles it, holds nobody.
+func TestTheWindowIsHeldToTheLargest(t *testing.T) {
+	s, err := newTestService(t, Vendor{
+		Catalog: "openai", API: "responses",
+		Probe: func(_ context.Context, model string) (Facts, error) {
+			if model != "loaded" && model != "wide" {
+				return Facts{}, errors.New("no")
+			}
+			return Facts{Window: 65_536}, nil
+		},
+	}, `{"model": [{"id": "gpt-5", "context_window": 400000}, {"id": "gpt-5-mini", "context_window": 400000, "max_context_window": 300000},
+		{"id": "gpt-5-nano", "max_context_window": 50000}, {"id": "gpt-5.1", "context_window": 100000}, {"id": "gpt-5.2-2026-12-11", "context_window": 400000},
+		{"id": "mine", "context_window": 400000}, {"id": "loaded", "context_window": 100000}, {"id": "wide", "context_window": 100000, "max_context_window": 131072}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]struct {
+		window, most int64
+		from         llm.WindowSource
+		told         bool
+	}{
+		"gpt-5":              {272_000, 272_000, llm.WindowConfig, true},
+		"gpt-5-mini":         {300_000, 300_000, llm.WindowConfig, true},
+		"gpt-5-nano":         {50_000, 50_000, llm.WindowCatalog, false},
+		"gpt-5.1":            {100_000, 272_000, llm.WindowConfig, false},
+		"gpt-5.2":            {272_000, 272_000, llm.WindowCatalog, false},
+		"gpt-5.2-2026-12-11": {400_000, 0, llm.WindowConfig, false},
+		"gpt-5.2-2027-01-01": {272_000, 0, llm.WindowCatalog, false},
+		"mine":               {400_000, 0, llm.WindowConfig, false},
+		"unheard-of":         {fallbackWindow, 0, llm.WindowAssumed, false},
+		"loaded":             {65_536, 65_536, llm.WindowConfig, true},
+		"wide":               {100_000, 131_072, llm.WindowConfig, false},
+	} {
+		row, _, err := s.Find(t.Context(), model)
+		if err != nil || row.ContextWindow != want.window || row.MaxContextWindow != want.most || row.ContextWindowSource != want.from {
+			t.Errorf("%s: window %d of at most %d from %q, %v; want %d of %d from %q", model, row.ContextWindow, row.MaxContextWindow, row.ContextWindowSource, err,
+				want.window, want.most, want.from)
+		}
+		if told := strings.Join(row.Notes, "; "); strings.Contains(told, "max_context_window") != want.told || !want.told && told != "" {
+			t.Errorf("%s: people are told %q", model, told)
+		}
+	}
+}
+
 func TestTheServiceKnowsBetter(t *testing.T) {
 	var asked atomic.Int32
 	s, err := newTestService(t, Vendor{
@@ -170,7 +215,7 @@ func TestTheServiceKnowsBetter(t *testing.T) {
 			if model == "silent" {
 				return Facts{}, errors.New("no")
 			}
-			return Facts{Window: 4096, NoTools: true, Model: &protocol.Model{Input: []string{"image"}}}, nil
+			return Facts{Window: 4096, NoTools: true, Model: &protocol.Model{Input: []string{"image"}}, Warning: "it is small"}, nil
 		},
 		List: func(context.Context) ([]string, error) { return []string{"local"}, nil },
 	}, `{}`)
@@ -178,7 +223,8 @@ func TestTheServiceKnowsBetter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if row, ok, err := s.Find(t.Context(), "local"); err != nil || !ok || row.ContextWindow != 4096 || row.Fallback || len(row.ToolKinds) != 0 || len(row.InputModalities) != 2 {
+		if row, ok, err := s.Find(t.Context(), "local"); err != nil || !ok || row.ContextWindow != 4096 || row.MaxContextWindow != 4096 || row.ContextWindowSource != llm.WindowService ||
+			row.Fallback || len(row.ToolKinds) != 0 || len(row.InputModalities) != 2 || !slices.Equal(row.Notes, []string{"it is small"}) {
 			t.Errorf("found %+v, %v, %v", row, ok, err)
 		}
 	}

@@ -39,17 +39,18 @@ type Config struct {
 
 // Model overrides what is known of a model.
 type Model struct {
-	ID              string          `json:"id" label:"id"`
-	ContextWindow   int64           `json:"context_window" doc:"Tokens of input that it takes."`
-	MaxOutputTokens int64           `json:"max_output_tokens" doc:"Tokens that it answers at most."`
-	Input           []string        `json:"input" doc:"What it takes: text, image, pdf, audio, video."`
-	Efforts         []string        `json:"efforts" doc:"Reasoning efforts that it takes, weakest first."`
-	DefaultEffort   string          `json:"default_effort" doc:"Effort when none is asked for."`
-	Freeform        *bool           `json:"freeform" doc:"Whether it takes tools with a grammar."`
-	Tools           *bool           `json:"tools" doc:"Whether it takes tools at all."`
-	ParallelCalls   *bool           `json:"parallel_calls" doc:"Whether it may ask for several calls at once."`
-	Compatibility   json.RawMessage `json:"compatibility" doc:"Object with deviations, over the provider's."`
-	Prices          *Prices         `json:"prices" doc:"US dollars per million tokens."`
+	ID               string          `json:"id" label:"id"`
+	ContextWindow    int64           `json:"context_window" doc:"Tokens of input to use, up to what is known that it takes."`
+	MaxContextWindow int64           `json:"max_context_window" doc:"Most tokens of input that it takes, where less is known of it."`
+	MaxOutputTokens  int64           `json:"max_output_tokens" doc:"Tokens that it answers at most."`
+	Input            []string        `json:"input" doc:"What it takes: text, image, pdf, audio, video."`
+	Efforts          []string        `json:"efforts" doc:"Reasoning efforts that it takes, weakest first."`
+	DefaultEffort    string          `json:"default_effort" doc:"Effort when none is asked for."`
+	Freeform         *bool           `json:"freeform" doc:"Whether it takes tools with a grammar."`
+	Tools            *bool           `json:"tools" doc:"Whether it takes tools at all."`
+	ParallelCalls    *bool           `json:"parallel_calls" doc:"Whether it may ask for several calls at once."`
+	Compatibility    json.RawMessage `json:"compatibility" doc:"Object with deviations, over the provider's."`
+	Prices           *Prices         `json:"prices" doc:"US dollars per million tokens."`
 }
 
 // Prices overrides what a model costs.
@@ -86,7 +87,7 @@ func (c *Config) check() error {
 			return configblock.Invalid(fmt.Sprintf("model %q is described twice", m.ID), contract.Name("model"))
 		}
 		seen[m.ID] = true
-		if m.ContextWindow < 0 || m.MaxOutputTokens < 0 {
+		if m.ContextWindow < 0 || m.MaxContextWindow < 0 || m.MaxOutputTokens < 0 {
 			return configblock.Invalid(fmt.Sprintf("model %q: a number of tokens is negative", m.ID), contract.Name("model"))
 		}
 		if _, err := overlaid(protocol.Compat{}, m.Compatibility); err != nil {

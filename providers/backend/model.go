@@ -3,8 +3,10 @@ package backend
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/providers/catalog"
 	"github.com/gantry-agent/gantry/providers/protocol"
@@ -55,7 +57,7 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 		k.protocol.Compat = c
 	}
 	if match == catalog.MatchNone {
-		k.row.ContextWindow, k.row.Fallback = fallbackWindow, true
+		k.row.ContextWindow, k.row.ContextWindowSource, k.row.Fallback = fallbackWindow, llm.WindowAssumed, true
 		k.row.InputModalities = []string{"text", "image"}
 		k.row.ToolKinds = []string{"function"}
 		k.row.ParallelToolCalls = true
@@ -65,8 +67,14 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 		return k
 	}
 	c := m.Capabilities
-	k.row.ContextWindow, k.row.MaxOutputTokens = cmp.Or(m.Limit.Window(), fallbackWindow), m.Limit.Output
-	k.row.Fallback = m.Limit.Window() == 0
+	k.row.MaxOutputTokens = m.Limit.Output
+	k.row.ContextWindow, k.row.ContextWindowSource, k.row.Fallback = fallbackWindow, llm.WindowAssumed, true
+	if window := m.Limit.Window(); window > 0 {
+		k.row.ContextWindow, k.row.ContextWindowSource, k.row.Fallback = window, llm.WindowCatalog, false
+		if match == catalog.MatchExact { // of a name that only resembles this one it is a guess, which holds nobody
+			k.row.MaxContextWindow = window
+		}
+	}
 	k.row.InputModalities = slices.Clone(m.Modalities.Input)
 	k.row.ReasoningEfforts, k.row.DefaultReasoningEffort = slices.Clone(c.Reasoning.Effort), c.Reasoning.Default
 	if c.Tools.Supported {
@@ -92,7 +100,10 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 // learn lays what the service says over what is known.
 func (k *known) learn(f Facts) {
 	if f.Window > 0 {
-		k.row.ContextWindow, k.row.Fallback = f.Window, false
+		k.row.ContextWindow, k.row.MaxContextWindow, k.row.ContextWindowSource, k.row.Fallback = f.Window, f.Window, llm.WindowService, false
+	}
+	if f.Warning != "" {
+		k.row.Notes = append(k.row.Notes, f.Warning)
 	}
 	if f.NoTools {
 		k.row.ToolKinds = nil
@@ -108,9 +119,7 @@ func (k *known) learn(f Facts) {
 
 // override lays the user's block for a model over what is known.
 func (s *service) override(k *known, c Model) {
-	if c.ContextWindow > 0 {
-		k.row.ContextWindow, k.row.Fallback = c.ContextWindow, false
-	}
+	k.window(c)
 	if c.MaxOutputTokens > 0 {
 		k.row.MaxOutputTokens, k.protocol.MaxOutputTokens = c.MaxOutputTokens, c.MaxOutputTokens
 	}
@@ -145,6 +154,26 @@ func (s *service) override(k *known, c Model) {
 		k.protocol.Compat = compat
 	}
 	k.settle()
+}
+
+// window lays what the user says of the model's window over what is known, which holds it: more than the model takes would
+// only be refused, or cut off unseen.
+func (k *known) window(c Model) {
+	most := &k.row.MaxContextWindow
+	if c.MaxContextWindow > 0 {
+		*most = c.MaxContextWindow
+	}
+	if c.ContextWindow > 0 {
+		k.row.ContextWindow, k.row.ContextWindowSource, k.row.Fallback = c.ContextWindow, llm.WindowConfig, false
+	}
+	if *most <= 0 || k.row.ContextWindow <= *most {
+		return
+	}
+	k.row.ContextWindow = *most
+	if c.ContextWindow > 0 {
+		k.row.Notes = append(k.row.Notes, fmt.Sprintf("context_window of model %q in the provider's block is %d, but the model takes %d at most: that holds; "+
+			"if it takes more, set max_context_window beside it", c.ID, c.ContextWindow, *most))
+	}
 }
 
 // settle makes both sides of what is known agree.
@@ -205,7 +234,26 @@ func (s *service) ask(ctx context.Context, id string) {
 		return
 	}
 	s.probed.Store(id, facts)
-	if facts.Warning != "" {
-		s.warn(facts.Warning)
+}
+
+// verifyTimeout bounds what an answer that is complete still waits for.
+const verifyTimeout = 2 * time.Second
+
+// verify lets the service say once what has become of what it said of a model.
+func (s *service) verify(ctx context.Context, id string) {
+	said, ok := s.probed.Load(id)
+	if !ok || s.vendor.Verify == nil {
+		return
 	}
+	if _, done := s.verified.LoadOrStore(id, true); done {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	facts, err := s.vendor.Verify(ctx, id, said.(Facts))
+	if err != nil {
+		s.logger.Debug("the service does not say how it holds the model", "model", id, "err", err)
+		return
+	}
+	s.probed.Store(id, facts)
 }

@@ -2,10 +2,14 @@ package llm
 
 // ModelRow is what a provider says about one of its models.
 type ModelRow struct {
-	ID              string `json:"id"`
-	DisplayName     string `json:"displayName,omitempty"`
-	ContextWindow   int64  `json:"contextWindow,omitempty"` // tokens; 0: unknown
-	MaxOutputTokens int64  `json:"maxOutputTokens,omitempty"`
+	ID            string `json:"id"`
+	DisplayName   string `json:"displayName,omitempty"`
+	ContextWindow int64  `json:"contextWindow,omitempty"` // tokens; 0: unknown
+	// MaxContextWindow is the most that a user may set as ContextWindow, in tokens. 0: unknown, and anything goes.
+	MaxContextWindow int64 `json:"maxContextWindow,omitempty"`
+	// ContextWindowSource says where ContextWindow comes from; empty: not said.
+	ContextWindowSource WindowSource `json:"contextWindowSource,omitempty"`
+	MaxOutputTokens     int64        `json:"maxOutputTokens,omitempty"`
 	// Modalities are "text", "image", "audio", "pdf" and "video".
 	InputModalities  []string     `json:"inputModalities,omitempty"`
 	OutputModalities []string     `json:"outputModalities,omitempty"`
@@ -22,7 +26,20 @@ type ModelRow struct {
 	TruncationLimit        int64    `json:"truncationLimit,omitempty"` // of one tool output; 0: 10000
 	// MetadataNamespace is the key of the metadata that the provider wants back; all else is stripped from a history.
 	MetadataNamespace string `json:"metadataNamespace,omitempty"`
+	// Notes are for people: what is odd about the row, a setting that does not hold for example. Each is told once.
+	Notes []string `json:"notes,omitempty"`
 }
+
+// WindowSource is where a context window comes from. Other values than these may come and mean nothing.
+type WindowSource string
+
+// The sources, the strongest first.
+const (
+	WindowConfig  WindowSource = "config"  // the user says so
+	WindowService WindowSource = "service" // the service was asked
+	WindowCatalog WindowSource = "catalog"
+	WindowAssumed WindowSource = "assumed" // nobody says
+)
 
 // HostedTool is a tool that the vendor runs.
 type HostedTool struct {

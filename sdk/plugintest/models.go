@@ -41,8 +41,10 @@ func checkRow(r llm.ModelRow, seen map[string]bool) error {
 		return errors.New("a row without an id")
 	case seen[r.ID]:
 		return errors.New("the id appears twice")
-	case r.ContextWindow < 0 || r.MaxOutputTokens < 0:
+	case r.ContextWindow < 0 || r.MaxContextWindow < 0 || r.MaxOutputTokens < 0:
 		return errors.New("a negative number of tokens")
+	case r.MaxContextWindow > 0 && r.ContextWindow > r.MaxContextWindow:
+		return fmt.Errorf("its context window of %d is more than its largest of %d", r.ContextWindow, r.MaxContextWindow)
 	}
 	for _, price := range []*float64{r.Prices.Input, r.Prices.Output, r.Prices.CacheRead, r.Prices.CacheWrite} {
 		if price != nil && *price < 0 {

@@ -28,6 +28,7 @@ func providerMutants() []mutant {
 		{check: "models.rows", how: "twice the same id", change: rows(&gantryv1.ModelRow{Id: "small"}, &gantryv1.ModelRow{Id: "small"})},
 		{check: "models.rows", how: "no id", change: rows(&gantryv1.ModelRow{})},
 		{check: "models.rows", how: "negative", change: rows(&gantryv1.ModelRow{Id: "small", ContextWindow: -1})},
+		{check: "models.rows", how: "more than the most", change: rows(&gantryv1.ModelRow{Id: "small", ContextWindow: 2, MaxContextWindow: 1})},
 		{check: "models.rows", how: "status", change: asProvider(unary(onUnary(gantryv1.ProviderService_Models_FullMethodName,
 			func(context.Context, any, grpc.UnaryHandler) (any, error) { return nil, refused(codes.Internal) })))},
 		{check: "prepare.answers", how: "no URL", change: prepared(&gantryv1.PrepareResponse{Method: "POST"})},

@@ -20,11 +20,11 @@ import (
 
 // sampler is a model that requests can go to.
 type sampler struct {
-	client *model.Client
-	row    llm.ModelRow
-	model  *config.Model
-	hosted []string     // tools of its provider that it may use
-	notice event.Notice // about those that it may not use; empty: none
+	client  *model.Client
+	row     llm.ModelRow
+	model   *config.Model
+	hosted  []string       // tools of its provider that it may use
+	notices []event.Notice // what people must know of it; each is told once
 }
 
 // request is a request to the model, given what is the same for all models.
@@ -69,9 +69,10 @@ func (h *Host) open(ctx context.Context, thread event.ThreadID, m *config.Model)
 	if err != nil {
 		return nil, s.client.Unreachable(ctx, err)
 	}
-	if m.ContextWindow > 0 {
-		s.row.ContextWindow = m.ContextWindow
+	for _, note := range s.row.Notes {
+		s.notices = append(s.notices, event.Notice{Level: "warning", Text: note})
 	}
+	s.narrow()
 	if limit := h.opts.Config.History.ToolOutputTokens; limit > 0 {
 		s.row.TruncationLimit = limit
 		if s.row.TruncationMode == "bytes" {
@@ -82,6 +83,25 @@ func (h *Host) open(ctx context.Context, thread event.ThreadID, m *config.Model)
 		return nil, err
 	}
 	return s, nil
+}
+
+// narrow lays the user's window over the row's. It holds as far as the model takes as much.
+func (s *sampler) narrow() {
+	want, most := s.model.ContextWindow, s.row.MaxContextWindow
+	if want <= 0 {
+		return
+	}
+	s.row.ContextWindow, s.row.ContextWindowSource = want, llm.WindowConfig
+	if most <= 0 || want <= most {
+		return
+	}
+	s.row.ContextWindow = most
+	s.notices = append(s.notices, event.Notice{
+		Level: "warning",
+		Text:  fmt.Sprintf("context_window of model %q is %d, but %s takes %d at most: that holds", s.model.Label, want, s.model.Name, most),
+		Next: fmt.Sprintf("Set it to %d or less, or leave it out (%s). If the model takes more, tell its provider: `gantry plugin inspect %s` shows what its block takes.",
+			most, s.model.Range, s.model.Provider),
+	})
 }
 
 // otherProviders are those that the user has beside one.
@@ -119,11 +139,11 @@ func (s *sampler) offerHosted(sandbox config.Sandbox) error {
 		}
 	}
 	if len(refused) > 0 {
-		s.notice = event.Notice{
+		s.notices = append(s.notices, event.Notice{
 			Level: "warning",
 			Text:  fmt.Sprintf("model %q is not offered %s of its provider: the sandbox does not allow what they do", s.model.Label, diag.Quoted(refused)),
 			Next:  "Set sandbox.network = true, or take them out of hosted_tools.",
-		}
+		})
 	}
 	return nil
 }
@@ -251,7 +271,7 @@ func (l *lineup) fallback(r *running, common llm.Request) func(context.Context, 
 		}
 		r.sample.Store(s)
 		f := s.fallback(common)
-		f.Notices = append(l.news(s), r.hostedNews(s)...)
+		f.Notices = append(l.news(s), r.modelNews(s)...)
 		return f, nil
 	}
 }
@@ -276,16 +296,19 @@ func (h *Host) before(ctx context.Context, thread event.ThreadID, has event.Sele
 	return s.fallback(common), nil
 }
 
-// hostedNews tells once of each model which hosted tools it does not get.
-func (r *running) hostedNews(s *sampler) []event.Notice {
-	if s.notice.Text == "" || r.withheld[s.notice.Text] {
-		return nil
+// modelNews tells once what people must know of each model.
+func (r *running) modelNews(s *sampler) (out []event.Notice) {
+	for _, n := range s.notices {
+		if r.noted[n.Text] {
+			continue
+		}
+		if r.noted == nil {
+			r.noted = map[string]bool{}
+		}
+		r.noted[n.Text] = true
+		out = append(out, n)
 	}
-	if r.withheld == nil {
-		r.withheld = map[string]bool{}
-	}
-	r.withheld[s.notice.Text] = true
-	return []event.Notice{s.notice}
+	return out
 }
 
 // sample asks a thread's model once on behalf of a plugin's call. What it uses is the thread's.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -61,5 +63,51 @@ func TestNewsOfALineup(t *testing.T) {
 	l.failed = append(l.failed, unable{model("c"), errors.New("tired")})
 	if n := l.news(&sampler{model: model("d")}); len(n) != 1 || strings.Contains(n[0].Text, "down") || !strings.Contains(n[0].Text, "tired") || !strings.Contains(n[0].Next, `"a"`) {
 		t.Errorf("%+v", n)
+	}
+}
+
+// The user's window counts as far as the model takes as much, and who asked for more is told.
+func TestTheWindowOfAModel(t *testing.T) {
+	for _, tc := range []struct {
+		name                string
+		row, most, override int64
+		want, limit         int64
+		told                bool
+	}{
+		{"nothing is asked for", 272_000, 272_000, 0, 272_000, 244_800, false},
+		{"more than the model takes", 272_000, 272_000, 400_000, 272_000, 244_800, true},
+		{"less", 272_000, 272_000, 100_000, 100_000, 90_000, false},
+		{"all of it", 272_000, 272_000, 272_000, 272_000, 244_800, false},
+		{"between the usual and the most", 272_000, 1_000_000, 400_000, 400_000, 360_000, false},
+		{"nobody knows the most", 272_000, 0, 400_000, 400_000, 360_000, false},
+	} {
+		s := &sampler{
+			row: llm.ModelRow{ContextWindow: tc.row, MaxContextWindow: tc.most}, model: &config.Model{Label: "own", Name: "big", Provider: "p", ContextWindow: tc.override},
+		}
+		s.narrow()
+		if w := history.WindowOf(s.row, 0); w.Size != tc.want || w.Limit != tc.limit {
+			t.Errorf("%s: window %d, compacted at %d; want %d and %d", tc.name, w.Size, w.Limit, tc.want, tc.limit)
+		}
+		if (s.row.ContextWindowSource == llm.WindowConfig) != (tc.override > 0) {
+			t.Errorf("%s: the window is said to come from %q", tc.name, s.row.ContextWindowSource)
+		}
+		news := (&running{}).modelNews(s)
+		if told := len(news) == 1; told != tc.told || told && (!strings.Contains(news[0].Text, "is 400000, but big takes 272000 at most") || news[0].Next == "") {
+			t.Errorf("%s: people are told %+v", tc.name, news)
+		}
+	}
+}
+
+// What there is to say of a model is told once to a thread, and again when it is something else.
+func TestNotesOfAModelAreToldOnce(t *testing.T) {
+	r := &running{}
+	note := func(text string) event.Notice { return event.Notice{Text: text} }
+	for i, tc := range []struct {
+		has  []event.Notice
+		want int
+	}{{nil, 0}, {[]event.Notice{note("a"), note("b")}, 2}, {[]event.Notice{note("a"), note("b")}, 0}, {[]event.Notice{note("b"), note("c")}, 1}} {
+		if got := r.modelNews(&sampler{notices: tc.has}); len(got) != tc.want {
+			t.Errorf("time %d: %d are told, want %d", i+1, len(got), tc.want)
+		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 type running struct {
 	thread   *thread.Thread
 	broken   map[string]event.Notice // what its people were told of plugins that can't be used; by its turns only
-	withheld map[string]bool         // which hosted tools they were told of that a model does not get; by its turns only
+	noted    map[string]bool         // what they were told of the models; by its turns only
 	agents   *agentsfile.Reader      // files of instructions, as its turns saw them; by its turns only
 	warned   map[string]bool         // what its people were told of them; by its turns only
 	external map[string]string       // what clients say beside their users' words; by its turns only

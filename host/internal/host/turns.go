@@ -61,7 +61,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		return plan, err
 	}
 	r.sample.Store(s)
-	plan.Notices = append(append(plan.Notices, models.news(s)...), r.hostedNews(s)...)
+	plan.Notices = append(append(plan.Notices, models.news(s)...), r.modelNews(s)...)
 	plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = s.model.Label, s.model.Provider, s.model.Name
 	plan.Started.ContextWindow = s.row.ContextWindow
 	for label := range h.families { // tools come up while the model thinks

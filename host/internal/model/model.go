@@ -68,7 +68,7 @@ func (c *Client) Row(ctx context.Context, name string) (llm.ModelRow, error) {
 // FallbackRow is what is assumed of a model that nobody describes.
 func FallbackRow(name string) llm.ModelRow {
 	return llm.ModelRow{
-		ID: name, ContextWindow: fallbackContextWindow, InputModalities: []string{"text"}, OutputModalities: []string{"text"},
+		ID: name, ContextWindow: fallbackContextWindow, ContextWindowSource: llm.WindowAssumed, InputModalities: []string{"text"}, OutputModalities: []string{"text"},
 		ToolKinds: []string{"function"}, ParallelToolCalls: true, Fallback: true, TruncationMode: "bytes", TruncationLimit: 10_000,
 	}
 }

@@ -86,7 +86,7 @@ func newServer(cfg *config) (*server, error) {
 func (s *server) vendor() backend.Vendor {
 	return backend.Vendor{
 		Name: "Ollama", Protocol: ollama.Protocol{}, Namespace: "ollama", BaseURL: s.base, Keyless: true, API: "ollama",
-		List: s.list, Probe: s.probe, Overlay: s.overlay, Close: s.client.Close,
+		List: s.list, Probe: s.probe, Verify: s.verify, Overlay: s.overlay, Close: s.client.Close,
 	}
 }
 
@@ -125,6 +125,19 @@ func (s *server) probe(ctx context.Context, model string) (backend.Facts, error)
 		facts.Warning = fmt.Sprintf("num_ctx is %d, but %s was trained for %d tokens", planned, model, d.TrainedContext)
 	}
 	return facts, nil
+}
+
+// verify looks at what the server made of the plan. It loads a model with less where it was told to, and then cuts off unseen
+// what does not fit: threads are held to what there is.
+func (s *server) verify(ctx context.Context, model string, said backend.Facts) (backend.Facts, error) {
+	loaded, ok, err := s.client.Loaded(ctx, model)
+	if err != nil || !ok {
+		return said, err
+	}
+	if warning := ollama.ContextWarning(model, said.Window, loaded.Context); warning != "" {
+		said.Window, said.Warning = loaded.Context, warning
+	}
+	return said, nil
 }
 
 // overlay asks for the context that was planned with: without it the server takes its own, and cuts off what is longer.

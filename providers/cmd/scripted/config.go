@@ -87,7 +87,7 @@ func at(attribute, summary, next string, err error) error {
 
 func row(cfg *config, id string) llm.ModelRow {
 	return llm.ModelRow{
-		ID: id, DisplayName: "scripted model " + id, ContextWindow: cfg.ContextWindow, MaxOutputTokens: cfg.MaxOutputTokens,
+		ID: id, DisplayName: "scripted model " + id, ContextWindow: cfg.ContextWindow, MaxContextWindow: cfg.ContextWindow, MaxOutputTokens: cfg.MaxOutputTokens,
 		InputModalities: []string{"text", "image"}, OutputModalities: []string{"text"}, ToolKinds: []string{"function", "freeform"},
 		ReasoningEfforts: []string{"low", "medium", "high"}, DefaultReasoningEffort: "medium", ParallelToolCalls: true,
 		MetadataNamespace: script.Namespace,

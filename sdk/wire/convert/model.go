@@ -11,6 +11,8 @@ func ModelRowToProto(r llm.ModelRow) *gantryv1.ModelRow {
 		Id:                     text(r.ID),
 		DisplayName:            text(r.DisplayName),
 		ContextWindow:          r.ContextWindow,
+		MaxContextWindow:       r.MaxContextWindow,
+		ContextWindowSource:    text(string(r.ContextWindowSource)),
 		MaxOutputTokens:        r.MaxOutputTokens,
 		InputModalities:        texts(r.InputModalities),
 		OutputModalities:       texts(r.OutputModalities),
@@ -24,6 +26,7 @@ func ModelRowToProto(r llm.ModelRow) *gantryv1.ModelRow {
 		TruncationMode:         text(r.TruncationMode),
 		TruncationLimit:        r.TruncationLimit,
 		MetadataNamespace:      text(r.MetadataNamespace),
+		Notes:                  texts(r.Notes),
 	}
 	if q := r.Prices; !q.IsZero() {
 		p.Prices = &gantryv1.Prices{
@@ -40,6 +43,8 @@ func ModelRowFromProto(p *gantryv1.ModelRow) llm.ModelRow {
 		ID:                     p.GetId(),
 		DisplayName:            p.GetDisplayName(),
 		ContextWindow:          p.GetContextWindow(),
+		MaxContextWindow:       p.GetMaxContextWindow(),
+		ContextWindowSource:    llm.WindowSource(p.GetContextWindowSource()),
 		MaxOutputTokens:        p.GetMaxOutputTokens(),
 		InputModalities:        p.GetInputModalities(),
 		OutputModalities:       p.GetOutputModalities(),
@@ -53,6 +58,7 @@ func ModelRowFromProto(p *gantryv1.ModelRow) llm.ModelRow {
 		TruncationMode:         p.GetTruncationMode(),
 		TruncationLimit:        p.GetTruncationLimit(),
 		MetadataNamespace:      p.GetMetadataNamespace(),
+		Notes:                  p.GetNotes(),
 	}
 	if q := p.GetPrices(); q != nil {
 		r.Prices = llm.Prices{

@@ -143,8 +143,14 @@ type ModelRow struct {
 	// Key of the metadata that the provider wants back for this model. Everything else is taken out of a history before it
 	// is sent. Empty: the provider takes back nothing.
 	MetadataNamespace string `protobuf:"bytes,17,opt,name=metadata_namespace,json=metadataNamespace,proto3" json:"metadata_namespace,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The most that a user may set as the context window, in tokens. 0: unknown, and anything goes.
+	MaxContextWindow int64 `protobuf:"varint,18,opt,name=max_context_window,json=maxContextWindow,proto3" json:"max_context_window,omitempty"`
+	// Where context_window comes from: "config", "service", "catalog", "assumed"; empty: not said.
+	ContextWindowSource string `protobuf:"bytes,19,opt,name=context_window_source,json=contextWindowSource,proto3" json:"context_window_source,omitempty"`
+	// For people: what is odd about the row, a setting that does not hold for example. Each is told once.
+	Notes         []string `protobuf:"bytes,20,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelRow) Reset() {
@@ -294,6 +300,27 @@ func (x *ModelRow) GetMetadataNamespace() string {
 		return x.MetadataNamespace
 	}
 	return ""
+}
+
+func (x *ModelRow) GetMaxContextWindow() int64 {
+	if x != nil {
+		return x.MaxContextWindow
+	}
+	return 0
+}
+
+func (x *ModelRow) GetContextWindowSource() string {
+	if x != nil {
+		return x.ContextWindowSource
+	}
+	return ""
+}
+
+func (x *ModelRow) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // HostedTool is a tool that the vendor runs.
@@ -812,7 +839,7 @@ const file_gantry_v1_provider_proto_rawDesc = "" +
 	"\rModelsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"=\n" +
 	"\x0eModelsResponse\x12+\n" +
-	"\x06models\x18\x01 \x03(\v2\x13.gantry.v1.ModelRowR\x06models\"\xc8\x05\n" +
+	"\x06models\x18\x01 \x03(\v2\x13.gantry.v1.ModelRowR\x06models\"\xc0\x06\n" +
 	"\bModelRow\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12%\n" +
@@ -832,7 +859,10 @@ const file_gantry_v1_provider_proto_rawDesc = "" +
 	"\bfallback\x18\x0e \x01(\bR\bfallback\x12'\n" +
 	"\x0ftruncation_mode\x18\x0f \x01(\tR\x0etruncationMode\x12)\n" +
 	"\x10truncation_limit\x18\x10 \x01(\x03R\x0ftruncationLimit\x12-\n" +
-	"\x12metadata_namespace\x18\x11 \x01(\tR\x11metadataNamespace\":\n" +
+	"\x12metadata_namespace\x18\x11 \x01(\tR\x11metadataNamespace\x12,\n" +
+	"\x12max_context_window\x18\x12 \x01(\x03R\x10maxContextWindow\x122\n" +
+	"\x15context_window_source\x18\x13 \x01(\tR\x13contextWindowSource\x12\x14\n" +
+	"\x05notes\x18\x14 \x03(\tR\x05notes\":\n" +
 	"\n" +
 	"HostedTool\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +

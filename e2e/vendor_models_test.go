@@ -57,3 +57,46 @@ provider "own" {
 	}
 	r.NothingLeft()
 }
+
+// A missing key is no reason not to know what there is, except where the service itself says so.
+func TestModelsAreListedWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer sk-right-0123456789" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"data":[{"id":"own-model","max_model_len":4096}]}`)
+	}))
+	t.Cleanup(h.Close)
+	r := rig.New(t, "")
+	r.Config(fmt.Sprintf(`
+provider "openai" {
+  source  = "builtin/openai"
+  api_key = env("NOBODY_SETS_THIS")
+}
+
+provider "own" {
+  source   = "builtin/compatible"
+  base_url = "%s/v1"
+  api_key  = env("OWN_KEY")
+}
+`, h.URL))
+	res := r.OK("models", "openai")
+	if !strings.Contains(res.Stdout, "gpt-5.4 ") || !strings.Contains(res.Stderr, `Note: provider "openai": `) || !strings.Contains(res.Stderr, "NOBODY_SETS_THIS") {
+		t.Errorf("%s%s", res.Stdout, res.Stderr)
+	}
+	if res := r.OK("models", "--json", "openai"); !strings.Contains(res.Stdout, `"maxContextWindow": `) || !strings.Contains(res.Stdout, `"contextWindowSource": "catalog"`) {
+		t.Errorf("--json prints\n%.2000s", res.Stdout)
+	}
+	if res := r.Gantry("models", "own"); res.Code != 1 || !strings.Contains(res.Stderr, "OWN_KEY") || !strings.Contains(res.Stderr, "401") {
+		t.Errorf("exit %d\n%s", res.Code, res.Stderr)
+	}
+	r.Env = append(r.Env, "OWN_KEY=sk-right-0123456789")
+	if res := r.OK("models", "own"); !strings.Contains(res.Stdout, "own-model") || strings.Contains(res.Stderr, "Note") {
+		t.Errorf("%s%s", res.Stdout, res.Stderr)
+	}
+	if res := r.Gantry("exec", "-m", "openai/gpt-5.4", "hi"); res.Code != 1 || !strings.Contains(res.Stdout+res.Stderr, "NOBODY_SETS_THIS") {
+		t.Errorf("without its key the model is asked: exit %d\n%s%s", res.Code, res.Stdout, res.Stderr)
+	}
+}

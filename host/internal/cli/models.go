@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/model"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -23,9 +24,11 @@ func (a *app) modelsCommand() *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use: "models [PROVIDER...]", Short: "List the models that the configured providers offer",
-		Long: "models starts the providers and asks them. USED AS names the model blocks that stand for a row; the default one\n" +
-			"has a star. What is known of a vendor's models comes from a catalogue that is built in; --refresh fetches the\n" +
-			"published one first, which counts from then on. Exit status 1: a provider could not be asked.",
+		Long: "models starts the providers and asks them; no key is needed, except by a service that lists nothing without one. USED\n" +
+			"AS names the model blocks that stand for a row; the default one has a star. CONTEXT is what the model takes, and where\n" +
+			"that is known from if not from the catalogue: the provider's block (config), the service, or nowhere (assumed).\n" +
+			"The catalogue is built in; --refresh fetches the published one first, which counts from then on. Exit status 1: a\n" +
+			"provider could not be asked.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -80,6 +83,7 @@ type offer struct {
 	Models   []llm.ModelRow `json:"models"`
 	Error    string         `json:"error,omitempty"`
 	err      error
+	lacks    []event.Notice // what its block lacks
 }
 
 func (a *app) models(ctx context.Context, names []string, asJSON bool) (err error) {
@@ -120,7 +124,7 @@ func (a *app) providersHost(ctx context.Context, names []string) (*config.Config
 	}
 	only := *cfg
 	only.Providers, only.Plugins = providers, nil
-	h, err := a.hostOf(ctx, home, &only, hostOptions{dir: a.dir, ephemeral: true})
+	h, err := a.hostOf(ctx, home, &only, hostOptions{dir: a.dir, ephemeral: true, keyless: true})
 	return cfg, providers, h, err
 }
 
@@ -162,6 +166,7 @@ func askProviders(ctx context.Context, h *host.Host, providers []*config.PluginB
 			} else {
 				o.Models = append(o.Models, rows...)
 			}
+			o.lacks = h.Lacking(b.Label)
 			offers[i] = o
 		})
 	}
@@ -174,7 +179,7 @@ func (a *app) showModels(cfg *config.Config, offers []offer) error {
 	fmt.Fprintln(w, "PROVIDER\tMODEL\tUSED AS\tCONTEXT\tOUTPUT\tINPUT\tREASONING\t$/M IN\t$/M OUT")
 	for _, o := range offers {
 		for _, r := range o.Models {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Provider, oneLine(r.ID, 60), usedAs(cfg, o.Provider, r.ID), count(r.ContextWindow),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Provider, oneLine(r.ID, 60), usedAs(cfg, o.Provider, r.ID), window(r),
 				count(r.MaxOutputTokens), oneLine(listed(r.InputModalities, "-"), 40), oneLine(listed(r.ReasoningEfforts, "-"), 40), price(r.Prices.Input), price(r.Prices.Output))
 		}
 	}
@@ -182,6 +187,15 @@ func (a *app) showModels(cfg *config.Config, offers []offer) error {
 		return err
 	}
 	for _, o := range offers {
+		for _, n := range o.lacks {
+			n.Text = fmt.Sprintf("provider %q: %s", o.Provider, n.Text)
+			a.showNotice(n)
+		}
+		for _, r := range o.Models {
+			for _, note := range r.Notes {
+				a.showNotice(event.Notice{Text: note})
+			}
+		}
 		if o.err != nil {
 			a.showProblem(o.err)
 		}
@@ -211,6 +225,16 @@ func usedAs(cfg *config.Config, provider, id string) string {
 		return "-"
 	}
 	return strings.Join(out, ", ")
+}
+
+// window prints what a model takes, and where that is known from where it is not the usual.
+func window(r llm.ModelRow) string {
+	switch s := count(r.ContextWindow); r.ContextWindowSource {
+	case llm.WindowConfig, llm.WindowService, llm.WindowAssumed:
+		return fmt.Sprintf("%s (%s)", s, r.ContextWindowSource)
+	default:
+		return s
+	}
 }
 
 // count prints a number of tokens; 0 is unknown.

@@ -82,6 +82,13 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 	return s, nil
 }
 
+// Lacking tells people what a provider's block lacks that has come up without it, under a host that is keyless.
+func (h *Host) Lacking(label string) []event.Notice {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.mu.lacking[label])
+}
+
 // Program finds the binary of a block: built-in ones lie beside the host's, installed ones in home's plugins folder.
 func Program(b *config.PluginBlock, binDir, home string) (string, error) {
 	switch b.Program.Kind {

@@ -178,9 +178,7 @@ func (o *onlooker) result() (*Prepared, error) {
 		return nil, o.err
 	case o.prepared != nil:
 		s := o.started
-		o.host.mu.Lock()
-		notices := append(o.mu.notices, o.host.mu.lacking[s.Provider]...)
-		o.host.mu.Unlock()
+		notices := append(o.mu.notices, o.host.Lacking(s.Provider)...)
 		return &Prepared{*o.prepared, event.Selection{Model: s.Model, Provider: s.Provider, ModelName: s.ModelName}, notices}, nil
 	case problem == nil:
 		return nil, fmt.Errorf("the turn ended before its model was asked: %s", o.mu.ended.Reason)

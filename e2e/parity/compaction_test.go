@@ -194,3 +194,17 @@ func TestCompactionByTheUser(t *testing.T) {
 		"U1 D X U2 S1 U3 A3 P",
 		"U1 U2 D X U3 S2 U4")
 }
+
+// A compaction before a turn that fails ends the turn before it asks its question. The user's words are not lost.
+func TestCompactionBeforeATurnFails(t *testing.T) {
+	t.Parallel()
+	s := start(t, reply(text("one"+long)).counting(full), refusing(400, "invalid_prompt", "This prompt is wrong."), reply(text("SUMMARY")), reply(text("done")))
+	s.turn("one")
+	s.fails("two", "This prompt is wrong.")
+	s.turn("three")
+	s.sees(
+		"D X U1",
+		"D X U1 A1 P",
+		"D X U1 A1 U2 P",
+		"U1 D X U2 S1 U3")
+}

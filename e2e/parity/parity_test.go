@@ -48,6 +48,16 @@ provider "openai" {
   source   = "builtin/openai"
   base_url = "%s/v1"
   api_key  = env("VENDOR_KEY")
+
+  model "small-model" {
+    context_window = 3000
+    efforts        = ["medium"]
+  }
+}
+
+model "small" {
+  provider = "openai"
+  name     = "small-model"
 }
 
 model "first" {
@@ -140,7 +150,7 @@ func (s *scenario) compact() {
 
 // gate is a command that runs until the test opens the gate.
 func gate(name string) said {
-	return command(fmt.Sprintf("touch %s.reached; while [ ! -e %[1]s ]; do sleep 0.02; done; echo through %[1]s", name))
+	return command(fmt.Sprintf("touch '%s.reached'; while [ ! -e '%[1]s' ]; do sleep 0.02; done; echo through %[1]s", name))
 }
 
 func (s *scenario) reached(name string) {

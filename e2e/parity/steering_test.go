@@ -2,6 +2,8 @@ package parity_test
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -133,5 +135,101 @@ func TestSteeringBeforeACompaction(t *testing.T) {
 		"U1 D X U2 S1 U3")
 	if got := s.requests()[2].output(2); !abortedCommand.MatchString(got) {
 		t.Errorf("the model is told %q", got)
+	}
+}
+
+// What is said while a thread is compacted in the middle of a turn waits until the model has gone on with what it was doing.
+func TestSteeringAroundACompaction(t *testing.T) {
+	t.Parallel()
+	h := newHold()
+	s := start(t, reply(gate("gate"), command("seq 1 3000")).counting(full), reply(text("SUMMARY")).holding(h), reply(text("done")), reply(text("done again")))
+	run := s.begin("one")
+	s.reached("gate")
+	d := s.door()
+	d.say("two")
+	s.Write("gate", "")
+	h.wait(t)
+	d.say("three")
+	close(h.letGo)
+	s.ended(run, "completed", "")
+	s.sees(
+		"D X U1",
+		"D X U1 C1 C2 O1 O2 P",
+		"D X U1 S1",
+		"D X U1 S1 A1 U2 U3")
+}
+
+// A turn that the user stops while it is compacted keeps its history; the account is not waited for.
+func TestInterruptOfACompaction(t *testing.T) {
+	t.Parallel()
+	h := newHold()
+	s := start(t, work(), reply(text("SUMMARY")).holding(h), reply(text("SUMMARY")), reply(text("done")))
+	run := s.begin("one")
+	h.wait(t)
+	s.door().interrupt()
+	s.ended(run, "interrupted", "")
+	close(h.letGo)
+	s.turn("two")
+	s.sees(
+		"D X U1",
+		"D X U1 C1 O1 P",
+		"D X U1 C1 O1 T P",
+		"D X U1 S1 U2")
+}
+
+// Calls that had ended keep their outputs, whichever was asked for first.
+func TestInterruptOfSeveralCalls(t *testing.T) {
+	t.Parallel()
+	s := start(t, reply(gate("gate"), command("echo second")), reply(text("done")))
+	run := s.begin("one")
+	s.reached("gate")
+	run.Sees(`second\n`)
+	s.door().interrupt()
+	s.ended(run, "interrupted", "")
+	s.turn("two")
+	s.sees(
+		"D X U1",
+		"D X U1 C1 C2 O1 O2 T U2")
+	q := s.requests()[1]
+	if got := q.output(1); !abortedCommand.MatchString(got) {
+		t.Errorf("the model is told %q", got)
+	}
+	if got := q.output(2); !strings.Contains(got, "second") {
+		t.Errorf("the model is told %q", got)
+	}
+}
+
+// What a client says beside its user's words stands before them, in an element of its own; what is the same is not said again.
+func TestContextOfAClient(t *testing.T) {
+	t.Parallel()
+	s := start(t, reply(gate("gate")), reply(gate("gate 2")), reply(text("done")))
+	run := s.begin("one")
+	s.reached("gate")
+	d := s.door()
+	beside := func(text, file string) {
+		t.Helper()
+		params := map[string]any{"text": text, "additionalContext": map[string]any{"file": map[string]any{"value": file, "kind": "untrusted"}}}
+		if _, refused := d.ask("turn/start", params); refused != "" {
+			t.Fatal(refused)
+		}
+	}
+	beside("two", "a.go")
+	beside("three", "a.go")
+	s.Write("gate", "")
+	s.reached("gate 2")
+	beside("four", "b.go")
+	s.Write("gate 2", "")
+	s.ended(run, "completed", "")
+	s.sees(
+		"D X U1",
+		"D X U1 C1 O1 X U2 U3",
+		"D X U1 C1 O1 X U2 U3 C2 O2 X U4")
+	q := s.requests()[2]
+	var told []string
+	for _, i := range q.itemsOf("X")[1:] {
+		told = append(told, textsOf(itemOf(q.Input[i]).Content)...)
+	}
+	if want := []string{"<external_file>\na.go\n</external_file>", "<external_file>\nb.go\n</external_file>"}; !slices.Equal(told, want) {
+		t.Errorf("told as %q, want %q", told, want)
 	}
 }

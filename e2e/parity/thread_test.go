@@ -74,6 +74,40 @@ func TestModelSwitch(t *testing.T) {
 	}
 }
 
+// A thread that is compacted while a model with instructions of its own works on it is told them again.
+func TestCompactionAfterAModelSwitch(t *testing.T) {
+	t.Parallel()
+	s := start(t, reply(text("A")), reply(text("B"+long)), reply(text("SUMMARY")), reply(text("C")))
+	s.turn("one")
+	s.turn("two", "--model", "second")
+	s.compact()
+	s.turn("three")
+	s.sees(
+		"D X U1",
+		"D X U1 A1 M U2",
+		"D X U1 A1 M U2 A2 P",
+		"U1 M D X U2 S1 U3")
+}
+
+// A model that takes less than the one before, and too little: the one before writes the account.
+func TestModelThatTakesLess(t *testing.T) {
+	t.Parallel()
+	s := start(t, reply(text("A"+long)).counting(3500), reply(text("SUMMARY")), reply(text("B")))
+	s.turn("one")
+	s.turn("two", "--model", "small")
+	s.sees(
+		"D X U1",
+		"D X U1 A1 P",
+		"D X U1 S1 U2")
+	var models []string
+	for _, q := range s.requests() {
+		models = append(models, q.Model)
+	}
+	if want := []string{"gpt-5.4", "gpt-5.4", "small-model"}; !slices.Equal(models, want) {
+		t.Errorf("the models that were asked: %q", models)
+	}
+}
+
 // Files for agents are read when a turn begins; what changed is told before the user's word.
 func TestAgentsFileChanges(t *testing.T) {
 	t.Parallel()

@@ -157,18 +157,6 @@ type Instructions struct {
 	Fallbacks   []string // file names that count in the place of AGENTS.md
 }
 
-// Store says what is kept.
-type Store struct {
-	Retention Retention
-}
-
-// Retention says what is removed by itself. 0: nothing for that reason.
-type Retention struct {
-	MaxAge     time.Duration
-	MaxThreads int64
-	KeepNamed  bool // never remove a thread that has a name
-}
-
 // Model is a model under a name of the user's.
 type Model struct {
 	Label           string

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the expected output of scenarios 
 // where something is rendered, and `want`. A new file is a new test.
 //
 //	env NAME=VALUE · set PATH=VALUE · profile NAME · file PATH · untrusted · secret NAME=VALUE   change the options
-//	show · validate · render LABEL · check LABEL · locate LABEL PATH                             say what is printed
+//	show · validate · store · render LABEL · check LABEL · locate LABEL PATH                     say what is printed
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -117,7 +117,7 @@ func runScenario(t *testing.T, ar *txtar.Archive) string {
 			o.File = rest
 		case "untrusted":
 			o.Trusted = nil
-		case "show", "validate", "render", "check", "locate":
+		case "show", "validate", "store", "render", "check", "locate":
 			actions = append(actions, strings.Fields(l))
 		default:
 			t.Fatalf("unknown instruction %q", l)
@@ -160,6 +160,10 @@ func runScenario(t *testing.T, ar *txtar.Archive) string {
 			}
 		case "validate":
 			write(c.Validate())
+		case "store":
+			address, ds := c.Store.Address()
+			write(ds)
+			fmt.Fprintf(&out, "%s at %q, said %v, of %v\n", c.Store.Driver, address.Value, address, c.Store.Variables)
 		case "check":
 			write(b.Check(&manifest))
 		case "render":

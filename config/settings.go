@@ -62,10 +62,8 @@ func (l *loader) decode(root *node) *Config {
 		c.Instructions.RootMarkers = instructions.names("root_markers")
 	}
 
-	retention := sub(sub(b, schema.BlockStore), schema.BlockRetention)
-	c.Store.Retention = Retention{
-		MaxAge: retention.duration("max_age"), MaxThreads: retention.integer("max_threads"), KeepNamed: retention.flag("keep_named", false),
-	}
+	kept := sub(b, schema.BlockStore)
+	c.Store = l.store(kept, sub(kept, schema.BlockRetention))
 
 	for _, n := range root.labelled(schema.BlockProvider) {
 		c.Providers = append(c.Providers, l.pluginBlock(d, n, contract.KindProvider))

@@ -26,6 +26,11 @@ func (c *Config) Validate() Diagnostics {
 	for _, m := range c.Models {
 		add(m.Problems)
 	}
+	if _, ds, missing := c.Store.address(); missing {
+		add(ds)
+	} else {
+		out = append(out, ds...)
+	}
 	if c.DefaultModel == "" {
 		add(Diagnostics{{Summary: "no model is the default", Detail: "There are several, and none is called \"default\".",
 			Next: "set default_model, or name one with --model"}})

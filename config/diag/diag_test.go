@@ -156,6 +156,10 @@ func TestMask(t *testing.T) {
 		`token = null`:                           `token = null`,
 		`key == "x"`:                             `key == "x"`,
 		`api_key =`:                              `api_key =`,
+		`dsn = "host=db password=x"`:             `dsn = (hidden)`,
+		`dsn = env("D", "postgres://u:p:@@h/d")`: `dsn = env("D", "postgres://u:(hidden)@h/d")`,
+		`a = "https://u:p@h" # see http://x/y`:   `a = "https://u:(hidden)@h" # see http://x/y`,
+		`base_url = "https://h:8080/v1"`:         `base_url = "https://h:8080/v1"`,
 		`cookie_jar = "a" # token = "b" units=3`: `cookie_jar = (hidden)`,
 	} {
 		if got := Mask(in); got != want {

@@ -46,7 +46,8 @@ func (f Files) snippet(r hcl.Range) *Snippet {
 const masked = "(hidden)"
 
 // Mask hides what looks like a literal secret in lines of configuration: the rest of a line after `api_key =`,
-// `"token":` and the like, unless a function call gives the value. A snippet must not carry a key into a bug report.
+// `"token":` and the like, unless a function call gives the value, and the password in a URL wherever it stands. A snippet
+// must not carry a key into a bug report.
 func Mask(code string) string {
 	if !strings.ContainsAny(code, "=:") {
 		return code
@@ -56,9 +57,35 @@ func Mask(code string) string {
 		body := strings.TrimRight(line, "\r\n")
 		if cut := secretAt(body); cut >= 0 {
 			lines[i] = body[:cut] + masked + line[len(body):]
+		} else if strings.Contains(body, "://") {
+			lines[i] = maskURLs(body) + line[len(body):]
 		}
 	}
 	return strings.Join(lines, "")
+}
+
+// maskURLs hides what stands between the first ":" behind "://" and the last "@" of the same word.
+func maskURLs(line string) string {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(line, "://")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		b.WriteString("://")
+		end := strings.IndexAny(rest, " \t\"'`")
+		if end < 0 {
+			end = len(rest)
+		}
+		from, to := strings.IndexByte(rest[:end], ':'), strings.LastIndexByte(rest[:end], '@')
+		if from >= 0 && from < to {
+			b.WriteString(rest[:from+1] + masked + rest[to:end])
+		} else {
+			b.WriteString(rest[:end])
+		}
+		line = rest[end:]
+	}
 }
 
 // secretAt returns where a literal secret begins in a line, -1 where there is none.
@@ -120,7 +147,7 @@ func secretName(name string) bool {
 			return true
 		}
 	}
-	return strings.HasSuffix(n, "key") || strings.HasSuffix(n, "token")
+	return strings.HasSuffix(n, "key") || strings.HasSuffix(n, "token") || strings.HasSuffix(n, "dsn")
 }
 
 func isNameRune(r rune) bool {

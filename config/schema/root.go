@@ -26,6 +26,12 @@ var (
 	transports       = []string{"peercred", "mtls"}
 )
 
+// The drivers of the store.
+const (
+	DriverSQLite   = "sqlite"
+	DriverPostgres = "postgres"
+)
+
 // Root returns what may stand at the top of a file. Each call returns a table of its own.
 func Root() *Block {
 	root := settings()
@@ -116,7 +122,15 @@ func settings() *Block {
 				},
 			},
 			{
-				Name: BlockStore, Doc: "What is kept of threads.",
+				Name: BlockStore, Doc: "Where threads are kept, and for how long.",
+				Attributes: []Attribute{
+					{Name: "driver", Kind: String, Default: `"sqlite"`, Allowed: []string{DriverSQLite, DriverPostgres},
+						Doc: "`sqlite`: a file in gantry's home. `postgres`: a PostgreSQL server that several machines may share; it takes " +
+							"the program `gantry-postgres` in the place of `gantry`."},
+					{Name: "dsn", Kind: String,
+						Doc: "Address of the PostgreSQL database: `postgres://USER@HOST/DATABASE?sslmode=verify-full`, or `host=... dbname=...`. " +
+							"With a password in it write `env(\"GANTRY_DSN\")`, `secret(\"NAME\")` or `file(\"PATH\")`."},
+				},
 				Blocks: []*Block{{
 					Name: BlockRetention, Doc: "What is removed by itself. Without arguments everything is kept.",
 					Attributes: []Attribute{

@@ -324,7 +324,7 @@ func TestRevertIsRefused(t *testing.T) {
 	}
 	w := newTeller(t, s)
 	w.log("turn: U1 A1")
-	lock, err := s.LockThread(w.id)
+	lock, err := s.LockThread(t.Context(), w.id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func Note(ctx context.Context, s *store.Store, id event.ThreadID, body event.Bod
 
 // amend writes one event behind the log of a thread, which is locked meanwhile. A thread that runs is a [*store.LockedError].
 func amend(ctx context.Context, s *store.Store, id event.ThreadID, next func() (event.Body, error)) (err error) {
-	lock, err := s.LockThread(id)
+	lock, err := s.LockThread(ctx, id)
 	if err != nil {
 		return err
 	}

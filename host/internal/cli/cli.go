@@ -34,6 +34,7 @@ import (
 type app struct {
 	version  string
 	builtins map[string]string // file name → SHA-256 of what was built with this program
+	drivers  []store.Driver    // of databases beside the built-in one
 	stdin    *os.File
 	stdout   *output
 	stderr   io.Writer
@@ -53,8 +54,8 @@ type app struct {
 }
 
 // Main runs the command line and returns the exit status. builtins pins gantry's own plugins, NAME=SHA256 joined by
-// commas; a name that is not in it is not checked.
-func Main(version, builtins string, args []string) int {
+// commas; a name that is not in it is not checked. drivers are for databases beside the built-in one.
+func Main(version, builtins string, args []string, drivers ...store.Driver) int {
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error: the current folder can't be read:", err)
@@ -63,7 +64,7 @@ func Main(version, builtins string, args []string) int {
 	ctx, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
 	a := &app{
-		version: version, builtins: parsePins(builtins), stdin: os.Stdin, stdout: &output{File: os.Stdout}, stderr: os.Stderr, dir: dir, environ: os.Environ(), leave: leave,
+		version: version, builtins: parsePins(builtins), drivers: drivers, stdin: os.Stdin, stdout: &output{File: os.Stdout}, stderr: os.Stderr, dir: dir, environ: os.Environ(), leave: leave,
 	}
 	return a.run(ctx, args)
 }
@@ -314,13 +315,17 @@ func (a *app) hostOf(ctx context.Context, home string, cfg *config.Config, o hos
 	if err != nil {
 		return nil, err
 	}
+	where, err := a.database(cfg)
+	if err != nil {
+		return nil, err
+	}
 	verified, err := a.verifyPlugins(ctx, home, o.dir, cfg)
 	if err != nil {
 		return nil, err
 	}
 	opts := host.Options{
 		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, OnPlugin: o.onPlugin,
-		Environ: a.environ, Ephemeral: o.ephemeral, Keyless: o.keyless, Vault: a.vault(home),
+		Environ: a.environ, Database: where, Ephemeral: o.ephemeral, Keyless: o.keyless, Vault: a.vault(home),
 		Reverified: func(ctx context.Context, b *config.PluginBlock) (string, string, error) {
 			return a.reverify(ctx, home, o.dir, b)
 		},

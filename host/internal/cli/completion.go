@@ -86,10 +86,18 @@ func (a *app) wordsOfThreads(ctx context.Context, archived bool) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeBound)
 	defer cancel()
 	home, err := a.home()
-	if err != nil || !exists(filepath.Join(home, "threads.db")) {
+	if err != nil {
 		return nil
 	}
-	s, err := store.Open(ctx, store.Config{Path: filepath.Join(home, "threads.db"), Logger: hclog.NewNullLogger()})
+	cfg, _ := a.readConfig(ctx, home, a.dir)
+	if cfg == nil {
+		return nil
+	}
+	where, err := a.database(cfg)
+	if err != nil || where.Driver == nil && !exists(filepath.Join(home, "threads.db")) {
+		return nil
+	}
+	s, err := storeOf(ctx, home, where, hclog.NewNullLogger())
 	if err != nil {
 		return nil
 	}

@@ -114,12 +114,15 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 	}
 	writable := d.folder()
 	if writable {
-		d.database(ctx)
 		d.secrets()
 		d.sockets()
 	}
 	if !d.configuration(ctx) {
+		d.say(worth, "database", "", "not looked at: the configuration says where it is")
 		return nil
+	}
+	if writable {
+		d.database(ctx)
 	}
 	launches := d.launcher(ctx)
 	switch {
@@ -211,15 +214,12 @@ func (d *doctor) database(ctx context.Context) {
 		return
 	}
 	infos, err := s.Threads(ctx, store.Filter{})
-	if err = errors.Join(err, s.Close(ctx)); err != nil {
+	about, aboutErr := s.About(ctx)
+	if err = errors.Join(err, aboutErr, s.Close(ctx)); err != nil {
 		d.say(ill, "database", "", "%v", err)
 		return
 	}
-	size := int64(0)
-	if info, err := os.Stat(filepath.Join(d.home, "threads.db")); err == nil {
-		size = info.Size()
-	}
-	d.say(healthy, "database", "", "SQLite %s, %s, %d KiB", store.SQLiteVersion(), plural(len(infos), "thread"), (size+1023)/1024)
+	d.say(healthy, "database", "", "%s, %s", plural(len(infos), "thread"), about)
 }
 
 // maxSocketPath is what a unix socket's address may have on Linux, without the zero byte at its end.

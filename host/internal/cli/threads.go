@@ -18,32 +18,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// openStore opens the store without a host: listing and exporting start nothing.
-func (a *app) openStore(ctx context.Context) (*store.Store, error) {
-	logger, err := a.logger()
-	if err != nil {
-		return nil, err
-	}
-	home, err := a.home()
-	if err != nil {
-		return nil, err
-	}
-	return store.Open(ctx, store.Config{
-		Path: filepath.Join(home, "threads.db"), ArtifactDir: filepath.Join(home, "artifacts"), Logger: logger.Named("store"),
-	})
-}
-
-// withStore runs f on the store and closes it.
-func (a *app) withStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) (err error) {
-	ctx := cmd.Context()
-	s, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return f(ctx, s)
-}
-
 func (a *app) threadsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "threads", Short: "List, search, show, name, fork, revert, archive, export, import, delete and clean up stored threads"}
 	cmd.AddCommand(
@@ -103,7 +77,7 @@ func (a *app) threadsList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				s.Settle(infos)
+				s.Settle(ctx, infos)
 				if asJSON {
 					rows := make([]appserver.ThreadInfo, 0, len(infos))
 					for _, t := range infos {

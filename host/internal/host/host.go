@@ -49,7 +49,9 @@ type Options struct {
 	Environ  []string // of the host; what a plugin or command may see of it is taken from here
 	// Vault keeps the secrets that plugins store; nil: the one in Home.
 	Vault service.Vault
-	// Ephemeral stores nothing that outlives the host.
+	// Database is where threads and the state of plugins are stored; zero: in files of Home.
+	Database store.Database
+	// Ephemeral stores no thread that outlives the host.
 	Ephemeral bool
 	// Keyless lets providers come up whose blocks lack what is around them, their keys above all.
 	Keyless bool
@@ -69,7 +71,7 @@ type Host struct {
 	tokens   *orchestrate.Tokens
 	commands service.Commands
 	families map[string]*tool.Client // by plugin label; fixed after New
-	private  map[string]bool         // variables that some plugin's block reads; no other process gets them; fixed after New
+	private  map[string]bool         // variables that the store or some plugin's block reads; no other process gets them; fixed after New
 	cleanup  []func(context.Context) error
 
 	life context.Context // ends with the host; the scope of what belongs to it
@@ -108,6 +110,9 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		}
 	}()
 
+	for _, name := range opts.Config.Store.Variables {
+		h.private[name] = true
+	}
 	if err := h.openStore(ctx); err != nil {
 		return nil, err
 	}
@@ -159,6 +164,9 @@ func (h *Host) openStore(ctx context.Context) (err error) {
 		Path: filepath.Join(dir, "threads.db"), ArtifactDir: filepath.Join(dir, "artifacts"), Logger: h.log.Named("store"),
 		OnDegraded: h.storeHealth,
 	}
+	if !h.opts.Ephemeral {
+		cfg.Database = h.opts.Database
+	}
 	if h.opts.tuneStore != nil {
 		h.opts.tuneStore(&cfg)
 	}
@@ -205,10 +213,13 @@ func (h *Host) storeNews(r *running) []event.Notice {
 }
 
 func storeFailed(err error) event.Notice {
-	text, _, _ := strings.Cut(err.Error(), "; next: ") // the next step stands below
+	text, next, _ := strings.Cut(err.Error(), "; next: ")
+	if next == "" {
+		next = "check the disk that holds it"
+	}
 	return event.Notice{
 		Level: "error", Text: "the store does not take events: " + text,
-		Next: "Check the disk that holds it: make room, or end what blocks it. Until then calls that have an effect are not started.",
+		Next: strings.ToUpper(next[:1]) + next[1:] + ". Until then calls that have an effect are not started.",
 	}
 }
 
@@ -219,7 +230,7 @@ func (h *Host) stateStore(ctx context.Context) (*store.State, error) {
 	if h.state != nil {
 		return h.state, nil
 	}
-	s, err := store.OpenState(ctx, filepath.Join(h.opts.Home, "state.db"))
+	s, err := store.OpenState(ctx, filepath.Join(h.opts.Home, "state.db"), h.opts.Database)
 	if err != nil {
 		return nil, err
 	}

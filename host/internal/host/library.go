@@ -121,7 +121,7 @@ func (h *Host) ArchiveThread(ctx context.Context, id event.ThreadID, archive boo
 // Threads implements [appserver.Library].
 func (h *Host) Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error) {
 	infos, err := h.store.Threads(ctx, f)
-	h.store.Settle(infos)
+	h.store.Settle(ctx, infos)
 	return infos, err
 }
 

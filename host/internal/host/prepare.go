@@ -89,10 +89,10 @@ func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareP
 		}
 		return p.Cwd, nil
 	}
-	if pid, held, err := h.store.Holder(p.Thread); err != nil {
+	if owner, held, err := h.store.Holder(ctx, p.Thread); err != nil {
 		return "", err
 	} else if held {
-		return "", fmt.Errorf("process %d runs thread %s, and only it knows what it will ask next; next: wait until it has ended", pid, p.Thread)
+		return "", fmt.Errorf("%s runs thread %s, and only it knows what it will ask next; next: wait until it has ended", owner, p.Thread)
 	}
 	cfg.ID = p.Thread
 	if cfg.State, err = branch.Resume(ctx, h.store, p.Thread); err != nil {

@@ -52,10 +52,10 @@ func (h *Host) sweep(dir string) {
 		if !ok || err != nil {
 			continue
 		}
-		if _, held, err := h.store.Holder(id); held || err != nil {
+		if _, held, err := h.store.Holder(h.life, id); held || err != nil {
 			continue
 		}
-		lock, err := h.store.LockThread(id)
+		lock, err := h.store.LockThread(h.life, id)
 		if err != nil {
 			continue // somebody was faster
 		}

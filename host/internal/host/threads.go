@@ -74,7 +74,7 @@ func (h *Host) ResumeThread(ctx context.Context, id event.ThreadID) (*thread.Thr
 		return t, nil
 	}
 	// The writer lock comes first: the log must not grow while it is read.
-	lock, err := h.store.LockThread(id)
+	lock, err := h.store.LockThread(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (h *Host) rebuild(ctx context.Context, id event.ThreadID) (thread.State, er
 }
 
 func (h *Host) launchThread(ctx context.Context, cfg thread.Config) (*thread.Thread, error) {
-	lock, err := h.store.LockThread(cfg.ID)
+	lock, err := h.store.LockThread(ctx, cfg.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	closing("store", st.Close)
-	state, err := store.OpenState(t.Context(), filepath.Join(dir, "state.db"))
+	state, err := store.OpenState(t.Context(), filepath.Join(dir, "state.db"), store.Database{})
 	if err != nil {
 		t.Fatal(err)
 	}

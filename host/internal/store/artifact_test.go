@@ -260,12 +260,12 @@ func TestDeleteRefusesAThreadThatIsOpen(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	mention(t, s, "a", 1)
-	lock, err := s.LockThread("a")
+	lock, err := s.LockThread(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = s.Delete(t.Context(), "a")
-	if l, ok := errors.AsType[*store.LockedError](err); !ok || l.PID != os.Getpid() {
+	if l, ok := errors.AsType[*store.LockedError](err); !ok || l.Owner.PID != os.Getpid() {
 		t.Errorf("Delete = %v, want a LockedError that names process %d", err, os.Getpid())
 	}
 	if err := lock.Release(); err != nil {
@@ -368,7 +368,7 @@ func TestRetain(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", test.policy), func(t *testing.T) {
 			s := build(t)
 			if test.locked != "" {
-				lock, err := s.LockThread(test.locked)
+				lock, err := s.LockThread(t.Context(), test.locked)
 				if err != nil {
 					t.Fatal(err)
 				}

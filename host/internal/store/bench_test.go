@@ -166,7 +166,7 @@ func BenchmarkOpenExisting(b *testing.B) {
 func BenchmarkOpenState(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "state.db")
 	for b.Loop() {
-		s, err := store.OpenState(b.Context(), path)
+		s, err := store.OpenState(b.Context(), path, store.Database{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func BenchmarkEvents(b *testing.B) {
 }
 
 func BenchmarkStatePut(b *testing.B) {
-	s, err := store.OpenState(b.Context(), filepath.Join(b.TempDir(), "state.db"))
+	s, err := store.OpenState(b.Context(), filepath.Join(b.TempDir(), "state.db"), store.Database{})
 	if err != nil {
 		b.Fatal(err)
 	}

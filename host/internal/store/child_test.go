@@ -50,7 +50,7 @@ func childMain(text string) int {
 
 func childRun(ctx context.Context, cfg childConfig) error {
 	if cfg.Mode == "lease" {
-		state, err := store.OpenState(ctx, cfg.Path)
+		state, err := store.OpenState(ctx, cfg.Path, store.Database{})
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func childRun(ctx context.Context, cfg childConfig) error {
 		return err
 	}
 	if cfg.Mode == "lock" {
-		if _, err := s.LockThread(cfg.Thread); err != nil {
+		if _, err := s.LockThread(ctx, cfg.Thread); err != nil {
 			return err
 		}
 		fmt.Println("locked")

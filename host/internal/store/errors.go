@@ -20,7 +20,7 @@ var (
 // DegradedError says that the store can't write at the moment. Barriers fail with it; events stay in memory up to a bound
 // and are written once writing works again.
 type DegradedError struct {
-	Path    string
+	Where   string // the database
 	Since   time.Time
 	Waiting int // events in memory
 	Err     error
@@ -28,7 +28,7 @@ type DegradedError struct {
 
 // Error implements error.
 func (e *DegradedError) Error() string {
-	return fmt.Sprintf("store %s: nothing was written since %s: %v", e.Path, e.Since.Format(time.TimeOnly), e.Err)
+	return fmt.Sprintf("store %s: nothing was written since %s: %v", e.Where, e.Since.Format(time.TimeOnly), e.Err)
 }
 
 // Unwrap returns the error of the write.
@@ -135,16 +135,19 @@ func (e *ExistsError) Error() string {
 // LockedError says that another process, or another part of this one, runs the thread.
 type LockedError struct {
 	Thread event.ThreadID
-	PID    int // 0 when unknown
-	Since  time.Time
+	Owner  Owner
 }
 
 // Error implements error.
 func (e *LockedError) Error() string {
-	if e.PID == 0 {
+	if e.Owner.Machine != "" {
+		return fmt.Sprintf("thread %s is open in process %d on %s; next: attach to it there, or end that process",
+			e.Thread, e.Owner.PID, e.Owner.Machine)
+	}
+	if e.Owner.PID == 0 {
 		return fmt.Sprintf("thread %s is open in another process; next: attach to it, or end that process", e.Thread)
 	}
-	return fmt.Sprintf("thread %s is open in process %d; next: attach to it, or end that process", e.Thread, e.PID)
+	return fmt.Sprintf("thread %s is open in process %d; next: attach to it, or end that process", e.Thread, e.Owner.PID)
 }
 
 // DecodeError says that a stored event can't be read by this version. The event comes as an [event.Unknown].

@@ -46,7 +46,9 @@ func (s *Store) Committed(ctx context.Context) error { return s.sink.await(ctx, 
 
 // WriteFirstSchema writes a thread as the first version of the schema kept it.
 func WriteFirstSchema(ctx context.Context, path string, events []event.Event) error {
-	db, err := database.Open(ctx, database.Config{Path: path, Migrations: threadMigrations()[:1]})
+	what := Database{}.config(path)
+	what.Migrations = threadMigrations()[:1]
+	db, err := database.Open(ctx, what)
 	if err != nil {
 		return err
 	}

@@ -254,18 +254,18 @@ func TestTheEndOfTheProcessFreesItsThreads(t *testing.T) {
 	c := startChild(t, childConfig{Path: path, Mode: "lock", Thread: thread})
 	c.line(t)
 	s := openAt(t, store.Config{Path: path})
-	_, err := s.LockThread(thread)
+	_, err := s.LockThread(t.Context(), thread)
 	if want := fmt.Sprintf("process %d", c.cmd.Process.Pid); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("LockThread = %v, want an error that names %s", err, want)
 	}
-	if pid, held, err := s.Holder(thread); pid != c.cmd.Process.Pid || !held || err != nil {
-		t.Errorf("Holder = %d, %v, %v", pid, held, err)
+	if owner, held, err := s.Holder(t.Context(), thread); owner.PID != c.cmd.Process.Pid || !held || err != nil {
+		t.Errorf("Holder = %v, %v, %v", owner, held, err)
 	}
 	c.kill(t)
-	if _, held, err := s.Holder(thread); held || err != nil {
+	if _, held, err := s.Holder(t.Context(), thread); held || err != nil {
 		t.Errorf("after its end: Holder = %v, %v", held, err)
 	}
-	lock, err := s.LockThread(thread)
+	lock, err := s.LockThread(t.Context(), thread)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestTheEndOfTheProcessFreesItsThreads(t *testing.T) {
 func TestTheEndOfTheProcessFreesItsLeases(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.db")
-	state, err := store.OpenState(t.Context(), path)
+	state, err := store.OpenState(t.Context(), path, store.Database{})
 	if err != nil {
 		t.Fatal(err)
 	}

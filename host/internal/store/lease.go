@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/gantry-agent/gantry/host/internal/store/flock"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
 
@@ -39,14 +38,14 @@ func (leaseRow) TableName() string { return "leases" }
 type BusyError struct {
 	Plugin, Name string
 	Holder       string // what the holder was called
-	PID          int    // its host process; 0 when unknown
+	Owner        Owner  // its host process
 }
 
 // Error implements error.
 func (e *BusyError) Error() string {
 	s := fmt.Sprintf("lease %q of plugin %q is held by %q", e.Name, e.Plugin, e.Holder)
-	if e.PID != 0 {
-		s += fmt.Sprintf(" (host process %d)", e.PID)
+	if e.Owner.PID != 0 {
+		s += fmt.Sprintf(" (host %s)", e.Owner)
 	}
 	return s
 }
@@ -92,7 +91,7 @@ func (s *State) Acquire(ctx context.Context, plugin, name, holder string, wait t
 	if name == "" || len(name) > MaxKeyBytes {
 		return nil, fmt.Errorf("acquire lease of plugin %q: a name has 1 to %d bytes, this one has %d", plugin, MaxKeyBytes, len(name))
 	}
-	if err := s.showAlive(); err != nil {
+	if err := s.showAlive(ctx); err != nil {
 		return nil, fmt.Errorf("acquire lease %q of plugin %q: %w", name, plugin, err)
 	}
 	key := leaseKey{plugin, name}
@@ -124,25 +123,32 @@ func (s *State) Acquire(ctx context.Context, plugin, name, holder string, wait t
 	}
 }
 
-// showAlive holds a file whose lock tells other processes that this State's leases count.
-func (s *State) showAlive() error {
+// showAlive holds a lock that tells other processes that this State's leases count.
+func (s *State) showAlive(ctx context.Context) error {
+	s.mu.Lock()
+	closed, alive := s.mu.closed, s.mu.alive != nil
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return ErrClosed
+	case alive:
+		return nil
+	}
+	lock, err := s.hosts.Take(ctx, s.host, "leases")
+	if _, here := errors.AsType[*database.HeldError](err); here {
+		return nil // another goroutine was faster
+	}
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
-		return ErrClosed
-	}
-	if s.mu.alive != nil {
-		return nil
-	}
-	lock, err := flock.Take(s.hostPath(s.host), "leases")
-	if err != nil {
-		return err
+		return errors.Join(ErrClosed, lock.Release())
 	}
 	s.mu.alive = lock
 	return nil
 }
-
-func (s *State) hostPath(host string) string { return filepath.Join(s.hostDir, host+".lock") }
 
 func (s *State) tryAcquire(ctx context.Context, key leaseKey, holder string) (*Lease, error) {
 	var lease *Lease
@@ -155,12 +161,12 @@ func (s *State) tryAcquire(ctx context.Context, key leaseKey, holder string) (*L
 			return err
 		}
 		if row.Held {
-			pid, live, err := s.holds(key, row)
+			owner, live, err := s.holds(ctx, key, row)
 			if err != nil {
 				return err
 			}
 			if live {
-				return &BusyError{Plugin: key.plugin, Name: key.name, Holder: row.Holder, PID: pid}
+				return &BusyError{Plugin: key.plugin, Name: key.name, Holder: row.Holder, Owner: owner}
 			}
 			dead = row.Host
 		}
@@ -174,7 +180,7 @@ func (s *State) tryAcquire(ctx context.Context, key leaseKey, holder string) (*L
 		return exec(tx, `INSERT INTO leases (plugin, name, token, held, holder, host, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (plugin, name) DO UPDATE SET token = excluded.token, held = excluded.held, holder = excluded.holder,
 			host = excluded.host, granted_at = excluded.granted_at`,
-			key.plugin, key.name, lease.Token, true, holder, s.host, time.Now().UnixNano())
+			key.plugin, key.name, lease.Token, 1, holder, s.host, time.Now().UnixNano())
 	})
 	if err != nil {
 		if lease != nil {
@@ -183,7 +189,7 @@ func (s *State) tryAcquire(ctx context.Context, key leaseKey, holder string) (*L
 		return nil, err
 	}
 	if dead != "" && dead != s.host {
-		s.tidy(dead)
+		s.tidy(ctx, dead)
 	}
 	return lease, nil
 }
@@ -199,20 +205,19 @@ func (s *State) register(key leaseKey, l *Lease) error {
 }
 
 // holds tells whether the holder that the database names is still there.
-func (s *State) holds(key leaseKey, row leaseRow) (pid int, live bool, err error) {
+func (s *State) holds(ctx context.Context, key leaseKey, row leaseRow) (owner Owner, live bool, err error) {
 	if row.Host == s.host {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l := s.mu.leases[key]
-		return 0, l != nil && l.Token == row.Token, nil // else its end could not be written
+		return Owner{}, l != nil && l.Token == row.Token, nil // else its end could not be written
 	}
-	owner, live, err := flock.Held(s.hostPath(row.Host))
-	return owner.PID, live, err
+	return s.hosts.Holder(ctx, row.Host)
 }
 
-// tidy removes the file of a host process that has ended.
-func (s *State) tidy(host string) {
-	if lock, err := flock.Take(s.hostPath(host), "tidy"); err == nil {
+// tidy removes what is left of a host process that has ended.
+func (s *State) tidy(ctx context.Context, host string) {
+	if lock, err := s.hosts.Take(ctx, host, "tidy"); err == nil {
 		_ = lock.Release() // what stays is looked at again by the next one
 	}
 }
@@ -244,7 +249,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return nil
 	}
 	err := l.state.write(ctx, func(tx *gorm.DB) error {
-		return exec(tx, "UPDATE leases SET held = ? WHERE plugin = ? AND name = ? AND token = ?", false, l.Plugin, l.Name, l.Token)
+		return exec(tx, "UPDATE leases SET held = 0 WHERE plugin = ? AND name = ? AND token = ?", l.Plugin, l.Name, l.Token)
 	})
 	l.state.wakeWaiters()
 	if err != nil && !errors.Is(err, ErrClosed) {

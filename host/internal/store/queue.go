@@ -43,6 +43,7 @@ type batch struct {
 // outcome is how the write of a batch ended. An err says that nothing of it was written.
 type outcome struct {
 	err       error
+	synced    bool // it survives the end of the machine, whatever the batch asked for
 	conflicts map[event.ThreadID]error
 }
 
@@ -71,9 +72,9 @@ type head struct{ seq, pos uint64 }
 type queue struct {
 	batchRows           int
 	batchDelay          time.Duration
-	maxRows, maxBytes   int // beyond them publishers wait
-	keepRows, keepBytes int // beyond them a degraded store refuses
-	path                string
+	maxRows, maxBytes   int    // beyond them publishers wait
+	keepRows, keepBytes int    // beyond them a degraded store refuses
+	where               string // the database, for messages
 	entries             []entry
 	bytes               int
 	oldest              time.Time // when the first of entries came in, roughly
@@ -288,7 +289,7 @@ func (q *queue) finish(b batch, o outcome, now time.Time) (changed bool) {
 	}
 	q.oldest = now
 	q.committed += uint64(n)
-	if b.sync {
+	if b.sync || o.synced {
 		q.synced = q.committed
 	}
 	for thread, err := range o.conflicts {
@@ -349,7 +350,7 @@ func (q *queue) fail(err error, now time.Time) (changed bool) {
 			q.entries[i] = entry{}
 		}
 	}
-	q.failed = &DegradedError{Path: q.path, Since: since, Waiting: q.events(), Err: err}
+	q.failed = &DegradedError{Where: q.where, Since: since, Waiting: q.events(), Err: err}
 	for _, w := range q.waiters {
 		q.tell(w.reply, q.failed)
 	}

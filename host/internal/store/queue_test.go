@@ -23,7 +23,7 @@ func newWorld() *world {
 	return &world{
 		q: &queue{
 			batchRows: 4, batchDelay: 3 * time.Millisecond, maxRows: 10, maxBytes: 1 << 20, keepRows: 20, keepBytes: 1 << 21,
-			path: "/threads.db", heads: map[event.ThreadID]head{}, broken: map[event.ThreadID]error{},
+			where: "/threads.db", heads: map[event.ThreadID]head{}, broken: map[event.ThreadID]error{},
 		},
 		now: time.Unix(1000, 0), written: map[event.ThreadID][]uint64{},
 	}

@@ -36,7 +36,7 @@ func (r *Report) add(o Report) {
 // Delete removes a thread with all that belongs to it, and the artifacts that no other thread mentions. A thread that is
 // open somewhere is a [*LockedError].
 func (s *Store) Delete(ctx context.Context, thread event.ThreadID) (Report, error) {
-	lock, err := s.LockThread(thread)
+	lock, err := s.LockThread(ctx, thread)
 	if err != nil {
 		return Report{}, fmt.Errorf("delete thread: %w", err)
 	}
@@ -247,7 +247,7 @@ func (s *Store) Retain(ctx context.Context, p Policy) (Report, error) {
 
 func (s *Store) retire(ctx context.Context, thread event.ThreadID, dry bool, report *Report) error {
 	if dry {
-		_, held, err := s.Holder(thread)
+		_, held, err := s.Holder(ctx, thread)
 		if err != nil {
 			return err
 		}
@@ -271,19 +271,5 @@ func (s *Store) retire(ctx context.Context, thread event.ThreadID, dry bool, rep
 	return err
 }
 
-// shrinkPages is how many free pages one shrink gives back to the file system: 64 MiB, a fraction of a second.
-const shrinkPages = 16384
-
-// shrink gives space that deleted threads took back to the file system.
-func (s *Store) shrink(ctx context.Context) error {
-	return s.change(ctx, func(tx *gorm.DB) error {
-		// A query and not a statement: each step of it frees one page.
-		rows, err := tx.Raw(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages)).Rows()
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
-		}
-		return errors.Join(rows.Err(), rows.Close())
-	})
-}
+// shrink gives space that deleted threads took back to the system.
+func (s *Store) shrink(ctx context.Context) error { return s.change(ctx, s.db.Shrink) }

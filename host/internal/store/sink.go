@@ -26,7 +26,7 @@ type sink struct {
 	done    chan struct{} // closed when everything has ended
 
 	write      func(context.Context, batch) outcome
-	checkpoint func(context.Context) error
+	tend       func(context.Context) error
 	onDegraded func(error) // may be nil
 	log        hclog.Logger
 
@@ -68,8 +68,8 @@ const (
 func (o *operation) begin() bool  { return o.state.CompareAndSwap(opWaiting, opBegun) }
 func (o *operation) giveUp() bool { return o.state.CompareAndSwap(opWaiting, opGivenUp) }
 
-// checkpointEvery is how much is written between two looks at the write-ahead log.
-const checkpointEvery = 1 << 20
+// tendEvery is how much is written between two looks at what the database needs.
+const tendEvery = 1 << 20
 
 // start runs the sink until close.
 func (s *sink) start(q *queue) {
@@ -103,8 +103,8 @@ func (s *sink) run(ctx context.Context, q *queue) {
 	})
 	children.Go(func() {
 		for range look {
-			if err := s.checkpoint(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("checkpoint", "err", err)
+			if err := s.tend(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("tend to the database", "err", err)
 			}
 		}
 	})
@@ -128,7 +128,7 @@ func (s *sink) run(ctx context.Context, q *queue) {
 			e.op.reply <- ErrClosed
 		}
 	}
-	s.cancel(ErrClosed) // a checkpoint under way
+	s.cancel(ErrClosed) // tending under way
 	close(work)
 	close(health)
 	close(look)
@@ -185,7 +185,7 @@ func (s *sink) own(q *queue, work chan<- batch, outcomes <-chan outcome, health 
 			s.degraded.Store(q.failed) // before anybody hears of it
 			q.send()
 			flight = batch{}
-			if written >= checkpointEvery {
+			if written >= tendEvery {
 				written = 0
 				select {
 				case look <- struct{}{}:

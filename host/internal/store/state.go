@@ -10,7 +10,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
-	"github.com/gantry-agent/gantry/host/internal/store/flock"
 	"github.com/google/uuid"
 	"gorm.io/gorm"
 )
@@ -64,26 +63,28 @@ func (keyRow) TableName() string { return "keys" }
 // State is the small store of what plugins keep: every change is on the disk when its method returns, and may be read at
 // any time. Its methods may be called from several goroutines, and several processes may have it open.
 type State struct {
-	db      *database.DB
-	hostDir string
-	host    string // names this State among all that have the file open
+	db    *database.DB
+	hosts database.Locks // held by each State that has leases, under its name
+	host  string         // names this State among all that have the database open
 
 	mu struct {
 		sync.Mutex
 		closed   bool
-		alive    *flock.Lock         // held while this State may hold leases
+		alive    database.Lock       // held while this State may hold leases
 		leases   map[leaseKey]*Lease // held by this State
 		released chan struct{}       // closed, and made anew, when one of them ends
 	}
 }
 
-// OpenState opens or creates state.db.
-func OpenState(ctx context.Context, path string) (*State, error) {
-	db, err := database.Open(ctx, database.Config{Path: path, Migrations: stateMigrations()})
+// OpenState opens or creates state.db at path, or its tables in another database.
+func OpenState(ctx context.Context, path string, where Database) (*State, error) {
+	what := where.config(path)
+	what.Schema, what.Migrations = "state", stateMigrations()
+	db, err := database.Open(ctx, what)
 	if err != nil {
 		return nil, err
 	}
-	s := &State{db: db, hostDir: filepath.Join(filepath.Dir(db.Path()), "hosts"), host: uuid.NewString()}
+	s := &State{db: db, hosts: fileLocks{filepath.Join(filepath.Dir(path), "hosts")}, host: uuid.NewString()}
 	s.mu.leases = map[leaseKey]*Lease{}
 	s.mu.released = make(chan struct{})
 	return s, nil

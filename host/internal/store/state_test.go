@@ -18,7 +18,7 @@ import (
 
 func openState(t *testing.T, path string) *store.State {
 	t.Helper()
-	s, err := store.OpenState(t.Context(), path)
+	s, err := store.OpenState(t.Context(), path, store.Database{})
 	if err != nil {
 		t.Fatal(err)
 	}

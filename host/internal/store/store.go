@@ -21,6 +21,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/gantry-agent/gantry/host/internal/store/database/sqlite"
 	"github.com/google/uuid"
 	"github.com/hashicorp/go-hclog"
 	"gorm.io/gorm"
@@ -40,9 +41,27 @@ const (
 	DefaultKeepBytes = 32 << 20
 )
 
+// Driver connects to databases of one kind. The store brings SQLite's along.
+type Driver = database.Driver
+
+// Database says where the tables of a store are. The zero Database is a file of SQLite.
+type Database struct {
+	Driver Driver
+	Source string // the address of the server
+}
+
+// config is what to open; without a driver the file at path.
+func (d Database) config(path string) database.Config {
+	if d.Driver == nil {
+		return database.Config{Driver: sqlite.Driver{}, Source: path}
+	}
+	return database.Config{Driver: d.Driver, Source: d.Source}
+}
+
 // Config says where a store is and how it behaves. Zero fields mean the documented defaults.
 type Config struct {
-	Path        string       // threads.db; its folder is made if missing
+	Path        string       // threads.db; its folder is made if missing, and what is in files lies there in any case
+	Database    Database     // default: Path
 	ArtifactDir string       // default: artifacts beside Path
 	LockDir     string       // writer locks of threads; default: locks beside Path
 	HostVersion string       // recorded with this run, and named in messages about schema versions
@@ -101,6 +120,7 @@ func def[T comparable](field *T, value T) {
 type Store struct {
 	cfg    Config
 	db     *database.DB
+	locks  database.Locks // of threads
 	files  artifactFiles
 	writer *writer
 	sink   *sink
@@ -119,22 +139,22 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("open store: %w", err)
 		}
 	}
-	db, err := database.Open(ctx, database.Config{
-		Path: cfg.Path, Migrations: threadMigrations(), HostVersion: cfg.HostVersion, BusyWait: cfg.BusyWait,
-	})
+	what := cfg.Database.config(cfg.Path)
+	what.Schema, what.Migrations, what.HostVersion, what.BusyWait = "threads", threadMigrations(), cfg.HostVersion, cfg.BusyWait
+	db, err := database.Open(ctx, what)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, db: db, files: artifactFiles{dir: cfg.ArtifactDir, maxBytes: cfg.MaxArtifactBytes}}
+	s := &Store{cfg: cfg, db: db, locks: fileLocks{cfg.LockDir}, files: artifactFiles{dir: cfg.ArtifactDir, maxBytes: cfg.MaxArtifactBytes}}
 	s.writer = &writer{db: db, files: s.files, around: cfg.Around, run: runRow{
 		ID: uuid.Must(uuid.NewV7()).String(), PID: os.Getpid(), HostVersion: cfg.HostVersion, StartedAt: time.Now().UnixNano(),
 	}}
 	s.sink = &sink{
-		write: s.writer.write, checkpoint: db.Checkpoint, onDegraded: cfg.OnDegraded, log: cfg.Logger.Named("store"),
+		write: s.writer.write, tend: db.Tend, onDegraded: cfg.OnDegraded, log: cfg.Logger.Named("store"),
 	}
 	s.sink.start(&queue{
 		batchRows: cfg.BatchRows, batchDelay: cfg.BatchDelay, maxRows: cfg.QueueRows, maxBytes: cfg.QueueBytes,
-		keepRows: cfg.KeepRows, keepBytes: cfg.KeepBytes, path: db.Path(),
+		keepRows: cfg.KeepRows, keepBytes: cfg.KeepBytes, where: db.Where(),
 		heads: map[event.ThreadID]head{}, broken: map[event.ThreadID]error{},
 	})
 	return s, nil
@@ -201,6 +221,9 @@ func (s *Store) Degraded() error {
 	}
 	return nil
 }
+
+// About says what the store's database is and in which version, for people.
+func (s *Store) About(ctx context.Context) (string, error) { return s.db.About(ctx) }
 
 // Close writes what was appended and ends the store. When ctx ends first, or writing does not work, what is left is given
 // up and the error says how much. Calling it again does nothing.

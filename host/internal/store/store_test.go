@@ -15,7 +15,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
 
@@ -163,14 +162,14 @@ func TestFilesArePrivate(t *testing.T) {
 	if _, err := s.PutArtifact(t.Context(), "text/plain", "a.txt", strings.NewReader("content")); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := s.LockThread(event.NewThreadID())
+	lock, err := s.LockThread(t.Context(), event.NewThreadID())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Threads(t.Context(), store.Filter{}); err != nil {
 		t.Fatal(err)
 	}
-	state, err := store.OpenState(t.Context(), filepath.Join(dir, "state.db"))
+	state, err := store.OpenState(t.Context(), filepath.Join(dir, "state.db"), store.Database{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +356,7 @@ func TestADamagedThreadDoesNotKeepOthersFromBeingStored(t *testing.T) {
 	mustAppend(t, s, damaged...)
 	mustAppend(t, s, good[5:]...)
 	err := s.Barrier(t.Context(), "damaged", 1)
-	if c, ok := errors.AsType[*store.ConflictError](err); !ok || !database.IsConstraint(err) || c.Thread != "damaged" {
+	if c, ok := errors.AsType[*store.ConflictError](err); !ok || c.Err == nil || c.Thread != "damaged" {
 		t.Errorf("barrier = %v, want a conflict", err)
 	}
 	mustBarrier(t, s, good)

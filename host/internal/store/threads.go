@@ -139,12 +139,12 @@ func (f Filter) where(q *gorm.DB) *gorm.DB {
 }
 
 // Settle tells threads that run from those whose log says so because their host was killed: the lock knows better.
-func (s *Store) Settle(infos []ThreadInfo) {
+func (s *Store) Settle(ctx context.Context, infos []ThreadInfo) {
 	for i := range infos {
 		if infos[i].Status != StatusRunning {
 			continue
 		}
-		if _, held, err := s.Holder(infos[i].ID); err == nil && !held {
+		if _, held, err := s.Holder(ctx, infos[i].ID); err == nil && !held {
 			infos[i].Status = StatusStopped
 		}
 	}

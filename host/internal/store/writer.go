@@ -36,7 +36,7 @@ func (w *writer) write(ctx context.Context, b batch) outcome {
 			if err := w.files.sync(b.entries); err != nil {
 				return err
 			}
-			return w.db.Write(ctx, database.Durability(b.sync), func(tx *gorm.DB) error {
+			return w.db.WriteBeside(ctx, database.Durability(b.sync), func(tx *gorm.DB) error {
 				found = maps.Clone(conflicts) // what an earlier try found is void
 				return w.fill(tx, b, &found)
 			})
@@ -52,7 +52,7 @@ func (w *writer) write(ctx context.Context, b batch) outcome {
 		if err == nil {
 			w.inRuns = true
 		}
-		return outcome{err: err, conflicts: found}
+		return outcome{err: err, synced: w.db.Durable(), conflicts: found}
 	}
 }
 
@@ -100,7 +100,7 @@ func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error)
 		}
 		first := g.recs[0].Seq
 		err := g.store(tx)
-		if database.IsConstraint(err) {
+		if w.db.IsConstraint(err) {
 			return &refusedError{&ConflictError{Thread: event.ThreadID(g.thread), Seq: first, Err: err}}
 		}
 		if conflict, ok := errors.AsType[*ConflictError](err); ok {
@@ -483,6 +483,6 @@ func (g *group) putRefs(tx *gorm.DB) error {
 
 func putArtifactRow(tx *gorm.DB, a *artifactRow) error {
 	return exec(tx, `INSERT INTO artifacts (sha256, size, media_type, name, created_at, used_at, holds) VALUES (?, ?, ?, ?, ?, ?, 1)
-		ON CONFLICT (sha256) DO UPDATE SET used_at = excluded.used_at, holds = holds + 1`,
+		ON CONFLICT (sha256) DO UPDATE SET used_at = excluded.used_at, holds = artifacts.holds + 1`,
 		a.SHA256, a.Size, a.MediaType, a.Name, a.CreatedAt, a.UsedAt)
 }

@@ -12,17 +12,21 @@ import (
 // released is never changed.
 type Migration struct {
 	Name string
-	SQL  []string
+	// SQL is in SQLite's words; a driver puts its own types in their place. What an engine does in a way of its own stands
+	// in Instead, by the driver's name.
+	SQL     []string
+	Instead map[string][]string
 }
 
 // NewerError refuses a database that a later program has migrated: what an older one would write might mean something
 // else by now.
 type NewerError struct {
-	Path      string
-	Have      int    // the version of the file
+	Where     string // see [DB.Where]
+	Have      int    // the version of the database
 	Know      int    // the version of this program's newest migration
 	WrittenBy string // version of the program that migrated it; may be empty
 	Host      string // version of this program; may be empty
+	Elsewhere string // what a user does who wants another database
 }
 
 // Error implements error.
@@ -36,7 +40,7 @@ func (e *NewerError) Error() string {
 		this += " (" + e.Host + ")"
 	}
 	return fmt.Sprintf("open database %s: it has schema version %d%s, and %s knows versions up to %d; next: update gantry, "+
-		"or set GANTRY_HOME to another folder", e.Path, e.Have, by, this, e.Know)
+		"or %s", e.Where, e.Have, by, this, e.Know, e.Elsewhere)
 }
 
 // migrationRow records when a version was reached and by whom.
@@ -47,30 +51,26 @@ type migrationRow struct {
 	AppliedAt   int64
 }
 
-func (migrationRow) TableName() string { return "migrations" }
-
-const createMigrations = `CREATE TABLE IF NOT EXISTS migrations (
-	version INTEGER PRIMARY KEY, name TEXT NOT NULL, host_version TEXT NOT NULL, applied_at INTEGER NOT NULL)`
-
 // migrate reads one number where nothing is to be done, which is nearly always.
 func (d *DB) migrate(ctx context.Context) error {
-	have, err := schemaVersion(d.gorm)
+	g := d.conn.Main().WithContext(ctx)
+	have, err := d.conn.SchemaVersion(g)
 	if err != nil {
-		return explain(d.cfg.Path, "open", err)
+		return err
 	}
 	know := len(d.cfg.Migrations)
 	switch {
 	case have == know:
 		return nil
 	case have > know:
-		return d.newer(d.gorm, have)
+		return d.newer(g, have)
 	}
 	return d.Write(ctx, Full, d.upgrade)
 }
 
 // upgrade applies what is missing, in one transaction. Another process may have been here since migrate looked.
 func (d *DB) upgrade(tx *gorm.DB) error {
-	have, err := schemaVersion(tx)
+	have, err := d.conn.SchemaVersion(tx)
 	if err != nil {
 		return err
 	}
@@ -79,11 +79,14 @@ func (d *DB) upgrade(tx *gorm.DB) error {
 		return d.newer(tx, have)
 	}
 	if have == 0 {
-		if err := d.refuseForeign(tx); err != nil {
+		if err := d.conn.Prepare(tx); err != nil {
 			return err
 		}
 	}
-	if err := tx.Exec(createMigrations).Error; err != nil {
+	table := d.conn.MigrationTable()
+	err = tx.Exec(d.conn.Statement("CREATE TABLE IF NOT EXISTS " + table + ` (
+		version INTEGER PRIMARY KEY, name TEXT NOT NULL, host_version TEXT NOT NULL, applied_at INTEGER NOT NULL)`)).Error
+	if err != nil {
 		return err
 	}
 	for v := have + 1; v <= know; v++ {
@@ -91,46 +94,36 @@ func (d *DB) upgrade(tx *gorm.DB) error {
 			return err
 		}
 	}
-	return tx.Exec(fmt.Sprintf("PRAGMA user_version(%d)", know)).Error
+	return d.conn.SetSchemaVersion(tx, know)
 }
 
 func (d *DB) apply(tx *gorm.DB, version int) error {
 	m := d.cfg.Migrations[version-1]
-	for _, statement := range m.SQL {
+	statements, own := m.Instead[d.cfg.Driver.Name()]
+	if !own {
+		statements = m.SQL
+	}
+	for _, statement := range statements {
+		if !own {
+			statement = d.conn.Statement(statement)
+		}
 		if err := tx.Exec(statement).Error; err != nil {
-			return fmt.Errorf("migrate database %s to schema version %d (%s): %w", d.cfg.Path, version, m.Name, err)
+			return fmt.Errorf("migrate database %s to schema version %d (%s): %w", d.Where(), version, m.Name, err)
 		}
 	}
-	return tx.Create(&migrationRow{
+	return tx.Table(d.conn.MigrationTable()).Create(&migrationRow{
 		Version: version, Name: m.Name, HostVersion: d.cfg.HostVersion, AppliedAt: time.Now().UnixNano(),
 	}).Error
 }
 
-func schemaVersion(g *gorm.DB) (int, error) {
-	var v int
-	err := g.Raw("PRAGMA user_version").Scan(&v).Error
-	return v, err
-}
-
 func (d *DB) newer(g *gorm.DB, have int) error {
-	e := &NewerError{Path: d.cfg.Path, Have: have, Know: len(d.cfg.Migrations), Host: d.cfg.HostVersion}
+	e := &NewerError{
+		Where: d.Where(), Have: have, Know: len(d.cfg.Migrations), Host: d.cfg.HostVersion, Elsewhere: d.conn.Elsewhere(),
+	}
 	var row migrationRow
 	// Only for the message: a later program may record its migrations otherwise.
-	if err := g.Order("version DESC").Limit(1).Find(&row).Error; err == nil {
+	if err := g.Table(d.conn.MigrationTable()).Order("version DESC").Limit(1).Find(&row).Error; err == nil {
 		e.WrittenBy = row.HostVersion
 	}
 	return e
-}
-
-// refuseForeign keeps gantry from putting its tables into some other program's database.
-func (d *DB) refuseForeign(tx *gorm.DB) error {
-	var n int64
-	if err := tx.Raw("SELECT count(*) FROM sqlite_master").Scan(&n).Error; err != nil {
-		return err
-	}
-	if n > 0 {
-		return fmt.Errorf("open database %s: it has tables that are not gantry's; next: move it away, or set GANTRY_HOME "+
-			"to another folder", d.cfg.Path)
-	}
-	return nil
 }

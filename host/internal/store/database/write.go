@@ -14,7 +14,7 @@ import (
 type Durability bool
 
 // Normal survives the end of the process, also by kill -9. Full survives the end of the machine too, and makes all
-// earlier commits of the file do so.
+// earlier commits of the database do so.
 const (
 	Normal Durability = false
 	Full   Durability = true
@@ -29,10 +29,20 @@ const (
 	pauseShare    = 32 // of the time waited so far
 )
 
-// Write runs fn in a transaction that holds the write lock from its beginning, and commits. While another process writes
-// it waits, at most Config.BusyWait or until ctx ends; fn is run again if it met the other process only later. ctx bounds
-// waiting, not the transaction: what has begun is finished.
+// Write runs fn in a transaction beside which no other process writes, and commits. While another process writes it waits,
+// at most Config.BusyWait or until ctx ends; fn is run again if it met the other process only later. ctx bounds waiting,
+// not the transaction: what has begun is finished.
 func (d *DB) Write(ctx context.Context, durability Durability, fn func(tx *gorm.DB) error) error {
+	return d.try(ctx, How{Full: bool(durability)}, fn)
+}
+
+// WriteBeside is [DB.Write] for a transaction that keeps to rows which nobody else writes, or that changes others by single
+// statements: where the database can, it runs beside transactions of other processes that do so, too.
+func (d *DB) WriteBeside(ctx context.Context, durability Durability, fn func(tx *gorm.DB) error) error {
+	return d.try(ctx, How{Full: bool(durability), Beside: true}, fn)
+}
+
+func (d *DB) try(ctx context.Context, how How, fn func(tx *gorm.DB) error) error {
 	select {
 	case _, open := <-d.write:
 		if !open {
@@ -42,18 +52,15 @@ func (d *DB) Write(ctx context.Context, durability Durability, fn func(tx *gorm.
 		return context.Cause(ctx)
 	}
 	defer func() { d.write <- struct{}{} }()
-	if err := d.synchronous(durability); err != nil {
-		return explain(d.cfg.Path, "write", err)
-	}
 	start := time.Now()
 	for {
-		err := d.transaction(ctx, fn)
+		err := d.explain("write", d.conn.Try(ctx, how, fn))
 		waited := time.Since(start)
-		if !isBusy(err) || waited > d.cfg.BusyWait {
-			return explain(d.cfg.Path, "write", err)
+		if !IsBusy(err) || waited > d.cfg.BusyWait {
+			return err
 		}
 		if !pause(ctx, waited) {
-			return fmt.Errorf("%w (%w)", explain(d.cfg.Path, "write", err), context.Cause(ctx))
+			return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
 		}
 	}
 }
@@ -69,42 +76,4 @@ func pause(ctx context.Context, waited time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// synchronous can only be set outside a transaction.
-func (d *DB) synchronous(durability Durability) error {
-	if d.full == bool(durability) {
-		return nil
-	}
-	level := "PRAGMA synchronous(NORMAL)"
-	if durability == Full {
-		level = "PRAGMA synchronous(FULL)"
-	}
-	if _, err := d.conn.ExecContext(context.Background(), level); err != nil {
-		return err
-	}
-	d.full = bool(durability)
-	return nil
-}
-
-// transaction makes one try. Its statements run without the caller's cancellation, since an interrupted commit may or may
-// not have happened.
-func (d *DB) transaction(ctx context.Context, fn func(tx *gorm.DB) error) (err error) {
-	tx := d.gorm.WithContext(context.WithoutCancel(ctx)).Begin()
-	if tx.Error != nil {
-		return tx.Error
-	}
-	committed := false
-	defer func() {
-		if !committed { // also on a panic
-			// SQLite rolls back by itself on some errors; then there is nothing left to roll back.
-			tx.Rollback()
-		}
-	}()
-	if err := fn(tx); err != nil {
-		return err
-	}
-	err = tx.Commit().Error
-	committed = err == nil
-	return err
 }

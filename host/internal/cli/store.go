@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+)
+
+// database is where the configuration wants threads to be kept. Its errors have the place of the setting.
+func (a *app) database(cfg *config.Config) (store.Database, error) {
+	if cfg.Store.Driver == schema.DriverSQLite {
+		return store.Database{}, nil
+	}
+	for _, d := range a.drivers {
+		if d.Name() != cfg.Store.Driver {
+			continue
+		}
+		address, ds := cfg.Store.Address()
+		return store.Database{Driver: d, Source: address.Value}, ds.Err()
+	}
+	return store.Database{}, diag.Failure{Diagnostics: diag.Diagnostics{cfg.Place(cfg.Store.Range, diag.Diagnostic{
+		Severity: diag.Error, Summary: fmt.Sprintf("this program has no driver %q", cfg.Store.Driver),
+		Detail: "It keeps threads in a file. The same host with a driver for PostgreSQL is a program of its own.",
+		Next:   "run gantry-" + cfg.Store.Driver + " in the place of gantry; it takes the same commands",
+	})}}
+}
+
+// openStore opens the store without a host: listing and exporting start nothing.
+func (a *app) openStore(ctx context.Context) (*store.Store, error) {
+	logger, err := a.logger()
+	if err != nil {
+		return nil, err
+	}
+	home, err := a.home()
+	if err != nil {
+		return nil, err
+	}
+	// Warnings are for those who run something with the configuration.
+	cfg, ds := a.readConfig(ctx, home, a.dir)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	where, err := a.database(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return storeOf(ctx, home, where, logger)
+}
+
+func storeOf(ctx context.Context, home string, where store.Database, logger hclog.Logger) (*store.Store, error) {
+	return store.Open(ctx, store.Config{
+		Path: filepath.Join(home, "threads.db"), ArtifactDir: filepath.Join(home, "artifacts"), Database: where,
+		Logger: logger.Named("store"),
+	})
+}
+
+// withStore runs f on the store and closes it.
+func (a *app) withStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) (err error) {
+	ctx := cmd.Context()
+	s, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	return f(ctx, s)
+}

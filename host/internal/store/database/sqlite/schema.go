@@ -1,0 +1,37 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"gorm.io/gorm"
+)
+
+// Statement implements [database.Conn].
+func (c *conn) Statement(sql string) string { return sql }
+
+// MigrationTable implements [database.Conn].
+func (c *conn) MigrationTable() string { return "migrations" }
+
+// SchemaVersion implements [database.Conn]. The number is in the header of the file.
+func (c *conn) SchemaVersion(g *gorm.DB) (int, error) {
+	var v int
+	err := g.Raw("PRAGMA user_version").Scan(&v).Error
+	return v, err
+}
+
+// SetSchemaVersion implements [database.Conn].
+func (c *conn) SetSchemaVersion(tx *gorm.DB, version int) error {
+	return tx.Exec(fmt.Sprintf("PRAGMA user_version(%d)", version)).Error
+}
+
+// Prepare implements [database.Conn]: gantry's tables don't go into some other program's file.
+func (c *conn) Prepare(tx *gorm.DB) error {
+	var n int64
+	if err := tx.Raw("SELECT count(*) FROM sqlite_master").Scan(&n).Error; err != nil {
+		return err
+	}
+	if n > 0 {
+		return fmt.Errorf("open database %s: it has tables that are not gantry's; next: move it away, or %s", c.path, c.Elsewhere())
+	}
+	return nil
+}

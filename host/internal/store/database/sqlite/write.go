@@ -1,0 +1,50 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"gorm.io/gorm"
+)
+
+// Try implements [database.Conn]. The transaction holds the file's write lock from its beginning; while another process has
+// it Try fails at once. Its statements run without the caller's cancellation, since an interrupted commit may or may not
+// have happened.
+func (c *conn) Try(ctx context.Context, how database.How, fn func(tx *gorm.DB) error) (err error) {
+	if err := c.synchronous(how.Full); err != nil {
+		return err
+	}
+	tx := c.gorm.WithContext(context.WithoutCancel(ctx)).Begin()
+	if tx.Error != nil {
+		return tx.Error
+	}
+	committed := false
+	defer func() {
+		if !committed { // also on a panic
+			// SQLite rolls back by itself on some errors; then there is nothing left to roll back.
+			tx.Rollback()
+		}
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	err = tx.Commit().Error
+	committed = err == nil
+	return err
+}
+
+// synchronous can only be set outside a transaction.
+func (c *conn) synchronous(full bool) error {
+	if c.full == full {
+		return nil
+	}
+	level := "PRAGMA synchronous(NORMAL)"
+	if full {
+		level = "PRAGMA synchronous(FULL)"
+	}
+	if _, err := c.main.ExecContext(context.Background(), level); err != nil {
+		return err
+	}
+	c.full = full
+	return nil
+}

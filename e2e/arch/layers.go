@@ -21,10 +21,10 @@ var Rows = [][]string{
 	{"turn"},
 	{"prompt", "history", "compact"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
-	{"launch"},
+	{"launch", "undo"},
 	{"policy"},
-	{"plugin", "model", "tool"},
-	{"event", "store", "secret"},
+	{"plugin", "model", "tool", "checkpoint"},
+	{"event", "store", "secret", "diff"},
 }
 
 // Edge is an import that the rows alone would not allow.

@@ -129,6 +129,9 @@ var bodies = map[string]func([]byte) (Body, error){
 	SessionOutput{}.Kind():    decode[SessionOutput],
 	SessionExited{}.Kind():    decode[SessionExited],
 	Notice{}.Kind():           decode[Notice],
+	FilesKept{}.Kind():        decode[FilesKept],
+	FilesChanged{}.Kind():     decode[FilesChanged],
+	TurnDiff{}.Kind():         decode[TurnDiff],
 	PluginEvent{}.Kind():      decode[PluginEvent],
 	PluginState{}.Kind():      decode[PluginState],
 }

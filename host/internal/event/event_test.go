@@ -21,6 +21,7 @@ func everyBody() []Body {
 		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, HistoryCompacted{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
 		ModelChanged{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
 		SessionOutput{}, SessionExited{}, Notice{}, PluginEvent{}, PluginState{}, ContextTold{}, ThreadReverted{}, ThreadForked{}, ThreadArchived{},
+		FilesKept{}, FilesChanged{}, TurnDiff{},
 	}
 }
 
@@ -219,7 +220,7 @@ func TestABodyThatIsNotItsKindIsAnError(t *testing.T) {
 }
 
 func TestTransientKinds(t *testing.T) {
-	transient := map[string]bool{"item.delta": true, "session.output": true, "plugin.state": true}
+	transient := map[string]bool{"item.delta": true, "session.output": true, "plugin.state": true, "turn.diff": true}
 	for _, b := range everyBody() {
 		if got := (Event{Body: b}).Durable(); got == transient[b.Kind()] {
 			t.Errorf("%s: durable = %v", b.Kind(), got)

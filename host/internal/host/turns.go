@@ -8,6 +8,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
@@ -67,6 +68,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	for label := range h.families { // tools come up while the model thinks
 		h.plugins.Slot(label).Warm()
 	}
+	files := checkpoint.NewTracker(h.store, start.Cwd)
 	spine := orchestrate.New(orchestrate.Stages{
 		Hooks: hook.None{}, Policy: policy.Decide, Approver: t.Desk(), Granter: granter{h.launcher, h.opts.Config}, Journal: t, Retry: orchestrate.NoRetry,
 		Families: func(label string) (orchestrate.Family, bool) {
@@ -76,7 +78,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			}
 			return f, ok
 		},
-		Processes: h.launcher,
+		Processes: h.launcher, Files: files,
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema}
@@ -91,6 +93,12 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Context: r.surroundings(h, start, started, own),
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
+		},
+		Closing: func(ctx context.Context) []event.Body {
+			if d := files.Diff(ctx); d != nil {
+				return []event.Body{*d}
+			}
+			return nil
 		},
 		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings)},
 	}

@@ -60,12 +60,20 @@ func (r *run) abortText(took time.Duration) string {
 }
 
 func (r *run) publishEnd(ctx context.Context, v verdict, result *llm.ToolResult, took time.Duration) {
-	bodies := make([]event.Body, 0, 3)
+	bodies := make([]event.Body, 0, 5)
 	if !r.item.shown {
 		bodies = append(bodies, event.ItemStarted{Item: r.item.begin()})
 	}
 	text := resultText(result)
-	bodies = append(bodies, event.ItemCompleted{Item: r.item.end(v, text)})
+	item := r.item.end(v, text)
+	changed, diff := r.filesChanged(ctx, &item)
+	if changed != nil {
+		bodies = append(bodies, *changed)
+	}
+	bodies = append(bodies, event.ItemCompleted{Item: item})
+	if diff != nil {
+		bodies = append(bodies, *diff)
+	}
 	if r.journaled {
 		end := event.CallEnded{Call: r.call.ID, Outcome: v.outcome, DurationMS: took.Milliseconds()}
 		if v.result != nil {

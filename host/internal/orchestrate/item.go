@@ -67,9 +67,7 @@ func (s *itemState) assessed(it contract.Item) {
 		for _, c := range it.Changes {
 			diff := history.Truncate(c.Diff, history.Policy{Bytes: true, Limit: int64(room)})
 			room = max(room-len(diff), 0)
-			s.item.Changes = append(s.item.Changes, event.FileChange{
-				Path: c.Path, Kind: c.Kind.String(), Diff: diff, MovedFrom: c.MovedFrom, Before: c.BeforeSHA256, After: c.AfterSHA256,
-			})
+			s.item.Changes = append(s.item.Changes, event.FileChange{Path: c.Path, Kind: c.Kind.String(), Diff: diff, MovedFrom: c.MovedFrom})
 		}
 	case *contract.MCPCallItem:
 		s.item.Type, s.item.Server, s.item.Tool, s.item.Arguments = event.ItemMCPCall, it.Server, it.Tool, validJSON(it.Arguments)

@@ -57,7 +57,7 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 			}
 			return policy.Decision{Verdict: policy.Run}
 		},
-		Approver: f, Granter: f, Journal: f, Retry: orchestrate.NoRetry, Processes: f,
+		Approver: f, Granter: f, Journal: f, Retry: orchestrate.NoRetry, Processes: f, Files: f.files,
 		Families: func(string) (orchestrate.Family, bool) { return f, true },
 	}, f.tokens, hclog.NewNullLogger())
 	var gate orchestrate.Gate

@@ -46,7 +46,7 @@ func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason 
 	d := l.Spine.stages.Policy(r.policyRequest())
 	switch d.Verdict {
 	case policy.Run:
-		return "", nil
+		return "", r.keepAlso(ctx)
 	case policy.Ask:
 		if v := r.ask(ctx, d.Reason, effects, discriminators); v != nil {
 			if v.outcome == event.OutcomeAborted {
@@ -54,7 +54,7 @@ func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason 
 			}
 			return v.text, nil
 		}
-		return "", nil
+		return "", r.keepAlso(ctx)
 	default:
 		return d.Reason, nil
 	}

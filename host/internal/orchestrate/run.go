@@ -315,8 +315,8 @@ func (r *run) grant(ctx context.Context) *verdict {
 	return nil
 }
 
-// journal commits the start before anything can happen. A call that changes nothing is noted without waiting; one that
-// can only act through the host is waited for there, while its plugin prepares.
+// journal commits the start before anything can happen, and with it what stands where the call may write. A call that changes
+// nothing is noted without waiting; one that can only act through the host is waited for there, while its plugin prepares.
 func (r *run) journal(ctx context.Context) *verdict {
 	entry := event.CallStarted{
 		Call: r.call.ID, Item: r.item.id(), Plugin: r.entry.Plugin, Namespace: r.entry.Namespace, Tool: r.entry.Name,
@@ -328,7 +328,15 @@ func (r *run) journal(ctx context.Context) *verdict {
 	} else {
 		entry.Arguments = r.input.Arguments
 	}
-	seq, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, entry)
+	bodies := []event.Body{entry}
+	kept, v := r.keepFiles(ctx)
+	if v != nil {
+		return v
+	}
+	if kept != nil {
+		bodies = append(bodies, *kept)
+	}
+	seq, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, bodies...)
 	if err != nil {
 		return r.publishFailed(ctx, err)
 	}

@@ -79,7 +79,18 @@ type Processes interface {
 	EndCall(ctx context.Context, owner launch.Owner) error
 }
 
-// Stages are the parts of the spine. All are required but Reviewer.
+// Files keeps what calls may change, and sees what they have changed.
+type Files interface {
+	// Before keeps what stands where the call may write. What it returns is committed with the call's start; nil: nothing is to be
+	// kept. With an error the call is not started.
+	Before(ctx context.Context, call event.CallID, effects []contract.Effect, item contract.Item) (*event.FilesKept, error)
+	// After says what the call has changed, and notes in its item what of that is stored; nil: there is nothing to say.
+	After(ctx context.Context, call event.CallID, item *event.Item) *event.FilesChanged
+	// Diff is the turn's net diff so far; nil: there is none.
+	Diff(ctx context.Context) *event.TurnDiff
+}
+
+// Stages are the parts of the spine. All are required but Reviewer and Files.
 type Stages struct {
 	Hooks     hook.Hooks
 	Policy    Policy
@@ -90,6 +101,7 @@ type Stages struct {
 	Retry     Retry
 	Families  func(plugin string) (Family, bool)
 	Processes Processes
+	Files     Files // of the turn; nil: nobody wants to know
 }
 
 // Settings hold for one turn.

@@ -45,6 +45,7 @@ type bench struct {
 	grant  error
 	call   func(contract.CallStart) (*contract.Result, error)
 	retry  orchestrate.Retry
+	files  orchestrate.Files
 }
 
 func (b *bench) step(format string, args ...any) {
@@ -138,7 +139,7 @@ func (b *bench) run(t *testing.T, d contract.Descriptor, input string) orchestra
 	}
 	spine := orchestrate.New(orchestrate.Stages{
 		Hooks: b, Policy: func(policy.Request) policy.Decision { b.step("policy"); return b.policy }, Approver: b, Granter: b,
-		Journal: b, Retry: b.retry, Families: func(string) (orchestrate.Family, bool) { return b, true }, Processes: b,
+		Journal: b, Retry: b.retry, Families: func(string) (orchestrate.Family, bool) { return b, true }, Processes: b, Files: b.files,
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	var gate orchestrate.Gate
 	return spine.Dispatch(t.Context(), &gate, orchestrate.Call{

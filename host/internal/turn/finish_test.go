@@ -1,6 +1,7 @@
 package turn_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,6 +86,39 @@ func TestUnknownErrors(t *testing.T) {
 			}
 			if len(b.Requests()) != tc.requests {
 				t.Errorf("%d requests, want %d", len(b.Requests()), tc.requests)
+			}
+		})
+	}
+}
+
+// What is told of a turn at its end comes behind everything else, also when the turn was stopped or failed.
+func TestClosingIsLast(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		answer turntest.Answer
+		stop   bool
+	}{
+		{name: "completed", answer: turntest.Say(turntest.Text("hi"))},
+		{name: "failed", answer: turntest.Answer{Err: &llm.Error{Code: llm.ErrInvalidRequest, Message: "no"}}},
+		{name: "stopped", answer: turntest.Say(turntest.Text("hi")), stop: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := turntest.New(tc.answer)
+			b.Closing = func(ctx context.Context) []event.Body {
+				if ctx.Err() != nil {
+					t.Error("a turn that was stopped can't say its last word")
+				}
+				return []event.Body{event.TurnDiff{Diff: "d"}}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tc.stop {
+				cancel()
+			}
+			b.Run(t, ctx, "go")
+			all := b.Events()
+			if d, ok := all[len(all)-1].Body.(event.TurnDiff); !ok || d.Diff != "d" {
+				t.Errorf("the last event is %+v", all[len(all)-1].Body)
 			}
 		})
 	}

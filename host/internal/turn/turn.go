@@ -62,6 +62,8 @@ type Config struct {
 	// Heard takes what a client said beside its user's words, before they are recorded; Context tells it. nil: nobody wants it.
 	Heard      func(map[string]string)
 	Compaction Compaction
+	// Closing is what people are told when all that the turn did has ended; nil: nothing.
+	Closing func(ctx context.Context) []event.Body
 	// Before opens the model of the turn before; nil: it is this turn's.
 	Before func(ctx context.Context) (*Fallback, error)
 	Inbox  *Inbox
@@ -161,8 +163,18 @@ func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, wo
 			cfg.Logger.Error("output at the end of a turn not recorded", "turn", cfg.ID, "err", err)
 		}
 		r.keep(ctx, res)
+		r.close(context.WithoutCancel(ctx))
 	}()
 	return work(r, ctx)
+}
+
+func (r *runner) close(ctx context.Context) {
+	if r.Closing == nil {
+		return
+	}
+	for _, body := range r.Closing(ctx) {
+		r.notice(ctx, body)
+	}
 }
 
 var errCrashed = errors.New("the turn ended by an internal error")

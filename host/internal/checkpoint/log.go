@@ -1,0 +1,121 @@
+package checkpoint
+
+import (
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// Record is what a log says of the files of one turn, or of one undo.
+type Record struct {
+	ID      event.TurnID
+	Number  int // of the turn in its thread, from 1; 0: it is an undo
+	Time    time.Time
+	Changes Changes
+	// Undoes are the turns and undos that this undo took back; empty: it is a turn.
+	Undoes []event.TurnID
+	Undone bool // it was taken back, and that was not
+	// Ended: of an undo, that it was not cut off.
+	Ended    bool
+	Commands int // calls that ran commands: what only they changed is not among the changes
+	Left     int // paths that were too many to be looked at
+}
+
+// Read finds the turns and undos of a thread in its log, in their order. It looks at turns without changes, too: they count.
+func Read(events iter.Seq2[event.Event, error]) ([]Record, error) {
+	var out []*Record
+	byID := map[event.TurnID]*Record{}
+	record := func(e event.Event) *Record {
+		r := byID[e.Turn]
+		if r == nil {
+			r = &Record{ID: e.Turn, Time: e.Time}
+			byID[e.Turn] = r
+			out = append(out, r)
+		}
+		return r
+	}
+	turns := 0
+	for e, err := range events {
+		if err != nil {
+			return nil, err
+		}
+		switch b := e.Body.(type) {
+		case event.TurnStarted:
+			if r := record(e); r.Number == 0 {
+				turns++
+				r.Number = turns
+			}
+		case event.CallStarted:
+			if runs(b) {
+				record(e).Commands++
+			}
+		case event.FilesKept:
+			r := record(e)
+			r.Undoes = b.Undoes
+			r.Left += b.Left
+			r.Changes.Kept(b)
+		case event.FilesChanged:
+			r := record(e)
+			r.Changes.Made(b)
+			if len(b.Undoes) > 0 {
+				r.Undoes, r.Ended = b.Undoes, true
+				undone(byID, r, true)
+			}
+		}
+	}
+	list := make([]Record, 0, len(out))
+	for _, r := range out {
+		list = append(list, *r)
+	}
+	return list, nil
+}
+
+// undone marks what an undo took back. What took back an undo brought back what that had taken.
+func undone(byID map[event.TurnID]*Record, undo *Record, is bool) {
+	for _, id := range undo.Undoes {
+		if r := byID[id]; r != nil && r.Undone != is {
+			r.Undone = is
+			if len(r.Undoes) > 0 {
+				undone(byID, r, !is)
+			}
+		}
+	}
+}
+
+func runs(c event.CallStarted) bool {
+	for _, e := range c.Effects {
+		if e.Type == "exec" && !c.ReadOnly && c.Attempt <= 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Find returns the place of a turn or an undo by what a person calls it: the number of a turn, the beginning of an id.
+func Find(list []Record, which string) (int, error) {
+	if n, err := strconv.Atoi(which); err == nil && len(which) < 8 {
+		for i, r := range list {
+			if r.Number == n && n > 0 {
+				return i, nil
+			}
+		}
+	}
+	found := -1
+	for i, r := range list {
+		if which == "" || !strings.HasPrefix(string(r.ID), strings.ToLower(which)) {
+			continue
+		}
+		if found >= 0 {
+			return -1, fmt.Errorf("%q fits several turns; next: give more of the id", which)
+		}
+		found = i
+	}
+	if found < 0 {
+		return -1, fmt.Errorf("the thread has no turn %q; next: `gantry threads show --diff` shows its turns with their numbers and ids", which)
+	}
+	return found, nil
+}

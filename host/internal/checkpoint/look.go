@@ -1,0 +1,187 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// MaxFileBytes is the largest file whose content is read and kept. Of a larger one only its size and its time are known: its
+// changes are seen, and can't be taken back.
+const MaxFileBytes = 16 << 20
+
+// Seen is what stands at a path, with what was read of it.
+type Seen struct {
+	event.FileState
+	Data []byte      // of a regular file; nil where SHA256 is empty
+	Info fs.FileInfo // nil: nothing stands there
+}
+
+// Look looks at a path. It follows no link at its end, and opens nothing but regular files: a pipe could block for ever.
+func Look(path string) Seen {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return Seen{FileState: event.FileState{Kind: event.FileAbsent}}
+	case err != nil:
+		return Seen{FileState: event.FileState{Kind: event.FileUnread, Why: reason(err)}}
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(path)
+		if err != nil {
+			return Seen{FileState: event.FileState{Kind: event.FileUnread, Why: reason(err)}, Info: info}
+		}
+		return Seen{FileState: event.FileState{Kind: event.FileLink, Target: target}, Info: info}
+	case !info.Mode().IsRegular():
+		return Seen{FileState: event.FileState{Kind: event.FileOther}, Info: info}
+	}
+	s := Seen{FileState: event.FileState{Kind: event.FileRegular, Mode: bits(info.Mode()), Size: info.Size()}, Info: info}
+	if info.Size() > MaxFileBytes {
+		return s.unread(fmt.Sprintf("it has more than %d MiB", MaxFileBytes>>20))
+	}
+	data, err := read(path, info)
+	if err != nil {
+		return s.unread(reason(err))
+	}
+	sum := sha256.Sum256(data)
+	s.Data, s.Size, s.SHA256 = data, int64(len(data)), hex.EncodeToString(sum[:])
+	return s
+}
+
+func (s Seen) unread(why string) Seen {
+	s.Why, s.Modified = why, s.Info.ModTime().UnixNano()
+	return s
+}
+
+func read(path string, info fs.FileInfo) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	opened, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(info, opened) || !opened.Mode().IsRegular() {
+		return nil, errors.New("it was replaced while it was looked at")
+	}
+	data := make([]byte, 0, info.Size()+1) // one more shows the end without growing
+	for {
+		n, err := f.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return data, nil
+		case err != nil:
+			return nil, err
+		case len(data) > MaxFileBytes:
+			return nil, errors.New("it grows while it is looked at")
+		case len(data) == cap(data):
+			data = append(data, 0)[:len(data)]
+		}
+	}
+}
+
+// reason is an error without the name of the file, which stands beside it.
+func reason(err error) string {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	}
+	return err.Error()
+}
+
+// bits are a mode as chmod takes it.
+func bits(m fs.FileMode) uint32 {
+	out := uint32(m.Perm())
+	for bit, special := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
+		if m&special != 0 {
+			out |= bit
+		}
+	}
+	return out
+}
+
+// Resolve follows the links in the folders of an absolute path, so that one file has one name, and returns the first of its
+// folders that is not there; "" when all are.
+func Resolve(path string) (resolved, newFolder string) {
+	path = filepath.Clean(path)
+	dir, base := filepath.Split(path)
+	dir = filepath.Clean(dir)
+	if base == "" {
+		return path, ""
+	}
+	var missing []string // from the innermost one outwards
+	for at := dir; ; at = filepath.Dir(at) {
+		real, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			if len(missing) > 0 {
+				newFolder = filepath.Join(real, missing[len(missing)-1])
+			}
+			for i := len(missing) - 1; i >= 0; i-- {
+				real = filepath.Join(real, missing[i])
+			}
+			return filepath.Join(real, base), newFolder
+		}
+		if !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
+			return path, ""
+		}
+		missing = append(missing, filepath.Base(at))
+	}
+}
+
+// maxLinks is how many links a path may lead over, as on Linux.
+const maxLinks = 40
+
+// leadsTo returns a resolved path and, where a link stands there, the paths that it leads to: what writes to the one changes
+// the last.
+func leadsTo(path string) []place {
+	var out []place
+	for range maxLinks {
+		resolved, newFolder := Resolve(path)
+		out = append(out, place{resolved, newFolder})
+		target, err := os.Readlink(resolved)
+		if err != nil {
+			return out // the usual case: no link
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(resolved), target)
+		}
+		path = target
+	}
+	return out
+}
+
+type place struct{ path, newFolder string }
+
+// Root is where the paths of a diff start: the work tree of git that dir is in, else dir itself. Without links.
+func Root(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
+}
+
+// Shown is a path as a diff has it: relative to root, with slashes; what is elsewhere keeps its whole path.
+func Shown(root, path string) string {
+	rel, err := filepath.Rel(root, path)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return filepath.ToSlash(path)
+	}
+	return filepath.ToSlash(rel)
+}

@@ -1,0 +1,162 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/diff"
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// maxDiffBytes bounds the diff of a turn's event, which is repeated with each change and shown by every door. Files whose part
+// has no room are counted; [Renderer] writes them all.
+const maxDiffBytes = 1 << 20
+
+// Part is what a diff says of one file.
+type Part struct {
+	event.DiffedFile
+	Diff    string
+	Unknown bool // the content was not at hand: this part can't be applied
+}
+
+// Renderer writes what became of files as parts of a diff. It remembers what it wrote, so that a turn's diff costs no more than
+// its last change. It belongs to one goroutine.
+type Renderer struct {
+	Root string // shown paths are relative to it
+	// Content reads what a state says. What it can't read is only said to differ.
+	Content func(path string, s event.FileState) (string, error)
+
+	parts map[string]part // by path
+}
+
+// part is what was written of a file, and for what.
+type part struct {
+	from          string
+	before, after event.FileState
+	Part
+}
+
+// Render writes the parts in the order of the paths that they show.
+func (r *Renderer) Render(net []File) []Part {
+	moved, before := map[string]bool{}, map[string]event.FileState{}
+	for _, f := range net {
+		moved[f.From] = true
+		before[f.Path] = f.Before
+	}
+	var out []Part
+	for _, f := range net {
+		if moved[f.Path] && f.After.Kind == event.FileAbsent {
+			continue // what it became tells of it
+		}
+		p := part{from: f.From, before: f.Before, after: f.After}
+		if f.From != "" {
+			p.before = before[f.From]
+		}
+		if old, ok := r.parts[f.Path]; ok && old.from == p.from && old.before == p.before && old.after == p.after {
+			p = old
+		} else {
+			p.Part = r.part(f.Path, p)
+			if r.parts == nil {
+				r.parts = map[string]part{}
+			}
+			r.parts[f.Path] = p
+		}
+		if p.Diff != "" { // git does not see all permissions
+			out = append(out, p.Part)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Part) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+func (r *Renderer) part(path string, p part) Part {
+	d := diff.File{Name: Shown(r.Root, path), After: r.version(path, p.after)}
+	if p.from != "" {
+		d.From = Shown(r.Root, p.from)
+		d.Before = r.version(p.from, p.before)
+	} else {
+		d.Before = r.version(path, p.before)
+	}
+	text := diff.Of(d)
+	return Part{event.DiffedFile{
+		Path: d.Name, Kind: kindOf(d), MovedFrom: d.From, Added: text.Added, Removed: text.Removed, Binary: text.Binary || text.Unknown,
+	}, text.Diff, text.Unknown}
+}
+
+func kindOf(d diff.File) string {
+	switch {
+	case d.Before.Mode == diff.Absent:
+		return "add"
+	case d.After.Mode == diff.Absent:
+		return "delete"
+	}
+	return "update"
+}
+
+func (r *Renderer) version(path string, s event.FileState) diff.Version {
+	switch s.Kind {
+	case event.FileAbsent:
+		return diff.Version{}
+	case event.FileLink:
+		return diff.Version{Mode: diff.Link, Data: s.Target}
+	case event.FileRegular:
+		v := diff.Version{Mode: diff.Regular}
+		if s.Mode&0o100 != 0 {
+			v.Mode = diff.Executable
+		}
+		var err error
+		if v.Data, err = r.Content(path, s); err != nil {
+			v.Data, v.Unknown = "", true
+		}
+		return v
+	}
+	return diff.Version{Mode: diff.Regular, Unknown: true}
+}
+
+var errNotKept = errors.New("its content was not kept")
+
+// Stored reads the content of a state from the store.
+func Stored(ctx context.Context, store Store, s event.FileState) (string, error) {
+	if !s.Kept {
+		return "", errNotKept
+	}
+	r, err := store.Artifact(ctx, s.SHA256)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	var b strings.Builder
+	b.Grow(int(s.Size))
+	_, err = io.Copy(&b, r)
+	return b.String(), err
+}
+
+// Diff is the net diff of the turn so far. nil: there is none, and none was told.
+func (t *Tracker) Diff(ctx context.Context) *event.TurnDiff {
+	t.mu.Lock()
+	net := t.mu.changes.Net()
+	told := t.mu.told
+	t.mu.told = told || len(net) > 0
+	t.mu.Unlock()
+	if len(net) == 0 && !told {
+		return nil
+	}
+	t.render.Lock()
+	defer t.render.Unlock()
+	t.render.Content = func(_ string, s event.FileState) (string, error) { return Stored(ctx, t.store, s) }
+	var d event.TurnDiff
+	var b strings.Builder
+	for _, p := range t.render.Render(net) {
+		d.Files = append(d.Files, p.DiffedFile)
+		if b.Len()+len(p.Diff) > maxDiffBytes {
+			d.Omitted++
+			continue
+		}
+		b.WriteString(p.Diff)
+	}
+	d.Diff = b.String()
+	return &d
+}

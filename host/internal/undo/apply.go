@@ -1,0 +1,312 @@
+package undo
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// tempPrefix begins the names of what stands beside a file for a moment. An undo that was killed leaves some behind; the next
+// one removes them.
+const tempPrefix = ".gantry-undo-"
+
+// op is a step under way. All of it happens below root, which was opened when its path led where it should: what becomes of
+// folders meanwhile, nothing outside of it is touched.
+type op struct {
+	*Step
+	root  *os.Root
+	rel   string // of the file, below root
+	fresh string // name of what is to take its place; "": nothing is
+	back  string // name of a copy of what stands there; "": nothing does
+	made  string // first folder that was made for it, below root; "": none
+	begun bool   // the file itself is, or may be, another by now
+}
+
+// apply does all steps or none. Everything is written beside its place first, in both directions, so that what remains is
+// renaming, forth or back: each file is whole at any moment.
+func apply(id string, steps []Step) (err error) {
+	ops := make([]*op, 0, len(steps))
+	defer func() {
+		for _, o := range ops {
+			err = errors.Join(err, o.close(err == nil))
+		}
+	}()
+	for i := range steps {
+		o := &op{Step: &steps[i]}
+		ops = append(ops, o)
+		if err := o.stage(fmt.Sprintf("%s%s-%d", tempPrefix, id, i)); err != nil {
+			return fmt.Errorf("put back %s: %w; no file was changed", o.Path, err)
+		}
+	}
+	// What goes, goes first: a folder may have to make room for a file.
+	for _, goes := range []bool{true, false} {
+		for _, o := range ops {
+			if goes != (o.Want.Kind == event.FileAbsent) {
+				continue
+			}
+			if err := o.swap(); err != nil {
+				err = fmt.Errorf("put back %s: %w", o.Path, err)
+				if failed := rollBack(ops); failed != nil {
+					return fmt.Errorf("%w; and what had been put back before it could not be taken back: %w", err, failed)
+				}
+				return fmt.Errorf("%w; every file is as it was", err)
+			}
+		}
+	}
+	return nil
+}
+
+func rollBack(ops []*op) error {
+	var errs []error
+	for i := len(ops) - 1; i >= 0; i-- {
+		if o := ops[i]; o.begun {
+			if err := o.unswap(); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", o.Path, err))
+				continue
+			}
+			o.begun = false
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stage writes beside the file what is to stand there, and a copy of what does.
+func (o *op) stage(name string) error {
+	dir := filepath.Dir(o.Path)
+	if o.newFolder != "" && o.Want.Kind == event.FileAbsent {
+		dir = filepath.Dir(o.newFolder) // its own folder is to go, too
+	}
+	for { // what is not there is made
+		_, err := os.Lstat(dir)
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	o.root = root
+	if err := sameFolder(root, dir); err != nil {
+		return err
+	}
+	if o.rel, err = filepath.Rel(dir, o.Path); err != nil {
+		return err
+	}
+	if o.Want.Kind != event.FileAbsent {
+		if parent := filepath.Dir(o.rel); parent != "." {
+			first, _, _ := strings.Cut(o.rel, string(filepath.Separator))
+			o.made = first
+			if err := root.MkdirAll(parent, 0o777); err != nil {
+				return err
+			}
+		}
+		if err := o.write(name+"-new", o.Want, o.data, &o.fresh); err != nil {
+			return err
+		}
+	}
+	if o.Now.Kind != event.FileAbsent {
+		return o.write(name+"-old", o.Now, o.now.Data, &o.back)
+	}
+	return nil
+}
+
+// sameFolder makes sure that root is the folder that dir names without links.
+func sameFolder(root *os.Root, dir string) error {
+	if at, _ := checkpoint.Resolve(filepath.Join(dir, "x")); filepath.Dir(at) != dir {
+		return fmt.Errorf("its folder leads to %s now", filepath.Dir(at))
+	}
+	opened, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	named, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(opened, named) {
+		return errors.New("its folder was replaced meanwhile")
+	}
+	return nil
+}
+
+// write makes a file or a link of a state and notes its name in the op once there may be something to remove.
+func (o *op) write(name string, s event.FileState, data []byte, note *string) error {
+	if s.Kind == event.FileLink {
+		*note = name
+		return o.root.Symlink(s.Target, name)
+	}
+	f, err := o.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	*note = name
+	_, err = f.Write(data)
+	if err == nil && o.now.Info != nil {
+		own(f, o.now.Info)
+	}
+	if err == nil { // behind the owner: a change of it takes bits away
+		err = f.Chmod(mode(s.Mode))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// mode is what chmod takes, as Go has it.
+func mode(bits uint32) fs.FileMode {
+	m := fs.FileMode(bits & 0o777)
+	for bit, special := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
+		if bits&bit != 0 {
+			m |= special
+		}
+	}
+	return m
+}
+
+// swap puts what was prepared in its place, if the file is still the one that was looked at.
+func (o *op) swap() error {
+	if !o.still() {
+		if checkpoint.Fits(o.Want, checkpoint.Look(o.Path).FileState) {
+			return nil // by another of its names
+		}
+		return errors.New("it is being changed at this moment")
+	}
+	o.begun = true
+	if o.Want.Kind == event.FileAbsent {
+		if err := o.root.Remove(o.rel); err != nil {
+			return err
+		}
+		o.tidy()
+		return nil
+	}
+	if names(o.now.Info) > 1 && o.Want.Kind == event.FileRegular {
+		return o.overwrite(o.Want, o.data)
+	}
+	if err := o.root.Rename(o.fresh, o.rel); err != nil {
+		o.begun = false
+		return err
+	}
+	o.fresh = ""
+	return nil
+}
+
+func (o *op) still() bool {
+	info, err := o.root.Lstat(o.rel)
+	if o.now.Info == nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return err == nil && os.SameFile(info, o.now.Info) && info.Mode() == o.now.Info.Mode() && info.Size() == o.now.Info.Size() &&
+		info.ModTime().Equal(o.now.Info.ModTime())
+}
+
+// unswap takes a swap back.
+func (o *op) unswap() error {
+	switch {
+	case o.back == "":
+		return ignoreMissing(o.root.Remove(o.rel))
+	case names(o.now.Info) > 1 && o.Want.Kind == event.FileRegular:
+		return o.overwrite(o.Now, o.now.Data)
+	}
+	if err := o.root.MkdirAll(filepath.Dir(o.rel), 0o777); err != nil { // tidied away
+		return err
+	}
+	if err := o.root.Rename(o.back, o.rel); err != nil {
+		return err
+	}
+	o.back = ""
+	return nil
+}
+
+// overwrite writes into the file itself. It has several names, which are to stay one file; this is the one case in which a file
+// is not whole for a moment, and its content is in the store then.
+func (o *op) overwrite(s event.FileState, data []byte) error {
+	f, err := o.root.OpenFile(o.rel, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	if err == nil {
+		err = f.Chmod(mode(s.Mode))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// tidy removes the folders that the turn made for the file, as far as they are empty.
+func (o *op) tidy() {
+	if o.newFolder == "" {
+		return
+	}
+	for dir := filepath.Dir(o.rel); dir != "."; dir = filepath.Dir(dir) {
+		if o.root.Remove(dir) != nil { // not empty: it has become somebody's
+			return
+		}
+	}
+}
+
+// close removes what was only there for a moment. After a failure a copy stays of what could not be put back.
+func (o *op) close(done bool) error {
+	if o.root == nil {
+		return nil
+	}
+	var errs []error
+	for _, name := range []string{o.fresh, o.back} {
+		if name != "" && (done || !o.begun) {
+			errs = append(errs, ignoreMissing(o.root.Remove(name)))
+		}
+	}
+	if !done && !o.begun && o.made != "" {
+		for dir := filepath.Dir(o.rel); dir != "." && o.root.Remove(dir) == nil; {
+			dir = filepath.Dir(dir)
+		}
+	}
+	if dir, err := o.root.Open("."); err == nil {
+		_ = dir.Sync() // not every file system can
+		_ = dir.Close()
+	}
+	return errors.Join(append(errs, o.root.Close())...)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Sweep removes what undos that were cut off have left beside files.
+func Sweep(files []checkpoint.File, ids ...event.TurnID) {
+	for _, f := range files {
+		dirs := []string{filepath.Dir(f.Path)}
+		if f.NewFolder != "" {
+			dirs = append(dirs, filepath.Dir(f.NewFolder))
+		}
+		for _, dir := range dirs {
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				continue
+			}
+			for _, e := range entries {
+				for _, id := range ids {
+					if strings.HasPrefix(e.Name(), tempPrefix+string(id)+"-") && !e.IsDir() {
+						_ = os.Remove(filepath.Join(dir, e.Name())) // left for the next one
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,182 @@
+// Package undo puts the files of a turn back to what they were before it.
+//
+// It owns: what is in the way of that, who may be overruled, the order of the writes, and that all files are put back or none.
+// It must not know: how a thread's log is read, which door asks, how content is kept.
+//
+// Start with [Make], which changes nothing, then [Plan.Run]. An undo keeps what it replaces, so it can be undone as well.
+package undo
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// Obstacle is what stands between a file and its earlier state.
+type Obstacle string
+
+// The obstacles. Force overrules the first three; the others it leaves alone, and puts back the rest.
+const (
+	None    Obstacle = ""
+	Changed Obstacle = "changed since" // it is not what the turn left
+	Mixed   Obstacle = "mixed"         // something else changed it during the turn
+	Unsure  Obstacle = "unsure"        // the end of the call that changed it was not recorded, and it is not what was to come
+	Lost    Obstacle = "not kept"      // its earlier content is not in the store
+	Blocked Obstacle = "in the way"    // a folder or the like stands there, or its own folder is another one
+)
+
+// Forcible tells whether force overrules it.
+func (o Obstacle) Forcible() bool { return o == Changed || o == Mixed || o == Unsure }
+
+// Step is what is to be done to one file.
+type Step struct {
+	Path     string
+	Now      event.FileState // what stands there
+	Left     event.FileState // what the turn left there
+	Want     event.FileState // what stood there before the turn
+	Obstacle Obstacle
+	Reason   string // for people: what is in the way
+
+	newFolder string // first folder above it that the turn made
+	from      string // where its content is now, if the turn had moved it
+	now       checkpoint.Seen
+	data      []byte // that Want stands for
+}
+
+// Done tells that the file is as wanted already.
+func (s Step) Done() bool { return checkpoint.Fits(s.Want, s.Now) }
+
+// Plan is what an undo would do.
+type Plan struct {
+	Steps []Step // sorted by path
+	store checkpoint.Store
+}
+
+// Make looks at the files and finds out what it takes to put them back.
+func Make(ctx context.Context, store checkpoint.Store, net []checkpoint.File) (*Plan, error) {
+	p := &Plan{store: store}
+	for _, f := range net {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		p.Steps = append(p.Steps, p.step(ctx, f))
+	}
+	for _, f := range net {
+		for i := range p.Steps {
+			s := &p.Steps[i]
+			if f.From != "" && s.Path == f.From {
+				s.from = f.Path
+			}
+			// A folder that the turn made goes with the last of its files, also with those that came later.
+			if within(s.Path, f.NewFolder) && (s.newFolder == "" || within(s.newFolder, f.NewFolder)) {
+				s.newFolder = f.NewFolder
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *Plan) step(ctx context.Context, f checkpoint.File) Step {
+	now := checkpoint.Look(f.Path)
+	s := Step{Path: f.Path, Now: now.FileState, Left: f.After, Want: f.Before, now: now, newFolder: f.NewFolder}
+	if s.Done() {
+		return s
+	}
+	block := func(o Obstacle, format string, args ...any) Step {
+		s.Obstacle, s.Reason = o, fmt.Sprintf(format, args...)
+		return s
+	}
+	if at, _ := checkpoint.Resolve(f.Path); at != f.Path {
+		return block(Blocked, "its folder leads to %s now", at)
+	}
+	switch {
+	case s.Now.Kind == event.FileOther:
+		return block(Blocked, "a folder, or what is no file, stands there")
+	case s.Now.Kind == event.FileUnread:
+		return block(Blocked, "it can't be looked at: %s", s.Now.Why)
+	case s.Now.Kind == event.FileRegular && s.Now.SHA256 == "":
+		return block(Blocked, "what stands there now could not be brought back: %s", s.Now.Why)
+	case s.Want.Kind == event.FileOther || s.Want.Kind == event.FileUnread:
+		return block(Lost, "what stood there was no file, or could not be looked at")
+	case s.Want.Kind == event.FileRegular:
+		if !s.Want.Kept {
+			return block(Lost, "its earlier content was not kept: %s", s.Want.Why)
+		}
+		data, err := checkpoint.Stored(ctx, p.store, s.Want)
+		if err != nil {
+			return block(Lost, "its earlier content is not in the store any more: %v", err)
+		}
+		if s.data = []byte(data); digest(s.data) != s.Want.SHA256 {
+			return block(Lost, "its earlier content is damaged in the store")
+		}
+	}
+	switch {
+	case f.Open && !checkpoint.Fits(f.After, s.Now):
+		return block(Unsure, "the host ended while it was changed, and it is not what was to become of it")
+	case !checkpoint.Fits(f.After, s.Now):
+		return block(Changed, "it was changed since")
+	case f.Outside:
+		return block(Mixed, "something else changed it during the turn, too")
+	}
+	return s
+}
+
+func within(path, folder string) bool {
+	return folder != "" && strings.HasPrefix(path, folder+string(filepath.Separator))
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Obstacles are the steps that something stands in the way of.
+func (p *Plan) Obstacles() []Step {
+	var out []Step
+	for _, s := range p.Steps {
+		if s.Obstacle != None {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Do are the steps that Run will take; with force those, too, whose obstacle can be overruled.
+func (p *Plan) Do(force bool) []Step {
+	var out []Step
+	for _, s := range p.Steps {
+		if !s.Done() && (s.Obstacle == None || force && s.Obstacle.Forcible()) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Net is what Run will do, as the net change that it is: for a preview.
+func (p *Plan) Net(force bool) []checkpoint.File {
+	var out []checkpoint.File
+	for _, s := range p.Do(force) {
+		out = append(out, checkpoint.File{Path: s.Path, From: s.from, Before: s.Now, After: s.Want})
+	}
+	return out
+}
+
+// Content reads what a step has at hand, for a preview: what stands there now is not in the store yet.
+func (p *Plan) Content(path string, s event.FileState) (string, bool) {
+	for _, step := range p.Steps {
+		switch {
+		case step.Path != path:
+		case step.Now.Same(s):
+			return string(step.now.Data), s.SHA256 != ""
+		case step.Want.Same(s):
+			return string(step.data), s.SHA256 != ""
+		}
+	}
+	return "", false
+}

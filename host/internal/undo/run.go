@@ -1,0 +1,98 @@
+package undo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// Journal is the stream of the thread whose files are put back. Nobody else may write to it meanwhile.
+type Journal interface {
+	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
+	Barrier(ctx context.Context, seq uint64) error
+}
+
+// Request says what is undone, under which name, and how.
+type Request struct {
+	ID     event.TurnID   // of the undo itself
+	Undoes []event.TurnID // turns, or other undos
+	Force  bool
+}
+
+// RefusedError says that files are not what they would have to be. Nothing was changed.
+type RefusedError struct{ Steps []Step }
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	s := "nothing was put back:"
+	forcible := false
+	for _, st := range e.Steps {
+		s += fmt.Sprintf("\n  %s: %s", st.Path, st.Reason)
+		forcible = forcible || st.Obstacle.Forcible()
+	}
+	if forcible {
+		return s + "; next: look at them, then use --force to put them back all the same; it leaves out what can't be"
+	}
+	return s + "; next: use --force to put back the others"
+}
+
+// Run does what the plan says, all of it or nothing, and tells the journal. What it replaces is kept first, and the journal has
+// it on the disk before the first file is touched: an undo that is cut off goes on when it is asked for again.
+func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
+	if stand := p.Obstacles(); len(stand) > 0 && !r.Force {
+		return nil, &RefusedError{Steps: stand}
+	}
+	steps := p.Do(r.Force)
+	kept := event.FilesKept{Undoes: r.Undoes}
+	for i := range steps {
+		s := &steps[i]
+		if s.Now.SHA256 != "" {
+			if _, err := p.store.PutArtifact(ctx, "application/octet-stream", filepath.Base(s.Path), bytes.NewReader(s.now.Data)); err != nil {
+				return nil, fmt.Errorf("keep the content of %s: %w; nothing was put back", s.Path, err)
+			}
+			s.Now.Kept = true
+		}
+		_, newFolder := checkpoint.Resolve(s.Path)
+		kept.Files = append(kept.Files, event.FileKept{Path: s.Path, Before: s.Now, Wanted: &s.Want, NewFolder: newFolder})
+	}
+	seq, err := j.Publish(ctx, r.ID, kept)
+	if err == nil {
+		err = j.Barrier(ctx, seq)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("note the undo in the thread: %w; nothing was put back", err)
+	}
+	// From here on it is not interrupted: half of it helps nobody, and it takes milliseconds.
+	ctx = context.WithoutCancel(ctx)
+	failed := apply(string(r.ID), steps)
+	made := event.FilesChanged{Undoes: r.Undoes}
+	if failed != nil {
+		made.Undoes = nil // it took nothing back
+	}
+	for i, s := range steps {
+		now := checkpoint.Look(s.Path)
+		if now.Same(s.Now) {
+			continue
+		}
+		now.Kept = now.Same(s.Want) && s.Want.Kept
+		made.Changes = append(made.Changes, event.FileMade{
+			Path: s.Path, MovedFrom: s.from, Before: s.Now, After: now.FileState, NewFolder: kept.Files[i].NewFolder,
+		})
+	}
+	seq, err = j.Publish(ctx, r.ID, made)
+	if err == nil {
+		err = j.Barrier(ctx, seq)
+	}
+	if failed != nil {
+		return nil, errors.Join(failed, err)
+	}
+	if err != nil {
+		return steps, fmt.Errorf("the files were put back, but the thread does not know: %w", err)
+	}
+	return steps, nil
+}

@@ -21,7 +21,7 @@ func everyBody() []Body {
 		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, HistoryCompacted{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
 		ModelChanged{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
 		SessionOutput{}, SessionExited{}, Notice{}, PluginEvent{}, PluginState{}, ContextTold{}, ThreadReverted{}, ThreadForked{}, ThreadArchived{},
-		FilesKept{}, FilesChanged{}, TurnDiff{},
+		FilesKept{}, FilesChanged{}, TurnDiff{}, SettingsChanged{},
 	}
 }
 

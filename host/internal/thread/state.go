@@ -18,6 +18,7 @@ type State struct {
 	Seq      uint64
 	Start    event.ThreadStarted
 	Model    event.Selection // that the next turn asks
+	Settings event.Settings
 	Name     string
 	Messages []llm.Message
 	Told     *event.Reference // what they tell of the model's surroundings; nil: it must be said anew
@@ -63,7 +64,7 @@ func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
 
 // from takes what a checkpoint remembers of what was before it.
 func (s *State) from(c event.Checkpoint) {
-	s.Start, s.Model, s.Name, s.Usage, s.Opened = c.Started, c.Model, c.Name, c.Usage, c.Sessions
+	s.Start, s.Model, s.Settings, s.Name, s.Usage, s.Opened = c.Started, c.Model, c.Settings, c.Name, c.Usage, c.Sessions
 	for _, it := range c.Items {
 		s.Items[it.ID] = it
 	}
@@ -72,7 +73,7 @@ func (s *State) from(c event.Checkpoint) {
 // outline is a copy of what a checkpoint is made of.
 func (s State) outline() State {
 	out := State{Items: map[event.ItemID]event.Item{}}
-	out.from(event.Checkpoint{Started: s.Start, Model: s.Model, Name: s.Name, Usage: s.Usage, Sessions: slices.Clone(s.Opened)})
+	out.from(event.Checkpoint{Started: s.Start, Model: s.Model, Settings: s.Settings, Name: s.Name, Usage: s.Usage, Sessions: slices.Clone(s.Opened)})
 	maps.Copy(out.Items, s.Items)
 	return out
 }
@@ -88,7 +89,7 @@ func (s *State) follow(e event.Event) {
 
 // checkpoint is what has to be remembered for from.
 func (s *State) checkpoint() event.Checkpoint {
-	c := event.Checkpoint{Started: s.Start, Model: s.Model, Name: s.Name, Usage: s.Usage, Sessions: slices.Clone(s.Opened)}
+	c := event.Checkpoint{Started: s.Start, Model: s.Model, Settings: s.Settings, Name: s.Name, Usage: s.Usage, Sessions: slices.Clone(s.Opened)}
 	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
 		c.Items = append(c.Items, s.Items[id])
 	}
@@ -136,7 +137,9 @@ func (s *State) note(e event.Event) {
 	case event.TurnStarted:
 		s.OpenTurn = e.Turn
 	case event.ModelChanged:
-		s.Model = b.To
+		s.Model, s.Settings.Model = b.To, ""
+	case event.SettingsChanged:
+		s.Settings = b.Settings
 	case event.TurnEnded:
 		s.OpenTurn, s.Usage = "", b.Usage
 		s.Open, s.Asked = nil, nil
@@ -177,19 +180,4 @@ func (s *State) note(e event.Event) {
 			}
 		}
 	}
-}
-
-// problemOf words an error for people.
-func problemOf(err error) *event.Problem {
-	p := &event.Problem{Message: err.Error(), Code: "internal"}
-	if e, ok := errors.AsType[*llm.Error](err); ok {
-		p.Code, p.Next = e.Code.String(), e.Next
-	}
-	if e, ok := errors.AsType[interface {
-		error
-		NextStep() string
-	}](err); ok {
-		p.Next = e.NextStep()
-	}
-	return p
 }

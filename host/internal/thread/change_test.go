@@ -59,7 +59,7 @@ func TestSettingsOfAThread(t *testing.T) {
 		}
 		synctest.Wait()
 		// The turn that runs keeps what it has; the change holds from the next one on.
-		go func() { waiting <- th.Configure(t.Context(), Change{Cwd: "/c", Approval: "never"}) }() // as above
+		go func() { waiting <- th.Configure(t.Context(), Change{Cwd: "/c", Approval: "never"}) }() // owned by the test: received below
 		synctest.Wait()
 		if th.Settings().Cwd != "/b" {
 			t.Errorf("in the running turn: %+v", th.Settings())

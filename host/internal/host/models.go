@@ -100,8 +100,8 @@ func (s *sampler) narrow() {
 	s.notices = append(s.notices, event.Notice{
 		Level: "warning",
 		Text:  fmt.Sprintf("context_window of model %q is %d, but %s takes %d at most: that holds", s.model.Label, want, s.model.Name, most),
-		Next: fmt.Sprintf("Set it to %d or less, or leave it out (%s). If the model takes more, tell its provider: `gantry plugin inspect %s` shows what its block takes.",
-			most, s.model.Range, s.model.Provider),
+		Next: fmt.Sprintf("Set it to %d or less, or leave it out (%s). If the model takes more, tell its provider: "+
+			"`gantry plugin inspect %s` shows what its block takes.", most, s.model.Range, s.model.Provider),
 	})
 }
 

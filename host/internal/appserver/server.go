@@ -317,7 +317,7 @@ func (s *session) start(ctx context.Context, p StartParams) (StartResult, error)
 		}
 		in.Context[key] = c.Value
 	}
-	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema, Change: p.change()})
+	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema, Change: p.change(), Durable: true})
 	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
 }
 

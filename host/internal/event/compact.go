@@ -30,6 +30,8 @@ type Checkpoint struct {
 	// Sessions are open, with the items that they keep open.
 	Sessions []SessionOpened `json:"sessions,omitempty"`
 	Items    []Item          `json:"items,omitempty"`
+	// Accepted is not in the history yet.
+	Accepted []InputAccepted `json:"accepted,omitempty"`
 }
 
 func (HistoryCompacted) Kind() string  { return "history.compacted" }

@@ -117,6 +117,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	HistoryAdded{}.Kind():     decode[HistoryAdded],
 	HistoryCompacted{}.Kind(): decode[HistoryCompacted],
 	ContextTold{}.Kind():      decode[ContextTold],
+	InputAccepted{}.Kind():    decode[InputAccepted],
 	ItemStarted{}.Kind():      decode[ItemStarted],
 	ItemCompleted{}.Kind():    decode[ItemCompleted],
 	ItemDelta{}.Kind():        decode[ItemDelta],

@@ -62,6 +62,8 @@ type Submission struct {
 	// Compact: the turn makes the history shorter and does nothing else; there is no input. A turn that runs is stopped for it,
 	// and loses nothing that was said to it; one that does the same already is joined.
 	Compact bool
+	// Durable: who hands it over tells somebody else that it was taken. When Submit returns, the input outlives the host.
+	Durable bool
 	Task    *Task // the turn does this in the place of the loop of model and calls; there is no input
 }
 
@@ -171,7 +173,10 @@ func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if err := t.check(ctx, s.Change); err != nil {
 		return Accepted{}, err
 	}
-	return t.submit(ctx, submitMsg{Submission: s})
+	if s.Input.Blank() || !s.Durable {
+		return t.submit(ctx, submitMsg{Submission: s})
+	}
+	return t.submitDurably(ctx, s)
 }
 
 func (t *Thread) submit(ctx context.Context, m submitMsg) (Accepted, error) {

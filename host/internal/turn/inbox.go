@@ -97,7 +97,7 @@ func (r *runner) recordInput(ctx context.Context, in Input) error {
 			return err
 		}
 	}
-	item := userItem(in)
+	item := UserItem(in)
 	m := llm.Message{Role: llm.RoleUser, Parts: in.Parts}
 	seq, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: []llm.Message{m}}, event.ItemCompleted{Item: item})
 	if err != nil {
@@ -108,7 +108,8 @@ func (r *runner) recordInput(ctx context.Context, in Input) error {
 	return nil
 }
 
-func userItem(in Input) event.Item {
+// UserItem shows what a user said.
+func UserItem(in Input) event.Item {
 	item := event.Item{ID: in.Item, Type: event.ItemUserMessage, Status: event.StatusCompleted}
 	if item.ID == "" {
 		item.ID = event.NewItemID()

@@ -11,7 +11,6 @@ const (
 	BlockBudget       = "budget"
 	BlockHistory      = "history"
 	BlockInstructions = "instructions"
-	BlockReview       = "review"
 	BlockStore        = "store"
 	BlockRetention    = "retention"
 	BlockProfile      = "profile"
@@ -64,8 +63,9 @@ func settings() *Block {
 				Name: BlockSandbox, Doc: "What processes that tools start may do.",
 				Attributes: []Attribute{
 					{Name: "mode", Kind: String, Default: `"full-access"`, Allowed: sandboxModes,
-						Doc: "`full-access` is the only mode that this version can enforce, and therefore the default; with another " +
-							"one no process is started, and the message says so."},
+						Doc: "`read-only`: commands write nothing. `workspace-write`: they write the working folder, `writable_roots` " +
+							"and a /tmp of their own. `full-access`: they may do what you may. The first two need Linux and bubblewrap; " +
+							"where they can't be enforced no process is started, and the message says why."},
 					{Name: "writable_roots", Kind: List, Default: "[]",
 						Doc: "Folders that may be written beside the working folder. Relative ones lie in the folder that `./` paths of the file start from."},
 					{Name: "network", Kind: Bool, Default: "false", Doc: "Whether the network may be reached in modes other than `full-access`."},
@@ -76,8 +76,6 @@ func settings() *Block {
 				Attributes: []Attribute{
 					{Name: "samplings", Kind: Integer,
 						Doc: "Requests to the model in one turn; a turn that needs more fails, and can be gone on with. 0: any number."},
-					{Name: "turn_time", Kind: Duration,
-						Doc: "Time of one turn, with all that it waits for, questions to you included. A turn that takes longer fails, and can be gone on with."},
 					{Name: "memory", Kind: Size, Doc: "Memory of a process."},
 					{Name: "pids", Kind: Integer, Doc: "Number of its processes."},
 					{Name: "cpu_time", Kind: Duration, Doc: "Processor time, in whole seconds."},
@@ -122,12 +120,6 @@ func settings() *Block {
 						Doc: "The nearest folder upwards that holds one of these is the project's top; AGENTS.md counts from there down to the " +
 							"working folder. Empty: only the working folder."},
 					{Name: "fallback_files", Kind: List, Default: "[]", Doc: "File names that count where a folder has no AGENTS.md, `\"CLAUDE.md\"` for example."},
-				},
-			},
-			{
-				Name: BlockReview, Doc: "How changes are reviewed: `gantry review`.",
-				Attributes: []Attribute{
-					{Name: "model", Kind: String, Default: "(the thread's)", Doc: "Label of the model that reviews."},
 				},
 			},
 			{

@@ -16,7 +16,7 @@ var Rows = [][]string{
 	{"cli"},
 	{"host"},
 	{"appserver"},
-	{"branch", "review", "usershell"},
+	{"branch"},
 	{"thread"},
 	{"turn"},
 	{"prompt", "history", "compact"},
@@ -49,9 +49,10 @@ var Edges = []Edge{
 
 // Borrowed are rooms' own folders that others may use, with who.
 var Borrowed = map[string][]string{
-	"host/internal/launch/control":    {"host/cmd/gantry-launch"}, // the other end of its pipe
-	"host/internal/prompt/agentsfile": {"host/internal/host"},     // which keeps a reader for each thread
-	"host/internal/plugin/binary":     {"host/internal/cli"},      // commands look at a program without starting it
+	"host/internal/launch/control":    {"host/cmd/gantry-launch"},                  // the other end of its pipe
+	"host/internal/launch/box":        {"host/internal/host", "host/internal/cli"}, // who wires it, and who explains it
+	"host/internal/prompt/agentsfile": {"host/internal/host"},                      // which keeps a reader for each thread
+	"host/internal/plugin/binary":     {"host/internal/cli"},                       // commands look at a program without starting it
 }
 
 // layers checks the rows.

@@ -240,7 +240,7 @@ func TestDefaults(t *testing.T) {
 	text := strings.Join(strings.Fields(read(t, "README.md").text), " ")
 	for _, claim := range []string{
 		"approval policy is `" + cfg.Approval.Policy + "` unless",
-		"`" + cfg.Sandbox.Mode + "` is the only sandbox mode",
+		"The default is still `" + cfg.Sandbox.Mode + "`",
 	} {
 		if !strings.Contains(text, claim) {
 			t.Errorf("README.md does not say %q", claim)

@@ -70,7 +70,6 @@ model "second" {
   provider     = "openai"
   name         = "gpt-5.4-mini"
   instructions = "You are the second."
-  hosted_tools = ["web_search"]
 }
 
 history {
@@ -177,12 +176,7 @@ type request struct {
 	Stream       bool              `json:"stream"`
 	Include      []string          `json:"include"`
 	CacheKey     string            `json:"prompt_cache_key"`
-	Text         struct {
-		Format struct {
-			Type   string
-			Schema json.RawMessage
-		}
-	} `json:"text"`
+	Reasoning    map[string]any    `json:"reasoning"`
 }
 
 func (s *scenario) requests() []request {

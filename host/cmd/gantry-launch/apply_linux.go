@@ -8,9 +8,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// apply is the second stage: it limits itself and becomes the target. It does not return. It says Started when only
-// becoming the target is left; its socket is closed by that.
+// apply is the second stage: it limits and encloses itself and becomes the target. It does not return. It says Started when
+// only becoming the target is left; its socket is closed by that.
 func apply() {
+	runtime.LockOSThread() // what follows binds one thread, the one that becomes the target
 	syscall.CloseOnExec(control.ApplyFD)
 	frame, err := receive(control.ApplyFD).Next()
 	if err != nil {
@@ -20,7 +21,11 @@ func apply() {
 	if err != nil {
 		fail(control.ApplyFD, control.OpPrepare, syscall.EPROTO)
 	}
-	path, err := syscall.BytePtrFromString(order.Path)
+	found := order.Path
+	if order.Box != nil {
+		found = inside(order)
+	}
+	path, err := syscall.BytePtrFromString(found)
 	if err != nil {
 		fail(control.ApplyFD, control.OpExec, err)
 	}
@@ -33,6 +38,10 @@ func apply() {
 		fail(control.ApplyFD, control.OpExec, err)
 	}
 	started := control.Started{}.Append(nil)
+	var rules program
+	if x := order.Box; x != nil && len(x.Filter) > 0 {
+		rules = program{count: uint16(len(x.Filter) / 8), first: &x.Filter[0]}
+	}
 	// The Go runtime has raised the soft limit on descriptors for itself. Exec takes that back before it tries, so one
 	// that fails leaves the limit as it was inherited.
 	syscall.Exec("", nil, nil)
@@ -44,11 +53,46 @@ func apply() {
 		}
 	}
 	send(control.ApplyFD, started)
+	if rules.count > 0 {
+		if errno := filter(&rules); errno != 0 {
+			fail(control.ApplyFD, control.OpConfine, errno)
+		}
+	}
 	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
 		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
 	runtime.KeepAlive(argv)
 	runtime.KeepAlive(env)
 	fail(control.ApplyFD, control.OpExec, errno)
+}
+
+// inside does in the box what the first stage does for a target without one, and puts the box's inner part on. It returns
+// the program's path.
+func inside(o *control.Order) string {
+	if _, err := syscall.Setsid(); err != nil {
+		fail(control.ApplyFD, control.OpPrepare, err)
+	}
+	if o.Terminal {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, control.TargetFD, syscall.TIOCSCTTY, 0); errno != 0 {
+			fail(control.ApplyFD, control.OpTerminal, errno)
+		}
+	}
+	if err := syscall.Chdir(o.Cwd); err != nil {
+		fail(control.ApplyFD, control.OpChdir, err)
+	}
+	path, err := lookPath(o.Argv[0], o.Env)
+	if err != nil {
+		fail(control.ApplyFD, control.OpExec, err)
+	}
+	for i := range control.Targets {
+		if err := syscall.Dup3(control.TargetFD+i, i, 0); err != nil {
+			fail(control.ApplyFD, control.OpPrepare, err)
+		}
+	}
+	if err := enclose(o.Box); err != nil {
+		fail(control.ApplyFD, control.OpConfine, err)
+	}
+	closeFrom(control.TargetFD) // the runtime's own descriptors, too: nothing waits any more
+	return path
 }
 
 // limit lowers a limit. Where the one in force is lower already it stays.

@@ -104,12 +104,15 @@ func readable(socket bool, wait time.Duration) bool {
 
 // signalLocked sends sig to the target or to its process group.
 func (w *watcher) signalLocked(sig syscall.Signal, group bool) syscall.Errno {
-	if !w.mu.reaped {
+	if !w.mu.reaped && w.pidfd < 0 {
 		pid := w.pid
 		if group {
 			pid = -pid
 		}
 		return errnoOf(syscall.Kill(pid, sig))
+	}
+	if !w.mu.reaped {
+		return w.signalBoxed(sig, group)
 	}
 	if !group {
 		return syscall.ESRCH
@@ -117,7 +120,7 @@ func (w *watcher) signalLocked(sig syscall.Signal, group bool) syscall.Errno {
 	// The group's leader is gone, so that its number may name a stranger: find who of the tree is still in the group.
 	result := syscall.ESRCH
 	for _, d := range descendants() {
-		if d.group == w.pid && !d.dead() {
+		if d.group == w.target && !d.dead() {
 			if errno := w.signalOne(d, sig); result != 0 {
 				result = errno
 			}
@@ -133,8 +136,8 @@ func (w *watcher) terminate(told map[int]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range descendants() {
-		if told[d.pid] || d.dead() {
-			continue
+		if told[d.pid] || d.dead() || w.pidfd >= 0 && d.pid == w.pid {
+			continue // with bubblewrap its box would end at once, without any grace
 		}
 		told[d.pid] = true
 		if w.terminal {

@@ -12,7 +12,9 @@ const prSetChildSubreaper = 36
 
 // watcher is the first stage after the target has started.
 type watcher struct {
-	pid      int // the target, and so its process group and session
+	pid      int // our child: the target, or bubblewrap, which waits for it
+	target   int // the target, and so its process group and session
+	pidfd    int // of a target in a box, which is no child of ours; else -1
 	terminal bool
 	cgroup   string
 
@@ -46,13 +48,13 @@ func watch() {
 	if err != nil || len(order.Argv) == 0 || len(target) != control.Targets {
 		fail(control.FD, control.OpPrepare, syscall.EPROTO)
 	}
-	w := &watcher{terminal: order.Terminal, cgroup: order.Cgroup}
-	w.pid = start(order, target)
+	w := &watcher{terminal: order.Terminal, cgroup: order.Cgroup, pidfd: -1}
+	w.start(order, target)
 	for _, fd := range target {
 		syscall.Close(fd) // the target's ends are the target's alone: who reads sees the end when it has ended
 	}
 	syscall.Chdir("/") // don't keep the target's folder busy
-	send(control.FD, control.Started{PID: uint32(w.pid)}.Append(nil))
+	send(control.FD, control.Started{PID: uint32(w.target)}.Append(nil))
 	// Owned by this process: it ends with it.
 	go w.serve(in, order.LifelineGraceMS)
 	w.reap()
@@ -97,16 +99,9 @@ func readWithDescriptors(fd int, b []byte) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// start forks the target and returns its process id.
-func start(o *control.Order, target []int) int {
-	if err := syscall.Chdir(o.Cwd); err != nil {
-		fail(control.FD, control.OpChdir, err)
-	}
-	path, err := lookPath(o.Argv[0], o.Env)
-	if err != nil {
-		fail(control.FD, control.OpExec, err)
-	}
-	sys := &syscall.SysProcAttr{Setsid: true, Setctty: o.Terminal, Pdeathsig: syscall.SIGKILL}
+// start forks the target.
+func (w *watcher) start(o *control.Order, target []int) {
+	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if o.Cgroup != "" {
 		fd, err := syscall.Open(o.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 		if err != nil {
@@ -115,19 +110,29 @@ func start(o *control.Order, target []int) int {
 		sys.UseCgroupFD, sys.CgroupFD = true, fd
 		defer syscall.Close(fd)
 	}
+	if o.Box != nil {
+		w.startBoxed(o, target, sys)
+		return
+	}
+	if err := syscall.Chdir(o.Cwd); err != nil {
+		fail(control.FD, control.OpChdir, err)
+	}
+	path, err := lookPath(o.Argv[0], o.Env)
+	if err != nil {
+		fail(control.FD, control.OpExec, err)
+	}
+	sys.Setctty = o.Terminal
 	attr := &syscall.ProcAttr{
 		Env:   o.Env,
 		Files: []uintptr{uintptr(target[0]), uintptr(target[1]), uintptr(target[2])},
 		Sys:   sys,
 	}
 	if len(o.Rlimits) > 0 {
-		return startApply(o, path, attr)
-	}
-	pid, err := syscall.ForkExec(path, o.Argv, attr)
-	if err != nil {
+		w.pid = startApply(o, path, attr)
+	} else if w.pid, err = syscall.ForkExec(path, o.Argv, attr); err != nil {
 		fail(control.FD, control.OpExec, err)
 	}
-	return pid
+	w.target = w.pid
 }
 
 // startApply starts the second stage and returns when that has become the target.
@@ -147,21 +152,29 @@ func startApply(o *control.Order, path string, attr *syscall.ProcAttr) int {
 	next := *o
 	next.Path = path
 	send(pair[0], next.Append(nil))
-	in := receive(pair[0])
+	if !applied(receive(pair[0])) {
+		fail(control.FD, control.OpLimit, syscall.EPROTO) // it crashed
+	}
+	return pid
+}
+
+// applied waits until the second stage has become the target. When that says why it can't, it does not return; false: the
+// stage has ended without a word.
+func applied(in *control.Reader) bool {
 	ready := false
 	for {
 		frame, err := in.Next()
 		switch {
 		case err == control.ErrClosed && ready:
-			return pid // it has become the target, which closed the socket
+			return true // it has become the target, which closed the socket
 		case err != nil:
-			fail(control.FD, control.OpLimit, syscall.EPROTO) // it crashed
+			return false
 		case frame.Kind == control.KindStarted:
 			ready = true
 		default:
 			failed, err := frame.Failed()
 			if err != nil {
-				fail(control.FD, control.OpLimit, syscall.EPROTO)
+				return false
 			}
 			fail(control.FD, failed.Op, syscall.Errno(failed.Errno))
 		}
@@ -198,17 +211,26 @@ func (w *watcher) reap() {
 					SystemMicros: uint64(usage.Stime.Nano() / 1000),
 					MaxRSSKiB:    uint64(usage.Maxrss),
 				}
-				if status.Signaled() {
-					exited.Signal = uint32(status.Signal())
-				} else {
-					exited.Code = uint32(status.ExitStatus())
-				}
+				exited.Code, exited.Signal = w.ended(status)
 			}
 		}
 		w.mu.Unlock()
 		if exited != nil {
 			send(control.FD, exited.Append(nil))
 		}
+	}
+}
+
+// ended is how the target ended, from how our child did. Bubblewrap ends with 128 and the signal's number.
+func (w *watcher) ended(status syscall.WaitStatus) (code, signal uint32) {
+	const base, signals = 128, 64
+	switch n := status.ExitStatus(); {
+	case status.Signaled():
+		return 0, uint32(status.Signal())
+	case w.pid != w.target && n > base && n <= base+signals:
+		return 0, uint32(n - base)
+	default:
+		return uint32(n), 0
 	}
 }
 

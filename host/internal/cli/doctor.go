@@ -308,7 +308,8 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		d.say(ill, "launcher", "chmod 755 "+path, "%s is not executable", path)
 		return false
 	}
-	l, err := launch.New(launch.Config{LauncherPath: path})
+	userHome, _ := d.app.env("HOME")
+	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: host.Confiners(d.home, userHome, nil)})
 	if err != nil {
 		d.say(ill, "launcher", again, "%v", err)
 		return false
@@ -318,7 +319,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 			d.say(ill, "launcher", "", "%v", err)
 		}
 	}()
-	if err := d.runTrue(ctx, l); err != nil {
+	if err := d.runTrue(ctx, l, launch.Grant{Mode: launch.FullAccess, Network: true}); err != nil {
 		next := "see whether the machine lets this user start processes; if it does, " + again
 		if errors.Is(err, syscall.ENOEXEC) {
 			next = again
@@ -327,8 +328,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		return true
 	}
 	d.say(healthy, "launcher", "", "%s starts processes", path)
-	d.enforced(l, "sandbox", launch.Grant{Mode: d.cfg.Sandbox.Mode, WritableRoots: d.cfg.Sandbox.WritableRoots, Network: d.cfg.Sandbox.Network},
-		fmt.Sprintf("mode %s", d.cfg.Sandbox.Mode), ill)
+	d.sandbox(ctx, l, userHome)
 	asked, h := d.cfg.Limits.Pids, ill
 	if asked == 0 {
 		asked, h = 1, worth // nobody asks for it: only worth knowing
@@ -336,6 +336,23 @@ func (d *doctor) launcher(ctx context.Context) bool {
 	d.enforced(l, "limits", launch.Grant{Mode: launch.FullAccess, Limits: launch.Limits{MaxPids: asked, MemoryBytes: d.cfg.Limits.MemoryBytes}},
 		"memory, processor time, files and the number of processes can be bounded", h)
 	return true
+}
+
+// sandbox runs a command in the sandbox that is configured, and names what is missing of it.
+func (d *doctor) sandbox(ctx context.Context, l *launch.Launcher, userHome string) {
+	g := host.Grant(d.cfg, d.cfg.Sandbox.Mode, d.app.dir, "")
+	if err := l.Check(g); err != nil {
+		d.enforced(l, "sandbox", g, "", ill)
+		return
+	}
+	if err := d.runTrue(ctx, l, g); err != nil {
+		d.say(ill, "sandbox", "mend what it says, or set sandbox { mode = \"full-access\" } to run without confinement", "mode %s: %v", g.Mode, err)
+		return
+	}
+	d.say(healthy, "sandbox", "", "mode %s", g.Mode)
+	for _, m := range explainSandbox(d.cfg, d.home, userHome, d.app.dir).Missing {
+		d.say(worth, "sandbox", "", "%s", m)
+	}
 }
 
 func (d *doctor) enforced(l *launch.Launcher, about string, g launch.Grant, text string, otherwise health) {
@@ -357,11 +374,11 @@ func (d *doctor) enforced(l *launch.Launcher, about string, g launch.Grant, text
 // startBound is how long a process that does nothing may take.
 const startBound = 10 * time.Second
 
-func (d *doctor) runTrue(ctx context.Context, l *launch.Launcher) error {
+func (d *doctor) runTrue(ctx context.Context, l *launch.Launcher, g launch.Grant) error {
 	ctx, cancel := context.WithTimeout(ctx, startBound)
 	defer cancel()
 	p, err := l.Spawn(ctx, launch.Spec{
-		Argv: []string{"true"}, Cwd: d.home, Env: d.app.environ, Grant: launch.Grant{Mode: launch.FullAccess, Network: true},
+		Argv: []string{"true"}, Cwd: "/", Env: d.app.environ, Grant: g,
 		Owner: launch.Owner{Plugin: "doctor"},
 	})
 	if err != nil {

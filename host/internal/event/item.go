@@ -22,9 +22,6 @@ const (
 	ItemBrowser      ItemType = "browser"
 	ItemTool         ItemType = "tool"
 	ItemCompaction   ItemType = "compaction" // of the conversation
-	// A review begins, and has ended: what stands between them is the reviewer's.
-	ItemEnteredReview ItemType = "entered_review_mode"
-	ItemExitedReview  ItemType = "exited_review_mode"
 )
 
 // ItemStatus is how far an item is.
@@ -37,8 +34,6 @@ const (
 	StatusFailed     ItemStatus = "failed"
 	StatusDeclined   ItemStatus = "declined"
 	StatusAborted    ItemStatus = "aborted"
-	// StatusSuperseded: the answer broke behind it and the model was asked again; it is no part of the conversation.
-	StatusSuperseded ItemStatus = "superseded"
 )
 
 // Item is one visible thing of a turn.
@@ -63,7 +58,6 @@ type Item struct {
 	Path      string          `json:"path,omitempty"`
 	URL       string          `json:"url,omitempty"`
 	Images    []string        `json:"images,omitempty"` // artifacts or paths of a user message
-	Review    *Review         `json:"review,omitempty"` // of a review that has ended with a result
 }
 
 // FileChange is one file's change.

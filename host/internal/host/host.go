@@ -23,12 +23,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/registry"
-	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/tool"
-	"github.com/gantry-agent/gantry/host/internal/usershell"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/hashicorp/go-hclog"
 )
@@ -72,8 +70,6 @@ type Host struct {
 	registry *registry.Registry
 	tokens   *orchestrate.Tokens
 	commands service.Commands
-	shell    *usershell.Shell
-	reviewer *review.Reviewer
 	families map[string]*tool.Client // by plugin label; fixed after New
 	private  map[string]bool         // variables that the store or some plugin's block reads; no other process gets them; fixed after New
 	cleanup  []func(context.Context) error
@@ -122,11 +118,17 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
+		Confiners: Confiners(opts.Home, variable(opts.Environ, "HOME"), h.toolPrograms),
 	})
 	if err != nil {
 		return nil, err
 	}
+	h.onClose(func(context.Context) error {
+		h.discard(h.tmpDir())
+		return nil
+	})
 	h.onClose(h.launcher.Close)
+	h.work.Go(h.sweepTmp) // ends by itself
 
 	services := service.New(service.Config{
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
@@ -146,9 +148,6 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.onClose(h.plugins.Close)
 
 	if err := h.addPlugins(ctx); err != nil {
-		return nil, err
-	}
-	if err := h.openFeatures(); err != nil {
 		return nil, err
 	}
 	if opts.Beside != nil {

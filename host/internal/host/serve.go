@@ -72,7 +72,7 @@ func (h *Host) serve(ctx context.Context, ln *net.UnixListener, t *thread.Thread
 		Events: func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
 			return h.store.Events(ctx, t.ID(), after)
 		},
-		Library: h, Shell: h.shell, Reviewer: h.reviewer,
+		Library: h,
 	}, h, h.log.Named("appserver").With("thread", t.ID()))
 }
 

@@ -20,6 +20,7 @@ type Grant struct {
 	Mode          string   `json:"mode"`
 	WritableRoots []string `json:"writableRoots,omitempty"` // absolute
 	Network       bool     `json:"network,omitempty"`
+	Tmp           string   `json:"tmp,omitempty"` // the folder that is the process's /tmp; absolute, empty: the machine's
 	Env           []string `json:"env,omitempty"` // K=V; what the grant gives; Spec.Env is what the process gets
 	Limits        Limits   `json:"limits,omitzero"`
 }
@@ -81,6 +82,8 @@ type Confiner interface {
 	Name() string
 	// Modes are the sandbox modes that it enforces.
 	Modes() []string
+	// Check says whether a grant of one of its modes can be enforced here: nil, or an [UnsupportedError].
+	Check(g Grant) error
 	// Confine changes the confinement of one process so that the grant holds, or says why it can't. readOnly asks for
 	// less than the grant: no writes. release, if not nil, is called once when the tree has ended, or when the start
 	// has failed.
@@ -93,6 +96,7 @@ type Confinement struct {
 	Env     []string
 	Cwd     string
 	Rlimits []control.Rlimit // applied between fork and exec
+	Box     *control.Box     // made around the process; nil: none
 }
 
 // Unconfined enforces full access: nothing. There are no namespaces under it, so that sudo and the like keep working.
@@ -103,6 +107,9 @@ func (Unconfined) Name() string { return "none" }
 
 // Modes returns full access alone.
 func (Unconfined) Modes() []string { return []string{FullAccess} }
+
+// Check has nothing to say.
+func (Unconfined) Check(Grant) error { return nil }
 
 // Confine changes nothing.
 func (Unconfined) Confine(context.Context, Grant, bool, *Confinement) (func(), error) {
@@ -122,7 +129,11 @@ func (e *UnsupportedError) Error() string { return e.What + "; " + e.Next }
 
 // Check says whether a grant can be enforced here: nil, or an [UnsupportedError]. Nothing is started.
 func (l *Launcher) Check(g Grant) error {
-	if _, err := l.confiner(g); err != nil {
+	c, err := l.confiner(g)
+	if err != nil {
+		return err
+	}
+	if err := c.Check(g); err != nil {
 		return err
 	}
 	return l.enforceable(g)

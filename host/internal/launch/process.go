@@ -255,6 +255,7 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 func (p *Process) order(c *Confinement) []byte {
 	o := control.Order{
 		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: c.Rlimits, Cgroup: p.group,
+		Box:             c.Box,
 		LifelineGraceMS: uint32(min(lifelineGrace, p.l.cfg.KillGrace).Milliseconds()),
 	}
 	return o.Append(nil)
@@ -393,6 +394,8 @@ func (p *Process) failure(m control.Failed) error {
 			p.l.cfg.LauncherPath)
 	case control.OpChdir:
 		return newStartError(m.Op.String(), p.spec.Cwd, errno)
+	case control.OpConfine:
+		return &StartError{Op: m.Op.String(), Message: boxProblem(m.Text, errno), Errno: errno}
 	case control.OpLimit:
 		if errno == syscall.EPROTO {
 			e := newStartError(m.Op.String(), p.spec.Argv[0], errno)

@@ -48,7 +48,7 @@ func (r *run) execute(ctx context.Context) verdict {
 			return resultVerdict(result)
 		}
 		if ask {
-			if v := r.ask(ctx, "the sandbox stopped it; try again with a wider grant?", wider.Additional, []string{"retry"}); v != nil {
+			if v := r.ask(ctx, "command failed; retry without sandbox?", wider.Additional, []string{"retry"}); v != nil {
 				told := resultVerdict(result)
 				told.abort = v.abort
 				return told
@@ -138,12 +138,11 @@ func (e *uncommittedError) Error() string {
 
 func (e *uncommittedError) Unwrap() error { return e.err }
 
-// ErrInterrupted is the cause of a context that a person ended; ErrReplaced of one that another task took over; ErrTimeUp of
-// one whose turn has a limit; ErrShutdown of one that ends with the host.
+// ErrInterrupted is the cause of a context that a person ended; ErrReplaced of one that another task took over;
+// ErrShutdown of one that ends with the host.
 var (
 	ErrInterrupted = errors.New("interrupted")
 	ErrReplaced    = errors.New("replaced by another task")
-	ErrTimeUp      = errors.New("the time of the turn is up")
 	ErrShutdown    = errors.New("the host is shutting down")
 )
 

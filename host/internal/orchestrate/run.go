@@ -228,6 +228,7 @@ func (r *run) policyRequest() policy.Request {
 	return policy.Request{
 		Approval: r.call.Approval, Sandbox: r.call.Sandbox, Effects: r.assessment.Effects,
 		Escalation: r.assessment.Escalation, ReadOnly: r.assessment.ReadOnly,
+		Writable: func(path string) bool { return r.spine.stages.Granter.Writable(r.call.Sandbox, r.call.Cwd, path) },
 	}
 }
 
@@ -241,6 +242,9 @@ func (r *run) decide(ctx context.Context) *verdict {
 		v := r.ask(ctx, d.Reason, r.assessment.Effects, r.assessment.Discriminators)
 		if v == nil {
 			r.escalation = r.assessment.Escalation
+			if d.Wider != nil {
+				r.escalation = d.Wider
+			}
 		}
 		return v
 	default:

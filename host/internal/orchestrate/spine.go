@@ -57,6 +57,8 @@ type Policy func(policy.Request) policy.Decision
 type Granter interface {
 	// Grant may refuse; its error is for the model and the user.
 	Grant(ctx context.Context, r GrantRequest) (launch.Grant, error)
+	// Writable says whether a call in a sandbox mode may write a path; absolute.
+	Writable(sandbox, cwd, path string) bool
 }
 
 // GrantRequest is what a grant is made for.

@@ -115,6 +115,8 @@ func (b *bench) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gra
 	return launch.Grant{Mode: r.Sandbox}, b.grant
 }
 
+func (b *bench) Writable(_, _, path string) bool { return !strings.HasPrefix(path, "/outside") }
+
 func (b *bench) EndCall(context.Context, launch.Owner) error {
 	b.step("end-processes")
 	return nil

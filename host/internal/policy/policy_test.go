@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -25,7 +26,15 @@ func TestDecide(t *testing.T) {
 		{"untrusted asks where nothing is known", Request{Approval: Untrusted}, Ask, "untrusted"},
 		{"untrusted lets reading pass", Request{Approval: Untrusted, ReadOnly: true}, Run, ""},
 		{"untrusted asks when reading has effects", Request{Approval: Untrusted, ReadOnly: true, Effects: []contract.Effect{contract.ReadEffect{Paths: []string{"/etc"}}}}, Ask, "untrusted"},
-		{"untrusted refuses an escalation", Request{Approval: Untrusted, Escalation: escalation}, Forbid, "approval policy is untrusted"},
+		{"untrusted asks about an escalation", Request{Approval: Untrusted, Sandbox: "workspace-write", Effects: exec, Escalation: escalation}, Ask, "needs the network"},
+		{"a change inside", Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: writes("/ws/a"), Writable: inside}, Run, ""},
+		{"a change inside, nobody is asked", Request{Approval: Never, Sandbox: "workspace-write", Effects: writes("/ws/a"), Writable: inside}, Run, ""},
+		{"a change inside, untrusted", Request{Approval: Untrusted, Sandbox: "workspace-write", Effects: writes("/ws/a"), Writable: inside}, Ask, "untrusted"},
+		{"a change outside", Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: writes("/ws/a", "/etc/b", "/etc/c"), Writable: inside}, Ask, "/etc/b and 1 more"},
+		{"a change outside, untrusted", Request{Approval: Untrusted, Sandbox: "workspace-write", Effects: writes("/etc/b"), Writable: inside}, Ask, "/etc/b"},
+		{"a change outside, nobody is asked", Request{Approval: Never, Sandbox: "workspace-write", Effects: writes("/etc/b"), Writable: inside}, Forbid, "patch rejected: writing outside of the project; rejected by user approval settings"},
+		{"a change where nothing may be, nobody is asked", Request{Approval: Never, Sandbox: "read-only", Effects: writes("/ws/a"), Writable: func(string) bool { return false }}, Forbid, "patch rejected: writing is blocked by read-only sandbox; rejected by user approval settings"},
+		{"a change outside of nothing", Request{Approval: Never, Sandbox: "full-access", Effects: writes("/etc/b"), Writable: inside}, Run, ""},
 		{"unknown policy", Request{Approval: "sometimes"}, Forbid, `"sometimes" is not known`},
 		{"no policy", Request{}, Forbid, "not known"},
 	} {
@@ -35,5 +44,44 @@ func TestDecide(t *testing.T) {
 				t.Errorf("Decide = %+v, want %v with %q", got, tc.want, tc.why)
 			}
 		})
+	}
+}
+
+func writes(paths ...string) []contract.Effect {
+	return []contract.Effect{contract.WriteEffect{Paths: paths}}
+}
+
+func inside(path string) bool { return strings.HasPrefix(path, "/ws/") }
+
+// What is approved outside of the sandbox is just that.
+func TestWhatIsApprovedOutside(t *testing.T) {
+	d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: writes("/ws/a", "/etc/b"), Writable: inside})
+	if d.Wider == nil || d.Wider.Unsandboxed || len(d.Wider.Additional) != 1 || !reflect.DeepEqual(d.Wider.Additional, writes("/etc/b")) {
+		t.Errorf("wider by %+v", d.Wider)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	exec := []contract.Effect{contract.ExecEffect{Argv: []string{"ls"}}}
+	for _, tc := range []struct {
+		name       string
+		r          Request
+		again, ask bool
+	}{
+		{"never", Request{Approval: Never, Sandbox: "workspace-write", Effects: exec}, false, false},
+		{"never, a change of files", Request{Approval: Never, Sandbox: "workspace-write", Effects: writes("/ws/a")}, false, false},
+		{"on request, a command", Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: exec}, false, false},
+		{"on request, a change of files", Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: writes("/ws/a")}, true, true},
+		{"on request, both", Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: append(writes("/ws/a"), exec...)}, false, false},
+		{"on request, nothing said", Request{Approval: OnRequest, Sandbox: "workspace-write"}, false, false},
+		{"untrusted", Request{Approval: Untrusted, Sandbox: "read-only", Effects: exec}, true, false},
+		{"untrusted, what was not asked about", Request{Approval: Untrusted, Sandbox: "read-only", ReadOnly: true}, true, true},
+		{"untrusted, outside already", Request{Approval: Untrusted, Sandbox: "read-only", Effects: exec, Escalation: &contract.Escalation{Unsandboxed: true}}, false, false},
+		{"full access", Request{Approval: Untrusted, Sandbox: "full-access", Effects: exec}, false, false},
+	} {
+		again, ask := Retry(tc.r, nil)
+		if (again != nil) != tc.again || ask != tc.ask || again != nil && !again.Unsandboxed {
+			t.Errorf("%s: %+v, ask %v", tc.name, again, ask)
+		}
 	}
 }

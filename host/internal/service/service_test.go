@@ -71,6 +71,8 @@ func (w *world) Desk() *approval.Desk                  { return w.desk }
 func (w *world) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
 	return launch.Grant{Mode: "full-access", Network: true}, nil
 }
+func (w *world) Writable(string, string, string) bool { return true }
+
 func (w *world) EndCall(ctx context.Context, o launch.Owner) error { return w.launcher.EndCall(ctx, o) }
 
 func (w *world) Assess(context.Context, contract.AssessRequest) (*contract.Assessment, error) {

@@ -87,8 +87,6 @@ type lifeEngine struct {
 
 func (e *lifeEngine) End(context.Context, event.ThreadID) {}
 
-func (e *lifeEngine) Check(context.Context, *Thread, Change) error { return nil }
-
 func (e *lifeEngine) Turn(_ context.Context, t *Thread, id event.TurnID, _ Submission) (Plan, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,6 +153,8 @@ type lifeGrants struct{}
 func (lifeGrants) Grant(context.Context, orchestrate.GrantRequest) (launch.Grant, error) {
 	return launch.Grant{}, nil
 }
+func (lifeGrants) Writable(string, string, string) bool { return true }
+
 func (lifeGrants) EndCall(context.Context, launch.Owner) error { return nil }
 
 type lifeFamily struct{ e *lifeEngine }

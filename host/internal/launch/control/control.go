@@ -8,7 +8,7 @@ package control
 
 // Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
 // so instead of guessing.
-const Version = 2
+const Version = 3
 
 // StageEnv names the variable that tells gantry-launch which of its two stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
@@ -16,7 +16,7 @@ const StageEnv = "GANTRY_LAUNCH_STAGE"
 // The stages.
 const (
 	StageWatch = "watch" // starts the target, watches over its tree
-	StageApply = "apply" // applies limits to itself, then becomes the target
+	StageApply = "apply" // applies limits and the inner part of a box to itself, then becomes the target
 )
 
 // Descriptors of the launcher, and of the apply stage.
@@ -28,6 +28,13 @@ const (
 	Targets = 3
 	// ApplyFD is the apply stage's socket to the first stage.
 	ApplyFD = 3
+	// TargetFD is the first of the target's three descriptors in an apply stage that runs in a box. Its own first three are
+	// bubblewrap's: what that says must not reach the target's output.
+	TargetFD = 4
+	// BoxFD is where bubblewrap finds its arguments: in the argument list everybody could read them.
+	BoxFD = 7
+	// SelfFD is gantry-launch itself, which may not be visible in the box.
+	SelfFD = 8
 )
 
 // Kind is the first byte of a frame. All are above ASCII.
@@ -63,9 +70,10 @@ const (
 	OpLimit       // a limit that the grant asks for
 	OpCgroup      // the control group
 	OpTerminal    // the controlling terminal
+	OpConfine     // the box
 )
 
-var opNames = [...]string{"unknown", "version", "prepare", "chdir", "exec", "limit", "cgroup", "terminal"}
+var opNames = [...]string{"unknown", "version", "prepare", "chdir", "exec", "limit", "cgroup", "terminal", "confine"}
 
 // String names the step.
 func (o Op) String() string {
@@ -94,8 +102,30 @@ type Order struct {
 	Rlimits []Rlimit
 	// Cgroup is the folder of a control group of the target's own; empty: none.
 	Cgroup string
+	// Box confines the target; nil: nothing does.
+	Box *Box
 	// LifelineGraceMS is how long the tree has between SIGTERM and SIGKILL after the host has gone.
 	LifelineGraceMS uint32
+}
+
+// Box is what confines a target: namespaces and mounts made by bubblewrap, and inside of them Landlock and a filter of
+// system calls, which the apply stage puts on itself.
+type Box struct {
+	Helper string   // bubblewrap's program, absolute
+	Args   []string // its arguments, without the command
+	// Filter is a seccomp program: the bytes of its instructions, 8 each.
+	Filter []byte
+	// Handled are the rights to files that Landlock takes away where no rule gives them back; 0: no Landlock.
+	Handled uint64
+	// Scoped are the kinds of reaching out that Landlock keeps inside; 0: none.
+	Scoped uint64
+	Rules  []Rule
+}
+
+// Rule gives rights back, in a folder and below it. One whose path is missing is left out.
+type Rule struct {
+	Path   string
+	Access uint64
 }
 
 // Signal asks for a signal to the target, or to its process group. The launcher answers with Replied.
@@ -119,6 +149,7 @@ type Started struct {
 type Failed struct {
 	Op    Op
 	Errno uint32
+	Text  string // what bubblewrap said; for OpConfine
 }
 
 // Exited says that the target has ended; others of its tree may still run.

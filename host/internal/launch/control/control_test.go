@@ -36,7 +36,7 @@ func TestRoundTrip(t *testing.T) {
 		signal := control.Signal{Seq: u32.Draw(t, "seq"), Number: u32.Draw(t, "number"), Group: rapid.Bool().Draw(t, "group")}
 		kill := control.Kill{GraceMS: u32.Draw(t, "kill")}
 		started := control.Started{PID: u32.Draw(t, "pid")}
-		failed := control.Failed{Op: control.Op(rapid.Byte().Draw(t, "op")), Errno: u32.Draw(t, "errno")}
+		failed := control.Failed{Op: control.Op(rapid.Byte().Draw(t, "op")), Errno: u32.Draw(t, "errno"), Text: rapid.String().Draw(t, "text")}
 		exited := control.Exited{
 			Code: u32.Draw(t, "code"), Signal: u32.Draw(t, "signal"), UserMicros: u64.Draw(t, "user"),
 			SystemMicros: u64.Draw(t, "system"), MaxRSSKiB: u64.Draw(t, "rss"),
@@ -99,6 +99,11 @@ func TestEveryFieldOfAnOrder(t *testing.T) {
 			f.SetBool(true)
 		case uint32:
 			f.SetUint(77)
+		case *control.Box:
+			f.Set(reflect.ValueOf(&control.Box{
+				Helper: "h", Args: []string{"x", ""}, Filter: []byte{1, 0, 255}, Handled: 1 << 63, Scoped: 3,
+				Rules: []control.Rule{{Path: "/p", Access: 7}, {}},
+			}))
 		case []control.Rlimit:
 			f.Set(reflect.ValueOf([]control.Rlimit{{1, 2, 1<<64 - 1}}))
 		default:

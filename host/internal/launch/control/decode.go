@@ -186,7 +186,21 @@ func (f Frame) Order() (*Order, error) {
 		}
 	}
 	o.Cgroup, o.LifelineGraceMS = c.string(), c.uint32()
+	if c.bool() {
+		o.Box = c.box()
+	}
 	return o, c.done()
+}
+
+func (c *cursor) box() *Box {
+	b := &Box{Helper: c.string(), Args: c.strings(), Filter: []byte(c.string()), Handled: c.uint(), Scoped: c.uint()}
+	for range c.count() {
+		b.Rules = append(b.Rules, Rule{Path: c.string(), Access: c.uint()})
+		if c.bad {
+			break
+		}
+	}
+	return b
 }
 
 // Signal decodes the frame.
@@ -210,7 +224,7 @@ func (f Frame) Started() (Started, error) {
 // Failed decodes the frame.
 func (f Frame) Failed() (Failed, error) {
 	c := f.open(KindFailed)
-	return Failed{Op: c.op(), Errno: c.uint32()}, c.done()
+	return Failed{Op: c.op(), Errno: c.uint32(), Text: c.string()}, c.done()
 }
 
 // Exited decodes the frame.

@@ -58,7 +58,22 @@ func (o *Order) Append(b []byte) []byte {
 	}
 	b = putString(b, o.Cgroup)
 	b = putUint(b, uint64(o.LifelineGraceMS))
+	b = putBool(b, o.Box != nil)
+	if o.Box != nil {
+		b = o.Box.append(b)
+	}
 	return end(b, n)
+}
+
+func (x *Box) append(b []byte) []byte {
+	b = putStrings(putString(b, x.Helper), x.Args)
+	b = putString(b, string(x.Filter))
+	b = putUint(putUint(b, x.Handled), x.Scoped)
+	b = putUint(b, uint64(len(x.Rules)))
+	for _, r := range x.Rules {
+		b = putUint(putString(b, r.Path), r.Access)
+	}
+	return b
 }
 
 // Append appends the frame to b.
@@ -81,7 +96,7 @@ func (s Started) Append(b []byte) []byte {
 
 // Append appends the frame to b.
 func (f Failed) Append(b []byte) []byte {
-	return end(putUint(putUint(begin(b, KindFailed), uint64(f.Op)), uint64(f.Errno)), len(b))
+	return end(putString(putUint(putUint(begin(b, KindFailed), uint64(f.Op)), uint64(f.Errno)), f.Text), len(b))
 }
 
 // Append appends the frame to b.

@@ -111,8 +111,7 @@ type Bench struct {
 	Inbox    *turn.Inbox
 	History  *history.History
 	Meter    *turn.Meter
-	OnStream func(n int)       // called before answer n, from 1
-	OnDelta  func(text string) // called when a delta of a text is published
+	OnStream func(n int) // called before answer n, from 1
 	Fallback func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
 	Context  func(last *event.Reference) turn.Told
 	Heard    func(map[string]string)
@@ -225,11 +224,6 @@ func (b *Bench) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, atte
 
 // Publish implements the log.
 func (b *Bench) Publish(_ context.Context, id event.TurnID, bodies ...event.Body) (uint64, error) {
-	for _, body := range bodies {
-		if d, ok := body.(event.ItemDelta); ok && b.OnDelta != nil {
-			b.OnDelta(d.Text)
-		}
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, body := range bodies {
@@ -350,6 +344,8 @@ type granter struct{}
 func (granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
 	return launch.Grant{Mode: r.Sandbox}, nil
 }
+
+func (granter) Writable(string, string, string) bool { return true }
 
 type nothing struct{}
 

@@ -1,0 +1,201 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+)
+
+// boxed is a rig whose commands can be confined: its folder is not in the machine's /tmp, which boxes don't see.
+func boxed(t *testing.T, script string) *rig.Rig {
+	t.Helper()
+	r := rig.New(t, script)
+	dir, err := os.MkdirTemp("/var/tmp", "gantry-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	r.Dir = filepath.Join(dir, "ws")
+	for _, d := range []string{r.Dir, filepath.Join(dir, "out")} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// What is asked and what happens under each mode and policy, when every question is answered with yes. Matches what
+// codex 0.169 does, but that a command is seen to be stopped however late it says so.
+func TestSandboxModesAndPolicies(t *testing.T) {
+	t.Parallel()
+	const ok, readOnly, forbidden, rejected = "ok", "Read-only file system", "Operation not permitted", "reject command"
+	type row struct {
+		asks int
+		want string
+	}
+	for _, tc := range []struct {
+		mode, policy                           string
+		look, inside, outside, net, esc, redir row
+	}{
+		{"read-only", "untrusted", row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
+		{"read-only", "on-request", row{0, ok}, row{0, readOnly}, row{0, readOnly}, row{0, forbidden}, row{1, ok}, row{0, readOnly}},
+		{"read-only", "never", row{0, ok}, row{0, readOnly}, row{0, readOnly}, row{0, forbidden}, row{0, rejected}, row{0, readOnly}},
+		{"workspace-write", "untrusted", row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
+		{"workspace-write", "on-request", row{0, ok}, row{0, ok}, row{0, readOnly}, row{0, forbidden}, row{1, ok}, row{0, ok}},
+		{"workspace-write", "never", row{0, ok}, row{0, ok}, row{0, readOnly}, row{0, forbidden}, row{0, rejected}, row{0, ok}},
+		{"full-access", "untrusted", row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
+		{"full-access", "on-request", row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}},
+		{"full-access", "never", row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, rejected}, row{0, ok}},
+	} {
+		t.Run(tc.mode+" "+tc.policy, func(t *testing.T) {
+			t.Parallel()
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			go func() { // owned by the listener, whose end ends it
+				for {
+					c, err := ln.Accept()
+					if err != nil {
+						return
+					}
+					c.Close()
+				}
+			}()
+			port := ln.Addr().(*net.TCPAddr).Port
+			name := fmt.Sprintf("gantry-redir-%d", port)
+			defer os.Remove("/tmp/" + name)
+			var script strings.Builder
+			var asks int
+			steps := []struct {
+				id, cmd, more string
+				row
+			}{
+				{"look", "ls -d .", "", tc.look}, {"inside", "touch t", "", tc.inside}, {"outside", "sleep 0.2; touch ../out/q", "", tc.outside},
+				{"net", fmt.Sprintf("bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d'", port), "", tc.net},
+				{"esc", "touch ../out/e", `, sandbox_permissions = "require_escalated", justification = "it lies outside"`, tc.esc},
+				{"redir", "ls > /tmp/" + name, "", tc.redir},
+			}
+			for _, s := range steps {
+				asks += s.asks
+				fmt.Fprintf(&script, "[[step]]\ndo = [{ call = \"exec_command\", id = %q, args = { cmd = %q, login = false%s } }]\n", s.id, s.cmd+" && echo ok", s.more)
+			}
+			script.WriteString("[[step]]\ntimes = -1\ndo = [{ text = \"finished\" }]\n")
+			r := boxed(t, script.String())
+			r.Write("modes.hcl", fmt.Sprintf("approval {\n  policy = %q\n}\nsandbox {\n  mode = %q\n}\n", tc.policy, tc.mode))
+			run := r.Terminal("exec", "--config", "modes.hcl", "go")
+			for i := range asks {
+				run.SeesTimes("answer: ", i+1)
+				run.Type("1\n")
+			}
+			res := run.Wait()
+			if res.Code != 0 {
+				t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
+			}
+			if n := strings.Count(res.Stdout, "answer: "); n != asks {
+				t.Errorf("asked %d times, want %d:\n%s", n, asks, res.Stdout)
+			}
+			outputs := r.Last().Outputs()
+			for _, s := range steps {
+				if out := outputs[s.id]; !strings.Contains(out, s.want) || s.want != ok && strings.Contains(out, "\nok\n") {
+					t.Errorf("%s: %q, want %q", s.id, out, s.want)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(r.Dir, "..", "out", "q")); (err == nil) != (tc.outside.want == ok) {
+				t.Errorf("the file outside: %v", err)
+			}
+			r.NothingLeft()
+		})
+	}
+}
+
+// Changes of files take the same way as commands: inside they are made, outside they are asked about or refused.
+func TestPatchesInTheSandbox(t *testing.T) {
+	t.Parallel()
+	const patches = `
+[[step]]
+do = [{ call = "apply_patch", id = "inside", freeform = """*** Begin Patch
+*** Add File: inside
++x
+*** End Patch""" }]
+[[step]]
+do = [{ call = "apply_patch", id = "outside", freeform = """*** Begin Patch
+*** Add File: ../out/outside
++x
+*** End Patch""" }]
+[[step]]
+do = [{ call = "apply_patch", id = "protected", freeform = """*** Begin Patch
+*** Add File: .git/hooks/x
++x
+*** End Patch""" }]
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`
+	for _, tc := range []struct {
+		policy string
+		asks   int
+		made   bool // what is outside
+	}{{"never", 0, false}, {"on-request", 2, true}, {"untrusted", 3, true}} {
+		t.Run(tc.policy, func(t *testing.T) {
+			t.Parallel()
+			r := boxed(t, patches)
+			if err := os.MkdirAll(filepath.Join(r.Dir, ".git", "hooks"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			r.Write("modes.hcl", fmt.Sprintf("approval {\n  policy = %q\n}\nsandbox {\n  mode = \"workspace-write\"\n}\n", tc.policy))
+			run := r.Terminal("exec", "--config", "modes.hcl", "go")
+			for i := range tc.asks {
+				run.SeesTimes("answer: ", i+1)
+				run.Type("1\n")
+			}
+			if res := run.Wait(); res.Code != 0 || strings.Count(res.Stdout, "answer: ") != tc.asks {
+				t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
+			}
+			for name, want := range map[string]bool{"inside": true, "../out/outside": tc.made, ".git/hooks/x": tc.made} {
+				if _, err := os.Stat(filepath.Join(r.Dir, name)); (err == nil) != want {
+					t.Errorf("%s: %v, want it there: %v: %q", name, err, want, r.Last().Outputs())
+				}
+			}
+			outputs := r.Last().Outputs()
+			for _, id := range []string{"outside", "protected"} {
+				refused := strings.Contains(outputs[id], "patch rejected: writing outside of the project; rejected by user approval settings")
+				if refused == tc.made {
+					t.Errorf("%s: %q", id, outputs[id])
+				}
+			}
+		})
+	}
+}
+
+// What a thread's commands leave in /tmp is there for its next command, for no other thread, and gone with gantry.
+func TestTemporaryFilesAreTheThreads(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, `
+[[step]]
+do = [{ call = "exec_command", id = "put", args = { cmd = "echo kept > /tmp/gantry-kept && echo $TMPDIR", login = false } }]
+[[step]]
+do = [{ call = "exec_command", id = "get", args = { cmd = "cat /tmp/gantry-kept", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`)
+	r.Write("modes.hcl", "approval {\n  policy = \"never\"\n}\nsandbox {\n  mode = \"workspace-write\"\n}\n")
+	r.OK("exec", "--config", "modes.hcl", "go")
+	outputs := r.Last().Outputs()
+	if !strings.Contains(outputs["put"], "/tmp\n") || !strings.Contains(outputs["get"], "kept") {
+		t.Errorf("%q", outputs)
+	}
+	if _, err := os.Stat("/tmp/gantry-kept"); err == nil {
+		t.Error("it is in the machine's /tmp")
+	}
+	if left, _ := filepath.Glob(filepath.Join(r.Home, "tmp", "*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}

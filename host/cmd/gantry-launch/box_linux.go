@@ -1,0 +1,179 @@
+package main
+
+import (
+	"syscall"
+	"unsafe"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// startBoxed starts bubblewrap, which makes the box and starts the second stage in it, and returns when that has become the
+// target.
+func (w *watcher) startBoxed(o *control.Order, target []int, sys *syscall.SysProcAttr) {
+	must := func(err error) {
+		if err != nil {
+			fail(control.FD, control.OpPrepare, err)
+		}
+	}
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	must(err)
+	// Who sends is told by the kernel, in our own numbers: that is how the target's is learnt.
+	must(syscall.SetsockoptInt(pair[0], syscall.SOL_SOCKET, syscall.SO_PASSCRED, 1))
+	var args, said [2]int
+	must(syscall.Pipe2(args[:], syscall.O_CLOEXEC))
+	must(syscall.Pipe2(said[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK))
+	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	must(err)
+	self, err := syscall.Open("/proc/self/exe", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	must(err)
+	attr := &syscall.ProcAttr{
+		Env: []string{control.StageEnv + "=" + control.StageApply, "GOGC=off"},
+		Sys: sys,
+		Files: []uintptr{
+			uintptr(null), uintptr(null), uintptr(said[1]), control.ApplyFD: uintptr(pair[1]),
+			control.TargetFD: uintptr(target[0]), control.TargetFD + 1: uintptr(target[1]), control.TargetFD + 2: uintptr(target[2]),
+			control.BoxFD: uintptr(args[0]), control.SelfFD: uintptr(self),
+		},
+	}
+	command := []string{"bwrap", "--args", decimal(control.BoxFD), "--", "/proc/self/fd/" + decimal(control.SelfFD)}
+	if w.pid, err = syscall.ForkExec(o.Box.Helper, command, attr); err != nil {
+		fail(control.FD, control.OpConfine, err)
+	}
+	for _, fd := range [...]int{pair[1], args[0], said[1], null, self} {
+		syscall.Close(fd)
+	}
+	var list []byte
+	for _, a := range o.Box.Args {
+		list = append(append(list, a...), 0)
+	}
+	send(args[1], list)
+	syscall.Close(args[1])
+	send(pair[0], o.Append(nil))
+	var sender int
+	in := &control.Reader{Read: func(b []byte) (int, error) { return readFrom(pair[0], b, &sender) }}
+	if !applied(in) {
+		b := make([]byte, 1024)
+		n, _ := syscall.Read(said[0], b)
+		send(control.FD, control.Failed{Op: control.OpConfine, Text: string(b[:max(n, 0)])}.Append(nil))
+		syscall.Exit(1)
+	}
+	syscall.Close(pair[0])
+	// said stays open: bubblewrap must not end because nobody listens.
+	w.target = sender
+	if w.pidfd, err = pidfdOpen(sender); err != nil && err != syscall.ESRCH { // ESRCH: it has ended already
+		fail(control.FD, control.OpConfine, err)
+	}
+}
+
+// readFrom reads, and notes the process that has sent what was read.
+func readFrom(fd int, b []byte, sender *int) (int, error) {
+	oob := make([]byte, syscall.CmsgSpace(syscall.SizeofUcred))
+	n, oobn, _, _, err := syscall.Recvmsg(fd, b, oob, 0)
+	for err == syscall.EINTR {
+		n, oobn, _, _, err = syscall.Recvmsg(fd, b, oob, 0)
+	}
+	if err != nil {
+		return n, err
+	}
+	messages, _ := syscall.ParseSocketControlMessage(oob[:oobn])
+	for i := range messages {
+		if cred, err := syscall.ParseUnixCredentials(&messages[i]); err == nil && cred.Pid > 0 {
+			*sender = int(cred.Pid)
+		}
+	}
+	return n, nil
+}
+
+const sysPidfdSendSignal, sysPidfdOpen = 424, 434 // the same numbers on every architecture
+
+func pidfdOpen(pid int) (int, error) {
+	fd, _, errno := syscall.Syscall(sysPidfdOpen, uintptr(pid), 0, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	syscall.CloseOnExec(int(fd))
+	return int(fd), nil
+}
+
+// signalBoxed sends sig to a target in a box, or to its process group. Bubblewrap still waits for it, but others may reap it,
+// so its number alone says nothing.
+func (w *watcher) signalBoxed(sig syscall.Signal, group bool) syscall.Errno {
+	const toGroup = 4 // PIDFD_SIGNAL_PROCESS_GROUP, of Linux 6.9
+	flags := uintptr(0)
+	if group {
+		flags = toGroup
+	}
+	_, _, errno := syscall.Syscall6(sysPidfdSendSignal, uintptr(w.pidfd), uintptr(sig), 0, flags, 0, 0)
+	if errno != syscall.EINVAL || !group {
+		return errno
+	}
+	if _, _, errno = syscall.Syscall6(sysPidfdSendSignal, uintptr(w.pidfd), 0, 0, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return errnoOf(syscall.Kill(-w.target, sig))
+}
+
+// Landlock's system calls; the same numbers on every architecture.
+const (
+	sysLandlockCreate, sysLandlockAdd, sysLandlockRestrict = 444, 445, 446
+
+	landlockPathBeneath = 1
+)
+
+// enclose puts the inner part of a box on this thread, all but the filter.
+func enclose(x *control.Box) error {
+	const prSetNoNewPrivs, oPath = 38, 0x200000
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	// A session keyring of its own: what the host's user keeps in theirs is not this process's.
+	const joinSessionKeyring = 1
+	syscall.RawSyscall(syscall.SYS_KEYCTL, joinSessionKeyring, 0, 0) // kernels without keyrings have nothing to hide
+	if x.Handled == 0 && x.Scoped == 0 {
+		return nil
+	}
+	attr := [3]uint64{x.Handled, 0, x.Scoped}
+	ruleset, _, errno := syscall.RawSyscall(sysLandlockCreate, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if errno != 0 {
+		return errno
+	}
+	for _, r := range x.Rules {
+		fd, err := syscall.Open(r.Path, oPath|syscall.O_CLOEXEC, 0)
+		if err == syscall.ENOENT {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var rule [12]byte
+		for i := range 8 {
+			rule[i] = byte(r.Access >> (8 * i))
+		}
+		for i := range 4 {
+			rule[8+i] = byte(fd >> (8 * i))
+		}
+		_, _, errno := syscall.RawSyscall6(sysLandlockAdd, ruleset, landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+		syscall.Close(fd)
+		if errno != 0 {
+			return errno
+		}
+	}
+	if _, _, errno := syscall.RawSyscall(sysLandlockRestrict, ruleset, 0, 0); errno != 0 {
+		return errno
+	}
+	syscall.Close(int(ruleset))
+	return nil
+}
+
+// program is a filter as the kernel takes it.
+type program struct {
+	count uint16
+	first *byte
+}
+
+// filter puts the filter of system calls on this thread. It allocates nothing.
+func filter(p *program) syscall.Errno {
+	const prSetSeccomp, modeFilter = 22, 2
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetSeccomp, modeFilter, uintptr(unsafe.Pointer(p)), 0, 0, 0)
+	return errno
+}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func (a *app) sandboxCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "sandbox [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command in the sandbox that tools' commands run in", Args: takes(1, -1),
+		Long: "sandbox runs a command as gantry would run it for a model: under the sandbox mode, the writable folders, the network\n" +
+			"setting and the limits of the configuration. Its status is the command's. `gantry sandbox explain` says what is in force.",
+		Example: "  gantry sandbox -- make test\n  gantry sandbox -c sandbox.mode=read-only -- sh",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			return a.sandboxed(ctx, dir, args)
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "cd", "C", "", "run it in `DIR`")
+	cmd.AddCommand(a.sandboxExplainCommand())
+	return cmd
+}
+
+// sandboxed runs a command and ends with its status.
+func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err error) {
+	home, cfg, dir, err := a.sandboxConfig(ctx, dir)
+	if err != nil {
+		return err
+	}
+	bin, err := binDir()
+	if err != nil {
+		return err
+	}
+	userHome, _ := a.env("HOME")
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
+	tmp := ""
+	if cfg.Sandbox.Mode == box.WorkspaceWrite {
+		if tmp, err = os.MkdirTemp("", "gantry-sandbox-"); err != nil {
+			return fmt.Errorf("make a folder for temporary files: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	}
+	spec := launch.Spec{
+		Argv: argv, Cwd: dir, Env: a.environ, Stdin: true, Grant: host.Grant(cfg, cfg.Sandbox.Mode, dir, tmp),
+		Owner: launch.Owner{Plugin: "sandbox"},
+	}
+	screen := a.terminal() && term.IsTerminal(int(a.stdout.Fd()))
+	if screen {
+		cols, rows, err := term.GetSize(int(a.stdin.Fd()))
+		if err != nil {
+			return fmt.Errorf("find out how large the terminal is: %w", err)
+		}
+		spec.Stdin, spec.Terminal = false, &launch.Size{Rows: uint16(rows), Cols: uint16(cols)}
+	}
+	p, err := l.Spawn(ctx, spec)
+	if err != nil {
+		return err
+	}
+	if screen {
+		before, err := term.MakeRaw(int(a.stdin.Fd()))
+		if err != nil {
+			return errors.Join(fmt.Errorf("hand the terminal over: %w", err), p.KillTree(context.WithoutCancel(ctx)))
+		}
+		defer func() { err = errors.Join(err, term.Restore(int(a.stdin.Fd()), before)) }()
+	}
+	exit, err := p.Attach(ctx, a.typed(ctx), func(o launch.Output) error {
+		if o.Stderr {
+			_, err := a.stderr.Write(o.Data)
+			return err
+		}
+		_, err := a.stdout.Write(o.Data)
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, p.KillTree(context.WithoutCancel(ctx)))
+	}
+	if exit.Code != 0 {
+		return statusError(exit.Code)
+	}
+	return nil
+}
+
+// typed is what comes in on standard input. Its goroutine ends with the input, at the latest with the program: a read of a
+// terminal can't be called back.
+func (a *app) typed(ctx context.Context) <-chan launch.Input {
+	in := make(chan launch.Input)
+	if a.stdin == nil {
+		close(in)
+		return in
+	}
+	go func() { // owned by the program; see above
+		defer close(in)
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := a.stdin.Read(buf)
+			select {
+			case in <- launch.Input{Data: slices.Clone(buf[:n]), Close: err != nil}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return in
+}
+
+// sandboxConfig is what a folder's configuration says.
+func (a *app) sandboxConfig(ctx context.Context, dir string) (home string, cfg *config.Config, cwd string, err error) {
+	if home, err = a.home(); err != nil {
+		return "", nil, "", err
+	}
+	if cwd = a.dir; dir != "" {
+		if cwd, err = a.workDir(dir); err != nil {
+			return "", nil, "", err
+		}
+	}
+	cfg, err = a.loadConfig(ctx, home, cwd)
+	return home, cfg, cwd, err
+}
+
+// sandboxFacts is what `gantry sandbox explain --json` prints.
+type sandboxFacts struct {
+	Mode       string   `json:"mode"`
+	Approval   string   `json:"approval"`
+	Network    bool     `json:"network"`
+	Writable   []string `json:"writable,omitempty"`
+	Protected  []string `json:"protected,omitempty"`
+	Unreadable []string `json:"unreadable,omitempty"`
+	Layers     []string `json:"layers,omitempty"`
+	Missing    []string `json:"missing,omitempty"`
+}
+
+func (a *app) sandboxExplainCommand() *cobra.Command {
+	var dir string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "explain", Short: "Say what the sandbox lets commands do here, and what enforces it", Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			home, cfg, dir, err := a.sandboxConfig(cmd.Context(), dir)
+			if err != nil {
+				return err
+			}
+			userHome, _ := a.env("HOME")
+			f := explainSandbox(cfg, home, userHome, dir)
+			if asJSON {
+				return json.NewEncoder(a.stdout).Encode(f)
+			}
+			f.print(a.stdout, approvalText(cfg))
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "cd", "C", "", "for commands in `DIR`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func explainSandbox(cfg *config.Config, home, userHome, dir string) sandboxFacts {
+	g := host.Grant(cfg, cfg.Sandbox.Mode, dir, "")
+	f := sandboxFacts{Mode: g.Mode, Approval: cfg.Approval.Policy, Network: g.Network}
+	if g.Mode == launch.FullAccess {
+		return f
+	}
+	r := box.New(box.Config{Home: home, UserHome: userHome}).Report(g)
+	f.Writable, f.Protected, f.Unreadable = r.Writable, r.Protected, r.Unreadable
+	if r.Missing != nil {
+		f.Missing = append(f.Missing, r.Missing.Error())
+	} else {
+		f.Layers = append(f.Layers, "namespaces and mounts, by bubblewrap ("+r.Helper+")", "a filter of system calls, no new privileges")
+	}
+	if r.Landlock > 0 {
+		f.Layers = append(f.Layers, fmt.Sprintf("Landlock, version %d", r.Landlock))
+	} else {
+		f.Missing = append(f.Missing, "Landlock, the second lock on files: this kernel has none")
+	}
+	return f
+}
+
+func (f sandboxFacts) print(w io.Writer, approval string) {
+	row := func(name string, values ...string) {
+		for i, v := range values {
+			if i > 0 {
+				name = ""
+			}
+			fmt.Fprintf(w, "%-11s %s\n", name, clean(v))
+		}
+	}
+	row("mode", f.Mode)
+	if f.Mode == launch.FullAccess {
+		row("writes", "whatever you may write: there is no sandbox")
+		row("network", "all of it")
+		row("approval", approval)
+		return
+	}
+	reads := "everything but what is listed as hidden"
+	switch {
+	case len(f.Writable) > 0:
+		row("writes", f.Writable...)
+		row("", "(/tmp is the thread's own, not the machine's)")
+	default:
+		row("writes", "nothing")
+	}
+	row("protected", f.Protected...)
+	row("reads", reads)
+	row("hidden", f.Unreadable...)
+	network := "none"
+	if f.Network {
+		network = "all of it"
+	}
+	row("network", network)
+	row("enforced by", f.Layers...)
+	row("missing", f.Missing...)
+	row("approval", strings.TrimSpace(approval))
+}

@@ -1,0 +1,162 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Confiners are the ways in which this build enforces the sandbox modes, for a home of gantry's and of its user. programs
+// are those of plugins; nil: none.
+func Confiners(home, userHome string, programs func() []string) []launch.Confiner {
+	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: userHome, Programs: programs})}
+}
+
+// toolPrograms are the programs of the configured tool plugins.
+func (h *Host) toolPrograms() []string {
+	var out []string
+	for _, b := range h.opts.Config.Plugins {
+		if path, err := Program(b, h.opts.BinDir, h.opts.Home); err == nil && b.Kind == contract.KindTool {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// Grant is what processes may do under a configuration, in a sandbox mode. tmp is the folder that they see as /tmp; empty:
+// the machine's.
+func Grant(c *config.Config, mode, cwd, tmp string) launch.Grant {
+	l := c.Limits
+	g := launch.Grant{
+		Mode: mode, Network: c.Sandbox.Network || mode == launch.FullAccess,
+		Limits: launch.Limits{
+			MemoryBytes: l.MemoryBytes, MaxPids: l.Pids, CPUSeconds: int64(l.CPUTime.Seconds()), OpenFiles: l.OpenFiles,
+			OutputBytes: l.OutputBytes,
+		},
+	}
+	if mode == box.WorkspaceWrite {
+		g.WritableRoots = append([]string{cwd}, slices.DeleteFunc(slices.Clone(c.Sandbox.WritableRoots), func(r string) bool { return r == cwd })...)
+		g.Tmp = tmp
+	}
+	return g
+}
+
+// variable is the value of an environment's variable.
+func variable(environ []string, name string) string {
+	for _, kv := range slices.Backward(environ) {
+		if k, v, _ := strings.Cut(kv, "="); k == name {
+			return v
+		}
+	}
+	return ""
+}
+
+// granter makes grants from the configuration.
+type granter struct {
+	launcher *launch.Launcher
+	config   *config.Config
+	tmp      func() (string, error) // of the thread; made when it is first needed
+}
+
+// Grant implements [orchestrate.Granter]. An escalation was approved by then.
+func (g granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
+	mode := r.Sandbox
+	if r.Escalation != nil && r.Escalation.Unsandboxed {
+		mode = launch.FullAccess
+	}
+	tmp := ""
+	if mode == box.WorkspaceWrite {
+		var err error
+		if tmp, err = g.tmp(); err != nil {
+			return launch.Grant{}, err
+		}
+	}
+	grant := Grant(g.config, mode, r.Cwd, tmp)
+	if r.Escalation != nil && mode != launch.FullAccess {
+		grant = widened(grant, r.Escalation.Additional)
+	}
+	return grant, g.launcher.Check(grant)
+}
+
+// Writable implements [orchestrate.Granter].
+func (g granter) Writable(mode, cwd, path string) bool {
+	if mode != box.WorkspaceWrite {
+		return mode == launch.FullAccess
+	}
+	return box.Writable(append(Grant(g.config, mode, cwd, "").WritableRoots, "/tmp"), path)
+}
+
+// widened lets a grant write the folders of files that were approved.
+func widened(g launch.Grant, effects []contract.Effect) launch.Grant {
+	for _, e := range effects {
+		w, ok := e.(contract.WriteEffect)
+		if !ok {
+			continue
+		}
+		for _, p := range w.Paths {
+			dir := filepath.Dir(p)
+			for !isDir(dir) && dir != filepath.Dir(dir) {
+				dir = filepath.Dir(dir)
+			}
+			if !slices.Contains(g.WritableRoots, dir) {
+				g.Mode, g.WritableRoots = box.WorkspaceWrite, append(g.WritableRoots, dir)
+			}
+		}
+	}
+	return g
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// tmpDir is where this host's threads have their /tmp.
+func (h *Host) tmpDir() string { return filepath.Join(h.opts.Home, "tmp", strconv.Itoa(os.Getpid())) }
+
+// threadTmp makes the folder that is /tmp to the commands of a thread, of all of them, so that one finds what another left.
+func (h *Host) threadTmp(id event.ThreadID) (string, error) {
+	dir := filepath.Join(h.tmpDir(), string(id))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make a folder for temporary files: %w; free some space, or set another --home", err)
+	}
+	return dir, nil
+}
+
+// sweepTmp removes the folders of hosts that were killed.
+func (h *Host) sweepTmp() {
+	top := filepath.Join(h.opts.Home, "tmp")
+	entries, err := os.ReadDir(top)
+	if err != nil {
+		return // there is none
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if p, err := os.FindProcess(pid); err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+			h.discard(filepath.Join(top, e.Name()))
+		}
+	}
+}
+
+// discard removes a folder of temporary files. What can't be removed is taken up by the next sweep.
+func (h *Host) discard(dir string) {
+	if err := os.RemoveAll(dir); err != nil {
+		h.log.Warn("temporary files not removed", "folder", dir, "err", err)
+	}
+}

@@ -1,0 +1,157 @@
+//go:build linux
+
+package box_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+)
+
+// launcherPath is gantry-launch, selfPath this test where boxes see it.
+var launcherPath, selfPath string
+
+// programsEnv names the folder of both, where they are there already.
+const programsEnv = "GANTRY_TEST_PROGRAMS"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && filepath.Base(os.Args[0]) == "attacker" {
+		helpCall(os.Args[1])
+		os.Exit(0)
+	}
+	if given := os.Getenv(programsEnv); given != "" { // another user's run of the same tests
+		launcherPath, selfPath = filepath.Join(given, "gantry-launch"), filepath.Join(given, "attacker")
+		goleak.VerifyTestMain(m)
+		return
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "gantry-box-test") // the machine's /tmp is not seen in a box
+	if err != nil {
+		panic(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		panic(err)
+	}
+	launcherPath = filepath.Join(dir, "gantry-launch")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", launcherPath, "../../../cmd/gantry-launch")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build gantry-launch: %v\n%s", err, out)
+		os.RemoveAll(dir)
+		os.Exit(1)
+	}
+	selfPath = filepath.Join(dir, "attacker")
+	if err := copyProgram("/proc/self/exe", selfPath); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+func copyProgram(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o755)
+}
+
+// world is a workspace with a maker of boxes.
+type world struct {
+	t                  testing.TB
+	home, ws, out, tmp string
+	launcher           *launch.Launcher
+	mode               string
+	network            bool
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	top, err := os.MkdirTemp("/var/tmp", "gantry-box-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(top) })
+	w := &world{t: t, mode: box.WorkspaceWrite}
+	for name, p := range map[string]*string{"home": &w.home, "ws": &w.ws, "out": &w.out, "tmp": &w.tmp} {
+		*p = filepath.Join(top, name)
+		if err := os.Mkdir(*p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.launcher, err = launch.New(launch.Config{LauncherPath: launcherPath, Confiners: []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: w.home, UserHome: filepath.Join(top, "userhome")})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.launcher.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// spawn starts a script in a box.
+func (w *world) spawn(script string) (*launch.Process, error) {
+	return w.launcher.Spawn(w.t.Context(), w.spec(script))
+}
+
+func (w *world) spec(script string) launch.Spec {
+	return launch.Spec{
+		Argv: []string{"/bin/sh", "-c", script}, Cwd: w.ws, MergeStderr: true,
+		Env:   []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "WS=" + w.ws, "OUT=" + w.out, "HOME=" + w.out},
+		Grant: launch.Grant{Mode: w.mode, WritableRoots: []string{w.ws}, Network: w.network, Tmp: w.tmp},
+		Owner: launch.Owner{Plugin: "shell", Thread: "thread", Call: "call"},
+	}
+}
+
+// sh runs a script in a box and returns its output and how it ended.
+func (w *world) sh(script string) (string, launch.Exit) {
+	w.t.Helper()
+	p, err := w.spawn(script)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out strings.Builder
+	if _, err := p.Attach(w.t.Context(), nil, func(o launch.Output) error {
+		out.Write(o.Data)
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	exit, err := p.Wait(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	<-p.Gone() // what stood in for protected names is taken away by then
+	return strings.TrimSpace(out.String()), exit
+}
+
+// Root and an ordinary user are different to the kernel in much of this, so what root's run has shown is shown again.
+func TestAsAnOrdinaryUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("this is one already")
+	}
+	t.Parallel()
+	const nobody = 65534
+	cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(selfPath), "attacker"), "-test.run", "^(TestNothing|TestReadOnly|TestWhat|TestSystem|TestANamespace|TestInt80)", "-test.short")
+	cmd.Args[0] = "box.test"
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), programsEnv+"="+filepath.Dir(selfPath), "HOME=/nonexistent")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if text := string(out); err != nil || strings.Contains(text, "no tests to run") || !strings.Contains(text, "PASS") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}

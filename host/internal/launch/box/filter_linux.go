@@ -1,0 +1,153 @@
+package box
+
+import (
+	"encoding/binary"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// denied are the system calls that no process in a box gets, with or without a network: reaching into other processes,
+// keyrings, the file system's layout, and those parts of the kernel whose errors let processes out of boxes.
+var denied = []uint32{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD,
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+	unix.SYS_BPF, unix.SYS_USERFAULTFD, unix.SYS_PERF_EVENT_OPEN, unix.SYS_OPEN_BY_HANDLE_AT,
+	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
+	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_SETNS,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_REBOOT, unix.SYS_ACCT, unix.SYS_QUOTACTL,
+}
+
+// offline are those that a process without a network does not get either: they reach services by sockets that have a path.
+var offline = []uint32{
+	unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_SENDMMSG,
+}
+
+// foreign are the families of sockets that reach past a network: the hypervisor, the kernel's ciphers, raw packets.
+var foreign = []uint32{
+	unix.AF_VSOCK, unix.AF_ALG, unix.AF_PACKET, unix.AF_KEY, unix.AF_RDS, unix.AF_TIPC, unix.AF_BLUETOOTH, unix.AF_CAN,
+	unix.AF_NFC, unix.AF_XDP, unix.AF_SMC, unix.AF_QIPCRTR,
+}
+
+// Requests of ioctl that type into a terminal; Go's packages don't name the second.
+const tiocsti, tioclinux = unix.TIOCSTI, 0x541C
+
+// What the filter answers.
+const (
+	allow   = unix.SECCOMP_RET_ALLOW
+	kill    = unix.SECCOMP_RET_KILL_PROCESS
+	refuse  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	missing = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+)
+
+// Where the kernel puts what is looked at.
+const (
+	atNumber = 0
+	atArch   = 4
+	atArg    = 16 // of 64 bits each, the lower half first
+)
+
+// architectures are the kernel's names of those whose numbers we know.
+var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+// x32 is the bit that marks the system calls of a third numbering on amd64.
+const x32 = 0x40000000
+
+// filter is the program that the kernel asks before each system call; the bytes of its instructions.
+func filter(network bool) []byte {
+	var p assembler
+	p.load(atArch)
+	p.equal(architectures[runtime.GOARCH], 1, 0)
+	p.answer(kill) // numbers of another architecture mean other calls
+	p.load(atNumber)
+	if runtime.GOARCH == "amd64" {
+		p.emit(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, x32, 0, 1)
+		p.answer(missing)
+	}
+	none := denied
+	if !network {
+		none = append(none[:len(none):len(none)], offline...)
+	}
+	for _, nr := range none {
+		p.equal(nr, 0, 1)
+		p.answer(refuse)
+	}
+	p.call(unix.SYS_IOCTL, func(b *assembler) {
+		b.load(atArg + 8)
+		b.refuseEqual(tiocsti, tioclinux)
+	})
+	p.call(unix.SYS_PERSONALITY, func(b *assembler) {
+		const query, same, fixedAddresses = 0xffffffff, 0, 0x0040000
+		b.load(atArg)
+		b.allowEqual(query, same, fixedAddresses)
+		b.answer(refuse)
+	})
+	if network {
+		p.call(unix.SYS_SOCKET, func(b *assembler) {
+			b.load(atArg)
+			b.refuseEqual(foreign...)
+		})
+		p.answer(allow)
+		return p
+	}
+	// Sockets between own processes work; what is not connected could be sent to any service's socket.
+	local := func(b *assembler) {
+		b.load(atArg)
+		b.equal(unix.AF_UNIX, 1, 0)
+		b.answer(refuse)
+		b.load(atArg + 8)
+		b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
+		b.refuseEqual(unix.SOCK_DGRAM, unix.SOCK_RAW)
+	}
+	p.call(unix.SYS_SOCKET, local)
+	p.call(unix.SYS_SOCKETPAIR, local)
+	p.call(unix.SYS_SENDTO, func(b *assembler) { // without an address it is send, which needs a connection
+		for _, half := range []uint32{0, 4} {
+			b.load(atArg + 4*8 + half)
+			b.equal(0, 1, 0)
+			b.answer(refuse)
+		}
+	})
+	p.answer(allow)
+	return p
+}
+
+// assembler collects instructions: 16 bits of code, two jumps of 8, 32 of operand.
+type assembler []byte
+
+func (p *assembler) emit(code uint16, k uint32, yes, no uint8) {
+	*p = binary.NativeEndian.AppendUint16(*p, code)
+	*p = append(*p, yes, no)
+	*p = binary.NativeEndian.AppendUint32(*p, k)
+}
+
+func (p *assembler) load(offset uint32) { p.emit(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset, 0, 0) }
+
+func (p *assembler) answer(v uint32) { p.emit(unix.BPF_RET|unix.BPF_K, v, 0, 0) }
+
+// equal skips yes instructions when what was loaded is k, else no.
+func (p *assembler) equal(k uint32, yes, no uint8) {
+	p.emit(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, yes, no)
+}
+
+func (p *assembler) refuseEqual(values ...uint32) { p.answerEqual(refuse, values) }
+
+func (p *assembler) allowEqual(values ...uint32) { p.answerEqual(allow, values) }
+
+func (p *assembler) answerEqual(answer uint32, values []uint32) {
+	for _, v := range values {
+		p.equal(v, 0, 1)
+		p.answer(answer)
+	}
+}
+
+// call is for one system call; what its body does not answer is allowed.
+func (p *assembler) call(nr uint32, body func(*assembler)) {
+	var b assembler
+	body(&b)
+	b.answer(allow)
+	p.equal(nr, 0, uint8(len(b)/8))
+	*p = append(*p, b...)
+}

@@ -1,0 +1,87 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// helperFolders are where bubblewrap is looked for: where only root can put a program. PATH may begin with the workspace.
+var helperFolders = []string{"/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"}
+
+func findHelper() (string, error) {
+	for _, dir := range helperFolders {
+		path, err := filepath.EvalSymlinks(filepath.Join(dir, "bwrap"))
+		if err != nil {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+			continue
+		}
+		if st := info.Sys().(*syscall.Stat_t); st.Uid != 0 || info.Mode().Perm()&0o022 != 0 {
+			return "", fmt.Errorf("%s belongs to somebody else than root, or others may write it", path)
+		}
+		return path, nil
+	}
+	return "", errors.New("bubblewrap is not installed")
+}
+
+func supported() error {
+	if architectures[runtime.GOARCH] == 0 {
+		return fmt.Errorf("confinement is not supported on %s yet", runtime.GOARCH)
+	}
+	return nil
+}
+
+// The rights to files by which something is changed, as Landlock numbers them.
+const (
+	rightWrite      = 1 << 1
+	rightsOfFirst   = rightWrite | 0x1ff0 // and removing and making of every kind
+	rightRefer      = 1 << 13             // version 2
+	rightTruncate   = 1 << 14             // version 3
+	scopeAbstract   = 1 << 0              // version 6: sockets without a path
+	scopeSignal     = 1 << 1
+	versionOfScopes = 6
+)
+
+// landlock is the version that the kernel has; 0: none.
+var landlock = sync.OnceValue(func() int {
+	const create, askVersion = 444, 1
+	v, _, errno := syscall.Syscall(create, 0, 0, askVersion)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+})
+
+// rules are Landlock's, the second lock behind the mounts: writing only in the roots, and in what is made anew for the box.
+func rules(writable []string, tmp bool) (handled, scoped uint64, list []control.Rule) {
+	version := landlock()
+	if version == 0 {
+		return 0, 0, nil
+	}
+	handled = rightsOfFirst
+	if version >= 2 {
+		handled |= rightRefer
+	}
+	if version >= 3 {
+		handled |= rightTruncate
+	}
+	if version >= versionOfScopes {
+		scoped = scopeAbstract | scopeSignal
+	}
+	for _, w := range writable {
+		if w != "/tmp" || tmp {
+			list = append(list, control.Rule{Path: w, Access: handled})
+		}
+	}
+	list = append(list, control.Rule{Path: "/dev", Access: handled})
+	return handled, scoped, append(list, control.Rule{Path: "/proc", Access: rightWrite | handled&rightTruncate})
+}

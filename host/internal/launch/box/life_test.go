@@ -1,0 +1,299 @@
+//go:build linux
+
+package box_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+)
+
+// output is what a process says, line by line.
+func output(t *testing.T, p *launch.Process) <-chan string {
+	lines := make(chan string, 100)
+	done := make(chan struct{})
+	go func() { // owned by the test, which waits for it
+		defer close(done)
+		defer close(lines)
+		rest := ""
+		_, _ = p.Attach(context.Background(), nil, func(o launch.Output) error {
+			rest += string(o.Data)
+			for {
+				line, after, ok := strings.Cut(rest, "\n")
+				if !ok {
+					return nil
+				}
+				lines <- strings.TrimSuffix(line, "\r")
+				rest = after
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		_ = p.KillTree(context.Background())
+		<-done
+	})
+	return lines
+}
+
+func TestTheTargetHearsItsSignals(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	p, err := w.spawn(`trap 'echo got TERM' TERM; trap 'echo got INT; exit 7' INT; echo ready; while :; do sleep 0.01; done`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := output(t, p)
+	for _, step := range []struct {
+		want  string
+		sig   syscall.Signal
+		group bool
+	}{{"ready", syscall.SIGTERM, false}, {"got TERM", syscall.SIGTERM, true}, {"got TERM", syscall.SIGINT, false}} {
+		for got := range lines { // the shell may have something to say, too
+			if got == step.want {
+				break
+			}
+		}
+		if err := p.Signal(step.sig, step.group); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 7 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	<-p.Gone()
+	if err := p.Signal(syscall.SIGTERM, false); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestAnEndIsAskedForBeforeItIsForced(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	p, err := w.spawn(`trap 'echo ended > polite; exit 0' TERM; echo ready; while :; do sleep 0.01; done`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-output(t, p); got != "ready" {
+		t.Fatal(got)
+	}
+	if err := p.KillTree(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(w.ws, "polite")); string(b) != "ended\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestWhatACommandLeavesBehindEndsWithIt(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	out, exit := w.sh(`trap "" HUP TERM; setsid -f sh -c 'trap "" HUP TERM; exec >/dev/null 2>&1; while :; do sleep 0.1; echo x >> alive; done'; echo started`)
+	if out != "started" || exit.Code != 0 {
+		t.Fatalf("%q, %+v", out, exit)
+	}
+	if w.launcher.Held() != 0 {
+		t.Error("something is left")
+	}
+}
+
+func TestSignalsAreToldFromExits(t *testing.T) {
+	t.Parallel()
+	for do, want := range map[string]launch.Exit{
+		"exit 3":      {Code: 3},
+		"kill -9 $$":  {Code: 137, Signal: syscall.SIGKILL},
+		"kill -11 $$": {Code: 139, Signal: syscall.SIGSEGV},
+	} {
+		if _, exit := prepared(t).sh(do); exit.Code != want.Code || exit.Signal != want.Signal {
+			t.Errorf("%s: %+v, want %+v", do, exit, want)
+		}
+	}
+}
+
+func TestATerminalInABox(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	spec := w.spec(`test -t 0 && test -t 1 && stty size && echo ready; read line; echo "read $line"`)
+	spec.Terminal, spec.MergeStderr = &launch.Size{Rows: 30, Cols: 90}, false
+	p, err := w.launcher.Spawn(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 100)
+	in := make(chan launch.Input)
+	done := make(chan struct{})
+	go func() { // owned by the test, which waits for it
+		defer close(done)
+		_, _ = p.Attach(context.Background(), in, func(o launch.Output) error {
+			said <- string(o.Data)
+			return nil
+		})
+	}()
+	var all strings.Builder
+	for !strings.Contains(all.String(), "ready") {
+		all.WriteString(<-said)
+	}
+	if !strings.Contains(all.String(), "30 90") {
+		t.Errorf("%q", all.String())
+	}
+	in <- launch.Input{Data: []byte("hello\n")}
+	exit, err := p.Wait(t.Context())
+	close(in)
+	<-done
+	close(said)
+	for s := range said {
+		all.WriteString(s)
+	}
+	if err != nil || exit.Code != 0 || !strings.Contains(all.String(), "read hello") {
+		t.Errorf("%+v, %v, %q", exit, err, all.String())
+	}
+}
+
+// leaky is a maker of boxes whose mounts are wrong: it lets a folder be written that no root is.
+type leaky struct {
+	*box.Box
+	leak string
+}
+
+func (l leaky) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
+	release, err := l.Box.Confine(ctx, g, readOnly, c)
+	if err == nil {
+		c.Box.Args = append(c.Box.Args, "--bind", l.leak, l.leak)
+	}
+	return release, err
+}
+
+func TestLandlockHoldsWhereTheMountsDoNot(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	l, err := launch.New(launch.Config{LauncherPath: launcherPath, Confiners: []launch.Confiner{leaky{box.New(box.Config{Home: w.home}), w.out}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	w.launcher = l
+	for _, do := range []string{`echo x > $OUT/new`, `echo x > $OUT/file`, `mkdir $OUT/d`, `rm $OUT/file`, `mv $OUT/file .`, `truncate -s 0 $OUT/file`} {
+		if out, exit := w.sh(do); exit.Code == 0 || !strings.Contains(out, "Permission denied") {
+			t.Errorf("%s: exit %d, %q", do, exit.Code, out)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(w.out, "file")); string(b) != "as it was" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestBoxesThatAreNotMade(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		change func(t *testing.T, w *world, spec *launch.Spec)
+		says   string
+	}{
+		{"a protected name that is a link", func(t *testing.T, w *world, _ *launch.Spec) {
+			if err := os.Symlink(w.out, filepath.Join(w.ws, ".codex")); err != nil {
+				t.Fatal(err)
+			}
+		}, "/.codex can't be kept read-only: it is a symbolic link"},
+		{"gantry's own folder", func(_ *testing.T, w *world, s *launch.Spec) { s.Grant.WritableRoots = []string{w.home} }, "is gantry's own folder"},
+		{"below gantry's own folder", func(_ *testing.T, w *world, s *launch.Spec) {
+			s.Grant.WritableRoots = []string{filepath.Join(w.home, "secrets")}
+		}, "is gantry's own folder"},
+		{"everything", func(_ *testing.T, _ *world, s *launch.Spec) { s.Grant.WritableRoots = []string{"/"} }, "is the whole machine"},
+		{"a relative root", func(_ *testing.T, _ *world, s *launch.Spec) { s.Grant.WritableRoots = []string{"ws"} }, "is not absolute"},
+		{"a program that is not there", func(_ *testing.T, _ *world, s *launch.Spec) { s.Argv = []string{"no-such-program"} }, "No such file or directory"},
+		{"a folder that is not there", func(_ *testing.T, w *world, s *launch.Spec) { s.Cwd = w.ws + "/none" }, "No such file or directory"},
+		{"no bubblewrap", func(t *testing.T, w *world, _ *launch.Spec) {
+			w.confined(t, box.New(box.Config{Helper: "/no/such/bwrap"}))
+		}, "the sandbox could not be made: No such file or directory"},
+		{"bubblewrap that fails", func(t *testing.T, w *world, _ *launch.Spec) {
+			w.confined(t, box.New(box.Config{Helper: "/bin/false"}))
+		}, "the sandbox could not be made: it ended without a word"},
+		{"a folder that can't be mounted", func(_ *testing.T, _ *world, s *launch.Spec) { s.Grant.Tmp = "/no/such/folder" },
+			"the sandbox could not be made: Can't find source path /no/such/folder"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := prepared(t)
+			spec := w.spec("echo ran > $OUT/ran")
+			tc.change(t, w, &spec)
+			_, err := w.launcher.Spawn(t.Context(), spec)
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("error %v, want %q", err, tc.says)
+			}
+			for _, name := range []string{".agents", ".aws"} {
+				if _, err := os.Lstat(filepath.Join(w.ws, name)); err == nil {
+					t.Errorf("%s was left behind", name)
+				}
+			}
+		})
+	}
+}
+
+// confined gives the world another maker of boxes.
+func (w *world) confined(t *testing.T, c launch.Confiner) {
+	t.Helper()
+	l, err := launch.New(launch.Config{LauncherPath: launcherPath, Confiners: []launch.Confiner{c}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	w.launcher = l
+}
+
+func TestTheRepositoryOfAWorktreeIsProtected(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	tree := filepath.Join(w.ws, "tree")
+	if err := os.MkdirAll(filepath.Join(w.ws, "store", "worktrees", "tree"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(tree, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tree, ".git"), []byte("gitdir: ../store/worktrees/tree\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	spec := w.spec(`echo x > store/worktrees/tree/HEAD; echo x > tree/.git; echo x > tree/file && cat tree/file`)
+	spec.Grant.WritableRoots = []string{w.ws, tree}
+	p, err := w.launcher.Spawn(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range output(t, p) {
+		lines = append(lines, line)
+	}
+	if text := strings.Join(lines, "\n"); strings.Count(text, "Read-only file system") != 2 || !strings.HasSuffix(text, "\nx") {
+		t.Errorf("%s", text)
+	}
+}
+
+// Two boxes at once need the same stand-ins; the first to end must not take them from the other.
+func TestStandInsStayAsLongAsAnybodyNeedsThem(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	spec := w.spec(`echo ready; read line`)
+	spec.Stdin = true
+	first, err := w.launcher.Spawn(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, exit := w.sh(`mkdir .agents/x`); exit.Code == 0 {
+		t.Error(out)
+	}
+	if _, err := os.Lstat(filepath.Join(w.ws, ".agents")); err != nil {
+		t.Errorf("it went with the second box: %v", err)
+	}
+	if err := first.KillTree(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(w.ws, ".agents")); err == nil {
+		t.Error("it was left behind")
+	}
+}

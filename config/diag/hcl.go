@@ -66,10 +66,8 @@ func (f Files) Convert(ds hcl.Diagnostics, next string) Diagnostics {
 		}
 		subject := h.Subject
 		if e := explainer(h); e != nil {
-			var reason string
 			var argument int
-			reason, d.Detail, d.Next, argument = e.Explain()
-			d.Summary = "invalid function argument: " + reason
+			d.Summary, d.Detail, d.Next, argument = e.Explain()
 			if call, ok := h.Expression.(*hclsyntax.FunctionCallExpr); ok && argument < len(call.Args) {
 				subject = call.Args[argument].Range().Ptr()
 			}

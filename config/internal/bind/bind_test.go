@@ -73,8 +73,8 @@ func TestTypes(t *testing.T) {
 		{`"number"`, `"x"`, `incorrect attribute value type|1:5`},
 		{`["list","number"]`, `[1, "x"]`, `incorrect attribute value type|1:9`},
 		{`["map",["list","number"]]`, `{ a = [1], b = [2, "y"] }`, `incorrect attribute value type|1:24`},
-		{`"string"`, `env("NOPE")`, `invalid function argument: environment variable "NOPE" is not set|1:9`},
-		{`"string"`, `"a ${env("NOPE")}"`, `invalid function argument: environment variable "NOPE" is not set|1:14`},
+		{`"string"`, `env("NOPE")`, `environment variable "NOPE" is not set|1:9`},
+		{`"string"`, `"a ${env("NOPE")}"`, `environment variable "NOPE" is not set|1:14`},
 		{`"string"`, `nope("x")`, `call to unknown function|1:5`},
 		{`"junk"`, `"x"`, `the plugin's schema is broken|1:1`},
 	} {

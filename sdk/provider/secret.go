@@ -51,17 +51,10 @@ func (h *Host) Secret(ctx context.Context, handle string, renew bool) (string, e
 	}
 	res, err := h.client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
 	if err != nil {
-		return "", said{err}
+		return "", err // in the host's own words
 	}
 	if res.GetFixed() {
 		h.fixed.Store(handle, res.GetValue())
 	}
 	return res.GetValue(), nil
 }
-
-// said is the error of an rpc in the host's own words, which are for people.
-type said struct{ err error }
-
-func (s said) Error() string { return status.Convert(s.err).Message() }
-
-func (s said) Unwrap() error { return s.err }

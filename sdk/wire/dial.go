@@ -24,7 +24,7 @@ func DialHost(ctx context.Context, socket, token string) (*grpc.ClientConn, erro
 	} else if fi.Mode().Type() != os.ModeSocket {
 		return nil, fmt.Errorf("dial host: %s is not a socket", socket)
 	}
-	conn, err := grpc.NewClient("passthrough:///host",
+	conn, err := grpc.NewClient("passthrough:///host", append(PlainErrors(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}),
@@ -32,7 +32,7 @@ func DialHost(ctx context.Context, socket, token string) (*grpc.ClientConn, erro
 		grpc.WithPerRPCCredentials(Token(token)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(DefaultMaxMessageBytes)),
 		grpc.WithDisableServiceConfig(),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("dial host: %w", err)
 	}

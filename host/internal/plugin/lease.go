@@ -82,14 +82,14 @@ const maxOverruns = 2
 
 // dialOptions are appended to go-plugin's, so that they win.
 func (g *generation) dialOptions(creds credentials.TransportCredentials, token string) []grpc.DialOption {
-	return []grpc.DialOption{
+	return append(wire.PlainErrors(),
 		grpc.WithTransportCredentials(creds),
 		grpc.WithPerRPCCredentials(wire.Token(token)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithChainUnaryInterceptor(g.limitUnary),
 		grpc.WithChainStreamInterceptor(g.limitStream),
-	}
+	)
 }
 
 // limitUnary keeps to the size that the plugin announced, which is known after the connection is made.

@@ -1,0 +1,57 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+)
+
+// PlainErrors makes the errors of a client's calls read as the other side said them, which is for people: without the code and
+// the library's own words around it. The code is still there for status.Code.
+func PlainErrors() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, resp any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			return inWords(invoke(ctx, method, req, resp, cc, opts...))
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			s, err := open(ctx, desc, cc, method, opts...)
+			if err != nil {
+				return nil, inWords(err)
+			}
+			return plainStream{s}, nil
+		}),
+	}
+}
+
+type plainStream struct{ grpc.ClientStream }
+
+// SendMsg implements [grpc.ClientStream].
+func (s plainStream) SendMsg(m any) error { return inWords(s.ClientStream.SendMsg(m)) }
+
+// RecvMsg implements [grpc.ClientStream].
+func (s plainStream) RecvMsg(m any) error { return inWords(s.ClientStream.RecvMsg(m)) }
+
+// words is the error of a call in the words of who answered it.
+type words struct{ err error }
+
+func inWords(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	if s, ok := status.FromError(err); !ok || s.Message() == "" {
+		return err
+	}
+	return words{err}
+}
+
+// Error implements error.
+func (w words) Error() string { return status.Convert(w.err).Message() }
+
+// Unwrap returns the library's error.
+func (w words) Unwrap() error { return w.err }
+
+// GRPCStatus is what the library looks for.
+func (w words) GRPCStatus() *status.Status { return status.Convert(w.err) }

@@ -136,6 +136,11 @@ func (s *itemState) keep(text string) {
 	s.item.Output += text
 }
 
+// ranSilently: a command that printed nothing. What the model reads of it is no output.
+func (s *itemState) ranSilently() bool {
+	return s.item.Type == event.ItemCommand && (s.item.ExitCode != nil || s.item.Session != "")
+}
+
 // end completes the item.
 func (s *itemState) end(v verdict, answer string) event.Item {
 	if v.result != nil {
@@ -144,7 +149,7 @@ func (s *itemState) end(v verdict, answer string) event.Item {
 			s.item.Session = v.result.SessionID
 		}
 	}
-	if s.item.Output == "" {
+	if s.item.Output == "" && !s.ranSilently() {
 		s.keep(answer)
 	}
 	switch v.outcome {

@@ -3,7 +3,9 @@ package turn
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
@@ -23,6 +25,9 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 	if json.Valid([]byte(c.Input)) {
 		item.Arguments = json.RawMessage(c.Input)
 	}
+	if c.Name == webSearch {
+		item.Type, item.Query = event.ItemWebSearch, searched(item.Arguments)
+	}
 	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&c}}
 	if _, err := a.Log.Publish(ctx, a.ID, event.ItemStarted{Item: item}, event.HistoryAdded{Messages: []llm.Message{m}}); err != nil {
 		return err
@@ -37,6 +42,31 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 	a.hosted[c.ID] = item
 	a.history.Append(m)
 	return nil
+}
+
+// webSearch is the contract's name for the search of the web that many vendors run.
+const webSearch = "web_search"
+
+// searched is what such a call looked for. Vendors say it in different fields; one that opens a page says which.
+func searched(arguments json.RawMessage) string {
+	var in struct {
+		Query   string   `json:"query"`
+		Queries []string `json:"queries"`
+		URL     string   `json:"url"`
+		Pattern string   `json:"pattern"`
+	}
+	if json.Unmarshal(arguments, &in) != nil {
+		return ""
+	}
+	switch {
+	case in.Query != "":
+		return in.Query
+	case len(in.Queries) > 0:
+		return strings.Join(in.Queries, ", ")
+	case in.Pattern != "":
+		return fmt.Sprintf("%q in %s", in.Pattern, in.URL)
+	}
+	return in.URL
 }
 
 // hostedResult records what such a call gave.

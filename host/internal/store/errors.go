@@ -3,10 +3,13 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 )
 
 var (
@@ -16,6 +19,12 @@ var (
 	// ErrReadsRefused comes from every method that reads the log of a store with Config.RefuseReads.
 	ErrReadsRefused = errors.New("this store refuses reads")
 )
+
+// IsReadOnly tells whether a store could not be opened because its files can't be written or made. One that is there can be
+// opened with [Config.ReadOnly].
+func IsReadOnly(err error) bool {
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) || database.IsDenied(err)
+}
 
 // DegradedError says that the store can't write at the moment. Barriers fail with it; events stay in memory up to a bound
 // and are written once writing works again.

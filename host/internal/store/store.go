@@ -80,6 +80,10 @@ type Config struct {
 	// nil). It runs on a goroutine of its own and may use the store.
 	OnDegraded func(error)
 
+	// ReadOnly opens a store that is there for reading alone, and makes and changes no file. A store whose schema is older is
+	// refused, since it can't be brought up to date.
+	ReadOnly bool
+
 	// RefuseReads makes every method that reads the log fail with [ErrReadsRefused]. It is for tests that prove that
 	// something does without.
 	RefuseReads bool
@@ -135,12 +139,16 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	cfg = cfg.withDefaults()
 	for _, dir := range []string{cfg.ArtifactDir, cfg.LockDir} {
+		if cfg.ReadOnly {
+			break
+		}
 		if err := privateDir(dir); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)
 		}
 	}
 	what := cfg.Database.config(cfg.Path)
 	what.Schema, what.Migrations, what.HostVersion, what.BusyWait = "threads", threadMigrations(), cfg.HostVersion, cfg.BusyWait
+	what.ReadOnly = cfg.ReadOnly
 	db, err := database.Open(ctx, what)
 	if err != nil {
 		return nil, err
@@ -228,7 +236,7 @@ func (s *Store) About(ctx context.Context) (string, error) { return s.db.About(c
 // Close writes what was appended and ends the store. When ctx ends first, or writing does not work, what is left is given
 // up and the error says how much. Calling it again does nothing.
 func (s *Store) Close(ctx context.Context) error {
-	if s.Degraded() == nil {
+	if s.Degraded() == nil && !s.cfg.ReadOnly {
 		// Behind everything else. Without it the run counts as one that was killed, which is the worst of it.
 		if err := s.sink.do(ctx, "", s.writer.endRun); err != nil && !errors.Is(err, ErrClosed) {
 			s.sink.log.Warn("note the end of the run", "err", err)

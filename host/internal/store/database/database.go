@@ -30,6 +30,9 @@ type Config struct {
 	Migrations  []Migration   // the whole history of the schema, oldest first
 	HostVersion string        // of this program, for messages
 	BusyWait    time.Duration // default [DefaultBusyWait]
+	// ReadOnly opens a database that is there, and makes and changes nothing, no file either. One with an older schema is
+	// refused.
+	ReadOnly bool
 }
 
 // Driver connects to databases of one kind.
@@ -123,7 +126,11 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	d := &DB{cfg: cfg, conn: conn, write: make(chan struct{}, 1)}
 	d.write <- struct{}{}
-	if err := d.migrate(ctx); err != nil {
+	bring := d.migrate
+	if cfg.ReadOnly {
+		bring = d.sameVersion
+	}
+	if err := bring(ctx); err != nil {
 		return nil, errors.Join(d.explain("open", err), d.Close())
 	}
 	return d, nil

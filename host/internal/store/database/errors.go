@@ -15,12 +15,14 @@ const (
 	Constraint      // rows contradict each other
 	NoSpace         // there is no space left
 	Lost            // the server, or the way to it, is gone
+	Denied          // it, or the place where it lies, can't be written
 )
 
 // Fault is what a driver says of an error.
 type Fault struct {
 	Kind Kind
 	Next string // what helps; may be empty
+	Why  error  // what the system says, where the database keeps it to itself; may be nil
 }
 
 // Error says what could not be done with a database, and what helps.
@@ -34,14 +36,22 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s database %s: %v", e.Op, e.Where, e.Err)
+	if e.Why != nil {
+		s = fmt.Sprintf("%s database %s: %v (%v)", e.Op, e.Where, e.Why, e.Err)
+	}
 	if e.Next != "" {
 		s += "; next: " + e.Next
 	}
 	return s
 }
 
-// Unwrap returns the driver's error.
-func (e *Error) Unwrap() error { return e.Err }
+// Unwrap returns the driver's error, and the system's.
+func (e *Error) Unwrap() []error {
+	if e.Why == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.Why}
+}
 
 // Explain makes an [*Error] of an error that a driver has something to say about. Others pass.
 func Explain(c Conn, op string, err error) error {
@@ -82,3 +92,9 @@ func IsFull(err error) bool { return is(err, NoSpace) }
 
 // IsLost tells whether the server, or the way to it, is gone.
 func IsLost(err error) bool { return is(err, Lost) }
+
+// IsDenied tells whether a database, or the place where it lies, can't be written.
+func IsDenied(err error) bool { return is(err, Denied) }
+
+// ErrReadOnly comes from every write to a database that was opened with Config.ReadOnly.
+var ErrReadOnly = errors.New("the database was opened for reading alone")

@@ -68,6 +68,27 @@ func (d *DB) migrate(ctx context.Context) error {
 	return d.Write(ctx, Full, d.upgrade)
 }
 
+// sameVersion is migrate for a database that is only read.
+func (d *DB) sameVersion(ctx context.Context) error {
+	g, err := d.Read(ctx)
+	if err != nil {
+		return err
+	}
+	have, err := d.conn.SchemaVersion(g)
+	if err != nil {
+		return err
+	}
+	know := len(d.cfg.Migrations)
+	switch {
+	case have > know:
+		return d.newer(g, have)
+	case have < know:
+		return fmt.Errorf("open database %s: its schema has version %d and must be brought to %d, which can't be done where it can't "+
+			"be written; next: use it once from where it can", d.Where(), have, know)
+	}
+	return nil
+}
+
 // upgrade applies what is missing, in one transaction. Another process may have been here since migrate looked.
 func (d *DB) upgrade(tx *gorm.DB) error {
 	have, err := d.conn.SchemaVersion(tx)

@@ -43,6 +43,9 @@ func (d *DB) WriteBeside(ctx context.Context, durability Durability, fn func(tx 
 }
 
 func (d *DB) try(ctx context.Context, how How, fn func(tx *gorm.DB) error) error {
+	if d.cfg.ReadOnly {
+		return fmt.Errorf("write database %s: %w", d.Where(), ErrReadOnly)
+	}
 	select {
 	case _, open := <-d.write:
 		if !open {

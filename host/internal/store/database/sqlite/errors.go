@@ -2,6 +2,9 @@ package sqlite
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	gosqlite "github.com/glebarez/go-sqlite"
@@ -14,7 +17,38 @@ func (c *conn) Fault(err error) (database.Fault, bool) {
 	if !ok {
 		return database.Fault{}, false
 	}
-	return fault(e.Code()), true
+	f := fault(e.Code())
+	if f.Kind != database.Unknown && f.Kind != database.Denied || f.Next == "" {
+		return f, true
+	}
+	if f.Why = refused(filepath.Dir(c.path)); isFull(f.Why) {
+		f = database.Fault{Kind: database.NoSpace, Next: fault(sqlite3.SQLITE_FULL).Next, Why: f.Why}
+	}
+	return f, true
+}
+
+// refused is what the system says to a write in a folder, nil when there is nothing against it. SQLite keeps to itself why a
+// write failed, and calls a full disk an I/O error where it met it in the index of its log.
+func refused(dir string) error {
+	f, err := os.CreateTemp(dir, ".room-*")
+	if err != nil {
+		return reason(err)
+	}
+	// As much as the index grows by at once.
+	_, err = f.Write(make([]byte, 32<<10))
+	return reason(errors.Join(err, f.Close(), os.Remove(f.Name())))
+}
+
+// reason is the system's own error, without the name of a file that nobody knows.
+func reason(err error) error {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
+	return err
+}
+
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
 // fault is what a result code means. Its upper bits are detail.
@@ -29,7 +63,7 @@ func fault(code int) database.Fault {
 	case sqlite3.SQLITE_CONSTRAINT:
 		return database.Fault{Kind: database.Constraint}
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
-		return database.Fault{Next: "make the file and its folder writable, or set GANTRY_HOME to another folder"}
+		return database.Fault{Kind: database.Denied, Next: "make the file and its folder writable, or set GANTRY_HOME to another folder"}
 	case sqlite3.SQLITE_IOERR:
 		return database.Fault{Next: "check the disk that holds it"}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -38,7 +72,11 @@ func fault(code int) database.Fault {
 	return database.Fault{}
 }
 
-func isBusy(err error) bool {
-	e, ok := errors.AsType[*gosqlite.Error](err)
-	return ok && fault(e.Code()).Kind == database.Busy
+func isBusy(err error) bool { return kindOf(err) == database.Busy }
+
+func kindOf(err error) database.Kind {
+	if e, ok := errors.AsType[*gosqlite.Error](err); ok {
+		return fault(e.Code()).Kind
+	}
+	return database.Unknown
 }

@@ -61,7 +61,8 @@ type conn struct {
 	pool     *sql.DB   // for writing; one connection
 	main     *sql.Conn // that connection
 	gorm     *gorm.DB
-	full     bool // what synchronous is set to; owned by who runs Try
+	full     bool   // what synchronous is set to; owned by who runs Try
+	only     string // of one that is only read: what its connection strings say of that
 
 	reads struct {
 		sync.Mutex
@@ -76,6 +77,9 @@ func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, 
 	path, err := filepath.Abs(cfg.Source)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", cfg.Source, err)
+	}
+	if cfg.ReadOnly {
+		return connectReadOnly(ctx, path, cfg.BusyWait)
 	}
 	fresh, err := prepareFile(path)
 	if err != nil {
@@ -231,7 +235,7 @@ func (c *conn) Read() (*gorm.DB, error) {
 	}
 	if c.reads.gorm == nil {
 		pool, err := sql.Open(sqlite.DriverName, dsn(c.path, "deferred",
-			fmt.Sprintf("busy_timeout(%d)", c.busyWait.Milliseconds()), "query_only(1)"))
+			fmt.Sprintf("busy_timeout(%d)", c.busyWait.Milliseconds()), "query_only(1)")+c.only)
 		if err != nil {
 			return nil, err
 		}

@@ -39,6 +39,8 @@ type Options struct {
 	Dir string
 	// Typed is the folder where the command line was typed: relative paths in File and Sets start there. Default: Dir.
 	Typed string
+	// NoUser leaves the user's own file, the one in Home, out.
+	NoUser bool
 	// File is the argument of --config: a file that must exist, above the project's.
 	File string
 	// Sets are the arguments of -c, NAME=VALUE, later ones above earlier ones.

@@ -181,7 +181,9 @@ func (l *loader) layers(ctx context.Context) *node {
 	if l.o.System != "-" {
 		root = merge(root, l.optional(LayerSystem, filepath.Dir(l.o.System), filepath.Dir(l.o.System), filepath.Base(l.o.System)))
 	}
-	root = merge(root, l.optional(LayerUser, l.home, l.home, fileName))
+	if !l.o.NoUser {
+		root = merge(root, l.optional(LayerUser, l.home, l.home, fileName))
+	}
 	root = merge(root, l.projectLayer())
 	if l.o.File != "" {
 		path := l.o.File

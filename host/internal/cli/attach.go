@@ -34,7 +34,7 @@ func (a *app) attachCommand() *cobra.Command {
 				return err
 			}
 			var id event.ThreadID
-			err = a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+			err = a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
 				id = info.ID
 				return err
@@ -42,7 +42,7 @@ func (a *app) attachCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.attachTo(ctx, home, id, f, handOver(task, ""))
+			return a.attachTo(ctx, home, id, f, handOver(task, "", nil))
 		},
 	}
 	f.registerOutput(cmd)
@@ -60,13 +60,13 @@ func (a *app) taskOf(arg string) (string, error) {
 // begin starts a turn of a thread in another process.
 type begin func(context.Context, *appserver.Client) (appserver.StartResult, error)
 
-// handOver begins a task; nil where there is none. model: the thread goes on with it.
-func handOver(task, model string) begin {
+// handOver begins a task; nil where there is none. model: the thread goes on with it. schema: of the last message.
+func handOver(task, model string, schema []byte) begin {
 	if task == "" {
 		return nil
 	}
 	return func(ctx context.Context, c *appserver.Client) (appserver.StartResult, error) {
-		r, err := c.Start(ctx, appserver.StartParams{Text: task, Model: model})
+		r, err := c.Start(ctx, appserver.StartParams{Text: task, Model: model, OutputSchema: schema})
 		if err != nil && model != "" {
 			return r, fmt.Errorf("%w: a change of the model waits for the turn that runs, and its process ended with it; next: run the command again", err)
 		}
@@ -113,6 +113,9 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 		if err != nil {
 			return err
 		}
+		if f.ownTurn && e.Turn != mine {
+			continue
+		}
 		if err := show.Event(e, false); err != nil {
 			return fmt.Errorf("write the output: %w", err)
 		}
@@ -123,7 +126,7 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 			if b.Status != event.TurnCompleted {
 				return errTurn
 			}
-			return nil
+			return f.writeLast(b.LastMessage)
 		}
 	}
 }

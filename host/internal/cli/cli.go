@@ -17,6 +17,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -43,6 +44,8 @@ type app struct {
 	leave    context.CancelCauseFunc
 	log      hclog.Logger // made by logger when it is first needed
 	began    bool         // a command runs: an error is its own and not one of the command line
+	homeless bool         // a home that can't be made will do: nothing is kept there
+	endedBy  os.Signal    // the signal that asked the run to end; nil: none did
 
 	flags struct {
 		config  string
@@ -50,6 +53,8 @@ type app struct {
 		profile string
 		home    string
 		log     string
+		color   string
+		noUser  bool // the user's own configuration file does not count
 	}
 }
 
@@ -66,7 +71,11 @@ func Main(version, builtins string, args []string, drivers ...store.Driver) int 
 	a := &app{
 		version: version, builtins: parsePins(builtins), drivers: drivers, stdin: os.Stdin, stdout: &output{File: os.Stdout}, stderr: os.Stderr, dir: dir, environ: os.Environ(), leave: leave,
 	}
-	return a.run(ctx, args)
+	status := a.run(ctx, args)
+	if a.endedBy != nil {
+		return endBy(a.endedBy)
+	}
+	return status
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
@@ -194,10 +203,12 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	fs := root.PersistentFlags()
-	fs.StringVar(&a.flags.config, "config", "", "read `FILE` after all other configuration files")
-	fs.StringArrayVarP(&a.flags.sets, "set", "c", nil, "set one value, `NAME=VALUE`, as in -c approval.policy=never; may be repeated")
+	fs.Var(&settings{app: a, file: true}, "config", "read `FILE` after all other configuration files")
+	fs.VarP(&settings{app: a}, "set", "c", "set one value, `NAME=VALUE`, as in -c approval.policy=never; may be repeated")
 	fs.StringVarP(&a.flags.profile, "profile", "p", "", "use the profile `NAME`")
 	fs.StringVar(&a.flags.home, "home", "", "keep everything in `DIR` instead of ~/.gantry (or $GANTRY_HOME)")
+	fs.StringVar(&a.flags.color, "color", "auto", "colour progress `WHEN`: auto (on a terminal), always, never")
+	fs.BoolVar(&a.flags.noUser, "ignore-user-config", false, "leave your own gantry.hcl out")
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(
 		a.execCommand(), a.resumeCommand(), a.forkCommand(), a.compactCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(), a.modelCommand(),
@@ -244,7 +255,7 @@ func (a *app) home() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(abs, 0o700); err != nil {
+	if err := os.MkdirAll(abs, 0o700); err != nil && !a.homeless {
 		return "", fmt.Errorf("the home folder can't be made: %w; next: set GANTRY_HOME to a folder of yours, or use --home", err)
 	}
 	return abs, nil
@@ -290,6 +301,8 @@ type hostOptions struct {
 	onlyLooks bool // it changes nothing that is stored
 	keyless   bool // it needs no keys
 	onPlugin  func(event.PluginState)
+	folders   []string            // that commands may write in, beside those of the configuration
+	override  func(*config.Model) // changes the model that answers; nil: not at all
 }
 
 // openHost reads the configuration and wires a host.
@@ -301,6 +314,11 @@ func (a *app) openHost(ctx context.Context, o hostOptions) (*host.Host, error) {
 	cfg, err := a.loadConfig(ctx, home, o.dir)
 	if err != nil {
 		return nil, err
+	}
+	if len(o.folders) > 0 {
+		with := *cfg // which others may be reading
+		with.Sandbox.WritableRoots = slices.Concat(cfg.Sandbox.WritableRoots, o.folders)
+		cfg = &with
 	}
 	return a.hostOf(ctx, home, cfg, o)
 }
@@ -325,7 +343,7 @@ func (a *app) hostOf(ctx context.Context, home string, cfg *config.Config, o hos
 	}
 	opts := host.Options{
 		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, OnPlugin: o.onPlugin,
-		Environ: a.environ, Database: where, Ephemeral: o.ephemeral, Keyless: o.keyless, Vault: a.vault(home),
+		Environ: a.environ, Database: where, Ephemeral: o.ephemeral, Keyless: o.keyless, Vault: a.vault(home), Override: o.override,
 		Reverified: func(ctx context.Context, b *config.PluginBlock) (string, string, error) {
 			return a.reverify(ctx, home, o.dir, b)
 		},

@@ -35,7 +35,7 @@ func (a *app) strict(cmd *cobra.Command) {
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			return cmp.Or(checkEmptyFlags(cmd), checkExclusive(cmd), check(cmd, args))
+			return cmp.Or(checkEmptyFlags(cmd), checkExclusive(cmd), a.checkColor(), check(cmd, args))
 		}
 	}
 	if run := cmd.RunE; run != nil {

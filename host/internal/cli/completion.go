@@ -21,7 +21,7 @@ type completer func(ctx context.Context) []string
 func (a *app) complete(root *cobra.Command) {
 	first := func(f completer) cobra.CompletionFunc { return a.proposing(f, 1) }
 	for path, f := range map[string]cobra.CompletionFunc{
-		"resume": first(a.threadWords), "compact": first(a.threadWords), "attach": first(a.threadWords),
+		"resume": first(a.threadWords), "exec resume": first(a.threadWords), "compact": first(a.threadWords), "attach": first(a.threadWords),
 		"fork": first(a.threadWords), "threads turns": first(a.threadWords), "threads name": first(a.threadWords), "threads fork": first(a.threadWords),
 		"threads revert": first(a.threadWords), "threads rollback": first(a.threadWords), "threads archive": a.proposing(a.threadWords, 0),
 		"threads unarchive": a.proposing(a.archivedWords, 0), "threads search": cobra.NoFileCompletions,
@@ -44,7 +44,10 @@ func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 }
 
 func (a *app) completeFlags(cmd *cobra.Command) {
-	for name, f := range map[string]completer{"model": a.modelWords, "profile": a.profileWords, "log": levelWords} {
+	for name, f := range map[string]completer{
+		"model": a.modelWords, "profile": a.profileWords, "log": levelWords, "color": fixedWords(colorWords...),
+		"sandbox": fixedWords("read-only", "workspace-write", "full-access"),
+	} {
 		if fl := cmd.LocalFlags().Lookup(name); fl != nil {
 			// The only errors are an unknown flag and a second registration, neither of which can be.
 			_ = cmd.RegisterFlagCompletionFunc(name, a.proposing(f, 0))
@@ -97,7 +100,7 @@ func (a *app) wordsOfThreads(ctx context.Context, archived bool) []string {
 	if err != nil || where.Driver == nil && !exists(filepath.Join(home, "threads.db")) {
 		return nil
 	}
-	s, err := storeOf(ctx, home, where, hclog.NewNullLogger())
+	s, err := store.Open(ctx, configOf(home, where, hclog.NewNullLogger()))
 	if err != nil {
 		return nil
 	}
@@ -152,6 +155,8 @@ func (a *app) profileWords(ctx context.Context) []string {
 }
 
 func levelWords(context.Context) []string { return logLevels() }
+
+func fixedWords(words ...string) completer { return func(context.Context) []string { return words } }
 
 func logLevels() []string { return []string{"trace", "debug", "info", "warn", "error"} }
 

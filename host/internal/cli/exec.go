@@ -8,15 +8,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
-	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
-	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/spf13/cobra"
@@ -35,6 +31,9 @@ type execFlags struct {
 	dir         string
 	verbose     bool
 	replay      bool // nobody is asked, so that no key is needed
+	ownTurn     bool // of a thread that runs elsewhere, only the turn that was begun from here is shown
+	access      accessFlags
+	codex       codexFlags
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -46,12 +45,16 @@ func (a *app) execCommand() *cobra.Command {
 		Long: "exec starts a thread, gives it the task and waits until the turn has ended. Progress goes to standard error, the\n" +
 			"last message to standard output. Without a TASK, or with -, the task is read from standard input; with both, what\n" +
 			"is piped in is added to the task.\n\n" +
-			"Ctrl-C once interrupts the turn, twice leaves. Exit status: 0 the turn was completed, 1 it failed or was\n" +
-			"interrupted, 2 the command line is wrong.",
-		Example: "  gantry exec \"run the tests and fix what fails\"\n  git diff | gantry exec --json \"review this\"",
+			"Ctrl-C once interrupts the turn, twice leaves. Exit status: 0 the turn was completed; 1 it failed or was interrupted,\n" +
+			"or there was no way to begin it; 2 the command line is wrong. A run that SIGTERM ends is cleaned up, and ends by it.\n\n" +
+			"What scripts and SDKs say to codex's exec is understood, too.",
+		Example: "  gantry exec \"run the tests and fix what fails\"\n  git diff | gantry exec --json \"review this\"\n  gantry exec resume --last \"and the docs\"",
 		Args:    takes(0, 1, taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prompt, err := readPrompt(args, a.stdin)
+			if err := a.understand(&f); err != nil {
+				return err
+			}
+			prompt, err := a.readPrompt(args)
 			if err != nil {
 				return err
 			}
@@ -59,13 +62,13 @@ func (a *app) execCommand() *cobra.Command {
 				return err
 			}
 			return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
-				return h.StartThread(ctx, host.Params{Cwd: cwd, Model: f.model, Source: "exec"})
+				return h.StartThread(ctx, host.Params{Cwd: cwd, Model: f.model, Source: cmp.Or(f.codex.source, "exec")})
 			})
 		},
 	}
 	f.register(cmd)
 	tape.register(cmd)
-	cmd.Flags().BoolVar(&f.ephemeral, "ephemeral", false, "store nothing")
+	cmd.AddCommand(a.resumeCommand())
 	return cmd
 }
 
@@ -81,7 +84,11 @@ func (f *execFlags) registerOutput(cmd *cobra.Command) {
 func (f *execFlags) register(cmd *cobra.Command) {
 	f.registerOutput(cmd)
 	f.registerTask(cmd)
-	cmd.Flags().StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`")
+	fs := cmd.Flags()
+	fs.StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`; -: to standard output")
+	fs.BoolVar(&f.ephemeral, "ephemeral", false, "store nothing")
+	f.access.register(cmd)
+	f.codex.register(cmd)
 }
 
 // registerTask adds what belongs to a task, and who works on it where.
@@ -91,61 +98,6 @@ func (f *execFlags) registerTask(cmd *cobra.Command) {
 	fs.StringArrayVarP(&f.images, "image", "i", nil, "attach the image in `FILE`: PNG, JPEG, GIF or WebP; may be repeated")
 	fs.StringVarP(&f.model, "model", "m", "", "use the model `NAME`: the label of a model block, or PROVIDER/MODEL")
 	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
-}
-
-func (a *app) resumeCommand() *cobra.Command {
-	var f execFlags
-	var last, all bool
-	cmd := &cobra.Command{
-		Use:   "resume [flags] [THREAD] [TASK | -]",
-		Short: "Go on with a stored thread",
-		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an id, the beginning of one, or a name;\n" +
-			"--last takes the newest thread of this folder. Calls that were running when the host stopped are told to the model\n" +
-			"as started with an unknown outcome; they are not run again. With --model the thread goes on with another model, also\n" +
-			"when it is resumed the next time.",
-		Args: takes(0, 2, "THREAD", taskArgument),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			which := ""
-			if !last {
-				if len(args) == 0 {
-					return usage("no thread is named; next: name one, which `gantry threads list` shows, or use --last")
-				}
-				if which, args = args[0], args[1:]; which == "" {
-					return usage("the name of the thread is empty; next: name one, or use --last for the newest one of this folder")
-				}
-			}
-			if len(args) > 1 {
-				return usage("%q is an argument too many: with --last there is only a TASK; next: put a task of several words in quotes", args[1])
-			}
-			prompt, err := readPrompt(args, a.stdin)
-			if err != nil {
-				return err
-			}
-			f.switchTo = f.model
-			var resumed event.ThreadID
-			err = a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
-				id, err := findThread(ctx, h.Store(), which, cwd, all)
-				if err != nil {
-					return nil, err
-				}
-				resumed = id
-				return h.ResumeThread(ctx, id)
-			})
-			if _, runs := errors.AsType[*store.LockedError](err); !runs {
-				return err
-			}
-			home, err := a.home()
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(a.stderr, "another process runs this thread; the task is handed to it")
-			return a.attachTo(cmd.Context(), home, resumed, f, handOver(prompt, f.switchTo))
-		},
-	}
-	f.register(cmd)
-	cmd.Flags().BoolVar(&last, "last", false, "the newest thread of this folder")
-	cmd.Flags().BoolVar(&all, "all", false, "with --last: of any folder")
-	return cmd
 }
 
 // exec runs one turn on the thread that open gives.
@@ -158,12 +110,17 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	if err != nil {
 		return err
 	}
-	if f.lastMessage != "" {
-		if err := prepareOutput(f.lastMessage); err != nil {
+	if err := a.prepareOutput(&f); err != nil {
+		return err
+	}
+	if f.codex.trust {
+		if err := a.trustProject(ctx, cwd); err != nil {
 			return err
 		}
 	}
-	h, err := a.openHost(ctx, hostOptions{dir: cwd, ephemeral: f.ephemeral, keyless: f.replay})
+	h, err := a.openHost(ctx, hostOptions{
+		dir: cwd, ephemeral: f.ephemeral, keyless: f.replay, folders: f.access.folders, override: f.codex.override(),
+	})
 	if err != nil {
 		return err
 	}
@@ -184,10 +141,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	if ended.Status != event.TurnCompleted {
 		return errTurn
 	}
-	if f.lastMessage != "" {
-		return os.WriteFile(f.lastMessage, []byte(ended.LastMessage), 0o666) // as any file that the user asked for
-	}
-	return nil
+	return f.writeLast(ended.LastMessage)
 }
 
 // submission is what the thread is asked to do.
@@ -264,47 +218,6 @@ func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub th
 	}
 }
 
-// leaveAfter is how long the second Ctrl-C gives the host to end its processes.
-const leaveAfter = 3 * time.Second
-
-// interruptOnSignal: the first Ctrl-C interrupts the turn, the second leaves; SIGTERM leaves.
-func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop func()) {
-	signals := make(chan os.Signal, 2)
-	// A terminal that is gone ends the run like SIGTERM: the turn is closed, nothing is left behind.
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// Nobody acts on this one: it is taken so that writing to a reader that is gone is an error instead of our end. It
-	// comes for every such write, a dead plugin's socket included.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	done := make(chan struct{})
-	finished := make(chan struct{})
-	go func() { // owned by the caller: stop ends it and waits
-		defer close(finished)
-		for count := 0; ; {
-			select {
-			case <-done:
-				return
-			case s := <-signals:
-				count++
-				if count == 1 && s == os.Interrupt {
-					fmt.Fprintln(a.stderr, "\ninterrupting; Ctrl-C again leaves")
-					_ = t.Interrupt(ctx, orchestrate.ErrInterrupted) // an idle thread has nothing to interrupt
-					continue
-				}
-				time.AfterFunc(leaveAfter, func() { os.Exit(1) }) // the host's own end did not come
-				a.leave(orchestrate.ErrShutdown)
-				return
-			}
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		signal.Stop(broken)
-		close(done)
-		<-finished
-	}
-}
-
 func (a *app) workDir(dir string) (string, error) {
 	if dir == "" {
 		dir = a.dir
@@ -348,17 +261,4 @@ func readSchema(path string) ([]byte, error) {
 		return nil, usage("the output schema %s is not a JSON object: %v; next: correct it, or name another file", path, cmp.Or(err, errNull))
 	}
 	return b, nil
-}
-
-// prepareOutput makes sure that the file can be written before anything is spent; an existing one keeps its content
-// until the turn is completed.
-func prepareOutput(path string) error {
-	if path == "-" {
-		return usage("--output-last-message writes a file; next: leave it out: the last message goes to standard output")
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o666)
-	if err != nil {
-		return usage("the file %s for the last message can't be written: %v; next: name a file in a folder that exists", path, pathReason(err))
-	}
-	return f.Close()
 }

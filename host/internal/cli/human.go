@@ -180,6 +180,8 @@ func title(it event.Item) string {
 		return "view " + clean(it.Path)
 	case event.ItemCompaction:
 		return "compact the conversation"
+	case event.ItemWebSearch:
+		return "search the web: " + clean(it.Query)
 	}
 	args := clean(string(it.Arguments))
 	if len(args) > 120 {

@@ -159,9 +159,12 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 func jsonlItem(it event.Item) ordered {
 	switch it.Type {
 	case event.ItemAgentMessage:
+		if it.Status == event.StatusAborted {
+			return nil // nobody finished it, and the model says it again
+		}
 		return ordered{"type": "agent_message", "text": it.Text}
 	case event.ItemReasoning:
-		if it.Text == "" {
+		if it.Text == "" || it.Status == event.StatusAborted {
 			return nil
 		}
 		return ordered{"type": "reasoning", "text": it.Text}
@@ -203,9 +206,20 @@ func jsonlItem(it event.Item) ordered {
 			"status": status,
 		}
 	case event.ItemWebSearch:
-		return ordered{"type": "web_search", "query": it.Query, "action": map[string]string{"type": "search"}}
+		return ordered{"type": "web_search", "query": it.Query, "action": searchAction(it)}
 	}
 	return nil
+}
+
+// searchAction is what a search did, as the provider says it where it does.
+func searchAction(it event.Item) any {
+	var action struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(it.Arguments, &action) == nil && action.Type != "" {
+		return it.Arguments
+	}
+	return map[string]string{"type": "search", "query": it.Query}
 }
 
 type jsonlChange struct {
@@ -238,24 +252,16 @@ func (j *jsonl) turnEnded(b event.TurnEnded) {
 	}
 	switch b.Status {
 	case event.TurnCompleted:
-		u := b.Usage
+		// turn_usage is beyond codex's, whose sums are the whole thread's.
 		j.write(struct {
-			Type  string `json:"type"`
-			Usage any    `json:"usage"`
-		}{"turn.completed", struct {
-			Input      int64 `json:"input_tokens"`
-			Cached     int64 `json:"cached_input_tokens"`
-			CacheWrite int64 `json:"cache_write_input_tokens"`
-			Output     int64 `json:"output_tokens"`
-			Reasoning  int64 `json:"reasoning_output_tokens"`
-			// Beyond codex's: what is known of the cost, and whether that is not all.
-			CostUSD    float64 `json:"cost_usd,omitempty"`
-			Incomplete bool    `json:"cost_incomplete,omitempty"`
-		}{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Cost.USD, u.Cost.USD > 0 && u.Cost.Unknown > 0}})
+			Type  string     `json:"type"`
+			Usage jsonlUsage `json:"usage"`
+			Turn  jsonlUsage `json:"turn_usage"`
+		}{"turn.completed", usageOf(b.Usage), usageOf(b.TurnUsage)})
 	case event.TurnFailed:
 		message := b.Error.Message
 		if b.Error.Next != "" {
-			message += " " + b.Error.Next
+			message = strings.TrimRight(message, ".!") + "; next: " + b.Error.Next
 		}
 		j.write(jsonlError{"error", message})
 		j.write(struct {
@@ -263,4 +269,19 @@ func (j *jsonl) turnEnded(b event.TurnEnded) {
 			Error map[string]string `json:"error"`
 		}{"turn.failed", map[string]string{"message": message}})
 	}
+}
+
+type jsonlUsage struct {
+	Input      int64 `json:"input_tokens"`
+	Cached     int64 `json:"cached_input_tokens"`
+	CacheWrite int64 `json:"cache_write_input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	Reasoning  int64 `json:"reasoning_output_tokens"`
+	// Beyond codex's: what is known of the cost, and whether that is not all.
+	CostUSD    float64 `json:"cost_usd,omitempty"`
+	Incomplete bool    `json:"cost_incomplete,omitempty"`
+}
+
+func usageOf(t event.Tokens) jsonlUsage {
+	return jsonlUsage{t.Input, t.CacheRead, t.CacheWrite, t.Output, t.Reasoning, t.Cost.USD, t.Cost.USD > 0 && t.Cost.Unknown > 0}
 }

@@ -27,7 +27,7 @@ func (a *app) loadConfig(ctx context.Context, home, dir string) (*config.Config,
 // readConfig reads the layers and shows nothing.
 func (a *app) readConfig(ctx context.Context, home, dir string) (*config.Config, diag.Diagnostics) {
 	return config.Load(ctx, config.Options{
-		Home: home, Dir: dir, Typed: a.dir, File: a.flags.config, Sets: a.flags.sets, Profile: a.flags.profile, LookupEnv: a.env,
+		Home: home, Dir: dir, Typed: a.dir, File: a.flags.config, Sets: a.flags.sets, Profile: a.flags.profile, NoUser: a.flags.noUser, LookupEnv: a.env,
 		System: a.systemConfig(), Trusted: trust.Open(home).Trusted,
 		Secret: func(name string) (string, error) { return a.vault(home).Get(userSecret + name) },
 	})

@@ -132,7 +132,7 @@ func TestJSONLClosesWhatIsOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{`"type":"item.completed"`, `{"type":"error","message":"no Do that."}`, `"type":"turn.failed"`} {
+	for _, want := range []string{`"type":"item.completed"`, `{"type":"error","message":"no; next: Do that."}`, `"type":"turn.failed"`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %s in\n%s", want, b.String())
 		}

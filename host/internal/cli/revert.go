@@ -150,7 +150,7 @@ func (a *app) threadsTurns() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "turns THREAD", Short: "List the turns of a thread", Args: takes(1, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+			return a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
 				if err != nil {
 					return err

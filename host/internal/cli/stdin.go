@@ -7,9 +7,25 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 )
+
+// stdinPatience is how long is waited for the end of standard input before people are told of it. It stays open for ever
+// under some supervisors, and a task that is waited for looks like one that hangs.
+const stdinPatience = 2 * time.Second
+
+// readPrompt finds the task, and says so where that takes long.
+func (a *app) readPrompt(args []string) (string, error) {
+	told := time.AfterFunc(stdinPatience, func() {
+		if piped(a.stdin) {
+			fmt.Fprintln(a.stderr, "Note: waiting for the end of standard input, which belongs to the task; add </dev/null where nothing does")
+		}
+	})
+	defer told.Stop()
+	return readPrompt(args, a.stdin)
+}
 
 // readPrompt finds the task in the arguments and on standard input. Input is only read where it is piped; with a task
 // it is added as a block. An empty task is refused: a thread of it would be about nothing.

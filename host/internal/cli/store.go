@@ -33,39 +33,67 @@ func (a *app) database(cfg *config.Config) (store.Database, error) {
 	})}}
 }
 
-// openStore opens the store without a host: listing and exporting start nothing.
-func (a *app) openStore(ctx context.Context) (*store.Store, error) {
+// storeConfig is where the store is.
+func (a *app) storeConfig(ctx context.Context) (store.Config, error) {
 	logger, err := a.logger()
 	if err != nil {
-		return nil, err
+		return store.Config{}, err
 	}
 	home, err := a.home()
 	if err != nil {
-		return nil, err
+		return store.Config{}, err
 	}
 	// Warnings are for those who run something with the configuration.
 	cfg, ds := a.readConfig(ctx, home, a.dir)
 	if err := ds.Err(); err != nil {
-		return nil, err
+		return store.Config{}, err
 	}
 	where, err := a.database(cfg)
+	return configOf(home, where, logger), err
+}
+
+func configOf(home string, where store.Database, logger hclog.Logger) store.Config {
+	return store.Config{
+		Path: filepath.Join(home, "threads.db"), ArtifactDir: filepath.Join(home, "artifacts"), Database: where,
+		Logger: logger.Named("store"),
+	}
+}
+
+// openStore opens the store without a host: listing and exporting start nothing.
+func (a *app) openStore(ctx context.Context) (*store.Store, error) {
+	cfg, err := a.storeConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return storeOf(ctx, home, where, logger)
+	return store.Open(ctx, cfg)
 }
 
-func storeOf(ctx context.Context, home string, where store.Database, logger hclog.Logger) (*store.Store, error) {
-	return store.Open(ctx, store.Config{
-		Path: filepath.Join(home, "threads.db"), ArtifactDir: filepath.Join(home, "artifacts"), Database: where,
-		Logger: logger.Named("store"),
-	})
+// lookIntoStore opens the store for commands that change nothing. One that can't be written will do for them.
+func (a *app) lookIntoStore(ctx context.Context) (*store.Store, error) {
+	cfg, err := a.storeConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.Open(ctx, cfg)
+	if store.IsReadOnly(err) {
+		cfg.ReadOnly = true
+		return store.Open(ctx, cfg)
+	}
+	return s, err
 }
 
 // withStore runs f on the store and closes it.
-func (a *app) withStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) (err error) {
-	ctx := cmd.Context()
-	s, err := a.openStore(ctx)
+func (a *app) withStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) error {
+	return closing(cmd.Context(), a.openStore, f)
+}
+
+// lookingIntoStore is withStore for an f that changes nothing.
+func (a *app) lookingIntoStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) error {
+	return closing(cmd.Context(), a.lookIntoStore, f)
+}
+
+func closing(ctx context.Context, open func(context.Context) (*store.Store, error), f func(context.Context, *store.Store) error) (err error) {
+	s, err := open(ctx)
 	if err != nil {
 		return err
 	}

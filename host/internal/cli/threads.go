@@ -72,7 +72,7 @@ func (a *app) threadsList() *cobra.Command {
 				return err
 			}
 			f.Name = name
-			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+			return a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				infos, err := s.Threads(ctx, f)
 				if err != nil {
 					return err
@@ -140,7 +140,7 @@ func (a *app) threadsShow() *cobra.Command {
 		Long: "show shows what happened in a thread. Turns that were taken back are left out, and with --reverted shown and marked.\n" +
 			"--events prints all that is stored, with them.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+			return a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
 				if err != nil {
 					return err
@@ -197,7 +197,7 @@ func (a *app) threadsSearch() *cobra.Command {
 			if strings.TrimSpace(query) == "" {
 				return usage("the text to look for is empty; next: write a word that stands in the thread")
 			}
-			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+			return a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				hits, err := s.Search(ctx, query, f)
 				if err != nil {
 					return err

@@ -163,7 +163,7 @@ func (a *app) threadsExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export THREAD", Short: "Write a thread's events as JSON lines", Args: takes(1, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+			return a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
 				if err != nil {
 					return err

@@ -125,6 +125,16 @@ func checkEmptyFlags(cmd *cobra.Command) (err error) {
 	return err
 }
 
+// checkColor refuses what --color does not know.
+func (a *app) checkColor() error {
+	if !slices.Contains(colorWords, a.flags.color) {
+		return usageError{fmt.Sprintf("%q is no value of --color", a.flags.color), diag.DidYouMean(a.flags.color, colorWords, "write auto, always or never")}
+	}
+	return nil
+}
+
+var colorWords = []string{"auto", "always", "never"}
+
 // flagError says in our words what is wrong with a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	var flags []string
@@ -150,7 +160,9 @@ func flagError(cmd *cobra.Command, err error) error {
 			return usageError{text, next}
 		}
 		given := "--" + e.GetSpecifiedName()
-		if name := diag.Suggest(given, flags); name != "" {
+		if other := nextFor(cmd, e.GetSpecifiedName()); other != "" {
+			next = other
+		} else if name := diag.Suggest(given, flags); name != "" {
 			next = fmt.Sprintf("did you mean %q? %s", name, next)
 		}
 		return usageError{fmt.Sprintf("there is no flag %q %s", given, place), next}

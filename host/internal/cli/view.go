@@ -25,8 +25,14 @@ func (a *app) view(f execFlags, asks *asks) view {
 	return humanView{h, a}
 }
 
-// colour tells whether w is a terminal that wants colour.
+// colour tells whether w is a terminal that wants colour, unless --color says otherwise.
 func (a *app) colour(w io.Writer) bool {
+	switch a.flags.color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
 	f, ok := w.(interface{ Fd() uintptr })
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return false

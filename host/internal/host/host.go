@@ -9,9 +9,7 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -53,6 +51,8 @@ type Options struct {
 	Database store.Database
 	// Ephemeral stores no thread that outlives the host.
 	Ephemeral bool
+	// Override changes the model that a user or thread names, wherever it is named; nil: nothing.
+	Override func(*config.Model)
 	// Keyless lets providers come up whose blocks lack what is around them, their keys above all.
 	Keyless bool
 
@@ -62,6 +62,7 @@ type Options struct {
 // Host is a running host.
 type Host struct {
 	opts     Options
+	folders  folders // fixed after New
 	log      hclog.Logger
 	store    *store.Store
 	state    *store.State
@@ -135,8 +136,8 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.commandEnvironment,
 	})
 	h.plugins, err = plugin.New(plugin.Config{
-		RuntimeDir: filepath.Join(opts.Home, "run"), DataDir: filepath.Join(opts.Home, "data"),
-		CacheDir: filepath.Join(opts.Home, "cache"), HostVersion: opts.Version, Logger: h.log.Named("plugin"),
+		RuntimeDir: filepath.Join(h.folders.base, "run"), DataDir: filepath.Join(h.folders.base, "data"),
+		CacheDir: filepath.Join(h.folders.base, "cache"), HostVersion: opts.Version, Logger: h.log.Named("plugin"),
 		Services:    func(id plugin.Identity) gantryv1.HostServiceServer { return services.For(id) },
 		CachePath:   filepath.Join(opts.Home, "cache", "manifests"),
 		Descriptors: func(id plugin.Identity, ln net.Listener) { h.launcher.ServeDescriptors(id.Label, ln) },
@@ -159,16 +160,13 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 func (h *Host) onClose(f func(context.Context) error) { h.cleanup = append(h.cleanup, f) }
 
 func (h *Host) openStore(ctx context.Context) (err error) {
-	dir := h.opts.Home
-	if h.opts.Ephemeral {
-		if dir, err = os.MkdirTemp("", "gantry-"); err != nil {
-			return fmt.Errorf("make a folder for an ephemeral thread: %w", err)
-		}
-		h.onClose(func(context.Context) error { return os.RemoveAll(dir) })
+	if err := h.chooseFolders(); err != nil {
+		return err
 	}
+	// The locks are the home's also where the store is not: they say whose the sockets are.
 	cfg := store.Config{
-		Path: filepath.Join(dir, "threads.db"), ArtifactDir: filepath.Join(dir, "artifacts"), Logger: h.log.Named("store"),
-		OnDegraded: h.storeHealth,
+		Path: filepath.Join(h.folders.threads, "threads.db"), ArtifactDir: filepath.Join(h.folders.threads, "artifacts"),
+		LockDir: filepath.Join(h.folders.base, "locks"), Logger: h.log.Named("store"), OnDegraded: h.storeHealth,
 	}
 	if !h.opts.Ephemeral {
 		cfg.Database = h.opts.Database
@@ -236,7 +234,7 @@ func (h *Host) stateStore(ctx context.Context) (*store.State, error) {
 	if h.state != nil {
 		return h.state, nil
 	}
-	s, err := store.OpenState(ctx, filepath.Join(h.opts.Home, "state.db"), h.opts.Database)
+	s, err := store.OpenState(ctx, filepath.Join(h.folders.base, "state.db"), h.opts.Database)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,15 @@ func (s *sampler) traits() []string {
 }
 
 // FindModel returns the model that a user names: the label of a block, or PROVIDER/NAME.
-func (h *Host) FindModel(name string) (*config.Model, error) { return h.opts.Config.Find(name) }
+func (h *Host) FindModel(name string) (*config.Model, error) {
+	m, err := h.opts.Config.Find(name)
+	if err != nil || h.opts.Override == nil {
+		return m, err
+	}
+	changed := *m
+	h.opts.Override(&changed)
+	return &changed, nil
+}
 
 // selection names a model in events.
 func selection(m *config.Model) event.Selection {
@@ -191,7 +199,7 @@ func (h *Host) lineup(thread event.ThreadID, own *config.Model) *lineup {
 	l := &lineup{host: h, thread: thread, left: []*config.Model{own}}
 	for _, label := range own.Fallback {
 		m, ok := h.opts.Config.Model(label) // the configuration sees to it that it is there
-		if ok && !slices.Contains(l.left, m) {
+		if ok && !slices.ContainsFunc(l.left, func(l *config.Model) bool { return l.Label == m.Label }) {
 			l.left = append(l.left, m)
 		}
 	}

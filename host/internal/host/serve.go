@@ -21,11 +21,13 @@ import (
 // listen opens the run socket of a thread, so that other programs of the user find it. The caller holds the thread's
 // writer lock: a socket that is there belongs to a process that has ended.
 func (h *Host) listen(id event.ThreadID) (*net.UnixListener, error) {
-	path, err := store.RunSocket(h.opts.Home, id)
+	path, err := store.RunSocket(h.folders.base, id)
 	if err != nil {
 		return nil, err
 	}
-	h.sweep(filepath.Dir(path))
+	if !h.opts.Ephemeral { // its store does not know whose the others are
+		h.sweep(filepath.Dir(path))
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove a stale run socket: %w", err)
 	}

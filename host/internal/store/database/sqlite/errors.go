@@ -18,7 +18,7 @@ func (c *conn) Fault(err error) (database.Fault, bool) {
 		return database.Fault{}, false
 	}
 	f := fault(e.Code())
-	if f.Kind != database.Unknown && f.Kind != database.Denied || f.Next == "" {
+	if code := e.Code() & 0xff; code != sqlite3.SQLITE_IOERR && f.Kind != database.Denied {
 		return f, true
 	}
 	if f.Why = refused(filepath.Dir(c.path)); isFull(f.Why) {

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/gantry-agent/gantry/host/internal/cli/codex"
+	"github.com/spf13/cobra"
+)
+
+// accessFlags say what a run may do.
+type accessFlags struct {
+	sandbox string
+	folders []string // that may be written beside the working folder
+	bypass  bool
+}
+
+func (f *accessFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVarP(&f.sandbox, "sandbox", "s", "", "what commands may do, a `MODE`: read-only, workspace-write or full-access")
+	fs.StringArrayVar(&f.folders, "add-dir", nil, "let commands write in `DIR`, too; may be repeated")
+	fs.BoolVar(&f.bypass, "dangerously-bypass-approvals-and-sandbox", false, "ask nothing and confine nothing, for containers that are thrown away")
+	exclusive(cmd, "sandbox", "dangerously-bypass-approvals-and-sandbox")
+}
+
+// sets are the flags as -c would say them.
+func (f *accessFlags) sets() ([]string, error) {
+	switch {
+	case f.bypass:
+		return []string{"approval.policy=never", "sandbox.mode=full-access"}, nil
+	case f.sandbox == "":
+		return nil, nil
+	}
+	mode, err := codex.Sandbox(f.sandbox)
+	if err != nil {
+		return nil, usage("%v", err)
+	}
+	return []string{"sandbox.mode=" + mode}, nil
+}
+
+// roots are the folders in full. One that is not there is a mistake: what would be written there is written elsewhere then.
+func (a *app) roots(folders []string) ([]string, error) {
+	var out []string
+	for _, dir := range folders {
+		if dir == "" {
+			return nil, usage("--add-dir is empty; next: name a folder, or leave it out")
+		}
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(a.dir, dir)
+		}
+		abs, err := a.workDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("--add-dir: %w", err)
+		}
+		out = append(out, abs)
+	}
+	return out, nil
+}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/cli/codex"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// codexFlags are flags of codex's exec that gantry has no use for under these names: those of scripts and SDKs that were
+// written for it. They are not in the help, but in docs/guides/exec.md.
+type codexFlags struct {
+	source   string   // what a new thread is said to come from
+	enable   []string // features
+	disable  []string
+	fullAuto bool
+	trust    bool
+	ignored  struct{ git, strict, rules, hooks bool } // gantry needs no repository, is always strict, has neither rules nor hooks
+	settings codex.Overrides
+}
+
+func (f *codexFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.source, "thread-source", "", "what the thread is said to come from, `SOURCE`")
+	fs.StringArrayVar(&f.enable, "enable", nil, "-c features.NAME=true for `NAME`")
+	fs.StringArrayVar(&f.disable, "disable", nil, "-c features.NAME=false for `NAME`")
+	fs.BoolVar(&f.fullAuto, "full-auto", false, "--sandbox workspace-write -c approval.policy=never")
+	fs.BoolVar(&f.trust, "trust", false, "gantry trust --yes, first")
+	fs.BoolVar(&f.ignored.git, "skip-git-repo-check", false, "no effect: no repository is needed")
+	fs.BoolVar(&f.ignored.strict, "strict-config", false, "no effect: unknown settings are errors")
+	fs.BoolVar(&f.ignored.rules, "ignore-rules", false, "no effect: there are no such files")
+	fs.BoolVar(&f.ignored.hooks, "dangerously-bypass-hook-trust", false, "no effect: there are no such hooks")
+	for _, name := range []string{
+		"thread-source", "enable", "disable", "full-auto", "trust", "skip-git-repo-check", "strict-config",
+		"ignore-rules", "dangerously-bypass-hook-trust",
+	} {
+		fs.Lookup(name).Hidden = true
+	}
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(otherNames[name], name))
+	})
+}
+
+// otherNames are second names of flags.
+var otherNames = map[string]string{"experimental-json": "json", "yolo": "dangerously-bypass-approvals-and-sandbox"}
+
+// notHere are flags of codex's exec that gantry does not have, and how to get there.
+var notHere = map[string]string{
+	"approve-for-me":       "there is no automatic reviewer; choose what is asked with -c approval.policy=POLICY",
+	"cyber-access-program": "leave it out; it belongs to one vendor",
+	"local-provider":       "name a model of a local server with --model PROVIDER/MODEL; docs/guides/providers.md has its block",
+	"oss":                  "name a model of a local server with --model PROVIDER/MODEL; docs/guides/providers.md has its block",
+	"search":               "let the model search with -c web_search=live",
+	"worktree":             "make one with `git worktree add`, and work there with --cd",
+}
+
+// understand turns settings of codex, and flags, into settings of gantry. What gantry has nothing like is told.
+func (a *app) understand(f *execFlags) error {
+	a.homeless = f.ephemeral
+	given := a.flags.sets
+	for _, name := range f.codex.enable {
+		given = append(given, "features."+name+"=true")
+	}
+	for _, name := range f.codex.disable {
+		given = append(given, "features."+name+"=false")
+	}
+	if f.codex.fullAuto {
+		given = append(given, "sandbox.mode=workspace-write", "approval.policy=never")
+	}
+	o, err := codex.Translate(given)
+	if err != nil {
+		return usage("%v", err)
+	}
+	access, err := f.access.sets()
+	if err != nil {
+		return err
+	}
+	if f.access.folders, err = a.roots(f.access.folders); err != nil {
+		return err
+	}
+	a.flags.sets = append(o.Sets, access...)
+	a.flags.profile = cmp.Or(a.flags.profile, o.Profile)
+	f.model, f.codex.settings = cmp.Or(f.model, o.Model), o
+	slices.Sort(o.Left)
+	for _, name := range slices.Compact(o.Left) {
+		fmt.Fprintf(a.stderr, "Warning: gantry has nothing like codex's %s; it is left out\n", clean(name))
+	}
+	return nil
+}
+
+// override changes the model that answers as the settings say; nil: not at all.
+func (f *codexFlags) override() func(*config.Model) {
+	o := f.settings
+	if o.Reasoning == "" && o.Window == 0 && o.Search == nil {
+		return nil
+	}
+	return func(m *config.Model) {
+		m.Reasoning = cmp.Or(o.Reasoning, m.Reasoning)
+		m.ContextWindow = cmp.Or(o.Window, m.ContextWindow)
+		if o.Search == nil {
+			return
+		}
+		search := func(t config.HostedTool) bool { return t.Kind == webSearch }
+		switch has := slices.ContainsFunc(m.HostedTools, search); {
+		case *o.Search && !has:
+			m.HostedTools = append(slices.Clone(m.HostedTools), config.HostedTool{Kind: webSearch})
+		case !*o.Search:
+			m.HostedTools = slices.DeleteFunc(slices.Clone(m.HostedTools), search)
+		}
+	}
+}
+
+// webSearch is the kind of tool with which providers search the web.
+const webSearch = "web_search"
+
+// trustProject does what `gantry trust --yes` does, without a word on standard output.
+func (a *app) trustProject(ctx context.Context, dir string) error {
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	p, err := config.FindProject(dir, home)
+	if err != nil || p == nil {
+		return err
+	}
+	return trust.Open(home).Add(ctx, p.Dir, p.Digest)
+}
+
+// settings is the flag -c, and --config where what it names is a setting and no file: that is how codex's SDKs say -c.
+type settings struct {
+	app  *app
+	file bool
+	last string
+}
+
+// Set implements [pflag.Value].
+func (s *settings) Set(v string) error {
+	s.last = v
+	if s.file && (!codex.Assigns(v) || s.isFile(v)) {
+		s.app.flags.config = v
+		return nil
+	}
+	s.app.flags.sets = append(s.app.flags.sets, v)
+	return nil
+}
+
+func (s *settings) isFile(path string) bool {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.app.dir, path)
+	}
+	st, err := os.Stat(path)
+	return err == nil && !st.IsDir()
+}
+
+// String implements [pflag.Value].
+func (s *settings) String() string { return s.last }
+
+// Type implements [pflag.Value].
+func (s *settings) Type() string {
+	if s.file {
+		return "string"
+	}
+	return "stringArray"
+}
+
+// nextFor is what to do about a flag of codex's exec that is not here; empty: it is none.
+func nextFor(cmd *cobra.Command, flag string) string {
+	if !strings.HasSuffix(cmd.Name(), "exec") && !strings.HasSuffix(cmd.Name(), "resume") {
+		return ""
+	}
+	return notHere[flag]
+}

@@ -1,0 +1,217 @@
+// Package codex understands what scripts and SDKs written for codex's exec put on a command line, so that they can start
+// gantry in its place.
+//
+// It owns: codex's names of settings and values, and what each is in gantry. It must not know: how flags are read, what a
+// setting of gantry does.
+//
+// Start with [Translate].
+package codex
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Overrides are what the settings of a command line ask for.
+type Overrides struct {
+	// Sets are settings of gantry, NAME=VALUE, in the order given: those that were gantry's already, and what codex's became.
+	Sets []string
+	// Model and Profile are what -m and -p would say; empty: nothing.
+	Model, Profile string
+	// Reasoning is the effort of whichever model answers; empty: its own.
+	Reasoning string
+	// Window is the context window of whichever model answers, in tokens; 0: its own.
+	Window int64
+	// Search is whether the model may search the web; nil: as its block says.
+	Search *bool
+	// Left are settings that gantry has nothing like and that change what an agent does; people should know.
+	Left []string
+}
+
+// Translate reads settings NAME=VALUE. Those that codex does not have, or that gantry has under the same name, pass as they
+// are. An error names the setting and what to do.
+func Translate(settings []string) (Overrides, error) {
+	var o Overrides
+	var provider, model string
+	for _, text := range settings {
+		name, value, ok := strings.Cut(text, "=")
+		name = strings.TrimSpace(name)
+		if !ok {
+			o.Sets = append(o.Sets, text)
+			continue
+		}
+		switch name {
+		case "model":
+			model = plain(value)
+			continue
+		case "model_provider":
+			provider = plain(value)
+			continue
+		}
+		if err := o.setting(text, name, value); err != nil {
+			return o, err
+		}
+	}
+	switch {
+	case provider != "" && model == "":
+		return o, fmt.Errorf("model_provider=%s names no model; next: say --model %s/MODEL", provider, provider)
+	case provider != "":
+		o.Model = provider + "/" + model
+	default:
+		o.Model = model
+	}
+	return o, nil
+}
+
+// renamed are settings that gantry has under another name, with values of the same form.
+var renamed = map[string]string{
+	"sandbox_workspace_write.network_access": "sandbox.network",
+	"sandbox_workspace_write.writable_roots": "sandbox.writable_roots",
+	"openai_base_url":                        "provider.openai.base_url",
+	"project_doc_max_bytes":                  "instructions.max_bytes",
+	"project_doc_fallback_filenames":         "instructions.fallback_files",
+	"project_root_markers":                   "instructions.root_markers",
+	"tool_output_token_limit":                "history.tool_output_tokens",
+	"model_auto_compact_token_limit":         "history.compact_at_tokens",
+	"compact_prompt":                         "history.compact_prompt",
+}
+
+// shown are settings, and blocks of them, that only say how codex shows or reports something.
+var shown = []string{
+	"analytics", "check_for_update_on_startup", "disable_paste_burst", "feedback", "file_opener", "hide_agent_reasoning",
+	"history.max_bytes", "history.persistence", "model_reasoning_summary", "notice", "otel", "show_raw_agent_reasoning", "tui",
+	"windows_wsl_setup_acknowledged",
+}
+
+// others are settings of codex that gantry has nothing like.
+var others = []string{
+	"agents", "allow_login_shell", "apps", "developer_instructions", "experimental_", "features", "mcp_servers", "memories",
+	"model_providers", "model_verbosity", "notify", "permissions", "personality", "plan_mode_reasoning_effort", "projects",
+	"review_model", "service_tier", "shell_environment_policy", "skills", "tools",
+}
+
+func (o *Overrides) setting(text, name, value string) error {
+	if to, ok := renamed[name]; ok {
+		o.Sets = append(o.Sets, to+"="+expression(value))
+		return nil
+	}
+	switch name {
+	case "profile":
+		o.Profile = plain(value)
+	case "model_reasoning_effort":
+		o.Reasoning = plain(value)
+	case "model_context_window":
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		if err != nil || n <= 0 {
+			return fmt.Errorf("model_context_window=%s is no number of tokens; next: write one, or leave it out", value)
+		}
+		o.Window = n
+	case "approval_policy":
+		policy, err := Approval(plain(value))
+		if err != nil {
+			return err
+		}
+		o.Sets = append(o.Sets, "approval.policy="+policy)
+	case "sandbox_mode":
+		mode, err := Sandbox(plain(value))
+		if err != nil {
+			return err
+		}
+		o.Sets = append(o.Sets, "sandbox.mode="+mode)
+	case "web_search":
+		switch v := plain(value); v {
+		case "live", "cached", "indexed":
+			o.Search = new(true)
+		case "disabled":
+			o.Search = new(false)
+		default:
+			return fmt.Errorf("web_search=%s is not known; next: write live, cached or disabled", v)
+		}
+	case "features.shell_tool":
+		o.Sets = append(o.Sets, "plugin.shell.enabled="+value)
+	case "tools.web_search", "features.web_search_request", "features.web_search":
+		on, err := strconv.ParseBool(strings.TrimSpace(value))
+		if err != nil {
+			return fmt.Errorf("%s=%s is neither true nor false; next: write one of them", name, value)
+		}
+		o.Search = &on
+	default:
+		switch {
+		case under(name, shown):
+		case strings.HasPrefix(name, "features.") && strings.TrimSpace(value) == "false": // what is not there is off
+		case under(name, others):
+			o.Left = append(o.Left, name)
+		default:
+			o.Sets = append(o.Sets, text)
+		}
+	}
+	return nil
+}
+
+// under tells whether a name is one of some, or belongs to a block of them. What ends in "_" stands for all that begins so.
+func under(name string, all []string) bool {
+	return slices.ContainsFunc(all, func(s string) bool {
+		return name == s || strings.HasPrefix(name, s+".") || strings.HasSuffix(s, "_") && strings.HasPrefix(name, s)
+	})
+}
+
+// Sandbox is gantry's name for a sandbox mode.
+func Sandbox(mode string) (string, error) {
+	switch mode {
+	case "danger-full-access", "full-access":
+		return "full-access", nil
+	case "read-only", "workspace-write":
+		return mode, nil
+	}
+	return "", fmt.Errorf("there is no sandbox mode %q; next: write read-only, workspace-write or danger-full-access", mode)
+}
+
+// Approval is gantry's name for an approval policy. What codex asks about after a failure is asked about when a call wants
+// more than it may, which comes to the same.
+func Approval(policy string) (string, error) {
+	switch policy {
+	case "never", "on-request", "untrusted":
+		return policy, nil
+	case "on-failure":
+		return "on-request", nil
+	}
+	return "", fmt.Errorf("there is no approval policy %q; next: write untrusted, on-request or never", policy)
+}
+
+// Assigns tells whether the argument of --config is a setting, as codex has it, and not the name of a file: a name, perhaps
+// of several parts, and "=".
+func Assigns(arg string) bool {
+	name, _, ok := strings.Cut(arg, "=")
+	if !ok || name == "" {
+		return false
+	}
+	return strings.Trim(strings.ToLower(name), `abcdefghijklmnopqrstuvwxyz0123456789_-."`) == ""
+}
+
+// plain is the text that a TOML value stands for; what is none stands for itself, as in codex.
+func plain(value string) string {
+	value = strings.TrimSpace(value)
+	if n := len(value); n >= 2 && value[0] == value[n-1] {
+		switch value[0] {
+		case '\'':
+			return value[1 : n-1]
+		case '"':
+			if s, err := strconv.Unquote(value); err == nil {
+				return s
+			}
+		}
+	}
+	return value
+}
+
+// expression writes a TOML value as HCL, which has the same numbers, booleans and lists. In texts HCL knows templates, which
+// TOML does not.
+func expression(value string) string {
+	value = strings.TrimSpace(value)
+	if !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, `'`) {
+		return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(value)
+	}
+	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strconv.Quote(plain(value)))
+}

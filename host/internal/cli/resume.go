@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/spf13/cobra"
+)
+
+// resumeCommand is `gantry resume`, and `gantry exec resume`, which is how codex says it.
+func (a *app) resumeCommand() *cobra.Command {
+	var f execFlags
+	var last, all bool
+	cmd := &cobra.Command{
+		Use:   "resume [flags] [THREAD] [TASK | -]",
+		Short: "Go on with a stored thread",
+		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an id, the beginning of one, or a name;\n" +
+			"--last takes the newest thread of this folder. Calls that were running when the host stopped are told to the model\n" +
+			"as started with an unknown outcome; they are not run again. With --model the thread goes on with another model, also\n" +
+			"when it is resumed the next time. With --ephemeral it goes on, but nothing of that is stored.",
+		Args: takes(0, 2, "THREAD", taskArgument),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.understand(&f); err != nil {
+				return err
+			}
+			which := ""
+			if !last {
+				if len(args) == 0 {
+					return usage("no thread is named; next: name one, which `gantry threads list` shows, or use --last")
+				}
+				if which, args = args[0], args[1:]; which == "" {
+					return usage("the name of the thread is empty; next: name one, or use --last for the newest one of this folder")
+				}
+			}
+			if len(args) > 1 {
+				return usage("%q is an argument too many: with --last there is only a TASK; next: put a task of several words in quotes", args[1])
+			}
+			prompt, err := a.readPrompt(args)
+			if err != nil {
+				return err
+			}
+			f.switchTo = f.model
+			var resumed event.ThreadID
+			err = a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
+				if f.ephemeral {
+					if which, err = a.copyThread(ctx, h.Store(), which, cwd, all); err != nil {
+						return nil, err
+					}
+				}
+				id, err := findThread(ctx, h.Store(), which, cwd, all)
+				if err != nil {
+					return nil, err
+				}
+				resumed = id
+				return h.ResumeThread(ctx, id)
+			})
+			if _, runs := errors.AsType[*store.LockedError](err); !runs || f.ephemeral {
+				return err
+			}
+			return a.handToOwner(cmd.Context(), resumed, f, prompt)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&last, "last", false, "the newest thread of this folder")
+	cmd.Flags().BoolVar(&all, "all", false, "with --last: of any folder")
+	return cmd
+}
+
+// copyThread copies a stored thread into the store of this run, which ends with it.
+func (a *app) copyThread(ctx context.Context, to *store.Store, which, cwd string, all bool) (id string, err error) {
+	from, err := a.lookIntoStore(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, from.Close(ctx)) }()
+	found, err := findThread(ctx, from, which, cwd, all)
+	if err != nil {
+		return "", err
+	}
+	events, written := io.Pipe()
+	go func() { // ends with the import, which closes its end of the pipe
+		written.CloseWithError(from.Export(ctx, found, written))
+	}()
+	_, err = to.Import(ctx, events)
+	events.Close()
+	return string(found), err
+}
+
+// handToOwner gives a task to the process that runs the thread, and shows its turn.
+func (a *app) handToOwner(ctx context.Context, id event.ThreadID, f execFlags, prompt string) error {
+	sub, err := f.submission(prompt)
+	if err != nil {
+		return err
+	}
+	if len(f.images) > 0 {
+		return fmt.Errorf("another process runs thread %s, and images can't be handed to it; next: end that process, or leave --image out", id)
+	}
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stderr, "another process runs this thread; the task is handed to it")
+	f.ownTurn = true
+	return a.attachTo(ctx, home, id, f, handOver(prompt, f.switchTo, sub.OutputSchema))
+}

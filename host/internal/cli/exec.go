@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/spf13/cobra"
@@ -104,11 +105,11 @@ func (f *execFlags) registerTask(cmd *cobra.Command) {
 func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(context.Context, *host.Host, string) (*thread.Thread, error)) (err error) {
 	cwd, err := a.workDir(f.dir)
 	if err != nil {
-		return err
+		return unfit(err)
 	}
 	sub, err := f.submission(prompt)
 	if err != nil {
-		return err
+		return unfit(err)
 	}
 	if err := a.prepareOutput(&f); err != nil {
 		return err
@@ -122,6 +123,9 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		dir: cwd, ephemeral: f.ephemeral, keyless: f.replay, folders: f.access.folders, override: f.codex.override(),
 	})
 	if err != nil {
+		if home, homeErr := a.home(); homeErr == nil && store.IsReadOnly(err) && !host.Writable(home) {
+			err = fmt.Errorf("%w, or use --ephemeral, which stores nothing", err) // behind the next step
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
@@ -142,6 +146,16 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		return errTurn
 	}
 	return f.writeLast(ended.LastMessage)
+}
+
+// unfit is the error for a task, file or folder that can't be used. Its status is 1: as with codex's exec, 2 says that the
+// command line itself is wrong.
+func unfit(err error) error {
+	u, ok := errors.AsType[usageError](err)
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%s; next: %s", u.text, cmp.Or(u.next, "see `gantry help exec`"))
 }
 
 // submission is what the thread is asked to do.

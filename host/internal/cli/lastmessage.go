@@ -14,7 +14,7 @@ func (a *app) prepareOutput(f *execFlags) error {
 	if f.lastMessage != "-" {
 		file, err := os.OpenFile(f.lastMessage, os.O_CREATE|os.O_WRONLY, 0o666)
 		if err != nil {
-			return usage("the file %s for the last message can't be written: %v; next: name a file in a folder that exists", f.lastMessage, pathReason(err))
+			return fmt.Errorf("the file %s for the last message can't be written: %v; next: name a file in a folder that exists", f.lastMessage, pathReason(err))
 		}
 		same := sameFile(file, a.stdout.File)
 		if err := file.Close(); err != nil || !same {

@@ -24,7 +24,8 @@ func (a *app) readPrompt(args []string) (string, error) {
 		}
 	})
 	defer told.Stop()
-	return readPrompt(args, a.stdin)
+	prompt, err := readPrompt(args, a.stdin)
+	return prompt, unfit(err)
 }
 
 // readPrompt finds the task in the arguments and on standard input. Input is only read where it is piped; with a task

@@ -25,14 +25,14 @@ func (h *Host) chooseFolders() error {
 	}
 	h.onClose(func(context.Context) error { return os.RemoveAll(dir) })
 	h.folders.threads = dir
-	if !writable(h.opts.Home) {
+	if !Writable(h.opts.Home) {
 		h.folders.base = dir
 	}
 	return nil
 }
 
-// writable tells whether files can be made in a folder.
-func writable(dir string) bool {
+// Writable tells whether files can be made in a folder.
+func Writable(dir string) bool {
 	f, err := os.CreateTemp(dir, ".writable-*")
 	if err != nil {
 		return false

@@ -226,8 +226,8 @@ do = [{ text = "whole" }]
 	}
 }
 
-// slow streams a first word and then nothing more.
-const slow = `
+// stuck streams a first word and then nothing more.
+const stuck = `
 [[step]]
 do = [{ text = "first word", chunk = 5 }]
 break = { after_bytes = 5, how = "hang" }
@@ -239,7 +239,7 @@ func TestExecSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			r := rig.New(t, slow)
+			r := rig.New(t, stuck)
 			run := r.Start("exec", "--json", "go")
 			r.Until("the model was asked", func() bool { return exists(r.Home, "requests.jsonl") })
 			run.Sees("turn.started")
@@ -284,7 +284,7 @@ do = [{ text = "done" }]
 		t.Errorf("model %q, effort %q", got.Model, got.ReasoningEffort)
 	}
 	var source string
-	for _, row := range listed(t, r) {
+	for _, row := range rows(t, r) {
 		source, _ = row["source"].(string)
 	}
 	if source != "sdk" {
@@ -314,12 +314,12 @@ func untrusting(t *testing.T, r *rig.Rig) {
 	r.Write(path, strings.Replace(string(b), `"never"`, `"untrusted"`, 1))
 }
 
-func listed(t *testing.T, r *rig.Rig) (rows []map[string]any) {
+func rows(t *testing.T, r *rig.Rig) (out []map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(r.OK("threads", "list", "--json").Stdout), &rows); err != nil {
+	if err := json.Unmarshal([]byte(r.OK("threads", "list", "--json").Stdout), &out); err != nil {
 		t.Fatal(err)
 	}
-	return rows
+	return out
 }
 
 // What commands may do is said on the command line, and holds over the files.

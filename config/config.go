@@ -71,6 +71,7 @@ type Config struct {
 	Budget       Budget
 	History      History
 	Instructions Instructions
+	Review       Review
 	Store        Store
 	Profiles     []string // names, in the order of the files
 	Files        []File   // what was read, lowest layer first
@@ -129,6 +130,7 @@ type Sandbox struct {
 // Limits bound a turn, and each process that is started for a tool. 0: no limit.
 type Limits struct {
 	Samplings   int64 // requests to the model in one turn
+	TurnTime    time.Duration
 	MemoryBytes int64
 	Pids        int64
 	CPUTime     time.Duration
@@ -157,6 +159,11 @@ type Instructions struct {
 	MaxBytes    int64  // of a project's AGENTS.md files; 0: they are not read
 	RootMarkers []string
 	Fallbacks   []string // file names that count in the place of AGENTS.md
+}
+
+// Review says how changes are reviewed.
+type Review struct {
+	Model string // label; empty: the thread's model
 }
 
 // Model is a model under a name of the user's.

@@ -35,7 +35,7 @@ func (l *loader) decode(root *node) *Config {
 	limits := sub(b, schema.BlockLimits)
 	c.Limits = Limits{
 		Samplings: limits.integer("samplings"), MemoryBytes: limits.size("memory"), Pids: limits.integer("pids"), CPUTime: limits.duration("cpu_time"),
-		OpenFiles: limits.integer("open_files"), OutputBytes: limits.size("output"),
+		OpenFiles: limits.integer("open_files"), OutputBytes: limits.size("output"), TurnTime: limits.duration("turn_time"),
 	}
 
 	budget := sub(b, schema.BlockBudget)
@@ -61,6 +61,8 @@ func (l *loader) decode(root *node) *Config {
 	if instructions.has("root_markers") {
 		c.Instructions.RootMarkers = instructions.names("root_markers")
 	}
+
+	c.Review = Review{Model: sub(b, schema.BlockReview).text("model")}
 
 	kept := sub(b, schema.BlockStore)
 	c.Store = l.store(kept, sub(kept, schema.BlockRetention))
@@ -217,6 +219,10 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 				unknown(i.at, "model", i.text, models)
 			}
 		}
+	}
+	review := d.block(b.n.block(schema.BlockReview), b.schema.Block(schema.BlockReview))
+	if c.Review.Model != "" && !slices.Contains(models, c.Review.Model) {
+		unknown(review.at("model"), "model", c.Review.Model, models)
 	}
 	// The built-in model is for those who have none of their own: it never makes the choice between theirs.
 	own := slices.DeleteFunc(slices.Clone(models), func(label string) bool {

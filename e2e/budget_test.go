@@ -16,7 +16,7 @@ func TestBudgetHoldsForPlugins(t *testing.T) {
 		requests int
 		used     string
 	}{
-		"reached by the plugin": {"100", 3, "has used 2233 tokens"},
+		"reached by the plugin": {"2000", 3, "has used 2233 tokens"},
 		"reached before it":     {"11", 1, "has used 11 tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ const (
 	BlockBudget       = "budget"
 	BlockHistory      = "history"
 	BlockInstructions = "instructions"
+	BlockReview       = "review"
 	BlockStore        = "store"
 	BlockRetention    = "retention"
 	BlockProfile      = "profile"
@@ -76,6 +77,8 @@ func settings() *Block {
 				Attributes: []Attribute{
 					{Name: "samplings", Kind: Integer,
 						Doc: "Requests to the model in one turn; a turn that needs more fails, and can be gone on with. 0: any number."},
+					{Name: "turn_time", Kind: Duration,
+						Doc: "Time of one turn, with all that it waits for, questions to you included. A turn that takes longer fails, and can be gone on with."},
 					{Name: "memory", Kind: Size, Doc: "Memory of a process."},
 					{Name: "pids", Kind: Integer, Doc: "Number of its processes."},
 					{Name: "cpu_time", Kind: Duration, Doc: "Processor time, in whole seconds."},
@@ -120,6 +123,12 @@ func settings() *Block {
 						Doc: "The nearest folder upwards that holds one of these is the project's top; AGENTS.md counts from there down to the " +
 							"working folder. Empty: only the working folder."},
 					{Name: "fallback_files", Kind: List, Default: "[]", Doc: "File names that count where a folder has no AGENTS.md, `\"CLAUDE.md\"` for example."},
+				},
+			},
+			{
+				Name: BlockReview, Doc: "How changes are reviewed: `gantry review`.",
+				Attributes: []Attribute{
+					{Name: "model", Kind: String, Default: "(the thread's)", Doc: "Label of the model that reviews."},
 				},
 			},
 			{

@@ -16,7 +16,7 @@ var Rows = [][]string{
 	{"cli"},
 	{"host"},
 	{"appserver"},
-	{"branch"},
+	{"branch", "review", "usershell"},
 	{"thread"},
 	{"turn"},
 	{"prompt", "history", "compact"},

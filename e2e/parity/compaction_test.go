@@ -208,3 +208,22 @@ func TestCompactionBeforeATurnFails(t *testing.T) {
 		"D X U1 A1 U2 P",
 		"U1 D X U2 S1 U3")
 }
+
+// An account is asked for in plain words, also where the turn's answer has to follow a schema.
+func TestCompactionOfATurnWithASchema(t *testing.T) {
+	t.Parallel()
+	s := start(t, work(), reply(text("SUMMARY")), reply(text(`{"n": 1}`)))
+	s.Write("schema.json", `{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": false}`)
+	s.turn("one", "--output-schema", "schema.json")
+	s.sees(
+		"D X U1",
+		"D X U1 C1 O1 P",
+		"D X U1 S1")
+	var formats []string
+	for _, q := range s.requests() {
+		formats = append(formats, q.Text.Format.Type)
+	}
+	if got := strings.Join(formats, ","); got != "json_schema,,json_schema" {
+		t.Errorf("formats of the answers: %s", got)
+	}
+}

@@ -70,6 +70,7 @@ model "second" {
   provider     = "openai"
   name         = "gpt-5.4-mini"
   instructions = "You are the second."
+  hosted_tools = ["web_search"]
 }
 
 history {
@@ -176,7 +177,12 @@ type request struct {
 	Stream       bool              `json:"stream"`
 	Include      []string          `json:"include"`
 	CacheKey     string            `json:"prompt_cache_key"`
-	Reasoning    map[string]any    `json:"reasoning"`
+	Text         struct {
+		Format struct {
+			Type   string
+			Schema json.RawMessage
+		}
+	} `json:"text"`
 }
 
 func (s *scenario) requests() []request {

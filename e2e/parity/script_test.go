@@ -71,9 +71,10 @@ func refusing(status int, code, message string, headers ...string) answer {
 	return answer{refusal: raw}
 }
 
-// hold stops an answer behind its first item, or inside it, until it is let go.
+// hold stops an answer behind one of its items, or inside it, until it is let go.
 type hold struct {
 	reached, letGo chan struct{}
+	item           int // from 0
 	inside         bool
 }
 
@@ -134,11 +135,12 @@ func (a answer) write(w io.Writer, n int) {
 		if s.kind == "message" {
 			send("response.output_text.delta", map[string]any{"item_id": item["id"], "output_index": i, "content_index": 0, "delta": s.text})
 		}
-		if held := i == 0 && a.hold != nil; held && a.hold.inside {
+		held := a.hold != nil && a.hold.item == i
+		if held && a.hold.inside {
 			a.hold.stop()
 		}
 		send("response.output_item.done", map[string]any{"output_index": i, "item": item})
-		if held := i == 0 && a.hold != nil; held && !a.hold.inside {
+		if held && !a.hold.inside {
 			a.hold.stop()
 		}
 		output = append(output, item)

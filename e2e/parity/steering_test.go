@@ -79,21 +79,22 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// What the model has begun to say when the user stops it is no answer.
+// What the model has begun to say when the user stops it is no answer; what it had said is one.
 func TestInterruptInTheMiddleOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	h := newHold()
-	h.inside = true
-	s := start(t, reply(text("partial")).holding(h), reply(text("done")))
+	h.item, h.inside = 1, true
+	s := start(t, reply(text("first words"), text("second words")).holding(h), reply(text("done")))
 	run := s.begin("one")
 	h.wait(t)
+	run.Sees("second words")
 	s.door().interrupt()
 	s.ended(run, "interrupted", "")
 	close(h.letGo)
 	s.turn("two")
 	s.sees(
 		"D X U1",
-		"D X U1 T U2")
+		"D X U1 A1 T U2")
 }
 
 // What was said to a turn before it is stopped is not lost.

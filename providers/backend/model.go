@@ -171,8 +171,8 @@ func (k *known) window(c Model) {
 	}
 	k.row.ContextWindow = *most
 	if c.ContextWindow > 0 {
-		k.row.Notes = append(k.row.Notes, fmt.Sprintf("context_window of model %q in the provider's block is %d, but the model takes %d at most: that holds; "+
-			"if it takes more, set max_context_window beside it", c.ID, c.ContextWindow, *most))
+		k.row.Notes = append(k.row.Notes, fmt.Sprintf("context_window of model %q in the provider's block is %d, but the model takes %d at most: "+
+			"that holds; if it takes more, set max_context_window beside it", c.ID, c.ContextWindow, *most))
 	}
 }
 

@@ -67,6 +67,8 @@ func (engine) Turn(context.Context, *thread.Thread, event.TurnID, thread.Submiss
 	}, nil
 }
 
+func (engine) Check(context.Context, *thread.Thread, thread.Change) error { return nil }
+
 func (engine) End(context.Context, event.ThreadID) {}
 
 func (engine) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _ int) iter.Seq2[llm.Event, error] {

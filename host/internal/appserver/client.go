@@ -168,6 +168,23 @@ func (c *Client) Compact(ctx context.Context) (r StartResult, err error) {
 	return r, err
 }
 
+// Configure changes the thread for its turns to come, and returns when the change holds.
+func (c *Client) Configure(ctx context.Context, p Settings) error {
+	return c.call(ctx, methodSettings, p, nil)
+}
+
+// Shell runs a command of the user's.
+func (c *Client) Shell(ctx context.Context, p ShellParams) (r ShellResult, err error) {
+	err = c.call(ctx, methodShell, p, &r)
+	return r, err
+}
+
+// Review has changes reviewed, in a turn of its own.
+func (c *Client) Review(ctx context.Context, p ReviewParams) (r StartResult, err error) {
+	err = c.call(ctx, methodReview, p, &r)
+	return r, err
+}
+
 // Interrupt ends the running turn.
 func (c *Client) Interrupt(ctx context.Context) error {
 	return c.call(ctx, methodInterrupt, nil, nil)

@@ -4,8 +4,9 @@
 // It owns: the methods and their shapes, one connection's subscriptions, who may connect. It must not know: how a thread
 // works, what a client shows.
 //
-// Start with [Serve] and [Dial]. Methods: thread/subscribe, thread/compact/start, turn/start, turn/interrupt, question/answer,
-// plugin/list, plugin/reload, process/ping, and those of threads.go: thread/fork, thread/revert and others. After thread/subscribe events arrive as notifications thread/event; thread/lagged is the last one of a
+// Start with [Serve] and [Dial]. Methods: thread/subscribe, thread/compact/start, thread/settings/update, thread/shellCommand,
+// review/start, turn/start, turn/interrupt, question/answer, plugin/list, plugin/reload, process/ping, and those of threads.go:
+// thread/fork, thread/revert and others. After thread/subscribe events arrive as notifications thread/event; thread/lagged is the last one of a
 // client that was too slow and should subscribe again after the number it has seen.
 package appserver
 
@@ -14,12 +15,17 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/review"
+	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
 // Methods and notifications.
 const (
 	methodSubscribe = "thread/subscribe"
 	methodCompact   = "thread/compact/start"
+	methodSettings  = "thread/settings/update"
+	methodShell     = "thread/shellCommand"
+	methodReview    = "review/start"
 	methodStart     = "turn/start"
 	methodInterrupt = "turn/interrupt"
 	methodAnswer    = "question/answer"
@@ -47,10 +53,42 @@ type SubscribeResult struct {
 type StartParams struct {
 	Text         string          `json:"text"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-	Model        string          `json:"model,omitempty"` // the thread goes on with it; empty: with its own
+	Settings                     // the thread goes on with them, from this turn on
 	// AdditionalContext tells the model what the client knows beside, an open file say. A key stands for the text until it is
 	// sent again, an empty text takes it away. The model gets at most about 1,000 tokens of each.
 	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"`
+}
+
+// Settings change a thread for its turns to come. What is empty stays.
+type Settings struct {
+	Model  string `json:"model,omitempty"`
+	Cwd    string `json:"cwd,omitempty"`    // absolute
+	Effort string `json:"effort,omitempty"` // of the model's reasoning
+	// Approval and Sandbox hold as long as this process runs the thread.
+	Approval string `json:"approval,omitempty"`
+	Sandbox  string `json:"sandbox,omitempty"`
+}
+
+func (s Settings) change() thread.Change {
+	return thread.Change{Model: s.Model, Cwd: s.Cwd, Reasoning: s.Effort, Approval: s.Approval, Sandbox: s.Sandbox}
+}
+
+// ShellParams run a command of the user's: beside the turn that runs, or in a turn of its own.
+type ShellParams struct {
+	Command   string `json:"command"`
+	TimeoutMS int64  `json:"timeoutMs,omitempty"` // default: an hour
+}
+
+// ShellResult says which item is the command's.
+type ShellResult struct {
+	Turn   event.TurnID `json:"turn"`
+	Beside bool         `json:"beside"` // the turn was there before, and does not end with the command
+	Call   event.CallID `json:"call"`   // of the command's item
+}
+
+// ReviewParams have the changes in the thread's folder reviewed. A turn that runs is stopped for it.
+type ReviewParams struct {
+	Target review.Target `json:"target"`
 }
 
 // AdditionalContext is one text of a client's.

@@ -15,8 +15,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/usershell"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/gantry-agent/gantry/sdk/wire"
 	"github.com/hashicorp/go-hclog"
@@ -27,8 +29,10 @@ import (
 type Thread struct {
 	*thread.Thread
 	// Events reads the stored ones after a number.
-	Events  func(ctx context.Context, after uint64) iter.Seq2[event.Event, error]
-	Library Library
+	Events   func(ctx context.Context, after uint64) iter.Seq2[event.Event, error]
+	Library  Library
+	Shell    *usershell.Shell
+	Reviewer *review.Reviewer
 }
 
 // Plugins is what a client may do with the host's plugins.
@@ -181,6 +185,12 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 	case methodCompact:
 		a, err := s.thread.Submit(ctx, thread.Submission{Compact: true})
 		return StartResult{Turn: a.Turn, Steered: a.Steered}, err
+	case methodSettings:
+		return call(ctx, r, func(ctx context.Context, p Settings) (any, error) { return nil, s.thread.Configure(ctx, p.change()) })
+	case methodShell:
+		return call(ctx, r, s.shell)
+	case methodReview:
+		return call(ctx, r, s.review)
 	case methodInterrupt:
 		return nil, s.thread.Interrupt(ctx, orchestrate.ErrInterrupted)
 	case methodAnswer:
@@ -244,7 +254,8 @@ func (s *session) subscribe(ctx context.Context, p SubscribeParams) (SubscribeRe
 	}
 	s.mu.subscribed = true
 	if p.Attend {
-		s.mu.leave = s.thread.Desk().Attend()
+		attend, wait := s.thread.Desk().Attend(), s.thread.Wait()
+		s.mu.leave = func() { attend(); wait() }
 	}
 	sent := make(chan struct{})
 	s.mu.sent = sent
@@ -253,7 +264,7 @@ func (s *session) subscribe(ctx context.Context, p SubscribeParams) (SubscribeRe
 		defer sub.Close()
 		s.send(sub, p.After)
 	})
-	return SubscribeResult{Thread: s.thread.ID(), Cwd: s.thread.Started().Cwd}, nil
+	return SubscribeResult{Thread: s.thread.ID(), Cwd: s.thread.Settings().Cwd}, nil
 }
 
 // send replays what is stored and goes on with what comes; the numbers make it seamless.
@@ -306,8 +317,26 @@ func (s *session) start(ctx context.Context, p StartParams) (StartResult, error)
 		}
 		in.Context[key] = c.Value
 	}
-	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema, Model: p.Model})
+	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema, Change: p.change(), Durable: true})
 	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
+}
+
+func (s *session) shell(ctx context.Context, p ShellParams) (ShellResult, error) {
+	task, call, err := s.thread.Shell.Task(p.Command, time.Duration(p.TimeoutMS)*time.Millisecond)
+	if err != nil {
+		return ShellResult{}, err
+	}
+	a, err := s.thread.Submit(ctx, thread.Submission{Task: task})
+	return ShellResult{Turn: a.Turn, Beside: a.Beside, Call: call}, err
+}
+
+func (s *session) review(ctx context.Context, p ReviewParams) (StartResult, error) {
+	task, err := s.thread.Reviewer.Task(ctx, s.thread.Settings().Cwd, p.Target)
+	if err != nil {
+		return StartResult{}, err
+	}
+	a, err := s.thread.Submit(ctx, thread.Submission{Task: task})
+	return StartResult{Turn: a.Turn}, err
 }
 
 // contextKey tells whether a key can stand in the name of an element.

@@ -66,7 +66,7 @@ func handOver(task, model string, schema []byte) begin {
 		return nil
 	}
 	return func(ctx context.Context, c *appserver.Client) (appserver.StartResult, error) {
-		r, err := c.Start(ctx, appserver.StartParams{Text: task, Model: model, OutputSchema: schema})
+		r, err := c.Start(ctx, appserver.StartParams{Text: task, Settings: appserver.Settings{Model: model}, OutputSchema: schema})
 		if err != nil && model != "" {
 			return r, fmt.Errorf("%w: a change of the model waits for the turn that runs, and its process ended with it; next: run the command again", err)
 		}

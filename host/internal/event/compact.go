@@ -25,9 +25,13 @@ type Checkpoint struct {
 	Model   Selection     `json:"model"`
 	Name    string        `json:"name,omitempty"`
 	Usage   Tokens        `json:"usage"`
+	// Settings of the thread, as they were last.
+	Settings Settings `json:"settings,omitzero"`
 	// Sessions are open, with the items that they keep open.
 	Sessions []SessionOpened `json:"sessions,omitempty"`
 	Items    []Item          `json:"items,omitempty"`
+	// Accepted is not in the history yet.
+	Accepted []InputAccepted `json:"accepted,omitempty"`
 }
 
 func (HistoryCompacted) Kind() string  { return "history.compacted" }

@@ -113,9 +113,11 @@ var bodies = map[string]func([]byte) (Body, error){
 	TurnStarted{}.Kind():      decode[TurnStarted],
 	TurnEnded{}.Kind():        decode[TurnEnded],
 	ModelChanged{}.Kind():     decode[ModelChanged],
+	SettingsChanged{}.Kind():  decode[SettingsChanged],
 	HistoryAdded{}.Kind():     decode[HistoryAdded],
 	HistoryCompacted{}.Kind(): decode[HistoryCompacted],
 	ContextTold{}.Kind():      decode[ContextTold],
+	InputAccepted{}.Kind():    decode[InputAccepted],
 	ItemStarted{}.Kind():      decode[ItemStarted],
 	ItemCompleted{}.Kind():    decode[ItemCompleted],
 	ItemDelta{}.Kind():        decode[ItemDelta],
@@ -159,6 +161,7 @@ type ThreadStarted struct {
 	HostVersion string   `json:"hostVersion,omitempty"`
 	Source      string   `json:"source,omitempty"` // "exec", "tui", ...
 	ForkedFrom  ThreadID `json:"forkedFrom,omitempty"`
+	Parent      ThreadID `json:"parent,omitempty"` // the thread that it works for; empty: for its user
 	// Instructions are the base instructions, fixed for the thread's life.
 	Instructions string `json:"instructions,omitempty"`
 }
@@ -217,7 +220,7 @@ type TurnEnded struct {
 // Problem is an error for people.
 type Problem struct {
 	Message string `json:"message"`
-	Code    string `json:"code,omitempty"` // an [llm.ErrorCode], or "budget", "turn-limit" or "internal"
+	Code    string `json:"code,omitempty"` // an [llm.ErrorCode], or "budget", "turn-limit", "turn-time", "loop" or "internal"
 	Next    string `json:"next,omitempty"`
 }
 

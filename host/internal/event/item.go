@@ -22,6 +22,9 @@ const (
 	ItemBrowser      ItemType = "browser"
 	ItemTool         ItemType = "tool"
 	ItemCompaction   ItemType = "compaction" // of the conversation
+	// A review begins, and has ended: what stands between them is the reviewer's.
+	ItemEnteredReview ItemType = "entered_review_mode"
+	ItemExitedReview  ItemType = "exited_review_mode"
 )
 
 // ItemStatus is how far an item is.
@@ -34,6 +37,8 @@ const (
 	StatusFailed     ItemStatus = "failed"
 	StatusDeclined   ItemStatus = "declined"
 	StatusAborted    ItemStatus = "aborted"
+	// StatusSuperseded: the answer broke behind it and the model was asked again; it is no part of the conversation.
+	StatusSuperseded ItemStatus = "superseded"
 )
 
 // Item is one visible thing of a turn.
@@ -58,6 +63,7 @@ type Item struct {
 	Path      string          `json:"path,omitempty"`
 	URL       string          `json:"url,omitempty"`
 	Images    []string        `json:"images,omitempty"` // artifacts or paths of a user message
+	Review    *Review         `json:"review,omitempty"` // of a review that has ended with a result
 }
 
 // FileChange is one file's change.

@@ -1,6 +1,9 @@
 package history
 
 import (
+	"cmp"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -52,6 +55,46 @@ func TestCallsOfTheVendorGoBackInPairs(t *testing.T) {
 			}
 			if rendered(tc.in) != before {
 				t.Error("the history changed")
+			}
+		})
+	}
+}
+
+// What the vendor said of an answer that it paused goes back with the answer's last message, to it alone, and only in the request.
+func TestWhatWasSaidOfAPauseGoesBack(t *testing.T) {
+	user := llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "go"}}}
+	first := llm.Message{Role: llm.RoleAssistant, Metadata: llm.Metadata{"a": json.RawMessage(`1`)}, Parts: []llm.Part{&llm.Text{Text: "x"}}}
+	last := llm.Message{Role: llm.RoleAssistant, Metadata: llm.Metadata{"a": json.RawMessage(`2`)}, Parts: []llm.Part{&llm.Text{Text: "y"}}}
+	output := llm.Message{Role: llm.RoleTool, Parts: []llm.Part{&llm.ToolResult{ID: "1", Content: llm.Parts{&llm.Text{Text: "z"}}}}}
+	call := say(&llm.ToolCall{ID: "1", Name: "f"})
+	for name, tc := range map[string]struct {
+		in     []llm.Message
+		paused int
+		vendor string
+		want   string // metadata of the messages
+	}{
+		"the last message": {[]llm.Message{user, first, last}, 3, "a", "- 1 paused"},
+		"not a later one":  {[]llm.Message{user, first, last}, 2, "a", "- paused 2"},
+		"no pause":         {[]llm.Message{user, first, last}, 0, "a", "- 1 2"},
+		"another vendor":   {[]llm.Message{user, first, last}, 3, "b", "- - -"},
+		"outputs of ours":  {[]llm.Message{user, call, output}, 3, "a", "- - -"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := New(tc.in)
+			metas := func(ms []llm.Message) string {
+				var out []string
+				for _, m := range ms {
+					out = append(out, cmp.Or(string(m.Metadata["a"]), string(m.Metadata["b"]), "-"))
+				}
+				return strings.Join(out, " ")
+			}
+			before := metas(h.Messages())
+			got := metas(h.ForPrompt(Traits{Namespace: tc.vendor, Paused: tc.paused, PausedWith: llm.Metadata{"a": json.RawMessage("paused")}}))
+			if got != tc.want {
+				t.Errorf("metadata %s, want %s", got, tc.want)
+			}
+			if after := metas(h.Messages()); after != before {
+				t.Errorf("the history changed from %s to %s", before, after)
 			}
 		})
 	}

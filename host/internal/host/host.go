@@ -21,10 +21,12 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/tool"
+	"github.com/gantry-agent/gantry/host/internal/usershell"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/hashicorp/go-hclog"
 )
@@ -71,6 +73,8 @@ type Host struct {
 	registry *registry.Registry
 	tokens   *orchestrate.Tokens
 	commands service.Commands
+	shell    *usershell.Shell
+	reviewer *review.Reviewer
 	families map[string]*tool.Client // by plugin label; fixed after New
 	private  map[string]bool         // variables that the store or some plugin's block reads; no other process gets them; fixed after New
 	cleanup  []func(context.Context) error
@@ -149,6 +153,9 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.onClose(h.plugins.Close)
 
 	if err := h.addPlugins(ctx); err != nil {
+		return nil, err
+	}
+	if err := h.openFeatures(); err != nil {
 		return nil, err
 	}
 	if opts.Beside != nil {

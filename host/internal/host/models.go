@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ type sampler struct {
 
 // request is a request to the model, given what is the same for all models.
 func (s *sampler) request(common llm.Request) llm.Request {
-	common.Model, common.ReasoningEffort, common.HostedTools = s.model.Name, s.model.Reasoning, s.hosted
+	common.Model, common.ReasoningEffort, common.HostedTools = s.model.Name, cmp.Or(common.ReasoningEffort, s.model.Reasoning), s.hosted
 	if n := s.model.MaxOutputTokens; n > 0 {
 		common.Generation.MaxTokens = &n
 	}
@@ -107,8 +108,8 @@ func (s *sampler) narrow() {
 	s.notices = append(s.notices, event.Notice{
 		Level: "warning",
 		Text:  fmt.Sprintf("context_window of model %q is %d, but %s takes %d at most: that holds", s.model.Label, want, s.model.Name, most),
-		Next: fmt.Sprintf("Set it to %d or less, or leave it out (%s). If the model takes more, tell its provider: `gantry plugin inspect %s` shows what its block takes.",
-			most, s.model.Range, s.model.Provider),
+		Next: fmt.Sprintf("Set it to %d or less, or leave it out (%s). If the model takes more, tell its provider: "+
+			"`gantry plugin inspect %s` shows what its block takes.", most, s.model.Range, s.model.Provider),
 	})
 }
 
@@ -187,6 +188,8 @@ type lineup struct {
 	asked  *config.Model // last
 	failed []unable      // so far
 	told   int           // of them, those that people know of
+
+	noHosted bool // none of them gets tools of its vendor
 }
 
 // unable is a model that could not answer, and why.
@@ -212,6 +215,9 @@ func (l *lineup) next(ctx context.Context) (*sampler, error) {
 	for len(l.left) > 0 {
 		l.asked, l.left = l.left[0], l.left[1:]
 		s, err := l.host.open(ctx, l.thread, l.asked)
+		if err == nil && l.noHosted {
+			s.hosted = nil
+		}
 		if err == nil || ctx.Err() != nil {
 			return s, err
 		}

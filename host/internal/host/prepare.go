@@ -39,8 +39,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	defer cancel(nil)
 	o := &onlooker{host: h, blank: p.Submission.Input.Blank(), done: func() { cancel(errPrepared) }}
 	cfg := thread.Config{Sink: o, Engine: o, Budget: turn.Budget(h.opts.Config.Budget), Logger: h.log.Named("prepare")}
-	cwd, err := h.prepareThread(ctx, &cfg, p)
-	if err != nil {
+	if err := h.prepareThread(ctx, &cfg, p); err != nil {
 		return nil, err
 	}
 	if o.blank {
@@ -48,7 +47,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	}
 	t := thread.New(cfg)
 	o.running = newRunning(t, cfg.State.Told)
-	o.running.plugs = newSessions(h, t, cwd)
+	o.running.plugs = newSessions(h, t)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = o.running
 	h.mu.Unlock()
@@ -61,7 +60,8 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	var ended error
 	var work sync.WaitGroup
 	work.Go(func() { ended = t.Run(ctx) }) // ends with the turn, which cancels ctx
-	if _, err = t.Submit(ctx, p.Submission); err != nil {
+	_, err := t.Submit(ctx, p.Submission)
+	if err != nil {
 		cancel(err)
 	}
 	work.Wait()
@@ -74,31 +74,31 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 var errPrepared = errors.New("the request is prepared")
 
 // prepareThread finds the thread, or thinks of one.
-func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareParams) (cwd string, err error) {
+func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareParams) (err error) {
 	if p.Thread == "" {
 		if p.Submission.Input.Blank() {
-			return "", errors.New("a new thread has no request without a task; next: write what is to be done")
+			return errors.New("a new thread has no request without a task; next: write what is to be done")
 		}
 		m, err := h.FindModel(cmp.Or(p.Submission.Model, h.opts.Config.DefaultModel))
 		if err != nil {
-			return "", err
+			return err
 		}
 		cfg.ID = event.NewThreadID()
 		cfg.Start = &event.ThreadStarted{
 			Cwd: p.Cwd, Model: m.Label, Provider: m.Provider, ModelName: m.Name, HostVersion: h.opts.Version, Instructions: h.baseFor(m),
 		}
-		return p.Cwd, nil
+		return nil
 	}
 	if owner, held, err := h.store.Holder(ctx, p.Thread); err != nil {
-		return "", err
+		return err
 	} else if held {
-		return "", fmt.Errorf("%s runs thread %s, and only it knows what it will ask next; next: wait until it has ended", owner, p.Thread)
+		return fmt.Errorf("%s runs thread %s, and only it knows what it will ask next; next: wait until it has ended", owner, p.Thread)
 	}
 	cfg.ID = p.Thread
 	if cfg.State, err = branch.Resume(ctx, h.store, p.Thread); err != nil {
-		return "", fmt.Errorf("read thread %s: %w", p.Thread, err)
+		return fmt.Errorf("read thread %s: %w", p.Thread, err)
 	}
-	return cfg.State.Start.Cwd, nil
+	return nil
 }
 
 // onlooker is the world of a thread that only exists in memory: a sink that forgets, an engine that plans turns as the
@@ -130,6 +130,11 @@ func (o *onlooker) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, 
 	o.started, o.err = plan.Started, err
 	plan.Model, plan.Fallback = o, nil
 	return plan, err
+}
+
+// Check implements [thread.Engine].
+func (o *onlooker) Check(ctx context.Context, t *thread.Thread, c thread.Change) error {
+	return o.host.Check(ctx, t, c)
 }
 
 // End implements [thread.Engine]. No plugin was told of the thread.

@@ -195,7 +195,7 @@ model "lost" {
 			want string
 		}{
 			{"no task", host.PrepareParams{Cwd: "/"}, "without a task"},
-			{"no such model", host.PrepareParams{Cwd: "/", Submission: thread.Submission{Input: in("x").Input, Model: "defualt"}}, "defualt"},
+			{"no such model", host.PrepareParams{Cwd: "/", Submission: thread.Submission{Input: in("x").Input, Change: thread.Change{Model: "defualt"}}}, "defualt"},
 			{"no such thread", host.PrepareParams{Thread: event.NewThreadID(), Submission: in("x")}, "no events"},
 			{"no thread's id", host.PrepareParams{Thread: "../x", Submission: in("x")}, "not an id"},
 		} {
@@ -206,7 +206,7 @@ model "lost" {
 			})
 		}
 		// Another model that would stand in is shown, and why.
-		got, err := h.Prepare(t.Context(), host.PrepareParams{Cwd: "/", Submission: thread.Submission{Input: in("x").Input, Model: "lost"}})
+		got, err := h.Prepare(t.Context(), host.PrepareParams{Cwd: "/", Submission: thread.Submission{Input: in("x").Input, Change: thread.Change{Model: "lost"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

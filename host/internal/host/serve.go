@@ -74,7 +74,7 @@ func (h *Host) serve(ctx context.Context, ln *net.UnixListener, t *thread.Thread
 		Events: func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
 			return h.store.Events(ctx, t.ID(), after)
 		},
-		Library: h,
+		Library: h, Shell: h.shell, Reviewer: h.reviewer,
 	}, h, h.log.Named("appserver").With("thread", t.ID()))
 }
 

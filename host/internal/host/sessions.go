@@ -18,7 +18,6 @@ import (
 type sessions struct {
 	host   *Host
 	thread *thread.Thread
-	cwd    string
 	ctx    context.Context // of the thread; set by begin
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -33,8 +32,8 @@ type sessions struct {
 	}
 }
 
-func newSessions(h *Host, t *thread.Thread, cwd string) *sessions {
-	s := &sessions{host: h, thread: t, cwd: cwd}
+func newSessions(h *Host, t *thread.Thread) *sessions {
+	s := &sessions{host: h, thread: t}
 	s.mu.streams = map[string]bool{}
 	s.mu.revoke = map[string]func(){}
 	s.mu.contexts = map[string]map[string]string{}
@@ -59,7 +58,7 @@ func (s *sessions) use(label string, family *tool.Client) {
 	s.mu.revoke[label] = revoke
 	s.work.Go(func() { // ends with the plugin's process or the thread
 		defer revoke()
-		err := family.Thread(s.ctx, string(s.thread.ID()), s.cwd, token, func(ev contract.ThreadEvent) { s.event(label, ev) })
+		err := family.Thread(s.ctx, string(s.thread.ID()), s.thread.Settings().Cwd, token, func(ev contract.ThreadEvent) { s.event(label, ev) })
 		if err != nil && s.ctx.Err() == nil {
 			s.host.log.Debug("thread stream ended", "plugin", label, "thread", s.thread.ID(), "err", err)
 		}

@@ -29,7 +29,7 @@ func (r *running) surroundings(h *Host, start event.ThreadStarted, t event.TurnS
 	return func(last *event.Reference) turn.Told {
 		s := prompt.State{
 			Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(), External: maps.Clone(r.external),
-			Agents: prompt.Agents{Dir: start.Cwd, Text: r.agents.Look(start.Cwd).Text}, Environment: environment(start.Cwd, t.Sandbox, h.opts.Config.Sandbox),
+			Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config.Sandbox),
 			Permissions: event.Permissions{
 				Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: h.opts.Config.Sandbox.WritableRoots, Network: h.opts.Config.Sandbox.Network,
 			},

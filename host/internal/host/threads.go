@@ -28,6 +28,9 @@ type running struct {
 	external map[string]string       // what clients say beside their users' words; by its turns only
 	plugs    *sessions
 	lock     *store.ThreadLock
+	role     role
+	end      context.CancelCauseFunc
+	over     chan struct{} // closed when nothing of it is left
 	sample   atomic.Pointer[sampler]
 	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
 	storeDown bool
@@ -66,7 +69,7 @@ func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error
 		Cwd: p.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
 		Source: p.Source, Instructions: h.baseFor(model),
 	}
-	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start})
+	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start}, role{})
 }
 
 // ResumeThread goes on with a stored thread, rebuilt from its log. What a host that died left open is closed first.
@@ -83,7 +86,7 @@ func (h *Host) ResumeThread(ctx context.Context, id event.ThreadID) (*thread.Thr
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("resume thread %s: %w", id, err), lock.Release())
 	}
-	return h.run(ctx, thread.Config{ID: id, State: state}, lock)
+	return h.run(thread.Config{ID: id, State: state}, lock, role{})
 }
 
 // rebuild reads what the log says of a thread that is to be gone on with.
@@ -98,15 +101,15 @@ func (h *Host) rebuild(ctx context.Context, id event.ThreadID) (thread.State, er
 	return branch.Resume(ctx, h.store, id)
 }
 
-func (h *Host) launchThread(ctx context.Context, cfg thread.Config) (*thread.Thread, error) {
+func (h *Host) launchThread(ctx context.Context, cfg thread.Config, as role) (*thread.Thread, error) {
 	lock, err := h.store.LockThread(ctx, cfg.ID)
 	if err != nil {
 		return nil, err
 	}
-	return h.run(ctx, cfg, lock)
+	return h.run(cfg, lock, as)
 }
 
-func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock) (*thread.Thread, error) {
+func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as role) (*thread.Thread, error) {
 	ln, err := h.listen(cfg.ID)
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
@@ -115,18 +118,16 @@ func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock)
 	cfg.Sink, cfg.Engine, cfg.Logger = h.store, h, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
 	r := newRunning(t, cfg.State.Told)
-	r.lock = lock
-	if cfg.Start != nil {
-		r.plugs = newSessions(h, t, cfg.Start.Cwd)
-	} else {
-		r.plugs = newSessions(h, t, cfg.State.Start.Cwd)
-	}
+	life, end := context.WithCancelCause(h.life)
+	r.lock, r.role, r.end, r.over = lock, as, end, make(chan struct{})
+	r.plugs = newSessions(h, t)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = r
 	h.mu.Unlock()
 	started := h.begin(func() { // ends with the host
-		ctx, cancel := context.WithCancelCause(h.life)
-		defer cancel(nil)
+		ctx := life
+		defer close(r.over)
+		defer end(nil)
 		r.plugs.begin(ctx)
 		// Clients stay to the end: the last events of the thread are for them, too.
 		serving, closeDoors := context.WithCancel(context.WithoutCancel(ctx))
@@ -147,6 +148,7 @@ func (h *Host) run(_ context.Context, cfg thread.Config, lock *store.ThreadLock)
 		}
 	})
 	if !started {
+		end(nil)
 		h.mu.Lock()
 		delete(h.mu.threads, cfg.ID)
 		h.mu.Unlock()

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,13 +31,19 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		return plan, thread.ErrClosed
 	}
 	plan.Heard = r.hear // also where the turn can't run: its input is kept then
-	start := t.Started()
+	start, set := t.Started(), in.Change.With(t.Settings())
 	has := t.Model()
 	plan.Started = event.TurnStarted{
-		Cwd: start.Cwd, Model: has.Model, Provider: has.Provider, ModelName: has.ModelName,
-		Approval: h.opts.Config.Approval.Policy, Sandbox: h.opts.Config.Sandbox.Mode,
+		Cwd: set.Cwd, Model: has.Model, Provider: has.Provider, ModelName: has.ModelName,
+		Approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), Sandbox: cmp.Or(set.Sandbox, h.opts.Config.Sandbox.Mode),
 	}
-	own, err := h.modelOf(t, in)
+	if r.role.asksNobody {
+		plan.Started.Approval = string(policy.Never)
+	}
+	if in.Task != nil { // it asks no model itself
+		return plan, nil
+	}
+	own, err := h.modelOf(t, set.Model)
 	if err != nil {
 		return plan, err
 	}
@@ -49,12 +56,13 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		slot.Warm()
 	}
 	broken, leftOut := h.loadTools(ctx)
-	plan.Notices = append(append(h.storeNews(r), leftOut...), r.readAgents(h, start.Cwd)...)
+	plan.Notices = append(append(h.storeNews(r), leftOut...), r.readAgents(h, set.Cwd)...)
 	if ctx.Err() == nil { // else some were not looked at
 		plan.Notices = append(plan.Notices, news(r.broken, broken)...)
 		r.broken = broken
 	}
 	models := h.lineup(t.ID(), own)
+	models.noHosted = r.role.noHosted
 	s, err := models.next(ctx)
 	if err != nil {
 		plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = own.Label, own.Provider, own.Name
@@ -67,9 +75,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	for label := range h.families { // tools come up while the model thinks
 		h.plugins.Slot(label).Warm()
 	}
-	files := checkpoint.NewTracker(h.store, start.Cwd)
+	files := checkpoint.NewTracker(h.store, set.Cwd)
 	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: hook.None{}, Policy: policy.Decide, Approver: t.Desk(), Journal: t, Retry: policy.Retry,
+		Hooks: hook.None{}, Policy: r.role.decide, Approver: t.Desk(), Journal: t, Retry: policy.Retry,
 		Granter: granter{h.launcher, h.opts.Config, func() (string, error) { return h.threadTmp(t.ID()) }},
 		Families: func(label string) (orchestrate.Family, bool) {
 			f, ok := h.families[label]
@@ -81,11 +89,11 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Processes: h.launcher, Files: files,
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	started := plan.Started
-	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema}
+	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	plan.Config = turn.Config{
 		Heard: r.hear,
 		Settings: orchestrate.Settings{
-			Thread: t.ID(), Turn: id, Cwd: start.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
+			Thread: t.ID(), Turn: id, Cwd: set.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
 			Output: history.PolicyOf(s.row), Caps: callCaps, Traits: s.traits(),
 		},
 		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Provider: s.model.Provider, Row: s.row,
@@ -100,7 +108,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			}
 			return nil
 		},
-		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings)},
+		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings), Time: h.opts.Config.Limits.TurnTime},
 	}
 	if plan.Changed != nil {
 		plan.Before = func(ctx context.Context) (*turn.Fallback, error) { return h.before(ctx, t.ID(), has, common) }
@@ -109,9 +117,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 }
 
 // modelOf is the model that a turn begins with, under the configuration of today.
-func (h *Host) modelOf(t *thread.Thread, in thread.Submission) (*config.Model, error) {
-	if in.Model != "" {
-		return h.FindModel(in.Model)
+func (h *Host) modelOf(t *thread.Thread, wanted string) (*config.Model, error) {
+	if wanted != "" {
+		return h.FindModel(wanted)
 	}
 	m, err := h.FindModel(t.Model().Model)
 	if f, ok := errors.AsType[diag.Failure](err); ok {

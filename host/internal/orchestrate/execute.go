@@ -138,11 +138,12 @@ func (e *uncommittedError) Error() string {
 
 func (e *uncommittedError) Unwrap() error { return e.err }
 
-// ErrInterrupted is the cause of a context that a person ended; ErrReplaced of one that another task took over;
-// ErrShutdown of one that ends with the host.
+// ErrInterrupted is the cause of a context that a person ended; ErrReplaced of one that another task took over; ErrTimeUp of
+// one whose turn has a limit; ErrShutdown of one that ends with the host.
 var (
 	ErrInterrupted = errors.New("interrupted")
 	ErrReplaced    = errors.New("replaced by another task")
+	ErrTimeUp      = errors.New("the time of the turn is up")
 	ErrShutdown    = errors.New("the host is shutting down")
 )
 

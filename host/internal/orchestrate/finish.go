@@ -2,6 +2,7 @@ package orchestrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 // finish is the end of every call, whatever stage ended it: hooks, one cut for the model, the item, the journal.
 func (r *run) finish(ctx context.Context, v verdict) Answer {
 	took := time.Since(r.started)
+	late := errors.Is(context.Cause(ctx), ErrTimeUp)
 	ctx = context.WithoutCancel(ctx) // an aborted call is recorded too
 	if v.outcome == event.OutcomeOK && r.entry != nil {
 		r.postHook(ctx, &v)
@@ -25,7 +27,7 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	}
 	switch {
 	case v.outcome == event.OutcomeAborted:
-		result.Content = llm.Parts{&llm.Text{Text: r.abortText(took)}}
+		result.Content = llm.Parts{&llm.Text{Text: r.abortText(took, late)}}
 	case v.result != nil:
 		result.Content = modelContent(v.result.Parts, r.call.Output, r.call.Caps.MaxInlineBytes)
 	default:
@@ -51,12 +53,16 @@ func (r *run) postHook(ctx context.Context, v *verdict) {
 }
 
 // abortText is what the model reads of a call that was stopped; codex-compatible.
-func (r *run) abortText(took time.Duration) string {
+func (r *run) abortText(took time.Duration, late bool) string {
 	seconds := max(took.Seconds(), 0.1)
-	if r.entry != nil && r.entry.AbortReadsAsCommand {
-		return fmt.Sprintf("Wall time: %.1f seconds\naborted by user", seconds)
+	by := "aborted by user"
+	if late {
+		by = "aborted by the turn's limit of time"
 	}
-	return fmt.Sprintf("aborted by user after %.1fs", seconds)
+	if r.entry != nil && r.entry.AbortReadsAsCommand {
+		return fmt.Sprintf("Wall time: %.1f seconds\n%s", seconds, by)
+	}
+	return fmt.Sprintf("%s after %.1fs", by, seconds)
 }
 
 func (r *run) publishEnd(ctx context.Context, v verdict, result *llm.ToolResult, took time.Duration) {

@@ -24,6 +24,7 @@ type entry struct {
 	rec      *record
 	artifact *artifactRow
 	op       *operation
+	more     bool // the one behind it was handed over with it, and is committed with it
 }
 
 func (e entry) size() int {
@@ -33,7 +34,8 @@ func (e entry) size() int {
 	return 256
 }
 
-// batch is what one transaction writes: entries up to the first operation, or one operation. With sync the commit makes
+// batch is what one transaction writes: entries up to the first operation, or one operation. What was handed over together is
+// in one batch, which may go past its bounds for it. With sync the commit makes
 // everything before it survive the end of the machine, also when there are no entries.
 type batch struct {
 	entries []entry
@@ -146,7 +148,10 @@ func (q *queue) accept(entries []entry, now time.Time) error {
 	for thread, h := range staged {
 		q.heads[thread] = h
 	}
-	q.entries = append(q.entries, entries...)
+	for i, e := range entries {
+		e.more = i < len(entries)-1
+		q.entries = append(q.entries, e)
+	}
 	q.bytes += size
 	q.forgetIdle()
 	return nil
@@ -211,7 +216,7 @@ func (q *queue) next(now time.Time) (batch, bool) {
 		return batch{}, false
 	}
 	n, bytes := 0, 0
-	for n < len(q.entries) && n < q.batchRows && bytes < maxBatchBytes {
+	for n < len(q.entries) && (n < q.batchRows && bytes < maxBatchBytes || n > 0 && q.entries[n-1].more) {
 		if q.entries[n].op != nil {
 			if n == 0 {
 				n = 1
@@ -322,7 +327,7 @@ func (q *queue) breakThread(thread event.ThreadID, err error) {
 	for i, e := range q.entries {
 		if e.rec != nil && e.rec.ThreadID == string(thread) {
 			q.bytes += entry{}.size() - e.size()
-			q.entries[i] = entry{} // keeps its place: positions are counted
+			q.entries[i] = entry{more: e.more} // keeps its place: positions are counted
 		}
 	}
 	keep := q.waiters[:0]

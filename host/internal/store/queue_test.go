@@ -41,6 +41,13 @@ func (w *world) append(thread event.ThreadID, seqs ...uint64) error {
 	return w.q.accept(entries, w.now)
 }
 
+// each hands events over one by one.
+func (w *world) each(thread event.ThreadID, seqs ...uint64) {
+	for _, seq := range seqs {
+		_ = w.append(thread, seq)
+	}
+}
+
 // barrier asks for one and returns what it was told; nil while it waits.
 func (w *world) barrier(thread event.ThreadID, seq uint64) func() (error, bool) {
 	reply := make(chan error, 1)
@@ -107,7 +114,7 @@ func TestABatchGoesOutByCountOrByAge(t *testing.T) {
 	if at, ok := w.q.wake(); !ok || !at.Equal(w.now.Add(3*time.Millisecond)) {
 		t.Errorf("wake = %v, %v", at, ok)
 	}
-	_ = w.append("t", 4, 5)
+	w.each("t", 4, 5)
 	if !w.begin() || len(w.flight.entries) != 4 || w.flight.sync {
 		t.Fatalf("five events: batch %+v, want the first four, not synced", w.flight)
 	}
@@ -121,6 +128,21 @@ func TestABatchGoesOutByCountOrByAge(t *testing.T) {
 	w.now = w.now.Add(3 * time.Millisecond)
 	if !w.begin() || len(w.flight.entries) != 1 {
 		t.Errorf("after 3 ms: batch %+v", w.flight)
+	}
+}
+
+// A crash between two transactions must not tear what somebody handed over as one.
+func TestWhatIsHandedOverTogetherIsCommittedTogether(t *testing.T) {
+	w := newWorld()
+	_ = w.append("t", 1, 2, 3)
+	_ = w.append("t", 4, 5, 6)
+	_ = w.append("t", 7)
+	for _, want := range []int{6, 1} { // the fourth, which fills the batch, brings its company
+		w.now = w.now.Add(3 * time.Millisecond)
+		if !w.begin() || len(w.flight.entries) != want {
+			t.Fatalf("batch of %d events, want %d", len(w.flight.entries), want)
+		}
+		w.end(nil, nil)
 	}
 }
 
@@ -346,7 +368,7 @@ func TestAnIdleDegradedQueueFindsOutThatWritingWorks(t *testing.T) {
 func TestAConflictStopsItsThreadOnly(t *testing.T) {
 	w := newWorld()
 	_ = w.append("good", 1)
-	_ = w.append("bad", 1, 2, 3, 4, 5)
+	w.each("bad", 1, 2, 3, 4, 5)
 	_ = w.append("good", 2)
 	bad, good := w.barrier("bad", 5), w.barrier("good", 2)
 	w.begin()
@@ -396,7 +418,7 @@ func TestAnOperationIsAlone(t *testing.T) {
 
 func TestClosingWritesEverythingSynced(t *testing.T) {
 	w := newWorld()
-	_ = w.append("t", 1, 2, 3, 4, 5, 6)
+	w.each("t", 1, 2, 3, 4, 5, 6)
 	w.q.closing = true
 	if err := w.append("t", 7); err != ErrClosed {
 		t.Errorf("append = %v", err)
@@ -459,6 +481,9 @@ func TestQueueProperties(t *testing.T) {
 		check := func() {
 			if w.q.synced > w.q.committed || w.q.committed > w.q.accepted() {
 				t.Fatalf("synced %d, committed %d, accepted %d", w.q.synced, w.q.committed, w.q.accepted())
+			}
+			if n := len(w.flight.entries); w.flying && n > 0 && w.flight.entries[n-1].more {
+				t.Fatal("a batch ends in the middle of what was handed over together")
 			}
 			bytes := 0
 			for _, e := range w.q.entries {

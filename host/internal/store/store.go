@@ -186,8 +186,8 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// Append hands durable events over to be written, all or none of them; transient ones are passed over. It returns before
-// they are committed. While the queue is full it waits, until ctx ends.
+// Append hands durable events over to be written; transient ones are passed over. They are taken all or none, and committed
+// together: after a crash all of them are there, or none. It returns before they are committed. While the queue is full it waits, until ctx ends.
 //
 // The events of a thread must come in order without gaps ([*OrderError]). A degraded store keeps events in memory; once
 // that is full Append fails with a [*FullError], and the same events may be appended again later. A [*ConflictError] says

@@ -78,12 +78,14 @@ type bus struct {
 	hurry      chan struct{} // closed when lossless subscribers are not waited for any more
 	hurryOnce  sync.Once
 	st         struct { // touched by the holder of publishing
-		seq     uint64
-		state   State // as the log has it by now, without what grows: messages and what calls gave
-		subs    map[*Subscription]struct{}
-		closed  bool
-		began   bool          // the first turn has
-		opening []event.Event // what came before it, at most queueBound
+		seq   uint64
+		state State // as the log has it by now, without what grows: messages and what calls gave
+		subs  map[*Subscription]struct{}
+		// promised is input that somebody will be told of; true: it is in the history already.
+		promised map[event.ItemID]bool
+		closed   bool
+		began    bool          // the first turn has
+		opening  []event.Event // what came before it, at most queueBound
 	}
 }
 
@@ -92,6 +94,7 @@ func newBus(id event.ThreadID, sink Sink, lastSeq uint64) *bus {
 	b.st.seq = lastSeq
 	b.st.state = State{}.outline()
 	b.st.subs = map[*Subscription]struct{}{}
+	b.st.promised = map[event.ItemID]bool{}
 	return b
 }
 
@@ -116,6 +119,11 @@ func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Bo
 		return 0, err
 	}
 	defer b.unlock()
+	return b.publishLocked(ctx, turn, bodies)
+}
+
+// publishLocked is Publish for who holds publishing.
+func (b *bus) publishLocked(ctx context.Context, turn event.TurnID, bodies []event.Body) (uint64, error) {
 	if b.st.closed {
 		return b.st.seq, ErrClosed
 	}
@@ -164,6 +172,7 @@ func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Bod
 	}
 	for _, e := range durable {
 		b.st.state.follow(e)
+		b.heard(e)
 	}
 	b.keepOpening(evs)
 	return b.offer(evs), nil

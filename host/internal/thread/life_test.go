@@ -87,6 +87,8 @@ type lifeEngine struct {
 
 func (e *lifeEngine) End(context.Context, event.ThreadID) {}
 
+func (e *lifeEngine) Check(context.Context, *Thread, Change) error { return nil }
+
 func (e *lifeEngine) Turn(_ context.Context, t *Thread, id event.TurnID, _ Submission) (Plan, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // maxQueued is how many submissions wait for a turn; beyond it Submit waits. codex-compatible.
@@ -20,6 +21,8 @@ type submitMsg struct {
 	claimed *atomic.Bool
 	// taken: the owner claimed it before its turn starts, since it has stopped another one for it.
 	taken bool
+	// errand is work between two turns that touches what a turn owns; nil: a turn. It takes moments.
+	errand func(context.Context)
 }
 
 func (m submitMsg) claim() bool { return m.claimed.CompareAndSwap(false, true) }
@@ -35,62 +38,95 @@ type aloneMsg struct {
 	reply chan error // one slot
 }
 
+// ending is what a goroutine of the thread says when it has ended.
+type ending interface{ tell(*owner) []action }
+
 type turnMsg struct {
 	id     event.TurnID
 	result turn.Result
 }
 
+// betweenMsg ends work between two turns.
+type betweenMsg struct{}
+
+// besideMsg ends work beside a turn.
+type besideMsg struct{ said []llm.Message }
+
+func (m turnMsg) tell(o *owner) []action    { return o.turnEnded(m) }
+func (betweenMsg) tell(o *owner) []action   { return o.aloneEnded() }
+func (m *besideMsg) tell(o *owner) []action { return o.besideEnded(m) }
+
 // action is what the owner decided to do.
 type action interface{ isAction() }
 
 type (
-	startTurn struct{ sub submitMsg }
-	steerTurn struct{ sub submitMsg }
-	joinTurn  struct{ sub submitMsg }
-	runAlone  struct{ aloneMsg }
-	stopTurn  struct {
+	startTurn   struct{ sub submitMsg }
+	startErrand struct{ sub submitMsg }
+	startBeside struct{ sub submitMsg }
+	steerTurn   struct{ sub submitMsg }
+	joinTurn    struct{ sub submitMsg }
+	runAlone    struct{ aloneMsg }
+	tellTurn    struct{ said []llm.Message } // what was done beside it
+	keep        struct{ said []llm.Message } // the same, where no turn runs
+	stopTurn    struct {
 		cause error
 		reply chan error // nil: nobody waits
 	}
+	stopBeside struct {
+		cause error
+		reply chan error // as above
+	}
 )
 
-func (startTurn) isAction() {}
-func (steerTurn) isAction() {}
-func (joinTurn) isAction()  {}
-func (runAlone) isAction()  {}
-func (stopTurn) isAction()  {}
+func (startTurn) isAction()   {}
+func (startErrand) isAction() {}
+func (startBeside) isAction() {}
+func (steerTurn) isAction()   {}
+func (joinTurn) isAction()    {}
+func (runAlone) isAction()    {}
+func (tellTurn) isAction()    {}
+func (keep) isAction()        {}
+func (stopTurn) isAction()    {}
+func (stopBeside) isAction()  {}
 
 // owner is the state of a thread and the decisions about it: no time, no goroutines, no I/O.
 type owner struct {
-	turn   event.TurnID // that runs; empty: idle
-	task   bool         // the running turn takes no input: it makes the history shorter
-	busy   bool         // something runs alone: no turn begins
-	queue  []submitMsg  // waits for the running turn to end
-	inbox  *turn.Inbox
-	cancel context.CancelCauseFunc
+	turn       event.TurnID // that runs; empty: idle, or something runs alone
+	task       bool         // the running turn takes no input
+	compacting bool         // it makes the history shorter
+	alone      bool         // something between two turns has the history: no turn begins
+	queue      []submitMsg  // waits for the running turn to end
+	inbox      *turn.Inbox
+	cancel     context.CancelCauseFunc
+	beside     map[*besideMsg]context.CancelCauseFunc // runs beside turns
+	left       []llm.Message                          // of what ended beside a turn that takes no input, or after it
 }
 
 func (o *owner) full() bool { return len(o.queue) >= maxQueued }
+func (o *owner) busy() bool { return o.turn != "" || o.alone }
 
 // submit: an idle thread starts a turn, a busy one steers it. A submission that sets something a running turn can't
-// change waits for its end, as does everything while the history is made shorter. That itself waits for nobody.
+// change waits for its end, as does everything while a turn runs that takes no input. What takes the turn's place waits for
+// nobody.
 func (o *owner) submit(m submitMsg) []action {
 	switch {
-	case o.busy:
-		o.queue = append(o.queue, m)
-		return nil
-	case o.turn == "":
-		return []action{startTurn{m}}
-	case m.Compact && o.task:
+	case m.Task != nil && m.Task.Beside && o.turn != "":
+		return []action{startBeside{m}}
+	case !o.busy():
+		return []action{start(m)}
+	case m.Compact && o.compacting:
 		return []action{joinTurn{m}}
-	case m.Compact:
+	case m.takesTurn():
 		if !m.claim() {
 			return nil
 		}
 		m.taken = true
 		o.queue = slices.Insert(o.queue, 0, m)
+		if o.turn == "" {
+			return nil // what runs alone takes moments
+		}
 		return []action{stopTurn{cause: orchestrate.ErrReplaced}}
-	case o.task || m.OutputSchema != nil || m.Model != "":
+	case o.turn == "" || o.task || m.errand != nil || m.Task != nil || m.OutputSchema != nil || m.Change != (Change{}):
 		o.queue = append(o.queue, m)
 		return nil
 	default:
@@ -98,39 +134,75 @@ func (o *owner) submit(m submitMsg) []action {
 	}
 }
 
+func start(m submitMsg) action {
+	if m.errand != nil {
+		return startErrand{m}
+	}
+	return startTurn{m}
+}
+
 // refused: the turn had ended when it should have been steered; its end is on the way.
 func (o *owner) refused(m submitMsg) { o.queue = append(o.queue, m) }
 
+// interrupt stops the turn, and what is done beside it.
 func (o *owner) interrupt(m interruptMsg) []action {
-	if o.turn == "" {
+	switch {
+	case o.turn == "" && len(o.beside) == 0:
 		m.reply <- ErrIdle
 		return nil
+	case o.turn == "":
+		return []action{stopBeside(m)}
 	}
-	return []action{stopTurn(m)}
+	return []action{stopBeside{cause: m.cause}, stopTurn(m)}
 }
 
-// alone runs what must not meet a turn. It does not wait for one: whoever asks knows better what to do about it.
-func (o *owner) alone(m aloneMsg) []action {
-	if o.turn != "" || o.busy {
+// between runs what must not meet a turn. It does not wait for one: whoever asks knows better what to do about it.
+func (o *owner) between(m aloneMsg) []action {
+	if o.busy() {
 		m.reply <- ErrBusy
 		return nil
 	}
-	o.busy = true
 	return []action{runAlone{m}}
 }
 
 func (o *owner) turnEnded(turnMsg) []action {
-	o.turn, o.inbox, o.cancel, o.task, o.busy = "", nil, nil, false, false
+	o.turn, o.inbox, o.cancel, o.task, o.compacting = "", nil, nil, false, false
 	return o.next()
 }
 
-// next starts the first one that waits and is still wanted.
+func (o *owner) aloneEnded() []action {
+	o.alone = false
+	return o.next()
+}
+
+// besideEnded: the turn that runs learns of it, else the next one does.
+func (o *owner) besideEnded(m *besideMsg) []action {
+	delete(o.beside, m)
+	switch {
+	case len(m.said) == 0:
+		return nil
+	case o.turn != "" && !o.task:
+		return []action{tellTurn{m.said}}
+	}
+	o.left = append(o.left, m.said...)
+	if o.busy() {
+		return nil
+	}
+	return o.next()
+}
+
+// next starts the first one that waits and is still wanted, after what was left has been recorded.
 func (o *owner) next() []action {
+	if len(o.left) > 0 {
+		left := o.left
+		o.left = nil
+		return []action{keep{left}}
+	}
 	for len(o.queue) > 0 {
 		m := o.queue[0]
 		o.queue = o.queue[1:]
 		if m.taken || !m.claimed.Load() {
-			return []action{startTurn{m}}
+			return []action{start(m)}
 		}
 	}
 	return nil
@@ -145,6 +217,19 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 				t.start(ctx, a.sub)
 			} else {
 				t.perform(ctx, t.st.next())
+			}
+		case startErrand:
+			if a.sub.claim() {
+				t.runBetween(ctx, func(ctx context.Context) (answer func()) {
+					a.sub.errand(ctx)
+					return func() { a.sub.accepted <- Accepted{} }
+				})
+			} else {
+				t.perform(ctx, t.st.next())
+			}
+		case startBeside:
+			if a.sub.claim() {
+				t.startBeside(ctx, a.sub)
 			}
 		case steerTurn:
 			if !a.sub.claim() {
@@ -161,13 +246,30 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 				a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
 			}
 		case runAlone:
-			t.turns.Go(func() { // owned by the thread: end waits
+			t.runBetween(ctx, func(ctx context.Context) (answer func()) {
 				err := t.runAlone(ctx, a.run)
-				t.results <- turnMsg{} // before the answer: who has it finds the thread idle
-				a.reply <- err
+				return func() { a.reply <- err } // who has it finds the thread idle
+			})
+		case tellTurn:
+			if !t.st.inbox.Add(turn.Input{Notes: a.said}) {
+				t.st.left = append(t.st.left, a.said...) // its end is on the way
+			}
+		case keep:
+			t.runBetween(ctx, func(ctx context.Context) (answer func()) {
+				if err := t.record(ctx, a.said...); err != nil {
+					t.cfg.Logger.Error("what was done beside a turn is not recorded", "thread", t.cfg.ID, "err", err)
+				}
+				return nil
 			})
 		case stopTurn:
 			t.st.cancel(a.cause)
+			if a.reply != nil {
+				a.reply <- nil
+			}
+		case stopBeside:
+			for _, cancel := range t.st.beside {
+				cancel(a.cause)
+			}
 			if a.reply != nil {
 				a.reply <- nil
 			}
@@ -178,7 +280,8 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 func (t *Thread) start(ctx context.Context, sub submitMsg) {
 	id := event.NewTurnID()
 	ctx, cancel := context.WithCancelCause(ctx)
-	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, &turn.Inbox{}, sub.Compact
+	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, &turn.Inbox{}, sub.Compact || sub.Task != nil
+	t.st.compacting = sub.Compact
 	inbox := t.st.inbox
 	sub.accepted <- Accepted{Turn: id}
 	t.turns.Go(func() { // owned by the thread: end waits

@@ -40,7 +40,7 @@ var (
 const lostOutputText = "the call had ended (%s) when the host stopped, but its output was lost. It was not run again."
 
 // repair closes what the log left open, in the log and in h: each call gets the output that is true of it, sessions are
-// lost, questions are cancelled, the turn is interrupted.
+// lost, questions are cancelled, what the user was promised to be heard is in the history, the turn is interrupted.
 func (s *State) repair(h *history.History, why loose) []event.Body {
 	var bodies []event.Body
 	for _, o := range s.Opened {
@@ -60,22 +60,27 @@ func (s *State) repair(h *history.History, why loose) []event.Body {
 			bodies = append(bodies, event.CallEnded{Call: c.Call, Outcome: event.OutcomeUnknown, Message: why.reason})
 		}
 	}
-	var outputs []llm.Message
+	var added []llm.Message
 	for _, c := range h.Unanswered() {
-		outputs = append(outputs, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{s.output(c, started[c.ID], why)}})
+		added = append(added, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{s.output(c, started[c.ID], why)}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
 		it := s.Items[id]
 		it.Status = event.StatusAborted
 		bodies = append(bodies, event.ItemCompleted{Item: it})
 	}
+	for _, in := range s.Accepted {
+		added = append(added, in.Message)
+		bodies = append(bodies, event.ItemCompleted{Item: turn.UserItem(turn.Input{Parts: in.Message.Parts, Item: in.Item})})
+	}
+	s.Accepted = nil
 	// A repair that was itself cut off may have left the marker already.
 	if s.OpenTurn != "" && !endsWith(h, why.marker) {
-		outputs = append(outputs, why.marker)
+		added = append(added, why.marker)
 	}
-	if len(outputs) > 0 {
-		h.Append(outputs...)
-		bodies = append(bodies, event.HistoryAdded{Messages: outputs})
+	if len(added) > 0 {
+		h.Append(added...)
+		bodies = append(bodies, event.HistoryAdded{Messages: added})
 	}
 	if s.OpenTurn != "" {
 		bodies = append(bodies, event.TurnEnded{Status: event.TurnInterrupted, Usage: s.Usage, Reason: why.reason})

@@ -18,6 +18,7 @@ type State struct {
 	Seq      uint64
 	Start    event.ThreadStarted
 	Model    event.Selection // that the next turn asks
+	Settings event.Settings
 	Name     string
 	Messages []llm.Message
 	Told     *event.Reference // what they tell of the model's surroundings; nil: it must be said anew
@@ -30,6 +31,8 @@ type State struct {
 	Items  map[event.ItemID]event.Item // started and not completed
 	Asked  []event.QuestionAsked       // never resolved
 	Opened []event.SessionOpened       // never exited
+	// Accepted was promised to who said it, and is not in the history.
+	Accepted []event.InputAccepted
 }
 
 // Rebuild folds a thread's log into its state, from its beginning or from the last time that its history was compacted: the
@@ -63,7 +66,8 @@ func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
 
 // from takes what a checkpoint remembers of what was before it.
 func (s *State) from(c event.Checkpoint) {
-	s.Start, s.Model, s.Name, s.Usage, s.Opened = c.Started, c.Model, c.Name, c.Usage, c.Sessions
+	s.Start, s.Model, s.Settings, s.Name, s.Usage = c.Started, c.Model, c.Settings, c.Name, c.Usage
+	s.Opened, s.Accepted = c.Sessions, c.Accepted
 	for _, it := range c.Items {
 		s.Items[it.ID] = it
 	}
@@ -72,7 +76,7 @@ func (s *State) from(c event.Checkpoint) {
 // outline is a copy of what a checkpoint is made of.
 func (s State) outline() State {
 	out := State{Items: map[event.ItemID]event.Item{}}
-	out.from(event.Checkpoint{Started: s.Start, Model: s.Model, Name: s.Name, Usage: s.Usage, Sessions: slices.Clone(s.Opened)})
+	out.from(s.remembered())
 	maps.Copy(out.Items, s.Items)
 	return out
 }
@@ -88,11 +92,19 @@ func (s *State) follow(e event.Event) {
 
 // checkpoint is what has to be remembered for from.
 func (s *State) checkpoint() event.Checkpoint {
-	c := event.Checkpoint{Started: s.Start, Model: s.Model, Name: s.Name, Usage: s.Usage, Sessions: slices.Clone(s.Opened)}
+	c := s.remembered()
 	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
 		c.Items = append(c.Items, s.Items[id])
 	}
 	return c
+}
+
+// remembered is a checkpoint without items.
+func (s State) remembered() event.Checkpoint {
+	return event.Checkpoint{
+		Started: s.Start, Model: s.Model, Settings: s.Settings, Name: s.Name, Usage: s.Usage,
+		Sessions: slices.Clone(s.Opened), Accepted: slices.Clone(s.Accepted),
+	}
 }
 
 func (s *State) apply(e event.Event) {
@@ -136,7 +148,9 @@ func (s *State) note(e event.Event) {
 	case event.TurnStarted:
 		s.OpenTurn = e.Turn
 	case event.ModelChanged:
-		s.Model = b.To
+		s.Model, s.Settings.Model = b.To, ""
+	case event.SettingsChanged:
+		s.Settings = b.Settings
 	case event.TurnEnded:
 		s.OpenTurn, s.Usage = "", b.Usage
 		s.Open, s.Asked = nil, nil
@@ -158,6 +172,9 @@ func (s *State) note(e event.Event) {
 		s.Items[b.Item.ID] = b.Item
 	case event.ItemCompleted:
 		delete(s.Items, b.Item.ID)
+		s.Accepted = slices.DeleteFunc(s.Accepted, func(a event.InputAccepted) bool { return a.Item == b.Item.ID })
+	case event.InputAccepted:
+		s.Accepted = append(s.Accepted, b)
 	case event.QuestionAsked:
 		s.Asked = append(s.Asked, b)
 	case event.QuestionResolved:
@@ -177,19 +194,4 @@ func (s *State) note(e event.Event) {
 			}
 		}
 	}
-}
-
-// problemOf words an error for people.
-func problemOf(err error) *event.Problem {
-	p := &event.Problem{Message: err.Error(), Code: "internal"}
-	if e, ok := errors.AsType[*llm.Error](err); ok {
-		p.Code, p.Next = e.Code.String(), e.Next
-	}
-	if e, ok := errors.AsType[interface {
-		error
-		NextStep() string
-	}](err); ok {
-		p.Next = e.NextStep()
-	}
-	return p
 }

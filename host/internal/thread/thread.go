@@ -27,6 +27,8 @@ import (
 type Engine interface {
 	// Turn plans a turn of t. With an error the plan holds what is known.
 	Turn(ctx context.Context, t *Thread, id event.TurnID, in Submission) (Plan, error)
+	// Check says what is wrong with a change, before anybody relies on it; nil: nothing.
+	Check(ctx context.Context, t *Thread, c Change) error
 	// End releases what plugins and the launcher hold for the thread.
 	End(ctx context.Context, id event.ThreadID)
 }
@@ -46,6 +48,7 @@ type Config struct {
 	Start  *event.ThreadStarted // of a new thread; nil: resumed from State
 	State  State                // of a resumed thread
 	Budget turn.Budget
+	Meter  *turn.Meter // counts together with another thread's; nil: one of its own, with the budget
 	Sink   Sink
 	Engine Engine
 	Logger hclog.Logger
@@ -55,16 +58,22 @@ type Config struct {
 type Submission struct {
 	Input        turn.Input
 	OutputSchema []byte // JSON Schema of the last message; nil: free text
-	Model        string // the thread goes on with this one, as a user names it; empty: with the one it has
+	Change              // the thread goes on with it, from this turn on
 	// Compact: the turn makes the history shorter and does nothing else; there is no input. A turn that runs is stopped for it,
 	// and loses nothing that was said to it; one that does the same already is joined.
 	Compact bool
+	// Durable: who hands it over tells somebody else that it was taken. When Submit returns, the input outlives the host.
+	Durable bool
+	Task    *Task // the turn does this in the place of the loop of model and calls; there is no input
 }
+
+func (s Submission) takesTurn() bool { return s.Compact || s.Task != nil && s.Task.Replaces }
 
 // Accepted says what became of a submission.
 type Accepted struct {
 	Turn    event.TurnID
 	Steered bool // it joined the turn that runs
+	Beside  bool // it is done beside the turn that runs
 }
 
 // Thread is one conversation.
@@ -77,10 +86,13 @@ type Thread struct {
 	model   event.Selection // as history
 	state   State
 
+	settings atomic.Pointer[event.Settings]
+	people   atomic.Int32 // who are there to wait for an answer
+
 	in      chan submitMsg    // unbuffered: accepted means that the owner has it
 	control chan interruptMsg // never behind a full queue
 	alone   chan aloneMsg
-	results chan turnMsg
+	results chan ending
 	done    chan struct{} // closed when Run has returned
 	st      owner         // touched by Run only
 
@@ -91,9 +103,16 @@ type Thread struct {
 // New makes a thread. Run starts it.
 func New(cfg Config) *Thread {
 	t := &Thread{
-		cfg: cfg, state: cfg.State, history: history.Restore(cfg.State.Messages, cfg.State.Count), meter: turn.NewMeter(cfg.State.Usage, cfg.Budget),
-		in: make(chan submitMsg), control: make(chan interruptMsg), alone: make(chan aloneMsg), results: make(chan turnMsg), done: make(chan struct{}),
+		cfg: cfg, state: cfg.State, history: history.Restore(cfg.State.Messages, cfg.State.Count), meter: cfg.Meter,
+		in: make(chan submitMsg), control: make(chan interruptMsg), alone: make(chan aloneMsg), results: make(chan ending), done: make(chan struct{}),
 	}
+	if t.meter == nil {
+		t.meter = turn.NewMeter(cfg.State.Usage, cfg.Budget)
+	}
+	settings := cfg.State.Settings
+	settings.Approval, settings.Sandbox = "", "" // of the host before
+	t.settings.Store(&settings)
+	t.st.beside = map[*besideMsg]context.CancelCauseFunc{}
 	t.history.Tell(cfg.State.Told)
 	if t.model = cfg.State.Model; cfg.Start != nil {
 		t.model = selected(*cfg.Start)
@@ -145,13 +164,23 @@ func (t *Thread) Subscribe(ctx context.Context, p Policy) (*Subscription, error)
 // Submit hands over what a user said: it starts a turn, or joins the one that runs. It waits while the queue is full, and
 // until the running turn has ended where the submission can't join it. With an error nothing was accepted.
 func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
-	if s.Input.Blank() && !s.Compact {
+	if s.Input.Blank() && !s.Compact && s.Task == nil {
 		return Accepted{}, errors.New("input must not be empty")
 	}
 	if t.archived.Load() {
 		return Accepted{}, ErrArchived
 	}
-	m := submitMsg{Submission: s, accepted: make(chan Accepted, 1), claimed: &atomic.Bool{}}
+	if err := t.check(ctx, s.Change); err != nil {
+		return Accepted{}, err
+	}
+	if s.Input.Blank() || !s.Durable {
+		return t.submit(ctx, submitMsg{Submission: s})
+	}
+	return t.submitDurably(ctx, s)
+}
+
+func (t *Thread) submit(ctx context.Context, m submitMsg) (Accepted, error) {
+	m.accepted, m.claimed = make(chan Accepted, 1), &atomic.Bool{}
 	select {
 	case t.in <- m:
 	case <-t.done:
@@ -218,9 +247,9 @@ func (t *Thread) Run(ctx context.Context) error {
 		case m := <-in:
 			acts = t.st.submit(m)
 		case m := <-t.alone:
-			acts = t.st.alone(m)
+			acts = t.st.between(m)
 		case m := <-t.results:
-			acts = t.st.turnEnded(m)
+			acts = m.tell(&t.st)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -256,12 +285,15 @@ func (t *Thread) end(ctx context.Context) {
 		t.bus.giveUp()
 	})
 	defer slow.Stop()
+	cause := context.Cause(ctx)
+	if cause == nil {
+		cause = orchestrate.ErrShutdown
+	}
 	if t.st.cancel != nil {
-		cause := context.Cause(ctx)
-		if cause == nil {
-			cause = orchestrate.ErrShutdown
-		}
 		t.st.cancel(cause)
+	}
+	for _, cancel := range t.st.beside {
+		cancel(cause)
 	}
 	drained := make(chan struct{})
 	go func() { // owned by end: ends with the turns, which is waited for below
@@ -270,9 +302,17 @@ func (t *Thread) end(ctx context.Context) {
 	}()
 	for waiting := true; waiting; {
 		select {
-		case <-t.results:
+		case m := <-t.results:
+			if b, ok := m.(*besideMsg); ok {
+				t.st.left = append(t.st.left, b.said...)
+			}
 		case <-drained:
 			waiting = false
+		}
+	}
+	if len(t.st.left) > 0 {
+		if err := t.record(context.WithoutCancel(ctx), t.st.left...); err != nil {
+			t.cfg.Logger.Error("what was done beside a turn is not recorded", "thread", t.cfg.ID, "err", err)
 		}
 	}
 	t.cfg.Engine.End(context.WithoutCancel(ctx), t.cfg.ID)

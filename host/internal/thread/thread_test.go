@@ -108,6 +108,13 @@ func (e *engine) Turn(ctx context.Context, _ *Thread, _ event.TurnID, _ Submissi
 	return p, nil
 }
 
+func (e *engine) Check(_ context.Context, _ *Thread, c Change) error {
+	if c.Cwd == "/nowhere" {
+		return errors.New("no such folder")
+	}
+	return nil
+}
+
 func (e *engine) End(context.Context, event.ThreadID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -27,10 +27,14 @@ func (t *Thread) runTurn(ctx context.Context, id event.TurnID, sub Submission, i
 	switch {
 	case err == nil && sub.Compact:
 		return turn.Compact(ctx, cfg, t.history)
+	case err == nil && sub.Task != nil:
+		return turn.Do(ctx, cfg, t.history, func(ctx context.Context, record turn.Record) turn.Result {
+			return sub.Task.Work(ctx, Worker{t, id, record})
+		})
 	case err == nil:
 		return turn.Run(ctx, cfg, t.history, sub.Input)
 	}
-	res = turn.Result{Status: event.TurnFailed, Problem: problemOf(err)}
+	res = turn.Result{Status: event.TurnFailed, Problem: turn.ProblemOf(err)}
 	if cause := context.Cause(ctx); cause != nil {
 		res = turn.Result{Status: event.TurnInterrupted, Cause: cause}
 	}
@@ -40,23 +44,33 @@ func (t *Thread) runTurn(ctx context.Context, id event.TurnID, sub Submission, i
 
 // plan asks the engine what the turn runs on, and publishes the turn's first events. An engine that panics has no plan.
 func (t *Thread) plan(ctx context.Context, id event.TurnID, sub Submission) (plan Plan, err error) {
+	is := sub.Change.With(t.Settings())
+	is.Model = t.Settings().Model // the plan says what becomes of it
 	defer func() {
 		if p := recover(); p != nil {
 			t.cfg.Logger.Error("plan of a turn panicked", "thread", t.cfg.ID, "turn", id, "err", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("internal error: %v", p)
 		}
 		if plan.Started.Cwd == "" {
-			plan.Started.Cwd = t.Started().Cwd
+			plan.Started.Cwd = is.Cwd
 		}
 		first := []event.Body{plan.Started}
 		if plan.Changed != nil {
+			is.Model = ""
 			first = append(first, *plan.Changed)
+		}
+		if is != t.Settings() {
+			first = append(first, event.SettingsChanged{Settings: is})
 		}
 		for _, n := range plan.Notices {
 			first = append(first, n)
 		}
 		// A turn that was interrupted meanwhile has begun all the same.
-		if _, perr := t.bus.Publish(context.WithoutCancel(ctx), id, first...); perr == nil && plan.Changed != nil {
+		_, perr := t.bus.Publish(context.WithoutCancel(ctx), id, first...)
+		if perr == nil {
+			t.settings.Store(&is)
+		}
+		if perr == nil && plan.Changed != nil {
 			t.model = plan.Changed.To
 		} else if perr != nil && err == nil {
 			err = perr

@@ -16,6 +16,9 @@ const recordedSlack = 1.2
 // call records a call and starts it at once, while the model still speaks. known is its answer where it needs none.
 func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResult) error {
 	a.followUp = true
+	if err := a.flush(ctx); err != nil {
+		return err
+	}
 	if err := a.record(ctx, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{c}}); err != nil {
 		return err
 	}
@@ -38,15 +41,19 @@ func (a *answer) drain(ctx context.Context) error {
 	for len(a.pending) > 0 {
 		p := a.pending[0]
 		a.pending = a.pending[1:]
-		result := p.known
-		var further []llm.Message
+		ans := orchestrate.Answer{Result: p.known}
 		if p.future != nil {
-			ans := p.future.Wait()
-			result = ans.Result
-			a.abort = a.abort || ans.Abort
-			for _, text := range ans.Context {
-				further = append(further, llm.Message{Role: llm.RoleSystem, Parts: []llm.Part{&llm.Text{Text: text}}})
-			}
+			ans = p.future.Wait()
+		}
+		result := ans.Result
+		a.abort = a.abort || ans.Abort
+		hint, loop := a.repeats.note(p.call, ans)
+		if a.loop == nil {
+			a.loop = loop
+		}
+		var further []llm.Message
+		for _, text := range append(ans.Context, hint...) {
+			further = append(further, llm.Message{Role: llm.RoleSystem, Parts: []llm.Part{&llm.Text{Text: text}}})
 		}
 		ms := append([]llm.Message{{Role: llm.RoleTool, Parts: []llm.Part{result}}}, further...)
 		if err := a.record(keep, ms...); err != nil {

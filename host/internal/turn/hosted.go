@@ -18,6 +18,9 @@ const maxHostedOutput = 4 << 10
 // hostedCall records a call that the vendor runs itself. People see it like any other; there is nothing to decide about it,
 // as the offer of the tool was decided.
 func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
+	if err := a.flush(ctx); err != nil {
+		return err
+	}
 	c.Metadata = a.stamped(c.Metadata)
 	item := event.Item{
 		ID: event.NewItemID(), Type: event.ItemTool, Status: event.StatusInProgress, Call: event.CallID(c.ID), Plugin: a.Provider, Tool: c.Name,
@@ -71,6 +74,9 @@ func searched(arguments json.RawMessage) string {
 
 // hostedResult records what such a call gave.
 func (a *answer) hostedResult(ctx context.Context, r llm.ToolResult) error {
+	if err := a.flush(ctx); err != nil {
+		return err
+	}
 	r.Metadata = a.stamped(r.Metadata)
 	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&r}}
 	bodies := []event.Body{event.HistoryAdded{Messages: []llm.Message{m}}}

@@ -16,9 +16,11 @@ type Input struct {
 	Item  event.ItemID // empty: one is made
 	// Context is what a client says beside it, by key; a key that it said before is replaced, and an empty text takes it away.
 	Context map[string]string
+	// Notes are recorded as they are, in the place of Parts: the host tells the model what the user did elsewhere.
+	Notes []llm.Message
 }
 
-func (in Input) empty() bool { return len(in.Parts) == 0 }
+func (in Input) empty() bool { return len(in.Parts) == 0 && len(in.Notes) == 0 }
 
 // Blank reports whether there is nothing in it that a model could answer.
 func (in Input) Blank() bool {
@@ -83,8 +85,11 @@ func (b *Inbox) Close() []Input {
 }
 
 func (r *runner) recordInput(ctx context.Context, in Input) error {
-	if in.empty() {
+	switch {
+	case in.empty():
 		return nil
+	case len(in.Notes) > 0:
+		return r.record(ctx, in.Notes...)
 	}
 	if len(in.Context) > 0 && r.Heard != nil {
 		r.Heard(in.Context)
@@ -92,7 +97,7 @@ func (r *runner) recordInput(ctx context.Context, in Input) error {
 			return err
 		}
 	}
-	item := userItem(in)
+	item := UserItem(in)
 	m := llm.Message{Role: llm.RoleUser, Parts: in.Parts}
 	seq, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: []llm.Message{m}}, event.ItemCompleted{Item: item})
 	if err != nil {
@@ -103,7 +108,8 @@ func (r *runner) recordInput(ctx context.Context, in Input) error {
 	return nil
 }
 
-func userItem(in Input) event.Item {
+// UserItem shows what a user said.
+func UserItem(in Input) event.Item {
 	item := event.Item{ID: in.Item, Type: event.ItemUserMessage, Status: event.StatusCompleted}
 	if item.ID == "" {
 		item.ID = event.NewItemID()

@@ -34,6 +34,9 @@ type ask func(ctx context.Context, attempts int) (sampled, error)
 func (r *runner) withRetries(ctx context.Context, once ask) (sampled, error) {
 	posts := 0
 	for n := 1; ; n++ {
+		if ctx.Err() != nil {
+			return sampled{}, context.Cause(ctx)
+		}
 		if err := r.Meter.Allow(); err != nil {
 			return sampled{}, err
 		}

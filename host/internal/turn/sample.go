@@ -16,16 +16,18 @@ import (
 type sampled struct {
 	followUp bool
 	lastText string
-	abort    bool         // a person answered a question with "abort"
-	again    bool         // the vendor goes on with the same answer in the next request
-	meta     llm.Metadata // of the answer as a whole
-	begun    bool         // something was answered
-	posts    int          // tries that it took, as far as the provider tells
+	abort    bool           // a person answered a question with "abort"
+	again    bool           // the vendor goes on with the same answer in the next request
+	meta     llm.Metadata   // of the answer as a whole
+	begun    bool           // something was answered
+	posts    int            // tries that it took, as far as the provider tells
+	loop     *event.Problem // the model makes the same call over and over
 }
 
 // sample asks the model once. What was completed is recorded also when the stream breaks: items before the break are
 // whole, so they are kept, and the model is asked again with them. attempts bounds the tries before anything is answered.
 func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
+	r.supersede(ctx)
 	durable := r.commit(ctx)
 	tools := r.Tools()
 	settings := r.Settings
@@ -45,6 +47,9 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	a.posts = 1
 	streamErr := a.consume(ctx, &req, attempts, a.event)
 	if streamErr != nil {
+		if ctx.Err() != nil { // nobody will be asked again
+			a.keepHeld(ctx)
+		}
 		a.abandon(ctx)
 		if a.begun && !a.counted {
 			a.Meter.Lost()
@@ -160,6 +165,11 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 		return a.hostedResult(ctx, ev.Result)
 	case llm.StepFinish:
 		a.followUp, a.again = a.followUp || ev.Again, ev.Again
+		if ev.Reason != llm.FinishError {
+			if err := a.flush(ctx); err != nil {
+				return err
+			}
+		}
 		if err := a.count(ctx, ev.Usage); err != nil {
 			return err
 		}
@@ -209,7 +219,7 @@ func (a *answer) delta(ctx context.Context, ev llm.BlockDelta) error {
 	return err
 }
 
-// end records a block as a message of its own: what is whole is kept, whatever happens to the rest of the answer.
+// end holds a block that is whole as a message of its own, until it is known what comes behind it.
 func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 	key := blockKey{ev.Kind, ev.ID}
 	b := a.texts[key]
@@ -229,12 +239,16 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 	} else if strings.TrimSpace(text) != "" {
 		a.lastText = text
 	}
-	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{part}}
-	if _, err := a.Log.Publish(ctx, a.ID, event.ItemCompleted{Item: item}, event.HistoryAdded{Messages: []llm.Message{m}}); err != nil {
-		return err // the item is still open: abandon closes it
+	h := heldText{message: llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{part}}}
+	if b.kind == llm.BlockReasoning { // the end of a thought is news by itself
+		if _, err := a.Log.Publish(ctx, a.ID, event.ItemCompleted{Item: item}); err != nil {
+			return err // the item is still open: abandon closes it
+		}
+	} else {
+		h.item = &item
 	}
 	delete(a.texts, key)
-	a.history.Append(m)
+	a.held = append(a.held, h)
 	return nil
 }
 

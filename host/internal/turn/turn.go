@@ -94,6 +94,7 @@ type Limits struct {
 	StreamRetries int           // how often a broken stream is asked again; default 5, at most 100; negative: never
 	IdleTimeout   time.Duration // how long a stream may be silent; default 5 min
 	Samplings     int           // most requests of one turn; 0: any number
+	Time          time.Duration // most time of one turn; 0: any
 }
 
 // Defaults, codex-compatible.
@@ -133,7 +134,9 @@ type runner struct {
 	unseen  []Input // taken on and not in the history yet
 	said    uint64  // the last of the user's words in the log that nobody has made durable yet; 0: none
 	current *answer // whose calls may run
-	paused  int     // messages up to the end of an answer that its vendor goes on with; 0: none
+	held    []heldText
+	repeats repeats
+	paused  int // messages up to the end of an answer that its vendor goes on with; 0: none
 	// pausedWith is what the vendor wants back of that answer as a whole.
 	pausedWith llm.Metadata
 	commits    sync.WaitGroup
@@ -149,6 +152,11 @@ func Run(ctx context.Context, cfg Config, h *history.History, input Input) Resul
 func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, work func(*runner, context.Context) Result) (res Result) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	cfg.Settings.Turn = cfg.ID
+	if most := cfg.Limits.Time; most > 0 {
+		late, stop := context.WithTimeoutCause(ctx, most, &timeError{most})
+		defer stop()
+		ctx = late
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &runner{Config: cfg, history: h, unseen: inputs}
@@ -176,6 +184,14 @@ func (r *runner) close(ctx context.Context) {
 		r.notice(ctx, body)
 	}
 }
+
+// Do runs work as a turn that is not the loop of model and calls. record puts messages into the log and the history.
+func Do(ctx context.Context, cfg Config, h *history.History, work func(ctx context.Context, record Record) Result) Result {
+	return run(ctx, cfg, h, nil, func(r *runner, ctx context.Context) Result { return work(ctx, r.record) })
+}
+
+// Record puts messages into the log and the history, in the goroutine of the turn's work.
+type Record func(context.Context, ...llm.Message) error
 
 var errCrashed = errors.New("the turn ended by an internal error")
 
@@ -278,6 +294,9 @@ func (r *runner) run(ctx context.Context) Result {
 		if s.abort {
 			return Result{Status: event.TurnInterrupted, Cause: orchestrate.ErrInterrupted}
 		}
+		if s.loop != nil {
+			return r.problem(s.loop)
+		}
 		r.paused, r.pausedWith = 0, nil
 		if s.again {
 			r.paused, r.pausedWith = r.history.Len(), s.meta
@@ -331,6 +350,7 @@ func (r *runner) recordUnseen(ctx context.Context) error {
 // settle ends an answer whose treatment was cut off: it closes what the answer opened, waits for its calls and records
 // their outputs.
 func (r *runner) settle(ctx context.Context) error {
+	r.keepHeld(ctx)
 	if r.current == nil {
 		return nil
 	}
@@ -341,16 +361,30 @@ func (r *runner) settle(ctx context.Context) error {
 // ended words the end of a turn that an error ended.
 func (r *runner) ended(ctx context.Context, err error) Result {
 	if cause := context.Cause(ctx); cause != nil {
+		if late, ok := errors.AsType[*timeError](cause); ok {
+			return r.problem(late.problem())
+		}
 		return Result{Status: event.TurnInterrupted, Cause: cause}
 	}
+	return r.problem(ProblemOf(err))
+}
+
+// ProblemOf words an error for people.
+func ProblemOf(err error) *event.Problem {
 	p := &event.Problem{Message: err.Error(), Code: "internal"}
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		p.Code, p.Next = e.Code.String(), e.Next
 	}
-	if e, ok := errors.AsType[*BudgetError](err); ok {
-		p.Code, p.Next = "budget", e.NextStep()
+	if e, ok := errors.AsType[interface {
+		error
+		NextStep() string
+	}](err); ok {
+		p.Next = e.NextStep()
 	}
-	return r.problem(p)
+	if _, ok := errors.AsType[*BudgetError](err); ok {
+		p.Code = "budget"
+	}
+	return p
 }
 
 func (r *runner) problem(p *event.Problem) Result {

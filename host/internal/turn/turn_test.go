@@ -181,8 +181,10 @@ func TestRetryBudget(t *testing.T) {
 		if n := len(b.Requests()); n != 6 {
 			t.Fatalf("%d requests, want 6", n)
 		}
-		if got := strings.Count(b.Requests()[5], "assistant: partial"); got != 5 {
-			t.Errorf("request 6 holds %d copies of what was whole, want 5", got)
+		wantRequest(t, b, 6, `
+		user: go`)
+		if got := turntest.Render(b.History.Messages()); got != "user: go\nassistant: partial" {
+			t.Errorf("history:\n%s\nwant what people read last, once", got)
 		}
 		if took := time.Since(began); took < 5580*time.Millisecond || took > 6820*time.Millisecond {
 			t.Errorf("waited %v, want 0.2+0.4+0.8+1.6+3.2 s ±10 %%", took)

@@ -111,7 +111,8 @@ type Bench struct {
 	Inbox    *turn.Inbox
 	History  *history.History
 	Meter    *turn.Meter
-	OnStream func(n int) // called before answer n, from 1
+	OnStream func(n int)       // called before answer n, from 1
+	OnDelta  func(text string) // called when a delta of a text is published
 	Fallback func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
 	Context  func(last *event.Reference) turn.Told
 	Heard    func(map[string]string)
@@ -224,6 +225,11 @@ func (b *Bench) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, atte
 
 // Publish implements the log.
 func (b *Bench) Publish(_ context.Context, id event.TurnID, bodies ...event.Body) (uint64, error) {
+	for _, body := range bodies {
+		if d, ok := body.(event.ItemDelta); ok && b.OnDelta != nil {
+			b.OnDelta(d.Text)
+		}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, body := range bodies {

@@ -1,0 +1,46 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+)
+
+var (
+	approvalPolicies = []string{string(policy.Untrusted), string(policy.OnRequest), string(policy.Never)}
+	sandboxModes     = []string{"read-only", "workspace-write", "full-access"}
+)
+
+// Check implements [thread.Engine]: what is wrong with a change is said before it holds. Whether the model has such an effort only
+// its provider knows.
+func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error {
+	if c.Model != "" {
+		if _, err := h.FindModel(c.Model); err != nil {
+			return err
+		}
+	}
+	if c.Cwd != "" {
+		st, err := os.Stat(c.Cwd)
+		switch {
+		case !filepath.IsAbs(c.Cwd):
+			return fmt.Errorf("the folder %q is no absolute path; next: name it from the root on", c.Cwd)
+		case err != nil:
+			return fmt.Errorf("the folder %s can't be used: %w; next: name one that exists", c.Cwd, err)
+		case !st.IsDir():
+			return fmt.Errorf("%s is not a folder; next: name a folder", c.Cwd)
+		}
+	}
+	if c.Approval != "" && !slices.Contains(approvalPolicies, c.Approval) {
+		return fmt.Errorf("there is no approval policy %q; next: %s", c.Approval, diag.DidYouMean(c.Approval, approvalPolicies, ""))
+	}
+	if c.Sandbox != "" && !slices.Contains(sandboxModes, c.Sandbox) {
+		return fmt.Errorf("there is no sandbox mode %q; next: %s", c.Sandbox, diag.DidYouMean(c.Sandbox, sandboxModes, ""))
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+// Package review has a model look at changes and say what is wrong with them, in a thread of its own.
+//
+// It owns: what can be reviewed, how the reviewer is instructed and asked, which of its events the user sees, the form of its
+// findings and how the conversation learns of them. It must not know: how a thread is run or stored, what reviewers may do,
+// which door asked.
+//
+// Start with [Reviewer.Task].
+package review
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/hashicorp/go-hclog"
+)
+
+//go:embed rubric.md
+var rubric string
+
+// Rubric is what opens the reviewer's thread in the place of the usual instructions.
+func Rubric() string { return rubric }
+
+// Config is what reviews need. All fields are required.
+type Config struct {
+	// Open begins the thread of a reviewer who works for parent. It asks nobody, and counts with parent's meter.
+	Open func(ctx context.Context, parent *thread.Thread) (*thread.Thread, error)
+	// Close ends such a thread and waits until nothing of it is left.
+	Close func(*thread.Thread)
+	// Run runs a program of the user's in a folder, for what it prints. An error says that it could not be run.
+	Run    func(ctx context.Context, dir string, argv ...string) (Output, error)
+	Logger hclog.Logger
+}
+
+// Output is what a program printed, and its exit status.
+type Output struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// Reviewer reviews. Safe for concurrent use.
+type Reviewer struct{ cfg Config }
+
+// New makes a reviewer.
+func New(cfg Config) *Reviewer { return &Reviewer{cfg} }
+
+// Task is a review of what a target names in a folder, as a task of a thread. It looks at the target now: a branch that is not
+// there, or a target without changes, is an error before anything is asked of a model.
+func (r *Reviewer) Task(ctx context.Context, dir string, t Target) (*thread.Task, error) {
+	s, err := r.subject(ctx, dir, t)
+	if err != nil {
+		return nil, err
+	}
+	j := job{Config: r.cfg, subject: s}
+	return &thread.Task{Name: "review", Replaces: true, Work: j.work}, nil
+}
+
+// job is one review.
+type job struct {
+	Config
+	subject subject
+}
+
+// work reviews, and tells the user and the conversation what came of it, whatever that is.
+func (j job) work(ctx context.Context, w thread.Worker) turn.Result {
+	entered := event.Item{ID: event.NewItemID(), Type: event.ItemEnteredReview, Status: event.StatusInProgress, Text: j.subject.hint}
+	if err := j.show(ctx, w, entered); err != nil {
+		return ended(ctx, err)
+	}
+	found, err := j.review(ctx, w)
+	// Also a review that was stopped is told of.
+	keep := context.WithoutCancel(ctx)
+	exited := event.Item{ID: event.NewItemID(), Type: event.ItemExitedReview, Status: event.StatusInProgress, Text: j.subject.hint, Review: found}
+	said, record := "", ""
+	switch {
+	case err == nil:
+		said = Render(*found)
+		record = "What the user had reviewed: " + j.subject.hint + ". The reviewer, who is not part of this conversation, found what stands below. " +
+			"The user may ask you to act on some of it.\n\n" + said
+	case ctx.Err() != nil:
+		said = "The review was stopped before it had a result."
+		record = "The user began a review (" + j.subject.hint + ") and stopped it. There is no result."
+	default:
+		said = "The review failed: " + err.Error()
+		record = "The user began a review (" + j.subject.hint + "). It failed, so that there is no result."
+	}
+	told := llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<review_result>\n" + record + "\n</review_result>"}}}
+	answer := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&llm.Text{Text: said}}}
+	message := event.Item{ID: event.NewItemID(), Type: event.ItemAgentMessage, Status: event.StatusInProgress, Text: said}
+	if rerr := errors.Join(w.Record(keep, told), j.show(keep, w, exited), j.show(keep, w, message), w.Record(keep, answer)); rerr != nil {
+		return ended(ctx, rerr)
+	}
+	if err != nil {
+		return ended(ctx, err)
+	}
+	return turn.Result{Status: event.TurnCompleted, LastMessage: said}
+}
+
+// show publishes an item that is complete at once.
+func (j job) show(ctx context.Context, w thread.Worker, it event.Item) error {
+	done := it
+	done.Status = event.StatusCompleted
+	if it.Type == event.ItemExitedReview && it.Review == nil {
+		done.Status = event.StatusAborted
+	}
+	return w.Publish(ctx, event.ItemStarted{Item: it}, event.ItemCompleted{Item: done})
+}
+
+func ended(ctx context.Context, err error) turn.Result {
+	if cause := context.Cause(ctx); cause != nil {
+		return turn.Result{Status: event.TurnInterrupted, Cause: cause}
+	}
+	if p, ok := errors.AsType[*problem](err); ok {
+		return turn.Result{Status: event.TurnFailed, Problem: p.Problem}
+	}
+	return turn.Result{Status: event.TurnFailed, Problem: turn.ProblemOf(err)}
+}
+
+// problem is how the reviewer's turn failed.
+type problem struct{ *event.Problem }
+
+func (p *problem) Error() string { return p.Message }
+
+// review asks the reviewer and follows its turn to the end.
+func (j job) review(ctx context.Context, w thread.Worker) (*event.Review, error) {
+	child, err := j.Open(ctx, w.Thread)
+	if err != nil {
+		return nil, fmt.Errorf("begin the reviewer's thread: %w", err)
+	}
+	defer j.Close(child)
+	// An interrupt reaches the reviewer's turn; its end is waited for, and with it the end of all that it started.
+	keep := context.WithoutCancel(ctx)
+	events, err := child.Subscribe(ctx, thread.Lossless)
+	if err != nil {
+		return nil, err
+	}
+	defer events.Close()
+	if _, err := child.Submit(ctx, thread.Submission{Input: turn.Input{Parts: []llm.Part{&llm.Text{Text: j.subject.prompt}}}}); err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = child.Interrupt(keep, context.Cause(ctx)) })() // one that has ended needs none
+	f := forwarder{to: w, log: j.Logger}
+	for {
+		e, err := events.Next(keep)
+		if err != nil {
+			return nil, fmt.Errorf("follow the reviewer: %w", err)
+		}
+		end, ok := e.Body.(event.TurnEnded)
+		if !ok {
+			f.event(keep, e.Body)
+			continue
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case end.Error != nil:
+			return nil, &problem{end.Error}
+		case end.Status != event.TurnCompleted:
+			return nil, fmt.Errorf("the reviewer was stopped: %s", end.Reason)
+		case end.LastMessage == "":
+			return nil, errors.New("the reviewer ended without a word")
+		}
+		found := Parse(end.LastMessage)
+		return &found, nil
+	}
+}

@@ -1,0 +1,122 @@
+package review
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// run is git, as a test may have it.
+func run(ctx context.Context, dir string, argv ...string) (Output, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return Output{}, err
+	}
+	return Output{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}, nil
+}
+
+// repository makes one with a commit on main, a branch "work" with one more, and nothing else.
+func repository(t *testing.T) (dir string, git func(args ...string)) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git here")
+	}
+	dir = t.TempDir()
+	git = func(args ...string) {
+		t.Helper()
+		if out, err := run(t.Context(), dir, append([]string{"git"}, args...)...); err != nil || out.Code != 0 {
+			t.Fatalf("git %v: %v %s", args, err, out.Stderr)
+		}
+	}
+	git("init", "-q", "-b", "main")
+	write(t, dir, "a.txt", "one\n")
+	git("add", ".")
+	git("commit", "-q", "-m", "first")
+	git("checkout", "-q", "-b", "work")
+	write(t, dir, "a.txt", "one\ntwo\n")
+	git("commit", "-q", "-a", "-m", "second: a line")
+	return dir, git
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	dir, git := repository(t)
+	fresh := t.TempDir()
+	if out, err := run(t.Context(), fresh, "git", "init", "-q"); err != nil || out.Code != 0 {
+		t.Fatal(err, out.Stderr)
+	}
+	write(t, fresh, "new.txt", "x\n")
+	changed := t.TempDir()
+	git("worktree", "add", "-q", "-b", "third", filepath.Join(changed, "w"))
+	changed = filepath.Join(changed, "w")
+	write(t, changed, "a.txt", "one\ntwo\nthree\n")
+	write(t, changed, "b.txt", "new\n")
+	large := t.TempDir()
+	git("worktree", "add", "-q", "-b", "large", filepath.Join(large, "w"))
+	large = filepath.Join(large, "w")
+	write(t, large, "a.txt", strings.Repeat("a longer line\n", 10_000))
+
+	r := New(Config{Run: run})
+	for name, tc := range map[string]struct {
+		dir    string
+		target Target
+		hint   string
+		asked  []string // stands in the question
+		err    string
+	}{
+		"uncommitted":        {changed, Target{Kind: Uncommitted}, "uncommitted changes", []string{"+three", "b.txt", "`git diff HEAD`"}, ""},
+		"before any commit":  {fresh, Target{Kind: Uncommitted}, "uncommitted changes", []string{"new.txt"}, ""},
+		"nothing is changed": {dir, Target{Kind: Uncommitted}, "", nil, "no uncommitted changes; next: use --base BRANCH"},
+		"beyond a branch":    {dir, Target{Kind: BaseBranch, Branch: "main"}, "changes against main", []string{"+two", `"main"`, "git diff "}, ""},
+		"beyond itself":      {dir, Target{Kind: BaseBranch, Branch: "work"}, "", nil, "there is nothing to review"},
+		"unknown branch":     {dir, Target{Kind: BaseBranch, Branch: "nope"}, "", nil, `no branch "nope" here; next: ` + "`git branch --all`"},
+		"an option":          {dir, Target{Kind: BaseBranch, Branch: "--output=x"}, "", nil, "is no branch"},
+		"no branch":          {dir, Target{Kind: BaseBranch}, "", nil, "the name of the branch is empty"},
+		"commit":             {dir, Target{Kind: Commit, SHA: "HEAD"}, ": second: a line", []string{"+two", "second: a line"}, ""},
+		"unknown commit":     {dir, Target{Kind: Commit, SHA: "feed"}, "", nil, `no commit "feed"`},
+		"too large to show":  {large, Target{Kind: Uncommitted}, "uncommitted changes", []string{"the beginning and the end", "truncated…"}, ""},
+		"no repository":      {t.TempDir(), Target{Kind: Uncommitted}, "", nil, "not a git repository"},
+		"in words":           {t.TempDir(), Target{Kind: Custom, Instructions: "look at the tests\nand more"}, "look at the tests", []string{"and more"}, ""},
+		"no words":           {dir, Target{Kind: Custom, Instructions: " "}, "", nil, "the instructions are empty"},
+		"unknown kind":       {dir, Target{Kind: "x"}, "", nil, `no kind of review "x"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := r.subject(t.Context(), tc.dir, tc.target)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("error %v, want %q in it", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(s.hint, tc.hint) {
+				t.Errorf("hint %q, want %q", s.hint, tc.hint)
+			}
+			for _, want := range tc.asked {
+				if !strings.Contains(s.prompt, want) {
+					t.Errorf("%q is not in the question:\n%.2000s", want, s.prompt)
+				}
+			}
+			if len(s.prompt) > 2*shownDiff {
+				t.Errorf("the question has %d bytes", len(s.prompt))
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package thread
+
+import (
+	"context"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// submitDurably is submit for who tells somebody else that the input was taken.
+func (t *Thread) submitDurably(ctx context.Context, s Submission) (Accepted, error) {
+	if s.Input.Item == "" {
+		s.Input.Item = event.NewItemID()
+	}
+	promise, err := t.bus.promise(ctx, s.Input.Item)
+	if err != nil {
+		return Accepted{}, err
+	}
+	a, err := t.submit(ctx, submitMsg{Submission: s})
+	if err != nil {
+		promise.drop()
+		return a, err
+	}
+	err = promise.keep(event.InputAccepted{Turn: a.Turn, Item: s.Input.Item, Message: llm.Message{Role: llm.RoleUser, Parts: s.Input.Parts}})
+	if err != nil { // a log that can't keep anything has said so to the user; the turn has the input all the same
+		t.cfg.Logger.Warn("accepted input is not stored yet", "thread", t.cfg.ID, "turn", a.Turn, "err", err)
+	}
+	return a, nil
+}
+
+// promise is input whose sender will be told that it was taken. A turn may record it before its sender is told, or much
+// later: in the first case the log has it, in the second an event of its own keeps it until then.
+type promise struct {
+	bus  *bus
+	item event.ItemID
+}
+
+// promise is made before the input is handed over: from then on the bus sees when it is recorded.
+func (b *bus) promise(ctx context.Context, item event.ItemID) (promise, error) {
+	if err := b.lock(ctx); err != nil {
+		return promise{}, err
+	}
+	defer b.unlock()
+	if b.st.closed {
+		return promise{}, ErrClosed
+	}
+	b.st.promised[item] = false
+	return promise{b, item}, nil
+}
+
+// heard notes that promised input is in the history. The caller holds publishing.
+func (b *bus) heard(e event.Event) {
+	done, ok := e.Body.(event.ItemCompleted)
+	if !ok {
+		return
+	}
+	if _, ok := b.st.promised[done.Item.ID]; ok {
+		b.st.promised[done.Item.ID] = true
+	}
+}
+
+// drop ends the promise of input that was not taken.
+func (p promise) drop() {
+	p.bus.publishing <- struct{}{} // held as long as a publisher waits for the slowest subscriber
+	defer p.bus.unlock()
+	delete(p.bus.st.promised, p.item)
+}
+
+// keep returns when the input is durable, in the history or before it.
+func (p promise) keep(in event.InputAccepted) error {
+	b := p.bus
+	b.publishing <- struct{}{} // as above
+	seq, recorded := b.st.seq, b.st.promised[p.item]
+	delete(b.st.promised, p.item)
+	var err error
+	if !recorded {
+		seq, err = b.publishLocked(context.Background(), "", []event.Body{in})
+	}
+	b.unlock()
+	if err != nil {
+		return err
+	}
+	return b.Barrier(context.Background(), seq) // the store bounds how long that can take
+}

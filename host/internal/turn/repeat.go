@@ -1,0 +1,72 @@
+package turn
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Bounds of the same call with the same result, again and again. A model is told at the third, and each time that their number
+// has doubled since; one that doesn't listen is stopped, before it has spent a night on it.
+const (
+	firstHint    = 3
+	mostRepeats  = 48
+	waitingTakes = 5 * time.Second // a call that took longer waits for something
+)
+
+// repeats counts how often the last call was made in a row.
+type repeats struct {
+	last [sha256.Size]byte
+	n    int
+	hint int // the number at which the model is told next
+}
+
+// note takes the next call with its answer. hint is for the model; loop ends the turn.
+func (r *repeats) note(c *llm.ToolCall, a orchestrate.Answer) (hint []string, loop *event.Problem) {
+	if a.Duration > waitingTakes || a.Raw != nil && a.Raw.SessionID != "" || a.Outcome == event.OutcomeAborted {
+		*r = repeats{} // looking again at what goes on is no loop
+		return nil, nil
+	}
+	is := fingerprint(c, a.Result)
+	if r.n == 0 || is != r.last {
+		*r = repeats{last: is, n: 1, hint: firstHint}
+		return nil, nil
+	}
+	r.n++
+	if r.n >= mostRepeats {
+		return nil, &event.Problem{
+			Code: "loop", Message: fmt.Sprintf("the model called %s %d times in a row, with the same arguments and the same result", c.Name, r.n),
+			Next: "Say how to go on.",
+		}
+	}
+	if r.n < r.hint {
+		return nil, nil
+	}
+	r.hint *= 2
+	return []string{fmt.Sprintf("You have made this call %d times in a row, with the same arguments and the same result. Making it again will not "+
+		"change that: do something else, or tell the user what keeps you.", r.n)}, nil
+}
+
+// fingerprint tells calls and their results apart. Words with digits in a result don't count: times and ids differ each time.
+func fingerprint(c *llm.ToolCall, r *llm.ToolResult) (sum [sha256.Size]byte) {
+	b := sha256.New()
+	content, err := json.Marshal(llm.Message{Role: llm.RoleTool, Parts: r.Content})
+	if err != nil { // metadata that is no JSON: the text is enough
+		content = []byte(llm.Message{Parts: r.Content}.Text())
+	}
+	fmt.Fprintf(b, "%s\x00%s\x00%s\x00", c.Namespace, c.Name, c.Input)
+	for word := range strings.FieldsFuncSeq(string(content), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if !strings.ContainsFunc(word, unicode.IsDigit) {
+			fmt.Fprintf(b, "%s ", word)
+		}
+	}
+	b.Sum(sum[:0])
+	return sum
+}

@@ -1,0 +1,54 @@
+package usershell
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/google/uuid"
+)
+
+// Bounds of a program that the host runs for the user, to learn something: it answers soon, and with less than this.
+const (
+	programTimeout = time.Minute
+	programOutput  = 4 << 20
+)
+
+// Printed is what a program printed, and its exit status.
+type Printed struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// Ask runs a program of the user's in a folder and returns what it printed, up to some megabytes. env is all of its environment.
+// It is nobody's call: there is no item, and no model learns of it.
+func (s *Shell) Ask(ctx context.Context, dir string, env []string, argv ...string) (Printed, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, programTimeout, errTimeout)
+	defer cancel()
+	own := launch.Owner{Plugin: owner, Call: uuid.Must(uuid.NewV7()).String()}
+	p, err := s.cfg.Spawn(ctx, launch.Spec{
+		Argv: argv, Cwd: dir, Env: env, Grant: launch.Grant{Mode: launch.FullAccess, Network: true}, Owner: own,
+	})
+	if err != nil {
+		return Printed{}, err
+	}
+	var stdout, stderr bytes.Buffer
+	exit, err := p.Attach(ctx, nil, func(o launch.Output) error {
+		to := &stdout
+		if o.Stderr {
+			to = &stderr
+		}
+		to.Write(o.Data[:min(len(o.Data), programOutput-to.Len())])
+		return nil
+	})
+	if err != nil { // it may still run
+		keep, done := context.WithTimeout(context.WithoutCancel(ctx), programTimeout)
+		defer done()
+		if eerr := s.cfg.Processes.EndCall(keep, own); eerr != nil {
+			s.cfg.Logger.Warn("a program was not ended", "err", eerr)
+		}
+		return Printed{}, err
+	}
+	return Printed{stdout.String(), stderr.String(), exit.Code}, nil
+}

@@ -1,0 +1,169 @@
+// Package usershell runs the commands that a user types: beside the model, under the user's own authority, and so that the model
+// learns what they did.
+//
+// It owns: which shell runs them, their bounds, and the form in which the model reads of them. It must not know: which door the
+// user typed at, how a turn runs.
+//
+// Start with [Shell.Task]. A command takes the same way as a call of a tool: item, journal, output, end of its processes. What
+// differs is that nobody is asked, since it was the user who wrote it, and that no sandbox holds it.
+package usershell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/google/uuid"
+	"github.com/hashicorp/go-hclog"
+)
+
+// owner is who the commands belong to, where calls have a plugin. No plugin can be called so.
+const owner = "(user)"
+
+// name is what a command is called in the journal.
+const name = "user_shell"
+
+// DefaultTimeout ends a command that was given no bound; codex-compatible.
+const DefaultTimeout = time.Hour
+
+// Process is a command that runs; [launch.Process] is one.
+type Process interface {
+	Attach(ctx context.Context, stdin <-chan launch.Input, emit func(launch.Output) error) (launch.Exit, error)
+}
+
+// Config is what commands run with. All fields are required.
+type Config struct {
+	Spawn     func(context.Context, launch.Spec) (Process, error)
+	Processes orchestrate.Processes // ends what a command leaves
+	Tokens    *orchestrate.Tokens
+	Environ   func(event.ThreadID) []string       // that a command of a thread starts from
+	Output    func(event.ThreadID) history.Policy // how much of an output the thread's model reads
+	Logger    hclog.Logger
+}
+
+// Shell runs commands. Safe for concurrent use.
+type Shell struct {
+	cfg   Config
+	tools *registry.Snapshot
+}
+
+// New makes a shell. Nothing starts.
+func New(cfg Config) (*Shell, error) {
+	reg := registry.New()
+	problems := reg.Set(owner, contract.ToolSet{Revision: "1", Tools: []contract.Descriptor{{
+		Name: name, Description: "a command of the user's", InputSchema: json.RawMessage(`{"type":"object"}`), Assess: true,
+		ParallelSafe: true, AbortReadsAsCommand: true,
+	}}})
+	if len(problems) > 0 {
+		return nil, errors.New(strings.Join(problems, "; "))
+	}
+	return &Shell{cfg: cfg, tools: reg.Snapshot()}, nil
+}
+
+// Task is a command as a task of a thread: beside the turn that runs, or in a turn of its own. call tells its item from others.
+// timeout 0 is [DefaultTimeout].
+func (s *Shell) Task(command string, timeout time.Duration) (t *thread.Task, call event.CallID, err error) {
+	switch {
+	case strings.TrimSpace(command) == "":
+		return nil, "", errors.New("the command is empty")
+	case strings.ContainsRune(command, 0):
+		return nil, "", errors.New("the command holds a NUL byte")
+	case timeout < 0:
+		return nil, "", fmt.Errorf("the command's timeout is %v; it must be positive", timeout)
+	case timeout == 0:
+		timeout = DefaultTimeout
+	}
+	call = event.CallID(name + "_" + uuid.Must(uuid.NewV7()).String())
+	c := line{shell: s, text: command, timeout: timeout, call: call}
+	return &thread.Task{Name: name, Beside: true, Work: c.work}, call, nil
+}
+
+// line is one command.
+type line struct {
+	shell   *Shell
+	text    string
+	timeout time.Duration
+	call    event.CallID
+}
+
+func (l line) work(ctx context.Context, w thread.Worker) turn.Result {
+	s := l.shell
+	cwd := w.Thread.Settings().Cwd
+	spine := orchestrate.New(orchestrate.Stages{
+		Hooks: hook.None{}, Policy: allow, Approver: w.Thread.Desk(), Granter: unconfined{}, Journal: w.Thread, Retry: orchestrate.NoRetry,
+		Families:  func(string) (orchestrate.Family, bool) { return l, true },
+		Processes: s.cfg.Processes,
+	}, s.cfg.Tokens, s.cfg.Logger)
+	cut := s.cfg.Output(w.Thread.ID())
+	answer := spine.Dispatch(ctx, &orchestrate.Gate{}, orchestrate.Call{
+		Settings: orchestrate.Settings{
+			Thread: w.Thread.ID(), Turn: w.Turn, Cwd: cwd, Sandbox: launch.FullAccess, Tools: s.tools,
+			Output: cut,
+		},
+		Model: &llm.ToolCall{ID: string(l.call), Name: name, Input: "{}"}, ID: l.call,
+	}).Wait()
+	if err := w.Record(context.WithoutCancel(ctx), l.told(answer, cut)); err != nil {
+		return turn.Result{Status: event.TurnFailed, Problem: turn.ProblemOf(err)}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return turn.Result{Status: event.TurnInterrupted, Cause: cause}
+	}
+	return turn.Result{Status: event.TurnCompleted}
+}
+
+// allow lets every command run: the user wrote it.
+func allow(policy.Request) policy.Decision { return policy.Decision{Verdict: policy.Run} }
+
+// unconfined grants what the user may do anyway.
+type unconfined struct{}
+
+// Grant implements [orchestrate.Granter].
+func (unconfined) Grant(context.Context, orchestrate.GrantRequest) (launch.Grant, error) {
+	return launch.Grant{Mode: launch.FullAccess, Network: true}, nil
+}
+
+// Writable implements [orchestrate.Granter].
+func (unconfined) Writable(_, _, _ string) bool { return true }
+
+// told is what the model reads of a command; codex-compatible.
+func (l line) told(a orchestrate.Answer, p history.Policy) llm.Message {
+	var output string
+	code, took := int32(-1), time.Duration(0)
+	switch item, out := final(a); {
+	case a.Outcome == event.OutcomeAborted:
+		output = "command aborted by user"
+	case item == nil || item.ExitCode == nil:
+		output = "execution error: " + llm.Message{Parts: a.Result.Content}.Text()
+	default:
+		code, took = *item.ExitCode, a.Duration
+		// This is no tool's answer, which the head would have to share its room with.
+		output = history.Fit(out.Text, p, p.Scale(2), history.Loss{Total: out.TotalBytes, Omitted: out.OmittedBytes, Announce: true})
+	}
+	text := fmt.Sprintf("<user_shell_command>\n<command>\n%s\n</command>\n<result>\nExit code: %d\nDuration: %.4f seconds\nOutput:\n%s\n</result>\n</user_shell_command>",
+		l.text, code, took.Seconds(), output)
+	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: text}}}
+}
+
+// final is what a command left: nil where it did not come to its end.
+func final(a orchestrate.Answer) (*contract.CommandItem, *contract.TextPart) {
+	if a.Raw == nil || len(a.Raw.Parts) == 0 {
+		return nil, nil
+	}
+	item, _ := a.Raw.Item.(*contract.CommandItem)
+	out, _ := a.Raw.Parts[0].(*contract.TextPart)
+	return item, out
+}

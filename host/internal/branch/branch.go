@@ -93,7 +93,7 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 			}
 		}
 	}
-	c.Event.Thread.Model, c.Event.Thread.Usage = c.State.Model, c.State.Usage
+	c.Event.Thread = event.Checkpoint{Model: c.State.Model, Settings: c.State.Settings, Usage: c.State.Usage}
 	return c, nil
 }
 

@@ -9,7 +9,8 @@ type ThreadReverted struct {
 	// last one by which the turn told the model of its surroundings: that need not be said again.
 	Through uint64 `json:"through"`
 	Turns   int    `json:"turns"` // taken back by this
-	// Thread is what the log says of the thread from here on: model and usage as they were then, all else as it is now.
+	// Thread is what the log says of the thread from here on: model, usage and settings as they were then, but who is asked what
+	// and all else as it is now.
 	Thread Checkpoint `json:"thread"`
 }
 

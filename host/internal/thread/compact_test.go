@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/compact"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
 )
@@ -181,7 +182,7 @@ func TestCompactionTakesNoInput(t *testing.T) {
 
 // A turn is not stopped in vain: the compaction that it was stopped for can't be taken back.
 func TestOwnerTakesACompactionForWhichItStopsATurn(t *testing.T) {
-	o := owner{turn: "running", queue: []submitMsg{{claimed: &atomic.Bool{}}}}
+	o := owner{turn: "running", inbox: &turn.Inbox{}, queue: []submitMsg{{claimed: &atomic.Bool{}}}}
 	m := submitMsg{Submission: Submission{Compact: true}, accepted: make(chan Accepted, 1), claimed: &atomic.Bool{}}
 	acts := o.submit(m)
 	if len(acts) != 1 || acts[0] != (stopTurn{cause: orchestrate.ErrReplaced}) {
@@ -195,9 +196,17 @@ func TestOwnerTakesACompactionForWhichItStopsATurn(t *testing.T) {
 		t.Errorf("next %+v, want the compaction", next)
 	}
 
+	// One that has seen the end of a compaction is not told that it joins it.
+	over := &turn.Inbox{}
+	over.Close()
+	o = owner{turn: "running", task: true, inbox: over, queue: []submitMsg{{}}}
+	if acts := o.submit(m); len(acts) > 0 || len(o.queue) != 2 || !o.queue[0].Compact {
+		t.Errorf("behind a compaction that ends: %+v, queue %+v", acts, o.queue)
+	}
+
 	gone := submitMsg{Submission: Submission{Compact: true}, claimed: &atomic.Bool{}}
 	gone.claim()
-	o = owner{turn: "running"}
+	o = owner{turn: "running", inbox: &turn.Inbox{}}
 	if acts := o.submit(gone); len(acts) > 0 || len(o.queue) > 0 {
 		t.Errorf("for one who went away: %+v", acts)
 	}

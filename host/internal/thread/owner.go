@@ -96,6 +96,7 @@ type owner struct {
 	compacting bool         // it makes the history shorter
 	alone      bool         // something between two turns has the history: no turn begins
 	queue      []submitMsg  // waits for the running turn to end
+	behind     []aloneMsg   // runs when the turn has ended, whose end is on the way
 	inbox      *turn.Inbox
 	cancel     context.CancelCauseFunc
 	beside     map[*besideMsg]context.CancelCauseFunc // runs beside turns
@@ -104,6 +105,9 @@ type owner struct {
 
 func (o *owner) full() bool { return len(o.queue) >= maxQueued }
 func (o *owner) busy() bool { return o.turn != "" || o.alone }
+
+// ends tells that the turn has done its work, and its end is on the way.
+func (o *owner) ends() bool { return o.turn != "" && o.inbox.Closed() }
 
 // submit: an idle thread starts a turn, a busy one steers it. A submission that sets something a running turn can't
 // change waits for its end, as does everything while a turn runs that takes no input. What takes the turn's place waits for
@@ -114,6 +118,9 @@ func (o *owner) submit(m submitMsg) []action {
 		return []action{startBeside{m}}
 	case !o.busy():
 		return []action{start(m)}
+	case m.takesTurn() && o.ends(): // whatever it did: there is nothing to join or to stop
+		o.queue = slices.Insert(o.queue, 0, m)
+		return nil
 	case m.Compact && o.compacting:
 		return []action{joinTurn{m}}
 	case m.takesTurn():
@@ -156,9 +163,14 @@ func (o *owner) interrupt(m interruptMsg) []action {
 	return []action{stopBeside{cause: m.cause}, stopTurn(m)}
 }
 
-// between runs what must not meet a turn. It does not wait for one: whoever asks knows better what to do about it.
+// between runs what must not meet a turn. It does not wait for one that is at work: whoever asks knows better what to do about
+// it. A turn that takes no input any more has all but ended; who has seen its last event may ask before it has.
 func (o *owner) between(m aloneMsg) []action {
-	if o.busy() {
+	switch {
+	case o.ends():
+		o.behind = append(o.behind, m)
+		return nil
+	case o.busy():
 		m.reply <- ErrBusy
 		return nil
 	}
@@ -197,6 +209,11 @@ func (o *owner) next() []action {
 		left := o.left
 		o.left = nil
 		return []action{keep{left}}
+	}
+	if len(o.behind) > 0 {
+		m := o.behind[0]
+		o.behind = o.behind[1:]
+		return []action{runAlone{m}}
 	}
 	for len(o.queue) > 0 {
 		m := o.queue[0]

@@ -19,7 +19,7 @@ var ErrArchived = errors.New("the thread is archived; next: unarchive it")
 
 // Cut says which turns are taken back, and what is left of the thread.
 type Cut struct {
-	Event event.ThreadReverted // Thread holds model and usage
+	Event event.ThreadReverted // Thread holds model, settings and usage
 	State State                // at the cut
 	// Then runs when the turns have been taken back, before the next one can begin; nil: nothing.
 	Then func()
@@ -48,6 +48,8 @@ func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, er
 		t.history.Tell(cut.State.Told)
 		t.meter.Reset(cut.State.Usage)
 		t.model = cut.State.Model
+		settings := back(cut.State.Settings, *t.settings.Load())
+		t.settings.Store(&settings)
 		if cut.Then != nil {
 			cut.Then()
 		}
@@ -84,8 +86,13 @@ func (t *Thread) runsAlone(ctx context.Context, f func(context.Context) error) e
 	select {
 	case err := <-m.reply:
 		return err
-	case <-t.done: // it has ended by then, and what it says is there
-		return <-m.reply
+	case <-t.done:
+		select {
+		case err := <-m.reply: // what has run has answered by then
+			return err
+		default:
+			return ErrClosed
+		}
 	}
 }
 
@@ -103,12 +110,18 @@ func (t *Thread) runAlone(ctx context.Context, f func(context.Context) error) (e
 // Revert completes the event that takes turns back of a thread that nobody runs; s is what its log says of it by now.
 func (s State) Revert(cut Cut) event.ThreadReverted { return s.reverted(cut.Event) }
 
-// reverted says what stays of the thread as it is: all but its model and its usage.
+// reverted says what stays of the thread as it is: all but its model, its usage and some of its settings.
 func (s State) reverted(e event.ThreadReverted) event.ThreadReverted {
 	c := s.checkpoint()
-	c.Model, c.Usage = e.Thread.Model, e.Thread.Usage
+	c.Model, c.Usage, c.Settings = e.Thread.Model, e.Thread.Usage, back(e.Thread.Settings, c.Settings)
 	e.Thread = c
 	return e
+}
+
+// back are settings as they were, without those by which a user says what may happen: these stay as they are.
+func back(was, is event.Settings) event.Settings {
+	was.Approval, was.Sandbox = is.Approval, is.Sandbox
+	return was
 }
 
 // Fork is what a fork has beyond the events that it copies, which are what s was made from. A turn that runs there was

@@ -63,6 +63,13 @@ func (b *Inbox) Take() []Input {
 	return out
 }
 
+// Closed reports whether the turn takes nothing any more: it ends.
+func (b *Inbox) Closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.closed
+}
+
 // CloseIfEmpty closes the inbox if nothing waits in it, and reports whether it did.
 func (b *Inbox) CloseIfEmpty() bool {
 	b.mu.Lock()

@@ -47,6 +47,21 @@ func TestResumeAfterAKill(t *testing.T) {
 	}
 }
 
+// What was said to a turn whose process was killed then is part of the conversation.
+func TestSteeringBeforeAKill(t *testing.T) {
+	t.Parallel()
+	s := start(t, reply(gate("gate")), reply(text("done")))
+	run := s.begin("one")
+	s.reached("gate")
+	s.door().say("two")
+	rig.Kill(t, run.Cmd.Process.Pid)
+	run.Wait()
+	s.turn("three")
+	s.sees(
+		"D X U1",
+		"D X U1 C1 O1 U2 T U3")
+}
+
 // Another model goes on with the thread: it is told its instructions where they are others, and nothing before them changes.
 // A compaction leaves no word of a change.
 func TestModelSwitch(t *testing.T) {

@@ -50,8 +50,8 @@ type Lock struct {
 	}
 }
 
-// takeTries bounds how often Take starts over: a file may vanish between opening and locking it because its holder left,
-// and [Held] holds a file for an instant while it looks. Either is over in microseconds.
+// takeTries bounds how often Take starts over because of a holder who may be [Held], which holds a file for an instant while
+// it looks. A file that vanishes between opening and locking it is no try: its holder has left, so somebody gets on.
 const takeTries = 10
 
 // Take holds the file at path, which is made if missing, and notes the owner in it. It does not wait: a file that is held
@@ -60,24 +60,23 @@ func Take(path, purpose string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	var err error
-	for try := range takeTries {
-		if try > 0 {
-			pause := time.NewTimer(rand.N(2 * time.Millisecond))
-			<-pause.C
-		}
-		var l *Lock
-		if l, err = take(path, purpose); l != nil {
+	for try := 1; ; {
+		l, err := take(path, purpose)
+		held, ok := errors.AsType[*HeldError](err)
+		switch {
+		case l != nil:
 			return l, nil
-		}
-		if held, ok := errors.AsType[*HeldError](err); ok && alive(held.Owner.PID) {
-			return nil, held
-		}
-		if !errors.Is(err, errGone) && !errors.As(err, new(*HeldError)) {
+		case errors.Is(err, errGone):
+		case !ok:
 			return nil, err
+		case Alive(held.Owner.PID), try == takeTries:
+			return nil, held
+		default:
+			try++
 		}
+		pause := time.NewTimer(rand.N(2 * time.Millisecond))
+		<-pause.C
 	}
-	return nil, err
 }
 
 // errGone: the file that was locked is not the one at the path any more.

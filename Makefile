@@ -26,12 +26,12 @@ build: ## build all binaries into bin/
 	@$(GOBUILD) -o $(BIN)/gantry-tool-shell ./plugins/shell
 	@for p in $(PROVIDERS); do $(GOBUILD) -o $(BIN)/gantry-provider-$$p ./providers/cmd/$$p; done
 	@# gantry knows the plugins of its own build by their content, so it comes last.
-	@$(MAKE) $(BIN)/gantry PINS="-X main.builtins=$$(cd $(BIN) && sha256sum gantry-tool-shell $(addprefix gantry-provider-,$(PROVIDERS)) | awk '{printf "%s%s=%s", sep, $$2, $$1; sep=","}')"
+	@$(MAKE) $(BIN)/gantry $(BIN)/gantry-postgres PINS="-X main.builtins=$$(cd $(BIN) && sha256sum gantry-tool-shell $(addprefix gantry-provider-,$(PROVIDERS)) | awk '{printf "%s%s=%s", sep, $$2, $$1; sep=","}')"
 	@echo "built $(VERSION) into bin/: $$(ls $(BIN) | tr '\n' ' ')"
 
-.PHONY: $(BIN)/gantry
-$(BIN)/gantry:
-	@$(GOBUILD) -o $@ ./host/cmd/gantry
+.PHONY: $(BIN)/gantry $(BIN)/gantry-postgres
+$(BIN)/gantry $(BIN)/gantry-postgres:
+	@$(GOBUILD) -o $@ ./host/cmd/$(@F)
 
 .PHONY: demo
 demo: ## let an agent fix a small broken program: no key, no network

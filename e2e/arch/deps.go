@@ -12,6 +12,7 @@ import (
 var Binaries = map[string]string{
 	"gantry":                   "host/cmd/gantry",
 	"gantry-launch":            "host/cmd/gantry-launch",
+	"gantry-postgres":          "host/cmd/gantry-postgres",
 	"gantry-tool-shell":        "plugins/shell",
 	"gantry-provider-scripted": "providers/cmd/scripted",
 

@@ -74,6 +74,12 @@ var Laws = []Law{
 		Reason: "rules and texts are decided without the world", Instead: "pass in what the decision needs",
 	},
 	{
+		From:    []string{"host/cmd/gantry", "host/internal/cli", "host/internal/host", "host/internal/store"},
+		Not:     []string{"github.com/jackc/...", "gorm.io/driver/postgres", "host/internal/store/database/postgres"},
+		Reason:  "gantry carries the embedded database alone; a server's driver would make everybody's program larger",
+		Instead: "let host/cmd/gantry-postgres hand the driver over",
+	},
+	{
 		From:    []string{"host/cmd/gantry-launch"},
 		Not:     []string{"google.golang.org/grpc", "gorm.io/gorm", "github.com/spf13/cobra", "net/http", "host/internal/event"},
 		Reason:  "the launcher starts once for each command; what it links is paid each time",
@@ -94,6 +100,10 @@ var Reserved = []Reservation{
 	{
 		Package: "gorm.io/gorm", By: []string{"host/internal/store/..."},
 		Reason: "one room owns the database", Instead: "add what you need to store",
+	},
+	{
+		Package: "github.com/jackc/pgx/v5", By: []string{"host/internal/store/database/postgres/..."},
+		Reason: "one room talks to PostgreSQL", Instead: "use store.Database",
 	},
 	{
 		Package: "github.com/hashicorp/go-plugin", By: []string{"host/internal/plugin/...", "sdk/plugintest/..."},

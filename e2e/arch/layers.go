@@ -49,10 +49,11 @@ var Edges = []Edge{
 
 // Borrowed are rooms' own folders that others may use, with who.
 var Borrowed = map[string][]string{
-	"host/internal/launch/control":    {"host/cmd/gantry-launch"},                  // the other end of its pipe
-	"host/internal/launch/box":        {"host/internal/host", "host/internal/cli"}, // who wires it, and who explains it
-	"host/internal/prompt/agentsfile": {"host/internal/host"},                      // which keeps a reader for each thread
-	"host/internal/plugin/binary":     {"host/internal/cli"},                       // commands look at a program without starting it
+	"host/internal/launch/control":          {"host/cmd/gantry-launch"},                  // the other end of its pipe
+	"host/internal/launch/box":              {"host/internal/host", "host/internal/cli"}, // who wires it, and who explains it
+	"host/internal/prompt/agentsfile":       {"host/internal/host"},                      // which keeps a reader for each thread
+	"host/internal/plugin/binary":           {"host/internal/cli"},                       // commands look at a program without starting it
+	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                // which is gantry and this driver
 }
 
 // layers checks the rows.

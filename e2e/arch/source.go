@@ -232,6 +232,7 @@ var starters = [][2]string{
 var Starters = []string{
 	"host/internal/launch/...", "host/internal/plugin/...", "host/cmd/gantry-launch", // the launcher and the supervisor
 	"sdk/plugintest/...", "sdk/process/processtest", "sdk/internal/api", "e2e/...", // tests
+	"host/internal/store/database/postgres/postgrestest",
 }
 
 // processes checks that shipped code starts no process but in the launcher and the supervisor.

@@ -192,8 +192,12 @@ func detail(e *plugin.Error) string {
 }
 
 func (a *app) root() *cobra.Command {
+	name := "gantry"
+	for _, d := range a.drivers {
+		name += "-" + d.Name()
+	}
 	root := &cobra.Command{
-		Use:   "gantry",
+		Use:   name,
 		Short: "A host for AI agents whose every tool and model provider is a plugin",
 		Long: "gantry runs a turn loop, decides what may happen, and writes down what did. Tools and model providers are separate\n" +
 			"programs, configured in gantry.hcl.",

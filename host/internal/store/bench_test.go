@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
 )
@@ -30,7 +31,7 @@ func forever(thread event.ThreadID) func() event.Event {
 
 func benchStore(b *testing.B) (*store.Store, store.Config) {
 	b.Helper()
-	cfg := store.Config{Path: filepath.Join(b.TempDir(), "threads.db"), Logger: hclog.NewNullLogger()}
+	cfg := store.Config{Path: filepath.Join(b.TempDir(), "threads.db"), Database: storetest.Database(b), Logger: hclog.NewNullLogger()}
 	return openAt(b, cfg), cfg
 }
 
@@ -131,7 +132,7 @@ func BenchmarkCalls(b *testing.B) {
 				if err := s.Barrier(b.Context(), thread, seq); err != nil {
 					b.Fatal(err)
 				}
-				if info, err := os.Stat(cfg.Path); err == nil {
+				if info, err := os.Stat(cfg.Path); err == nil && !onServer() {
 					b.ReportMetric(float64(info.Size())/float64(b.N), "file-B/call")
 				}
 			})
@@ -164,9 +165,9 @@ func BenchmarkOpenExisting(b *testing.B) {
 }
 
 func BenchmarkOpenState(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "state.db")
+	place := newStatePlace(b)
 	for b.Loop() {
-		s, err := store.OpenState(b.Context(), path, store.Database{})
+		s, err := store.OpenState(b.Context(), place.path, place.database)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -236,11 +237,7 @@ func BenchmarkEvents(b *testing.B) {
 }
 
 func BenchmarkStatePut(b *testing.B) {
-	s, err := store.OpenState(b.Context(), filepath.Join(b.TempDir(), "state.db"), store.Database{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
+	s := openState(b, newStatePlace(b))
 	for b.Loop() {
 		if _, _, err := s.Put(b.Context(), store.Scope{Plugin: "p"}, "key", []byte("value"), nil); err != nil {
 			b.Fatal(err)
@@ -264,7 +261,7 @@ func BenchmarkArtifact(b *testing.B) {
 // BenchmarkTwoProcesses measures an append with a barrier while another process does the same on the same database.
 func BenchmarkTwoProcesses(b *testing.B) {
 	s, cfg := benchStore(b)
-	other := startChild(b, childConfig{Path: cfg.Path, Mode: "busy"})
+	other := startChild(b, childOf(cfg, childConfig{Mode: "busy"}))
 	other.line(b) // it writes
 	next := forever(event.NewThreadID())
 	var took []time.Duration

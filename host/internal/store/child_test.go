@@ -14,6 +14,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/database/postgres"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
 
@@ -21,12 +22,26 @@ import (
 const childEnv = "GANTRY_STORE_TEST_CHILD"
 
 type childConfig struct {
-	Path string
+	Path   string
+	Source string // address of a server; empty: the database is a file
 	// Mode says what the child does: "journal" appends batches with barriers and prints the number that each barrier has
 	// reached; "busy" does so for ever and prints one line; "lock" takes the thread's lock and prints it; "lease" takes a
 	// lease and prints its token. It does it until it is killed or its standard input ends.
 	Mode   string
 	Thread event.ThreadID
+}
+
+// childOf is a child that uses the same database.
+func childOf(cfg store.Config, c childConfig) childConfig {
+	c.Path, c.Source = cfg.Path, cfg.Database.Source
+	return c
+}
+
+func (c childConfig) database() store.Database {
+	if c.Source == "" {
+		return store.Database{}
+	}
+	return store.Database{Driver: postgres.Driver{}, Source: c.Source}
 }
 
 // childMain is the child's main function.
@@ -50,7 +65,7 @@ func childMain(text string) int {
 
 func childRun(ctx context.Context, cfg childConfig) error {
 	if cfg.Mode == "lease" {
-		state, err := store.OpenState(ctx, cfg.Path, store.Database{})
+		state, err := store.OpenState(ctx, cfg.Path, cfg.database())
 		if err != nil {
 			return err
 		}
@@ -62,7 +77,7 @@ func childRun(ctx context.Context, cfg childConfig) error {
 		<-ctx.Done()
 		return state.Close()
 	}
-	s, err := store.Open(ctx, store.Config{Path: cfg.Path, HostVersion: "child"})
+	s, err := store.Open(ctx, store.Config{Path: cfg.Path, Database: cfg.database(), HostVersion: "child"})
 	if err != nil {
 		return err
 	}

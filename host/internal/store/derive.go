@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -49,6 +50,9 @@ func newRecord(e event.Event) (record, error) {
 	if len(body) > maxBodyBytes {
 		return record{}, fmt.Errorf("store event %d (%s) of thread %s: it has %d bytes, the limit is %d; next: put large "+
 			"content into an artifact", e.Seq, e.Body.Kind(), e.Thread, len(body), maxBodyBytes)
+	}
+	if !utf8.Valid(body) {
+		body = bytes.ToValidUTF8(body, []byte("\uFFFD")) // which is what a reader makes of it, too
 	}
 	r := record{eventRow: eventRow{
 		ThreadID: string(e.Thread), Seq: e.Seq, TurnID: string(e.Turn), Time: nanos(e.Time), Kind: e.Body.Kind(),

@@ -16,6 +16,10 @@ var (
 	// ErrClosed comes from every method of a closed store.
 	ErrClosed = errors.New("the store is closed")
 
+	// ErrTakenOver is in the [*ConflictError] of a thread that another process has locked while this one could not reach the
+	// database for so long that it counted as dead.
+	ErrTakenOver = errors.New("another process has taken the thread over")
+
 	// ErrReadsRefused comes from every method that reads the log of a store with Config.RefuseReads.
 	ErrReadsRefused = errors.New("this store refuses reads")
 )
@@ -84,6 +88,10 @@ func (e *ConflictError) Unwrap() error { return e.Err }
 
 // Error implements error.
 func (e *ConflictError) Error() string {
+	if errors.Is(e.Err, ErrTakenOver) {
+		return fmt.Sprintf("thread %s: event %d can't be stored: %v while the database could not be reached from here; next: resume the "+
+			"thread", e.Thread, e.Seq, e.Err)
+	}
 	if e.Err != nil {
 		return fmt.Sprintf("thread %s: event %d can't be stored: %v; next: export the thread, delete it and import it again", e.Thread, e.Seq, e.Err)
 	}

@@ -34,11 +34,14 @@ var (
 // MaxSocketPath is what RunSocket keeps below.
 const MaxSocketPath = maxSocketPath
 
-// MorePages lifts the limit that the test of a full disk has set.
-func (s *Store) MorePages() error {
-	return s.db.Write(context.Background(), database.Normal, func(tx *gorm.DB) error {
-		return tx.Exec("PRAGMA max_page_count(1000000)").Error
-	})
+// ExecPastTheQueue runs a statement on the connection that writes, also while the store is degraded.
+func (s *Store) ExecPastTheQueue(statement string) error {
+	return s.db.Write(context.Background(), database.Normal, func(tx *gorm.DB) error { return tx.Exec(statement).Error })
+}
+
+// Hold runs f while nobody else writes.
+func (s *Store) Hold(ctx context.Context, f func()) error {
+	return s.db.Write(ctx, database.Normal, func(*gorm.DB) error { f(); return nil })
 }
 
 // Committed waits for a commit that survives the end of the process, and not the end of the machine as Barrier does.

@@ -16,49 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
-	_ "github.com/glebarez/go-sqlite" // looks at the file past the store
 )
-
-// raw opens the database past the store.
-func raw(t testing.TB, path string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-// dump returns the rows of a query as text.
-func dump(t testing.TB, db *sql.DB, query string, args ...any) []string {
-	t.Helper()
-	rows, err := db.Query(query, args...)
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := []string{}
-	for rows.Next() {
-		values := make([]any, len(columns))
-		pointers := make([]any, len(columns))
-		for i := range values {
-			pointers[i] = &values[i]
-		}
-		if err := rows.Scan(pointers...); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, fmt.Sprint(values))
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return out
-}
 
 // derived is all that is derived from the events of a thread.
 func derived(t testing.TB, db *sql.DB, thread event.ThreadID) []string {
@@ -78,13 +36,16 @@ func derived(t testing.TB, db *sql.DB, thread event.ThreadID) []string {
 
 // verify checks that a database is whole and that a thread in it is the beginning of what was appended, at least up to seq,
 // with derived rows that fit. It returns the number of its last event.
-func verify(t *testing.T, path string, thread event.ThreadID, least uint64) uint64 {
+func verify(t *testing.T, where store.Config, thread event.ThreadID, least uint64) uint64 {
 	t.Helper()
-	db := raw(t, path)
-	if got := dump(t, db, "PRAGMA integrity_check"); !reflect.DeepEqual(got, []string{"[ok]"}) {
-		t.Fatalf("integrity check: %v", got)
+	where = store.Config{Path: where.Path, Database: where.Database}
+	db := raw(t, where)
+	if where.Database.Driver == nil {
+		if got := dump(t, db, "PRAGMA integrity_check"); !reflect.DeepEqual(got, []string{"[ok]"}) {
+			t.Fatalf("integrity check: %v", got)
+		}
 	}
-	s := openAt(t, store.Config{Path: path})
+	s := openAt(t, where)
 	got := stored(t, s, thread, 0)
 	last := uint64(len(got))
 	if last < least {
@@ -103,7 +64,7 @@ func verify(t *testing.T, path string, thread event.ThreadID, least uint64) uint
 	if err := fresh.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if have, want := derived(t, db, thread), derived(t, raw(t, cfg.Path), thread); !reflect.DeepEqual(have, want) {
+	if have, want := derived(t, db, thread), derived(t, raw(t, cfg), thread); !reflect.DeepEqual(have, want) {
 		t.Fatalf("derived rows do not fit %d events:\n%s\nwant\n%s", last, strings.Join(have, "\n"), strings.Join(want, "\n"))
 	}
 	// And it goes on.
@@ -124,11 +85,11 @@ func TestSIGKILLLosesNothingBehindABarrier(t *testing.T) {
 	if testing.Short() {
 		kills = 5
 	}
-	path := filepath.Join(t.TempDir(), "threads.db")
+	cfg := storetest.Config(t)
 	lost := 0
 	for n := range kills {
 		thread := event.NewThreadID() // in one database, which is killed again and again
-		c := startChild(t, childConfig{Path: path, Mode: "journal", Thread: thread})
+		c := startChild(t, childOf(cfg, childConfig{Mode: "journal", Thread: thread}))
 		reached := ""
 		for range 1 + rand.IntN(40) {
 			reached = c.line(t)
@@ -140,7 +101,7 @@ func TestSIGKILLLosesNothingBehindABarrier(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if last := verify(t, path, thread, least); last > least {
+		if last := verify(t, cfg, thread, least); last > least {
 			lost++ // events without a barrier were kept, too
 		}
 		if t.Failed() {
@@ -152,13 +113,13 @@ func TestSIGKILLLosesNothingBehindABarrier(t *testing.T) {
 
 func TestSIGKILLOfTheWriterWhileAnotherProcessWrites(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "threads.db")
-	s := openAt(t, store.Config{Path: path})
+	cfg := storetest.Config(t)
+	s := openAt(t, cfg)
 	mine := event.NewThreadID()
 	next := forever(mine)
 	for range 5 {
 		other := event.NewThreadID()
-		c := startChild(t, childConfig{Path: path, Mode: "journal", Thread: other})
+		c := startChild(t, childOf(cfg, childConfig{Mode: "journal", Thread: other}))
 		c.line(t)
 		var last event.Event
 		for n := range 60 {
@@ -172,13 +133,14 @@ func TestSIGKILLOfTheWriterWhileAnotherProcessWrites(t *testing.T) {
 		if got := stored(t, s, mine, 0); uint64(len(got)) != last.Seq {
 			t.Fatalf("%d events, want %d", len(got), last.Seq)
 		}
-		verify(t, path, other, 1)
+		verify(t, cfg, other, 1)
 	}
 }
 
 // A machine that loses power may keep any part of what was written and not synced. Whatever is left of the write-ahead log,
 // the database is whole and each thread is a beginning of what was appended.
 func TestTornWriteAheadLog(t *testing.T) {
+	filesOnly(t)
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "threads.db")
@@ -221,7 +183,7 @@ func TestTornWriteAheadLog(t *testing.T) {
 		if err := os.WriteFile(copied+"-wal", torn, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		seen[verify(t, copied, thread, 0)] = true
+		seen[verify(t, store.Config{Path: copied}, thread, 0)] = true
 	}
 	if len(seen) < tears/5 {
 		t.Errorf("tears led to %d different lengths only: they did not hit", len(seen))
@@ -249,11 +211,11 @@ func copyFile(t *testing.T, from, to string) {
 
 func TestTheEndOfTheProcessFreesItsThreads(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "threads.db")
+	cfg := storetest.Config(t)
 	thread := event.NewThreadID()
-	c := startChild(t, childConfig{Path: path, Mode: "lock", Thread: thread})
+	c := startChild(t, childOf(cfg, childConfig{Mode: "lock", Thread: thread}))
 	c.line(t)
-	s := openAt(t, store.Config{Path: path})
+	s := openAt(t, cfg)
 	_, err := s.LockThread(t.Context(), thread)
 	if want := fmt.Sprintf("process %d", c.cmd.Process.Pid); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("LockThread = %v, want an error that names %s", err, want)
@@ -276,14 +238,10 @@ func TestTheEndOfTheProcessFreesItsThreads(t *testing.T) {
 
 func TestTheEndOfTheProcessFreesItsLeases(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "state.db")
-	state, err := store.OpenState(t.Context(), path, store.Database{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = state.Close() })
+	place := newStatePlace(t)
+	state := openState(t, place)
 	for want := uint64(1); want < 6; want += 2 {
-		c := startChild(t, childConfig{Path: path, Mode: "lease"})
+		c := startChild(t, childOf(store.Config{Path: place.path, Database: place.database}, childConfig{Mode: "lease"}))
 		if got := c.line(t); got != fmt.Sprint(want) {
 			t.Fatalf("the child's token is %s, want %d", got, want)
 		}

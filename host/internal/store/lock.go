@@ -14,6 +14,14 @@ import (
 // Owner is the process that holds something.
 type Owner = database.Owner
 
+// locksOf are the locks of a database that several machines may use, else files in a folder.
+func locksOf(db *database.DB, dir string) database.Locks {
+	if l := db.Locks(); l != nil {
+		return l
+	}
+	return fileLocks{dir}
+}
+
 // fileLocks are locked files in a folder: for a database that only processes of this machine use.
 type fileLocks struct{ dir string }
 

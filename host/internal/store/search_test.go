@@ -80,6 +80,7 @@ func TestSearchShowsTheFirstPassages(t *testing.T) {
 
 // A home of the version before is searched, too.
 func TestSearchInAnOldHome(t *testing.T) {
+	filesOnly(t)
 	t.Parallel()
 	cfg := store.Config{Path: filepath.Join(t.TempDir(), "threads.db")}
 	if err := store.WriteFirstSchema(t.Context(), cfg.Path, storetest.Story("t", 2)); err != nil {

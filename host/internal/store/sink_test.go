@@ -111,9 +111,21 @@ func TestAFullDisk(t *testing.T) {
 	if err := s.Barrier(t.Context(), thread, 1); err != nil {
 		t.Fatal(err)
 	}
-	// SQLite treats its own limit as it treats a disk without space.
-	if err := s.ExecOnWriter(t.Context(), "PRAGMA max_page_count(1)"); err != nil { // which is what it has
-		t.Fatal(err)
+	// SQLite treats its own limit as it treats a disk without space; 1 page is what it has. A server is made to say that its
+	// disk is full.
+	full, free := []string{"PRAGMA max_page_count(1)"}, "PRAGMA max_page_count(1000000)"
+	if onServer() {
+		full = []string{
+			`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+				$$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$`,
+			"CREATE TRIGGER full_disk BEFORE INSERT ON events EXECUTE FUNCTION full_disk()",
+		}
+		free = "DROP TRIGGER full_disk ON events"
+	}
+	for _, statement := range full {
+		if err := s.ExecOnWriter(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var last event.Event
 	var err error
@@ -132,7 +144,7 @@ func TestAFullDisk(t *testing.T) {
 	if n := len(stored(t, s, thread, 0)); uint64(n) < reached {
 		t.Errorf("%d events are there, %d were behind a barrier", n, reached)
 	}
-	if err := s.MorePages(); err != nil {
+	if err := s.ExecPastTheQueue(free); err != nil {
 		t.Fatal(err)
 	}
 	h.recovered(t)
@@ -142,7 +154,7 @@ func TestAFullDisk(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	verify(t, cfg.Path, thread, last.Seq)
+	verify(t, cfg, thread, last.Seq)
 }
 
 func TestALockedDatabase(t *testing.T) {
@@ -156,17 +168,9 @@ func TestALockedDatabase(t *testing.T) {
 	mustAppend(t, s, story[0])
 	mustBarrier(t, s, story[:1])
 
-	db := raw(t, cfg.Path)
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	release := hold(t, cfg)
 	mustAppend(t, s, story[1:]...)
-	err = s.Barrier(t.Context(), story[0].Thread, uint64(len(story)))
+	err := s.Barrier(t.Context(), story[0].Thread, uint64(len(story)))
 	if !database.IsBusy(err) || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("barrier = %v, want that another process is in the way", err)
 	}
@@ -174,9 +178,7 @@ func TestALockedDatabase(t *testing.T) {
 	if got := stored(t, s, story[0].Thread, 0); len(got) != 1 { // reading goes on
 		t.Errorf("%d events are stored", len(got))
 	}
-	if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	h.recovered(t)
 	mustBarrier(t, s, story)
 }
@@ -188,16 +190,9 @@ func TestAWriteWaitsForAnotherProcess(t *testing.T) {
 	story := storetest.Story(event.NewThreadID(), 1)
 	mustAppend(t, s, story[0])
 	mustBarrier(t, s, story[:1])
-	conn, err := raw(t, cfg.Path).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	release := hold(t, cfg)
 	mustAppend(t, s, story[1:]...)
-	time.AfterFunc(20*time.Millisecond, func() { _, _ = conn.ExecContext(context.Background(), "ROLLBACK") })
+	time.AfterFunc(20*time.Millisecond, release)
 	mustBarrier(t, s, story)
 	if s.Degraded() != nil {
 		t.Errorf("Degraded = %v", s.Degraded())
@@ -361,14 +356,7 @@ func TestCloseGivesUpWhenItsContextEnds(t *testing.T) {
 	s := openAt(t, cfg)
 	mustAppend(t, s, storetest.Story("t", 1)...)
 	mustBarrier(t, s, []event.Event{{Thread: "t", Seq: 11}})
-	conn, err := raw(t, cfg.Path).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	hold(t, cfg)
 	mustAppend(t, s, event.Event{Thread: "t", Seq: 12, Body: event.ThreadNamed{Name: "n"}})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
@@ -386,14 +374,7 @@ func TestAChangeThatWasGivenUpDoesNotHappen(t *testing.T) {
 	story := storetest.Story("t", 1)
 	mustAppend(t, s, story[0])
 	mustBarrier(t, s, story[:1])
-	conn, err := raw(t, cfg.Path).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	release := hold(t, cfg)
 	enough := errors.New("enough")
 	for _, before := range [][]event.Event{nil, story[1:]} { // at once, and behind a batch that waits
 		mustAppend(t, s, before...)
@@ -403,9 +384,7 @@ func TestAChangeThatWasGivenUpDoesNotHappen(t *testing.T) {
 			t.Errorf("PutSetting = %v", err)
 		}
 	}
-	if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	mustBarrier(t, s, story)
 	if _, err := s.Setting(t.Context(), "k"); !errors.As(err, new(*store.NotFoundError)) {
 		t.Errorf("Setting = %v", err)

@@ -84,7 +84,7 @@ func OpenState(ctx context.Context, path string, where Database) (*State, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &State{db: db, hosts: fileLocks{filepath.Join(filepath.Dir(path), "hosts")}, host: uuid.NewString()}
+	s := &State{db: db, hosts: locksOf(db, filepath.Join(filepath.Dir(path), "hosts")), host: uuid.NewString()}
 	s.mu.leases = map[leaseKey]*Lease{}
 	s.mu.released = make(chan struct{})
 	return s, nil
@@ -218,10 +218,10 @@ func (s *State) Close() error {
 	for _, l := range leases {
 		l.end(ErrClosed)
 	}
-	err := s.db.Close()
+	var err error
 	if alive != nil {
-		// From here on others may take what this State held.
-		err = errors.Join(err, alive.Release())
+		// From here on others may take what this State held. What it still takes does not count.
+		err = alive.Release()
 	}
-	return err
+	return errors.Join(err, s.db.Close())
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -16,22 +15,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/store"
 )
 
-func openState(t *testing.T, path string) *store.State {
-	t.Helper()
-	s, err := store.OpenState(t.Context(), path, store.Database{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-func statePath(t *testing.T) string { return filepath.Join(t.TempDir(), "state.db") }
-
 func TestStateKeys(t *testing.T) {
 	t.Parallel()
-	path := statePath(t)
-	s := openState(t, path)
+	place := newStatePlace(t)
+	s := openState(t, place)
 	ctx := t.Context()
 	plugin, thread, other := store.Scope{Plugin: "p"}, store.Scope{Plugin: "p", Thread: "t"}, store.Scope{Plugin: "q"}
 	if _, found, err := s.Get(ctx, plugin, "k"); found || err != nil {
@@ -52,7 +39,7 @@ func TestStateKeys(t *testing.T) {
 		}
 	}
 	check(s)
-	check(openState(t, path)) // at any time, from anywhere
+	check(openState(t, place)) // at any time, from anywhere
 	for _, value := range [][]byte{nil, {}, {0, 1, 0xff}, bytes.Repeat([]byte{7}, store.MaxValueBytes)} {
 		if _, _, err := s.Put(ctx, plugin, "bytes", value, nil); err != nil {
 			t.Fatal(err)
@@ -89,7 +76,7 @@ func second(_ uint64, _ bool, err error) error { return err }
 
 func TestStateVersions(t *testing.T) {
 	t.Parallel()
-	s := openState(t, statePath(t))
+	s := openState(t, newStatePlace(t))
 	ctx := t.Context()
 	scope := store.Scope{Plugin: "p"}
 	v := func(n uint64) *uint64 { return &n }
@@ -134,11 +121,11 @@ func TestStateVersions(t *testing.T) {
 
 func TestStateCountersDoNotLoseAddition(t *testing.T) {
 	t.Parallel()
-	path := statePath(t)
+	place := newStatePlace(t)
 	scope := store.Scope{Plugin: "p"}
 	var wg sync.WaitGroup
 	for range 2 {
-		s := openState(t, path)
+		s := openState(t, place)
 		for range 2 {
 			wg.Go(func() {
 				for range 25 {
@@ -164,14 +151,14 @@ func TestStateCountersDoNotLoseAddition(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	if got, _, err := openState(t, path).Get(t.Context(), scope, "n"); err != nil || string(got.Data) != "100" {
+	if got, _, err := openState(t, place).Get(t.Context(), scope, "n"); err != nil || string(got.Data) != "100" {
 		t.Errorf("n = %s, %v, want 100", got.Data, err)
 	}
 }
 
 func TestStateList(t *testing.T) {
 	t.Parallel()
-	s := openState(t, statePath(t))
+	s := openState(t, newStatePlace(t))
 	scope := store.Scope{Plugin: "p"}
 	for _, key := range []string{"b/2", "a", "b/1", "b", "B/3", "%", "é/1", "é/2"} {
 		if _, _, err := s.Put(t.Context(), scope, key, nil, nil); err != nil {
@@ -197,8 +184,8 @@ func TestStateList(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	t.Parallel()
-	path := statePath(t)
-	a, b := openState(t, path), openState(t, path)
+	place := newStatePlace(t)
+	a, b := openState(t, place), openState(t, place)
 	ctx := t.Context()
 	lease, err := a.Acquire(ctx, "p", "browser", "call 1", 0)
 	if err != nil || lease.Token != 1 || lease.Holder != "call 1" {
@@ -249,7 +236,7 @@ func TestLease(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := openState(t, path)
+	c := openState(t, place)
 	third, err := c.Acquire(ctx, "p", "browser", "call 3", 0)
 	if err != nil || third.Token != 3 {
 		t.Errorf("after a restart: %+v, %v", third, err)
@@ -258,13 +245,13 @@ func TestLease(t *testing.T) {
 
 func TestALeaseThatAnotherTookIsLost(t *testing.T) {
 	t.Parallel()
-	path := statePath(t)
-	s := openState(t, path)
+	place := newStatePlace(t)
+	s := openState(t, place)
 	lease, err := s.Acquire(t.Context(), "p", "l", "h", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := raw(t, path).Exec("UPDATE leases SET token = token + 1, host = 'elsewhere'"); err != nil {
+	if _, err := raw(t, store.Config{Path: place.path, Database: place.database}).Exec("UPDATE leases SET token = token + 1, host = 'elsewhere'"); err != nil {
 		t.Fatal(err)
 	}
 	if err := lease.Check(t.Context()); !errors.Is(err, store.ErrLeaseLost) {
@@ -285,8 +272,8 @@ func TestALeaseThatAnotherTookIsLost(t *testing.T) {
 
 func TestAcquireWaits(t *testing.T) {
 	t.Parallel()
-	path := statePath(t)
-	a, b := openState(t, path), openState(t, path)
+	place := newStatePlace(t)
+	a, b := openState(t, place), openState(t, place)
 	for name, s := range map[string]*store.State{"the same process": a, "another process": b} {
 		lease, err := a.Acquire(t.Context(), "p", "l", "first", 0)
 		if err != nil {
@@ -332,8 +319,8 @@ func TestAcquireWaits(t *testing.T) {
 
 func TestLeasesExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	path := statePath(t)
-	states := []*store.State{openState(t, path), openState(t, path)}
+	place := newStatePlace(t)
+	states := []*store.State{openState(t, place), openState(t, place)}
 	var holders atomic.Int32
 	var last atomic.Uint64
 	var wg sync.WaitGroup
@@ -366,7 +353,7 @@ func TestLeasesExcludeEachOther(t *testing.T) {
 
 func TestAClosedStateSaysSo(t *testing.T) {
 	t.Parallel()
-	s := openState(t, statePath(t))
+	s := openState(t, newStatePlace(t))
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}

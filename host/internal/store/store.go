@@ -153,8 +153,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, db: db, locks: fileLocks{cfg.LockDir}, files: artifactFiles{dir: cfg.ArtifactDir, maxBytes: cfg.MaxArtifactBytes}}
-	s.writer = &writer{db: db, files: s.files, around: cfg.Around, run: runRow{
+	s := &Store{cfg: cfg, db: db, locks: locksOf(db, cfg.LockDir), files: artifactFiles{dir: cfg.ArtifactDir, maxBytes: cfg.MaxArtifactBytes}}
+	s.writer = &writer{db: db, locks: s.locks, files: s.files, around: cfg.Around, run: runRow{
 		ID: uuid.Must(uuid.NewV7()).String(), PID: os.Getpid(), HostVersion: cfg.HostVersion, StartedAt: time.Now().UnixNano(),
 	}}
 	s.sink = &sink{

@@ -151,6 +151,7 @@ func TestAppendKeepsNothingOfItsArguments(t *testing.T) {
 }
 
 func TestFilesArePrivate(t *testing.T) {
+	filesOnly(t)
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("modes are of Unix")
@@ -349,7 +350,7 @@ func TestADamagedThreadDoesNotKeepOthersFromBeingStored(t *testing.T) {
 	damaged, good := storetest.Story("damaged", 1), storetest.Story("good", 1)
 	mustAppend(t, s, damaged...)
 	s = reopen(t, s, cfg)
-	if _, err := raw(t, cfg.Path).Exec("DELETE FROM threads"); err != nil { // and its events are left
+	if _, err := raw(t, cfg).Exec("DELETE FROM threads"); err != nil { // and its events are left
 		t.Fatal(err)
 	}
 	mustAppend(t, s, good[:5]...)

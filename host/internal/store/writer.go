@@ -16,6 +16,7 @@ import (
 // writer puts batches into the database. It belongs to the sink's writing goroutine.
 type writer struct {
 	db     *database.DB
+	locks  database.Locks // of threads
 	files  artifactFiles
 	run    runRow
 	inRuns bool // the run's row is committed
@@ -87,7 +88,7 @@ func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error)
 		case e.rec != nil:
 			g := groups[e.rec.ThreadID]
 			if g == nil {
-				g = &group{thread: e.rec.ThreadID, run: w.run.ID}
+				g = &group{thread: e.rec.ThreadID, run: w.run.ID, locks: w.locks}
 				groups[e.rec.ThreadID] = g
 				order = append(order, g)
 			}
@@ -157,6 +158,7 @@ func affected(tx *gorm.DB, query string, args ...any) (int64, error) {
 type group struct {
 	thread string
 	run    string
+	locks  database.Locks // nil: whose thread it is does not matter
 	recs   []*record
 }
 
@@ -192,6 +194,12 @@ func (g *group) claim(tx *gorm.DB) error {
 	moved, err := g.moveThread(tx)
 	if err != nil || moved {
 		return err
+	}
+	switch taken, err := g.takenOver(tx); {
+	case err != nil:
+		return err
+	case taken:
+		return &ConflictError{Thread: event.ThreadID(g.thread), Seq: g.recs[0].Seq, Err: ErrTakenOver}
 	}
 	var rows []threadRow
 	if err := tx.Select("seq").Where("id = ?", g.thread).Find(&rows).Error; err != nil {
@@ -279,8 +287,32 @@ func (g *group) moveThread(tx *gorm.DB) (moved bool, err error) {
 		args = append(args, preview)
 	}
 	q.WriteString(" WHERE id = ? AND seq = ?")
-	n, err := affected(tx, q.String(), append(args, g.thread, first.Seq-1)...)
+	args = append(args, g.thread, first.Seq-1)
+	if condition, more := g.fence(); condition != "" {
+		q.WriteString(" AND " + condition)
+		args = append(args, more...)
+	}
+	n, err := affected(tx, q.String(), args...)
 	return n > 0, err
+}
+
+// fence is a condition that holds while the thread is this process's; empty: it can't be lost, or is not locked.
+func (g *group) fence() (condition string, args []any) {
+	if g.locks == nil {
+		return "", nil
+	}
+	return g.locks.Fence(g.thread)
+}
+
+// takenOver tells whether another process has taken the thread while this one was out of reach.
+func (g *group) takenOver(tx *gorm.DB) (bool, error) {
+	condition, args := g.fence()
+	if condition == "" {
+		return false, nil
+	}
+	var mine bool
+	err := tx.Raw("SELECT "+condition, args...).Row().Scan(&mine)
+	return err == nil && !mine, err
 }
 
 // threadColumns are the derived columns in a fixed order, so that equal groups make equal statements.

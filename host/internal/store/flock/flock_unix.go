@@ -29,8 +29,8 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
-// alive tells whether a process of this id is there.
-func alive(pid int) bool {
+// Alive tells whether a process of this id is there.
+func Alive(pid int) bool {
 	if pid <= 0 {
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/database/postgres"
+	"github.com/gantry-agent/gantry/host/internal/store/database/postgres/postgrestest"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
 )
@@ -49,9 +52,20 @@ func Open(tb testing.TB, changes ...func(*store.Config)) *store.Store {
 func Config(tb testing.TB) store.Config {
 	return store.Config{
 		Path:        filepath.Join(tb.TempDir(), "threads.db"),
+		Database:    Database(tb),
 		HostVersion: "test",
 		Logger:      hclog.New(&hclog.LoggerOptions{Name: "store", Output: tb.Output(), Level: hclog.Debug}),
 	}
+}
+
+// Database is an empty place on the server that [postgrestest.AddressVar] names; without one the zero Database.
+func Database(tb testing.TB) store.Database {
+	tb.Helper()
+	server := os.Getenv(postgrestest.AddressVar)
+	if server == "" {
+		return store.Database{}
+	}
+	return store.Database{Driver: postgres.Driver{}, Source: postgrestest.Place(tb, server)}
 }
 
 // RefuseReads makes the store refuse reads of the log.

@@ -1,0 +1,236 @@
+// Package postgres is the driver of PostgreSQL: one database on a server that hosts on several machines share.
+//
+// It owns: the connections, which may break and are made anew; transactions and what of them may run side by side; locks that
+// end with their process; what the server's errors mean. It must not know: which tables a store has, when a write is tried
+// again.
+//
+// Start with [Driver].
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	gormpostgres "gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+const (
+	// minVersion is the oldest server that is still kept by its makers.
+	minVersion = 140000
+
+	// connectTimeout is for an address that names none: a server that is there answers within milliseconds.
+	connectTimeout = 5 * time.Second
+
+	// keepAlive is how soon a connection whose other side is gone is noticed, roughly; both sides look.
+	keepAlive = 15 * time.Second
+
+	// writeConnections are one for the store's writes, and one for locks beside it.
+	writeConnections = 2
+
+	// readConnections bounds the connections for reading: a listing beside a resume, and one to spare.
+	readConnections = 3
+
+	// idleTime is how long a connection for reading is kept for the next listing.
+	idleTime = time.Minute
+)
+
+// Driver connects to servers; [database.Config].Source is a URL, or words like host=... dbname=... Environment variables that
+// psql knows, PGHOST for example, fill in what it leaves out.
+type Driver struct{}
+
+// Name implements [database.Driver].
+func (Driver) Name() string { return "postgres" }
+
+// conn is a database on a server.
+type conn struct {
+	where    string
+	schema   string // what tells the tables of a store from those of another
+	busyWait time.Duration
+	writes   *sql.DB
+	reads    *sql.DB
+	main     *gorm.DB // on writes
+	reader   *gorm.DB // on reads
+	key      int64    // of the lock that writes take; fixed after Connect
+	locks    *locks
+	closed   atomic.Bool
+}
+
+// Connect implements [database.Driver].
+func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, error) {
+	to, err := pgx.ParseConfig(cfg.Source)
+	if err != nil || ambiguous(cfg.Source) {
+		// What the parser says may have a part of a password in it.
+		return nil, errors.New("open database: its address is neither a URL nor words like host=... dbname=..., or a setting in " +
+			`it has no meaning; next: write one like "postgres://gantry@db.example.com/gantry"; in a URL's password @ is %40, / is %2F, ? is %3F`)
+	}
+	if to.ConnectTimeout == 0 {
+		to.ConnectTimeout = connectTimeout
+	}
+	to.DialFunc = (&net.Dialer{Timeout: to.ConnectTimeout, KeepAlive: keepAlive}).DialContext
+	if to.RuntimeParams["application_name"] == "" {
+		to.RuntimeParams["application_name"] = "gantry"
+	}
+	c := &conn{where: whereOf(to), schema: cfg.Schema, busyWait: cfg.BusyWait}
+
+	c.writes = stdlib.OpenDB(*to, stdlib.OptionAfterConnect(setUp))
+	c.writes.SetMaxOpenConns(writeConnections)
+	c.writes.SetMaxIdleConns(writeConnections)
+	reading := to.Copy()
+	reading.RuntimeParams["default_transaction_read_only"] = "on"
+	c.reads = stdlib.OpenDB(*reading)
+	c.reads.SetMaxOpenConns(readConnections)
+	c.reads.SetConnMaxIdleTime(idleTime)
+	c.main, err = openGorm(pool{c.writes})
+	if err == nil {
+		c.reader, err = openGorm(pool{c.reads})
+	}
+	var place string
+	if err == nil {
+		place, err = look(ctx, c.writes)
+	}
+	if err != nil {
+		return nil, errors.Join(database.Explain(c, "open", err), c.Close())
+	}
+	c.key = hash(place, cfg.Schema)
+	c.locks = newLocks(c, place, to)
+	return c, nil
+}
+
+// ambiguous tells of a URL that a part of the password may count as the name of the server or the database, which are shown:
+// where there is an "@" that nothing explains.
+func ambiguous(address string) bool {
+	_, rest, url := strings.Cut(address, "://")
+	if !url || strings.ContainsAny(address[:len(address)-len(rest)], " =") {
+		return false
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	authority, _, _ = strings.Cut(authority, "?")
+	return strings.Count(rest, "@") != strings.Count(authority, "@") || strings.Count(authority, "@") > 1
+}
+
+// whereOf names a database without what is secret.
+func whereOf(to *pgx.ConnConfig) string {
+	host := to.Host
+	if !strings.HasPrefix(host, "/") { // a folder of sockets
+		host = net.JoinHostPort(host, strconv.Itoa(int(to.Port)))
+	}
+	where := cmp.Or(to.Database, to.User) + " on " + host
+	if path := to.RuntimeParams["search_path"]; path != "" {
+		where += " (" + path + ")"
+	}
+	return where
+}
+
+// setUp prepares a connection for writing. A commit waits for the disk, also on a server that does not make others wait: after
+// a crash of the server nothing may be missing that was taken for stored.
+func setUp(ctx context.Context, c *pgx.Conn) error {
+	var commit string
+	err := c.QueryRow(ctx, "SELECT current_setting('synchronous_commit')", pgx.QueryExecModeSimpleProtocol).Scan(&commit)
+	if err == nil && commit == "off" {
+		_, err = c.Exec(ctx, "SET synchronous_commit = on")
+	}
+	return err
+}
+
+// look returns the schema that tables are in, on a server that will do.
+func look(ctx context.Context, db *sql.DB) (place string, err error) {
+	var version int
+	var schema sql.NullString
+	err = db.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int, current_schema()").Scan(&version, &schema)
+	switch {
+	case err != nil:
+		return "", plain(err)
+	case version < minVersion:
+		return "", &refusedError{
+			fmt.Sprintf("its server is PostgreSQL %d", version/10000), fmt.Sprintf("use one of version %d or newer", minVersion/10000),
+		}
+	case !schema.Valid:
+		return "", &refusedError{"it has no schema of the name in search_path", "make it: CREATE SCHEMA NAME"}
+	}
+	return schema.String, nil
+}
+
+// refusedError says why a database won't do.
+type refusedError struct{ what, next string }
+
+func (e *refusedError) Error() string { return e.what }
+
+// hash makes a number for an advisory lock. All locks of all programs that use the database share 64 bits.
+func hash(parts ...string) int64 {
+	h := fnv.New64a()
+	for _, p := range append([]string{"gantry"}, parts...) {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return int64(h.Sum64())
+}
+
+func openGorm(p gorm.ConnPool) (*gorm.DB, error) {
+	return gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: p}), &gorm.Config{
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true,
+		Logger:                 logger.Discard, // errors are returned, and statements hold content
+	})
+}
+
+// Where implements [database.Conn].
+func (c *conn) Where() string { return c.where }
+
+// Elsewhere implements [database.Conn].
+func (c *conn) Elsewhere() string { return "name another database in `store { dsn = ... }`" }
+
+// About implements [database.Conn].
+func (c *conn) About(ctx context.Context) (string, error) {
+	var version string
+	if err := c.reads.QueryRowContext(ctx, "SHOW server_version").Scan(&version); err != nil {
+		return "", database.Explain(c, "read", err)
+	}
+	version, _, _ = strings.Cut(version, " ")
+	return fmt.Sprintf("PostgreSQL %s, %s", version, c.where), nil
+}
+
+// Main implements [database.Conn].
+func (c *conn) Main() *gorm.DB { return c.main }
+
+// Durable implements [database.Conn].
+func (c *conn) Durable() bool { return true }
+
+// Read implements [database.Conn].
+func (c *conn) Read() (*gorm.DB, error) {
+	if c.closed.Load() {
+		return nil, sql.ErrConnDone
+	}
+	return c.reader, nil
+}
+
+// Locks implements [database.Conn].
+func (c *conn) Locks() database.Locks { return c.locks }
+
+// Tend implements [database.Conn]: the server does it.
+func (c *conn) Tend(context.Context) error { return nil }
+
+// Shrink implements [database.Conn]: the server's autovacuum does it.
+func (c *conn) Shrink(*gorm.DB) error { return nil }
+
+// Close implements [database.Conn].
+func (c *conn) Close() error {
+	c.closed.Store(true)
+	if c.locks != nil {
+		c.locks.close()
+	}
+	return errors.Join(c.reads.Close(), c.writes.Close())
+}

@@ -88,10 +88,12 @@ func (p *presence) run(c *pgx.Conn) {
 	}
 }
 
-// leave closes a connection, which may be broken.
+// leave closes a connection, which may be broken. The lock is given back before: the server sees a connection's end a moment
+// later, and whoever comes next should not have to wait for that.
 func (p *presence) leave(c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	_, _ = c.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_unlock_shared(%d)", p.key))
 	_ = c.Close(ctx) // it is over either way
 }
 

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -107,5 +108,29 @@ do = [{ text = "done" }]
 	r.Write(conf, "provider \"scripted\" {\n  source = \"builtin/scripted\"\n  script_text = \"[[step]]\\ndo = [{ text = \\\"made\\\" }]\\n\"\n}\n")
 	if res := in(above, "gantry --home "+above+"/none exec --ephemeral --config "+conf+" go"); res.Code != 0 || res.Stdout != "made\n" {
 		t.Errorf("without a home: exit %d:\n%s", res.Code, res.Stderr)
+	}
+}
+
+// On a full disk, what is stored can be looked at, and what can't be done says why.
+func TestHomeOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	home := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c",
+		`mount -t tmpfs -o size=4m,mode=700 tmpfs $H || exit 77; cp "$GANTRY_HOME"/gantry.hcl $H; export GANTRY_HOME=$H
+		"$0" exec "the first" 2>/dev/null; cat /dev/zero >$H/fill 2>/dev/null; "$0" threads list; "$0" exec "the second"`,
+		filepath.Join(r.Bin, "gantry"))
+	cmd.Dir, cmd.Env = r.Dir, append(r.Env, "H="+home)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run() // its status is looked at
+	if code := cmd.ProcessState.ExitCode(); code == 77 || strings.Contains(stderr.String(), "unshare") {
+		t.Skipf("nothing can be mounted here: %s", stderr.String())
+	}
+	if out := stdout.String(); !strings.HasPrefix(out, "done\n") || !strings.Contains(out, "the first") {
+		t.Errorf("stdout:\n%s\nstderr:\n%s", out, stderr.String())
+	}
+	if out := stderr.String(); !regexp.MustCompile(`(no space left on device|disk is full).*\n  Next: free some space`).MatchString(out) {
+		t.Errorf("stderr:\n%s", out)
 	}
 }

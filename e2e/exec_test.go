@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -335,18 +336,24 @@ times = -1
 do = [{ text = "done" }]
 `)
 	untrusting(t, r)
-	for _, c := range []struct {
-		args []string
-		ran  string
-	}{
-		{[]string{"-s", "workspace-write", "-c", "approval.policy=never"}, ""}, // it can't be enforced, so it is refused
-		{[]string{"--full-auto"}, ""},
-		{[]string{"--dangerously-bypass-approvals-and-sandbox"}, "x\n"},
-		{[]string{"--yolo"}, "x\nx\n"},
+	for _, c := range []struct{ args, says, ran string }{
+		{"-s read-only -c approval.policy=never", "approval never · sandbox read-only", ""},
+		{"-s workspace-write -c approval_policy=on-failure", "approval on-request · sandbox workspace-write", ""},
+		{"--full-auto", "approval never · sandbox workspace-write", ""},
+		{"-c sandbox_mode=danger-full-access", "approval untrusted · sandbox full-access", ""},
+		{"--dangerously-bypass-approvals-and-sandbox", "approval never · sandbox full-access", "x\n"},
+		{"--yolo", "approval never · sandbox full-access", "x\n"},
 	} {
-		r.OK(append([]string{"exec", "go"}, c.args...)...)
-		if got := r.Read("ran"); got != c.ran {
-			t.Errorf("%v: ran %q, want %q", c.args, got, c.ran)
+		if err := os.Remove(filepath.Join(r.Dir, "ran")); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		res := r.OK(append([]string{"exec", "go"}, strings.Fields(c.args)...)...)
+		if !strings.Contains(res.Stderr, c.says) {
+			t.Errorf("%s: want %q in\n%s", c.args, c.says, res.Stderr)
+		}
+		// What workspace-write lets happen here is up to the system.
+		if got := r.Read("ran"); got != c.ran && !strings.Contains(c.says, "workspace-write") {
+			t.Errorf("%s: ran %q, want %q", c.args, got, c.ran)
 		}
 	}
 	for _, c := range []struct{ args, want string }{

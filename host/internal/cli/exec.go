@@ -123,7 +123,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		dir: cwd, ephemeral: f.ephemeral, keyless: f.replay, folders: f.access.folders, override: f.codex.override(),
 	})
 	if err != nil {
-		if home, homeErr := a.home(); homeErr == nil && store.IsReadOnly(err) && !host.Writable(home) {
+		if home, homeErr := a.home(); homeErr == nil && store.Unwritable(err) && !host.Writable(home) {
 			err = fmt.Errorf("%w, or use --ephemeral, which stores nothing", err) // behind the next step
 		}
 		return err

@@ -75,7 +75,7 @@ func (a *app) lookIntoStore(ctx context.Context) (*store.Store, error) {
 		return nil, err
 	}
 	s, err := store.Open(ctx, cfg)
-	if store.IsReadOnly(err) {
+	if store.Unwritable(err) {
 		cfg.ReadOnly = true
 		return store.Open(ctx, cfg)
 	}

@@ -24,10 +24,10 @@ var (
 	ErrReadsRefused = errors.New("this store refuses reads")
 )
 
-// IsReadOnly tells whether a store could not be opened because its files can't be written or made. One that is there can be
-// opened with [Config.ReadOnly].
-func IsReadOnly(err error) bool {
-	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) || database.IsDenied(err)
+// Unwritable tells whether a store could not be opened because nothing can be written where it is: its files can't be, or the
+// disk is full. One that is there can be opened with [Config.ReadOnly].
+func Unwritable(err error) bool {
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) || database.IsDenied(err) || database.IsFull(err)
 }
 
 // DegradedError says that the store can't write at the moment. Barriers fail with it; events stay in memory up to a bound

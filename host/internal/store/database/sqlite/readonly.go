@@ -11,7 +11,7 @@ import (
 )
 
 // connectReadOnly opens a file without making or changing one. SQLite reads a database with a write-ahead log only where the
-// log and its index are there or can be made. Where neither is the case, all that was committed is in the database itself,
+// log and its index are there or can be made. Where there is no log, all that was committed is in the database itself,
 // and it can be read as one that nobody changes.
 func connectReadOnly(ctx context.Context, path string, busyWait time.Duration) (database.Conn, error) {
 	info, err := os.Stat(path)
@@ -23,7 +23,7 @@ func connectReadOnly(ctx context.Context, path string, busyWait time.Duration) (
 	}
 	c := &conn{path: path, busyWait: busyWait, only: "&mode=ro"}
 	err = c.looks(ctx)
-	if log, statErr := os.Stat(path + "-wal"); err != nil && kindOf(err) == database.Denied && (statErr != nil || log.Size() == 0) {
+	if log, statErr := os.Stat(path + "-wal"); err != nil && (statErr != nil || log.Size() == 0) {
 		err = c.Close()
 		c = &conn{path: path, busyWait: busyWait, only: "&mode=ro&immutable=1"}
 		err = errors.Join(err, c.looks(ctx))

@@ -293,9 +293,20 @@ do = [{ text = "done" }]
 	}
 	id := lines(t, res.Stdout)[0].Thread
 	r.Write("dot.png", dot(t))
-	again := piped(t, r, "and now", append(args, "resume", id, "--image", filepath.Join(r.Dir, "dot.png"))...)
+	again := piped(t, r, "and now", append(args, "resume", id, "--image", filepath.Join(r.Dir, "dot.png")+",dot.png")...)
 	if again.Code != 0 || lines(t, again.Stdout)[0].Thread != id {
 		t.Fatalf("resumed: exit %d:\n%s\n%s", again.Code, again.Stdout, again.Stderr)
+	}
+	images := 0
+	for _, m := range r.Last().Request.Messages {
+		for _, p := range m.Parts {
+			if _, ok := p.(*llm.Media); ok {
+				images++
+			}
+		}
+	}
+	if images != 2 {
+		t.Errorf("the model gets %d images, want 2", images)
 	}
 	// Without the words that allow it, nothing is run.
 	os.Remove(filepath.Join(r.Dir, "done"))
@@ -381,8 +392,9 @@ func TestExecResume(t *testing.T) {
 		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
 	}
 	for _, args := range [][]string{
-		{"exec", "--json", "resume", "--last", "next"}, {"exec", "-C", other, "resume", "--json", "--last", "--all", "next"},
-		{"exec", "resume", "--json", first, "next"}, {"exec", "resume", "--json", first[:30], "next"}, {"resume", "--json", "--last", "next"},
+		{"exec", "--json", "resume", "--last", "next"}, {"exec", "resume", "--json", first, "next"},
+		{"exec", "resume", "--json", first[:30], "next"}, {"resume", "--json", "--last", "next"},
+		{"exec", "-C", other, "resume", "--json", "--last", "--all", "moves"}, {"exec", "-C", other, "resume", "--json", "--last", "stays"},
 	} {
 		if got := lines(t, r.OK(args...).Stdout)[0].Thread; got != first {
 			t.Errorf("%v resumed %s, want %s", args, got, first)
@@ -393,8 +405,34 @@ func TestExecResume(t *testing.T) {
 			t.Errorf("%v: exit %d:\n%s%s", args, res.Code, res.Stdout, res.Stderr)
 		}
 	}
-	if n := len(threads(t, r)); n != 1 {
-		t.Errorf("%d threads", n)
+	// It goes on where it was told to work, and with --cd that is elsewhere from then on.
+	if res := r.OK("resume", first, "where are you?"); !strings.Contains(res.Stderr, "· "+other) {
+		t.Errorf("stderr:\n%s", res.Stderr)
+	}
+	if n := len(threads(t, r)); n != 0 {
+		t.Errorf("%d threads are left in the first folder", n)
+	}
+}
+
+// exec fork is codex's way to say gantry fork.
+func TestExecFork(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	first := lines(t, r.OK("exec", "--json", "one").Stdout)[0].Thread
+	made := lines(t, r.OK("exec", "fork", "--json", first).Stdout)
+	if got := kindsOf(made); !slices.Equal(got, []string{"thread.started"}) || made[0].Thread == first {
+		t.Errorf("a fork without a task: %v %+v", got, made)
+	}
+	on := lines(t, r.OK("exec", "fork", "--json", first, "two").Stdout)
+	if last := on[len(on)-1]; last.Type != "turn.completed" || on[0].Thread == first || on[0].Thread == made[0].Thread {
+		t.Errorf("a fork with a task: %v", kindsOf(on))
+	}
+	if n := len(threads(t, r)); n != 3 {
+		t.Errorf("%d threads, want 3", n)
+	}
+	r.OK("exec", "fork", "--ephemeral", first, "three")
+	if res := r.Gantry("exec", "fork", "--ephemeral", first); res.Code != 2 || len(threads(t, r)) != 3 {
+		t.Errorf("exit %d, %d threads", res.Code, len(threads(t, r)))
 	}
 }
 

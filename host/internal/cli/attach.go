@@ -42,7 +42,7 @@ func (a *app) attachCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.attachTo(ctx, home, id, f, handOver(task, "", nil))
+			return a.attachTo(ctx, home, id, f, handOver(task, appserver.Settings{}, nil))
 		},
 	}
 	f.registerOutput(cmd)
@@ -60,14 +60,14 @@ func (a *app) taskOf(arg string) (string, error) {
 // begin starts a turn of a thread in another process.
 type begin func(context.Context, *appserver.Client) (appserver.StartResult, error)
 
-// handOver begins a task; nil where there is none. model: the thread goes on with it. schema: of the last message.
-func handOver(task, model string, schema []byte) begin {
+// handOver begins a task; nil where there is none. The thread goes on with the settings. schema: of the last message.
+func handOver(task string, settings appserver.Settings, schema []byte) begin {
 	if task == "" {
 		return nil
 	}
 	return func(ctx context.Context, c *appserver.Client) (appserver.StartResult, error) {
-		r, err := c.Start(ctx, appserver.StartParams{Text: task, Settings: appserver.Settings{Model: model}, OutputSchema: schema})
-		if err != nil && model != "" {
+		r, err := c.Start(ctx, appserver.StartParams{Text: task, Settings: settings, OutputSchema: schema})
+		if err != nil && settings.Model != "" {
 			return r, fmt.Errorf("%w: a change of the model waits for the turn that runs, and its process ended with it; next: run the command again", err)
 		}
 		return r, err

@@ -201,6 +201,10 @@ func (a *app) root() *cobra.Command {
 		Short: "A host for AI agents whose every tool and model provider is a plugin",
 		Long: "gantry runs a turn loop, decides what may happen, and writes down what did. Tools and model providers are separate\n" +
 			"programs, configured in gantry.hcl.",
+		Example: "  gantry init                                    # write a first gantry.hcl\n" +
+			"  gantry exec \"what does this project do?\"\n" +
+			"  gantry resume --last \"and what is missing?\"\n" +
+			"  gantry threads list",
 		Version:       a.version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -211,7 +215,7 @@ func (a *app) root() *cobra.Command {
 	fs.VarP(&settings{app: a}, "set", "c", "set one value, `NAME=VALUE`, as in -c approval.policy=never; may be repeated")
 	fs.StringVarP(&a.flags.profile, "profile", "p", "", "use the profile `NAME`")
 	fs.StringVar(&a.flags.home, "home", "", "keep everything in `DIR` instead of ~/.gantry (or $GANTRY_HOME)")
-	fs.StringVar(&a.flags.color, "color", "auto", "colour progress `WHEN`: auto (on a terminal), always, never")
+	fs.StringVar(&a.flags.color, "color", "auto", "show colours `WHEN`: auto (on a terminal), always, never")
 	fs.BoolVar(&a.flags.noUser, "ignore-user-config", false, "leave your own gantry.hcl out")
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(

@@ -63,9 +63,22 @@ var notHere = map[string]string{
 	"worktree":             "make one with `git worktree add`, and work there with --cd",
 }
 
+// images splits what names several images at once, as codex's exec takes them.
+func (a *app) images(given []string) (out []string) {
+	for _, path := range given {
+		if !strings.Contains(path, ",") || a.isFile(path) {
+			out = append(out, path)
+			continue
+		}
+		out = append(out, strings.Split(path, ",")...)
+	}
+	return out
+}
+
 // understand turns settings of codex, and flags, into settings of gantry. What gantry has nothing like is told.
 func (a *app) understand(f *execFlags) error {
 	a.homeless = f.ephemeral
+	f.images = a.images(f.images)
 	given := a.flags.sets
 	for _, name := range f.codex.enable {
 		given = append(given, "features."+name+"=true")
@@ -100,11 +113,10 @@ func (a *app) understand(f *execFlags) error {
 // override changes the model that answers as the settings say; nil: not at all.
 func (f *codexFlags) override() func(*config.Model) {
 	o := f.settings
-	if o.Reasoning == "" && o.Window == 0 && o.Search == nil {
+	if o.Window == 0 && o.Search == nil {
 		return nil
 	}
 	return func(m *config.Model) {
-		m.Reasoning = cmp.Or(o.Reasoning, m.Reasoning)
 		m.ContextWindow = cmp.Or(o.Window, m.ContextWindow)
 		if o.Search == nil {
 			return
@@ -145,7 +157,7 @@ type settings struct {
 // Set implements [pflag.Value].
 func (s *settings) Set(v string) error {
 	s.last = v
-	if s.file && (!codex.Assigns(v) || s.isFile(v)) {
+	if s.file && (!codex.Assigns(v) || s.app.isFile(v)) {
 		s.app.flags.config = v
 		return nil
 	}
@@ -153,9 +165,10 @@ func (s *settings) Set(v string) error {
 	return nil
 }
 
-func (s *settings) isFile(path string) bool {
+// isFile tells whether a path on the command line is a file.
+func (a *app) isFile(path string) bool {
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.app.dir, path)
+		path = filepath.Join(a.dir, path)
 	}
 	st, err := os.Stat(path)
 	return err == nil && !st.IsDir()
@@ -174,7 +187,7 @@ func (s *settings) Type() string {
 
 // nextFor is what to do about a flag of codex's exec that is not here; empty: it is none.
 func nextFor(cmd *cobra.Command, flag string) string {
-	if !strings.HasSuffix(cmd.Name(), "exec") && !strings.HasSuffix(cmd.Name(), "resume") {
+	if cmd.Flags().Lookup("skip-git-repo-check") == nil {
 		return ""
 	}
 	return notHere[flag]

@@ -29,6 +29,7 @@ type execFlags struct {
 	images      []string
 	model       string
 	switchTo    string // the model that the thread goes on with; empty: with its own
+	moves       bool   // the thread goes on in the folder of --cd
 	dir         string
 	verbose     bool
 	replay      bool // nobody is asked, so that no key is needed
@@ -69,7 +70,7 @@ func (a *app) execCommand() *cobra.Command {
 	}
 	f.register(cmd)
 	tape.register(cmd)
-	cmd.AddCommand(a.resumeCommand())
+	cmd.AddCommand(a.resumeCommand(), a.forkCommand())
 	return cmd
 }
 
@@ -110,6 +111,9 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	sub, err := f.submission(prompt)
 	if err != nil {
 		return unfit(err)
+	}
+	if f.moves {
+		sub.Cwd = cwd
 	}
 	if err := a.prepareOutput(&f); err != nil {
 		return err
@@ -160,7 +164,7 @@ func unfit(err error) error {
 
 // submission is what the thread is asked to do.
 func (f *execFlags) submission(prompt string) (sub thread.Submission, err error) {
-	sub.Model = f.switchTo
+	sub.Model, sub.Reasoning = f.switchTo, f.codex.settings.Reasoning
 	if prompt != "" {
 		sub.Input.Parts = append(sub.Input.Parts, &llm.Text{Text: prompt})
 	}

@@ -72,6 +72,9 @@ func (a *app) forkCommand() *cobra.Command {
 		Example: "  gantry fork --last --before 3 \"another way: use a map\"\n  gantry fork 01a1fc45",
 		Args:    takes(0, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.understand(&f); err != nil {
+				return err
+			}
 			which := ""
 			if !last {
 				if len(args) == 0 || args[0] == "" {
@@ -85,7 +88,7 @@ func (a *app) forkCommand() *cobra.Command {
 			prompt := ""
 			if len(args) == 1 {
 				var err error
-				if prompt, err = readPrompt(args, a.stdin); err != nil {
+				if prompt, err = a.readPrompt(args); err != nil {
 					return err
 				}
 			}
@@ -103,6 +106,9 @@ func (a *app) forkCommand() *cobra.Command {
 func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at forkFlags, which string, all bool, prompt string) error {
 	cwd, err := a.workDir(f.dir)
 	if err != nil {
+		return unfit(err)
+	}
+	if at.name, err = checkName(at.name); err != nil {
 		return err
 	}
 	var fork event.ThreadID
@@ -118,6 +124,9 @@ func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at forkFlags, which s
 		return err
 	}
 	if prompt == "" {
+		if f.ephemeral {
+			return usage("a fork that is not stored needs a TASK; next: write one, or leave --ephemeral out")
+		}
 		if err := a.withStore(cmd, make); err != nil {
 			return err
 		}
@@ -128,9 +137,18 @@ func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at forkFlags, which s
 		fmt.Fprintln(a.stdout, fork)
 		return nil
 	}
-	f.switchTo = f.model
+	f.switchTo, f.moves = f.model, f.dir != ""
 	return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, _ string) (*thread.Thread, error) {
-		if err := make(ctx, h.Store()); err != nil {
+		if f.ephemeral {
+			copied, err := a.copyThread(ctx, h.Store(), which, cwd, all)
+			if err != nil {
+				return nil, err
+			}
+			// The copy is this run's alone: who runs the thread itself is not asked.
+			if fork, err = branch.Fork(ctx, h.Store(), event.ThreadID(copied), at.at, at.name); err != nil {
+				return nil, err
+			}
+		} else if err := make(ctx, h.Store()); err != nil {
 			return nil, err
 		}
 		return h.ResumeThread(ctx, fork)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -22,8 +23,9 @@ func (a *app) resumeCommand() *cobra.Command {
 		Short: "Go on with a stored thread",
 		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an id, the beginning of one, or a name;\n" +
 			"--last takes the newest thread of this folder. Calls that were running when the host stopped are told to the model\n" +
-			"as started with an unknown outcome; they are not run again. With --model the thread goes on with another model, also\n" +
-			"when it is resumed the next time. With --ephemeral it goes on, but nothing of that is stored.",
+			"as started with an unknown outcome; they are not run again. With --model the thread goes on with another model, and\n" +
+			"with --cd in another folder, also when it is resumed the next time. With --ephemeral it goes on, but nothing of that\n" +
+			"is stored.",
 		Args: takes(0, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.understand(&f); err != nil {
@@ -45,7 +47,7 @@ func (a *app) resumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f.switchTo = f.model
+			f.switchTo, f.moves = f.model, f.dir != ""
 			var resumed event.ThreadID
 			err = a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
 				if f.ephemeral {
@@ -107,5 +109,11 @@ func (a *app) handToOwner(ctx context.Context, id event.ThreadID, f execFlags, p
 	}
 	fmt.Fprintln(a.stderr, "another process runs this thread; the task is handed to it")
 	f.ownTurn = true
-	return a.attachTo(ctx, home, id, f, handOver(prompt, f.switchTo, sub.OutputSchema))
+	settings := appserver.Settings{Model: f.switchTo, Effort: sub.Reasoning}
+	if f.moves {
+		if settings.Cwd, err = a.workDir(f.dir); err != nil {
+			return err
+		}
+	}
+	return a.attachTo(ctx, home, id, f, handOver(prompt, settings, sub.OutputSchema))
 }

@@ -146,6 +146,11 @@ type TurnInfo struct {
 	Reverted bool         `json:"reverted,omitempty"`
 }
 
+// TurnsResult are the turns of a thread, oldest first, those that were taken back among them.
+type TurnsResult struct {
+	Data []TurnInfo `json:"data"`
+}
+
 // InfoOf is a thread as it is shown.
 func InfoOf(t store.ThreadInfo) ThreadInfo {
 	return ThreadInfo{
@@ -202,9 +207,9 @@ func (s *session) name(ctx context.Context, p NameParams) (any, error) {
 	return nil, s.thread.Library.NameThread(ctx, s.thread.ID(), p.Name)
 }
 
-func (s *session) turns(ctx context.Context, _ struct{}) (any, error) {
+func (s *session) turns(ctx context.Context, _ struct{}) (TurnsResult, error) {
 	turns, err := s.thread.Library.Turns(ctx, s.thread.ID())
-	return map[string]any{"data": TurnsOf(turns)}, err
+	return TurnsResult{Data: TurnsOf(turns)}, err
 }
 
 // Pages of listings.
@@ -280,6 +285,12 @@ func (c *Client) Archive(ctx context.Context, archive bool) error {
 // Name gives the thread a name.
 func (c *Client) Name(ctx context.Context, name string) error {
 	return c.call(ctx, methodName, NameParams{Name: name}, nil)
+}
+
+// Turns lists the turns of the thread.
+func (c *Client) Turns(ctx context.Context) (r TurnsResult, err error) {
+	err = c.call(ctx, methodTurns, nil, &r)
+	return r, err
 }
 
 // List lists the threads of the host's home.

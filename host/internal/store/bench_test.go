@@ -211,6 +211,39 @@ func BenchmarkThreads(b *testing.B) {
 	})
 }
 
+// BenchmarkSearch looks through 10,000 threads: for a rare word, for one that stands everywhere, for one too short for the index,
+// and through names.
+func BenchmarkSearch(b *testing.B) {
+	s, _ := benchStore(b)
+	for n := range 10000 {
+		id := event.NewThreadID()
+		said := fmt.Sprintf("Please fix bug %d of the parser. %s", n, strings.Repeat("It says something about something. ", 10))
+		if err := s.Append(b.Context(),
+			event.Event{Seq: 1, Thread: id, Time: time.Unix(int64(n), 0), Body: event.ThreadStarted{Cwd: "/"}},
+			event.Event{Seq: 2, Thread: id, Turn: "t", Body: event.ItemCompleted{Item: event.Item{ID: "u", Type: event.ItemUserMessage, Text: said}}},
+			event.Event{Seq: 3, Thread: id, Turn: "t", Body: event.ItemCompleted{Item: event.Item{ID: "a", Type: event.ItemAgentMessage, Text: said}}},
+		); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, query := range map[string]string{"rare": "bug 4711", "everywhere": "parser", "short": "of", "nowhere": "sausage"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.Search(b.Context(), query, store.Filter{Limit: 20}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("names", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.Threads(b.Context(), store.Filter{Name: "bug 4711", Limit: 20}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 func BenchmarkEvents(b *testing.B) {
 	s, _ := benchStore(b)
 	thread := event.NewThreadID()

@@ -225,10 +225,9 @@ func TestContextOfAClient(t *testing.T) {
 		"D X U1",
 		"D X U1 C1 O1 X U2 U3",
 		"D X U1 C1 O1 X U2 U3 C2 O2 X U4")
-	q := s.requests()[2]
 	var told []string
-	for _, i := range q.itemsOf("X")[1:] {
-		told = append(told, textsOf(itemOf(q.Input[i]).Content)...)
+	for _, raw := range s.requests()[2].surroundings()[1:] {
+		told = append(told, textsOf(itemOf(raw).Content)...)
 	}
 	if want := []string{"<external_file>\na.go\n</external_file>", "<external_file>\nb.go\n</external_file>"}; !slices.Equal(told, want) {
 		t.Errorf("told as %q, want %q", told, want)

@@ -2,6 +2,7 @@ package parity_test
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,22 +10,25 @@ import (
 	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
-// parts are the beginnings of the parts of item i of a request: what a message of the host's tells.
-func (q request) parts(i int) []string {
+// told are the messages about the surroundings, each by the first lines of its parts.
+func (q request) told() []string {
 	var out []string
-	for _, text := range textsOf(itemOf(q.Input[i]).Content) {
-		first, _, _ := strings.Cut(text, "\n")
-		out = append(out, first)
+	for _, raw := range q.surroundings() {
+		var parts []string
+		for _, text := range textsOf(itemOf(raw).Content) {
+			first, _, _ := strings.Cut(text, "\n")
+			parts = append(parts, first)
+		}
+		out = append(out, strings.Join(parts, " + "))
 	}
 	return out
 }
 
-// itemsOf are the places of the items that the notation writes as word.
-func (q request) itemsOf(word string) []int {
-	var out []int
-	for i, raw := range q.Input {
-		if new(notation).layout([]json.RawMessage{raw}) == word {
-			out = append(out, i)
+func (q request) surroundings() []json.RawMessage {
+	var out []json.RawMessage
+	for _, raw := range q.Input {
+		if new(notation).word(raw) == "X" {
+			out = append(out, raw)
 		}
 	}
 	return out
@@ -139,13 +143,42 @@ func TestAgentsFileChanges(t *testing.T) {
 		"D X U1 A1 U2",
 		"D X U1 A1 U2 A2 X U3",
 		"D X U1 A1 U2 A2 X U3 A3 X U4")
-	q := s.requests()[3]
-	var told []string
-	for _, i := range q.itemsOf("X") {
-		told = append(told, strings.Join(q.parts(i), " + "))
-	}
 	agents := "# AGENTS.md instructions for " + s.Dir
-	if want := []string{agents + " + <environment_context>", agents, "# AGENTS.md instructions"}; !slices.Equal(told, want) {
-		t.Errorf("told as %q, want %q", told, want)
+	if got, want := s.requests()[3].told(), []string{agents + " + <environment_context>", agents, "# AGENTS.md instructions"}; !slices.Equal(got, want) {
+		t.Errorf("told as %q, want %q", got, want)
+	}
+}
+
+// A thread that goes on in another folder, and then with another model: what is different is told before the user's word, and
+// once where the thread is compacted.
+func TestFolderChanges(t *testing.T) {
+	t.Parallel()
+	s := start(t, reply(text("A")), reply(text("B")), reply(text("C"+long)), reply(text("SUMMARY")), reply(text("D")))
+	s.Write("AGENTS.md", "Be brief.\n")
+	s.Write("other/file", "")
+	other := filepath.Join(s.Dir, "other")
+	s.turn("one")
+	s.turn("two", "--cd", other)
+	s.turn("three", "--cd", s.Dir, "--model", "second")
+	s.compact()
+	s.turn("four")
+	s.sees(
+		"D X U1",
+		"D X U1 A1 X U2",
+		"D X U1 A1 X U2 A2 M X U3",
+		"D X U1 A1 X U2 A2 M X U3 A3 P",
+		"U1 U2 M D X U3 S1 U4")
+	all := s.requests()
+	agents := "# AGENTS.md instructions for " + s.Dir + " + <environment_context>"
+	if got, want := all[2].told(), []string{agents, "# AGENTS.md instructions + <environment_context>", agents}; !slices.Equal(got, want) {
+		t.Errorf("told as %q, want %q", got, want)
+	}
+	if got, want := all[4].told(), []string{agents}; !slices.Equal(got, want) {
+		t.Errorf("after the compaction told as %q, want %q", got, want)
+	}
+	// Of the surroundings only the folder is another one.
+	environment := textsOf(itemOf(all[1].surroundings()[1]).Content)[1]
+	if want := "<environment_context>\n  <cwd>" + other + "</cwd>\n</environment_context>"; environment != want {
+		t.Errorf("told of the folder as %q, want %q", environment, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -18,7 +19,9 @@ func (a *app) attachCommand() *cobra.Command {
 		Short: "Watch a thread that another process runs, or give it a task",
 		Long: "attach connects to the process that runs a thread and shows what happens there, from the beginning of the thread.\n" +
 			"With a TASK it hands the task over, waits for its turn to end, and leaves; a turn that runs is steered by it.\n" +
-			"Ctrl-C leaves; the thread goes on.",
+			"Without one, on a terminal, each line that you type is a task. Behind an exclamation mark stands a command of yours\n" +
+			"instead, as in !git status: it runs in your shell without questions, beside the turn, and the model reads what it\n" +
+			"printed. Ctrl-C leaves; the thread goes on.",
 		Args: takes(1, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -42,7 +45,10 @@ func (a *app) attachCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.attachTo(ctx, home, id, f, handOver(task, appserver.Settings{}, nil))
+			if task == "" {
+				return a.watchAndType(ctx, home, id, f)
+			}
+			return a.attachTo(ctx, home, id, f, typed(task))
 		},
 	}
 	f.registerOutput(cmd)
@@ -57,55 +63,89 @@ func (a *app) taskOf(arg string) (string, error) {
 	return arg, checkTask(arg)
 }
 
-// begin starts a turn of a thread in another process.
-type begin func(context.Context, *appserver.Client) (appserver.StartResult, error)
+// begun is what a client has begun in a thread of another process.
+type begun struct {
+	turn event.TurnID
+	call event.CallID // of a command that runs beside the turn, which does not end with it; empty: the turn counts
+}
 
-// handOver begins a task; nil where there is none. The thread goes on with the settings. schema: of the last message.
-func handOver(task string, settings appserver.Settings, schema []byte) begin {
+// begin begins something in a thread of another process.
+type begin func(context.Context, *appserver.Client) (begun, error)
+
+// handOver begins a task; nil where there is none. The thread goes on with set. schema: of the last message.
+func handOver(task string, set appserver.Settings, schema []byte) begin {
 	if task == "" {
 		return nil
 	}
-	return func(ctx context.Context, c *appserver.Client) (appserver.StartResult, error) {
-		r, err := c.Start(ctx, appserver.StartParams{Text: task, Settings: settings, OutputSchema: schema})
-		if err != nil && settings.Model != "" {
-			return r, fmt.Errorf("%w: a change of the model waits for the turn that runs, and its process ended with it; next: run the command again", err)
+	return func(ctx context.Context, c *appserver.Client) (begun, error) {
+		r, err := c.Start(ctx, appserver.StartParams{Text: task, Settings: set, OutputSchema: schema})
+		if err != nil && set != (appserver.Settings{}) {
+			err = fmt.Errorf("%w: a change of the thread waits for the turn that runs, and its process ended with it; next: run the command again", err)
 		}
-		return r, err
+		return begun{turn: r.Turn}, err
 	}
 }
 
-// attachTo shows a thread of another process; with a turn to begin until that has ended.
-func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f execFlags, turn begin) (err error) {
-	path, err := store.RunSocket(home, id)
-	if err != nil {
-		return err
+// typed begins what a person typed: a command behind an exclamation mark, else a task.
+func typed(line string) begin {
+	command, ok := strings.CutPrefix(line, "!")
+	if !ok {
+		return handOver(line, appserver.Settings{}, nil)
 	}
-	c, err := appserver.Dial(ctx, path)
-	if errors.Is(err, appserver.ErrGone) {
-		return fmt.Errorf("no process runs thread %s; next: go on with it by `gantry resume %s`", id, id)
+	return func(ctx context.Context, c *appserver.Client) (begun, error) {
+		r, err := c.Shell(ctx, appserver.ShellParams{Command: strings.TrimSpace(command)})
+		b := begun{turn: r.Turn}
+		if r.Beside {
+			b.call = r.Call
+		}
+		return b, err
 	}
+}
+
+// attachTo shows a thread of another process; with something to begin until that has ended.
+func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f execFlags, first begin) (err error) {
+	return a.attachWith(ctx, home, id, f, a.view(f, nil), first)
+}
+
+// attachWith is attachTo with a view of a command's own.
+func (a *app) attachWith(ctx context.Context, home string, id event.ThreadID, f execFlags, show view, first begin) (err error) {
+	c, err := a.dial(ctx, home, id)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
-	var mine event.TurnID
-	if turn != nil {
-		started, err := turn(ctx, c)
-		if err != nil {
+	var mine begun
+	if first != nil {
+		if mine, err = first(ctx, c); err != nil {
 			return err
 		}
-		mine = started.Turn
 	}
+	return a.watch(ctx, c, id, f, show, mine)
+}
+
+func (a *app) dial(ctx context.Context, home string, id event.ThreadID) (*appserver.Client, error) {
+	path, err := store.RunSocket(home, id)
+	if err != nil {
+		return nil, err
+	}
+	c, err := appserver.Dial(ctx, path)
+	if errors.Is(err, appserver.ErrGone) {
+		return nil, fmt.Errorf("no process runs thread %s; next: go on with it by `gantry resume %s`", id, id)
+	}
+	return c, err
+}
+
+// watch shows the events of a thread: until mine has ended, and where that is nothing until the thread has.
+func (a *app) watch(ctx context.Context, c *appserver.Client, id event.ThreadID, f execFlags, show view, mine begun) error {
 	// From here on events come, and are read without a pause.
 	if _, err := c.Subscribe(ctx, appserver.SubscribeParams{}); err != nil {
 		return err
 	}
-	show := a.view(f, nil)
 	show.Started(id)
 	for {
 		e, err := c.Next(ctx)
 		if errors.Is(err, appserver.ErrGone) {
-			if mine != "" {
+			if mine.turn != "" {
 				return fmt.Errorf("%w before the turn had ended; next: go on with it by `gantry resume %s`", err, id)
 			}
 			return nil
@@ -113,13 +153,25 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 		if err != nil {
 			return err
 		}
-		if f.ownTurn && e.Turn != mine {
+		if f.ownTurn && e.Turn != mine.turn {
 			continue
 		}
 		if err := show.Event(e, false); err != nil {
 			return fmt.Errorf("write the output: %w", err)
 		}
-		if b, ok := e.Body.(event.TurnEnded); ok && e.Turn == mine {
+		switch b := e.Body.(type) {
+		case event.ItemCompleted:
+			switch {
+			case mine.call == "" || b.Item.Call != mine.call:
+			case b.Item.Status == event.StatusAborted:
+				return errTurn
+			default:
+				return nil
+			}
+		case event.TurnEnded:
+			if e.Turn != mine.turn || mine.call != "" {
+				continue
+			}
 			if err := show.Ended(b); err != nil {
 				return err
 			}

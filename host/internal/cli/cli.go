@@ -219,7 +219,7 @@ func (a *app) root() *cobra.Command {
 	fs.BoolVar(&a.flags.noUser, "ignore-user-config", false, "leave your own gantry.hcl out")
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(
-		a.execCommand(), a.resumeCommand(), a.forkCommand(), a.compactCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(), a.modelCommand(),
+		a.execCommand(), a.resumeCommand(), a.forkCommand(), a.compactCommand(), a.reviewCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(), a.modelCommand(),
 		a.configCommand(), a.initCommand(), a.trustCommand(), a.loginCommand(), a.logoutCommand(), a.secretCommand(), a.doctorCommand(), a.sandboxCommand(),
 	)
 	root.SetHelpCommand(helpCommand(root))

@@ -42,8 +42,9 @@ func (a *app) compactCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(a.stderr, "another process runs this thread; it is asked to compact it")
-			return a.attachTo(cmd.Context(), home, id, f, func(ctx context.Context, c *appserver.Client) (appserver.StartResult, error) {
-				return c.Compact(ctx)
+			return a.attachTo(cmd.Context(), home, id, f, func(ctx context.Context, c *appserver.Client) (begun, error) {
+				r, err := c.Compact(ctx)
+				return begun{turn: r.Turn}, err
 			})
 		},
 	}
@@ -71,7 +72,7 @@ func (a *app) compact(ctx context.Context, f execFlags, which string, all bool) 
 	if err != nil {
 		return id, err
 	}
-	ended, err := a.runTurn(ctx, t, f, thread.Submission{Compact: true})
+	ended, err := a.runTurn(ctx, h, t, f, thread.Submission{Compact: true})
 	if err == nil && ended.Status != event.TurnCompleted {
 		err = errTurn
 	}

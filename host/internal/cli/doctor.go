@@ -213,7 +213,7 @@ func (d *doctor) database(ctx context.Context) {
 		d.say(ill, "database", "", "%v", err)
 		return
 	}
-	infos, err := s.Threads(ctx, store.Filter{})
+	infos, err := s.Threads(ctx, store.Filter{Workers: true})
 	about, aboutErr := s.About(ctx)
 	if err = errors.Join(err, aboutErr, s.Close(ctx)); err != nil {
 		d.say(ill, "database", "", "%v", err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 
@@ -142,7 +143,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	if err != nil {
 		return err
 	}
-	ended, err := a.runTurn(ctx, t, f, sub)
+	ended, err := a.runTurn(ctx, h, t, f, sub)
 	if err != nil {
 		return err
 	}
@@ -191,16 +192,22 @@ type view interface {
 }
 
 // runTurn submits and shows what happens until the turn has ended, and with it the one that took its place.
-func (a *app) runTurn(ctx context.Context, t *thread.Thread, f execFlags, sub thread.Submission) (event.TurnEnded, error) {
+func (a *app) runTurn(ctx context.Context, h *host.Host, t *thread.Thread, f execFlags, sub thread.Submission) (event.TurnEnded, error) {
+	asks := a.attend(t, f)
+	return a.showTurn(ctx, h, t, asks, a.view(f, asks), sub)
+}
+
+// showTurn is runTurn with the view of a command of its own. It closes asks.
+func (a *app) showTurn(ctx context.Context, h *host.Host, t *thread.Thread, asks *asks, show view, sub thread.Submission) (event.TurnEnded, error) {
+	defer asks.close()
 	// A thread that is started by another than its first event still has all of them: it is subscribed before it is asked.
-	events, err := t.Subscribe(ctx, thread.Lossless)
+	events, err := follow(ctx, t, func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
+		return h.Store().Events(ctx, t.ID(), after)
+	})
 	if err != nil {
 		return event.TurnEnded{}, err
 	}
 	defer events.Close()
-	asks := a.attend(t, f)
-	defer asks.close()
-	show := a.view(f, asks)
 	show.Started(t.ID())
 
 	stop := a.interruptOnSignal(ctx, t)

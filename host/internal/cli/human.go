@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
 )
 
 // human shows a thread's events to a person as they happen: progress on one writer, the final message on another.
@@ -24,6 +25,8 @@ type human struct {
 	shown   map[event.ItemID]*shownItem
 	// reverted are the turns that were taken back, where they are shown and have to be told from others.
 	reverted map[event.TurnID]bool
+	// active tokens of window stand in the conversation; 0: nobody has counted them.
+	active, window int64
 }
 
 type shownItem struct {
@@ -79,7 +82,16 @@ func (h *human) Event(e event.Event) {
 		h.line("%s", h.paint(dim, fmt.Sprintf("model %s (%s) · approval %s · sandbox %s · %s", b.ModelName, b.Provider, b.Approval, b.Sandbox, b.Cwd)))
 	case event.ModelChanged:
 		h.line("%s", h.paint(dim, fmt.Sprintf("model changed from %s (%s) to %s (%s)", b.From.ModelName, b.From.Provider, b.To.ModelName, b.To.Provider)))
+	case event.SettingsChanged:
+		h.line("%s", h.paint(dim, "settings: "+settingsText(b.Settings)))
+	case event.UsageReported:
+		if b.Active > 0 && b.ContextWindow > 0 {
+			h.active, h.window = b.Active, b.ContextWindow
+		}
+	case event.HistoryCompacted:
+		h.active, h.window = b.After, b.ContextWindow
 	case event.ThreadReverted:
+		h.active = 0
 		h.line("%s", h.paint(yellow, "↶ took back "+plural(b.Turns, "turn")))
 	case event.ThreadForked:
 		h.line("%s", h.paint(dim, "up to here from thread "+string(b.From)))
@@ -133,6 +145,8 @@ func (h *human) started(it event.Item) {
 	switch it.Type {
 	case event.ItemAgentMessage, event.ItemReasoning:
 		return // shown as it streams
+	case event.ItemEnteredReview, event.ItemExitedReview:
+		return // shown when it is complete, which it is at once
 	}
 	same, text := 0, title(it)
 	for _, other := range h.shown {
@@ -250,6 +264,22 @@ func (h *human) completed(it event.Item) {
 			h.midLine = !strings.HasSuffix(it.Text, "\n")
 		}
 		h.breakLine()
+		if it.Status == event.StatusSuperseded {
+			h.line("%s", h.paint(dim, "(the answer broke off; the model is asked again)"))
+		}
+		return
+	case event.ItemEnteredReview:
+		h.line("%s %s", h.paint(cyan, "•"), h.paint(bold, "review: "+clean(it.Text)))
+		return
+	case event.ItemExitedReview:
+		switch {
+		case it.Review == nil:
+			h.line("  %s", h.paint(yellow, "✗ no result"))
+		case len(it.Review.Findings) == 0:
+			h.line("  %s", h.paint(green, "✓ no findings"))
+		default:
+			h.line("  %s", h.paint(yellow, plural(len(it.Review.Findings), "finding")))
+		}
 		return
 	case event.ItemReasoning:
 		h.breakLine()
@@ -312,8 +342,29 @@ func (h *human) turnEnded(b event.TurnEnded) {
 	case event.TurnInterrupted:
 		h.line("%s", h.paint(yellow, "interrupted: "+clean(b.Reason)))
 	}
-	h.line("%s", h.paint(dim, fmt.Sprintf("%v · %d tokens in (%d cached), %d out%s", (time.Duration(b.DurationMS)*time.Millisecond).Round(time.Millisecond),
-		b.TurnUsage.Input, b.TurnUsage.CacheRead, b.TurnUsage.Output, costs(b.TurnUsage.Cost, b.Usage.Cost))))
+	h.line("%s", h.paint(dim, fmt.Sprintf("%v · %d tokens in (%d cached), %d out%s%s", (time.Duration(b.DurationMS)*time.Millisecond).Round(time.Millisecond),
+		b.TurnUsage.Input, b.TurnUsage.CacheRead, b.TurnUsage.Output, costs(b.TurnUsage.Cost, b.Usage.Cost), h.left())))
+}
+
+// left is how much of the model's window is left; empty where nobody has counted.
+func (h *human) left() string {
+	if h.active == 0 || h.window == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" · %d%% of the context left", history.Left(h.window, h.active))
+}
+
+// settingsText names what a user has changed of a thread.
+func settingsText(s event.Settings) string {
+	var out []string
+	for _, f := range []struct{ name, value string }{
+		{"folder", s.Cwd}, {"next model", s.Model}, {"effort", s.Reasoning}, {"approval", s.Approval}, {"sandbox", s.Sandbox},
+	} {
+		if f.value != "" {
+			out = append(out, f.name+" "+clean(f.value))
+		}
+	}
+	return strings.Join(out, " · ")
 }
 
 // costs is what a turn cost, and the thread with it where that is more; empty where nothing is known of it.

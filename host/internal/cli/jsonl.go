@@ -159,8 +159,8 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 func jsonlItem(it event.Item) ordered {
 	switch it.Type {
 	case event.ItemAgentMessage:
-		if it.Status == event.StatusAborted {
-			return nil // nobody finished it, and the model says it again
+		if it.Status == event.StatusAborted || it.Status == event.StatusSuperseded {
+			return nil // nobody finished it, or the model says it again
 		}
 		return ordered{"type": "agent_message", "text": it.Text}
 	case event.ItemReasoning:

@@ -29,9 +29,10 @@ func (a *app) threadsCommand() *cobra.Command {
 
 // threadFilter are the flags that choose threads.
 type threadFilter struct {
-	all, archived bool
-	cwd           string
-	limit         int
+	all, archived, workers bool
+
+	cwd   string
+	limit int
 }
 
 func (f *threadFilter) register(cmd *cobra.Command, limit int) {
@@ -39,6 +40,7 @@ func (f *threadFilter) register(cmd *cobra.Command, limit int) {
 	fs.BoolVar(&f.all, "all", false, "threads of every folder")
 	fs.StringVar(&f.cwd, "cwd", "", "threads of the folder `DIR`, which may be gone")
 	fs.BoolVar(&f.archived, "archived", false, "the archived threads instead of the others")
+	fs.BoolVar(&f.workers, "workers", false, "also threads that work for others, those of reviewers for example")
 	fs.IntVar(&f.limit, "limit", limit, "at most `N` threads; 0: all")
 	exclusive(cmd, "all", "cwd")
 }
@@ -48,7 +50,7 @@ func (a *app) filter(f threadFilter) (store.Filter, error) {
 	if f.limit < 0 {
 		return store.Filter{}, usage("--limit is %d; next: write a number from 0 on; 0 is all", f.limit)
 	}
-	out := store.Filter{Archived: f.archived, Limit: f.limit}
+	out := store.Filter{Archived: f.archived, Workers: f.workers, Limit: f.limit}
 	var err error
 	switch {
 	case f.all:

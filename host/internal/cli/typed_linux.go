@@ -10,3 +10,9 @@ import (
 func discardTyped(terminal *os.File) {
 	_ = unix.IoctlSetInt(int(terminal.Fd()), unix.TCFLSH, unix.TCIFLUSH) // a terminal that is gone has nothing to read
 }
+
+// foreground tells whether this process may read from its terminal: one in the background would be stopped for trying.
+func foreground(terminal *os.File) bool {
+	group, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}

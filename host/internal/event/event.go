@@ -152,6 +152,9 @@ func (u Unknown) MarshalJSON() ([]byte, error) {
 	return u.Data, nil
 }
 
+// SourceReviewer is the source of a thread in which a reviewer works for another one.
+const SourceReviewer = "reviewer"
+
 // ThreadStarted is the first event of a thread.
 type ThreadStarted struct {
 	Cwd         string   `json:"cwd"`

@@ -14,9 +14,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/usershell"
 )
 
-// ReviewerSource is the source of threads in which a reviewer works for another thread.
-const ReviewerSource = "reviewer"
-
 // role is what makes a thread differ from one that works for its user.
 type role struct {
 	// asksNobody: what the policy would ask about is refused.
@@ -65,7 +62,7 @@ func (h *Host) openReviewer(ctx context.Context, parent *thread.Thread) (*thread
 	set := parent.Settings()
 	start := event.ThreadStarted{
 		Cwd: set.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
-		Source: ReviewerSource, Parent: parent.ID(), Instructions: review.Rubric(),
+		Source: event.SourceReviewer, Parent: parent.ID(), Instructions: review.Rubric(),
 	}
 	as := role{asksNobody: true, approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), noHosted: true}
 	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start, Meter: parent.Meter()}, as)

@@ -9,8 +9,8 @@ import (
 )
 
 // forwarder shows the user what the reviewer does. Its thoughts, calls, notices and costs are shown as they come. Of its
-// messages each is held back until the next one: the last one is the result, which the user reads in another form. What is about
-// the reviewer's thread itself, its turn, history and journal, stays there.
+// messages each is held back until something follows: the last one is the result, which the user reads in another form. What is
+// about the reviewer's thread itself, its turn, history and journal, stays there.
 type forwarder struct {
 	to   thread.Worker
 	log  hclog.Logger
@@ -21,6 +21,7 @@ func (f *forwarder) event(ctx context.Context, body event.Body) {
 	switch b := body.(type) {
 	case event.ItemStarted:
 		if shown(b.Item) {
+			f.release(ctx)
 			f.publish(ctx, b)
 		}
 	case event.ItemDelta:

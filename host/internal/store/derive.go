@@ -154,6 +154,9 @@ func (r *record) derivePassage(i event.Item) {
 		return
 	}
 	text := i.Text
+	if i.Status == event.StatusSuperseded { // it was said again
+		text = ""
+	}
 	if len(text) > maxPassageBytes {
 		text = strings.ToValidUTF8(text[:maxPassageBytes], "")
 	}

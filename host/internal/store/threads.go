@@ -91,6 +91,7 @@ func ParseCursor(s string) (Cursor, error) {
 type Filter struct {
 	Cwd      string // only those whose last turn ran here; empty: all
 	Archived bool   // the archived ones instead of the others
+	Workers  bool   // those that work for other threads, too
 	Name     string // only those with this in their name or, where they have none, their preview, whatever its case
 	Limit    int    // most threads; 0: all
 	Before   Cursor // go on behind this place
@@ -128,6 +129,9 @@ func (f Filter) where(q *gorm.DB) *gorm.DB {
 		q = q.Where("threads.archived_at <> 0")
 	} else {
 		q = q.Where("threads.archived_at = 0")
+	}
+	if !f.Workers {
+		q = q.Where("threads.source <> ?", event.SourceReviewer)
 	}
 	if f.Cwd != "" {
 		q = q.Where("threads.cwd = ?", f.Cwd)

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/review"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) reviewCommand() *cobra.Command {
+	var f execFlags
+	var target struct {
+		uncommitted  bool
+		base, commit string
+	}
+	var in string
+	var findings bool
+	cmd := &cobra.Command{
+		Use:   "review [flags] [WHAT | -]",
+		Short: "Have changes reviewed, in a thread of its own",
+		Long: "review has a model look at changes and say what is wrong with them: at what is not committed, at what the working tree\n" +
+			"has beyond a branch, at a commit, or at whatever WHAT says. The reviewer works in a thread of its own and begins\n" +
+			"with nothing but the change; it asks nobody, and what your approval policy would ask about is refused to it. What it\n" +
+			"finds is printed, and becomes part of the thread: `gantry resume --last \"repair the first one\"` goes on from there.",
+		Example: "  gantry review\n  gantry review --base main --json\n  gantry review \"the error paths of cmd/serve\"",
+		Args:    takes(0, 1, "WHAT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t := review.Target{Kind: review.Uncommitted}
+			switch {
+			case len(args) > 0 && (target.uncommitted || target.base != "" || target.commit != ""):
+				return usage("%q and a flag both say what to review; next: use one of them", args[0])
+			case len(args) > 0:
+				what, err := a.taskOf(args[0])
+				if err != nil {
+					return err
+				}
+				t = review.Target{Kind: review.Custom, Instructions: what}
+			case cmd.Flags().Changed("base"):
+				t = review.Target{Kind: review.BaseBranch, Branch: target.base}
+			case cmd.Flags().Changed("commit"):
+				t = review.Target{Kind: review.Commit, SHA: target.commit}
+			}
+			id, err := a.review(cmd.Context(), f, t, in, findings)
+			if _, runs := errors.AsType[*store.LockedError](err); !runs {
+				return err
+			}
+			home, err := a.home()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stderr, "another process runs this thread; it is asked to review")
+			show := a.reviewView(f, findings)
+			return a.attachWith(cmd.Context(), home, id, f, show, func(ctx context.Context, c *appserver.Client) (begun, error) {
+				r, err := c.Review(ctx, appserver.ReviewParams{Target: t})
+				return begun{turn: r.Turn}, err
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&target.uncommitted, "uncommitted", false, "review what is not committed, new files included (the default)")
+	fs.StringVar(&target.base, "base", "", "review what the working tree has beyond `BRANCH`")
+	fs.StringVar(&target.commit, "commit", "", "review the commit `SHA`")
+	fs.BoolVar(&findings, "json", false, "print the findings as JSON")
+	fs.BoolVar(&f.events, "events", false, "print every event as a JSON line to standard output")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and all output")
+	fs.StringVar(&in, "thread", "", "review for the stored or running thread `THREAD`, which learns of the findings, in place of a new one")
+	fs.BoolVar(&f.ephemeral, "ephemeral", false, "store nothing")
+	fs.StringVarP(&f.model, "model", "m", "", "review with the model `NAME`, unless the block review names one")
+	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
+	exclusive(cmd, "uncommitted", "base", "commit")
+	exclusive(cmd, "json", "events")
+	exclusive(cmd, "thread", "ephemeral")
+	exclusive(cmd, "thread", "model")
+	exclusive(cmd, "thread", "cd")
+	return cmd
+}
+
+// review runs a review in a thread of this process. An id is returned with a [store.LockedError]: another process runs it.
+func (a *app) review(ctx context.Context, f execFlags, target review.Target, in string, findings bool) (id event.ThreadID, err error) {
+	cwd, err := a.workDir(f.dir)
+	if err != nil {
+		return "", err
+	}
+	h, err := a.openHost(ctx, hostOptions{dir: cwd, ephemeral: f.ephemeral})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	var t *thread.Thread
+	if in != "" {
+		if id, err = findThread(ctx, h.Store(), in, cwd, false); err != nil {
+			return "", err
+		}
+		if t, err = h.ResumeThread(ctx, id); err != nil {
+			return id, err
+		}
+		cwd = t.Settings().Cwd
+	}
+	task, err := h.Reviewer().Task(ctx, cwd, target)
+	if err != nil {
+		return "", err
+	}
+	if t == nil { // only now: a review of nothing leaves no thread
+		if t, err = h.StartThread(ctx, host.Params{Cwd: cwd, Model: f.model, Source: "review"}); err != nil {
+			return "", err
+		}
+	}
+	ended, err := a.showTurn(ctx, h, t, a.attend(t, execFlags{events: true}), a.reviewView(f, findings), thread.Submission{Task: task})
+	if err == nil && ended.Status != event.TurnCompleted {
+		err = errTurn
+	}
+	return "", err
+}
+
+// reviewView shows a review as it goes, and its findings at the end.
+func (a *app) reviewView(f execFlags, findings bool) view {
+	if !findings {
+		return a.view(f, nil)
+	}
+	return &findingsView{humanView: humanView{newHuman(a.stderr, a.colour(a.stderr), f.verbose), a}}
+}
+
+// findingsView prints the findings as JSON for programs, and progress for people.
+type findingsView struct {
+	humanView
+	found *event.Review
+}
+
+// Event shows one event. Of several reviews in a thread the last one counts.
+func (v *findingsView) Event(e event.Event, more bool) error {
+	if c, ok := e.Body.(event.ItemCompleted); ok && c.Item.Type == event.ItemExitedReview {
+		v.found = c.Item.Review
+	}
+	return v.humanView.Event(e, more)
+}
+
+// Ended prints what was found; nothing where the review had no result, which the error says.
+func (v *findingsView) Ended(e event.TurnEnded) error {
+	if v.found == nil || e.Status != event.TurnCompleted {
+		return nil
+	}
+	enc := json.NewEncoder(v.app.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v.found)
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// watchAndType shows a thread of another process to its end. Where a person sits at a terminal, each line typed is handed to the
+// thread meanwhile.
+func (a *app) watchAndType(ctx context.Context, home string, id event.ThreadID, f execFlags) error {
+	c, err := a.dial(ctx, home, id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
+	show := a.view(f, nil)
+	if h, ok := show.(humanView); ok && a.terminal() && foreground(a.stdin) {
+		out := &screen{out: a.stderr}
+		h.out = out
+		var typing sync.WaitGroup
+		defer typing.Wait()
+		lines, stop := context.WithCancel(ctx)
+		defer stop()
+		typing.Go(func() { handLines(lines, c, a.stdin, out) })
+	}
+	return a.watch(ctx, c, id, f, show, begun{})
+}
+
+// handLines hands each line that is typed to the thread, until ctx or the input ends.
+func handLines(ctx context.Context, c *appserver.Client, terminal *os.File, out io.Writer) {
+	t := typist{terminal: terminal, done: ctx.Done()}
+	for {
+		select {
+		case line, more := <-t.line():
+			t.taken()
+			if !more {
+				return
+			}
+			if line == "" {
+				continue
+			}
+			if _, err := typed(line)(ctx, c); err != nil && ctx.Err() == nil {
+				fmt.Fprintf(out, "! %s\n", clean(err.Error()))
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -25,6 +25,7 @@ var Rows = [][]string{
 	{"policy"},
 	{"plugin", "model", "tool", "checkpoint"},
 	{"event", "store", "secret", "diff"},
+	{"crashpoint"},
 }
 
 // Edge is an import that the rows alone would not allow.

@@ -1,10 +1,12 @@
 // Package crash_test kills gantry, its plugins and its launcher in the middle of a turn, goes on with the thread, and
 // checks what must hold whatever the moment was.
 //
-// It owns: the moments, the victims, the invariants. It must not know: anything inside gantry; it looks at files, at
-// what is printed, and at what the model sees.
+// It owns: the moments, the victims, the workloads, the invariants. It must not know: anything inside gantry; it looks at
+// files, at what is printed, and at what the model sees. The moments around everything that a crash could tear have names:
+// host/internal/crashpoint.
 //
-// Start with [TestKills]. GANTRY_SOAK=N does N runs at random moments instead of a few; GANTRY_SEED repeats one.
+// Start with [TestPoints], which kills a host at each named point, and [TestKills]. GANTRY_SOAK=N does N runs instead of a few;
+// GANTRY_SEED repeats a draw.
 package crash_test
 
 import (
@@ -67,7 +69,7 @@ do = [{ text = "done" }]
 }
 
 // shortRuns is how many random runs every test of the module does; the long form is scripts/soak.
-const shortRuns = 10
+const shortRuns = 4
 
 // Random victims at random moments, up to three in the life of one thread.
 func TestRandomKills(t *testing.T) {

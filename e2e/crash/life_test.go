@@ -12,18 +12,8 @@ import (
 	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
-// commands are the calls that append their id to the file "ran"; the patch is between them.
-var commands = []string{"c1", "c2", "c4", "c5"}
-
-// script is a model that wants each call once: what it has an output of, it does not ask for again.
+// script is a model that wants two commands at once, a patch, and two commands more.
 func script() string {
-	var b strings.Builder
-	rule := func(when, do string) {
-		fmt.Fprintf(&b, "[[step]]\ntimes = -1\nwhen = { no_output_of = [%s] }\ndo = [\n%s]\n", when, do)
-	}
-	command := func(id, more string) string {
-		return fmt.Sprintf("  { call = \"exec_command\", id = %q, args = { cmd = \"touch started-%[1]s; %s echo %[1]s >> ran; echo output of %[1]s\", login = false } },\n", id, more)
-	}
 	const patch = `  { call = "apply_patch", id = "c3", freeform = '''
 *** Begin Patch
 *** Update File: f
@@ -33,14 +23,9 @@ func script() string {
 *** End Patch
 ''' },
 `
-	rule(`"c1", "c2"`, `  { text = "Two at once.", chunk = "word" },`+"\n"+command("c1", "sleep 0.02;")+command("c2", ""))
-	rule(`"c1"`, command("c1", ""))
-	rule(`"c2"`, command("c2", ""))
-	rule(`"c3"`, patch)
-	rule(`"c4"`, command("c4", "sleep 0.05;"))
-	rule(`"c5"`, command("c5", "setsid sleep 600 & "))
-	b.WriteString("[[step]]\ntimes = -1\ndo = [{ text = \"all is done\", chunk = 1 }]\n")
-	return b.String()
+	return wanted("c1 c2", `  { text = "Two at once.", chunk = "word" },`+"\n"+command("c1", "sleep 0.02;")+command("c2", "")) +
+		wanted("c1", command("c1", "")) + wanted("c2", command("c2", "")) + wanted("c3", patch) +
+		wanted("c4", command("c4", "sleep 0.05;")) + wanted("c5", command("c5", "setsid sleep 600 & ")) + finished
 }
 
 // moments that a run passes, in their order.
@@ -69,9 +54,10 @@ func lines(path string) int {
 
 // live runs a thread through its kills and on to its end, and checks the invariants.
 func live(t *testing.T, kills []kill) {
-	r := rig.New(t, script())
-	r.Write("f", "before\n")
-	args := []string{"exec", "--events", "the task"}
+	w := workloads()[0]
+	r := rig.New(t, w.script)
+	w.setup(t, r)
+	args := []string{"exec", "--events", theTask}
 	for i, k := range kills {
 		t.Logf("%d: kill %s when %s", i+1, k.victim, k.moment.name)
 		run := r.Start(args...)
@@ -88,9 +74,9 @@ func live(t *testing.T, kills []kill) {
 		}
 		switch {
 		case !thread:
-			args = []string{"exec", "--events", "the task"}
+			args = []string{"exec", "--events", theTask}
 		case !task:
-			args = []string{"resume", "--events", "--last", "the task"}
+			args = []string{"resume", "--events", "--last", theTask}
 		default:
 			args = []string{"resume", "--events", "--last", fmt.Sprintf("go on, after kill %d", i+1)}
 		}
@@ -98,7 +84,7 @@ func live(t *testing.T, kills []kill) {
 	if res := r.Gantry(args...); res.Code != 0 {
 		t.Fatalf("the thread does not go on: exit %d\n%s\n%s", res.Code, tail(res.Stdout), res.Stderr)
 	}
-	check(t, r)
+	check(t, r, w, nil)
 	// What was repaired stays repaired: once more changes nothing of what was told before.
 	before := r.Last().Outputs()
 	r.OK("resume", "--last", "is that all?")

@@ -49,6 +49,9 @@ func (r *Run) Type(text string) {
 	}
 }
 
+// TryType types a text into a terminal whose gantry may be gone by now.
+func (r *Run) TryType(text string) { _, _ = r.terminal.WriteString(text) }
+
 // Echoes tells whether the terminal shows what is typed.
 func (r *Run) Echoes() bool {
 	r.rig.t.Helper()

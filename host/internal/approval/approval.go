@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -149,6 +150,7 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, err
 	}
 	answer, err := d.await(ctx, id, slot)
+	crashpoint.At(crashpoint.QuestionAnswered, "")
 	// Everybody who shows the question must learn that it is over, also when the asker was cancelled.
 	_, perr := d.pub.Publish(context.WithoutCancel(ctx), q.Turn, event.QuestionResolved{
 		ID: id, Answer: answer.Choice, Data: answer.Data, By: answer.By,

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -86,6 +87,7 @@ func (h *Host) ResumeThread(ctx context.Context, id event.ThreadID) (*thread.Thr
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("resume thread %s: %w", id, err), lock.Release())
 	}
+	crashpoint.At(crashpoint.ResumeRead, "")
 	return h.run(thread.Config{ID: id, State: state}, lock, role{})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -104,7 +105,9 @@ func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result,
 		start.Parents = append(start.Parents, string(p))
 	}
 	ctl := tool.Control{Soft: ctx, Reason: cancelReason, Grace: Grace, Waits: waits, Reentrant: r.call.reenters(r.entry.Plugin)}
+	crashpoint.At(crashpoint.CallJournaled, "")
 	result, err := family.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
+	crashpoint.At(crashpoint.CallReturned, "")
 	if err := live.awaitStart(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}

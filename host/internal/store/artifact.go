@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/flock"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -53,6 +54,7 @@ func (s *Store) PutArtifact(ctx context.Context, mediaType, name string, r io.Re
 	if err := s.sink.deliver(ctx, entry{artifact: row}); err != nil {
 		return contract.ArtifactRef{}, fmt.Errorf("store artifact %q: %w", ref.Name, err)
 	}
+	crashpoint.At(crashpoint.ArtifactQueued, "")
 	return ref, nil
 }
 
@@ -151,6 +153,7 @@ func (a artifactFiles) put(ctx context.Context, r io.Reader) (digest string, siz
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", 0, used, err
 	}
+	crashpoint.At(crashpoint.ArtifactWritten, "")
 	digest = hex.EncodeToString(h.Sum(nil))
 	err = flock.While(ctx, a.lock(), false, func() error {
 		path := a.path(digest)
@@ -167,6 +170,7 @@ func (a artifactFiles) put(ctx context.Context, r io.Reader) (digest string, siz
 				return err
 			}
 			placed = true
+			crashpoint.At(crashpoint.ArtifactPlaced, "")
 		}
 		info, err := os.Stat(path)
 		if err != nil {

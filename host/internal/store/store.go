@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/database/sqlite"
@@ -212,14 +213,30 @@ func (s *Store) Append(ctx context.Context, evs ...event.Event) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	return s.sink.deliver(ctx, entries...)
+	passing(crashpoint.AppendBefore, entries)
+	err := s.sink.deliver(ctx, entries...)
+	passing(crashpoint.AppendAfter, entries)
+	return err
+}
+
+// passing passes a point with each event.
+func passing(p crashpoint.Point, entries []entry) {
+	if !crashpoint.Enabled {
+		return
+	}
+	for _, e := range entries {
+		crashpoint.At(p, e.rec.Kind)
+	}
 }
 
 // Barrier returns when every event of the thread up to seq is on the disk: it survives the end of this process and of the
 // machine. It fails with a [*DegradedError] while nothing can be written; then what the barrier stands before must not
 // happen.
 func (s *Store) Barrier(ctx context.Context, thread event.ThreadID, seq uint64) error {
-	return s.sink.await(ctx, thread, seq, true)
+	crashpoint.At(crashpoint.BarrierBefore, "")
+	err := s.sink.await(ctx, thread, seq, true)
+	crashpoint.At(crashpoint.BarrierAfter, "")
+	return err
 }
 
 // Degraded returns nil while writing works, else the [*DegradedError].

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
@@ -78,6 +79,7 @@ func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error)
 	if err := w.noteRun(tx, b); err != nil {
 		return err
 	}
+	crashpoint.At(crashpoint.RowsWritten, "run")
 	groups, order := map[string]*group{}, []*group{}
 	for _, e := range b.entries {
 		switch {
@@ -85,6 +87,7 @@ func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error)
 			if err := putArtifactRow(tx, e.artifact); err != nil {
 				return err
 			}
+			crashpoint.At(crashpoint.RowsWritten, "artifact")
 		case e.rec != nil:
 			g := groups[e.rec.ThreadID]
 			if g == nil {
@@ -167,21 +170,26 @@ func (g *group) store(tx *gorm.DB) error {
 	if err := g.claim(tx); err != nil || len(g.recs) == 0 {
 		return err
 	}
+	crashpoint.At(crashpoint.RowsWritten, "thread")
 	if err := g.insertEvents(tx); err != nil {
 		return fmt.Errorf("store events: %w", err)
 	}
+	crashpoint.At(crashpoint.RowsWritten, "events")
 	if err := g.putTurns(tx); err != nil {
 		return fmt.Errorf("store turns: %w", err)
 	}
+	crashpoint.At(crashpoint.RowsWritten, "turns")
 	if err := g.putItems(tx); err != nil {
 		return fmt.Errorf("store items: %w", err)
 	}
+	crashpoint.At(crashpoint.RowsWritten, "items")
 	if err := g.putPassages(tx); err != nil {
 		return fmt.Errorf("store passages: %w", err)
 	}
 	if err := g.putRefs(tx); err != nil {
 		return fmt.Errorf("store references to artifacts: %w", err)
 	}
+	crashpoint.At(crashpoint.RowsWritten, "references")
 	if err := g.putReverts(tx); err != nil {
 		return fmt.Errorf("store what was taken back: %w", err)
 	}

@@ -3,6 +3,7 @@ package thread
 import (
 	"context"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -21,10 +22,12 @@ func (t *Thread) submitDurably(ctx context.Context, s Submission) (Accepted, err
 		promise.drop()
 		return a, err
 	}
+	crashpoint.At(crashpoint.InputAccepted, "")
 	err = promise.keep(event.InputAccepted{Turn: a.Turn, Item: s.Input.Item, Message: llm.Message{Role: llm.RoleUser, Parts: s.Input.Parts}})
 	if err != nil { // a log that can't keep anything has said so to the user; the turn has the input all the same
 		t.cfg.Logger.Warn("accepted input is not stored yet", "thread", t.cfg.ID, "turn", a.Turn, "err", err)
 	}
+	crashpoint.At(crashpoint.InputDurable, "")
 	return a, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
@@ -271,6 +272,7 @@ func (t *Thread) open(ctx context.Context) error {
 	if _, err := t.bus.Publish(ctx, t.state.OpenTurn, bodies...); err != nil {
 		return fmt.Errorf("open thread %s: %w", t.cfg.ID, err)
 	}
+	crashpoint.At(crashpoint.ResumeDone, "")
 	t.state.OpenTurn = ""
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 )
@@ -93,7 +94,9 @@ func (t *Thread) endTurn(ctx context.Context, id event.TurnID, res turn.Result, 
 	if err != nil {
 		t.bus.announce(id, ended) // who waits for the turn learns of its end, stored or not
 	} else {
+		crashpoint.At(crashpoint.TurnEnded, "")
 		err = t.bus.Barrier(ctx, seq)
+		crashpoint.At(crashpoint.TurnDurable, "")
 	}
 	if err != nil {
 		t.cfg.Logger.Error("end of turn not stored", "thread", t.cfg.ID, "turn", id, "err", err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/compact"
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -168,6 +169,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	if _, err := r.Log.Publish(ctx, r.ID, bodies...); err != nil {
 		return false, err
 	}
+	crashpoint.At(crashpoint.Compacted, "")
 	r.history.Replace(next, why.After)
 	r.history.Tell(&told.Reference)
 	return true, nil

@@ -3,8 +3,10 @@ package database
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"gorm.io/gorm"
 )
 
@@ -114,6 +116,7 @@ func (d *DB) upgrade(tx *gorm.DB) error {
 		if err := d.apply(tx, v); err != nil {
 			return err
 		}
+		crashpoint.At(crashpoint.Migrated, d.cfg.Schema+" "+strconv.Itoa(v))
 	}
 	return d.conn.SetSchemaVersion(tx, know)
 }

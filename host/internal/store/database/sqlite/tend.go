@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"gorm.io/gorm"
 )
 
@@ -31,9 +32,12 @@ func (c *conn) Tend(ctx context.Context) error {
 			}
 		}
 		try("PRAGMA query_only(0)") // this connection is one for reading
+		crashpoint.At(crashpoint.CheckpointBefore, "")
 		try("PRAGMA wal_checkpoint(PASSIVE)")
+		crashpoint.At(crashpoint.CheckpointCopied, "")
 		try("PRAGMA busy_timeout(0)") // while SQLite waits for a reader it keeps writers out
 		errs = append(errs, restart(ctx, tx))
+		crashpoint.At(crashpoint.CheckpointAfter, "")
 		try(fmt.Sprintf("PRAGMA busy_timeout(%d)", c.busyWait.Milliseconds()))
 		try("PRAGMA query_only(1)")
 		return errors.Join(errs...)

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
@@ -28,8 +29,10 @@ func (c *conn) Try(ctx context.Context, how database.How, fn func(tx *gorm.DB) e
 	if err := fn(tx); err != nil {
 		return err
 	}
+	crashpoint.At(crashpoint.CommitBefore, "")
 	err = tx.Commit().Error
 	committed = err == nil
+	crashpoint.At(crashpoint.CommitAfter, "")
 	return err
 }
 

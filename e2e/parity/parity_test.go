@@ -221,15 +221,6 @@ func (s *scenario) sees(layouts ...string) {
 	s.sound(got)
 }
 
-// owes is a debt: the layouts that are required are not what the model sees today. As soon as they are, the test says so.
-func (s *scenario) owes(why string, today []string, required ...string) {
-	s.t.Helper()
-	if slices.Equal(s.layouts(), required) {
-		s.t.Fatalf("the debt is paid: put sees in the place of owes (it was: %s)", why)
-	}
-	s.sees(today...)
-}
-
 func (s *scenario) layouts() []string {
 	s.t.Helper()
 	var n notation

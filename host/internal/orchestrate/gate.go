@@ -8,7 +8,8 @@ import (
 
 // Gate lets calls run first come first served: shared ones beside each other, exclusive ones alone, members of a group
 // one after the other. Which sessions a call works on is known only once it was assessed, so there is a second door behind
-// that: calls of one session pass it one after the other, in the order of Enter. The zero value is open.
+// that: calls of one session pass it one after the other, in the order of Enter. Calls that run beside each other pass it in
+// that order, too, so that they begin as the model asked. The zero value is open.
 type Gate struct {
 	mu    sync.Mutex
 	queue []*Ticket // everybody who waits or runs, in the order of Enter
@@ -25,6 +26,7 @@ type Ticket struct {
 	// Under the gate's lock: which of the channels are closed, and what was claimed.
 	open, clear bool
 	claimed     bool
+	begun       bool
 	sessions    []string
 }
 
@@ -42,13 +44,21 @@ func (g *Gate) Enter(shared bool, group string) *Ticket {
 func (t *Ticket) Wait(ctx context.Context) error { return await(ctx, t.admitted) }
 
 // Claim says which sessions the call works on, and returns when it may: those before it have said which are theirs, and
-// the ones of the same session have left. Without sessions it does not wait. It is called once, after Wait.
+// the ones of the same session have left; and those before it that can begin have begun. It is called once, after Wait.
 func (t *Ticket) Claim(ctx context.Context, sessions ...string) error {
 	t.gate.mu.Lock()
 	t.claimed, t.sessions = true, sessions
 	t.gate.admitLocked()
 	t.gate.mu.Unlock()
 	return await(ctx, t.cleared)
+}
+
+// Begun says that the call is under way for everybody to see: those behind it may follow.
+func (t *Ticket) Begun() {
+	t.gate.mu.Lock()
+	defer t.gate.mu.Unlock()
+	t.begun = true
+	t.gate.admitLocked()
 }
 
 func await(ctx context.Context, door <-chan struct{}) error {
@@ -84,7 +94,7 @@ func (g *Gate) admitLocked() {
 			t.open = true
 			close(t.admitted)
 		}
-		if t.claimed && !t.clear && !slices.ContainsFunc(g.queue[:i], t.follows) {
+		if t.claimed && !t.clear && !slices.ContainsFunc(g.queue[:i], func(e *Ticket) bool { return t.follows(e) || e.begins() }) {
 			t.clear = true
 			close(t.cleared)
 		}
@@ -101,3 +111,6 @@ func (t *Ticket) follows(earlier *Ticket) bool {
 		return slices.Contains(earlier.sessions, s)
 	}))
 }
+
+// begins: it will begin without waiting for anybody's end, but has not yet.
+func (t *Ticket) begins() bool { return t.open && !t.begun && (!t.claimed || t.clear) }

@@ -84,12 +84,17 @@ func TestGateClearsSessionsInOrder(t *testing.T) {
 	}
 	claim(calls[1], "s")
 	claim(calls[3])
-	check("the first has not said what it works on", false, false, false, true)
+	check("the first has not said what it works on", false, false, false, false)
 	claim(calls[0], "s", "r")
-	check("the first has the session", true, false, false, true)
+	check("the first has the session", true, false, false, false)
+	calls[0].Begun()
+	check("the third has not said what it works on", true, false, false, false)
 	claim(calls[2], "r")
+	check("who waits for a session holds nobody up", true, false, false, true)
 	calls[0].Leave()
-	check("the first has left", true, true, true, true)
+	check("the first has left", true, true, false, true)
+	calls[1].Begun()
+	check("the second has begun", true, true, true, true)
 }
 
 func TestGateWaitEndsWithItsContext(t *testing.T) {
@@ -128,6 +133,8 @@ func TestGateProperties(t *testing.T) {
 				live = append(live[:i], live[i+1:]...)
 			} else if i := slices.IndexFunc(live, func(t *Ticket) bool { return open(t) && !t.claimed }); i >= 0 && rapid.Bool().Draw(t, "claim") {
 				claim(live[i], rapid.SliceOfN(rapid.SampledFrom([]string{"s", "r"}), 0, 2).Draw(t, "sessions")...)
+			} else if i := slices.IndexFunc(live, func(t *Ticket) bool { return cleared(t) && !t.begun }); i >= 0 && rapid.Bool().Draw(t, "begin") {
+				live[i].Begun()
 			} else {
 				live = append(live, g.Enter(rapid.Bool().Draw(t, "shared"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "group")))
 			}
@@ -138,6 +145,9 @@ func TestGateProperties(t *testing.T) {
 					}
 					if cleared(a) && a.follows(b) {
 						t.Fatal("a call passed one that may be of the same session")
+					}
+					if cleared(a) && !cleared(b) && open(b) && !b.claimed {
+						t.Fatal("a call passed one that may begin, too")
 					}
 				}
 			}

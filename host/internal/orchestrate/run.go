@@ -210,11 +210,14 @@ func (r *run) family() (Family, *verdict) {
 	return f, nil
 }
 
-func (r *run) show(ctx context.Context) *verdict {
-	if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
-		return r.publishFailed(ctx, err)
+func (r *run) show(t *Ticket) func(context.Context) *verdict {
+	return func(ctx context.Context) *verdict {
+		if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
+			return r.publishFailed(ctx, err)
+		}
+		t.Begun()
+		return nil
 	}
-	return nil
 }
 
 func (r *run) publishFailed(ctx context.Context, err error) *verdict {

@@ -110,7 +110,7 @@ func (b *bench) ran() string {
 }
 
 // What one answer types into a session arrives in the order in which it was asked for, however long the plugin thinks
-// about each call. A call of another session waits only until that is known, and one without a session not at all.
+// about each call. A call of another session, or of none, waits only until those before it have begun, or wait for a session.
 func TestCallsOfOneSessionKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := typist{bench: &bench{}, began: time.Now()}
@@ -121,18 +121,35 @@ func TestCallsOfOneSessionKeepTheirOrder(t *testing.T) {
 			`{"think":1}`,
 			`{"session":"7"}`,
 		)()
-		want := `1s c4 begins
-2s c4 ends
-3s c1 begins
+		want := `3s c1 begins
 3s c3 begins
+3s c4 begins
 4s c1 ends
 4s c3 ends
+4s c4 ends
 4s c2 begins
 5s c2 ends
 5s c5 begins
 6s c5 ends`
 		if got := sorted(p.ran()); got != sorted(want) {
 			t.Errorf("calls:\n%s\nwant:\n%s", got, sorted(want))
+		}
+	})
+}
+
+// However long the plugin thinks about each, calls that run beside each other appear in the order asked.
+func TestParallelCallsBeginInTheOrderAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := typist{bench: &bench{}, began: time.Now()}
+		p.typing(t, t.Context(), `{"think":3}`, `{"think":1}`, `{}`, `{"think":2}`)()
+		var shown []string
+		for _, b := range p.bodies {
+			if s, ok := b.(event.ItemStarted); ok {
+				shown = append(shown, string(s.Item.Call))
+			}
+		}
+		if want := []string{"c1", "c2", "c3", "c4"}; !slices.Equal(shown, want) {
+			t.Errorf("shown %q, want %q", shown, want)
 		}
 	})
 }

@@ -210,7 +210,7 @@ func (s *Spine) run(ctx context.Context, r *run, ticket *Ticket) verdict {
 		r.preHook,             // may deny or rewrite
 		r.assess,              // effects, or an early result
 		r.awaitOthers(ticket), // calls that work on the same session go one by one, in the order asked
-		r.show,                // the item appears
+		r.show(ticket),        // the item appears, in the order asked
 		r.decide,              // policy, reviewer, person
 		r.grant,               // what it may do, and its token
 		r.journal,             // committed before any side effect

@@ -46,6 +46,7 @@ type wireResponse struct {
 	ID                string            `json:"id"`
 	Model             string            `json:"model"`
 	ServiceTier       string            `json:"service_tier"`
+	EndTurn           *bool             `json:"end_turn"` // false: the model has more to say; absent: it is done
 	Output            []json.RawMessage `json:"output"`
 	Usage             json.RawMessage   `json:"usage"`
 	Error             json.RawMessage   `json:"error"`

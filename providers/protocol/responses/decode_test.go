@@ -103,6 +103,8 @@ var answers = []struct {
 		[]string{addMessage, `{"type":"response.completed","response":{"usage":{"input_tokens":5,"input_tokens_details":null,"output_tokens":null}}}`},
 		`S+ SF(stop raw=completed) F(stop in=5 total=5)`,
 	},
+	{"a model that is not done", []string{`{"type":"response.completed","response":{"end_turn":false}}`}, `S+ SF(stop raw=completed again) F(stop)`},
+	{"a model that is done", []string{`{"type":"response.completed","response":{"end_turn":true}}`}, `S+ SF(stop raw=completed) F(stop)`},
 	{"no usage", []string{`{"type":"response.completed","response":{"id":"resp_1","usage":null,"output":null,"error":null,"incomplete_details":null}}`}, `S+(id=resp_1)` + doneStop},
 	{
 		"two parts of a summary",

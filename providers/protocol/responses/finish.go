@@ -106,7 +106,10 @@ func (d *decoder) finish(dst []llm.Event, reason llm.FinishReason, raw string) [
 	if d.response.ServiceTier != "" {
 		meta["serviceTier"] = d.response.ServiceTier
 	}
-	return d.life.Finish(dst, llm.StepFinish{Reason: reason, RawReason: raw, Usage: usageOf(d.response.Usage)}, meta)
+	done := d.response.EndTurn == nil || *d.response.EndTurn
+	return d.life.Finish(dst, llm.StepFinish{
+		Reason: reason, RawReason: raw, Usage: usageOf(d.response.Usage), Again: reason == llm.FinishStop && !done,
+	}, meta)
 }
 
 // reconcile tells the items of the finished answer that the stream did not tell, and closes the thoughts that it left

@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/database/postgres/postgrestest"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
-	_ "github.com/glebarez/go-sqlite"  // looks at the database past the store
-	_ "github.com/jackc/pgx/v5/stdlib" // does so on a server
+	_ "github.com/glebarez/go-sqlite" // looks at the database past the store
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // onServer tells whether the tests run on PostgreSQL.
@@ -69,7 +69,7 @@ func raw(tb testing.TB, cfg store.Config) *sql.DB {
 // dump returns the rows of a query as text.
 func dump(tb testing.TB, db *sql.DB, query string, args ...any) []string {
 	tb.Helper()
-	if onServer() {
+	if _, server := db.Driver().(*stdlib.Driver); server {
 		for n := 1; strings.Contains(query, "?"); n++ {
 			query = strings.Replace(query, "?", "$"+strconv.Itoa(n), 1)
 		}

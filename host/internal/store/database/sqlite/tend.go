@@ -25,31 +25,33 @@ func (c *conn) Tend(ctx context.Context) error {
 		return err
 	}
 	return g.WithContext(ctx).Connection(func(tx *gorm.DB) error {
+		pool := tx.Statement.ConnPool // gorm would carry an error of one statement over to the next
 		var errs []error
-		try := func(statement string) {
-			if err := tx.Exec(statement).Error; err != nil && !isBusy(err) {
+		try := func(ctx context.Context, statement string) {
+			if _, err := pool.ExecContext(ctx, statement); err != nil && !isBusy(err) {
 				errs = append(errs, err)
 			}
 		}
-		try("PRAGMA query_only(0)") // this connection is one for reading
+		setting := context.WithoutCancel(ctx)
+		try(setting, "PRAGMA query_only(0)") // this connection is one for reading
 		crashpoint.At(crashpoint.CheckpointBefore, "")
-		try("PRAGMA wal_checkpoint(PASSIVE)")
+		try(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 		crashpoint.At(crashpoint.CheckpointCopied, "")
-		try("PRAGMA busy_timeout(0)") // while SQLite waits for a reader it keeps writers out
-		errs = append(errs, restart(ctx, tx))
+		try(setting, "PRAGMA busy_timeout(0)") // while SQLite waits for a reader it keeps writers out
+		errs = append(errs, restart(ctx, pool))
 		crashpoint.At(crashpoint.CheckpointAfter, "")
-		try(fmt.Sprintf("PRAGMA busy_timeout(%d)", c.busyWait.Milliseconds()))
-		try("PRAGMA query_only(1)")
+		try(setting, fmt.Sprintf("PRAGMA busy_timeout(%d)", c.busyWait.Milliseconds()))
+		try(setting, "PRAGMA query_only(1)")
 		return errors.Join(errs...)
 	})
 }
 
 // restart moves the rest of the log and lets the next write begin it anew, if that works within a moment.
-func restart(ctx context.Context, tx *gorm.DB) error {
+func restart(ctx context.Context, pool gorm.ConnPool) error {
 	start := time.Now()
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 3*time.Millisecond) {
 		var busy, frames, moved int
-		err := tx.Raw("PRAGMA wal_checkpoint(RESTART)").Row().Scan(&busy, &frames, &moved)
+		err := pool.QueryRowContext(ctx, "PRAGMA wal_checkpoint(RESTART)").Scan(&busy, &frames, &moved)
 		if err == nil && busy == 0 || time.Since(start) > restartWait {
 			return nil
 		}

@@ -32,6 +32,7 @@ type Rig struct {
 	Home string // gantry's home
 	Dir  string // the project
 	Log  string // requests that the model got
+	Host string // the program in Bin that is run: gantry
 	Env  []string
 	conf string
 }
@@ -43,7 +44,7 @@ const bound = 2 * time.Minute
 // New makes a rig whose model plays the script (TOML). More configuration may follow with [Rig.Config].
 func New(t testing.TB, script string) *Rig {
 	t.Helper()
-	r := &Rig{t: t, Bin: Bin(t), Home: shortDir(t), Dir: t.TempDir()}
+	r := &Rig{t: t, Bin: Bin(t), Home: shortDir(t), Dir: t.TempDir(), Host: "gantry"}
 	r.Log = filepath.Join(r.Home, "requests.jsonl")
 	path := filepath.Join(r.Home, "script.toml")
 	r.Write(path, script)
@@ -200,7 +201,7 @@ func (r *Rig) Start(args ...string) *Run {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	run := &Run{rig: r, cancel: cancel}
-	run.Cmd = exec.CommandContext(ctx, filepath.Join(r.Bin, "gantry"), args...)
+	run.Cmd = exec.CommandContext(ctx, filepath.Join(r.Bin, r.Host), args...)
 	run.Cmd.Dir, run.Cmd.Env = r.Dir, r.Env
 	run.Cmd.Stdout, run.Cmd.Stderr = &run.out, &run.err
 	run.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C of the test is not the rig's

@@ -39,7 +39,14 @@ func (a *app) attachCommand() *cobra.Command {
 			var id event.ThreadID
 			err = a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
+				if err != nil {
+					return err
+				}
 				id = info.ID
+				owner, held, err := s.Holder(ctx, id)
+				if held && owner.Machine != "" {
+					return &store.LockedError{Thread: id, Owner: owner}
+				}
 				return err
 			})
 			if err != nil {
@@ -84,6 +91,21 @@ func handOver(task string, set appserver.Settings, schema []byte) begin {
 		}
 		return begun{turn: r.Turn}, err
 	}
+}
+
+// runsHere tells of a thread that can't be opened whether that is because a process runs it that can be asked. Where hosts
+// share a database it may run on another machine, or with another home.
+func (a *app) runsHere(id event.ThreadID, err error) bool {
+	locked, runs := errors.AsType[*store.LockedError](err)
+	if !runs || locked.Owner.Machine != "" {
+		return false
+	}
+	home, err := a.home()
+	if err != nil {
+		return false
+	}
+	socket, err := store.RunSocket(home, id)
+	return err == nil && exists(socket)
 }
 
 // typed begins what a person typed: a command behind an exclamation mark, else a task.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/spf13/cobra"
 )
@@ -34,7 +33,7 @@ func (a *app) compactCommand() *cobra.Command {
 				which = args[0]
 			}
 			id, err := a.compact(cmd.Context(), f, which, all)
-			if _, runs := errors.AsType[*store.LockedError](err); !runs {
+			if !a.runsHere(id, err) {
 				return err
 			}
 			home, err := a.home()

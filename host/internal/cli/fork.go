@@ -182,7 +182,7 @@ func (a *app) onThread(ctx context.Context, s *store.Store, which string, stored
 	id := info.ID
 	if err == nil {
 		err = stored(id)
-		if _, runs := errors.AsType[*store.LockedError](err); !runs {
+		if !a.runsHere(id, err) {
 			return err
 		}
 	} else {

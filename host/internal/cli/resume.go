@@ -62,7 +62,7 @@ func (a *app) resumeCommand() *cobra.Command {
 				resumed = id
 				return h.ResumeThread(ctx, id)
 			})
-			if _, runs := errors.AsType[*store.LockedError](err); !runs || f.ephemeral {
+			if f.ephemeral || !a.runsHere(resumed, err) {
 				return err
 			}
 			return a.handToOwner(cmd.Context(), resumed, f, prompt)

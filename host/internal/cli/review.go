@@ -10,7 +10,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/review"
-	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/spf13/cobra"
 )
@@ -49,7 +48,7 @@ func (a *app) reviewCommand() *cobra.Command {
 				t = review.Target{Kind: review.Commit, SHA: target.commit}
 			}
 			id, err := a.review(cmd.Context(), f, t, in, findings)
-			if _, runs := errors.AsType[*store.LockedError](err); !runs {
+			if !a.runsHere(id, err) {
 				return err
 			}
 			home, err := a.home()

@@ -93,10 +93,12 @@ func (k ChangeKind) String() string {
 
 // FileChange is one file's change. Diff is unified with one line of context.
 type FileChange struct {
-	Path         string // absolute; for a move the destination
-	Kind         ChangeKind
-	Diff         string
-	MovedFrom    string
+	Path      string // absolute; for a move the destination
+	Kind      ChangeKind
+	Diff      string
+	MovedFrom string
+	// SHA-256 of the content before and after, lower-case hex; empty: not known. In an assessment AfterSHA256 announces what is to
+	// be written, by which the host tells after a crash whether it was. The host keeps the content itself.
 	BeforeSHA256 string
 	AfterSHA256  string
 }

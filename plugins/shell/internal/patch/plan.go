@@ -270,6 +270,9 @@ func stateOf(data []byte) State {
 	return State{Presence: PresenceFile, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data)), Data: data}
 }
 
+// AfterSHA256 is the digest of what the change writes.
+func (c *Change) AfterSHA256() string { return stateOf(c.After).SHA256 }
+
 // Whole reports whether the content is known.
 func (s State) Whole() bool { return s.Presence == PresenceFile && s.Size == int64(len(s.Data)) }
 

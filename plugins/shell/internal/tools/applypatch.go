@@ -1,11 +1,9 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -46,10 +44,6 @@ eof_line: "*** End of File" LF
 %import common.LF
 `
 
-// maxArtifactBytes bounds what is stored of a file before and after a change. Beyond it the change can't be undone from
-// the store.
-const maxArtifactBytes = 8 << 20
-
 func (f *family) patchTool() tool.Tool {
 	return tool.NewFreeform("apply_patch", patchDescription,
 		contract.Freeform{Syntax: "lark", Definition: patchGrammar, Property: "input"},
@@ -78,7 +72,7 @@ func (f *family) assessPatch(ctx context.Context, c *tool.AssessCall, cwd, text 
 	return &contract.Assessment{
 		Effects: []contract.Effect{contract.WriteEffect{Paths: plan.Paths()}},
 		Summary: oneLine("apply_patch " + strings.Join(names, ", ")),
-		Item:    fileChanges(plan, len(plan.Changes), nil),
+		Item:    fileChanges(plan, len(plan.Changes)),
 		Digest:  digest,
 	}, nil
 }
@@ -127,7 +121,7 @@ func (f *family) runPatch(c *tool.Call, cwd, text string) (_ *tool.Result, appli
 		r.Aborted = true
 		return r, false
 	}
-	if err := c.Started(fileChanges(plan, len(plan.Changes), nil)); err != nil {
+	if err := c.Started(fileChanges(plan, len(plan.Changes))); err != nil {
 		return tool.Errorf("apply_patch failed: %v", err), false
 	}
 	o, err := f.helper.Apply(ctx, c.Command, plan)
@@ -148,7 +142,7 @@ func (f *family) runPatch(c *tool.Call, cwd, text string) (_ *tool.Result, appli
 	r := tool.Text(plan.Summary(o, time.Since(begin).Seconds()))
 	r.IsError = o.Failure != ""
 	r.SandboxDenied = o.Denied && sandboxed(c.Grant())
-	r.Item = fileChanges(plan, o.Done, keep(ctx, c.Env(), plan.Changes[:o.Done]))
+	r.Item = fileChanges(plan, o.Done)
 	return r, true
 }
 
@@ -156,42 +150,13 @@ func stale(text string) *tool.Result {
 	return tool.Errorf("apply_patch verification failed: %s", text)
 }
 
-// digests are where the content before and after a change is stored; empty: it is not.
-type digests struct{ before, after string }
-
-// keep stores the content before and after each change. What can't be stored is left out: the change was made all the
-// same.
-func keep(ctx context.Context, env *tool.Env, changes []patch.Change) []digests {
-	put := func(path string, data []byte) string {
-		if len(data) > maxArtifactBytes {
-			return ""
-		}
-		ref, err := env.PutArtifact(ctx, filepath.Base(path), "application/octet-stream", bytes.NewReader(data))
-		if err != nil {
-			env.Logger.Warn("content of a changed file was not stored", "bytes", len(data), "err", err)
-			return ""
-		}
-		return ref.SHA256
-	}
-	out := make([]digests, len(changes))
-	for i := range changes {
-		ch := &changes[i]
-		if ch.Before.Whole() {
-			out[i].before = put(ch.Path, ch.Before.Data)
-		}
-		if ch.Kind != patch.KindDelete {
-			out[i].after = put(ch.Target(), ch.After)
-		}
-	}
-	return out
-}
-
 // maxDiffBytes bounds the diffs of one item. It travels three times and is read by people; longer ones are left out, and
-// the content before and after is stored.
+// the host stores the content before and after.
 const maxDiffBytes = 1 << 20
 
-// fileChanges is how the first done changes of a plan look to a user.
-func fileChanges(plan *patch.Plan, done int, kept []digests) *contract.FileChangeItem {
+// fileChanges is how the first done changes of a plan look to a user. It says what becomes of each file before that has happened:
+// when the host dies meanwhile, that tells whether it has.
+func fileChanges(plan *patch.Plan, done int) *contract.FileChangeItem {
 	item := &contract.FileChangeItem{}
 	room := maxDiffBytes
 	for i := range plan.Changes[:done] {
@@ -204,8 +169,8 @@ func fileChanges(plan *patch.Plan, done int, kept []digests) *contract.FileChang
 		if ch.MoveTo != "" {
 			fc.MovedFrom = ch.Path
 		}
-		if kept != nil {
-			fc.BeforeSHA256, fc.AfterSHA256 = kept[i].before, kept[i].after
+		if ch.Kind != patch.KindDelete {
+			fc.AfterSHA256 = ch.AfterSHA256()
 		}
 		item.Changes = append(item.Changes, fc)
 	}

@@ -1629,7 +1629,8 @@ type FileChange struct {
 	Diff string `protobuf:"bytes,3,opt,name=diff,proto3" json:"diff,omitempty"`
 	// For a move the absolute path it came from.
 	MovedFrom string `protobuf:"bytes,4,opt,name=moved_from,json=movedFrom,proto3" json:"moved_from,omitempty"`
-	// Digests of the content before and after, where the plugin stored them as artifacts.
+	// SHA-256 of the content before and after, lower-case hex; empty: not known. In an assessment after_sha256 announces what is
+	// to be written, by which the host tells after a crash whether it was. The host keeps the content itself.
 	BeforeSha256  string `protobuf:"bytes,5,opt,name=before_sha256,json=beforeSha256,proto3" json:"before_sha256,omitempty"`
 	AfterSha256   string `protobuf:"bytes,6,opt,name=after_sha256,json=afterSha256,proto3" json:"after_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -209,6 +209,8 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 		return nil, s.thread.Library.ArchiveThread(ctx, s.thread.ID(), r.Method == methodArchive)
 	case methodName:
 		return call(ctx, r, s.name)
+	case methodUndo:
+		return call(ctx, r, s.undo)
 	case methodTurns:
 		return call(ctx, r, s.turns)
 	case methodList:

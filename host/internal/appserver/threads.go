@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/undo"
 )
 
 // Methods that change the thread of the socket, or look at what is stored beside it. Each but the listings is for this thread.
@@ -30,6 +31,8 @@ type Library interface {
 	RevertThread(ctx context.Context, thread event.ThreadID, before string, turns int) (event.ThreadReverted, error)
 	ArchiveThread(ctx context.Context, thread event.ThreadID, archive bool) error
 	NameThread(ctx context.Context, thread event.ThreadID, name string) error
+	// UndoFiles puts back the files of a turn. What is in the way is part of the report, and no error.
+	UndoFiles(ctx context.Context, thread event.ThreadID, p UndoParams) (undo.Report, error)
 	Turns(ctx context.Context, thread event.ThreadID) ([]store.TurnInfo, error)
 	Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error)
 	Search(ctx context.Context, query string, f store.Filter) ([]store.Hit, error)

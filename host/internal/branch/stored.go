@@ -38,6 +38,22 @@ func Note(ctx context.Context, s *store.Store, id event.ThreadID, body event.Bod
 
 // amend writes one event behind the log of a thread, which is locked meanwhile. A thread that runs is a [*store.LockedError].
 func amend(ctx context.Context, s *store.Store, id event.ThreadID, next func() (event.Body, error)) (err error) {
+	return Write(ctx, s, id, func(l *Log) error {
+		body, err := next()
+		if err != nil {
+			return err
+		}
+		seq, err := l.Publish(ctx, "", body)
+		if err != nil {
+			return err
+		}
+		return l.Barrier(ctx, seq)
+	})
+}
+
+// Write lets f write behind the log of a thread that nobody runs, and that nobody else can write to meanwhile. A thread that runs
+// is a [*store.LockedError].
+func Write(ctx context.Context, s *store.Store, id event.ThreadID, f func(*Log) error) (err error) {
 	lock, err := s.LockThread(ctx, id)
 	if err != nil {
 		return err
@@ -47,16 +63,31 @@ func amend(ctx context.Context, s *store.Store, id event.ThreadID, next func() (
 	if err != nil {
 		return err
 	}
-	body, err := next()
-	if err != nil {
-		return err
-	}
-	e := event.Event{Seq: info.Seq + 1, Thread: id, Time: time.Now().UTC(), Body: body}
-	if err := s.Append(ctx, e); err != nil {
-		return err
-	}
-	return s.Barrier(ctx, id, e.Seq)
+	return f(&Log{s: s, id: id, seq: info.Seq})
 }
+
+// Log is the log of a thread that nobody runs. It belongs to the function that [Write] gives it to.
+type Log struct {
+	s   *store.Store
+	id  event.ThreadID
+	seq uint64
+}
+
+// Publish writes durable events, all or none, and returns the number of the last one.
+func (l *Log) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error) {
+	evs := make([]event.Event, len(bodies))
+	for i, b := range bodies {
+		evs[i] = event.Event{Seq: l.seq + 1 + uint64(i), Thread: l.id, Turn: turn, Time: time.Now().UTC(), Body: b}
+	}
+	if err := l.s.Append(ctx, evs...); err != nil {
+		return l.seq, err
+	}
+	l.seq += uint64(len(evs))
+	return l.seq, nil
+}
+
+// Barrier returns when everything up to seq is durable.
+func (l *Log) Barrier(ctx context.Context, seq uint64) error { return l.s.Barrier(ctx, l.id, seq) }
 
 // maxNameRunes is what a listing can show.
 const maxNameRunes = 200

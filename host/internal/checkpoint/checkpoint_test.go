@@ -505,6 +505,27 @@ func TestUndoneAndRedone(t *testing.T) {
 	}
 }
 
+// What the conversation does not know of any more keeps its changes, and has no number.
+func TestReverted(t *testing.T) {
+	t.Parallel()
+	log := []event.Event{
+		{Seq: 1, Turn: "t1", Body: event.TurnStarted{}}, {Seq: 2, Turn: "t2", Body: event.TurnStarted{}},
+		{Seq: 3, Turn: "t2", Body: event.FilesChanged{Changes: []event.FileMade{{Path: "/a", After: event.FileState{Kind: event.FileRegular}}}}},
+		{Seq: 4, Body: event.ThreadReverted{Before: "t2", From: 2, Through: 1}},
+		{Seq: 5, Turn: "t3", Body: event.TurnStarted{}},
+	}
+	list, err := checkpoint.Read(func(yield func(event.Event, error) bool) {
+		for _, e := range log {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	})
+	if err != nil || len(list) != 3 || list[0].Number != 1 || list[1].Number != 0 || !list[1].Turn || list[2].Number != 2 || len(list[1].Changes.Net()) != 1 {
+		t.Errorf("records = %+v, %v", list, err)
+	}
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	list := []checkpoint.Record{{ID: "01ab-1", Number: 1}, {ID: "01ab-2"}, {ID: "01cd", Number: 2}}

@@ -12,8 +12,11 @@ import (
 
 // Record is what a log says of the files of one turn, or of one undo.
 type Record struct {
-	ID      event.TurnID
-	Number  int // of the turn in its thread, from 1; 0: it is an undo
+	ID event.TurnID
+	// Number is the place of a turn among those that count, from 1; 0: it is an undo, or the conversation does not know of it any
+	// more.
+	Number  int
+	Turn    bool // it is a turn
 	Time    time.Time
 	Changes Changes
 	// Undoes are the turns and undos that this undo took back; empty: it is a turn.
@@ -23,6 +26,9 @@ type Record struct {
 	Ended    bool
 	Commands int // calls that ran commands: what only they changed is not among the changes
 	Left     int // paths that were too many to be looked at
+
+	seq      uint64 // of its first event
+	reverted bool
 }
 
 // Read finds the turns and undos of a thread in its log, in their order. It looks at turns without changes, too: they count.
@@ -32,22 +38,22 @@ func Read(events iter.Seq2[event.Event, error]) ([]Record, error) {
 	record := func(e event.Event) *Record {
 		r := byID[e.Turn]
 		if r == nil {
-			r = &Record{ID: e.Turn, Time: e.Time}
+			r = &Record{ID: e.Turn, Time: e.Time, seq: e.Seq}
 			byID[e.Turn] = r
 			out = append(out, r)
 		}
 		return r
 	}
-	turns := 0
 	for e, err := range events {
-		if err != nil {
+		if _, unreadable := e.Body.(event.Unknown); err != nil && !unreadable {
 			return nil, err
 		}
 		switch b := e.Body.(type) {
 		case event.TurnStarted:
-			if r := record(e); r.Number == 0 {
-				turns++
-				r.Number = turns
+			record(e).Turn = true
+		case event.ThreadReverted: // the conversation, not the files
+			for _, r := range out {
+				r.reverted = r.reverted || r.seq >= b.From
 			}
 		case event.CallStarted:
 			if runs(b) {
@@ -68,7 +74,12 @@ func Read(events iter.Seq2[event.Event, error]) ([]Record, error) {
 		}
 	}
 	list := make([]Record, 0, len(out))
+	n := 0
 	for _, r := range out {
+		if r.Turn && !r.reverted {
+			n++
+			r.Number = n
+		}
 		list = append(list, *r)
 	}
 	return list, nil
@@ -115,7 +126,7 @@ func Find(list []Record, which string) (int, error) {
 		found = i
 	}
 	if found < 0 {
-		return -1, fmt.Errorf("the thread has no turn %q; next: `gantry threads show --diff` shows its turns with their numbers and ids", which)
+		return -1, fmt.Errorf("the thread has no turn %q; next: `gantry threads turns` lists them", which)
 	}
 	return found, nil
 }

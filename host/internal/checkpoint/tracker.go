@@ -211,8 +211,9 @@ func (g glance) still(path string) bool {
 	if err != nil || g.Info == nil {
 		return err != nil && g.Kind == event.FileAbsent
 	}
+	changed := changedAt(info)
 	return os.SameFile(info, g.Info) && info.Mode() == g.Info.Mode() && info.Size() == g.Info.Size() &&
-		info.ModTime().Equal(g.Info.ModTime()) && g.at.Sub(info.ModTime()) > settled
+		changed.Equal(changedAt(g.Info)) && g.at.Sub(changed) > settled
 }
 
 // keep puts content into the store, within room.

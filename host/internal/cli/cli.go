@@ -220,6 +220,7 @@ func (a *app) root() *cobra.Command {
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(
 		a.execCommand(), a.resumeCommand(), a.forkCommand(), a.compactCommand(), a.reviewCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(), a.modelCommand(),
+		a.diffCommand(), a.undoCommand(),
 		a.configCommand(), a.initCommand(), a.trustCommand(), a.loginCommand(), a.logoutCommand(), a.secretCommand(), a.doctorCommand(), a.sandboxCommand(),
 	)
 	root.SetHelpCommand(helpCommand(root))

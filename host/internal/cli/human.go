@@ -22,6 +22,7 @@ type human struct {
 	current event.ItemID // whose text was written last
 	block   event.ItemID // the call whose lines were written last; "": something else came behind them
 	midLine bool
+	net     event.TurnDiff // of the turn that runs
 	shown   map[event.ItemID]*shownItem
 	// reverted are the turns that were taken back, where they are shown and have to be told from others.
 	reverted map[event.TurnID]bool
@@ -101,6 +102,12 @@ func (h *human) Event(e event.Event) {
 			what = "archived"
 		}
 		h.line("%s", h.paint(dim, what))
+	case event.TurnDiff:
+		h.net = b
+	case event.FilesChanged:
+		if len(b.Undoes) > 0 {
+			h.line("%s", h.paint(yellow, "↶ put back "+plural(len(b.Changes), "file")))
+		}
 	case event.ItemStarted:
 		h.started(b.Item)
 	case event.ItemDelta:
@@ -332,7 +339,20 @@ func (h *human) diff(c event.FileChange) {
 	}
 }
 
+func (h *human) showDiff(diff string) {
+	for line := range strings.Lines(diff) {
+		h.line("  %s", h.diffLine(strings.TrimSuffix(line, "\n")))
+	}
+}
+
 func (h *human) turnEnded(b event.TurnEnded) {
+	if len(h.net.Files) > 0 {
+		h.line("%s", h.paint(dim, netLine(h.net.Files)))
+		if h.verbose {
+			h.showDiff(h.net.Diff)
+		}
+	}
+	h.net = event.TurnDiff{}
 	switch b.Status {
 	case event.TurnFailed:
 		h.line("%s %s", h.paint(red, "Error:"), clean(b.Error.Message))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
@@ -136,11 +138,11 @@ func oneLine(s string, bound int) string {
 }
 
 func (a *app) threadsShow() *cobra.Command {
-	var events, verbose, reverted bool
+	var events, verbose, reverted, diffs bool
 	cmd := &cobra.Command{
 		Use: "show THREAD", Short: "Show what happened in a thread", Args: takes(1, 1, "THREAD"),
 		Long: "show shows what happened in a thread. Turns that were taken back are left out, and with --reverted shown and marked.\n" +
-			"--events prints all that is stored, with them.",
+			"--diff shows behind each turn what it has changed in files, net. --events prints all that is stored.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
@@ -160,9 +162,22 @@ func (a *app) threadsShow() *cobra.Command {
 				if reverted {
 					show.reverted = takenBack
 				}
+				var files map[event.TurnID]*checkpoint.Record
+				if diffs {
+					if files, err = filesOf(s.Events(ctx, info.ID, 0)); err != nil {
+						return err
+					}
+				}
 				for e, err := range s.Events(ctx, info.ID, 0) {
 					if err != nil {
 						return err
+					}
+					if _, ended := e.Body.(event.TurnEnded); ended && files[e.Turn] != nil && (reverted || !takenBack[e.Turn]) {
+						d, err := a.diffOf(ctx, s, info.ID, files[e.Turn])
+						if err != nil {
+							return err
+						}
+						show.showNet(d)
 					}
 					switch {
 					case events:
@@ -180,7 +195,21 @@ func (a *app) threadsShow() *cobra.Command {
 	cmd.Flags().BoolVar(&events, "events", false, "print every stored event as a JSON line")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show reasoning and all output")
 	cmd.Flags().BoolVar(&reverted, "reverted", false, "show turns that were taken back, too")
+	cmd.Flags().BoolVar(&diffs, "diff", false, "show what each turn has changed in files")
+	exclusive(cmd, "events", "diff")
 	return cmd
+}
+
+// filesOf are the records of the turns that have changed files.
+func filesOf(events iter.Seq2[event.Event, error]) (map[event.TurnID]*checkpoint.Record, error) {
+	list, err := checkpoint.Read(events)
+	out := map[event.TurnID]*checkpoint.Record{}
+	for i := range list {
+		if len(list[i].Changes.Net()) > 0 {
+			out[list[i].ID] = &list[i]
+		}
+	}
+	return out, err
 }
 
 func (a *app) threadsSearch() *cobra.Command {

@@ -205,6 +205,7 @@ func TestFromUser(t *testing.T) {
 		"<external_ticket>text</external_ticket>":                                                 false,
 		"<external_ticket>text</external_other>":                                                  true,
 		"<" + SummaryMarker + ">\nso far\n</" + SummaryMarker + ">":                               false,
+		"<files_restored>\nundone\n</files_restored>":                                             false,
 		"<user_shell_command>\n<command>\nls\n</command>\n</user_shell_command>":                  false,
 		"<permissions instructions>\n" + strings.Repeat("x", 500) + "</permissions instructions>": false,
 	} {

@@ -7,10 +7,13 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/undo"
 )
 
 // What follows is for threads that run in this host. What nobody runs is changed in the store alone; see package branch.
@@ -116,6 +119,30 @@ func (h *Host) ArchiveThread(ctx context.Context, id event.ThreadID, archive boo
 		return fmt.Errorf("thread %s is ephemeral: it ends with its process; next: `gantry threads fork %s` makes a stored thread of it", id, id)
 	}
 	return r.thread.Archive(ctx, archive)
+}
+
+// UndoFiles implements [appserver.Library].
+func (h *Host) UndoFiles(ctx context.Context, id event.ThreadID, p appserver.UndoParams) (report undo.Report, err error) {
+	r, err := h.running(id)
+	if err != nil {
+		return undo.Report{}, err
+	}
+	err = r.thread.Restore(ctx, func(ctx context.Context) ([]string, error) {
+		list, err := checkpoint.Read(h.store.Events(ctx, id, 0))
+		if err != nil {
+			return nil, err
+		}
+		choice, err := p.Choose(list)
+		if err != nil {
+			return nil, err
+		}
+		report, err = undo.Take(ctx, h.store, r.thread, choice, p.Options)
+		return report.Paths(), err
+	})
+	if _, refused := errors.AsType[*undo.RefusedError](err); refused {
+		err = nil // the report says so
+	}
+	return report, err
 }
 
 // Threads implements [appserver.Library].

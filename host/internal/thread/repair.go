@@ -17,6 +17,7 @@ type loose struct {
 	marker     llm.Message
 	unknown    string // of a call that had started
 	notStarted string
+	files      bool // what was done to files meanwhile is told
 }
 
 var (
@@ -26,6 +27,7 @@ var (
 		unknown: "outcome unknown: the call had started when the host stopped, and it was not run again. It may have " +
 			"taken effect in part or in full; check before you repeat it.",
 		notStarted: "aborted: the host stopped before the call was started; it had no effect.",
+		files:      true,
 	}
 	forkedMidTurn = loose{
 		reason: "the thread was forked in the middle of this turn",
@@ -77,6 +79,9 @@ func (s *State) repair(h *history.History, why loose) []event.Body {
 	// A repair that was itself cut off may have left the marker already.
 	if s.OpenTurn != "" && !endsWith(h, why.marker) {
 		added = append(added, why.marker)
+	}
+	if len(s.Restored) > 0 && why.files {
+		added = append(added, restored(s.Restored))
 	}
 	if len(added) > 0 {
 		h.Append(added...)

@@ -33,6 +33,8 @@ type State struct {
 	Opened []event.SessionOpened       // never exited
 	// Accepted was promised to who said it, and is not in the history.
 	Accepted []event.InputAccepted
+	// Restored are files whose changes were undone while nobody ran the thread: the model does not know yet.
+	Restored []string
 }
 
 // Rebuild folds a thread's log into its state, from its beginning or from the last time that its history was compacted: the
@@ -111,6 +113,15 @@ func (s *State) apply(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.HistoryAdded:
 		s.Messages = append(s.Messages, b.Messages...)
+		if slices.ContainsFunc(b.Messages, tellsOfRestored) {
+			s.Restored = nil
+		}
+	case event.FilesChanged:
+		if len(b.Undoes) > 0 {
+			for _, c := range b.Changes {
+				s.Restored = append(s.Restored, c.Path)
+			}
+		}
 	case event.HistoryCompacted:
 		s.Messages = slices.Clip(b.Messages)
 		s.Count = history.Compacted(len(b.Messages), b.After)

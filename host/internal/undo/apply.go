@@ -33,8 +33,9 @@ type op struct {
 func apply(id string, steps []Step) (err error) {
 	ops := make([]*op, 0, len(steps))
 	defer func() {
+		done, synced := err == nil, map[string]bool{}
 		for _, o := range ops {
-			err = errors.Join(err, o.close(err == nil))
+			err = errors.Join(err, o.close(done, synced))
 		}
 	}()
 	for i := range steps {
@@ -155,7 +156,7 @@ func (o *op) write(name string, s event.FileState, data []byte, note *string) er
 	if err == nil { // behind the owner: a change of it takes bits away
 		err = f.Chmod(mode(s.Mode))
 	}
-	if err == nil {
+	if err == nil && note == &o.fresh { // the other one is for this moment alone
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
@@ -259,7 +260,7 @@ func (o *op) tidy() {
 }
 
 // close removes what was only there for a moment. After a failure a copy stays of what could not be put back.
-func (o *op) close(done bool) error {
+func (o *op) close(done bool, synced map[string]bool) error {
 	if o.root == nil {
 		return nil
 	}
@@ -274,9 +275,12 @@ func (o *op) close(done bool) error {
 			dir = filepath.Dir(dir)
 		}
 	}
-	if dir, err := o.root.Open("."); err == nil {
-		_ = dir.Sync() // not every file system can
-		_ = dir.Close()
+	if !synced[o.root.Name()] {
+		synced[o.root.Name()] = true
+		if dir, err := o.root.Open("."); err == nil {
+			_ = dir.Sync() // not every file system can
+			_ = dir.Close()
+		}
 	}
 	return errors.Join(append(errs, o.root.Close())...)
 }

@@ -56,6 +56,9 @@ func (s Step) Done() bool { return checkpoint.Fits(s.Want, s.Now) }
 type Plan struct {
 	Steps []Step // sorted by path
 	store checkpoint.Store
+	// begun are files that an undo of the same had put back before it was cut off, with what stood there: this one counts them as
+	// its own, so that undoing it brings back all.
+	begun map[string]event.FileState
 }
 
 // Make looks at the files and finds out what it takes to put them back.
@@ -125,6 +128,20 @@ func (p *Plan) step(ctx context.Context, f checkpoint.File) Step {
 		return block(Mixed, "something else changed it during the turn, too")
 	}
 	return s
+}
+
+// goOn takes over what undos that were cut off have done.
+func (p *Plan) goOn(cut []checkpoint.Record) {
+	p.begun = map[string]event.FileState{}
+	for _, r := range cut {
+		for _, f := range r.Changes.All() {
+			for _, s := range p.Steps {
+				if s.Path == f.Path && s.Done() && f.Open && f.Before.Same(s.Left) && checkpoint.Fits(f.After, s.Now) {
+					p.begun[f.Path] = f.Before
+				}
+			}
+		}
+	}
 }
 
 func within(path, folder string) bool {

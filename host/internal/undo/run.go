@@ -38,7 +38,7 @@ func (e *RefusedError) Error() string {
 	if forcible {
 		return s + "; next: look at them, then use --force to put them back all the same; it leaves out what can't be"
 	}
-	return s + "; next: use --force to put back the others"
+	return s + "; next: use --force to put back the others, if there are any"
 }
 
 // Run does what the plan says, all of it or nothing, and tells the journal. What it replaces is kept first, and the journal has
@@ -48,6 +48,9 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 		return nil, &RefusedError{Steps: stand}
 	}
 	steps := p.Do(r.Force)
+	if stand := p.Obstacles(); len(steps) == 0 && len(stand) > 0 {
+		return nil, &RefusedError{Steps: stand}
+	}
 	kept := event.FilesKept{Undoes: r.Undoes}
 	for i := range steps {
 		s := &steps[i]
@@ -83,6 +86,14 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 		made.Changes = append(made.Changes, event.FileMade{
 			Path: s.Path, MovedFrom: s.from, Before: s.Now, After: now.FileState, NewFolder: kept.Files[i].NewFolder,
 		})
+	}
+	for _, s := range p.Steps {
+		if before, ok := p.begun[s.Path]; ok && failed == nil {
+			after := s.Now
+			after.Kept = s.Want.Kept
+			made.Changes = append(made.Changes, event.FileMade{Path: s.Path, MovedFrom: s.from, Before: before, After: after})
+			steps = append(steps, s)
+		}
 	}
 	seq, err = j.Publish(ctx, r.ID, made)
 	if err == nil {

@@ -73,7 +73,6 @@ type story struct {
 	dir   string
 	store *memory
 	turns int
-	undos int
 }
 
 func begin(t testing.TB) *story {
@@ -142,7 +141,7 @@ func call(do func(), names ...string) deed {
 	return func() ([]string, func()) { return names, do }
 }
 
-func (s *story) record(id event.TurnID) checkpoint.Record {
+func (s *story) read() []checkpoint.Record {
 	s.t.Helper()
 	list, err := checkpoint.Read(func(yield func(event.Event, error) bool) {
 		for _, e := range s.store.log {
@@ -152,7 +151,12 @@ func (s *story) record(id event.TurnID) checkpoint.Record {
 		}
 	})
 	s.must(err)
-	for _, r := range list {
+	return list
+}
+
+func (s *story) record(id event.TurnID) checkpoint.Record {
+	s.t.Helper()
+	for _, r := range s.read() {
 		if r.ID == id {
 			return r
 		}
@@ -161,21 +165,13 @@ func (s *story) record(id event.TurnID) checkpoint.Record {
 	return checkpoint.Record{}
 }
 
-func (s *story) plan(id event.TurnID) *undo.Plan {
-	s.t.Helper()
-	r := s.record(id)
-	p, err := undo.Make(s.t.Context(), s.store, r.Changes.Net())
-	s.must(err)
-	return p
-}
-
 // undo takes a turn or an undo back, and returns the undo's name.
 func (s *story) undo(id event.TurnID, force bool) (event.TurnID, error) {
 	s.t.Helper()
-	s.undos++
-	name := event.TurnID(fmt.Sprint("undo-", s.undos))
-	_, err := s.plan(id).Run(s.t.Context(), s.store, undo.Request{ID: name, Undoes: []event.TurnID{id}, Force: force})
-	return name, err
+	choice, err := undo.Named(s.read(), string(id))
+	s.must(err)
+	r, err := undo.Take(s.t.Context(), s.store, s.store, choice, undo.Options{Force: force})
+	return r.Undo, err
 }
 
 // tree is all that stands in the folder: names, modes, content, targets, and empty folders.
@@ -352,7 +348,9 @@ func TestObstacles(t *testing.T) {
 			}
 			s.is(now)
 			_, err = s.undo(turn, true)
-			s.must(err)
+			if _, refused := errors.AsType[*undo.RefusedError](err); err != nil && (tc.forced || !refused) {
+				t.Fatal(err)
+			}
 			if put := s.tree() != now; put != tc.forced {
 				t.Errorf("force put it back: %v, want %v\n%s", put, tc.forced, s.tree())
 			}
@@ -429,29 +427,22 @@ func TestCutOffUndoGoesOn(t *testing.T) {
 	turn := s.turn(call(func() { s.write("a", "2"); s.write("b", "2"); s.write("n/c", "2") }, "a", "b", "n/c"))
 	after := s.tree()
 	// As it looks behind a kill: the journal has the beginning, a was put back, b not, and something lies beside it.
-	_, err := s.undo(turn, false)
+	first, err := s.undo(turn, false)
 	s.must(err)
 	s.store.log = s.store.log[:len(s.store.log)-1]
 	s.write("b", "2")
 	s.write("n/c", "2")
-	s.write(".gantry-undo-undo-1-1-new", "1")
-	r := s.record("undo-1")
-	if r.Ended || s.record(turn).Undone {
+	s.write(".gantry-undo-"+string(first)+"-1-new", "1")
+	if s.record(first).Ended || s.record(turn).Undone {
 		t.Fatal("an undo that was cut off counts as one")
 	}
-	undo.Sweep(r.Changes.All(), "undo-1")
-	_, err = s.undo(turn, false)
+	second, err := s.undo(turn, false)
 	s.must(err)
 	s.is(before)
-	_, err = s.undo("undo-2", false)
+	// What the first one had put back is the second one's, too.
+	_, err = s.undo(second, false)
 	s.must(err)
-	if got := s.tree(); got == after {
-		return
-	}
-	// What the first undo had put back is not the second one's doing.
-	if got := s.tree(); !strings.Contains(got, `b -rw-r--r-- "2"`) || !strings.Contains(got, `a -rw-r--r-- "1"`) {
-		t.Errorf("the undo of the second undo left\n%s", got)
-	}
+	s.is(after)
 }
 
 // Whatever turns do to files, taking them back one after the other leads to where they came from, and taking that back to where
@@ -521,6 +512,9 @@ func TestAnythingIsTakenBack(t *testing.T) {
 			undos = append(undos, u)
 		}
 		for i, u := range slices.Backward(undos) {
+			if u == "" { // there was nothing to do
+				continue
+			}
 			if _, err := s.undo(u, false); err != nil {
 				rt.Fatal(err)
 			}
@@ -540,4 +534,55 @@ func (s *story) files() string {
 		}
 	}
 	return strings.Join(out, "\n")
+}
+
+func TestChoices(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	if _, err := undo.Last(s.read()); !errors.Is(err, undo.ErrNothing) {
+		t.Errorf("nothing to undo: %v", err)
+	}
+	if _, err := undo.Redo(s.read()); !errors.Is(err, undo.ErrNoUndo) {
+		t.Errorf("nothing to redo: %v", err)
+	}
+	first := s.turn(call(func() { s.write("a", "1") }, "a"))
+	second := s.turn(call(func() { s.write("a", "2") }, "a"))
+	third := s.turn(call(func() {}, "a")) // changes nothing
+	is := func(what string, c undo.Choice, err error, want ...event.TurnID) {
+		t.Helper()
+		if err != nil || !slices.Equal(c.Undoes, want) {
+			t.Errorf("%s: %v, %v, want %v", what, c.Undoes, err, want)
+		}
+	}
+	last, err := undo.Last(s.read())
+	is("last", last, err, second)
+	u, err := s.undo(second, false)
+	s.must(err)
+	last, err = undo.Last(s.read())
+	is("last behind an undo", last, err, first)
+	redo, err := undo.Redo(s.read())
+	is("redo", redo, err, u)
+	if _, err := undo.Named(s.read(), string(second)); err == nil || !strings.Contains(err.Error(), "undone already") {
+		t.Errorf("undone twice: %v", err)
+	}
+	_, err = s.undo(u, false)
+	s.must(err)
+	if _, err := undo.Redo(s.read()); !errors.Is(err, undo.ErrNoUndo) {
+		t.Errorf("an undo of an undo is nothing to redo: %v", err)
+	}
+	is("last behind the undo of an undo", must(undo.Last(s.read())), nil, second)
+	// All from a turn on, with what was undone and redone in between.
+	all, err := undo.From(s.read(), first)
+	is("from the first on", all, err, first, second, third)
+	if _, err := undo.Take(t.Context(), s.store, s.store, all, undo.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s.is("")
+}
+
+func must(c undo.Choice, err error) undo.Choice {
+	if err != nil {
+		panic(err)
+	}
+	return c
 }

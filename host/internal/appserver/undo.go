@@ -1,0 +1,41 @@
+package appserver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/undo"
+)
+
+const methodUndo = "thread/files/undo"
+
+// UndoParams say which changes of files are undone: those of a turn, or of another undo.
+type UndoParams struct {
+	Turn string `json:"turn,omitempty"` // number, id, or beginning of an id; empty: the last turn with changes that were not undone
+	Redo bool   `json:"redo,omitempty"` // in the place of a turn: undo the last undo
+	undo.Options
+}
+
+// Choose finds what is meant in what a log says.
+func (p UndoParams) Choose(list []checkpoint.Record) (undo.Choice, error) {
+	switch {
+	case p.Redo && p.Turn != "":
+		return undo.Choice{}, errors.New("a turn and redo exclude each other")
+	case p.Redo:
+		return undo.Redo(list)
+	case p.Turn != "":
+		return undo.Named(list, p.Turn)
+	}
+	return undo.Last(list)
+}
+
+func (s *session) undo(ctx context.Context, p UndoParams) (undo.Report, error) {
+	return s.thread.Library.UndoFiles(ctx, s.thread.ID(), p)
+}
+
+// Undo puts back the files of a turn.
+func (c *Client) Undo(ctx context.Context, p UndoParams) (r undo.Report, err error) {
+	err = c.call(ctx, methodUndo, p, &r)
+	return r, err
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/undo"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) undoCommand() *cobra.Command {
+	var p appserver.UndoParams
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:   "undo [flags] [THREAD]",
+		Short: "Put files back to what they were before a turn",
+		Long: "undo puts files back to what they were before a turn: content, modes and links; what the turn made is removed. All of them\n" +
+			"are put back, or none. Without a THREAD it is the newest one of this folder, without --turn the last turn that has changed\n" +
+			"files and was not undone; so undo once more undoes the turn before. The conversation stays; the model is told.\n\n" +
+			"Files that were changed since are named, and nothing is done; --force puts them back all the same. What an undo replaces is\n" +
+			"kept: --redo undoes the last undo, --turn any of them. --dry-run shows what would be done, and writes the diff of it.\n\n" +
+			"Only what tools say that they write is kept, as those do that apply patches. What commands did to other files stays.\n" + turnHelp,
+		Example: "  gantry undo --dry-run\n  gantry undo\n  gantry undo --redo",
+		Args:    takes(0, 1, "THREAD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				id, err := a.thisThread(ctx, s, args, all)
+				if err != nil {
+					return err
+				}
+				if p.DryRun {
+					return a.previewUndo(ctx, s, id, p, asJSON)
+				}
+				r, err := a.undo(ctx, s, id, p)
+				refused, is := errors.AsType[*undo.RefusedError](err)
+				if err != nil && !is {
+					return err
+				}
+				if asJSON {
+					if err := a.printJSON(undoReport{Thread: id, Report: r}); err != nil {
+						return err
+					}
+					if is {
+						return errShown
+					}
+					return nil
+				}
+				if is {
+					return refused
+				}
+				a.sayUndone(r, p.Redo)
+				return nil
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&p.Turn, "turn", "", "undo `TURN`, or the undo of that name")
+	fs.BoolVar(&p.Redo, "redo", false, "undo the last undo")
+	fs.BoolVarP(&p.DryRun, "dry-run", "n", false, "only show what would be done")
+	fs.BoolVar(&p.Force, "force", false, "put back also what was changed since, and leave out what can't be put back")
+	fs.BoolVar(&asJSON, "json", false, "print JSON")
+	fs.BoolVar(&all, "all", false, "without THREAD: the newest one of any folder")
+	exclusive(cmd, "turn", "redo")
+	return cmd
+}
+
+// undoReport is what `undo --json` prints.
+type undoReport struct {
+	Thread event.ThreadID `json:"thread"`
+	DryRun bool           `json:"dryRun,omitempty"`
+	undo.Report
+	Diff string `json:"diff,omitempty"` // of a dry run
+}
+
+// undo asks the host that runs the thread, or does it where nobody does. What is in the way is an error of its own.
+func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams) (r undo.Report, err error) {
+	err = a.onThread(ctx, s, string(id), func(id event.ThreadID) error {
+		return branch.Write(ctx, s, id, func(log *branch.Log) error {
+			choice, err := chooseUndo(ctx, s, id, p)
+			if err != nil {
+				return err
+			}
+			r, err = undo.Take(ctx, s, log, choice, p.Options)
+			return err
+		})
+	}, func(c *appserver.Client) error {
+		if r, err = c.Undo(ctx, p); err != nil || !r.Refused {
+			return err
+		}
+		refused := &undo.RefusedError{}
+		for _, f := range r.Files {
+			if f.Obstacle != undo.None {
+				refused.Steps = append(refused.Steps, undo.Step{Path: f.Path, Obstacle: f.Obstacle, Reason: f.Reason})
+			}
+		}
+		return refused
+	})
+	return r, err
+}
+
+func chooseUndo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams) (undo.Choice, error) {
+	list, err := checkpoint.Read(s.Events(ctx, id, 0))
+	if err != nil {
+		return undo.Choice{}, err
+	}
+	return p.Choose(list)
+}
+
+// previewUndo shows what an undo would do. It changes nothing, so that it does not matter whether the thread runs.
+func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams, asJSON bool) error {
+	choice, err := chooseUndo(ctx, s, id, p)
+	if err != nil {
+		return err
+	}
+	r, err := undo.Take(ctx, s, nil, choice, p.Options)
+	if err != nil {
+		return err
+	}
+	info, err := s.Thread(ctx, string(id))
+	if err != nil {
+		return err
+	}
+	plan, err := undo.Make(ctx, s, choice.Changes.Net())
+	if err != nil {
+		return err
+	}
+	write := checkpoint.Renderer{Root: checkpoint.Root(info.Cwd), Content: func(path string, st event.FileState) (string, error) {
+		content, ok := plan.Content(path, st)
+		if !ok {
+			return "", errors.New("not at hand")
+		}
+		return content, nil
+	}}
+	var d turnDiff
+	for _, part := range write.Render(plan.Net(p.Force)) {
+		d.Diff += part.Diff
+	}
+	if asJSON {
+		return a.printJSON(undoReport{Thread: id, DryRun: true, Report: r, Diff: d.Diff})
+	}
+	a.printDiff(d)
+	for _, f := range r.Files {
+		fmt.Fprintln(a.stderr, a.undoLine(f, "would "))
+	}
+	a.undoNotes(r)
+	if r.Refused {
+		fmt.Fprintln(a.stderr, "nothing would be put back without --force")
+	}
+	return nil
+}
+
+// undoLine is one file of a report.
+func (a *app) undoLine(f undo.FileReport, would string) string {
+	does := map[string]string{"write": "put back", "create": "bring back", "remove": "remove"}[f.Action]
+	if would == "" {
+		does = map[string]string{"write": "put back", "create": "brought back", "remove": "removed"}[f.Action]
+	}
+	line := would + does + " " + clean(a.shown(f.Path))
+	if f.Action == "none" {
+		line = "leave " + clean(a.shown(f.Path))
+		if f.Obstacle == undo.None {
+			return line + ": it is as it was before the turn"
+		}
+	}
+	if f.Obstacle != undo.None {
+		line += ": " + clean(f.Reason)
+	}
+	return line
+}
+
+func (a *app) undoNotes(r undo.Report) {
+	if r.Commands > 0 {
+		fmt.Fprintf(a.stderr, "%s ran in this turn; what they did to other files stays\n", plural(r.Commands, "command"))
+	}
+	if r.Left > 0 {
+		fmt.Fprintf(a.stderr, "%s were too many to be kept; they stay as they are\n", plural(r.Left, "file"))
+	}
+}
+
+// sayUndone says what an undo did.
+func (a *app) sayUndone(r undo.Report, redo bool) {
+	for _, f := range r.Files {
+		if f.Action != "none" || f.Obstacle != undo.None {
+			fmt.Fprintln(a.stderr, a.undoLine(f, ""))
+		}
+	}
+	a.undoNotes(r)
+	switch {
+	case r.Undo == "":
+		fmt.Fprintln(a.stderr, "the files are as they were before; nothing had to be done")
+	case redo:
+		fmt.Fprintf(a.stderr, "`gantry undo --turn %s` takes this back\n", r.Undo)
+	default:
+		fmt.Fprintln(a.stderr, "`gantry undo --redo` takes this back")
+	}
+}

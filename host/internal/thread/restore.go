@@ -1,0 +1,65 @@
+package thread
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Restore runs f, which puts files back and notes that in the thread, and tells the model of those that it returns. While a turn
+// runs it is [ErrBusy].
+func (t *Thread) Restore(ctx context.Context, f func(context.Context) (paths []string, err error)) error {
+	return t.runsAlone(ctx, func(ctx context.Context) error {
+		seq, err := t.bus.Publish(ctx, "")
+		if err == nil {
+			err = t.bus.Barrier(ctx, seq)
+		}
+		if err != nil {
+			return fmt.Errorf("the log does not have all of the thread: %w", err)
+		}
+		paths, err := f(ctx)
+		if len(paths) == 0 {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+		m := restored(paths)
+		seq, told := t.bus.Publish(ctx, "", event.HistoryAdded{Messages: []llm.Message{m}})
+		if told == nil {
+			t.history.Append(m)
+			told = t.bus.Barrier(ctx, seq)
+		}
+		if told != nil { // the files are what counts; a thread that is resumed says it again
+			t.cfg.Logger.Error("that files were put back is not stored", "thread", t.cfg.ID, "err", told)
+		}
+		return err
+	})
+}
+
+// maxRestoredShown is how many files are named to the model.
+const maxRestoredShown = 50
+
+// restored tells the model that files are not what it made of them.
+func restored(paths []string) llm.Message {
+	paths = slices.Compact(slices.Sorted(slices.Values(paths)))
+	var b strings.Builder
+	b.WriteString("<" + history.FilesRestored + ">\nThe user has undone changes of files that were made in this conversation. These files are not " +
+		"what they were made any more: read them before you go on with them.\n")
+	for i, p := range paths {
+		if i == maxRestoredShown {
+			fmt.Fprintf(&b, "and %d more\n", len(paths)-i)
+			break
+		}
+		b.WriteString(strings.ToValidUTF8(strings.NewReplacer("\n", " ", "<", " ", ">", " ").Replace(p), "\uFFFD") + "\n")
+	}
+	b.WriteString("</" + history.FilesRestored + ">")
+	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: b.String()}}}
+}
+
+func tellsOfRestored(m llm.Message) bool {
+	return m.Role == llm.RoleUser && strings.HasPrefix(m.Text(), "<"+history.FilesRestored+">")
+}

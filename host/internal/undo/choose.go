@@ -1,0 +1,95 @@
+package undo
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// Choice is what is to be undone.
+type Choice struct {
+	Undoes   []event.TurnID // turns, or other undos, in the order of the log
+	Changes  checkpoint.Changes
+	Commands int // calls of them that ran commands: what only they changed stays
+	Left     int // paths of them that were too many to be looked at
+
+	sweep []checkpoint.Record // undos that were cut off
+}
+
+// Errors of a choice: there is nothing to undo.
+var (
+	ErrNothing = errors.New("no turn of the thread has changes of files that could be undone; next: `gantry threads turns` lists its turns")
+	ErrNoUndo  = errors.New("nothing of the thread was undone, so nothing can be brought back")
+)
+
+// Last chooses the last turn that has changed files and was not undone. An undo is no turn.
+func Last(list []checkpoint.Record) (Choice, error) {
+	for i := len(list) - 1; i >= 0; i-- {
+		r := list[i]
+		if r.Turn && !r.Undone && len(r.Changes.Net()) > 0 {
+			return choose(list, i), nil
+		}
+	}
+	return Choice{}, ErrNothing
+}
+
+// Redo chooses the last undo of a turn that was not undone itself: undoing it brings back what it took.
+func Redo(list []checkpoint.Record) (Choice, error) {
+	turns := map[event.TurnID]bool{}
+	for _, r := range list {
+		turns[r.ID] = r.Turn
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if r := list[i]; len(r.Undoes) > 0 && turns[r.Undoes[0]] && r.Ended && !r.Undone {
+			return choose(list, i), nil
+		}
+	}
+	return Choice{}, ErrNoUndo
+}
+
+// Named chooses a turn or an undo by the number or the beginning of the id that a person gives.
+func Named(list []checkpoint.Record, which string) (Choice, error) {
+	i, err := checkpoint.Find(list, which)
+	if err != nil {
+		return Choice{}, err
+	}
+	if r := list[i]; r.Undone {
+		return Choice{}, fmt.Errorf("%s was undone already; next: `gantry undo --redo` brings back what was undone last", which)
+	}
+	return choose(list, i), nil
+}
+
+// From chooses a turn and all that came behind it, undos included: the files get to where they were before it.
+func From(list []checkpoint.Record, first event.TurnID) (Choice, error) {
+	for i, r := range list {
+		if r.ID != first {
+			continue
+		}
+		c := choose(list, i)
+		for j := i + 1; j < len(list); j++ {
+			later := &list[j]
+			c.Changes.Then(&later.Changes)
+			c.Commands += later.Commands
+			c.Left += later.Left
+			if later.Turn && !later.Undone {
+				c.Undoes = append(c.Undoes, later.ID)
+			}
+		}
+		return c, nil
+	}
+	return Choice{}, fmt.Errorf("the thread has no turn %s", first)
+}
+
+func choose(list []checkpoint.Record, i int) Choice {
+	r := &list[i]
+	c := Choice{Undoes: []event.TurnID{r.ID}, Commands: r.Commands, Left: r.Left}
+	c.Changes.Then(&r.Changes)
+	for _, u := range list {
+		if len(u.Undoes) > 0 && !u.Ended {
+			c.sweep = append(c.sweep, u)
+		}
+	}
+	return c
+}

@@ -1,0 +1,94 @@
+package undo
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// Report says what an undo did, or would do.
+type Report struct {
+	Undo   event.TurnID   `json:"undo,omitempty"` // its name, by which it can be undone; empty: nothing was changed
+	Undoes []event.TurnID `json:"undoes"`         // turns, or other undos
+	Files  []FileReport   `json:"files"`          // sorted by path
+	// Refused: something is in the way, and nothing was changed.
+	Refused bool `json:"refused,omitempty"`
+	// Commands counts calls that ran commands. What they changed of files that nothing else did is not undone.
+	Commands int `json:"commands,omitempty"`
+	Left     int `json:"left,omitempty"` // files that were too many to be kept
+}
+
+// FileReport is one file.
+type FileReport struct {
+	Path string `json:"path"` // absolute
+	// Action is "write" (other content or mode), "create", "remove" or "none".
+	Action   string   `json:"action"`
+	Obstacle Obstacle `json:"obstacle,omitempty"`
+	Reason   string   `json:"reason,omitempty"` // of the obstacle
+}
+
+// Options choose how.
+type Options struct {
+	Force  bool `json:"force,omitempty"`
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// Take undoes what was chosen. When something is in the way the report says what, and the error is a [*RefusedError].
+func Take(ctx context.Context, store checkpoint.Store, j Journal, c Choice, o Options) (Report, error) {
+	r := Report{Undoes: c.Undoes, Files: []FileReport{}, Commands: c.Commands, Left: c.Left}
+	p, err := Make(ctx, store, c.Changes.Net())
+	if err != nil {
+		return r, err
+	}
+	does := map[string]bool{}
+	for _, s := range p.Do(o.Force) {
+		does[s.Path] = true
+	}
+	for _, s := range p.Steps {
+		f := FileReport{Path: s.Path, Action: "none", Obstacle: s.Obstacle, Reason: s.Reason}
+		if does[s.Path] {
+			f.Action = action(s)
+		}
+		r.Files = append(r.Files, f)
+	}
+	r.Refused = len(p.Obstacles()) > 0 && !o.Force
+	if o.DryRun {
+		return r, nil
+	}
+	p.goOn(c.sweep)
+	for _, cut := range c.sweep {
+		Sweep(cut.Changes.All(), cut.ID)
+	}
+	id := event.NewTurnID()
+	done, err := p.Run(ctx, j, Request{ID: id, Undoes: c.Undoes, Force: o.Force})
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		return r, refused
+	}
+	if len(done) > 0 {
+		r.Undo = id
+	}
+	return r, err
+}
+
+func action(s Step) string {
+	switch {
+	case s.Want.Kind == event.FileAbsent:
+		return "remove"
+	case s.Now.Kind == event.FileAbsent:
+		return "create"
+	}
+	return "write"
+}
+
+// Paths are the files that an undo changed.
+func (r Report) Paths() []string {
+	var out []string
+	for _, f := range r.Files {
+		if r.Undo != "" && f.Action != "none" {
+			out = append(out, f.Path)
+		}
+	}
+	return out
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -19,6 +20,7 @@ type role struct {
 	// asksNobody: what the policy would ask about is refused.
 	asksNobody bool
 	approval   string // the policy; empty: the configuration's
+	sandbox    string // the mode; empty: the thread's
 	noHosted   bool   // its model gets no tools of its vendor
 }
 
@@ -65,6 +67,10 @@ func (h *Host) openReviewer(ctx context.Context, parent *thread.Thread) (*thread
 		Source: event.SourceReviewer, Parent: parent.ID(), Instructions: review.Rubric(),
 	}
 	as := role{asksNobody: true, approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), noHosted: true}
+	// Who wants to be asked before everything does not mean looks from inside a box that keeps everything as it is.
+	if as.approval == string(policy.Untrusted) && h.launcher.Check(Grant(h.opts.Config, box.ReadOnly, set.Cwd, "")) == nil {
+		as.approval, as.sandbox = string(policy.OnRequest), box.ReadOnly
+	}
 	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start, Meter: parent.Meter()}, as)
 }
 

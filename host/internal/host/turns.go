@@ -35,7 +35,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	has := t.Model()
 	plan.Started = event.TurnStarted{
 		Cwd: set.Cwd, Model: has.Model, Provider: has.Provider, ModelName: has.ModelName,
-		Approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), Sandbox: cmp.Or(set.Sandbox, h.opts.Config.Sandbox.Mode),
+		Approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), Sandbox: cmp.Or(r.role.sandbox, set.Sandbox, h.opts.Config.Sandbox.Mode),
 	}
 	if r.role.asksNobody {
 		plan.Started.Approval = string(policy.Never)

@@ -131,6 +131,7 @@ type Sandbox struct {
 type Limits struct {
 	Samplings   int64 // requests to the model in one turn
 	TurnTime    time.Duration
+	OfflineWait *time.Duration // for a model that can't be reached; nil: nobody has said
 	MemoryBytes int64
 	Pids        int64
 	CPUTime     time.Duration

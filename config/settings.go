@@ -37,6 +37,10 @@ func (l *loader) decode(root *node) *Config {
 		Samplings: limits.integer("samplings"), MemoryBytes: limits.size("memory"), Pids: limits.integer("pids"), CPUTime: limits.duration("cpu_time"),
 		OpenFiles: limits.integer("open_files"), OutputBytes: limits.size("output"), TurnTime: limits.duration("turn_time"),
 	}
+	if limits.has("offline_wait") {
+		wait := limits.duration("offline_wait")
+		c.Limits.OfflineWait = &wait
+	}
 
 	budget := sub(b, schema.BlockBudget)
 	c.Budget = Budget{

@@ -79,6 +79,9 @@ func settings() *Block {
 						Doc: "Requests to the model in one turn; a turn that needs more fails, and can be gone on with. 0: any number."},
 					{Name: "turn_time", Kind: Duration,
 						Doc: "Time of one turn, with all that it waits for, questions to you included. A turn that takes longer fails, and can be gone on with."},
+					{Name: "offline_wait", Kind: Duration, Default: "(as long as somebody can stop it)",
+						Doc: "How long a turn waits while no connection to a model comes about, before the usual tries begin. Without it a turn waits as " +
+							"long as a client that answers questions is connected to the thread, and else, as under `gantry exec`, not at all."},
 					{Name: "memory", Kind: Size, Doc: "Memory of a process."},
 					{Name: "pids", Kind: Integer, Doc: "Number of its processes."},
 					{Name: "cpu_time", Kind: Duration, Doc: "Processor time, in whole seconds."},

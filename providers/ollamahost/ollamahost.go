@@ -180,7 +180,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		return fmt.Errorf("ask the server at %s: %w", c.base, context.Cause(ctx))
 	}
 	return &llm.Error{
-		Code: llm.ErrTransport, Retryable: true, Message: fmt.Sprintf("no Ollama server answers at %s: %v", c.base, err),
+		Code: llm.ErrTransport, Retryable: true, Offline: true, Message: fmt.Sprintf("no Ollama server answers at %s: %v", c.base, err),
 		Next: "start it with `ollama serve`, or set base_url to where it is",
 	}
 }

@@ -36,10 +36,19 @@ func (a *answer) broken(ctx context.Context, out *Outgoing, err error) *Fault {
 			fmt.Sprintf("check that it is an HTTP server: %s in the provider's block", p.attribute), soon,
 		}
 	}
-	f := a.fault(&llm.Error{Code: llm.ErrTransport, Message: a.shown(t.message), Next: t.next, Retryable: t.hope != never})
+	f := a.fault(&llm.Error{Code: llm.ErrTransport, Message: a.shown(t.message), Next: t.next, Retryable: t.hope != never, Offline: unconnected(err)})
 	f.URL = a.secrets.URL(out.URL.String())
 	f.again = t.hope == soon
 	return f
+}
+
+// unconnected tells that there never was a connection: the name has no address, or nobody takes calls there.
+func unconnected(err error) bool {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "dial" || op.Op == "proxyconnect" && errors.Is(err, syscall.ECONNREFUSED))
 }
 
 // trouble is what went wrong on the way.

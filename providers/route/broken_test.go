@@ -152,6 +152,11 @@ func TestNoConnection(t *testing.T) {
 		{"speaks TLS only", "http://" + strings.TrimPrefix(good.URL, "https://"), Transport{}, nil, "HTTP request to an HTTPS server", "https://", false, 1},
 		{"proxy's certificate", "https://h.test", Transport{Proxy: good.URL}, nil, "the certificate of the proxy ", "proxy", false, 1},
 	}
+	// Of these nobody was reached. All others met somebody, who would not do.
+	offline := map[string]bool{
+		"refused": true, "no such host": true, "names can't be looked up": true, "no network": true, "no time": true, "proxy refuses": true,
+		"tunnel refused": true, "socks refused": true,
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // two tries take their 200 ms
@@ -169,6 +174,9 @@ func TestNoConnection(t *testing.T) {
 			}
 			if f.URL != tt.base+"/answer" {
 				t.Errorf("at %s", f.URL)
+			}
+			if want := offline[tt.name]; f.Err.Offline != want {
+				t.Errorf("without a connection: %v, want %v", f.Err.Offline, want)
 			}
 		})
 	}

@@ -52,7 +52,8 @@ type Error struct {
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	Status     int           `json:"status,omitempty"` // HTTP status; 0: none
 	RequestID  string        `json:"requestId,omitempty"`
-	Next       string        `json:"next,omitempty"` // what the user should do
+	Next       string        `json:"next,omitempty"`    // what the user should do
+	Offline    bool          `json:"offline,omitempty"` // no connection came about: nobody was reached, nothing was sent
 }
 
 // Error implements error.

@@ -205,8 +205,14 @@ func TestInterruptAndAnswer(t *testing.T) {
 	if _, err := th.Desk().Ask(t.Context(), approval.Question{}); !errors.Is(err, approval.ErrNobody) {
 		t.Errorf("a client that does not attend counts as a person: %v", err)
 	}
+	if th.Waiting() {
+		t.Error("a client that does not attend counts as one that waits")
+	}
 	if _, err := c.Subscribe(t.Context(), appserver.SubscribeParams{Attend: true}); err != nil {
 		t.Fatal(err)
+	}
+	if !th.Waiting() {
+		t.Error("a client that attends does not count as one that waits")
 	}
 	asked := make(chan approval.Answer, 1)
 	go func() { // owned by the test: received below
@@ -337,4 +343,28 @@ func TestKeysOfAdditionalContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, c, started.Turn)
+}
+
+// A client changes a thread for the turns to come, with a task or without one.
+func TestSettings(t *testing.T) {
+	path, th, _ := serve(t)
+	c := dial(t, path)
+	if err := c.Configure(t.Context(), appserver.Settings{Cwd: "/a", Approval: "never"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := th.Settings(); got.Cwd != "/a" || got.Approval != "never" {
+		t.Errorf("settings %+v", got)
+	}
+	r, err := c.Subscribe(t.Context(), appserver.SubscribeParams{})
+	if err != nil || r.Cwd != "/a" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	started, err := c.Start(t.Context(), appserver.StartParams{Text: "hello", Settings: appserver.Settings{Cwd: "/b", Effort: "high"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, c, started.Turn)
+	if got := th.Settings(); got.Cwd != "/b" || got.Reasoning != "high" || got.Approval != "never" {
+		t.Errorf("settings %+v", got)
+	}
 }

@@ -124,6 +124,9 @@ func (h *human) Event(e event.Event) {
 			}
 			text = fmt.Sprintf("! %s (%s); asking again in %v, %d of %d", what, clean(b.Cause), delay, b.Attempt, b.Max)
 		}
+		if b.Offline {
+			text = fmt.Sprintf("! no connection (%s); waiting for it, the next try is in %v", clean(b.Cause), delay)
+		}
 		h.line("%s", h.paint(yellow, text))
 	case event.QuestionAsked:
 		h.block = ""

@@ -354,6 +354,8 @@ type StreamRetried struct {
 	DelayMS int64  `json:"delayMs"`
 	Cause   string `json:"cause"`
 	Begun   bool   `json:"begun,omitempty"` // the answer had begun; what was whole of it is kept
+	// Offline: no connection came about. It is waited for, and does not count: Attempt and Max are 0.
+	Offline bool `json:"offline,omitempty"`
 }
 
 // QuestionKind is what a question is about.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -97,7 +98,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			Output: history.PolicyOf(s.row), Caps: callCaps, Traits: s.traits(),
 		},
 		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Provider: s.model.Provider, Row: s.row,
-		Request: s.request(common), Fallback: models.fallback(r, common),
+		Request: s.request(common), Fallback: models.fallback(r, common), Others: func() bool { return len(models.left) > 0 }, Patience: h.patience(t),
 		Context: r.surroundings(h, start, started, own),
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
@@ -114,6 +115,20 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		plan.Before = func(ctx context.Context) (*turn.Fallback, error) { return h.before(ctx, t.ID(), has, common) }
 	}
 	return plan, nil
+}
+
+// patience is how long a turn waits for a model that can't be reached: as the user says, else for as long as somebody is there to
+// stop it.
+func (h *Host) patience(t *thread.Thread) func() time.Duration {
+	return func() time.Duration {
+		switch set := h.opts.Config.Limits.OfflineWait; {
+		case set != nil:
+			return *set
+		case t.Waiting():
+			return turn.Forever
+		}
+		return 0
+	}
 }
 
 // modelOf is the model that a turn begins with, under the configuration of today.

@@ -33,6 +33,7 @@ type ask func(ctx context.Context, attempts int) (sampled, error)
 // withRetries asks the model until an answer is whole, the bounds are reached or the error is final.
 func (r *runner) withRetries(ctx context.Context, once ask) (sampled, error) {
 	posts := 0
+	var away offline
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
 			return sampled{}, context.Cause(ctx)
@@ -44,7 +45,6 @@ func (r *runner) withRetries(ctx context.Context, once ask) (sampled, error) {
 		if err == nil {
 			return s, nil
 		}
-		posts += s.posts
 		if ctx.Err() != nil {
 			return s, err
 		}
@@ -52,6 +52,14 @@ func (r *runner) withRetries(ctx context.Context, once ask) (sampled, error) {
 			return s, nil
 		}
 		e, ok := errors.AsType[*llm.Error](err)
+		if ok && e.Offline && !s.begun && away.waits(r) {
+			if err := away.wait(ctx, r, e); err != nil {
+				return s, err
+			}
+			n-- // nobody was reached: that is no try
+			continue
+		}
+		posts += s.posts
 		// What nobody can name may have been an accident of an answer that was well until then: that is tried once.
 		accident := ok && e.Code == llm.ErrUnknown && s.begun && n == 1
 		if !ok || !e.Retryable && !accident {
@@ -72,11 +80,21 @@ func (r *runner) withRetries(ctx context.Context, once ask) (sampled, error) {
 		}); err != nil {
 			return s, err
 		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return s, context.Cause(ctx)
+		if err := pause(ctx, delay); err != nil {
+			return s, err
 		}
+	}
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

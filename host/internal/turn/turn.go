@@ -56,6 +56,11 @@ type Config struct {
 	// Fallback opens the model that goes on with the turn after the one before could not answer; why is that one's error.
 	// An error ends the turn: there is none left. nil: there never is one.
 	Fallback func(ctx context.Context, why *llm.Error) (*Fallback, error)
+	// Others tells whether Fallback has a further model. nil: it has none.
+	Others func() bool
+	// Patience is how long in all is waited, from now on as it is, for a model to which no connection comes about; then the usual
+	// tries begin. nil: not at all.
+	Patience func() time.Duration
 	// Context says what the model must be told of its surroundings before its next step, given what it was told last; nil: all
 	// of it. Without a Context it is told nothing.
 	Context func(last *event.Reference) Told

@@ -249,6 +249,7 @@ func ErrorToProto(e *llm.Error) *gantryv1.LlmError {
 		Status:       clamp32(e.Status),
 		RequestId:    text(e.RequestID),
 		Next:         text(e.Next),
+		Offline:      e.Offline,
 	}
 	if e.Code > llm.ErrUnknown && e.Code <= llm.ErrOverloaded {
 		p.Code = gantryv1.LlmErrorCode(e.Code)
@@ -270,6 +271,7 @@ func ErrorFromProto(p *gantryv1.LlmError) *llm.Error {
 		Status:     int(p.GetStatus()),
 		RequestID:  p.GetRequestId(),
 		Next:       p.GetNext(),
+		Offline:    p.GetOffline(),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -114,6 +115,8 @@ type Bench struct {
 	OnStream func(n int)       // called before answer n, from 1
 	OnDelta  func(text string) // called when a delta of a text is published
 	Fallback func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
+	Others   func() bool
+	Patience func() time.Duration
 	Context  func(last *event.Reference) turn.Told
 	Heard    func(map[string]string)
 	Before   func(ctx context.Context) (*turn.Fallback, error)
@@ -187,7 +190,7 @@ func (b *Bench) config(t testing.TB) turn.Config {
 		Settings: orchestrate.Settings{
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),
 		},
-		Request: llm.Request{Model: "m", System: b.System, HostedTools: b.Hosted, OutputSchema: b.Schema}, Provider: "fake", Fallback: b.Fallback,
+		Request: llm.Request{Model: "m", System: b.System, HostedTools: b.Hosted, OutputSchema: b.Schema}, Provider: "fake", Fallback: b.Fallback, Others: b.Others, Patience: b.Patience,
 		Context: b.Context, Heard: b.Heard, Before: b.Before, Compaction: b.Compaction, Closing: b.Closing,
 	}
 }

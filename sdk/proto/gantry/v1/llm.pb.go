@@ -2510,7 +2510,9 @@ type LlmError struct {
 	Status    int32  `protobuf:"varint,5,opt,name=status,proto3" json:"status,omitempty"`
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// What the user should do; may be empty.
-	Next          string `protobuf:"bytes,7,opt,name=next,proto3" json:"next,omitempty"`
+	Next string `protobuf:"bytes,7,opt,name=next,proto3" json:"next,omitempty"`
+	// No connection came about: nobody was reached and nothing was sent. The host may wait for the network with this.
+	Offline       bool `protobuf:"varint,8,opt,name=offline,proto3" json:"offline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2592,6 +2594,13 @@ func (x *LlmError) GetNext() string {
 		return x.Next
 	}
 	return ""
+}
+
+func (x *LlmError) GetOffline() bool {
+	if x != nil {
+		return x.Offline
+	}
+	return false
 }
 
 var File_gantry_v1_llm_proto protoreflect.FileDescriptor
@@ -2813,7 +2822,7 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x12_cache_read_tokensB\x15\n" +
 	"\x13_cache_write_tokensB\x13\n" +
 	"\x11_reasoning_tokensB\v\n" +
-	"\t_cost_usd\"\xe0\x01\n" +
+	"\t_cost_usd\"\xfa\x01\n" +
 	"\bLlmError\x12+\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x17.gantry.v1.LlmErrorCodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
@@ -2822,7 +2831,8 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x06status\x18\x05 \x01(\x05R\x06status\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04next\x18\a \x01(\tR\x04next*v\n" +
+	"\x04next\x18\a \x01(\tR\x04next\x12\x18\n" +
+	"\aoffline\x18\b \x01(\bR\aoffline*v\n" +
 	"\aLlmRole\x12\x18\n" +
 	"\x14LLM_ROLE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLLM_ROLE_SYSTEM\x10\x01\x12\x11\n" +

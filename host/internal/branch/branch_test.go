@@ -24,15 +24,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // user says, A an answer, C a call, O its output, and K[...] a compaction that leaves what is in the brackets. "turn:" begins a
 // turn and ends the one before, "cut:" begins one, too, while the one before never ends; "model:NAME" changes the model.
 type teller struct {
-	t      *testing.T
-	s      *store.Store
-	id     event.ThreadID
-	turn   event.TurnID
-	seq    uint64
-	turns  int
-	used   event.Tokens
-	model  event.Selection
-	events []event.Event
+	t     *testing.T
+	s     *store.Store
+	id    event.ThreadID
+	turn  event.TurnID
+	seq   uint64
+	turns int
+	used  event.Tokens
+	model event.Selection
 }
 
 func newTeller(t *testing.T, s *store.Store) *teller {

@@ -60,6 +60,16 @@ func BenchmarkStart(b *testing.B) {
 // BenchmarkTurn measures what the host adds to a turn of twenty calls of `true`: from the end of an answer that makes one
 // until the vendor has the next request. The vendor answers at once.
 func BenchmarkTurn(b *testing.B) {
+	benchTurn(b, `{"cmd":"true","login":false}`, "")
+}
+
+// BenchmarkLogin is BenchmarkTurn for a model that wants a login shell, as is the default, and a user whose profile starts forty
+// programs.
+func BenchmarkLogin(b *testing.B) {
+	benchTurn(b, `{"cmd":"true"}`, "for i in {1..40}; do /bin/true; done; export EDITOR=vi; greet() { echo hello; }\n")
+}
+
+func benchTurn(b *testing.B, arguments, profile string) {
 	const calls = 20
 	var mu sync.Mutex // each run has a connection of its own
 	var answered time.Time
@@ -73,7 +83,7 @@ func BenchmarkTurn(b *testing.B) {
 		answer := responsesBegin
 		if n < calls {
 			answer += responsesEnd(fmt.Sprintf(`{"id":"fc_%d","type":"function_call","status":"completed","call_id":"call_%d",`+
-				`"name":"exec_command","arguments":"{\"cmd\":\"true\",\"login\":false}"}`, n, n))
+				`"name":"exec_command","arguments":%q}`, n, n, arguments))
 		} else {
 			answer = wireShapes["openai-responses"].after("done")
 		}
@@ -82,6 +92,13 @@ func BenchmarkTurn(b *testing.B) {
 	})
 	r := rig.New(b, "")
 	useVendor(r, "openai-responses", "http://"+a.Addr().String())
+	user := filepath.Join(r.Home, "user")
+	if err := os.MkdirAll(user, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(user, ".bash_profile"), []byte(profile), 0o600); err != nil {
+		b.Fatal(err)
+	}
 	for b.Loop() {
 		r.OK("exec", "go")
 	}

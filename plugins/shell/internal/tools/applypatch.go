@@ -136,6 +136,7 @@ func (f *family) runPatch(c *tool.Call, cwd, text string) (_ *tool.Result, appli
 	if o.Stale {
 		return stale(o.Failure), false
 	}
+	f.changed(plan)
 	if o.Failure != "" && o.Denied {
 		f.plans.put(c.ThreadID(), digest, plan) // for another try under a wider grant
 	}

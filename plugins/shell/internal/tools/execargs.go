@@ -92,6 +92,7 @@ type command struct {
 	argv  []string
 	cwd   string
 	tty   bool
+	login bool
 	shell shell.Shell
 
 	escalated     bool
@@ -137,7 +138,7 @@ func (f *family) command(in execArgs, cwd string) (*command, error) {
 	if in.Workdir != "" {
 		c.cwd = absolute(cwd, in.Workdir)
 	}
-	c.argv = c.shell.Argv(in.Cmd, login)
+	c.argv, c.login = c.shell.Argv(in.Cmd, login), login
 	return c, nil
 }
 

@@ -144,9 +144,10 @@ func (f *family) start(ctx context.Context, c *tool.Call, cmd *command) (*sessio
 	if err != nil {
 		return nil, err
 	}
-	p := c.Command(ctx, cmd.argv...)
+	argv, env := f.login(ctx, c, cmd)
+	p := c.Command(ctx, argv...)
 	p.Dir, p.Session = cmd.cwd, true
-	p.Env = environment(c)
+	p.Env = env
 	// The output of what the command leaves running in the background is read for as long as the session is known.
 	p.WaitDelay = 365 * 24 * time.Hour
 	out, err := p.StdoutPipe()
@@ -180,17 +181,6 @@ func sandboxed(g contract.GrantFacts) bool {
 // open makes the session one that the host knows.
 func (f *family) open(c *tool.Call, s *session.Session) {
 	s.Open(c.Thread().OpenSession(strconv.Itoa(s.ID), c.ID(), oneLine(s.Command)))
-}
-
-// environment is what commands get beside what the grant gives: output is for reading, not for a screen, nothing waits in
-// a pager, and the command can tell for whom it runs.
-func environment(c *tool.Call) []string {
-	return []string{
-		"NO_COLOR=1", "TERM=dumb", "COLORTERM=",
-		"LANG=C.UTF-8", "LC_CTYPE=C.UTF-8", "LC_ALL=C.UTF-8",
-		"PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat",
-		"GANTRY_CI=1", "GANTRY_THREAD_ID=" + c.ThreadID(), "GANTRY_TOOL_CALL_ID=" + c.ID(), "GANTRY_VERSION=" + c.Env().HostVersion,
-	}
 }
 
 func startFailed(ctx context.Context, err error, cmd *command, begin time.Time) *tool.Result {

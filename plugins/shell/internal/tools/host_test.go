@@ -42,6 +42,7 @@ type rig struct {
 	plug  gantryv1.PluginServiceClient
 	tools gantryv1.ToolServiceClient
 	cwd   string
+	home  string // of the user, where a test made one
 
 	grant  contract.GrantFacts
 	traits []string

@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/shell/internal/helper"
 	"github.com/gantry-agent/gantry/plugins/shell/internal/session"
 	"github.com/gantry-agent/gantry/plugins/shell/internal/shell"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/snapshot"
 	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/tool"
@@ -27,6 +28,7 @@ type Config struct {
 	Shell    string        `json:"shell" doc:"Path of the shell that runs commands: sh, bash, zsh, pwsh, powershell or cmd. Default: the user's."`
 	Login    bool          `json:"login" default:"true" doc:"Whether commands may run in a login shell, which reads the user's profile first."`
 	Terminal bool          `json:"terminal" default:"true" doc:"Whether commands may get a terminal."`
+	Snapshot bool          `json:"snapshot" default:"true" doc:"Whether what the profile makes of a login shell is kept for the commands that follow, instead of reading it each time. bash only."`
 	MaxPoll  time.Duration `json:"max_poll" default:"5m" doc:"The longest that one call may wait for a session that it types nothing into."`
 }
 
@@ -38,12 +40,14 @@ type family struct {
 	store  *session.Store
 	helper helper.Client
 	plans  plans
+
+	snapshots snapshot.Book
 }
 
 // New returns the plugin. binary is the path of this program, which is spawned as its own helper.
 func New(version, binary string) tool.Plugin {
 	f := &family{
-		config: &Config{Login: true, Terminal: true, MaxPoll: session.MaxPoll},
+		config: &Config{Login: true, Terminal: true, Snapshot: true, MaxPoll: session.MaxPoll},
 		store:  session.NewStore(), helper: helper.Client{Binary: binary},
 	}
 	return tool.Plugin{

@@ -1,0 +1,79 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// readRC is what a login shell reads of the user's interactive set-up before it is looked at. What that prints is nobody's.
+const readRC = "if [ -r ~/.bashrc ]; then . ~/.bashrc; fi >/dev/null 2>&1 </dev/null\n"
+
+// sections are the builtins that print the state. The last ones print what no script can repeat, so that it must not
+// differ.
+var sections = [...]struct{ name, command string }{
+	{"options", `\builtin shopt -p`},
+	{"variables", `\builtin declare -p`},
+	{"functions", `\builtin declare -f`},
+	{"exported functions", `\builtin declare -F`},
+	{"mask", `\builtin umask -p`},
+	{"set", `\builtin set +o`},
+	{"aliases", `\builtin alias -p`},
+	{"folder", `\builtin pwd -P`},
+	{"traps", `\builtin trap -p`},
+	{"limits", `\builtin ulimit -S -a; \builtin ulimit -H -a`},
+}
+
+// unrepeatable are the sections that must be the same before and after.
+var unrepeatable = [...]string{"folder", "traps", "limits"}
+
+// view is what a shell says of itself, by section.
+type view map[string]string
+
+// look runs a shell and returns its state. argv makes the command line of a script. Each section begins with a line that
+// nothing else prints.
+func look(ctx context.Context, run Run, argv func(script string) []string, env []string) (view, error) {
+	mark := rand.Text()
+	var script strings.Builder
+	for _, s := range sections {
+		fmt.Fprintf(&script, "\\builtin printf '\\n%%s\\n' '%s %s'; { %s; } 2>/dev/null\n", mark, s.name, s.command)
+	}
+	fmt.Fprintf(&script, "\\builtin printf '\\n%%s\\n' '%s end'\n", mark)
+	out, err := run(ctx, argv(script.String()), env)
+	if err != nil {
+		return nil, err
+	}
+	v := view{}
+	_, rest, _ := strings.Cut(string(out), "\n"+mark+" ")
+	for rest != "" {
+		name, body, _ := strings.Cut(rest, "\n")
+		if name == "end" {
+			return v, nil
+		}
+		v[name], rest, _ = strings.Cut(body, "\n"+mark+" ")
+	}
+	return nil, errors.New("the shell ended early")
+}
+
+// statement is one statement that a shell printed.
+type statement struct {
+	text string
+	stmt *syntax.Stmt
+}
+
+// statements reads what a shell printed to be read again.
+func statements(text string) ([]statement, error) {
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]statement, len(file.Stmts))
+	for i, s := range file.Stmts {
+		out[i] = statement{text[s.Pos().Offset():s.End().Offset()], s}
+	}
+	return out, nil
+}

@@ -1,0 +1,117 @@
+// Package snapshot keeps what a user's profile makes of a shell, so that not every command has to read the profile.
+//
+// It owns: what of a shell's state is taken, what of it is left out, the proof that it can be brought back, and how long it
+// holds. It must not know: how a process is started or confined, calls, what a model reads.
+//
+// A snapshot is a script that lives in memory and reaches a command in its environment: nothing is written to a disk. It
+// holds what the profile added to a shell, never what the shell was given: variables that the host sets win over the
+// profile's, and those whose names sound like secrets are left out. A profile that does what a script can't repeat has no
+// snapshot, and its commands read it each time. Only bash is taken; other shells have no snapshot.
+//
+// Start with [Take] and [Book].
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	// takeTime bounds the taking. A profile that takes longer is better read by nobody but the user.
+	takeTime = 10 * time.Second
+	// maxStateBytes bounds a snapshot. A program's arguments and environment have 1 MiB together on macOS, more elsewhere.
+	maxStateBytes = 512 << 10
+	// pieceBytes is what of it one variable holds. Linux allows 128 KiB.
+	pieceBytes = 96 << 10
+	// variable names the pieces, with a number behind it.
+	variable = "GANTRY_SHELL_STATE_"
+)
+
+// Run runs a program to its end, with more variables in its environment than it has anyway, and returns what it wrote to
+// standard output. A code other than 0 is an error.
+type Run func(ctx context.Context, argv, env []string) ([]byte, error)
+
+// State is what a login makes of a shell.
+type State struct {
+	shell  string
+	script string
+	names  []string // of the variables that hold it
+}
+
+// ErrUnsupported is returned by Take for a shell that no snapshot is taken of.
+var ErrUnsupported = errors.New("no snapshot of this shell")
+
+// Supported reports whether a snapshot can be taken of a shell.
+func Supported(shell string) bool { return filepath.Base(shell) == "bash" }
+
+// Take logs in and returns what that made of the shell. It fails when the profile does, and when another shell that is
+// brought into the same state differs from the first.
+func Take(ctx context.Context, shell string, run Run) (*State, error) {
+	if !Supported(shell) {
+		return nil, ErrUnsupported
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeTime)
+	defer cancel()
+	with := func(flag, prepare string) func(string) []string {
+		return func(script string) []string { return []string{shell, flag, prepare + script} }
+	}
+	before, err := look(ctx, run, with("-c", ""), nil)
+	if err != nil {
+		return nil, fmt.Errorf("look at a new shell: %w", err)
+	}
+	after, err := look(ctx, run, with("-lc", readRC), nil)
+	if err != nil {
+		return nil, fmt.Errorf("look at a login shell: %w", err)
+	}
+	script, err := difference(before, after)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newState(shell, script)
+	if err != nil {
+		return nil, err
+	}
+	// The proof: the same again from the script as from the profile.
+	again, err := look(ctx, run, s.Argv, s.Env())
+	if err != nil {
+		return nil, fmt.Errorf("bring the state back: %w", err)
+	}
+	if proof, err := difference(before, again); err != nil || proof != script {
+		return nil, errors.Join(errors.New("the state can't be brought back"), err)
+	}
+	return s, nil
+}
+
+func newState(shell, script string) (*State, error) {
+	if len(script) > maxStateBytes {
+		return nil, fmt.Errorf("the state takes %d bytes, more than %d", len(script), maxStateBytes)
+	}
+	s := &State{shell: shell, script: script}
+	for i := range (len(script) + pieceBytes - 1) / pieceBytes {
+		s.names = append(s.names, fmt.Sprint(variable, i))
+	}
+	return s, nil
+}
+
+// Env returns the variables that [State.Argv] needs beside the others of the command. They are gone before it begins.
+func (s *State) Env() []string {
+	env := make([]string, len(s.names))
+	for i, name := range s.names {
+		env[i] = name + "=" + s.script[i*pieceBytes:min(len(s.script), (i+1)*pieceBytes)]
+	}
+	return env
+}
+
+// Argv returns the command line that runs a command in the state. A line of its own is what makes aliases and options hold
+// for the command's first line: a shell reads line by line.
+func (s *State) Argv(command string) []string {
+	if len(s.names) == 0 {
+		return []string{s.shell, "-c", command}
+	}
+	all := "$" + strings.Join(s.names, "$")
+	return []string{s.shell, "-c", `eval "unset ` + strings.Join(s.names, " ") + "\n" + all + "\"\n" + command}
+}

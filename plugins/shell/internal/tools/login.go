@@ -1,0 +1,98 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/shell"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/snapshot"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// plainText makes programs write for reading, not for a screen, and never wait in a pager. A profile does not undo it.
+var plainText = []string{
+	"NO_COLOR=1", "TERM=dumb", "COLORTERM=", "LANG=C.UTF-8", "LC_CTYPE=C.UTF-8", "LC_ALL=C.UTF-8",
+	"PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat",
+}
+
+// environment is what commands get beside what the grant gives. The command can tell for whom it runs.
+func environment(c *tool.Call) []string {
+	return append(slices.Clone(plainText), "GANTRY_CI=1", "GANTRY_THREAD_ID="+c.ThreadID(), "GANTRY_TOOL_CALL_ID="+c.ID(),
+		"GANTRY_VERSION="+c.Env().HostVersion)
+}
+
+// login returns the command line and the environment that a command is started with. Where it wants a login shell, that is
+// a shell in the state that a login left, if there is one.
+func (f *family) login(ctx context.Context, c *tool.Call, cmd *command) (argv, env []string) {
+	env = environment(c)
+	if !cmd.login || cmd.shell.Kind != shell.POSIX {
+		return cmd.argv, env
+	}
+	if s := f.state(ctx, c, cmd); s != nil {
+		return s.Argv(cmd.text), append(env, s.Env()...)
+	}
+	return cmd.shell.Argv("export "+strings.Join(plainText, " ")+"\n"+cmd.text, true), env
+}
+
+// profiles are names of the files that a login reads.
+var profiles = regexp.MustCompile(`\.(profile|bash_profile|bash_login|bashrc|bash_aliases)\b|/etc/(profile|bash)`)
+
+// state returns the snapshot for a command. The first one of its kind waits until it is taken.
+func (f *family) state(ctx context.Context, c *tool.Call, cmd *command) *snapshot.State {
+	if !f.config.Snapshot || !snapshot.Supported(cmd.shell.Path) {
+		return nil
+	}
+	if profiles.MatchString(cmd.text) { // it may well change one
+		f.snapshots.Forget()
+		return nil
+	}
+	g := c.Grant()
+	key := snapshot.Key{
+		Shell: cmd.shell.Path, Cwd: cmd.cwd, Grant: fmt.Sprint(g.SandboxMode, g.Network, cmd.escalated, g.WritableRoots),
+	}
+	return f.snapshots.Get(ctx, key, func(ctx context.Context) (*snapshot.State, error) {
+		return snapshot.Take(ctx, cmd.shell.Path, func(ctx context.Context, argv, more []string) ([]byte, error) {
+			return capture(ctx, c, cmd.cwd, argv, more)
+		})
+	})
+}
+
+// maxCapture is far more than a snapshot may hold.
+const maxCapture = 4 << 20
+
+// capture runs a program under the call's grant, as the command itself, and returns its output.
+func capture(ctx context.Context, c *tool.Call, dir string, argv, env []string) ([]byte, error) {
+	var out limited
+	p := c.Command(ctx, argv...)
+	p.Dir, p.Env, p.Stdout = dir, append(environment(c), env...), &out
+	if err := p.Run(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// limited refuses more than maxCapture bytes.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > maxCapture {
+		return 0, errors.New("too much output")
+	}
+	return l.Buffer.Write(p)
+}
+
+// changed takes note of what a patch did.
+func (f *family) changed(plan *patch.Plan) {
+	for _, path := range plan.Paths() {
+		if profiles.MatchString(filepath.ToSlash(path)) {
+			f.snapshots.Forget()
+		}
+	}
+}

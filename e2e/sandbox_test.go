@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // boxed is a rig whose commands can be confined: its folder is not in the machine's /tmp, which boxes don't see.
@@ -197,5 +198,31 @@ do = [{ text = "finished" }]
 	}
 	if left, _ := filepath.Glob(filepath.Join(r.Home, "tmp", "*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
+	}
+}
+
+// What a command makes below the first level to have it executed later is moved aside, and everybody is told.
+func TestHooksThatAreMadeAreMovedAside(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, `
+[[step]]
+do = [{ call = "exec_command", id = "make", args = { cmd = "mkdir -p sub/.git/hooks && echo evil > sub/.git/hooks/post-checkout && echo made", login = false } }]
+[[step]]
+do = [{ call = "exec_command", id = "look", args = { cmd = "ls sub/.git/hooks", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`)
+	r.Write("modes.hcl", "approval {\n  policy = \"never\"\n}\nsandbox {\n  mode = \"workspace-write\"\n}\n")
+	res := r.OK("exec", "--config", "modes.hcl", "go")
+	if all := res.Stdout + res.Stderr; !strings.Contains(all, "git would execute it") {
+		t.Errorf("the user was not told:\n%s", all)
+	}
+	last := r.Last()
+	if out := last.Outputs()["look"]; !strings.Contains(out, "\npost-checkout.quarantined\n") {
+		t.Errorf("left behind: %q", out)
+	}
+	if text := strings.Join(last.Texts(llm.RoleUser), "\n"); !strings.Contains(text, "The sandbox moved aside") {
+		t.Errorf("the model was not told:\n%s", text)
 	}
 }

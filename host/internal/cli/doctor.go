@@ -309,7 +309,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		return false
 	}
 	userHome, _ := d.app.env("HOME")
-	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: host.Confiners(d.home, userHome, nil)})
+	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: host.Confiners(d.home, userHome, nil, nil)})
 	if err != nil {
 		d.say(ill, "launcher", again, "%v", err)
 		return false

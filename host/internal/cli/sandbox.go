@@ -37,6 +37,12 @@ func (a *app) sandboxCommand() *cobra.Command {
 	return cmd
 }
 
+// movedAside says what a command has made that a sandbox must not leave behind.
+func (a *app) movedAside(_ launch.Owner, moved []box.Moved, err error) {
+	n := host.MovedNotice(moved, err)
+	fmt.Fprintf(a.stderr, "gantry: %s\n  Next: %s\n", n.Text, n.Next)
+}
+
 // sandboxed runs a command and ends with its status.
 func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err error) {
 	home, cfg, dir, err := a.sandboxConfig(ctx, dir)
@@ -48,7 +54,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 		return err
 	}
 	userHome, _ := a.env("HOME")
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil)})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil, a.movedAside)})
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,43 @@ import (
 )
 
 // Confiners are the ways in which this build enforces the sandbox modes, for a home of gantry's and of its user. programs
-// are those of plugins; nil: none.
-func Confiners(home, userHome string, programs func() []string) []launch.Confiner {
-	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: userHome, Programs: programs})}
+// are those of plugins, nil: none; moved hears what was moved aside.
+func Confiners(home, userHome string, programs func() []string, moved func(launch.Owner, []box.Moved, error)) []launch.Confiner {
+	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: userHome, Programs: programs, Moved: moved})}
+}
+
+// movedAside tells the user and the model what a command has made that a sandbox must not leave behind.
+func (h *Host) movedAside(owner launch.Owner, moved []box.Moved, err error) {
+	h.log.Warn("a command left behind what would be executed later", "thread", owner.Thread, "call", owner.Call, "moved", moved, "error", err)
+	h.mu.Lock()
+	r := h.mu.threads[event.ThreadID(owner.Thread)]
+	h.mu.Unlock()
+	if r == nil {
+		return
+	}
+	n := MovedNotice(moved, err)
+	if _, err := r.thread.Publish(context.WithoutCancel(h.life), "", n); err != nil {
+		h.log.Warn("notice not published", "error", err)
+	}
+	r.plugs.context("sandbox", contract.ContextText{Key: "moved", Text: "The sandbox moved aside what commands have made: " + n.Text +
+		". Commands in the sandbox may not make this; if the task needs it, say so and ask for a call outside of the sandbox."})
+}
+
+// MovedNotice words what was moved aside, or could not be.
+func MovedNotice(moved []box.Moved, err error) event.Notice {
+	const most = 5
+	var lines []string
+	for i, m := range moved {
+		if i == most {
+			lines = append(lines, fmt.Sprintf("and %d more", len(moved)-most))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%q is now %q, because %s", m.From, filepath.Base(m.To), m.Why))
+	}
+	if err != nil {
+		lines = append(lines, err.Error())
+	}
+	return event.Notice{Level: "warning", Text: strings.Join(lines, "; "), Next: "look at what was moved before you move it back"}
 }
 
 // toolPrograms are the programs of the configured tool plugins.
@@ -107,6 +141,7 @@ func widened(g launch.Grant, effects []contract.Effect) launch.Grant {
 			continue
 		}
 		for _, p := range w.Paths {
+			g.Opened = append(g.Opened, p)
 			dir := filepath.Dir(p)
 			for !isDir(dir) && dir != filepath.Dir(dir) {
 				dir = filepath.Dir(dir)

@@ -123,7 +123,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
-		Confiners: Confiners(opts.Home, variable(opts.Environ, "HOME"), h.toolPrograms),
+		Confiners: Confiners(opts.Home, variable(opts.Environ, "HOME"), h.toolPrograms, h.movedAside),
 	})
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ const FullAccess = "full-access"
 type Grant struct {
 	Mode          string   `json:"mode"`
 	WritableRoots []string `json:"writableRoots,omitempty"` // absolute
+	Opened        []string `json:"opened,omitempty"`        // files that may be written though their name is protected; absolute
 	Network       bool     `json:"network,omitempty"`
 	Tmp           string   `json:"tmp,omitempty"` // the folder that is the process's /tmp; absolute, empty: the machine's
 	Env           []string `json:"env,omitempty"` // K=V; what the grant gives; Spec.Env is what the process gets
@@ -29,6 +30,7 @@ type Grant struct {
 func (g Grant) Digest() string {
 	g.WritableRoots = slices.Sorted(slices.Values(g.WritableRoots))
 	g.Env = slices.Sorted(slices.Values(g.Env))
+	g.Opened = slices.Sorted(slices.Values(g.Opened))
 	b, err := json.Marshal(g)
 	if err != nil {
 		panic(err) // strings and numbers only
@@ -92,6 +94,7 @@ type Confiner interface {
 
 // Confinement is what a confiner may change about a process. Limits are not its concern, they apply to all.
 type Confinement struct {
+	Owner   Owner    // who it runs for
 	Argv    []string // a helper program goes in front
 	Env     []string
 	Cwd     string

@@ -46,6 +46,7 @@ type Process struct {
 	group    string // folder of its control group
 	release  func() // the confiner's
 	launched bool   // monitor runs, and watch is its reader
+	boxed    bool   // a box's first process takes the whole tree with it
 
 	place place // guarded by the launcher's mutex
 
@@ -215,7 +216,7 @@ func (p *Process) Release() {
 // start brings the process up. When it returns an error nothing is left of it.
 func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	defer close(p.settled)
-	c := Confinement{Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd}
+	c := Confinement{Owner: p.spec.Owner, Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd}
 	release, err := confiner.Confine(ctx, p.spec.Grant, p.spec.ReadOnly, &c)
 	p.release = release
 	if err == nil {
@@ -234,7 +235,7 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 		close(p.gone)
 		return err
 	}
-	p.launched = true
+	p.launched, p.boxed = true, c.Box != nil
 	p.l.work.Go(p.watch)
 	stop := context.AfterFunc(ctx, p.abort)
 	p.send(order)
@@ -299,9 +300,11 @@ func (p *Process) watch() {
 			p.l.cfg.Logger.Warn("a launcher ended before its process", "id", p.id, "pid", p.pid, "state", fmt.Sprint(state), "text", last)
 		}
 		p.exit = Exit{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL, Lost: true}
-		close(p.exited)
 	}
 	p.over()
+	if p.boxed || !said.exited {
+		close(p.exited)
+	}
 	close(p.gone)
 }
 
@@ -353,7 +356,9 @@ func (p *Process) listen(in *control.Reader) (said heard, err error) {
 			p.exit = exitOf(m)
 			p.exit.Limit = p.limitHit(p.exit)
 			said.exited = true
-			close(p.exited)
+			if !p.boxed { // else when the box was cleared up: who hears of the end relies on that
+				close(p.exited)
+			}
 		case control.KindReplied:
 			m, err := frame.Replied()
 			if err != nil {

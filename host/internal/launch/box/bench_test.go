@@ -3,7 +3,11 @@
 package box_test
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -33,5 +37,26 @@ func BenchmarkTrue(b *testing.B) {
 				<-p.Gone()
 			}
 		})
+	}
+}
+
+// BenchmarkLook is what looking for repositories and settings below the first level costs a process in a box: in 10,000
+// folders of which none has changed.
+func BenchmarkLook(b *testing.B) {
+	dir := b.TempDir()
+	for i := range 100 {
+		for j := range 100 {
+			if err := os.MkdirAll(filepath.Join(dir, strconv.Itoa(i), strconv.Itoa(j)), 0o755); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	time.Sleep(100 * time.Millisecond) // what has just changed is read again
+	var w box.Walker
+	w.Walk(dir)
+	for b.Loop() {
+		if w.Walk(dir) < 10_000 {
+			b.Fatal("not all folders were looked through")
+		}
 	}
 }

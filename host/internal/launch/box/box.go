@@ -41,6 +41,9 @@ type Config struct {
 	Programs func() []string
 	// Helper is bubblewrap's program; empty: found where only root can have put it.
 	Helper string
+	// Moved hears what the processes of an owner have made and must not have, when it was moved aside; err is about what
+	// could not be. nil: nobody does.
+	Moved func(owner launch.Owner, moved []Moved, err error)
 }
 
 // credentials are where programs keep keys, below the user's home. Nothing in a box reads them: not a command, and not what
@@ -57,6 +60,8 @@ type Box struct {
 	userHome string
 	programs func() []string
 	helper   func() (string, error)
+	moved    func(launch.Owner, []Moved, error)
+	nested   walker
 
 	mu      sync.Mutex
 	standIn map[string]int // folders that we made, and how many processes they are there for
@@ -64,7 +69,7 @@ type Box struct {
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
-	b := &Box{home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, standIn: map[string]int{}}
+	b := &Box{home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, standIn: map[string]int{}}
 	b.helper = sync.OnceValues(func() (string, error) {
 		if cfg.Helper != "" {
 			return cfg.Helper, nil
@@ -80,6 +85,18 @@ func real(path string) string {
 		return r
 	}
 	return path
+}
+
+// realParent is a path of which only the last part may be a symbolic link, or not be there.
+func realParent(path string) string {
+	dir, name := filepath.Split(filepath.Clean(path))
+	if dir = filepath.Clean(dir); dir == path {
+		return path
+	}
+	if r, err := filepath.EvalSymlinks(dir); err == nil {
+		return filepath.Join(r, name)
+	}
+	return filepath.Join(realParent(dir), name)
 }
 
 // Name is for messages.
@@ -120,9 +137,29 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 			return nil, err
 		}
 	}
-	hold, release, err := b.protect(roots)
+	opened := make([]string, 0, len(g.Opened))
+	for _, p := range g.Opened {
+		opened = append(opened, realParent(p))
+	}
+	hold, release, err := b.protect(roots, opened)
 	if err != nil {
 		return nil, err
+	}
+	if len(roots) > 0 {
+		before := b.nested.walk(roots)
+		for _, p := range before.hold {
+			if !slices.Contains(roots, p) && !isOpen(p, opened) {
+				hold = append(hold, p)
+			}
+		}
+		unmake, owner, known := release, c.Owner, before.known()
+		release = func() {
+			moved, err := quarantine(known, opened, b.nested.walk(roots))
+			if b.moved != nil && (len(moved) > 0 || err != nil) {
+				b.moved(owner, moved, err)
+			}
+			unmake()
+		}
 	}
 	tmp := g.Tmp
 	if g.Mode == ReadOnly || readOnly {

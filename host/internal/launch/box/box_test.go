@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -74,6 +75,9 @@ type world struct {
 	launcher           *launch.Launcher
 	mode               string
 	network            bool
+
+	mu    sync.Mutex
+	aside []box.Moved
 }
 
 func newWorld(t testing.TB) *world {
@@ -90,7 +94,7 @@ func newWorld(t testing.TB) *world {
 			t.Fatal(err)
 		}
 	}
-	w.launcher, err = launch.New(launch.Config{LauncherPath: launcherPath, Confiners: []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: w.home, UserHome: filepath.Join(top, "userhome")})}})
+	w.launcher, err = launch.New(launch.Config{LauncherPath: launcherPath, Confiners: []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: w.home, UserHome: filepath.Join(top, "userhome"), Moved: w.hear})}})
 	if err != nil {
 		t.Fatal(err)
 	}

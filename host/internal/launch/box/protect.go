@@ -3,6 +3,7 @@ package box
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,14 +13,17 @@ import (
 )
 
 // protect returns what stays read-only below the roots. Where a protected name is missing an empty folder stands in for it,
-// so that nobody can make one; release takes away those that nobody needs any more.
-func (b *Box) protect(roots []string) (hold []string, release func(), err error) {
+// so that nobody can make one; release takes away those that nobody needs any more. What is opened may be made or changed.
+func (b *Box) protect(roots, opened []string) (hold []string, release func(), err error) {
 	var made []string
 	release = func() { b.release(made) }
 	for _, root := range roots {
 		for _, name := range Protected {
 			p := filepath.Join(root, name)
 			info, err := os.Lstat(p)
+			if slices.Contains(roots, p) || isOpen(p, opened) && (err != nil || !info.IsDir()) {
+				continue
+			}
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				ours, err := b.standFor(p)
@@ -42,8 +46,10 @@ func (b *Box) protect(roots []string) (hold []string, release func(), err error)
 					made = append(made, p)
 				}
 				hold = append(hold, p)
-				if dir := gitDir(p, name, info); dir != "" && insideAny(dir, roots) {
-					hold = append(hold, dir)
+				if name == ".git" && info.Mode().IsRegular() {
+					if dir := gitDir(p); dir != "" && insideAny(dir, roots) {
+						hold = append(hold, dir)
+					}
 				}
 			}
 		}
@@ -91,11 +97,13 @@ func (b *Box) release(made []string) {
 }
 
 // gitDir is where a .git that is a file says that the repository lies: of a worktree, or a submodule.
-func gitDir(p, name string, info fs.FileInfo) string {
-	if name != ".git" || !info.Mode().IsRegular() {
+func gitDir(p string) string {
+	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe that nobody writes to
+	if err != nil {
 		return ""
 	}
-	b, err := os.ReadFile(p)
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 2*4096))
 	to, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir:")
 	if err != nil || !ok {
 		return ""
@@ -120,8 +128,13 @@ func insideAny(path string, roots []string) bool {
 	return false
 }
 
-// Writable says whether a path may be written in a box with these roots: it lies in one, and in or under no protected name of
-// it. It looks at the path alone; what links make of it is for the box to stop.
+// isOpen reports whether a path was opened, or lies above what was.
+func isOpen(path string, opened []string) bool {
+	return slices.ContainsFunc(opened, func(o string) bool { return o == path || below(o, path) })
+}
+
+// Writable says whether a path may be written in a box with these roots: it lies in one, and no name on the way to it is
+// protected. It looks at the path alone; what links make of it is for the box to stop.
 func Writable(roots []string, path string) bool {
 	path = filepath.Clean(path)
 	for _, r := range roots {
@@ -129,8 +142,20 @@ func Writable(roots []string, path string) bool {
 		if path != r && !below(path, r) {
 			continue
 		}
-		first, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, r), "/"), "/")
-		return !slices.Contains(Protected, first)
+		names := strings.Split(strings.TrimPrefix(strings.TrimPrefix(path, r), "/"), "/")
+		if slices.Contains(Protected, names[0]) {
+			return false
+		}
+		for i, name := range names {
+			switch {
+			case !slices.Contains(nestedNames, name):
+			case name != ".git" || i == len(names)-1: // a file that says where the repository lies
+				return false
+			case slices.Contains([]string{"hooks", "config", "config.worktree"}, names[i+1]):
+				return false
+			}
+		}
+		return true
 	}
 	return false
 }

@@ -1,0 +1,248 @@
+package box
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Below the first level of a writable root anybody may make what is executed later: a repository with hooks, settings of an
+// agent. What is there already is kept read-only; what a process has made is moved aside when it ends. Both need to know
+// where such things lie, so folders are walked before and after; what the kernel says has not changed since is not read again.
+
+// nestedNames are executed later, or say what may be, wherever they lie.
+var nestedNames = []string{".git", ".agents", ".codex", ".gantry"}
+
+// kind is what makes a path worth looking at.
+type kind int
+
+const (
+	kindUnknown  kind = iota
+	kindFolder        // an agent's settings: never made in a box
+	kindHook          // what git executes
+	kindSettings      // what may name programs for git
+)
+
+// part is a path that is executed later, or says what is.
+type part struct {
+	root string // the writable root, and
+	path string // the path below it
+	kind kind
+	id   identity
+}
+
+func (p part) full() string { return filepath.Join(p.root, p.path) }
+
+// identity tells whether a file is what it was: nobody but the kernel sets the time of its last change.
+type identity struct {
+	dev, ino uint64
+	changed  int64 // nanoseconds
+	size     int64
+}
+
+// parts are what was found.
+type parts struct {
+	list []part
+	hold []string // what of it is kept read-only, absolute
+	seen int      // folders
+	cut  bool     // there is more than is looked through
+}
+
+// known tells of each part whether it was there before.
+func (p *parts) known() map[identity]bool {
+	out := make(map[identity]bool, len(p.list))
+	for _, x := range p.list {
+		out[x.id] = true
+	}
+	return out
+}
+
+// walker finds parts, and remembers folders that have not changed.
+type walker struct {
+	mu    sync.Mutex
+	roots map[string]*folder
+}
+
+// maxFolders is how many folders are looked through: a quarter of a second's work at most. A writable root with more is
+// somebody's whole home.
+const maxFolders = 50_000
+
+// folder is what is in a folder, as far as it matters.
+type folder struct {
+	path   string
+	id     identity
+	below  []*folder // to go on with
+	nested []string  // of nestedNames
+	bare   bool      // looks like a repository without files
+}
+
+// settled is how long ago a folder must have changed for its content to be believed the next time: the kernel's clock for
+// files is coarser than what can happen between two looks at it.
+const settled = 50 * time.Millisecond
+
+// walk looks through the roots. What can't be read can't be executed by its reader either, and is left out.
+func (w *walker) walk(roots []string) *parts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := &parts{}
+	before := w.roots
+	w.roots = make(map[string]*folder, len(roots))
+	for _, root := range roots {
+		if insideAny(root, roots) {
+			continue
+		}
+		f := before[root]
+		if f == nil {
+			f = &folder{path: root}
+		}
+		w.roots[root] = f
+		found.into(root, f)
+	}
+	return found
+}
+
+func (p *parts) into(root string, f *folder) {
+	if p.seen++; p.seen > maxFolders {
+		p.cut = true
+		return
+	}
+	if !f.look() {
+		return
+	}
+	if f.bare && f.path != root {
+		p.repository(root, f.path)
+	}
+	for _, name := range f.nested {
+		if f.path == root && slices.Contains(Protected, name) {
+			continue // protected as a whole
+		}
+		p.name(root, filepath.Join(f.path, name))
+	}
+	for _, b := range f.below {
+		p.into(root, b)
+	}
+}
+
+// name handles one of nestedNames.
+func (p *parts) name(root, path string) {
+	id, mode, ok := identify(path)
+	switch {
+	case !ok:
+	case filepath.Base(path) != ".git":
+		p.add(root, path, kindFolder, identity{dev: id.dev, ino: id.ino}) // its content is kept read-only
+		p.hold = append(p.hold, path)
+	case mode.IsDir():
+		p.repository(root, path)
+	case mode&fs.ModeSymlink != 0:
+		if to, err := filepath.EvalSymlinks(path); err == nil && below(to, root) {
+			p.repository(root, to)
+		}
+	case mode == 0:
+		if to := gitDir(path); to != "" && below(to, root) {
+			p.repository(root, to)
+		}
+	}
+}
+
+// look makes sure that a folder's content is what it says. false: it is none any more.
+func (f *folder) look() bool {
+	id, mode, ok := identify(f.path)
+	if !ok || !mode.IsDir() {
+		return false
+	}
+	if f.id == id {
+		return true
+	}
+	now := time.Now()
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return false
+	}
+	before := make(map[string]*folder, len(f.below))
+	for _, b := range f.below {
+		before[b.path] = b
+	}
+	*f = folder{path: f.path, id: id}
+	if now.Sub(time.Unix(0, id.changed)) < settled {
+		f.id = identity{} // read it again the next time
+	}
+	inGit := filepath.Base(f.path) == ".git"
+	var head, objects, refs bool
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case name == "HEAD":
+			head = true
+		case slices.Contains(nestedNames, name):
+			f.nested = append(f.nested, name)
+			if name != ".git" || !e.IsDir() {
+				continue // a repository may hold those of its submodules
+			}
+		case !e.IsDir():
+			continue
+		case name == "objects":
+			if objects = true; inGit { // a great many folders, and no repository among them
+				continue
+			}
+		case name == "refs":
+			refs = true
+		}
+		if e.IsDir() {
+			path := filepath.Join(f.path, name)
+			if before[path] == nil {
+				before[path] = &folder{path: path}
+			}
+			f.below = append(f.below, before[path])
+		}
+	}
+	f.bare = head && objects && refs && !inGit
+	return true
+}
+
+// repository notes what git executes for the repository whose own folder dir is.
+func (p *parts) repository(root, dir string) {
+	hooks := filepath.Join(dir, "hooks")
+	switch id, mode, ok := identify(hooks); {
+	case !ok:
+	case !mode.IsDir(): // a link: what it leads to may change
+		p.add(root, hooks, kindHook, id)
+	default:
+		p.hold = append(p.hold, hooks)
+		entries, _ := os.ReadDir(hooks)
+		for _, e := range entries {
+			if name := e.Name(); !strings.HasSuffix(name, ".sample") && !strings.Contains(name, aside) {
+				if id, _, ok := identify(filepath.Join(hooks, name)); ok {
+					p.add(root, filepath.Join(hooks, name), kindHook, id)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"config", "config.worktree"} {
+		path := filepath.Join(dir, name)
+		if id, mode, ok := identify(path); ok {
+			p.add(root, path, kindSettings, id)
+			if mode.IsRegular() {
+				p.hold = append(p.hold, path)
+			}
+		}
+	}
+}
+
+func (p *parts) add(root, path string, k kind, id identity) {
+	rel, err := filepath.Rel(root, path)
+	if err != nil {
+		return
+	}
+	p.list = append(p.list, part{root: root, path: rel, kind: k, id: id})
+}
+
+// absent reports whether an error says that something is not there any more.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}

@@ -1,0 +1,253 @@
+//go:build linux
+
+package box_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+)
+
+// write puts a file into the workspace, as the user.
+func (w *world) write(path, text string) {
+	w.t.Helper()
+	p := filepath.Join(w.ws, path)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// nestedAttacks are what may be tried to have something executed later by whoever works below the workspace's first level.
+// gone must not be there afterwards, kept must be as it was.
+var nestedAttacks = []struct {
+	name, do   string
+	says       string // of the output; empty: it may even seem to work
+	gone, kept []string
+}{
+	{"a hook of a repository that was there", `echo evil > lib/.git/hooks/post-merge`, "Read-only file system", []string{"lib/.git/hooks/post-merge"}, nil},
+	{"its settings", `echo '[core] fsmonitor = evil' >> lib/.git/config`, "Read-only file system", nil, []string{"lib/.git/config"}},
+	{"its settings by another file", `cp lib/.git/config c && echo evil >> c && mv -f c lib/.git/config`, "busy", nil, []string{"lib/.git/config"}},
+	{"its settings by another repository", `mv lib/.git lib/old; mkdir -p lib/.git/hooks lib/.git/objects lib/.git/refs; echo ref: refs/heads/x > lib/.git/HEAD; printf '[core]\n\tfsmonitor = evil\n' > lib/.git/config; echo evil > lib/.git/hooks/post-merge`, "",
+		[]string{"lib/.git/hooks/post-merge"}, nil},
+	{"a repository with a hook", `mkdir -p new/.git/hooks; echo evil > new/.git/hooks/post-checkout; chmod +x new/.git/hooks/post-checkout`, "", []string{"new/.git/hooks/post-checkout"}, nil},
+	{"a hook that is a link", `mkdir -p new/.git/hooks; ln -s ../../../evil.sh new/.git/hooks/post-checkout`, "", []string{"new/.git/hooks/post-checkout"}, nil},
+	{"a folder of hooks that is a link", `mkdir -p h new/.git; echo evil > h/post-checkout; ln -s ../../h new/.git/hooks`, "", []string{"new/.git/hooks"}, nil},
+	{"a repository that lies elsewhere", `mkdir -p sub x/hooks; echo evil > x/hooks/post-checkout; echo "gitdir: ../x" > sub/.git`, "", []string{"x/hooks/post-checkout"}, nil},
+	{"the same by a link", `mkdir -p sub x/hooks; echo evil > x/hooks/post-checkout; ln -s ../x sub/.git`, "", []string{"x/hooks/post-checkout"}, nil},
+	{"a repository without files", `mkdir -p bare/objects bare/refs bare/hooks; echo ref: refs/heads/x > bare/HEAD; echo evil > bare/hooks/post-update`, "", []string{"bare/hooks/post-update"}, nil},
+	{"one of a submodule", `mkdir -p new/.git/modules/m/objects new/.git/modules/m/refs new/.git/modules/m/hooks; echo x > new/.git/modules/m/HEAD; echo evil > new/.git/modules/m/hooks/post-checkout`, "",
+		[]string{"new/.git/modules/m/hooks/post-checkout"}, nil},
+	{"settings of an agent", `mkdir -p deep/er/.codex && echo evil > deep/er/.codex/config.toml`, "", []string{"deep/er/.codex"}, nil},
+	{"settings of this one", `mkdir -p deep/.gantry && echo evil > deep/.gantry/gantry.hcl`, "", []string{"deep/.gantry"}, nil},
+	{"a link to settings", `mkdir -p deep s && echo evil > s/x && ln -s ../s deep/.agents`, "", []string{"deep/.agents"}, nil},
+	{"settings that were there", `echo evil > app/.codex/config.toml`, "Read-only file system", nil, []string{"app/.codex/config.toml"}},
+	{"a new time for the folder", `mkdir -p a/b/.codex; touch -d 2001-01-01 a/b a`, "", []string{"a/b/.codex"}, nil},
+	{"in a folder that was moved", `mkdir -p a/.codex && mv a b`, "", []string{"a/.codex", "b/.codex"}, nil},
+	{"names that are odd", "mkdir -p \"$(printf 'a\\nb\\377')/.codex\"", "", []string{"a\nb\xff/.codex"}, nil},
+}
+
+func TestNothingIsLeftThatIsExecutedLater(t *testing.T) {
+	t.Parallel()
+	for _, a := range nestedAttacks {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			w := prepared(t)
+			w.write("lib/.git/HEAD", "ref: refs/heads/main\n")
+			w.write("lib/.git/config", "[core]\n\tbare = false\n")
+			w.write("lib/.git/hooks/pre-commit", "as it was")
+			w.write("app/.codex/config.toml", "as it was")
+			w.write("evil.sh", "evil")
+			before := map[string]string{}
+			for _, p := range a.kept {
+				b, err := os.ReadFile(filepath.Join(w.ws, p))
+				if err != nil {
+					t.Fatal(err)
+				}
+				before[p] = string(b)
+			}
+			out, _ := w.sh(a.do)
+			if !strings.Contains(out, a.says) {
+				t.Errorf("said %q, want %q", out, a.says)
+			}
+			for _, p := range a.gone {
+				if _, err := os.Lstat(filepath.Join(w.ws, p)); err == nil {
+					t.Errorf("%s is there", p)
+				}
+			}
+			for p, text := range before {
+				if b, err := os.ReadFile(filepath.Join(w.ws, p)); err != nil || string(b) != text {
+					t.Errorf("%s is %q (%v), was %q", p, b, err, text)
+				}
+			}
+			if a.says == "" && len(w.moved()) == 0 {
+				t.Error("nobody was told")
+			}
+			for _, m := range w.moved() {
+				if _, err := os.Lstat(m.To); err != nil {
+					t.Errorf("%s was moved to %s, which is not there: %v", m.From, m.To, err)
+				}
+			}
+		})
+	}
+}
+
+func TestSettingsOfARepositoryKeepWhatIsHarmless(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	w.sh(`mkdir -p n/.git; printf '[core]\n\tbare = false\n\tfsmonitor = evil\n[alias]\n\tst = !evil\n[user]\n\tname = A B\n' > n/.git/config`)
+	b, err := os.ReadFile(filepath.Join(w.ws, "n/.git/config"))
+	if want := "[core]\n\tbare = false\n[user]\n\tname = A B\n"; err != nil || string(b) != want {
+		t.Errorf("settings are %q (%v), want %q", b, err, want)
+	}
+	if m := w.moved(); len(m) != 1 || m[0].To != m[0].From+".quarantined" || m[0].Why == "" {
+		t.Errorf("moved %+v", m)
+	}
+}
+
+// What git makes itself when somebody clones, begins or splits a repository stays as it is.
+func TestOrdinaryRepositoriesStay(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is missing")
+	}
+	w := prepared(t)
+	out, exit := w.sh(`set -e; export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+git init -q one; cd one; git config user.name "A B"; echo x > x; git add x; git commit -qm x; git branch other; cd ..
+git clone -q one two; cd two; git checkout -qb mine; git worktree add -q ../three; cd ..; git clone -q --bare one four.git`)
+	if exit.Code != 0 || len(w.moved()) > 0 {
+		t.Fatalf("exit %d, %q, moved %+v", exit.Code, out, w.moved())
+	}
+	if out, exit := w.sh(`cd two && echo y > y && git add y && git -c user.name=a -c user.email=a@b commit -qm y && git push -q origin mine && git log --oneline | wc -l`); exit.Code != 0 || out != "2" {
+		t.Errorf("exit %d, %q", exit.Code, out)
+	}
+}
+
+// What was there before is nobody's doing, wherever it is moved.
+func TestWhatWasThereStays(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	w.write("lib/.git/HEAD", "ref: refs/heads/main\n")
+	w.write("lib/.git/config", "[alias]\n\tx = !ls\n")
+	w.write("lib/.git/hooks/pre-commit", "as it was")
+	w.write("app/.codex/config.toml", "as it was")
+	if out, exit := w.sh(`mv lib lib2 && mv app app2 && echo done`); out != "done" || exit.Code != 0 {
+		t.Fatalf("exit %d, %q", exit.Code, out)
+	}
+	for _, p := range []string{"lib2/.git/config", "lib2/.git/hooks/pre-commit", "app2/.codex/config.toml"} {
+		if _, err := os.Lstat(filepath.Join(w.ws, p)); err != nil {
+			t.Error(err)
+		}
+	}
+	if m := w.moved(); len(m) > 0 {
+		t.Errorf("moved %+v", m)
+	}
+}
+
+func FuzzHarmlessSettings(f *testing.F) {
+	for _, s := range []string{
+		"[core]\n\tbare = false\n", "[core]\n\tfsmonitor = x\n", "[alias]\n\tx = !ls\n", "[remote \"o\"]\n\turl = ext::sh -c x\n",
+		"[user]\n\tname = a\\\n\tb\n", "[core] fsmonitor=x\n", "[include]\n\tpath = x\n", "; c \\\n[core]\n",
+	} {
+		f.Add(s)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, s string) {
+		kept := string(box.HarmlessSettings([]byte(s)))
+		if again := string(box.HarmlessSettings([]byte(kept))); again != kept {
+			t.Fatalf("%q keeps %q, which keeps %q", s, kept, again)
+		}
+		// What git makes of it names nothing that is executed.
+		file := filepath.Join(dir, "config")
+		if err := os.WriteFile(file, []byte(kept), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("git", "config", "--file", file, "--no-includes", "--list", "--name-only").Output()
+		if err != nil {
+			return // git refuses it
+		}
+		for _, name := range strings.Fields(strings.ToLower(string(out))) {
+			for _, bad := range []string{"alias.", "core.fsmonitor", "core.hookspath", "core.sshcommand", "core.pager", "core.editor", "include", "filter.", "credential", "gpg", "pager."} {
+				if strings.HasPrefix(name, bad) {
+					t.Fatalf("%q keeps %s", s, name)
+				}
+			}
+		}
+	})
+}
+
+// moved is what was moved aside in the world so far.
+func (w *world) moved() []box.Moved {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.aside)
+}
+
+func (w *world) hear(owner launch.Owner, moved []box.Moved, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.aside = append(w.aside, moved...)
+	if err != nil {
+		w.t.Error(owner, err)
+	}
+}
+
+// What somebody allowed by name is made, and nothing beside it.
+func TestWhatIsOpenedIsMade(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ opened, root, beside string }{
+		{".agents/x", ".", ""},
+		{".git/hooks/x", ".git/hooks", ".git/config"},
+		{".git/x", ".git", ".codex/x"},
+		{"lib/.git/hooks/x", "lib/.git/hooks", "lib/.git/config"},
+		{"deep/.codex/x", "deep", "deep/.gantry/x"},
+		{"app/.codex/x", "app/.codex", "app/.agents/x"},
+	} {
+		t.Run(tc.opened, func(t *testing.T) {
+			t.Parallel()
+			w := prepared(t)
+			w.write("lib/.git/HEAD", "ref: refs/heads/main\n")
+			w.write("lib/.git/config", "[core]\n")
+			w.write("lib/.git/hooks/pre-commit", "as it was")
+			w.write("app/.codex/config.toml", "as it was")
+			w.write("deep/file", "")
+			spec := w.spec(`mkdir -p $(dirname "$1") && echo x > "$1"; test -z "$2" || { mkdir -p $(dirname "$2"); echo evil >> "$2"; }; exit 0`)
+			spec.Argv = append(spec.Argv, "sh", tc.opened, tc.beside)
+			spec.Grant.WritableRoots = append(spec.Grant.WritableRoots, filepath.Join(w.ws, tc.root))
+			spec.Grant.Opened = []string{filepath.Join(w.ws, tc.opened)}
+			p, err := w.launcher.Spawn(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-p.Gone()
+			if b, err := os.ReadFile(filepath.Join(w.ws, tc.opened)); err != nil || string(b) != "x\n" {
+				t.Errorf("it is %q: %v", b, err)
+			}
+			if b, err := os.ReadFile(filepath.Join(w.ws, tc.beside)); err == nil && strings.Contains(string(b), "evil") {
+				t.Errorf("%s is there", tc.beside)
+			}
+		})
+	}
+}
+
+func TestWritable(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]bool{
+		"/ws": true, "/ws/a": true, "/ws/a/b": true, "/tmp/x": true, "/": false, "/etc/x": false, "/wsx": false, "/ws/../x": false,
+		"/ws/.git": false, "/ws/.git/index": false, "/ws/.aws/x": false, "/ws/a/.aws/x": true,
+		"/ws/a/.git": false, "/ws/a/.git/index": true, "/ws/a/.git/hooks/x": false, "/ws/a/.git/config": false,
+		"/ws/a/.codex": false, "/ws/a/.codex/x": false, "/ws/a/b/.gantry/x": false, "/ws/a/.gitignore": true,
+	} {
+		if got := box.Writable([]string{"/ws", "/tmp"}, path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}

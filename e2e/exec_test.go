@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -240,6 +241,9 @@ func TestExecSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
+			if signal.Ignored(sig) {
+				t.Skip("the tests run under nohup")
+			}
 			r := rig.New(t, stuck)
 			run := r.Start("exec", "--json", "go")
 			r.Until("the model was asked", func() bool { return exists(r.Home, "requests.jsonl") })

@@ -18,8 +18,11 @@ const leaveAfter = 3 * time.Second
 // interruptOnSignal: the first Ctrl-C interrupts the turn, the second leaves; SIGTERM leaves.
 func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop func()) {
 	signals := make(chan os.Signal, 2)
-	// A terminal that is gone ends the run like SIGTERM: the turn is closed, nothing is left behind.
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// A terminal that is gone ends the run like SIGTERM: the turn is closed, nothing is left behind. Under nohup it goes on.
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	// Nobody acts on this one: it is taken so that writing to a reader that is gone is an error instead of our end. It
 	// comes for every such write, a dead plugin's socket included.
 	broken := make(chan os.Signal, 1)

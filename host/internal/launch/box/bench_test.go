@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -51,7 +50,6 @@ func BenchmarkLook(b *testing.B) {
 			}
 		}
 	}
-	time.Sleep(100 * time.Millisecond) // what has just changed is read again
 	var w box.Walker
 	w.Walk(dir)
 	for b.Loop() {

@@ -180,14 +180,19 @@ func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, na
 	if name != "" {
 		bodies = append(bodies, event.ThreadNamed{Name: name})
 	}
+	return id, s.Fork(ctx, tailOf(id, through, state.OpenTurn, bodies))
+}
+
+// tailOf are the events of a copy behind those that were copied. turn is the one that was cut off.
+func tailOf(id event.ThreadID, through uint64, turn event.TurnID, bodies []event.Body) []event.Event {
 	tail := make([]event.Event, len(bodies))
 	for i, b := range bodies {
 		tail[i] = event.Event{Seq: through + 1 + uint64(i), Thread: id, Time: time.Now().UTC(), Body: b}
 		if ofTurn(b) {
-			tail[i].Turn = state.OpenTurn
+			tail[i].Turn = turn
 		}
 	}
-	return id, s.Fork(ctx, tail)
+	return tail
 }
 
 // ofTurn tells what belongs to the turn that a fork cuts off.

@@ -215,11 +215,37 @@ func (d *doctor) database(ctx context.Context) {
 	}
 	infos, err := s.Threads(ctx, store.Filter{Workers: true})
 	about, aboutErr := s.About(ctx)
-	if err = errors.Join(err, aboutErr, s.Close(ctx)); err != nil {
+	if err = errors.Join(err, aboutErr); err == nil {
+		err = d.damage(ctx, s)
+	}
+	if err = errors.Join(err, s.Close(ctx)); err != nil {
 		d.say(ill, "database", "", "%v", err)
 		return
 	}
 	d.say(healthy, "database", "", "%s, %s", plural(len(infos), "thread"), about)
+}
+
+// verifyBound is how long the database is looked through. Some GiB can be read in that time.
+const verifyBound = 10 * time.Second
+
+// damage looks for what can be seen of damage without reading every event, which `gantry threads check` does.
+func (d *doctor) damage(ctx context.Context, s *store.Store) error {
+	const next = "`gantry threads check` says what is damaged"
+	ctx, cancel := context.WithTimeout(ctx, verifyBound)
+	defer cancel()
+	wrong, err := s.Verify(ctx, false)
+	if len(wrong) > 0 {
+		d.say(ill, "database", next, "it is damaged: %s", wrong[0])
+	}
+	short, countErr := s.Lengths(ctx)
+	if len(short) > 0 {
+		d.say(ill, "threads", next, "of %s events are missing, the newest is %s", plural(len(short), "thread"), short[0])
+	}
+	if ctx.Err() != nil {
+		d.say(worth, "database", "`gantry threads check` takes its time", "not looked through within %v", verifyBound)
+		return nil
+	}
+	return errors.Join(err, countErr)
 }
 
 // maxSocketPath is what a unix socket's address may have on Linux, without the zero byte at its end.

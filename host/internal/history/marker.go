@@ -12,13 +12,16 @@ const SummaryMarker = "context_summary"
 // FilesRestored is the element in which the model is told that its changes of files were undone.
 const FilesRestored = "files_restored"
 
+// RecordLost is the element in which the model is told that the record of what followed was lost.
+const RecordLost = "record_lost"
+
 // markers are the elements around what stands in a user's message and is not the user's; codex-compatible, as far as codex
 // has them.
 var markers = []string{
 	SummaryMarker, "environment_context", "permissions instructions", "model_switch", "collaboration_mode", "personality_spec",
 	"skills_instructions", "apps_instructions", "plugins_instructions", "plugins_context", "environments_instructions", "tools",
 	"multi_agent_mode", "realtime_conversation", "context_window", "context_window_guidance", "rollout_budget", "token_budget",
-	"git_attribution", "turn_aborted", FilesRestored, "user_shell_command", "subagent_notification", "skill",
+	"git_attribution", "turn_aborted", FilesRestored, RecordLost, "user_shell_command", "subagent_notification", "skill",
 	"review_result",
 }
 

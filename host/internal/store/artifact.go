@@ -157,12 +157,12 @@ func (a artifactFiles) put(ctx context.Context, r io.Reader) (digest string, siz
 	digest = hex.EncodeToString(h.Sum(nil))
 	err = flock.While(ctx, a.lock(), false, func() error {
 		path := a.path(digest)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == size {
+		if a.has(ctx, digest, size) {
 			now := time.Now()
 			if err := os.Chtimes(path, now, now); err != nil {
 				return err
 			}
-		} else { // missing, or cut short by a crash of the machine
+		} else { // missing, cut short by a crash of the machine, or damaged
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				return err
 			}
@@ -180,6 +180,20 @@ func (a artifactFiles) put(ctx context.Context, r io.Reader) (digest string, siz
 		return nil
 	})
 	return digest, size, used, err
+}
+
+// has tells whether the content is there, and whole: what comes in again is a chance to replace what a disk has damaged.
+func (a artifactFiles) has(ctx context.Context, digest string, size int64) bool {
+	info, err := os.Stat(a.path(digest))
+	if err != nil || !info.Mode().IsRegular() || info.Size() != size {
+		return false
+	}
+	r, err := a.open(digest)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, contextReader{ctx, r})
+	return errors.Join(err, r.Close()) == nil
 }
 
 type contextReader struct {

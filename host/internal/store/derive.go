@@ -58,6 +58,7 @@ func newRecord(e event.Event) (record, error) {
 		ThreadID: string(e.Thread), Seq: e.Seq, TurnID: string(e.Turn), Time: nanos(e.Time), Kind: e.Body.Kind(),
 		Body: string(body),
 	}}
+	r.Sum = r.checksum()
 	r.derive(e)
 	return r, nil
 }

@@ -24,7 +24,7 @@ const (
 
 // Events yields the stored events of a thread behind afterSeq, in order. An event that this version can't read comes as an
 // [event.Unknown] with a [*DecodeError], and the consumer chooses whether to go on; any other error is the last thing
-// yielded. A consumer that stops early leaves nothing open.
+// yielded, a [*DamageError] behind the last event before the damage. A consumer that stops early leaves nothing open.
 func (s *Store) Events(ctx context.Context, thread event.ThreadID, afterSeq uint64) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		g, err := s.reading(ctx)
@@ -32,16 +32,28 @@ func (s *Store) Events(ctx context.Context, thread event.ThreadID, afterSeq uint
 			yield(event.Event{}, err)
 			return
 		}
+		// Before the first page: a thread that runs grows meanwhile.
+		l, found, err := lengthOf(g, thread)
+		if err != nil {
+			yield(event.Event{}, s.unread(g, thread, afterSeq, err))
+			return
+		}
+		last := afterSeq
 		for e, err := range s.between(g, thread, behind(afterSeq)) {
-			if !yield(e, err) {
+			if _, newer := errors.AsType[*DecodeError](err); !yield(e, err) || err != nil && !newer {
 				return
 			}
+			last = e.Seq
+		}
+		if err := l.short(last); found && err != nil {
+			yield(event.Event{}, s.damaged(g, thread, last, err))
 		}
 	}
 }
 
+// eventPage reads what it can: with an error come the rows before it.
 func eventPage(g *gorm.DB, thread event.ThreadID, in span) (page []eventRow, more bool, err error) {
-	rows, err := g.Raw(`SELECT seq, turn_id, time, kind, body FROM events WHERE thread_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
+	rows, err := g.Raw(`SELECT seq, turn_id, time, kind, body, sum FROM events WHERE thread_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
 		string(thread), in.after, in.upto, pageRows).Rows()
 	if err != nil {
 		return nil, false, err
@@ -50,8 +62,8 @@ func eventPage(g *gorm.DB, thread event.ThreadID, in span) (page []eventRow, mor
 	size := 0
 	for rows.Next() {
 		r := eventRow{ThreadID: string(thread)}
-		if err := rows.Scan(&r.Seq, &r.TurnID, &r.Time, &r.Kind, &r.Body); err != nil {
-			return nil, false, err
+		if err := rows.Scan(&r.Seq, &r.TurnID, &r.Time, &r.Kind, &r.Body, &r.Sum); err != nil {
+			return page, false, &unreadableError{err}
 		}
 		page = append(page, r)
 		if size += len(r.Body); size >= pageBytes {

@@ -56,7 +56,7 @@ func TestEventsOfALaterVersion(t *testing.T) {
 		event.Event{Seq: 2, Thread: "t", Body: event.Unknown{Name: "quantum.entangled", Data: []byte(`{"spin":"up"}`)}},
 		event.Event{Seq: 3, Thread: "t", Body: event.ThreadNamed{Name: "m"}})
 	mustBarrier(t, s, []event.Event{{Thread: "t", Seq: 3}})
-	if _, err := raw(t, cfg).Exec(`UPDATE events SET body = '{"name":{"first":"N"}}' WHERE seq = 1`); err != nil {
+	if _, err := raw(t, cfg).Exec(`UPDATE events SET sum = -1, body = '{"name":{"first":"N"}}' WHERE seq = 1`); err != nil {
 		t.Fatal(err)
 	}
 	var kinds []string

@@ -65,7 +65,14 @@ func WriteFirstSchema(ctx context.Context, path string, events []event.Event) er
 			rec.passage = nil
 			g.recs = append(g.recs, &rec)
 		}
-		return g.store(tx)
+		// Events had no checksums then.
+		if err := tx.Exec("ALTER TABLE events ADD COLUMN sum INTEGER NOT NULL DEFAULT 0").Error; err != nil {
+			return err
+		}
+		if err := g.store(tx); err != nil {
+			return err
+		}
+		return tx.Exec("ALTER TABLE events DROP COLUMN sum").Error
 	})
 	return errors.Join(err, db.Close())
 }

@@ -71,8 +71,8 @@ func copyThread(tx *gorm.DB, f event.ThreadForked, id, run string) error {
 		args []any
 	}{
 		{"INSERT INTO threads (id, seq, run_id, created_at, updated_at) VALUES (?, ?, ?, 0, 0)", []any{id, upto, run}},
-		{`INSERT INTO events (thread_id, seq, turn_id, time, kind, body)
-			SELECT ?, seq, turn_id, time, kind, body FROM events WHERE thread_id = ? AND seq <= ? ORDER BY seq`, []any{id, from, upto}},
+		{`INSERT INTO events (thread_id, seq, turn_id, time, kind, body, sum)
+			SELECT ?, seq, turn_id, time, kind, body, sum FROM events WHERE thread_id = ? AND seq <= ? ORDER BY seq`, []any{id, from, upto}},
 		{`INSERT INTO turns (thread_id, id, first_seq, last_seq, status, started_at, ended_at)
 			SELECT ?, id, first_seq, CASE WHEN last_seq <= ? THEN last_seq ELSE 0 END,
 				CASE WHEN last_seq > 0 AND last_seq <= ? THEN status ELSE ? END, started_at, CASE WHEN last_seq <= ? THEN ended_at ELSE 0 END

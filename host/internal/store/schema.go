@@ -171,6 +171,9 @@ func threadMigrations() []database.Migration {
 					WHERE i.type IN ('user_message', 'agent_message') AND e.kind = 'item.completed')
 				WHERE text <> '' ORDER BY thread_id, seq`, maxPassageBytes),
 		},
+	}, {
+		Name: "checksums of events",
+		SQL:  []string{fmt.Sprintf("ALTER TABLE events ADD COLUMN sum INTEGER NOT NULL DEFAULT %d", noSum)},
 	}}
 }
 
@@ -183,6 +186,7 @@ type eventRow struct {
 	Time     int64
 	Kind     string
 	Body     string
+	Sum      int64 // [eventRow.checksum], or noSum
 }
 
 func (eventRow) TableName() string { return "events" }

@@ -16,7 +16,8 @@ import (
 type span struct{ after, upto uint64 }
 
 // Standing yields what going on with a thread takes, as it was when event through was its last one (0: as it is): the events
-// that count, which no revert has taken back, from the newest compaction among them on. Errors come as those of [Store.Events].
+// that count, which no revert has taken back, from the newest compaction among them on. Errors come as those of [Store.Events]:
+// damage of what does not count does not matter.
 func (s *Store) Standing(ctx context.Context, thread event.ThreadID, through uint64) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		g, err := s.reading(ctx)
@@ -24,16 +25,44 @@ func (s *Store) Standing(ctx context.Context, thread event.ThreadID, through uin
 			yield(event.Event{}, err)
 			return
 		}
+		if through == 0 {
+			l, _, err := lengthOf(g, thread)
+			if err != nil {
+				yield(event.Event{}, s.unread(g, thread, 0, err))
+				return
+			}
+			if err := l.short(l.log); err != nil {
+				yield(event.Event{}, s.damaged(g, thread, l.log, err))
+				return
+			}
+			through = l.row
+		}
+		s.standing(g, thread, through)(yield)
+	}
+}
+
+// standing is Standing on a connection.
+func (s *Store) standing(g *gorm.DB, thread event.ThreadID, through uint64) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
 		spans, err := standingSpans(g, thread, through)
 		if err != nil {
-			yield(event.Event{}, fmt.Errorf("read events of thread %s: %w", thread, s.db.Explain(err)))
+			yield(event.Event{}, s.unread(g, thread, 0, err))
 			return
 		}
+		last := uint64(0)
 		for _, span := range spans {
 			for e, err := range s.between(g, thread, span) {
+				// The rows of reverts say which events count. One that is gone would bring back what was taken back.
+				if r, ok := e.Body.(event.ThreadReverted); ok && last > 0 && r.Through != last {
+					e, err = event.Event{}, s.damaged(g, thread, last, fmt.Errorf("what its event %d took back is not noted", e.Seq))
+				}
 				if !yield(e, err) {
 					return
 				}
+				if _, newer := errors.AsType[*DecodeError](err); err != nil && !newer {
+					return
+				}
+				last = e.Seq
 			}
 		}
 	}
@@ -41,11 +70,6 @@ func (s *Store) Standing(ctx context.Context, thread event.ThreadID, through uin
 
 // standingSpans are the events that count, from the newest compaction among them on.
 func standingSpans(g *gorm.DB, thread event.ThreadID, through uint64) ([]span, error) {
-	if through == 0 {
-		if err := g.Raw("SELECT seq FROM threads WHERE id = ?", string(thread)).Scan(&through).Error; err != nil {
-			return nil, err
-		}
-	}
 	var reverts []revertRow
 	if err := g.Where("thread_id = ? AND seq <= ?", string(thread), through).Order("seq").Find(&reverts).Error; err != nil {
 		return nil, err
@@ -123,28 +147,6 @@ func lastCompactionItem(g *gorm.DB, thread event.ThreadID, spans []span) (item i
 		}
 	}
 	return item, false, rows.Err()
-}
-
-// between reads a span page by page.
-func (s *Store) between(g *gorm.DB, thread event.ThreadID, span span) iter.Seq2[event.Event, error] {
-	return func(yield func(event.Event, error) bool) {
-		for {
-			rows, more, err := eventPage(g, thread, span)
-			if err != nil {
-				yield(event.Event{}, fmt.Errorf("read events of thread %s: %w", thread, s.db.Explain(err)))
-				return
-			}
-			for _, r := range rows {
-				if !yield(r.event()) {
-					return
-				}
-				span.after = r.Seq
-			}
-			if !more || span.after >= span.upto {
-				return
-			}
-		}
-	}
 }
 
 // everything behind a number.

@@ -346,14 +346,14 @@ func (g *group) insertThread(tx *gorm.DB) error {
 const rowsPerInsert = 16
 
 func (g *group) insertEvents(tx *gorm.DB) error {
-	const one = "(?,?,?,?,?,?)"
+	const one = "(?,?,?,?,?,?,?)"
 	for recs := g.recs; len(recs) > 0; {
 		n := min(len(recs), rowsPerInsert)
-		args := make([]any, 0, 6*n)
+		args := make([]any, 0, 7*n)
 		for _, r := range recs[:n] {
-			args = append(args, r.ThreadID, r.Seq, r.TurnID, r.Time, r.Kind, r.Body)
+			args = append(args, r.ThreadID, r.Seq, r.TurnID, r.Time, r.Kind, r.Body, r.Sum)
 		}
-		err := exec(tx, "INSERT INTO events (thread_id, seq, turn_id, time, kind, body) VALUES "+
+		err := exec(tx, "INSERT INTO events (thread_id, seq, turn_id, time, kind, body, sum) VALUES "+
 			one+strings.Repeat(","+one, n-1), args...)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ type loose struct {
 	unknown    string // of a call that had started
 	notStarted string
 	files      bool // what was done to files meanwhile is told
+	always     bool // the marker is for a log that ends between turns, too
 }
 
 var (
@@ -35,6 +36,18 @@ var (
 		unknown: "outcome unknown: the call was running when this conversation was copied from another one, where it goes on. " +
 			"Whatever it does takes effect for both; check before you repeat it.",
 		notStarted: "aborted: this conversation was copied from another one before the call was started. It may run there.",
+	}
+	recordLost = loose{
+		reason: "the record of what followed is damaged",
+		marker: llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<" + history.RecordLost + ">\nWhat followed here was stored on a " +
+			"damaged disk and is lost. Files and processes may be in a state that this conversation says nothing of: look before you rely " +
+			"on what it says of them.\n</" + history.RecordLost + ">"}}},
+		unknown: "outcome unknown: the record of this conversation is damaged behind the start of the call, and it was not run again. It may " +
+			"have taken effect in part or in full; check before you repeat it.",
+		notStarted: "outcome unknown: the record of this conversation is damaged before it says whether the call was started. Check whether it " +
+			"has taken effect before you repeat it.",
+		files:  true,
+		always: true,
 	}
 )
 
@@ -77,7 +90,7 @@ func (s *State) repair(h *history.History, why loose) []event.Body {
 	}
 	s.Accepted = nil
 	// A repair that was itself cut off may have left the marker already.
-	if s.OpenTurn != "" && !endsWith(h, why.marker) {
+	if (s.OpenTurn != "" || why.always) && !endsWith(h, why.marker) {
 		added = append(added, why.marker)
 	}
 	if len(s.Restored) > 0 && why.files {

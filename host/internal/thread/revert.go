@@ -126,9 +126,14 @@ func back(was, is event.Settings) event.Settings {
 
 // Fork is what a fork has beyond the events that it copies, which are what s was made from. A turn that runs there was
 // interrupted here, and what is open there was never opened.
-func (s State) Fork(from event.ThreadID) []event.Body {
+func (s State) Fork(from event.ThreadID) []event.Body { return s.copied(from, forkedMidTurn) }
+
+// Recovered is what a copy of a damaged thread has beyond the events that are whole.
+func (s State) Recovered(from event.ThreadID) []event.Body { return s.copied(from, recordLost) }
+
+func (s State) copied(from event.ThreadID, why loose) []event.Body {
 	c := s.checkpoint()
 	c.Started.ForkedFrom = from
 	first := event.ThreadForked{From: from, Through: s.Seq, Thread: c}
-	return append([]event.Body{first}, s.repair(history.New(slices.Clip(s.Messages)), forkedMidTurn)...)
+	return append([]event.Body{first}, s.repair(history.New(slices.Clip(s.Messages)), why)...)
 }

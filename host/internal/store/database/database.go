@@ -83,6 +83,10 @@ type Conn interface {
 	Tend(ctx context.Context) error
 	// Shrink gives space that deleted rows took back to the system.
 	Shrink(tx *gorm.DB) error
+	// Verify says what is wrong with what is stored, in the database's own words; full compares indexes with what they are of.
+	Verify(ctx context.Context, full bool) ([]string, error)
+	// Reindex makes the indexes anew.
+	Reindex(tx *gorm.DB) error
 	// Close ends all connections. It is called once, when no Try runs.
 	Close() error
 }
@@ -163,6 +167,16 @@ func (d *DB) Tend(ctx context.Context) error { return d.conn.Tend(ctx) }
 
 // Shrink gives space that deleted rows took back to the system. It is a write.
 func (d *DB) Shrink(tx *gorm.DB) error { return d.conn.Shrink(tx) }
+
+// Verify says what is wrong with what is stored, in the database's own words; with full its indexes are compared with what they
+// are of. A server looks after itself.
+func (d *DB) Verify(ctx context.Context, full bool) ([]string, error) {
+	found, err := d.conn.Verify(ctx, full)
+	return found, d.explain("read", err)
+}
+
+// Reindex makes the indexes anew. It is a write.
+func (d *DB) Reindex(tx *gorm.DB) error { return d.conn.Reindex(tx) }
 
 // Close closes all connections. It waits for the write under way. Calling it again does nothing.
 func (d *DB) Close() error {

@@ -16,6 +16,7 @@ const (
 	NoSpace         // there is no space left
 	Lost            // the server, or the way to it, is gone
 	Denied          // it, or the place where it lies, can't be written
+	Damaged         // it is not as it was written
 )
 
 // Fault is what a driver says of an error.
@@ -95,6 +96,9 @@ func IsLost(err error) bool { return is(err, Lost) }
 
 // IsDenied tells whether a database, or the place where it lies, can't be written.
 func IsDenied(err error) bool { return is(err, Denied) }
+
+// IsDamaged tells whether the database is not as it was written.
+func IsDamaged(err error) bool { return is(err, Damaged) }
 
 // ErrReadOnly comes from every write to a database that was opened with Config.ReadOnly.
 var ErrReadOnly = errors.New("the database was opened for reading alone")

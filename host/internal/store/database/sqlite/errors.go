@@ -67,7 +67,7 @@ func fault(code int) database.Fault {
 	case sqlite3.SQLITE_IOERR:
 		return database.Fault{Next: "check the disk that holds it"}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return database.Fault{Next: "move it away and start anew, or restore a copy of it"}
+		return database.Fault{Kind: database.Damaged, Next: "restore a copy of it, or move it away with its -wal file and start anew"}
 	}
 	return database.Fault{}
 }

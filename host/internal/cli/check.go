@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/spf13/cobra"
+)
+
+// condition is what is wrong with one thread, in JSON.
+type condition struct {
+	Thread event.ThreadID `json:"thread"`
+	Events int            `json:"events"`          // that are whole
+	Newer  int            `json:"newer,omitempty"` // among them, that only a later version can read
+	Wrong  []problem      `json:"wrong,omitempty"`
+}
+
+type problem struct {
+	Text string `json:"text"`
+	Next string `json:"next,omitempty"`
+}
+
+// problemOf takes an error apart.
+func problemOf(err error) problem {
+	text, next, _ := strings.Cut(clean(err.Error()), "; next: ")
+	return problem{text, next}
+}
+
+// checked is what check has found.
+type checked struct {
+	Database []problem   `json:"database,omitempty"`
+	Threads  []condition `json:"threads"`
+}
+
+func (c checked) wrong() int {
+	n := len(c.Database)
+	for _, t := range c.Threads {
+		n += len(t.Wrong)
+	}
+	return n
+}
+
+func (a *app) threadsCheck() *cobra.Command {
+	var asJSON, reindex bool
+	cmd := &cobra.Command{
+		Use: "check [THREAD...]", Short: "Check that what is stored of threads is what was written", Args: takes(0, -1, "THREAD"),
+		Long: "check reads all that is stored of the threads named, or of all threads: every event is compared with its checksum, and\n" +
+			"every artifact with its digest. Without a THREAD the database file is looked through, too. It changes nothing. With\n" +
+			"--reindex the indexes of the file are made anew first, for a file of which only an index is damaged. Exit status 1:\n" +
+			"something is damaged.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			open := a.lookIntoStore
+			if reindex {
+				open = a.openStore
+			}
+			return closing(ctx, open, func(ctx context.Context, s *store.Store) error {
+				if reindex {
+					if err := s.Reindex(ctx); err != nil {
+						return fmt.Errorf("make the indexes anew: %w", err)
+					}
+				}
+				found, err := check(ctx, s, args)
+				if err == nil && asJSON {
+					err = a.printJSON(found)
+				} else if err == nil {
+					a.showChecked(found)
+				}
+				if err == nil && found.wrong() > 0 {
+					err = errShown
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&reindex, "reindex", false, "make the indexes of the database file anew first")
+	return cmd
+}
+
+// check looks at the threads named; at none: at the database and all threads.
+func check(ctx context.Context, s *store.Store, names []string) (checked, error) {
+	out := checked{Threads: []condition{}}
+	var ids []event.ThreadID
+	for _, name := range names {
+		info, err := s.Thread(ctx, name)
+		if err != nil {
+			return out, err
+		}
+		ids = append(ids, info.ID)
+	}
+	if len(names) == 0 {
+		wrong, err := s.Verify(ctx, true)
+		if err != nil {
+			out.Database = append(out.Database, problemOf(err))
+		}
+		for _, w := range wrong {
+			out.Database = append(out.Database, problem{clean(w), damagedNext(wrong)})
+		}
+		for _, archived := range []bool{false, true} {
+			infos, err := s.Threads(ctx, store.Filter{Workers: true, Archived: archived})
+			if ctx.Err() != nil {
+				return out, err
+			}
+			if err != nil {
+				out.Database = append(out.Database, problemOf(err))
+			}
+			for _, t := range infos {
+				ids = append(ids, t.ID)
+			}
+		}
+	}
+	for _, id := range ids {
+		c, err := s.Check(ctx, id)
+		if ctx.Err() != nil {
+			return out, err
+		}
+		if _, gone := errors.AsType[*store.NotFoundError](err); gone {
+			continue // meanwhile
+		}
+		row := condition{Thread: id, Events: c.Events, Newer: c.Newer}
+		if c.Damage != nil {
+			row.Wrong = append(row.Wrong, problemOf(c.Damage))
+		}
+		for _, e := range append(c.Artifacts, err) {
+			if e != nil {
+				row.Wrong = append(row.Wrong, problemOf(e))
+			}
+		}
+		out.Threads = append(out.Threads, row)
+	}
+	return out, nil
+}
+
+// damagedNext is what helps a database file of which this is wrong.
+func damagedNext(wrong []string) string {
+	if !slices.ContainsFunc(wrong, func(w string) bool { return !strings.Contains(w, " index ") }) {
+		return "`gantry threads check --reindex` makes its indexes anew"
+	}
+	return "restore a copy of the database; or `gantry threads export` what is whole, move the file away with its -wal file, and import it again"
+}
+
+// maxWrongShown is how much is shown of what is wrong with a database: one damaged page makes many lines.
+const maxWrongShown = 5
+
+func (a *app) showChecked(c checked) {
+	show := func(about string, list []problem) {
+		for i, p := range list {
+			if i == maxWrongShown {
+				fmt.Fprintf(a.stdout, "  … and %d more\n", len(list)-i)
+				break
+			}
+			fmt.Fprintf(a.stdout, "✗ %s%s\n", about, p.Text)
+			if next := p.Next; next != "" && (i+1 == len(list) || i+1 == maxWrongShown || list[i+1].Next != next) {
+				fmt.Fprintf(a.stdout, "    Next: %s\n", next)
+			}
+		}
+	}
+	show("database: ", c.Database)
+	events := 0
+	for _, t := range c.Threads {
+		events += t.Events
+		show("", t.Wrong)
+		if t.Newer > 0 {
+			fmt.Fprintf(a.stdout, "! thread %s has %s of a later version\n    Next: update gantry\n", t.Thread, plural(t.Newer, "event"))
+		}
+	}
+	verdict := "all whole"
+	if n := c.wrong(); n > 0 {
+		verdict = plural(n, "thing") + " damaged"
+	}
+	fmt.Fprintf(a.stdout, "%s, %s: %s\n", plural(len(c.Threads), "thread"), plural(events, "event"), verdict)
+}
+
+func (a *app) threadsRecover() *cobra.Command {
+	return &cobra.Command{
+		Use: "recover THREAD", Short: "Make a new thread of what is whole of a damaged one", Args: takes(1, 1, "THREAD"),
+		Long: "recover copies the events of a damaged thread up to the damage into a new thread, and prints its id. The damaged one stays\n" +
+			"as it is. In the new one the model is told that the record of what followed was lost.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				info, err := s.Thread(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				lock, err := s.LockThread(ctx, info.ID)
+				if err != nil {
+					return err
+				}
+				id, damage, err := branch.Recover(ctx, s, info.ID)
+				if err = errors.Join(err, lock.Release()); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.stderr, "%d of %s were copied: %v\n", damage.Good, plural(int(cmp.Or(damage.Last, damage.Good)), "event"), clean(damage.Err.Error()))
+				fmt.Fprintln(a.stdout, id)
+				return nil
+			})
+		},
+	}
+}

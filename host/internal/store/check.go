@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// Condition is what was found of a thread.
+type Condition struct {
+	Thread event.ThreadID
+	Events int          // that are whole
+	Newer  int          // events among them that only a later version can read
+	Damage *DamageError // nil: the log is whole
+	// Artifacts are [*CorruptError] and [*NotFoundError] for the artifacts that the thread mentions.
+	Artifacts []error
+}
+
+// Whole tells whether everything is there as it was written.
+func (c Condition) Whole() bool { return c.Damage == nil && len(c.Artifacts) == 0 }
+
+// Check reads all of a thread and the artifacts that it mentions.
+func (s *Store) Check(ctx context.Context, thread event.ThreadID) (Condition, error) {
+	c := Condition{Thread: thread}
+	for _, err := range s.Events(ctx, thread, 0) {
+		if _, newer := errors.AsType[*DecodeError](err); newer {
+			c.Newer++
+			err = nil
+		}
+		if d, damaged := errors.AsType[*DamageError](err); damaged {
+			c.Damage = d
+			break
+		}
+		if err != nil {
+			return c, err
+		}
+		c.Events++
+	}
+	refs, err := s.ThreadArtifacts(ctx, thread)
+	if err != nil {
+		return c, err
+	}
+	for _, ref := range refs {
+		err := s.checkArtifact(ctx, ref.SHA256)
+		_, corrupt := errors.AsType[*CorruptError](err)
+		_, missing := errors.AsType[*NotFoundError](err)
+		switch {
+		case corrupt || missing:
+			c.Artifacts = append(c.Artifacts, err)
+		case err != nil:
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func (s *Store) checkArtifact(ctx context.Context, digest string) error {
+	r, err := s.Artifact(ctx, digest)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, contextReader{ctx, r})
+	return errors.Join(err, r.Close())
+}
+
+// Lengths finds threads of whose log rows are missing, which takes no look into an event: those whose number of events, or whose
+// last one, is not what their row says.
+func (s *Store) Lengths(ctx context.Context) ([]event.ThreadID, error) {
+	g, err := s.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []event.ThreadID
+	err = g.Raw(`SELECT t.id FROM threads t LEFT JOIN (SELECT thread_id, COUNT(*) AS n, MAX(seq) AS last FROM events GROUP BY thread_id) e
+		ON e.thread_id = t.id WHERE COALESCE(e.n, 0) <> t.seq OR COALESCE(e.last, 0) <> t.seq ORDER BY t.updated_at DESC, t.id`).Scan(&ids).Error
+	if err != nil {
+		return nil, fmt.Errorf("count events: %w", s.db.Explain(err))
+	}
+	return ids, nil
+}
+
+// Verify says what is wrong with the database as a whole, as far as it knows itself; of a server its operators take care. With
+// full its indexes are compared with what they are of, which takes as long as reading all of it several times.
+func (s *Store) Verify(ctx context.Context, full bool) ([]string, error) {
+	if s.cfg.RefuseReads {
+		return nil, ErrReadsRefused
+	}
+	return s.db.Verify(ctx, full)
+}
+
+// Reindex makes the indexes of the database anew from what they are of.
+func (s *Store) Reindex(ctx context.Context) error { return s.change(ctx, s.db.Reindex) }

@@ -1,0 +1,16 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+)
+
+// Verify implements [database.Conn]: a server has its own checksums and tools, and who runs it is told by them.
+func (c *conn) Verify(context.Context, bool) ([]string, error) { return nil, nil }
+
+// Reindex implements [database.Conn].
+func (c *conn) Reindex(*gorm.DB) error {
+	return fmt.Errorf("the indexes of %s are its server's; next: run REINDEX there", c.where)
+}

@@ -1,0 +1,201 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Extraction is the wide reading of a command line.
+type Extraction struct {
+	// Commands are all that stand anywhere in it: also in substitutions, loops and functions, and what programs that start other
+	// programs are told to start. A command that starts another one is there beside it.
+	Commands []Command
+	// Unresolved are the places where it only shows when it runs what is started, as they stand in the script.
+	Unresolved []string
+	// Err says why a part could not be read; nil: all was.
+	Err error
+}
+
+// Bounds of what is followed: commands in commands, and in all.
+const (
+	maxDepth    = 8
+	maxCommands = 10_000
+)
+
+var (
+	errDeep = fmt.Errorf("commands stand more than %d deep in one another", maxDepth)
+	errMany = fmt.Errorf("it starts more than %d commands", maxCommands)
+)
+
+// Extract reads a command line widely.
+func Extract(argv []string) Extraction {
+	var x extractor
+	x.command(Fixed(argv...), noInput, 0)
+	return x.Extraction
+}
+
+// ExtractScript reads the text of a script, or what somebody types into a shell.
+func ExtractScript(script string) Extraction {
+	var x extractor
+	x.script(script, syntax.LangBash, 0)
+	return x.Extraction
+}
+
+type extractor struct{ Extraction }
+
+func (x *extractor) fail(err error) { x.Err = errors.Join(x.Err, err) }
+
+func (x *extractor) unresolved(what string) { x.Unresolved = append(x.Unresolved, what) }
+
+// script reads as far as it goes: a shell runs the commands before a mistake, too.
+func (x *extractor) script(text string, variant syntax.LangVariant, depth int) {
+	switch {
+	case large(text):
+		x.fail(errLarge)
+		return
+	case strings.Contains(text, "\x00"):
+		x.fail(errNul)
+		return
+	case depth > maxDepth:
+		x.fail(errDeep)
+		return
+	}
+	// The parser may tell of an error more than once, and can't be left between: the loop always runs to its end.
+	var failed error
+	for s, err := range newParser(variant).StmtsSeq(strings.NewReader(text)) {
+		if failed = cmp.Or(failed, err); failed == nil {
+			x.stmt(s, depth)
+		}
+	}
+	switch {
+	case failed == nil:
+	case variant == syntax.LangZsh: // its grammar is not all known; the other shell's is close
+		x.script(text, syntax.LangBash, depth)
+	default:
+		x.fail(failed)
+	}
+}
+
+// stmt finds the simple commands of a statement, with where their input comes from.
+func (x *extractor) stmt(s *syntax.Stmt, depth int) {
+	syntax.Walk(s, func(n syntax.Node) bool {
+		s, ok := n.(*syntax.Stmt)
+		if !ok {
+			return true
+		}
+		if call, ok := s.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			x.command(readAll(call.Args), inputOf(s), depth)
+		}
+		return true
+	})
+}
+
+// input is what a command reads from.
+type input struct {
+	text  string // that stands in the script
+	known bool
+}
+
+var noInput = input{}
+
+func inputOf(s *syntax.Stmt) input {
+	in := noInput
+	for _, r := range s.Redirs {
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			in = document(r.Hdoc)
+		case syntax.WordHdoc:
+			in = document(r.Word)
+		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
+			if r.N == nil || r.N.Value == "0" {
+				in = noInput
+			}
+		}
+	}
+	return in
+}
+
+// document is a text behind << or <<<. What would be expanded in it can't be known.
+func document(w *syntax.Word) input {
+	if w == nil {
+		return input{known: true}
+	}
+	var b strings.Builder
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			b.WriteString(p.Value)
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				return noInput
+			}
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			for _, in := range p.Parts {
+				lit, ok := in.(*syntax.Lit)
+				if !ok {
+					return noInput
+				}
+				b.WriteString(lit.Value)
+			}
+		default:
+			return noInput
+		}
+	}
+	return input{text: b.String(), known: true}
+}
+
+// command notes a command and follows what it starts.
+func (x *extractor) command(c Command, in input, depth int) {
+	if len(c) == 0 {
+		return
+	}
+	if depth > maxDepth {
+		x.fail(errDeep)
+		return
+	}
+	if len(x.Commands) >= maxCommands {
+		if len(x.Commands) == maxCommands {
+			x.fail(errMany)
+			x.Commands = append(x.Commands, c)
+		}
+		return
+	}
+	x.Commands = append(x.Commands, c)
+	if !c[0].Fixed {
+		x.unresolved(c[0].Text)
+		return
+	}
+	name := stem(c[0].Text)
+	switch {
+	case isShell(name):
+		x.shell(name, c, in, depth)
+	case isForeign(name):
+		x.unresolved(strings.Join(c.Argv(), " "))
+	case name == "trap":
+		x.trap(c, depth)
+	case name == "find":
+		x.find(c, depth)
+	case name == "fd" || name == "fdfind":
+		x.fd(c, depth)
+	case name == "alias":
+		x.alias(c, depth)
+	default:
+		if _, ok := starters[name]; ok {
+			x.start(name, c, in, depth)
+		}
+	}
+}
+
+// text follows words that are, joined, a script.
+func (x *extractor) text(c Command, variant syntax.LangVariant, depth int) {
+	if !c.known() {
+		x.unresolved(strings.Join(c.Argv(), " "))
+		return
+	}
+	x.script(strings.Join(c.Argv(), " "), variant, depth)
+}

@@ -1,0 +1,156 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Bounds of what is read. The grammar nests and its parser recurses, in arithmetic with 12 KB of stack for each level: 256 KB of
+// `$((` ended the program. A script beyond them is one that can't be read. See TestDeepNesting.
+const (
+	maxScriptBytes = 128 << 10
+	maxOpenings    = 4096
+)
+
+// errNul: a shell would drop the byte, or end there; what is shown would not be what runs.
+var errNul = errors.New("the script has a zero byte")
+
+var errLarge = fmt.Errorf("the script has more than %d bytes or %d brackets", maxScriptBytes, maxOpenings)
+
+// large reports whether a script is beyond what is read.
+func large(script string) bool {
+	if len(script) > maxScriptBytes {
+		return true
+	}
+	n := 0
+	for i := range len(script) {
+		switch script[i] {
+		case '(', '[', '{', '?', '`':
+			n++
+		}
+	}
+	return n > maxOpenings
+}
+
+func newParser(variant syntax.LangVariant) *syntax.Parser {
+	return syntax.NewParser(syntax.Variant(variant), syntax.KeepComments(true))
+}
+
+// Plain reads a script that is nothing but simple commands joined by `&&`, `||`, `;`, `|` and line ends. ok is false for
+// everything else: redirections, expansions, assignments, control flow, comments, names in quotes, scripts that do not parse.
+// Words that the shell would still match against file names are there, but not fixed.
+func Plain(script string) (commands []Command, ok bool) {
+	if large(script) || strings.Contains(script, "\x00") {
+		return nil, false
+	}
+	file, err := newParser(syntax.LangBash).Parse(strings.NewReader(script), "")
+	if err != nil || len(file.Stmts) == 0 || len(file.Last) > 0 || endsOpen(file, script) {
+		return nil, false
+	}
+	for _, s := range file.Stmts {
+		if commands, ok = plainStmt(s, commands); !ok {
+			return nil, false
+		}
+	}
+	return commands, true
+}
+
+// endsOpen reports whether a separator stands behind the last command.
+func endsOpen(file *syntax.File, script string) bool {
+	last := file.Stmts[len(file.Stmts)-1]
+	return last.Semicolon.IsValid() && strings.TrimSpace(script[last.Semicolon.Offset():]) != ""
+}
+
+func plainStmt(s *syntax.Stmt, into []Command) ([]Command, bool) {
+	if !bare(s) || len(s.Redirs) > 0 {
+		return nil, false
+	}
+	switch cmd := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		c, ok := plainCall(cmd)
+		if !ok {
+			return nil, false
+		}
+		return append(into, c), true
+	case *syntax.BinaryCmd:
+		if cmd.Op == syntax.PipeAll {
+			return nil, false
+		}
+		into, ok := plainStmt(cmd.X, into)
+		if !ok {
+			return nil, false
+		}
+		return plainStmt(cmd.Y, into)
+	}
+	return nil, false
+}
+
+func bare(s *syntax.Stmt) bool {
+	return !s.Negated && !s.Background && !s.Coprocess && !s.Disown && len(s.Comments) == 0
+}
+
+// plainCall reads a simple command. Its name has to be written as it is.
+func plainCall(call *syntax.CallExpr) (Command, bool) {
+	if len(call.Assigns) > 0 || len(call.Args) == 0 {
+		return nil, false
+	}
+	if name := call.Args[0].Lit(); name == "" || strings.ContainsAny(name, `\~*?[{=`) && name != "[" {
+		return nil, false
+	}
+	var c Command
+	for _, w := range call.Args {
+		if !expandsNothing(w) {
+			return nil, false
+		}
+		c = append(c, read(w)...)
+	}
+	return c, true
+}
+
+// expandsNothing reports whether a word is made of text and quotes alone.
+func expandsNothing(w *syntax.Word) bool {
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				return false
+			}
+		case *syntax.DblQuoted:
+			if p.Dollar {
+				return false
+			}
+			for _, in := range p.Parts {
+				if _, ok := in.(*syntax.Lit); !ok {
+					return false
+				}
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Document reads a script that is one simple command with one document behind `<<`, and gives the words of the command.
+func Document(script string) (Command, bool) {
+	if large(script) || strings.Contains(script, "\x00") {
+		return nil, false
+	}
+	file, err := newParser(syntax.LangBash).Parse(strings.NewReader(script), "")
+	if err != nil || len(file.Stmts) != 1 || len(file.Last) > 0 {
+		return nil, false
+	}
+	s := file.Stmts[0]
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || !bare(s) || s.Semicolon.IsValid() || len(s.Redirs) != 1 || s.Redirs[0].N != nil {
+		return nil, false
+	}
+	if op := s.Redirs[0].Op; op != syntax.Hdoc && op != syntax.DashHdoc {
+		return nil, false
+	}
+	return plainCall(call)
+}

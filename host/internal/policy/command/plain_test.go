@@ -1,0 +1,169 @@
+package command
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestPlain(t *testing.T) {
+	for _, tc := range []struct {
+		script string
+		want   [][]string // nil: not plain
+	}{
+		{"ls -1", [][]string{{"ls", "-1"}}},
+		{"ls && pwd; echo 'hi there' | wc -l", [][]string{{"ls"}, {"pwd"}, {"echo", "hi there"}, {"wc", "-l"}}},
+		{`echo "/usr"'/'"local"/bin`, [][]string{{"echo", "/usr/local/bin"}}},
+		{`rg -n "foo" -g"*.py"`, [][]string{{"rg", "-n", "foo", "-g*.py"}}},
+		{"git commit -m \"l1\nl2\"", [][]string{{"git", "commit", "-m", "l1\nl2"}}},
+		{"echo 123 456", [][]string{{"echo", "123", "456"}}},
+		{"ls || true\npwd", [][]string{{"ls"}, {"true"}, {"pwd"}}},
+		{`rg \--pre x f`, [][]string{{"rg", "--pre", "x", "f"}}},
+		{"ls *.go", [][]string{{"ls", "*.go"}}},
+		{`echo "$HOME"`, nil},
+		{`echo "hi ${USER}"`, nil},
+		{"echo `pwd`", nil},
+		{"echo $(pwd)", nil},
+		{`rg -g"$V" p`, nil},
+		{"(ls)", nil},
+		{"ls > o", nil},
+		{"ls 2>&1", nil},
+		{"a & b", nil},
+		{"ls &", nil},
+		{"FOO=bar ls", nil},
+		{"FOO=bar", nil},
+		{"ls &&", nil},
+		{"&& ls", nil},
+		{"ls ;; pwd", nil},
+		{"ls | | wc", nil},
+		{"ls;", nil},
+		{"ls |& wc", nil},
+		{"! ls", nil},
+		{"time ls", nil},
+		{"ls # why", nil},
+		{"# why\nls", nil},
+		{"ls\n# why", nil},
+		{"'ls' -l", nil},
+		{`"git" status`, nil},
+		{`l\s`, nil},
+		{"{ ls; }", nil},
+		{"if true; then ls; fi", nil},
+		{"f() { ls; }", nil},
+		{"echo $'a'", nil},
+		{`echo $"a"`, nil},
+		{"~/ls", nil},
+		{"echo $((1+2))", nil},
+		{"cat <(ls)", nil},
+		{"export A=b", nil},
+		{"[[ -f a ]]", nil},
+		{"", nil},
+		{"# only", nil},
+		{"ls \x00", nil},
+		{strings.Repeat("ls\n", maxScriptBytes/3+1), nil},
+	} {
+		got, ok := Plain(tc.script)
+		var argvs [][]string
+		for _, c := range got {
+			argvs = append(argvs, c.Argv())
+		}
+		if ok != (tc.want != nil) || ok && !reflect.DeepEqual(argvs, tc.want) {
+			t.Errorf("Plain(%.40q) = %q, %v, want %q", tc.script, argvs, ok, tc.want)
+		}
+	}
+}
+
+// What the shell still replaces is known as such.
+func TestPlainWords(t *testing.T) {
+	got, ok := Plain(`cat a *.go ~/b {c,d} '*' \*`)
+	want := Command{{"cat", true}, {"a", true}, {"*.go", false}, {"~/b", false}, {"c", true}, {"d", true}, {"*", true}, {"*", true}}
+	if !ok || len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("got %v, %v", got, ok)
+	}
+}
+
+func TestDocument(t *testing.T) {
+	for _, tc := range []struct {
+		script string
+		want   []string
+	}{
+		{"python3 <<'PY'\nprint(1)\nPY", []string{"python3"}},
+		{"python3 <<PY\nprint($x)\nPY\n", []string{"python3"}},
+		{"python3 - -v <<-'PY'\n\tprint(1)\n\tPY\n", []string{"python3", "-", "-v"}},
+		{"python3 <<'PY'\nprint(1)\nPY\nls", nil},
+		{"python3 <<'PY' && ls\nprint(1)\nPY", nil},
+		{"python3 > file <<'PY'\nprint(1)\nPY", nil},
+		{"X=1 python3 <<'PY'\nprint(1)\nPY", nil},
+		{"python3 $((1<<2)) <<'PY'\nprint(1)\nPY", nil},
+		{`python3 <<< "$(rm -rf /)"`, nil},
+		{"echo $((1<<2))", nil},
+		{"ls", nil},
+	} {
+		got, ok := Document(tc.script)
+		if ok != (tc.want != nil) || ok && !reflect.DeepEqual(got.Argv(), tc.want) {
+			t.Errorf("Document(%q) = %q, %v, want %q", tc.script, got.Argv(), ok, tc.want)
+		}
+	}
+}
+
+func TestLower(t *testing.T) {
+	for _, tc := range []struct {
+		argv           []string
+		want           [][]string
+		plain, complex bool
+		shell          string
+	}{
+		{[]string{"git", "status"}, [][]string{{"git", "status"}}, true, false, ""},
+		{[]string{"bash", "-lc", "ls; pwd"}, [][]string{{"ls"}, {"pwd"}}, true, false, "bash"},
+		{[]string{"/bin/zsh", "-c", "ls"}, [][]string{{"ls"}}, true, false, "/bin/zsh"},
+		{[]string{"sh", "-c", "cat <<E\nx\nE"}, [][]string{{"cat"}}, false, true, "sh"},
+		{[]string{"bash", "-c", "(ls)"}, [][]string{{"bash", "-c", "(ls)"}}, false, false, "bash"},
+		{[]string{"bash", "-lc", "git", "status"}, [][]string{{"bash", "-lc", "git", "status"}}, true, false, ""},
+		{[]string{"bash", "-c", "-x"}, [][]string{{"bash", "-c", "-x"}}, true, false, ""},
+		{[]string{"fish", "-c", "ls"}, [][]string{{"fish", "-c", "ls"}}, true, false, ""},
+	} {
+		got := Lower(tc.argv)
+		var argvs [][]string
+		for _, c := range got.Commands {
+			argvs = append(argvs, c.Argv())
+		}
+		if !reflect.DeepEqual(argvs, tc.want) || got.Plain != tc.plain || got.Complex != tc.complex || got.Shell != tc.shell {
+			t.Errorf("Lower(%q) = %q, %+v", tc.argv, argvs, got)
+		}
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	for _, tc := range []struct{ a, b []string }{
+		{[]string{"bash", "-lc", "git  status"}, []string{"git", "status"}},
+		{[]string{"/bin/bash", "-c", `git "status"`}, []string{"/usr/bin/zsh", "-lc", "git status"}},
+	} {
+		if a, b := Canonical(tc.a), Canonical(tc.b); !reflect.DeepEqual(a, b) {
+			t.Errorf("%q is %q, %q is %q", tc.a, a, tc.b, b)
+		}
+	}
+	for _, tc := range []struct{ a, b []string }{
+		{[]string{"bash", "-c", "ls > a"}, []string{"bash", "-lc", "ls > a"}},
+		{[]string{"bash", "-c", "ls; pwd"}, []string{"bash", "-c", "ls;pwd"}},
+		{[]string{"bash", "-c", "ls"}, []string{"./bash", "-c", "ls"}},
+		{[]string{"bash", "-c", "ls *"}, []string{"ls", "*"}},
+		{[]string{"bash", "-c", "ls"}, []string{"ls", ""}},
+	} {
+		if a, b := Canonical(tc.a), Canonical(tc.b); reflect.DeepEqual(a, b) {
+			t.Errorf("%q and %q are both %q", tc.a, tc.b, a)
+		}
+	}
+}
+
+func TestSplitAndJoin(t *testing.T) {
+	for _, argv := range [][]string{{"a", "b c", "", "it's", "$x", "*", "ä\n"}, {"x"}} {
+		got, ok := Split(Join(argv))
+		if !ok || !reflect.DeepEqual(got, argv) {
+			t.Errorf("Split(Join(%q)) = %q, %v", argv, got, ok)
+		}
+	}
+	for _, text := range []string{"a $b", "a; b", "a 'b", "a > b"} {
+		if got, ok := Split(text); ok {
+			t.Errorf("Split(%q) = %q", text, got)
+		}
+	}
+}

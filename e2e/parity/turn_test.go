@@ -82,8 +82,12 @@ func TestUnreadableArguments(t *testing.T) {
 	s.sees(
 		"D X U1",
 		"D X U1 C1 O1")
-	if got := s.requests()[1].output(1); !strings.HasPrefix(got, "failed to parse function arguments: ") {
+	q := s.requests()[1]
+	if got := q.output(1); !strings.HasPrefix(got, "failed to parse function arguments: ") {
 		t.Errorf("the model is told %q", got)
+	}
+	if it := itemOf(q.Input[3]); it.ID != "fc_1_0" {
+		t.Errorf("the call goes back with the id %q, want the service's", it.ID)
 	}
 }
 
@@ -95,4 +99,7 @@ func TestUnfinishedAnswer(t *testing.T) {
 		reply(text("two")).sparing())
 	s.turn("go")
 	s.sees("D X U1", "D X U1 A1")
+	if e := s.end(); e.LastMessage != "two" {
+		t.Errorf("the turn ended with %+v", e)
+	}
 }

@@ -109,6 +109,7 @@ func (c *Calls) Finish(dst []llm.Event, key string, meta Meta) ([]llm.Event, err
 			c.local = true // the model goes on with the error, as after any call
 			return append(dst, llm.ToolInputError{
 				ID: call.ID, Name: call.Name, Namespace: call.Namespace, Raw: call.Input, Message: "the arguments are not valid JSON",
+				Metadata: call.Metadata,
 			}), nil
 		}
 	}

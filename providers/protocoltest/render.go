@@ -90,6 +90,7 @@ func (r *renderer) event(e llm.Event) {
 	case llm.ToolInputError:
 		put("I!%s %q", e.ID, e.Raw)
 		r.close(llm.BlockToolInput, e.ID)
+		r.meta(e.Metadata)
 	case llm.ToolCallDone:
 		c := e.Call
 		input := c.Input

@@ -63,7 +63,7 @@ func MarshalEvent(e llm.Event) ([]byte, error) {
 		}
 		j = eventJSON{ID: e.ID, Metadata: e.Metadata}
 	case llm.ToolInputError:
-		j = eventJSON{ID: e.ID, Name: e.Name, Namespace: e.Namespace, Text: e.Raw, Message: e.Message}
+		j = eventJSON{ID: e.ID, Name: e.Name, Namespace: e.Namespace, Text: e.Raw, Message: e.Message, Metadata: e.Metadata}
 	case llm.ToolCallDone:
 		j = eventJSON{Call: &e.Call}
 	case llm.ToolResultDone:
@@ -97,7 +97,7 @@ func UnmarshalEvent(b []byte) (llm.Event, error) {
 	case "step-start":
 		return llm.StepStart{ServedModel: j.ServedModel, ResponseID: j.ResponseID}, nil
 	case "tool-input-error":
-		return llm.ToolInputError{ID: j.ID, Name: j.Name, Namespace: j.Namespace, Raw: j.Text, Message: j.Message}, nil
+		return llm.ToolInputError{ID: j.ID, Name: j.Name, Namespace: j.Namespace, Raw: j.Text, Message: j.Message, Metadata: j.Metadata}, nil
 	case "tool-call":
 		if j.Call == nil {
 			return nil, fmt.Errorf("event tool-call needs a call")

@@ -64,6 +64,7 @@ type ToolInputError struct {
 	ID, Name, Namespace string
 	Raw                 string
 	Message             string
+	Metadata            Metadata // of the call
 }
 
 // ToolCallDone publishes a whole call.

@@ -150,7 +150,7 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 	case llm.BlockEnd:
 		return a.end(ctx, ev)
 	case llm.ToolInputError:
-		call := &llm.ToolCall{ID: ev.ID, Name: ev.Name, Namespace: ev.Namespace, Input: ev.Raw}
+		call := &llm.ToolCall{ID: ev.ID, Name: ev.Name, Namespace: ev.Namespace, Input: ev.Raw, Metadata: ev.Metadata}
 		return a.call(ctx, call, &llm.ToolResult{
 			ID: ev.ID, Name: ev.Name, Namespace: ev.Namespace, IsError: true,
 			Content: llm.Parts{&llm.Text{Text: "failed to parse function arguments: " + ev.Message}},

@@ -164,7 +164,7 @@ var answers = []struct {
 	{"a call whose end leaves out what was streamed", []string{addCall, args(`{"a":1}`), argsDone(""), strings.Replace(callDone, `"{\"a\":1}"`, `""`, 1), done}, callF + `I~"{\"a\":1}" ` + callFEnd + doneCalls},
 	{"a call that never ends", []string{addCall, args(`{"a":1}`), done}, callF + `I~"{\"a\":1}" ` + callFEnd + doneCalls},
 	{"a call without arguments", []string{addCall, done}, callF + `I-@{"itemId":"fc_1"} C c1 f {}@{"itemId":"fc_1"}` + doneCalls},
-	{"a call whose arguments are no JSON", []string{addCall, args(`{"a`), done}, callF + `I~"{\"a" I!c1 "{\"a"` + doneCalls},
+	{"a call whose arguments are no JSON", []string{addCall, args(`{"a`), done}, callF + `I~"{\"a" I!c1 "{\"a"@{"itemId":"fc_1"}` + doneCalls},
 	{
 		"a call whose name comes late",
 		[]string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"fc_1","call_id":"c1"}}`, args(`{"a"`), callDone, done},

@@ -50,6 +50,7 @@ func EventToProto(e llm.Event) *gantryv1.LlmEvent {
 	case llm.ToolInputError:
 		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ToolInputError{ToolInputError: &gantryv1.LlmToolInputError{
 			Id: text(e.ID), Name: text(e.Name), Namespace: text(e.Namespace), Raw: text(e.Raw), Message: text(e.Message),
+			ProviderMetadataJson: metadataToProto(e.Metadata),
 		}}}
 	case llm.ToolCallDone:
 		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ToolCall{ToolCall: &gantryv1.LlmToolCallEvent{
@@ -129,6 +130,7 @@ func EventFromProto(p *gantryv1.LlmEvent) (llm.Event, bool) {
 		x := e.ToolInputError
 		return llm.ToolInputError{
 			ID: x.GetId(), Name: x.GetName(), Namespace: x.GetNamespace(), Raw: x.GetRaw(), Message: x.GetMessage(),
+			Metadata: metadataFromProto(x.GetProviderMetadataJson()),
 		}, true
 	case *gantryv1.LlmEvent_ToolCall:
 		call := toolCallFromProto(e.ToolCall.GetCall())

@@ -2078,14 +2078,15 @@ func (x *LlmToolInputStart) GetProviderExecuted() bool {
 
 // LlmToolInputError voids a call whose arguments are no JSON.
 type LlmToolInputError struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Raw           string                 `protobuf:"bytes,4,opt,name=raw,proto3" json:"raw,omitempty"`
-	Message       string                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Id                   string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name                 string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Namespace            string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Raw                  string                 `protobuf:"bytes,4,opt,name=raw,proto3" json:"raw,omitempty"`
+	Message              string                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	ProviderMetadataJson map[string][]byte      `protobuf:"bytes,6,rep,name=provider_metadata_json,json=providerMetadataJson,proto3" json:"provider_metadata_json,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the call
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *LlmToolInputError) Reset() {
@@ -2151,6 +2152,13 @@ func (x *LlmToolInputError) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *LlmToolInputError) GetProviderMetadataJson() map[string][]byte {
+	if x != nil {
+		return x.ProviderMetadataJson
+	}
+	return nil
 }
 
 // LlmToolCallEvent publishes a whole call.
@@ -2775,13 +2783,17 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x1a\n" +
 	"\bfreeform\x18\x04 \x01(\bR\bfreeform\x12+\n" +
-	"\x11provider_executed\x18\x05 \x01(\bR\x10providerExecuted\"\x81\x01\n" +
+	"\x11provider_executed\x18\x05 \x01(\bR\x10providerExecuted\"\xb8\x02\n" +
 	"\x11LlmToolInputError\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03raw\x18\x04 \x01(\tR\x03raw\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xf4\x01\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12l\n" +
+	"\x16provider_metadata_json\x18\x06 \x03(\v26.gantry.v1.LlmToolInputError.ProviderMetadataJsonEntryR\x14providerMetadataJson\x1aG\n" +
+	"\x19ProviderMetadataJsonEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xf4\x01\n" +
 	"\x10LlmToolCallEvent\x12*\n" +
 	"\x04call\x18\x01 \x01(\v2\x16.gantry.v1.LlmToolCallR\x04call\x12k\n" +
 	"\x16provider_metadata_json\x18\x02 \x03(\v25.gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntryR\x14providerMetadataJson\x1aG\n" +
@@ -2878,7 +2890,7 @@ func file_gantry_v1_llm_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_llm_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_llm_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_gantry_v1_llm_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_gantry_v1_llm_proto_goTypes = []any{
 	(LlmRole)(0),               // 0: gantry.v1.LlmRole
 	(LlmFinishReason)(0),       // 1: gantry.v1.LlmFinishReason
@@ -2916,9 +2928,10 @@ var file_gantry_v1_llm_proto_goTypes = []any{
 	nil,                        // 33: gantry.v1.LlmPart.ProviderMetadataJsonEntry
 	nil,                        // 34: gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
 	nil,                        // 35: gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
-	nil,                        // 36: gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
-	nil,                        // 37: gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
-	nil,                        // 38: gantry.v1.LlmFinish.ProviderMetadataJsonEntry
+	nil,                        // 36: gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
+	nil,                        // 37: gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
+	nil,                        // 38: gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
+	nil,                        // 39: gantry.v1.LlmFinish.ProviderMetadataJsonEntry
 }
 var file_gantry_v1_llm_proto_depIdxs = []int32{
 	4,  // 0: gantry.v1.LlmRequest.system:type_name -> gantry.v1.SystemPart
@@ -2958,21 +2971,22 @@ var file_gantry_v1_llm_proto_depIdxs = []int32{
 	17, // 34: gantry.v1.LlmEvent.alive:type_name -> gantry.v1.LlmAlive
 	34, // 35: gantry.v1.LlmBlockStart.provider_metadata_json:type_name -> gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
 	35, // 36: gantry.v1.LlmBlockEnd.provider_metadata_json:type_name -> gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
-	9,  // 37: gantry.v1.LlmToolCallEvent.call:type_name -> gantry.v1.LlmToolCall
-	36, // 38: gantry.v1.LlmToolCallEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
-	10, // 39: gantry.v1.LlmToolResultEvent.result:type_name -> gantry.v1.LlmToolResult
-	37, // 40: gantry.v1.LlmToolResultEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
-	1,  // 41: gantry.v1.LlmStepFinish.reason:type_name -> gantry.v1.LlmFinishReason
-	29, // 42: gantry.v1.LlmStepFinish.usage:type_name -> gantry.v1.LlmUsage
-	1,  // 43: gantry.v1.LlmFinish.reason:type_name -> gantry.v1.LlmFinishReason
-	29, // 44: gantry.v1.LlmFinish.usage:type_name -> gantry.v1.LlmUsage
-	38, // 45: gantry.v1.LlmFinish.provider_metadata_json:type_name -> gantry.v1.LlmFinish.ProviderMetadataJsonEntry
-	2,  // 46: gantry.v1.LlmError.code:type_name -> gantry.v1.LlmErrorCode
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	36, // 37: gantry.v1.LlmToolInputError.provider_metadata_json:type_name -> gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
+	9,  // 38: gantry.v1.LlmToolCallEvent.call:type_name -> gantry.v1.LlmToolCall
+	37, // 39: gantry.v1.LlmToolCallEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
+	10, // 40: gantry.v1.LlmToolResultEvent.result:type_name -> gantry.v1.LlmToolResult
+	38, // 41: gantry.v1.LlmToolResultEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
+	1,  // 42: gantry.v1.LlmStepFinish.reason:type_name -> gantry.v1.LlmFinishReason
+	29, // 43: gantry.v1.LlmStepFinish.usage:type_name -> gantry.v1.LlmUsage
+	1,  // 44: gantry.v1.LlmFinish.reason:type_name -> gantry.v1.LlmFinishReason
+	29, // 45: gantry.v1.LlmFinish.usage:type_name -> gantry.v1.LlmUsage
+	39, // 46: gantry.v1.LlmFinish.provider_metadata_json:type_name -> gantry.v1.LlmFinish.ProviderMetadataJsonEntry
+	2,  // 47: gantry.v1.LlmError.code:type_name -> gantry.v1.LlmErrorCode
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_llm_proto_init() }
@@ -3020,7 +3034,7 @@ func file_gantry_v1_llm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_llm_proto_rawDesc), len(file_gantry_v1_llm_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -18,14 +18,25 @@ func TestSteering(t *testing.T) {
 	if !first.Steered || !second.Steered || first.Turn == "" || first.Turn != second.Turn {
 		t.Errorf("accepted as %+v and %+v, want the running turn", first, second)
 	}
-	if _, refused := d.ask("turn/start", map[string]any{"text": " "}); refused == "" {
-		t.Error("an empty input is accepted")
+	for _, c := range []struct {
+		turn, text, want string
+	}{
+		{"other", "two", "expected active turn id `other` but found `" + first.Turn + "`"},
+		{first.Turn, " ", "input must not be empty"},
+		{"", "two", "the id of the turn to steer is missing"},
+	} {
+		if _, refused := d.ask("turn/steer", map[string]any{"expectedTurnId": c.turn, "text": c.text}); refused != c.want {
+			t.Errorf("%q is refused with %q, want %q", c.text, refused, c.want)
+		}
+	}
+	if got, refused := d.ask("turn/steer", map[string]any{"expectedTurnId": first.Turn, "text": "four"}); refused != "" || got.Turn != first.Turn {
+		t.Errorf("accepted as %+v %s", got, refused)
 	}
 	s.Write("gate", "")
 	s.ended(run, "completed", "")
 	s.sees(
 		"D X U1",
-		"D X U1 C1 O1 U2 U3")
+		"D X U1 C1 O1 U2 U3 U4")
 }
 
 // Who is steered in the middle of an answer hears it to its end.

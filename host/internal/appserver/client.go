@@ -162,6 +162,12 @@ func (c *Client) Start(ctx context.Context, p StartParams) (r StartResult, err e
 	return r, err
 }
 
+// Steer hands over what a user said to the turn that they see. With an error nothing was taken.
+func (c *Client) Steer(ctx context.Context, p SteerParams) (r StartResult, err error) {
+	err = c.call(ctx, methodSteer, p, &r)
+	return r, err
+}
+
 // Compact makes the thread's history shorter, in a turn of its own; a turn that runs is stopped for it.
 func (c *Client) Compact(ctx context.Context) (r StartResult, err error) {
 	err = c.call(ctx, methodCompact, nil, &r)

@@ -5,7 +5,7 @@
 // works, what a client shows.
 //
 // Start with [Serve] and [Dial]. Methods: thread/subscribe, thread/compact/start, thread/settings/update, thread/shellCommand,
-// review/start, turn/start, turn/interrupt, question/answer, plugin/list, plugin/reload, process/ping, and those of threads.go:
+// review/start, turn/start, turn/steer, turn/interrupt, question/answer, plugin/list, plugin/reload, process/ping, and those of threads.go:
 // thread/fork, thread/revert and others. After thread/subscribe events arrive as notifications thread/event; thread/lagged is the last one of a
 // client that was too slow and should subscribe again after the number it has seen.
 package appserver
@@ -27,6 +27,7 @@ const (
 	methodShell     = "thread/shellCommand"
 	methodReview    = "review/start"
 	methodStart     = "turn/start"
+	methodSteer     = "turn/steer"
 	methodInterrupt = "turn/interrupt"
 	methodAnswer    = "question/answer"
 	methodPlugins   = "plugin/list"
@@ -57,6 +58,13 @@ type StartParams struct {
 	// AdditionalContext tells the model what the client knows beside, an open file say. A key stands for the text until it is
 	// sent again, an empty text takes it away. The model gets at most about 1,000 tokens of each.
 	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"`
+}
+
+// SteerParams hand over what a user said to the turn that they see: it joins that turn, or is refused.
+type SteerParams struct {
+	ExpectedTurn      event.TurnID                 `json:"expectedTurnId"`
+	Text              string                       `json:"text"`
+	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"` // as with a task
 }
 
 // Settings change a thread for its turns to come. What is empty stays.

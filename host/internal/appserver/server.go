@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -182,6 +183,8 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 		return call(ctx, r, s.subscribe)
 	case methodStart:
 		return call(ctx, r, s.start)
+	case methodSteer:
+		return call(ctx, r, s.steer)
 	case methodCompact:
 		a, err := s.thread.Submit(ctx, thread.Submission{Compact: true})
 		return StartResult{Turn: a.Turn, Steered: a.Steered}, err
@@ -312,18 +315,42 @@ func (s *session) start(ctx context.Context, p StartParams) (StartResult, error)
 	if strings.TrimSpace(p.Text) == "" {
 		return StartResult{}, errors.New("the task is empty")
 	}
-	in := turn.Input{Parts: []llm.Part{&llm.Text{Text: p.Text}}, Context: map[string]string{}}
-	for key, c := range p.AdditionalContext {
-		if !contextKey(key) {
-			return StartResult{}, fmt.Errorf("additionalContext: key %.80q: it has 1 to 64 letters, digits, dashes and underscores", key)
-		}
-		in.Context[key] = c.Value
+	in, err := input(p.Text, p.AdditionalContext)
+	if err != nil {
+		return StartResult{}, err
 	}
 	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema, Change: p.change(), Durable: true})
 	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
 }
 
+func (s *session) steer(ctx context.Context, p SteerParams) (StartResult, error) {
+	in, err := input(p.Text, p.AdditionalContext)
+	if err != nil {
+		return StartResult{}, err
+	}
+	a, err := s.thread.Steer(ctx, p.ExpectedTurn, in)
+	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
+}
+
+// input is what a user said, with what their client says beside it.
+func input(text string, beside map[string]AdditionalContext) (turn.Input, error) {
+	in := turn.Input{Parts: []llm.Part{&llm.Text{Text: text}}, Context: map[string]string{}}
+	for key, c := range beside {
+		if !contextKey(key) {
+			return in, fmt.Errorf("additionalContext: key %.80q: it has 1 to 64 letters, digits, dashes and underscores", key)
+		}
+		in.Context[key] = c.Value
+	}
+	return in, nil
+}
+
+// maxTimeoutMS is what a duration can hold.
+const maxTimeoutMS = int64(math.MaxInt64 / time.Millisecond)
+
 func (s *session) shell(ctx context.Context, p ShellParams) (ShellResult, error) {
+	if p.TimeoutMS > maxTimeoutMS {
+		return ShellResult{}, fmt.Errorf("timeoutMs is %d; it must be at most %d", p.TimeoutMS, maxTimeoutMS)
+	}
 	task, call, err := s.thread.Shell.Task(p.Command, time.Duration(p.TimeoutMS)*time.Millisecond)
 	if err != nil {
 		return ShellResult{}, err

@@ -40,11 +40,15 @@ const shownDiff = 64 << 10
 
 // subject looks at a target.
 func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, error) {
-	if t.Kind == Custom {
+	switch t.Kind {
+	case Uncommitted, BaseBranch, Commit:
+	case Custom:
 		if strings.TrimSpace(t.Instructions) == "" {
 			return subject{}, errors.New("there is nothing to review: the instructions are empty; next: say what is to be reviewed")
 		}
 		return subject{hint: firstLine(t.Instructions), prompt: t.Instructions}, nil
+	default:
+		return subject{}, fmt.Errorf("there is no kind of review %q; next: use %s, %s, %s or %s", t.Kind, Uncommitted, BaseBranch, Commit, Custom)
 	}
 	g := git{r.cfg.Run, ctx, dir}
 	if _, err := g.ask("rev-parse", "--git-dir"); err != nil {
@@ -55,10 +59,8 @@ func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, 
 		return g.uncommitted()
 	case BaseBranch:
 		return g.beyond(t.Branch)
-	case Commit:
-		return g.commit(t.SHA)
 	}
-	return subject{}, fmt.Errorf("there is no kind of review %q; next: use %s, %s, %s or %s", t.Kind, Uncommitted, BaseBranch, Commit, Custom)
+	return g.commit(t.SHA)
 }
 
 // git asks the user's git. Nothing that it is asked changes the repository, or runs a program that the repository names.

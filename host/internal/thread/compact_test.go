@@ -199,7 +199,7 @@ func TestOwnerTakesACompactionForWhichItStopsATurn(t *testing.T) {
 	// One that has seen the end of a compaction is not told that it joins it.
 	over := &turn.Inbox{}
 	over.Close()
-	o = owner{turn: "running", task: true, inbox: over, queue: []submitMsg{{}}}
+	o = owner{turn: "running", task: "compact", inbox: over, queue: []submitMsg{{}}}
 	if acts := o.submit(m); len(acts) > 0 || len(o.queue) != 2 || !o.queue[0].Compact {
 		t.Errorf("behind a compaction that ends: %+v, queue %+v", acts, o.queue)
 	}

@@ -16,6 +16,7 @@ const maxQueued = 512
 
 type submitMsg struct {
 	Submission
+	into     event.TurnID  // the turn that the input must join; empty: any
 	accepted chan Accepted // one slot
 	// claimed by the owner, who then acts on it, or by the submitter, who then went away. Who comes second leaves it.
 	claimed *atomic.Bool
@@ -65,10 +66,14 @@ type (
 	startBeside struct{ sub submitMsg }
 	steerTurn   struct{ sub submitMsg }
 	joinTurn    struct{ sub submitMsg }
-	runAlone    struct{ aloneMsg }
-	tellTurn    struct{ said []llm.Message } // what was done beside it
-	keep        struct{ said []llm.Message } // the same, where no turn runs
-	stopTurn    struct {
+	refuse      struct {
+		sub submitMsg
+		why error
+	}
+	runAlone struct{ aloneMsg }
+	tellTurn struct{ said []llm.Message } // what was done beside it
+	keep     struct{ said []llm.Message } // the same, where no turn runs
+	stopTurn struct {
 		cause error
 		reply chan error // nil: nobody waits
 	}
@@ -83,6 +88,7 @@ func (startErrand) isAction() {}
 func (startBeside) isAction() {}
 func (steerTurn) isAction()   {}
 func (joinTurn) isAction()    {}
+func (refuse) isAction()      {}
 func (runAlone) isAction()    {}
 func (tellTurn) isAction()    {}
 func (keep) isAction()        {}
@@ -92,7 +98,7 @@ func (stopBeside) isAction()  {}
 // owner is the state of a thread and the decisions about it: no time, no goroutines, no I/O.
 type owner struct {
 	turn       event.TurnID // that runs; empty: idle, or something runs alone
-	task       bool         // the running turn takes no input
+	task       string       // what the running turn does, where it takes no input; empty: it takes some
 	compacting bool         // it makes the history shorter
 	alone      bool         // something between two turns has the history: no turn begins
 	queue      []submitMsg  // waits for the running turn to end
@@ -114,7 +120,9 @@ func (o *owner) ends() bool { return o.turn != "" && o.inbox.Closed() }
 // nobody.
 func (o *owner) submit(m submitMsg) []action {
 	switch {
-	case m.Task != nil && m.Task.Beside && o.turn != "":
+	case m.into != "":
+		return o.steer(m)
+	case m.Task != nil && m.Task.Beside && o.turn != "" && !o.ends():
 		return []action{startBeside{m}}
 	case !o.busy():
 		return []action{start(m)}
@@ -133,7 +141,7 @@ func (o *owner) submit(m submitMsg) []action {
 			return nil // what runs alone takes moments
 		}
 		return []action{stopTurn{cause: orchestrate.ErrReplaced}}
-	case o.turn == "" || o.task || m.errand != nil || m.Task != nil || m.OutputSchema != nil || m.Change != (Change{}):
+	case o.turn == "" || o.task != "" || m.errand != nil || m.Task != nil || m.OutputSchema != nil || m.Change != (Change{}):
 		o.queue = append(o.queue, m)
 		return nil
 	default:
@@ -153,11 +161,11 @@ func (o *owner) refused(m submitMsg) { o.queue = append(o.queue, m) }
 
 // interrupt stops the turn, and what is done beside it.
 func (o *owner) interrupt(m interruptMsg) []action {
-	switch {
-	case o.turn == "" && len(o.beside) == 0:
+	switch idle := o.turn == "" || o.ends(); {
+	case idle && len(o.beside) == 0:
 		m.reply <- ErrIdle
 		return nil
-	case o.turn == "":
+	case idle:
 		return []action{stopBeside(m)}
 	}
 	return []action{stopBeside{cause: m.cause}, stopTurn(m)}
@@ -178,7 +186,7 @@ func (o *owner) between(m aloneMsg) []action {
 }
 
 func (o *owner) turnEnded(turnMsg) []action {
-	o.turn, o.inbox, o.cancel, o.task, o.compacting = "", nil, nil, false, false
+	o.turn, o.inbox, o.cancel, o.task, o.compacting = "", nil, nil, "", false
 	return o.next()
 }
 
@@ -193,7 +201,7 @@ func (o *owner) besideEnded(m *besideMsg) []action {
 	switch {
 	case len(m.said) == 0:
 		return nil
-	case o.turn != "" && !o.task:
+	case o.turn != "" && o.task == "":
 		return []action{tellTurn{m.said}}
 	}
 	o.left = append(o.left, m.said...)
@@ -252,11 +260,18 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 			if !a.sub.claim() {
 				continue // the submitter went away
 			}
-			if t.st.inbox.Add(a.sub.Input) {
+			switch {
+			case t.st.inbox.Add(a.sub.Input):
 				a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
-			} else {
+			case a.sub.into != "":
+				a.sub.accepted <- Accepted{refused: ErrNoTurn}
+			default:
 				a.sub.claimed.Store(false)
 				t.st.refused(a.sub)
+			}
+		case refuse:
+			if a.sub.claim() {
+				a.sub.accepted <- Accepted{refused: a.why}
 			}
 		case joinTurn:
 			if a.sub.claim() {
@@ -297,7 +312,7 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 func (t *Thread) start(ctx context.Context, sub submitMsg) {
 	id := event.NewTurnID()
 	ctx, cancel := context.WithCancelCause(ctx)
-	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, &turn.Inbox{}, sub.Compact || sub.Task != nil
+	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, &turn.Inbox{}, sub.kind()
 	t.st.compacting = sub.Compact
 	inbox := t.st.inbox
 	sub.accepted <- Accepted{Turn: id}

@@ -9,21 +9,21 @@ import (
 )
 
 // submitDurably is submit for who tells somebody else that the input was taken.
-func (t *Thread) submitDurably(ctx context.Context, s Submission) (Accepted, error) {
-	if s.Input.Item == "" {
-		s.Input.Item = event.NewItemID()
+func (t *Thread) submitDurably(ctx context.Context, m submitMsg) (Accepted, error) {
+	if m.Input.Item == "" {
+		m.Input.Item = event.NewItemID()
 	}
-	promise, err := t.bus.promise(ctx, s.Input.Item)
+	promise, err := t.bus.promise(ctx, m.Input.Item)
 	if err != nil {
 		return Accepted{}, err
 	}
-	a, err := t.submit(ctx, submitMsg{Submission: s})
+	a, err := t.submit(ctx, m)
 	if err != nil {
 		promise.drop()
 		return a, err
 	}
 	crashpoint.At(crashpoint.InputAccepted, "")
-	err = promise.keep(event.InputAccepted{Turn: a.Turn, Item: s.Input.Item, Message: llm.Message{Role: llm.RoleUser, Parts: s.Input.Parts}})
+	err = promise.keep(event.InputAccepted{Turn: a.Turn, Item: m.Input.Item, Message: llm.Message{Role: llm.RoleUser, Parts: m.Input.Parts}})
 	if err != nil { // a log that can't keep anything has said so to the user; the turn has the input all the same
 		t.cfg.Logger.Warn("accepted input is not stored yet", "thread", t.cfg.ID, "turn", a.Turn, "err", err)
 	}

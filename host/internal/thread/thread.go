@@ -8,6 +8,7 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,17 @@ type Submission struct {
 	Task    *Task // the turn does this in the place of the loop of model and calls; there is no input
 }
 
+// kind is what a turn does that takes no input; empty: it takes some.
+func (s Submission) kind() string {
+	switch {
+	case s.Compact:
+		return "compact"
+	case s.Task != nil:
+		return cmp.Or(s.Task.Name, "task")
+	}
+	return ""
+}
+
 func (s Submission) takesTurn() bool { return s.Compact || s.Task != nil && s.Task.Replaces }
 
 // Accepted says what became of a submission.
@@ -75,6 +87,7 @@ type Accepted struct {
 	Turn    event.TurnID
 	Steered bool // it joined the turn that runs
 	Beside  bool // it is done beside the turn that runs
+	refused error
 }
 
 // Thread is one conversation.
@@ -162,11 +175,13 @@ func (t *Thread) Subscribe(ctx context.Context, p Policy) (*Subscription, error)
 	return t.bus.subscribe(ctx, p)
 }
 
+var errEmpty = errors.New("input must not be empty")
+
 // Submit hands over what a user said: it starts a turn, or joins the one that runs. It waits while the queue is full, and
 // until the running turn has ended where the submission can't join it. With an error nothing was accepted.
 func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if s.Input.Blank() && !s.Compact && s.Task == nil {
-		return Accepted{}, errors.New("input must not be empty")
+		return Accepted{}, errEmpty
 	}
 	if t.archived.Load() {
 		return Accepted{}, ErrArchived
@@ -177,7 +192,7 @@ func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if s.Input.Blank() || !s.Durable {
 		return t.submit(ctx, submitMsg{Submission: s})
 	}
-	return t.submitDurably(ctx, s)
+	return t.submitDurably(ctx, submitMsg{Submission: s})
 }
 
 func (t *Thread) submit(ctx context.Context, m submitMsg) (Accepted, error) {
@@ -193,11 +208,11 @@ func (t *Thread) submit(ctx context.Context, m submitMsg) (Accepted, error) {
 	for {
 		select {
 		case a := <-m.accepted:
-			return a, nil
+			return a, a.refused
 		case <-t.done:
 			select {
 			case a := <-m.accepted: // just before the end; the log has it
-				return a, nil
+				return a, a.refused
 			default:
 				return Accepted{}, ErrClosed
 			}

@@ -103,6 +103,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
+		Stops: hook.None{},
 		Closing: func(ctx context.Context) []event.Body {
 			if d := files.Diff(ctx); d != nil {
 				return []event.Body{*d}

@@ -70,6 +70,13 @@ func (b *Inbox) Closed() bool {
 	return b.mu.closed
 }
 
+// Empty reports whether nothing waits in it.
+func (b *Inbox) Empty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.mu.inputs) == 0
+}
+
 // CloseIfEmpty closes the inbox if nothing waits in it, and reports whether it did.
 func (b *Inbox) CloseIfEmpty() bool {
 	b.mu.Lock()
@@ -111,6 +118,7 @@ func (r *runner) recordInput(ctx context.Context, in Input) error {
 		return err
 	}
 	r.said = seq
+	r.stops = stops{}
 	r.history.Append(m)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -67,6 +68,8 @@ type Config struct {
 	// Heard takes what a client said beside its user's words, before they are recorded; Context tells it. nil: nobody wants it.
 	Heard      func(map[string]string)
 	Compaction Compaction
+	// Stops are asked before a turn ends that has nothing left to do; nil: nobody.
+	Stops hook.Stops
 	// Closing is what people are told when all that the turn did has ended; nil: nothing.
 	Closing func(ctx context.Context) []event.Body
 	// Before opens the model of the turn before; nil: it is this turn's.
@@ -141,6 +144,7 @@ type runner struct {
 	current *answer // whose calls may run
 	held    []heldText
 	repeats repeats
+	stops   stops
 	paused  int // messages up to the end of an answer that its vendor goes on with; 0: none
 	// pausedWith is what the vendor wants back of that answer as a whole.
 	pausedWith llm.Metadata
@@ -305,6 +309,13 @@ func (r *runner) run(ctx context.Context) Result {
 		r.paused, r.pausedWith = 0, nil
 		if s.again {
 			r.paused, r.pausedWith = r.history.Len(), s.meta
+		}
+		if !s.followUp && r.Inbox.Empty() {
+			held, err := r.heldByHooks(ctx, s.lastText)
+			if err != nil {
+				return r.ended(ctx, err)
+			}
+			s.followUp = held
 		}
 		// Deciding to end and refusing further input is one step, so nothing can fall between them.
 		if !s.followUp && r.Inbox.CloseIfEmpty() {

@@ -1,0 +1,56 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// mostHeld is how often in a row hooks may keep a turn from ending. A hook that always blocks would keep it going for ever.
+const mostHeld = 8
+
+// stops counts how often hooks have kept the turn from ending since the user last said something.
+type stops struct{ held int }
+
+// heldByHooks asks the hooks whether a turn may end that has nothing left to do, and tells the model why it goes on where they don't
+// let it. A broken hook is told to people and keeps nothing going.
+func (r *runner) heldByHooks(ctx context.Context, last string) (bool, error) {
+	if r.Stops == nil {
+		return false, nil
+	}
+	v, err := r.Stops.Stop(ctx, hook.Ending{
+		Thread: string(r.Settings.Thread), Turn: string(r.ID), LastMessage: last, Active: r.stops.held > 0, Held: r.stops.held, Most: mostHeld,
+	})
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case err != nil:
+		r.notice(ctx, event.Notice{Level: "warning", Text: "a Stop hook failed: " + err.Error(), Next: "The turn ends; look at the hook."})
+		return false, nil
+	case !v.Block:
+		return false, nil
+	case strings.TrimSpace(v.Reason) == "":
+		r.notice(ctx, event.Notice{Level: "warning", Text: "a Stop hook wants the turn to go on and does not say why; it ends", Next: "Let the hook give a reason."})
+		return false, nil
+	case r.stops.held >= mostHeld:
+		r.notice(ctx, event.Notice{
+			Level: "warning", Text: fmt.Sprintf("a Stop hook has kept the turn from ending %d times in a row; it ends now", r.stops.held),
+			Next: "Let the hook look at how often it has done so already, or say how to go on.",
+		})
+		return false, nil
+	}
+	r.stops.held++
+	return true, r.record(ctx, hookPrompt(v))
+}
+
+// hookPrompt is what a hook says to the model; codex-compatible.
+func hookPrompt(v hook.StopVerdict) llm.Message {
+	text := fmt.Sprintf("<hook_prompt hook_run_id=\"%s\">%s</hook_prompt>", attribute.Replace(v.Run), v.Reason)
+	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: text}}}
+}
+
+var attribute = strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;")

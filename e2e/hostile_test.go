@@ -237,3 +237,34 @@ func TestPluginWhoseManifestChanged(t *testing.T) {
 	}
 	r.NothingLeft()
 }
+
+// A plugin that does not hear that its call is to stop holds nobody up: the turn ends, and the model is told of the call in the
+// next one.
+func TestPluginThatDoesNotStop(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "wait_for", id = "c1", args = { file = "never" } }]
+[[step]]
+do = [{ text = "second turn" }]
+`)
+	addOdd(t, r, "waits", "waits", "")
+	run := r.Start("exec", "--events", "go")
+	r.Until("the call runs", func() bool { return exists(r.Dir, "never.waiting") })
+	run.Signal(os.Interrupt)
+	res := run.Wait()
+	var end struct{ Status string }
+	for _, e := range rig.Events(t, res.Stdout) {
+		if e.Kind == "turn.ended" {
+			e.Into(t, &end)
+		}
+	}
+	if end.Status != "interrupted" || res.Code != 1 {
+		t.Errorf("exit %d, the turn ended %q:\n%s", res.Code, end.Status, res.Stderr)
+	}
+	r.OK("resume", "--last", "again")
+	if out := r.Last().Outputs()["c1"]; !strings.HasPrefix(out, "aborted by user after ") {
+		t.Errorf("the model reads of the call: %q", out)
+	}
+	r.NothingLeft()
+}

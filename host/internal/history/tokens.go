@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"image"
 	_ "image/gif"  // the sizes of GIF,
@@ -19,6 +20,10 @@ const (
 	maxTiles    = 10_000 // up to so many
 	sealedFrame = 650    // what encrypted thoughts are longer than what they hold
 )
+
+// audioBytesPerToken is what audio counts by. Ours: vendors count 10 to 32 tokens a second, and a second of what is usual for
+// speech takes 8 to 16 kB, so that this is rather too much than too little.
+const audioBytesPerToken = 500
 
 // Estimate guesses the tokens of messages that no provider has counted yet: a quarter of the bytes of their JSON. Images
 // count by what vendors make of them, encrypted thoughts by what they hold.
@@ -52,12 +57,14 @@ func plainParts(parts []llm.Part) (plain []llm.Part, extra int64) {
 				continue
 			}
 		case *llm.Media:
-			if isImage(q) {
-				extra += pictureBytes(q)
-				p = withoutData(q)
-				if q.Data != nil {
-					extra += int64(len(`,"data":""`))
-				}
+			n, ok := mediaBytes(q)
+			if !ok {
+				break
+			}
+			extra += n
+			p = withoutData(q)
+			if q.Data != nil {
+				extra += int64(len(`,"data":""`))
 			}
 		case *llm.ToolResult:
 			r := *q
@@ -69,6 +76,26 @@ func plainParts(parts []llm.Part) (plain []llm.Part, extra int64) {
 		plain = append(plain, p)
 	}
 	return plain, extra
+}
+
+// mediaBytes is what the content of media counts as; ok is false where it counts by its length.
+func mediaBytes(m *llm.Media) (n int64, ok bool) {
+	switch {
+	case isImage(m):
+		return pictureBytes(m), true
+	case isAudio(m):
+		return audioTokens(m) * bytesPerToken, true
+	}
+	return 0, false
+}
+
+// audioTokens is what audio counts as. What is only named counts as nothing: nobody here knows how long it is.
+func audioTokens(m *llm.Media) int64 {
+	n := int64(len(m.Data))
+	if head, payload, ok := strings.Cut(m.URL, ";base64,"); ok && strings.HasPrefix(head, "data:") {
+		n = int64(base64.StdEncoding.DecodedLen(len(payload)))
+	}
+	return (n + audioBytesPerToken - 1) / audioBytesPerToken
 }
 
 func withoutData(m *llm.Media) *llm.Media {

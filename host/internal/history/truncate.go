@@ -224,38 +224,3 @@ func lineCount(s string) int {
 	}
 	return n
 }
-
-// TruncateParts cuts the content of a tool result: text is charged in order against one budget, media are kept and cost
-// nothing, and text behind the budget is counted in a last line.
-func TruncateParts(parts llm.Parts, p Policy) llm.Parts {
-	unit := func(s string) int64 { return Tokens(int64(len(s))) }
-	rest := p.tokenBudget()
-	if p.Bytes {
-		unit = func(s string) int64 { return int64(len(s)) }
-		rest = p.byteBudget()
-	}
-	out := make(llm.Parts, 0, len(parts))
-	omitted := 0
-	for _, part := range parts {
-		t, ok := part.(*llm.Text)
-		if !ok {
-			out = append(out, part)
-			continue
-		}
-		cost := unit(t.Text)
-		switch {
-		case cost <= rest:
-			out = append(out, t)
-			rest -= cost
-		case rest <= 0:
-			omitted++
-		default:
-			out = append(out, &llm.Text{Text: Truncate(t.Text, Policy{Bytes: p.Bytes, Limit: rest})})
-			rest = 0
-		}
-	}
-	if omitted > 0 {
-		out = append(out, &llm.Text{Text: fmt.Sprintf("[omitted %d text items ...]", omitted)})
-	}
-	return out
-}

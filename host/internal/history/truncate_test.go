@@ -3,8 +3,8 @@ package history
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
-	"github.com/gantry-agent/gantry/sdk/llm"
 	"pgregory.net/rapid"
 )
 
@@ -56,6 +56,7 @@ func TestFitAnnounces(t *testing.T) {
 		{"bytes 1", "example output", bytesPolicy(1), w("4", "1") + "…13 chars truncated…t"},
 		{"tokens 1", "example output", tokensPolicy(1), w("4", "1") + "ex…3 tokens truncated…ut"},
 		{"fits", "example output", tokensPolicy(10), "example output"},
+		{"fits bytes", "example output", bytesPolicy(20), "example output"},
 		{"tokens 5", long60, tokensPolicy(5), w("15", "1") + "this is an…10 tokens truncated… truncated"},
 		{"two lines, bytes 30", long2, bytesPolicy(30), w("21", "2") + "this is an exam…51 chars truncated…some other line"},
 		{"two lines, tokens 10", long2, tokensPolicy(10), w("21", "2") + "this is an example o…11 tokens truncated…also some other line"},
@@ -123,39 +124,21 @@ func TestSplit(t *testing.T) {
 	for _, tc := range []struct {
 		s              string
 		left, right    int64
+		removed        int
 		prefix, suffix string
 	}{
-		{"hello world", 5, 5, "hello", "world"},
-		{"abc", 0, 0, "", ""},
-		{"abcdef", 3, 0, "abc", ""},
-		{"abcdef", 0, 3, "", "def"},
-		{smile, 8, 8, "😀😀", "😀😀"},
-		{smile, 9, 3, "😀😀", ""},
+		{"hello world", 5, 5, 1, "hello", "world"},
+		{"abc", 0, 0, 3, "", ""},
+		{"abcdef", 3, 0, 3, "abc", ""},
+		{"abcdef", 0, 3, 3, "", "def"},
+		{smile, 8, 8, 1, "😀😀", "😀😀"},
+		{smile, 9, 3, 3, "😀😀", ""},
 	} {
-		if p, s := split(tc.s, tc.left, tc.right); p != tc.prefix || s != tc.suffix {
-			t.Errorf("split(%q, %d, %d) = %q, %q, want %q, %q", tc.s, tc.left, tc.right, p, s, tc.prefix, tc.suffix)
+		p, s := split(tc.s, tc.left, tc.right)
+		removed := utf8.RuneCountInString(tc.s[len(p) : len(tc.s)-len(s)])
+		if p != tc.prefix || s != tc.suffix || removed != tc.removed {
+			t.Errorf("split(%q, %d, %d) = %q, %q without %d, want %q, %q without %d", tc.s, tc.left, tc.right, p, s, removed, tc.prefix, tc.suffix, tc.removed)
 		}
-	}
-}
-
-func TestTruncateParts(t *testing.T) {
-	text := func(s string) llm.Part { return &llm.Text{Text: s} }
-	image := &llm.Media{MediaType: "image/png", Data: []byte("x")}
-	snippet := "alpha beta gamma"
-	n := Tokens(int64(len(snippet)))
-	got := TruncateParts(llm.Parts{text(snippet), text(snippet), image, text(strings.Repeat(snippet, 10)), text(snippet), text(snippet)},
-		tokensPolicy(3*n))
-	if len(got) != 5 {
-		t.Fatalf("%d parts, want 5: %v", len(got), got)
-	}
-	if got[2] != llm.Part(image) {
-		t.Errorf("the image was changed")
-	}
-	if s := got[3].(*llm.Text).Text; !strings.Contains(s, "tokens truncated") {
-		t.Errorf("part 3 = %q, want a truncated text", s)
-	}
-	if s := got[4].(*llm.Text).Text; s != "[omitted 2 text items ...]" {
-		t.Errorf("part 4 = %q", s)
 	}
 }
 

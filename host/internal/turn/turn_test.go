@@ -186,8 +186,19 @@ func TestRetryBudget(t *testing.T) {
 		if got := turntest.Render(b.History.Messages()); got != "user: go\nassistant: partial" {
 			t.Errorf("history:\n%s\nwant what people read last, once", got)
 		}
-		if took := time.Since(began); took < 5580*time.Millisecond || took > 6820*time.Millisecond {
-			t.Errorf("waited %v, want 0.2+0.4+0.8+1.6+3.2 s ±10 %%", took)
+		var waited time.Duration
+		least, most := []int64{180, 360, 720, 1440, 2880}, []int64{220, 440, 880, 1760, 3520}
+		for _, e := range b.Events() {
+			if again, ok := e.Body.(event.StreamRetried); ok {
+				n := again.Attempt - 1
+				if again.DelayMS < least[n] || again.DelayMS > most[n] {
+					t.Errorf("before try %d a wait of %d ms, want %d to %d", again.Attempt, again.DelayMS, least[n], most[n])
+				}
+				waited += time.Duration(again.DelayMS) * time.Millisecond
+			}
+		}
+		if took := time.Since(began); took < waited || took > waited+5*time.Millisecond {
+			t.Errorf("waited %v, said %v", took, waited)
 		}
 	})
 }
@@ -261,11 +272,13 @@ func TestInterruptWaitsForTheGracePeriod(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		descriptor contract.Descriptor
-		deaf       bool
+		after      time.Duration
 		want       string
 	}{
-		{"other tool", contract.Descriptor{Name: "wait"}, false, "aborted by user after 60.0s"},
-		{"command", contract.Descriptor{Name: "wait", AbortReadsAsCommand: true}, false, "Wall time: 60.0 seconds\naborted by user"},
+		{"other tool", contract.Descriptor{Name: "wait"}, time.Minute, "aborted by user after 60.0s"},
+		{"other tool, at once", contract.Descriptor{Name: "wait"}, 30 * time.Millisecond, "aborted by user after 0.1s"},
+		{"command", contract.Descriptor{Name: "wait", AbortReadsAsCommand: true}, 2040 * time.Millisecond, "Wall time: 2.0 seconds\naborted by user"},
+		{"command, at once", contract.Descriptor{Name: "wait", AbortReadsAsCommand: true}, 0, "Wall time: 0.1 seconds\naborted by user"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -275,7 +288,7 @@ func TestInterruptWaitsForTheGracePeriod(t *testing.T) {
 					return &contract.Result{Aborted: true}, nil
 				}}}
 				ctx, cancel := context.WithCancelCause(t.Context())
-				time.AfterFunc(time.Minute, func() {
+				time.AfterFunc(tc.after, func() {
 					b.Inbox.Add(turn.Input{Parts: []llm.Part{&llm.Text{Text: "accepted steer"}}})
 					cancel(orchestrate.ErrInterrupted)
 				})

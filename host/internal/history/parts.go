@@ -1,0 +1,81 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// TruncateParts cuts the content of a tool result against one budget, in order. Text is cut where the budget ends, and counted
+// in a line at the end behind it. Images cost nothing and stay; audio is charged by what it counts as, and left out where there
+// is no room for it.
+func TruncateParts(parts llm.Parts, p Policy) llm.Parts {
+	unit, perToken, rest := func(s string) int64 { return Tokens(int64(len(s))) }, int64(1), p.tokenBudget()
+	if p.Bytes {
+		unit, perToken, rest = func(s string) int64 { return int64(len(s)) }, bytesPerToken, p.byteBudget()
+	}
+	out := make(llm.Parts, 0, len(parts))
+	texts, audios := 0, 0
+	for _, part := range parts {
+		switch t := part.(type) {
+		case *llm.Text:
+			switch cost := unit(t.Text); {
+			case cost <= rest:
+				out = append(out, t)
+				rest -= cost
+			case rest <= 0:
+				texts++
+			default:
+				cut := *t
+				cut.Text = Truncate(t.Text, Policy{Bytes: p.Bytes, Limit: rest})
+				out = append(out, &cut)
+				rest = 0
+			}
+		case *llm.Media:
+			if !isAudio(t) {
+				out = append(out, t)
+				continue
+			}
+			cost := audioTokens(t) * perToken
+			if cost > rest {
+				audios++
+				continue
+			}
+			out = append(out, t)
+			rest -= cost
+		default:
+			out = append(out, part)
+		}
+	}
+	if texts > 0 {
+		out = append(out, &llm.Text{Text: fmt.Sprintf("[omitted %d text items ...]", texts)})
+	}
+	if audios > 0 {
+		out = append(out, &llm.Text{Text: fmt.Sprintf("[omitted %d audio items ...]", audios)})
+	}
+	return out
+}
+
+// MergeParts fits content whose texts belong together, as what a program printed piece by piece: within the policy it stays as it
+// is, beyond it the texts become one that is announced and cut like any output, and the media follow.
+func MergeParts(parts llm.Parts, p Policy) llm.Parts {
+	var whole strings.Builder
+	var media llm.Parts
+	for _, part := range parts {
+		t, ok := part.(*llm.Text)
+		if !ok {
+			media = append(media, part)
+			continue
+		}
+		if whole.Len() > 0 {
+			whole.WriteByte('\n')
+		}
+		whole.WriteString(t.Text)
+	}
+	if int64(whole.Len()) <= p.byteBudget() {
+		return parts
+	}
+	text := whole.String()
+	return append(llm.Parts{&llm.Text{Text: announcement(text, Loss{}) + Truncate(text, p)}}, media...)
+}

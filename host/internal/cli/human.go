@@ -82,7 +82,7 @@ func (h *human) Event(e event.Event) {
 		}
 		h.line("%s", h.paint(dim, fmt.Sprintf("model %s (%s) · approval %s · sandbox %s · %s", b.ModelName, b.Provider, b.Approval, b.Sandbox, b.Cwd)))
 	case event.ModelChanged:
-		h.line("%s", h.paint(dim, fmt.Sprintf("model changed from %s (%s) to %s (%s)", b.From.ModelName, b.From.Provider, b.To.ModelName, b.To.Provider)))
+		h.line("%s", h.paint(dim, "model changed from "+selection(b.From, b.To)+" to "+selection(b.To, b.From)))
 	case event.SettingsChanged:
 		h.line("%s", h.paint(dim, "settings: "+settingsText(b.Settings)))
 	case event.UsageReported:
@@ -363,10 +363,30 @@ func (h *human) turnEnded(b event.TurnEnded) {
 			h.line("  Next: %s", clean(b.Error.Next))
 		}
 	case event.TurnInterrupted:
-		h.line("%s", h.paint(yellow, "interrupted: "+clean(b.Reason)))
+		h.line("%s", h.paint(yellow, interruption(b.Reason)))
+	}
+	if b.DurationMS == 0 && b.TurnUsage == (event.Tokens{}) {
+		return // of the beginning of a turn that ended elsewhere nobody has counted anything
 	}
 	h.line("%s", h.paint(dim, fmt.Sprintf("%v · %d tokens in (%d cached), %d out%s%s", (time.Duration(b.DurationMS)*time.Millisecond).Round(time.Millisecond),
 		b.TurnUsage.Input, b.TurnUsage.CacheRead, b.TurnUsage.Output, costs(b.TurnUsage.Cost, b.Usage.Cost), h.left())))
+}
+
+// selection names a model, and its block where that is what tells it from another one.
+func selection(s, other event.Selection) string {
+	text := fmt.Sprintf("%s (%s)", s.ModelName, s.Provider)
+	if s.Model != "" && s.ModelName == other.ModelName && s.Provider == other.Provider {
+		text = fmt.Sprintf("%s: %s", s.Model, text)
+	}
+	return text
+}
+
+// interruption says that a turn was stopped, and why where that is not what everybody takes for granted.
+func interruption(reason string) string {
+	if reason == "" || reason == "interrupted" {
+		return "interrupted"
+	}
+	return "interrupted: " + clean(reason)
 }
 
 // left is how much of the model's window is left; empty where nobody has counted.

@@ -197,3 +197,28 @@ func TestReadPrompt(t *testing.T) {
 		})
 	}
 }
+
+// What is said in a line of its own is not said twice, and nothing is said of what nobody knows.
+func TestHumanLines(t *testing.T) {
+	one, other := event.Selection{Model: "one", Provider: "p", ModelName: "m"}, event.Selection{Model: "other", Provider: "p", ModelName: "m"}
+	figures := "1s · 5 tokens in (0 cached), 0 out\n"
+	for _, tc := range []struct {
+		body event.Body
+		want string
+	}{
+		{event.TurnEnded{Status: event.TurnInterrupted, Reason: "interrupted", DurationMS: 1000, TurnUsage: event.Tokens{Input: 5}}, "interrupted\n" + figures},
+		{event.TurnEnded{Status: event.TurnInterrupted, Reason: "the host is shutting down", DurationMS: 1000, TurnUsage: event.Tokens{Input: 5}},
+			"interrupted: the host is shutting down\n" + figures},
+		{event.TurnEnded{Status: event.TurnInterrupted, Reason: "the thread was forked in the middle of this turn"}, "interrupted: the thread was forked in the middle of this turn\n"},
+		{event.TurnEnded{Status: event.TurnFailed, Error: &event.Problem{Message: "no", Next: "do that"}, DurationMS: 1000, TurnUsage: event.Tokens{Input: 5}},
+			"Error: no\n  Next: do that\n" + figures},
+		{event.ModelChanged{From: one, To: event.Selection{Model: "other", Provider: "p", ModelName: "n"}}, "model changed from m (p) to n (p)\n"},
+		{event.ModelChanged{From: one, To: other}, "model changed from one: m (p) to other: m (p)\n"},
+	} {
+		var b strings.Builder
+		newHuman(&b, false, false).Event(event.Event{Body: tc.body})
+		if b.String() != tc.want {
+			t.Errorf("%q, want %q", b.String(), tc.want)
+		}
+	}
+}

@@ -19,6 +19,6 @@ func (e *timeError) Is(target error) bool { return target == orchestrate.ErrTime
 func (e *timeError) problem() *event.Problem {
 	return &event.Problem{
 		Code: "turn-time", Message: e.Error(),
-		Next: "Say how to go on, or raise limits.turn_time.",
+		Next: "say how to go on, or raise limits.turn_time",
 	}
 }

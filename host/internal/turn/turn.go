@@ -208,7 +208,7 @@ var errCrashed = errors.New("the turn ended by an internal error")
 func Crashed(log hclog.Logger, id event.TurnID, p any) Result {
 	log.Error("turn panicked", "turn", id, "err", p, "stack", string(debug.Stack()))
 	return Result{Status: event.TurnFailed, Problem: &event.Problem{
-		Code: "internal", Message: fmt.Sprintf("internal error: %v", p), Next: "The thread goes on; please report this.",
+		Code: "internal", Message: fmt.Sprintf("internal error: %v", p), Next: "please report this; the thread goes on",
 	}}
 }
 
@@ -281,8 +281,8 @@ func (r *runner) run(ctx context.Context) Result {
 		drain = true
 		if r.Limits.Samplings > 0 && n > r.Limits.Samplings {
 			return r.problem(&event.Problem{
-				Code: "turn-limit", Message: "the turn reached its limit of requests to the model",
-				Next: "Say how to go on, or raise limits.samplings.",
+				Code: "turn-limit", Message: fmt.Sprintf("the turn reached its limit of %d requests to the model", r.Limits.Samplings),
+				Next: "say how to go on, or raise limits.samplings",
 			})
 		}
 		s, err := r.answered(ctx, r.sample)
@@ -319,6 +319,7 @@ func (r *runner) run(ctx context.Context) Result {
 		}
 		// Deciding to end and refusing further input is one step, so nothing can fall between them.
 		if !s.followUp && r.Inbox.CloseIfEmpty() {
+			r.tellOfForm(ctx, s.lastText)
 			return Result{Status: event.TurnCompleted, LastMessage: s.lastText}
 		}
 		if s.again {

@@ -1,0 +1,42 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// tellOfForm warns where the last message does not follow the turn's output schema. Most vendors hold their models to it; who reads
+// the message should learn of one that does not, from the turn and not from what breaks later.
+func (r *runner) tellOfForm(ctx context.Context, last string) {
+	if r.Request.OutputSchema == nil {
+		return
+	}
+	if err := follows(last, r.Request.OutputSchema); err != nil {
+		r.notice(ctx, event.Notice{
+			Level: "warning", Text: fmt.Sprintf("the last message does not follow the output schema: %v", err),
+			Next: "Use a model whose vendor supports output schemas, or say in the task what form the answer has.",
+		})
+	}
+}
+
+// follows says what keeps a text from following a schema. A schema that only the vendor understands is left to it: then the text
+// has to be JSON.
+func follows(text string, schema json.RawMessage) error {
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return fmt.Errorf("it is no JSON: %w", err)
+	}
+	var s jsonschema.Schema
+	if json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	resolved, err := s.Resolve(nil)
+	if err != nil {
+		return nil
+	}
+	return resolved.Validate(v)
+}

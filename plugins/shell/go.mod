@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/aymanbagabas/go-udiff v0.4.1
+	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/gantry-agent/gantry/sdk v0.0.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/image v0.47.0

@@ -133,7 +133,7 @@ func TestConfigIsChecked(t *testing.T) {
 func TestWhatIsKnownOfAModel(t *testing.T) {
 	s, err := newTestService(t, Vendor{Catalog: "openai", API: "responses", Hosted: func(m catalog.Model) []llm.HostedTool {
 		return []llm.HostedTool{{Kind: "web_search"}}
-	}}, `{"model": [{"id": "gpt-5.4", "context_window": 1000, "freeform": false, "prices": {"input": 1}},
+	}}, `{"model": [{"id": "gpt-5.4", "context_window": 1000, "freeform": false, "tool_traits": ["edits"], "prices": {"input": 1}},
 		{"id": "mine", "max_output_tokens": 77, "input": ["text"], "efforts": ["low"], "tools": false}]}`)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestWhatIsKnownOfAModel(t *testing.T) {
 		t.Errorf("models: %d, %v", len(listed), err)
 	}
 	own := s.look("gpt-5.4").row
-	if own.ContextWindow != 1000 || slices.Contains(own.ToolKinds, "freeform") || *own.Prices.Input != 1 || own.Fallback {
+	if own.ContextWindow != 1000 || !slices.Equal(own.ToolTraits, []string{"edits"}) || slices.Contains(own.ToolKinds, "freeform") || *own.Prices.Input != 1 || own.Fallback {
 		t.Errorf("the user's words: %+v", own)
 	}
 	dated := s.look("gpt-5.5-2026-05-05").row

@@ -48,6 +48,7 @@ type Model struct {
 	DefaultEffort    string          `json:"default_effort" doc:"Effort when none is asked for."`
 	Freeform         *bool           `json:"freeform" doc:"Whether it takes tools with a grammar."`
 	Tools            *bool           `json:"tools" doc:"Whether it takes tools at all."`
+	ToolTraits       []string        `json:"tool_traits" doc:"Which kinds of tools suit it: patches (the default), edits in their place, files for tools that read, list and search files."`
 	ParallelCalls    *bool           `json:"parallel_calls" doc:"Whether it may ask for several calls at once."`
 	Compatibility    json.RawMessage `json:"compatibility" doc:"Object with deviations, over the provider's."`
 	Prices           *Prices         `json:"prices" doc:"US dollars per million tokens."`

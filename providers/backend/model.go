@@ -77,6 +77,7 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 	}
 	k.row.InputModalities = slices.Clone(m.Modalities.Input)
 	k.row.ReasoningEfforts, k.row.DefaultReasoningEffort = slices.Clone(c.Reasoning.Effort), c.Reasoning.Default
+	k.row.ToolTraits = slices.Clone(c.Tools.Traits)
 	if c.Tools.Supported {
 		k.row.ToolKinds, k.row.ParallelToolCalls = []string{"function"}, true
 		if len(c.Tools.Grammar) > 0 && s.vendor.API == "responses" {
@@ -143,6 +144,9 @@ func (s *service) override(k *known, c Model) {
 		if *c.Freeform {
 			k.row.ToolKinds = append(k.row.ToolKinds, "freeform")
 		}
+	}
+	if c.ToolTraits != nil {
+		k.row.ToolTraits = c.ToolTraits
 	}
 	if c.ParallelCalls != nil {
 		k.row.ParallelToolCalls = *c.ParallelCalls

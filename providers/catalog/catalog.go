@@ -61,6 +61,7 @@ type Capabilities struct {
 type Tools struct {
 	Supported bool     `json:"supported,omitempty"`
 	Grammar   []string `json:"grammar,omitempty"` // dialects of freeform tools: "lark", "regex"
+	Traits    []string `json:"traits,omitempty"`  // kinds of tools that suit it; empty: patches
 }
 
 // Reasoning says how a model's thinking is steered.

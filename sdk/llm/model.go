@@ -1,5 +1,7 @@
 package llm
 
+import "slices"
+
 // ModelRow is what a provider says about one of its models.
 type ModelRow struct {
 	ID            string `json:"id"`
@@ -11,10 +13,12 @@ type ModelRow struct {
 	ContextWindowSource WindowSource `json:"contextWindowSource,omitempty"`
 	MaxOutputTokens     int64        `json:"maxOutputTokens,omitempty"`
 	// Modalities are "text", "image", "audio", "pdf" and "video".
-	InputModalities  []string     `json:"inputModalities,omitempty"`
-	OutputModalities []string     `json:"outputModalities,omitempty"`
-	ToolKinds        []string     `json:"toolKinds,omitempty"` // "function", "freeform"
-	HostedTools      []HostedTool `json:"hostedTools,omitempty"`
+	InputModalities  []string `json:"inputModalities,omitempty"`
+	OutputModalities []string `json:"outputModalities,omitempty"`
+	ToolKinds        []string `json:"toolKinds,omitempty"` // "function", "freeform"
+	// ToolTraits are the kinds of tools that suit the model: "patches", "edits", "files", or a plugin's own. Empty: "patches".
+	ToolTraits  []string     `json:"toolTraits,omitempty"`
+	HostedTools []HostedTool `json:"hostedTools,omitempty"`
 	// ReasoningEfforts are those it takes, weakest first; empty: no reasoning control.
 	ReasoningEfforts       []string `json:"reasoningEfforts,omitempty"`
 	DefaultReasoningEffort string   `json:"defaultReasoningEffort,omitempty"`
@@ -28,6 +32,18 @@ type ModelRow struct {
 	MetadataNamespace string `json:"metadataNamespace,omitempty"`
 	// Notes are for people: what is odd about the row, a setting that does not hold for example. Each is told once.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// Traits are what a tool can ask of a model to be offered to it: ToolTraits, and "images" where the model takes them.
+func (r ModelRow) Traits() []string {
+	traits := slices.Clone(r.ToolTraits)
+	if len(traits) == 0 {
+		traits = []string{"patches"}
+	}
+	if slices.Contains(r.InputModalities, "image") && !slices.Contains(traits, "images") {
+		traits = append(traits, "images")
+	}
+	return traits
 }
 
 // WindowSource is where a context window comes from. Other values than these may come and mean nothing.

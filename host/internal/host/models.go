@@ -38,12 +38,7 @@ func (s *sampler) request(common llm.Request) llm.Request {
 }
 
 // traits are those of the calls of a turn.
-func (s *sampler) traits() []string {
-	if slices.Contains(s.row.InputModalities, "image") {
-		return []string{"images"}
-	}
-	return nil
-}
+func (s *sampler) traits() []string { return s.row.Traits() }
 
 // FindModel returns the model that a user names: the label of a block, or PROVIDER/NAME.
 func (h *Host) FindModel(name string) (*config.Model, error) {

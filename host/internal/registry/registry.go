@@ -275,7 +275,7 @@ func (s *Snapshot) Entries() []*Entry { return s.entries }
 // stay out. Freeform tools become functions where the model's row does not take grammars.
 func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
 	freeform := slices.Contains(row.ToolKinds, "freeform")
-	traits := map[string]bool{"images": slices.Contains(row.InputModalities, "image")}
+	traits := row.Traits()
 	var out []llm.Tool
 	for _, e := range s.entries {
 		if e.Exposure == contract.ExposureDeferred || e.Exposure == contract.ExposureHidden || !hasAll(traits, e.ModelTraits) {
@@ -307,9 +307,9 @@ func propertySchema(property string) json.RawMessage {
 	return b
 }
 
-func hasAll(have map[string]bool, want []string) bool {
+func hasAll(have, want []string) bool {
 	for _, w := range want {
-		if !have[w] {
+		if !slices.Contains(have, w) {
 			return false
 		}
 	}

@@ -125,8 +125,10 @@ func TestModelTools(t *testing.T) {
 		tool("direct", func(*contract.Descriptor) {}),
 		tool("deferred", func(d *contract.Descriptor) { d.Exposure = contract.ExposureDeferred }),
 		tool("hidden", func(d *contract.Descriptor) { d.Exposure = contract.ExposureHidden }),
+		tool("edit", func(d *contract.Descriptor) { d.ModelTraits = []string{"edits"} }),
 		tool("look", func(d *contract.Descriptor) { d.ModelTraits = []string{"images"} }),
 		tool("patch", func(d *contract.Descriptor) {
+			d.ModelTraits = []string{"patches"}
 			d.InputSchema, d.Freeform = nil, &contract.Freeform{Syntax: "lark", Definition: "start: /.*/", Property: "input"}
 		}),
 	)
@@ -146,6 +148,10 @@ func TestModelTools(t *testing.T) {
 	row := llm.ModelRow{InputModalities: []string{"text", "image"}, ToolKinds: []string{"function", "freeform"}}
 	if got := names(row); !slices.Equal(got, []string{"direct", "look", "patch(freeform)"}) {
 		t.Errorf("model with images and grammars: %q", got)
+	}
+	row.ToolTraits = []string{"edits"}
+	if got := names(row); !slices.Equal(got, []string{"direct", "edit", "look"}) {
+		t.Errorf("model that does not write patches: %q", got)
 	}
 }
 

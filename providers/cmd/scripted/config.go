@@ -23,6 +23,7 @@ type config struct {
 	Log             string   `json:"log" path:"true" doc:"File that each request is appended to as one line of JSON, whole. It holds all that the model sees."`
 	ContextWindow   int64    `json:"context_window" doc:"Tokens that each model claims to take; 0: unknown." default:"128000"`
 	MaxOutputTokens int64    `json:"max_output_tokens" doc:"Tokens that each model claims to answer at most; 0: unknown." default:"0"`
+	ToolTraits      []string `json:"tool_traits" doc:"Which kinds of tools suit each model; without it patches."`
 	Models          []string `json:"models" doc:"Names of the models on offer; all of them follow the script." default:"[\"scripted\"]"`
 }
 
@@ -89,7 +90,7 @@ func row(cfg *config, id string) llm.ModelRow {
 	return llm.ModelRow{
 		ID: id, DisplayName: "scripted model " + id, ContextWindow: cfg.ContextWindow, MaxContextWindow: cfg.ContextWindow, MaxOutputTokens: cfg.MaxOutputTokens,
 		InputModalities: []string{"text", "image"}, OutputModalities: []string{"text"}, ToolKinds: []string{"function", "freeform"},
-		ReasoningEfforts: []string{"low", "medium", "high"}, DefaultReasoningEffort: "medium", ParallelToolCalls: true,
+		ToolTraits: cfg.ToolTraits, ReasoningEfforts: []string{"low", "medium", "high"}, DefaultReasoningEffort: "medium", ParallelToolCalls: true,
 		MetadataNamespace: script.Namespace,
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/gantry-agent/gantry/plugins/shell/internal/look"
 	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
 	"github.com/gantry-agent/gantry/plugins/shell/internal/picture"
 	"github.com/gantry-agent/gantry/sdk/process"
@@ -25,23 +26,26 @@ import (
 
 // The modes of the binary, as its only argument.
 const (
-	modeVerify = "--verify" // what would this patch do?
+	modeVerify = "--verify" // what would this patch or edit do?
 	modeApply  = "--apply"  // do what a plan says
 	modeView   = "--view"   // read an image
+	modeLook   = "--look"   // read, list or search files
 )
 
 // version of the requests. The binary may have been replaced since the plugin started.
-const version = 1
+const version = 2
 
 // maxAnswerBytes bounds what a helper may answer: before and after of all files of a patch, or an image.
 const maxAnswerBytes = 256 << 20
 
 type request struct {
-	Version int         `json:"version"`
-	Cwd     string      `json:"cwd,omitempty"`
-	Patch   string      `json:"patch,omitempty"`
-	Plan    *patch.Plan `json:"plan,omitempty"`
-	Path    string      `json:"path,omitempty"`
+	Version int           `json:"version"`
+	Cwd     string        `json:"cwd,omitempty"`
+	Patch   string        `json:"patch,omitempty"`
+	Edit    *patch.Edit   `json:"edit,omitempty"`
+	Plan    *patch.Plan   `json:"plan,omitempty"`
+	Path    string        `json:"path,omitempty"`
+	Look    *look.Request `json:"look,omitempty"`
 	// Original asks for an image in its own size, as far as that goes.
 	Original bool `json:"original,omitempty"`
 }
@@ -51,6 +55,7 @@ type answer struct {
 	Plan    *patch.Plan    `json:"plan,omitempty"`
 	Outcome *patch.Outcome `json:"outcome,omitempty"`
 	Image   *Image         `json:"image,omitempty"` // its bytes follow the answer's line
+	Text    string         `json:"text,omitempty"`
 }
 
 // Image is an image that was read.
@@ -62,7 +67,7 @@ type Image struct {
 
 // Wanted reports whether a command line asks for a helper.
 func Wanted(args []string) bool {
-	return len(args) == 2 && slices.Contains([]string{modeVerify, modeApply, modeView}, args[1])
+	return len(args) == 2 && slices.Contains([]string{modeVerify, modeApply, modeView, modeLook}, args[1])
 }
 
 // Main answers the request on in and returns the exit code. The answer is one line of JSON, and the bytes of an image
@@ -101,11 +106,24 @@ func serve(mode string, in io.Reader) (*answer, error) {
 		return &answer{Outcome: &o}, nil
 	case mode == modeView:
 		return view(req)
+	case mode == modeLook && req.Look != nil:
+		text, err := req.Look.Answer()
+		if err != nil {
+			return &answer{Refusal: err.Error()}, nil
+		}
+		return &answer{Text: text}, nil
 	}
 	return nil, errors.New("the request has nothing to do")
 }
 
 func verify(req request) *answer {
+	if req.Edit != nil {
+		plan, err := patch.VerifyEdit(req.Cwd, *req.Edit)
+		if err != nil {
+			return &answer{Refusal: err.Error()}
+		}
+		return &answer{Plan: plan}
+	}
 	p, err := patch.Parse(req.Patch)
 	if err == nil {
 		var plan *patch.Plan
@@ -184,7 +202,16 @@ func (r Refusal) Error() string { return string(r) }
 
 // Verify asks what a patch would do below cwd. A *[Refusal] error says why it can't be applied.
 func (c Client) Verify(ctx context.Context, command Command, cwd, text string) (*patch.Plan, error) {
-	a, err := c.ask(ctx, command, modeVerify, true, request{Cwd: cwd, Patch: text})
+	return c.verify(ctx, command, request{Cwd: cwd, Patch: text})
+}
+
+// VerifyEdit asks what an edit would do below cwd. A *[Refusal] error says why it can't be made.
+func (c Client) VerifyEdit(ctx context.Context, command Command, cwd string, e patch.Edit) (*patch.Plan, error) {
+	return c.verify(ctx, command, request{Cwd: cwd, Edit: &e})
+}
+
+func (c Client) verify(ctx context.Context, command Command, req request) (*patch.Plan, error) {
+	a, err := c.ask(ctx, command, modeVerify, true, req)
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +219,15 @@ func (c Client) Verify(ctx context.Context, command Command, cwd, text string) (
 		return nil, errors.New("the helper answered without a plan")
 	}
 	return a.Plan, nil
+}
+
+// Look reads, lists or searches files. A *[Refusal] error says why that can't be had.
+func (c Client) Look(ctx context.Context, command Command, r look.Request) (string, error) {
+	a, err := c.ask(ctx, command, modeLook, true, request{Look: &r})
+	if err != nil {
+		return "", err
+	}
+	return a.Text, nil
 }
 
 // Apply does what the plan says.

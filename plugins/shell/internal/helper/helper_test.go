@@ -19,7 +19,7 @@ func run(mode, in string) (code int, out, errs string) {
 
 func TestWanted(t *testing.T) {
 	for line, want := range map[string]bool{
-		"x --verify": true, "x --apply": true, "x --view": true, "x": false, "x --describe": false, "x --apply y": false, "": false,
+		"x --verify": true, "x --apply": true, "x --view": true, "x --look": true, "x": false, "x --describe": false, "x --apply y": false, "": false,
 	} {
 		if got := Wanted(strings.Fields(line)); got != want {
 			t.Errorf("Wanted(%q) = %v", line, got)
@@ -31,8 +31,9 @@ func TestRequestsThatAreNone(t *testing.T) {
 	for _, tt := range []struct{ mode, in, want string }{
 		{modeVerify, "", "--verify: read request: EOF\n"},
 		{modeApply, "{", "--apply: read request: unexpected EOF\n"},
-		{modeApply, `{"version":1}`, "--apply: the request has nothing to do\n"},
-		{modeView, `{"version":2}`, "--view: the request has version 2, this binary speaks 1: restart the plugin\n"},
+		{modeApply, `{"version":2}`, "--apply: the request has nothing to do\n"},
+		{modeLook, `{"version":2}`, "--look: the request has nothing to do\n"},
+		{modeView, `{"version":1}`, "--view: the request has version 1, this binary speaks 2: restart the plugin\n"},
 	} {
 		if code, out, errs := run(tt.mode, tt.in); code != 1 || out != "" || errs != tt.want {
 			t.Errorf("%s %q: %d, %q, %q; want %q", tt.mode, tt.in, code, out, errs, tt.want)

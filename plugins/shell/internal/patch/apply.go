@@ -24,7 +24,7 @@ func (p *Plan) Apply() Outcome {
 	for i := range p.Changes {
 		if path, ok := p.Changes[i].current(); !ok {
 			return Outcome{Stale: true, Failure: fmt.Sprintf(
-				"%s has changed since the patch was checked. Read it again and send a new patch", path)}
+				"%s has changed since it was checked. Read it again before you change it", path)}
 		}
 	}
 	for i := range p.Changes {

@@ -37,6 +37,9 @@ type property struct {
 
 // schema renders an object schema that allows nothing else.
 func schema(required []string, properties ...property) json.RawMessage {
+	if required == nil {
+		required = []string{} // null is no schema
+	}
 	type node struct {
 		Type        string   `json:"type"`
 		Description string   `json:"description,omitempty"`

@@ -42,7 +42,7 @@ func (f *family) assessExec(ctx context.Context, c *tool.AssessCall, in execArgs
 		return early(intercept.Explain(err)), nil
 	}
 	if found {
-		return f.assessPatch(ctx, c, absolute(cmd.cwd, call.Dir), call.Patch)
+		return f.assessChange(ctx, c, f.patch(absolute(cmd.cwd, call.Dir), call.Patch))
 	}
 	a := &contract.Assessment{
 		Effects: []contract.Effect{contract.ExecEffect{Argv: cmd.argv, Cwd: cmd.cwd, ShellText: cmd.text, TTY: cmd.tty}},
@@ -96,7 +96,7 @@ func (f *family) exec(ctx context.Context, c *tool.Call, in execArgs) (*tool.Res
 		return tool.Errorf("%s", intercept.Explain(err)), nil
 	}
 	if found {
-		r, applied := f.runPatch(c, absolute(cmd.cwd, call.Dir), call.Patch)
+		r, applied := f.runChange(c, f.patch(absolute(cmd.cwd, call.Dir), call.Patch))
 		if applied {
 			head := &contract.TextPart{Text: "Wall time: 0.0000 seconds\nOutput:\n", Fit: contract.FitVerbatim}
 			r.Parts = append([]contract.Part{head}, r.Parts...)

@@ -158,12 +158,12 @@ func TestPatchOfFilesThatChangedMeanwhile(t *testing.T) {
 	a := r.assess("apply_patch", updating)
 	put(t, r.cwd, "f", "a\nelse\n")
 	got := r.start("apply_patch", updating, a, nil).wait()
-	if want := "apply_patch verification failed: " + r.cwd + "/f has changed since the patch was checked. Read it again and send a new patch"; got.text() != want || !got.IsError {
+	if want := "apply_patch verification failed: " + r.cwd + "/f has changed since it was checked. Read it again before you change it"; got.text() != want || !got.IsError {
 		t.Errorf("text = %q, want %q", got.text(), want)
 	}
 	// A plan that is not there any more is made again, and is another one now.
 	got = r.start("apply_patch", updating, a, nil).wait()
-	if want := "apply_patch verification failed: the files have changed since the patch was checked."; !strings.HasPrefix(got.text(), want) {
+	if want := "apply_patch verification failed: the files have changed since they were checked."; !strings.HasPrefix(got.text(), want) {
 		t.Errorf("text = %q, want %q first", got.text(), want)
 	}
 	if c := get(t, r.cwd, "f"); c != "a\nelse\n" {

@@ -1,4 +1,5 @@
-// Package tools is the shell family as the host sees it: exec_command, write_stdin, apply_patch and view_image.
+// Package tools is the shell family as the host sees it: exec_command, write_stdin, apply_patch and
+// view_image, and for models that the others don't suit edit_file, read_file, list_files and search_files.
 //
 // It owns: arguments, what each call would do (assessments), what the model reads of the results, and the wiring of the
 // rooms below. It must not know: policy, approval, truncation (the host's), or how patches, sessions and images work
@@ -31,6 +32,14 @@ type Config struct {
 	Snapshot bool          `json:"snapshot" default:"true" doc:"Whether what the profile makes of a login shell is kept for the commands that follow, instead of reading it each time. bash only."`
 	MaxPoll  time.Duration `json:"max_poll" default:"5m" doc:"The longest that one call may wait for a session that it types nothing into."`
 }
+
+// What a model must have for a tool to be offered to it.
+const (
+	imageTrait = "images"  // it looks at images
+	patchTrait = "patches" // it writes patches; any does of which nothing else is said
+	editTrait  = "edits"   // it replaces text, in place of patches
+	filesTrait = "files"   // it does better with tools for files than with commands
+)
 
 // family is the state behind the tools.
 type family struct {
@@ -82,7 +91,9 @@ func Binary() (string, error) {
 }
 
 func (f *family) tools() []tool.Tool {
-	return []tool.Tool{f.execTool(), f.inputTool(), f.patchTool(), f.imageTool()}
+	return []tool.Tool{
+		f.execTool(), f.inputTool(), f.patchTool(), f.imageTool(), f.editTool(), f.readTool(), f.listTool(), f.findTool(),
+	}
 }
 
 // configured chooses the shell. What the block forbids disappears from the arguments.

@@ -51,7 +51,10 @@ func TestDescriptors(t *testing.T) {
 		{"exec_command", true, true, "Bash", nil, "cmd", nil, "cmd", []string{"cmd", "justification", "login", "max_output_tokens", "prefix_rule",
 			"sandbox_permissions", "shell", "tty", "workdir", "yield_time_ms"}},
 		{"write_stdin", true, true, "", nil, "", nil, "session_id", []string{"chars", "max_output_tokens", "session_id", "yield_time_ms"}},
-		{"apply_patch", false, false, "apply_patch", []string{"Write", "Edit"}, "input", nil, "", nil},
+		{"apply_patch", false, false, "apply_patch", []string{"Write", "Edit"}, "input", []string{"patches"}, "", nil},
+		{"edit_file", false, false, "Edit", []string{"Write"}, "", []string{"edits"}, "path", []string{"new_text", "old_text", "path", "replace_all"}},
+		{"read_file", true, false, "Read", nil, "", []string{"files"}, "path", []string{"limit", "offset", "path"}},
+		{"search_files", true, false, "Grep", nil, "", []string{"files"}, "pattern", []string{"glob", "limit", "path", "pattern"}},
 		{"view_image", false, false, "", nil, "", []string{"images"}, "path", []string{"detail", "path"}},
 	} {
 		d, ok := tools[tt.name]
@@ -75,11 +78,14 @@ func TestDescriptors(t *testing.T) {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		if !slices.Equal(names, tt.properties) || !slices.Equal(schema.Required, []string{tt.required}) || schema.AdditionalProperties || !d.LenientArguments {
+		if !slices.Equal(names, tt.properties) || schema.Required[0] != tt.required || schema.AdditionalProperties || !d.LenientArguments {
 			t.Errorf("%s: schema %s", tt.name, d.InputSchema)
 		}
 	}
-	if len(tools) != 4 {
+	if list := string(tools["list_files"].InputSchema); !strings.Contains(list, `"required":[]`) {
+		t.Errorf("list_files: schema %s", list)
+	}
+	if len(tools) != 8 {
 		t.Errorf("%d tools", len(tools))
 	}
 	f := tools["apply_patch"].Freeform

@@ -19,9 +19,6 @@ const (
 	imageDescription = "Shows you an image file of this machine: PNG, JPEG, WebP or GIF. Use it when the user names an image that you have not been " +
 		"given, or when a command has made one."
 
-	// imageTrait is what a model must have.
-	imageTrait = "images"
-
 	detailHigh     = "high"
 	detailOriginal = "original"
 )

@@ -148,7 +148,10 @@ type ModelRow struct {
 	// Where context_window comes from: "config", "service", "catalog", "assumed"; empty: not said.
 	ContextWindowSource string `protobuf:"bytes,19,opt,name=context_window_source,json=contextWindowSource,proto3" json:"context_window_source,omitempty"`
 	// For people: what is odd about the row, a setting that does not hold for example. Each is told once.
-	Notes         []string `protobuf:"bytes,20,rep,name=notes,proto3" json:"notes,omitempty"`
+	Notes []string `protobuf:"bytes,20,rep,name=notes,proto3" json:"notes,omitempty"`
+	// Which kinds of tools suit it, beside what its modalities say: "patches", "edits", "files", or a plugin's own. Empty:
+	// "patches".
+	ToolTraits    []string `protobuf:"bytes,21,rep,name=tool_traits,json=toolTraits,proto3" json:"tool_traits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,6 +322,13 @@ func (x *ModelRow) GetContextWindowSource() string {
 func (x *ModelRow) GetNotes() []string {
 	if x != nil {
 		return x.Notes
+	}
+	return nil
+}
+
+func (x *ModelRow) GetToolTraits() []string {
+	if x != nil {
+		return x.ToolTraits
 	}
 	return nil
 }
@@ -839,7 +849,7 @@ const file_gantry_v1_provider_proto_rawDesc = "" +
 	"\rModelsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"=\n" +
 	"\x0eModelsResponse\x12+\n" +
-	"\x06models\x18\x01 \x03(\v2\x13.gantry.v1.ModelRowR\x06models\"\xc0\x06\n" +
+	"\x06models\x18\x01 \x03(\v2\x13.gantry.v1.ModelRowR\x06models\"\xe1\x06\n" +
 	"\bModelRow\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12%\n" +
@@ -862,7 +872,9 @@ const file_gantry_v1_provider_proto_rawDesc = "" +
 	"\x12metadata_namespace\x18\x11 \x01(\tR\x11metadataNamespace\x12,\n" +
 	"\x12max_context_window\x18\x12 \x01(\x03R\x10maxContextWindow\x122\n" +
 	"\x15context_window_source\x18\x13 \x01(\tR\x13contextWindowSource\x12\x14\n" +
-	"\x05notes\x18\x14 \x03(\tR\x05notes\":\n" +
+	"\x05notes\x18\x14 \x03(\tR\x05notes\x12\x1f\n" +
+	"\vtool_traits\x18\x15 \x03(\tR\n" +
+	"toolTraits\":\n" +
 	"\n" +
 	"HostedTool\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +

@@ -1,0 +1,198 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/helper"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/process"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// change is what a call wants of files, before it is known what that means for the disk.
+type change struct {
+	tool string
+	// verify finds out, and writes nothing. A [helper.Refusal] is what the model reads.
+	verify  func(context.Context, helper.Command) (*patch.Plan, error)
+	failed  string // what stands before the news that files have changed meanwhile
+	summary func(*patch.Plan, patch.Outcome, time.Duration) string
+}
+
+// plan is verify with an error whose text is for the model.
+func (ch *change) plan(ctx context.Context, command helper.Command) (*patch.Plan, error) {
+	plan, err := ch.verify(ctx, command)
+	if _, ok := errors.AsType[helper.Refusal](err); err != nil && !ok {
+		return nil, fmt.Errorf("%s failed: %w", ch.tool, err)
+	}
+	return plan, err
+}
+
+// assessChange answers early when the change can't be made: then nobody needs to be asked.
+func (f *family) assessChange(ctx context.Context, c *tool.AssessCall, ch change) (*contract.Assessment, error) {
+	plan, err := ch.plan(ctx, c.Command)
+	if err != nil {
+		return early(err.Error()), nil
+	}
+	digest := plan.Digest()
+	f.plans.put(c.ThreadID(), digest, plan)
+	var names []string
+	for i := range plan.Changes {
+		names = append(names, plan.Changes[i].Spelled)
+	}
+	return &contract.Assessment{
+		Effects: []contract.Effect{contract.WriteEffect{Paths: plan.Paths()}},
+		Summary: oneLine(ch.tool + " " + strings.Join(names, ", ")),
+		Item:    fileChanges(plan, len(plan.Changes)),
+		Digest:  digest,
+	}, nil
+}
+
+// runChange does what was assessed, and nothing else. Once it has begun it is not interrupted: half a patch helps nobody,
+// and it takes milliseconds. It reports whether the change was tried at all.
+func (f *family) runChange(c *tool.Call, ch change) (_ *tool.Result, applied bool) {
+	begin, ctx := time.Now(), c.Hard()
+	digest := c.AssessDigest()
+	plan := f.plans.take(c.ThreadID(), digest)
+	if plan == nil {
+		readOnly := func(ctx context.Context, argv ...string) *process.Cmd {
+			cmd := c.Command(ctx, argv...)
+			cmd.ReadOnly = true
+			return cmd
+		}
+		var err error
+		if plan, err = ch.plan(ctx, readOnly); err != nil {
+			return tool.Errorf("%s", err), false
+		}
+		if digest != "" && plan.Digest() != digest {
+			return tool.Errorf("%sthe files have changed since they were checked. Read them again before you change them", ch.failed), false
+		}
+	}
+	if c.Soft().Err() != nil {
+		r := tool.Errorf("aborted by user after %.1fs", max(0.1, time.Since(begin).Seconds()))
+		r.Aborted = true
+		return r, false
+	}
+	if err := c.Started(fileChanges(plan, len(plan.Changes))); err != nil {
+		return tool.Errorf("%s failed: %v", ch.tool, err), false
+	}
+	o, err := f.helper.Apply(ctx, c.Command, plan)
+	if err != nil {
+		r := tool.Errorf("%s failed: %v. Whether some of the changes were made is not known: look before you try again", ch.tool, err)
+		if e, ok := errors.AsType[*process.StartError](err); ok { // nothing ran
+			r = tool.Errorf("%s failed: %v", ch.tool, err)
+			r.SandboxDenied = e.Denied
+		}
+		return r, false
+	}
+	if o.Stale {
+		return tool.Errorf("%s%s", ch.failed, o.Failure), false
+	}
+	f.changed(plan)
+	if o.Failure != "" && o.Denied {
+		f.plans.put(c.ThreadID(), digest, plan) // for another try under a wider grant
+	}
+	r := tool.Text(ch.summary(plan, o, time.Since(begin)))
+	r.IsError = o.Failure != ""
+	r.SandboxDenied = o.Denied && sandboxed(c.Grant())
+	r.Item = fileChanges(plan, o.Done)
+	return r, true
+}
+
+// maxDiffBytes bounds the diffs of one item. It travels three times and is read by people; longer ones are left out, and
+// the host stores the content before and after.
+const maxDiffBytes = 1 << 20
+
+// fileChanges is how the first done changes of a plan look to a user. It says what becomes of each file before that has happened:
+// when the host dies meanwhile, that tells whether it has.
+func fileChanges(plan *patch.Plan, done int) *contract.FileChangeItem {
+	item := &contract.FileChangeItem{}
+	room := maxDiffBytes
+	for i := range plan.Changes[:done] {
+		ch := &plan.Changes[i]
+		fc := contract.FileChange{Path: ch.Target(), Kind: changeKind(ch.Kind)}
+		if diff := ch.Diff(); len(diff) <= room {
+			fc.Diff = diff
+			room -= len(diff)
+		}
+		if ch.MoveTo != "" {
+			fc.MovedFrom = ch.Path
+		}
+		if ch.Kind != patch.KindDelete {
+			fc.AfterSHA256 = ch.AfterSHA256()
+		}
+		item.Changes = append(item.Changes, fc)
+	}
+	return item
+}
+
+func changeKind(k patch.Kind) contract.ChangeKind {
+	switch k {
+	case patch.KindAdd:
+		return contract.ChangeAdd
+	case patch.KindUpdate:
+		return contract.ChangeUpdate
+	case patch.KindDelete:
+		return contract.ChangeDelete
+	}
+	return contract.ChangeUnknown
+}
+
+// maxPlans is how many assessed patches wait for their call. Most calls follow at once; a plan that has gone is made
+// again, and compared.
+const maxPlans = 8
+
+// plans are patches that were assessed. The zero plans is ready.
+type plans struct {
+	mu struct {
+		sync.Mutex
+		waiting []assessed // oldest first
+	}
+}
+
+type assessed struct {
+	thread, digest string
+	plan           *patch.Plan
+}
+
+func (p *plans) put(thread, digest string, plan *patch.Plan) {
+	if digest == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.mu.waiting) >= maxPlans {
+		p.mu.waiting = p.mu.waiting[1:]
+	}
+	p.mu.waiting = append(p.mu.waiting, assessed{thread, digest, plan})
+}
+
+// take returns a plan once; nil when it is not there.
+func (p *plans) take(thread, digest string) *patch.Plan {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, a := range p.mu.waiting {
+		if a.thread == thread && a.digest == digest {
+			p.mu.waiting = append(p.mu.waiting[:i:i], p.mu.waiting[i+1:]...)
+			return a.plan
+		}
+	}
+	return nil
+}
+
+func (p *plans) forget(thread string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var rest []assessed
+	for _, a := range p.mu.waiting {
+		if a.thread != thread {
+			rest = append(rest, a)
+		}
+	}
+	p.mu.waiting = rest
+}

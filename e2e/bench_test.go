@@ -188,3 +188,22 @@ func family(root int) []int {
 	}
 	return pids
 }
+
+// BenchmarkFlood is a command that writes 1 GiB: from the program, through the pipe and the plugin, to the result. What of it is
+// shown while it runs is bounded, and so is what is kept.
+func BenchmarkFlood(b *testing.B) {
+	const size = 1 << 30
+	r := rig.New(b, fmt.Sprintf(`
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "head -c %d /dev/zero", login = false, yield_time_ms = 30000 } }]
+[[step]]
+do = [{ text = "done" }]
+`, size))
+	b.SetBytes(size)
+	for b.Loop() {
+		r.OK("exec", "go")
+		if out := r.Last().Outputs()["c1"]; !strings.Contains(out, fmt.Sprintf("Original token count: %d\n", size/4)) {
+			b.Fatalf("the output is not complete: %.200q", out)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -19,6 +20,7 @@ type answerer struct {
 	net.Listener
 	answer func(conn io.Writer, n int) // request n of its connection, from 0, was read
 	conns  sync.WaitGroup
+	read   atomic.Int64 // bytes of the last request's body
 }
 
 func startAnswerer(b *testing.B, answer func(conn io.Writer, n int)) *answerer {
@@ -51,10 +53,12 @@ func (a *answerer) serve(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+		size, err := io.Copy(io.Discard, req.Body)
+		if err != nil {
 			return
 		}
 		if req.Method == http.MethodPost {
+			a.read.Store(size)
 			a.answer(conn, n)
 			n++
 		} else if _, err := io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"); err != nil {

@@ -25,7 +25,7 @@ type stored struct {
 }
 
 // threads lists the threads of the rig's project.
-func threads(t *testing.T, r *rig.Rig) []stored {
+func threads(t testing.TB, r *rig.Rig) []stored {
 	t.Helper()
 	var out []stored
 	if err := json.Unmarshal([]byte(r.OK("threads", "list", "--json").Stdout), &out); err != nil {

@@ -190,12 +190,16 @@ func BenchmarkThreads(b *testing.B) {
 	}
 	for _, limit := range []int{0, 50} {
 		b.Run(fmt.Sprintf("of=%d/limit=%d", threads, limit), func(b *testing.B) {
+			var took []time.Duration
 			for b.Loop() {
+				start := time.Now()
 				list, err := s.Threads(b.Context(), store.Filter{Limit: limit})
 				if want := min(threads, cmp.Or(limit, threads)); err != nil || len(list) != want {
 					b.Fatal(len(list), err)
 				}
+				took = append(took, time.Since(start))
 			}
+			latencies(b, took)
 		})
 	}
 	b.Run("find", func(b *testing.B) {

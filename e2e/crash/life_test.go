@@ -12,9 +12,8 @@ import (
 	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
-// script is a model that wants two commands at once, a patch, and two commands more.
-func script() string {
-	const patch = `  { call = "apply_patch", id = "c3", freeform = '''
+// patch is the call c3, which turns f from before to after.
+const patch = `  { call = "apply_patch", id = "c3", freeform = '''
 *** Begin Patch
 *** Update File: f
 @@
@@ -23,6 +22,9 @@ func script() string {
 *** End Patch
 ''' },
 `
+
+// script is a model that wants two commands at once, a patch, and two commands more.
+func script() string {
 	return wanted("c1 c2", `  { text = "Two at once.", chunk = "word" },`+"\n"+command("c1", "sleep 0.02;")+command("c2", "")) +
 		wanted("c1", command("c1", "")) + wanted("c2", command("c2", "")) + wanted("c3", patch) +
 		wanted("c4", command("c4", "sleep 0.05;")) + wanted("c5", command("c5", "setsid sleep 600 & ")) + finished

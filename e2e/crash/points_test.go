@@ -238,8 +238,25 @@ func (d death) lead(t *testing.T) (hit bool) {
 		}
 	}
 	check(t, r, d.work, said)
+	if d.work.undone {
+		cleared(t, r)
+	}
 	r.NothingLeft()
 	return hit
+}
+
+// cleared asks for an undo once more: whatever one that was killed has left, the files are whole then, and nothing lies beside them.
+func cleared(t *testing.T, r *rig.Rig) {
+	t.Helper()
+	if res := r.Gantry("undo"); res.Code != 0 && !strings.Contains(res.Stderr, "Next: ") {
+		t.Errorf("undo: exit %d\n%s", res.Code, res.Stderr)
+	}
+	if f := r.Read("f"); f != "before\n" && f != "after\n" {
+		t.Errorf("f is torn: %q", f)
+	}
+	if left, err := filepath.Glob(filepath.Join(r.Dir, ".gantry-undo-*")); err != nil || len(left) > 0 {
+		t.Errorf("an undo has left %q, %v", left, err)
+	}
 }
 
 // again is the command that goes on with the thread, or begins it where nothing of it was stored.

@@ -33,7 +33,8 @@ type workload struct {
 	effects []string
 	patch   bool // the call c3 turns f from before to after
 	shrinks bool // outputs leave the history
-	copies  bool // the thread is put away for a while, and copied
+	copies  bool // the thread is put away for a while, copied, and the copy deleted
+	undone  bool // what c3 did may have been taken back
 }
 
 // play is one life of a workload's thread, up to the host's death at a point or to its end.
@@ -178,6 +179,26 @@ func workloads() []workload {
 				p.task("resume", "--events", id, "and this")
 				p.task("threads", "rollback", id)
 				p.task("threads", "fork", id)
+				if p.died {
+					return
+				}
+				for _, other := range list(p.t, p.r) {
+					if other != id {
+						p.task("threads", "delete", other)
+					}
+				}
+				p.task("threads", "fork", id)
+			},
+		},
+		{
+			name: "changes of files that are undone", effects: []string{"c1"}, patch: true, undone: true,
+			script: wanted("c1", command("c1", "")) + wanted("c3", patch) + finished,
+			setup:  func(_ *testing.T, r *rig.Rig) { r.Write("f", "before\n") },
+			drive: func(p *play) {
+				p.task("exec", "--events", theTask)
+				p.task("undo")
+				p.task("undo", "--redo")
+				p.task("undo")
 			},
 		},
 		{

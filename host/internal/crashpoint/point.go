@@ -32,6 +32,9 @@ const (
 	CheckpointCopied Point = "checkpoint.copied"
 	CheckpointAfter  Point = "checkpoint.after"
 
+	// Rows of artifacts are gone, and their files are not.
+	ArtifactsForgotten Point = "artifacts.forgotten"
+
 	// An artifact: its content is written, it is in its place, its row is handed over.
 	ArtifactWritten Point = "artifact.written"
 	ArtifactPlaced  Point = "artifact.placed"
@@ -48,6 +51,11 @@ const (
 
 	// Of a turn: the shorter history is in the log, and the turn does not go on with it yet.
 	Compacted Point = "compacted"
+
+	// An undo of files: everything stands beside its place, a file was put in its place, all of them are and nobody was told.
+	FilesStaged   Point = "files.staged"
+	FileSwapped   Point = "file.swapped"
+	FilesRestored Point = "files.restored"
 
 	// Of a call: a person has answered; it is in the journal and not begun; it has ended, which nobody was told.
 	QuestionAnswered Point = "question.answered"

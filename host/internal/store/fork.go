@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"gorm.io/gorm"
 )
@@ -41,6 +42,7 @@ func (s *Store) Fork(ctx context.Context, tail []event.Event) error {
 		if err := copyThread(tx, forked, string(id), s.writer.run.ID); err != nil {
 			return err
 		}
+		crashpoint.At(crashpoint.RowsWritten, "copies")
 		return g.store(tx)
 	})
 	if err != nil {

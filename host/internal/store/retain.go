@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/flock"
 	"gorm.io/gorm"
@@ -53,6 +54,7 @@ func (s *Store) delete(ctx context.Context, thread event.ThreadID) (Report, erro
 		err := s.sink.do(ctx, thread, func(tx *gorm.DB) error {
 			var err error
 			dead, err = deleteThread(tx, string(thread))
+			crashpoint.At(crashpoint.RowsWritten, "deleted")
 			return err
 		})
 		return dead, err
@@ -121,6 +123,7 @@ func (s *Store) removeArtifacts(ctx context.Context, find func(context.Context) 
 		if err != nil {
 			return err
 		}
+		crashpoint.At(crashpoint.ArtifactsForgotten, "")
 		report.Artifacts, report.Bytes, err = s.files.remove(dead)
 		return err
 	})

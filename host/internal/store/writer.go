@@ -186,6 +186,7 @@ func (g *group) store(tx *gorm.DB) error {
 	if err := g.putPassages(tx); err != nil {
 		return fmt.Errorf("store passages: %w", err)
 	}
+	crashpoint.At(crashpoint.RowsWritten, "passages")
 	if err := g.putRefs(tx); err != nil {
 		return fmt.Errorf("store references to artifacts: %w", err)
 	}
@@ -193,6 +194,7 @@ func (g *group) store(tx *gorm.DB) error {
 	if err := g.putReverts(tx); err != nil {
 		return fmt.Errorf("store what was taken back: %w", err)
 	}
+	crashpoint.At(crashpoint.RowsWritten, "reverts")
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
@@ -45,6 +46,7 @@ func apply(id string, steps []Step) (err error) {
 			return fmt.Errorf("put back %s: %w; no file was changed", o.Path, err)
 		}
 	}
+	crashpoint.At(crashpoint.FilesStaged, "")
 	// What goes, goes first: a folder may have to make room for a file.
 	for _, goes := range []bool{true, false} {
 		for _, o := range ops {
@@ -58,6 +60,7 @@ func apply(id string, steps []Step) (err error) {
 				}
 				return fmt.Errorf("%w; every file is as it was", err)
 			}
+			crashpoint.At(crashpoint.FileSwapped, "")
 		}
 	}
 	return nil

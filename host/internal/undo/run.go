@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
@@ -73,6 +74,7 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 	// From here on it is not interrupted: half of it helps nobody, and it takes milliseconds.
 	ctx = context.WithoutCancel(ctx)
 	failed := apply(string(r.ID), steps)
+	crashpoint.At(crashpoint.FilesRestored, "")
 	made := event.FilesChanged{Undoes: r.Undoes}
 	if failed != nil {
 		made.Undoes = nil // it took nothing back

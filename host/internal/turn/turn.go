@@ -281,7 +281,7 @@ func (r *runner) run(ctx context.Context) Result {
 		drain = true
 		if r.Limits.Samplings > 0 && n > r.Limits.Samplings {
 			return r.problem(&event.Problem{
-				Code: "turn-limit", Message: fmt.Sprintf("the turn reached its limit of %d requests to the model", r.Limits.Samplings),
+				Code: "turn-limit", Message: fmt.Sprintf("the turn reached its limit of requests to the model, which is %d", r.Limits.Samplings),
 				Next: "say how to go on, or raise limits.samplings",
 			})
 		}

@@ -75,6 +75,16 @@ func TestFitAnnounces(t *testing.T) {
 			t.Errorf("got %.200q…", got)
 		}
 	})
+	t.Run("lines of a command", func(t *testing.T) {
+		var in strings.Builder
+		for i := 1; i <= 999; i++ {
+			in.WriteString("EXEC-LINE-" + strings.Repeat("0", 4-len(itoa(i))) + itoa(i) + " " + strings.Repeat("x", 20) + "\n")
+		}
+		got := Fit(in.String(), tokensPolicy(50), tokensPolicy(70_000), Loss{Announce: true})
+		if !strings.HasPrefix(got, w("8991", "999")+"EXEC-LINE-0001 ") || !strings.Contains(got, "\nEXEC-LINE-0003 xxxxxxxxxxxxx…8941 tokens truncated…E-0997 ") {
+			t.Errorf("got %q", got)
+		}
+	})
 	t.Run("dropped before", func(t *testing.T) {
 		in := strings.Repeat("a", 100)
 		got := Fit(in, tokensPolicy(5), tokensPolicy(1000), Loss{Total: 3_000_005, Omitted: 1_951_429, Announce: true})
@@ -94,20 +104,21 @@ func TestFitLeavesRoomForTheHeader(t *testing.T) {
 	}
 	header := "Chunk ID: 123456\nWall time: 0.0000 seconds\nProcess exited with code 0\nOriginal token count: 42224\nOutput:\n"
 	for _, tc := range []struct {
-		limit  int64
+		limit  Policy
 		marker string
 		chars  int
 	}{
-		{100, "…42159 tokens truncated…", 473},
-		{50, "…42219 tokens truncated…", 0},
+		{tokensPolicy(100), "…42159 tokens truncated…", 473},
+		{tokensPolicy(50), "…42219 tokens truncated…", 0},
+		{bytesPolicy(10_000), "…158894 chars truncated…", 10_213},
 	} {
-		p := tokensPolicy(tc.limit)
+		p := tc.limit
 		got := header + Fit(b.String(), p, p.Scale(1.2).Less(int64(len(header))), Loss{Announce: true})
 		if !strings.Contains(got, tc.marker) {
-			t.Errorf("limit %d: %q has no %q", tc.limit, got, tc.marker)
+			t.Errorf("limit %+v: %q has no %q", tc.limit, got, tc.marker)
 		}
 		if n := len([]rune(got)); tc.chars != 0 && n != tc.chars {
-			t.Errorf("limit %d: %d characters, want %d", tc.limit, n, tc.chars)
+			t.Errorf("limit %+v: %d characters, want %d", tc.limit, n, tc.chars)
 		}
 	}
 }

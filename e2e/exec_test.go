@@ -246,7 +246,7 @@ func TestExecSignals(t *testing.T) {
 			}
 			r := rig.New(t, stuck)
 			run := r.Start("exec", "--json", "go")
-			r.Until("the model was asked", func() bool { return exists(r.Home, "requests.jsonl") })
+			r.Until("the model was asked", func() bool { return exists(filepath.Dir(r.Log), filepath.Base(r.Log)) })
 			run.Sees("turn.started")
 			run.Signal(sig)
 			res := run.Wait()

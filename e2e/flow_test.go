@@ -216,7 +216,7 @@ do = [{ text = "second turn" }]
 		t.Parallel()
 		r := rig.New(t, "[[step]]\ndo = [{ text = \"never\" }]\ndelay_ms = 600000\n")
 		run := r.Start("exec", "go")
-		r.Until("the model was asked", func() bool { return exists(r.Home, "requests.jsonl") })
+		r.Until("the model was asked", func() bool { return exists(filepath.Dir(r.Log), filepath.Base(r.Log)) })
 		run.Signal(os.Interrupt)
 		run.Signal(os.Interrupt)
 		if res := run.Wait(); res.Code != 1 {

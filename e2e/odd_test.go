@@ -186,7 +186,7 @@ func addOdd(t *testing.T, r *rig.Rig, label, mode, more string) {
 		t.Fatal(err)
 	}
 	program := r.Program(label, fmt.Sprintf("#!/bin/sh\n%s=%q exec %q \"$@\"\n", oddMode, mode, self))
-	r.Config(fmt.Sprintf("plugin %q {\n  source = %q\n%s}\n", label, program, more))
+	r.Config(fmt.Sprintf("plugin %q {\n  source = %q\n  permissions {\n    write = [%q]\n  }\n%s}\n", label, program, r.Dir, more))
 	r.OK("plugin", "lock", "--yes", label)
 }
 

@@ -17,7 +17,7 @@ func fragile(t *testing.T, condition string) *rig.Rig {
 	t.Helper()
 	r := rig.New(t, say)
 	path := r.Program("fragile", fmt.Sprintf("#!/bin/sh\ncd %q\n%s || exec sleep 600\nexec %q \"$@\"\n",
-		r.Home, condition, filepath.Join(r.Bin, "gantry-provider-scripted")))
+		filepath.Dir(r.Log), condition, filepath.Join(r.Bin, "gantry-provider-scripted")))
 	r.Pin(path)
 	r.Config(fmt.Sprintf("provider \"fragile\" {\n  source = %q\n  script = %q\n  log = %q\n}\nmodel \"fragile\" {\n  provider = \"fragile\"\n  name = \"scripted\"\n}\n",
 		path, filepath.Join(r.Home, "script.toml"), r.Log))
@@ -53,7 +53,7 @@ func TestProviderKilledWhileItStarts(t *testing.T) {
 	if res.Code != 0 || strings.Contains(res.Stderr, "killed") {
 		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
 	}
-	if !exists(r.Home, "once") {
+	if !exists(filepath.Dir(r.Log), "once") {
 		t.Error("it never hung")
 	}
 	r.NothingLeft()

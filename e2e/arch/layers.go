@@ -43,6 +43,7 @@ var Edges = []Edge{
 	{"orchestrate", "approval", "a stage of the spine"},
 	{"service", "orchestrate", "a plugin's request comes with the token of a call"},
 	{"service", "approval", "a plugin may ask a person"},
+	{"plugin", "launch", "gantry-launch puts a plugin's cage on, and is told in its own language"},
 	{"model", "plugin", "a typed client of a plugin's process"},
 	{"tool", "plugin", "a typed client of a plugin's process"},
 	{"store", "event", "the store keeps events"},
@@ -50,11 +51,11 @@ var Edges = []Edge{
 
 // Borrowed are rooms' own folders that others may use, with who.
 var Borrowed = map[string][]string{
-	"host/internal/launch/control":          {"host/cmd/gantry-launch"},                  // the other end of its pipe
-	"host/internal/launch/box":              {"host/internal/host", "host/internal/cli"}, // who wires it, and who explains it
-	"host/internal/prompt/agentsfile":       {"host/internal/host"},                      // which keeps a reader for each thread
-	"host/internal/plugin/binary":           {"host/internal/cli"},                       // commands look at a program without starting it
-	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                // which is gantry and this driver
+	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"}, // the other end of its pipe
+	"host/internal/launch/box":              {"host/internal/host", "host/internal/cli"},             // who wires it, and who explains it
+	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                  // which keeps a reader for each thread
+	"host/internal/plugin/binary":           {"host/internal/cli"},                                   // commands look at a program without starting it
+	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                            // which is gantry and this driver
 }
 
 // layers checks the rows.

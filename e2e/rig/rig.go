@@ -45,7 +45,7 @@ const bound = 2 * time.Minute
 func New(t testing.TB, script string) *Rig {
 	t.Helper()
 	r := &Rig{t: t, Bin: Bin(t), Home: shortDir(t), Dir: t.TempDir(), Host: "gantry"}
-	r.Log = filepath.Join(r.Home, "requests.jsonl")
+	r.Log = filepath.Join(shortDir(t), "requests.jsonl") // plugins don't see gantry's home
 	path := filepath.Join(r.Home, "script.toml")
 	r.Write(path, script)
 	r.conf = filepath.Join(r.Home, "gantry.hcl")

@@ -13,6 +13,8 @@ func main() {
 		watch()
 	case control.StageApply:
 		apply()
+	case control.StageCage:
+		cage()
 	}
 	byHand()
 }

@@ -24,6 +24,7 @@ import (
 // never configures it or offers it anything.
 type programs struct {
 	home     string
+	userHome string
 	bin      string
 	cfg      *config.Config
 	plugins  *plugin.Supervisor
@@ -55,7 +56,8 @@ func (a *app) programsOf(cfg *config.Config, home string) (*programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &programs{builtins: a.builtins, home: home, bin: bin, cfg: cfg, plugins: sup, records: binary.Records{Dir: filepath.Join(known, "digests")}}, nil
+	user, _ := a.env("HOME")
+	return &programs{builtins: a.builtins, home: home, userHome: user, bin: bin, cfg: cfg, plugins: sup, records: binary.Records{Dir: filepath.Join(known, "digests")}}, nil
 }
 
 // close ends what was started. A command is over then, so its own end does not matter any more.
@@ -210,6 +212,7 @@ func (p *programs) slot(pr *program, kind contract.Kind) (*plugin.Slot, *atomic.
 			said.Store(m)
 			return nil, []contract.Diagnostic{described}
 		},
+		Confine: host.Confine(b, p.bin, p.home, p.userHome, pr.path),
 	}
 	slot, err := p.plugins.Add(spec)
 	return slot, said, err

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -57,6 +58,40 @@ func MovedNotice(moved []box.Moved, err error) event.Notice {
 		lines = append(lines, err.Error())
 	}
 	return event.Notice{Level: "warning", Text: strings.Join(lines, "; "), Next: "look at what was moved before you move it back"}
+}
+
+// ours are the things of gantry's own in its home, as patterns; what else lies there the user has put there for plugins:
+// scripts, certificates.
+var ours = []string{
+	"*.hcl", "*.json", "secrets*", "threads.db*", "artifacts", "run", "data", "cache", "locks", "tmp", "rules", "hooks*", "plugins",
+}
+
+// users are the things in gantry's home that are not gantry's.
+func users(home string) []string {
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return nil // then nobody sees them
+	}
+	var out []string
+	for _, e := range entries {
+		if !slices.ContainsFunc(ours, func(p string) bool { ok, err := filepath.Match(p, e.Name()); return ok || err != nil }) {
+			out = append(out, filepath.Join(home, e.Name()))
+		}
+	}
+	return out
+}
+
+// Confine says what the program of a block may see and change itself. What it has the host start runs under a call's grant.
+func Confine(b *config.PluginBlock, binDir, home, userHome, program string) func(own []string) *plugin.Cage {
+	return func(own []string) *plugin.Cage {
+		cfg := box.CageConfig{
+			Home: home, UserHome: userHome, Own: own,
+			Read: slices.Concat(b.Permissions.Read, users(home), []string{program}), Write: b.Permissions.Write,
+			Confined: b.Kind == contract.KindTool, Network: len(b.Permissions.Network) > 0,
+			Hidden: []string{filepath.Dir(filepath.Dir(own[0]))}, // sockets of other plugins, and of other hosts
+		}
+		return &plugin.Cage{Launcher: filepath.Join(binDir, "gantry-launch"), Box: box.Cage(cfg)}
+	}
 }
 
 // toolPrograms are the programs of the configured tool plugins.

@@ -59,6 +59,7 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids)},
 		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(),
 	}
+	s.Confine = Confine(b, h.opts.BinDir, h.opts.Home, variable(h.opts.Environ, "HOME"), path)
 	if h.opts.Verified != nil {
 		s.SHA256, s.ManifestDigest = h.opts.Verified(b)
 	}

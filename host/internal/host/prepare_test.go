@@ -32,7 +32,7 @@ do = [{ call = "exec_command", args = { cmd = "echo hello", login = false } }]
 times = -1
 do = [{ text = "done" }]
 `)
-	log := filepath.Join(opts.Home, "requests.jsonl")
+	log := filepath.Join(t.TempDir(), "requests.jsonl")
 	file := filepath.Join(opts.Home, "gantry.hcl")
 	hcl, err := os.ReadFile(file)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,9 @@ func checkEnv(env map[string]string, unsafe bool) error {
 	return nil
 }
 
+// tmpDir is the folder for temporary files of a plugin that is confined, in that of its sockets.
+const tmpDir = "tmp"
+
 // memoryShare of a memory limit is what a Go plugin's runtime is told to stay under, so that it collects garbage before
 // the host has to end it.
 const memoryShare = 0.9
@@ -59,6 +63,9 @@ func (s Spec) environment(lookup func(string) (string, bool), socketDir string, 
 	}
 	if s.Limits.MemoryBytes > 0 {
 		env["GOMEMLIMIT"] = strconv.FormatInt(int64(float64(s.Limits.MemoryBytes)*memoryShare), 10)
+	}
+	if s.Confine != nil {
+		env["TMPDIR"] = filepath.Join(socketDir, tmpDir)
 	}
 	maps.Copy(env, s.Env)
 	env[wire.CookieKey] = wire.CookieValue

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,6 +240,12 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 				return nil, errors.Join(fmt.Errorf("folder %s is too long for sockets", dir), os.RemoveAll(dir))
 			}
 			g.runner.dir, g.runner.env = dir, spec.environment(l.cfg.lookupEnv, dir, lifelineFD)
+			if spec.Confine != nil {
+				if err := os.Mkdir(filepath.Join(dir, tmpDir), 0o700); err != nil {
+					return nil, fmt.Errorf("make the plugin's temporary folder: %w", err)
+				}
+				g.runner.cage = spec.Confine(slices.DeleteFunc([]string{dir, data, cache}, func(p string) bool { return p == "" || p == "/" }))
+			}
 			return g.runner, nil
 		},
 	})

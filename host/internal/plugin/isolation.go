@@ -5,6 +5,9 @@ import "github.com/gantry-agent/gantry/host/internal/plugin/proc"
 // Isolation is what keeps a plugin's processes together.
 type Isolation = proc.Isolation
 
+// Cage is what confines a plugin's process.
+type Cage = proc.Cage
+
 // The kinds of isolation.
 const (
 	IsolationNamespace = proc.IsolationNamespace // a user and process namespace: nothing survives its first process

@@ -38,6 +38,7 @@ type runner struct {
 	cwd     string
 	dir     string   // the process's own folder, for sockets; set before Start, like env
 	env     []string // all of it
+	cage    *proc.Cage
 
 	stdout *output.Stdout
 	stderr *output.Stderr
@@ -118,7 +119,7 @@ func (r *runner) start(ctx context.Context) (err error) {
 	}
 	spec := proc.Spec{
 		Binary: r.file.File, Path: r.file.Path, Args: r.spec.Args, Env: r.env, Dir: r.cwd,
-		Stdout: outW, Stderr: errW, Lifeline: lifeR,
+		Stdout: outW, Stderr: errW, Lifeline: lifeR, Cage: r.cage,
 		Marker: wire.SocketDirEnv + "=" + r.dir,
 	}
 	if r.file.Script {

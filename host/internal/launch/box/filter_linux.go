@@ -57,33 +57,11 @@ const x32 = 0x40000000
 
 // filter is the program that the kernel asks before each system call; the bytes of its instructions.
 func filter(network bool) []byte {
-	var p assembler
-	p.load(atArch)
-	p.equal(architectures[runtime.GOARCH], 1, 0)
-	p.answer(kill) // numbers of another architecture mean other calls
-	p.load(atNumber)
-	if runtime.GOARCH == "amd64" {
-		p.emit(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, x32, 0, 1)
-		p.answer(missing)
-	}
 	none := denied
 	if !network {
 		none = append(none[:len(none):len(none)], offline...)
 	}
-	for _, nr := range none {
-		p.equal(nr, 0, 1)
-		p.answer(refuse)
-	}
-	p.call(unix.SYS_IOCTL, func(b *assembler) {
-		b.load(atArg + 8)
-		b.refuseEqual(tiocsti, tioclinux)
-	})
-	p.call(unix.SYS_PERSONALITY, func(b *assembler) {
-		const query, same, fixedAddresses = 0xffffffff, 0, 0x0040000
-		b.load(atArg)
-		b.allowEqual(query, same, fixedAddresses)
-		b.answer(refuse)
-	})
+	p := assembler(common(none))
 	if network {
 		p.call(unix.SYS_SOCKET, func(b *assembler) {
 			b.load(atArg)
@@ -109,6 +87,50 @@ func filter(network bool) []byte {
 			b.equal(0, 1, 0)
 			b.answer(refuse)
 		}
+	})
+	p.answer(allow)
+	return p
+}
+
+// common begins every filter: the architecture, what nobody gets, and calls of which only some uses are refused. What comes
+// behind finds the call's number loaded.
+func common(none []uint32) []byte {
+	var p assembler
+	p.load(atArch)
+	p.equal(architectures[runtime.GOARCH], 1, 0)
+	p.answer(kill) // numbers of another architecture mean other calls
+	p.load(atNumber)
+	if runtime.GOARCH == "amd64" {
+		p.emit(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, x32, 0, 1)
+		p.answer(missing)
+	}
+	for _, nr := range none {
+		p.equal(nr, 0, 1)
+		p.answer(refuse)
+	}
+	p.call(unix.SYS_IOCTL, func(b *assembler) {
+		b.load(atArg + 8)
+		b.refuseEqual(tiocsti, tioclinux)
+	})
+	p.call(unix.SYS_PERSONALITY, func(b *assembler) {
+		const query, same, fixedAddresses = 0xffffffff, 0, 0x0040000
+		b.load(atArg)
+		b.allowEqual(query, same, fixedAddresses)
+		b.answer(refuse)
+	})
+	return p
+}
+
+// cageFilter is for a plugin: sockets with a path stay, the host is behind one.
+func cageFilter(network bool) []byte {
+	p := assembler(common(denied))
+	families := foreign
+	if !network {
+		families = append(families[:len(families):len(families)], unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
+	}
+	p.call(unix.SYS_SOCKET, func(b *assembler) {
+		b.load(atArg)
+		b.refuseEqual(families...)
 	})
 	p.answer(allow)
 	return p

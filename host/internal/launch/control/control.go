@@ -8,7 +8,7 @@ package control
 
 // Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
 // so instead of guessing.
-const Version = 3
+const Version = 4
 
 // StageEnv names the variable that tells gantry-launch which of its two stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
@@ -16,6 +16,7 @@ const StageEnv = "GANTRY_LAUNCH_STAGE"
 // The stages.
 const (
 	StageWatch = "watch" // starts the target, watches over its tree
+	StageCage  = "cage"  // encloses itself, then becomes a plugin
 	StageApply = "apply" // applies limits and the inner part of a box to itself, then becomes the target
 )
 
@@ -33,6 +34,10 @@ const (
 	TargetFD = 4
 	// BoxFD is where bubblewrap finds its arguments: in the argument list everybody could read them.
 	BoxFD = 7
+	// CageFD is the cage stage's socket to the host, and CagedFD the plugin's program where that is no script. The descriptors
+	// below are the plugin's own.
+	CageFD  = 4
+	CagedFD = 5
 	// SelfFD is gantry-launch itself, which may not be visible in the box.
 	SelfFD = 8
 )
@@ -120,6 +125,9 @@ type Box struct {
 	// Scoped are the kinds of reaching out that Landlock keeps inside; 0: none.
 	Scoped uint64
 	Rules  []Rule
+	// Hide are folders and files that a cage covers, Show those below them that stay, from shallow to deep. Both are of a cage
+	// only, which makes its mounts itself.
+	Hide, Show []string
 }
 
 // Rule gives rights back, in a folder and below it. One whose path is missing is left out.

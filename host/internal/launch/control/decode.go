@@ -200,6 +200,7 @@ func (c *cursor) box() *Box {
 			break
 		}
 	}
+	b.Hide, b.Show = c.strings(), c.strings()
 	return b
 }
 

@@ -14,6 +14,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
 // ErrUnsupported is returned by [Starter.Start] on systems without a supervisor of ours.
@@ -32,9 +34,18 @@ type Spec struct {
 	Dir string
 	// Stdout, Stderr and Lifeline become the descriptors 1, 2 and 3. Standard input is empty.
 	Stdout, Stderr, Lifeline *os.File
+	// Cage confines the process; nil: nothing does.
+	Cage *Cage
 	// Marker is an entry of Env that no other process has, so that descendants are recognised which have left the group,
 	// the session and their parent.
 	Marker string
+}
+
+// Cage is what confines a plugin's process from its start: rights, the system calls that it may make, what it sees of the
+// files. Where there are no namespaces nothing is hidden, and [Starter] says so once.
+type Cage struct {
+	Launcher string       // gantry-launch, absolute: it puts the cage on and becomes the plugin
+	Box      *control.Box // Helper and Args are not used
 }
 
 // Isolation says what keeps a process and all that it starts together.

@@ -1,9 +1,11 @@
 package proc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"runtime"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
 // Starter starts processes from one thread of its own. A parent-death signal is sent when the thread that started a
@@ -128,14 +132,18 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	argv := append([]string{spec.Path}, spec.Args...)
 	files := []*os.File{null, spec.Stdout, spec.Stderr, spec.Lifeline}
+	start := s.attempt
+	if spec.Cage != nil {
+		start = s.caged
+	}
 
 	first := s.level.Load()
 	var firstErr error
 	for level := first; ; level++ {
-		p, err := s.attempt(ctx, path, argv, spec, files, attempts[level])
+		p, err := start(ctx, path, argv, spec, files, attempts[level])
 		if err == nil {
 			if level > first && s.level.CompareAndSwap(first, level) {
-				s.logger.Warn("namespaces are not available, a plugin's processes are kept together by scanning",
+				s.logger.Warn("namespaces are not available, a plugin's processes are kept together by scanning, and see all files of the user",
 					"isolation", isolationOf(attempts[level]), "err", firstErr,
 					"next", "allow unprivileged user namespaces for this program (kernel.unprivileged_userns_clone, or an AppArmor profile with userns)")
 			}
@@ -149,6 +157,76 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 		}
 	}
 }
+
+// caged starts a process by way of gantry-launch, which puts its cage on, and waits until it has become the plugin.
+func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec, files []*os.File, flags uintptr) (_ *os.Process, err error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a socket: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "cage"), os.NewFile(uintptr(fds[1]), "cage")
+	defer ours.Close()
+	defer theirs.Close()
+	box := *spec.Cage.Box
+	order := control.Order{Argv: argv, Env: spec.Env, Cwd: spec.Dir, Path: spec.Path, Box: &box}
+	files = append(files, theirs)
+	if spec.Binary != nil {
+		order.Path = "/proc/self/fd/" + strconv.Itoa(control.CagedFD)
+		files = append(files, spec.Binary)
+	}
+	if flags == 0 {
+		box.Hide, box.Show = nil, nil
+	} else {
+		flags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
+	}
+	theirs.Fd() // makes it blocking, which gantry-launch expects
+	if _, err := ours.Write(order.Append(nil)); err != nil {
+		return nil, fmt.Errorf("say what to start: %w", err)
+	}
+	stage := spec
+	stage.Path, stage.Dir = spec.Cage.Launcher, "/"
+	stage.Env = []string{control.StageEnv + "=" + control.StageCage, "GOGC=off", spec.Marker}
+	p, err := s.attempt(ctx, stage.Path, []string{"gantry-launch"}, stage, files, flags)
+	if err != nil {
+		return nil, err
+	}
+	theirs.Close()
+	defer context.AfterFunc(ctx, func() { p.Kill() })() // which ends the read, too
+	said, rerr := io.ReadAll(ours)
+	if rerr == nil && len(said) == 0 && ctx.Err() == nil {
+		return p, nil
+	}
+	p.Kill()
+	_, _ = p.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	in := control.Reader{Read: bytes.NewReader(said).Read}
+	frame, ferr := in.Next()
+	if rerr = errors.Join(rerr, ferr); rerr != nil {
+		return nil, fmt.Errorf("gantry-launch crashed: %w", rerr)
+	}
+	failed, ferr := frame.Failed()
+	if ferr != nil {
+		return nil, fmt.Errorf("gantry-launch said something that can't be understood: %w", ferr)
+	}
+	if failed.Op == control.OpExec {
+		return nil, &os.PathError{Op: "execute", Path: spec.Path, Err: syscall.Errno(failed.Errno)}
+	}
+	return nil, &cageError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
+}
+
+// cageError says that a cage could not be made.
+type cageError struct {
+	op    control.Op
+	errno syscall.Errno
+}
+
+func (e *cageError) Error() string {
+	return fmt.Sprintf("the plugin could not be confined (%s): %v", e.op, e.errno)
+}
+
+func (e *cageError) Unwrap() error { return e.errno }
 
 func isolationOf(flags uintptr) Isolation {
 	if flags == 0 {
@@ -181,6 +259,10 @@ func (s *Starter) attempt(ctx context.Context, path string, argv []string, spec 
 		if flags&syscall.CLONE_NEWUSER != 0 {
 			if err := mapIdentity(sys); err != nil {
 				return nil, err
+			}
+			if spec.Cage != nil && os.Geteuid() != 0 {
+				const setpcap, sysAdmin = 8, 21 // in its own namespace, to make the cage with
+				sys.AmbientCaps = []uintptr{setpcap, sysAdmin}
 			}
 		}
 		p, err := s.fork(path, argv, &os.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: files, Sys: sys})

@@ -77,6 +77,7 @@ type Config struct {
 	Files        []File   // what was read, lowest layer first
 	Project      *Project // nil: there is none
 	Home         string   // gantry's home folder, absolute
+	System       string   // folder of the machine's file; empty: there is none
 	Dir          string   // the working folder, absolute
 
 	root    *node
@@ -115,8 +116,15 @@ type File struct {
 
 // Approval says when a person is asked.
 type Approval struct {
-	Policy string // "untrusted", "on-request" or "never"
-	Range  Range  // of the policy
+	Policy       string // "untrusted", "on-request", "granular" or "never"
+	SafeCommands bool   // let commands that only look run under "untrusted"
+	Granular     *Granular
+	Range        Range // of the policy
+}
+
+// Granular says which questions are put under the policy of that name.
+type Granular struct {
+	SandboxApproval, Rules, MCPElicitations, SkillApproval, RequestPermissions bool
 }
 
 // Sandbox says what processes that tools start may do.

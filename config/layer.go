@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -37,8 +38,18 @@ type Project struct {
 	Digest  string // of the configuration and lock file together
 	Trusted bool   // the user agreed to exactly this content
 	Files   []string
-	content map[string][]byte // by file name
+	Rules   []RulesFile
+	content map[string][]byte // by file name; of rules with their folder
 }
+
+// RulesFile is a file with rules for commands, as it was read.
+type RulesFile struct{ Path, Text string }
+
+// Where a project has its rules.
+const (
+	rulesDir    = "rules"
+	rulesSuffix = ".rules"
+)
 
 // FindProject returns the project that dir belongs to: the nearest folder, from dir upwards, that has a configuration in
 // .gantry. It returns nil when there is none. Gantry's own home is no project's folder.
@@ -61,7 +72,10 @@ func FindProject(dir, home string) (*Project, error) {
 					p.Files = append(p.Files, filepath.Join(folder, name))
 				}
 			}
-			if len(p.Files) > 0 {
+			if err := p.readRules(folder); err != nil {
+				return nil, err
+			}
+			if len(p.Files)+len(p.Rules) > 0 {
 				p.Digest = trust.Digest(p.content)
 				return p, nil
 			}
@@ -72,6 +86,30 @@ func FindProject(dir, home string) (*Project, error) {
 		}
 		d = up
 	}
+}
+
+// readRules reads the rules that the project brings along. They count, like its configuration, once the user has agreed to them.
+func (p *Project) readRules(folder string) error {
+	entries, err := os.ReadDir(filepath.Join(folder, rulesDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries { // sorted by name
+		if !strings.HasSuffix(e.Name(), rulesSuffix) {
+			continue
+		}
+		path := filepath.Join(folder, rulesDir, e.Name())
+		text, err := readFile(path)
+		if err != nil {
+			return err
+		}
+		p.content[rulesDir+"/"+e.Name()] = text
+		p.Rules = append(p.Rules, RulesFile{Path: path, Text: string(text)})
+	}
+	return nil
 }
 
 // readFile reads a configuration file. Anything but a regular file is refused: a pipe would block for ever.
@@ -246,6 +284,14 @@ func (l *loader) optional(layer Layer, dir, base, name string) *node {
 	return out
 }
 
+// first is a file of the project, to name it by.
+func (p *Project) first() string {
+	if len(p.Files) > 0 {
+		return p.Files[0]
+	}
+	return p.Rules[0].Path
+}
+
 // projectLayer reads the project's files if the user agreed to exactly what they say.
 func (l *loader) projectLayer() *node {
 	p, err := FindProject(l.dir, l.home)
@@ -261,7 +307,7 @@ func (l *loader) projectLayer() *node {
 		l.ds = append(l.ds, diag.Diagnostic{
 			Severity: diag.Warning, Summary: "the project's configuration is not trusted and was left out",
 			Detail: "It could start programs and change what they may do. An answer holds for its exact content.",
-			Range:  diag.Range{File: shown(l.dir, p.Files[0])},
+			Range:  diag.Range{File: shown(l.dir, p.first())},
 			Next:   "look at it, then run `gantry trust`",
 		})
 		return nil

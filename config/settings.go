@@ -20,11 +20,14 @@ func (l *loader) decode(root *node) *Config {
 	c := &Config{
 		Profiles: l.profiles, Files: l.read, Project: l.project, Home: l.home, Dir: l.dir, root: root, sources: l.files,
 	}
+	if l.o.System != "-" {
+		c.System = filepath.Dir(l.o.System)
+	}
 	b := d.block(root, l.root)
 	sub := func(parent block, name string) block { return d.block(parent.n.block(name), parent.schema.Block(name)) }
 
 	approval := sub(b, schema.BlockApproval)
-	c.Approval = Approval{Policy: approval.text("policy"), Range: l.files.Range(approval.at("policy"))}
+	c.Approval = l.approval(approval, sub)
 
 	sandbox := sub(b, schema.BlockSandbox)
 	c.Sandbox = Sandbox{
@@ -243,4 +246,26 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 	case len(own) == 1:
 		c.DefaultModel = own[0]
 	}
+}
+
+// approval reads the block. A policy that names its questions needs them.
+func (l *loader) approval(b block, sub func(block, string) block) Approval {
+	a := Approval{Policy: b.text("policy"), SafeCommands: b.flag("safe_commands", false), Range: l.files.Range(b.at("policy"))}
+	if a.Policy == "on-failure" {
+		a.Policy = "on-request"
+	}
+	if b.n.block(schema.BlockGranular) != nil {
+		g := sub(b, schema.BlockGranular)
+		a.Granular = &Granular{
+			SandboxApproval: g.flag("sandbox_approval", false), Rules: g.flag("rules", false), MCPElicitations: g.flag("mcp_elicitations", false),
+			SkillApproval: g.flag("skill_approval", false), RequestPermissions: g.flag("request_permissions", false),
+		}
+	}
+	if a.Policy == "granular" && a.Granular == nil {
+		l.ds = append(l.ds, l.files.At(b.at("policy"), diag.Diagnostic{
+			Severity: diag.Error, Summary: "missing block \"granular\"", Detail: "The policy \"granular\" needs to know which questions are put.",
+			Next: "write `granular { sandbox_approval = true, rules = true, mcp_elicitations = true }` into the approval block, an argument a line",
+		}))
+	}
+	return a
 }

@@ -197,7 +197,7 @@ do = [{ text = "finished" }]
 `)
 	run := r.Terminal("exec", "--config", "asks.hcl", "go")
 	run.Sees("answer: ")
-	run.Type("2\n")
+	run.Type("3\n")
 	if res := run.Wait(); res.Code != 0 || strings.Count(res.Stdout, "answer: ") != 1 {
 		t.Errorf("exit %d, asked %d times:\n%s", res.Code, strings.Count(res.Stdout, "answer: "), res.Stdout)
 	}

@@ -34,24 +34,28 @@ func boxed(t *testing.T, script string) *rig.Rig {
 // codex 0.169 does, but that a command is seen to be stopped however late it says so.
 func TestSandboxModesAndPolicies(t *testing.T) {
 	t.Parallel()
-	const ok, readOnly, forbidden, rejected = "ok", "Read-only file system", "Operation not permitted", "reject command"
+	const ok, readOnly, forbidden, rejected, dangerous = "ok", "Read-only file system", "Operation not permitted", "reject command", "rm -f style commands are not permitted"
 	type row struct {
 		asks int
 		want string
 	}
 	for _, tc := range []struct {
-		mode, policy                           string
-		look, inside, outside, net, esc, redir row
+		mode, policy                                string
+		look, inside, outside, net, esc, redir, rmf row
 	}{
-		{"read-only", "untrusted", row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
-		{"read-only", "on-request", row{0, ok}, row{0, readOnly}, row{0, readOnly}, row{0, forbidden}, row{1, ok}, row{0, readOnly}},
-		{"read-only", "never", row{0, ok}, row{0, readOnly}, row{0, readOnly}, row{0, forbidden}, row{0, rejected}, row{0, readOnly}},
-		{"workspace-write", "untrusted", row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
-		{"workspace-write", "on-request", row{0, ok}, row{0, ok}, row{0, readOnly}, row{0, forbidden}, row{1, ok}, row{0, ok}},
-		{"workspace-write", "never", row{0, ok}, row{0, ok}, row{0, readOnly}, row{0, forbidden}, row{0, rejected}, row{0, ok}},
-		{"full-access", "untrusted", row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
-		{"full-access", "on-request", row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}},
-		{"full-access", "never", row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, rejected}, row{0, ok}},
+		{"read-only", "untrusted", row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
+		{"read-only", "on-request", row{0, ok}, row{0, readOnly}, row{0, readOnly}, row{0, forbidden}, row{1, ok}, row{0, readOnly}, row{1, ok}},
+		{"read-only", "never", row{0, ok}, row{0, readOnly}, row{0, readOnly}, row{0, forbidden}, row{0, rejected}, row{0, readOnly}, row{0, dangerous}},
+		{"read-only", "granular", row{0, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
+		{"read-only", "granular, sandbox off", row{0, ok}, row{0, readOnly}, row{0, readOnly}, row{0, forbidden}, row{0, rejected}, row{0, readOnly}, row{1, ok}},
+		{"workspace-write", "untrusted", row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
+		{"workspace-write", "on-request", row{0, ok}, row{0, ok}, row{0, readOnly}, row{0, forbidden}, row{1, ok}, row{0, ok}, row{1, ok}},
+		{"workspace-write", "never", row{0, ok}, row{0, ok}, row{0, readOnly}, row{0, forbidden}, row{0, rejected}, row{0, ok}, row{0, dangerous}},
+		{"workspace-write", "granular", row{0, ok}, row{0, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{0, ok}, row{1, ok}},
+		{"full-access", "untrusted", row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}, row{1, ok}},
+		{"full-access", "on-request", row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{1, ok}},
+		{"full-access", "never", row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, rejected}, row{0, ok}, row{0, dangerous}},
+		{"full-access", "on-failure", row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{0, ok}, row{1, ok}},
 	} {
 		t.Run(tc.mode+" "+tc.policy, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +85,7 @@ func TestSandboxModesAndPolicies(t *testing.T) {
 				{"look", "ls -d .", "", tc.look}, {"inside", "touch t", "", tc.inside}, {"outside", "sleep 0.2; touch ../out/q", "", tc.outside},
 				{"net", fmt.Sprintf("bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d'", port), "", tc.net},
 				{"esc", "touch ../out/e", `, sandbox_permissions = "require_escalated", justification = "it lies outside"`, tc.esc},
-				{"redir", "ls > /tmp/" + name, "", tc.redir},
+				{"redir", "ls > /tmp/" + name, "", tc.redir}, {"rmf", "rm -f t", "", tc.rmf},
 			}
 			for _, s := range steps {
 				asks += s.asks
@@ -89,7 +93,9 @@ func TestSandboxModesAndPolicies(t *testing.T) {
 			}
 			script.WriteString("[[step]]\ntimes = -1\ndo = [{ text = \"finished\" }]\n")
 			r := boxed(t, script.String())
-			r.Write("modes.hcl", fmt.Sprintf("approval {\n  policy = %q\n}\nsandbox {\n  mode = %q\n}\n", tc.policy, tc.mode))
+			policy, sandboxOff, _ := strings.Cut(tc.policy, ",")
+			r.Write("modes.hcl", fmt.Sprintf("approval {\n  policy = %q\n  granular {\n    sandbox_approval = %v\n    rules = true\n    mcp_elicitations = true\n  }\n}\nsandbox {\n  mode = %q\n}\n",
+				policy, sandboxOff == "", tc.mode))
 			run := r.Terminal("exec", "--config", "modes.hcl", "go")
 			for i := range asks {
 				run.SeesTimes("answer: ", i+1)

@@ -6,6 +6,7 @@ const (
 	BlockPlugin       = "plugin"
 	BlockModel        = "model"
 	BlockApproval     = "approval"
+	BlockGranular     = "granular"
 	BlockSandbox      = "sandbox"
 	BlockLimits       = "limits"
 	BlockBudget       = "budget"
@@ -22,7 +23,7 @@ const (
 
 // The values of some arguments.
 var (
-	approvalPolicies = []string{"untrusted", "on-request", "never"}
+	approvalPolicies = []string{"untrusted", "on-request", "on-failure", "granular", "never"}
 	sandboxModes     = []string{"read-only", "workspace-write", "full-access"}
 	transports       = []string{"peercred", "mtls"}
 )
@@ -56,9 +57,25 @@ func settings() *Block {
 			provider(), plugin(), model(),
 			{
 				Name: BlockApproval, Doc: "When a person is asked before something happens.",
-				Attributes: []Attribute{{Name: "policy", Kind: String, Default: `"untrusted"`, Allowed: approvalPolicies,
-					Doc: "`untrusted`: before every call that is more than reading. `on-request`: when a call asks for more than " +
-						"its grant. `never`: nobody is asked; what would need it is refused."}},
+				Attributes: []Attribute{
+					{Name: "policy", Kind: String, Default: `"untrusted"`, Allowed: approvalPolicies,
+						Doc: "`untrusted`: before every call that is more than reading. `on-request`: when a call asks for more than " +
+							"its grant; `on-failure` is another name of it. `granular`: the same, with the kinds of questions in `granular`. " +
+							"`never`: nobody is asked; what would need it is refused. Under each of them rules count first: see the guide on safety."},
+					{Name: "safe_commands", Kind: Bool, Default: "false",
+						Doc: "Whether `untrusted` lets commands that only look, `ls` and `git status` for example, run without a question. " +
+							"`gantry policy check COMMAND` tells which ones."},
+				},
+				Blocks: []*Block{{
+					Name: BlockGranular, Doc: "Which questions are put under the policy `granular`. What is false is refused instead.",
+					Attributes: []Attribute{
+						{Name: "sandbox_approval", Kind: Bool, Required: true, Doc: "To run outside of the sandbox, and to try again there what it stopped."},
+						{Name: "rules", Kind: Bool, Required: true, Doc: "About what a rule says is to be asked about."},
+						{Name: "mcp_elicitations", Kind: Bool, Required: true, Doc: "That an MCP server asks."},
+						{Name: "skill_approval", Kind: Bool, Default: "false", Doc: "To run a script of a skill."},
+						{Name: "request_permissions", Kind: Bool, Default: "false", Doc: "For more permissions than a call has."},
+					},
+				}},
 			},
 			{
 				Name: BlockSandbox, Doc: "What processes that tools start may do.",

@@ -18,13 +18,16 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // Answers to an approval.
 const (
 	Approve        = "approve"
-	ApproveSession = "approve_session" // and whatever has the same key, as long as the thread runs
+	ApproveTurn    = "approve_turn"    // and whatever has the same key, until the turn ends
+	ApproveSession = "approve_session" // the same, as long as the thread runs
+	ApproveAlways  = "approve_always"  // and write the rule that the question shows
 	Deny           = "deny"            // the turn goes on
 	Abort          = "abort"           // the turn is interrupted
 )
@@ -52,6 +55,7 @@ type Question struct {
 	Options []string
 	Schema  json.RawMessage
 	URL     string
+	Rule    *event.RuleOffer // that ApproveAlways writes
 }
 
 // Answer is what came back. By names who answered: "user", "reviewer", "policy" or "cancelled".
@@ -71,6 +75,8 @@ type Desk struct {
 		alone    chan struct{}          // closed while nobody attends
 		pending  map[string]chan Answer // one slot; taken out by the first answer
 		allowed  map[string]bool
+		turn     event.TurnID    // that inTurn is of
+		inTurn   map[string]bool // allowed until it ends
 	}
 }
 
@@ -144,7 +150,7 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
 
 	if _, err := d.pub.Publish(ctx, q.Turn, event.QuestionAsked{
 		ID: id, About: q.About, Call: q.Call, Title: q.Title, Message: q.Message, Reason: q.Reason,
-		Effects: event.EffectsOf(q.Effects), Options: q.Options, Schema: q.Schema, URL: q.URL,
+		Effects: event.EffectsOf(q.Effects), Options: q.Options, Schema: q.Schema, URL: q.URL, Rule: q.Rule,
 	}); err != nil {
 		d.take(id)
 		return Answer{}, err
@@ -203,12 +209,12 @@ func (d *Desk) take(id string) chan Answer {
 	return slot
 }
 
-// Allowed tells whether every key was allowed for the session.
-func (d *Desk) Allowed(keys []string) bool {
+// Allowed tells whether every key was allowed, for the session or for this turn.
+func (d *Desk) Allowed(turn event.TurnID, keys []string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, k := range keys {
-		if !d.mu.allowed[k] {
+		if !d.mu.allowed[k] && (d.mu.turn != turn || !d.mu.inTurn[k]) {
 			return false
 		}
 	}
@@ -224,20 +230,51 @@ func (d *Desk) Allow(keys []string) {
 	}
 }
 
-// Keys computes the approval keys of a call: one for each effect, bound to the content of the tool's descriptor. The
-// plugin's discriminators only ever make a key narrower.
-func Keys(descriptorDigest string, effects []contract.Effect, discriminators []string) []string {
-	logged := event.EffectsOf(effects)
+// AllowTurn remembers keys until the next turn.
+func (d *Desk) AllowTurn(turn event.TurnID, keys []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.turn != turn || d.mu.inTurn == nil {
+		d.mu.turn, d.mu.inTurn = turn, map[string]bool{}
+	}
+	for _, k := range keys {
+		d.mu.inTurn[k] = true
+	}
+}
+
+// Keys computes the approval keys of a call: one for each effect, bound to the content of the tool's descriptor and to what the call
+// asks for beyond its grant. Of a command it counts what it does, not how it is spelled; why it is wanted does not count. The plugin's
+// discriminators only ever make a key narrower.
+func Keys(descriptorDigest string, effects []contract.Effect, wanted *contract.Escalation, discriminators []string) []string {
+	canonical := make([]contract.Effect, len(effects))
+	for i, e := range effects {
+		if x, ok := e.(contract.ExecEffect); ok {
+			x.Argv, x.ShellText = policy.Canonical(x.Argv), ""
+			e = x
+		}
+		canonical[i] = e
+	}
+	logged := event.EffectsOf(canonical)
 	if len(logged) == 0 {
 		logged = []event.Effect{{Type: "none"}}
 	}
+	key := struct {
+		D string
+		E event.Effect
+		U bool
+		A []event.Effect
+		X []string
+	}{D: descriptorDigest, X: discriminators}
+	if wanted != nil {
+		key.U = wanted.Unsandboxed
+		if len(wanted.Additional) > 0 {
+			key.A = event.EffectsOf(wanted.Additional)
+		}
+	}
 	keys := make([]string, 0, len(logged))
 	for _, e := range logged {
-		b, err := json.Marshal(struct {
-			D string
-			E event.Effect
-			X []string
-		}{descriptorDigest, e, discriminators})
+		key.E = e
+		b, err := json.Marshal(key)
 		if err != nil { // strings only
 			panic("approval: marshal key: " + err.Error())
 		}

@@ -115,24 +115,52 @@ func TestCancelledQuestionIsResolvedForAll(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	ls := []contract.Effect{contract.ExecEffect{Argv: []string{"ls"}, Cwd: "/a"}}
-	base := Keys("d1", ls, nil)
+	base := Keys("d1", ls, nil, nil)
 	for name, other := range map[string][]string{
-		"another descriptor":    Keys("d2", ls, nil),
-		"another folder":        Keys("d1", []contract.Effect{contract.ExecEffect{Argv: []string{"ls"}, Cwd: "/b"}}, nil),
-		"a discriminator":       Keys("d1", ls, []string{"x"}),
-		"another kind":          Keys("d1", []contract.Effect{contract.OtherEffect{Label: "ls"}}, nil),
-		"no effects":            Keys("d1", nil, nil),
-		"the same and one more": Keys("d1", append(ls, contract.OtherEffect{Label: "x"}), nil)[1:],
+		"another descriptor":     Keys("d2", ls, nil, nil),
+		"another folder":         Keys("d1", []contract.Effect{contract.ExecEffect{Argv: []string{"ls"}, Cwd: "/b"}}, nil, nil),
+		"a discriminator":        Keys("d1", ls, nil, []string{"x"}),
+		"another kind":           Keys("d1", []contract.Effect{contract.OtherEffect{Label: "ls"}}, nil, nil),
+		"no effects":             Keys("d1", nil, nil, nil),
+		"another argument":       Keys("d1", []contract.Effect{contract.ExecEffect{Argv: []string{"ls", "-l"}, Cwd: "/a"}}, nil, nil),
+		"a terminal":             Keys("d1", []contract.Effect{contract.ExecEffect{Argv: []string{"ls"}, Cwd: "/a", TTY: true}}, nil, nil),
+		"outside of the sandbox": Keys("d1", ls, &contract.Escalation{Unsandboxed: true}, nil),
+		"something more":         Keys("d1", ls, &contract.Escalation{Additional: ls}, nil),
+		"the same and one more":  Keys("d1", append(ls, contract.OtherEffect{Label: "x"}), nil, nil)[1:],
 	} {
 		if other[0] == base[0] {
 			t.Errorf("%s has the same key", name)
 		}
 	}
+	for name, same := range map[string][]string{
+		"the same by a shell": Keys("d1", []contract.Effect{contract.ExecEffect{Argv: []string{"bash", "-lc", "ls"}, Cwd: "/a", ShellText: "ls"}}, nil, nil),
+		"another shell":       Keys("d1", []contract.Effect{contract.ExecEffect{Argv: []string{"zsh", "-c", " ls"}, Cwd: "/a", ShellText: " ls"}}, nil, nil),
+		"another reason":      Keys("d1", ls, &contract.Escalation{Justification: "because", PrefixRule: []string{"ls"}}, nil),
+	} {
+		if same[0] != base[0] {
+			t.Errorf("%s has another key", name)
+		}
+	}
 	d := NewDesk(&log{})
-	both := Keys("d1", append(ls, contract.OtherEffect{Label: "x"}), nil)
+	both := Keys("d1", append(ls, contract.OtherEffect{Label: "x"}), nil, nil)
 	d.Allow(base)
-	if !d.Allowed(base) || d.Allowed(both) || d.Allowed(nil) {
+	if !d.Allowed("t1", base) || d.Allowed("t1", both) || d.Allowed("t1", nil) {
 		t.Error("a call is allowed when all of its keys are, and never without keys")
+	}
+}
+
+// What is allowed for a turn is not allowed in the next one.
+func TestAllowedForTheTurn(t *testing.T) {
+	d := NewDesk(&log{})
+	d.AllowTurn("t1", []string{"a"})
+	d.AllowTurn("t1", []string{"b"})
+	if !d.Allowed("t1", []string{"a", "b"}) || d.Allowed("t2", []string{"a"}) {
+		t.Error("in its turn, and only there")
+	}
+	d.AllowTurn("t2", []string{"c"})
+	d.Allow([]string{"s"})
+	if d.Allowed("t2", []string{"a"}) || !d.Allowed("t2", []string{"c", "s"}) || d.Allowed("t1", []string{"a"}) {
+		t.Error("another turn begins with nothing")
 	}
 }
 

@@ -109,8 +109,8 @@ func (s *asks) put(q *question) (_ approval.Answer, ok bool) {
 	default:
 	}
 	options := q.Options
-	if q.About == event.QuestionApproval {
-		options = []string{approval.Approve, approval.ApproveSession, approval.Deny, approval.Abort}
+	if q.About == event.QuestionApproval && len(options) == 0 { // of an older host
+		options = []string{approval.Approve, approval.Deny, approval.Abort}
 	}
 	s.screen.ask(questionText(q.QuestionAsked, options))
 	defer s.screen.done()
@@ -160,9 +160,17 @@ func questionText(q event.QuestionAsked, options []string) string {
 		fmt.Fprintf(&b, "  %s\n", below(q.Message))
 	}
 	for i, o := range options {
-		fmt.Fprintf(&b, "  %d) %s\n", i+1, strings.ReplaceAll(clean(o), "_", " for this "))
+		fmt.Fprintf(&b, "  %d) %s\n", i+1, optionText(o, q.Rule))
 	}
 	return b.String()
+}
+
+// optionText says what an answer means. The rule that an answer writes is shown as it is written, and where.
+func optionText(option string, rule *event.RuleOffer) string {
+	if option == approval.ApproveAlways && rule != nil {
+		return fmt.Sprintf("approve always: writes %s\n     to %s", below(rule.Line), below(rule.File))
+	}
+	return strings.ReplaceAll(clean(option), "_", " for this ")
 }
 
 // below shows a text of others below what the host says, so that it can't pass for it.
@@ -202,6 +210,9 @@ func choose(line string, options []string) (string, bool) {
 	switch strings.ToLower(line) {
 	case "y", "yes":
 		return approval.Approve, slices.Contains(options, approval.Approve)
+	case "turn", "session", "always":
+		option := approval.Approve + "_" + strings.ToLower(line)
+		return option, slices.Contains(options, option)
 	case "n", "no":
 		return approval.Deny, slices.Contains(options, approval.Deny)
 	}

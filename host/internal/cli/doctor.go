@@ -310,6 +310,7 @@ func approvalText(cfg *config.Config) string {
 	text := map[string]string{
 		"untrusted":  "whatever has an effect is asked about on a terminal, and refused without one",
 		"on-request": "asked about is what wants more than the sandbox gives",
+		"granular":   "asked about is what wants more than the sandbox gives, of the kinds that are switched on",
 		"never":      "nothing is asked about",
 	}[cfg.Approval.Policy]
 	return fmt.Sprintf("%s: %s", cfg.Approval.Policy, text)

@@ -118,7 +118,7 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 		return err
 	}
 	if p == nil {
-		return fmt.Errorf("neither %s nor a folder above it has a .gantry/gantry.hcl; next: `gantry init --project` writes one", dir)
+		return fmt.Errorf("neither %s nor a folder above it has a .gantry/gantry.hcl or .gantry/rules; next: `gantry init --project` writes one", dir)
 	}
 	store := trust.Open(home)
 	if _, err := store.List(); err != nil {
@@ -157,6 +157,10 @@ func (a *app) showProject(p *config.Project) error {
 		}
 		content[filepath.Base(path)] = text
 		fmt.Fprintf(a.stdout, "--- %s\n%s\n", a.shown(path), strings.TrimRight(plain(string(text)), "\n"))
+	}
+	for _, r := range p.Rules {
+		content["rules/"+filepath.Base(r.Path)] = []byte(r.Text)
+		fmt.Fprintf(a.stdout, "--- %s\n%s\n", a.shown(r.Path), strings.TrimRight(plain(r.Text), "\n"))
 	}
 	if trust.Digest(content) != p.Digest {
 		return errors.New("the configuration was changed while it was shown; next: run the command again")

@@ -121,6 +121,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	ItemStarted{}.Kind():      decode[ItemStarted],
 	ItemCompleted{}.Kind():    decode[ItemCompleted],
 	ItemDelta{}.Kind():        decode[ItemDelta],
+	CallDecided{}.Kind():      decode[CallDecided],
 	CallStarted{}.Kind():      decode[CallStarted],
 	CallEnded{}.Kind():        decode[CallEnded],
 	UsageReported{}.Kind():    decode[UsageReported],
@@ -305,6 +306,26 @@ type CallStarted struct {
 	Parents     []CallID        `json:"parents,omitempty"`
 }
 
+// CallDecided tells why a call may run, or not: before its start, for effects that only show up while it runs, and before it is
+// tried again outside of its sandbox.
+type CallDecided struct {
+	Call    CallID `json:"call"`
+	Allowed bool   `json:"allowed"`
+	// Verdict is what the policy said: "run", "ask" or "forbid".
+	Verdict string `json:"verdict"`
+	// By is who decided in the end: "policy", "user", "reviewer", "remembered" for an answer that still holds, "nobody" where there
+	// was no one to ask, "cancelled".
+	By string `json:"by"`
+	// Answer is what was answered to a question: "approve_session" for example.
+	Answer string `json:"answer,omitempty"`
+	// Reason is the policy's.
+	Reason string `json:"reason,omitempty"`
+	// Rules are the places of the rules that led to it: "PATH:LINE".
+	Rules []string `json:"rules,omitempty"`
+	// Unsandboxed says that it runs outside of its sandbox.
+	Unsandboxed bool `json:"unsandboxed,omitempty"`
+}
+
 // Outcome is how a call ended.
 type Outcome string
 
@@ -381,6 +402,15 @@ type QuestionAsked struct {
 	Options []string        `json:"options,omitempty"`
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	URL     string          `json:"url,omitempty"`
+	// Rule is what the answer "approve_always" writes; nil: that is no answer.
+	Rule *RuleOffer `json:"rule,omitempty"`
+}
+
+// RuleOffer is a rule that would answer a question for good.
+type RuleOffer struct {
+	Prefix []string `json:"prefix"` // commands that begin with these words
+	Line   string   `json:"line"`   // as it is written
+	File   string   `json:"file"`
 }
 
 // QuestionResolved ends a question. By: "user", "reviewer", "policy", "hook" or "cancelled".
@@ -446,6 +476,7 @@ func (HistoryAdded) Kind() string     { return "history.added" }
 func (ItemStarted) Kind() string      { return "item.started" }
 func (ItemCompleted) Kind() string    { return "item.completed" }
 func (ItemDelta) Kind() string        { return "item.delta" }
+func (CallDecided) Kind() string      { return "call.decided" }
 func (CallStarted) Kind() string      { return "call.started" }
 func (CallEnded) Kind() string        { return "call.ended" }
 func (UsageReported) Kind() string    { return "usage.reported" }
@@ -469,6 +500,7 @@ func (HistoryAdded) durable() bool     { return true }
 func (ItemStarted) durable() bool      { return true }
 func (ItemCompleted) durable() bool    { return true }
 func (ItemDelta) durable() bool        { return false }
+func (CallDecided) durable() bool      { return true }
 func (CallStarted) durable() bool      { return true }
 func (CallEnded) durable() bool        { return true }
 func (UsageReported) durable() bool    { return true }

@@ -19,7 +19,7 @@ import (
 func everyBody() []Body {
 	return []Body{
 		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, HistoryCompacted{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
-		ModelChanged{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
+		ModelChanged{}, CallDecided{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
 		SessionOutput{}, SessionExited{}, Notice{}, PluginEvent{}, PluginState{}, ContextTold{}, InputAccepted{}, ThreadReverted{}, ThreadForked{}, ThreadArchived{},
 		FilesKept{}, FilesChanged{}, TurnDiff{}, SettingsChanged{},
 	}

@@ -75,6 +75,7 @@ type Host struct {
 	commands service.Commands
 	shell    *usershell.Shell
 	reviewer *review.Reviewer
+	rules    *Rulebook
 	families map[string]*tool.Client // by plugin label; fixed after New
 	private  map[string]bool         // variables that the store or some plugin's block reads; no other process gets them; fixed after New
 	cleanup  []func(context.Context) error
@@ -102,7 +103,7 @@ const closeBound = 10 * time.Second
 
 // New wires a host. It starts no process but what the configuration makes unavoidable.
 func New(ctx context.Context, opts Options) (_ *Host, err error) {
-	h := &Host{opts: opts, log: opts.Logger, tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: map[string]bool{}, loading: make(chan struct{}, 1)}
+	h := &Host{opts: opts, log: opts.Logger, rules: NewRulebook(opts.Config), tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: map[string]bool{}, loading: make(chan struct{}, 1)}
 	h.mu.threads = map[event.ThreadID]*running{}
 	h.mu.secrets = map[string]config.Secrets{}
 	h.mu.lacking = map[string][]event.Notice{}

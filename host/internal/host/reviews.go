@@ -101,7 +101,7 @@ func (r role) decide(q policy.Request) policy.Decision {
 	q.Approval = policy.Approval(r.approval)
 	d := policy.Decide(q)
 	if d.Verdict == policy.Ask {
-		return policy.Decision{Verdict: policy.Forbid, Reason: fmt.Sprintf(
+		return policy.Decision{Verdict: policy.Forbid, Rules: d.Rules, Reason: fmt.Sprintf(
 			"nobody can be asked here, and the approval policy is %s; go on without it, with what you were given", r.approval)}
 	}
 	return d

@@ -12,10 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-var (
-	approvalPolicies = []string{string(policy.Untrusted), string(policy.OnRequest), string(policy.Never)}
-	sandboxModes     = []string{"read-only", "workspace-write", "full-access"}
-)
+var sandboxModes = []string{"read-only", "workspace-write", "full-access"}
 
 // Check implements [thread.Engine]: what is wrong with a change is said before it holds. Whether the model has such an effort only
 // its provider knows.
@@ -36,8 +33,11 @@ func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error
 			return fmt.Errorf("%s is not a folder; next: name a folder", c.Cwd)
 		}
 	}
-	if c.Approval != "" && !slices.Contains(approvalPolicies, c.Approval) {
-		return fmt.Errorf("there is no approval policy %q; next: %s", c.Approval, diag.DidYouMean(c.Approval, approvalPolicies, ""))
+	if c.Approval != "" && !slices.Contains(policy.Approvals, c.Approval) {
+		return fmt.Errorf("there is no approval policy %q; next: %s", c.Approval, diag.DidYouMean(c.Approval, policy.Approvals, ""))
+	}
+	if c.Approval == string(policy.Granular) && h.opts.Config.Approval.Granular == nil {
+		return fmt.Errorf("which questions the approval policy granular puts is not configured; next: write a block `granular` into `approval`")
 	}
 	if c.Sandbox != "" && !slices.Contains(sandboxModes, c.Sandbox) {
 		return fmt.Errorf("there is no sandbox mode %q; next: %s", c.Sandbox, diag.DidYouMean(c.Sandbox, sandboxModes, ""))

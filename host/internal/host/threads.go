@@ -25,6 +25,7 @@ type running struct {
 	broken   map[string]event.Notice // what its people were told of plugins that can't be used; by its turns only
 	noted    map[string]bool         // what they were told of the models; by its turns only
 	agents   *agentsfile.Reader      // files of instructions, as its turns saw them; by its turns only
+	rules    string                  // what they were told is wrong with the rules; by its turns only
 	warned   map[string]bool         // what its people were told of them; by its turns only
 	external map[string]string       // what clients say beside their users' words; by its turns only
 	plugs    *sessions

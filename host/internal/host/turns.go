@@ -76,9 +76,16 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	for label := range h.families { // tools come up while the model thinks
 		h.plugins.Slot(label).Warm()
 	}
+	plan.Notices = append(plan.Notices, r.rulesNews(h.rules)...)
+	equip := func(q policy.Request) policy.Request {
+		return h.rules.Equip(q, h.opts.Config, h.commandEnvironment(t.ID()))
+	}
 	files := checkpoint.NewTracker(h.store, set.Cwd)
 	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: hook.None{}, Policy: r.role.decide, Approver: t.Desk(), Journal: t, Retry: policy.Retry,
+		Hooks: hook.None{}, Policy: func(q policy.Request) policy.Decision { return r.role.decide(equip(q)) }, Approver: t.Desk(), Rulebook: h.rules, Journal: t,
+		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
+			return policy.Retry(equip(q), res)
+		},
 		Granter: granter{h.launcher, h.opts.Config, func() (string, error) { return h.threadTmp(t.ID()) }},
 		Families: func(label string) (orchestrate.Family, bool) {
 			f, ok := h.families[label]

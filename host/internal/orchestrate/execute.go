@@ -48,12 +48,10 @@ func (r *run) execute(ctx context.Context) verdict {
 		if wider == nil {
 			return resultVerdict(result)
 		}
-		if ask {
-			if v := r.ask(ctx, "command failed; retry without sandbox?", wider.Additional, []string{"retry"}); v != nil {
-				told := resultVerdict(result)
-				told.abort = v.abort
-				return told
-			}
+		if v := r.decideAgain(ctx, wider, ask); v != nil {
+			told := resultVerdict(result)
+			told.abort = v.abort
+			return told
 		}
 		r.escalation = wider
 		// Every attempt gets its own grant and its own entry in the journal.

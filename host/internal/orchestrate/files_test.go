@@ -46,7 +46,7 @@ func TestFilesAreKeptBeforeTheCall(t *testing.T) {
 	b.run(t, assessed, `{}`)
 	at := slices.Index(b.steps, "grant 1")
 	want := []string{
-		"grant 1", "look c1 [{[/a]}]", "call.started", "files.kept", "barrier", "call 1 d", "item.delta", "end-processes", "post-hook",
+		"grant 1", "look c1 [{[/a]}]", "call.decided", "call.started", "files.kept", "barrier", "call 1 d", "item.delta", "end-processes", "post-hook",
 		"look again c1", "files.changed", "item.completed", "turn.diff", "call.ended",
 	}
 	if !slices.Equal(b.steps[at:], want) {

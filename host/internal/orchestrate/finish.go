@@ -66,10 +66,11 @@ func (r *run) abortText(took time.Duration, late bool) string {
 }
 
 func (r *run) publishEnd(ctx context.Context, v verdict, result *llm.ToolResult, took time.Duration) {
-	bodies := make([]event.Body, 0, 5)
+	bodies := make([]event.Body, 0, 6)
 	if !r.item.shown {
 		bodies = append(bodies, event.ItemStarted{Item: r.item.begin()})
 	}
+	bodies = append(bodies, r.takeDecided()...)
 	text := resultText(result)
 	item := r.item.end(v, text)
 	changed, diff := r.filesChanged(ctx, &item)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -44,18 +43,15 @@ func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason 
 	r := &run{spine: l.Spine, call: l.Call, asker: l, entry: entry, item: itemState{item: event.Item{ID: l.item, Tool: entry.FullName()}}}
 	r.assessment = contract.Assessment{Effects: effects, Summary: reason}
 	d := l.Spine.stages.Policy(r.policyRequest())
-	switch d.Verdict {
-	case policy.Run:
-		return "", r.keepAlso(ctx)
-	case policy.Ask:
-		if v := r.ask(ctx, d.Reason, effects, discriminators); v != nil {
-			if v.outcome == event.OutcomeAborted {
-				return "", context.Cause(ctx)
-			}
-			return v.text, nil
-		}
-		return "", r.keepAlso(ctx)
-	default:
-		return d.Reason, nil
+	v := r.settle(ctx, d, discriminators)
+	if _, err := l.Spine.stages.Journal.Publish(context.WithoutCancel(ctx), l.Call.Turn, r.takeDecided()...); err != nil {
+		return "", err
 	}
+	switch {
+	case v == nil:
+		return "", r.keepAlso(ctx)
+	case v.outcome == event.OutcomeAborted:
+		return "", context.Cause(ctx)
+	}
+	return v.text, nil
 }

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
-	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -28,6 +26,8 @@ type run struct {
 	input      contract.Input
 	assessment contract.Assessment
 	escalation *contract.Escalation // approved
+	approved   bool                 // by somebody, not by the policy alone
+	decided    []event.Body         // what was decided, until it is published
 	granted    launch.Grant
 	attempt    uint32
 	journaled  bool
@@ -227,89 +227,6 @@ func (r *run) publishFailed(ctx context.Context, err error) *verdict {
 	return fail("the event log does not take events, so the call was not started: " + err.Error())
 }
 
-func (r *run) policyRequest() policy.Request {
-	return policy.Request{
-		Approval: r.call.Approval, Sandbox: r.call.Sandbox, Effects: r.assessment.Effects,
-		Escalation: r.assessment.Escalation, ReadOnly: r.assessment.ReadOnly,
-		Writable: func(path string) bool { return r.spine.stages.Granter.Writable(r.call.Sandbox, r.call.Cwd, path) },
-	}
-}
-
-func (r *run) decide(ctx context.Context) *verdict {
-	d := r.spine.stages.Policy(r.policyRequest())
-	switch d.Verdict {
-	case policy.Run:
-		r.escalation = r.assessment.Escalation
-		return nil
-	case policy.Ask:
-		v := r.ask(ctx, d.Reason, r.assessment.Effects, r.assessment.Discriminators)
-		if v == nil {
-			r.escalation = r.assessment.Escalation
-			if d.Wider != nil {
-				r.escalation = d.Wider
-			}
-		}
-		return v
-	default:
-		return denied(d.Reason)
-	}
-}
-
-// ask puts the call before the reviewer, then the person. nil: it may run.
-func (r *run) ask(ctx context.Context, reason string, effects []contract.Effect, discriminators []string) *verdict {
-	keys := approval.Keys(r.entry.Digest, effects, discriminators)
-	if r.spine.stages.Approver.Allowed(keys) {
-		return nil
-	}
-	title := r.assessment.Summary
-	if title == "" {
-		title = r.item.title()
-	}
-	q := approval.Question{
-		About: event.QuestionApproval, Turn: r.call.Turn, Call: r.call.ID, Title: title, Reason: reason, Effects: effects,
-		Options: []string{approval.Approve, approval.ApproveSession, approval.Deny, approval.Abort},
-	}
-	if e := r.assessment.Escalation; e != nil {
-		q.Message = e.Justification
-	}
-	answer, err := r.answer(ctx, q)
-	switch {
-	case errors.Is(err, approval.ErrNobody):
-		return denied("rejected: " + err.Error() + "; the approval policy asks before this call")
-	case ctx.Err() != nil:
-		return &verdict{outcome: event.OutcomeAborted}
-	case err != nil:
-		return denied("rejected: the question could not be put: " + err.Error())
-	}
-	switch answer.Choice {
-	case approval.ApproveSession:
-		r.spine.stages.Approver.Allow(keys)
-		return nil
-	case approval.Approve:
-		return nil
-	case approval.Abort:
-		v := denied("rejected by user")
-		v.abort = true
-		return v
-	default: // whatever is not a clear yes is a no
-		return denied("rejected by user")
-	}
-}
-
-func (r *run) answer(ctx context.Context, q approval.Question) (approval.Answer, error) {
-	if rv := r.spine.stages.Reviewer; rv != nil {
-		a, ok, err := rv.Review(ctx, q)
-		if err != nil {
-			return approval.Answer{Choice: approval.Deny, By: "reviewer"}, nil // fails closed
-		}
-		if ok {
-			return a, nil
-		}
-	}
-	defer r.asker.Wait()()
-	return r.spine.stages.Approver.Ask(ctx, q)
-}
-
 func (r *run) grant(ctx context.Context) *verdict {
 	r.attempt++
 	g, err := r.spine.stages.Granter.Grant(ctx, GrantRequest{
@@ -335,7 +252,7 @@ func (r *run) journal(ctx context.Context) *verdict {
 	} else {
 		entry.Arguments = r.input.Arguments
 	}
-	bodies := []event.Body{entry}
+	bodies := append(r.takeDecided(), entry)
 	kept, v := r.keepFiles(ctx)
 	if v != nil {
 		return v

@@ -41,8 +41,17 @@ type Journal interface {
 // Approver asks a person and remembers session-wide answers.
 type Approver interface {
 	Ask(ctx context.Context, q approval.Question) (approval.Answer, error)
-	Allowed(keys []string) bool
+	Allowed(turn event.TurnID, keys []string) bool
 	Allow(keys []string)
+	AllowTurn(turn event.TurnID, keys []string)
+}
+
+// Rulebook writes rules that answer questions for good.
+type Rulebook interface {
+	// Offer says what a rule for commands that begin with these words would look like.
+	Offer(prefix []string) event.RuleOffer
+	// Write adds it to the user's rules.
+	Write(ctx context.Context, o event.RuleOffer) error
 }
 
 // Reviewer answers in a person's place. ok false: it leaves the question to the person.
@@ -92,12 +101,13 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Stages are the parts of the spine. All are required but Reviewer and Files.
+// Stages are the parts of the spine. All are required but Reviewer, Rulebook and Files.
 type Stages struct {
 	Hooks     hook.Hooks
 	Policy    Policy
 	Reviewer  Reviewer
 	Approver  Approver
+	Rulebook  Rulebook
 	Granter   Granter
 	Journal   Journal
 	Retry     Retry

@@ -107,8 +107,9 @@ func (b *bench) Ask(_ context.Context, q approval.Question) (approval.Answer, er
 	b.step("ask %s", q.Title)
 	return b.answer, b.askErr
 }
-func (b *bench) Allowed([]string) bool { return false }
-func (b *bench) Allow([]string)        { b.step("allow") }
+func (b *bench) Allowed(event.TurnID, []string) bool { return false }
+func (b *bench) Allow([]string)                      { b.step("allow") }
+func (b *bench) AllowTurn(event.TurnID, []string)    { b.step("allow for the turn") }
 
 func (b *bench) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
 	b.step("grant %d", r.Attempt)
@@ -159,7 +160,7 @@ func TestStagesInTheirOrder(t *testing.T) {
 	b := &bench{}
 	a := b.run(t, assessed, `{"cmd":"ls"}`)
 	want := []string{
-		`pre-hook Bash {"command":"ls"}`, "assess", "end-processes", "item.started", "policy", "grant 1", "call.started", "barrier",
+		`pre-hook Bash {"command":"ls"}`, "assess", "end-processes", "item.started", "policy", "grant 1", "call.decided", "call.started", "barrier",
 		"call 1 d", "item.delta", "end-processes", "post-hook", "item.completed", "call.ended",
 	}
 	if !slices.Equal(b.steps, want) {

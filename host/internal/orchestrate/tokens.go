@@ -8,6 +8,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // Live is a call that runs: what a plugin may do in its name. It ends with the call's result, and everything that was begun
@@ -20,9 +21,12 @@ type Live struct {
 	// Nested is the gate of the calls that this one makes.
 	Nested *Gate
 	item   event.ItemID
-	ctx    context.Context // ends with the call
-	cancel context.CancelCauseFunc
-	token  string
+	// commands are those that the call said it would start, and that were decided on; wide says that they run outside of the sandbox.
+	commands []contract.ExecEffect
+	wide     bool
+	ctx      context.Context // ends with the call
+	cancel   context.CancelCauseFunc
+	token    string
 	// paused tells the plugin that a person is being asked (true) or not any more; nil: it need not know.
 	paused func(bool)
 	// committed is closed when the call's start is stored, or uncommitted says why not; nil: it was before the call began.
@@ -42,6 +46,12 @@ var ErrEnded = errors.New("the call has ended")
 // begin makes a call live and gives it a token. The caller ends it.
 func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
 	l := &Live{Call: r.call, Plugin: r.entry.Plugin, Spine: r.spine, Grant: g, Nested: &Gate{}, item: r.item.id()}
+	for _, e := range r.assessment.Effects {
+		if x, ok := e.(contract.ExecEffect); ok {
+			l.commands = append(l.commands, x)
+		}
+	}
+	l.wide = r.escalation != nil && r.escalation.Unsandboxed
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.token = r.spine.tokens.issue(l)
 	return l

@@ -31,6 +31,11 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	if cwd == "" {
 		cwd = l.Call.Cwd
 	}
+	if denial, err := l.Exec(ctx, r.GetArgv(), cwd); err != nil {
+		return nil, statusOf(err)
+	} else if denial != "" {
+		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: denial}}, nil
+	}
 	spec := launch.Spec{
 		Argv: r.GetArgv(), Cwd: cwd, Env: environment(s.Environment(l.Call.Thread), r.GetEnv(), r.GetUnset()),
 		Stdin: r.GetStdin(), MergeStderr: r.GetMergeStderr(), Session: r.GetSession(), ReadOnly: r.GetReadOnly(),

@@ -86,7 +86,7 @@ func (s State) outline() State {
 // follow keeps an outline up to date.
 func (s *State) follow(e event.Event) {
 	switch e.Body.(type) {
-	case event.CallStarted, event.CallEnded, event.QuestionAsked, event.QuestionResolved: // of the turn that runs
+	case event.CallDecided, event.CallStarted, event.CallEnded, event.QuestionAsked, event.QuestionResolved: // of the turn that runs
 	default:
 		s.note(e)
 	}

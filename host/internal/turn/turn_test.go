@@ -336,7 +336,7 @@ func TestNothingHappensBeforeTheJournalIsDurable(t *testing.T) {
 		}},
 	}
 	b.Run(t, t.Context(), "go")
-	if !strings.HasSuffix(atCall, "item.started\ncall.started") {
+	if !strings.HasSuffix(atCall, "item.started\ncall.decided\ncall.started") {
 		t.Errorf("events when the call ran:\n%s", atCall)
 	}
 	if n := len(b.Barriers()); n != 2 {

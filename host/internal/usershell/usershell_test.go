@@ -273,7 +273,7 @@ func TestCommandHasTheEventsOfACall(t *testing.T) {
 		if _, err := th.Submit(t.Context(), thread.Submission{Task: task}); err != nil {
 			t.Fatal(err)
 		}
-		if synctest.Wait(); !strings.HasSuffix(atStart, "item.started call.started ") {
+		if synctest.Wait(); !strings.HasSuffix(atStart, "item.started call.decided call.started ") {
 			t.Errorf("when it began the log had %s", atStart)
 		}
 		var kinds []string
@@ -291,7 +291,7 @@ func TestCommandHasTheEventsOfACall(t *testing.T) {
 				break
 			}
 		}
-		want := "thread.started turn.started item.started call.started item.delta item.completed call.ended history.added turn.ended"
+		want := "thread.started turn.started item.started call.decided call.started item.delta item.completed call.ended history.added turn.ended"
 		if got := strings.Join(kinds, " "); got != want {
 			t.Errorf("events:\n%s\nwant:\n%s", got, want)
 		}

@@ -88,6 +88,15 @@ func scriptOf(argv []string) (shell, script string, ok bool) {
 	return "", "", false
 }
 
+// Name is the name of a program without its folder.
+func Name(program string) string { return stem(program) }
+
+// Starts reports whether all that a program of that name does is to start another one.
+func Starts(name string) bool {
+	_, ok := starters[name]
+	return ok
+}
+
 // stem is the name of a program without its folder and without the ending that Windows gives it.
 func stem(program string) string {
 	name := path.Base(strings.ReplaceAll(program, `\`, "/"))

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 )
 
 // Decision is what a rule says. A stricter one is larger.
@@ -116,6 +115,11 @@ func (s *Set) mayBe(name, program string) bool {
 	return !defined || slices.Contains(paths, program)
 }
 
+// Listed reports whether host_executable names the program's path.
+func (s *Set) Listed(program string) bool {
+	return s != nil && slices.Contains(s.programs[path.Base(program)], program)
+}
+
 // Strictest is what several matches come to.
 func Strictest(matches []Match) Decision {
 	d := Unknown
@@ -134,28 +138,6 @@ func (s *Set) Restrictive(name string) []*Prefix {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.first[name]), func(p *Prefix) bool { return p.Decision < Prompt })
-}
-
-// AnyRestrictive returns all rules that ask or forbid, the strictest first.
-func (s *Set) AnyRestrictive() []*Prefix {
-	if s == nil {
-		return nil
-	}
-	var out []*Prefix
-	for _, ps := range s.first {
-		for _, p := range ps {
-			if p.Decision >= Prompt {
-				out = append(out, p)
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b *Prefix) int {
-		if a.Decision != b.Decision {
-			return int(b.Decision) - int(a.Decision)
-		}
-		return strings.Compare(a.Where(), b.Where())
-	})
-	return out
 }
 
 // Network returns the rules for hosts, in the order of the files.

@@ -1,0 +1,160 @@
+package host
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/policy/rules"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Rulebook is the rules that hold under a configuration: the machine's, the user's and, as the user agreed to them, the project's.
+type Rulebook struct {
+	folders []string       // of the machine and the user
+	project []rules.Source // as they were read with the configuration
+	written string         // the file that answers are written to
+
+	mu struct {
+		sync.Mutex
+		sources []rules.Source
+		set     *rules.Set
+		err     error
+	}
+}
+
+// NewRulebook reads nothing yet.
+func NewRulebook(c *config.Config) *Rulebook {
+	b := &Rulebook{written: filepath.Join(c.Home, rules.Folder, rules.Written)}
+	if c.System != "" {
+		b.folders = append(b.folders, filepath.Join(c.System, rules.Folder))
+	}
+	b.folders = append(b.folders, filepath.Join(c.Home, rules.Folder))
+	if c.Project != nil && c.Project.Trusted {
+		for _, r := range c.Project.Rules {
+			b.project = append(b.project, rules.Source(r))
+		}
+	}
+	return b
+}
+
+// Current returns the rules as the files have them now: a rule that a user writes or takes out counts from the next command on.
+// With an error the rules can't be relied on.
+func (b *Rulebook) Current() (*rules.Set, error) {
+	var sources []rules.Source
+	for _, f := range b.folders {
+		s, err := rules.Read(f)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, s...)
+	}
+	sources = append(sources, b.project...)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.set == nil || !slices.Equal(sources, b.mu.sources) {
+		b.mu.sources = sources
+		b.mu.set, b.mu.err = rules.Load(sources)
+	}
+	return b.mu.set, b.mu.err
+}
+
+// Offer implements [orchestrate.Rulebook].
+func (b *Rulebook) Offer(prefix []string) event.RuleOffer {
+	return event.RuleOffer{Prefix: prefix, Line: rules.PrefixLine(prefix), File: b.written}
+}
+
+// Write implements [orchestrate.Rulebook].
+func (b *Rulebook) Write(ctx context.Context, o event.RuleOffer) error {
+	return rules.Append(ctx, o.File, o.Line)
+}
+
+// Equip gives a decision what the configuration and the machine say. environ is what the command starts from.
+func (b *Rulebook) Equip(q policy.Request, c *config.Config, environ []string) policy.Request {
+	q.SafeCommands = c.Approval.SafeCommands
+	if g := c.Approval.Granular; g != nil {
+		q.Questions = policy.Questions{
+			Sandbox: g.SandboxApproval, Rules: g.Rules, Elicitation: g.MCPElicitations, Skill: g.SkillApproval, Permissions: g.RequestPermissions,
+		}
+	}
+	if slices.ContainsFunc(q.Effects, runsCommands) {
+		q.Rules, q.RulesErr = b.Current()
+	}
+	writable := q.Writable
+	q.Trusted = func(program, cwd string) bool {
+		path, ok := find(program, cwd, variable(environ, "PATH"))
+		switch {
+		case !ok:
+			return false
+		case path == "": // a word of the shell itself, or nothing
+			return true
+		}
+		real, err := filepath.EvalSymlinks(path)
+		for _, p := range []string{path, real} {
+			if err != nil || inside(p, cwd) || q.Sandbox != launch.FullAccess && writable != nil && writable(p) {
+				return false
+			}
+		}
+		return true
+	}
+	return q
+}
+
+func runsCommands(e contract.Effect) bool {
+	switch e.(type) {
+	case contract.ExecEffect, contract.SessionInputEffect:
+		return true
+	}
+	return false
+}
+
+// find is where a shell would find a program; "": nowhere. Not ok: that depends on the folder that it looks from.
+func find(program, cwd, path string) (string, bool) {
+	if filepath.IsAbs(program) {
+		return program, true
+	}
+	if strings.Contains(program, "/") {
+		return filepath.Join(cwd, program), true
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			return "", false
+		}
+		file := filepath.Join(dir, program)
+		info, err := os.Stat(file)
+		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file, true
+		}
+	}
+	return "", true
+}
+
+// inside reports whether a path lies in a folder.
+func inside(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// rulesNews says once that the rules can't be relied on.
+func (r *running) rulesNews(b *Rulebook) []event.Notice {
+	_, err := b.Current()
+	if err == nil {
+		r.rules = ""
+		return nil
+	}
+	if r.rules == err.Error() {
+		return nil
+	}
+	r.rules = err.Error()
+	return []event.Notice{{
+		Text: "the rules can't be relied on, so every command is asked about, or refused where nobody can be: " + err.Error(),
+		Next: "correct the file; `gantry policy check COMMAND` says whether it is right",
+	}}
+}

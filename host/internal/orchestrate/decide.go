@@ -1,0 +1,225 @@
+package orchestrate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+func (r *run) policyRequest() policy.Request {
+	return policy.Request{
+		Approval: r.call.Approval, Sandbox: r.call.Sandbox, Effects: r.assessment.Effects,
+		Escalation: r.assessment.Escalation, ReadOnly: r.assessment.ReadOnly, Approved: r.approved,
+		Writable: func(path string) bool { return r.spine.stages.Granter.Writable(r.call.Sandbox, r.call.Cwd, path) },
+	}
+}
+
+// decide is where policy, reviewer and person say whether the call runs.
+func (r *run) decide(ctx context.Context) *verdict {
+	return r.settle(ctx, r.spine.stages.Policy(r.policyRequest()), r.assessment.Discriminators)
+}
+
+// settle brings a decision of the policy to its end, and notes how it ended. nil: the call may run.
+func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []string) *verdict {
+	note := event.CallDecided{Call: r.call.ID, Verdict: d.Verdict.String(), By: byPolicy, Reason: visible(d.Reason, maxReason)}
+	for _, rule := range d.Rules {
+		note.Rules = append(note.Rules, rule.Where())
+	}
+	wider := r.assessment.Escalation
+	if d.Wider != nil {
+		wider = d.Wider
+	}
+	var v *verdict
+	switch d.Verdict {
+	case policy.Run:
+	case policy.Ask:
+		v = r.ask(ctx, question{reason: d.Reason, effects: r.assessment.Effects, wanted: r.assessment.Escalation,
+			discriminators: discriminators, offer: d.Offer}, &note)
+	default:
+		v = denied(d.Reason)
+	}
+	if v == nil {
+		r.escalation = wider
+		note.Unsandboxed = wider != nil && wider.Unsandboxed && r.call.Sandbox != policy.FullAccess
+	}
+	note.Allowed = v == nil
+	r.decided = append(r.decided, note)
+	return v
+}
+
+// decideAgain is for a call that its sandbox stopped and that the policy lets try again outside, perhaps after a question.
+func (r *run) decideAgain(ctx context.Context, wider *contract.Escalation, ask bool) *verdict {
+	note := event.CallDecided{Call: r.call.ID, Verdict: policy.Run.String(), By: byPolicy, Reason: "the sandbox stopped it, and it was approved before"}
+	var v *verdict
+	if ask {
+		note.Verdict, note.Reason = policy.Ask.String(), retryReason
+		v = r.ask(ctx, question{reason: retryReason, effects: wider.Additional, wanted: wider, discriminators: []string{"retry"}}, &note)
+	}
+	note.Allowed = v == nil
+	note.Unsandboxed = v == nil && wider.Unsandboxed
+	r.decided = append(r.decided, note)
+	return v
+}
+
+const retryReason = "command failed; retry without sandbox?"
+
+// takeDecided returns what was decided and is not published yet.
+func (r *run) takeDecided() []event.Body {
+	out := r.decided
+	r.decided = nil
+	return out
+}
+
+// Who decided, in events.
+const (
+	byPolicy     = "policy"
+	byRemembered = "remembered"
+	byNobody     = "nobody"
+	byCancelled  = "cancelled"
+)
+
+// question is what a person is to decide on.
+type question struct {
+	reason         string
+	effects        []contract.Effect
+	wanted         *contract.Escalation
+	discriminators []string
+	offer          []string // words of a rule that would answer it for good; nil: there is none
+}
+
+// ask puts the call before the reviewer, then the person. nil: it may run. The note gets who decided, and with which answer.
+func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) *verdict {
+	keys := approval.Keys(r.entry.Digest, about.effects, about.wanted, about.discriminators)
+	if r.spine.stages.Approver.Allowed(r.call.Turn, keys) {
+		note.By, r.approved = byRemembered, true
+		return nil
+	}
+	q := r.question(about)
+	answer, err := r.answer(ctx, q)
+	note.By, note.Answer = answer.By, answer.Choice
+	switch {
+	case errors.Is(err, approval.ErrNobody):
+		note.By = byNobody
+		return denied("rejected: " + err.Error() + "; the approval policy asks before this call")
+	case ctx.Err() != nil:
+		note.By = byCancelled
+		return &verdict{outcome: event.OutcomeAborted}
+	case err != nil:
+		note.By = byNobody
+		return denied("rejected: the question could not be put: " + err.Error())
+	}
+	switch {
+	case answer.Choice == approval.Abort:
+		v := denied("rejected by user")
+		v.abort = true
+		return v
+	case !slices.Contains(q.Options, answer.Choice) || answer.Choice == approval.Deny: // whatever is not a clear yes is a no
+		return denied("rejected by user")
+	case answer.Choice == approval.ApproveTurn:
+		r.spine.stages.Approver.AllowTurn(r.call.Turn, keys)
+	case answer.Choice == approval.ApproveSession:
+		r.spine.stages.Approver.Allow(keys)
+	case answer.Choice == approval.ApproveAlways:
+		r.writeRule(ctx, *q.Rule)
+	}
+	r.approved = true
+	return nil
+}
+
+// question words what is asked. What others wrote is bounded and shows all that it is.
+func (r *run) question(about question) approval.Question {
+	title := r.assessment.Summary
+	if title == "" {
+		title = r.item.title()
+	}
+	q := approval.Question{
+		About: event.QuestionApproval, Turn: r.call.Turn, Call: r.call.ID, Title: visible(title, maxTitle), Reason: visible(about.reason, maxReason),
+		Effects: about.effects, Options: []string{approval.Approve, approval.ApproveTurn, approval.ApproveSession},
+	}
+	if e := r.assessment.Escalation; e != nil {
+		q.Message = visible(e.Justification, maxReason)
+	}
+	if book := r.spine.stages.Rulebook; book != nil && about.offer != nil {
+		o := book.Offer(about.offer)
+		q.Rule = &o
+		q.Options = append(q.Options, approval.ApproveAlways)
+	}
+	q.Options = append(q.Options, approval.Deny, approval.Abort)
+	return q
+}
+
+// writeRule writes the rule that the person has seen. That it can't be written does not take the approval back.
+func (r *run) writeRule(ctx context.Context, o event.RuleOffer) {
+	err := r.spine.stages.Rulebook.Write(ctx, o)
+	if err == nil {
+		return
+	}
+	notice := event.Notice{
+		Text: "the rule was not written, so the next such call is asked about again: " + err.Error(), Next: "write it to " + o.File + " yourself: " + o.Line,
+	}
+	if _, err := r.spine.stages.Journal.Publish(context.WithoutCancel(ctx), r.call.Turn, notice); err != nil {
+		r.spine.log.Warn("notice not published", "call", r.call.ID, "err", err)
+	}
+}
+
+func (r *run) answer(ctx context.Context, q approval.Question) (approval.Answer, error) {
+	if rv := r.spine.stages.Reviewer; rv != nil {
+		a, ok, err := rv.Review(ctx, q)
+		if err != nil {
+			return approval.Answer{Choice: approval.Deny, By: "reviewer"}, nil // fails closed
+		}
+		if ok {
+			return a, nil
+		}
+	}
+	defer r.asker.Wait()()
+	return r.spine.stages.Approver.Ask(ctx, q)
+}
+
+// Bounds of what a question shows of others' words, in bytes: some lines, and about a screen.
+const (
+	maxTitle  = 1 << 10
+	maxReason = 4 << 10
+)
+
+// visible is text of others as a person may be shown it: no longer than that, and without characters that hide or reorder others.
+func visible(s string, most int) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strings.Map(func(c rune) rune {
+		if unicode.Is(unicode.Cf, c) || unicode.IsControl(c) && c != '\n' && c != '\t' {
+			return unicode.ReplacementChar
+		}
+		return c
+	}, s)
+}
+
+// Exec decides on a process that a plugin starts in the call's name. What the call said it would start was decided on; anything else
+// is held against the rules, and never runs with what was approved for something else. denial says why not; "": it may start.
+func (l *Live) Exec(ctx context.Context, argv []string, cwd string) (denial string, err error) {
+	for _, x := range l.commands {
+		if slices.Equal(x.Argv, argv) && (x.Cwd == "" || x.Cwd == cwd) {
+			return "", nil
+		}
+	}
+	if len(l.commands) > 0 && l.wide {
+		return "the call was approved for another command", nil
+	}
+	also := contract.ExecEffect{Argv: argv, Cwd: cwd}
+	d := l.Spine.stages.Policy(policy.Request{Approval: policy.OnRequest, Sandbox: l.Call.Sandbox, Effects: []contract.Effect{also}})
+	switch d.Verdict {
+	case policy.Run:
+		return "", nil
+	case policy.Ask:
+		return l.Authorize(ctx, []contract.Effect{also}, "it starts another program than it said", nil)
+	}
+	return d.Reason, nil
+}

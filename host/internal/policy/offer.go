@@ -1,0 +1,80 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/policy/command"
+)
+
+// offer finds the words of a rule that would have answered the question: those that the model proposes, if with them every command
+// would be allowed, else the first command that no rule allows. nil: there is no rule that would be narrow enough.
+func (r Request) offer(low command.Lowered, left []command.Command) []string {
+	if !low.Plain || len(left) == 0 || r.RulesErr != nil {
+		return nil
+	}
+	for _, c := range left {
+		if _, why := command.Extract(c.Argv()).Dangerous(); why != "" {
+			return nil
+		}
+	}
+	if r.Escalation != nil && offerable(r.Escalation.PrefixRule) {
+		prefix := r.Escalation.PrefixRule
+		if !slices.ContainsFunc(left, func(c command.Command) bool { return !startsWith(c, prefix) }) {
+			return prefix
+		}
+	}
+	for _, w := range left[0] {
+		if !w.Fixed {
+			return nil
+		}
+	}
+	if argv := left[0].Argv(); offerable(argv) {
+		return argv
+	}
+	return nil
+}
+
+func startsWith(c command.Command, prefix []string) bool {
+	if len(c) < len(prefix) {
+		return false
+	}
+	for i, w := range prefix {
+		if !c[i].Fixed || c[i].Text != w {
+			return false
+		}
+	}
+	return true
+}
+
+// offerable reports whether a rule for a prefix says what would run. What starts other programs, or runs text that comes behind the
+// prefix, is anything.
+func offerable(prefix []string) bool {
+	if len(prefix) == 0 || prefix[0] == "" {
+		return false
+	}
+	for _, w := range prefix {
+		if strings.ContainsFunc(w, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			return false // a person has to see what it says
+		}
+	}
+	name := command.Name(prefix[0])
+	if command.Starts(name) || name == "rm" || name == "osascript" {
+		return false
+	}
+	bare, ok := interpreters[name]
+	if !ok {
+		return true
+	}
+	return len(prefix) > 2 || len(prefix) == 2 && !slices.Contains(bare, prefix[1])
+}
+
+// interpreters are programs that run whatever stands behind the words listed here.
+var interpreters = map[string][]string{
+	"bash": {"-c", "-lc", "-i", "-l"}, "sh": {"-c", "-lc"}, "zsh": {"-c", "-lc"}, "dash": {"-c", "-lc"}, "ksh": {"-c", "-lc"}, "fish": {"-c", "-lc"},
+	"cmd": {"/c", "/k"}, "powershell": {"-Command", "-c", "-File", "-EncodedCommand"}, "pwsh": {"-Command", "-c", "-File", "-EncodedCommand"},
+	"git": {}, "python": {"-", "-c", "-m"}, "python3": {"-", "-c", "-m"}, "py": {"-3", "-", "-c"}, "pypy": {"-", "-c"}, "pypy3": {"-", "-c"},
+	"pythonw": {"-", "-c"}, "pyw": {"-", "-c"}, "node": {"-", "-e", "-p"}, "nodejs": {"-", "-e", "-p"}, "perl": {"-", "-e", "-E"}, "ruby": {"-", "-e"},
+	"php": {"-", "-r"}, "lua": {"-", "-e"}, "julia": {"-", "-e"}, "Rscript": {"-", "-e"}, "deno": {"eval", "run"}, "bun": {"-e", "run", "x"},
+	"npm": {"run", "exec", "x"}, "pnpm": {"run", "exec", "dlx"}, "yarn": {"run", "dlx"}, "npx": {}, "docker": {"run", "exec"}, "kubectl": {"exec"}, "ssh": {},
+}

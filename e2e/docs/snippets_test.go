@@ -21,7 +21,7 @@ func TestBlocksAreKnown(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
 	for _, info := range []string{
-		"sh", "sh run", "text", "text shown", "text demo", "hcl", "hcl fragment", "hcl lock", "go build", "go", "toml", "proto",
+		"sh", "sh run", "text", "text shown", "text demo", "hcl", "hcl fragment", "hcl lock", "go build", "go", "toml", "proto", "starlark",
 	} {
 		known[info] = true
 	}

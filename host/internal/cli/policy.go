@@ -39,7 +39,7 @@ type policyCheck struct {
 func (a *app) policyCheckCommand() *cobra.Command {
 	var c policyCheck
 	cmd := &cobra.Command{
-		Use: "check [flags] -- COMMAND [ARGUMENT...]", Short: "Say whether a command would run, be asked about or be refused, and why", Args: takes(1, -1),
+		Use: "check [flags] -- COMMAND [ARGUMENT...]", Short: "Say whether a command would run, be asked about or be refused, and why", Args: takes(1, -1, "COMMAND"),
 		Long: "check says what the rules, the approval policy and the sandbox mode that hold here make of a command that a model wants to\n" +
 			"run. One argument with spaces is read as a script. Nothing is run.\n\n" +
 			"--json prints the rules whose words the command begins with, as it stands: shells and programs like env are not seen through.\n" +

@@ -22,7 +22,7 @@ import (
 func (a *app) sandboxCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use: "sandbox [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command in the sandbox that tools' commands run in", Args: takes(1, -1),
+		Use: "sandbox [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command in the sandbox that tools' commands run in", Args: takes(1, -1, "COMMAND"),
 		Long: "sandbox runs a command as gantry would run it for a model: under the sandbox mode, the writable folders, the network\n" +
 			"setting and the limits of the configuration. Its status is the command's. `gantry sandbox explain` says what is in force.",
 		Example: "  gantry sandbox -- make test\n  gantry sandbox -c sandbox.mode=read-only -- sh",

@@ -146,11 +146,12 @@ func (r Request) dangerous(low command.Lowered, left []command.Command, wide com
 // restrict looks for what rules ask about or forbid, in every command that stands anywhere. What may be forbidden and can't be known
 // before it runs is asked about.
 func (r Request) restrict(x command.Extraction, argv []string) Decision {
+	broken := Decision{Verdict: Run}
 	if r.RulesErr != nil {
-		return r.byRule("the rules can't be relied on: "+r.RulesErr.Error(), nil)
+		broken = r.byRule("the rules can't be relied on: "+r.RulesErr.Error(), nil)
 	}
 	if !r.Rules.Restricts() {
-		return Decision{Verdict: Run}
+		return broken
 	}
 	var sure, may *rules.Prefix
 	for _, c := range x.Commands {
@@ -166,6 +167,8 @@ func (r Request) restrict(x command.Extraction, argv []string) Decision {
 	switch {
 	case sure != nil && sure.Decision == rules.Forbidden:
 		return Decision{Verdict: Forbid, Reason: fmt.Sprintf(rejectedPattern, command.Join(argv), forbidden(sure)), Rules: []*rules.Prefix{sure}}
+	case r.RulesErr != nil:
+		return broken
 	case sure != nil:
 		return r.byRule(requires(argv, sure), []*rules.Prefix{sure})
 	case may != nil:

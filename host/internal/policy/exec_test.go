@@ -170,6 +170,11 @@ func TestBrokenRules(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", policy, d, want)
 		}
 	}
+	// What the files that are right forbid stays forbidden.
+	forbids := ruled(t, `prefix_rule(pattern=["ls"], decision="forbidden")`)
+	if d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: script("ls"), Rules: forbids, RulesErr: broken}); d.Verdict != Forbid {
+		t.Errorf("beside a rule: %+v", d)
+	}
 	if d := Decide(Request{Approval: Never, Sandbox: "workspace-write", Effects: writes("/ws/a"), RulesErr: broken, Writable: inside}); d.Verdict != Run {
 		t.Errorf("what is no command: %+v", d)
 	}

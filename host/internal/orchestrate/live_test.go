@@ -25,8 +25,10 @@ import (
 // family is a plugin whose calls are a function that gets the live call behind its token.
 type family struct {
 	*bench
-	tokens *orchestrate.Tokens
-	do     func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error)
+	tokens  *orchestrate.Tokens
+	decide  func(policy.Request) policy.Decision // nil: what has effects is asked about
+	effects []contract.Effect                    // of the outer call
+	do      func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error)
 }
 
 func (f *family) Call(ctx context.Context, s contract.CallStart, ctl tool.Control, _ func(contract.CallEvent)) (*contract.Result, error) {
@@ -46,12 +48,15 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 	reg := registry.New()
 	schema := json.RawMessage(`{"type":"object"}`)
 	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{
-		{Name: "outer", InputSchema: schema}, {Name: "inner", InputSchema: schema}, {Name: "thinker", InputSchema: schema, Assess: true},
+		{Name: "outer", InputSchema: schema, Effects: f.effects}, {Name: "inner", InputSchema: schema}, {Name: "thinker", InputSchema: schema, Assess: true},
 	}}); len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	spine := orchestrate.New(orchestrate.Stages{
 		Hooks: f, Policy: func(r policy.Request) policy.Decision {
+			if f.decide != nil {
+				return f.decide(r)
+			}
 			if len(r.Effects) > 0 {
 				return policy.Decision{Verdict: policy.Ask}
 			}
@@ -62,7 +67,7 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 	}, f.tokens, hclog.NewNullLogger())
 	var gate orchestrate.Gate
 	return spine.Dispatch(ctx, &gate, orchestrate.Call{
-		Settings: orchestrate.Settings{Thread: "t", Turn: "u", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
+		Settings: orchestrate.Settings{Thread: "t", Turn: "u", Sandbox: "workspace-write", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
 		Model:    &llm.ToolCall{ID: "c1", Name: "outer", Input: "{}"}, ID: "c1",
 	}).Wait()
 }

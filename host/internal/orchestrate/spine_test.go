@@ -46,6 +46,10 @@ type bench struct {
 	call   func(contract.CallStart) (*contract.Result, error)
 	retry  orchestrate.Retry
 	files  orchestrate.Files
+	book   orchestrate.Rulebook
+
+	asked   approval.Question
+	granted *contract.Escalation
 }
 
 func (b *bench) step(format string, args ...any) {
@@ -104,7 +108,8 @@ func (b *bench) Barrier(ctx context.Context, _ uint64) error {
 }
 
 func (b *bench) Ask(_ context.Context, q approval.Question) (approval.Answer, error) {
-	b.step("ask %s", q.Title)
+	b.step("ask %.40s", q.Title)
+	b.asked = q
 	return b.answer, b.askErr
 }
 func (b *bench) Allowed(event.TurnID, []string) bool { return false }
@@ -113,6 +118,7 @@ func (b *bench) AllowTurn(event.TurnID, []string)    { b.step("allow for the tur
 
 func (b *bench) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
 	b.step("grant %d", r.Attempt)
+	b.granted = r.Escalation
 	return launch.Grant{Mode: r.Sandbox}, b.grant
 }
 
@@ -141,7 +147,7 @@ func (b *bench) run(t *testing.T, d contract.Descriptor, input string) orchestra
 		b.policy.Verdict = policy.Run
 	}
 	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: b, Policy: func(policy.Request) policy.Decision { b.step("policy"); return b.policy }, Approver: b, Granter: b,
+		Hooks: b, Policy: func(policy.Request) policy.Decision { b.step("policy"); return b.policy }, Approver: b, Rulebook: b.book, Granter: b,
 		Journal: b, Retry: b.retry, Families: func(string) (orchestrate.Family, bool) { return b, true }, Processes: b, Files: b.files,
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	var gate orchestrate.Gate
@@ -312,7 +318,7 @@ func TestTokensDieWithTheirCall(t *testing.T) {
 		reg := registry.New()
 		reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{assessed}})
 		spine := orchestrate.New(orchestrate.Stages{
-			Hooks: b, Policy: func(policy.Request) policy.Decision { return b.policy }, Approver: b, Granter: b, Journal: b,
+			Hooks: b, Policy: func(policy.Request) policy.Decision { return b.policy }, Approver: b, Rulebook: b.book, Granter: b, Journal: b,
 			Retry: b.retry, Families: func(string) (orchestrate.Family, bool) { return b, true }, Processes: b,
 		}, tokens, hclog.NewNullLogger())
 		var gate orchestrate.Gate

@@ -1,0 +1,199 @@
+package orchestrate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/policy/rules"
+	"github.com/gantry-agent/gantry/host/internal/tool"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// book is a rulebook that notes what it is told to write.
+type book struct {
+	written []event.RuleOffer
+	err     error
+}
+
+func (b *book) Offer(prefix []string) event.RuleOffer {
+	return event.RuleOffer{Prefix: prefix, Line: "allow " + strings.Join(prefix, " "), File: "my.rules"}
+}
+
+func (b *book) Write(_ context.Context, o event.RuleOffer) error {
+	b.written = append(b.written, o)
+	return b.err
+}
+
+func (b *bench) decided() []event.CallDecided {
+	var out []event.CallDecided
+	for _, body := range b.bodies {
+		if d, ok := body.(event.CallDecided); ok {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func TestEveryDecisionIsAnEvent(t *testing.T) {
+	rule := &rules.Prefix{Pattern: [][]string{{"x"}}, Path: "my.rules", Line: 7}
+	for _, tc := range []struct {
+		name    string
+		policy  policy.Decision
+		answer  approval.Answer
+		askErr  error
+		outcome event.Outcome
+		want    event.CallDecided
+	}{
+		{"runs", policy.Decision{Verdict: policy.Run, Reason: "held", Rules: []*rules.Prefix{rule}}, approval.Answer{}, nil, event.OutcomeOK,
+			event.CallDecided{Allowed: true, Verdict: "run", By: "policy", Reason: "held", Rules: []string{"my.rules:7"}}},
+		{"forbidden", policy.Decision{Verdict: policy.Forbid, Reason: "no"}, approval.Answer{}, nil, event.OutcomeDenied,
+			event.CallDecided{Verdict: "forbid", By: "policy", Reason: "no"}},
+		{"approved", policy.Decision{Verdict: policy.Ask, Reason: "why"}, approval.Answer{Choice: approval.Approve, By: "user"}, nil, event.OutcomeOK,
+			event.CallDecided{Allowed: true, Verdict: "ask", By: "user", Answer: "approve", Reason: "why"}},
+		{"denied", policy.Decision{Verdict: policy.Ask}, approval.Answer{Choice: approval.Deny, By: "reviewer"}, nil, event.OutcomeDenied,
+			event.CallDecided{Verdict: "ask", By: "reviewer", Answer: "deny"}},
+		{"nobody", policy.Decision{Verdict: policy.Ask}, approval.Answer{}, approval.ErrNobody, event.OutcomeDenied,
+			event.CallDecided{Verdict: "ask", By: "nobody"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := &bench{policy: tc.policy, answer: tc.answer, askErr: tc.askErr}
+			a := b.run(t, assessed, `{}`)
+			tc.want.Call = "c1"
+			got := b.decided()
+			if a.Outcome != tc.outcome || len(got) != 1 || fmt.Sprintf("%+v", got[0]) != fmt.Sprintf("%+v", tc.want) {
+				t.Errorf("%s, %+v, want %+v", a.Outcome, got, tc.want)
+			}
+			if i, j := b.index("call.decided"), b.index("call.started"); j >= 0 && i > j {
+				t.Errorf("decided after the start:\n%s", strings.Join(b.steps, "\n"))
+			}
+		})
+	}
+}
+
+// Each answer has its scope. "Always" is an answer only where a rule was offered, and writes that one.
+func TestAnswersHaveTheirScope(t *testing.T) {
+	for _, tc := range []struct {
+		choice   string
+		offer    []string
+		writeErr error
+		outcome  event.Outcome
+		step     string
+		written  string
+	}{
+		{approval.ApproveTurn, nil, nil, event.OutcomeOK, "allow for the turn", ""},
+		{approval.ApproveSession, nil, nil, event.OutcomeOK, "allow", ""},
+		{approval.ApproveAlways, []string{"git", "pull"}, nil, event.OutcomeOK, "call 1 d", "allow git pull"},
+		{approval.ApproveAlways, nil, nil, event.OutcomeDenied, "", ""},
+		{approval.ApproveAlways, []string{"git"}, errors.New("disk full"), event.OutcomeOK, "notice", "allow git"},
+	} {
+		b, k := &bench{answer: approval.Answer{Choice: tc.choice}}, &book{err: tc.writeErr}
+		b.policy, b.book = policy.Decision{Verdict: policy.Ask, Offer: tc.offer}, k
+		a := b.run(t, assessed, `{}`)
+		var written string
+		for _, o := range k.written {
+			written += o.Line
+		}
+		if a.Outcome != tc.outcome || tc.step != "" && !slices.Contains(b.steps, tc.step) || written != tc.written {
+			t.Errorf("%s: %s, wrote %q:\n%s", tc.choice, a.Outcome, written, strings.Join(b.steps, "\n"))
+		}
+	}
+}
+
+// A rule that allows a call as a whole lets it run outside of the sandbox.
+func TestPolicyWidensTheGrant(t *testing.T) {
+	b := &bench{policy: policy.Decision{Verdict: policy.Run, Wider: &contract.Escalation{Unsandboxed: true}}}
+	b.run(t, assessed, `{}`)
+	if b.granted == nil || !b.granted.Unsandboxed {
+		t.Errorf("the grant was asked for with %+v", b.granted)
+	}
+}
+
+// What others wrote is bounded, and hides nothing (row X18 of the attack list).
+func TestQuestionsShowWhatTheyAre(t *testing.T) {
+	b := &bench{answer: approval.Answer{Choice: approval.Deny}}
+	b.policy = policy.Decision{Verdict: policy.Ask, Reason: "a\x1b[2Jb\u202ec"}
+	b.assess = func(contract.AssessRequest) (*contract.Assessment, error) {
+		return &contract.Assessment{
+			Effects: []contract.Effect{contract.OtherEffect{Label: "x"}}, Summary: strings.Repeat("ä", 1<<20),
+			Escalation: &contract.Escalation{Justification: "line\nline\r\x00" + strings.Repeat("x", 1<<20)},
+		}, nil
+	}
+	b.run(t, assessed, `{}`)
+	q := b.asked
+	if q.Reason != "a\uFFFD[2Jb\uFFFDc" || !strings.HasPrefix(q.Message, "line\nline\uFFFD\uFFFDxxx") {
+		t.Errorf("reason %q, message %.40q", q.Reason, q.Message)
+	}
+	if len(q.Title) > 2<<10 || len(q.Message) > 8<<10 || !strings.HasSuffix(q.Title, "…") {
+		t.Errorf("the title has %d bytes, the message %d", len(q.Title), len(q.Message))
+	}
+}
+
+// A process beside the declared ones is held against the rules, and gets nothing that was approved for another.
+func TestProcessesBesideTheDeclared(t *testing.T) {
+	forbids, err := rules.Load([]rules.Source{{Path: "my.rules", Text: `prefix_rule(pattern=["factor"], decision="forbidden", justification="no")` + "\n" +
+		`prefix_rule(pattern=["hg"], decision="prompt")`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := contract.ExecEffect{Argv: []string{"bash", "-c", "ls"}, Cwd: "/ws"}
+	for _, tc := range []struct {
+		name   string
+		wide   bool
+		argv   []string
+		cwd    string
+		answer string
+		denial string
+	}{
+		{"the declared one", true, declared.Argv, "/ws", "", ""},
+		{"a helper", false, []string{"/opt/helper", "apply"}, "/ws", "", ""},
+		{"a forbidden one", false, []string{"env", "factor", "13"}, "/ws", "", "rejected: no"},
+		{"one to ask about, approved", false, []string{"hg", "push"}, "/ws", approval.Approve, ""},
+		{"one to ask about, denied", false, []string{"hg", "push"}, "/ws", approval.Deny, "rejected by user"},
+		{"another folder than the approved", true, declared.Argv, "/", "", "approved for another command"},
+		{"another than the approved", true, []string{"sh", "-c", "touch /x"}, "/ws", "", "approved for another command"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := &family{bench: &bench{answer: approval.Answer{Choice: tc.answer}}}
+			f.decide = func(q policy.Request) policy.Decision {
+				if tc.wide {
+					return policy.Decision{Verdict: policy.Run, Wider: &contract.Escalation{Unsandboxed: true}}
+				}
+				q.Approval, q.Rules, q.Sandbox = policy.OnRequest, forbids, "workspace-write"
+				return policy.Decide(q)
+			}
+			f.effects = []contract.Effect{declared}
+			var denial string
+			f.do = func(ctx context.Context, l *orchestrate.Live, _ contract.CallStart, ctl tool.Control) (*contract.Result, error) {
+				over, stopped := make(chan struct{}), make(chan struct{})
+				go func() { // owned by the call: ends when over closes, which is waited for
+					defer close(stopped)
+					for {
+						select {
+						case <-ctl.Waits:
+						case <-over:
+							return
+						}
+					}
+				}()
+				defer func() { close(over); <-stopped }()
+				var err error
+				denial, err = l.Exec(ctx, tc.argv, tc.cwd)
+				return contract.Text("ok"), err
+			}
+			if a := f.dispatch(t, t.Context()); text(a) != "ok" {
+				t.Fatalf("%+v %q", a, text(a))
+			}
+			if (denial == "") != (tc.denial == "") || !strings.Contains(denial, tc.denial) {
+				t.Errorf("denial %q, want %q", denial, tc.denial)
+			}
+		})
+	}
+}

@@ -72,6 +72,7 @@ type Config struct {
 	History      History
 	Instructions Instructions
 	Review       Review
+	Hooks        Hooks
 	Store        Store
 	Profiles     []string // names, in the order of the files
 	Files        []File   // what was read, lowest layer first

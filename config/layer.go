@@ -142,6 +142,7 @@ type loader struct {
 	read     []File
 	project  *Project
 	profiles []string
+	system   *node // of the machine's file; nil: there is none
 	merged   *node
 	broken   bool // a file could not be understood: what it lacks is not told
 	ds       diag.Diagnostics
@@ -217,7 +218,8 @@ func secretFile(home, name string) (string, error) {
 func (l *loader) layers(ctx context.Context) *node {
 	root := l.text(LayerBuiltin, "", builtinName, builtinText, l.dir)
 	if l.o.System != "-" {
-		root = merge(root, l.optional(LayerSystem, filepath.Dir(l.o.System), filepath.Dir(l.o.System), filepath.Base(l.o.System)))
+		l.system = l.optional(LayerSystem, filepath.Dir(l.o.System), filepath.Dir(l.o.System), filepath.Base(l.o.System))
+		root = merge(root, l.system)
 	}
 	if !l.o.NoUser {
 		root = merge(root, l.optional(LayerUser, l.home, l.home, fileName))

@@ -71,6 +71,8 @@ func (l *loader) decode(root *node) *Config {
 
 	c.Review = Review{Model: sub(b, schema.BlockReview).text("model")}
 
+	c.Hooks = l.hooks(d, root, sub(b, schema.BlockHooks))
+
 	kept := sub(b, schema.BlockStore)
 	c.Store = l.store(kept, sub(kept, schema.BlockRetention))
 

@@ -13,6 +13,8 @@ const (
 	BlockHistory      = "history"
 	BlockInstructions = "instructions"
 	BlockReview       = "review"
+	BlockHooks        = "hooks"
+	BlockHook         = "hook"
 	BlockStore        = "store"
 	BlockRetention    = "retention"
 	BlockProfile      = "profile"
@@ -26,6 +28,11 @@ var (
 	approvalPolicies = []string{"untrusted", "on-request", "on-failure", "granular", "never"}
 	sandboxModes     = []string{"read-only", "workspace-write", "full-access"}
 	transports       = []string{"peercred", "mtls"}
+	hookErrors       = []string{"proceed", "block"}
+	hookEvents       = []string{
+		"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "PreCompact", "PostCompact",
+		"Stop", "Interrupt",
+	}
 )
 
 // The drivers of the store.
@@ -152,6 +159,18 @@ func settings() *Block {
 				},
 			},
 			{
+				Name: BlockHooks, Doc: "How hooks run, all of them.",
+				Attributes: []Attribute{
+					{Name: "on_error", Kind: String, Default: `("proceed"; "block" for what /etc/gantry has before calls)`, Allowed: hookErrors,
+						Doc: "What a hook that fails means where it does not say so itself: see `hook`."},
+					{Name: "managed_only", Kind: Bool, Default: "false",
+						Doc: "Only hooks of /etc/gantry run. Where its file says so, no other file takes it back."},
+					{Name: "login_shell", Kind: Bool, Default: "false",
+						Doc: "Whether the shell that runs them reads your profile. They have your environment also without it, and start faster."},
+				},
+			},
+			hook(),
+			{
 				Name: BlockStore, Doc: "Where threads are kept, and for how long.",
 				Attributes: []Attribute{
 					{Name: "driver", Kind: String, Default: `"sqlite"`, Allowed: []string{DriverSQLite, DriverPostgres},
@@ -210,6 +229,30 @@ func program() []Attribute {
 		{Name: "start_timeout", Kind: Duration, Default: `"10s"`, Doc: "How long it may take to start."},
 		{Name: "unsafe_env", Kind: Bool, Default: "false",
 			Doc: "Allows variables in `env` that make a program load other code, `LD_PRELOAD` and `PATH` for example."},
+	}
+}
+
+func hook() *Block {
+	return &Block{
+		Name: BlockHook, Label: "name",
+		Doc: "A program of yours that sees what happens, and may stop it. It has an `event` and a `command`, or names a `file` that has hooks " +
+			"in the form of a `hooks.json`. A hook runs once you have agreed to it, with `gantry hooks trust`; those of /etc/gantry run without.",
+		Attributes: []Attribute{
+			{Name: "event", Kind: String, Allowed: hookEvents, Doc: "When it runs."},
+			{Name: "matcher", Kind: String, Default: `"*"`,
+				Doc: "Which tools, sources or triggers it is for: names, as in `\"Bash|apply_patch\"`, or a regular expression. Prompts, stops and ends have none."},
+			{Name: "command", Kind: String, Doc: "A line for your shell. It runs in the thread's folder, outside the sandbox, with JSON on its standard input."},
+			{Name: "file", Kind: String, Doc: "A `hooks.json`, or a file of settings with an object `hooks`: `\"~/.claude/settings.json\"` for example."},
+			{Name: "timeout", Kind: Duration, Default: `("10m"; SessionEnd and Interrupt: "1s", at most "3s")`, Doc: "When it is stopped, with all that it started. That counts as a failure."},
+			{Name: "async", Kind: Bool, Default: "false", Doc: "Nobody waits for it, and it decides nothing."},
+			{Name: "on_error", Kind: String, Default: "(that of `hooks`)", Allowed: hookErrors,
+				Doc: "What it means that it fails: it crashes, takes too long, answers what makes no sense, or can't be trusted any more. `proceed`: " +
+					"things go on as if it were not there. `block`: what it was to judge does not happen."},
+			{Name: "status", Kind: String, Doc: "What people read while it runs."},
+			{Name: "context_tokens", Kind: Integer, Default: "2500",
+				Doc: "How much of what it tells the model stands in the conversation; the rest is put into a file, which is named. 0: all of it."},
+			{Name: "enabled", Kind: Bool, Default: "true", Doc: "Whether it is used at all."},
+		},
 	}
 }
 

@@ -221,7 +221,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.execCommand(), a.resumeCommand(), a.forkCommand(), a.compactCommand(), a.reviewCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(), a.modelCommand(),
 		a.diffCommand(), a.undoCommand(),
-		a.configCommand(), a.initCommand(), a.trustCommand(), a.loginCommand(), a.logoutCommand(), a.secretCommand(), a.doctorCommand(), a.sandboxCommand(), a.policyCommand(),
+		a.configCommand(), a.initCommand(), a.trustCommand(), a.hooksCommand(), a.loginCommand(), a.logoutCommand(), a.secretCommand(), a.doctorCommand(), a.sandboxCommand(), a.policyCommand(),
 	)
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()

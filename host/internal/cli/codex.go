@@ -24,7 +24,7 @@ type codexFlags struct {
 	disable  []string
 	fullAuto bool
 	trust    bool
-	ignored  struct{ git, strict, rules, hooks bool } // gantry needs no repository, is always strict, has neither rules nor hooks
+	ignored  struct{ git, strict, rules, hooks bool } // gantry needs no repository, is always strict, has no such rules, and hooks need consent
 	settings codex.Overrides
 }
 
@@ -38,7 +38,7 @@ func (f *codexFlags) register(cmd *cobra.Command) {
 	fs.BoolVar(&f.ignored.git, "skip-git-repo-check", false, "no effect: no repository is needed")
 	fs.BoolVar(&f.ignored.strict, "strict-config", false, "no effect: unknown settings are errors")
 	fs.BoolVar(&f.ignored.rules, "ignore-rules", false, "no effect: there are no such files")
-	fs.BoolVar(&f.ignored.hooks, "dangerously-bypass-hook-trust", false, "no effect: there are no such hooks")
+	fs.BoolVar(&f.ignored.hooks, "dangerously-bypass-hook-trust", false, "no effect: a hook runs once you have agreed to it, with gantry hooks trust")
 	for _, name := range []string{
 		"thread-source", "enable", "disable", "full-auto", "trust", "skip-git-repo-check", "strict-config",
 		"ignore-rules", "dangerously-bypass-hook-trust",

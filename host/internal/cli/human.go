@@ -108,6 +108,12 @@ func (h *human) Event(e event.Event) {
 		if len(b.Undoes) > 0 {
 			h.line("%s", h.paint(yellow, "↶ put back "+plural(len(b.Changes), "file")))
 		}
+	case event.HookStarted:
+		if b.Run.Message != "" {
+			h.line("%s", h.paint(dim, clean(b.Run.Message)))
+		}
+	case event.HookCompleted:
+		h.hook(b)
 	case event.ItemStarted:
 		h.started(b.Item)
 	case event.ItemDelta:

@@ -135,6 +135,8 @@ var bodies = map[string]func([]byte) (Body, error){
 	FilesKept{}.Kind():        decode[FilesKept],
 	FilesChanged{}.Kind():     decode[FilesChanged],
 	TurnDiff{}.Kind():         decode[TurnDiff],
+	HookStarted{}.Kind():      decode[HookStarted],
+	HookCompleted{}.Kind():    decode[HookCompleted],
 	PluginEvent{}.Kind():      decode[PluginEvent],
 	PluginState{}.Kind():      decode[PluginState],
 }
@@ -313,7 +315,7 @@ type CallDecided struct {
 	Allowed bool   `json:"allowed"`
 	// Verdict is what the policy said: "run", "ask" or "forbid".
 	Verdict string `json:"verdict"`
-	// By is who decided in the end: "policy", "user", "reviewer", "remembered" for an answer that still holds, "nobody" where there
+	// By is who decided in the end: "policy", "user", "hook", "reviewer", "remembered" for an answer that still holds, "nobody" where there
 	// was no one to ask, "cancelled".
 	By string `json:"by"`
 	// Answer is what was answered to a question: "approve_session" for example.

@@ -1,9 +1,10 @@
-// Package hook is the seam where users' own rules see a call before and after it runs.
+// Package hook runs programs of the user's that see what happens in a thread and may stop it.
 //
-// It owns: what a hook is told and what it may answer. It must not know: how hooks are configured or run, which tools
-// exist.
+// It owns: which hooks there are and which of them may run, what they are told and what their answers mean, their bounds, and how
+// the answers of several become one. It must not know: which tools exist, how a turn or a call goes on, which file format the
+// host's configuration has.
 //
-// Start with [Hooks].
+// Start with [Engine]. What others need of it are [Hooks], around a call, and the methods of [Turn], around a turn.
 package hook
 
 import (
@@ -22,23 +23,37 @@ type Call struct {
 	Cwd              string
 }
 
-// Verdict is what a hook answers before a call. The zero value lets it pass.
+// Verdict is what hooks answer before a call. The zero value lets it pass.
 type Verdict struct {
 	Deny    bool
 	Message string          // for the model, when denied
-	Input   json.RawMessage // replaces the arguments; validated again
+	Input   json.RawMessage // replaces the arguments, under the names that hooks know; validated again
 	Context []string        // further text for the model
 }
 
-// Review is what a hook answers after a call. The zero value leaves the result alone.
+// Request is a call that a person would be asked about.
+type Request struct {
+	Call
+	Description string // why it is asked about
+	Retry       bool   // the call ran, and the sandbox stopped it
+}
+
+// Permission is what hooks answer in a person's place. The zero value leaves the question to the next one.
+type Permission struct {
+	Allow, Deny bool
+	Message     string // for the model, when denied
+}
+
+// Review is what hooks answer after a call. The zero value leaves the result alone.
 type Review struct {
 	Replace *string // the text that the model sees instead
 	Context []string
 }
 
-// Hooks sees calls. Both methods may be called concurrently.
+// Hooks sees calls. The methods may be called concurrently.
 type Hooks interface {
 	PreToolUse(ctx context.Context, c Call) (Verdict, error)
+	PermissionRequest(ctx context.Context, r Request) (Permission, error)
 	PostToolUse(ctx context.Context, c Call, r *contract.Result) (Review, error)
 }
 
@@ -48,7 +63,19 @@ type None struct{}
 // PreToolUse implements [Hooks].
 func (None) PreToolUse(context.Context, Call) (Verdict, error) { return Verdict{}, nil }
 
+// PermissionRequest implements [Hooks].
+func (None) PermissionRequest(context.Context, Request) (Permission, error) {
+	return Permission{}, nil
+}
+
 // PostToolUse implements [Hooks].
 func (None) PostToolUse(context.Context, Call, *contract.Result) (Review, error) {
 	return Review{}, nil
+}
+
+// Said is what hooks answer around a turn. The zero value lets it go on.
+type Said struct {
+	Context []string // further text for the model
+	Stop    bool     // what was about to happen does not
+	Reason  string   // for people
 }

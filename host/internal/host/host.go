@@ -17,6 +17,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -76,9 +77,12 @@ type Host struct {
 	shell    *usershell.Shell
 	reviewer *review.Reviewer
 	rules    *Rulebook
-	families map[string]*tool.Client // by plugin label; fixed after New
-	private  map[string]bool         // variables that the store or some plugin's block reads; no other process gets them; fixed after New
-	cleanup  []func(context.Context) error
+	hooks    *hook.Engine // nil: there are none
+	// hookNotices say which hooks can't be used; fixed after New.
+	hookNotices []event.Notice
+	families    map[string]*tool.Client // by plugin label; fixed after New
+	private     map[string]bool         // variables that the store or some plugin's block reads; no other process gets them; fixed after New
+	cleanup     []func(context.Context) error
 
 	life context.Context // ends with the host; the scope of what belongs to it
 	end  context.CancelCauseFunc
@@ -154,6 +158,9 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.onClose(h.plugins.Close)
 
 	if err := h.addPlugins(ctx); err != nil {
+		return nil, err
+	}
+	if err := h.openHooks(); err != nil {
 		return nil, err
 	}
 	if err := h.openFeatures(); err != nil {

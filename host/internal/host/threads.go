@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -31,6 +32,8 @@ type running struct {
 	plugs    *sessions
 	lock     *store.ThreadLock
 	role     role
+	hooks    *hook.Thread // nil: none
+	hooksHad bool         // its people were told which hooks can't be used; by its turns only
 	end      context.CancelCauseFunc
 	over     chan struct{} // closed when nothing of it is left
 	sample   atomic.Pointer[sampler]
@@ -124,6 +127,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as role) (*thread.
 	life, end := context.WithCancelCause(h.life)
 	r.lock, r.role, r.end, r.over = lock, as, end, make(chan struct{})
 	r.plugs = newSessions(h, t)
+	r.hooks = h.hookThread(t, cfg, as)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = r
 	h.mu.Unlock()
@@ -140,6 +144,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as role) (*thread.
 		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
 			h.log.Error("thread ended", "thread", cfg.ID, "err", err)
 		}
+		r.endHooks(ctx)
 		// The socket goes before the lock: its file is the next holder's from then on.
 		closeDoors()
 		doors.Wait()

@@ -44,6 +44,14 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if in.Task != nil { // it asks no model itself
 		return plan, nil
 	}
+	if hooks := r.hookTurn(id, plan.Started); hooks != nil { // also where the turn can't run: its input is kept then
+		plan.Config.Hooks = hooks
+		plan.Notices = append(plan.Notices, hooks.Notices()...)
+	}
+	if !r.hooksHad && !r.role.asksNobody {
+		plan.Notices = append(plan.Notices, h.hookNotices...)
+		r.hooksHad = true
+	}
 	own, err := h.modelOf(t, set.Model)
 	if err != nil {
 		return plan, err
@@ -57,7 +65,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		slot.Warm()
 	}
 	broken, leftOut := h.loadTools(ctx)
-	plan.Notices = append(append(h.storeNews(r), leftOut...), r.readAgents(h, set.Cwd)...)
+	plan.Notices = append(append(append(plan.Notices, h.storeNews(r)...), leftOut...), r.readAgents(h, set.Cwd)...)
 	if ctx.Err() == nil { // else some were not looked at
 		plan.Notices = append(plan.Notices, news(r.broken, broken)...)
 		r.broken = broken
@@ -81,8 +89,14 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		return h.rules.Equip(q, h.opts.Config, h.commandEnvironment(t.ID()))
 	}
 	files := checkpoint.NewTracker(h.store, set.Cwd)
+	var aroundCalls hook.Hooks = hook.None{}
+	var aroundTurn turn.Hooks
+	var stops hook.Stops = hook.None{}
+	if hooks := r.hookTurn(id, plan.Started); hooks != nil {
+		aroundCalls, aroundTurn, stops = hooks, hooks, hooks
+	}
 	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: hook.None{}, Policy: func(q policy.Request) policy.Decision { return r.role.decide(equip(q)) }, Approver: t.Desk(), Rulebook: h.rules, Journal: t,
+		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return r.role.decide(equip(q)) }, Approver: t.Desk(), Rulebook: h.rules, Journal: t,
 		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
 			return policy.Retry(equip(q), res)
 		},
@@ -99,7 +113,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	plan.Config = turn.Config{
-		Heard: r.hear,
+		Heard: r.hear, Hooks: aroundTurn, Stops: stops,
 		Settings: orchestrate.Settings{
 			Thread: t.ID(), Turn: id, Cwd: set.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
 			Output: history.PolicyOf(s.row), Caps: callCaps, Traits: s.traits(),
@@ -110,7 +124,6 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
-		Stops: hook.None{},
 		Closing: func(ctx context.Context) []event.Body {
 			if d := files.Diff(ctx); d != nil {
 				return []event.Body{*d}

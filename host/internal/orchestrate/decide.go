@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -81,6 +82,7 @@ func (r *run) takeDecided() []event.Body {
 const (
 	byPolicy     = "policy"
 	byRemembered = "remembered"
+	byHook       = "hook"
 	byNobody     = "nobody"
 	byCancelled  = "cancelled"
 )
@@ -94,7 +96,7 @@ type question struct {
 	offer          []string // words of a rule that would answer it for good; nil: there is none
 }
 
-// ask puts the call before the reviewer, then the person. nil: it may run. The note gets who decided, and with which answer.
+// ask puts the call before hooks, the reviewer, then the person. nil: it may run. The note gets who decided, and with which answer.
 func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) *verdict {
 	keys := approval.Keys(r.entry.Digest, about.effects, about.wanted, about.discriminators)
 	if r.spine.stages.Approver.Allowed(r.call.Turn, keys) {
@@ -102,6 +104,15 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 		return nil
 	}
 	q := r.question(about)
+	defer r.asker.Wait()()
+	if v, decided := r.permission(ctx, cmp.Or(q.Message, q.Reason)); decided {
+		note.By, note.Answer = byHook, approval.Approve
+		if v != nil {
+			note.Answer = approval.Deny
+		}
+		r.approved = v == nil
+		return v
+	}
 	answer, err := r.answer(ctx, q)
 	note.By, note.Answer = answer.By, answer.Choice
 	switch {
@@ -179,7 +190,6 @@ func (r *run) answer(ctx context.Context, q approval.Question) (approval.Answer,
 			return a, nil
 		}
 	}
-	defer r.asker.Wait()()
 	return r.spine.stages.Approver.Ask(ctx, q)
 }
 

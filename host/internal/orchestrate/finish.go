@@ -9,7 +9,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
-	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -36,19 +35,6 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	r.publishEnd(ctx, v, result, took)
 	return Answer{
 		Result: result, Outcome: v.outcome, Raw: v.result, Context: r.context, Abort: v.abort, Duration: took,
-	}
-}
-
-func (r *run) postHook(ctx context.Context, v *verdict) {
-	review, err := r.spine.stages.Hooks.PostToolUse(ctx, r.hookCall(), v.result)
-	if err != nil {
-		review.Context = append(review.Context, "a PostToolUse hook failed: "+err.Error())
-	}
-	r.context = append(r.context, review.Context...)
-	if review.Replace != nil {
-		replaced := *v.result
-		replaced.Parts = []contract.Part{&contract.TextPart{Text: *review.Replace, Fit: contract.FitBounded}}
-		v.result = &replaced
 	}
 }
 

@@ -2,13 +2,11 @@ package orchestrate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -94,66 +92,6 @@ func (r *run) sessions() []string {
 		out = append(out, r.entry.Plugin+" "+it.SessionID)
 	}
 	return out
-}
-
-func (r *run) hookCall() hook.Call {
-	name := r.entry.HookName
-	if name == "" {
-		name = r.entry.FullName()
-	}
-	return hook.Call{
-		Thread: string(r.call.Thread), Turn: string(r.call.Turn), ID: string(r.call.ID),
-		Tool: name, Aliases: r.entry.HookAliases, Input: r.hookInput(), Cwd: r.call.Cwd,
-	}
-}
-
-// hookInput shows the arguments under the names that hooks know.
-func (r *run) hookInput() json.RawMessage {
-	if r.input.Freeform {
-		b, _ := json.Marshal(map[string]string{"command": r.input.Text}) // a string always marshals
-		return b
-	}
-	if len(r.entry.HookFields) == 0 {
-		return r.input.Arguments
-	}
-	var args map[string]json.RawMessage
-	if json.Unmarshal(r.input.Arguments, &args) != nil {
-		return r.input.Arguments
-	}
-	out := map[string]json.RawMessage{}
-	for hookField, argument := range r.entry.HookFields {
-		if v, ok := args[argument]; ok {
-			out[hookField] = v
-		}
-	}
-	b, err := json.Marshal(out)
-	if err != nil {
-		return r.input.Arguments
-	}
-	return b
-}
-
-func (r *run) preHook(ctx context.Context) *verdict {
-	v, err := r.spine.stages.Hooks.PreToolUse(ctx, r.hookCall())
-	if err != nil {
-		return denied("a PreToolUse hook failed: " + err.Error())
-	}
-	r.context = append(r.context, v.Context...)
-	if v.Deny {
-		return denied(v.Message)
-	}
-	if v.Input == nil {
-		return nil
-	}
-	rewritten := *r.call.Model
-	rewritten.Input = string(v.Input)
-	rewritten.Freeform = false
-	in, err := r.entry.Parse(&rewritten)
-	if err != nil {
-		return fail("a PreToolUse hook rewrote the arguments: " + err.Error())
-	}
-	r.input = in
-	return nil
 }
 
 func (r *run) assess(ctx context.Context) *verdict {

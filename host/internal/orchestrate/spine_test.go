@@ -36,8 +36,11 @@ type bench struct {
 	barrier error
 	held    chan struct{} // when set, barriers wait until it is closed
 
-	hooks  hook.Verdict
-	review hook.Review
+	hooks      hook.Verdict
+	permission hook.Permission
+	requested  []hook.Request // of hooks
+	review     hook.Review
+
 	assess func(contract.AssessRequest) (*contract.Assessment, error)
 	policy policy.Decision
 	answer approval.Answer
@@ -61,6 +64,11 @@ func (b *bench) step(format string, args ...any) {
 func (b *bench) PreToolUse(_ context.Context, c hook.Call) (hook.Verdict, error) {
 	b.step("pre-hook %s %s", c.Tool, c.Input)
 	return b.hooks, nil
+}
+
+func (b *bench) PermissionRequest(_ context.Context, r hook.Request) (hook.Permission, error) {
+	b.requested = append(b.requested, r)
+	return b.permission, nil
 }
 
 func (b *bench) PostToolUse(context.Context, hook.Call, *contract.Result) (hook.Review, error) {
@@ -202,6 +210,9 @@ func TestEachStageCanEndTheCall(t *testing.T) {
 		{"nobody to ask", func(b *bench) { b.policy.Verdict, b.askErr = policy.Ask, approval.ErrNobody }, `{}`, "grant", event.OutcomeDenied, "there is nobody to ask"},
 		{"person", func(b *bench) { b.policy.Verdict, b.answer.Choice = policy.Ask, approval.Deny }, `{}`, "grant", event.OutcomeDenied, "rejected by user"},
 		{"answer that is no clear yes", func(b *bench) { b.policy.Verdict, b.answer.Choice = policy.Ask, "maybe" }, `{}`, "grant", event.OutcomeDenied, "rejected by user"},
+		{"permission hook", func(b *bench) {
+			b.policy.Verdict, b.permission = policy.Ask, hook.Permission{Deny: true, Message: "M"}
+		}, `{}`, "ask act", event.OutcomeDenied, "rejected: M"},
 		{"grant", func(b *bench) { b.grant = errors.New("the sandbox mode read-only is not there yet") }, `{}`, "call.started", event.OutcomeDenied, "read-only"},
 		{"log that is not durable", func(b *bench) { b.barrier = errors.New("disk full") }, `{}`, "call 1 d", event.OutcomeError, "disk full"},
 		{"plugin", func(b *bench) {

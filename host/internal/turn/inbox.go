@@ -98,29 +98,34 @@ func (b *Inbox) Close() []Input {
 	return out
 }
 
-func (r *runner) recordInput(ctx context.Context, in Input) error {
+// recordInput records an input, and tells whether it did: hooks may hold it back.
+func (r *runner) recordInput(ctx context.Context, in Input) (bool, error) {
 	switch {
 	case in.empty():
-		return nil
+		return false, nil
 	case len(in.Notes) > 0:
-		return r.record(ctx, in.Notes...)
+		return true, r.record(ctx, in.Notes...)
+	}
+	held, more, err := r.heldBack(ctx, in)
+	if held || err != nil {
+		return false, err
 	}
 	if len(in.Context) > 0 && r.Heard != nil {
 		r.Heard(in.Context)
 		if err := r.recordContext(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
 	item := UserItem(in)
 	m := llm.Message{Role: llm.RoleUser, Parts: in.Parts}
 	seq, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: []llm.Message{m}}, event.ItemCompleted{Item: item})
 	if err != nil {
-		return err
+		return false, err
 	}
 	r.said = seq
 	r.stops = stops{}
 	r.history.Append(m)
-	return nil
+	return true, r.tell(ctx, more...)
 }
 
 // UserItem shows what a user said.

@@ -77,6 +77,7 @@ type Config struct {
 	Inbox  *Inbox
 	Meter  *Meter // its budget ends the turn before the next request
 	Limits Limits
+	Hooks  Hooks // nil: none
 	Logger hclog.Logger
 }
 
@@ -149,6 +150,7 @@ type runner struct {
 	// pausedWith is what the vendor wants back of that answer as a whole.
 	pausedWith llm.Metadata
 	commits    sync.WaitGroup
+	ending     bool // nothing but what every turn leaves is recorded any more
 }
 
 // Run runs a turn on h until nothing is left to follow up, ctx ends, or the model can't be asked. input is what began
@@ -161,6 +163,9 @@ func Run(ctx context.Context, cfg Config, h *history.History, input Input) Resul
 func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, work func(*runner, context.Context) Result) (res Result) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	cfg.Settings.Turn = cfg.ID
+	if cfg.Hooks == nil {
+		cfg.Hooks = noHooks{}
+	}
 	if most := cfg.Limits.Time; most > 0 {
 		late, stop := context.WithTimeoutCause(ctx, most, &timeError{most})
 		defer stop()
@@ -180,6 +185,7 @@ func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, wo
 			cfg.Logger.Error("output at the end of a turn not recorded", "turn", cfg.ID, "err", err)
 		}
 		r.keep(ctx, res)
+		r.interrupted(ctx, res)
 		r.close(context.WithoutCancel(ctx))
 	}()
 	return work(r, ctx)
@@ -214,6 +220,9 @@ func Crashed(log hclog.Logger, id event.TurnID, p any) Result {
 
 // Keep is the end of a turn that could not be run: what was said to it stays in the history.
 func Keep(ctx context.Context, cfg Config, h *history.History, input Input, res Result) {
+	if cfg.Hooks == nil {
+		cfg.Hooks = noHooks{}
+	}
 	r := &runner{Config: cfg, history: h, unseen: []Input{input}}
 	r.keep(ctx, res)
 }
@@ -222,8 +231,9 @@ func Keep(ctx context.Context, cfg Config, h *history.History, input Input, res 
 // that nothing that a user wrote is lost, and the word on an interruption.
 func (r *runner) keep(ctx context.Context, res Result) {
 	ctx = context.WithoutCancel(ctx)
+	r.ending = true
 	for _, in := range append(r.unseen, r.Inbox.Close()...) {
-		if err := r.recordInput(ctx, in); err != nil {
+		if _, err := r.recordInput(ctx, in); err != nil {
 			r.Logger.Error("input at the end of a turn not recorded", "turn", r.ID, "err", err)
 		}
 	}
@@ -231,7 +241,10 @@ func (r *runner) keep(ctx context.Context, res Result) {
 		return
 	}
 	marker := interruptedMarker
+	_, byHook := errors.AsType[*stoppedError](res.Cause)
 	switch {
+	case byHook:
+		return // nothing was cut off
 	case errors.Is(res.Cause, orchestrate.ErrReplaced):
 		return // what replaced it says so itself
 	case errors.Is(res.Cause, orchestrate.ErrShutdown):
@@ -266,19 +279,33 @@ func (r *runner) run(ctx context.Context) Result {
 	}
 	// The turn's own input is answered first; what arrives meanwhile is taken at the next boundary.
 	drain := r.unseen[0].empty()
+	owed := drain // an answer of the model's: also where nothing new is said
+	last := ""
 	for n := 1; ; n++ {
+		if err := r.begin(ctx); err != nil {
+			return r.ended(ctx, err)
+		}
 		if drain {
 			r.unseen = append(r.unseen, r.Inbox.Take()...)
 		}
-		if err := r.recordUnseen(ctx); err != nil {
+		said, err := r.recordUnseen(ctx)
+		if err != nil {
 			return r.ended(ctx, err)
+		}
+		if !said && !owed { // hooks held back all of it
+			if r.Inbox.CloseIfEmpty() {
+				return Result{Status: event.TurnCompleted, LastMessage: last}
+			}
+			drain = true
+			n--
+			continue
 		}
 		if drain {
 			if err := r.recordContext(ctx); err != nil {
 				return r.ended(ctx, err)
 			}
 		}
-		drain = true
+		drain, owed = true, true
 		if r.Limits.Samplings > 0 && n > r.Limits.Samplings {
 			return r.problem(&event.Problem{
 				Code: "turn-limit", Message: fmt.Sprintf("the turn reached its limit of requests to the model, which is %d", r.Limits.Samplings),
@@ -310,17 +337,16 @@ func (r *runner) run(ctx context.Context) Result {
 		if s.again {
 			r.paused, r.pausedWith = r.history.Len(), s.meta
 		}
-		if !s.followUp && r.Inbox.Empty() {
-			held, err := r.heldByHooks(ctx, s.lastText)
-			if err != nil {
+		last, owed = s.lastText, s.followUp
+		if !owed && r.Inbox.Empty() {
+			if owed, err = r.heldByHooks(ctx, last); err != nil {
 				return r.ended(ctx, err)
 			}
-			s.followUp = held
 		}
 		// Deciding to end and refusing further input is one step, so nothing can fall between them.
-		if !s.followUp && r.Inbox.CloseIfEmpty() {
-			r.tellOfForm(ctx, s.lastText)
-			return Result{Status: event.TurnCompleted, LastMessage: s.lastText}
+		if !owed && r.Inbox.CloseIfEmpty() {
+			r.tellOfForm(ctx, last)
+			return Result{Status: event.TurnCompleted, LastMessage: last}
 		}
 		if s.again {
 			continue // what a vendor has begun is ended before its history goes
@@ -330,7 +356,7 @@ func (r *runner) run(ctx context.Context) Result {
 			return r.ended(ctx, err)
 		}
 		// What the model was about to do comes before what was said meanwhile.
-		drain = !done || !s.followUp
+		drain = !done || !owed
 	}
 }
 
@@ -353,15 +379,17 @@ func (r *runner) recordContext(ctx context.Context) error {
 }
 
 // recordUnseen records what was taken from the inbox. What an interrupt keeps from being recorded here is kept by the
-// turn's end.
-func (r *runner) recordUnseen(ctx context.Context) error {
+// turn's end. said tells whether there is something new that the model reads.
+func (r *runner) recordUnseen(ctx context.Context) (said bool, err error) {
 	for len(r.unseen) > 0 {
-		if err := r.recordInput(ctx, r.unseen[0]); err != nil {
-			return err
+		recorded, err := r.recordInput(ctx, r.unseen[0])
+		if err != nil {
+			return said, err
 		}
+		said = said || recorded
 		r.unseen = r.unseen[1:]
 	}
-	return nil
+	return said, nil
 }
 
 // settle ends an answer whose treatment was cut off: it closes what the answer opened, waits for its calls and records
@@ -377,6 +405,9 @@ func (r *runner) settle(ctx context.Context) error {
 
 // ended words the end of a turn that an error ended.
 func (r *runner) ended(ctx context.Context, err error) Result {
+	if stopped, ok := errors.AsType[*stoppedError](err); ok && ctx.Err() == nil {
+		return Result{Status: event.TurnInterrupted, Cause: stopped}
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		if late, ok := errors.AsType[*timeError](cause); ok {
 			return r.problem(late.problem())

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/config/schema"
+)
+
+// Hooks are programs of the user's that see what happens, and may stop it.
+type Hooks struct {
+	ManagedOnly bool   // only those of the machine's own files run
+	OnError     string // of hooks that do not say it themselves: "proceed" or "block"; empty: by who wrote the hook
+	Login       bool   // their shell reads the user's profile
+	Blocks      []*Hook
+	// Files are hooks.json files that count by themselves, and may not exist.
+	Files []HookFile
+}
+
+// HookFile is a hooks.json beside a configuration file.
+type HookFile struct {
+	Path  string // absolute
+	Layer Layer
+}
+
+// Hook is a hook block. It has an Event and a Command, or names a File that has hooks.
+type Hook struct {
+	Label   string
+	Event   string
+	Matcher string // empty: everything
+	Command string
+	File    string // absolute; empty: the block is the hook
+	Timeout time.Duration
+	Async   bool
+	OnError string // "proceed" or "block"; empty: [Hooks.OnError]
+	Status  string
+	// ContextTokens are how much of what the hook tells the model stands in the conversation. nil: nobody has said; 0: all of it.
+	ContextTokens *int64
+	Enabled       bool
+	Layer         Layer  // the lowest that has the block
+	Path          string // of the file that has it; absolute, empty for the command line
+	Range         Range
+}
+
+const hooksFile = "hooks.json"
+
+// hooks reads the blocks. What the machine's own file says of hooks stands: nobody above it changes or takes away one of its hooks,
+// and a project changes none of its user's.
+func (l *loader) hooks(d *decoder, root *node, settings block) Hooks {
+	h := Hooks{ManagedOnly: settings.flag("managed_only", false), OnError: settings.text("on_error"), Login: settings.flag("login_shell", false)}
+	if system := l.system.block(schema.BlockHooks); system != nil {
+		h.ManagedOnly = h.ManagedOnly || d.block(system, settings.schema).flag("managed_only", false)
+	}
+	for _, n := range root.labelled(schema.BlockHook) {
+		h.Blocks = append(h.Blocks, l.hook(d.block(n, n.schema)))
+	}
+	if l.o.System != "-" {
+		h.Files = append(h.Files, HookFile{filepath.Join(filepath.Dir(l.o.System), hooksFile), LayerSystem})
+	}
+	if !l.o.NoUser {
+		h.Files = append(h.Files, HookFile{filepath.Join(l.home, hooksFile), LayerUser})
+	}
+	top := l.dir
+	if l.project != nil {
+		top = l.project.Dir
+	}
+	if path := filepath.Join(top, projectDir, hooksFile); filepath.Dir(path) != l.home {
+		h.Files = append(h.Files, HookFile{path, LayerProject})
+	}
+	return h
+}
+
+func (l *loader) hook(b block) *Hook {
+	h := &Hook{Label: b.n.label, Range: l.files.Range(b.n.header), Enabled: b.flag("enabled", true)}
+	b.label()
+	low, high, ofProject := Layer(math.MaxInt), LayerUnknown, false
+	for _, s := range b.n.attrs {
+		if s.from.layer < low {
+			low = s.from.layer
+			h.Path = ""
+			if s.from.layer != LayerCommandLine {
+				h.Path = filepath.Join(s.from.dir, filepath.Base(s.at.Filename))
+			}
+		}
+		high, ofProject = max(high, s.from.layer), ofProject || s.from.layer == LayerProject
+	}
+	h.Layer = low
+	switch {
+	case low == LayerSystem && high > LayerSystem:
+		b.errorAt(b.n.header, fmt.Sprintf("hook %q is the machine's", h.Label), "The system's file has it, and nobody else changes it.", "choose another label")
+	case low < LayerProject && ofProject:
+		b.errorAt(b.n.header, fmt.Sprintf("hook %q is not the project's", h.Label), "The user's file has it, and a project does not change it.", "choose another label")
+	}
+	h.Event, h.Matcher, h.Command, h.Status = b.text("event"), b.text("matcher"), b.text("command"), b.text("status")
+	h.Timeout, h.Async, h.OnError = b.duration("timeout"), b.flag("async", false), b.text("on_error")
+	if b.has("context_tokens") {
+		n := b.integer("context_tokens")
+		h.ContextTokens = &n
+	}
+	what := key{b.n.schema.Name, h.Label}
+	if b.has("file") {
+		h.File = b.path("file", l.sources.Home)
+		for _, name := range []string{"event", "matcher", "command", "async", "status", "timeout", "context_tokens"} {
+			if b.has(name) {
+				b.errorAt(b.at(name), fmt.Sprintf("%q says nothing beside \"file\"", name), "The hooks of the file have it themselves.",
+					"leave one of the two out")
+			}
+		}
+		return h
+	}
+	b.require(what, l.siblings(b.n), "event", "command")
+	if h.Timeout != 0 && h.Timeout < time.Second {
+		b.errorAt(b.at("timeout"), "invalid value for \"timeout\"", "A hook has a second at least.", "write \"10s\", for example")
+	}
+	if _, err := regexp.Compile(h.Matcher); err != nil && h.Matcher != "*" {
+		b.errorAt(b.at("matcher"), "invalid value for \"matcher\"", "It is no regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+".",
+			"write names, \"Bash|apply_patch\" for example, or a regular expression")
+	}
+	return h
+}
+
+// path reads one path and makes it absolute.
+func (b block) path(name, home string) string {
+	text, ok := b.string(name)
+	if !ok {
+		return ""
+	}
+	p := filepath.FromSlash(text)
+	switch {
+	case text == "":
+		b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), "The path is empty.", "write a folder or a file")
+		return ""
+	case !b.inHome(text, b.at(name), home):
+		return ""
+	case strings.HasPrefix(text, "~/"):
+		p = filepath.Join(home, p[2:])
+	case !filepath.IsAbs(p):
+		p = filepath.Join(b.n.attrs[name].from.scope.Base(), p)
+	}
+	return filepath.Clean(p)
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) hooksCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "hooks", Short: "Show your hooks, and agree to them",
+		Long: "Hooks are programs of yours that see what happens in a thread and may stop it. They run outside the sandbox, so that one\n" +
+			"runs only after you have agreed to it: to when it runs, its command, and the content of the scripts that it names. When\n" +
+			"any of that changes it is left out until you have looked again. Hooks of /etc/gantry run without.",
+	}
+	cmd.AddCommand(a.hooksListCommand(), a.hooksTrustCommand())
+	return cmd
+}
+
+// foundHook is a hook as it is now.
+type foundHook struct {
+	Key     string   `json:"key"`
+	Event   string   `json:"event"`
+	Matcher string   `json:"matcher,omitempty"`
+	Command string   `json:"command"`
+	Source  string   `json:"source,omitempty"`
+	Scope   string   `json:"scope"`
+	Status  string   `json:"status"`
+	Digest  string   `json:"digest,omitempty"`
+	Scripts []string `json:"scripts,omitempty"`
+	Problem string   `json:"problem,omitempty"`
+
+	definition hook.Definition
+}
+
+// findHooks reads the hooks that a thread in a folder has.
+func (a *app) findHooks(ctx context.Context, dir string) (home string, found []foundHook, problems []hook.Problem, err error) {
+	if home, err = a.home(); err != nil {
+		return "", nil, nil, err
+	}
+	if dir, err = a.workDir(dir); err != nil {
+		return "", nil, nil, err
+	}
+	cfg, err := a.loadConfig(ctx, home, dir)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	agreed, err := host.AgreedHooks(home)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	ds, problems := host.Hooks(cfg)
+	for _, d := range ds {
+		f := foundHook{
+			Key: d.Key, Event: string(d.Event), Matcher: d.Matcher, Command: d.Command, Source: d.Source, Scope: d.Scope.String(),
+			Status: d.Stand(agreed, dir, a.environ).String(), definition: d,
+		}
+		if f.Digest, f.Scripts, err = d.Digest(dir, a.environ); err != nil {
+			f.Problem = err.Error()
+		}
+		found = append(found, f)
+	}
+	return home, found, problems, nil
+}
+
+func (a *app) hooksListCommand() *cobra.Command {
+	var dir string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the hooks that a thread here has, and which of them run", Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			_, found, problems, err := a.findHooks(ctx, dir)
+			if err != nil {
+				return err
+			}
+			a.tellProblems(problems)
+			if asJSON {
+				return a.printJSON(append([]foundHook{}, found...))
+			}
+			if len(found) == 0 {
+				fmt.Fprintln(a.stderr, "there are no hooks")
+				return nil
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "STATUS\tEVENT\tMATCHER\tCOMMAND\tHOOK")
+			for _, f := range found {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Status, f.Event, plain(f.Matcher), inOneLine(plain(f.Command)), plain(f.Key))
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "cd", "C", "", "of threads in `DIR`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func inOneLine(s string) string {
+	line, rest, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	if r := []rune(line); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	if rest != "" {
+		line += " …"
+	}
+	return line
+}
+
+func (a *app) tellProblems(problems []hook.Problem) {
+	for _, p := range problems {
+		if !p.Foreign {
+			fmt.Fprintln(a.stderr, "left out:", clean(p.Error()))
+		}
+	}
+}
+
+func (a *app) hooksTrustCommand() *cobra.Command {
+	var dir string
+	var yes, revoke bool
+	cmd := &cobra.Command{
+		Use: "trust [flags] [HOOK...]", Short: "Let hooks run", Args: takes(0, -1, "HOOK"),
+		Long: "trust shows each hook that you have not agreed to, with the scripts that it runs, asks, and remembers the answer for\n" +
+			"exactly that. HOOK is the name that `gantry hooks list` shows; without one it is about all of them.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible(cmd)
+			defer stop()
+			return a.trustHooks(ctx, dir, args, yes, revoke)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&dir, "cd", "C", "", "of threads in `DIR`")
+	fs.BoolVarP(&yes, "yes", "y", false, "agree without being asked")
+	fs.BoolVar(&revoke, "revoke", false, "take answers back")
+	exclusive(cmd, "revoke", "yes")
+	return cmd
+}
+
+func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, revoke bool) error {
+	home, found, problems, err := a.findHooks(ctx, dir)
+	if err != nil {
+		return err
+	}
+	a.tellProblems(problems)
+	for _, key := range keys {
+		if !slices.ContainsFunc(found, func(f foundHook) bool { return f.Key == key }) && !revoke {
+			return fmt.Errorf("there is no hook %q; next: see `gantry hooks list`", key)
+		}
+	}
+	found = slices.DeleteFunc(found, func(f foundHook) bool { return len(keys) > 0 && !slices.Contains(keys, f.Key) })
+	store := trust.OpenHooks(home)
+	if revoke {
+		for _, f := range found {
+			keys = append(keys, f.Key)
+		}
+		n, err := store.Remove(ctx, keys...)
+		if err == nil {
+			fmt.Fprintf(a.stdout, "no longer trusted: %s\n", plural(n, "hook"))
+		}
+		return err
+	}
+	found = slices.DeleteFunc(found, func(f foundHook) bool {
+		return f.Status == hook.StandingManaged.String() || f.Status == hook.Trusted.String()
+	})
+	if len(found) == 0 {
+		fmt.Fprintln(a.stdout, "there is nothing to agree to")
+		return nil
+	}
+	if dir, err = a.workDir(dir); err != nil {
+		return err
+	}
+	agreed := map[string]string{}
+	for _, f := range found {
+		if err := a.showHook(f, dir); err != nil {
+			return err
+		}
+		if !yes && !a.confirm(ctx, "Let this hook run?") {
+			if !a.terminal() {
+				return errors.New("no hook was trusted: there is no terminal to ask on; next: run it with --yes once you have looked at them")
+			}
+			continue
+		}
+		agreed[f.Key] = f.Digest
+	}
+	if err := store.Add(ctx, agreed); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "trusted: %s\n", plural(len(agreed), "hook"))
+	return nil
+}
+
+// showHook prints what would be trusted. What is shown is what the answer is bound to, whatever the scripts say by then.
+func (a *app) showHook(f foundHook, dir string) error {
+	if f.Problem != "" {
+		return errors.New(f.Problem)
+	}
+	fmt.Fprintf(a.stdout, "--- %s\n%s, matcher %q, %s\n%s\n", plain(f.Key), f.Event, plain(f.Matcher), f.Status, strings.TrimRight(plain(f.Command), "\n"))
+	for _, path := range f.Scripts {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(text, 0) {
+			fmt.Fprintf(a.stdout, "--- %s: a program, %d bytes\n", plain(path), len(text))
+			continue
+		}
+		fmt.Fprintf(a.stdout, "--- %s\n%s\n", plain(path), strings.TrimRight(plain(string(text)), "\n"))
+	}
+	if is, _, err := f.definition.Digest(dir, a.environ); err != nil || is != f.Digest {
+		return errors.New("a hook was changed while it was shown; next: run the command again")
+	}
+	return nil
+}

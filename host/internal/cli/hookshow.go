@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// hook shows what a hook had to say to people; one that lets things pass has nothing.
+func (h *human) hook(b event.HookCompleted) {
+	what := ""
+	switch b.Status {
+	case event.HookBlocked:
+		what = "blocked"
+	case event.HookStopped:
+		what = "stopped"
+	case event.HookFailed:
+		what = "failed"
+	}
+	if what != "" {
+		h.line("%s", h.paint(yellow, fmt.Sprintf("! a hook of %s %s (%s)", b.Run.Event, what, clean(b.Run.Hook))))
+	}
+	for _, e := range b.Entries {
+		if e.Kind == "context" || e.Kind == "decision" && !h.verbose {
+			continue
+		}
+		h.line("  %s", h.paint(dim, clean(e.Text)))
+	}
+}

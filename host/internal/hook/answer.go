@@ -1,0 +1,282 @@
+package hook
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// Printed is what a hook's process left.
+type Printed struct {
+	Code           int
+	Stdout, Stderr string
+	// Err says why it did not come to its end: it could not be started, or took too long.
+	Err error
+	// Cut: it wrote more than is read.
+	Cut bool
+}
+
+// answer is what one run of a hook means.
+type answer struct {
+	status  event.HookStatus
+	reason  string // of a status other than completed
+	allow   bool
+	input   json.RawMessage
+	context []string
+	warning string // for people
+}
+
+// refusing is the exit status with which a hook says no; why stands on stderr.
+const refusing = 2
+
+type answerJSON struct {
+	Continue       *bool         `json:"continue"`
+	StopReason     *string       `json:"stopReason"`
+	SuppressOutput *bool         `json:"suppressOutput"`
+	SystemMessage  string        `json:"systemMessage"`
+	Decision       *string       `json:"decision"`
+	Reason         string        `json:"reason"`
+	Specific       *specificJSON `json:"hookSpecificOutput"`
+}
+
+type specificJSON struct {
+	Event                Event           `json:"hookEventName"`
+	Permission           *string         `json:"permissionDecision"`
+	PermissionReason     string          `json:"permissionDecisionReason"`
+	UpdatedInput         json.RawMessage `json:"updatedInput"`
+	AdditionalContext    string          `json:"additionalContext"`
+	UpdatedMCPToolOutput json.RawMessage `json:"updatedMCPToolOutput"`
+	Decision             *decisionJSON   `json:"decision"`
+}
+
+type decisionJSON struct {
+	Behavior           string          `json:"behavior"`
+	Message            string          `json:"message"`
+	UpdatedInput       json.RawMessage `json:"updatedInput"`
+	UpdatedPermissions json.RawMessage `json:"updatedPermissions"`
+	Interrupt          *bool           `json:"interrupt"`
+}
+
+func failed(format string, args ...any) answer {
+	return answer{status: event.HookFailed, reason: fmt.Sprintf(format, args...)}
+}
+
+func blocked(reason string) answer {
+	if strings.TrimSpace(reason) == "" {
+		reason = "the hook gave no reason"
+	}
+	return answer{status: event.HookBlocked, reason: strings.TrimSpace(reason)}
+}
+
+// read says what a run of an event's hook means.
+func read(ev Event, p Printed) answer {
+	switch {
+	case p.Err != nil:
+		return failed("%s", p.Err)
+	case p.Code == refusing && ev.refusable():
+		if strings.TrimSpace(p.Stderr) == "" {
+			return failed("it ended with exit status 2 and said nothing on stderr")
+		}
+		return blocked(p.Stderr)
+	case p.Code != 0:
+		return failed("it ended with exit status %d%s", p.Code, behind(p.Stderr))
+	case p.Cut:
+		return failed("it printed more than %d MiB", maxStdout>>20)
+	}
+	text := strings.TrimSpace(p.Stdout)
+	if text == "" {
+		return answer{status: event.HookDone}
+	}
+	if text[0] != '{' && text[0] != '[' {
+		switch ev {
+		case UserPromptSubmit, SessionStart:
+			return answer{status: event.HookDone, context: []string{text}}
+		case Stop:
+			return failed("it printed something else than JSON")
+		}
+		return answer{status: event.HookDone}
+	}
+	var j answerJSON
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return failed("it printed JSON that makes no sense: %s", err)
+	}
+	a := j.read(ev)
+	a.warning = j.SystemMessage
+	return a
+}
+
+// refusable tells whether exit status 2 has a meaning.
+func (e Event) refusable() bool {
+	switch e {
+	case PreToolUse, PermissionRequest, PostToolUse, UserPromptSubmit, Stop:
+		return true
+	}
+	return false
+}
+
+// behind is the first line of what a process wrote, behind what is said of it.
+func behind(stderr string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
+	if line == "" {
+		return ""
+	}
+	if r := []rune(line); len(r) > 200 {
+		line = string(r[:199]) + "…"
+	}
+	return ": " + line
+}
+
+func (j answerJSON) read(ev Event) answer {
+	s := specificJSON{}
+	if j.Specific != nil {
+		s = *j.Specific
+	}
+	if s.Event != "" && s.Event != ev {
+		return failed("it answered as a hook of %s", s.Event)
+	}
+	var a answer
+	switch ev {
+	case PreToolUse:
+		a = j.beforeCall(s)
+	case PermissionRequest:
+		a = j.permission(s)
+	case PostToolUse:
+		a = j.afterCall(s)
+	case UserPromptSubmit, Stop:
+		a = j.decided()
+	case SessionStart, PreCompact, PostCompact:
+		a = j.going()
+	default: // nobody listens
+		a = answer{status: event.HookDone}
+	}
+	if a.status != event.HookFailed && s.AdditionalContext != "" && ev.tellsModel() {
+		a.context = append(a.context, s.AdditionalContext)
+	}
+	return a
+}
+
+// tellsModel tells whether what hooks of the event say reaches the model.
+func (e Event) tellsModel() bool {
+	switch e {
+	case PreToolUse, PostToolUse, UserPromptSubmit, SessionStart:
+		return true
+	}
+	return false
+}
+
+func (j answerJSON) beforeCall(s specificJSON) answer {
+	is := func(p *string, value string) bool { return p != nil && *p == value }
+	switch {
+	case is(s.Permission, "deny"): // a no counts whatever stands beside it
+		return blocked(either(s.PermissionReason, j.Reason))
+	case is(j.Decision, "block"):
+		return blocked(either(j.Reason, s.PermissionReason))
+	}
+	if f := j.unsupported(); f != "" {
+		return failed("%s is not supported before a call", f)
+	}
+	switch {
+	case j.Decision != nil:
+		return failed("the decision %q is not supported; deny the call, or leave it out", *j.Decision)
+	case is(s.Permission, "allow") && s.UpdatedInput != nil:
+		return answer{status: event.HookDone, allow: true, input: s.UpdatedInput}
+	case is(s.Permission, "allow"):
+		return failed(`permissionDecision "allow" is only supported with updatedInput; answer a PermissionRequest to approve a call`)
+	case s.Permission != nil:
+		return failed("permissionDecision %q is not supported", *s.Permission)
+	case s.UpdatedInput != nil:
+		return failed(`updatedInput needs permissionDecision "allow"`)
+	}
+	return answer{status: event.HookDone}
+}
+
+// unsupported names what stands in an answer and means nothing around a call.
+func (j answerJSON) unsupported() string {
+	switch {
+	case j.Continue != nil && !*j.Continue:
+		return "continue: false"
+	case j.StopReason != nil:
+		return "stopReason"
+	case j.SuppressOutput != nil && *j.SuppressOutput:
+		return "suppressOutput"
+	}
+	return ""
+}
+
+func either(a, b string) string {
+	if strings.TrimSpace(a) != "" {
+		return a
+	}
+	return b
+}
+
+func (j answerJSON) permission(s specificJSON) answer {
+	d := s.Decision
+	if d != nil && d.Behavior == "deny" {
+		return blocked(either(d.Message, j.Reason))
+	}
+	if f := j.unsupported(); f != "" {
+		return failed("%s is not supported where a call is approved", f)
+	}
+	switch {
+	case d == nil:
+		return answer{status: event.HookDone}
+	case given(d.UpdatedInput):
+		return failed("updatedInput is not supported where a call is approved; a PreToolUse hook may change it")
+	case given(d.UpdatedPermissions):
+		return failed("updatedPermissions is not supported")
+	case d.Interrupt != nil && *d.Interrupt:
+		return failed("interrupt is not supported")
+	case d.Behavior == "allow":
+		return answer{status: event.HookDone, allow: true}
+	}
+	return failed("the behavior %q is neither allow nor deny", d.Behavior)
+}
+
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+func (j answerJSON) afterCall(s specificJSON) answer {
+	switch {
+	case given(s.UpdatedMCPToolOutput):
+		return failed("updatedMCPToolOutput is not supported; block with a reason, which the model reads instead")
+	case j.Decision != nil && *j.Decision == "block":
+		return blocked(j.Reason)
+	case j.Continue != nil && !*j.Continue:
+		a := blocked(either(value(j.StopReason), j.Reason))
+		a.status = event.HookStopped
+		return a
+	case j.Decision != nil:
+		return failed("the decision %q is not supported", *j.Decision)
+	}
+	return answer{status: event.HookDone}
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// decided reads an answer that may block, or stop; stopping is more.
+func (j answerJSON) decided() answer {
+	switch {
+	case j.Continue != nil && !*j.Continue:
+		return j.going()
+	case j.Decision != nil && *j.Decision == "block":
+		return answer{status: event.HookBlocked, reason: strings.TrimSpace(j.Reason)}
+	case j.Decision != nil:
+		return failed("the decision %q is not supported", *j.Decision)
+	}
+	return answer{status: event.HookDone}
+}
+
+// going reads an answer that may only stop.
+func (j answerJSON) going() answer {
+	if j.Continue == nil || *j.Continue {
+		return answer{status: event.HookDone}
+	}
+	return answer{status: event.HookStopped, reason: strings.TrimSpace(either(value(j.StopReason), j.Reason))}
+}

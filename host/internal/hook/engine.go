@@ -1,0 +1,337 @@
+package hook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Config is what an engine is made of. All fields are required.
+type Config struct {
+	Definitions []Definition // in the order in which their answers count
+	// Agreed returns what the user agreed to, digests by key. It is asked at each turn.
+	Agreed  func() (map[string]string, error)
+	Run     func(context.Context, Command) Printed
+	Environ func() []string // of a hook
+	Logger  hclog.Logger
+}
+
+// Engine knows the hooks of a host. Safe for concurrent use.
+type Engine struct {
+	cfg   Config
+	hooks []*Definition
+	mu    struct {
+		sync.Mutex
+		ran map[string]bool // keys of hooks that were trusted once in this engine's life
+	}
+}
+
+// New makes an engine. A definition whose matcher is no regular expression is an error: who leaves it out says so.
+func New(cfg Config) (*Engine, error) {
+	e := &Engine{cfg: cfg}
+	e.mu.ran = map[string]bool{}
+	for i, d := range cfg.Definitions {
+		m, err := newMatcher(d.Matcher)
+		if err != nil {
+			return nil, fmt.Errorf("hook %s: matcher: %w", d.Key, err)
+		}
+		d.order, d.match = i, m
+		e.hooks = append(e.hooks, &d)
+	}
+	return e, nil
+}
+
+// Publisher takes a thread's events.
+type Publisher interface {
+	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
+}
+
+// maxAsync is how many hooks of a thread may run that nobody waits for. One more does not run, and its event says so.
+const maxAsync = 8
+
+// maxLate is how many texts of such hooks wait for the model; later ones are dropped, and the log says so.
+const maxLate = 32
+
+// Thread is what hooks have to do with one thread. Safe for concurrent use.
+type Thread struct {
+	engine *Engine
+	id     event.ThreadID
+	pub    Publisher
+	// keep puts a long text where the model's commands can read it, and returns its path as they see it.
+	keep func(text string) (string, error)
+
+	async  sync.WaitGroup
+	slots  chan struct{}
+	life   context.Context
+	cancel context.CancelFunc
+	mu     struct {
+		sync.Mutex
+		source string // of a beginning that hooks have not been told of; empty: none
+		late   []string
+		told   map[string]bool // warnings that people have had
+		last   *Turn
+	}
+}
+
+// Thread begins to serve a thread. source says how it begins: "startup", "resume" or "clear". The caller ends it with End.
+func (e *Engine) Thread(id event.ThreadID, source string, pub Publisher, keep func(text string) (string, error)) *Thread {
+	t := &Thread{engine: e, id: id, pub: pub, keep: keep, slots: make(chan struct{}, maxAsync)}
+	t.life, t.cancel = context.WithCancel(context.Background())
+	t.mu.source, t.mu.told = source, map[string]bool{}
+	return t
+}
+
+// End tells hooks that the thread is over, within some seconds, and ends those that nobody waited for. cwd counts where no turn ran.
+func (t *Thread) End(ctx context.Context, cwd string) {
+	t.mu.Lock()
+	last := t.mu.last
+	t.mu.Unlock()
+	if last == nil {
+		last = t.Turn(Scene{Cwd: cwd})
+	}
+	last.fire(ctx, SessionEnd, nil, "", fields{"reason": "other"})
+	t.cancel()
+	t.async.Wait()
+}
+
+// Scene is what hooks are told about a turn.
+type Scene struct {
+	Turn  event.TurnID
+	Cwd   string
+	Model string
+	Never bool // nobody is asked in this turn
+}
+
+// Turn serves one turn. What the user agreed to is read anew.
+func (t *Thread) Turn(s Scene) *Turn {
+	turn := &Turn{Thread: t, scene: s, env: t.engine.cfg.Environ()}
+	var err error
+	if turn.agreed, err = t.engine.cfg.Agreed(); err != nil {
+		t.engine.cfg.Logger.Warn("trusted hooks not read: none but managed ones run", "thread", t.id, "err", err)
+	}
+	t.mu.Lock()
+	t.mu.last = turn
+	t.mu.Unlock()
+	return turn
+}
+
+// Notices are what people must know of hooks that do not run, each once in a thread's life.
+func (t *Turn) Notices() []event.Notice {
+	counts := map[Standing]map[string]int{Untrusted: {}, Modified: {}}
+	var order []string
+	for _, d := range t.engine.hooks {
+		st := d.Stand(t.agreed, t.scene.Cwd, t.env)
+		if st.runs() {
+			continue
+		}
+		if counts[Untrusted][d.Source]+counts[Modified][d.Source] == 0 {
+			order = append(order, d.Source)
+		}
+		counts[st][d.Source]++
+	}
+	var out []event.Notice
+	for _, source := range order {
+		for _, st := range []Standing{Untrusted, Modified} {
+			n := counts[st][source]
+			if n == 0 {
+				continue
+			}
+			text := fmt.Sprintf("%d %s of %s %s", n, map[bool]string{true: "hook", false: "hooks"}[n == 1], sourceName(source), map[Standing]string{
+				Untrusted: "not trusted yet: left out", Modified: "changed since you agreed: left out",
+			}[st])
+			t.mu.Lock()
+			known := t.mu.told[text]
+			t.mu.told[text] = true
+			t.mu.Unlock()
+			if !known {
+				out = append(out, event.Notice{Level: "warning", Text: text, Next: "Look at them with `gantry hooks list`, then run `gantry hooks trust`."})
+			}
+		}
+	}
+	return out
+}
+
+func sourceName(path string) string {
+	if path == "" {
+		return "the command line"
+	}
+	return path
+}
+
+// fields are what an event adds to what every hook is told.
+type fields map[string]any
+
+// input is what a hook reads on its standard input.
+func (t *Turn) input(ev Event, add fields) []byte {
+	in := map[string]any{
+		"session_id": t.id, "transcript_path": nil, "cwd": t.scene.Cwd, "hook_event_name": ev,
+	}
+	if ev != SessionEnd {
+		in["model"], in["permission_mode"] = t.scene.Model, "default"
+		if t.scene.Never {
+			in["permission_mode"] = "bypassPermissions"
+		}
+		if ev != SessionStart {
+			in["turn_id"] = t.scene.Turn
+		}
+	}
+	for k, v := range add {
+		in[k] = v
+	}
+	b, err := json.Marshal(in)
+	if err != nil { // what comes from outside was JSON already
+		t.engine.cfg.Logger.Error("input of a hook not written", "thread", t.id, "event", ev, "err", err)
+	}
+	return append(b, '\n')
+}
+
+// ran is one hook's part in an event.
+type ran struct {
+	*Definition
+	id string
+	answer
+	block bool // it failed, and that means no
+}
+
+// fire runs all hooks of an event that are for one of the names, side by side, and returns what came of those that were waited for,
+// in the order of the configuration. call tells the runs of one call from others'.
+func (t *Turn) fire(ctx context.Context, ev Event, names []string, call string, add fields) []ran {
+	var input []byte
+	var out []ran
+	for _, d := range t.engine.hooks {
+		if d.Event != ev || ev.selective() && !d.match.matches(names) {
+			continue
+		}
+		if input == nil {
+			input = t.input(ev, add)
+		}
+		out = append(out, ran{Definition: d, id: fmt.Sprintf("%s:%d:%s", ev.label(), d.order, d.Source)})
+	}
+	var waited []ran
+	var work sync.WaitGroup
+	var ready []func()
+	for _, r := range out {
+		run := event.HookRun{ID: r.id, Event: string(ev), Hook: r.Key, Source: r.Source, Scope: r.Scope.String(), Call: call, Async: r.Async, Message: r.Status}
+		if !t.admit(&r) {
+			if r.block {
+				t.publish(ctx, event.HookStarted{Run: run}, event.HookCompleted{Run: run, Status: r.status, Entries: []event.HookEntry{{Kind: "error", Text: r.reason}}})
+				waited = append(waited, r)
+			}
+			continue
+		}
+		if r.Async {
+			t.later(r, run, input)
+			continue
+		}
+		t.publish(ctx, event.HookStarted{Run: run})
+		waited = append(waited, r)
+		at := len(waited) - 1
+		ready = append(ready, func() {
+			r := &waited[at]
+			r.answer = t.run(ctx, r.Definition, run, input)
+			r.block = r.status == event.HookFailed && r.blocks()
+		})
+	}
+	for _, f := range ready { // not before: waited grows until here
+		work.Go(f)
+	}
+	work.Wait()
+	return waited
+}
+
+// admit decides whether a hook may run. One that may not, and whose absence means no, says so in r.
+func (t *Turn) admit(r *ran) bool {
+	e := t.engine
+	st := r.Stand(t.agreed, t.scene.Cwd, t.env)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if st.runs() {
+		e.mu.ran[r.Key] = true
+		return true
+	}
+	switch {
+	case st == Modified && (r.blocks() || e.mu.ran[r.Key] && r.Event.guards()):
+		// Who can change a guard while it is on duty must not get past it by that.
+		r.answer = failed("the hook %s is not what you agreed to any more; look at it, then run `gantry hooks trust`", r.Key)
+		r.block = true
+	case st == Untrusted && r.blocks() && r.Scope == User:
+		r.answer = failed("the hook %s is not trusted yet; look at it, then run `gantry hooks trust`", r.Key)
+		r.block = true
+	}
+	return false
+}
+
+// run runs one hook and tells people what came of it.
+func (t *Turn) run(ctx context.Context, d *Definition, run event.HookRun, input []byte) answer {
+	began := time.Now()
+	p := t.engine.cfg.Run(ctx, Command{
+		Line: d.Command, Dir: t.scene.Cwd, Env: withProject(t.env, t.scene.Cwd), Input: input, Timeout: d.Event.timeout(d.Timeout), Thread: string(t.id),
+	})
+	a := read(d.Event, p)
+	for i, text := range a.context {
+		a.context[i] = t.fit(text, d.ContextTokens)
+	}
+	done := event.HookCompleted{Run: run, Status: a.status, DurationMS: time.Since(began).Milliseconds()}
+	say := func(kind, text string) {
+		if text != "" {
+			done.Entries = append(done.Entries, event.HookEntry{Kind: kind, Text: text})
+		}
+	}
+	say("warning", a.warning)
+	for _, text := range a.context {
+		say("context", text)
+	}
+	switch {
+	case a.input != nil:
+		say("decision", "other arguments")
+	case a.allow:
+		say("decision", "allowed")
+	}
+	switch a.status {
+	case event.HookFailed:
+		say("error", a.reason)
+	case event.HookBlocked:
+		say("feedback", a.reason)
+	case event.HookStopped:
+		say("stop", a.reason)
+	}
+	t.publish(context.WithoutCancel(ctx), done)
+	return a
+}
+
+// later runs a hook that nobody waits for.
+func (t *Turn) later(r ran, run event.HookRun, input []byte) {
+	select {
+	case t.slots <- struct{}{}:
+	default:
+		t.publish(t.life, event.HookStarted{Run: run}, event.HookCompleted{Run: run, Status: event.HookFailed, Entries: []event.HookEntry{
+			{Kind: "error", Text: fmt.Sprintf("%d hooks that nobody waits for are running, which is the limit; it did not run", maxAsync)},
+		}})
+		return
+	}
+	t.publish(t.life, event.HookStarted{Run: run})
+	t.async.Go(func() { // ends with the thread
+		defer func() { <-t.slots }()
+		a := t.run(t.life, r.Definition, run, input)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for _, text := range a.context {
+			if len(t.mu.late) >= maxLate {
+				t.engine.cfg.Logger.Warn("text of a hook dropped: too many wait for the model", "thread", t.id, "most", maxLate)
+				return
+			}
+			t.mu.late = append(t.mu.late, text)
+		}
+	})
+}
+
+func (t *Turn) publish(ctx context.Context, bodies ...event.Body) {
+	if _, err := t.pub.Publish(ctx, t.scene.Turn, bodies...); err != nil {
+		t.engine.cfg.Logger.Debug("event of a hook not published", "thread", t.id, "err", err)
+	}
+}

@@ -1,0 +1,166 @@
+package hook
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Problem is something in a file of hooks that can't be used. What it is about is left out.
+type Problem struct {
+	Source string
+	Where  string // in the file; empty: all of it
+	Text   string
+	Next   string
+	// Foreign: it is for another program, and nothing is wrong with it.
+	Foreign bool
+}
+
+func (p Problem) Error() string {
+	where := p.Source
+	if p.Where != "" {
+		where += ", " + p.Where
+	}
+	return where + ": " + p.Text + "; next: " + p.Next
+}
+
+type fileJSON struct {
+	Hooks      json.RawMessage `json:"hooks"`
+	DisableAll bool            `json:"disableAllHooks"`
+}
+
+type groupJSON struct {
+	Matcher *string           `json:"matcher"`
+	Hooks   []json.RawMessage `json:"hooks"`
+}
+
+type handlerJSON struct {
+	Type                   string   `json:"type"`
+	Command                string   `json:"command"`
+	Timeout                *float64 `json:"timeout"`
+	Async                  bool     `json:"async"`
+	StatusMessage          string   `json:"statusMessage"`
+	AdditionalContextLimit *int64   `json:"additionalContextLimit"`
+	OnError                string   `json:"onError"`
+}
+
+// ParseFile reads a hooks.json, or a file of settings that has the same object "hooks". Definitions come in the file's order of
+// groups, by event.
+func ParseFile(text []byte, source string, scope Scope) ([]Definition, []Problem) {
+	var f fileJSON
+	whole := func(said string) []Problem {
+		return []Problem{{Source: source, Text: said, Next: `write {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "..."}]}]}}`}}
+	}
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, whole("it can't be read: " + err.Error())
+	}
+	if f.DisableAll || len(f.Hooks) == 0 || string(f.Hooks) == "null" {
+		return nil, nil
+	}
+	var events map[Event]json.RawMessage
+	if err := json.Unmarshal(f.Hooks, &events); err != nil {
+		return nil, whole(`"hooks" is no object: ` + err.Error())
+	}
+	p := parser{source: source, scope: scope}
+	for _, ev := range Events {
+		if raw, ok := events[ev]; ok {
+			p.groups(ev, raw)
+			delete(events, ev)
+		}
+	}
+	for ev := range events {
+		b := Problem{Source: source, Where: string(ev), Text: "there is no such event here", Next: "use one of " + join(Events), Foreign: slices.Contains(elsewhere, ev)}
+		p.problems = append(p.problems, b)
+	}
+	slices.SortFunc(p.problems, func(a, b Problem) int { return strings.Compare(a.Where, b.Where) })
+	return p.found, p.problems
+}
+
+func join(events []Event) string {
+	names := make([]string, len(events))
+	for i, e := range events {
+		names[i] = string(e)
+	}
+	return strings.Join(names, ", ")
+}
+
+type parser struct {
+	source   string
+	scope    Scope
+	found    []Definition
+	problems []Problem
+}
+
+func (p *parser) problem(where, text, next string) {
+	p.problems = append(p.problems, Problem{Source: p.source, Where: where, Text: text, Next: next})
+}
+
+func (p *parser) groups(ev Event, raw json.RawMessage) {
+	var groups []json.RawMessage
+	if err := json.Unmarshal(raw, &groups); err != nil {
+		p.problem(string(ev), "it is no list of groups", `write [{"hooks": [...]}]`)
+		return
+	}
+	for g, raw := range groups {
+		where := fmt.Sprintf("%s[%d]", ev, g)
+		var group groupJSON
+		if err := json.Unmarshal(raw, &group); err != nil {
+			p.problem(where, "it is no group of hooks: "+err.Error(), `write {"matcher": "...", "hooks": [...]}`)
+			continue
+		}
+		match := ""
+		if group.Matcher != nil && ev.selective() {
+			match = *group.Matcher
+		}
+		if _, err := newMatcher(match); err != nil {
+			p.problem(where, fmt.Sprintf("the matcher %q is no regular expression", match), `write names, "Bash|Write" for example, or a regular expression`)
+			continue
+		}
+		for i, raw := range group.Hooks {
+			p.handler(ev, match, fmt.Sprintf("%s.hooks[%d]", where, i), fmt.Sprintf("%s:%s:%d:%d", p.source, ev.snake(), g, i), raw)
+		}
+	}
+}
+
+func (p *parser) handler(ev Event, match, where, key string, raw json.RawMessage) {
+	var h handlerJSON
+	if err := json.Unmarshal(raw, &h); err != nil {
+		p.problem(where, "it is no hook: "+err.Error(), `write {"type": "command", "command": "..."}`)
+		return
+	}
+	d := Definition{
+		Key: key, Event: ev, Matcher: match, Command: h.Command, Async: h.Async, Status: h.StatusMessage, ContextTokens: h.AdditionalContextLimit,
+		Source: p.source, Scope: p.scope,
+	}
+	switch {
+	case h.Type != "" && h.Type != "command":
+		p.problem(where, fmt.Sprintf("hooks of type %q do not run here", h.Type), `use the type "command"`)
+		return
+	case strings.TrimSpace(h.Command) == "":
+		p.problem(where, "it has no command", `write "command": "..."`)
+		return
+	case h.AdditionalContextLimit != nil && *h.AdditionalContextLimit < 0:
+		p.problem(where, "additionalContextLimit is negative", "write a number of tokens; 0: no limit")
+		return
+	}
+	switch h.OnError {
+	case "":
+	case "proceed", "block":
+		blocks := h.OnError == "block"
+		d.Block = &blocks
+	default:
+		p.problem(where, fmt.Sprintf("onError is %q", h.OnError), `write "proceed" or "block"`)
+		return
+	}
+	if h.Timeout != nil {
+		if !(*h.Timeout >= 0 && *h.Timeout < math.MaxInt32) {
+			p.problem(where, "the timeout is no number of seconds", "write a number from 1 on")
+			return
+		}
+		d.Timeout = max(time.Duration(*h.Timeout*float64(time.Second)), minTimeout)
+	}
+	p.found = append(p.found, d)
+}

@@ -1,0 +1,116 @@
+package hook
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// script is a file that a command runs: the word that names it, and where it lies.
+type script struct{ word, path string }
+
+// interpreters run the file that their first argument names, and words after which a command begins anew.
+var interpreters = []string{
+	"bash", "sh", "zsh", "dash", "ksh", "fish", "python", "python3", "node", "nodejs", "deno", "bun", "tsx", "ruby", "perl", "php", "lua", "Rscript",
+	"uv", "run", "npx", "env", "exec", "command", "nohup", "time", "timeout", "nice", "sudo", "source", ".", "awk", "gawk", "jq", "sed",
+}
+
+// scriptSuffixes are those of files that some program runs.
+var scriptSuffixes = []string{
+	".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".r", ".jq", ".awk", ".sed", ".ps1",
+}
+
+// scripts finds the files that a command line runs, as far as it names them: a program with a path, a file behind an interpreter,
+// whatever is called like a script or may be executed. Files that the line writes are none. dir is where it runs. What another
+// program finds by itself, a module or a file that a script reads, is not seen.
+func scripts(line, dir string, env []string, file func(path string) (regular, executable bool)) []script {
+	tree, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
+	if err != nil {
+		return nil // the line itself is bound all the same
+	}
+	cfg := &expand.Config{Env: expand.ListEnviron(env...), NoUnset: true}
+	var out []script
+	add := func(s script) {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	syntax.Walk(tree, func(n syntax.Node) bool {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok {
+			return true
+		}
+		runs := true // the next word names a program or a script
+		for _, w := range call.Args {
+			word, err := expand.Literal(cfg, w)
+			if err != nil || word == "" {
+				runs = false
+				continue
+			}
+			if strings.HasPrefix(word, "-") || strings.Contains(word, "=") && runs {
+				continue
+			}
+			path := word
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			regular, executable := file(path)
+			switch {
+			case systems(path):
+			case regular && (runs && (strings.Contains(word, "/") || !first(call, w)) || executable || isScript(word)):
+				add(script{word, path})
+			case first(call, w) && !strings.Contains(word, "/"):
+				if p := inPath(word, dir, env, file); p != "" {
+					add(script{word, p})
+				}
+			}
+			runs = slices.Contains(interpreters, strings.TrimRight(filepath.Base(word), "0123456789.")) || slices.Contains(interpreters, filepath.Base(word))
+		}
+		return true
+	})
+	return out
+}
+
+// systems tells whether a file is the system's own, which changes with every update: who can change it needs no hook.
+func systems(path string) bool {
+	for _, dir := range []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/lib"} {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			return true
+		}
+	}
+	return false
+}
+
+func first(c *syntax.CallExpr, w *syntax.Word) bool { return c.Args[0] == w }
+
+func isScript(word string) bool {
+	return slices.Contains(scriptSuffixes, strings.ToLower(filepath.Ext(word)))
+}
+
+// inPath finds a program that lies in the folder of the hook, where its PATH leads there: others can be changed by nobody who can't
+// change programs anyway.
+func inPath(name, dir string, env []string, file func(string) (regular, executable bool)) string {
+	for _, kv := range slices.Backward(env) {
+		list, ok := strings.CutPrefix(kv, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, d := range filepath.SplitList(list) {
+			if !filepath.IsAbs(d) {
+				d = filepath.Join(dir, d)
+			}
+			p := filepath.Join(d, name)
+			if _, executable := file(p); executable {
+				if rel, err := filepath.Rel(dir, p); err == nil && filepath.IsLocal(rel) {
+					return p
+				}
+				return ""
+			}
+		}
+		break
+	}
+	return ""
+}

@@ -1,0 +1,257 @@
+package hook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Turn runs the hooks of one turn. It implements [Hooks]. Safe for concurrent use.
+type Turn struct {
+	*Thread
+	scene  Scene
+	agreed map[string]string
+	env    []string
+}
+
+// refusal is the first no among answers, in the order of the configuration.
+func refusal(rs []ran) (*ran, string) {
+	for i := range rs {
+		r := &rs[i]
+		switch {
+		case r.block:
+			return r, fmt.Sprintf("a hook failed, and without its answer this does not happen: %s", r.reason)
+		case r.status == event.HookBlocked, r.status == event.HookStopped:
+			return r, r.reason
+		}
+	}
+	return nil, ""
+}
+
+func contexts(rs []ran) []string {
+	var out []string
+	for _, r := range rs {
+		out = append(out, r.context...)
+	}
+	return out
+}
+
+func (c Call) names() []string { return append([]string{c.Tool}, c.Aliases...) }
+
+func (c Call) fields() fields {
+	return fields{"tool_name": c.Tool, "tool_input": c.Input, "tool_use_id": c.ID}
+}
+
+// PreToolUse implements [Hooks]. Of several that rewrite the arguments the last one in the configuration counts.
+func (t *Turn) PreToolUse(ctx context.Context, c Call) (Verdict, error) {
+	rs := t.fire(ctx, PreToolUse, c.names(), c.ID, c.fields())
+	if len(rs) > 0 && ctx.Err() != nil { // nobody has looked at it to the end
+		return Verdict{}, context.Cause(ctx)
+	}
+	v := Verdict{Context: contexts(rs)}
+	if no, reason := refusal(rs); no != nil {
+		v.Deny, v.Message = true, c.blockedText(reason)
+		return v, nil
+	}
+	for _, r := range rs {
+		if r.input != nil {
+			v.Input = r.input
+		}
+	}
+	return v, nil
+}
+
+// blockedText is what the model reads in the place of a call's answer; codex-compatible.
+func (c Call) blockedText(reason string) string {
+	var in struct {
+		Command *string `json:"command"`
+	}
+	if json.Unmarshal(c.Input, &in) == nil && in.Command != nil {
+		return fmt.Sprintf("Command blocked by PreToolUse hook: %s. Command: %s", strings.TrimSuffix(reason, "."), *in.Command)
+	}
+	return fmt.Sprintf("Tool call blocked by PreToolUse hook: %s. Tool: %s", strings.TrimSuffix(reason, "."), c.Tool)
+}
+
+// PermissionRequest implements [Hooks]. Any no is more than every yes.
+func (t *Turn) PermissionRequest(ctx context.Context, q Request) (Permission, error) {
+	call := q.ID
+	if q.Retry {
+		call += ":retry"
+	}
+	in := q.fields()
+	delete(in, "tool_use_id")
+	if q.Description != "" {
+		in["tool_input"] = described(q.Input, q.Description)
+	}
+	rs := t.fire(ctx, PermissionRequest, q.names(), call, in)
+	if len(rs) > 0 && ctx.Err() != nil {
+		return Permission{}, context.Cause(ctx)
+	}
+	if no, reason := refusal(rs); no != nil {
+		return Permission{Deny: true, Message: reason}, nil
+	}
+	for _, r := range rs {
+		if r.allow {
+			return Permission{Allow: true}, nil
+		}
+	}
+	return Permission{}, nil
+}
+
+// described adds a description to arguments that have none.
+func described(input json.RawMessage, text string) json.RawMessage {
+	var in map[string]json.RawMessage
+	if json.Unmarshal(input, &in) != nil || in == nil || in["description"] != nil {
+		return input
+	}
+	in["description"], _ = json.Marshal(text) // a string always marshals
+	out, err := json.Marshal(in)
+	if err != nil {
+		return input
+	}
+	return out
+}
+
+// PostToolUse implements [Hooks].
+func (t *Turn) PostToolUse(ctx context.Context, c Call, result *contract.Result) (Review, error) {
+	in := c.fields()
+	in["tool_response"] = response(result)
+	rs := t.fire(ctx, PostToolUse, c.names(), c.ID, in)
+	v := Review{Context: contexts(rs)}
+	var feedback []string
+	for _, r := range rs {
+		switch {
+		case r.block:
+			feedback = append(feedback, "The output is withheld: a hook that was to look at it failed: "+r.reason)
+		case r.status == event.HookBlocked, r.status == event.HookStopped:
+			feedback = append(feedback, r.reason)
+		}
+	}
+	if feedback != nil {
+		text := strings.Join(feedback, "\n\n")
+		v.Replace = &text
+	}
+	return v, nil
+}
+
+// response is what a hook is told of an answer: its structure where it has one, else its text.
+func response(r *contract.Result) any {
+	if r == nil {
+		return ""
+	}
+	if len(r.Structured) > 0 && json.Valid(r.Structured) {
+		return r.Structured
+	}
+	var text strings.Builder
+	for _, p := range r.Parts {
+		switch p := p.(type) {
+		case *contract.TextPart:
+			text.WriteString(p.Text)
+		case *contract.JSONPart:
+			text.Write(p.JSON)
+		}
+	}
+	return text.String()
+}
+
+// Begin runs the hooks of the thread's beginning, and of the one that a compaction is, where there was one since the last time.
+func (t *Turn) Begin(ctx context.Context) Said {
+	t.mu.Lock()
+	source := t.mu.source
+	t.mu.source = ""
+	t.mu.Unlock()
+	if source == "" {
+		return Said{}
+	}
+	return said(t.fire(ctx, SessionStart, []string{source}, "", fields{"source": source}))
+}
+
+// Prompt runs the hooks of what a user says.
+func (t *Turn) Prompt(ctx context.Context, text string) Said {
+	return said(t.fire(ctx, UserPromptSubmit, nil, "", fields{"prompt": text}))
+}
+
+// Compacting runs hooks before the history is made shorter. trigger is "manual" or "auto".
+func (t *Turn) Compacting(ctx context.Context, trigger string) Said {
+	return said(t.fire(ctx, PreCompact, []string{trigger}, "", fields{"trigger": trigger}))
+}
+
+// Compacted runs hooks after it was.
+func (t *Turn) Compacted(ctx context.Context, trigger string) Said {
+	t.mu.Lock()
+	t.mu.source = "compact"
+	t.mu.Unlock()
+	return said(t.fire(ctx, PostCompact, []string{trigger}, "", fields{"trigger": trigger}))
+}
+
+// said is what several answer that may stop what is about to happen.
+func said(rs []ran) Said {
+	s := Said{Context: contexts(rs)}
+	if no, reason := refusal(rs); no != nil {
+		s.Stop, s.Reason = true, reason
+	}
+	return s
+}
+
+// Stop implements [Stops]. A hook that wants the turn to end is more than all that want it to go on; what these say is said at once.
+func (t *Turn) Stop(ctx context.Context, e Ending) (v StopVerdict, err error) {
+	in := fields{"stop_hook_active": e.Active, "last_assistant_message": nil}
+	if e.LastMessage != "" {
+		in["last_assistant_message"] = e.LastMessage
+	}
+	var reasons []string
+	for _, r := range t.fire(ctx, Stop, nil, "", in) {
+		switch r.status {
+		case event.HookStopped:
+			return StopVerdict{}, nil
+		case event.HookBlocked:
+			v.Block, v.Run = true, cmp.Or(v.Run, r.id)
+			if r.reason != "" {
+				reasons = append(reasons, r.reason)
+			}
+		}
+	}
+	v.Reason = strings.Join(reasons, "\n\n")
+	return v, nil
+}
+
+// Interrupted runs the hooks of a turn that its user stopped.
+func (t *Turn) Interrupted(ctx context.Context, reason string) {
+	t.fire(ctx, Interrupt, nil, "", fields{"reason": reason})
+}
+
+// Late takes what hooks said meanwhile that nobody waited for.
+func (t *Turn) Late() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	late := t.mu.late
+	t.mu.late = nil
+	return late
+}
+
+// bytesPerToken is the estimate that all of gantry counts with.
+const bytesPerToken = 4
+
+// fit keeps a text within a hook's limit: what is too long is put into a file, and named between its beginning and its end.
+func (t *Turn) fit(text string, limit *int64) string {
+	most := int64(DefaultContextTokens)
+	if limit != nil {
+		most = *limit
+	}
+	if most == 0 || int64(len(text)) <= most*bytesPerToken {
+		return text
+	}
+	half := int(most * bytesPerToken / 2)
+	note := fmt.Sprintf("%d bytes are left out here", len(text)-2*half)
+	if path, err := t.keep(text); err == nil {
+		note += "; all of it is in " + path
+	} else {
+		t.engine.cfg.Logger.Debug("text of a hook not kept", "thread", t.id, "err", err)
+	}
+	return strings.ToValidUTF8(text[:half], "") + "\n[… " + note + " …]\n" + strings.ToValidUTF8(text[len(text)-half:], "")
+}

@@ -1,0 +1,200 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+)
+
+// Hooks are the hooks that a configuration has, in the order in which their answers count: the machine's, the user's, the project's,
+// and of each the files that count by themselves before the blocks. Problems are of files that can't be read, or only in part.
+func Hooks(c *config.Config) (found []hook.Definition, problems []hook.Problem) {
+	read := func(path string, layer config.Layer, must bool, onError string) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			if must || !errors.Is(err, fs.ErrNotExist) {
+				problems = append(problems, hook.Problem{Source: path, Text: "it can't be read: " + err.Error(), Next: "make it readable, or leave it out"})
+			}
+			return
+		}
+		ds, ps := hook.ParseFile(text, path, scopeOf(layer))
+		for i := range ds {
+			if ds[i].Block == nil {
+				ds[i].Block = blocks(onError, c.Hooks.OnError)
+			}
+		}
+		found, problems = append(found, ds...), append(problems, ps...)
+	}
+	for _, layer := range []config.Layer{
+		config.LayerSystem, config.LayerUser, config.LayerProject, config.LayerFile, config.LayerCommandLine,
+	} {
+		if c.Hooks.ManagedOnly && layer != config.LayerSystem {
+			break
+		}
+		for _, f := range c.Hooks.Files {
+			if f.Layer == layer {
+				read(f.Path, layer, false, "")
+			}
+		}
+		for _, b := range c.Hooks.Blocks {
+			switch {
+			case b.Layer != layer || !b.Enabled:
+			case b.File != "":
+				read(b.File, layer, true, b.OnError)
+			default:
+				found = append(found, hook.Definition{
+					Key: b.Path + ":hook:" + b.Label, Event: hook.Event(b.Event), Matcher: b.Matcher, Command: b.Command, Timeout: b.Timeout,
+					Async: b.Async, Block: blocks(b.OnError, c.Hooks.OnError), Status: b.Status, ContextTokens: b.ContextTokens, Source: b.Path, Scope: scopeOf(layer),
+				})
+			}
+		}
+	}
+	return found, problems
+}
+
+func scopeOf(l config.Layer) hook.Scope {
+	switch l {
+	case config.LayerSystem:
+		return hook.Managed
+	case config.LayerProject:
+		return hook.Project
+	}
+	return hook.User
+}
+
+// blocks is what the first says that says something.
+func blocks(says ...string) *bool {
+	for _, s := range says {
+		if s != "" {
+			b := s == "block"
+			return &b
+		}
+	}
+	return nil
+}
+
+// AgreedHooks returns what the user agreed to, digests by key.
+func AgreedHooks(home string) (map[string]string, error) {
+	list, err := trust.OpenHooks(home).List()
+	agreed := map[string]string{}
+	for _, h := range list {
+		agreed[h.Key] = h.Digest
+	}
+	return agreed, err
+}
+
+// HookEnvironment is what hooks are started with: the host's own environment, without what only providers may know.
+func (h *Host) HookEnvironment() []string { return h.commandEnvironment("") }
+
+// openHooks reads the hooks. What is wrong with one of the machine's ends the host's start: it was to guard something.
+func (h *Host) openHooks() error {
+	found, problems := Hooks(h.opts.Config)
+	for _, p := range problems {
+		switch {
+		case p.Foreign:
+			h.log.Debug("hooks for another program are left out", "err", p)
+		case h.managed(p.Source):
+			return fmt.Errorf("a hook of this machine can't be used: %w", p)
+		default:
+			h.hookNotices = append(h.hookNotices, event.Notice{Level: "warning", Text: "hooks left out: " + p.Source + " " + p.Where + ": " + p.Text, Next: p.Next})
+		}
+	}
+	shell := hook.Shell{
+		Spawn: func(ctx context.Context, s launch.Spec) (hook.Process, error) { return h.launcher.Spawn(ctx, s) },
+		End:   h.launcher.EndCall, Login: h.opts.Config.Hooks.Login,
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	var err error
+	h.hooks, err = hook.New(hook.Config{
+		Definitions: found, Agreed: func() (map[string]string, error) { return AgreedHooks(h.opts.Home) }, Run: shell.Run,
+		Environ: h.HookEnvironment, Logger: h.log.Named("hook"),
+	})
+	return err
+}
+
+// managed tells whether a file is the machine's.
+func (h *Host) managed(path string) bool {
+	for _, f := range h.opts.Config.Hooks.Files {
+		if f.Path == path {
+			return f.Layer == config.LayerSystem
+		}
+	}
+	for _, b := range h.opts.Config.Hooks.Blocks {
+		if b.File == path && b.Layer == config.LayerSystem {
+			return true
+		}
+	}
+	return false
+}
+
+// hookThread begins to run hooks for a thread. One that works for another thread has none.
+func (h *Host) hookThread(t *thread.Thread, cfg thread.Config, as role) *hook.Thread {
+	if h.hooks == nil || as.asksNobody {
+		return nil
+	}
+	source := "resume"
+	if cfg.Start != nil {
+		source = "startup"
+	}
+	return h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) { return h.keepText(t, text) })
+}
+
+// hookTurn runs hooks for a turn; nil: there are none.
+func (r *running) hookTurn(id event.TurnID, started event.TurnStarted) *hook.Turn {
+	if r.hooks == nil {
+		return nil
+	}
+	return r.hooks.Turn(hook.Scene{Turn: id, Cwd: started.Cwd, Model: started.ModelName, Never: started.Approval == string(policy.Never)})
+}
+
+// endHooks tells hooks that a thread is over.
+func (r *running) endHooks(ctx context.Context) {
+	if r.hooks == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hooksEnd)
+	defer cancel()
+	r.hooks.End(ctx, r.thread.Settings().Cwd)
+}
+
+// hooksEnd is how long the end of a thread waits for hooks.
+const hooksEnd = 4 * time.Second
+
+// keepText puts a text where commands of a thread can read it, and returns its path as they see it.
+func (h *Host) keepText(t *thread.Thread, text string) (string, error) {
+	mode := t.Settings().Sandbox
+	if mode == "" {
+		mode = h.opts.Config.Sandbox.Mode
+	}
+	if mode != box.WorkspaceWrite && mode != launch.FullAccess {
+		return "", fmt.Errorf("commands under %s read no files of gantry's", mode)
+	}
+	dir, err := h.threadTmp(t.ID())
+	if err != nil {
+		return "", err
+	}
+	name := "hook-" + rand.Text() + ".txt"
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	if mode == box.WorkspaceWrite {
+		return filepath.Join("/tmp", name), nil
+	}
+	return filepath.Join(dir, name), nil
+}

@@ -1,0 +1,129 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Hooks are programs of the user's around a turn; [hook.Turn] is one. They are called by one goroutine.
+type Hooks interface {
+	// Begin is called before what was said is recorded; it has something to say once in a thread, and once for each compaction.
+	Begin(ctx context.Context) hook.Said
+	Prompt(ctx context.Context, text string) hook.Said
+	Compacting(ctx context.Context, trigger string) hook.Said
+	Compacted(ctx context.Context, trigger string) hook.Said
+	Interrupted(ctx context.Context, reason string)
+	// Late is what hooks said that nobody waits for.
+	Late() []string
+}
+
+// noHooks has none.
+type noHooks struct{}
+
+func (noHooks) Begin(context.Context) hook.Said              { return hook.Said{} }
+func (noHooks) Prompt(context.Context, string) hook.Said     { return hook.Said{} }
+func (noHooks) Compacting(context.Context, string) hook.Said { return hook.Said{} }
+func (noHooks) Compacted(context.Context, string) hook.Said  { return hook.Said{} }
+func (noHooks) Interrupted(context.Context, string)          {}
+func (noHooks) Late() []string                               { return nil }
+
+// keepBound is how long hooks may look at what was said to a turn that has ended: somebody waits for its end.
+const keepBound = 10 * time.Second
+
+// stoppedError: a hook ended the turn.
+type stoppedError struct{ what, reason string }
+
+func (e *stoppedError) Error() string {
+	text := "a hook stopped " + e.what
+	if e.reason != "" {
+		text += ": " + e.reason
+	}
+	return text
+}
+
+// tell records what hooks have to say to the model.
+func (r *runner) tell(ctx context.Context, texts ...string) error {
+	var ms []llm.Message
+	for _, text := range texts {
+		ms = append(ms, llm.Message{Role: llm.RoleSystem, Parts: []llm.Part{&llm.Text{Text: text}}})
+	}
+	return r.record(ctx, ms...)
+}
+
+// begin tells hooks of a beginning, and the model what hooks said meanwhile.
+func (r *runner) begin(ctx context.Context) error {
+	said := r.Hooks.Begin(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := r.tell(ctx, append(r.Hooks.Late(), said.Context...)...); err != nil {
+		return err
+	}
+	if said.Stop {
+		return &stoppedError{"the turn", said.Reason}
+	}
+	return nil
+}
+
+// heldBack asks hooks about an input. What they hold back is shown, and the model never reads it.
+func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []string, err error) {
+	bounded := ctx
+	if r.ending {
+		var cancel func()
+		bounded, cancel = context.WithTimeout(ctx, keepBound)
+		defer cancel()
+	}
+	said := r.Hooks.Prompt(bounded, llm.Message{Parts: in.Parts}.Text())
+	if ctx.Err() != nil {
+		return false, nil, context.Cause(ctx)
+	}
+	if !said.Stop {
+		return false, said.Context, nil
+	}
+	item := UserItem(in)
+	item.Status = event.StatusDeclined
+	text := "a hook held back what you said"
+	if said.Reason != "" {
+		text += ": " + said.Reason
+	}
+	_, err = r.Log.Publish(ctx, r.ID, event.ItemCompleted{Item: item}, event.Notice{
+		Level: "warning", Text: text, Next: "Say it in another way; the model has not read it.",
+	})
+	if err != nil {
+		return true, nil, err
+	}
+	return true, nil, r.tell(ctx, said.Context...)
+}
+
+// compacting asks hooks before the history is made shorter.
+func (r *runner) compacting(ctx context.Context, trigger string) error {
+	return r.afterCompaction(ctx, r.Hooks.Compacting(ctx, trigger), "the compaction")
+}
+
+// compacted tells them that it was.
+func (r *runner) compacted(ctx context.Context, trigger string) error {
+	return r.afterCompaction(ctx, r.Hooks.Compacted(ctx, trigger), "the turn after the compaction")
+}
+
+func (r *runner) afterCompaction(ctx context.Context, said hook.Said, what string) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case said.Stop:
+		return &stoppedError{what, said.Reason}
+	}
+	return nil
+}
+
+// interrupted tells hooks that the user stopped the turn.
+func (r *runner) interrupted(ctx context.Context, res Result) {
+	if res.Status == event.TurnInterrupted && errors.Is(res.Cause, orchestrate.ErrInterrupted) {
+		r.Hooks.Interrupted(context.WithoutCancel(ctx), res.Cause.Error())
+	}
+}

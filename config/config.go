@@ -73,6 +73,7 @@ type Config struct {
 	Instructions Instructions
 	Review       Review
 	Hooks        Hooks
+	Guardian     Guardian
 	Store        Store
 	Profiles     []string // names, in the order of the files
 	Files        []File   // what was read, lowest layer first
@@ -174,6 +175,14 @@ type Instructions struct {
 // Review says how changes are reviewed.
 type Review struct {
 	Model string // label; empty: the thread's model
+}
+
+// Guardian says whether a model answers in a person's place when a call is asked about.
+type Guardian struct {
+	Enabled bool
+	Model   string        // label; empty: the thread's model
+	Policy  string        // what it is told beside gantry's own words
+	Timeout time.Duration // 0: gantry's own
 }
 
 // Model is a model under a name of the user's.

@@ -71,6 +71,11 @@ func (l *loader) decode(root *node) *Config {
 
 	c.Review = Review{Model: sub(b, schema.BlockReview).text("model")}
 
+	guard := sub(b, schema.BlockGuardian)
+	c.Guardian = Guardian{
+		Enabled: guard.flag("enabled", false), Model: guard.text("model"), Policy: guard.text("policy"), Timeout: guard.duration("timeout"),
+	}
+
 	c.Hooks = l.hooks(d, root, sub(b, schema.BlockHooks))
 
 	kept := sub(b, schema.BlockStore)
@@ -232,6 +237,10 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 	review := d.block(b.n.block(schema.BlockReview), b.schema.Block(schema.BlockReview))
 	if c.Review.Model != "" && !slices.Contains(models, c.Review.Model) {
 		unknown(review.at("model"), "model", c.Review.Model, models)
+	}
+	guard := d.block(b.n.block(schema.BlockGuardian), b.schema.Block(schema.BlockGuardian))
+	if c.Guardian.Model != "" && !slices.Contains(models, c.Guardian.Model) {
+		unknown(guard.at("model"), "model", c.Guardian.Model, models)
 	}
 	// The built-in model is for those who have none of their own: it never makes the choice between theirs.
 	own := slices.DeleteFunc(slices.Clone(models), func(label string) bool {

@@ -13,6 +13,7 @@ const (
 	BlockHistory      = "history"
 	BlockInstructions = "instructions"
 	BlockReview       = "review"
+	BlockGuardian     = "guardian"
 	BlockHooks        = "hooks"
 	BlockHook         = "hook"
 	BlockStore        = "store"
@@ -156,6 +157,17 @@ func settings() *Block {
 				Name: BlockReview, Doc: "How changes are reviewed: `gantry review`.",
 				Attributes: []Attribute{
 					{Name: "model", Kind: String, Default: "(the thread's)", Doc: "Label of the model that reviews."},
+				},
+			},
+			{
+				Name: BlockGuardian,
+				Doc: "A model that answers in your place when the policy `on-request` asks about a call. Hooks come before it. Whatever goes wrong with it " +
+					"is a no; only when its model can't be reached at all you are asked.",
+				Attributes: []Attribute{
+					{Name: "enabled", Kind: Bool, Default: "false", Doc: "Whether it answers."},
+					{Name: "model", Kind: String, Default: "(the thread's)", Doc: "Label of the model that reviews; a small one will do."},
+					{Name: "policy", Kind: String, Doc: "What it is told beside gantry's own words, where it is stricter: `file(\"./policy.md\")`."},
+					{Name: "timeout", Kind: Duration, Default: `"90s"`, Doc: "How long one review may take, with all its tries."},
 				},
 			},
 			{

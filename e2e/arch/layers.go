@@ -16,7 +16,7 @@ var Rows = [][]string{
 	{"cli"},
 	{"host"},
 	{"appserver"},
-	{"branch", "review", "usershell"},
+	{"branch", "review", "guardian", "usershell"},
 	{"thread"},
 	{"turn"},
 	{"prompt", "history", "compact"},

@@ -135,6 +135,8 @@ var bodies = map[string]func([]byte) (Body, error){
 	FilesKept{}.Kind():        decode[FilesKept],
 	FilesChanged{}.Kind():     decode[FilesChanged],
 	TurnDiff{}.Kind():         decode[TurnDiff],
+	ReviewStarted{}.Kind():    decode[ReviewStarted],
+	ReviewEnded{}.Kind():      decode[ReviewEnded],
 	HookStarted{}.Kind():      decode[HookStarted],
 	HookCompleted{}.Kind():    decode[HookCompleted],
 	PluginEvent{}.Kind():      decode[PluginEvent],

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/guardian"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
@@ -77,7 +78,8 @@ type Host struct {
 	shell    *usershell.Shell
 	reviewer *review.Reviewer
 	rules    *Rulebook
-	hooks    *hook.Engine // nil: there are none
+	guardian *guardian.Guardian // nil: a person answers
+	hooks    *hook.Engine       // nil: there are none
 	// hookNotices say which hooks can't be used; fixed after New.
 	hookNotices []event.Notice
 	families    map[string]*tool.Client // by plugin label; fixed after New
@@ -163,6 +165,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	if err := h.openHooks(); err != nil {
 		return nil, err
 	}
+	h.openGuardian()
 	if err := h.openFeatures(); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ type role struct {
 	approval   string // the policy; empty: the configuration's
 	sandbox    string // the mode; empty: the thread's
 	noHosted   bool   // its model gets no tools of its vendor
+	looks      bool   // what does more than look is refused
 }
 
 // openFeatures makes what stands on threads.
@@ -97,6 +98,9 @@ func (h *Host) look(ctx context.Context, dir string, argv ...string) (review.Out
 func (r role) decide(q policy.Request) policy.Decision {
 	if !r.asksNobody {
 		return policy.Decide(q)
+	}
+	if r.looks && !onlyLooks(q) {
+		return policy.Decision{Verdict: policy.Forbid, Reason: "only looking is allowed here; go on without it, with what you were given"}
 	}
 	q.Approval = policy.Approval(r.approval)
 	d := policy.Decide(q)

@@ -96,7 +96,8 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		aroundCalls, aroundTurn, stops = hooks, hooks, hooks
 	}
 	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return r.role.decide(equip(q)) }, Approver: t.Desk(), Rulebook: h.rules, Journal: t,
+		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return r.role.decide(equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
+		Approver: t.Desk(), Rulebook: h.rules, Journal: t,
 		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
 			return policy.Retry(equip(q), res)
 		},

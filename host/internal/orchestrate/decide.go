@@ -113,12 +113,16 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 		r.approved = v == nil
 		return v
 	}
-	answer, err := r.answer(ctx, q)
+	answer, err := r.answer(ctx, q, about.wanted)
 	note.By, note.Answer = answer.By, answer.Choice
 	switch {
 	case errors.Is(err, approval.ErrNobody):
 		note.By = byNobody
-		return denied("rejected: " + err.Error() + "; the approval policy asks before this call")
+		text := "rejected: " + err.Error() + "; the approval policy asks before this call"
+		if answer.Message != "" {
+			text += ". " + answer.Message
+		}
+		return denied(text)
 	case ctx.Err() != nil:
 		note.By = byCancelled
 		return &verdict{outcome: event.OutcomeAborted}
@@ -128,11 +132,11 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 	}
 	switch {
 	case answer.Choice == approval.Abort:
-		v := denied("rejected by user")
+		v := denied(cmp.Or(answer.Message, "rejected by user"))
 		v.abort = true
 		return v
 	case !slices.Contains(q.Options, answer.Choice) || answer.Choice == approval.Deny: // whatever is not a clear yes is a no
-		return denied("rejected by user")
+		return denied(cmp.Or(answer.Message, "rejected by user"))
 	case answer.Choice == approval.ApproveTurn:
 		r.spine.stages.Approver.AllowTurn(r.call.Turn, keys)
 	case answer.Choice == approval.ApproveSession:
@@ -180,17 +184,27 @@ func (r *run) writeRule(ctx context.Context, o event.RuleOffer) {
 	}
 }
 
-func (r *run) answer(ctx context.Context, q approval.Question) (approval.Answer, error) {
+// answer asks the reviewer, then the person. With [approval.ErrNobody] its message says why the reviewer left it to one.
+func (r *run) answer(ctx context.Context, q approval.Question, wanted *contract.Escalation) (Ruling, error) {
+	left := ""
 	if rv := r.spine.stages.Reviewer; rv != nil {
-		a, ok, err := rv.Review(ctx, q)
-		if err != nil {
-			return approval.Answer{Choice: approval.Deny, By: "reviewer"}, nil // fails closed
+		a, ok, err := rv.Review(ctx, ReviewRequest{
+			Question: q, Tool: r.entry.FullName(), Input: r.input, Cwd: r.call.Cwd, Sandbox: r.call.Sandbox,
+			Unboxed: wanted != nil && wanted.Unsandboxed, Retry: r.executed, Said: r.call.Said,
+		})
+		if err != nil { // fails closed
+			return Ruling{Answer: approval.Answer{Choice: approval.Deny, By: "reviewer"}, Message: "rejected: the reviewer failed: " + err.Error()}, nil
 		}
 		if ok {
 			return a, nil
 		}
+		left = a.Message
 	}
-	return r.spine.stages.Approver.Ask(ctx, q)
+	a, err := r.spine.stages.Approver.Ask(ctx, q)
+	if err != nil {
+		return Ruling{Answer: a, Message: left}, err
+	}
+	return Ruling{Answer: a}, nil
 }
 
 // Bounds of what a question shows of others' words, in bytes: some lines, and about a screen.

@@ -54,9 +54,27 @@ type Rulebook interface {
 	Write(ctx context.Context, o event.RuleOffer) error
 }
 
-// Reviewer answers in a person's place. ok false: it leaves the question to the person.
+// Reviewer answers in a person's place. ok false: it leaves the question to the person; why says the reason. An error is a no.
 type Reviewer interface {
-	Review(ctx context.Context, q approval.Question) (a approval.Answer, ok bool, err error)
+	Review(ctx context.Context, r ReviewRequest) (a Ruling, ok bool, err error)
+}
+
+// ReviewRequest is what a reviewer has to judge.
+type ReviewRequest struct {
+	Question approval.Question
+	Tool     string
+	Input    contract.Input
+	Cwd      string
+	Sandbox  string
+	Unboxed  bool          // it asks to run without the sandbox
+	Retry    bool          // it ran, and the sandbox stopped it
+	Said     []llm.Message // the conversation up to the call
+}
+
+// Ruling is a reviewer's answer.
+type Ruling struct {
+	approval.Answer
+	Message string // for the model, where it is no yes
 }
 
 // Policy decides whether a call runs, is asked about, or is refused.
@@ -147,6 +165,7 @@ type Call struct {
 	Model   *llm.ToolCall
 	ID      event.CallID
 	Parents []event.CallID
+	Said    []llm.Message // the conversation up to the call; for reviewers, who only read
 
 	parent *Live // the call that made this one; nil: the model did
 }

@@ -14,7 +14,9 @@ import (
 // runTurn runs one turn from its first event to its last. While it runs, the history is its own.
 func (t *Thread) runTurn(ctx context.Context, id event.TurnID, sub Submission, inbox *turn.Inbox) (res turn.Result) {
 	began := time.Now()
-	t.meter.Begin()
+	if t.cfg.Meter == nil { // else it counts a turn of another thread
+		t.meter.Begin()
+	}
 	// Whatever happens, a turn that began ends with an event, after all that it started has ended.
 	defer func() {
 		if p := recover(); p != nil {

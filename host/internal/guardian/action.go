@@ -1,0 +1,50 @@
+package guardian
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+)
+
+// action is what the reviewer judges, as one JSON object.
+type action struct {
+	Tool          string          `json:"tool"`
+	Arguments     json.RawMessage `json:"arguments,omitempty"`
+	Text          string          `json:"text,omitempty"` // of a tool that takes raw text
+	Cwd           string          `json:"cwd"`
+	Sandbox       string          `json:"sandbox"`
+	Unboxed       bool            `json:"without_sandbox,omitempty"`
+	Retry         bool            `json:"after_sandbox_denial,omitempty"`
+	Effects       []event.Effect  `json:"effects,omitempty"`
+	Asked         string          `json:"why_it_is_asked,omitempty"`
+	Justification string          `json:"agents_justification,omitempty"`
+}
+
+// actionOf renders a call. It is never shortened in what would run: one that is too long is an error, which is a no. What the agent
+// says for it is no part of what would run.
+func actionOf(r orchestrate.ReviewRequest) (json.RawMessage, error) {
+	a := action{
+		Tool: r.Tool, Cwd: r.Cwd, Sandbox: r.Sandbox, Unboxed: r.Unboxed, Retry: r.Retry, Effects: event.EffectsOf(r.Question.Effects),
+		Asked: shorten(r.Question.Reason, maxReason), Justification: shorten(r.Question.Message, maxReason),
+	}
+	if r.Input.Freeform {
+		a.Text = r.Input.Text
+	} else {
+		a.Arguments = r.Input.Arguments
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(a); err != nil {
+		return nil, fmt.Errorf("the call can't be shown to the reviewer: %w", err)
+	}
+	if n := history.Tokens(int64(b.Len())); n > maxAction {
+		return nil, fmt.Errorf("the call is too long to be reviewed: about %d tokens, and %d are read; split it into smaller ones", n, maxAction)
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}

@@ -1,0 +1,262 @@
+// Package guardian has a model answer in a person's place when the policy asks about a call.
+//
+// It owns: what the reviewer is told, within bounds, how its answer is read, how often and how long it is asked, what its failures
+// mean, and when an agent that goes on against its denials is stopped. It must not know: which calls are asked about, how the
+// reviewer's thread is run, which door is open.
+//
+// Start with [Guardian.Turn]. Whatever goes wrong is a no; only a reviewer that can't be reached at all leaves the question to a person.
+package guardian
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/hashicorp/go-hclog"
+)
+
+//go:embed policy.md
+var policy string
+
+// Policy is what opens the reviewer's thread in the place of the usual instructions. own is what a user says beside it; empty: nothing.
+func Policy(own string) string {
+	if strings.TrimSpace(own) == "" {
+		return policy
+	}
+	return policy + "\nThe people whom you stand in for add the following; where it is stricter than what stands above, it counts.\n\n" + strings.TrimSpace(own) + "\n"
+}
+
+// DefaultDeadline is how long one review may take, all its tries together; codex-compatible.
+const DefaultDeadline = 90 * time.Second
+
+// maxAttempts is how often the reviewer is asked when its answer makes no sense or its stream breaks; codex-compatible.
+const maxAttempts = 3
+
+// backoff is what is waited before the second attempt, and twice that before the third.
+const backoff = 500 * time.Millisecond
+
+// Ask puts a question to a reviewer who works for a thread, with a model, and returns its last message. thread is where it was done,
+// also when that failed.
+type Ask func(ctx context.Context, parent event.ThreadID, model, question string) (answer string, thread event.ThreadID, err error)
+
+// Config is what reviews need. All fields are required but Deadline.
+type Config struct {
+	Ask      Ask
+	Deadline time.Duration // 0: DefaultDeadline
+	Logger   hclog.Logger
+}
+
+// Guardian reviews. Safe for concurrent use.
+type Guardian struct{ cfg Config }
+
+// New makes a guardian.
+func New(cfg Config) *Guardian {
+	if cfg.Deadline == 0 {
+		cfg.Deadline = DefaultDeadline
+	}
+	return &Guardian{cfg}
+}
+
+// Log takes events.
+type Log interface {
+	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
+}
+
+// Turn reviews the calls of one turn, and counts its denials. It implements [orchestrate.Reviewer]. Safe for concurrent use.
+type Turn struct {
+	*Guardian
+	thread event.ThreadID
+	id     event.TurnID
+	model  string
+	log    Log
+	mu     struct {
+		sync.Mutex
+		breaker breaker
+	}
+}
+
+// Turn begins a turn of a thread. model is the reviewer's.
+func (g *Guardian) Turn(thread event.ThreadID, id event.TurnID, model string, log Log) *Turn {
+	return &Turn{Guardian: g, thread: thread, id: id, model: model, log: log}
+}
+
+// What the model reads of a call that was not approved.
+const (
+	deniedText = "rejected by the reviewer: %s Don't try to get to the same result in another way, and don't split or disguise it. " +
+		"Go on in a way that is plainly safe, or stop, tell the user what you wanted to do and what the reviewer said, and ask."
+	timedOutText = "not approved: the reviewer did not answer in time. That does not mean that the call is unsafe. " +
+		"Try it once more, or ask the user."
+	failedText  = "not approved: %s. Nothing was run. Go on without it, or ask the user."
+	stoppedText = "the turn was stopped: the reviewer denied %s, and the agent went on"
+)
+
+var errDeadline = errors.New("the reviewer did not answer in time")
+
+// Review implements [orchestrate.Reviewer].
+func (t *Turn) Review(ctx context.Context, r orchestrate.ReviewRequest) (orchestrate.Ruling, bool, error) {
+	began := time.Now()
+	ended := event.ReviewEnded{ID: rand.Text(), Call: r.Question.Call}
+	doing, err := actionOf(r)
+	if err != nil {
+		ended.Status, ended.Rationale = event.ReviewFailed, err.Error()
+		_, perr := t.log.Publish(ctx, t.id, event.ReviewStarted{ID: ended.ID, Call: ended.Call, Action: json.RawMessage("null")}, ended)
+		return orchestrate.Ruling{Answer: no(), Message: fmt.Sprintf(failedText, err)}, true, perr
+	}
+	if _, err := t.log.Publish(ctx, t.id, event.ReviewStarted{ID: ended.ID, Call: ended.Call, Action: doing}); err != nil {
+		return orchestrate.Ruling{}, false, err
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, t.cfg.Deadline, errDeadline)
+	defer cancel()
+	a, err := t.ask(bounded, r, string(doing), &ended)
+	ruling, ok := orchestrate.Ruling{Answer: no()}, true
+	switch {
+	case ctx.Err() != nil:
+		ended.Status = event.ReviewAborted
+		ruling.Choice = approval.Abort
+	case errors.Is(err, errDeadline):
+		ended.Status, ended.Rationale = event.ReviewTimedOut, err.Error()
+		ruling.Message = timedOutText
+	case unreachable(err):
+		ended.Status, ended.Rationale, ok = event.ReviewLeft, err.Error(), false
+		ruling.Message = "The reviewer could not be asked: " + err.Error()
+	case err != nil:
+		ended.Status, ended.Rationale = event.ReviewFailed, err.Error()
+		ruling.Message = fmt.Sprintf(failedText, strings.TrimRight(err.Error(), "."))
+	case a.Outcome == allow:
+		ended.Status, ruling.Choice = event.ReviewApproved, approval.Approve
+	default:
+		ended.Status = event.ReviewDenied
+		ruling.Message = fmt.Sprintf(deniedText, sentence(a.Rationale))
+	}
+	if err == nil {
+		ended.Risk, ended.Authorization, ended.Rationale = a.Risk, a.Authorization, a.Rationale
+	}
+	ended.DurationMS = time.Since(began).Milliseconds()
+	bodies := []event.Body{ended}
+	if err == nil && t.denied(a.Outcome == deny) {
+		ruling.Choice = approval.Abort
+		bodies = append(bodies, event.Notice{
+			Level: "warning", Text: fmt.Sprintf(stoppedText, "several of its calls"), Next: "Look at what it tried, and say how to go on.",
+		})
+	}
+	if _, perr := t.log.Publish(context.WithoutCancel(ctx), t.id, bodies...); perr != nil {
+		return orchestrate.Ruling{}, false, perr
+	}
+	return ruling, ok, nil
+}
+
+func no() approval.Answer { return approval.Answer{Choice: approval.Deny, By: "reviewer"} }
+
+func (t *Turn) denied(denied bool) (trip bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.breaker.note(denied)
+}
+
+// ask asks until there is an answer that makes sense.
+func (t *Turn) ask(ctx context.Context, r orchestrate.ReviewRequest, doing string, ended *event.ReviewEnded) (a assessment, err error) {
+	question := questionOf(r, doing)
+	for {
+		var text string
+		var thread event.ThreadID
+		ended.Attempts++
+		text, thread, err = t.cfg.Ask(ctx, t.thread, t.model, question)
+		if thread != "" {
+			ended.Threads = append(ended.Threads, thread)
+		}
+		again := transient(err)
+		if err == nil {
+			if a, err = parse(text); err == nil {
+				return a, nil
+			}
+			again = true
+		}
+		if ctx.Err() != nil {
+			return assessment{}, context.Cause(ctx)
+		}
+		if !again || ended.Attempts >= maxAttempts {
+			return assessment{}, err
+		}
+		t.cfg.Logger.Debug("reviewer is asked again", "thread", t.thread, "turn", t.id, "attempt", ended.Attempts, "err", err)
+		wait := time.NewTimer(backoff * time.Duration(ended.Attempts))
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return assessment{}, context.Cause(ctx)
+		}
+	}
+}
+
+// questionOf puts a question together. Its parts are set off by a mark that nobody could have written into them.
+func questionOf(r orchestrate.ReviewRequest, doing string) string {
+	mark := rand.Text()
+	part := func(name, text string) string {
+		return fmt.Sprintf("=== %s: %s begins ===\n%s\n=== %s: %s ends ===\n\n", mark, name, strings.TrimRight(text, "\n"), mark, name)
+	}
+	return "The mark of this review is " + mark + ".\n\n" +
+		part("conversation", transcript(r.Said)) +
+		part("what the agent may do without approval", fmt.Sprintf("Commands run in the sandbox mode %s, in the folder %s.", r.Sandbox, r.Cwd)) +
+		part("call", doing) +
+		"May this call run? Answer with the JSON object alone."
+}
+
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return "it gave no reason."
+	}
+	if !strings.ContainsAny(s[len(s)-1:], ".!?") {
+		s += "."
+	}
+	return s
+}
+
+// Error is how a reviewer's turn failed.
+type Error struct {
+	Code    string // of a turn's problem
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// ErrNoModel says that there is no such model to ask.
+var ErrNoModel = errors.New("there is no model to ask")
+
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// transient tells whether the next attempt may go better.
+func transient(err error) bool {
+	switch codeOf(err) {
+	case llm.ErrOverloaded.String(), llm.ErrTransport.String(), llm.ErrProviderInternal.String(), llm.ErrIncompleteStream.String():
+		return true
+	}
+	return false
+}
+
+// unreachable tells that the reviewer's model is not there for this user at all: no key, no such model, no quota.
+func unreachable(err error) bool {
+	if errors.Is(err, ErrNoModel) {
+		return true
+	}
+	switch codeOf(err) {
+	case llm.ErrNoRoute.String(), llm.ErrAuthentication.String(), llm.ErrQuotaExceeded.String():
+		return true
+	}
+	return false
+}

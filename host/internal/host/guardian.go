@@ -1,0 +1,106 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/guardian"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// openGuardian makes the reviewer of calls, where the user wants one.
+func (h *Host) openGuardian() {
+	if c := h.opts.Config.Guardian; c.Enabled {
+		h.guardian = guardian.New(guardian.Config{Ask: h.askGuardian, Deadline: c.Timeout, Logger: h.log.Named("guardian")})
+	}
+}
+
+// reviewerOf is who answers in a person's place in a turn; nil: nobody. Who wants to be asked before everything is asked.
+func (h *Host) reviewerOf(r *running, t *thread.Thread, id event.TurnID, started event.TurnStarted, model string) orchestrate.Reviewer {
+	if h.guardian == nil || r.role.asksNobody || started.Approval != string(policy.OnRequest) {
+		return nil
+	}
+	return h.guardian.Turn(t.ID(), id, cmp.Or(h.opts.Config.Guardian.Model, model), t)
+}
+
+// askGuardian puts a question to a reviewer in a thread of its own, which may look and do nothing else.
+func (h *Host) askGuardian(ctx context.Context, parent event.ThreadID, label, question string) (answer string, id event.ThreadID, err error) {
+	of, ok := h.Thread(parent)
+	if !ok {
+		return "", "", thread.ErrClosed
+	}
+	model, err := h.FindModel(label)
+	if err != nil {
+		return "", "", fmt.Errorf("%w: %w", guardian.ErrNoModel, err)
+	}
+	if err := model.Problems.Err(); err != nil {
+		return "", "", fmt.Errorf("%w: %w", guardian.ErrNoModel, err)
+	}
+	start := event.ThreadStarted{
+		Cwd: of.Settings().Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
+		Source: event.SourceReviewer, Parent: parent, Instructions: guardian.Policy(h.opts.Config.Guardian.Policy),
+	}
+	child, err := h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start, Meter: of.Meter()}, role{
+		asksNobody: true, looks: true, approval: string(policy.Never), sandbox: box.ReadOnly, noHosted: true,
+	})
+	if err != nil {
+		return "", "", err
+	}
+	defer h.closeThread(child)
+	keep := context.WithoutCancel(ctx)
+	events, err := child.Subscribe(ctx, thread.Lossless)
+	if err != nil {
+		return "", child.ID(), err
+	}
+	defer events.Close()
+	if _, err := child.Submit(ctx, thread.Submission{Input: turn.Input{Parts: []llm.Part{&llm.Text{Text: question}}}}); err != nil {
+		return "", child.ID(), err
+	}
+	defer context.AfterFunc(ctx, func() { _ = child.Interrupt(keep, context.Cause(ctx)) })() // one that has ended needs none
+	for {
+		e, err := events.Next(keep)
+		if err != nil {
+			return "", child.ID(), fmt.Errorf("follow the reviewer: %w", err)
+		}
+		switch b := e.Body.(type) {
+		case event.UsageReported:
+			b.Active = 0 // of another conversation
+			if _, err := of.Publish(keep, "", b); err != nil {
+				h.log.Debug("usage of a reviewer not shown", "thread", parent, "err", err)
+			}
+		case event.TurnEnded:
+			switch {
+			case ctx.Err() != nil:
+				return "", child.ID(), context.Cause(ctx)
+			case b.Error != nil:
+				return "", child.ID(), &guardian.Error{Code: b.Error.Code, Message: b.Error.Message}
+			case b.Status != event.TurnCompleted:
+				return "", child.ID(), fmt.Errorf("the reviewer was stopped: %s", b.Reason)
+			}
+			return b.LastMessage, child.ID(), nil
+		}
+	}
+}
+
+// onlyLooks tells whether a call does nothing but look: what it runs stands in a box that keeps everything as it is.
+func onlyLooks(q policy.Request) bool {
+	if q.Escalation != nil || q.Sandbox != box.ReadOnly {
+		return false
+	}
+	for _, e := range q.Effects {
+		switch e.(type) {
+		case contract.ExecEffect, contract.ReadEffect:
+		default:
+			return false
+		}
+	}
+	return true
+}

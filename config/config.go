@@ -67,6 +67,8 @@ type Config struct {
 	DefaultModel string // label; empty when there is no model that could be meant
 	Approval     Approval
 	Sandbox      Sandbox
+	Environment  Environment
+	Redaction    Redaction
 	Limits       Limits
 	Budget       Budget
 	History      History
@@ -135,6 +137,21 @@ type Sandbox struct {
 	WritableRoots []string // absolute
 	Network       bool
 	Range         Range // of the mode
+}
+
+// Environment says which variables processes get that tools start.
+type Environment struct {
+	Inherit         string // "all", "core" or "none"
+	DefaultExcludes bool   // names that mean a secret are left out
+	Exclude         []string
+	Set             map[string]string
+	IncludeOnly     []string // empty: any
+}
+
+// Redaction says which secrets are taken out of what tools show.
+type Redaction struct {
+	Values   bool // known ones
+	Patterns bool // what looks like one
 }
 
 // Limits bound a turn, and each process that is started for a tool. 0: no limit.

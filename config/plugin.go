@@ -257,32 +257,15 @@ func (l *loader) program(b block, p *PluginBlock) {
 }
 
 func (l *loader) environment(b block, p *PluginBlock) {
-	for _, name := range slices.Sorted(maps.Keys(b.n.attrs)) {
-		at := b.n.attrs[name].at
-		switch {
-		case reservedEnv(name):
-			b.errorAt(at, fmt.Sprintf("environment variable %q belongs to gantry", name),
-				"Names that begin with GANTRY_ or PLUGIN_ are set by the host.", "remove it, or choose another name")
-			continue
-		case ForbiddenEnv(name) && !p.UnsafeEnv:
-			b.errorAt(at, fmt.Sprintf("environment variable %q is not allowed here", name),
-				"It can make the program load other code than the one that was checked.",
-				"remove it, or set unsafe_env = true in the block if you are sure")
-			continue
+	p.Env = b.variables(func(name string) bool {
+		if !ForbiddenEnv(name) || p.UnsafeEnv {
+			return false
 		}
-		v, ok := b.string(name)
-		if !ok {
-			continue
-		}
-		if strings.ContainsRune(v, 0) {
-			b.errorAt(at, fmt.Sprintf("invalid value for %q", name), "It contains a zero byte.", "remove the byte")
-			continue
-		}
-		if p.Env == nil {
-			p.Env = make(map[string]string)
-		}
-		p.Env[name] = v
-	}
+		b.errorAt(b.n.attrs[name].at, fmt.Sprintf("environment variable %q is not allowed here", name),
+			"It can make the program load other code than the one that was checked.",
+			"remove it, or set unsafe_env = true in the block if you are sure")
+		return true
+	})
 }
 
 func (l *loader) permissions(b block, p *PluginBlock) {

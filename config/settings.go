@@ -35,6 +35,12 @@ func (l *loader) decode(root *node) *Config {
 		Network: sandbox.flag("network", false), Range: l.files.Range(sandbox.at("mode")),
 	}
 
+	environment := sub(b, schema.BlockEnvironment)
+	c.Environment = environment.environment(sub(environment, schema.BlockSet))
+
+	secrets := sub(b, schema.BlockSecrets)
+	c.Redaction = Redaction{Values: secrets.flag("redact", true), Patterns: secrets.flag("redact_patterns", true)}
+
 	limits := sub(b, schema.BlockLimits)
 	c.Limits = Limits{
 		Samplings: limits.integer("samplings"), MemoryBytes: limits.size("memory"), Pids: limits.integer("pids"), CPUTime: limits.duration("cpu_time"),

@@ -8,6 +8,9 @@ const (
 	BlockApproval     = "approval"
 	BlockGranular     = "granular"
 	BlockSandbox      = "sandbox"
+	BlockEnvironment  = "environment"
+	BlockSet          = "set"
+	BlockSecrets      = "secrets"
 	BlockLimits       = "limits"
 	BlockBudget       = "budget"
 	BlockHistory      = "history"
@@ -34,6 +37,14 @@ var (
 		"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "PreCompact", "PostCompact",
 		"Stop", "Interrupt",
 	}
+	inheritance = []string{InheritAll, InheritCore, InheritNone}
+)
+
+// What of the environment is inherited.
+const (
+	InheritAll  = "all"
+	InheritCore = "core"
+	InheritNone = "none"
 )
 
 // The drivers of the store.
@@ -95,6 +106,19 @@ func settings() *Block {
 					{Name: "writable_roots", Kind: List, Default: "[]",
 						Doc: "Folders that may be written beside the working folder. Relative ones lie in the folder that `./` paths of the file start from."},
 					{Name: "network", Kind: Bool, Default: "false", Doc: "Whether the network may be reached in modes other than `full-access`."},
+				},
+			},
+			environment(),
+			{
+				Name: BlockSecrets, Doc: "What becomes of secrets that a tool's output shows. In its place models, events and doors see `[REDACTED_SECRET]`. " +
+					"Logs never show one, whatever is written here.",
+				Attributes: []Attribute{
+					{Name: "redact", Kind: Bool, Default: "true",
+						Doc: "Takes out values that gantry knows: of keys in `provider` and `plugin` blocks, of stored secrets that were used, and of variables " +
+							"whose names `environment` takes for a secret's. Values of fewer than 8 characters are left."},
+					{Name: "redact_patterns", Kind: Bool, Default: "true",
+						Doc: "Takes out what looks like a key, too: `Bearer ...`, `sk-...`, `AKIA...`, `ghp_...`, and what is assigned to a name like `password` " +
+							"and has letters and digits, but reads like no piece of a program. Switch it off where it gets in the way of changing files."},
 				},
 			},
 			{
@@ -265,6 +289,25 @@ func hook() *Block {
 				Doc: "How much of what it tells the model stands in the conversation; the rest is put into a file, which is named. 0: all of it."},
 			{Name: "enabled", Kind: Bool, Default: "true", Doc: "Whether it is used at all."},
 		},
+	}
+}
+
+func environment() *Block {
+	return &Block{
+		Name: BlockEnvironment,
+		Doc: "Which environment variables processes get that tools start. The parts count in this order: `inherit`, `default_excludes`, " +
+			"`exclude`, `set`, `include_only`; what gantry and the tool itself set comes after them. Variables that a provider's or plugin's " +
+			"block reads with `env()` are left out in any case. In patterns `*` stands for any characters and `?` for one; upper and lower case are the same.",
+		Attributes: []Attribute{
+			{Name: "inherit", Kind: String, Default: `"all"`, Allowed: inheritance,
+				Doc: "What of your environment they start from. `core`: PATH, SHELL, TMPDIR, TEMP, TMP, HOME, LANG, LC_ALL, LC_CTYPE, LOGNAME and USER."},
+			{Name: "default_excludes", Kind: Bool, Default: "true",
+				Doc: "Leaves out names that mean a secret: `*KEY*`, `*SECRET*`, `*TOKEN*`, `*PASSWORD*`, `*PASSWD*` and `*CREDENTIAL*`."},
+			{Name: "exclude", Kind: List, Default: "[]", Doc: "Patterns of names that are left out: `\"AWS_*\"`."},
+			{Name: "include_only", Kind: List, Default: "(any)", Doc: "Patterns; only names that match one of them are kept, also of those in `set`."},
+		},
+		Blocks: []*Block{{Name: BlockSet, Open: Variables,
+			Doc: "Variables that they get beside, or in the place of, inherited ones. `set { GH_TOKEN = env(\"GH_TOKEN\") }` lets one through that `default_excludes` leaves out."}},
 	}
 }
 

@@ -22,9 +22,9 @@ var Rows = [][]string{
 	{"prompt", "history", "compact"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch", "undo"},
-	{"policy"},
+	{"policy", "environ"},
 	{"plugin", "model", "tool", "checkpoint"},
-	{"event", "store", "secret", "diff"},
+	{"event", "store", "secret", "diff", "redact"},
 	{"crashpoint"},
 }
 

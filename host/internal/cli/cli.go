@@ -26,6 +26,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -42,6 +43,7 @@ type app struct {
 	dir      string // where it was started
 	environ  []string
 	leave    context.CancelCauseFunc
+	redactor redact.Redactor
 	log      hclog.Logger // made by logger when it is first needed
 	began    bool         // a command runs: an error is its own and not one of the command line
 	homeless bool         // a home that can't be made will do: nothing is kept there
@@ -296,7 +298,7 @@ func (a *app) logger() (hclog.Logger, error) {
 			return nil, usage("there is no log level %q; next: %s", name, diag.DidYouMean(name, logLevels(), ""))
 		}
 	}
-	l := hclog.New(&hclog.LoggerOptions{Name: "gantry", Level: level, Output: a.stderr})
+	l := hclog.New(&hclog.LoggerOptions{Name: "gantry", Level: level, Output: a.redactor.Writer(a.stderr)})
 	log.SetFlags(0)
 	plugin.RedirectLibraryLogs(l.Named("library"))
 	a.log = l
@@ -351,7 +353,7 @@ func (a *app) hostOf(ctx context.Context, home string, cfg *config.Config, o hos
 		return nil, err
 	}
 	opts := host.Options{
-		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, OnPlugin: o.onPlugin,
+		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, Redactor: &a.redactor, OnPlugin: o.onPlugin,
 		Environ: a.environ, Database: where, Ephemeral: o.ephemeral, Keyless: o.keyless, Vault: a.vault(home), Override: o.override,
 		Reverified: func(ctx context.Context, b *config.PluginBlock) (string, string, error) {
 			return a.reverify(ctx, home, o.dir, b)

@@ -98,7 +98,7 @@ func AgreedHooks(home string) (map[string]string, error) {
 }
 
 // HookEnvironment is what hooks are started with: the host's own environment, without what only providers may know.
-func (h *Host) HookEnvironment() []string { return h.commandEnvironment("") }
+func (h *Host) HookEnvironment() []string { return h.userEnvironment("") }
 
 // openHooks reads the hooks. What is wrong with one of the machine's ends the host's start: it was to guard something.
 func (h *Host) openHooks() error {

@@ -7,6 +7,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -22,6 +23,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/service"
@@ -46,6 +48,8 @@ type Options struct {
 	// Beside runs beside the threads, once; its context ends with the host, which waits for it. nil: nothing.
 	Beside func(context.Context, *store.Store)
 	Logger hclog.Logger
+	// Redactor is told which values are secrets, and takes them out of what calls show; nil: one of the host's own.
+	Redactor *redact.Redactor
 	// OnPlugin is told when a plugin's state changes; nil: nobody.
 	OnPlugin func(event.PluginState)
 	Environ  []string // of the host; what a plugin or command may see of it is taken from here
@@ -83,7 +87,7 @@ type Host struct {
 	// hookNotices say which hooks can't be used; fixed after New.
 	hookNotices []event.Notice
 	families    map[string]*tool.Client // by plugin label; fixed after New
-	private     map[string]bool         // variables that the store or some plugin's block reads; no other process gets them; fixed after New
+	private     func(string) bool       // names of variables that no process gets but the plugins that read them; fixed after New
 	cleanup     []func(context.Context) error
 
 	life context.Context // ends with the host; the scope of what belongs to it
@@ -109,7 +113,8 @@ const closeBound = 10 * time.Second
 
 // New wires a host. It starts no process but what the configuration makes unavoidable.
 func New(ctx context.Context, opts Options) (_ *Host, err error) {
-	h := &Host{opts: opts, log: opts.Logger, rules: NewRulebook(opts.Config), tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: map[string]bool{}, loading: make(chan struct{}, 1)}
+	opts.Redactor = cmp.Or(opts.Redactor, &redact.Redactor{})
+	h := &Host{opts: opts, log: opts.Logger, rules: NewRulebook(opts.Config), tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: privateTo(opts.Config), loading: make(chan struct{}, 1)}
 	h.mu.threads = map[event.ThreadID]*running{}
 	h.mu.secrets = map[string]config.Secrets{}
 	h.mu.lacking = map[string][]event.Notice{}
@@ -122,8 +127,9 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		}
 	}()
 
-	for _, name := range opts.Config.Store.Variables {
-		h.private[name] = true
+	h.known()
+	if !opts.Config.Redaction.Patterns {
+		opts.Redactor.OnlyValues()
 	}
 	if err := h.openStore(ctx); err != nil {
 		return nil, err
@@ -144,7 +150,8 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 
 	services := service.New(service.Config{
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
-		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.commandEnvironment,
+		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.toolEnvironment, UserEnvironment: h.userEnvironment,
+		Known: opts.Redactor.Add,
 	})
 	h.plugins, err = plugin.New(plugin.Config{
 		RuntimeDir: filepath.Join(h.folders.base, "run"), DataDir: filepath.Join(h.folders.base, "data"),

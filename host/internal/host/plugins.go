@@ -39,9 +39,6 @@ func (h *Host) addPlugins(ctx context.Context) error {
 			labels = append(labels, b.Label)
 			h.families[b.Label] = tool.New(slot)
 		}
-		for _, name := range b.Variables() {
-			h.private[name] = true
-		}
 	}
 	h.registry = registry.New(labels...)
 	return nil
@@ -69,6 +66,9 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 			render = b.Preview
 		}
 		data, secrets, diags := render(m)
+		for _, s := range secrets {
+			h.opts.Redactor.Add(s.Value)
+		}
 		var lacking []event.Notice
 		for _, d := range diags {
 			lacking = append(lacking, event.Notice{Level: "warning", Text: d.Summary, Next: d.Next})

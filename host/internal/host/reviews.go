@@ -29,7 +29,8 @@ type role struct {
 func (h *Host) openFeatures() (err error) {
 	h.shell, err = usershell.New(usershell.Config{
 		Spawn:     func(ctx context.Context, s launch.Spec) (usershell.Process, error) { return h.launcher.Spawn(ctx, s) },
-		Processes: h.launcher, Tokens: h.tokens, Environ: h.commandEnvironment, Output: h.outputOf, Logger: h.log.Named("command"),
+		Processes: h.launcher, Tokens: h.tokens, Environ: h.userEnvironment, Output: h.outputOf,
+		Redact: h.redactor(), Logger: h.log.Named("command"),
 	})
 	h.reviewer = review.New(review.Config{
 		Open: h.openReviewer, Close: h.closeThread, Run: h.look, Logger: h.log.Named("review"),
@@ -89,7 +90,7 @@ func (h *Host) closeThread(t *thread.Thread) {
 
 // look runs a program that only looks, for what it prints. A repository's language is not the user's.
 func (h *Host) look(ctx context.Context, dir string, argv ...string) (review.Output, error) {
-	env := append(h.commandEnvironment(""), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
+	env := append(h.userEnvironment(""), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
 	out, err := h.shell.Ask(ctx, dir, env, argv...)
 	return review.Output(out), err
 }

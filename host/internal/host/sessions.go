@@ -29,6 +29,7 @@ type sessions struct {
 		revoke   map[string]func()            // takes the plugin's thread token back
 		contexts map[string]map[string]string // plugin → key → text
 		open     map[string][]string          // plugin → sessions that have not exited
+		shown    map[string]map[string]*shown // plugin → session → its output, as far as it was shown
 	}
 }
 
@@ -38,6 +39,7 @@ func newSessions(h *Host, t *thread.Thread) *sessions {
 	s.mu.revoke = map[string]func(){}
 	s.mu.contexts = map[string]map[string]string{}
 	s.mu.open = map[string][]string{}
+	s.mu.shown = map[string]map[string]*shown{}
 	return s
 }
 
@@ -75,6 +77,7 @@ func (s *sessions) gone(label string) {
 	delete(s.mu.contexts, label)
 	s.mu.Unlock()
 	for _, id := range lost {
+		s.outputEnds(label, id)
 		s.publish(label, event.SessionExited{Session: id, How: "lost"})
 	}
 	s.mu.Lock()
@@ -109,9 +112,7 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 		}
 		s.publish(label, event.SessionOpened{Session: ev.SessionID, Call: event.CallID(ev.CallID), Plugin: label, Title: ev.Title})
 	case contract.SessionOutput:
-		s.publish(label, event.SessionOutput{
-			Session: ev.SessionID, Offset: ev.Offset, Text: strings.ToValidUTF8(string(ev.Data), "\uFFFD"),
-		})
+		s.output(label, ev)
 	case contract.SessionExited:
 		s.mu.Lock()
 		before := len(s.mu.open[label])
@@ -121,6 +122,7 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 		if !known {
 			return
 		}
+		s.outputEnds(label, ev.SessionID)
 		how := map[contract.SessionEnd]string{contract.SessionEndDenied: "denied", contract.SessionEndLost: "lost"}[ev.End]
 		if how == "" {
 			how = "exited"

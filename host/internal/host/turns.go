@@ -86,7 +86,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	}
 	plan.Notices = append(plan.Notices, r.rulesNews(h.rules)...)
 	equip := func(q policy.Request) policy.Request {
-		return h.rules.Equip(q, h.opts.Config, h.commandEnvironment(t.ID()))
+		return h.rules.Equip(q, h.opts.Config, h.toolEnvironment(t.ID()))
 	}
 	files := checkpoint.NewTracker(h.store, set.Cwd)
 	var aroundCalls hook.Hooks = hook.None{}
@@ -109,7 +109,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			}
 			return f, ok
 		},
-		Processes: h.launcher, Files: files,
+		Processes: h.launcher, Files: files, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
@@ -179,18 +179,6 @@ func (h *Host) instructions() string {
 		}
 	}
 	return strings.Join(out, "\n\n")
-}
-
-// commandEnvironment is what a command starts from: the host's own, without what only providers may know.
-func (h *Host) commandEnvironment(event.ThreadID) []string {
-	var out []string
-	for _, kv := range h.opts.Environ {
-		name, _, _ := strings.Cut(kv, "=")
-		if !h.private[name] {
-			out = append(out, kv)
-		}
-	}
-	return out
 }
 
 // next finds the next step in an error.

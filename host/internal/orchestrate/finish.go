@@ -2,6 +2,7 @@ package orchestrate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/redact"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -17,6 +20,8 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	took := time.Since(r.started)
 	late := errors.Is(context.Cause(ctx), ErrTimeUp)
 	ctx = context.WithoutCancel(ctx) // an aborted call is recorded too
+	v.text = r.spine.stages.Redact.Text(v.text)
+	v.result = withoutSecrets(v.result, r.spine.stages.Redact)
 	if v.outcome == event.OutcomeOK && r.entry != nil {
 		r.postHook(ctx, &v)
 	}
@@ -38,6 +43,30 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	}
 }
 
+// withoutSecrets is a result as everybody may see it: the model, hooks, a call that made this one.
+func withoutSecrets(in *contract.Result, secrets *redact.Redactor) *contract.Result {
+	if in == nil || secrets == nil {
+		return in
+	}
+	out := *in
+	out.Parts = make([]contract.Part, len(in.Parts))
+	for i, part := range in.Parts {
+		switch p := part.(type) {
+		case *contract.TextPart:
+			clean := *p
+			clean.Text = secrets.Text(p.Text)
+			part = &clean
+		case *contract.JSONPart:
+			part = &contract.JSONPart{Audience: p.Audience, JSON: json.RawMessage(secrets.Text(string(p.JSON)))}
+		}
+		out.Parts[i] = part
+	}
+	if len(in.Structured) > 0 {
+		out.Structured = json.RawMessage(secrets.Text(string(in.Structured)))
+	}
+	return &out
+}
+
 // abortText is what the model reads of a call that was stopped; codex-compatible.
 func (r *run) abortText(took time.Duration, late bool) string {
 	seconds := max(took.Seconds(), 0.1)
@@ -57,6 +86,9 @@ func (r *run) publishEnd(ctx context.Context, v verdict, result *llm.ToolResult,
 		bodies = append(bodies, event.ItemStarted{Item: r.item.begin()})
 	}
 	bodies = append(bodies, r.takeDecided()...)
+	if rest := r.item.flush(); rest != nil {
+		bodies = append(bodies, rest)
+	}
 	text := resultText(result)
 	item := r.item.end(v, text)
 	changed, diff := r.filesChanged(ctx, &item)

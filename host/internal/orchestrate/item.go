@@ -7,6 +7,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -17,12 +18,14 @@ const maxItemOutput = 64 << 10
 
 // itemState is a call's item as it grows.
 type itemState struct {
-	item  event.Item
-	shown bool
-	bytes int64
+	item   event.Item
+	shown  bool
+	bytes  int64
+	redact *redact.Redactor
+	output *redact.Stream // of what the call shows while it runs
 }
 
-func newItem(c Call, e *registry.Entry) itemState {
+func newItem(c Call, e *registry.Entry, secrets *redact.Redactor) itemState {
 	it := event.Item{ID: event.NewItemID(), Type: event.ItemTool, Status: event.StatusInProgress, Call: c.ID}
 	it.Tool = registry.FullName(c.Model.Namespace, c.Model.Name)
 	if e != nil {
@@ -31,7 +34,7 @@ func newItem(c Call, e *registry.Entry) itemState {
 	if !c.Model.Freeform {
 		it.Arguments = validJSON(json.RawMessage(c.Model.Input))
 	}
-	return itemState{item: it}
+	return itemState{item: it, redact: secrets, output: secrets.Stream()}
 }
 
 func (s *itemState) id() event.ItemID { return s.item.ID }
@@ -65,7 +68,7 @@ func (s *itemState) assessed(it contract.Item) {
 		s.item.Type, s.item.Changes = event.ItemFileChange, nil
 		room := maxItemDiff
 		for _, c := range it.Changes {
-			diff := history.Truncate(c.Diff, history.Policy{Bytes: true, Limit: int64(room)})
+			diff := history.Truncate(s.redact.Text(c.Diff), history.Policy{Bytes: true, Limit: int64(room)})
 			room = max(room-len(diff), 0)
 			s.item.Changes = append(s.item.Changes, event.FileChange{Path: c.Path, Kind: c.Kind.String(), Diff: diff, MovedFrom: c.MovedFrom})
 		}
@@ -90,18 +93,29 @@ func (s *itemState) observe(ev contract.CallEvent) event.Body {
 	case contract.ItemUpdate:
 		s.assessed(ev.Item)
 	case contract.Output:
-		text := strings.ToValidUTF8(string(ev.Data), "\uFFFD")
-		s.keep(text)
-		d := event.ItemDelta{Item: s.item.ID, Delta: event.DeltaOutput, Offset: s.bytes, Text: text}
-		s.bytes += int64(len(text))
-		return d
+		return s.printed(s.output.Write(string(ev.Data)))
 	case contract.Progress:
-		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaProgress, Text: short(ev.Message)}
+		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaProgress, Text: short(s.redact.Text(ev.Message))}
 	case contract.Note:
-		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaNote, Text: short(ev.Text)}
+		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaNote, Text: short(s.redact.Text(ev.Text))}
 	}
 	return nil
 }
+
+// printed is the event of a piece of output that may be shown; nil: there is nothing.
+func (s *itemState) printed(text string) event.Body {
+	if text == "" {
+		return nil
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	s.keep(text)
+	d := event.ItemDelta{Item: s.item.ID, Delta: event.DeltaOutput, Offset: s.bytes, Text: text}
+	s.bytes += int64(len(text))
+	return d
+}
+
+// flush is the event of what was held back of the output; nil: nothing was.
+func (s *itemState) flush() event.Body { return s.printed(s.output.End()) }
 
 // maxItemText bounds one text of an item, maxItemDiff the diffs of all its changes: each is stored, and shown by every
 // door. The whole change is in the artifacts before and after it.

@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -119,7 +120,7 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Stages are the parts of the spine. All are required but Reviewer, Rulebook and Files.
+// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Files and Redact.
 type Stages struct {
 	Hooks     hook.Hooks
 	Policy    Policy
@@ -131,7 +132,8 @@ type Stages struct {
 	Retry     Retry
 	Families  func(plugin string) (Family, bool)
 	Processes Processes
-	Files     Files // of the turn; nil: nobody wants to know
+	Files     Files            // of the turn; nil: nobody wants to know
+	Redact    *redact.Redactor // takes secrets out of what calls show; nil: nothing does
 }
 
 // Settings hold for one turn.
@@ -208,7 +210,7 @@ func (s *Spine) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
 	ticket := gate.Enter(found && entry.ParallelSafe, groupOf(entry))
 	go func() { // owned by the future
 		defer ticket.Leave()
-		r := &run{spine: s, call: c, asker: c.parent, entry: entry, started: time.Now(), item: newItem(c, entry)}
+		r := &run{spine: s, call: c, asker: c.parent, entry: entry, started: time.Now(), item: newItem(c, entry, s.stages.Redact)}
 		defer func() {
 			if p := recover(); p != nil {
 				s.log.Error("call panicked", "call", c.ID, "err", p, "stack", string(debug.Stack()))

@@ -32,12 +32,14 @@ func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantry
 			return nil, status.Error(codes.PermissionDenied, "this handle is not of the plugin's own config block")
 		}
 		if secret.Program == nil {
+			s.Known(secret.Value)
 			return &gantryv1.SecretResponse{Value: secret.Value, Fixed: true}, nil
 		}
 		v, err := s.programs.value(ctx, *secret.Program, r.GetRenew())
 		if err != nil {
 			return nil, statusOf(err)
 		}
+		s.Known(v)
 		return &gantryv1.SecretResponse{Value: v}, nil
 	}
 	own, err := s.storedName(name)
@@ -51,6 +53,7 @@ func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantry
 	case err != nil:
 		return nil, statusOf(err)
 	}
+	s.Known(v)
 	return &gantryv1.SecretResponse{Value: v}, nil
 }
 
@@ -60,6 +63,7 @@ func (s *server) StoreSecret(_ context.Context, r *gantryv1.StoreSecretRequest) 
 	if err != nil {
 		return nil, err
 	}
+	s.Known(r.GetValue())
 	if r.GetValue() != "" {
 		err = s.Stored.Put(own, r.GetValue())
 	} else if err = s.Stored.Delete(own); errors.Is(err, fs.ErrNotExist) {

@@ -177,7 +177,7 @@ func runProgram(ctx context.Context, cfg *Config, p Program) (_ string, err erro
 		_ = cfg.Launcher.EndCall(ending, owner) // what is not dead by then the launcher goes on to kill
 	}()
 	proc, err := cfg.Launcher.Spawn(ctx, launch.Spec{
-		Argv: p.Argv, Cwd: p.Dir, Env: cfg.Environment(event.ThreadID("")), Owner: owner,
+		Argv: p.Argv, Cwd: p.Dir, Env: cfg.UserEnvironment(event.ThreadID("")), Owner: owner,
 		Grant: launch.Grant{Mode: launch.FullAccess, Network: true},
 	})
 	if err != nil {

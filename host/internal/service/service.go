@@ -44,8 +44,11 @@ type Config struct {
 	Secrets  func(plugin, handle string) (Secret, bool)
 	Stored   Vault     // secrets that plugins store
 	Commands *Commands // that run
-	// Environment is what a process starts from before the plugin's changes.
-	Environment func(thread event.ThreadID) []string
+	// Environment is what a process starts from before the plugin's changes, UserEnvironment what one does that the
+	// configuration names: a program that prints a secret may need another one for that.
+	Environment, UserEnvironment func(thread event.ThreadID) []string
+	// Known is told every secret that a plugin gets or stores.
+	Known func(values ...string)
 }
 
 // Services serves plugins.

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/service"
@@ -49,6 +50,7 @@ type world struct {
 	thread   event.ThreadID
 	desk     *approval.Desk
 	events   chan event.Body
+	known    redact.Redactor
 	programs map[string]service.Program                      // that print the secrets of plugin "mine", by handle
 	do       func(ctx context.Context, s contract.CallStart) // what a call of plugin "mine" does
 }
@@ -152,7 +154,9 @@ func newWorld(t *testing.T) *world {
 			return service.Secret{Value: "the value"}, label == "mine" && handle == "h1"
 		},
 		Stored: secret.Open(filepath.Join(dir, "secrets"), nil), Commands: &w.commands,
-		Environment: func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
+		Environment:     func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
+		UserEnvironment: func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
+		Known:           w.known.Add,
 	})
 	return w
 }
@@ -462,6 +466,9 @@ func TestArtifactsSecretsAndEvents(t *testing.T) {
 	}
 	if r, err := mine.Secret(t.Context(), &gantryv1.SecretRequest{Handle: "h1"}); err != nil || r.GetValue() != "the value" {
 		t.Errorf("secret: %v, %v", r, err)
+	}
+	if got := w.known.Text("prints the value"); got != "prints "+redact.Mark {
+		t.Errorf("what a plugin got is not known as a secret: %q", got)
 	}
 	if r, err := other.Secret(t.Context(), &gantryv1.SecretRequest{Handle: "h1"}); code(err) != codes.PermissionDenied || r.GetValue() != "" {
 		t.Errorf("another plugin's secret: %v, %v", r, err)

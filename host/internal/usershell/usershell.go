@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -45,13 +46,14 @@ type Process interface {
 	Attach(ctx context.Context, stdin <-chan launch.Input, emit func(launch.Output) error) (launch.Exit, error)
 }
 
-// Config is what commands run with. All fields are required.
+// Config is what commands run with. All fields but Redact are required.
 type Config struct {
 	Spawn     func(context.Context, launch.Spec) (Process, error)
 	Processes orchestrate.Processes // ends what a command leaves
 	Tokens    *orchestrate.Tokens
 	Environ   func(event.ThreadID) []string       // that a command of a thread starts from
 	Output    func(event.ThreadID) history.Policy // how much of an output the thread's model reads
+	Redact    *redact.Redactor                    // takes secrets out of what commands print; nil: nothing does
 	Logger    hclog.Logger
 }
 
@@ -106,7 +108,7 @@ func (l line) work(ctx context.Context, w thread.Worker) turn.Result {
 	spine := orchestrate.New(orchestrate.Stages{
 		Hooks: hook.None{}, Policy: allow, Approver: w.Thread.Desk(), Granter: unconfined{}, Journal: w.Thread, Retry: orchestrate.NoRetry,
 		Families:  func(string) (orchestrate.Family, bool) { return l, true },
-		Processes: s.cfg.Processes,
+		Processes: s.cfg.Processes, Redact: s.cfg.Redact,
 	}, s.cfg.Tokens, s.cfg.Logger)
 	cut := s.cfg.Output(w.Thread.ID())
 	answer := spine.Dispatch(ctx, &orchestrate.Gate{}, orchestrate.Call{

@@ -69,6 +69,9 @@ func Translate(settings []string) (Overrides, error) {
 var renamed = map[string]string{
 	"sandbox_workspace_write.network_access": "sandbox.network",
 	"sandbox_workspace_write.writable_roots": "sandbox.writable_roots",
+	"shell_environment_policy.inherit":       "environment.inherit",
+	"shell_environment_policy.exclude":       "environment.exclude",
+	"shell_environment_policy.include_only":  "environment.include_only",
 	"openai_base_url":                        "provider.openai.base_url",
 	"project_doc_max_bytes":                  "instructions.max_bytes",
 	"project_doc_fallback_filenames":         "instructions.fallback_files",
@@ -97,7 +100,17 @@ func (o *Overrides) setting(text, name, value string) error {
 		o.Sets = append(o.Sets, to+"="+expression(value))
 		return nil
 	}
+	if variable, ok := strings.CutPrefix(name, "shell_environment_policy.set."); ok {
+		o.Sets = append(o.Sets, "environment.set."+variable+"="+expression(value))
+		return nil
+	}
 	switch name {
+	case "shell_environment_policy.ignore_default_excludes":
+		keep, err := strconv.ParseBool(strings.TrimSpace(value))
+		if err != nil {
+			return fmt.Errorf("%s=%s is neither true nor false; next: write one of them", name, value)
+		}
+		o.Sets = append(o.Sets, fmt.Sprintf("environment.default_excludes=%v", !keep))
 	case "profile":
 		o.Profile = plain(value)
 	case "model_reasoning_effort":

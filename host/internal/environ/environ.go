@@ -1,0 +1,110 @@
+// Package environ decides which variables of the host's environment the processes of tools get.
+//
+// It owns: the order in which the policy's parts count, the names that mean a secret, the patterns. It must not know: where
+// the policy is written, what a process is, which variables a plugin adds.
+//
+// Start with [Policy.Apply].
+package environ
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Inherit says what of the host's environment a process starts from.
+type Inherit int
+
+// The values. The zero one gives nothing, so that a policy that nobody has filled in gives nothing away.
+const (
+	None Inherit = iota // nothing
+	Core                // what every program expects: see CoreNames
+	All                 // everything
+)
+
+// CoreNames are what [Core] keeps. Matches codex 0.169.
+var CoreNames = []string{"PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER"}
+
+// Secret are the patterns of names that are taken for a secret's. The first three match codex 0.169, which applies them only
+// where somebody asks for it.
+var Secret = []string{"*KEY*", "*SECRET*", "*TOKEN*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*"}
+
+// never are names that no process gets, whatever the policy says: they lead to an identity of the host's.
+var never = []string{"OPENAI_FEDERATION_RULE_ID", "OPENAI_IDENTITY_TOKEN_FILE", "GANTRY_LAUNCH_STAGE"}
+
+// Policy says which variables a process gets. Patterns are compared without regard to case; in them * stands for any
+// characters and ? for one.
+type Policy struct {
+	Inherit     Inherit
+	KeepSecrets bool     // names that mean a secret are no reason to leave a variable out
+	Exclude     []string // patterns that are left out
+	Set         map[string]string
+	IncludeOnly []string // not empty: only what matches one of them, also of Set
+}
+
+// Apply returns the variables that a process starts from, sorted by name: K=V. Of two equal names in base the later one
+// counts. private are names that are left out in any case.
+func (p Policy) Apply(base []string, private func(name string) bool) []string {
+	vars := make(map[string]string, len(base)+len(p.Set))
+	for _, kv := range base {
+		name, value, ok := strings.Cut(kv, "=")
+		if ok && name != "" && p.inherits(name) && (private == nil || !private(name)) {
+			vars[name] = value
+		}
+	}
+	maps.Copy(vars, p.Set)
+	out := make([]string, 0, len(vars))
+	for name, value := range vars {
+		if len(p.IncludeOnly) > 0 && !matchesAny(p.IncludeOnly, name) || slices.Contains(never, name) {
+			continue
+		}
+		out = append(out, name+"="+value)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (p Policy) inherits(name string) bool {
+	switch p.Inherit {
+	case All:
+	case Core:
+		if !slices.Contains(CoreNames, name) {
+			return false
+		}
+	default:
+		return false
+	}
+	return (p.KeepSecrets || !IsSecret(name)) && !matchesAny(p.Exclude, name)
+}
+
+// IsSecret reports whether a variable's name means that it holds a secret.
+func IsSecret(name string) bool { return matchesAny(Secret, name) }
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return Match(p, name) })
+}
+
+// Match reports whether a name matches a pattern.
+func Match(pattern, name string) bool {
+	p, n := strings.ToUpper(pattern), strings.ToUpper(name)
+	star, from := -1, 0 // where the last * stands, and what of the name it has taken so far
+	i, j := 0, 0
+	for j < len(n) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == n[j]):
+			i, j = i+1, j+1
+		case star >= 0:
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
+}

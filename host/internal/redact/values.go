@@ -1,0 +1,150 @@
+package redact
+
+// automaton finds any of several texts in one pass (Aho and Corasick), which a library would do, too; what we need beside it
+// is how much of the text so far may be the beginning of one, in every state.
+type automaton struct {
+	class  [256]uint8 // of a byte: 0 for those that no text has
+	width  int        // how many classes there are
+	next   []int32    // state × class
+	depth  []uint16   // of a state: how much of the text so far may be the beginning
+	length []uint16   // of a state: the longest text that ends there; 0: none
+}
+
+func newAutomaton(texts []string) *automaton {
+	m := &automaton{width: 1}
+	for _, t := range texts {
+		for i := range len(t) {
+			if m.class[t[i]] == 0 && m.width < 256 { // a text can't have all 256
+				m.class[t[i]] = uint8(m.width)
+				m.width++
+			}
+		}
+	}
+	state := func(depth int) int32 {
+		m.next = append(m.next, make([]int32, m.width)...)
+		m.depth = append(m.depth, uint16(depth))
+		m.length = append(m.length, 0)
+		return int32(len(m.depth) - 1)
+	}
+	state(0)
+	for _, t := range texts {
+		at := int32(0)
+		for i := range len(t) {
+			edge := int(at)*m.width + int(m.class[t[i]])
+			if m.next[edge] == 0 {
+				fresh := state(i + 1) // moves next
+				m.next[edge] = fresh
+			}
+			at = m.next[edge]
+		}
+		m.length[at] = uint16(len(t))
+	}
+	// Where a text does not go on, the longest other one goes on whose beginning has just been read.
+	fail := make([]int32, len(m.depth))
+	var queue []int32
+	for c := range m.width {
+		if to := m.next[c]; to != 0 {
+			queue = append(queue, to)
+		}
+	}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		m.length[at] = max(m.length[at], m.length[fail[at]])
+		for c := range m.width {
+			edge := int(at)*m.width + c
+			other := m.next[int(fail[at])*m.width+c]
+			if to := m.next[edge]; to != 0 {
+				fail[to] = other
+				queue = append(queue, to)
+			} else {
+				m.next[edge] = other
+			}
+		}
+	}
+	return m
+}
+
+// valueStream replaces texts of an automaton in a stream.
+type valueStream struct {
+	m     *automaton
+	state int32
+	held  []byte // may be the beginning of a text, or of a secret whose end is not clear
+	from  int    // held[from:to] is of a secret; the same: nothing is
+	to    int
+	told  bool // the mark for it was written
+}
+
+func (s *valueStream) write(out []byte, m *automaton, piece []byte) []byte {
+	if s.m != m { // more is known: what is held is looked at anew
+		was := *s
+		*s = valueStream{m: m}
+		if was.from != was.to {
+			out = was.end(out)
+		} else if len(was.held) > 0 {
+			out = s.write(out, m, was.held)
+		}
+	}
+	buf, i := piece, 0
+	if len(s.held) > 0 {
+		i = len(s.held)
+		s.held = append(s.held, piece...)
+		buf = s.held
+	}
+	done, state := 0, s.state
+	next, class, width, length := m.next, &m.class, int32(m.width), m.length
+	for ; i < len(buf); i++ {
+		state = next[state*width+int32(class[buf[i]])]
+		if n := int(length[state]); n > 0 {
+			out, done = s.found(out, buf, done, i+1-n, i+1)
+		}
+	}
+	s.state = state
+	return s.show(out, buf, done, len(buf)-int(m.depth[state]))
+}
+
+// found notes that buf[from:to] is a text. What overlaps is one secret.
+func (s *valueStream) found(out, buf []byte, done, from, to int) ([]byte, int) {
+	from = max(from, done)
+	if s.from < s.to && from >= s.to {
+		out, done = s.mark(out, buf, done)
+		s.from = s.to
+	}
+	if s.from == s.to {
+		s.from, s.told = from, false
+	}
+	s.from, s.to = min(s.from, from), to
+	return out, done
+}
+
+// mark shows what stands before the secret, and the mark for it.
+func (s *valueStream) mark(out, buf []byte, done int) ([]byte, int) {
+	out = append(out, buf[done:max(done, s.from)]...)
+	if !s.told {
+		out, s.told = append(out, Mark...), true
+	}
+	return out, s.to
+}
+
+// show lets go of buf up to a limit, and holds the rest.
+func (s *valueStream) show(out, buf []byte, done, limit int) []byte {
+	if s.from < s.to && limit > s.from {
+		out, done = s.mark(out, buf, done)
+		if limit >= s.to {
+			s.from, s.to = 0, 0
+		} else { // it may go on
+			done = limit
+			s.from = limit
+		}
+	}
+	limit = max(limit, done)
+	out = append(out, buf[done:limit]...)
+	s.from, s.to = max(s.from-limit, 0), max(s.to-limit, 0)
+	s.held = append(s.held[:0], buf[limit:]...)
+	return out
+}
+
+func (s *valueStream) end(out []byte) []byte {
+	s.state = 0
+	return s.show(out, s.held, 0, len(s.held))
+}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/schema"
 )
@@ -67,6 +68,7 @@ type Config struct {
 	DefaultModel string // label; empty when there is no model that could be meant
 	Approval     Approval
 	Sandbox      Sandbox
+	Network      Network
 	Environment  Environment
 	Redaction    Redaction
 	Limits       Limits
@@ -135,8 +137,17 @@ type Granular struct {
 type Sandbox struct {
 	Mode          string   // "read-only", "workspace-write" or "full-access"
 	WritableRoots []string // absolute
-	Network       bool
-	Range         Range // of the mode
+	Network       bool     // all of it; what [Network] says counts
+	Range         Range    // of the mode
+}
+
+// Network says what processes reach that tools start, in a sandbox.
+type Network struct {
+	Mode        string // "none", "proxy" or "full"
+	Allow, Deny []hosts.Pattern
+	Limited     bool // only methods that change nothing
+	Local       bool // allowed names may be of this machine
+	Range       Range
 }
 
 // Environment says which variables processes get that tools start.

@@ -35,6 +35,9 @@ func (l *loader) decode(root *node) *Config {
 		Network: sandbox.flag("network", false), Range: l.files.Range(sandbox.at("mode")),
 	}
 
+	c.Network = sub(b, schema.BlockNetwork).network(sandbox)
+	c.Sandbox.Network = c.Network.Mode == schema.NetworkFull
+
 	environment := sub(b, schema.BlockEnvironment)
 	c.Environment = environment.environment(sub(environment, schema.BlockSet))
 

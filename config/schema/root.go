@@ -11,6 +11,7 @@ const (
 	BlockEnvironment  = "environment"
 	BlockSet          = "set"
 	BlockSecrets      = "secrets"
+	BlockNetwork      = "network"
 	BlockLimits       = "limits"
 	BlockBudget       = "budget"
 	BlockHistory      = "history"
@@ -37,7 +38,18 @@ var (
 		"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "PreCompact", "PostCompact",
 		"Stop", "Interrupt",
 	}
-	inheritance = []string{InheritAll, InheritCore, InheritNone}
+	inheritance    = []string{InheritAll, InheritCore, InheritNone}
+	networkModes   = []string{NetworkNone, NetworkProxy, NetworkFull}
+	networkMethods = []string{MethodsFull, MethodsLimited}
+)
+
+// How the network is reached, and with which methods.
+const (
+	NetworkNone    = "none"
+	NetworkProxy   = "proxy"
+	NetworkFull    = "full"
+	MethodsFull    = "full"
+	MethodsLimited = "limited"
 )
 
 // What of the environment is inherited.
@@ -106,6 +118,22 @@ func settings() *Block {
 					{Name: "writable_roots", Kind: List, Default: "[]",
 						Doc: "Folders that may be written beside the working folder. Relative ones lie in the folder that `./` paths of the file start from."},
 					{Name: "network", Kind: Bool, Default: "false", Doc: "Whether the network may be reached in modes other than `full-access`."},
+				},
+			},
+			{
+				Name: BlockNetwork,
+				Doc: "What processes reach of the network that tools start, in sandbox modes other than `full-access`. Patterns of hosts: `example.com` is " +
+					"that host alone, `*.example.com` what is below it, `**.example.com` both, `*` any; `:PORT` behind one leaves other ports out.",
+				Attributes: []Attribute{
+					{Name: "mode", Kind: String, Default: "(what `sandbox.network` says)", Allowed: networkModes,
+						Doc: "`none`: nothing. `proxy`: what `allow` and `deny` say, through a proxy of gantry's, which the usual variables name. `full`: all of it."},
+					{Name: "allow", Kind: List, Default: "[]",
+						Doc: "Patterns of hosts that may be reached. About others you are asked, unless `approval` asks nobody. Addresses of this machine and of " +
+							"private networks have to stand here as they are: `\"127.0.0.1\"`, `\"localhost\"`."},
+					{Name: "deny", Kind: List, Default: "[]", Doc: "Patterns of hosts that may not, whatever `allow` says. Nobody is asked about them."},
+					{Name: "methods", Kind: String, Default: `"full"`, Allowed: networkMethods,
+						Doc: "`limited`: only GET, HEAD and OPTIONS of plain HTTP; https can't be looked into, so it is refused."},
+					{Name: "local", Kind: Bool, Default: "false", Doc: "Whether allowed names may lead to this machine and to private networks."},
 				},
 			},
 			environment(),

@@ -22,7 +22,7 @@ var Rows = [][]string{
 	{"prompt", "history", "compact"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch", "undo"},
-	{"policy", "environ"},
+	{"policy", "environ", "network"},
 	{"plugin", "model", "tool", "checkpoint"},
 	{"event", "store", "secret", "diff", "redact"},
 	{"crashpoint"},

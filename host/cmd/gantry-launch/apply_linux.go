@@ -88,11 +88,33 @@ func inside(o *control.Order) string {
 			fail(control.ApplyFD, control.OpPrepare, err)
 		}
 	}
+	if o.Box.Listen {
+		if err := listen(); err != nil {
+			fail(control.ApplyFD, control.OpConfine, err)
+		}
+	}
 	if err := enclose(o.Box); err != nil {
 		fail(control.ApplyFD, control.OpConfine, err)
 	}
 	closeFrom(control.TargetFD) // the runtime's own descriptors, too: nothing waits any more
 	return path
+}
+
+// listen makes what the host accepts connections from: a socket belongs to the network that it was made in, wherever it is
+// held. Nothing of the way out is in the box, so there is nothing there to take over.
+func listen() error {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: control.ProxyPort, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return err
+	}
+	if err := syscall.Listen(fd, 128); err != nil {
+		return err
+	}
+	return syscall.Sendmsg(control.ListenFD, []byte{0}, syscall.UnixRights(fd), nil, 0)
+	// Both are closed with the rest, before the target runs.
 }
 
 // limit lowers a limit. Where the one in force is lower already it stays.

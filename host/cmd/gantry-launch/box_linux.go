@@ -35,6 +35,9 @@ func (w *watcher) startBoxed(o *control.Order, target []int, sys *syscall.SysPro
 			control.BoxFD: uintptr(args[0]), control.SelfFD: uintptr(self),
 		},
 	}
+	if o.Box.Listen {
+		attr.Files = append(attr.Files, uintptr(target[control.Targets])) // as ListenFD
+	}
 	command := []string{"bwrap", "--args", decimal(control.BoxFD), "--", "/proc/self/fd/" + decimal(control.SelfFD)}
 	if w.pid, err = syscall.ForkExec(o.Box.Helper, command, attr); err != nil {
 		fail(control.FD, control.OpConfine, err)

@@ -45,7 +45,7 @@ func watch() {
 	if err == control.ErrVersion {
 		fail(control.FD, control.OpVersion, err)
 	}
-	if err != nil || len(order.Argv) == 0 || len(target) != control.Targets {
+	if err != nil || len(order.Argv) == 0 || len(target) != descriptors(order) {
 		fail(control.FD, control.OpPrepare, syscall.EPROTO)
 	}
 	w := &watcher{terminal: order.Terminal, cgroup: order.Cgroup, pidfd: -1}
@@ -69,6 +69,14 @@ func watch() {
 	syscall.Exit(0)
 }
 
+// descriptors is how many come with an order.
+func descriptors(o *control.Order) int {
+	if o.Box != nil && o.Box.Listen {
+		return control.Targets + 1
+	}
+	return control.Targets
+}
+
 // receiveOrder waits for the order. With its first byte come the target's descriptors.
 func receiveOrder() (in *control.Reader, frame control.Frame, target []int, err error) {
 	in = receive(control.FD)
@@ -83,7 +91,7 @@ func receiveOrder() (in *control.Reader, frame control.Frame, target []int, err 
 }
 
 func readWithDescriptors(fd int, b []byte) (n int, fds []int, err error) {
-	oob := make([]byte, syscall.CmsgSpace(4*control.Targets))
+	oob := make([]byte, syscall.CmsgSpace(4*(control.Targets+1)))
 	n, oobn, _, _, err := syscall.Recvmsg(fd, b, oob, syscall.MSG_CMSG_CLOEXEC)
 	for err == syscall.EINTR {
 		n, oobn, _, _, err = syscall.Recvmsg(fd, b, oob, syscall.MSG_CMSG_CLOEXEC)

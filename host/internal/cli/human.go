@@ -145,6 +145,10 @@ func (h *human) Event(e event.Event) {
 		}
 	case event.SessionExited:
 		h.line("%s", h.paint(dim, fmt.Sprintf("session %s %s (exit %d)", b.Session, b.How, b.ExitCode)))
+	case event.NetworkDecision:
+		if !b.Allowed {
+			h.line("%s", h.paint(yellow, clean(fmt.Sprintf("! network access to %s:%d was refused (%s)", b.Host, b.Port, b.Reason))))
+		}
 	case event.Notice:
 		h.line("%s", h.paint(yellow, "! "+clean(b.Text)))
 		if b.Next != "" {

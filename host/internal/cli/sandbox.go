@@ -12,9 +12,12 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/network"
+	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -43,6 +46,13 @@ func (a *app) movedAside(_ launch.Owner, moved []box.Moved, err error) {
 	fmt.Fprintf(a.stderr, "gantry: %s\n  Next: %s\n", n.Text, n.Next)
 }
 
+// networkRefused says what a command could not reach.
+func (a *app) networkRefused(q network.Request, d network.Decision) {
+	if !d.Allow {
+		fmt.Fprintf(a.stderr, "gantry: %s %s was refused: %s\n", q.Method, q.URL(), clean(d.Message(q)))
+	}
+}
+
 // sandboxed runs a command and ends with its status.
 func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err error) {
 	home, cfg, dir, err := a.sandboxConfig(ctx, dir)
@@ -54,7 +64,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 		return err
 	}
 	userHome, _ := a.env("HOME")
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil, a.movedAside)})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil, a.movedAside), Proxy: host.Proxy(cfg, a.networkRefused)})
 	if err != nil {
 		return err
 	}
@@ -148,14 +158,62 @@ func (a *app) sandboxConfig(ctx context.Context, dir string) (home string, cfg *
 
 // sandboxFacts is what `gantry sandbox explain --json` prints.
 type sandboxFacts struct {
-	Mode       string   `json:"mode"`
-	Approval   string   `json:"approval"`
-	Network    bool     `json:"network"`
-	Writable   []string `json:"writable,omitempty"`
-	Protected  []string `json:"protected,omitempty"`
-	Unreadable []string `json:"unreadable,omitempty"`
-	Layers     []string `json:"layers,omitempty"`
-	Missing    []string `json:"missing,omitempty"`
+	Mode       string      `json:"mode"`
+	Approval   string      `json:"approval"`
+	Network    bool        `json:"network"`
+	Proxy      *proxyFacts `json:"proxy,omitempty"`
+	Writable   []string    `json:"writable,omitempty"`
+	Protected  []string    `json:"protected,omitempty"`
+	Unreadable []string    `json:"unreadable,omitempty"`
+	Layers     []string    `json:"layers,omitempty"`
+	Missing    []string    `json:"missing,omitempty"`
+}
+
+// proxyFacts are what the network's proxy lets through.
+type proxyFacts struct {
+	Allow   []string `json:"allow"`
+	Deny    []string `json:"deny,omitempty"`
+	Methods string   `json:"methods"`
+	Local   bool     `json:"local,omitempty"`
+	Others  string   `json:"others"` // "asked" or "refused"
+}
+
+func explainProxy(cfg *config.Config) *proxyFacts {
+	n := cfg.Network
+	f := &proxyFacts{Allow: []string{}, Methods: schema.MethodsFull, Local: n.Local, Others: "asked"}
+	for _, p := range n.Allow {
+		f.Allow = append(f.Allow, p.String())
+	}
+	for _, p := range n.Deny {
+		f.Deny = append(f.Deny, p.String())
+	}
+	if n.Limited {
+		f.Methods = schema.MethodsLimited
+	}
+	if cfg.Approval.Policy == string(policy.Never) {
+		f.Others = "refused"
+	}
+	return f
+}
+
+func (f *proxyFacts) lines() []string {
+	out := []string{"through a proxy alone"}
+	if len(f.Allow) > 0 {
+		out = append(out, "allows "+strings.Join(f.Allow, ", "))
+	}
+	if len(f.Deny) > 0 {
+		out = append(out, "denies "+strings.Join(f.Deny, ", "))
+	}
+	if f.Methods == schema.MethodsLimited {
+		out = append(out, "only GET, HEAD and OPTIONS of plain HTTP")
+	}
+	if f.Local {
+		out = append(out, "allowed names may be of this machine and of private networks")
+	}
+	if f.Others == "asked" {
+		return append(out, "others are asked about")
+	}
+	return append(out, "others are refused")
 }
 
 func (a *app) sandboxExplainCommand() *cobra.Command {
@@ -187,6 +245,9 @@ func explainSandbox(cfg *config.Config, home, userHome, dir string) sandboxFacts
 	f := sandboxFacts{Mode: g.Mode, Approval: cfg.Approval.Policy, Network: g.Network}
 	if g.Mode == launch.FullAccess {
 		return f
+	}
+	if g.Proxied {
+		f.Proxy = explainProxy(cfg)
 	}
 	r := box.New(box.Config{Home: home, UserHome: userHome}).Report(g)
 	f.Writable, f.Protected, f.Unreadable = r.Writable, r.Protected, r.Unreadable
@@ -230,11 +291,14 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 	row("protected", f.Protected...)
 	row("reads", reads)
 	row("hidden", f.Unreadable...)
-	network := "none"
-	if f.Network {
-		network = "all of it"
+	switch {
+	case f.Network:
+		row("network", "all of it")
+	case f.Proxy != nil:
+		row("network", f.Proxy.lines()...)
+	default:
+		row("network", "none")
 	}
-	row("network", network)
 	row("enforced by", f.Layers...)
 	row("missing", f.Missing...)
 	row("approval", strings.TrimSpace(approval))

@@ -139,6 +139,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	ReviewEnded{}.Kind():      decode[ReviewEnded],
 	HookStarted{}.Kind():      decode[HookStarted],
 	HookCompleted{}.Kind():    decode[HookCompleted],
+	NetworkDecision{}.Kind():  decode[NetworkDecision],
 	PluginEvent{}.Kind():      decode[PluginEvent],
 	PluginState{}.Kind():      decode[PluginState],
 }

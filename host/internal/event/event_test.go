@@ -21,7 +21,7 @@ func everyBody() []Body {
 		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, HistoryCompacted{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
 		ModelChanged{}, CallDecided{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
 		SessionOutput{}, SessionExited{}, Notice{}, PluginEvent{}, PluginState{}, ContextTold{}, InputAccepted{}, ThreadReverted{}, ThreadForked{}, ThreadArchived{},
-		FilesKept{}, FilesChanged{}, TurnDiff{}, SettingsChanged{}, HookStarted{}, HookCompleted{}, ReviewStarted{}, ReviewEnded{},
+		FilesKept{}, FilesChanged{}, TurnDiff{}, SettingsChanged{}, NetworkDecision{}, HookStarted{}, HookCompleted{}, ReviewStarted{}, ReviewEnded{},
 	}
 }
 

@@ -110,7 +110,7 @@ func (h *Host) toolPrograms() []string {
 func Grant(c *config.Config, mode, cwd, tmp string) launch.Grant {
 	l := c.Limits
 	g := launch.Grant{
-		Mode: mode, Network: c.Sandbox.Network || mode == launch.FullAccess,
+		Mode: mode, Network: c.Sandbox.Network || mode == launch.FullAccess, Proxied: proxied(c, mode),
 		Limits: launch.Limits{
 			MemoryBytes: l.MemoryBytes, MaxPids: l.Pids, CPUSeconds: int64(l.CPUTime.Seconds()), OpenFiles: l.OpenFiles,
 			OutputBytes: l.OutputBytes,

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/guardian"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/redact"
@@ -79,6 +80,7 @@ type Host struct {
 	registry *registry.Registry
 	tokens   *orchestrate.Tokens
 	commands service.Commands
+	asks     network.Asks // about hosts
 	shell    *usershell.Shell
 	reviewer *review.Reviewer
 	rules    *Rulebook
@@ -137,6 +139,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
 		Confiners: Confiners(opts.Home, variable(opts.Environ, "HOME"), h.toolPrograms, h.movedAside),
+		Proxy:     h.serveProxy,
 	})
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // baseFor is what opens every request of a thread that begins with a model.
@@ -27,11 +28,13 @@ func (h *Host) baseFor(m *config.Model) string {
 // by the same instructions.
 func (r *running) surroundings(h *Host, start event.ThreadStarted, t event.TurnStarted, own *config.Model) func(*event.Reference) turn.Told {
 	return func(last *event.Reference) turn.Told {
+		r.plugs.context("network", contract.ContextText{Key: "rules", Text: networkText(h.opts.Config, t.Sandbox)})
 		s := prompt.State{
 			Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(), External: maps.Clone(r.external),
-			Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config.Sandbox),
+			Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config),
 			Permissions: event.Permissions{
-				Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: h.opts.Config.Sandbox.WritableRoots, Network: h.opts.Config.Sandbox.Network,
+				Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: h.opts.Config.Sandbox.WritableRoots,
+				Network: h.opts.Config.Sandbox.Network || proxied(h.opts.Config, t.Sandbox),
 			},
 		}
 		if own.Label != start.Model && own.Instructions != "" { // the model that the thread began with keeps what it had then
@@ -82,13 +85,13 @@ func (r *running) readAgents(h *Host, cwd string) (out []event.Notice) {
 	return out
 }
 
-func environment(cwd, mode string, sandbox config.Sandbox) event.Environment {
+func environment(cwd, mode string, c *config.Config) event.Environment {
 	now := time.Now()
 	e := event.Environment{
 		Cwd: cwd, Shell: filepath.Base(cmp.Or(os.Getenv("SHELL"), "sh")), Date: now.Format(time.DateOnly), Timezone: zone(now),
 		Network: "disabled", Filesystem: mode,
 	}
-	if sandbox.Network || mode == launch.FullAccess {
+	if c.Sandbox.Network || mode == launch.FullAccess || proxied(c, mode) {
 		e.Network = "enabled"
 	}
 	return e

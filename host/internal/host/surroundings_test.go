@@ -29,13 +29,13 @@ func TestHear(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	if e := environment("/w", "read-only", config.Sandbox{}); e.Network != "disabled" || e.Filesystem != "read-only" || e.Timezone == "" || e.Timezone == "Local" {
+	if e := environment("/w", "read-only", &config.Config{}); e.Network != "disabled" || e.Filesystem != "read-only" || e.Timezone == "" || e.Timezone == "Local" {
 		t.Errorf("%+v", e)
 	}
-	if e := environment("/w", "read-only", config.Sandbox{Network: true}); e.Network != "enabled" {
+	if e := environment("/w", "read-only", &config.Config{Sandbox: config.Sandbox{Network: true}}); e.Network != "enabled" {
 		t.Errorf("%+v", e)
 	}
-	if e := environment("/w", "full-access", config.Sandbox{}); e.Network != "enabled" {
+	if e := environment("/w", "full-access", &config.Config{}); e.Network != "enabled" {
 		t.Errorf("%+v", e)
 	}
 }

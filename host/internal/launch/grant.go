@@ -20,9 +20,10 @@ type Grant struct {
 	Mode          string   `json:"mode"`
 	WritableRoots []string `json:"writableRoots,omitempty"` // absolute
 	Opened        []string `json:"opened,omitempty"`        // files that may be written though their name is protected; absolute
-	Network       bool     `json:"network,omitempty"`
-	Tmp           string   `json:"tmp,omitempty"` // the folder that is the process's /tmp; absolute, empty: the machine's
-	Env           []string `json:"env,omitempty"` // K=V; what the grant gives; Spec.Env is what the process gets
+	Network       bool     `json:"network,omitempty"`       // all of it
+	Proxied       bool     `json:"proxied,omitempty"`       // what the host's proxy lets through; not with Network
+	Tmp           string   `json:"tmp,omitempty"`           // the folder that is the process's /tmp; absolute, empty: the machine's
+	Env           []string `json:"env,omitempty"`           // K=V; what the grant gives; Spec.Env is what the process gets
 	Limits        Limits   `json:"limits,omitzero"`
 }
 

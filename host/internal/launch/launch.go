@@ -16,6 +16,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,9 @@ type Config struct {
 	KillGrace    time.Duration // default: DefaultKillGrace; negative: none
 	CgroupDir    string        // folder of cgroup v2 for groups of our own; default: found out; "none": don't
 	Confiners    []Confiner    // default: Unconfined alone; the first that enforces a grant's mode is taken
+	// Proxy serves the way out of a process whose grant is Proxied: what it and its children connect to. It returns when ctx
+	// ends, which it does with the process's tree. nil: there is none, and such a process is not started.
+	Proxy func(ctx context.Context, p *Process, ln net.Listener)
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -43,10 +43,12 @@ type Process struct {
 	// Set by start, before settled is closed.
 	conn     *os.File // the control socket; its end is the lifeline
 	monitor  *os.Process
-	group    string // folder of its control group
-	release  func() // the confiner's
-	launched bool   // monitor runs, and watch is its reader
-	boxed    bool   // a box's first process takes the whole tree with it
+	group    string   // folder of its control group
+	release  func()   // the confiner's
+	launched bool     // monitor runs, and watch is its reader
+	boxed    bool     // a box's first process takes the whole tree with it
+	listens  bool     // in its box, for the proxy
+	offer    *os.File // where the listener comes from
 
 	place place // guarded by the launcher's mutex
 
@@ -73,6 +75,7 @@ type Process struct {
 		seq      uint32
 		replies  map[uint32]chan syscall.Errno
 		over     bool // gone: no reply comes any more
+		endProxy func()
 	}
 }
 
@@ -225,6 +228,13 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	p.listens = c.Box != nil && c.Box.Listen
+	if err == nil && p.listens && p.l.cfg.Proxy == nil {
+		err = &UnsupportedError{
+			Mode: p.spec.Grant.Mode, What: "there is no network proxy here, through which alone the process may reach the network",
+			Next: `set network { mode = "none" } or "full"`,
+		}
+	}
 	var order []byte
 	if err == nil {
 		order, err = p.launch(p.order(&c))
@@ -249,6 +259,33 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 		<-p.gone
 		return p.startErr
 	}
+	if p.listens {
+		if err := p.serveProxy(ctx); err != nil {
+			p.abort()
+			<-p.gone
+			return err
+		}
+	}
+	return nil
+}
+
+// serveProxy has the process's way out served until its tree has ended.
+func (p *Process) serveProxy(ctx context.Context) error {
+	ln, err := p.listener()
+	if err != nil {
+		return fmt.Errorf("take over what listens in the box: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p.mu.Lock()
+	p.mu.endProxy = cancel
+	if p.mu.over {
+		cancel()
+	}
+	p.mu.Unlock()
+	p.l.work.Go(func() { // ends with ctx, which ends with the tree
+		defer ln.Close()
+		p.l.cfg.Proxy(ctx, p, ln)
+	})
 	return nil
 }
 
@@ -312,7 +349,13 @@ func (p *Process) watch() {
 func (p *Process) over() {
 	p.mu.Lock()
 	p.mu.over = true
+	if p.mu.endProxy != nil {
+		p.mu.endProxy()
+	}
 	p.mu.Unlock()
+	if p.offer != nil {
+		p.offer.Close()
+	}
 	if p.group != "" {
 		removeCgroup(p.group)
 	}

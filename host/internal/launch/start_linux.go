@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"syscall"
 
@@ -28,6 +29,15 @@ func (p *Process) launch(order []byte) (rest []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.listens {
+		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return nil, launchError("socketpair", err)
+		}
+		p.offer = pollable(pair[0], "listener")
+		peer := os.NewFile(uintptr(pair[1]), "listener")
+		target, opened = append(target, peer), append(opened, peer)
+	}
 	m, spare, err := p.l.takeMonitor()
 	if err != nil {
 		return nil, err
@@ -46,6 +56,40 @@ func (p *Process) launch(order []byte) (rest []byte, err error) {
 	}
 	p.monitor, p.conn = m.process, m.conn
 	return rest, nil
+}
+
+// listener takes over what listens in the box. It was sent before the launcher said that the process runs.
+func (p *Process) listener() (net.Listener, error) {
+	raw, err := p.offer.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	oob := make([]byte, syscall.CmsgSpace(4))
+	var n, oobn int
+	if rerr := raw.Read(func(fd uintptr) bool {
+		for {
+			n, oobn, _, _, err = syscall.Recvmsg(int(fd), make([]byte, 1), oob, syscall.MSG_CMSG_CLOEXEC)
+			if err != syscall.EINTR {
+				return err != syscall.EAGAIN
+			}
+		}
+	}); rerr != nil {
+		return nil, rerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	messages, err := syscall.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || n == 0 || len(messages) != 1 {
+		return nil, errors.New("gantry-launch sent none")
+	}
+	fds, err := syscall.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, errors.New("gantry-launch sent none")
+	}
+	f := os.NewFile(uintptr(fds[0]), "listener")
+	defer f.Close() // it is duplicated
+	return net.FileListener(f)
 }
 
 // openTerminal makes a pseudo terminal and returns the target's three descriptors, which are one.

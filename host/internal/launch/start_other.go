@@ -4,12 +4,15 @@ package launch
 
 import (
 	"fmt"
+	"net"
 	"runtime"
 )
 
 // launch refuses: without a subreaper, parent-death signals and pidfds the promises of this package can't be kept, and a
 // process that outlives its call or host is worse than none.
 func (p *Process) launch([]byte) ([]byte, error) { return nil, p.l.enforceable(p.spec.Grant) }
+
+func (p *Process) listener() (net.Listener, error) { return nil, p.l.enforceable(p.spec.Grant) }
 
 func (l *Launcher) spare(*Process) {}
 

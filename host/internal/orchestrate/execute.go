@@ -93,7 +93,7 @@ func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result,
 		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
 		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, AssessDigest: r.assessment.Digest,
 		Grant: contract.GrantFacts{
-			SandboxMode: r.granted.Mode, WritableRoots: r.granted.WritableRoots, Network: r.granted.Network,
+			SandboxMode: r.granted.Mode, WritableRoots: r.granted.WritableRoots, Network: r.granted.Network || r.granted.Proxied,
 			Digest: r.granted.Digest(),
 		},
 		Cwd: r.call.Cwd, CallToken: live.token, ToolsRevision: r.entry.Revision, Caps: r.call.Caps,

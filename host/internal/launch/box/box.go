@@ -18,6 +18,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
+	"github.com/gantry-agent/gantry/host/internal/network"
 )
 
 // The modes that are enforced here.
@@ -127,6 +128,9 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	if err := b.Check(g); err != nil {
 		return nil, err
 	}
+	if g.Network && g.Proxied {
+		return nil, fmt.Errorf("the grant gives the whole network and the proxy's; it has to be one of them")
+	}
 	helper, err := b.helper()
 	if err != nil {
 		return nil, err
@@ -165,14 +169,17 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	if g.Mode == ReadOnly || readOnly {
 		tmp = "" // the machine's own, to be read
 	}
-	x := &control.Box{Helper: helper, Args: b.arguments(g, roots, hold, tmp), Filter: filter(g.Network)}
+	x := &control.Box{Helper: helper, Args: b.arguments(g, roots, hold, tmp), Filter: filter(g.Network, g.Proxied), Listen: g.Proxied}
 	if b.programs != nil && len(c.Argv) > 0 && slices.Contains(b.programs(), c.Argv[0]) {
 		x.Args = append(x.Args, "--ro-bind", c.Argv[0], c.Argv[0])
 	}
 	x.Handled, x.Scoped, x.Rules = rules(append(slices.Clone(roots), "/tmp"), tmp != "")
 	c.Box = x
 	c.Env = append(slices.Clone(c.Env), "GANTRY_SANDBOX="+g.Mode)
-	if !g.Network {
+	switch {
+	case g.Proxied:
+		c.Env = append(network.Without(c.Env), network.Variables(fmt.Sprintf("127.0.0.1:%d", control.ProxyPort))...)
+	case !g.Network:
 		c.Env = append(c.Env, "GANTRY_SANDBOX_NETWORK_DISABLED=1")
 	}
 	if tmp != "" {

@@ -74,7 +74,7 @@ type world struct {
 	home, ws, out, tmp string
 	launcher           *launch.Launcher
 	mode               string
-	network            bool
+	network, proxied   bool
 
 	mu    sync.Mutex
 	aside []box.Moved
@@ -115,7 +115,7 @@ func (w *world) spec(script string) launch.Spec {
 	return launch.Spec{
 		Argv: []string{"/bin/sh", "-c", script}, Cwd: w.ws, MergeStderr: true,
 		Env:   []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "WS=" + w.ws, "OUT=" + w.out, "HOME=" + w.out},
-		Grant: launch.Grant{Mode: w.mode, WritableRoots: []string{w.ws}, Network: w.network, Tmp: w.tmp},
+		Grant: launch.Grant{Mode: w.mode, WritableRoots: []string{w.ws}, Network: w.network, Proxied: w.proxied, Tmp: w.tmp},
 		Owner: launch.Owner{Plugin: "shell", Thread: "thread", Call: "call"},
 	}
 }

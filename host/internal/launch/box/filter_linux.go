@@ -55,10 +55,11 @@ var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": 
 // x32 is the bit that marks the system calls of a third numbering on amd64.
 const x32 = 0x40000000
 
-// filter is the program that the kernel asks before each system call; the bytes of its instructions.
-func filter(network bool) []byte {
+// filter is the program that the kernel asks before each system call; the bytes of its instructions. proxied is for a box
+// whose network is a loopback of its own.
+func filter(network, proxied bool) []byte {
 	none := denied
-	if !network {
+	if !network && !proxied {
 		none = append(none[:len(none):len(none)], offline...)
 	}
 	p := assembler(common(none))
@@ -66,6 +67,24 @@ func filter(network bool) []byte {
 		p.call(unix.SYS_SOCKET, func(b *assembler) {
 			b.load(atArg)
 			b.refuseEqual(foreign...)
+		})
+		p.answer(allow)
+		return p
+	}
+	if proxied {
+		// The internet's sockets lead to the box's own loopback. Sockets that have a path lead out of it.
+		p.call(unix.SYS_SOCKET, func(b *assembler) {
+			b.load(atArg)
+			b.allowEqual(unix.AF_INET, unix.AF_INET6)
+			b.answer(refuse)
+		})
+		p.call(unix.SYS_SOCKETPAIR, func(b *assembler) {
+			b.load(atArg)
+			b.equal(unix.AF_UNIX, 1, 0)
+			b.answer(refuse)
+			b.load(atArg + 8)
+			b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
+			b.refuseEqual(unix.SOCK_DGRAM, unix.SOCK_RAW)
 		})
 		p.answer(allow)
 		return p

@@ -17,6 +17,6 @@ func landlock() int { return 0 }
 
 func rules([]string, bool) (handled, scoped uint64, list []control.Rule) { return 0, 0, nil }
 
-func filter(bool) []byte { return nil }
+func filter(bool, bool) []byte { return nil }
 
 func cageFilter(bool) []byte { return nil }

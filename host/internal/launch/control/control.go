@@ -8,7 +8,7 @@ package control
 
 // Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
 // so instead of guessing.
-const Version = 4
+const Version = 5
 
 // StageEnv names the variable that tells gantry-launch which of its two stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
@@ -40,7 +40,13 @@ const (
 	CagedFD = 5
 	// SelfFD is gantry-launch itself, which may not be visible in the box.
 	SelfFD = 8
+	// ListenFD is where the apply stage sends what listens in a box whose [Box.Listen] is set. It comes after the target's
+	// descriptors, as a fourth.
+	ListenFD = 9
 )
+
+// ProxyPort is where a box's own loopback listens when the box has a proxy. Its network is its own, so nobody else does.
+const ProxyPort = 3128
 
 // Kind is the first byte of a frame. All are above ASCII.
 type Kind byte
@@ -128,6 +134,8 @@ type Box struct {
 	// Hide are folders and files that a cage covers, Show those below them that stay, from shallow to deep. Both are of a cage
 	// only, which makes its mounts itself.
 	Hide, Show []string
+	// Listen: the apply stage listens on ProxyPort of the box's loopback and hands that to the host, which accepts there.
+	Listen bool
 }
 
 // Rule gives rights back, in a folder and below it. One whose path is missing is left out.

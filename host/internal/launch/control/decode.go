@@ -201,6 +201,7 @@ func (c *cursor) box() *Box {
 		}
 	}
 	b.Hide, b.Show = c.strings(), c.strings()
+	b.Listen = c.bool()
 	return b
 }
 

@@ -73,7 +73,7 @@ func (x *Box) append(b []byte) []byte {
 	for _, r := range x.Rules {
 		b = putUint(putString(b, r.Path), r.Access)
 	}
-	return putStrings(putStrings(b, x.Hide), x.Show)
+	return putBool(putStrings(putStrings(b, x.Hide), x.Show), x.Listen)
 }
 
 // Append appends the frame to b.

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/gantry-agent/gantry/config/hosts"
+	"github.com/gantry-agent/gantry/config/schema"
+)
+
+// network reads what may be reached. Without a mode sandbox { network } says it, as it did before there was a proxy.
+func (b block) network(sandbox block) Network {
+	n := Network{
+		Mode: b.text("mode"), Allow: b.hosts("allow"), Deny: b.hosts("deny"), Limited: b.text("methods") == schema.MethodsLimited,
+		Local: b.flag("local", false), Range: b.files.Range(b.at("mode")),
+	}
+	switch whole := sandbox.flag("network", false); {
+	case n.Mode == "" && whole:
+		n.Mode = schema.NetworkFull
+	case n.Mode == "":
+		n.Mode = schema.NetworkNone
+	case whole && n.Mode != schema.NetworkFull:
+		b.errorAt(sandbox.at("network"), "two settings say different things about the network",
+			fmt.Sprintf("sandbox { network = true } gives all of it, and network { mode = %q } does not.", n.Mode), "remove network from the sandbox block")
+	}
+	if n.Mode == schema.NetworkProxy {
+		return n
+	}
+	for _, name := range []string{"allow", "deny", "methods", "local"} {
+		if b.has(name) {
+			b.errorAt(b.at(name), fmt.Sprintf("%q has no effect", name), fmt.Sprintf("It is for the proxy, and the network's mode is %q.", n.Mode),
+				fmt.Sprintf("add mode = %q to the block, or remove it", schema.NetworkProxy))
+			break
+		}
+	}
+	return n
+}
+
+// hosts reads patterns of hosts.
+func (b block) hosts(name string) []hosts.Pattern {
+	var out []hosts.Pattern
+	for _, i := range b.list(name) {
+		p, err := hosts.ParsePattern(i.text)
+		if err == nil && name == "deny" && p.Any() {
+			err = fmt.Errorf("pattern %q would deny every host: set mode = %q instead", i.text, schema.NetworkNone)
+		}
+		if err != nil {
+			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), capital(err.Error())+".", `write a host, "*.example.com" or "example.com:443" for example`)
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}

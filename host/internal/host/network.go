@@ -1,0 +1,116 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/network"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// NetworkRules are what may be reached through the proxy under a configuration.
+func NetworkRules(c *config.Config) network.Rules {
+	n := c.Network
+	return network.Rules{Allow: n.Allow, Deny: n.Deny, Local: n.Local, Limited: n.Limited}
+}
+
+// Proxy is the way out of processes that nobody can be asked about. told hears what was refused.
+func Proxy(c *config.Config, told func(network.Request, network.Decision)) func(context.Context, *launch.Process, net.Listener) {
+	return func(ctx context.Context, _ *launch.Process, ln net.Listener) {
+		network.New(network.Config{Rules: NetworkRules(c), Audit: told}).Serve(ctx, ln)
+	}
+}
+
+// proxied reports whether commands reach the network through the proxy in a sandbox mode.
+func proxied(c *config.Config, mode string) bool {
+	return c.Network.Mode == schema.NetworkProxy && mode != launch.FullAccess
+}
+
+// refusedBound is how long it may take to end a process whose way out was denied.
+const refusedBound = 10 * time.Second
+
+// serveProxy is the way out of a tool's process.
+func (h *Host) serveProxy(ctx context.Context, p *launch.Process, ln net.Listener) {
+	owner := p.Owner()
+	cfg := network.Config{Rules: NetworkRules(h.opts.Config), Audit: func(q network.Request, d network.Decision) { h.reached(owner, q, d) }}
+	// The call is looked for now, while it runs; the process may outlive it.
+	if live, ok := h.tokens.OfCall(event.ThreadID(owner.Thread), event.CallID(owner.Call)); ok {
+		cfg.Ask = func(ctx context.Context, q network.Request) bool {
+			a := h.asks.Do(ctx, owner.Thread+" "+q.URL(), func(ctx context.Context) network.Answer {
+				allowed, asked := live.Connect(ctx, q.Protocol, q.Host, q.Port)
+				return network.Answer{Allow: allowed, Denied: asked && !allowed}
+			})
+			if a.Denied { // the command was not to do this
+				h.refused(ctx, p, q)
+			}
+			return a.Allow
+		}
+	}
+	network.New(cfg).Serve(ctx, ln)
+}
+
+// refused ends a process whose way to a host somebody has denied, and tells the model why it ended.
+func (h *Host) refused(ctx context.Context, p *launch.Process, q network.Request) {
+	if r, err := h.running(event.ThreadID(p.Owner().Thread)); err == nil {
+		r.plugs.context("network", contract.ContextText{Key: "denied", Text: fmt.Sprintf(
+			"Network access to %s was denied, and the command that wanted it was ended. Do not try to reach it in another way.", q.Target())})
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusedBound)
+	defer cancel()
+	if err := p.KillTree(ctx); err != nil {
+		h.log.Warn("a command whose network access was denied was not ended", "call", p.Owner().Call, "err", err)
+	}
+}
+
+// reached tells a thread of a decision.
+func (h *Host) reached(owner launch.Owner, q network.Request, d network.Decision) {
+	if !d.Allow {
+		h.log.Info("network access refused", "thread", owner.Thread, "call", owner.Call, "target", q.URL(), "method", q.Method, "reason", d.Reason, "source", d.Source)
+	}
+	r, err := h.running(event.ThreadID(owner.Thread))
+	if err != nil {
+		return
+	}
+	said := event.NetworkDecision{
+		Call: event.CallID(owner.Call), Plugin: owner.Plugin, Protocol: q.Protocol, Host: q.Host, Port: int(q.Port), Method: q.Method,
+		Allowed: d.Allow, Reason: d.Reason, Source: d.Source,
+	}
+	if _, err := r.thread.Publish(context.WithoutCancel(h.life), "", said); err != nil {
+		h.log.Warn("network decision not published", "err", err)
+	}
+}
+
+// networkText tells a model what its commands reach; empty: what it is told anyway is all.
+func networkText(c *config.Config, mode string) string {
+	if !proxied(c, mode) {
+		return ""
+	}
+	n := c.Network
+	list := func(patterns []network.Pattern) string {
+		var out []string
+		for _, p := range patterns {
+			out = append(out, p.String())
+		}
+		return strings.Join(out, ", ")
+	}
+	var b strings.Builder
+	b.WriteString("Commands reach the network only through a proxy that HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name; there is no DNS, and no other way out. ")
+	if len(n.Allow) > 0 {
+		fmt.Fprintf(&b, "It lets them reach %s. ", list(n.Allow))
+	}
+	if len(n.Deny) > 0 {
+		fmt.Fprintf(&b, "It never lets them reach %s. ", list(n.Deny))
+	}
+	if n.Limited {
+		b.WriteString("Only GET, HEAD and OPTIONS of plain HTTP work. ")
+	}
+	b.WriteString("Other hosts are refused with status 403, unless the user is asked and agrees.")
+	return b.String()
+}

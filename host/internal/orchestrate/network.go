@@ -1,0 +1,54 @@
+package orchestrate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// OfCall finds a call that runs.
+func (t *Tokens) OfCall(thread event.ThreadID, call event.CallID) (*Live, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.live {
+		if l.Call.Thread == thread && l.Call.ID == call {
+			return l, true
+		}
+	}
+	return nil, false
+}
+
+// Connect asks whether the call's processes may reach a host that the network rules neither allow nor deny. It is asked as
+// about any wish for more than the grant: the reviewer, then the person; under a policy that asks nobody the answer is no. A
+// process may outlive its call, so this may be asked after the call's end. asked: the no is somebody's, not the policy's.
+func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16) (allowed, asked bool) {
+	entry, ok := l.Call.Tools.Lookup(l.Call.Model.Namespace, l.Call.Model.Name)
+	if !ok {
+		return false, false
+	}
+	effects := []contract.Effect{contract.NetworkEffect{Host: host, Port: uint32(port)}}
+	reason := fmt.Sprintf("%s is not among the hosts that the network rules allow", host)
+	r := &run{spine: l.Spine, call: l.Call, asker: l, entry: entry, item: itemState{redact: l.Spine.stages.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
+	r.assessment = contract.Assessment{
+		Effects: effects, Summary: fmt.Sprintf("network access: %s://%s:%d", protocol, host, port),
+		Escalation: &contract.Escalation{Justification: reason, Additional: effects},
+	}
+	// Whoever lets a connection through without a word has not understood what is asked: only an answer counts.
+	d := l.Spine.stages.Policy(r.policyRequest())
+	if d.Verdict != policy.Ask {
+		return false, false
+	}
+	d.Reason = reason
+	v := r.settle(ctx, d, []string{"network", protocol})
+	var by string
+	if note, ok := r.decided[len(r.decided)-1].(event.CallDecided); ok {
+		by = note.By
+	}
+	if _, err := l.Spine.stages.Journal.Publish(context.WithoutCancel(ctx), l.Call.Turn, r.takeDecided()...); err != nil {
+		return false, false
+	}
+	return v == nil, by != byNobody && by != byCancelled
+}

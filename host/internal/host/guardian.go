@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/guardian"
@@ -23,9 +24,12 @@ func (h *Host) openGuardian() {
 	}
 }
 
+// reviewed are the policies under which a reviewer answers.
+var reviewed = []policy.Approval{policy.OnRequest, policy.OnFailure, policy.Granular}
+
 // reviewerOf is who answers in a person's place in a turn; nil: nobody. Who wants to be asked before everything is asked.
 func (h *Host) reviewerOf(r *running, t *thread.Thread, id event.TurnID, started event.TurnStarted, model string) orchestrate.Reviewer {
-	if h.guardian == nil || r.role.asksNobody || started.Approval != string(policy.OnRequest) {
+	if h.guardian == nil || r.role.asksNobody || !slices.Contains(reviewed, policy.Approval(started.Approval)) {
 		return nil
 	}
 	return h.guardian.Turn(t.ID(), id, cmp.Or(h.opts.Config.Guardian.Model, model), t)

@@ -33,6 +33,12 @@ func (noHooks) Compacted(context.Context, string) hook.Said  { return hook.Said{
 func (noHooks) Interrupted(context.Context, string)          {}
 func (noHooks) Late() []string                               { return nil }
 
+// unhooked: there are no hooks, and nothing is waited for.
+func (r *runner) unhooked() bool {
+	_, none := r.Hooks.(noHooks)
+	return none
+}
+
 // keepBound is how long hooks may look at what was said to a turn that has ended: somebody waits for its end.
 const keepBound = 10 * time.Second
 
@@ -58,6 +64,9 @@ func (r *runner) tell(ctx context.Context, texts ...string) error {
 
 // begin tells hooks of a beginning, and the model what hooks said meanwhile.
 func (r *runner) begin(ctx context.Context) error {
+	if r.unhooked() {
+		return nil
+	}
 	said := r.Hooks.Begin(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -73,6 +82,9 @@ func (r *runner) begin(ctx context.Context) error {
 
 // heldBack asks hooks about an input. What they hold back is shown, and the model never reads it.
 func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []string, err error) {
+	if r.unhooked() {
+		return false, nil, nil
+	}
 	bounded := ctx
 	if r.ending {
 		var cancel func()
@@ -113,6 +125,8 @@ func (r *runner) compacted(ctx context.Context, trigger string) error {
 
 func (r *runner) afterCompaction(ctx context.Context, said hook.Said, what string) error {
 	switch {
+	case r.unhooked():
+		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case said.Stop:

@@ -67,7 +67,9 @@ func (b *bench) PreToolUse(_ context.Context, c hook.Call) (hook.Verdict, error)
 }
 
 func (b *bench) PermissionRequest(_ context.Context, r hook.Request) (hook.Permission, error) {
+	b.mu.Lock()
 	b.requested = append(b.requested, r)
+	b.mu.Unlock()
 	return b.permission, nil
 }
 
@@ -117,7 +119,9 @@ func (b *bench) Barrier(ctx context.Context, _ uint64) error {
 
 func (b *bench) Ask(_ context.Context, q approval.Question) (approval.Answer, error) {
 	b.step("ask %.40s", q.Title)
+	b.mu.Lock()
 	b.asked = q
+	b.mu.Unlock()
 	return b.answer, b.askErr
 }
 func (b *bench) Allowed(event.TurnID, []string) bool { return false }
@@ -126,7 +130,9 @@ func (b *bench) AllowTurn(event.TurnID, []string)    { b.step("allow for the tur
 
 func (b *bench) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
 	b.step("grant %d", r.Attempt)
+	b.mu.Lock()
 	b.granted = r.Escalation
+	b.mu.Unlock()
 	return launch.Grant{Mode: r.Sandbox}, b.grant
 }
 

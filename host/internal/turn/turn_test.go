@@ -278,7 +278,7 @@ func TestInterruptWaitsForTheGracePeriod(t *testing.T) {
 		{"other tool", contract.Descriptor{Name: "wait"}, time.Minute, "aborted by user after 60.0s"},
 		{"other tool, at once", contract.Descriptor{Name: "wait"}, 30 * time.Millisecond, "aborted by user after 0.1s"},
 		{"command", contract.Descriptor{Name: "wait", AbortReadsAsCommand: true}, 2040 * time.Millisecond, "Wall time: 2.0 seconds\naborted by user"},
-		{"command, at once", contract.Descriptor{Name: "wait", AbortReadsAsCommand: true}, 0, "Wall time: 0.1 seconds\naborted by user"},
+		{"command, at once", contract.Descriptor{Name: "wait", AbortReadsAsCommand: true}, time.Millisecond, "Wall time: 0.1 seconds\naborted by user"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

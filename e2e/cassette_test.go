@@ -106,6 +106,7 @@ func TestASecretIsNotRecorded(t *testing.T) {
 	}})
 	r := rig.New(t, "")
 	useVendor(r, "anthropic", s.URL)
+	r.Config("secrets {\n  redact_patterns = false\n}\n") // what is taken out is no secret any more
 	const secret = "AKIA" + "ABCDEFGHIJKLMNOP"
 	r.Write("credentials", "aws_access_key_id = "+secret+"\n")
 	res := r.Gantry("exec", "--record", "run.json", "read the file")
@@ -115,7 +116,7 @@ func TestASecretIsNotRecorded(t *testing.T) {
 	if file := r.Read("run.json"); strings.Contains(file, secret) || strings.Count(file, `"transport"`) != 1 {
 		t.Errorf("recorded:\n%s", file)
 	}
-	if strings.Contains(res.Stderr[strings.Index(res.Stderr, "can't be recorded"):], secret) {
+	if _, text, _ := strings.Cut(res.Stderr, "can't be recorded"); strings.Contains(text, secret) {
 		t.Errorf("the error shows it:\n%s", res.Stderr)
 	}
 }

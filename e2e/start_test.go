@@ -80,7 +80,7 @@ func TestProviderThatIsAlwaysKilled(t *testing.T) {
 			t.Errorf("the user reads %q:\n%s", not, res.Stderr)
 		}
 	}
-	r.Write(filepath.Join(r.Home, "healthy"), "")
+	r.Write(filepath.Join(filepath.Dir(r.Log), "healthy"), "")
 	r.OK("resume", "--last", "go on")
 	if texts := strings.Join(r.Last().Texts(llm.RoleUser), "\n"); !strings.Contains(texts, "the task") {
 		t.Errorf("the model reads %q", texts)

@@ -167,7 +167,7 @@ func TestVendorStreamIsEndless(t *testing.T) {
 			run := r.Start("exec", "hello")
 			run.SeesTimes(" on. ", 1000)
 			run.Signal(os.Interrupt)
-			if res := run.Wait(); res.Code != 1 || !strings.Contains(res.Stderr, "interrupted: ") {
+			if res := run.Wait(); res.Code != 1 || !strings.Contains(res.Stderr, "\ninterrupted\n") {
 				t.Errorf("exit %d\n%s", res.Code, res.Stderr[max(0, len(res.Stderr)-1000):])
 			}
 			r.NothingLeft()

@@ -302,6 +302,12 @@ var (
 	transient = []string{"item.delta", "session.output", "plugin.state", "turn.diff"}
 	without   = map[string]string{
 		"settings.changed": "a command ends with its turn, and settings change between turns",
+		"hook.started":     "no workload has hooks; they are stored like the notices beside them",
+		"hook.completed":   "as hook.started",
+		"network.decision": "no workload has a sandbox",
+		// A model in a person's place would ask in a thread of its own, which is a workload of its own.
+		"approval.review.started": "no workload has a reviewer",
+		"approval.review.ended":   "no workload has a reviewer",
 	}
 )
 

@@ -62,7 +62,7 @@ cross: ## vet for the other systems
 	@for os in darwin windows; do echo "vet $$os"; GOOS=$$os CGO_ENABLED=0 go vet $(addprefix ./,$(addsuffix /...,config host plugins/shell providers sdk)); done
 
 .PHONY: lint
-lint: tools ## formatting, vet, staticcheck, contract and generated code
+lint: $(TOOLBIN)/staticcheck ## formatting, vet, staticcheck, contract and generated code
 	@scripts/lint
 
 .PHONY: generate
@@ -81,6 +81,10 @@ soak: build ## the long forms: fuzzing, kill runs, repeated race runs
 tools:
 	@mkdir -p $(TOOLBIN)
 	@cd tools && GOWORK=off go build -o $(TOOLBIN)/ tool
+
+$(TOOLBIN)/staticcheck: tools/go.mod
+	@mkdir -p $(TOOLBIN)
+	@cd tools && GOWORK=off go build -o $@ honnef.co/go/tools/cmd/staticcheck
 
 .PHONY: clean
 clean: ## remove what was built

@@ -14,14 +14,14 @@ model "default" {
   name     = "scripted"
 }
 
-# There is no sandbox yet, so whatever has an effect is asked about.
+# Asked about is what wants more than the sandbox gives.
 approval {
-  policy = "untrusted"
+  policy = "on-request"
 }
 
-# The other modes need a sandbox that this version does not have yet.
+# Where it can't be enforced nothing runs, and the message says what is missing.
 sandbox {
-  mode = "full-access"
+  mode = "workspace-write"
 }
 
 history {

@@ -137,8 +137,11 @@ type Granular struct {
 type Sandbox struct {
 	Mode          string   // "read-only", "workspace-write" or "full-access"
 	WritableRoots []string // absolute
-	Network       bool     // all of it; what [Network] says counts
-	Range         Range    // of the mode
+	ReadableRoots []string // absolute; empty: everything
+	// DenyRead and DenyWrite are patterns as [glob.Parse] reads them, but that those which are not absolute hold below each root.
+	DenyRead, DenyWrite []string
+	Network             bool  // all of it; what [Network] says counts
+	Range               Range // of the mode
 }
 
 // Network says what processes reach that tools start, in a sandbox.

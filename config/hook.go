@@ -5,9 +5,11 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
@@ -33,6 +35,9 @@ type Hook struct {
 	Event   string
 	Matcher string // empty: everything
 	Command string
+	Prompt  string // of a model that judges, in the place of a command
+	Agent   bool   // the model may look at files
+	Model   string // its label; empty: the guardian's, or the thread's
 	File    string // absolute; empty: the block is the hook
 	Timeout time.Duration
 	Async   bool
@@ -104,7 +109,7 @@ func (l *loader) hook(b block) *Hook {
 	what := key{b.n.schema.Name, h.Label}
 	if b.has("file") {
 		h.File = b.path("file", l.sources.Home)
-		for _, name := range []string{"event", "matcher", "command", "async", "status", "timeout", "context_tokens"} {
+		for _, name := range []string{"event", "matcher", "command", "prompt", "agent", "model", "async", "status", "timeout", "context_tokens"} {
 			if b.has(name) {
 				b.errorAt(b.at(name), fmt.Sprintf("%q says nothing beside \"file\"", name), "The hooks of the file have it themselves.",
 					"leave one of the two out")
@@ -112,7 +117,24 @@ func (l *loader) hook(b block) *Hook {
 		}
 		return h
 	}
-	b.require(what, l.siblings(b.n), "event", "command")
+	h.Prompt, h.Agent, h.Model = b.text("prompt"), b.flag("agent", false), b.text("model")
+	if !b.has("prompt") {
+		b.require(what, l.siblings(b.n), "event", "command")
+		for _, name := range []string{"agent", "model"} {
+			if b.has(name) {
+				b.errorAt(b.at(name), fmt.Sprintf("%q says nothing beside \"command\"", name), "It is about a model that is asked.", "leave one of the two out, or write a \"prompt\"")
+			}
+		}
+	} else {
+		b.require(what, l.siblings(b.n), "event", "prompt")
+		if b.has("command") {
+			b.errorAt(b.at("command"), "\"command\" says nothing beside \"prompt\"", "A hook is either a program or a model that is asked.", "leave one of the two out")
+		}
+		if h.Event != "" && !slices.Contains(schema.JudgedEvents, h.Event) {
+			b.errorAt(b.at("event"), "invalid value for \"event\"", fmt.Sprintf("A model does not judge %s: its no would have no meaning.", h.Event),
+				"write a \"command\", or one of "+diag.Quoted(schema.JudgedEvents))
+		}
+	}
 	if h.Timeout != 0 && h.Timeout < time.Second {
 		b.errorAt(b.at("timeout"), "invalid value for \"timeout\"", "A hook has a second at least.", "write \"10s\", for example")
 	}

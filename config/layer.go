@@ -27,6 +27,8 @@ const (
 	projectDir  = ".gantry"
 	systemFile  = "/etc/gantry/gantry.hcl"
 	builtinName = "built-in"
+	// strangerName is where the setting is from that holds in a project that is not trusted.
+	strangerName = "built-in (project not trusted)"
 )
 
 // fileNames are the names that a layer's file may have, lower one first.
@@ -217,6 +219,10 @@ func secretFile(home, name string) (string, error) {
 // layers reads everything, lowest first, and merges it.
 func (l *loader) layers(ctx context.Context) *node {
 	root := l.text(LayerBuiltin, "", builtinName, builtinText, l.dir)
+	l.findProject()
+	if l.project != nil && !l.project.Trusted {
+		root = merge(root, l.text(LayerBuiltin, "", strangerName, strangerText, l.dir))
+	}
 	if l.o.System != "-" {
 		l.system = l.optional(LayerSystem, filepath.Dir(l.o.System), filepath.Dir(l.o.System), filepath.Base(l.o.System))
 		root = merge(root, l.system)
@@ -294,24 +300,31 @@ func (p *Project) first() string {
 	return p.Rules[0].Path
 }
 
-// projectLayer reads the project's files if the user agreed to exactly what they say.
-func (l *loader) projectLayer() *node {
+// findProject finds the project, and out whether the user agreed to exactly what its files say.
+func (l *loader) findProject() {
 	p, err := FindProject(l.dir, l.home)
 	if err != nil {
 		l.unreadable(filepath.Join(l.dir, projectDir), err, "make the file readable, or move it away")
-		return nil
+		return
 	}
-	if p == nil {
-		return nil
+	if l.project = p; p == nil {
+		return
 	}
-	l.project = p
 	if p.Trusted = l.o.Trusted(p.Dir, p.Digest); !p.Trusted {
 		l.ds = append(l.ds, diag.Diagnostic{
 			Severity: diag.Warning, Summary: "the project's configuration is not trusted and was left out",
-			Detail: "It could start programs and change what they may do. An answer holds for its exact content.",
-			Range:  diag.Range{File: shown(l.dir, p.first())},
-			Next:   "look at it, then run `gantry trust`",
+			Detail: "It could start programs and change what they may do. An answer holds for its exact content. " +
+				"Until then commands may only read, unless you set another sandbox mode yourself.",
+			Range: diag.Range{File: shown(l.dir, p.first())},
+			Next:  "look at it, then run `gantry trust`",
 		})
+	}
+}
+
+// projectLayer reads the project's files if they are trusted.
+func (l *loader) projectLayer() *node {
+	p := l.project
+	if p == nil || !p.Trusted {
 		return nil
 	}
 	var out *node

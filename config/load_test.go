@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/format"
 	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -63,7 +64,7 @@ func mustLoad(t testing.TB, o config.Options) *config.Config {
 
 func TestDefaults(t *testing.T) {
 	c := mustLoad(t, options(t.TempDir()))
-	if c.Approval.Policy != "untrusted" || c.Sandbox.Mode != "full-access" || c.History.ToolOutputTokens != 10000 {
+	if c.Approval.Policy != "on-request" || c.Sandbox.Mode != "workspace-write" || c.Network.Mode != schema.NetworkNone || c.History.ToolOutputTokens != 10000 {
 		t.Errorf("defaults = %+v, %+v, %+v", c.Approval, c.Sandbox, c.History)
 	}
 	if m, ok := c.Model(c.DefaultModel); !ok || len(c.Models) != 1 || m.Label != "default" || m.Provider != "scripted" || m.Name != "scripted" {
@@ -256,8 +257,8 @@ func TestProjectIsBoundToItsContent(t *testing.T) {
 	o.Dir = filepath.Join(root, "project", "sub", "dir")
 
 	c := mustLoad(t, o)
-	if c.Approval.Policy != "untrusted" || c.Project == nil || c.Project.Trusted {
-		t.Fatalf("before an answer: policy %q, project %+v", c.Approval.Policy, c.Project)
+	if c.Approval.Policy != "on-request" || c.Sandbox.Mode != "read-only" || c.Project == nil || c.Project.Trusted {
+		t.Fatalf("before an answer: policy %q, sandbox %q, project %+v", c.Approval.Policy, c.Sandbox.Mode, c.Project)
 	}
 	if c.Project.Dir != filepath.Join(root, "project") {
 		t.Errorf("project = %s", c.Project.Dir)
@@ -265,8 +266,8 @@ func TestProjectIsBoundToItsContent(t *testing.T) {
 	if err := store.Add(t.Context(), c.Project.Dir, c.Project.Digest); err != nil {
 		t.Fatal(err)
 	}
-	if c = mustLoad(t, o); c.Approval.Policy != "never" || !c.Project.Trusted {
-		t.Errorf("after the answer: policy %q", c.Approval.Policy)
+	if c = mustLoad(t, o); c.Approval.Policy != "never" || c.Sandbox.Mode != "workspace-write" || !c.Project.Trusted {
+		t.Errorf("after the answer: policy %q, sandbox %q", c.Approval.Policy, c.Sandbox.Mode)
 	}
 
 	// Another lock file is other content: it decides what may be started.
@@ -528,7 +529,7 @@ Error: plugin "w" did not start
 }
 
 func TestOwnTextsAreFormatted(t *testing.T) {
-	for _, name := range []string{"builtin.hcl", "starter.hcl"} {
+	for _, name := range []string{"builtin.hcl", "stranger.hcl", "starter.hcl"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,14 @@ func (l *loader) decode(root *node) *Config {
 	sandbox := sub(b, schema.BlockSandbox)
 	c.Sandbox = Sandbox{
 		Mode: sandbox.text("mode"), WritableRoots: sandbox.paths("writable_roots", l.sources.Home),
+		ReadableRoots: sandbox.paths("readable_roots", l.sources.Home),
+		DenyRead:      sandbox.denied("deny_read", l.sources.Home), DenyWrite: sandbox.denied("deny_write", l.sources.Home),
 		Network: sandbox.flag("network", false), Range: l.files.Range(sandbox.at("mode")),
+	}
+	if system := l.system.block(schema.BlockSandbox); system != nil { // what the machine denies no file above it allows
+		machine := d.block(system, sandbox.schema)
+		c.Sandbox.DenyRead = l.union(c.Sandbox.DenyRead, sandbox, machine, "deny_read")
+		c.Sandbox.DenyWrite = l.union(c.Sandbox.DenyWrite, sandbox, machine, "deny_write")
 	}
 
 	c.Network = sub(b, schema.BlockNetwork).network(sandbox)

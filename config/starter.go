@@ -5,6 +5,9 @@ import _ "embed"
 //go:embed builtin.hcl
 var builtinText []byte
 
+//go:embed stranger.hcl
+var strangerText []byte
+
 //go:embed starter.hcl
 var starterText string
 

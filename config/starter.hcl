@@ -38,19 +38,28 @@
 #   }
 # }
 
-# When you are asked. This version has no sandbox: a command can do whatever you can. "untrusted"
-# therefore asks on the terminal before every call that does more than reading, and refuses such a
-# call where there is no terminal. "on-request" asks only when a call wants more than the sandbox
-# gives, which without a sandbox is never; "never" asks nothing. Both let every command run: use
-# them where nothing can be lost, in a container for example.
+# When you are asked: "on-request" when a call wants more than the sandbox gives, "untrusted" before
+# every call that does more than reading, "never" not at all. Where there is no terminal, what would
+# be asked is refused.
 approval {
-  policy = "untrusted"
+  policy = "on-request"
 }
 
-# "full-access" is the only mode that this version can enforce.
+# What commands may do. "workspace-write": write this folder and a /tmp of their own; "read-only":
+# nothing; "full-access": whatever you can do, which is for containers and the like. The first two
+# need Linux and bubblewrap; where they can't be enforced nothing runs. `gantry sandbox explain`
+# says what is in force.
 sandbox {
-  mode = "full-access"
+  mode = "workspace-write"
 }
+
+# What commands reach of the network: nothing, unless you say so here. About hosts that "allow" does
+# not name you are asked.
+#
+# network {
+#   mode  = "proxy"
+#   allow = ["github.com", "**.golang.org"]
+# }
 
 # Settings for one occasion, a container of its own for example: `gantry exec --profile ci "..."`.
 profile "ci" {

@@ -562,7 +562,7 @@ func TestExecColour(t *testing.T) {
 func TestExecIgnoresTheUsersFile(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, say)
-	if res := r.OK("exec", "--ignore-user-config", "go"); !strings.Contains(res.Stderr, "approval untrusted") {
+	if res := r.OK("exec", "--ignore-user-config", "go"); !strings.Contains(res.Stderr, "approval on-request") {
 		t.Errorf("stderr:\n%s", res.Stderr)
 	}
 	if res := r.OK("exec", "--ignore-user-config", "--config", filepath.Join(r.Home, "gantry.hcl"), "go"); !strings.Contains(res.Stderr, "approval never") {

@@ -39,8 +39,8 @@ type fileArgs struct {
 
 // odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits, in the mode "speaks" one that
 // speaks in its threads, in the mode "samples" one that asks the model, in the
-// mode "tells" one that has texts for it, in the mode "steals" one that wants what is others', in the mode "desk" one that
-// works.
+// mode "tells" one that has texts for it, in the mode "steals" one that wants what is others', in the modes "desk" and
+// "shelf" ones that work.
 func odd(mode string) tool.Plugin {
 	switch mode {
 	case "waits":
@@ -55,6 +55,8 @@ func odd(mode string) tool.Plugin {
 		return steals()
 	case "desk":
 		return desk()
+	case "shelf":
+		return shelf()
 	}
 	cfg := &oddConfig{}
 	p := tool.Plugin{

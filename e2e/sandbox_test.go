@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -229,6 +230,126 @@ do = [{ text = "finished" }]
 		t.Errorf("left behind: %q", out)
 	}
 	if text := strings.Join(last.Texts(llm.RoleUser), "\n"); !strings.Contains(text, "The sandbox moved aside") {
+		t.Errorf("the model was not told:\n%s", text)
+	}
+}
+
+// What holds when nobody has said anything: commands write their folder alone and reach nothing, what wants more is asked about,
+// and in a project whose settings nobody has agreed to they only read.
+func TestSandboxIsTheDefault(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, `
+[[step]]
+times = -1
+when = { since_user = 0 }
+do = [
+  { call = "exec_command", id = "inside", args = { cmd = "touch t && echo ok", login = false } },
+  { call = "exec_command", id = "outside", args = { cmd = "touch ../out/q && echo ok", login = false } },
+  { call = "exec_command", id = "net", args = { cmd = "bash -c 'exec 3<>/dev/tcp/127.0.0.1/1'", login = false } },
+  { call = "exec_command", id = "asks", args = { cmd = "touch ../out/q && echo ok", login = false, sandbox_permissions = "require_escalated", justification = "it lies outside" } },
+]
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`)
+	model := filepath.Join(r.Home, "model.hcl") // without a policy and a mode
+	r.Write(model, fmt.Sprintf("provider \"scripted\" {\n  source = \"builtin/scripted\"\n  script = %q\n  log = %q\n}\n", filepath.Join(r.Home, "script.toml"), r.Log))
+	plain := []string{"exec", "--ignore-user-config", "--config", model}
+	check := func(says, inside string) {
+		t.Helper()
+		res := r.OK(append(plain, "go")...)
+		if !strings.Contains(res.Stderr, says) {
+			t.Errorf("want %q in\n%s", says, res.Stderr)
+		}
+		out := r.Last().Outputs()
+		for id, want := range map[string]string{
+			"inside": inside, "outside": "Read-only file system", "net": "Operation not permitted", "asks": "there is nobody to ask",
+		} {
+			if !strings.Contains(out[id], want) {
+				t.Errorf("%s, %s: %q, want %q", says, id, out[id], want)
+			}
+		}
+	}
+	check("approval on-request · sandbox workspace-write", "ok")
+	r.Write(".gantry/gantry.hcl", "sandbox {\n  mode = \"full-access\"\n}\n")
+	check("approval on-request · sandbox read-only", "Read-only file system")
+	r.NothingLeft()
+}
+
+// Where the sandbox can't be made no model is asked and nothing runs; what to do is said.
+func TestSandboxThatCantBeMade(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	model := filepath.Join(r.Home, "model.hcl")
+	r.Write(model, fmt.Sprintf("provider \"scripted\" {\n  source = \"builtin/scripted\"\n  script = %q\n  log = %q\n}\n", filepath.Join(r.Home, "script.toml"), r.Log))
+	const hidden, forbidden = "mount --bind /dev/null \"$(readlink -f \"$(command -v bwrap)\")\" && exec \"$@\"", "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\""
+	run := func(hidden string, more ...string) (string, error) {
+		argv := append([]string{"--user", "--map-root-user", "--mount", "sh", "-c", hidden, "sh", filepath.Join(r.Bin, "gantry"), "exec", "--ignore-user-config", "--config", model}, more...)
+		cmd := exec.CommandContext(t.Context(), "unshare", append(argv, "go")...)
+		cmd.Dir, cmd.Env = r.Dir, r.Env
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run(hidden)
+	if err == nil || !strings.Contains(out, `sandbox mode "workspace-write" can't be enforced: bubblewrap is not installed`) || !strings.Contains(out, "install bubblewrap") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = run(forbidden)
+	if err == nil || !strings.Contains(out, `sandbox mode "workspace-write" can't be enforced: the sandbox could not be made`) || !strings.Contains(out, "mend that, or set sandbox") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(r.Log); err == nil {
+		t.Error("the model was asked")
+	}
+	if out, err := run(forbidden, "--sandbox", "full-access"); err != nil {
+		t.Errorf("with full access: %v\n%s", err, out)
+	}
+}
+
+// What is denied stays unread in the sandbox and outside of it, whoever has approved; the model is told, and patches to what is
+// not to be written are asked about.
+func TestDeniedFilesStayDenied(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, `
+[[step]]
+do = [{ call = "exec_command", id = "read", args = { cmd = "cat sub/x.env; cat plain", login = false } }]
+[[step]]
+do = [{ call = "exec_command", id = "escalated", args = { cmd = "cat sub/x.env; echo x > ../out/made && echo made", login = false, sandbox_permissions = "require_escalated", justification = "why not" } }]
+[[step]]
+do = [{ call = "apply_patch", id = "patch", freeform = """*** Begin Patch
+*** Update File: go.lock
+@@
+-SECRET
++changed
+*** End Patch""" }]
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`)
+	for _, name := range []string{"sub/x.env", "go.lock", "plain"} {
+		r.Write(name, "SECRET\n")
+	}
+	r.Write("modes.hcl", "approval {\n  policy = \"on-request\"\n}\nsandbox {\n  mode = \"workspace-write\"\n  deny_read = [\"**/*.env\"]\n  deny_write = [\"*.lock\"]\n}\n")
+	run := r.Terminal("exec", "--config", "modes.hcl", "go")
+	for i := range 2 {
+		run.SeesTimes("answer: ", i+1)
+		run.Type("1\n")
+	}
+	if res := run.Wait(); res.Code != 0 || strings.Count(res.Stdout, "answer: ") != 2 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	last := r.Last()
+	outputs := last.Outputs()
+	if out := outputs["read"]; !strings.Contains(out, "Permission denied") || strings.Count(out, "SECRET") != 1 {
+		t.Errorf("in the sandbox: %q", out)
+	}
+	if out := outputs["escalated"]; !strings.Contains(out, "Permission denied") || strings.Contains(out, "SECRET") || !strings.Contains(out, "made") {
+		t.Errorf("outside: %q", out)
+	}
+	if b, err := os.ReadFile(filepath.Join(r.Dir, "go.lock")); string(b) != "changed\n" {
+		t.Errorf("the patch that was approved: %q, %v, %q", b, err, outputs["patch"])
+	}
+	if text := strings.Join(last.Texts(llm.RoleUser), "\n"); !strings.Contains(text, "**/*.env") {
 		t.Errorf("the model was not told:\n%s", text)
 	}
 }

@@ -23,7 +23,11 @@ func Normalize(host string) string {
 		host = before
 	}
 	if strings.Contains(host, ":") {
-		return strings.Replace(host, "%25", "%", 1)
+		host = strings.Replace(host, "%25", "%", 1)
+		if a, err := netip.ParseAddr(host); err == nil {
+			return a.String() // one spelling of many
+		}
+		return host
 	}
 	return strings.TrimRight(host, ".")
 }

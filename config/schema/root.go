@@ -34,7 +34,9 @@ var (
 	sandboxModes     = []string{"read-only", "workspace-write", "full-access"}
 	transports       = []string{"peercred", "mtls"}
 	hookErrors       = []string{"proceed", "block"}
-	hookEvents       = []string{
+	// JudgedEvents are those of a hook that is a prompt.
+	JudgedEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop"}
+	hookEvents   = []string{
 		"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "PreCompact", "PostCompact",
 		"Stop", "Interrupt",
 	}
@@ -89,7 +91,7 @@ func settings() *Block {
 			{
 				Name: BlockApproval, Doc: "When a person is asked before something happens.",
 				Attributes: []Attribute{
-					{Name: "policy", Kind: String, Default: `"untrusted"`, Allowed: approvalPolicies,
+					{Name: "policy", Kind: String, Default: `"on-request"`, Allowed: approvalPolicies,
 						Doc: "`untrusted`: before every call that is more than reading. `on-request`: when a call asks for more than " +
 							"its grant; `on-failure` is another name of it. `granular`: the same, with the kinds of questions in `granular`. " +
 							"`never`: nobody is asked; what would need it is refused. Under each of them rules count first: see the guide on safety."},
@@ -102,21 +104,30 @@ func settings() *Block {
 					Attributes: []Attribute{
 						{Name: "sandbox_approval", Kind: Bool, Required: true, Doc: "To run outside of the sandbox, and to try again there what it stopped."},
 						{Name: "rules", Kind: Bool, Required: true, Doc: "About what a rule says is to be asked about."},
-						{Name: "mcp_elicitations", Kind: Bool, Required: true, Doc: "That an MCP server asks."},
-						{Name: "skill_approval", Kind: Bool, Default: "false", Doc: "To run a script of a skill."},
-						{Name: "request_permissions", Kind: Bool, Default: "false", Doc: "For more permissions than a call has."},
+						{Name: "mcp_elicitations", Kind: Bool, Required: true, Doc: "That an MCP server asks. Nothing asks that yet."},
+						{Name: "skill_approval", Kind: Bool, Default: "false", Doc: "To run a script of a skill. Nothing asks that yet."},
+						{Name: "request_permissions", Kind: Bool, Default: "false", Doc: "For more permissions than a call has, ahead of it. Nothing asks that yet."},
 					},
 				}},
 			},
 			{
 				Name: BlockSandbox, Doc: "What processes that tools start may do.",
 				Attributes: []Attribute{
-					{Name: "mode", Kind: String, Default: `"full-access"`, Allowed: sandboxModes,
+					{Name: "mode", Kind: String, Default: `"workspace-write"`, Allowed: sandboxModes,
 						Doc: "`read-only`: commands write nothing. `workspace-write`: they write the working folder, `writable_roots` " +
 							"and a /tmp of their own. `full-access`: they may do what you may. The first two need Linux and bubblewrap; " +
 							"where they can't be enforced no process is started, and the message says why."},
 					{Name: "writable_roots", Kind: List, Default: "[]",
 						Doc: "Folders that may be written beside the working folder. Relative ones lie in the folder that `./` paths of the file start from."},
+					{Name: "readable_roots", Kind: List, Default: "(everything)",
+						Doc: "Folders and files that may be read. Once one is named nothing else is, but the working folder, `writable_roots`, programs and " +
+							"libraries of the system (/usr, /bin, /lib, /etc and the like)."},
+					{Name: "deny_read", Kind: List, Default: "[]",
+						Doc: "Files and folders that commands neither read nor write, whatever is approved: paths, or patterns in which `*`, `?` and `[...]` " +
+							"stand for parts of a name and `**` for any number of folders. What begins with neither `/`, `~/` nor `./` is looked for below the " +
+							"working folder and the other roots. Holds in every mode; what /etc/gantry denies stays denied."},
+					{Name: "deny_write", Kind: List, Default: "[]",
+						Doc: "The same for what commands must not write. A path that is not there yet can't be made either; to a pattern only what is there counts."},
 					{Name: "network", Kind: Bool, Default: "false", Doc: "Whether the network may be reached in modes other than `full-access`."},
 				},
 			},
@@ -299,13 +310,17 @@ func program() []Attribute {
 func hook() *Block {
 	return &Block{
 		Name: BlockHook, Label: "name",
-		Doc: "A program of yours that sees what happens, and may stop it. It has an `event` and a `command`, or names a `file` that has hooks " +
+		Doc: "A program of yours, or a model, that sees what happens, and may stop it. It has an `event` and a `command` or a `prompt`, or names a `file` that has hooks " +
 			"in the form of a `hooks.json`. A hook runs once you have agreed to it, with `gantry hooks trust`; those of /etc/gantry run without.",
 		Attributes: []Attribute{
 			{Name: "event", Kind: String, Allowed: hookEvents, Doc: "When it runs."},
 			{Name: "matcher", Kind: String, Default: `"*"`,
 				Doc: "Which tools, sources or triggers it is for: names, as in `\"Bash|apply_patch\"`, or a regular expression. Prompts, stops and ends have none."},
 			{Name: "command", Kind: String, Doc: "A line for your shell. It runs in the thread's folder, outside the sandbox, with JSON on its standard input."},
+			{Name: "prompt", Kind: String, Doc: "What a model is to look for, in the place of a command. It reads what happens where `$ARGUMENTS` stands, or behind the " +
+				"prompt, and can only object; it has 30 seconds unless `timeout` says otherwise."},
+			{Name: "agent", Kind: Bool, Default: "false", Doc: "Whether the model may look at files, in a read-only sandbox, before it answers; it has a minute then."},
+			{Name: "model", Kind: String, Default: "(the guardian's; else the thread's)", Doc: "Label of the model that is asked, or PROVIDER/MODEL."},
 			{Name: "file", Kind: String, Doc: "A `hooks.json`, or a file of settings with an object `hooks`: `\"~/.claude/settings.json\"` for example."},
 			{Name: "timeout", Kind: Duration, Default: `("10m"; SessionEnd and Interrupt: "1s", at most "3s")`, Doc: "When it is stopped, with all that it started. That counts as a failure."},
 			{Name: "async", Kind: Bool, Default: "false", Doc: "Nobody waits for it, and it decides nothing."},

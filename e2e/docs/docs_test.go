@@ -239,8 +239,8 @@ func TestDefaults(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(read(t, "README.md").text), " ")
 	for _, claim := range []string{
-		"approval policy is `" + cfg.Approval.Policy + "` unless",
-		"The default is still `" + cfg.Sandbox.Mode + "`",
+		"(the policy `" + cfg.Approval.Policy + "`)",
+		"Under `" + cfg.Sandbox.Mode + "`, the default",
 	} {
 		if !strings.Contains(text, claim) {
 			t.Errorf("README.md does not say %q", claim)

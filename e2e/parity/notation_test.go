@@ -14,6 +14,7 @@ import (
 //	M   the instructions of the model that goes on with the thread
 //	X   what the host tells of the surroundings in the user's name: AGENTS.md, environment, what clients say beside their users
 //	T   the mark of a turn that was stopped
+//	L1  mail of another agent
 //	U1  a user's words
 //	A1  the model's words; R1 its thoughts; C1 its call and O1 the output of that
 //	S1  an account that takes the place of a conversation
@@ -46,6 +47,7 @@ var markers = []struct{ begin, end, letter string }{
 	{"<model_switch>", "</model_switch>", "M"},
 	{"<turn_aborted>", "</turn_aborted>", "T"},
 	{"<context_summary>", "</context_summary>", "S"},
+	{"<agent_message>", "</agent_message>", "L"},
 }
 
 // layout writes a request.
@@ -80,6 +82,8 @@ func (n *notation) word(raw json.RawMessage) string {
 		return "?" + strings.Join(letters, "+")
 	case len(letters) == 1 && letters[0] == "S":
 		return n.number("S", whole)
+	case len(letters) == 1 && letters[0] == "L" && it.Role == "user":
+		return n.number("L", whole)
 	case len(letters) == 1 && (it.Role == "developer") == strings.Contains("DM", letters[0]):
 		return letters[0]
 	case it.Role == "user" && whole == accountQuestion:

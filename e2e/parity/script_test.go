@@ -20,6 +20,9 @@ func text(s string) said          { return said{kind: "message", text: s} }
 func thought(s string) said       { return said{kind: "reasoning", text: s} }
 func call(name, args string) said { return said{kind: "function_call", name: name, text: args} }
 
+// remark is a message that is not the answer, but said on the way to it.
+func remark(s string) said { return said{kind: "message", text: s, name: "commentary"} }
+
 // command is a call that runs a command.
 func command(cmd string) said {
 	args, err := json.Marshal(map[string]any{"cmd": cmd, "login": false, "yield_time_ms": 30_000})
@@ -171,10 +174,14 @@ func (s said) item(n, i int) map[string]any {
 	place := fmt.Sprintf("%d_%d", n, i)
 	switch s.kind {
 	case "message":
-		return map[string]any{
+		item := map[string]any{
 			"type": "message", "id": "msg_" + place, "role": "assistant", "status": "completed",
 			"content": []any{map[string]any{"type": "output_text", "text": s.text, "annotations": []any{}}},
 		}
+		if s.name != "" {
+			item["phase"] = s.name
+		}
+		return item
 	case "reasoning":
 		return map[string]any{
 			"type": "reasoning", "id": "rs_" + place, "summary": []any{map[string]any{"type": "summary_text", "text": s.text}},

@@ -49,6 +49,7 @@ var (
 	openAIID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	itemPrefix = map[any]string{
 		"message": "msg_", "reasoning": "rs_", "function_call": "fc_", "custom_tool_call": "ctc_", "web_search_call": "ws_",
+		"tool_search_call": "tsc_",
 	}
 )
 
@@ -142,7 +143,12 @@ func (responses) items(items []any, issued []Answer) (thoughts []string, err err
 				return nil, fmt.Errorf("%s: call_id %q is there twice", at, id)
 			}
 			calls = append(calls, id)
-		case "function_call_output", "custom_tool_call_output":
+		case "tool_search_call": // of the client's
+			if item["execution"] != "client" || text(item["call_id"]) == "" {
+				return nil, fmt.Errorf("%s: a search for tools by %v with call_id %v", at, item["execution"], item["call_id"])
+			}
+			calls = append(calls, text(item["call_id"]))
+		case "function_call_output", "custom_tool_call_output", "tool_search_output":
 			id := text(item["call_id"])
 			if !contains(calls, id) || contains(results, id) {
 				return nil, fmt.Errorf("%s: no tool call found for the output %q", at, id)

@@ -52,6 +52,8 @@ type Vendor struct {
 	Compat func(model string) protocol.Compat
 	// Hosted lists the tools that the vendor runs itself. May be nil.
 	Hosted func(catalog.Model) []llm.HostedTool
+	// Searches tells which models look for tools that are not in the request. May be nil: none.
+	Searches func(catalog.Model) bool
 	// Overlay adds what depends on the request, headers for example. May be nil.
 	Overlay func(*protocol.Request) route.Overlay
 	// Repair may change a request that the vendor refused, for one more try. May be nil.

@@ -164,6 +164,32 @@ func TestWhatIsKnownOfAModel(t *testing.T) {
 
 // What the user says of a window counts as far as the model is known to take as much. What is only assumed, or known of a
 // model whose name resembles it, holds nobody.
+// Whether a model looks for tools itself is the vendor's to say, or the user's; both sides of what is known agree on it.
+func TestModelsThatSearchForTools(t *testing.T) {
+	for _, tc := range []struct {
+		name, api, hcl string
+		want           bool
+	}{
+		{"as the vendor says", "responses", `{}`, true},
+		{"as the user says", "responses", `{"model": [{"id": "gpt-5.4", "tool_search": false}]}`, false},
+		{"as the user says of any model", "responses", `{"model": [{"id": "own", "tool_search": true}]}`, true},
+		{"in a format that has no such thing", "chat-completions", `{"model": [{"id": "own", "tool_search": true}]}`, false},
+	} {
+		s, err := newTestService(t, Vendor{API: tc.api, Catalog: "openai", Searches: func(m catalog.Model) bool { return m.ID == "gpt-5.4" }}, tc.hcl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := "gpt-5.4"
+		if strings.Contains(tc.hcl, "own") {
+			id = "own"
+		}
+		k := s.look(id)
+		if has := slices.Contains(k.row.ToolKinds, "search"); has != tc.want || k.protocol.Search != tc.want {
+			t.Errorf("%s: %v and %v, want %v", tc.name, has, k.protocol.Search, tc.want)
+		}
+	}
+}
+
 func TestTheWindowIsHeldToTheLargest(t *testing.T) {
 	s, err := newTestService(t, Vendor{
 		Catalog: "openai", API: "responses",

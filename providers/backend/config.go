@@ -47,6 +47,7 @@ type Model struct {
 	Efforts          []string        `json:"efforts" doc:"Reasoning efforts that it takes, weakest first."`
 	DefaultEffort    string          `json:"default_effort" doc:"Effort when none is asked for."`
 	Freeform         *bool           `json:"freeform" doc:"Whether it takes tools with a grammar."`
+	ToolSearch       *bool           `json:"tool_search" doc:"Whether tools that are found by search are kept out of its requests until it looks for them. Only with OpenAI's Responses API; elsewhere they are offered like all others."`
 	Tools            *bool           `json:"tools" doc:"Whether it takes tools at all."`
 	ToolTraits       []string        `json:"tool_traits" doc:"Which kinds of tools suit it: patches (the default), edits in their place, files for tools that read, list and search files."`
 	ParallelCalls    *bool           `json:"parallel_calls" doc:"Whether it may ask for several calls at once."`

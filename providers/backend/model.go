@@ -83,6 +83,9 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 		if len(c.Tools.Grammar) > 0 && s.vendor.API == "responses" {
 			k.row.ToolKinds = append(k.row.ToolKinds, "freeform")
 		}
+		if s.vendor.Searches != nil && s.vendor.Searches(m) {
+			k.row.ToolKinds = append(k.row.ToolKinds, "search")
+		}
 	}
 	k.protocol.Input = without(m.Modalities.Input, "text")
 	k.protocol.MaxOutputTokens = m.Limit.Output
@@ -145,6 +148,12 @@ func (s *service) override(k *known, c Model) {
 			k.row.ToolKinds = append(k.row.ToolKinds, "freeform")
 		}
 	}
+	if c.ToolSearch != nil {
+		k.row.ToolKinds = slices.DeleteFunc(k.row.ToolKinds, func(kind string) bool { return kind == "search" })
+		if *c.ToolSearch && s.vendor.API == "responses" {
+			k.row.ToolKinds = append(k.row.ToolKinds, "search")
+		}
+	}
 	if c.ToolTraits != nil {
 		k.row.ToolTraits = c.ToolTraits
 	}
@@ -183,6 +192,7 @@ func (k *known) window(c Model) {
 // settle makes both sides of what is known agree.
 func (k *known) settle() {
 	k.protocol.Freeform = slices.Contains(k.row.ToolKinds, "freeform")
+	k.protocol.Search = slices.Contains(k.row.ToolKinds, "search")
 	if k.protocol.Compat.NoImages {
 		k.row.InputModalities = without(k.row.InputModalities, "image")
 	}

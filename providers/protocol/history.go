@@ -122,6 +122,13 @@ func (r *Request) part(p llm.Part) llm.Part {
 		q := *p
 		q.Filename, q.URL, q.Metadata = validText(p.Filename), validText(p.URL), r.own(p.Metadata)
 		return &q
+	case *llm.Sealed:
+		if p.Namespace != r.Namespace || !r.Model.Compat.SealedOutput {
+			return &llm.Text{Text: sealedText}
+		}
+		q := *p
+		q.Metadata = r.own(p.Metadata)
+		return &q
 	case *llm.ToolCall:
 		q := *p
 		q.Metadata = r.own(p.Metadata)
@@ -141,6 +148,9 @@ func (r *Request) part(p llm.Part) llm.Part {
 	}
 	return p
 }
+
+// sealedText stands for content that the model can't read.
+const sealedText = "encrypted content omitted because this model can't read it"
 
 // pairing puts results behind their calls.
 type pairing struct {
@@ -271,6 +281,6 @@ func (p *pairing) late(id string, rest []llm.Message) *llm.ToolResult {
 // named is a result under the name of its call.
 func named(res *llm.ToolResult, c *llm.ToolCall) *llm.ToolResult {
 	out := *res
-	out.Name, out.Namespace, out.Freeform = c.Name, c.Namespace, c.Freeform
+	out.Name, out.Namespace, out.Freeform, out.Search = c.Name, c.Namespace, c.Freeform, c.Search
 	return &out
 }

@@ -129,6 +129,7 @@ type Model struct {
 	// Budget bounds the tokens for thinking where the vendor counts them; 0: unknown.
 	BudgetMin, BudgetMax int64
 	Freeform             bool // takes grammar tools
+	Search               bool // takes tools that look for others, and what they found, in a form of their own
 	Verbosity            bool // takes a verbosity
 	Compat               Compat
 }
@@ -157,6 +158,7 @@ type Compat struct {
 	NoEmptyTools       bool   `json:"no_empty_tools,omitempty"`    // chat: an empty list of tools is refused there
 	NoImages           bool   `json:"no_images,omitempty"`         // images become a note that one was left out
 	NativeNamespaces   bool   `json:"native_namespaces,omitempty"` // responses: tools may be grouped
+	SealedOutput       bool   `json:"sealed_output,omitempty"`     // responses: results of tools may be encrypted for the vendor's models
 	SystemUpdates      bool   `json:"system_updates,omitempty"`    // messages: takes system messages in mid-history
 	ToolCallIDs        string `json:"tool_call_ids,omitempty"`     // rewriting of call ids: "mistral", "claude", "openai"
 	PlainResults       bool   `json:"plain_results,omitempty"`     // converse: results are text alone, and not said to be errors

@@ -260,6 +260,8 @@ func line(role llm.Role, p llm.Part) string {
 				texts = append(texts, oneLine(part.Text))
 			case *llm.Media:
 				texts = append(texts, fmt.Sprintf("[%s, %d bytes]", part.MediaType, len(part.Data)))
+			case *llm.Sealed:
+				texts = append(texts, fmt.Sprintf("[encrypted for %s, %d bytes]", part.Namespace, len(part.Data)))
 			}
 		}
 		return fmt.Sprintf("output %s%s: %s", p.ID, mark, strings.Join(texts, " "))

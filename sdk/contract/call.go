@@ -154,7 +154,7 @@ const (
 	FitTruncatable
 )
 
-// Part is one piece of an answer: [*TextPart], [*MediaPart], [*ArtifactPart] or [*JSONPart].
+// Part is one piece of an answer: [*TextPart], [*MediaPart], [*ArtifactPart], [*JSONPart] or [*SealedPart].
 type Part interface{ isPart() }
 
 // TextPart is text.
@@ -189,10 +189,18 @@ type JSONPart struct {
 	JSON     json.RawMessage
 }
 
+// SealedPart is content that nobody can read but the models of one vendor. They get it whole, all others get a line that says so.
+type SealedPart struct {
+	Audience  Audience
+	Namespace string // of the vendor's metadata, "openai" for example: whose models can read it
+	Data      string // as the vendor wants it back
+}
+
 func (*TextPart) isPart()     {}
 func (*MediaPart) isPart()    {}
 func (*ArtifactPart) isPart() {}
 func (*JSONPart) isPart()     {}
+func (*SealedPart) isPart()   {}
 
 // ArtifactRef names content that is stored once under its SHA-256 (lower-case hex).
 type ArtifactRef struct {
@@ -328,7 +336,10 @@ type ThreadEvent interface{ isThreadEvent() }
 type ContextText struct{ Key, Text string }
 
 // SessionOpened: something outlives its call.
-type SessionOpened struct{ SessionID, CallID, Title string }
+type SessionOpened struct {
+	SessionID, CallID, Title string
+	Resumed                  bool // an earlier process of the plugin opened it
+}
 
 // SessionOutput is a session's output at an offset from its beginning.
 type SessionOutput struct {

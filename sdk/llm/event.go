@@ -57,6 +57,7 @@ type BlockEnd struct {
 	Kind     BlockKind
 	ID       string
 	Metadata Metadata
+	Remark   bool // of text: it is a remark on the way, and not the answer
 }
 
 // ToolInputError voids a call whose arguments are no JSON.

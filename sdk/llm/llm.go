@@ -104,6 +104,8 @@ type Tool struct {
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"` // JSON Schema of an object; empty for freeform tools
 	Freeform    *Freeform       `json:"freeform,omitempty"`
 	Strict      bool            `json:"strict,omitempty"`
+	// Search: it looks for tools that are not in the request. Only models whose [ModelRow.ToolKinds] have "search" are offered one.
+	Search bool `json:"search,omitempty"`
 }
 
 // Freeform makes a tool take raw text. Property is the one string property where a vendor has no grammars.
@@ -132,7 +134,7 @@ func (m Message) Text() string {
 	return s
 }
 
-// Part is one part of a message: [*Text], [*Media], [*ToolCall], [*ToolResult] or [*Reasoning].
+// Part is one part of a message: [*Text], [*Media], [*ToolCall], [*ToolResult], [*Reasoning] or [*Sealed].
 type Part interface {
 	partType() string
 }
@@ -162,10 +164,11 @@ type ToolCall struct {
 	Input            string   `json:"input"`
 	Freeform         bool     `json:"freeform,omitempty"`
 	ProviderExecuted bool     `json:"providerExecuted,omitempty"`
+	Search           bool     `json:"search,omitempty"` // it looks for tools, in a vendor's own form for that
 	Metadata         Metadata `json:"providerMetadata,omitempty"`
 }
 
-// ToolResult is the answer to a call. Content holds [*Text] and [*Media] only.
+// ToolResult is the answer to a call. Content holds [*Text], [*Media] and [*Sealed] only.
 type ToolResult struct {
 	ID               string   `json:"id"`
 	Name             string   `json:"name,omitempty"`
@@ -174,7 +177,16 @@ type ToolResult struct {
 	IsError          bool     `json:"isError,omitempty"`
 	Freeform         bool     `json:"freeform,omitempty"`
 	ProviderExecuted bool     `json:"providerExecuted,omitempty"`
+	Search           bool     `json:"search,omitempty"` // it answers a search for tools
+	Tools            []Tool   `json:"tools,omitempty"`  // that were found: the model may call them from now on
 	Metadata         Metadata `json:"providerMetadata,omitempty"`
+}
+
+// Sealed is content of a tool's result that nobody can read but the models of one vendor.
+type Sealed struct {
+	Namespace string   `json:"namespace"` // of the vendor's metadata
+	Data      string   `json:"data"`
+	Metadata  Metadata `json:"providerMetadata,omitempty"`
 }
 
 // Reasoning is what the model thought, as far as its vendor shows it.
@@ -188,6 +200,7 @@ func (*Media) partType() string      { return "media" }
 func (*ToolCall) partType() string   { return "tool-call" }
 func (*ToolResult) partType() string { return "tool-result" }
 func (*Reasoning) partType() string  { return "reasoning" }
+func (*Sealed) partType() string     { return "sealed" }
 
 // Parts is a list of parts with a JSON form: each part is an object with a "type".
 type Parts []Part
@@ -236,6 +249,8 @@ func (ps *Parts) UnmarshalJSON(b []byte) error {
 			p = &ToolResult{}
 		case "reasoning":
 			p = &Reasoning{}
+		case "sealed":
+			p = &Sealed{}
 		default:
 			return fmt.Errorf("part %d: unknown type %q", i, head.Type)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ type Cmd struct {
 
 	Terminal    *Size // run on a terminal; its output goes to Stdout, and Stderr must be nil
 	Session     bool  // the process may outlive the call; ctx bounds Start only
+	Keep        *Keep // of a session: it outlives the plugin's process, too, and the next one adopts it; see [Cmd.Release]
 	MergeStderr bool  // stderr goes into stdout's pipe, in the order of writing
 	ReadOnly    bool  // run under a grant without writes
 
@@ -51,6 +53,7 @@ type Cmd struct {
 	id                      string
 	pid                     int
 	ends                    ends
+	memory                  []byte
 	attached                *attachment
 	streams                 []*stream
 	copies                  sync.WaitGroup // the goroutines that copy output
@@ -134,6 +137,8 @@ func (c *Cmd) check() error {
 		return errors.New("process: already started")
 	case len(c.Args) == 0 || c.Args[0] == "" && c.adopted == nil:
 		return errors.New("process: no program given")
+	case c.Keep != nil && !c.Session:
+		return errors.New("process: Keep is for sessions: set Session as well")
 	case c.Terminal != nil && (c.Stderr != nil || c.wantStderr != nil):
 		return errors.New("process: a terminal has no stderr of its own")
 	case c.MergeStderr && (c.Stderr != nil && !sameWriter(c.Stdout, c.Stderr) || c.wantStderr != nil):
@@ -151,6 +156,9 @@ func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
 		Stdin:       c.Terminal == nil && (c.Stdin != nil || c.wantStdin != nil),
 		MergeStderr: c.Terminal == nil && (c.MergeStderr || sameWriter(c.Stdout, c.Stderr)),
 		Session:     c.Session, ReadOnly: c.ReadOnly,
+	}
+	if k := c.Keep; k != nil {
+		req.Keep = &gantryv1.Keep{Note: k.Note, MemoryBytes: int32(min(max(k.Memory, -1), math.MaxInt32))}
 	}
 	for _, kv := range c.Env {
 		k, v, ok := strings.Cut(kv, "=")
@@ -382,7 +390,7 @@ func (c *Cmd) Resize(size Size) error {
 	switch {
 	case c.id == "":
 		return errors.New("process: not started")
-	case c.Terminal == nil && c.adopted == nil:
+	case c.Terminal == nil:
 		return errors.New("process: has no terminal")
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
@@ -406,3 +414,24 @@ func (c *Cmd) Kill() error {
 // TerminalFile returns the terminal's descriptor; nil before Start, without a terminal, and where descriptors can't
 // travel. It is closed by Wait.
 func (c *Cmd) TerminalFile() *os.File { return c.ends.terminal }
+
+// Memory is what Keep asked for: zero at first, and for the process that adopts the session as the one before it left it,
+// at whatever moment that was killed. nil before Start, and where it can't travel. It is gone after Release.
+func (c *Cmd) Memory() []byte { return c.memory }
+
+// Release says that nobody will adopt the kept session any more: the host forgets it when its processes have ended. It is
+// for a session that is over and has nothing more to give; nothing may use Memory from then on. Releasing twice is no error.
+func (c *Cmd) Release() error {
+	if c.id == "" {
+		return errors.New("process: not started")
+	}
+	memory := c.memory
+	c.memory = nil
+	err := unmapMemory(memory)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	defer cancel()
+	if _, rerr := c.broker.client.Release(ctx, &gantryv1.ReleaseRequest{ProcessIds: []string{c.id}}); rerr != nil {
+		err = errors.Join(err, fmt.Errorf("release process %d: %w", c.pid, rerr))
+	}
+	return err
+}

@@ -29,6 +29,14 @@ func (c *Cmd) connect(life context.Context, resp *gantryv1.SpawnResponse) error 
 		if err := c.ends.adopt(names, files); err != nil {
 			return err
 		}
+		if f := c.ends.memory; f != nil {
+			c.ends.memory = nil
+			c.memory, err = mapMemory(f)
+			if err = errors.Join(err, f.Close()); err != nil {
+				c.ends.close()
+				return err
+			}
+		}
 		if c.ends.stdin != nil && c.ends.terminal == nil && c.Session {
 			c.ends.stdin = &sessionInput{WriteCloser: c.ends.stdin, cmd: c}
 		}
@@ -73,6 +81,8 @@ func (e *ends) adopt(names []string, files []*os.File) error {
 			e.stdout = f
 		case "stderr":
 			e.stderr = f
+		case "memory":
+			e.memory = f
 		case "terminal":
 			e.terminal, e.stdout, e.stdin = f, f, terminalInput{f}
 		default:

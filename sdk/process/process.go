@@ -55,29 +55,53 @@ func (b *Broker) Command(ctx context.Context, argv ...string) *Cmd {
 	return &Cmd{Args: argv, ctx: ctx, broker: b}
 }
 
-// Adopted is a process of the plugin's earlier generation.
-type Adopted struct {
-	// Cmd runs already: set its writers or take its pipes, then Start connects to it.
-	Cmd              *Cmd
-	ThreadID, CallID string
+// Keep is what makes a session outlive the plugin's process: see [Cmd.Keep].
+type Keep struct {
+	Note   []byte // what the plugin wants to know again, at most 64 KiB
+	Memory int    // bytes that both processes can use, zero at first, at most 8 MiB: see [Cmd.Memory]; 0: none
 }
 
-// Adopt takes over processes of the plugin's earlier generation; no ids means all of them. ctx ends the connection as in
-// [Broker.Command] with Session.
-func (b *Broker) Adopt(ctx context.Context, ids ...string) ([]Adopted, error) {
-	resp, err := b.client.Adopt(ctx, &gantryv1.AdoptRequest{ProcessIds: ids})
+// Adopted is a session of one of the plugin's earlier processes.
+type Adopted struct {
+	// Cmd runs already, or has ended: set its writers or take its pipes, then Start connects to it.
+	Cmd              *Cmd
+	ThreadID, CallID string    // for which it was started
+	Note             []byte    // of Keep
+	Started          time.Time // by the clock of the host
+}
+
+// Adoption is what a process takes over from earlier ones.
+type Adoption struct {
+	Processes []Adopted
+	// Unanswered are calls that the plugin took and that have got no result: what an earlier process had collected for one
+	// of them, nobody has seen.
+	Unanswered []string
+	// EarlierRuns: an earlier process still runs and may leave more. Ask again at the next call.
+	EarlierRuns bool
+}
+
+// Adopt takes over the kept sessions that earlier processes of the plugin held for a thread; no thread means all. It waits
+// for the end of an earlier process that still has some. ctx bounds that, and what is done with each Cmd until it is
+// connected.
+func (b *Broker) Adopt(ctx context.Context, threadID string) (*Adoption, error) {
+	resp, err := b.client.Adopt(ctx, &gantryv1.AdoptRequest{ThreadId: threadID})
 	if err != nil {
 		return nil, fmt.Errorf("adopt processes: %w", err)
 	}
-	var out []Adopted
+	out := &Adoption{Unanswered: resp.GetUnansweredCallIds(), EarlierRuns: resp.GetEarlierRuns()}
 	for _, p := range resp.GetProcesses() {
 		c := b.Command(ctx, p.GetArgv()...)
-		c.Session = true
+		c.Session, c.Dir, c.Keep = true, p.GetCwd(), &Keep{Note: p.GetNote()}
+		if p.GetTerminal() {
+			c.Terminal = &Size{}
+		}
 		c.adopted = &gantryv1.SpawnResponse{
 			ProcessId: p.GetProcessId(), Pid: p.GetPid(),
 			DescriptorToken: p.GetDescriptorToken(), Descriptors: p.GetDescriptors(),
 		}
-		out = append(out, Adopted{Cmd: c, ThreadID: p.GetThreadId(), CallID: p.GetCallId()})
+		out.Processes = append(out.Processes, Adopted{
+			Cmd: c, ThreadID: p.GetThreadId(), CallID: p.GetCallId(), Note: p.GetNote(), Started: time.UnixMilli(p.GetStartedUnixMs()),
+		})
 	}
 	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -438,7 +439,7 @@ func TestAdopt(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, h *processtest.Host) {
 		first := h.Broker("call").Command(t.Context(), "sh", "-c", `while read w; do echo "got $w"; done`)
-		first.Session = true
+		first.Session, first.Keep = true, &process.Keep{Note: []byte("mine"), Memory: 4096}
 		in, _ := first.StdinPipe()
 		out, _ := first.StdoutPipe()
 		if err := first.Start(); err != nil {
@@ -448,19 +449,42 @@ func TestAdopt(t *testing.T) {
 		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "got one\n" {
 			t.Fatalf("line %q, %v", line, err)
 		}
-		_ = out.Close() // this generation lets go
-
-		adopted, err := h.Broker("").Adopt(t.Context(), first.ID())
-		if err != nil || len(adopted) != 1 || adopted[0].ThreadID != "thread-1" || adopted[0].CallID != "call-1" {
-			t.Fatalf("adopted %+v, %v", adopted, err)
+		travels := h.Descriptors() != ""
+		if got := first.Memory(); travels != (len(got) == 4096) {
+			t.Fatalf("%d bytes of memory", len(got))
 		}
-		c := adopted[0].Cmd
+		if travels {
+			copy(first.Memory(), "read so far")
+		}
+		plain := h.Broker("call").Command(t.Context(), "sleep", "1000")
+		plain.Session = true
+		if err := plain.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_ = out.Close() // this process lets go
+		h.NextGeneration("call-7")
+		if e, ok := errors.AsType[*process.ExitError](plain.Wait()); !ok || e.Signal != syscall.SIGKILL {
+			t.Error("a session that was not kept lives on")
+		}
+
+		a, err := h.Broker("").Adopt(t.Context(), "thread-9")
+		if err != nil || len(a.Processes) != 1 || !slices.Equal(a.Unanswered, []string{"call-7"}) || a.EarlierRuns {
+			t.Fatalf("adopted %+v, %v", a, err)
+		}
+		p := a.Processes[0]
+		if p.ThreadID != "thread-9" || p.CallID != "call-1" || string(p.Note) != "mine" || p.Started.IsZero() {
+			t.Errorf("adopted %+v", p)
+		}
+		c := p.Cmd
 		in2, _ := c.StdinPipe()
 		out2, _ := c.StdoutPipe()
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if h.Descriptors() != "" {
+		if travels {
+			if got := c.Memory(); string(got[:11]) != "read so far" {
+				t.Errorf("memory begins with %q", got[:11])
+			}
 			_, _ = io.WriteString(in2, "two\n")
 			if line, err := bufio.NewReader(out2).ReadString('\n'); err != nil || line != "got two\n" {
 				t.Errorf("line %q, %v", line, err)
@@ -474,7 +498,24 @@ func TestAdopt(t *testing.T) {
 				t.Error("not killed")
 			}
 		}
+		for range 2 {
+			if err := c.Release(); err != nil || c.Memory() != nil {
+				t.Errorf("release: %v", err)
+			}
+		}
+		if a, err := h.Broker("").Adopt(t.Context(), ""); err != nil || len(a.Processes) != 0 {
+			t.Errorf("released, and adopted again: %+v, %v", a, err)
+		}
 	})
+}
+
+func TestKeepIsForSessions(t *testing.T) {
+	t.Parallel()
+	c := process.New(nil, "", "").Command(t.Context(), "true")
+	c.Keep = &process.Keep{}
+	if err := c.Start(); err == nil || !strings.Contains(err.Error(), "set Session") {
+		t.Errorf("error = %v", err)
+	}
 }
 
 func TestHostDisappears(t *testing.T) {

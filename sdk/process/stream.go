@@ -14,6 +14,7 @@ type ends struct {
 	stdin          io.WriteCloser
 	stdout, stderr io.ReadCloser
 	terminal       *os.File
+	memory         *os.File // until it is mapped
 }
 
 func (e *ends) close() {
@@ -22,8 +23,10 @@ func (e *ends) close() {
 			_ = c.Close()
 		}
 	}
-	if e.terminal != nil {
-		_ = e.terminal.Close()
+	for _, f := range []*os.File{e.terminal, e.memory} {
+		if f != nil {
+			_ = f.Close()
+		}
 	}
 }
 

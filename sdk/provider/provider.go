@@ -111,6 +111,7 @@ type Header struct{ Name, Value string }
 
 // Main serves the plugin and ends the process. It uses one processor: see [wire.OneProcessor].
 func Main(p Plugin) {
+	keepOut()
 	wire.OneProcessor()
 	os.Exit(run(context.Background(), p, wire.ServeConfig{}))
 }

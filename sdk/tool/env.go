@@ -64,15 +64,6 @@ func (e *Env) Command(ctx context.Context, argv ...string) *process.Cmd {
 	return e.command(ctx, "", argv)
 }
 
-// Adopt takes over the processes that the plugin's earlier generation left running; no ids means all.
-func (e *Env) Adopt(ctx context.Context, ids ...string) ([]process.Adopted, error) {
-	client, err := e.host()
-	if err != nil {
-		return nil, err
-	}
-	return process.New(client, "", e.descriptors).Adopt(ctx, ids...)
-}
-
 func (e *Env) command(ctx context.Context, token string, argv []string) *process.Cmd {
 	client := e.client
 	if client == nil {

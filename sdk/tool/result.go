@@ -154,6 +154,12 @@ func (f fitter) part(ctx context.Context, p Part, limit int64) []Part {
 		return f.longText(ctx, &TextPart{Audience: p.Audience, Text: compact.String()}, "output.json", "application/json", limit)
 	case *ArtifactPart:
 		return one(p)
+	case *SealedPart:
+		if p != nil && int64(len(p.Data)) > limit { // a piece of it is worth nothing
+			text := fmt.Sprintf("[sealed content of %d bytes is too large to be sent]", len(p.Data))
+			return []Part{&TextPart{Audience: p.Audience, Text: text}}
+		}
+		return one(p)
 	}
 	return nil
 }
@@ -225,6 +231,8 @@ func partBytes(p Part) int64 {
 		return int64(len(p.Data)) + partOverhead
 	case *JSONPart:
 		return int64(len(p.JSON)) + partOverhead
+	case *SealedPart:
+		return int64(len(p.Data)) + partOverhead
 	}
 	return partOverhead
 }

@@ -51,6 +51,7 @@ func (s *Server) Thread(req *gantryv1.ThreadRequest, stream grpc.ServerStreaming
 	}
 	t := s.threads.get(req.GetThreadId(), env)
 	t.open(req.GetCwd(), req.GetThreadToken())
+	s.takeOver(stream.Context(), env, t)
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(s.closing, func() { cancel(context.Cause(s.closing)) })
@@ -75,6 +76,9 @@ func (s *Server) Thread(req *gantryv1.ThreadRequest, stream grpc.ServerStreaming
 // StopSession implements ToolService.
 func (s *Server) StopSession(ctx context.Context, req *gantryv1.StopSessionRequest) (*gantryv1.StopSessionResponse, error) {
 	if s.plugin.StopSession != nil {
+		if env := s.env(); env != nil {
+			s.takeOver(ctx, env, s.threads.get(req.GetThreadId(), env))
+		}
 		err := s.guard("stop session", func() error { return s.plugin.StopSession(ctx, req.GetThreadId(), req.GetSessionId()) })
 		if err != nil {
 			return nil, status.Errorf(codes.Internal, "plugin %q: stop session %s: %v", s.plugin.Name, req.GetSessionId(), err)
@@ -111,6 +115,7 @@ func (s *Server) Assess(ctx context.Context, req *gantryv1.AssessRequest) (*gant
 		return nil, status.Errorf(codes.InvalidArgument, "tool %q is not assessed", r.Tool)
 	}
 	c := &AssessCall{req: r, tool: t, env: env, thread: s.threads.get(r.ThreadID, env)}
+	s.takeOver(ctx, env, c.thread)
 	var a *contract.Assessment
 	err = s.guard("tool "+r.Tool, func() (err error) {
 		a, err = t.assess(ctx, c, r.Input)
@@ -233,6 +238,7 @@ func (s *Server) handle(c *Call) *gantryv1.CallResult {
 		return fit.fit(c.hard, unsupported(c.start.Namespace, c.start.Tool))
 	}
 	c.tool = t
+	s.takeOver(c.soft, c.env, c.thread)
 	var r *Result
 	err := s.guard("tool "+c.start.Tool, func() (err error) {
 		r, err = t.run(c.soft, c, c.start.Input)

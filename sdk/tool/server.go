@@ -82,7 +82,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 func services(capability string) []string {
 	switch capability {
 	case "spawn":
-		return []string{"Spawn", "Signal", "Wait", "Attach", "Adopt"}
+		return []string{"Spawn", "Signal", "Wait", "Attach", "Adopt", "Release"}
 	case "ask":
 		return []string{"Ask"}
 	case "call-tools":
@@ -106,7 +106,7 @@ func (p Plugin) manifest() (*contract.Manifest, error) {
 		Name: p.Name, Version: p.Version, Kind: contract.KindTool, ContractVersions: []uint32{contract.Version},
 		Description: p.Description, Config: config, Capabilities: p.Capabilities,
 		HostServices: []string{"Authorize", "Emit", "GetArtifact", "PutArtifact"}, Limits: p.Limits,
-		Instructions: p.Instructions, Skills: p.Skills, Handover: p.Handover, Features: p.Features,
+		Instructions: p.Instructions, Skills: p.Skills, Handover: p.Adopt != nil, Features: p.Features,
 	}
 	for _, c := range p.Capabilities {
 		m.HostServices = append(m.HostServices, services(c)...)

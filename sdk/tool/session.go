@@ -39,6 +39,22 @@ func (t *Thread) OpenSession(id, callID, title string) *Session {
 	return s
 }
 
+// ResumeSession goes on with a session that an earlier process of the plugin has opened: see [Plugin.Adopt]. at is the
+// position in its output where Write goes on, counted from the moment when it was opened. Of what was shown already the
+// host shows nothing twice, so a plugin begins with the oldest output that it still has.
+func (t *Thread) ResumeSession(id, callID, title string, at int64) *Session {
+	s := &Session{id: id, thread: t, written: at, sent: at}
+	t.event(contract.SessionOpened{SessionID: id, CallID: callID, Title: title, Resumed: true})
+	return s
+}
+
+// Skip leaves out n bytes of output, which shows as a gap.
+func (s *Session) Skip(n int64) {
+	s.thread.mu.Lock()
+	defer s.thread.mu.Unlock()
+	s.written += max(n, 0)
+}
+
 // ID of the session.
 func (s *Session) ID() string { return s.id }
 

@@ -39,6 +39,9 @@ type Thread struct {
 	over   chan struct{} // closed by end
 	turn   chan struct{} // held by the stream that sends
 
+	adopting chan struct{} // held by who adopts
+	adopted  bool          // nothing is left to adopt; read and written by who holds adopting
+
 	mu struct {
 		sync.Mutex
 		env      *Env
@@ -69,6 +72,7 @@ type threadStream struct{ replaced chan struct{} }
 func newThread(id string, logger hclog.Logger) *Thread {
 	t := &Thread{
 		id: id, logger: logger, wake: make(chan struct{}, 1), opened: make(chan struct{}), over: make(chan struct{}), turn: make(chan struct{}, 1),
+		adopting: make(chan struct{}, 1),
 	}
 	t.mu.contexts = map[string]string{}
 	return t

@@ -30,6 +30,7 @@ type (
 	MediaPart    = contract.MediaPart
 	ArtifactPart = contract.ArtifactPart
 	JSONPart     = contract.JSONPart
+	SealedPart   = contract.SealedPart
 	ArtifactRef  = contract.ArtifactRef
 )
 
@@ -53,7 +54,6 @@ type Plugin struct {
 	Limits       contract.Limits
 	Skills       []contract.Skill
 	Features     []string
-	Handover     bool // sessions can be handed over to the next generation
 
 	// Configured runs after Config was filled, before any call, and again whenever the block changes. ctx ends with the
 	// request; what goes on after it belongs under Env.Context. Its errors are shown to the user: those of
@@ -67,6 +67,11 @@ type Plugin struct {
 	StopSession func(ctx context.Context, threadID, sessionID string) error
 	// EndThread releases what is held for a thread. Unknown ids are no error.
 	EndThread func(ctx context.Context, threadID string) error
+	// Adopt takes over what earlier processes of the plugin left running for a thread with Cmd.Keep, before anything else is
+	// done for that thread: a plugin that crashed, or was replaced, costs no session then. It starts each Cmd, and resumes
+	// the sessions with Thread.ResumeSession. ctx bounds it; what goes on after it belongs under Env.Context. nil: the
+	// plugin's sessions end with its process. With Adopt, Close must let them be: the host ends those that nobody wants.
+	Adopt func(ctx context.Context, a *Adoption) error
 	// Drain is told that nothing new will come. ctx ends with the deadline.
 	Drain func(ctx context.Context) error
 	// Close runs once before the process ends, while calls that still run are being cancelled. ctx ends with the grace.

@@ -132,13 +132,14 @@ func enclose(x *control.Box) error {
 	// A session keyring of its own: what the host's user keeps in theirs is not this process's.
 	const joinSessionKeyring = 1
 	syscall.RawSyscall(syscall.SYS_KEYCTL, joinSessionKeyring, 0, 0) // kernels without keyrings have nothing to hide
-	if x.Handled == 0 && x.Scoped == 0 {
-		return nil
-	}
-	attr := [3]uint64{x.Handled, 0, x.Scoped}
-	ruleset, _, errno := syscall.RawSyscall(sysLandlockCreate, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if errno != 0 {
-		return errno
+	locked := x.Handled != 0 || x.Scoped != 0
+	var ruleset uintptr
+	if locked {
+		var errno syscall.Errno
+		attr := [3]uint64{x.Handled, 0, x.Scoped}
+		if ruleset, _, errno = syscall.RawSyscall(sysLandlockCreate, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0); errno != 0 {
+			return errno
+		}
 	}
 	for _, r := range x.Rules {
 		fd, err := syscall.Open(r.Path, oPath|syscall.O_CLOEXEC, 0)
@@ -147,6 +148,20 @@ func enclose(x *control.Box) error {
 		}
 		if err != nil {
 			return err
+		}
+		// Somebody may have put another folder, or a link, into the place of the one that was judged.
+		var st syscall.Stat_t
+		if r.Ino != 0 {
+			if err := syscall.Fstat(fd, &st); err != nil {
+				return err
+			}
+			if uint64(st.Dev) != r.Dev || st.Ino != r.Ino {
+				return syscall.ESTALE
+			}
+		}
+		if !locked {
+			syscall.Close(fd)
+			continue
 		}
 		var rule [12]byte
 		for i := range 8 {
@@ -160,6 +175,9 @@ func enclose(x *control.Box) error {
 		if errno != 0 {
 			return errno
 		}
+	}
+	if !locked {
+		return nil
 	}
 	if _, _, errno := syscall.RawSyscall(sysLandlockRestrict, ruleset, 0, 0); errno != 0 {
 		return errno

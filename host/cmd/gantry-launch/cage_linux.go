@@ -34,6 +34,11 @@ func cage() {
 	if err != nil {
 		fail(control.CageFD, control.OpExec, err)
 	}
+	if order.Box.Map {
+		if err := mapSelf(order.Box.UID, order.Box.GID); err != nil {
+			fail(control.CageFD, control.OpConfine, err)
+		}
+	}
 	if len(order.Box.Hide) > 0 {
 		if err := cover(order.Box.Hide, order.Box.Show); err != nil {
 			fail(control.CageFD, control.OpConfine, err)
@@ -59,6 +64,26 @@ func cage() {
 	runtime.KeepAlive(argv)
 	runtime.KeepAlive(env)
 	fail(control.CageFD, control.OpExec, errno)
+}
+
+// mapSelf maps the one user and group that an ordinary user may map, to themselves.
+func mapSelf(uid, gid uint32) error {
+	for _, w := range [...]struct{ path, text string }{
+		{"/proc/self/setgroups", "deny"},
+		{"/proc/self/gid_map", decimal(int(gid)) + " " + decimal(int(gid)) + " 1"},
+		{"/proc/self/uid_map", decimal(int(uid)) + " " + decimal(int(uid)) + " 1"},
+	} {
+		fd, err := syscall.Open(w.path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		_, err = syscall.Write(fd, []byte(w.text))
+		syscall.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cover mounts something empty over what is hidden, and what is shown on top of that. The mounts are this process's own.

@@ -29,6 +29,7 @@ const (
 	ApproveSession = "approve_session" // the same, as long as the thread runs
 	ApproveAlways  = "approve_always"  // and write the rule that the question shows
 	Deny           = "deny"            // the turn goes on
+	DenyAlways     = "deny_always"     // and write the denying rule that the question shows
 	Abort          = "abort"           // the turn is interrupted
 )
 
@@ -55,7 +56,7 @@ type Question struct {
 	Options []string
 	Schema  json.RawMessage
 	URL     string
-	Rule    *event.RuleOffer // that ApproveAlways writes
+	Rule    *event.RuleOffer // that ApproveAlways and DenyAlways write
 }
 
 // Answer is what came back. By names who answered: "user", "reviewer", "policy" or "cancelled".

@@ -5,7 +5,7 @@
 // works, what a client shows.
 //
 // Start with [Serve] and [Dial]. Methods: thread/subscribe, thread/compact/start, thread/settings/update, thread/shellCommand,
-// review/start, turn/start, turn/steer, turn/interrupt, question/answer, plugin/list, plugin/reload, process/ping, and those of threads.go:
+// review/start, turn/start, turn/steer, turn/interrupt, thread/mail/post, question/answer, plugin/list, plugin/reload, process/ping, and those of threads.go:
 // thread/fork, thread/revert and others. After thread/subscribe events arrive as notifications thread/event; thread/lagged is the last one of a
 // client that was too slow and should subscribe again after the number it has seen.
 package appserver

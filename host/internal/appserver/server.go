@@ -185,6 +185,8 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 		return call(ctx, r, s.start)
 	case methodSteer:
 		return call(ctx, r, s.steer)
+	case methodMail:
+		return call(ctx, r, s.mail)
 	case methodCompact:
 		a, err := s.thread.Submit(ctx, thread.Submission{Compact: true})
 		return StartResult{Turn: a.Turn, Steered: a.Steered}, err

@@ -115,7 +115,7 @@ func toldIn(ctx context.Context, s *store.Store, id event.ThreadID, t store.Turn
 			told = e.Seq
 		case event.HistoryAdded:
 			for _, m := range b.Messages {
-				if history.FromUser(m) {
+				if history.FromUser(m) || history.IsMail(m) {
 					return told, nil
 				}
 			}

@@ -13,6 +13,7 @@ type accessFlags struct {
 	sandbox string
 	folders []string // that may be written beside the working folder
 	bypass  bool
+	hooks   bool // run unseen
 }
 
 func (f *accessFlags) register(cmd *cobra.Command) {
@@ -20,6 +21,7 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	fs.StringVarP(&f.sandbox, "sandbox", "s", "", "what commands may do, a `MODE`: read-only, workspace-write or full-access")
 	fs.StringArrayVar(&f.folders, "add-dir", nil, "let commands write in `DIR`, too; may be repeated")
 	fs.BoolVar(&f.bypass, "dangerously-bypass-approvals-and-sandbox", false, "ask nothing and confine nothing, for containers that are thrown away")
+	fs.BoolVar(&f.hooks, "dangerously-bypass-hook-trust", false, "run your hooks, and those of a trusted project, also where you have not agreed to them")
 	exclusive(cmd, "sandbox", "dangerously-bypass-approvals-and-sandbox")
 }
 

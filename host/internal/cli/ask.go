@@ -167,8 +167,11 @@ func questionText(q event.QuestionAsked, options []string) string {
 
 // optionText says what an answer means. The rule that an answer writes is shown as it is written, and where.
 func optionText(option string, rule *event.RuleOffer) string {
-	if option == approval.ApproveAlways && rule != nil {
+	switch {
+	case option == approval.ApproveAlways && rule != nil:
 		return fmt.Sprintf("approve always: writes %s\n     to %s", below(rule.Line), below(rule.File))
+	case option == approval.DenyAlways && rule != nil:
+		return fmt.Sprintf("deny always: writes %s\n     to %s", below(rule.Deny), below(rule.File))
 	}
 	return strings.ReplaceAll(clean(option), "_", " for this ")
 }
@@ -213,6 +216,8 @@ func choose(line string, options []string) (string, bool) {
 	case "turn", "session", "always":
 		option := approval.Approve + "_" + strings.ToLower(line)
 		return option, slices.Contains(options, option)
+	case "never":
+		return approval.DenyAlways, slices.Contains(options, approval.DenyAlways)
 	case "n", "no":
 		return approval.Deny, slices.Contains(options, approval.Deny)
 	}

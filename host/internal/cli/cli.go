@@ -63,6 +63,8 @@ type app struct {
 // Main runs the command line and returns the exit status. builtins pins gantry's own plugins, NAME=SHA256 joined by
 // commas; a name that is not in it is not checked. drivers are for databases beside the built-in one.
 func Main(version, builtins string, args []string, drivers ...store.Driver) int {
+	keepOut()
+	defer ballast()()
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error: the current folder can't be read:", err)
@@ -307,13 +309,14 @@ func (a *app) logger() (hclog.Logger, error) {
 
 // hostOptions say what a command needs of a host.
 type hostOptions struct {
-	dir       string // whose project configuration counts
-	ephemeral bool
-	onlyLooks bool // it changes nothing that is stored
-	keyless   bool // it needs no keys
-	onPlugin  func(event.PluginState)
-	folders   []string            // that commands may write in, beside those of the configuration
-	override  func(*config.Model) // changes the model that answers; nil: not at all
+	dir        string // whose project configuration counts
+	ephemeral  bool
+	onlyLooks  bool // it changes nothing that is stored
+	keyless    bool // it needs no keys
+	onPlugin   func(event.PluginState)
+	folders    []string            // that commands may write in, beside those of the configuration
+	trustHooks bool                // hooks run that nobody has agreed to
+	override   func(*config.Model) // changes the model that answers; nil: not at all
 }
 
 // openHost reads the configuration and wires a host.
@@ -354,7 +357,7 @@ func (a *app) hostOf(ctx context.Context, home string, cfg *config.Config, o hos
 	}
 	opts := host.Options{
 		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, Redactor: &a.redactor, OnPlugin: o.onPlugin,
-		Environ: a.environ, Database: where, Ephemeral: o.ephemeral, Keyless: o.keyless, Vault: a.vault(home), Override: o.override,
+		Environ: a.environ, Database: where, Ephemeral: o.ephemeral, Keyless: o.keyless, Vault: a.vault(home), Override: o.override, TrustHooks: o.trustHooks,
 		Reverified: func(ctx context.Context, b *config.PluginBlock) (string, string, error) {
 			return a.reverify(ctx, home, o.dir, b)
 		},

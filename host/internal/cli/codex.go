@@ -24,7 +24,7 @@ type codexFlags struct {
 	disable  []string
 	fullAuto bool
 	trust    bool
-	ignored  struct{ git, strict, rules, hooks bool } // gantry needs no repository, is always strict, has no such rules, and hooks need consent
+	ignored  struct{ git, strict, rules bool } // gantry needs no repository, is always strict, and rules always count
 	settings codex.Overrides
 }
 
@@ -37,11 +37,10 @@ func (f *codexFlags) register(cmd *cobra.Command) {
 	fs.BoolVar(&f.trust, "trust", false, "gantry trust --yes, first")
 	fs.BoolVar(&f.ignored.git, "skip-git-repo-check", false, "no effect: no repository is needed")
 	fs.BoolVar(&f.ignored.strict, "strict-config", false, "no effect: unknown settings are errors")
-	fs.BoolVar(&f.ignored.rules, "ignore-rules", false, "no effect: there are no such files")
-	fs.BoolVar(&f.ignored.hooks, "dangerously-bypass-hook-trust", false, "no effect: a hook runs once you have agreed to it, with gantry hooks trust")
+	fs.BoolVar(&f.ignored.rules, "ignore-rules", false, "no effect: rules always count")
 	for _, name := range []string{
 		"thread-source", "enable", "disable", "full-auto", "trust", "skip-git-repo-check", "strict-config",
-		"ignore-rules", "dangerously-bypass-hook-trust",
+		"ignore-rules",
 	} {
 		fs.Lookup(name).Hidden = true
 	}
@@ -55,7 +54,7 @@ var otherNames = map[string]string{"experimental-json": "json", "yolo": "dangero
 
 // notHere are flags of codex's exec that gantry does not have, and how to get there.
 var notHere = map[string]string{
-	"approve-for-me":       "there is no automatic reviewer; choose what is asked with -c approval.policy=POLICY",
+	"approve-for-me":       "let a model answer with -c guardian.enabled=true",
 	"cyber-access-program": "leave it out; it belongs to one vendor",
 	"local-provider":       "name a model of a local server with --model PROVIDER/MODEL; docs/guides/providers.md has its block",
 	"oss":                  "name a model of a local server with --model PROVIDER/MODEL; docs/guides/providers.md has its block",

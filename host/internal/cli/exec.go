@@ -125,7 +125,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		}
 	}
 	h, err := a.openHost(ctx, hostOptions{
-		dir: cwd, ephemeral: f.ephemeral, keyless: f.replay, folders: f.access.folders, override: f.codex.override(),
+		dir: cwd, ephemeral: f.ephemeral, keyless: f.replay, folders: f.access.folders, trustHooks: f.access.hooks, override: f.codex.override(),
 	})
 	if err != nil {
 		if home, homeErr := a.home(); homeErr == nil && store.Unwritable(err) && !host.Writable(home) {
@@ -212,6 +212,7 @@ func (a *app) showTurn(ctx context.Context, h *host.Host, t *thread.Thread, asks
 
 	stop := a.interruptOnSignal(ctx, t)
 	defer stop()
+	sub.Leaves = true
 	accepted, err := t.Submit(ctx, sub)
 	if err != nil {
 		return event.TurnEnded{}, err

@@ -31,7 +31,10 @@ type foundHook struct {
 	Key     string   `json:"key"`
 	Event   string   `json:"event"`
 	Matcher string   `json:"matcher,omitempty"`
-	Command string   `json:"command"`
+	Type    string   `json:"type"` // "command", "prompt" or "agent"
+	Command string   `json:"command,omitempty"`
+	Prompt  string   `json:"prompt,omitempty"`
+	Model   string   `json:"model,omitempty"`
 	Source  string   `json:"source,omitempty"`
 	Scope   string   `json:"scope"`
 	Status  string   `json:"status"`
@@ -40,6 +43,18 @@ type foundHook struct {
 	Problem string   `json:"problem,omitempty"`
 
 	definition hook.Definition
+}
+
+// does is what the hook does, as a person reads it.
+func (f foundHook) does() string {
+	if f.Prompt == "" {
+		return f.Command
+	}
+	of := f.Type
+	if f.Model != "" {
+		of += " for " + f.Model
+	}
+	return of + ": " + f.Prompt
 }
 
 // findHooks reads the hooks that a thread in a folder has.
@@ -61,7 +76,7 @@ func (a *app) findHooks(ctx context.Context, dir string) (home string, found []f
 	ds, problems := host.Hooks(cfg)
 	for _, d := range ds {
 		f := foundHook{
-			Key: d.Key, Event: string(d.Event), Matcher: d.Matcher, Command: d.Command, Source: d.Source, Scope: d.Scope.String(),
+			Key: d.Key, Event: string(d.Event), Matcher: d.Matcher, Type: d.Kind(), Command: d.Command, Prompt: d.Prompt, Model: d.Model, Source: d.Source, Scope: d.Scope.String(),
 			Status: d.Stand(agreed, dir, a.environ).String(), definition: d,
 		}
 		if f.Digest, f.Scripts, err = d.Digest(dir, a.environ); err != nil {
@@ -95,7 +110,7 @@ func (a *app) hooksListCommand() *cobra.Command {
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "STATUS\tEVENT\tMATCHER\tCOMMAND\tHOOK")
 			for _, f := range found {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Status, f.Event, plain(f.Matcher), inOneLine(plain(f.Command)), plain(f.Key))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Status, f.Event, plain(f.Matcher), inOneLine(plain(f.does())), plain(f.Key))
 			}
 			return w.Flush()
 		},
@@ -203,7 +218,7 @@ func (a *app) showHook(f foundHook, dir string) error {
 	if f.Problem != "" {
 		return errors.New(f.Problem)
 	}
-	fmt.Fprintf(a.stdout, "--- %s\n%s, matcher %q, %s\n%s\n", plain(f.Key), f.Event, plain(f.Matcher), f.Status, strings.TrimRight(plain(f.Command), "\n"))
+	fmt.Fprintf(a.stdout, "--- %s\n%s, matcher %q, %s\n%s\n", plain(f.Key), f.Event, plain(f.Matcher), f.Status, strings.TrimRight(plain(f.does()), "\n"))
 	for _, path := range f.Scripts {
 		text, err := os.ReadFile(path)
 		if err != nil {

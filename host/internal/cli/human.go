@@ -147,7 +147,11 @@ func (h *human) Event(e event.Event) {
 		h.line("%s", h.paint(dim, fmt.Sprintf("session %s %s (exit %d)", b.Session, b.How, b.ExitCode)))
 	case event.NetworkDecision:
 		if !b.Allowed {
-			h.line("%s", h.paint(yellow, clean(fmt.Sprintf("! network access to %s:%d was refused (%s)", b.Host, b.Port, b.Reason))))
+			reason := b.Reason
+			if b.Named != "" {
+				reason += ": " + b.Named
+			}
+			h.line("%s", h.paint(yellow, clean(fmt.Sprintf("! network access to %s:%d was refused (%s)", b.Host, b.Port, reason))))
 		}
 	case event.Notice:
 		h.line("%s", h.paint(yellow, "! "+clean(b.Text)))
@@ -273,6 +277,9 @@ func (h *human) completed(it event.Item) {
 	if s == nil {
 		if it.Type == event.ItemUserMessage {
 			h.line("%s %s", h.paint(cyan, ">"), clean(it.Text))
+		}
+		if it.Type == event.ItemMail {
+			h.line("%s %s: %s", h.paint(cyan, "✉"), clean(it.Author), clean(it.Text))
 		}
 		return
 	}

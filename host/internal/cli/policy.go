@@ -148,9 +148,7 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 	grant := host.Grant(cfg, cfg.Sandbox.Mode, cwd, "")
 	q := host.NewRulebook(cfg).Equip(policy.Request{
 		Approval: policy.Approval(cfg.Approval.Policy), Sandbox: cfg.Sandbox.Mode, Effects: []contract.Effect{contract.ExecEffect{Argv: argv, Cwd: cwd}},
-		Writable: func(path string) bool {
-			return cfg.Sandbox.Mode == box.WorkspaceWrite && box.Writable(append(grant.WritableRoots, "/tmp"), path)
-		},
+		Writable: func(path string) bool { return box.Reach(grant, path) == box.AccessWrite },
 	}, cfg, a.environ)
 	q.Rules, q.RulesErr = set, broken
 	if c.wants {

@@ -42,8 +42,9 @@ func (a *app) sandboxCommand() *cobra.Command {
 
 // movedAside says what a command has made that a sandbox must not leave behind.
 func (a *app) movedAside(_ launch.Owner, moved []box.Moved, err error) {
-	n := host.MovedNotice(moved, err)
-	fmt.Fprintf(a.stderr, "gantry: %s\n  Next: %s\n", n.Text, n.Next)
+	for _, n := range host.MovedNotices(moved, err) {
+		fmt.Fprintf(a.stderr, "gantry: %s\n  Next: %s\n", n.Text, n.Next)
+	}
 }
 
 // networkRefused says what a command could not reach.
@@ -64,13 +65,16 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 		return err
 	}
 	userHome, _ := a.env("HOME")
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil, a.movedAside), Proxy: host.Proxy(cfg, a.networkRefused)})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused)})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
 	tmp := ""
 	if cfg.Sandbox.Mode == box.WorkspaceWrite {
+		if !filepath.IsAbs(os.TempDir()) {
+			return fmt.Errorf("TMPDIR is %q, which leads somewhere else from each folder; write it from the root of the file system, or unset it", os.TempDir())
+		}
 		if tmp, err = os.MkdirTemp("", "gantry-sandbox-"); err != nil {
 			return fmt.Errorf("make a folder for temporary files: %w", err)
 		}
@@ -164,6 +168,10 @@ type sandboxFacts struct {
 	Proxy      *proxyFacts `json:"proxy,omitempty"`
 	Writable   []string    `json:"writable,omitempty"`
 	Protected  []string    `json:"protected,omitempty"`
+	Readable   []string    `json:"readable,omitempty"`
+	DenyRead   []string    `json:"deny_read,omitempty"`
+	DenyWrite  []string    `json:"deny_write,omitempty"`
+	Denied     int         `json:"denied,omitempty"` // how much is there of both
 	Unreadable []string    `json:"unreadable,omitempty"`
 	Layers     []string    `json:"layers,omitempty"`
 	Missing    []string    `json:"missing,omitempty"`
@@ -171,21 +179,37 @@ type sandboxFacts struct {
 
 // proxyFacts are what the network's proxy lets through.
 type proxyFacts struct {
-	Allow   []string `json:"allow"`
-	Deny    []string `json:"deny,omitempty"`
-	Methods string   `json:"methods"`
-	Local   bool     `json:"local,omitempty"`
-	Others  string   `json:"others"` // "asked" or "refused"
+	Allow   []string   `json:"allow"`
+	Deny    []string   `json:"deny,omitempty"`
+	Rules   []hostRule `json:"rules,omitempty"` // of rules files
+	Methods string     `json:"methods"`
+	Local   bool       `json:"local,omitempty"`
+	Others  string     `json:"others"` // "asked" or "refused"
+}
+
+// hostRule is a rule for a host as a rules file has it.
+type hostRule struct {
+	Decision string `json:"decision"` // "allow", "ask" or "deny"
+	Host     string `json:"host"`
+	Protocol string `json:"protocol,omitempty"` // that an allowing rule is for
+	Where    string `json:"where"`
 }
 
 func explainProxy(cfg *config.Config) *proxyFacts {
-	n := cfg.Network
+	n := host.NetworkRules(cfg, host.NewRulebook(cfg))
 	f := &proxyFacts{Allow: []string{}, Methods: schema.MethodsFull, Local: n.Local, Others: "asked"}
 	for _, p := range n.Allow {
 		f.Allow = append(f.Allow, p.String())
 	}
 	for _, p := range n.Deny {
 		f.Deny = append(f.Deny, p.String())
+	}
+	for _, h := range n.Hosts {
+		r := hostRule{Host: h.Host, Where: h.Where, Decision: map[network.Verdict]string{network.Allow: "allow", network.Ask: "ask", network.Deny: "deny"}[h.Verdict]}
+		if h.Verdict == network.Allow {
+			r.Protocol = h.Protocol
+		}
+		f.Rules = append(f.Rules, r)
 	}
 	if n.Limited {
 		f.Methods = schema.MethodsLimited
@@ -203,6 +227,10 @@ func (f *proxyFacts) lines() []string {
 	}
 	if len(f.Deny) > 0 {
 		out = append(out, "denies "+strings.Join(f.Deny, ", "))
+	}
+	for _, r := range f.Rules {
+		what := map[string]string{"allow": "allows " + r.Protocol + " to", "ask": "asks about", "deny": "denies"}[r.Decision]
+		out = append(out, fmt.Sprintf("a rule %s %s (%s)", what, r.Host, r.Where))
 	}
 	if f.Methods == schema.MethodsLimited {
 		out = append(out, "only GET, HEAD and OPTIONS of plain HTTP")
@@ -243,25 +271,37 @@ func (a *app) sandboxExplainCommand() *cobra.Command {
 func explainSandbox(cfg *config.Config, home, userHome, dir string) sandboxFacts {
 	g := host.Grant(cfg, cfg.Sandbox.Mode, dir, "")
 	f := sandboxFacts{Mode: g.Mode, Approval: cfg.Approval.Policy, Network: g.Network}
-	if g.Mode == launch.FullAccess {
+	f.DenyRead, f.DenyWrite = cfg.Sandbox.DenyRead, cfg.Sandbox.DenyWrite
+	if g.Mode == launch.FullAccess && len(f.DenyRead) == 0 {
 		return f
 	}
 	if g.Proxied {
 		f.Proxy = explainProxy(cfg)
 	}
 	r := box.New(box.Config{Home: home, UserHome: userHome}).Report(g)
-	f.Writable, f.Protected, f.Unreadable = r.Writable, r.Protected, r.Unreadable
+	f.Writable, f.Protected, f.Unreadable, f.Readable, f.Denied = r.Writable, r.Protected, r.Unreadable, r.Readable, r.Denied+r.Kept
 	if r.Missing != nil {
 		f.Missing = append(f.Missing, r.Missing.Error())
 	} else {
 		f.Layers = append(f.Layers, "namespaces and mounts, by bubblewrap ("+r.Helper+")", "a filter of system calls, no new privileges")
 	}
-	if r.Landlock > 0 {
+	switch {
+	case g.Mode == launch.FullAccess: // which writes everywhere
+	case r.Landlock > 0:
 		f.Layers = append(f.Layers, fmt.Sprintf("Landlock, version %d", r.Landlock))
-	} else {
+	default:
 		f.Missing = append(f.Missing, "Landlock, the second lock on files: this kernel has none")
 	}
 	return f
+}
+
+// printDenied says what nothing approves.
+func (f sandboxFacts) printDenied(row func(string, ...string)) {
+	row("not read", f.DenyRead...)
+	row("not written", f.DenyWrite...)
+	if len(f.DenyRead)+len(f.DenyWrite) > 0 {
+		row("", fmt.Sprintf("(there: %d)", f.Denied))
+	}
 }
 
 func (f sandboxFacts) print(w io.Writer, approval string) {
@@ -275,12 +315,22 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 	}
 	row("mode", f.Mode)
 	if f.Mode == launch.FullAccess {
-		row("writes", "whatever you may write: there is no sandbox")
+		if len(f.DenyRead) == 0 {
+			row("writes", "whatever you may write: there is no sandbox")
+		} else {
+			row("writes", "whatever you may write, but what is denied")
+			f.printDenied(row)
+			row("enforced by", f.Layers...)
+			row("missing", f.Missing...)
+		}
 		row("network", "all of it")
 		row("approval", approval)
 		return
 	}
-	reads := "everything but what is listed as hidden"
+	reads := []string{"everything but what is listed as hidden or denied"}
+	if f.Readable != nil {
+		reads = append(slices.Clone(f.Readable), "and programs and libraries of the system")
+	}
 	switch {
 	case len(f.Writable) > 0:
 		row("writes", f.Writable...)
@@ -289,8 +339,9 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 		row("writes", "nothing")
 	}
 	row("protected", f.Protected...)
-	row("reads", reads)
+	row("reads", reads...)
 	row("hidden", f.Unreadable...)
+	f.printDenied(row)
 	switch {
 	case f.Network:
 		row("network", "all of it")

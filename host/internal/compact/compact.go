@@ -19,6 +19,10 @@ import (
 // keptTokens is how much of the user's own words stays, newest first; codex-compatible.
 const keptTokens = 20_000
 
+// keptMail is how much of what other agents wrote stays beside it, newest first: it may be the task itself, and never takes the place
+// of what a person said.
+const keptMail = 10_000
+
 // keptImages is how many of the user's images stay, newest first: a task is often about what they show.
 const keptImages = 4
 
@@ -56,8 +60,8 @@ func text(s string) llm.Message {
 	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: s}}}
 }
 
-// Replace is what takes the place of a history: the user's own words as far as there is room, what every conversation begins
-// with (initial) before the last of them, and the account at the end. Nothing else stays: no call, no output, no context that
+// Replace is what takes the place of a history: the user's own words and mail of other agents, as far as there is room, what every
+// conversation begins with (initial) before the last of them, and the account at the end. Nothing else stays: no call, no output, no context that
 // has been told since, no earlier account.
 func Replace(old, initial []llm.Message, account string) []llm.Message {
 	kept := words(old)
@@ -69,16 +73,20 @@ func Replace(old, initial []llm.Message, account string) []llm.Message {
 	return append(out, Summary(account))
 }
 
-// words are the user's own messages, newest first until there is no room; the one that does not fit loses its middle.
+// words are the user's own messages and the mail of other agents, newest first until there is no room; the one that does not fit
+// loses its middle.
 func words(ms []llm.Message) []llm.Message {
-	room := room{tokens: keptTokens, images: keptImages}
+	own, mail := room{tokens: keptTokens, images: keptImages}, room{tokens: keptMail}
 	var out []llm.Message
 	for _, m := range slices.Backward(ms) {
-		if room.tokens <= 0 {
+		if own.tokens <= 0 {
 			break
 		}
-		if history.FromUser(m) {
-			out = append(out, room.take(m))
+		switch {
+		case history.FromUser(m):
+			out = append(out, own.take(m))
+		case history.IsMail(m) && mail.tokens > 0:
+			out = append(out, mail.take(m))
 		}
 	}
 	slices.Reverse(out)

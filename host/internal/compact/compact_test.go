@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"pgregory.net/rapid"
@@ -22,6 +23,10 @@ func output(id string) llm.Message {
 	return llm.Message{Role: llm.RoleTool, Parts: []llm.Part{&llm.ToolResult{ID: id, Name: "t", Content: llm.Parts{&llm.Text{Text: "ok"}}}}}
 }
 
+func mail(text string) llm.Message {
+	return history.MailMessage(event.Mail{Author: "/root/a", Recipient: "/root", Type: event.MailWord, Text: text})
+}
+
 var initial = []llm.Message{
 	{Role: llm.RoleSystem, Parts: []llm.Part{&llm.Text{Text: "D"}}}, text("<environment_context>\nX\n</environment_context>"),
 }
@@ -36,6 +41,9 @@ func shape(ms []llm.Message) string {
 				switch {
 				case strings.HasPrefix(p.Text, "<environment_context>"):
 					out = append(out, "X")
+				case history.IsMail(m):
+					_, text, _ := strings.Cut(p.Text, "Payload:\n")
+					out = append(out, strings.TrimSuffix(text, "\n</agent_message>"))
 				case strings.HasPrefix(p.Text, intro):
 					out = append(out, "S:"+strings.TrimSuffix(strings.TrimPrefix(p.Text, intro), outro))
 				default:
@@ -62,6 +70,7 @@ func TestReplace(t *testing.T) {
 		{"several turns", append(initial[:2:2], text("U1"), says("A1"), text("U2"), says("A2")), "U1 D X U2 S:so far"},
 		{"an earlier account", []llm.Message{text("U1"), text("U2"), Summary("old"), says("A"), text("U3")}, "U1 U2 D X U3 S:so far"},
 		{"notes and markers", []llm.Message{text("U1"), system, text("<turn_aborted>\nx\n</turn_aborted>"), says("A")}, "D X U1 S:so far"},
+		{"mail of other agents", []llm.Message{text("U1"), mail("M1"), says("A"), mail("M2")}, "U1 M1 D X M2 S:so far"},
 		{"nobody said anything", []llm.Message{says("A")}, "D X S:so far"},
 		{"nothing at all", nil, "D X S:so far"},
 	} {
@@ -221,4 +230,28 @@ func TestReplaceProperties(t *testing.T) {
 			t.Fatalf("compacted again it grew: %d to %d messages", len(got), len(again))
 		}
 	})
+}
+
+// What other agents wrote has room of its own: it never takes the place of a person's words.
+func TestRoomForMail(t *testing.T) {
+	got := Replace([]llm.Message{
+		text("the task"), mail("old " + strings.Repeat("x", 40_000)), mail("middle " + strings.Repeat("y", 36_000)), mail("new " + strings.Repeat("z", 8_000)), says("A"),
+	}, initial, "so far")
+	var sizes []int
+	for _, m := range got {
+		if history.IsMail(m) {
+			sizes = append(sizes, len(m.Text()))
+		}
+	}
+	if got[0].Text() != "the task" || len(sizes) != 2 || sizes[0] > 33_000 || sizes[0] < 31_000 || sizes[1] < 8_000 {
+		t.Errorf("%d messages, mail of %d bytes", len(got), sizes)
+	}
+	for _, m := range got {
+		if strings.Contains(m.Text(), "old ") {
+			t.Error("what there was no room for is there")
+		}
+	}
+	if !strings.Contains(got[len(got)-2].Text(), "new z") {
+		t.Errorf("the last mail is not the last word: %.40q", got[len(got)-2].Text())
+	}
 }

@@ -32,6 +32,8 @@ type Checkpoint struct {
 	Items    []Item          `json:"items,omitempty"`
 	// Accepted is not in the history yet.
 	Accepted []InputAccepted `json:"accepted,omitempty"`
+	// Mail waits to be read.
+	Mail []Mail `json:"mail,omitempty"`
 }
 
 func (HistoryCompacted) Kind() string  { return "history.compacted" }

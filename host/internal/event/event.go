@@ -118,6 +118,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	HistoryCompacted{}.Kind(): decode[HistoryCompacted],
 	ContextTold{}.Kind():      decode[ContextTold],
 	InputAccepted{}.Kind():    decode[InputAccepted],
+	MailPosted{}.Kind():       decode[MailPosted],
 	ItemStarted{}.Kind():      decode[ItemStarted],
 	ItemCompleted{}.Kind():    decode[ItemCompleted],
 	ItemDelta{}.Kind():        decode[ItemDelta],
@@ -190,6 +191,10 @@ type TurnStarted struct {
 	Approval      string `json:"approval,omitempty"`
 	Sandbox       string `json:"sandbox,omitempty"`
 	Resumed       bool   `json:"resumed,omitempty"`
+	// ByMail: mail of another agent began it, and nobody else did. Parent is the turn in which all such mail was written; empty: it
+	// was not one turn, or nobody says.
+	ByMail bool   `json:"byMail,omitempty"`
+	Parent TurnID `json:"parent,omitempty"`
 }
 
 // Selection names a model.
@@ -407,14 +412,16 @@ type QuestionAsked struct {
 	Options []string        `json:"options,omitempty"`
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	URL     string          `json:"url,omitempty"`
-	// Rule is what the answer "approve_always" writes; nil: that is no answer.
+	// Rule is what the answer "approve_always" writes, and "deny_always" where it has a line for that; nil: these are no answers.
 	Rule *RuleOffer `json:"rule,omitempty"`
 }
 
 // RuleOffer is a rule that would answer a question for good.
 type RuleOffer struct {
-	Prefix []string `json:"prefix"` // commands that begin with these words
-	Line   string   `json:"line"`   // as it is written
+	Prefix []string `json:"prefix,omitempty"` // commands that begin with these words
+	Host   string   `json:"host,omitempty"`   // or: a host that may be reached
+	Line   string   `json:"line"`             // as it is written
+	Deny   string   `json:"deny,omitempty"`   // the line that would deny it; empty: none is offered
 	File   string   `json:"file"`
 }
 

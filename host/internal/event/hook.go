@@ -2,9 +2,10 @@ package event
 
 // HookRun names one run of a hook.
 type HookRun struct {
-	ID      string `json:"id"`    // event, place in the order and source; in a thread it may come again
-	Event   string `json:"event"` // "PreToolUse", "Stop", ...
-	Hook    string `json:"hook"`  // names the hook among all
+	ID      string `json:"id"`             // event, place in the order and source; in a thread it may come again
+	Event   string `json:"event"`          // "PreToolUse", "Stop", ...
+	Type    string `json:"type,omitempty"` // "command", "prompt" or "agent"
+	Hook    string `json:"hook"`           // names the hook among all
 	Source  string `json:"source,omitempty"`
 	Scope   string `json:"scope"`          // whose it is: "managed", "user" or "project"
 	Call    string `json:"call,omitempty"` // that it judges; "CALL:retry" before a second attempt
@@ -33,6 +34,7 @@ type HookCompleted struct {
 	Run        HookRun     `json:"run"`
 	Status     HookStatus  `json:"status"`
 	Entries    []HookEntry `json:"entries,omitempty"`
+	Thread     ThreadID    `json:"thread,omitempty"` // in which a model was asked
 	DurationMS int64       `json:"durationMs"`
 }
 

@@ -22,6 +22,7 @@ const (
 	ItemBrowser      ItemType = "browser"
 	ItemTool         ItemType = "tool"
 	ItemCompaction   ItemType = "compaction" // of the conversation
+	ItemMail         ItemType = "agent_mail" // of another agent
 	// A review begins, and has ended: what stands between them is the reviewer's.
 	ItemEnteredReview ItemType = "entered_review_mode"
 	ItemExitedReview  ItemType = "exited_review_mode"
@@ -64,6 +65,7 @@ type Item struct {
 	URL       string          `json:"url,omitempty"`
 	Images    []string        `json:"images,omitempty"` // artifacts or paths of a user message
 	Review    *Review         `json:"review,omitempty"` // of a review that has ended with a result
+	Author    string          `json:"author,omitempty"` // of mail: the agent that wrote it
 }
 
 // FileChange is one file's change.

@@ -9,11 +9,14 @@ type NetworkDecision struct {
 	Port     int    `json:"port"`
 	Method   string `json:"method,omitempty"` // of HTTP
 	Allowed  bool   `json:"allowed"`
-	// Reason: "allowed", "approved", "denied", "not_allowed", "not_allowed_local", "method_not_allowed", "mitm_required" or
-	// "invalid_host".
+	// Reason: "allowed", "approved", "denied", "not_allowed", "not_allowed_local", "method_not_allowed", "mitm_required",
+	// "name_mismatch" or "invalid_host".
 	Reason string `json:"reason"`
-	// Source: "baseline_policy" (the rules), "mode_guard" (the methods) or "decider" (who was asked).
+	// Named is what the TLS client in a tunnel named in the place of the host, with "name_mismatch".
+	Named string `json:"named,omitempty"`
+	// Source: "baseline_policy" (the rules), "mode_guard" (the methods, and what is said in a tunnel) or "decider" (who was asked).
 	Source string `json:"source"`
+	Rule   string `json:"rule,omitempty"` // the place of the rule that decided, "FILE:LINE"
 }
 
 // Kind is the event's name.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/png"
 	"strings"
@@ -216,5 +217,31 @@ func TestFromUser(t *testing.T) {
 	mixed := llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "hi"}, &llm.Text{Text: "<skill>x</skill>"}}}
 	if FromUser(mixed) || FromUser(says("hi")) {
 		t.Error("one marked part is enough, and a model is no user")
+	}
+}
+
+// Encrypted content counts by what it holds, whoever can read it; a model that can't reads a line instead.
+func TestEncryptedOutput(t *testing.T) {
+	result := func(p llm.Part) llm.Message {
+		return llm.Message{Role: llm.RoleTool, Parts: []llm.Part{&llm.ToolResult{ID: "c", Content: llm.Parts{p}}}}
+	}
+	empty := messageBytes(result(&llm.Sealed{Namespace: "v"}))
+	for n, want := range map[int]int64{0: 0, 1: 1, 16: 9, 17: 10, 1600: 900} {
+		if got := messageBytes(result(&llm.Sealed{Namespace: "v", Data: strings.Repeat("x", n)})) - empty; got != want {
+			t.Errorf("%d bytes count as %d, want %d", n, got, want)
+		}
+	}
+	h := New([]llm.Message{
+		{Role: llm.RoleAssistant, Parts: []llm.Part{&llm.ToolCall{ID: "c", Name: "t"}}}, result(&llm.Sealed{Namespace: "v", Data: "x"}),
+	})
+	for namespace, want := range map[string]string{"v": "*llm.Sealed", "w": sealedOmitText, "": sealedOmitText} {
+		got := h.ForPrompt(Traits{Namespace: namespace})[1].Parts[0].(*llm.ToolResult).Content[0]
+		text := fmt.Sprintf("%T", got)
+		if t, ok := got.(*llm.Text); ok {
+			text = t.Text
+		}
+		if text != want {
+			t.Errorf("a model of %q sees %s, want %s", namespace, text, want)
+		}
 	}
 }

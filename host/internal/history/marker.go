@@ -22,7 +22,7 @@ var markers = []string{
 	"skills_instructions", "apps_instructions", "plugins_instructions", "plugins_context", "environments_instructions", "tools",
 	"multi_agent_mode", "realtime_conversation", "context_window", "context_window_guidance", "rollout_budget", "token_budget",
 	"git_attribution", "turn_aborted", FilesRestored, RecordLost, "user_shell_command", "subagent_notification", "skill",
-	"review_result",
+	"review_result", mailMarker,
 }
 
 // FromUser tells that a message is a person's own words. Context, notes of the host and summaries are written by users'

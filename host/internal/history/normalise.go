@@ -33,6 +33,7 @@ const (
 	abortedText      = "aborted"
 	imageOmittedText = "image content omitted because you do not support image input"
 	audioOmittedText = "audio content omitted because you do not support audio input"
+	sealedOmitText   = "encrypted content omitted because only models of another vendor can read it"
 )
 
 // ForPrompt returns the messages for a request. The stored history stays as it is; where nothing has to change, the
@@ -63,7 +64,7 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 			if p, ok := p.(*llm.ToolCall); ok {
 				if !p.ProviderExecuted && !left.take(p.ID) {
 					missing = append(missing, &llm.ToolResult{
-						ID: p.ID, Name: p.Name, Namespace: p.Namespace, Freeform: p.Freeform, IsError: true,
+						ID: p.ID, Name: p.Name, Namespace: p.Namespace, Freeform: p.Freeform, Search: p.Search, IsError: true,
 						Content: llm.Parts{&llm.Text{Text: abortedText}},
 					})
 				}
@@ -113,7 +114,7 @@ func (t Traits) halves(ms []llm.Message) map[llm.Part]bool {
 				switch calls := open[p.ID]; {
 				case !p.ProviderExecuted || !t.ours(p.Metadata):
 				case len(calls) == 0:
-					half(p, true)
+					half(p, !p.Search) // what a search of the vendor's gave stands by itself
 				default:
 					half(calls[0], false)
 					open[p.ID] = calls[1:]

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -9,7 +10,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// messages reads a line such as "U C1 O1": user, assistant, calls, freeform calls (F) and outputs.
+// messages reads a line such as "U C1 O1": user, assistant, calls, freeform calls (F), searches for tools (T) and outputs; V1 is what a
+// search of the vendor's has found.
 func messages(s string) []llm.Message {
 	var out []llm.Message
 	for w := range strings.FieldsSeq(s) {
@@ -20,6 +22,12 @@ func messages(s string) []llm.Message {
 			out = append(out, says(w))
 		case 'C', 'F':
 			out = append(out, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&llm.ToolCall{ID: w[1:], Name: "t", Freeform: w[0] == 'F'}}})
+		case 'T':
+			out = append(out, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&llm.ToolCall{ID: w[1:], Name: "t", Search: true}}})
+		case 'V':
+			out = append(out, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&llm.ToolResult{
+				ID: w[1:], Name: "t", Search: true, ProviderExecuted: true, Metadata: llm.Metadata{"v": json.RawMessage(`{}`)}, Content: llm.Parts{&llm.Text{Text: "ok"}},
+			}}})
 		case 'O':
 			r := &llm.ToolResult{ID: w[1:], Name: "t", Content: llm.Parts{&llm.Text{Text: "ok"}}}
 			out = append(out, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{r}})
@@ -36,9 +44,22 @@ func line(ms []llm.Message) string {
 			case *llm.Text:
 				out = append(out, p.Text)
 			case *llm.ToolCall:
-				out = append(out, map[bool]string{true: "F", false: "C"}[p.Freeform]+p.ID)
+				letter := "C"
+				if p.Freeform {
+					letter = "F"
+				} else if p.Search {
+					letter = "T"
+				}
+				out = append(out, letter+p.ID)
 			case *llm.ToolResult:
 				s := "O" + p.ID
+				if p.ProviderExecuted {
+					s = "V" + p.ID
+				}
+				if p.Search && !p.ProviderExecuted {
+					out = append(out, fmt.Sprintf("%s(found %d)", s, len(p.Tools)))
+					continue
+				}
 				if text := (llm.Message{Parts: p.Content}).Text(); text != "ok" {
 					s += fmt.Sprintf("(%s %v)", text, p.Freeform)
 				}
@@ -56,14 +77,17 @@ func TestPairing(t *testing.T) {
 		{"O1", ""},
 		{"C1 U O1", "C1 U O1"},
 		{"F1", "F1 O1(aborted true)"},
+		{"T1", "T1 O1(found 0)"},
+		{"V1", "V1"},
+		{"U V1 A", "U V1 A"},
 		{"U C1 O1 A C1", "U C1 O1 A C1 O1(aborted false)"}, // ids that are used again
 	} {
 		h := New(messages(tc.in))
-		first := h.ForPrompt(Traits{})
+		first := h.ForPrompt(Traits{Namespace: "v"})
 		if got := line(first); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.in, got, tc.want)
 		}
-		if !reflect.DeepEqual(first, h.ForPrompt(Traits{})) {
+		if !reflect.DeepEqual(first, h.ForPrompt(Traits{Namespace: "v"})) {
 			t.Errorf("%s: built twice, it differs", tc.in)
 		}
 		if got := line(h.Messages()); got != tc.in && tc.in != "O1" {

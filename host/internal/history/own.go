@@ -65,6 +65,17 @@ func (t Traits) part(p llm.Part) llm.Part {
 		q := *p
 		q.Metadata = md
 		return &q
+	case *llm.Sealed:
+		if p.Namespace != t.Namespace || t.Namespace == "" {
+			return &llm.Text{Text: sealedOmitText}
+		}
+		md, same := t.own(p.Metadata)
+		if same {
+			return p
+		}
+		q := *p
+		q.Metadata = md
+		return &q
 	case *llm.ToolCall:
 		if p.ProviderExecuted && !t.ours(p.Metadata) {
 			return &llm.Text{Text: hostedCall(p)}

@@ -8,7 +8,7 @@ import (
 )
 
 // TruncateParts cuts the content of a tool result against one budget, in order. Text is cut where the budget ends, and counted
-// in a line at the end behind it. Images cost nothing and stay; audio is charged by what it counts as, and left out where there
+// in a line at the end behind it. Images and encrypted content cost nothing and stay; audio is charged by what it counts as, and left out where there
 // is no room for it.
 func TruncateParts(parts llm.Parts, p Policy) llm.Parts {
 	unit, perToken, rest := func(s string) int64 { return Tokens(int64(len(s))) }, int64(1), p.tokenBudget()

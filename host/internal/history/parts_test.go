@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// content makes parts of words: "image" and "audio" stand for media, audio of one token, the rest are texts.
+// content makes parts of words: "image" and "audio" stand for media, audio of one token, "encrypted" for what nobody can read, the
+// rest are texts.
 func content(words ...string) (out llm.Parts) {
 	for _, w := range words {
 		switch w {
@@ -17,6 +18,8 @@ func content(words ...string) (out llm.Parts) {
 			out = append(out, &llm.Media{MediaType: "image/png", Data: []byte("x")})
 		case "audio":
 			out = append(out, &llm.Media{MediaType: "audio/wav", Data: make([]byte, audioBytesPerToken)})
+		case "encrypted":
+			out = append(out, &llm.Sealed{Namespace: "v", Data: strings.Repeat("x", 1000)})
 		default:
 			out = append(out, &llm.Text{Text: w})
 		}
@@ -33,6 +36,8 @@ func shown(parts llm.Parts) string {
 		case *llm.Media:
 			kind, _, _ := strings.Cut(p.MediaType, "/")
 			out = append(out, kind)
+		case *llm.Sealed:
+			out = append(out, "encrypted")
 		}
 	}
 	return strings.Join(out, " ")
@@ -51,6 +56,7 @@ func TestTruncateParts(t *testing.T) {
 		{"in order, images cost nothing", content(snippet, snippet, "image", ten, snippet, snippet), tokensPolicy(3 * n),
 			fmt.Sprintf("%q %[1]q image %q %q", snippet, Truncate(ten, tokensPolicy(n)), "[omitted 2 text items ...]")},
 		{"no room for audio", content("abcdefgh", "image", "audio"), bytesPolicy(2), `"a…6 chars truncated…h" image "[omitted 1 audio items ...]"`},
+		{"encrypted content costs nothing and stays", content("abcdefgh", "encrypted", "audio"), bytesPolicy(2), `"a…6 chars truncated…h" encrypted "[omitted 1 audio items ...]"`},
 		{"audio first", content("audio", "abcdefgh"), bytesPolicy(5), `audio "…7 chars truncated…h"`},
 		{"audio in tokens", content("audio", "audio", "abcd", "audio"), tokensPolicy(3), `audio audio "abcd" "[omitted 1 audio items ...]"`},
 		{"both", content("abcd", "abcd", "audio", "audio"), bytesPolicy(4), `"abcd" "[omitted 1 text items ...]" "[omitted 2 audio items ...]"`},
@@ -76,6 +82,7 @@ func TestMergeParts(t *testing.T) {
 		{content("abcdefgh", "ijklmnop"), tokensPolicy(2), w(5, 2, "abcd…3 tokens truncated…mnop")},
 		{content("", "abc"), bytesPolicy(0), w(1, 1, "…3 chars truncated…")},
 		{content("alpha", "", "beta"), bytesPolicy(32), `"alpha" "" "beta"`},
+		{content("abcdefgh", "encrypted"), bytesPolicy(2), w(2, 1, "a…6 chars truncated…h") + " encrypted"},
 		{content("abcdefgh", "image"), bytesPolicy(2), w(2, 1, "a…6 chars truncated…h") + " image"},
 	} {
 		if got := shown(MergeParts(tc.in, tc.p)); got != tc.want {

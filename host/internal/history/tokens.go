@@ -26,7 +26,7 @@ const (
 const audioBytesPerToken = 500
 
 // Estimate guesses the tokens of messages that no provider has counted yet: a quarter of the bytes of their JSON. Images
-// count by what vendors make of them, encrypted thoughts by what they hold.
+// count by what vendors make of them, encrypted thoughts and content by what they hold.
 func Estimate(ms []llm.Message) int64 {
 	var n int64
 	for _, m := range ms {
@@ -66,6 +66,9 @@ func plainParts(parts []llm.Part) (plain []llm.Part, extra int64) {
 			if q.Data != nil {
 				extra += int64(len(`,"data":""`))
 			}
+		case *llm.Sealed:
+			extra += (int64(len(q.Data))*9 + 15) / 16
+			p = &llm.Sealed{Namespace: q.Namespace}
 		case *llm.ToolResult:
 			r := *q
 			var inside int64

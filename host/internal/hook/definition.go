@@ -110,7 +110,11 @@ type Definition struct {
 	Event   Event
 	Matcher string
 	Command string
-	Timeout time.Duration // 0: the event's default
+	// Prompt: a model judges by it, and no command runs. Looks: it may look at files. Model: its label; empty: the host chooses.
+	Prompt  string
+	Looks   bool
+	Model   string
+	Timeout time.Duration // 0: the event's default, or the model's
 	Async   bool
 	// Block: a run that fails means no. nil: so it is for managed hooks that guard calls.
 	Block  *bool

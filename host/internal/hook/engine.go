@@ -11,12 +11,16 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Config is what an engine is made of. All fields are required.
+// Config is what an engine is made of. All fields are required but Ask and Unasked.
 type Config struct {
 	Definitions []Definition // in the order in which their answers count
 	// Agreed returns what the user agreed to, digests by key. It is asked at each turn.
-	Agreed  func() (map[string]string, error)
-	Run     func(context.Context, Command) Printed
+	Agreed func() (map[string]string, error)
+	Run    func(context.Context, Command) Printed
+	// Ask has a model answer, and says in which thread. nil: none can be asked, and hooks that would fail.
+	Ask func(context.Context, Question) (answer string, where event.ThreadID, err error)
+	// Unasked tells of a hook that it runs although nobody has agreed to it; nil: none does.
+	Unasked func(*Definition) bool
 	Environ func() []string // of a hook
 	Logger  hclog.Logger
 }
@@ -125,7 +129,7 @@ func (t *Turn) Notices() []event.Notice {
 	counts := map[Standing]map[string]int{Untrusted: {}, Modified: {}}
 	var order []string
 	for _, d := range t.engine.hooks {
-		st := d.Stand(t.agreed, t.scene.Cwd, t.env)
+		st := t.stand(d)
 		if st.runs() {
 			continue
 		}
@@ -216,7 +220,7 @@ func (t *Turn) fire(ctx context.Context, ev Event, names []string, call string, 
 	var work sync.WaitGroup
 	var ready []func()
 	for _, r := range out {
-		run := event.HookRun{ID: r.id, Event: string(ev), Hook: r.Key, Source: r.Source, Scope: r.Scope.String(), Call: call, Async: r.Async, Message: r.Status}
+		run := event.HookRun{ID: r.id, Event: string(ev), Type: r.Kind(), Hook: r.Key, Source: r.Source, Scope: r.Scope.String(), Call: call, Async: r.Async, Message: r.Status}
 		if !t.admit(&r) {
 			if r.block {
 				t.publish(ctx, event.HookStarted{Run: run}, event.HookCompleted{Run: run, Status: r.status, Entries: []event.HookEntry{{Kind: "error", Text: r.reason}}})
@@ -244,10 +248,18 @@ func (t *Turn) fire(ctx context.Context, ev Event, names []string, call string, 
 	return waited
 }
 
+// stand says whether a hook may run now.
+func (t *Turn) stand(d *Definition) Standing {
+	if unasked := t.engine.cfg.Unasked; unasked != nil && d.Scope != Managed && unasked(d) {
+		return Trusted
+	}
+	return d.Stand(t.agreed, t.scene.Cwd, t.env)
+}
+
 // admit decides whether a hook may run. One that may not, and whose absence means no, says so in r.
 func (t *Turn) admit(r *ran) bool {
 	e := t.engine
-	st := r.Stand(t.agreed, t.scene.Cwd, t.env)
+	st := t.stand(r.Definition)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if st.runs() {
@@ -269,14 +281,19 @@ func (t *Turn) admit(r *ran) bool {
 // run runs one hook and tells people what came of it.
 func (t *Turn) run(ctx context.Context, d *Definition, run event.HookRun, input []byte) answer {
 	began := time.Now()
-	p := t.engine.cfg.Run(ctx, Command{
-		Line: d.Command, Dir: t.scene.Cwd, Env: withProject(t.env, t.scene.Cwd), Input: input, Timeout: d.Event.timeout(d.Timeout), Thread: string(t.id),
-	})
-	a := read(d.Event, p)
+	var a answer
+	var where event.ThreadID
+	if d.Prompt != "" {
+		a, where = t.ask(ctx, d, input)
+	} else {
+		a = read(d.Event, t.engine.cfg.Run(ctx, Command{
+			Line: d.Command, Dir: t.scene.Cwd, Env: withProject(t.env, t.scene.Cwd), Input: input, Timeout: d.timeout(), Thread: string(t.id),
+		}))
+	}
 	for i, text := range a.context {
 		a.context[i] = t.fit(text, d.ContextTokens)
 	}
-	done := event.HookCompleted{Run: run, Status: a.status, DurationMS: time.Since(began).Milliseconds()}
+	done := event.HookCompleted{Run: run, Status: a.status, Thread: where, DurationMS: time.Since(began).Milliseconds()}
 	say := func(kind, text string) {
 		if text != "" {
 			done.Entries = append(done.Entries, event.HookEntry{Kind: kind, Text: text})

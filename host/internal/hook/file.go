@@ -40,6 +40,8 @@ type groupJSON struct {
 type handlerJSON struct {
 	Type                   string   `json:"type"`
 	Command                string   `json:"command"`
+	Prompt                 string   `json:"prompt"`
+	Model                  string   `json:"model"`
 	Timeout                *float64 `json:"timeout"`
 	Async                  bool     `json:"async"`
 	StatusMessage          string   `json:"statusMessage"`
@@ -135,9 +137,20 @@ func (p *parser) handler(ev Event, match, where, key string, raw json.RawMessage
 		Key: key, Event: ev, Matcher: match, Command: h.Command, Async: h.Async, Status: h.StatusMessage, ContextTokens: h.AdditionalContextLimit,
 		Source: p.source, Scope: p.scope,
 	}
+	asks := h.Type == "prompt" || h.Type == "agent"
+	if asks {
+		d.Command, d.Prompt, d.Model, d.Looks = "", h.Prompt, h.Model, h.Type == "agent"
+	}
 	switch {
+	case asks && !ev.Judgeable():
+		p.problem(where, fmt.Sprintf("a model does not judge %s", ev), "use the type \"command\", or one of the events "+join(judged))
+		return
+	case asks && strings.TrimSpace(h.Prompt) == "":
+		p.problem(where, "it has no prompt", `write "prompt": "..."`)
+		return
+	case asks:
 	case h.Type != "" && h.Type != "command":
-		p.problem(where, fmt.Sprintf("hooks of type %q do not run here", h.Type), `use the type "command"`)
+		p.problem(where, fmt.Sprintf("hooks of type %q do not run here", h.Type), `use the type "command", "prompt" or "agent"`)
 		return
 	case strings.TrimSpace(h.Command) == "":
 		p.problem(where, "it has no command", `write "command": "..."`)

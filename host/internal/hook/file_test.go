@@ -13,13 +13,15 @@ const settingsFile = `{
     "PreToolUse": [
       {"matcher": "Bash|Write", "hooks": [
         {"type": "command", "command": "one", "timeout": 5, "statusMessage": "looking"},
-        {"type": "prompt", "prompt": "is that fine?"},
+        {"type": "prompt", "prompt": "is that fine?", "model": "small"},
         {"type": "command", "command": "two", "async": true, "additionalContextLimit": 0, "onError": "block"}
       ]},
       {"matcher": "(", "hooks": [{"type": "command", "command": "never"}]},
       "no group"
     ],
     "Stop": [{"matcher": "ignored(", "hooks": [{"type": "command", "command": "three", "timeout": 0.2}]}],
+    "SessionStart": [{"hooks": [{"type": "agent", "prompt": "x"}]}],
+    "PermissionRequest": [{"hooks": [{"type": "agent", "prompt": "look", "timeout": 90}, {"type": "prompt"}, {"type": "mcp_tool"}]}],
     "SubagentStop": [{"hooks": [{"type": "command", "command": "x"}]}],
     "PreToolUsed": []
   }
@@ -27,10 +29,16 @@ const settingsFile = `{
 
 func TestParseFile(t *testing.T) {
 	ds, ps := ParseFile([]byte(settingsFile), "/f.json", User)
-	if len(ds) != 3 {
+	if len(ds) != 5 {
 		t.Fatalf("%d hooks: %+v", len(ds), ds)
 	}
-	one, two, three := ds[0], ds[1], ds[2]
+	one, asks, two, looks, three := ds[0], ds[1], ds[2], ds[3], ds[4]
+	if asks.Prompt != "is that fine?" || asks.Model != "small" || asks.Looks || asks.Command != "" || asks.Key != "/f.json:pre_tool_use:0:1" || asks.Kind() != "prompt" {
+		t.Errorf("asks = %+v", asks)
+	}
+	if looks.Prompt != "look" || !looks.Looks || looks.timeout() != 90*time.Second || looks.Kind() != "agent" {
+		t.Errorf("looks = %+v", looks)
+	}
 	if one.Key != "/f.json:pre_tool_use:0:0" || one.Event != PreToolUse || one.Matcher != "Bash|Write" || one.Timeout != 5*time.Second || one.Status != "looking" || one.Scope != User {
 		t.Errorf("one = %+v", one)
 	}
@@ -51,7 +59,7 @@ func TestParseFile(t *testing.T) {
 			t.Errorf("a problem without words: %+v", p)
 		}
 	}
-	want := "PreToolUse[0].hooks[1] PreToolUse[1] PreToolUse[2] PreToolUsed SubagentStop (foreign)"
+	want := "PermissionRequest[0].hooks[1] PermissionRequest[0].hooks[2] PreToolUse[1] PreToolUse[2] PreToolUsed SessionStart[0].hooks[0] SubagentStop (foreign)"
 	if strings.Join(got, " ") != want {
 		t.Errorf("problems at %q, want %q", got, want)
 	}
@@ -78,11 +86,11 @@ func FuzzParseFile(f *testing.F) {
 		}
 		keys := map[string]bool{}
 		for _, d := range ds {
-			if strings.TrimSpace(d.Command) == "" || keys[d.Key] {
+			if (strings.TrimSpace(d.Command) == "") == (strings.TrimSpace(d.Prompt) == "") || keys[d.Key] || d.Prompt != "" && !d.Event.Judgeable() {
 				t.Fatalf("hook %+v", d)
 			}
 			keys[d.Key] = true
-			if after := d.Event.timeout(d.Timeout); after < minTimeout {
+			if after := d.timeout(); after < minTimeout {
 				t.Fatalf("it would run for %v", after)
 			}
 		}

@@ -66,7 +66,10 @@ func (d *Definition) Digest(dir string, env []string) (digest string, files []st
 		Async         bool   `json:"async"`
 		Blocks        bool   `json:"blocks"`
 		ContextTokens *int64 `json:"contextTokens"`
-	}{d.Event, d.Matcher, d.Command, int64(d.Event.timeout(d.Timeout)), d.Async, d.blocks(), d.ContextTokens})
+		Prompt        string `json:"prompt,omitempty"`
+		Looks         bool   `json:"looks,omitempty"`
+		Model         string `json:"model,omitempty"`
+	}{d.Event, d.Matcher, d.Command, int64(d.timeout()), d.Async, d.blocks(), d.ContextTokens, d.Prompt, d.Looks, d.Model})
 	if err != nil {
 		return "", nil, err
 	}

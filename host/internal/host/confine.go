@@ -26,44 +26,79 @@ func Confiners(home, userHome string, programs func() []string, moved func(launc
 	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: userHome, Programs: programs, Moved: moved})}
 }
 
-// movedAside tells the user and the model what a command has made that a sandbox must not leave behind.
+// movedAside tells the user and the model what a command has made that a sandbox must not leave behind, and the user what it has
+// changed that others execute, each file once.
 func (h *Host) movedAside(owner launch.Owner, moved []box.Moved, err error) {
-	h.log.Warn("a command left behind what would be executed later", "thread", owner.Thread, "call", owner.Call, "moved", moved, "error", err)
 	h.mu.Lock()
 	r := h.mu.threads[event.ThreadID(owner.Thread)]
+	if r != nil {
+		moved = slices.DeleteFunc(slices.Clone(moved), func(m box.Moved) bool {
+			known := m.To == "" && r.pointed[m.From]
+			if m.To == "" {
+				r.pointed[m.From] = true
+			}
+			return known
+		})
+	}
 	h.mu.Unlock()
 	if r == nil {
 		return
 	}
-	n := MovedNotice(moved, err)
-	if _, err := r.thread.Publish(context.WithoutCancel(h.life), "", n); err != nil {
-		h.log.Warn("notice not published", "error", err)
+	for _, n := range MovedNotices(moved, err) {
+		if _, err := r.thread.Publish(context.WithoutCancel(h.life), "", n); err != nil {
+			h.log.Warn("notice not published", "error", err)
+		}
+		if n.Level == "warning" {
+			h.log.Warn("a command left behind what is executed later", "thread", owner.Thread, "call", owner.Call, "moved", n.Text)
+			r.plugs.context("sandbox", contract.ContextText{Key: "moved", Text: "The sandbox moved aside what commands have made: " + n.Text +
+				". Commands in the sandbox may not make this; if the task needs it, say so and ask for a call outside of the sandbox."})
+		}
 	}
-	r.plugs.context("sandbox", contract.ContextText{Key: "moved", Text: "The sandbox moved aside what commands have made: " + n.Text +
-		". Commands in the sandbox may not make this; if the task needs it, say so and ask for a call outside of the sandbox."})
 }
 
-// MovedNotice words what was moved aside, or could not be.
-func MovedNotice(moved []box.Moved, err error) event.Notice {
+// MovedNotices word what was moved aside, or could not be, as a warning, and what stays but is executed later.
+func MovedNotices(moved []box.Moved, err error) []event.Notice {
 	const most = 5
-	var lines []string
-	for i, m := range moved {
-		if i == most {
-			lines = append(lines, fmt.Sprintf("and %d more", len(moved)-most))
-			break
+	list := func(in func(box.Moved) string) (lines []string) {
+		for _, m := range moved {
+			if s := in(m); s != "" {
+				lines = append(lines, s)
+			}
 		}
-		lines = append(lines, fmt.Sprintf("%q is now %q, because %s", m.From, filepath.Base(m.To), m.Why))
+		if more := len(lines) - most; more > 0 {
+			lines = append(lines[:most], fmt.Sprintf("and %d more", more))
+		}
+		return lines
 	}
+	var out []event.Notice
+	aside := list(func(m box.Moved) string {
+		if m.To == "" {
+			return ""
+		}
+		return fmt.Sprintf("%q is now %q, because %s", m.From, filepath.Base(m.To), m.Why)
+	})
 	if err != nil {
-		lines = append(lines, err.Error())
+		aside = append(aside, err.Error())
 	}
-	return event.Notice{Level: "warning", Text: strings.Join(lines, "; "), Next: "look at what was moved before you move it back"}
+	if len(aside) > 0 {
+		out = append(out, event.Notice{Level: "warning", Text: strings.Join(aside, "; "), Next: "look at what was moved before you move it back"})
+	}
+	stays := list(func(m box.Moved) string {
+		if m.To != "" {
+			return ""
+		}
+		return strconv.Quote(m.From)
+	})
+	if len(stays) > 0 {
+		out = append(out, event.Notice{Level: "info", Text: "other programs execute what was changed here: " + strings.Join(stays, ", "), Next: "read it before you build, or open the folder elsewhere"})
+	}
+	return out
 }
 
 // ours are the things of gantry's own in its home, as patterns; what else lies there the user has put there for plugins:
 // scripts, certificates.
 var ours = []string{
-	"*.hcl", "*.json", "secrets*", "threads.db*", "artifacts", "run", "data", "cache", "locks", "tmp", "rules", "hooks*", "plugins",
+	"*.hcl", "*.json", "denied", "secrets*", "threads.db*", "artifacts", "run", "data", "cache", "locks", "tmp", "rules", "hooks*", "plugins",
 }
 
 // users are the things in gantry's home that are not gantry's.
@@ -116,8 +151,15 @@ func Grant(c *config.Config, mode, cwd, tmp string) launch.Grant {
 			OutputBytes: l.OutputBytes,
 		},
 	}
+	writable := append([]string{cwd}, slices.DeleteFunc(slices.Clone(c.Sandbox.WritableRoots), func(r string) bool { return r == cwd })...)
+	around := writable
+	if len(c.Sandbox.ReadableRoots) > 0 {
+		around = slices.Concat(writable, c.Sandbox.ReadableRoots)
+		g.ReadableRoots = around
+	}
+	g.DenyRead, g.DenyWrite = anchored(c.Sandbox.DenyRead, around), anchored(c.Sandbox.DenyWrite, around)
 	if mode == box.WorkspaceWrite {
-		g.WritableRoots = append([]string{cwd}, slices.DeleteFunc(slices.Clone(c.Sandbox.WritableRoots), func(r string) bool { return r == cwd })...)
+		g.WritableRoots = writable
 		g.Tmp = tmp
 	}
 	return g
@@ -162,10 +204,7 @@ func (g granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gr
 
 // Writable implements [orchestrate.Granter].
 func (g granter) Writable(mode, cwd, path string) bool {
-	if mode != box.WorkspaceWrite {
-		return mode == launch.FullAccess
-	}
-	return box.Writable(append(Grant(g.config, mode, cwd, "").WritableRoots, "/tmp"), path)
+	return box.Reach(Grant(g.config, mode, cwd, ""), path) == box.AccessWrite
 }
 
 // widened lets a grant write the folders of files that were approved.

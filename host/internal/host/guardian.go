@@ -35,13 +35,19 @@ func (h *Host) reviewerOf(r *running, t *thread.Thread, id event.TurnID, started
 	return h.guardian.Turn(t.ID(), id, cmp.Or(h.opts.Config.Guardian.Model, model), t)
 }
 
-// askGuardian puts a question to a reviewer in a thread of its own, which may look and do nothing else.
+// askGuardian puts a question to a reviewer.
 func (h *Host) askGuardian(ctx context.Context, parent event.ThreadID, label, question string) (answer string, id event.ThreadID, err error) {
+	return h.askAside(ctx, parent, label, guardian.Policy(h.opts.Config.Guardian.Policy), question, true)
+}
+
+// askAside puts a question to a model in a thread of its own, for another one. It may look, or not even that, and do nothing else.
+// Without a label it is the other thread's model.
+func (h *Host) askAside(ctx context.Context, parent event.ThreadID, label, instructions, question string, looks bool) (answer string, id event.ThreadID, err error) {
 	of, ok := h.Thread(parent)
 	if !ok {
 		return "", "", thread.ErrClosed
 	}
-	model, err := h.FindModel(label)
+	model, err := h.FindModel(cmp.Or(label, of.Model().Model))
 	if err != nil {
 		return "", "", fmt.Errorf("%w: %w", guardian.ErrNoModel, err)
 	}
@@ -50,10 +56,10 @@ func (h *Host) askGuardian(ctx context.Context, parent event.ThreadID, label, qu
 	}
 	start := event.ThreadStarted{
 		Cwd: of.Settings().Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
-		Source: event.SourceReviewer, Parent: parent, Instructions: guardian.Policy(h.opts.Config.Guardian.Policy),
+		Source: event.SourceReviewer, Parent: parent, Instructions: instructions,
 	}
 	child, err := h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start, Meter: of.Meter()}, role{
-		asksNobody: true, looks: true, approval: string(policy.Never), sandbox: box.ReadOnly, noHosted: true,
+		asksNobody: true, looks: true, noTools: !looks, approval: string(policy.Never), sandbox: box.ReadOnly, noHosted: true,
 	})
 	if err != nil {
 		return "", "", err

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -57,7 +58,8 @@ func Hooks(c *config.Config) (found []hook.Definition, problems []hook.Problem) 
 				read(b.File, layer, true, b.OnError)
 			default:
 				found = append(found, hook.Definition{
-					Key: b.Path + ":hook:" + b.Label, Event: hook.Event(b.Event), Matcher: b.Matcher, Command: b.Command, Timeout: b.Timeout,
+					Key: b.Path + ":hook:" + b.Label, Event: hook.Event(b.Event), Matcher: b.Matcher, Command: b.Command,
+					Prompt: b.Prompt, Looks: b.Agent, Model: b.Model, Timeout: b.Timeout,
 					Async: b.Async, Block: blocks(b.OnError, c.Hooks.OnError), Status: b.Status, ContextTokens: b.ContextTokens, Source: b.Path, Scope: scopeOf(layer),
 				})
 			}
@@ -120,12 +122,23 @@ func (h *Host) openHooks() error {
 	if len(found) == 0 {
 		return nil
 	}
+	var unasked func(*hook.Definition) bool
+	if h.opts.TrustHooks {
+		p := h.opts.Config.Project
+		unasked = func(d *hook.Definition) bool { return d.Scope != hook.Project || p != nil && p.Trusted }
+	}
 	var err error
 	h.hooks, err = hook.New(hook.Config{
+		Ask: h.askForHook, Unasked: unasked,
 		Definitions: found, Agreed: func() (map[string]string, error) { return AgreedHooks(h.opts.Home) }, Run: shell.Run,
 		Environ: h.HookEnvironment, Logger: h.log.Named("hook"),
 	})
 	return err
+}
+
+// askForHook has a model judge for a hook, in a thread of its own. It looks at most.
+func (h *Host) askForHook(ctx context.Context, q hook.Question) (string, event.ThreadID, error) {
+	return h.askAside(ctx, q.Thread, cmp.Or(q.Model, h.opts.Config.Guardian.Model), hook.Judge, q.Text, q.Looks)
 }
 
 // managed tells whether a file is the machine's.

@@ -62,6 +62,8 @@ type Options struct {
 	Ephemeral bool
 	// Override changes the model that a user or thread names, wherever it is named; nil: nothing.
 	Override func(*config.Model)
+	// TrustHooks lets hooks run that the user has not agreed to: their own, and those of a trusted project.
+	TrustHooks bool
 	// Keyless lets providers come up whose blocks lack what is around them, their keys above all.
 	Keyless bool
 
@@ -98,6 +100,8 @@ type Host struct {
 
 	loading chan struct{} // held by who fills the catalogue
 	opening sync.Mutex    // held by who opens the second store; guards state
+	boxing  sync.Mutex    // held by who tries the sandbox; guards boxes
+	boxes   bool          // it works
 
 	mu struct {
 		sync.Mutex
@@ -139,7 +143,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
 		Confiners: Confiners(opts.Home, variable(opts.Environ, "HOME"), h.toolPrograms, h.movedAside),
-		Proxy:     h.serveProxy,
+		Proxy:     h.serveProxy, Abandoned: h.abandoned,
 	})
 	if err != nil {
 		return nil, err
@@ -154,7 +158,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	services := service.New(service.Config{
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
 		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.toolEnvironment, UserEnvironment: h.userEnvironment,
-		Known: opts.Redactor.Add,
+		Known: opts.Redactor.Add, MakeRoom: h.makeRoom, Earlier: h.earlier,
 	})
 	h.plugins, err = plugin.New(plugin.Config{
 		RuntimeDir: filepath.Join(h.folders.base, "run"), DataDir: filepath.Join(h.folders.base, "data"),
@@ -163,6 +167,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		CachePath:   filepath.Join(opts.Home, "cache", "manifests"),
 		Descriptors: func(id plugin.Identity, ln net.Listener) { h.launcher.ServeDescriptors(id.Label, ln) },
 		OnState:     h.pluginState,
+		OnEnd:       func(id plugin.Identity) { h.launcher.HolderEnded(id.Label, id.Generation) },
 	})
 	if err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ type role struct {
 	sandbox    string // the mode; empty: the thread's
 	noHosted   bool   // its model gets no tools of its vendor
 	looks      bool   // what does more than look is refused
+	noTools    bool   // its model has no tools at all
 }
 
 // openFeatures makes what stands on threads.

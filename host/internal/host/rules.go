@@ -71,6 +71,23 @@ func (b *Rulebook) Offer(prefix []string) event.RuleOffer {
 	return event.RuleOffer{Prefix: prefix, Line: rules.PrefixLine(prefix), File: b.written}
 }
 
+// OfferHost implements [orchestrate.Rulebook].
+func (b *Rulebook) OfferHost(protocol, host string) *event.RuleOffer {
+	set, err := b.Current()
+	asks := func(n rules.Network) bool { return n.Host == host && n.Decision > rules.Allow }
+	if err != nil || slices.ContainsFunc(set.Network(), asks) {
+		return nil // the file can't be added to, or another rule goes on asking
+	}
+	for of, name := range hostProtocols {
+		if name == protocol {
+			return &event.RuleOffer{
+				Host: host, Line: rules.NetworkLine(host, of, "allow"), Deny: rules.NetworkLine(host, of, "deny"), File: b.written,
+			}
+		}
+	}
+	return nil
+}
+
 // Write implements [orchestrate.Rulebook].
 func (b *Rulebook) Write(ctx context.Context, o event.RuleOffer) error {
 	return rules.Append(ctx, o.File, o.Line)

@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -28,17 +32,22 @@ type sessions struct {
 		streams  map[string]bool
 		revoke   map[string]func()            // takes the plugin's thread token back
 		contexts map[string]map[string]string // plugin → key → text
-		open     map[string][]string          // plugin → sessions that have not exited
+		open     map[string][]openSession     // plugin → sessions that have not exited
+		over     map[string][]string          // plugin → sessions that have, the last maxSessions
 		shown    map[string]map[string]*shown // plugin → session → its output, as far as it was shown
 	}
 }
+
+// openSession is a session that has not exited.
+type openSession struct{ id, call, title string }
 
 func newSessions(h *Host, t *thread.Thread) *sessions {
 	s := &sessions{host: h, thread: t}
 	s.mu.streams = map[string]bool{}
 	s.mu.revoke = map[string]func(){}
 	s.mu.contexts = map[string]map[string]string{}
-	s.mu.open = map[string][]string{}
+	s.mu.open = map[string][]openSession{}
+	s.mu.over = map[string][]string{}
 	s.mu.shown = map[string]map[string]*shown{}
 	return s
 }
@@ -64,25 +73,54 @@ func (s *sessions) use(label string, family *tool.Client) {
 		if err != nil && s.ctx.Err() == nil {
 			s.host.log.Debug("thread stream ended", "plugin", label, "thread", s.thread.ID(), "err", err)
 		}
-		s.gone(label)
+		if s.gone(label) && !errors.Is(err, tool.ErrUnreached) && s.ctx.Err() == nil {
+			s.use(label, family) // which starts the next process: it adopts what is kept
+		}
 	})
 }
 
-// gone: the plugin's process has ended or has let go of the thread. What it held is lost, and what it had to say was said
-// by a process that is not there any more.
-func (s *sessions) gone(label string) {
+// gone: the plugin's process has ended or has let go of the thread. What it held is lost, but for what the launcher keeps,
+// and what it had to say was said by a process that is not there any more. It tells whether something is kept.
+func (s *sessions) gone(label string) (kept bool) {
+	calls := map[string]bool{}
+	for _, p := range s.host.launcher.Kept(label, string(s.thread.ID())) {
+		calls[p.Owner().Call] = true
+	}
 	s.mu.Lock()
-	lost := s.mu.open[label]
-	delete(s.mu.open, label)
 	delete(s.mu.contexts, label)
 	s.mu.Unlock()
-	for _, id := range lost {
-		s.outputEnds(label, id)
-		s.publish(label, event.SessionExited{Session: id, How: "lost"})
-	}
+	s.lose(label, func(o openSession) bool { return !calls[o.call] })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.streams[label] = false
+	return len(calls) > 0
+}
+
+// lose closes sessions of which nobody knows what became of them, and returns them.
+func (s *sessions) lose(label string, which func(openSession) bool) []openSession {
+	s.mu.Lock()
+	var lost, stay []openSession
+	for _, o := range s.mu.open[label] {
+		if which(o) {
+			lost = append(lost, o)
+			s.overLocked(label, o.id)
+		} else {
+			stay = append(stay, o)
+		}
+	}
+	s.mu.open[label] = stay
+	s.mu.Unlock()
+	for _, o := range lost {
+		s.outputEnds(label, o.id)
+		s.publish(label, event.SessionExited{Session: o.id, How: "lost"})
+	}
+	return lost
+}
+
+// overLocked remembers a session that has exited, for whoever takes it over without knowing that.
+func (s *sessions) overLocked(label, id string) {
+	over := append(s.mu.over[label], id)
+	s.mu.over[label] = over[max(0, len(over)-maxSessions):]
 }
 
 // maxContext bounds one text of a plugin for the model, as the contract announces.
@@ -101,12 +139,18 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 		s.context(label, ev)
 	case contract.SessionOpened:
 		s.mu.Lock()
-		full := len(s.mu.open[label]) >= maxSessions
-		if !full {
-			s.mu.open[label] = append(s.mu.open[label], ev.SessionID)
+		open := s.mu.open[label]
+		known := ev.Resumed && (slices.ContainsFunc(open, func(o openSession) bool { return o.id == ev.SessionID }) ||
+			slices.Contains(s.mu.over[label], ev.SessionID))
+		full := len(open) >= maxSessions
+		if !full && !known {
+			s.mu.open[label] = append(open, openSession{ev.SessionID, ev.CallID, ev.Title})
 		}
 		s.mu.Unlock()
-		if full {
+		switch {
+		case known:
+			return
+		case full:
 			s.host.log.Warn("plugin opens more sessions than allowed", "plugin", label, "most", maxSessions)
 			return
 		}
@@ -116,8 +160,11 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 	case contract.SessionExited:
 		s.mu.Lock()
 		before := len(s.mu.open[label])
-		s.mu.open[label] = slices.DeleteFunc(s.mu.open[label], func(id string) bool { return id == ev.SessionID })
+		s.mu.open[label] = slices.DeleteFunc(s.mu.open[label], func(o openSession) bool { return o.id == ev.SessionID })
 		known := len(s.mu.open[label]) < before
+		if known {
+			s.overLocked(label, ev.SessionID)
+		}
 		s.mu.Unlock()
 		if !known {
 			return
@@ -216,4 +263,38 @@ func (s *sessions) holding() bool {
 		}
 	}
 	return false
+}
+
+// abandoned tells people of sessions that are ended because no process of their plugin took them over.
+func (s *sessions) abandoned(of launch.Owner) {
+	for _, o := range s.lose(of.Plugin, func(o openSession) bool { return o.call == of.Call }) {
+		s.publish(of.Plugin, event.Notice{
+			Level: "warning",
+			Text: fmt.Sprintf("session %s (%s) was ended: plugin %q did not come back to it within %v",
+				o.id, o.title, of.Plugin, launch.DefaultAdoptTime),
+			Next: fmt.Sprintf("run `gantry plugin list` to see what is wrong with %q", of.Plugin),
+		})
+	}
+}
+
+// abandoned hears of a kept session that nobody adopted.
+func (h *Host) abandoned(p *launch.Process) {
+	h.mu.Lock()
+	r := h.mu.threads[event.ThreadID(p.Owner().Thread)]
+	h.mu.Unlock()
+	if r != nil {
+		r.plugs.abandoned(p.Owner())
+	}
+}
+
+// makeRoom stops an earlier process of a plugin, whose sessions id adopts.
+func (h *Host) makeRoom(ctx context.Context, id plugin.Identity) bool {
+	slot := h.plugins.Slot(id.Label)
+	return slot != nil && slot.MakeRoom(ctx, id.Generation)
+}
+
+// earlier tells whether an earlier process of a plugin still runs.
+func (h *Host) earlier(id plugin.Identity) bool {
+	slot := h.plugins.Slot(id.Label)
+	return slot != nil && slot.Earlier(id.Generation)
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -18,6 +19,10 @@ type shown struct {
 // output shows what has come of a session's output and is no secret.
 func (s *sessions) output(label string, ev contract.SessionOutput) {
 	s.mu.Lock()
+	if slices.Contains(s.mu.over[label], ev.SessionID) { // said of one whose end was told, by a process that took it over
+		s.mu.Unlock()
+		return
+	}
 	of := s.mu.shown[label]
 	if of == nil {
 		of = map[string]*shown{}
@@ -32,6 +37,12 @@ func (s *sessions) output(label string, ev contract.SessionOutput) {
 		}
 	}
 	s.mu.Unlock()
+	if again := o.read - ev.Offset; again > 0 { // a process that took the session over begins with what it knows
+		if again >= int64(len(ev.Data)) {
+			return
+		}
+		ev.Offset, ev.Data = o.read, ev.Data[again:]
+	}
 	if lost := ev.Offset - o.read; lost != 0 { // it dropped some: what was held back does not go on here
 		s.show(label, ev.SessionID, o, o.text.End())
 		o.at += lost

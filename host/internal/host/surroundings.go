@@ -28,7 +28,8 @@ func (h *Host) baseFor(m *config.Model) string {
 // by the same instructions.
 func (r *running) surroundings(h *Host, start event.ThreadStarted, t event.TurnStarted, own *config.Model) func(*event.Reference) turn.Told {
 	return func(last *event.Reference) turn.Told {
-		r.plugs.context("network", contract.ContextText{Key: "rules", Text: networkText(h.opts.Config, t.Sandbox)})
+		r.plugs.context("network", contract.ContextText{Key: "rules", Text: networkText(h.opts.Config, h.rules, t.Sandbox)})
+		r.plugs.context("sandbox", contract.ContextText{Key: "denied", Text: deniedText(h.opts.Config, t.Sandbox)})
 		s := prompt.State{
 			Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(), External: maps.Clone(r.external),
 			Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config),

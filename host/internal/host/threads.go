@@ -39,11 +39,13 @@ type running struct {
 	sample   atomic.Pointer[sampler]
 	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
 	storeDown bool
+	// pointed are the files that its people were told of because others execute them. Guarded by the host's mutex.
+	pointed map[string]bool
 }
 
 // newRunning goes on from what the model was told.
 func newRunning(t *thread.Thread, told *event.Reference) *running {
-	r := &running{thread: t}
+	r := &running{thread: t, pointed: map[string]bool{}}
 	r.hears(told)
 	return r
 }

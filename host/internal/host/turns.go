@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -43,6 +44,11 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	}
 	if in.Task != nil { // it asks no model itself
 		return plan, nil
+	}
+	if !in.Compact {
+		if err := h.enforces(ctx, r.role, plan.Started); err != nil {
+			return plan, err
+		}
 	}
 	if hooks := r.hookTurn(id, plan.Started); hooks != nil { // also where the turn can't run: its input is kept then
 		plan.Config.Hooks = hooks
@@ -111,6 +117,10 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		},
 		Processes: h.launcher, Files: files, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
+	tools := h.registry.Snapshot
+	if r.role.noTools {
+		tools = func() *registry.Snapshot { return &registry.Snapshot{} }
+	}
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	plan.Config = turn.Config{
@@ -119,7 +129,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			Thread: t.ID(), Turn: id, Cwd: set.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
 			Output: history.PolicyOf(s.row), Caps: callCaps, Traits: s.traits(),
 		},
-		Model: s.client, Calls: spine, Tools: h.registry.Snapshot, Provider: s.model.Provider, Row: s.row,
+		Model: s.client, Calls: spine, Tools: tools, Provider: s.model.Provider, Row: s.row,
 		Request: s.request(common), Fallback: models.fallback(r, common), Others: func() bool { return len(models.left) > 0 }, Patience: h.patience(t),
 		Context: r.surroundings(h, start, started, own),
 		Compaction: turn.Compaction{

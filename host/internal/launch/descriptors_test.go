@@ -110,7 +110,7 @@ func TestSessionSurvivesItsPlugin(t *testing.T) {
 	l := newLauncher(t)
 	d := newDesk(t, l, "shell")
 	s := script(`while read line; do echo "got $line"; done; echo end`)
-	s.Stdin, s.MergeStderr, s.Session = true, true, true
+	s.Stdin, s.MergeStderr, s.Session, s.Keep = true, true, true, &launch.Keep{}
 	p := spawn(t, l, s)
 	talk := func(word string) {
 		t.Helper()
@@ -131,7 +131,7 @@ func TestSessionSurvivesItsPlugin(t *testing.T) {
 	}
 	talk("one")
 	talk("two")
-	if ps := l.Sessions("shell"); len(ps) != 1 || ps[0] != p {
+	if ps := l.Kept("shell", ""); len(ps) != 1 || ps[0] != p {
 		t.Errorf("sessions %v", ps)
 	}
 	p.CloseStdin()

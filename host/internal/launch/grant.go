@@ -19,6 +19,9 @@ const FullAccess = "full-access"
 type Grant struct {
 	Mode          string   `json:"mode"`
 	WritableRoots []string `json:"writableRoots,omitempty"` // absolute
+	ReadableRoots []string `json:"readableRoots,omitempty"` // absolute; nothing else is read but the system's folders; empty: everything
+	DenyRead      []string `json:"denyRead,omitempty"`      // patterns of what is neither read nor written, in every mode; see config/glob
+	DenyWrite     []string `json:"denyWrite,omitempty"`     // patterns of what is not written in a writable root
 	Opened        []string `json:"opened,omitempty"`        // files that may be written though their name is protected; absolute
 	Network       bool     `json:"network,omitempty"`       // all of it
 	Proxied       bool     `json:"proxied,omitempty"`       // what the host's proxy lets through; not with Network
@@ -32,6 +35,9 @@ func (g Grant) Digest() string {
 	g.WritableRoots = slices.Sorted(slices.Values(g.WritableRoots))
 	g.Env = slices.Sorted(slices.Values(g.Env))
 	g.Opened = slices.Sorted(slices.Values(g.Opened))
+	g.ReadableRoots = slices.Sorted(slices.Values(g.ReadableRoots))
+	g.DenyRead = slices.Sorted(slices.Values(g.DenyRead))
+	g.DenyWrite = slices.Sorted(slices.Values(g.DenyWrite))
 	b, err := json.Marshal(g)
 	if err != nil {
 		panic(err) // strings and numbers only
@@ -83,8 +89,10 @@ func (l Limits) check() error {
 type Confiner interface {
 	// Name is for messages.
 	Name() string
-	// Modes are the sandbox modes that it enforces.
+	// Modes are the sandbox modes that it is for.
 	Modes() []string
+	// Enforces reports whether a grant is one for it; the first that it is one for is taken.
+	Enforces(g Grant) bool
 	// Check says whether a grant of one of its modes can be enforced here: nil, or an [UnsupportedError].
 	Check(g Grant) error
 	// Confine changes the confinement of one process so that the grant holds, or says why it can't. readOnly asks for
@@ -111,6 +119,9 @@ func (Unconfined) Name() string { return "none" }
 
 // Modes returns full access alone.
 func (Unconfined) Modes() []string { return []string{FullAccess} }
+
+// Enforces takes full access where nothing is denied.
+func (Unconfined) Enforces(g Grant) bool { return g.Mode == FullAccess && len(g.DenyRead) == 0 }
 
 // Check has nothing to say.
 func (Unconfined) Check(Grant) error { return nil }
@@ -150,7 +161,7 @@ func (l *Launcher) confiner(g Grant) (Confiner, error) {
 	}
 	var modes []string
 	for _, c := range l.cfg.Confiners {
-		if slices.Contains(c.Modes(), g.Mode) {
+		if c.Enforces(g) {
 			return c, nil
 		}
 		modes = append(modes, c.Modes()...)
@@ -160,8 +171,11 @@ func (l *Launcher) confiner(g Grant) (Confiner, error) {
 		What: fmt.Sprintf("sandbox mode %q can't be enforced by this build, which knows %s", g.Mode, strings.Join(modes, ", ")),
 		Next: fmt.Sprintf("set sandbox { mode = %q } to run without confinement", FullAccess),
 	}
-	if g.Mode == "" {
+	switch {
+	case g.Mode == "":
 		e.What = "the grant names no sandbox mode"
+	case g.Mode == FullAccess:
+		e.What, e.Next = "what sandbox { deny_read } names can't be kept from commands by this build", "remove it to run them all the same"
 	}
 	return nil, e
 }

@@ -26,6 +26,9 @@ func TestDigest(t *testing.T) {
 	for name, change := range map[string]func(*launch.Grant){
 		"mode":    func(g *launch.Grant) { g.Mode = "read-only" },
 		"roots":   func(g *launch.Grant) { g.WritableRoots = []string{"/a"} },
+		"reads":   func(g *launch.Grant) { g.ReadableRoots = []string{"/a"} },
+		"denied":  func(g *launch.Grant) { g.DenyRead = []string{"/a"} },
+		"kept":    func(g *launch.Grant) { g.DenyWrite = []string{"/a"} },
 		"network": func(g *launch.Grant) { g.Network = true },
 		"env":     func(g *launch.Grant) { g.Env = nil },
 		"memory":  func(g *launch.Grant) { g.Limits.MemoryBytes = 1 },

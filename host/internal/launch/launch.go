@@ -31,7 +31,7 @@ import (
 // Bounds and their defaults.
 const (
 	// DefaultMaxProcesses bounds the trees that are alive, and ended ones whose output nobody has taken yet. Each costs a
-	// launcher (0.7 MB of its own, no processor time while nothing happens) and up to five descriptors of the host.
+	// launcher (0.7 MB of its own, no processor time while nothing happens) and up to six descriptors of the host.
 	// Beyond it Spawn fails, it doesn't wait: sessions may live for ever.
 	DefaultMaxProcesses = 256
 	// maxEnded bounds the records of ended processes whose output was taken and that nobody has released. Beyond it the
@@ -69,6 +69,10 @@ type Config struct {
 	// Proxy serves the way out of a process whose grant is Proxied: what it and its children connect to. It returns when ctx
 	// ends, which it does with the process's tree. nil: there is none, and such a process is not started.
 	Proxy func(ctx context.Context, p *Process, ln net.Listener)
+	// AdoptTime is how long a kept session waits to be adopted; default: DefaultAdoptTime. Abandoned hears of one that is
+	// ended because nobody did; nil: nobody does.
+	AdoptTime time.Duration
+	Abandoned func(p *Process)
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -96,6 +100,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.KillGrace = DefaultKillGrace
 	case c.KillGrace < 0:
 		c.KillGrace = 0
+	}
+	if c.AdoptTime == 0 {
+		c.AdoptTime = DefaultAdoptTime
 	}
 	if len(c.Confiners) == 0 {
 		c.Confiners = []Confiner{Unconfined{}}
@@ -130,9 +137,12 @@ type Spec struct {
 	Stdin bool
 	// MergeStderr: stderr is the same pipe as stdout, in the order of writing.
 	MergeStderr bool
-	// Session: the process may outlive its call, and its plugin: the host keeps its descriptors as well. Otherwise
-	// EndCall ends it.
+	// Session: the process may outlive its call. Otherwise EndCall ends it.
 	Session bool
+	// Keep: the session may outlive the process of its plugin, whose number is Holder, until another adopts it: the host
+	// keeps its descriptors as well. nil: it ends with that process.
+	Keep   *Keep
+	Holder uint64
 	// ReadOnly asks for a grant without writes. Under full access nothing enforces it.
 	ReadOnly bool
 	Grant    Grant
@@ -320,6 +330,7 @@ func (l *Launcher) forget(p *Process) {
 	}
 	l.mu.Unlock()
 	l.note(p, func(at *place) { at.forgotten = true })
+	p.letGo()
 	p.closeFiles()
 }
 
@@ -332,12 +343,6 @@ func (l *Launcher) Process(id string) (*Process, bool) {
 		return nil, false
 	}
 	return p, true
-}
-
-// Sessions returns the sessions of a plugin that can be adopted, those included that ended while nobody knew, with their
-// last output.
-func (l *Launcher) Sessions(plugin string) []*Process {
-	return l.find(func(p *Process) bool { return p.spec.Session && p.spec.Owner.Plugin == plugin && p.running() })
 }
 
 // Held returns how many processes count against MaxProcesses: they are alive, or nobody has taken their output.

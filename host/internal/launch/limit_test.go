@@ -44,7 +44,8 @@ type jail struct {
 func (jail) Name() string    { return "jail" }
 func (jail) Modes() []string { return []string{"read-only"} }
 
-func (jail) Check(launch.Grant) error { return nil }
+func (jail) Enforces(g launch.Grant) bool { return g.Mode == "read-only" }
+func (jail) Check(launch.Grant) error     { return nil }
 
 func (j jail) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
 	mark := "JAIL=" + g.Mode

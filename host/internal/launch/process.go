@@ -57,9 +57,10 @@ type Process struct {
 	exited    chan struct{} // closed when the process has ended
 	gone      chan struct{} // closed when its whole tree has
 	pid       int           // after begun
-	startErr  error         // after begun
-	exit      Exit          // after exited
-	survivors int           // after gone
+	started   time.Time
+	startErr  error // after begun
+	exit      Exit  // after exited
+	survivors int   // after gone
 
 	write struct {
 		sync.Mutex // one frame at a time
@@ -76,6 +77,7 @@ type Process struct {
 		replies  map[uint32]chan syscall.Errno
 		over     bool // gone: no reply comes any more
 		endProxy func()
+		hold     holding
 	}
 }
 
@@ -83,8 +85,9 @@ func newProcess(l *Launcher, spec Spec, cancel context.CancelCauseFunc) *Process
 	p := &Process{
 		l: l, id: newID(), spec: spec, cancelStart: cancel,
 		begun: make(chan struct{}), settled: make(chan struct{}),
-		exited: make(chan struct{}), gone: make(chan struct{}),
+		exited: make(chan struct{}), gone: make(chan struct{}), started: time.Now(),
 	}
+	p.mu.hold = holding{holder: spec.Holder, free: make(chan struct{})}
 	p.mu.files = make(map[string]*os.File)
 	p.mu.replies = make(map[uint32]chan syscall.Errno)
 	return p
@@ -273,6 +276,11 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 func (p *Process) serveProxy(ctx context.Context) error {
 	ln, err := p.listener()
 	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.mu.over { // it has ended already, and with it what listened
+			return nil
+		}
 		return fmt.Errorf("take over what listens in the box: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

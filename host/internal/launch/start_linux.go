@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // launch hands the order and the target's descriptors to a gantry-launch. It returns what of the order is still to be sent.
@@ -28,6 +29,13 @@ func (p *Process) launch(order []byte) (rest []byte, err error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if k := p.spec.Keep; k != nil && k.Memory > 0 {
+		f, err := newMemory(k.Memory)
+		if err != nil {
+			return nil, launchError("memory", err)
+		}
+		p.keep(Memory, f)
 	}
 	if p.listens {
 		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -161,6 +169,29 @@ func (p *Process) keep(name string, f *os.File) {
 func pollable(fd int, name string) *os.File {
 	syscall.SetNonblock(fd, true)
 	return os.NewFile(uintptr(fd), name)
+}
+
+// newMemory makes memory that can be mapped by whoever has the descriptor. Its size is final: a process that maps it must
+// not find less than there was.
+func newMemory(size int) (*os.File, error) {
+	const name, flags = "gantry-session", unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // Linux before 6.3
+		fd, err = unix.MemfdCreate(name, flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), Memory)
+	err = unix.Ftruncate(fd, int64(size))
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // launchError is for steps of our own: out of descriptors, of terminals.

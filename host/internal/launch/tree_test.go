@@ -231,7 +231,9 @@ func TestEndOfCallThreadAndPlugin(t *testing.T) {
 	start := func(plugin, thread, call string, session bool) watched {
 		s := command("sleep", "1000")
 		s.Owner = launch.Owner{Plugin: plugin, Thread: thread, Call: call}
-		s.Session = session
+		if s.Session = session; session {
+			s.Keep = &launch.Keep{}
+		}
 		p := spawn(t, l, s)
 		return watchPID(t, strings.Join([]string{plugin, thread, call, strconv.FormatBool(session)}, "/"), p.PID())
 	}
@@ -264,7 +266,7 @@ func TestEndOfCallThreadAndPlugin(t *testing.T) {
 			}
 		}
 	}
-	if got := len(l.Sessions("a")); got != 1 {
+	if got := len(l.Kept("a", "")); got != 1 {
 		t.Errorf("plugin a has %d sessions left, want 1", got)
 	}
 }

@@ -125,7 +125,7 @@ func (p *Proxy) connect(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 		server.Close()
 		return
 	}
-	tunnel(ctx, conn, in, server)
+	tunnel(ctx, conn, in, server, func() (io.Reader, bool) { return p.named(ctx, q, conn, in) })
 }
 
 // hopByHop are fields that are for the proxy and not for who is behind it.
@@ -207,7 +207,7 @@ func (p *Proxy) switched(ctx context.Context, conn net.Conn, in *bufio.Reader, r
 	if resp.Write(conn) != nil {
 		return
 	}
-	tunnel(ctx, conn, in, &stream{server})
+	tunnel(ctx, conn, in, &stream{server}, nil)
 }
 
 // stream is what the transport gives after a change of protocols; only what a tunnel needs is there.

@@ -27,7 +27,7 @@ type Pattern = hosts.Pattern
 // Protocols, as answers, events and questions name them.
 const (
 	HTTP   = "http"
-	HTTPS  = "https" // CONNECT: what is inside is not looked at
+	HTTPS  = "https" // CONNECT: what is inside is not looked at, but the name in a TLS client's first message
 	SOCKS5 = "socks5"
 )
 
@@ -42,12 +42,13 @@ const (
 	MITMRequired     = "mitm_required"
 	PolicyDenied     = "policy_denied"
 	Invalid          = "invalid_host"
+	NameMismatch     = "name_mismatch" // the connection that was allowed turned out to be for another host
 )
 
 // Sources of decisions.
 const (
 	Baseline  = "baseline_policy" // the rules
-	ModeGuard = "mode_guard"      // the methods
+	ModeGuard = "mode_guard"      // the methods, and what is said in a tunnel
 	Decider   = "decider"         // who was asked
 )
 
@@ -59,7 +60,31 @@ type Rules struct {
 	Local bool
 	// Limited: only GET, HEAD and OPTIONS, and nothing that can't be looked into.
 	Limited bool
+	// Hosts are rules for single hosts. The strictest counts, also of those above.
+	Hosts []HostRule
+	// Unsure: some rules can't be read. Nothing is allowed then, so that everything is asked about.
+	Unsure bool
 }
+
+// HostRule is a rule for one host. One that allows is for its protocol alone, one that asks or denies for all: who is kept from a
+// host by one way is not to take another.
+type HostRule struct {
+	Host     string // normalised
+	Protocol string
+	Verdict  Verdict
+	Where    string // its place, for people
+}
+
+// Verdict is what a rule says. A stricter one is larger.
+type Verdict int
+
+// The verdicts; unknown is what no rule says.
+const (
+	Unknown Verdict = iota
+	Allow
+	Ask
+	Deny
+)
 
 // Request is a connection that somebody wants.
 type Request struct {
@@ -80,6 +105,8 @@ type Decision struct {
 	Allow  bool
 	Reason string
 	Source string
+	Rule   string // the place of the [HostRule] that decided; empty: none did
+	Named  string // with NameMismatch: the host that the TLS client named; empty: none, or nothing that can be read
 	// Addresses are what may be dialled, in this order; with Allow only.
 	Addresses []netip.AddrPort
 }
@@ -97,6 +124,8 @@ func (d Decision) Message(r Request) string {
 		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, not %s", r.Method)
 	case MITMRequired:
 		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, and %s can't be looked into", r.Protocol)
+	case NameMismatch:
+		return fmt.Sprintf("the TLS connection through %s is for %q, and has to be for the host that was allowed", r.Host, d.Named)
 	case Invalid:
 		return fmt.Sprintf("%q is no host", r.Host)
 	}
@@ -123,6 +152,10 @@ func (r Rules) Decide(ctx context.Context, q Request, resolve Resolver) Decision
 	if matches(r.Deny, q.Host, q.Port) {
 		return refuse(Denied)
 	}
+	verdict, where := r.rule(q)
+	if verdict == Deny {
+		return Decision{Reason: Denied, Source: Baseline, Rule: where}
+	}
 	if r.Limited && q.Protocol != HTTP {
 		return Decision{Reason: MITMRequired, Source: ModeGuard}
 	}
@@ -136,10 +169,10 @@ func (r Rules) Decide(ctx context.Context, q Request, resolve Resolver) Decision
 		return refuse(NotAllowedLocal)
 	case err != nil && loopbackName(q.Host) && !literal && !r.Local:
 		return refuse(NotAllowedLocal)
-	case !literal && !matches(r.Allow, q.Host, q.Port):
-		return refuse(NotAllowed)
+	case r.Unsure, verdict == Ask, !literal && !matches(r.Allow, q.Host, q.Port):
+		return Decision{Reason: NotAllowed, Source: Baseline, Rule: where}
 	}
-	return r.reach(ctx, q, resolve, Decision{Allow: true, Reason: Allowed, Source: Baseline})
+	return r.reach(ctx, q, resolve, Decision{Allow: true, Reason: Allowed, Source: Baseline, Rule: where})
 }
 
 // Approve judges a request that somebody has allowed. Local addresses and denied hosts stay out of reach.
@@ -154,7 +187,7 @@ func (r Rules) reach(ctx context.Context, q Request, resolve Resolver, d Decisio
 		return Decision{Reason: NotAllowedLocal, Source: Baseline}
 	}
 	for _, a := range addresses {
-		if r.Local || Public(a) || r.literal(Request{Host: a.String(), Port: q.Port}) || a.IsLoopback() && loopbackName(q.Host) && r.literal(q) {
+		if r.Local || Public(a) || r.literal(Request{Protocol: q.Protocol, Host: a.String(), Port: q.Port}) || a.IsLoopback() && loopbackName(q.Host) && r.literal(q) {
 			d.Addresses = append(d.Addresses, netip.AddrPortFrom(a, q.Port))
 			continue
 		}
@@ -164,8 +197,21 @@ func (r Rules) reach(ctx context.Context, q Request, resolve Resolver, d Decisio
 	return d
 }
 
+// rule is the strictest rule for a host, and its place.
+func (r Rules) rule(q Request) (v Verdict, where string) {
+	for _, h := range r.Hosts {
+		if h.Host == q.Host && h.Verdict > v && (h.Verdict != Allow || h.Protocol == q.Protocol) {
+			v, where = h.Verdict, h.Where
+		}
+	}
+	return v, where
+}
+
 // literal reports whether the rules allow a host as it is, without a wildcard.
 func (r Rules) literal(q Request) bool {
+	if v, _ := r.rule(q); v == Allow {
+		return true
+	}
 	return slices.ContainsFunc(r.Allow, func(p Pattern) bool { return p.Literal() && p.Match(q.Host, q.Port) })
 }
 

@@ -148,6 +148,56 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// Rules for single hosts, beside the patterns: the strictest counts; what allows does so for its protocol alone.
+func TestHostRules(t *testing.T) {
+	t.Parallel()
+	resolver := names{"a.test": {"93.184.216.34"}, "b.test": {"93.184.216.35"}, "inner.test": {"127.0.0.1"}, "localhost": {"127.0.0.1"}}
+	rule := func(host, protocol string, v network.Verdict, where string) network.HostRule {
+		return network.HostRule{Host: host, Protocol: protocol, Verdict: v, Where: where}
+	}
+	rules := network.Rules{
+		Allow: patterns(t, "b.test", "127.0.0.9"), Deny: patterns(t, "never.test"),
+		Hosts: []network.HostRule{
+			rule("a.test", network.HTTPS, network.Allow, "r:1"), rule("b.test", network.HTTP, network.Deny, "r:2"), rule("both.test", network.HTTPS, network.Allow, "r:3"),
+			rule("both.test", network.HTTPS, network.Ask, "r:4"), rule("never.test", network.HTTPS, network.Allow, "r:5"), rule("127.0.0.1", network.HTTPS, network.Allow, "r:6"),
+			rule("inner.test", network.HTTPS, network.Allow, "r:7"), rule("localhost", network.HTTPS, network.Allow, "r:8"), rule("127.0.0.9", "", network.Deny, "r:9"),
+			rule("2001:4860::1", network.HTTPS, network.Deny, "r:10"),
+		},
+	}
+	unsure := rules
+	unsure.Unsure = true
+	for _, tc := range []struct {
+		name           string
+		rules          network.Rules
+		protocol, host string
+		reason, where  string
+	}{
+		{"allowed", rules, network.HTTPS, "a.test", network.Allowed, "r:1"},
+		{"by another way", rules, network.HTTP, "a.test", network.NotAllowed, ""},
+		{"by another way", rules, network.SOCKS5, "a.test", network.NotAllowed, ""},
+		{"denied by every way, also what a pattern allows", rules, network.HTTPS, "b.test", network.Denied, "r:2"},
+		{"asked about beats allowed", rules, network.HTTPS, "both.test", network.NotAllowed, "r:4"},
+		{"a pattern denies", rules, network.HTTPS, "never.test", network.Denied, ""},
+		{"this machine, by its address", rules, network.HTTPS, "127.0.0.1", network.Allowed, "r:6"},
+		{"this machine, by its name", rules, network.HTTPS, "localhost", network.Allowed, "r:8"},
+		{"this machine, by another way", rules, network.HTTP, "127.0.0.1", network.NotAllowedLocal, ""},
+		{"another name of an allowed address", rules, network.HTTPS, "inner.test", network.Allowed, "r:7"},
+		{"a rule without a way of the proxy's", rules, network.HTTP, "127.0.0.9", network.Denied, "r:9"},
+		{"what nobody names", rules, network.HTTPS, "c.test", network.NotAllowed, ""},
+		{"nothing is sure", unsure, network.HTTPS, "a.test", network.NotAllowed, "r:1"},
+		{"nothing is sure, but this", unsure, network.HTTPS, "b.test", network.Denied, "r:2"},
+	} {
+		d := tc.rules.Decide(t.Context(), network.Request{Protocol: tc.protocol, Host: tc.host, Port: 443, Method: "GET"}, resolver)
+		if d.Reason != tc.reason || d.Rule != tc.where || d.Allow != (tc.reason == network.Allowed) {
+			t.Errorf("%s: %s %s: %+v, want %s by %q", tc.name, tc.protocol, tc.host, d, tc.reason, tc.where)
+		}
+	}
+	// An address is one host, however it is spelled.
+	if d := rules.Decide(t.Context(), network.Request{Protocol: network.HTTPS, Host: hosts.Normalize("[2001:4860:0:0::0:1]"), Port: 443}, resolver); d.Reason != network.Denied {
+		t.Errorf("%+v", d)
+	}
+}
+
 // A name that is not allowed is not even asked for: the question would carry its name out.
 func TestNamesThatAreNotAllowedAreNotResolved(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,8 @@ const (
 
 // Config is what a proxy is made of. Zero fields mean the documented defaults.
 type Config struct {
-	Rules    Rules
+	// Rules are asked for before each decision: what changes in them counts from then on.
+	Rules    func() Rules
 	Resolver Resolver                                                // default: the machine's
 	Dial     func(context.Context, netip.AddrPort) (net.Conn, error) // default: TCP
 	// Ask is asked about what the rules neither allow nor deny; it may wait for a person, until ctx ends. nil: nobody is.
@@ -53,6 +54,7 @@ type Proxy struct {
 type told struct {
 	Request
 	reason string
+	named  string
 }
 
 // New makes a proxy. Nothing starts.
@@ -125,7 +127,8 @@ func (p *Proxy) connection(ctx context.Context, conn net.Conn) {
 
 // judge decides about a request, asks where that helps, and tells of it.
 func (p *Proxy) judge(ctx context.Context, q Request) Decision {
-	d := p.cfg.Rules.Decide(ctx, q, p.cfg.Resolver)
+	rules := p.cfg.Rules()
+	d := rules.Decide(ctx, q, p.cfg.Resolver)
 	if d.Reason == NotAllowed && p.cfg.Ask != nil {
 		key := q
 		key.Method = ""
@@ -136,7 +139,7 @@ func (p *Proxy) judge(ctx context.Context, q Request) Decision {
 			p.mu.Lock()
 			p.mu.approved[key] = true
 			p.mu.Unlock()
-			d = p.cfg.Rules.Approve(ctx, q, p.cfg.Resolver)
+			d = rules.Approve(ctx, q, p.cfg.Resolver)
 		} else {
 			d.Source = Decider
 		}
@@ -149,7 +152,7 @@ func (p *Proxy) tell(q Request, d Decision) {
 	if p.cfg.Audit == nil {
 		return
 	}
-	k := told{q, d.Reason}
+	k := told{q, d.Reason, d.Named}
 	p.mu.Lock()
 	again := p.mu.told[k] || len(p.mu.told) >= maxAudited
 	if !again {
@@ -190,14 +193,23 @@ func (p *Proxy) dialJudged(ctx context.Context, _, _ string) (net.Conn, error) {
 	return p.dial(ctx, d)
 }
 
-// tunnel carries bytes in both directions until both have ended, or ctx has.
-func tunnel(ctx context.Context, client net.Conn, in io.Reader, server net.Conn) {
+// tunnel carries bytes in both directions until both have ended, or ctx has. first looks at what the client says before anything
+// of it goes out, and may refuse it; nil: nobody does.
+func tunnel(ctx context.Context, client net.Conn, in *bufio.Reader, server net.Conn, first func() (io.Reader, bool)) {
 	_ = client.SetReadDeadline(time.Time{})
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	defer server.Close()
 	var up sync.WaitGroup
 	up.Go(func() { // ends with the client's connection, which is closed with ctx or below
-		_, _ = io.Copy(server, in)
+		from, ok := io.Reader(in), true
+		if first != nil {
+			from, ok = first()
+		}
+		if !ok {
+			server.Close()
+			return
+		}
+		_, _ = io.Copy(server, from)
 		closeWrite(server)
 	})
 	_, _ = io.Copy(client, server)

@@ -60,7 +60,7 @@ func begin(t *testing.T, rules network.Rules, ask func(network.Request) bool) *w
 	}))
 	t.Cleanup(w.origin.Close)
 	cfg := network.Config{
-		Rules:    rules,
+		Rules:    func() network.Rules { return rules },
 		Resolver: names{"open.test": {"93.184.216.34"}, "www.open.test": {"93.184.216.35"}, "asked.test": {"93.184.216.36"}, "inside.open.test": {"10.0.0.1"}, "down.open.test": {"93.184.215.1"}},
 		Dial: func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 			w.mu.Lock()
@@ -74,7 +74,7 @@ func begin(t *testing.T, rules network.Rules, ask func(network.Request) bool) *w
 		Audit: func(q network.Request, d network.Decision) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.said = append(w.said, fmt.Sprintf("%s %s %s %s %v", q.Protocol, q.Target(), q.Method, d.Reason, d.Allow))
+			w.said = append(w.said, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %v %s", q.Protocol, q.Target(), q.Method, d.Reason, d.Allow, d.Named)))
 		},
 	}
 	if ask != nil {

@@ -127,7 +127,8 @@ func (p *Proxy) socks(ctx context.Context, conn net.Conn, in *bufio.Reader) {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	d := p.judge(ctx, Request{Protocol: SOCKS5, Host: hosts.Normalize(bracketed(host)), Port: port})
+	q := Request{Protocol: SOCKS5, Host: hosts.Normalize(bracketed(host)), Port: port}
+	d := p.judge(ctx, q)
 	if !d.Allow {
 		_ = answer(socksRuleset)
 		return
@@ -141,7 +142,7 @@ func (p *Proxy) socks(ctx context.Context, conn net.Conn, in *bufio.Reader) {
 		server.Close()
 		return
 	}
-	tunnel(ctx, conn, in, server)
+	tunnel(ctx, conn, in, server, func() (io.Reader, bool) { return p.named(ctx, q, conn, in) })
 }
 
 // bracketed keeps an address of IPv6 from being taken for a host with a port.

@@ -19,16 +19,36 @@ func (r *run) policyRequest() policy.Request {
 		Approval: r.call.Approval, Sandbox: r.call.Sandbox, Effects: r.assessment.Effects,
 		Escalation: r.assessment.Escalation, ReadOnly: r.assessment.ReadOnly, Approved: r.approved,
 		Writable: func(path string) bool { return r.spine.stages.Granter.Writable(r.call.Sandbox, r.call.Cwd, path) },
+		Outside:  r.typesOutside(),
 	}
+}
+
+// typesOutside tells whether the call types into a session that runs outside of the sandbox.
+func (r *run) typesOutside() bool {
+	return slices.ContainsFunc(r.assessment.Effects, func(e contract.Effect) bool {
+		in, ok := e.(contract.SessionInputEffect)
+		return ok && r.spine.tokens.runsOutside(r.entry.Plugin, r.call.Thread, in.SessionID)
+	})
 }
 
 // decide is where policy, reviewer and person say whether the call runs.
 func (r *run) decide(ctx context.Context) *verdict {
-	return r.settle(ctx, r.spine.stages.Policy(r.policyRequest()), r.assessment.Discriminators)
+	d := r.spine.stages.Policy(r.policyRequest())
+	return r.settle(ctx, d, r.assessment.Discriminators, r.ruleFor(d.Offer))
+}
+
+// ruleFor is the rule for commands that begin with these words; nil: there is none, or nobody writes rules.
+func (r *run) ruleFor(words []string) *event.RuleOffer {
+	book := r.spine.stages.Rulebook
+	if book == nil || words == nil {
+		return nil
+	}
+	o := book.Offer(words)
+	return &o
 }
 
 // settle brings a decision of the policy to its end, and notes how it ended. nil: the call may run.
-func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []string) *verdict {
+func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []string, offer *event.RuleOffer) *verdict {
 	note := event.CallDecided{Call: r.call.ID, Verdict: d.Verdict.String(), By: byPolicy, Reason: visible(d.Reason, maxReason)}
 	for _, rule := range d.Rules {
 		note.Rules = append(note.Rules, rule.Where())
@@ -42,7 +62,7 @@ func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []st
 	case policy.Run:
 	case policy.Ask:
 		v = r.ask(ctx, question{reason: d.Reason, effects: r.assessment.Effects, wanted: r.assessment.Escalation,
-			discriminators: discriminators, offer: d.Offer}, &note)
+			discriminators: discriminators, offer: offer}, &note)
 	default:
 		v = denied(d.Reason)
 	}
@@ -93,7 +113,7 @@ type question struct {
 	effects        []contract.Effect
 	wanted         *contract.Escalation
 	discriminators []string
-	offer          []string // words of a rule that would answer it for good; nil: there is none
+	offer          *event.RuleOffer // a rule that would answer it for good; nil: there is none
 }
 
 // ask puts the call before hooks, the reviewer, then the person. nil: it may run. The note gets who decided, and with which answer.
@@ -131,6 +151,9 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 		return denied("rejected: the question could not be put: " + err.Error())
 	}
 	switch {
+	case answer.Choice == approval.DenyAlways && slices.Contains(q.Options, approval.DenyAlways):
+		r.writeRule(ctx, event.RuleOffer{Line: q.Rule.Deny, File: q.Rule.File})
+		return denied(cmp.Or(answer.Message, "rejected by user"))
 	case answer.Choice == approval.Abort:
 		v := denied(cmp.Or(answer.Message, "rejected by user"))
 		v.abort = true
@@ -161,12 +184,15 @@ func (r *run) question(about question) approval.Question {
 	if e := r.assessment.Escalation; e != nil {
 		q.Message = visible(e.Justification, maxReason)
 	}
-	if book := r.spine.stages.Rulebook; book != nil && about.offer != nil {
-		o := book.Offer(about.offer)
-		q.Rule = &o
+	if about.offer != nil {
+		q.Rule = about.offer
 		q.Options = append(q.Options, approval.ApproveAlways)
 	}
-	q.Options = append(q.Options, approval.Deny, approval.Abort)
+	q.Options = append(q.Options, approval.Deny)
+	if q.Rule != nil && q.Rule.Deny != "" {
+		q.Options = append(q.Options, approval.DenyAlways)
+	}
+	q.Options = append(q.Options, approval.Abort)
 	return q
 }
 

@@ -27,6 +27,10 @@ func (b *book) Offer(prefix []string) event.RuleOffer {
 	return event.RuleOffer{Prefix: prefix, Line: "allow " + strings.Join(prefix, " "), File: "my.rules"}
 }
 
+func (b *book) OfferHost(_, host string) *event.RuleOffer {
+	return &event.RuleOffer{Host: host, Line: "allow " + host, Deny: "deny " + host, File: "my.rules"}
+}
+
 func (b *book) Write(_ context.Context, o event.RuleOffer) error {
 	b.written = append(b.written, o)
 	return b.err

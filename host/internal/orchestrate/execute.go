@@ -24,6 +24,9 @@ const maxAttempts = 2
 
 // execute runs the call, and once more where policy allows a wider grant after a denial.
 func (r *run) execute(ctx context.Context) verdict {
+	if r.entry.Search {
+		return r.search()
+	}
 	family, v := r.family()
 	if v != nil {
 		return *v
@@ -62,6 +65,15 @@ func (r *run) execute(ctx context.Context) verdict {
 			return *v
 		}
 	}
+}
+
+// search looks for tools, in the catalogue that the call was made with.
+func (r *run) search() verdict {
+	tools, text, err := r.call.Tools.Search(r.input.Arguments, r.call.Traits)
+	if err != nil {
+		return r.failed(err.Error())
+	}
+	return verdict{outcome: event.OutcomeOK, result: contract.Text(text), tools: tools}
 }
 
 func resultVerdict(result *contract.Result) verdict {
@@ -106,6 +118,11 @@ func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result,
 	crashpoint.At(crashpoint.CallJournaled, "")
 	result, err := family.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
 	crashpoint.At(crashpoint.CallReturned, "")
+	if err != nil {
+		r.spine.tokens.broke(live) // before its token is taken back: at no moment does it look answered
+	} else if live.wide && result.SessionID != "" {
+		r.spine.tokens.leaves(live, result.SessionID)
+	}
 	if err := live.awaitStart(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}

@@ -23,11 +23,14 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	v.text = r.spine.stages.Redact.Text(v.text)
 	v.result = withoutSecrets(v.result, r.spine.stages.Redact)
 	if v.outcome == event.OutcomeOK && r.entry != nil {
-		r.postHook(ctx, &v)
+		given := v.result
+		if r.postHook(ctx, &v); v.result != given {
+			v.tools = nil // a hook put something else in the place of what was found
+		}
 	}
 	result := &llm.ToolResult{
 		ID: r.call.Model.ID, Name: r.call.Model.Name, Namespace: r.call.Model.Namespace, Freeform: r.call.Model.Freeform,
-		IsError: v.outcome != event.OutcomeOK,
+		IsError: v.outcome != event.OutcomeOK, Search: r.call.Model.Search, Tools: v.tools,
 	}
 	switch {
 	case v.outcome == event.OutcomeAborted:
@@ -36,6 +39,10 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 		result.Content = modelContent(v.result.Parts, r.call.Output, r.call.Caps.MaxInlineBytes)
 	default:
 		result.Content = llm.Parts{&llm.Text{Text: history.Truncate(v.text, r.call.Output)}}
+	}
+	if result.Search && v.outcome != event.OutcomeOK && v.outcome != event.OutcomeAborted {
+		// The result of a search has room for tools alone, so that the reason goes beside it.
+		r.context = append(r.context, fmt.Sprintf("The search for tools (call %s) failed: %s", result.ID, resultText(result)))
 	}
 	r.publishEnd(ctx, v, result, took)
 	return Answer{

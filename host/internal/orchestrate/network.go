@@ -42,7 +42,11 @@ func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16) 
 		return false, false
 	}
 	d.Reason = reason
-	v := r.settle(ctx, d, []string{"network", protocol})
+	var offer *event.RuleOffer
+	if book := l.Spine.stages.Rulebook; book != nil {
+		offer = book.OfferHost(protocol, host)
+	}
+	v := r.settle(ctx, d, []string{"network", protocol}, offer)
 	var by string
 	if note, ok := r.decided[len(r.decided)-1].(event.CallDecided); ok {
 		by = note.By

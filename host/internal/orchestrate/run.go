@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // run is one call on its way. Its fields are filled by the stages, in order; it belongs to one goroutine.
@@ -39,6 +40,7 @@ type verdict struct {
 	outcome event.Outcome
 	result  *contract.Result // nil: text alone
 	text    string           // of a failure, for the model
+	tools   []llm.Tool       // that a search has found
 	abort   bool
 }
 

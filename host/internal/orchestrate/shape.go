@@ -46,6 +46,10 @@ func modelContent(parts []contract.Part, p history.Policy, inline int64) llm.Par
 			if part.Audience != contract.AudienceUser {
 				s.media(part)
 			}
+		case *contract.SealedPart:
+			if part.Audience != contract.AudienceUser {
+				s.sealed(part)
+			}
 		case *contract.ArtifactPart:
 			if part.Audience != contract.AudienceUser {
 				a := part.Artifact
@@ -88,6 +92,22 @@ func (s *shape) media(part *contract.MediaPart) {
 			"[%s of %d bytes left out: inline content may have %d, larger content has to be an artifact]", part.MediaType, len(part.Data), s.inline)})
 	default:
 		s.out = append(s.out, &llm.Media{MediaType: part.MediaType, Data: part.Data, Artifact: part.Artifact, Detail: part.Detail})
+	}
+}
+
+// sealed passes on what nobody here can read, whole: a piece of it is worth nothing.
+func (s *shape) sealed(part *contract.SealedPart) {
+	s.shown++
+	switch {
+	case s.shown > maxMedia:
+		s.unseen++
+	case part.Namespace == "" || part.Data == "":
+		s.text(&contract.TextPart{Fit: contract.FitBounded, Text: "[encrypted content left out: its plugin does not say whose models can read it, or it is empty]"})
+	case s.inline > 0 && int64(len(part.Data)) > s.inline:
+		s.text(&contract.TextPart{Fit: contract.FitBounded, Text: fmt.Sprintf(
+			"[encrypted content of %d bytes left out: inline content may have %d]", len(part.Data), s.inline)})
+	default:
+		s.out = append(s.out, &llm.Sealed{Namespace: part.Namespace, Data: part.Data})
 	}
 }
 

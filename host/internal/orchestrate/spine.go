@@ -51,6 +51,9 @@ type Approver interface {
 type Rulebook interface {
 	// Offer says what a rule for commands that begin with these words would look like.
 	Offer(prefix []string) event.RuleOffer
+	// OfferHost says what a rule for a host would look like, reached by a protocol of the network's proxy. nil: no rule would let it
+	// through without a question.
+	OfferHost(protocol, host string) *event.RuleOffer
 	// Write adds it to the user's rules.
 	Write(ctx context.Context, o event.RuleOffer) error
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -123,7 +124,29 @@ type Tokens struct {
 	mu      sync.Mutex
 	live    map[string]*Live
 	threads map[string]threadScope
+	broken  []brokenCall // oldest first
+	outside []session    // that run outside of the sandbox; oldest first
 }
+
+// session is one that a call left running; without an id, any that the plugin has in the thread.
+type session struct {
+	plugin string
+	thread event.ThreadID
+	id     string
+}
+
+// maxOutside bounds how many of them are remembered: more than a plugin may have open.
+const maxOutside = 1024
+
+// brokenCall is a call whose plugin took it and gave no result.
+type brokenCall struct {
+	plugin string
+	thread event.ThreadID
+	call   event.CallID
+}
+
+// maxBroken bounds what is remembered of them. A process that comes after another asks within seconds.
+const maxBroken = 256
 
 // threadScope is what a thread token stands for. It gives no right to processes, tools, questions or the model: these are
 // for calls, which were approved.
@@ -183,4 +206,54 @@ func (t *Tokens) Lookup(plugin, token string) (*Live, bool) {
 		return nil, false
 	}
 	return l, true
+}
+
+// leaves notes that a session which runs outside of the sandbox goes on after its call.
+func (t *Tokens) leaves(l *Live, id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.outside = append(t.outside, session{l.Plugin, l.Call.Thread, id})
+	if over := len(t.outside) - maxOutside; over > 0 {
+		t.outside = t.outside[over:]
+	}
+}
+
+// runsOutside tells whether a session runs outside of the sandbox, or may.
+func (t *Tokens) runsOutside(plugin string, thread event.ThreadID, id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.outside, session{plugin, thread, id}) || slices.Contains(t.outside, session{plugin, thread, ""})
+}
+
+// broke notes that a live call gets no result.
+func (t *Tokens) broke(l *Live) {
+	if l.wide { // what it started may be adopted, under a number that nobody knows
+		t.leaves(l, "")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.broken = append(t.broken, brokenCall{l.Plugin, l.Call.Thread, l.Call.ID})
+	if over := len(t.broken) - maxBroken; over > 0 {
+		t.broken = t.broken[over:]
+	}
+}
+
+// Unanswered returns the calls of a plugin that run or have broken: no result of theirs has come. thread chooses those of
+// one; empty: of any.
+func (t *Tokens) Unanswered(plugin string, thread event.ThreadID) []event.CallID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []event.CallID
+	for _, l := range t.live {
+		if l.Plugin == plugin && (thread == "" || l.Call.Thread == thread) {
+			out = append(out, l.Call.ID)
+		}
+	}
+	for _, b := range t.broken {
+		if b.plugin == plugin && (thread == "" || b.thread == thread) {
+			out = append(out, b.call)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -53,6 +53,7 @@ type generation struct {
 	hurry     chan struct{}
 	hurryOnce sync.Once
 	latency   atomic.Int64 // of the last health check, in nanoseconds
+	onEnd     func(Identity)
 	// gone is closed when everything of the process is cleaned up.
 	gone     chan struct{}
 	goneOnce sync.Once
@@ -193,7 +194,7 @@ type launcher struct {
 // launch starts a process and brings it to the point where calls can be made. Whatever fails, nothing of it is left.
 func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *generation, err error) {
 	g := &generation{
-		id: id, spec: spec, times: l.times, began: time.Now(),
+		id: id, spec: spec, times: l.times, began: time.Now(), onEnd: l.cfg.OnEnd,
 		logger:   l.logger.Named(spec.Label).With("plugin", spec.Label, "generation", id.Generation),
 		stopping: make(chan struct{}), hurry: make(chan struct{}), gone: make(chan struct{}),
 	}
@@ -313,6 +314,7 @@ func (g *generation) cleanUp() {
 		<-g.runner.done
 		if g.services != nil {
 			g.services.close(g.logger)
+			g.onEnd(g.id)
 		}
 		// The process is dead, so this neither waits nor kills: it closes the connection and the library's goroutines.
 		g.client.Kill()

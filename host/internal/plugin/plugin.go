@@ -47,6 +47,8 @@ type Config struct {
 	Descriptors func(Identity, net.Listener)
 	// OnState hears about every change of state. It must return quickly and call nothing of this package.
 	OnState func(State)
+	// OnEnd hears of each process that has ended, when nothing is served to it any more. nil: nobody does.
+	OnEnd func(Identity)
 	// Redact is applied to everything that plugins print before it is kept or logged. nil: nothing is replaced.
 	Redact func(string) string
 	// NoNamespaces keeps processes together by scanning even where the system has namespaces.
@@ -68,6 +70,9 @@ func (c Config) withDefaults() Config {
 	if c.timing == nil {
 		t := defaultTiming()
 		c.timing = &t
+	}
+	if c.OnEnd == nil {
+		c.OnEnd = func(Identity) {}
 	}
 	if c.OnState == nil {
 		c.OnState = func(State) {}

@@ -91,3 +91,13 @@ func (o *owner) flipBack(err *Error) {
 	o.set(ModeReady, message)
 	o.grantAll()
 }
+
+// makeRoom ends the older process, because the one that takes the calls needs what it holds. false: that is another one
+// than asks.
+func (o *owner) makeRoom(id Identity) bool {
+	if o.current == nil || o.current.id != id {
+		return false
+	}
+	o.endPrevious()
+	return true
+}

@@ -154,6 +154,28 @@ func (p *Slot) Replace(ctx context.Context, spec Spec) error {
 	}
 }
 
+// MakeRoom ends the process that stands by after a replacement, politely and without waiting: the one with this number
+// needs what it holds, and gives up that the older one could take the calls again. It returns false, and ends nothing, when
+// that is not the process that takes calls.
+func (p *Slot) MakeRoom(ctx context.Context, generation uint64) bool {
+	reply := make(chan bool, 1)
+	if !p.tell(ctx, func(o *owner) { reply <- o.makeRoom(Identity{p.label, generation}) }) {
+		return false
+	}
+	select {
+	case current := <-reply:
+		return current
+	case <-p.done:
+		return false
+	}
+}
+
+// Earlier tells whether a process is older than the one with this number and has not ended yet.
+func (p *Slot) Earlier(generation uint64) bool {
+	older := p.view.Load().previous
+	return older != nil && older.id.Generation < generation
+}
+
 // Reset gives a broken or crashed plugin another chance: the next call starts it at once.
 func (p *Slot) Reset() { p.tell(context.Background(), (*owner).reset) }
 

@@ -26,6 +26,10 @@ func (r Request) decideExec(e contract.ExecEffect) Decision {
 	if len(e.Argv) == 0 {
 		return r.doubtful("there is no command to decide on")
 	}
+	if strings.Contains(strings.Join(e.Argv, ""), "\x00") {
+		// What stands before it may be forbidden and can't be read; and no system starts a program so.
+		return Decision{Verdict: Forbid, Reason: fmt.Sprintf(rejectedPattern, command.Join(e.Argv), "the command has a zero byte")}
+	}
 	wide := command.Extract(e.Argv)
 	if d := r.restrict(wide, e.Argv); d.Verdict != Run {
 		return d
@@ -263,7 +267,7 @@ func pattern(p *rules.Prefix) string {
 
 // decideInput decides on what is typed into a session: into a shell it is a script, and may be forbidden like one.
 func (r Request) decideInput(e contract.SessionInputEffect) Decision {
-	x := command.ExtractScript(e.Text)
+	x := command.ExtractScript(strings.ReplaceAll(e.Text, "\x00", "")) // as shells read it
 	if d := r.restrict(x, []string{e.Text}); d.Verdict != Run {
 		return d
 	}
@@ -272,6 +276,13 @@ func (r Request) decideInput(e contract.SessionInputEffect) Decision {
 			return Decision{Verdict: Forbid, Reason: fmt.Sprintf(rejectedPattern, strings.TrimSpace(e.Text), why)}
 		}
 		return Decision{Verdict: Ask, Reason: "what is typed has a dangerous command: " + strings.Join(c.Argv(), " ")}
+	}
+	// What was approved is the program, not all that it can be told to do.
+	if r.Outside && r.Sandbox != FullAccess {
+		if r.Approval == Never || r.Approval == Granular && !r.Questions.Sandbox {
+			return Decision{Verdict: Forbid, Reason: "rejected: the session runs outside of the sandbox, and the approval policy asks nobody about what is typed into it"}
+		}
+		return Decision{Verdict: Ask, Reason: "the session runs outside of the sandbox, which does not hold what is typed into it"}
 	}
 	return Decision{Verdict: Run, Reason: r.contained()}
 }

@@ -243,6 +243,31 @@ func TestSafeCommandsUnderUntrusted(t *testing.T) {
 }
 
 // What is typed into a shell is a command, too (X20).
+// Typing into a session outside of the sandbox is asked about each time, whatever is typed; one that the sandbox holds never
+// is for that reason.
+func TestTypingOutsideOfTheSandbox(t *testing.T) {
+	for _, tc := range []struct {
+		policy    Approval
+		questions bool
+		sandbox   string
+		outside   bool
+		want      Verdict
+	}{
+		{OnRequest, false, "workspace-write", true, Ask}, {OnFailure, false, "read-only", true, Ask}, {Untrusted, false, "workspace-write", true, Ask},
+		{Granular, true, "workspace-write", true, Ask}, {Granular, false, "workspace-write", true, Forbid}, {Never, false, "workspace-write", true, Forbid},
+		{OnRequest, false, FullAccess, true, Run}, {Never, false, FullAccess, true, Run},
+		{OnRequest, false, "workspace-write", false, Run}, {Never, false, "workspace-write", false, Run},
+	} {
+		d := Decide(Request{
+			Approval: tc.policy, Questions: Questions{Sandbox: tc.questions}, Sandbox: tc.sandbox, Outside: tc.outside,
+			Effects: []contract.Effect{contract.SessionInputEffect{SessionID: "1", Text: "ls\n"}},
+		})
+		if d.Verdict != tc.want || d.Verdict != Run && !strings.Contains(d.Reason, "outside of the sandbox") {
+			t.Errorf("%+v: %+v", tc, d)
+		}
+	}
+}
+
 func TestTypedCommands(t *testing.T) {
 	set := ruled(t, `prefix_rule(pattern=["factor", "13"], decision="forbidden")`)
 	typed := func(text string) []contract.Effect {
@@ -300,6 +325,19 @@ func TestOffer(t *testing.T) {
 			Escalation: &contract.Escalation{Unsandboxed: true, PrefixRule: tc.prefix}})
 		if d.Verdict != Ask || !slices.Equal(d.Offer, tc.want) {
 			t.Errorf("%q with %q: %+v, want %q", tc.script, tc.prefix, d, tc.want)
+		}
+	}
+}
+
+// A zero byte hides nothing: no program is started with one, and shells that read theirs pass over it.
+func TestZeroBytes(t *testing.T) {
+	set := ruled(t, `prefix_rule(pattern=["factor", "13"], decision="forbidden")`)
+	for _, effect := range []contract.Effect{
+		script("factor 13\n\x00")[0], script("ls \x00")[0], contract.ExecEffect{Argv: []string{"factor\x00", "13"}, Cwd: "/w"},
+		contract.SessionInputEffect{Text: "factor 13\x00\n"}, contract.SessionInputEffect{Text: "fac\x00tor 13\n"},
+	} {
+		if d := Decide(Request{Approval: OnRequest, Sandbox: FullAccess, Effects: []contract.Effect{effect}, Rules: set, Trusted: installed}); d.Verdict != Forbid {
+			t.Errorf("%+v: %+v", effect, d)
 		}
 	}
 }

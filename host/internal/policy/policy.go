@@ -73,6 +73,8 @@ type Request struct {
 	Effects    []contract.Effect
 	Escalation *contract.Escalation
 	ReadOnly   bool
+	// Outside says that a session which is typed into runs outside of the sandbox.
+	Outside bool
 	// Approved says that a person, or who answers in his place, has approved the call.
 	Approved bool
 	// Rules are the user's; nil: there are none. RulesErr says that some can't be read: then nothing is allowed for want of a rule.

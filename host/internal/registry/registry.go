@@ -29,6 +29,7 @@ type Entry struct {
 	Plugin   string
 	Revision string // of the tool set it came with
 	Digest   string // of the descriptor: remembered approvals are bound to it
+	Search   bool   // the host's own: it finds tools; no plugin has it
 
 	schema *jsonschema.Resolved // nil for freeform tools
 }
@@ -130,8 +131,16 @@ func (r *Registry) Snapshot() *Snapshot {
 			}
 			s.byName[k] = e
 			s.entries = append(s.entries, e)
+			if e.Exposure == contract.ExposureDeferred {
+				s.deferred = append(s.deferred, e)
+			}
 		}
 	}
+	if len(s.deferred) > 0 {
+		s.search = searchEntry(s.deferred)
+		s.byName[keyOf("", SearchName)] = s.search
+	}
+	s.index = sync.OnceValue(func() *index { return newIndex(s.deferred) })
 	r.mu.snap = s
 	return s
 }
@@ -143,6 +152,9 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	// A manifest that was remembered has its keys in another order than the one that the plugin sent. Neither the model,
 	// whose vendor remembers beginnings of requests by their bytes, nor approvals may see the difference.
 	d.InputSchema, d.OutputSchema = sorted(d.InputSchema), sorted(d.OutputSchema)
+	if keyOf(d.Namespace, d.Name) == keyOf("", SearchName) {
+		return nil, errors.New("the name is the host's own; next: give it another one, or a namespace")
+	}
 	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
 	b, err := json.Marshal(struct {
 		D contract.Descriptor
@@ -259,6 +271,9 @@ func argumentName(schemaPath string) string {
 type Snapshot struct {
 	byName     map[key]*Entry
 	entries    []*Entry
+	deferred   []*Entry // those of them that are found by search
+	search     *Entry   // finds them; nil: there are none
+	index      func() *index
 	Collisions []string
 }
 
@@ -271,27 +286,41 @@ func (s *Snapshot) Lookup(namespace, name string) (*Entry, bool) {
 // Entries lists all tools in order. The slice is shared.
 func (s *Snapshot) Entries() []*Entry { return s.entries }
 
-// ModelTools renders what the model is told: direct tools whose wanted traits the model has. Deferred and hidden ones
-// stay out. Freeform tools become functions where the model's row does not take grammars.
+// ModelTools renders what the model is told: tools whose wanted traits the model has. Hidden ones stay out. So do deferred ones where
+// the model can look for them, by a tool of the host's that is offered then; it can call them by name in any case. Freeform tools
+// become functions where the model's row does not take grammars.
 func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
-	freeform := slices.Contains(row.ToolKinds, "freeform")
+	freeform, searches := slices.Contains(row.ToolKinds, "freeform"), slices.Contains(row.ToolKinds, "search")
 	traits := row.Traits()
+	kept := false // something is to be found
 	var out []llm.Tool
 	for _, e := range s.entries {
-		if e.Exposure == contract.ExposureDeferred || e.Exposure == contract.ExposureHidden || !hasAll(traits, e.ModelTraits) {
+		if e.Exposure == contract.ExposureHidden || !hasAll(traits, e.ModelTraits) {
 			continue
 		}
-		t := llm.Tool{Name: e.Name, Namespace: e.Namespace, Description: e.Description, InputSchema: e.InputSchema}
-		if f := e.Freeform; f != nil {
-			if freeform {
-				t.Freeform = &llm.Freeform{Syntax: f.Syntax, Definition: f.Definition, Property: f.Property}
-			} else {
-				t.InputSchema = propertySchema(f.Property)
-			}
+		if e.Exposure == contract.ExposureDeferred && searches {
+			kept = true
+			continue
 		}
-		out = append(out, t)
+		out = append(out, modelTool(e, freeform))
+	}
+	if kept {
+		out = append(out, llm.Tool{Name: s.search.Name, Description: s.search.Description, InputSchema: s.search.InputSchema, Search: true})
 	}
 	return out
+}
+
+// modelTool is a tool as a model sees it.
+func modelTool(e *Entry, freeform bool) llm.Tool {
+	t := llm.Tool{Name: e.Name, Namespace: e.Namespace, Description: e.Description, InputSchema: e.InputSchema}
+	if f := e.Freeform; f != nil {
+		if freeform {
+			t.Freeform = &llm.Freeform{Syntax: f.Syntax, Definition: f.Definition, Property: f.Property}
+		} else {
+			t.InputSchema = propertySchema(f.Property)
+		}
+	}
+	return t
 }
 
 func propertySchema(property string) json.RawMessage {

@@ -142,16 +142,20 @@ func TestModelTools(t *testing.T) {
 		}
 		return out
 	}
-	if got := names(llm.ModelRow{}); !slices.Equal(got, []string{"direct", "patch"}) {
+	if got := names(llm.ModelRow{}); !slices.Equal(got, []string{"direct", "deferred", "patch"}) {
 		t.Errorf("plain model: %q", got)
 	}
 	row := llm.ModelRow{InputModalities: []string{"text", "image"}, ToolKinds: []string{"function", "freeform"}}
-	if got := names(row); !slices.Equal(got, []string{"direct", "look", "patch(freeform)"}) {
+	if got := names(row); !slices.Equal(got, []string{"direct", "deferred", "look", "patch(freeform)"}) {
 		t.Errorf("model with images and grammars: %q", got)
 	}
 	row.ToolTraits = []string{"edits"}
-	if got := names(row); !slices.Equal(got, []string{"direct", "edit", "look"}) {
+	if got := names(row); !slices.Equal(got, []string{"direct", "deferred", "edit", "look"}) {
 		t.Errorf("model that does not write patches: %q", got)
+	}
+	row.ToolKinds = append(row.ToolKinds, "search")
+	if got := names(row); !slices.Equal(got, []string{"direct", "edit", "look", "tool_search"}) {
+		t.Errorf("model that searches: %q", got)
 	}
 }
 

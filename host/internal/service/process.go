@@ -19,14 +19,20 @@ import (
 
 // Spawn implements the rpc: the process runs under the grant of the call that asks.
 func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
-	l, ctx, done, err := s.join(ctx, r.GetCallToken())
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	if len(r.GetArgv()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "argv is empty")
 	}
+	l, err := s.live(r.GetCallToken())
+	if err != nil {
+		return nil, err
+	}
+	// Made before the start of the call is committed, for which joining may wait.
+	env := environment(s.Environment(l.Call.Thread), r.GetEnv(), r.GetUnset())
+	ctx, done, err := l.Join(ctx)
+	if err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
+	}
+	defer done()
 	cwd := r.GetCwd()
 	if cwd == "" {
 		cwd = l.Call.Cwd
@@ -36,9 +42,13 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	} else if denial != "" {
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: denial}}, nil
 	}
+	keep, err := keepOf(r)
+	if err != nil {
+		return nil, err
+	}
 	spec := launch.Spec{
-		Argv: r.GetArgv(), Cwd: cwd, Env: environment(s.Environment(l.Call.Thread), r.GetEnv(), r.GetUnset()),
-		Stdin: r.GetStdin(), MergeStderr: r.GetMergeStderr(), Session: r.GetSession(), ReadOnly: r.GetReadOnly(),
+		Argv: r.GetArgv(), Cwd: cwd, Env: env,
+		Stdin: r.GetStdin(), MergeStderr: r.GetMergeStderr(), Session: r.GetSession(), ReadOnly: r.GetReadOnly(), Keep: keep, Holder: s.id.Generation,
 		Grant: l.Grant, Owner: launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)},
 	}
 	if t := r.GetTerminal(); t != nil {
@@ -91,11 +101,6 @@ func (s *server) process(id string) (*launch.Process, error) {
 	return p, nil
 }
 
-// Adopt implements the rpc. Sessions are handed over with the safety substrate; until then there is nothing to adopt.
-func (s *server) Adopt(context.Context, *gantryv1.AdoptRequest) (*gantryv1.AdoptResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "this host does not hand processes over to the next generation yet")
-}
-
 // Signal implements the rpc.
 func (s *server) Signal(ctx context.Context, r *gantryv1.SignalRequest) (*gantryv1.SignalResponse, error) {
 	p, err := s.process(r.GetProcessId())
@@ -127,7 +132,8 @@ func (s *server) Signal(ctx context.Context, r *gantryv1.SignalRequest) (*gantry
 }
 
 // Wait implements the rpc. Whoever was told how a process ended does not ask about it again, so the answer is also where
-// the host lets go of it: a session belongs to no call, and its thread may last for days.
+// the host lets go of it: a session belongs to no call, and its thread may last for days. What may be adopted is let go by
+// Release: whoever asked may die before it has told anybody.
 func (s *server) Wait(ctx context.Context, r *gantryv1.WaitRequest) (*gantryv1.WaitResponse, error) {
 	p, err := s.process(r.GetProcessId())
 	if err != nil {
@@ -137,7 +143,9 @@ func (s *server) Wait(ctx context.Context, r *gantryv1.WaitRequest) (*gantryv1.W
 	if err != nil {
 		return nil, statusOf(err)
 	}
-	p.Release()
+	if !p.IsKept() {
+		p.Release()
+	}
 	return exitToProto(exit), nil
 }
 

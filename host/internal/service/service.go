@@ -44,6 +44,10 @@ type Config struct {
 	Secrets  func(plugin, handle string) (Secret, bool)
 	Stored   Vault     // secrets that plugins store
 	Commands *Commands // that run
+	// MakeRoom stops an earlier process of the plugin, without waiting; false when the asking one is not the one that is
+	// called. Earlier tells whether there is one.
+	MakeRoom func(context.Context, plugin.Identity) bool
+	Earlier  func(plugin.Identity) bool
 	// Environment is what a process starts from before the plugin's changes, UserEnvironment what one does that the
 	// configuration names: a program that prints a secret may need another one for that.
 	Environment, UserEnvironment func(thread event.ThreadID) []string

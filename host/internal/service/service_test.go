@@ -51,6 +51,9 @@ type world struct {
 	desk     *approval.Desk
 	events   chan event.Body
 	known    redact.Redactor
+	room     []plugin.Identity                               // who asked for it
+	standby  bool                                            // who asks is not called yet
+	earlier  bool                                            // an earlier process runs
 	programs map[string]service.Program                      // that print the secrets of plugin "mine", by handle
 	do       func(ctx context.Context, s contract.CallStart) // what a call of plugin "mine" does
 }
@@ -157,12 +160,20 @@ func newWorld(t *testing.T) *world {
 		Environment:     func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 		UserEnvironment: func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 		Known:           w.known.Add,
+		MakeRoom: func(_ context.Context, id plugin.Identity) bool {
+			w.room = append(w.room, id)
+			return !w.standby
+		},
+		Earlier: func(plugin.Identity) bool { return w.earlier },
 	})
 	return w
 }
 
 // client is a plugin process as the services see it.
-func (w *world) client(label string) gantryv1.HostServiceClient {
+func (w *world) client(label string) gantryv1.HostServiceClient { return w.process(label, 1) }
+
+// process is a certain one of a plugin's.
+func (w *world) process(label string, generation uint64) gantryv1.HostServiceClient {
 	w.t.Helper()
 	dir, err := os.MkdirTemp("", "g")
 	if err != nil {
@@ -173,7 +184,7 @@ func (w *world) client(label string) gantryv1.HostServiceClient {
 		w.t.Fatal(err)
 	}
 	srv := grpc.NewServer()
-	gantryv1.RegisterHostServiceServer(srv, w.services.For(plugin.Identity{Label: label, Generation: 1}))
+	gantryv1.RegisterHostServiceServer(srv, w.services.For(plugin.Identity{Label: label, Generation: generation}))
 	served := make(chan struct{})
 	go func() { // owned by the test: its cleanup waits
 		defer close(served)

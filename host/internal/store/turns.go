@@ -18,7 +18,7 @@ type TurnInfo struct {
 	Started  time.Time
 	Ended    time.Time // zero: it has not
 	Reverted uint64    // number of the event that took it back; 0: it counts
-	Said     bool      // a user said something in it; else it did something to the thread, as a compaction does
+	Said     bool      // a user said something in it, or another agent; else it did something to the thread, as a compaction does
 	Preview  string    // beginning of what the user said first, in one line; empty: nothing, or not in words
 }
 
@@ -60,7 +60,7 @@ func (s *Store) Turns(ctx context.Context, thread event.ThreadID) ([]TurnInfo, e
 		}
 	}
 	var spoken []string
-	err = g.Raw("SELECT DISTINCT turn_id FROM items WHERE thread_id = ? AND type = ?", string(thread), string(event.ItemUserMessage)).Scan(&spoken).Error
+	err = g.Raw("SELECT DISTINCT turn_id FROM items WHERE thread_id = ? AND type IN (?, ?)", string(thread), string(event.ItemUserMessage), string(event.ItemMail)).Scan(&spoken).Error
 	if err != nil {
 		return nil, fmt.Errorf("list turns: %w", s.db.Explain(err))
 	}

@@ -22,6 +22,8 @@ type submitMsg struct {
 	claimed *atomic.Bool
 	// taken: the owner claimed it before its turn starts, since it has stopped another one for it.
 	taken bool
+	// posted is told of a turn that mail began; nil: nobody waits.
+	posted chan Posted
 	// errand is work between two turns that touches what a turn owns; nil: a turn. It takes moments.
 	errand func(context.Context)
 }
@@ -104,8 +106,10 @@ type owner struct {
 	queue      []submitMsg  // waits for the running turn to end
 	behind     []aloneMsg   // runs when the turn has ended, whose end is on the way
 	inbox      *turn.Inbox
+	mail       *turn.Mailbox
 	cancel     context.CancelCauseFunc
 	beside     map[*besideMsg]context.CancelCauseFunc // runs beside turns
+	leaves     bool                                   // the thread is ended behind this turn, or the next
 	left       []llm.Message                          // of what ended beside a turn that takes no input, or after it
 }
 
@@ -211,7 +215,7 @@ func (o *owner) besideEnded(m *besideMsg) []action {
 	return o.next()
 }
 
-// next starts the first one that waits and is still wanted, after what was left has been recorded.
+// next starts the first one that waits and is still wanted, after what was left has been recorded; then a turn that mail asks for.
 func (o *owner) next() []action {
 	if len(o.left) > 0 {
 		left := o.left
@@ -229,6 +233,9 @@ func (o *owner) next() []action {
 		if m.taken || !m.claimed.Load() {
 			return []action{start(m)}
 		}
+	}
+	if !o.leaves && o.mail.Call() {
+		return []action{startTurn{mailTurn(nil)}}
 	}
 	return nil
 }
@@ -313,9 +320,12 @@ func (t *Thread) start(ctx context.Context, sub submitMsg) {
 	id := event.NewTurnID()
 	ctx, cancel := context.WithCancelCause(ctx)
 	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, &turn.Inbox{}, sub.kind()
-	t.st.compacting = sub.Compact
+	t.st.compacting, t.st.leaves = sub.Compact, t.st.leaves || sub.Leaves
 	inbox := t.st.inbox
 	sub.accepted <- Accepted{Turn: id}
+	if sub.posted != nil {
+		sub.posted <- Posted{Turn: id, Began: true}
+	}
 	t.turns.Go(func() { // owned by the thread: end waits
 		defer cancel(nil)
 		res := t.runTurn(ctx, id, sub.Submission, inbox)

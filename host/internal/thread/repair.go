@@ -19,6 +19,7 @@ type loose struct {
 	notStarted string
 	files      bool // what was done to files meanwhile is told
 	always     bool // the marker is for a log that ends between turns, too
+	mail       bool // what waits to be read is the thread's own
 }
 
 var (
@@ -48,6 +49,7 @@ var (
 			"has taken effect before you repeat it.",
 		files:  true,
 		always: true,
+		mail:   true,
 	}
 )
 
@@ -112,7 +114,7 @@ func endsWith(h *history.History, m llm.Message) bool {
 }
 
 func (s *State) output(c *llm.ToolCall, started bool, why loose) *llm.ToolResult {
-	r := &llm.ToolResult{ID: c.ID, Name: c.Name, Namespace: c.Namespace, Freeform: c.Freeform, IsError: true}
+	r := &llm.ToolResult{ID: c.ID, Name: c.Name, Namespace: c.Namespace, Freeform: c.Freeform, Search: c.Search, IsError: true}
 	ended, ok := s.Ended[event.CallID(c.ID)]
 	text := why.notStarted
 	switch {

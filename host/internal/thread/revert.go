@@ -134,6 +134,9 @@ func (s State) Recovered(from event.ThreadID) []event.Body { return s.copied(fro
 func (s State) copied(from event.ThreadID, why loose) []event.Body {
 	c := s.checkpoint()
 	c.Started.ForkedFrom = from
+	if !why.mail {
+		c.Mail = nil
+	}
 	first := event.ThreadForked{From: from, Through: s.Seq, Thread: c}
 	return append([]event.Body{first}, s.repair(history.New(slices.Clip(s.Messages)), why)...)
 }

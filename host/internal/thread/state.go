@@ -33,6 +33,8 @@ type State struct {
 	Opened []event.SessionOpened       // never exited
 	// Accepted was promised to who said it, and is not in the history.
 	Accepted []event.InputAccepted
+	// Mail waits to be read, oldest first.
+	Mail []event.Mail
 	// Restored are files whose changes were undone while nobody ran the thread: the model does not know yet.
 	Restored []string
 }
@@ -69,7 +71,7 @@ func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
 // from takes what a checkpoint remembers of what was before it.
 func (s *State) from(c event.Checkpoint) {
 	s.Start, s.Model, s.Settings, s.Name, s.Usage = c.Started, c.Model, c.Settings, c.Name, c.Usage
-	s.Opened, s.Accepted = c.Sessions, c.Accepted
+	s.Opened, s.Accepted, s.Mail = c.Sessions, c.Accepted, c.Mail
 	for _, it := range c.Items {
 		s.Items[it.ID] = it
 	}
@@ -105,7 +107,7 @@ func (s *State) checkpoint() event.Checkpoint {
 func (s State) remembered() event.Checkpoint {
 	return event.Checkpoint{
 		Started: s.Start, Model: s.Model, Settings: s.Settings, Name: s.Name, Usage: s.Usage,
-		Sessions: slices.Clone(s.Opened), Accepted: slices.Clone(s.Accepted),
+		Sessions: slices.Clone(s.Opened), Accepted: slices.Clone(s.Accepted), Mail: slices.Clone(s.Mail),
 	}
 }
 
@@ -150,6 +152,7 @@ func (s *State) note(e event.Event) {
 		s.Name = b.Name
 	case event.ThreadForked:
 		s.Start.ForkedFrom = b.From
+		s.Mail = b.Thread.Mail
 	case event.ThreadReverted:
 		// Messages, and what they tell of the surroundings, are those up to the cut: what is behind it was not folded.
 		s.OpenTurn, s.Open, s.Asked = "", nil, nil
@@ -184,6 +187,9 @@ func (s *State) note(e event.Event) {
 	case event.ItemCompleted:
 		delete(s.Items, b.Item.ID)
 		s.Accepted = slices.DeleteFunc(s.Accepted, func(a event.InputAccepted) bool { return a.Item == b.Item.ID })
+		s.Mail = slices.DeleteFunc(s.Mail, func(m event.Mail) bool { return m.Item == b.Item.ID })
+	case event.MailPosted:
+		s.Mail = append(s.Mail, b.Mail)
 	case event.InputAccepted:
 		s.Accepted = append(s.Accepted, b)
 	case event.QuestionAsked:

@@ -67,6 +67,9 @@ type Submission struct {
 	// Durable: who hands it over tells somebody else that it was taken. When Submit returns, the input outlives the host.
 	Durable bool
 	Task    *Task // the turn does this in the place of the loop of model and calls; there is no input
+	// Leaves: who hands it over ends the thread behind its turn. Mail begins none any more; it waits for whoever goes on with it.
+	Leaves bool
+	byMail bool // there is no input: the turn reads the mail that waits
 }
 
 // kind is what a turn does that takes no input; empty: it takes some.
@@ -105,10 +108,15 @@ type Thread struct {
 
 	in      chan submitMsg    // unbuffered: accepted means that the owner has it
 	control chan interruptMsg // never behind a full queue
+	mailed  chan mailMsg
 	alone   chan aloneMsg
 	results chan ending
+	opened  chan struct{} // closed when the log has the thread's beginning
 	done    chan struct{} // closed when Run has returned
 	st      owner         // touched by Run only
+
+	mail    *turn.Mailbox
+	posting chan struct{} // held by who posts: the log and the mailbox have one order
 
 	turns    sync.WaitGroup
 	archived atomic.Bool
@@ -119,6 +127,7 @@ func New(cfg Config) *Thread {
 	t := &Thread{
 		cfg: cfg, state: cfg.State, history: history.Restore(cfg.State.Messages, cfg.State.Count), meter: cfg.Meter,
 		in: make(chan submitMsg), control: make(chan interruptMsg), alone: make(chan aloneMsg), results: make(chan ending), done: make(chan struct{}),
+		mailed: make(chan mailMsg), opened: make(chan struct{}), posting: make(chan struct{}, 1), mail: turn.NewMailbox(cfg.State.Mail),
 	}
 	if t.meter == nil {
 		t.meter = turn.NewMeter(cfg.State.Usage, cfg.Budget)
@@ -126,6 +135,7 @@ func New(cfg Config) *Thread {
 	settings := cfg.State.Settings
 	settings.Approval, settings.Sandbox = "", "" // of the host before
 	t.settings.Store(&settings)
+	t.st.mail = t.mail
 	t.st.beside = map[*besideMsg]context.CancelCauseFunc{}
 	t.history.Tell(cfg.State.Told)
 	if t.model = cfg.State.Model; cfg.Start != nil {
@@ -251,6 +261,7 @@ func (t *Thread) Run(ctx context.Context) error {
 	if err := t.open(ctx); err != nil {
 		return err
 	}
+	close(t.opened)
 	for {
 		in := t.in
 		if t.st.full() {
@@ -262,6 +273,8 @@ func (t *Thread) Run(ctx context.Context) error {
 			acts = t.st.interrupt(m)
 		case m := <-in:
 			acts = t.st.submit(m)
+		case m := <-t.mailed:
+			acts = t.st.post(m)
 		case m := <-t.alone:
 			acts = t.st.between(m)
 		case m := <-t.results:

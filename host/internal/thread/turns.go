@@ -26,7 +26,7 @@ func (t *Thread) runTurn(ctx context.Context, id event.TurnID, sub Submission, i
 	}()
 	plan, err := t.plan(ctx, id, sub)
 	cfg := plan.Config
-	cfg.ID, cfg.Inbox, cfg.Meter, cfg.Log, cfg.Logger = id, inbox, t.meter, t.bus, t.cfg.Logger
+	cfg.ID, cfg.Inbox, cfg.Meter, cfg.Log, cfg.Logger, cfg.Mail = id, inbox, t.meter, t.bus, t.cfg.Logger, t.mail
 	switch {
 	case err == nil && sub.Compact:
 		return turn.Compact(ctx, cfg, t.history)
@@ -56,6 +56,9 @@ func (t *Thread) plan(ctx context.Context, id event.TurnID, sub Submission) (pla
 		}
 		if plan.Started.Cwd == "" {
 			plan.Started.Cwd = is.Cwd
+		}
+		if sub.byMail {
+			plan.Started.ByMail, plan.Started.Parent = true, turn.ParentOf(t.mail.Waiting())
 		}
 		first := []event.Body{plan.Started}
 		if plan.Changed != nil {

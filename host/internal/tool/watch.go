@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -39,7 +40,7 @@ func (c *Client) Watch(ctx context.Context, changed func(contract.ToolSet)) erro
 func (c *Client) Thread(ctx context.Context, thread, cwd, token string, sink func(contract.ThreadEvent)) error {
 	lease, err := c.slot.Acquire(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrUnreached, err)
 	}
 	lease.Detach()
 	stream, err := gantryv1.NewToolServiceClient(lease.Conn).Thread(ctx, &gantryv1.ThreadRequest{

@@ -69,6 +69,9 @@ func (r *runner) incoming() int64 {
 	if r.Context != nil {
 		ms = r.Context(r.history.Told()).Messages
 	}
+	for _, m := range r.Mail.Waiting() {
+		ms = append(ms, history.MailMessage(m))
+	}
 	for _, in := range r.unseen {
 		ms = append(ms, llm.Message{Role: llm.RoleUser, Parts: in.Parts})
 	}

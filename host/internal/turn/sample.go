@@ -16,6 +16,7 @@ import (
 type sampled struct {
 	followUp bool
 	lastText string
+	spoke    bool           // it has said what is no remark on the way
 	abort    bool           // a person answered a question with "abort"
 	again    bool           // the vendor goes on with the same answer in the next request
 	meta     llm.Metadata   // of the answer as a whole
@@ -46,6 +47,13 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	r.current = a
 	a.posts = 1
 	streamErr := a.consume(ctx, &req, attempts, a.event)
+	if streamErr == errMail {
+		// What it had said stands, and it is asked again: with the mail.
+		if err := a.flush(ctx); err != nil {
+			return a.sampled, err
+		}
+		a.followUp = true
+	}
 	if streamErr != nil {
 		if ctx.Err() != nil { // nobody will be asked again
 			a.keepHeld(ctx)
@@ -61,6 +69,9 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 		return a.sampled, err
 	}
 	r.current = nil
+	if streamErr == errMail {
+		return a.sampled, nil
+	}
 	return a.sampled, streamErr
 }
 
@@ -74,6 +85,7 @@ type answer struct {
 	hosted   map[string]event.Item // calls that the vendor runs and whose result is to come
 	response string
 	counted  bool // what it used
+	between  bool // behind a thought, or a remark, and before whatever comes next
 	sampled
 }
 
@@ -133,6 +145,9 @@ func (r *runner) consume(ctx context.Context, req *llm.Request, attempts int, ea
 }
 
 func (a *answer) event(ctx context.Context, ev llm.Event) error {
+	if err := a.cutForMail(ev); err != nil {
+		return err
+	}
 	switch ev := ev.(type) {
 	case llm.StepStart:
 		a.begun = true
@@ -236,8 +251,10 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 	var part llm.Part = &llm.Text{Text: text, Metadata: meta}
 	if b.kind == llm.BlockReasoning {
 		part = &llm.Reasoning{Text: text, Metadata: a.stamped(meta)}
+		a.between = true
 	} else if strings.TrimSpace(text) != "" {
 		a.lastText = text
+		a.between, a.spoke = ev.Remark, a.spoke || !ev.Remark
 	}
 	h := heldText{message: llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{part}}}
 	if b.kind == llm.BlockReasoning { // the end of a thought is news by itself

@@ -75,7 +75,8 @@ type Config struct {
 	// Before opens the model of the turn before; nil: it is this turn's.
 	Before func(ctx context.Context) (*Fallback, error)
 	Inbox  *Inbox
-	Meter  *Meter // its budget ends the turn before the next request
+	Mail   *Mailbox // the thread's; nil: there is none
+	Meter  *Meter   // its budget ends the turn before the next request
 	Limits Limits
 	Hooks  Hooks // nil: none
 	Logger hclog.Logger
@@ -151,6 +152,7 @@ type runner struct {
 	pausedWith llm.Metadata
 	commits    sync.WaitGroup
 	ending     bool // nothing but what every turn leaves is recorded any more
+	unspoken   bool // nobody has said anything that it is about, and the model has not been asked
 }
 
 // Run runs a turn on h until nothing is left to follow up, ctx ends, or the model can't be asked. input is what began
@@ -240,6 +242,9 @@ func (r *runner) keep(ctx context.Context, res Result) {
 	if res.Status != event.TurnInterrupted {
 		return
 	}
+	if r.unspoken {
+		return // the mail that it was begun for is still to be read
+	}
 	marker := interruptedMarker
 	_, byHook := errors.AsType[*stoppedError](res.Cause)
 	switch {
@@ -271,6 +276,7 @@ var Forked = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "
 	"commands and sessions that it started belong to it.\n</turn_aborted>"}}}
 
 func (r *runner) run(ctx context.Context) Result {
+	r.unspoken = r.unseen[0].empty()
 	if err := r.makeRoom(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
@@ -278,7 +284,7 @@ func (r *runner) run(ctx context.Context) Result {
 		return r.ended(ctx, err)
 	}
 	// The turn's own input is answered first; what arrives meanwhile is taken at the next boundary.
-	drain := r.unseen[0].empty()
+	drain := r.unspoken
 	owed := drain // an answer of the model's: also where nothing new is said
 	last := ""
 	for n := 1; ; n++ {
@@ -288,7 +294,7 @@ func (r *runner) run(ctx context.Context) Result {
 		if drain {
 			r.unseen = append(r.unseen, r.Inbox.Take()...)
 		}
-		said, err := r.recordUnseen(ctx)
+		said, err := r.recordSaid(ctx, n == 1, drain)
 		if err != nil {
 			return r.ended(ctx, err)
 		}
@@ -305,7 +311,7 @@ func (r *runner) run(ctx context.Context) Result {
 				return r.ended(ctx, err)
 			}
 		}
-		drain, owed = true, true
+		drain, owed, r.unspoken = true, true, false
 		if r.Limits.Samplings > 0 && n > r.Limits.Samplings {
 			return r.problem(&event.Problem{
 				Code: "turn-limit", Message: fmt.Sprintf("the turn reached its limit of requests to the model, which is %d", r.Limits.Samplings),
@@ -338,13 +344,13 @@ func (r *runner) run(ctx context.Context) Result {
 			r.paused, r.pausedWith = r.history.Len(), s.meta
 		}
 		last, owed = s.lastText, s.followUp
-		if !owed && r.Inbox.Empty() {
+		if !owed && r.Inbox.Empty() && !r.mailHolds(s) {
 			if owed, err = r.heldByHooks(ctx, last); err != nil {
 				return r.ended(ctx, err)
 			}
 		}
 		// Deciding to end and refusing further input is one step, so nothing can fall between them.
-		if !owed && r.Inbox.CloseIfEmpty() {
+		if !owed && !r.mailHolds(s) && r.Inbox.CloseIfEmpty() {
 			r.tellOfForm(ctx, last)
 			return Result{Status: event.TurnCompleted, LastMessage: last}
 		}
@@ -376,6 +382,22 @@ func (r *runner) recordContext(ctx context.Context) error {
 	r.history.Append(told.Messages...)
 	r.history.Tell(&told.Reference)
 	return nil
+}
+
+// recordSaid records what is new for the model: mail that waited before the turn goes before the words that began it, what came
+// since behind what the user said meanwhile.
+func (r *runner) recordSaid(ctx context.Context, first, drain bool) (said bool, err error) {
+	if first && !drain {
+		if said, err = r.readMail(ctx); err != nil {
+			return said, err
+		}
+	}
+	heard, err := r.recordUnseen(ctx)
+	if err != nil || !drain {
+		return said || heard, err
+	}
+	read, err := r.readMail(ctx)
+	return said || heard || read, err
 }
 
 // recordUnseen records what was taken from the inbox. What an interrupt keeps from being recorded here is kept by the

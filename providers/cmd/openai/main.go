@@ -7,12 +7,17 @@
 package main
 
 import (
+	"regexp"
+
 	"github.com/gantry-agent/gantry/providers/backend"
 	"github.com/gantry-agent/gantry/providers/catalog"
 	"github.com/gantry-agent/gantry/providers/protocol/responses"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
+
+// searching are the models that look for tools: those from GPT-5.4 on.
+var searching = regexp.MustCompile(`^gpt-(5\.([4-9]|[1-9]\d)|[6-9]|[1-9]\d)(\D|$)`)
 
 // version is stamped by the build.
 var version = "0.0.0-dev"
@@ -43,6 +48,7 @@ func openai(cfg *config) backend.Vendor {
 	return backend.Vendor{
 		Name: "OpenAI", Protocol: responses.Protocol{}, Namespace: "openai", BaseURL: "https://api.openai.com/v1",
 		KeyVariable: "OPENAI_API_KEY", Headers: headers, Catalog: "openai", API: "responses",
+		Searches: func(m catalog.Model) bool { return searching.MatchString(m.ID) },
 		Hosted: func(m catalog.Model) []llm.HostedTool {
 			if !m.Capabilities.Tools.Supported {
 				return nil

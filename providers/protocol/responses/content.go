@@ -28,6 +28,11 @@ type inputFile struct {
 	FileURL  string `json:"file_url,omitempty"`
 }
 
+type encryptedContent struct {
+	Type             string `json:"type"`
+	EncryptedContent string `json:"encrypted_content"`
+}
+
 func textContent(s string) inputText { return inputText{"input_text", s} }
 
 // mediaMeta is what a vendor's own data on media says: the content was uploaded before.
@@ -75,7 +80,7 @@ func mediaContent(r *protocol.Request, m *llm.Media) (any, error) {
 func output(r *protocol.Request, content llm.Parts) (any, error) {
 	var texts []string
 	var list []any
-	media := false
+	listed := false
 	for _, p := range content {
 		switch p := p.(type) {
 		case *llm.Text:
@@ -89,12 +94,15 @@ func output(r *protocol.Request, content llm.Parts) (any, error) {
 			if note, left := c.(inputText); left {
 				texts = append(texts, note.Text)
 			} else {
-				media = true
+				listed = true
 			}
 			list = append(list, c)
+		case *llm.Sealed:
+			listed = true
+			list = append(list, encryptedContent{"encrypted_content", p.Data})
 		}
 	}
-	if media {
+	if listed {
 		return list, nil
 	}
 	return strings.Join(texts, "\n"), nil

@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -58,7 +59,7 @@ type wireResponse struct {
 func newDecoder(r *protocol.Request) *decoder {
 	life := &protocol.Lifecycle{Namespace: r.Namespace}
 	return &decoder{
-		life: life, calls: &protocol.Calls{Life: life, Names: protocol.NewNames(r.Tools)}, r: r, newID: r.IDs(),
+		life: life, calls: &protocol.Calls{Life: life, Names: protocol.NewNames(append(slices.Clip(r.Tools), found(r)...))}, r: r, newID: r.IDs(),
 		items: map[string]*item{}, at: map[int]*item{},
 	}
 }

@@ -249,7 +249,7 @@ func (l *lowering) original(res *llm.ToolResult) json.RawMessage {
 		Type string `json:"type"`
 		ID   string `json:"id"`
 	}
-	if m.ItemID == "" || json.Unmarshal(m.Item, &head) != nil || head.ID != m.ItemID || !isHosted(head.Type) {
+	if m.ItemID == "" || json.Unmarshal(m.Item, &head) != nil || head.ID != m.ItemID || !isHosted(head.Type) && head.Type != typeSearchOutput {
 		return nil
 	}
 	if head.Type != imageCall {

@@ -78,14 +78,15 @@ type itemMeta struct {
 
 // lowering turns a history into input items.
 type lowering struct {
-	r       *protocol.Request
-	stored  bool // the vendor keeps answers, so that ids alone mean something to it
-	items   []any
-	custom  map[string]bool                   // by id: whether the call went out in the form of a grammar tool
-	hosted  map[*llm.ToolCall]*llm.ToolResult // calls of the vendor's own tools that have a result
-	told    map[*llm.ToolResult]bool          // results that went out with their call
-	thought *thought
-	text    textRun
+	r        *protocol.Request
+	stored   bool // the vendor keeps answers, so that ids alone mean something to it
+	items    []any
+	custom   map[string]bool                   // by id: whether the call went out in the form of a grammar tool
+	searches map[string]bool                   // by id: searches for tools that went out in their own form
+	hosted   map[*llm.ToolCall]*llm.ToolResult // calls of the vendor's own tools that have a result
+	told     map[*llm.ToolResult]bool          // results that went out with their call
+	thought  *thought
+	text     textRun
 	// orphaned tells that the reasoning before the items that follow could not go out. The vendor refuses items under
 	// their id without the reasoning that led to them, so they go out without.
 	orphaned bool
@@ -105,7 +106,7 @@ type textRun struct {
 
 func inputOf(r *protocol.Request, stored bool) ([]any, error) {
 	l := &lowering{
-		r: r, stored: stored, items: []any{}, custom: map[string]bool{}, told: map[*llm.ToolResult]bool{}, hosted: hostedPairs(r.Messages),
+		r: r, stored: stored, items: []any{}, custom: map[string]bool{}, searches: map[string]bool{}, told: map[*llm.ToolResult]bool{}, hosted: hostedPairs(r.Messages),
 	}
 	for i := range r.Messages {
 		m := &r.Messages[i]
@@ -285,6 +286,10 @@ func (l *lowering) called(c *llm.ToolCall) error {
 	if c.ProviderExecuted {
 		return l.hostedPair(c)
 	}
+	if delete(l.searches, c.ID); c.Search && searches(l.r) {
+		l.search(c)
+		return nil
+	}
 	native := c.Freeform && nativeFreeform(l.r)
 	l.custom[c.ID] = native
 	item := callItem{ID: l.itemID(l.meta(c.Metadata).ItemID), CallID: callID(c.ID)}
@@ -312,7 +317,15 @@ func (l *lowering) answered(res *llm.ToolResult) error {
 		if l.told[res] {
 			return nil
 		}
+		if item := l.original(res); item != nil && res.Search { // the vendor takes it alone
+			l.add(item)
+			return nil
+		}
 		return l.summarise(res.Name, "", res)
+	}
+	if l.searches[res.ID] {
+		l.searchResult(res)
+		return nil
 	}
 	out, err := output(l.r, res.Content)
 	if err != nil {

@@ -49,6 +49,7 @@ type wireItem struct {
 	Input            string     `json:"input"`
 	Status           string     `json:"status"`
 	Phase            string     `json:"phase"`
+	Execution        string     `json:"execution"`
 	EncryptedContent string     `json:"encrypted_content"`
 	Summary          []wirePart `json:"summary"`
 	Content          []wirePart `json:"content"`
@@ -145,7 +146,7 @@ func (d *decoder) decodeItem(raw json.RawMessage) (*wireItem, error) {
 		}
 		return w, nil
 	}
-	if isHosted(w.Type) { // fields of theirs have other types and are read elsewhere
+	if isHosted(w.Type) || w.Type == typeSearchOutput { // fields of theirs have other types and are read elsewhere
 		return w, nil
 	}
 	return nil, nil
@@ -192,6 +193,10 @@ func (d *decoder) end(dst []llm.Event, it *item, w *wireItem, raw json.RawMessag
 		return d.endCall(dst, it, w)
 	case it.kind == typeCompaction:
 		return d.compacted(dst, it, w), nil
+	case w.clientSearch():
+		return d.searched(dst, it, raw), nil
+	case it.kind == typeSearchOutput:
+		return d.searchedThere(dst, it, raw), nil
 	case isHosted(it.kind):
 		return d.hosted(dst, it, raw), nil
 	}

@@ -56,5 +56,17 @@ func (d *decoder) endMessage(dst []llm.Event, it *item, w *wireItem) []llm.Event
 			dst = d.say(dst, it, i, c.words())
 		}
 	}
-	return d.life.Close(dst, llm.BlockText, it.key, it.meta)
+	before := len(dst)
+	dst = d.life.Close(dst, llm.BlockText, it.key, it.meta)
+	if len(dst) == before || w.Phase != remark {
+		return dst
+	}
+	if end, ok := dst[before].(llm.BlockEnd); ok {
+		end.Remark = true
+		dst[before] = end
+	}
+	return dst
 }
+
+// remark is the phase of a text that the model says on the way to its answer.
+const remark = "commentary"

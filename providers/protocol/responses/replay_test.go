@@ -25,6 +25,8 @@ var spoken = []struct {
 	{"an answer with its source", `{"type":"message","id":"msg_2","role":"assistant","content":[{"type":"output_text","text":"So.","annotations":[{"type":"url_citation","url":"http://x?a=1&b=2","start_index":0}]}],"phase":"final_answer"}`, "", true},
 	{"a call", `{"type":"function_call","id":"fc_1","call_id":"c1","name":"db__look","arguments":"{\"q\": \"<x>\"}"}`, "", true},
 	{"a call of a grammar tool", `{"type":"custom_tool_call","id":"ctc_1","call_id":"c2","name":"apply_patch","input":"*** Begin\n<x>"}`, "", true},
+	{"a search of the vendor's for tools", `{"type":"tool_search_call","id":"tsc_1","call_id":null,"execution":"server","status":"completed","arguments":{"paths":["cal"]}}`, "", true},
+	{"what it found", `{"type":"tool_search_output","id":"tso_1","call_id":null,"execution":"server","status":"completed","tools":[{"type":"function","name":"f","description":"<x>","parameters":{"type":"object"},"strict":false,"defer_loading":true}]}`, "", true},
 	{"a search", `{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"<q> \\u003c \"","sources":[{"type":"url","url":"http://x"}]}}`, "", true},
 	{"a search in files", `{"id":"fs_1","type":"file_search_call","status":"completed","queries":["q"],"results":[{"text":"found"}]}`, "", true},
 	{"code", `{"id":"ci_1","type":"code_interpreter_call","status":"completed","code":"1+1","container_id":"cntr_1","outputs":[{"type":"logs","logs":"2"}]}`, "", true},

@@ -16,6 +16,8 @@ type functionTool struct {
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters"`
 	Strict      *bool           `json:"strict,omitempty"`
+	// DeferLoading: it was found by a search.
+	DeferLoading bool `json:"defer_loading,omitempty"`
 }
 
 type customTool struct {
@@ -49,7 +51,7 @@ func nativeFreeform(r *protocol.Request) bool { return r.Model.Freeform }
 // wireName is how a function goes out: under its namespace where the vendor groups tools and both names are such that it
 // takes them, else flat. Grammar tools are always flat, vendors group only functions.
 func wireName(r *protocol.Request, namespace, name string, freeform bool) (wireNamespace, flat string) {
-	if namespace != "" && !freeform && r.Model.Compat.NativeNamespaces &&
+	if namespace != "" && !freeform && (r.Model.Compat.NativeNamespaces || offersSearch(r)) &&
 		protocol.WireName("", namespace) == namespace && protocol.WireName("", name) == name {
 		return namespace, name
 	}
@@ -60,6 +62,10 @@ func toolsOf(r *protocol.Request, opts *Options) ([]any, error) {
 	var out []any
 	groups := map[string]*namespaceTool{}
 	for _, t := range r.Tools {
+		if t.Search && searches(r) {
+			out = append(out, searchToolOf(t))
+			continue
+		}
 		native := t.Freeform != nil && nativeFreeform(r)
 		namespace, name := wireName(r, t.Namespace, t.Name, native)
 		var tool any
@@ -74,7 +80,7 @@ func toolsOf(r *protocol.Request, opts *Options) ([]any, error) {
 		}
 		g := groups[namespace]
 		if g == nil {
-			g = &namespaceTool{Type: "namespace", Name: namespace, Description: "The tools of " + namespace + "."}
+			g = &namespaceTool{Type: "namespace", Name: namespace, Description: describes(namespace)}
 			groups[namespace] = g
 			out = append(out, g)
 		}
@@ -89,6 +95,8 @@ func toolsOf(r *protocol.Request, opts *Options) ([]any, error) {
 	}
 	return out, nil
 }
+
+func describes(namespace string) string { return "The tools of " + namespace + "." }
 
 func formatOf(f *llm.Freeform) toolFormat {
 	if f.Syntax == "" {

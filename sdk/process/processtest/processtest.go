@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -58,6 +59,8 @@ type Host struct {
 		processes map[string]*running
 		tokens    map[string]*running
 		artifacts map[string]Artifact
+
+		unanswered []string
 	}
 }
 
@@ -162,7 +165,7 @@ func (h *Host) Spawn(_ context.Context, req *gantryv1.SpawnRequest) (*gantryv1.S
 	if err != nil {
 		return &gantryv1.SpawnResponse{Error: startError(err)}, nil
 	}
-	p.session = req.GetSession()
+	p.session, p.keep, p.started = req.GetSession(), req.GetKeep(), time.Now()
 	h.tasks.Go(p.reap)
 	p.id = wire.NewToken()
 	resp := &gantryv1.SpawnResponse{ProcessId: p.id, Pid: int64(p.cmd.Process.Pid), Descriptors: p.names}
@@ -176,17 +179,38 @@ func (h *Host) Spawn(_ context.Context, req *gantryv1.SpawnRequest) (*gantryv1.S
 	return resp, nil
 }
 
-// Adopt implements HostService: every session that still runs.
+// NextGeneration lets the plugin's next process adopt what the one before it left: it ends what was not kept. unanswered are
+// the calls that it hears of as having got no result.
+func (h *Host) NextGeneration(unanswered ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.unanswered = unanswered
+	for _, p := range h.mu.processes {
+		if p.keep == nil {
+			_ = p.signal(&gantryv1.SignalRequest{KillTree: true})
+			<-p.done
+		}
+	}
+}
+
+// Adopt implements HostService: every kept session that was not released.
 func (h *Host) Adopt(_ context.Context, req *gantryv1.AdoptRequest) (*gantryv1.AdoptResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	resp := &gantryv1.AdoptResponse{}
+	resp := &gantryv1.AdoptResponse{UnansweredCallIds: h.mu.unanswered}
 	for id, p := range h.mu.processes {
-		if !p.session || p.over() || len(req.GetProcessIds()) > 0 && !slices.Contains(req.GetProcessIds(), id) {
+		if p.keep == nil || p.released || len(req.GetProcessIds()) > 0 && !slices.Contains(req.GetProcessIds(), id) {
 			continue
 		}
 		a := &gantryv1.AdoptedProcess{
 			ProcessId: id, Pid: int64(p.cmd.Process.Pid), Descriptors: p.names, Argv: p.cmd.Args, ThreadId: "thread-1", CallId: "call-1",
+			Cwd: p.cmd.Dir, Terminal: p.terminal != nil, Note: p.keep.GetNote(), StartedUnixMs: p.started.UnixMilli(),
+		}
+		if req.GetThreadId() != "" {
+			a.ThreadId = req.GetThreadId()
+		}
+		if p.over() {
+			a.Exited = p.exit
 		}
 		if !h.opts.Attach {
 			a.DescriptorToken = wire.NewToken()
@@ -195,6 +219,18 @@ func (h *Host) Adopt(_ context.Context, req *gantryv1.AdoptRequest) (*gantryv1.A
 		resp.Processes = append(resp.Processes, a)
 	}
 	return resp, nil
+}
+
+// Release implements HostService.
+func (h *Host) Release(_ context.Context, req *gantryv1.ReleaseRequest) (*gantryv1.ReleaseResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range req.GetProcessIds() {
+		if p := h.mu.processes[id]; p != nil {
+			p.released = true
+		}
+	}
+	return &gantryv1.ReleaseResponse{}, nil
 }
 
 func (h *Host) process(id string) (*running, error) {

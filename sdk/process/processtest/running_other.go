@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"time"
 
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
@@ -14,6 +15,9 @@ import (
 type running struct {
 	id       string
 	session  bool
+	keep     *gantryv1.Keep
+	released bool
+	started  time.Time
 	cmd      *exec.Cmd
 	names    []string
 	files    []*os.File

@@ -21,6 +21,9 @@ import (
 type running struct {
 	id       string
 	session  bool
+	keep     *gantryv1.Keep
+	released bool
+	started  time.Time
 	cmd      *exec.Cmd
 	names    []string
 	files    []*os.File
@@ -58,6 +61,17 @@ func start(req *gantryv1.SpawnRequest) (_ *running, err error) {
 		p.names, p.files, theirs = append(p.names, name), append(p.files, mine), append(theirs, other)
 		return other, nil
 	}
+	if n := req.GetKeep().GetMemoryBytes(); n > 0 {
+		f, err := os.CreateTemp("", "memory")
+		if err != nil {
+			return nil, err
+		}
+		_ = os.Remove(f.Name())
+		p.names, p.files = append(p.names, "memory"), append(p.files, f)
+		if err := f.Truncate(int64(n)); err != nil {
+			return nil, err
+		}
+	}
 	if size := req.GetTerminal(); size != nil {
 		ptmx, tty, err := pty.Open()
 		if err != nil {
@@ -65,7 +79,7 @@ func start(req *gantryv1.SpawnRequest) (_ *running, err error) {
 		}
 		_ = pty.Setsize(ptmx, &pty.Winsize{Rows: or(size.GetRows(), 24), Cols: or(size.GetCols(), 80)})
 		theirs = append(theirs, tty)
-		p.names, p.files, p.terminal = []string{"terminal"}, []*os.File{ptmx}, ptmx
+		p.names, p.files, p.terminal = append(p.names, "terminal"), append(p.files, ptmx), ptmx
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 		return p, cmd.Start()

@@ -249,7 +249,7 @@ func ThreadEventToProto(e contract.ThreadEvent) *gantryv1.ThreadResponse {
 		}}}
 	case contract.SessionOpened:
 		return &gantryv1.ThreadResponse{Event: &gantryv1.ThreadResponse_SessionOpened{SessionOpened: &gantryv1.SessionOpened{
-			SessionId: text(e.SessionID), CallId: text(e.CallID), Title: text(e.Title),
+			SessionId: text(e.SessionID), CallId: text(e.CallID), Title: text(e.Title), Resumed: e.Resumed,
 		}}}
 	case contract.SessionOutput:
 		return &gantryv1.ThreadResponse{Event: &gantryv1.ThreadResponse_SessionOutput{SessionOutput: &gantryv1.SessionOutput{
@@ -273,7 +273,7 @@ func ThreadEventFromProto(p *gantryv1.ThreadResponse) (contract.ThreadEvent, boo
 		return contract.ContextText{Key: e.Context.GetKey(), Text: e.Context.GetText()}, true
 	case *gantryv1.ThreadResponse_SessionOpened:
 		o := e.SessionOpened
-		return contract.SessionOpened{SessionID: o.GetSessionId(), CallID: o.GetCallId(), Title: o.GetTitle()}, true
+		return contract.SessionOpened{SessionID: o.GetSessionId(), CallID: o.GetCallId(), Title: o.GetTitle(), Resumed: o.GetResumed()}, true
 	case *gantryv1.ThreadResponse_SessionOutput:
 		o := e.SessionOutput
 		return contract.SessionOutput{SessionID: o.GetSessionId(), Offset: o.GetOffset(), Data: raw(o.GetData())}, true

@@ -38,7 +38,7 @@ func EventToProto(e llm.Event) *gantryv1.LlmEvent {
 			return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ToolInputDelta{ToolInputDelta: d}}
 		}
 	case llm.BlockEnd:
-		d := &gantryv1.LlmBlockEnd{Id: text(e.ID), ProviderMetadataJson: metadataToProto(e.Metadata)}
+		d := &gantryv1.LlmBlockEnd{Id: text(e.ID), ProviderMetadataJson: metadataToProto(e.Metadata), Remark: e.Remark}
 		switch e.Kind {
 		case llm.BlockText:
 			return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_TextEnd{TextEnd: d}}
@@ -173,7 +173,7 @@ func blockDeltaFromProto(k llm.BlockKind, p *gantryv1.LlmBlockDelta) llm.BlockDe
 }
 
 func blockEndFromProto(k llm.BlockKind, p *gantryv1.LlmBlockEnd) llm.BlockEnd {
-	return llm.BlockEnd{Kind: k, ID: p.GetId(), Metadata: metadataFromProto(p.GetProviderMetadataJson())}
+	return llm.BlockEnd{Kind: k, ID: p.GetId(), Metadata: metadataFromProto(p.GetProviderMetadataJson()), Remark: p.GetRemark()}
 }
 
 // WarmEvents makes the tables by which protobuf reads and writes the events of an answer. It makes them with the first message

@@ -97,7 +97,7 @@ func generationFromProto(p *gantryv1.Generation) llm.Generation {
 func LLMToolToProto(t llm.Tool) *gantryv1.LlmTool {
 	p := &gantryv1.LlmTool{
 		Name: text(t.Name), Namespace: text(t.Namespace), Description: text(t.Description), InputSchemaJson: t.InputSchema,
-		Strict: t.Strict,
+		Strict: t.Strict, Search: t.Search,
 	}
 	if t.Freeform != nil {
 		p.Freeform = &gantryv1.LlmFreeform{
@@ -111,7 +111,7 @@ func LLMToolToProto(t llm.Tool) *gantryv1.LlmTool {
 func LLMToolFromProto(p *gantryv1.LlmTool) llm.Tool {
 	t := llm.Tool{
 		Name: p.GetName(), Namespace: p.GetNamespace(), Description: p.GetDescription(), InputSchema: raw(p.GetInputSchemaJson()),
-		Strict: p.GetStrict(),
+		Strict: p.GetStrict(), Search: p.GetSearch(),
 	}
 	if f := p.GetFreeform(); f != nil {
 		t.Freeform = &llm.Freeform{Syntax: f.GetSyntax(), Definition: f.GetDefinition(), Property: f.GetProperty()}
@@ -201,6 +201,11 @@ func LLMPartToProto(p llm.Part) *gantryv1.LlmPart {
 			Part:                 &gantryv1.LlmPart_Reasoning{Reasoning: &gantryv1.LlmReasoning{Text: text(p.Text)}},
 			ProviderMetadataJson: metadataToProto(p.Metadata),
 		}
+	case *llm.Sealed:
+		return &gantryv1.LlmPart{
+			Part:                 &gantryv1.LlmPart_Sealed{Sealed: &gantryv1.LlmSealed{Namespace: text(p.Namespace), Data: text(p.Data)}},
+			ProviderMetadataJson: metadataToProto(p.Metadata),
+		}
 	}
 	return nil
 }
@@ -229,6 +234,8 @@ func LLMPartFromProto(p *gantryv1.LlmPart) (llm.Part, error) {
 		return &res, nil
 	case *gantryv1.LlmPart_Reasoning:
 		return &llm.Reasoning{Text: c.Reasoning.GetText(), Metadata: meta}, nil
+	case *gantryv1.LlmPart_Sealed:
+		return &llm.Sealed{Namespace: c.Sealed.GetNamespace(), Data: c.Sealed.GetData(), Metadata: meta}, nil
 	}
 	return nil, ErrUnknownPart
 }
@@ -236,21 +243,21 @@ func LLMPartFromProto(p *gantryv1.LlmPart) (llm.Part, error) {
 func toolCallToProto(c *llm.ToolCall) *gantryv1.LlmToolCall {
 	return &gantryv1.LlmToolCall{
 		Id: text(c.ID), Name: text(c.Name), Namespace: text(c.Namespace), Input: text(c.Input), Freeform: c.Freeform,
-		ProviderExecuted: c.ProviderExecuted,
+		ProviderExecuted: c.ProviderExecuted, Search: c.Search,
 	}
 }
 
 func toolCallFromProto(p *gantryv1.LlmToolCall) llm.ToolCall {
 	return llm.ToolCall{
 		ID: p.GetId(), Name: p.GetName(), Namespace: p.GetNamespace(), Input: p.GetInput(), Freeform: p.GetFreeform(),
-		ProviderExecuted: p.GetProviderExecuted(),
+		ProviderExecuted: p.GetProviderExecuted(), Search: p.GetSearch(),
 	}
 }
 
 func toolResultToProto(r *llm.ToolResult) *gantryv1.LlmToolResult {
 	return &gantryv1.LlmToolResult{
 		Id: text(r.ID), Name: text(r.Name), Namespace: text(r.Namespace), Content: llmPartsToProto(r.Content), IsError: r.IsError,
-		Freeform: r.Freeform, ProviderExecuted: r.ProviderExecuted,
+		Freeform: r.Freeform, ProviderExecuted: r.ProviderExecuted, Search: r.Search, Tools: each(r.Tools, LLMToolToProto),
 	}
 }
 
@@ -261,6 +268,7 @@ func toolResultFromProto(p *gantryv1.LlmToolResult) (llm.ToolResult, error) {
 	}
 	return llm.ToolResult{
 		ID: p.GetId(), Name: p.GetName(), Namespace: p.GetNamespace(), Content: content, IsError: p.GetIsError(),
-		Freeform: p.GetFreeform(), ProviderExecuted: p.GetProviderExecuted(),
+		Freeform: p.GetFreeform(), ProviderExecuted: p.GetProviderExecuted(), Search: p.GetSearch(),
+		Tools: each(p.GetTools(), LLMToolFromProto),
 	}, nil
 }

@@ -32,6 +32,10 @@ func PartToProto(p contract.Part) *gantryv1.ResultPart {
 		}}
 	case *contract.JSONPart:
 		return &gantryv1.ResultPart{Audience: audienceToProto(p.Audience), Content: &gantryv1.ResultPart_Json{Json: p.JSON}}
+	case *contract.SealedPart:
+		return &gantryv1.ResultPart{Audience: audienceToProto(p.Audience), Content: &gantryv1.ResultPart_Sealed{
+			Sealed: &gantryv1.SealedPart{Namespace: text(p.Namespace), Data: text(p.Data)},
+		}}
 	}
 	return nil
 }
@@ -63,6 +67,8 @@ func PartFromProto(p *gantryv1.ResultPart) contract.Part {
 		return &contract.ArtifactPart{Audience: a, Artifact: ArtifactRefFromProto(c.Artifact)}
 	case *gantryv1.ResultPart_Json:
 		return &contract.JSONPart{Audience: a, JSON: raw(c.Json)}
+	case *gantryv1.ResultPart_Sealed:
+		return &contract.SealedPart{Audience: a, Namespace: c.Sealed.GetNamespace(), Data: c.Sealed.GetData()}
 	}
 	return nil
 }

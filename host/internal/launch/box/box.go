@@ -10,7 +10,6 @@ package box
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,7 +42,7 @@ type Config struct {
 	// Helper is bubblewrap's program; empty: found where only root can have put it.
 	Helper string
 	// Moved hears what the processes of an owner have made and must not have, when it was moved aside; err is about what
-	// could not be. nil: nobody does.
+	// could not be. It also hears what they have changed that others execute: that stays. nil: nobody does.
 	Moved func(owner launch.Owner, moved []Moved, err error)
 }
 
@@ -55,6 +54,12 @@ var credentials = []string{
 	".password-store", ".local/share/keyrings", ".terraform.d/credentials.tfrc.json",
 }
 
+// ofTheMachine are files with passwords and keys of the machine's.
+var ofTheMachine = []string{
+	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
+	"/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key",
+}
+
 // Box makes boxes. It implements [launch.Confiner].
 type Box struct {
 	home     string
@@ -63,14 +68,15 @@ type Box struct {
 	helper   func() (string, error)
 	moved    func(launch.Owner, []Moved, error)
 	nested   walker
+	patterns finder
 
-	mu      sync.Mutex
-	standIn map[string]int // folders that we made, and how many processes they are there for
+	mu    sync.Mutex
+	stays map[string]*stay // by root
 }
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
-	b := &Box{home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, standIn: map[string]int{}}
+	b := &Box{home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, stays: map[string]*stay{}}
 	b.helper = sync.OnceValues(func() (string, error) {
 		if cfg.Helper != "" {
 			return cfg.Helper, nil
@@ -106,6 +112,11 @@ func (*Box) Name() string { return "bubblewrap" }
 // Modes are read-only and workspace-write.
 func (*Box) Modes() []string { return []string{ReadOnly, WorkspaceWrite} }
 
+// Enforces reports whether a grant is one for a box: full access is, where something is denied all the same.
+func (*Box) Enforces(g launch.Grant) bool {
+	return g.Mode == ReadOnly || g.Mode == WorkspaceWrite || g.Mode == launch.FullAccess && len(g.DenyRead) > 0
+}
+
 // Check says whether boxes can be made here at all.
 func (b *Box) Check(g launch.Grant) error {
 	if err := supported(); err != nil {
@@ -136,8 +147,9 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 		return nil, err
 	}
 	var roots []string
+	var known map[string]identity
 	if g.Mode == WorkspaceWrite && !readOnly {
-		if roots, err = b.roots(g.WritableRoots); err != nil {
+		if roots, known, err = b.roots(g.WritableRoots); err != nil {
 			return nil, err
 		}
 	}
@@ -145,35 +157,46 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	for _, p := range g.Opened {
 		opened = append(opened, realParent(p))
 	}
-	hold, release, err := b.protect(roots, opened)
+	v, missing, err := b.view(g, roots, opened)
 	if err != nil {
+		return nil, err
+	}
+	if release, err = b.protect(&v, opened, missing); err != nil {
 		return nil, err
 	}
 	if len(roots) > 0 {
 		before := b.nested.walk(roots)
+		links, keys, err := b.links(roots, opened, before)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		v.hold, v.hide = append(v.hold, links...), keys
 		for _, p := range before.hold {
 			if !slices.Contains(roots, p) && !isOpen(p, opened) {
-				hold = append(hold, p)
+				v.hold = append(v.hold, p)
 			}
 		}
-		unmake, owner, known := release, c.Owner, before.known()
+		unmake, owner, known, later := release, c.Owner, before.known(), lookLater(roots)
 		release = func() {
 			moved, err := quarantine(known, opened, b.nested.walk(roots))
+			moved = append(moved, changedLater(later, lookLater(roots))...)
 			if b.moved != nil && (len(moved) > 0 || err != nil) {
 				b.moved(owner, moved, err)
 			}
 			unmake()
 		}
 	}
-	tmp := g.Tmp
-	if g.Mode == ReadOnly || readOnly {
-		tmp = "" // the machine's own, to be read
-	}
-	x := &control.Box{Helper: helper, Args: b.arguments(g, roots, hold, tmp), Filter: filter(g.Network, g.Proxied), Listen: g.Proxied}
+	x := &control.Box{Helper: helper, Args: b.arguments(g, v), Filter: filter(g.Network, g.Proxied), Listen: g.Proxied}
 	if b.programs != nil && len(c.Argv) > 0 && slices.Contains(b.programs(), c.Argv[0]) {
 		x.Args = append(x.Args, "--ro-bind", c.Argv[0], c.Argv[0])
 	}
-	x.Handled, x.Scoped, x.Rules = rules(append(slices.Clone(roots), "/tmp"), tmp != "")
+	if !v.full {
+		x.Handled, x.Scoped, x.Rules = rules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
+	}
+	for i, r := range x.Rules {
+		x.Rules[i].Dev, x.Rules[i].Ino = known[r.Path].dev, known[r.Path].ino
+	}
 	c.Box = x
 	c.Env = append(slices.Clone(c.Env), "GANTRY_SANDBOX="+g.Mode)
 	switch {
@@ -182,159 +205,13 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	case !g.Network:
 		c.Env = append(c.Env, "GANTRY_SANDBOX_NETWORK_DISABLED=1")
 	}
-	if tmp != "" {
+	if v.tmp != "" {
 		c.Env = append(c.Env, "TMPDIR=/tmp")
 	}
 	return release, nil
 }
 
-// roots are the writable roots as the kernel knows them. Those that are not there are left out.
-func (b *Box) roots(asked []string) ([]string, error) {
-	var out []string
-	for _, r := range asked {
-		if !filepath.IsAbs(r) {
-			return nil, fmt.Errorf("the writable root %q is not absolute; write it from the root of the file system", r)
-		}
-		real, err := filepath.EvalSymlinks(r)
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the writable root %s can't be used: %w", r, err)
-		}
-		switch {
-		case real == "/":
-			return nil, fmt.Errorf("the writable root / is the whole machine; name folders, or set sandbox { mode = \"full-access\" }")
-		case b.home != "" && (real == b.home || below(real, b.home)):
-			return nil, fmt.Errorf("the writable root %s is gantry's own folder, which holds keys and what is allowed; work in another one", r)
-		}
-		if !slices.Contains(out, real) {
-			out = append(out, real)
-		}
-	}
-	return out, nil
-}
-
 // below reports whether path lies in dir.
 func below(path, dir string) bool {
 	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
-}
-
-// mount is one step of making the box's file system.
-type mount struct {
-	path string
-	args []string
-}
-
-// Report is what a box keeps, and by what.
-type Report struct {
-	Helper     string   // bubblewrap's program; empty: there is none, and Missing says why
-	Missing    error    // why there are no boxes here; nil: there are
-	Landlock   int      // the version that the kernel has; 0: this layer is missing
-	Writable   []string // folders
-	Protected  []string // what stays read-only in them
-	Unreadable []string // what nobody in the box reads
-}
-
-// Report says what a grant's box would be. It starts nothing.
-func (b *Box) Report(g launch.Grant) Report {
-	r := Report{Landlock: landlock()}
-	if r.Missing = b.Check(g); r.Missing == nil {
-		r.Helper, r.Missing = b.helper()
-	}
-	if g.Mode == WorkspaceWrite {
-		roots, err := b.roots(g.WritableRoots)
-		if err != nil {
-			r.Missing = err
-		}
-		r.Writable = append(roots, "/tmp")
-		for _, root := range roots {
-			for _, name := range Protected {
-				r.Protected = append(r.Protected, filepath.Join(root, name))
-			}
-		}
-	}
-	if isDir(b.home) {
-		r.Unreadable = append(r.Unreadable, b.home)
-	}
-	for _, name := range credentials {
-		if p := filepath.Join(b.userHome, name); b.userHome != "" {
-			if _, err := os.Lstat(p); err == nil {
-				r.Unreadable = append(r.Unreadable, p)
-			}
-		}
-	}
-	return r
-}
-
-// arguments are bubblewrap's. Mounts go from shallow to deep: a deeper one is an exception from the one above it.
-func (b *Box) arguments(g launch.Grant, roots, hold []string, tmp string) []string {
-	args := []string{
-		"--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-		"--cap-drop", "ALL",
-	}
-	if !g.Network {
-		args = append(args, "--unshare-net")
-	}
-	args = append(args, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
-	for _, name := range []string{"sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {
-		args = append(args, "--ro-bind-try", "/proc/"+name, "/proc/"+name)
-	}
-	for _, name := range []string{"keys", "key-users", "kcore", "kmsg", "timer_list", "sched_debug"} {
-		if _, err := os.Lstat("/proc/" + name); err == nil {
-			args = append(args, "--ro-bind", "/dev/null", "/proc/"+name)
-		}
-	}
-	var mounts []mount
-	add := func(path string, args ...string) { mounts = append(mounts, mount{path, args}) }
-	// Sockets of services lie here: of containers, of the desktop, of agents that hold keys. Names are still resolved.
-	add("/run", "--tmpfs", "/run")
-	for _, keep := range []string{"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/current-system"} {
-		if _, err := os.Stat(keep); err == nil {
-			add(keep, "--ro-bind", keep, keep)
-		}
-	}
-	if tmp != "" {
-		add("/tmp", "--bind", tmp, "/tmp")
-	}
-	for _, r := range roots {
-		add(r, "--bind", r, r)
-	}
-	for _, p := range hold {
-		add(p, "--ro-bind", p, p)
-	}
-	sealed := []string{"/run"}
-	if isDir(b.home) {
-		add(b.home, "--tmpfs", b.home)
-		sealed = append(sealed, b.home)
-		if plugins := filepath.Join(b.home, "plugins"); isDir(plugins) {
-			add(plugins, "--ro-bind", plugins, plugins)
-		}
-	}
-	if b.userHome != "" {
-		for _, name := range credentials {
-			p := real(filepath.Join(b.userHome, name))
-			switch info, err := os.Lstat(p); {
-			case err != nil || insideAny(p, roots) || slices.Contains(roots, p): // whoever works on it means it
-			case info.IsDir():
-				add(p, "--perms", "0000", "--tmpfs", p)
-				sealed = append(sealed, p)
-			case info.Mode().IsRegular():
-				add(p, "--ro-bind", "/dev/null", p)
-			}
-		}
-	}
-	slices.SortStableFunc(mounts, func(a, b mount) int { return strings.Count(a.path, "/") - strings.Count(b.path, "/") })
-	for _, m := range mounts {
-		args = append(args, m.args...)
-	}
-	for _, p := range sealed { // after what is shown below them, for which a folder had to be made
-		args = append(args, "--remount-ro", p)
-	}
-	return args
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return path != "" && err == nil && info.IsDir()
 }

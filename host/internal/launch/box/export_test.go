@@ -10,3 +10,15 @@ type Walker struct{ w walker }
 func (w *Walker) Walk(root string) int {
 	return w.w.walk([]string{root}).seen
 }
+
+// Narrow is for tests.
+func Narrow(roots, names []string) ([]string, error) {
+	m := map[string]file{}
+	for i, n := range names {
+		m[n] = file{1, uint64(i)}
+	}
+	return narrow(roots, m)
+}
+
+// Meant is for tests.
+func Meant(dir, name string) string { return (&folder{path: dir}).meant(name) }

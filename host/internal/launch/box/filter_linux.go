@@ -63,11 +63,23 @@ func filter(network, proxied bool) []byte {
 		none = append(none[:len(none):len(none)], offline...)
 	}
 	p := assembler(common(none))
+	// Sockets between own processes work; what is not connected could be sent to any service's socket.
+	local := func(b *assembler) {
+		b.load(atArg)
+		b.equal(unix.AF_UNIX, 1, 0)
+		b.answer(refuse)
+		b.load(atArg + 8)
+		b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
+		b.refuseEqual(unix.SOCK_DGRAM, unix.SOCK_RAW)
+	}
 	if network {
+		// A network is machines. Services of this one are reached by sockets that have a path, and may do what they are asked.
 		p.call(unix.SYS_SOCKET, func(b *assembler) {
 			b.load(atArg)
+			b.refuseEqual(unix.AF_UNIX)
 			b.refuseEqual(foreign...)
 		})
+		p.call(unix.SYS_SOCKETPAIR, local)
 		p.answer(allow)
 		return p
 	}
@@ -78,25 +90,9 @@ func filter(network, proxied bool) []byte {
 			b.allowEqual(unix.AF_INET, unix.AF_INET6)
 			b.answer(refuse)
 		})
-		p.call(unix.SYS_SOCKETPAIR, func(b *assembler) {
-			b.load(atArg)
-			b.equal(unix.AF_UNIX, 1, 0)
-			b.answer(refuse)
-			b.load(atArg + 8)
-			b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
-			b.refuseEqual(unix.SOCK_DGRAM, unix.SOCK_RAW)
-		})
+		p.call(unix.SYS_SOCKETPAIR, local)
 		p.answer(allow)
 		return p
-	}
-	// Sockets between own processes work; what is not connected could be sent to any service's socket.
-	local := func(b *assembler) {
-		b.load(atArg)
-		b.equal(unix.AF_UNIX, 1, 0)
-		b.answer(refuse)
-		b.load(atArg + 8)
-		b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
-		b.refuseEqual(unix.SOCK_DGRAM, unix.SOCK_RAW)
 	}
 	p.call(unix.SYS_SOCKET, local)
 	p.call(unix.SYS_SOCKETPAIR, local)

@@ -62,10 +62,16 @@ var landlock = sync.OnceValue(func() int {
 })
 
 // rules are Landlock's, the second lock behind the mounts: writing only in the roots, and in what is made anew for the box.
+// Where Landlock is missing they only name the roots.
 func rules(writable []string, tmp bool) (handled, scoped uint64, list []control.Rule) {
+	for _, w := range writable {
+		if w != "/tmp" || tmp {
+			list = append(list, control.Rule{Path: w})
+		}
+	}
 	version := landlock()
 	if version == 0 {
-		return 0, 0, nil
+		return 0, 0, list
 	}
 	handled = rightsOfFirst
 	if version >= 2 {
@@ -77,10 +83,8 @@ func rules(writable []string, tmp bool) (handled, scoped uint64, list []control.
 	if version >= versionOfScopes {
 		scoped = scopeAbstract | scopeSignal
 	}
-	for _, w := range writable {
-		if w != "/tmp" || tmp {
-			list = append(list, control.Rule{Path: w, Access: handled})
-		}
+	for i := range list {
+		list[i].Access = handled
 	}
 	list = append(list, control.Rule{Path: "/dev", Access: handled})
 	return handled, scoped, append(list, control.Rule{Path: "/proc", Access: rightWrite | handled&rightTruncate})

@@ -2,8 +2,35 @@ package box
 
 import (
 	"io/fs"
+	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+// read reads a folder, and which of its files have more names than one.
+func read(path string) ([]os.DirEntry, []name, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []name
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Fstatat(int(f.Fd()), e.Name(), &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Nlink > 1 && st.Mode&unix.S_IFMT == unix.S_IFREG {
+			names = append(names, name{base: e.Name(), file: file{st.Dev, st.Ino}, links: uint64(st.Nlink)})
+		}
+	}
+	return entries, names, nil
+}
 
 // identify looks at a path without following it. It is asked about every folder, so it makes no more of the answer than is
 // needed.
@@ -29,4 +56,13 @@ func identify(path string) (identity, fs.FileMode, bool) {
 		mode = 0
 	}
 	return identity{dev: st.Dev, ino: st.Ino, changed: st.Ctim.Nano(), size: st.Size}, mode, true
+}
+
+// linkCount identifies a file and says how many names it has.
+func linkCount(path string) (id identity, links uint64, ok bool) {
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err != nil {
+		return identity{}, 0, false
+	}
+	return identity{dev: st.Dev, ino: st.Ino}, uint64(st.Nlink), true
 }

@@ -297,3 +297,66 @@ func TestStandInsStayAsLongAsAnybodyNeedsThem(t *testing.T) {
 		t.Error("it was left behind")
 	}
 }
+
+// exchanging is a maker of boxes beside which somebody puts a link into the place of the workspace, once it was judged.
+type exchanging struct {
+	*box.Box
+	ws, to string
+}
+
+func (e exchanging) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
+	release, err := e.Box.Confine(ctx, g, readOnly, c)
+	if err == nil {
+		err = errors.Join(os.Rename(e.ws, e.ws+".old"), os.Symlink(e.to, e.ws))
+	}
+	return release, err
+}
+
+func TestAWritableRootThatWasExchanged(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	w.confined(t, exchanging{box.New(box.Config{Home: w.home}), w.ws, w.out})
+	_, err := w.spawn("echo x > $OUT/ran")
+	if err == nil {
+		t.Error("it ran")
+	}
+	if _, err := os.Lstat(filepath.Join(w.out, "ran")); err == nil {
+		t.Error("it wrote outside")
+	}
+}
+
+func TestAWritableRootBehindALink(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	if err := os.Symlink(w.out, filepath.Join(w.ws, "build")); err != nil {
+		t.Fatal(err)
+	}
+	for root, says := range map[string]string{
+		"build": "leads through the symbolic link", "build/file": "leads through the symbolic link", "link": "leads through the symbolic link", "none": "",
+	} {
+		spec := w.spec("true")
+		spec.Grant.WritableRoots = append(spec.Grant.WritableRoots, filepath.Join(w.ws, root))
+		p, err := w.launcher.Spawn(t.Context(), spec)
+		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: %v, want %q", root, err, says)
+		}
+		if err == nil {
+			<-p.Gone()
+		}
+	}
+	// One that nobody in a box can change may lead to the workspace.
+	outer := w.ws + ".link"
+	if err := os.Symlink(w.ws, outer); err != nil {
+		t.Fatal(err)
+	}
+	spec := w.spec("echo x > x")
+	spec.Grant.WritableRoots = []string{outer}
+	p, err := w.launcher.Spawn(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 0 {
+		t.Error(exit, err)
+	}
+	<-p.Gone()
+}

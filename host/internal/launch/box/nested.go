@@ -48,10 +48,11 @@ type identity struct {
 
 // parts are what was found.
 type parts struct {
-	list []part
-	hold []string // what of it is kept read-only, absolute
-	seen int      // folders
-	cut  bool     // there is more than is looked through
+	list   []part
+	hold   []string  // what of it is kept read-only, absolute
+	linked []*folder // those with files that have other names as well
+	seen   int       // folders
+	cut    bool      // there is more than is looked through
 }
 
 // known tells of each part whether it was there before.
@@ -80,6 +81,7 @@ type folder struct {
 	below  []*folder // to go on with
 	nested []string  // of nestedNames
 	bare   bool      // looks like a repository without files
+	names  []name    // of files that have others as well
 }
 
 // settled is how long ago a folder must have changed for its content to be believed the next time: the kernel's clock for
@@ -112,7 +114,7 @@ func (p *parts) into(root string, f *folder) {
 		p.cut = true
 		return
 	}
-	if !f.look() {
+	if !f.look(root) {
 		return
 	}
 	if f.bare && f.path != root {
@@ -123,6 +125,9 @@ func (p *parts) into(root string, f *folder) {
 			continue // protected as a whole
 		}
 		p.name(root, filepath.Join(f.path, name))
+	}
+	if len(f.names) > 0 && !protectedIn(root, f.path) {
+		p.linked = append(p.linked, f)
 	}
 	for _, b := range f.below {
 		p.into(root, b)
@@ -135,7 +140,9 @@ func (p *parts) name(root, path string) {
 	switch {
 	case !ok:
 	case filepath.Base(path) != ".git":
-		p.add(root, path, kindFolder, identity{dev: id.dev, ino: id.ino}) // its content is kept read-only
+		if !standsIn(path) { // those are of a box whose root lies further down
+			p.add(root, path, kindFolder, identity{dev: id.dev, ino: id.ino}) // its content is kept read-only
+		}
 		p.hold = append(p.hold, path)
 	case mode.IsDir():
 		p.repository(root, path)
@@ -151,7 +158,7 @@ func (p *parts) name(root, path string) {
 }
 
 // look makes sure that a folder's content is what it says. false: it is none any more.
-func (f *folder) look() bool {
+func (f *folder) look(root string) bool {
 	id, mode, ok := identify(f.path)
 	if !ok || !mode.IsDir() {
 		return false
@@ -160,7 +167,7 @@ func (f *folder) look() bool {
 		return true
 	}
 	now := time.Now()
-	entries, err := os.ReadDir(f.path)
+	entries, names, err := read(f.path)
 	if err != nil {
 		return false
 	}
@@ -168,14 +175,14 @@ func (f *folder) look() bool {
 	for _, b := range f.below {
 		before[b.path] = b
 	}
-	*f = folder{path: f.path, id: id}
+	*f = folder{path: f.path, id: id, names: names}
 	if now.Sub(time.Unix(0, id.changed)) < settled {
 		f.id = identity{} // read it again the next time
 	}
 	inGit := filepath.Base(f.path) == ".git"
 	var head, objects, refs bool
 	for _, e := range entries {
-		name := e.Name()
+		name := f.meant(e.Name())
 		switch {
 		case name == "HEAD":
 			head = true
@@ -187,7 +194,7 @@ func (f *folder) look() bool {
 		case !e.IsDir():
 			continue
 		case name == "objects":
-			if objects = true; inGit { // a great many folders, and no repository among them
+			if objects = true; inGit && filepath.Dir(f.path) == root { // a great many folders, and protected as a whole
 				continue
 			}
 		case name == "refs":
@@ -203,6 +210,19 @@ func (f *folder) look() bool {
 	}
 	f.bare = head && objects && refs && !inGit
 	return true
+}
+
+// meant is one of nestedNames where a name is another spelling of it and the file system takes both for one; else the name.
+func (f *folder) meant(name string) string {
+	for _, n := range nestedNames {
+		if name != n && strings.EqualFold(name, n) {
+			a, _, _ := identify(filepath.Join(f.path, name))
+			if b, _, ok := identify(filepath.Join(f.path, n)); ok && a == b {
+				return n
+			}
+		}
+	}
+	return name
 }
 
 // repository notes what git executes for the repository whose own folder dir is.

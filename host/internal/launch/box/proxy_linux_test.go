@@ -39,7 +39,7 @@ func TestProxiedNetwork(t *testing.T) {
 			if p.Owner().Call != "call" {
 				t.Errorf("the owner is %+v", p.Owner())
 			}
-			rules.New(rules.Config{Rules: rules.Rules{Allow: []rules.Pattern{allowed}}}).Serve(ctx, ln)
+			rules.New(rules.Config{Rules: func() rules.Rules { return rules.Rules{Allow: []rules.Pattern{allowed}} }}).Serve(ctx, ln)
 		},
 	})
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 // aside is what the name of something that was moved out of the way ends with: git executes hooks by their exact names.
 const aside = ".quarantined"
 
-// Moved is what a process in a box has made and must not have: it was moved aside.
+// Moved is what a process in a box has made and must not have: it was moved aside. With no To it is what may be made, and is worth
+// a look: it stays.
 type Moved struct {
 	From, To string // absolute
 	Why      string

@@ -134,14 +134,20 @@ type Box struct {
 	// Hide are folders and files that a cage covers, Show those below them that stay, from shallow to deep. Both are of a cage
 	// only, which makes its mounts itself.
 	Hide, Show []string
+	// Map: the cage stage maps UID and GID to themselves in its user namespace. Only it can: a host that nobody may look into may
+	// not write what is its own in /proc, unless it is root's.
+	Map      bool
+	UID, GID uint32
 	// Listen: the apply stage listens on ProxyPort of the box's loopback and hands that to the host, which accepts there.
 	Listen bool
 }
 
-// Rule gives rights back, in a folder and below it. One whose path is missing is left out.
+// Rule gives rights back, in a folder and below it. One whose path is missing is left out. With Dev and Ino the path has to be
+// that very folder, also where Landlock is missing; otherwise the target does not run.
 type Rule struct {
-	Path   string
-	Access uint64
+	Path     string
+	Access   uint64
+	Dev, Ino uint64
 }
 
 // Signal asks for a signal to the target, or to its process group. The launcher answers with Replied.

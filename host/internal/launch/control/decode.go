@@ -195,13 +195,14 @@ func (f Frame) Order() (*Order, error) {
 func (c *cursor) box() *Box {
 	b := &Box{Helper: c.string(), Args: c.strings(), Filter: []byte(c.string()), Handled: c.uint(), Scoped: c.uint()}
 	for range c.count() {
-		b.Rules = append(b.Rules, Rule{Path: c.string(), Access: c.uint()})
+		b.Rules = append(b.Rules, Rule{Path: c.string(), Access: c.uint(), Dev: c.uint(), Ino: c.uint()})
 		if c.bad {
 			break
 		}
 	}
 	b.Hide, b.Show = c.strings(), c.strings()
-	b.Listen = c.bool()
+	b.Listen, b.Map = c.bool(), c.bool()
+	b.UID, b.GID = uint32(c.uint()), uint32(c.uint())
 	return b
 }
 

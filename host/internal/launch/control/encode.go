@@ -71,9 +71,10 @@ func (x *Box) append(b []byte) []byte {
 	b = putUint(putUint(b, x.Handled), x.Scoped)
 	b = putUint(b, uint64(len(x.Rules)))
 	for _, r := range x.Rules {
-		b = putUint(putString(b, r.Path), r.Access)
+		b = putUint(putUint(putUint(putString(b, r.Path), r.Access), r.Dev), r.Ino)
 	}
-	return putBool(putStrings(putStrings(b, x.Hide), x.Show), x.Listen)
+	b = putBool(putStrings(putStrings(b, x.Hide), x.Show), x.Listen)
+	return putUint(putUint(putBool(b, x.Map), uint64(x.UID)), uint64(x.GID))
 }
 
 // Append appends the frame to b.

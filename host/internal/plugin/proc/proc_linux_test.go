@@ -17,7 +17,17 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// onMain holds what the program's first thread is to do.
+var onMain = make(chan func())
+
+func init() { runtime.LockOSThread() } // the main goroutine gets the first thread
+
+func TestMain(m *testing.M) {
+	go goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/gantry-agent/gantry/host/internal/plugin/proc.TestMain")) // ends the program
+	for f := range onMain {
+		f()
+	}
+}
 
 // started is a shell under test and what it prints.
 type started struct {
@@ -275,6 +285,19 @@ func TestProcessesEndWithTheStarter(t *testing.T) {
 		}
 		s.Close() // harmless
 	})
+}
+
+func TestTheMainThreadStartsNothing(t *testing.T) {
+	s := NewStarter(hclog.NewNullLogger(), false)
+	defer s.Close()
+	requests := make(chan request, 8)
+	s.mu.requests = requests
+	ended := make(chan struct{})
+	onMain <- func() { run(requests); close(ended) }
+	p := start(t, s, "cat <&3")
+	s.Close()
+	<-p.Exited() // the main thread doesn't end, but it isn't the parent
+	<-ended
 }
 
 func TestAThreadThatEndsDoesNotTakeProcessesWithIt(t *testing.T) {

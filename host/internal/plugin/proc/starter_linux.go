@@ -82,6 +82,14 @@ func (s *Starter) Close() {
 // run starts processes until requests is closed. It never unlocks the thread: the goroutine's end is the thread's end.
 func run(requests <-chan request) {
 	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		// The runtime never ends the main thread. While this goroutine holds it, the other one gets another.
+		done := make(chan struct{})
+		go func() { defer close(done); run(requests) }() // owned by this call: awaited below
+		<-done
+		runtime.UnlockOSThread()
+		return
+	}
 	for r := range requests {
 		// What our own parent left open without close-on-exec would reach the plugin. Nothing of ours relies on
 		// inheritance: the descriptors that a child shall have are named one by one.
@@ -174,6 +182,9 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 		order.Path = "/proc/self/fd/" + strconv.Itoa(control.CagedFD)
 		files = append(files, spec.Binary)
 	}
+	if uid := os.Geteuid(); flags&syscall.CLONE_NEWUSER != 0 && uid != 0 {
+		box.Map, box.UID, box.GID = true, uint32(uid), uint32(os.Getegid())
+	}
 	if flags == 0 {
 		box.Hide, box.Show = nil, nil
 	} else {
@@ -257,10 +268,11 @@ func (s *Starter) attempt(ctx context.Context, path string, argv []string, spec 
 	for try := 0; ; try++ {
 		sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: flags}
 		if flags&syscall.CLONE_NEWUSER != 0 {
-			if err := mapIdentity(sys); err != nil {
-				return nil, err
-			}
-			if spec.Cage != nil && os.Geteuid() != 0 {
+			if spec.Cage == nil || os.Geteuid() == 0 { // else the cage stage does it: see control.Box
+				if err := mapIdentity(sys); err != nil {
+					return nil, err
+				}
+			} else {
 				const setpcap, sysAdmin = 8, 21 // in its own namespace, to make the cage with
 				sys.AmbientCaps = []uintptr{setpcap, sysAdmin}
 			}

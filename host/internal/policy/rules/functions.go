@@ -223,8 +223,8 @@ func hostOf(text string) (string, error) {
 	if bare, ok := strings.CutPrefix(host, "["); ok {
 		host = strings.TrimSuffix(bare, "]")
 	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return host, nil
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.String(), nil
 	}
 	if host == "" || strings.ContainsAny(host, "/:@ \t\n[]\\") {
 		return "", fmt.Errorf("network_rule host must be a name or an address without scheme, port or path (got %s)", text)

@@ -68,6 +68,9 @@ type Network struct {
 	Line          int
 }
 
+// Where names the rule's place for people.
+func (n *Network) Where() string { return fmt.Sprintf("%s:%d", n.Path, n.Line) }
+
 // Match is a rule that a command falls under.
 type Match struct {
 	Rule   *Prefix

@@ -83,8 +83,24 @@ func Cut(parts ...llm.Part) Answer {
 		case *llm.Text:
 			a.Events = append(a.Events, llm.BlockStart{Kind: llm.BlockText, ID: id},
 				llm.BlockDelta{Kind: llm.BlockText, ID: id, Text: p.Text}, llm.BlockEnd{Kind: llm.BlockText, ID: id})
+		case *llm.Reasoning:
+			a.Events = append(a.Events, llm.BlockStart{Kind: llm.BlockReasoning, ID: id},
+				llm.BlockDelta{Kind: llm.BlockReasoning, ID: id, Text: p.Text}, llm.BlockEnd{Kind: llm.BlockReasoning, ID: id, Metadata: p.Metadata})
 		case *llm.ToolCall:
 			a.Events = append(a.Events, llm.ToolCallDone{Call: *p})
+		}
+	}
+	return a
+}
+
+// Remarking makes a remark of the answer's first text.
+func (a Answer) Remarking() Answer {
+	a.Events = slices.Clone(a.Events)
+	for i, ev := range a.Events {
+		if end, ok := ev.(llm.BlockEnd); ok && end.Kind == llm.BlockText {
+			end.Remark = true
+			a.Events[i] = end
+			break
 		}
 	}
 	return a
@@ -110,6 +126,7 @@ type Bench struct {
 	Row      llm.ModelRow
 	Limits   turn.Limits
 	Inbox    *turn.Inbox
+	Mail     *turn.Mailbox
 	History  *history.History
 	Meter    *turn.Meter
 	OnStream func(n int)       // called before answer n, from 1
@@ -187,7 +204,7 @@ func (b *Bench) config(t testing.TB) turn.Config {
 		Families: func(string) (orchestrate.Family, bool) { return family{b}, true }, Processes: nothing{},
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	return turn.Config{
-		ID: "turn-1", Model: b, Calls: spine, Log: b, Tools: reg.Snapshot, Row: b.Row, Inbox: b.Inbox, Meter: b.Meter, Limits: b.Limits,
+		ID: "turn-1", Model: b, Calls: spine, Log: b, Tools: reg.Snapshot, Row: b.Row, Inbox: b.Inbox, Mail: b.Mail, Meter: b.Meter, Limits: b.Limits,
 		Logger: hclog.NewNullLogger(),
 		Settings: orchestrate.Settings{
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),
@@ -321,6 +338,8 @@ func Render(ms []llm.Message) string {
 				out = append(out, fmt.Sprintf("call %s: %s %s", p.ID, p.Name, p.Input))
 			case *llm.ToolResult:
 				out = append(out, fmt.Sprintf("output %s: %s", p.ID, llm.Message{Parts: p.Content}.Text()))
+			case *llm.Reasoning:
+				out = append(out, "thought: "+p.Text)
 			default:
 				out = append(out, fmt.Sprintf("%s: %T", m.Role, p))
 			}

@@ -99,6 +99,19 @@ func (o Output) Total() int64 { return int64(len(o.Head)+len(o.Tail)) + o.Omitte
 // Tokens estimates how many tokens the whole output takes: one for four bytes.
 func (o Output) Tokens() int64 { return (o.Total() + 3) / 4 }
 
+// DropFirst takes n bytes off the beginning.
+func (o *Output) DropFirst(n int64) {
+	drop := func(p []byte) []byte {
+		k := min(n, int64(len(p)))
+		n -= k
+		return p[k:]
+	}
+	o.Head = drop(o.Head)
+	k := min(n, o.Omitted)
+	o.Omitted, n = o.Omitted-k, n-k
+	o.Tail = drop(o.Tail)
+}
+
 // Fit returns the output cut down to capacity bytes.
 func (o Output) Fit(capacity int) Output {
 	if len(o.Head)+len(o.Tail) <= capacity {

@@ -20,11 +20,12 @@ import (
 
 	"github.com/gantry-agent/gantry/plugins/shell/internal/output"
 	"github.com/gantry-agent/gantry/sdk/process"
+	"github.com/gantry-agent/gantry/sdk/process/record"
 )
 
 const (
-	// bufferBytes is the output that waits to be returned; beyond it the middle is dropped and counted.
-	bufferBytes = 1 << 20
+	// RecordBytes is the output that waits to be returned; beyond it the middle is dropped and counted.
+	RecordBytes = 1 << 20
 	// tailBytes is what is remembered of the end of the output after a session is over.
 	tailBytes = 2 << 10
 	// outputGrace is how long the end of the output is waited for after the process has ended. What comes later is some
@@ -46,15 +47,31 @@ type Process interface {
 	Signal(sig os.Signal) error
 	Kill() error
 	Wait() error
+	// Release lets go of what is kept for a later process of the plugin. It is called once, after all others.
+	Release() error
 }
 
-// Info is what is known of a session from the start.
+// Info is what is known of a session from the start, also by the process that takes it over.
 type Info struct {
-	Command   string // as the model wrote it
-	Cwd       string
-	TTY       bool
-	Escalated bool // runs outside the sandbox
-	Sandboxed bool
+	Command   string `json:"command"` // as the model wrote it
+	Cwd       string `json:"cwd"`
+	TTY       bool   `json:"tty,omitempty"`
+	Escalated bool   `json:"escalated,omitempty"` // runs outside the sandbox
+	Sandboxed bool   `json:"sandboxed,omitempty"`
+}
+
+// Program is one that runs.
+type Program struct {
+	Info
+	Process Process
+	In      io.Writer // of the terminal; nil: none
+	Out     io.ReadCloser
+	// Record holds its output; it has RecordBytes. nil: one that ends with this process.
+	Record *record.Record
+	// Live gets output as it appears, until [Session.Open] or [Session.Mute].
+	Live func([]byte)
+
+	before func(*Session) // called before anything of the program is waited for; nil: nothing
 }
 
 // Viewer is told about a session that outlives its call.
@@ -73,6 +90,8 @@ type Session struct {
 	process Process
 	in      io.Writer // of the terminal
 	out     io.ReadCloser
+	waiting *record.Record  // output that was not returned yet
+	hurry   <-chan struct{} // closed when waiting for more of it should end
 
 	turn   chan struct{} // holds a token while nobody interacts with the session
 	typing chan struct{} // holds a token while nothing is being typed
@@ -84,7 +103,6 @@ type Session struct {
 
 	mu struct {
 		sync.Mutex
-		waiting  *output.Buffer // not returned yet
 		tail     *output.Buffer
 		live     func([]byte) // shows output as it appears
 		viewer   Viewer
@@ -95,37 +113,45 @@ type Session struct {
 	}
 }
 
-// newSession takes over a process that runs. live gets output as it appears until [Session.Open] or [Session.Mute].
-func newSession(id int, info Info, p Process, in io.Writer, out io.ReadCloser, live func([]byte)) *Session {
+// newSession takes over a program that runs.
+func newSession(id int, p Program, hurry <-chan struct{}) (*Session, error) {
 	s := &Session{
-		ID: id, Info: info, process: p, in: in, out: out,
+		ID: id, Info: p.Info, process: p.Process, in: p.In, out: p.Out, waiting: p.Record, hurry: hurry,
 		turn: make(chan struct{}, 1), typing: make(chan struct{}, 1), exited: make(chan struct{}), closed: make(chan struct{}),
+	}
+	if s.waiting == nil {
+		var err error
+		if s.waiting, err = record.New(nil, RecordBytes); err != nil {
+			return nil, err
+		}
 	}
 	s.turn <- struct{}{}
 	s.typing <- struct{}{}
-	s.mu.waiting, s.mu.tail, s.mu.live = output.New(bufferBytes), output.NewTail(tailBytes), live
+	s.mu.tail, s.mu.live = output.NewTail(tailBytes), p.Live
+	s.mu.tail.Absorb(output.Output(s.waiting.Peek())) // of one that was taken over
 	s.mu.lastUsed = time.Now()
+	if p.before != nil {
+		p.before(s)
+	}
 	s.work.Go(s.read)
 	s.work.Go(s.watch)
-	return s
+	return s, nil
 }
 
 // read takes the output until its end. After the process has ended that may take as long as others hold the pipe; who
 // forgets the session closes it.
 func (s *Session) read() {
 	defer close(s.closed)
-	buf := make([]byte, 32<<10)
 	for {
-		n, err := s.out.Read(buf)
-		if n > 0 {
+		piece, err := s.waiting.ReadPiece(s.out)
+		if len(piece) > 0 {
 			s.mu.Lock()
-			s.mu.waiting.Write(buf[:n])
-			s.mu.tail.Write(buf[:n])
+			s.mu.tail.Write(piece)
 			live := s.mu.live
 			s.mu.Unlock()
-			s.arrived.Add(int64(n))
+			s.arrived.Add(int64(len(piece)))
 			if live != nil {
-				live(buf[:n])
+				live(piece)
 			}
 		}
 		if err != nil {
@@ -208,8 +234,20 @@ func (s *Session) Denied() bool {
 	return s.mu.known && s.Sandboxed && looksDenied(s.mu.code, s.mu.tail.Bytes())
 }
 
+// The mark of a session's record says what the model and the host know of it: endTaken, that its end was returned; and how
+// many bytes of output there were when it was opened, plus one, 0: it was not.
+const (
+	endTaken   = 1 << 62
+	openedBits = endTaken - 1
+)
+
 // Open gives the session a viewer that is told about all that happens from now on, instead of live.
 func (s *Session) Open(v Viewer) {
+	s.waiting.SetMark(s.waiting.Mark()&endTaken | (s.waiting.Total() + 1))
+	s.setViewer(v)
+}
+
+func (s *Session) setViewer(v Viewer) {
 	s.mu.Lock()
 	s.mu.viewer = v
 	s.mu.live = func(p []byte) { _, _ = v.Write(p) }
@@ -241,30 +279,31 @@ func (s *Session) Take(ctx context.Context) (release func(), err error) {
 	return func() { s.turn <- struct{}{} }, nil
 }
 
-// Collect waits until the session has ended, until is over, or ctx ends, and returns the output that was not returned
-// before. ended says that this is the last of it; a session that ends right after keeps what it still has for the next
-// one who asks. So does one whose ctx ends first: then nothing is taken.
-func (s *Session) Collect(ctx context.Context, until <-chan time.Time) (o output.Output, ended bool, err error) {
+// Collect waits until the session has ended, until is over, the plugin makes room for another process, or ctx ends, and
+// returns the output that was not returned before, to the call of this name. ended says that this is the last of it; a
+// session that ends right after keeps what it still has for the next one who asks. So does one whose ctx ends first: then
+// nothing is taken.
+func (s *Session) Collect(ctx context.Context, call string, until <-chan time.Time) (o output.Output, ended bool, err error) {
 	select {
 	case <-s.exited:
 	case <-until:
+	case <-s.hurry:
 	case <-ctx.Done():
 		return output.Output{}, false, context.Cause(ctx)
 	}
 	if ended = s.Exited(); ended {
 		s.awaitOutput()
 	}
-	return s.drain(!ended), ended, nil
+	return s.drain(call, ended), ended, nil
 }
 
 // drain empties what waits. While more may come, the beginning of a character at the end stays.
-func (s *Session) drain(more bool) output.Output {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.mu.waiting.Drain()
-	if more {
-		s.mu.waiting.Write(o.CutPartial())
+func (s *Session) drain(call string, ended bool) output.Output {
+	if !ended {
+		return output.Output(s.waiting.Take(call, output.Partial))
 	}
+	o := output.Output(s.waiting.Take(call, nil))
+	s.waiting.SetMark(s.waiting.Mark() | endTaken) // after that: who finds the mark finds the output taken
 	return o
 }
 

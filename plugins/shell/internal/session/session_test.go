@@ -31,6 +31,8 @@ type program struct {
 	unknown bool
 	signals chan os.Signal
 	stuck   bool // ignores being killed
+
+	released bool
 }
 
 func newProgram() *program {
@@ -41,6 +43,7 @@ func newProgram() *program {
 func (p *program) Done() <-chan struct{}      { return p.done }
 func (p *program) Exit() (process.Exit, bool) { return process.Exit{Code: p.code}, !p.unknown }
 func (p *program) Wait() error                { <-p.done; return nil }
+func (p *program) Release() error             { p.released = true; return nil }
 func (p *program) Signal(s os.Signal) error   { p.signals <- s; return nil }
 
 func (p *program) Kill() error {
@@ -75,7 +78,7 @@ func add(t *testing.T, st *Store, p *program, info Info) *Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := st.Add(t.Context(), "t", id, info, p, p.w, p.r, nil)
+	s, err := st.Add(t.Context(), "t", id, Program{Info: info, Process: p, In: p.w, Out: p.r})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +87,8 @@ func add(t *testing.T, st *Store, p *program, info Info) *Session {
 
 func end(t *testing.T, st *Store) {
 	t.Helper()
-	if err := st.Close(context.Background()); err != nil {
-		t.Errorf("close: %v", err)
+	if err := errors.Join(st.End(context.Background(), "t"), st.Close(context.Background())); err != nil {
+		t.Errorf("end: %v", err)
 	}
 }
 
@@ -97,20 +100,20 @@ func TestCollect(t *testing.T) {
 		s := add(t, st, p, Info{})
 		begin := time.Now()
 		p.print("start\n")
-		o, ended, err := s.Collect(t.Context(), time.After(300*time.Millisecond))
+		o, ended, err := s.Collect(t.Context(), "call", time.After(300*time.Millisecond))
 		if err != nil || o.Text() != "start\n" || ended || time.Since(begin) != 300*time.Millisecond {
 			t.Errorf("first: %q, %v, ended %v after %v", o.Text(), err, ended, time.Since(begin))
 		}
 		time.AfterFunc(time.Second, func() { p.print("end\n"); p.exit(3) })
 		begin = time.Now()
-		o, ended, err = s.Collect(t.Context(), time.After(5*time.Second))
+		o, ended, err = s.Collect(t.Context(), "call", time.After(5*time.Second))
 		if code, known := s.Code(); err != nil || o.Text() != "end\n" || !ended || code != 3 || !known {
 			t.Errorf("second: %q, %v, ended %v, code %d %v", o.Text(), err, ended, code, known)
 		}
 		if d := time.Since(begin); d != time.Second {
 			t.Errorf("returned after %v, want the moment of the exit", d)
 		}
-		if o, _, err := s.Collect(t.Context(), nil); err != nil || o.Total() != 0 {
+		if o, _, err := s.Collect(t.Context(), "call", nil); err != nil || o.Total() != 0 {
 			t.Errorf("third: %q, %v", o.Text(), err)
 		}
 	})
@@ -126,7 +129,7 @@ func TestCollectDoesNotWaitForWhatOthersHoldOpen(t *testing.T) {
 		synctest.Wait() // it has arrived before the process ends
 		p.leave(0)
 		begin := time.Now()
-		o, _, err := s.Collect(t.Context(), time.After(time.Minute))
+		o, _, err := s.Collect(t.Context(), "call", time.After(time.Minute))
 		if err != nil || o.Text() != "x" || time.Since(begin) != outputGrace {
 			t.Errorf("%q, %v after %v, want x after %v", o.Text(), err, time.Since(begin), outputGrace)
 		}
@@ -144,13 +147,13 @@ func TestInterruptedCollectLosesNothing(t *testing.T) {
 		why := errors.New("interrupted")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(why) })
-		if _, _, err := s.Collect(ctx, time.After(time.Minute)); !errors.Is(err, why) {
+		if _, _, err := s.Collect(ctx, "call", time.After(time.Minute)); !errors.Is(err, why) {
 			t.Errorf("error = %v, want %v", err, why)
 		}
 		if s.Exited() {
 			t.Error("the interrupt ended the session")
 		}
-		if o, _, _ := s.Collect(t.Context(), time.After(time.Second)); o.Text() != "kept" {
+		if o, _, _ := s.Collect(t.Context(), "call", time.After(time.Second)); o.Text() != "kept" {
 			t.Errorf("later: %q", o.Text())
 		}
 	})
@@ -163,12 +166,12 @@ func TestCharactersAreNotTornApart(t *testing.T) {
 		p := newProgram()
 		s := add(t, st, p, Info{})
 		p.print("a\xe2\x82")
-		if o, _, _ := s.Collect(t.Context(), time.After(time.Second)); o.Text() != "a" {
+		if o, _, _ := s.Collect(t.Context(), "call", time.After(time.Second)); o.Text() != "a" {
 			t.Errorf("first: %q", o.Text())
 		}
 		p.print("\xacb\xe2")
 		p.exit(0)
-		if o, _, _ := s.Collect(t.Context(), time.After(time.Second)); o.Text() != "€b\uFFFD" {
+		if o, _, _ := s.Collect(t.Context(), "call", time.After(time.Second)); o.Text() != "€b\uFFFD" {
 			t.Errorf("second: %q", o.Text())
 		}
 	})
@@ -194,7 +197,7 @@ func TestInput(t *testing.T) {
 		if err := s.Input(t.Context(), "hello\n"); err != nil {
 			t.Fatal(err)
 		}
-		if o, _, _ := s.Collect(t.Context(), time.After(time.Second)); o.Text() != "hello\n" {
+		if o, _, _ := s.Collect(t.Context(), "call", time.After(time.Second)); o.Text() != "hello\n" {
 			t.Errorf("output = %q", o.Text())
 		}
 	})
@@ -211,7 +214,7 @@ func TestInputThatNobodyReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := newProgram()
-		s, err := st.Add(t.Context(), "t", id, Info{TTY: true}, p, w, p.r, nil)
+		s, err := st.Add(t.Context(), "t", id, Program{Info: Info{TTY: true}, Process: p, In: w, Out: p.r})
 		if err != nil {
 			t.Fatal(err)
 		}

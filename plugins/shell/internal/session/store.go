@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -26,6 +25,10 @@ const (
 
 // Store holds the sessions of all threads.
 type Store struct {
+	hurry     chan struct{} // closed by Hurry
+	once      sync.Once
+	releasing sync.WaitGroup
+
 	mu struct {
 		sync.Mutex
 		threads map[string]*thread
@@ -44,7 +47,7 @@ type thread struct {
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	st := &Store{}
+	st := &Store{hurry: make(chan struct{})}
 	st.mu.threads = map[string]*thread{}
 	return st
 }
@@ -90,18 +93,21 @@ func (st *Store) Cancel(threadID string, id int) {
 // ErrThreadEnded is returned by Add when the thread ended while the process was being started. The process was stopped.
 var ErrThreadEnded = errors.New("the thread has ended")
 
-// Add keeps a started process as a session under a reserved number. When the thread is full, the session that matters
-// least ends. in is the terminal's input, nil without one; live shows output as it appears.
-func (st *Store) Add(ctx context.Context, threadID string, id int, info Info, p Process, in io.Writer, out io.ReadCloser, live func([]byte)) (*Session, error) {
+// Add keeps a started program as a session under a reserved number. When the thread is full, the session that matters
+// least ends.
+func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*Session, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	s := newSession(id, info, p, in, out, live)
+	s, err := newSession(id, p, st.hurry)
+	if err != nil {
+		return nil, errors.Join(err, p.Process.Kill())
+	}
 	st.mu.Lock()
 	t := st.threadLocked(threadID)
 	if !t.reserved[id] {
 		st.mu.Unlock()
 		err := s.Stop(ctx)
-		s.forget()
+		st.forget(s)
 		return nil, errors.Join(ErrThreadEnded, err)
 	}
 	delete(t.reserved, id)
@@ -116,9 +122,7 @@ func (st *Store) Add(ctx context.Context, threadID string, id int, info Info, p 
 	if victim != nil {
 		_ = victim.Stop(ctx) // the host ends it with the thread at the latest
 	}
-	if forgotten != nil {
-		forgotten.forget()
-	}
+	st.forget(forgotten)
 	return s, nil
 }
 
@@ -174,11 +178,17 @@ func (t *thread) endLocked(s *Session) *Session {
 }
 
 // forget lets go of a session that is not held any more, and of what others may still hold open of its output. It waits
-// for the session's goroutines, unless the process could not be stopped: then they end when the host ends it.
-func (s *Session) forget() {
+// for the session's goroutines, unless the process could not be stopped: then they end when the host ends it. The host
+// hears of it beside: no call waits for that. nil is nobody.
+func (st *Store) forget(s *Session) {
+	if s == nil {
+		return
+	}
 	_ = s.out.Close()
+	s.waiting.Close()
 	if s.Exited() {
 		s.work.Wait()
+		st.releasing.Go(func() { _ = s.process.Release() }) // the host forgets it with its thread at the latest
 	}
 }
 
@@ -242,9 +252,7 @@ func (st *Store) Finish(threadID string, s *Session) {
 		forgotten = t.endLocked(s)
 	}
 	st.mu.Unlock()
-	if forgotten != nil {
-		forgotten.forget()
-	}
+	st.forget(forgotten)
 }
 
 // Stop ends one session. An unknown number is no error.
@@ -274,26 +282,43 @@ func (st *Store) End(ctx context.Context, threadID string) error {
 	for i, s := range all {
 		wg.Go(func() {
 			errs[i] = s.Stop(ctx)
-			s.forget()
+			st.forget(s)
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// Close ends everything.
+// Hurry ends waiting for output, now and from now on: another process of the plugin takes over.
+func (st *Store) Hurry() { st.once.Do(func() { close(st.hurry) }) }
+
+// Close ends reading, so that nothing is lost to a process that ends, and waits for what is under way. Sessions live on: the
+// host keeps them for the next process of the plugin, or ends them.
 func (st *Store) Close(ctx context.Context) error {
 	st.mu.Lock()
-	var ids []string
-	for id := range st.mu.threads {
-		ids = append(ids, id)
+	var all []*Session
+	for _, t := range st.mu.threads {
+		for _, s := range t.sessions {
+			all = append(all, s)
+		}
+		all = append(all, t.ended...)
 	}
 	st.mu.Unlock()
-	errs := make([]error, len(ids))
-	var wg sync.WaitGroup
-	for i, id := range ids {
-		wg.Go(func() { errs[i] = st.End(ctx, id) })
+	done := make(chan struct{})
+	// Owned by Close: readers end with their descriptors, and each release has a bound of its own.
+	go func() {
+		defer close(done)
+		for _, s := range all {
+			_ = s.out.Close()
+			<-s.closed
+			s.waiting.Close()
+		}
+		st.releasing.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	wg.Wait()
-	return errors.Join(errs...)
 }

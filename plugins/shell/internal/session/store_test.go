@@ -113,7 +113,7 @@ func TestUnknown(t *testing.T) {
 			s := add(t, st, p, Info{})
 			p.print("line\nlast line\n")
 			p.exit(i)
-			if _, _, err := s.Collect(t.Context(), time.After(time.Minute)); err != nil {
+			if _, _, err := s.Collect(t.Context(), "call", time.After(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			st.Finish("t", s)
@@ -171,7 +171,7 @@ func TestStopIsBounded(t *testing.T) {
 			t.Errorf("error = %v", err)
 		}
 		p.exit(0)
-		s.forget()
+		st.forget(s)
 	})
 }
 
@@ -186,7 +186,7 @@ func TestThreadEndsWhileAProcessStarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := newProgram()
-		if _, err := st.Add(t.Context(), "t", id, Info{}, p, nil, p.r, nil); !errors.Is(err, ErrThreadEnded) {
+		if _, err := st.Add(t.Context(), "t", id, Program{Process: p, Out: p.r}); !errors.Is(err, ErrThreadEnded) {
 			t.Errorf("error = %v, want %v", err, ErrThreadEnded)
 		}
 		if p.code != 137 {
@@ -209,7 +209,7 @@ func TestKnownNumbersAreNotUsedAgain(t *testing.T) {
 			synctest.Wait()
 			st.Finish("t", s)
 			st.mu.threads["t"].ended = nil // forgotten
-			s.forget()
+			st.forget(s)
 			if got := st.mu.threads["t"].knowsLocked(s.ID); got != opened {
 				t.Errorf("session %d: still known %v", i, got)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/shell/internal/session"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/process"
+	"github.com/gantry-agent/gantry/sdk/process/record"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -129,13 +130,13 @@ func (f *family) exec(ctx context.Context, c *tool.Call, in execArgs) (*tool.Res
 // collect waits for output. An error means that the call was interrupted. When only the time that the host gives a call
 // is over, that reads like the end of the wait: the command's time is not.
 func collect(ctx context.Context, c *tool.Call, s *session.Session, until <-chan time.Time) (output.Output, bool, error) {
-	out, ended, err := s.Collect(ctx, until)
+	out, ended, err := s.Collect(ctx, c.ID(), until)
 	if err == nil || cancelReason(ctx) != "deadline" {
 		return out, ended, err
 	}
 	now := make(chan time.Time)
 	close(now)
-	return s.Collect(c.Hard(), now)
+	return s.Collect(c.Hard(), c.ID(), now)
 }
 
 // start spawns the command. From the moment it runs it is a session, so that an interrupt leaves it running.
@@ -148,8 +149,7 @@ func (f *family) start(ctx context.Context, c *tool.Call, cmd *command) (*sessio
 	p := c.Command(ctx, argv...)
 	p.Dir, p.Session = cmd.cwd, true
 	p.Env = env
-	// The output of what the command leaves running in the background is read for as long as the session is known.
-	p.WaitDelay = 365 * 24 * time.Hour
+	p.WaitDelay = always
 	out, err := p.StdoutPipe()
 	if err != nil {
 		f.store.Cancel(c.ThreadID(), id)
@@ -159,6 +159,7 @@ func (f *family) start(ctx context.Context, c *tool.Call, cmd *command) (*sessio
 		Command: cmd.text, Cwd: cmd.cwd, TTY: cmd.tty, Escalated: cmd.escalated,
 		Sandboxed: sandboxed(c.Grant()),
 	}
+	p.Keep = keep(id, info)
 	var in io.Writer
 	if p.MergeStderr = !cmd.tty; cmd.tty {
 		p.Terminal = &process.Size{Rows: 24, Cols: 80}
@@ -171,7 +172,14 @@ func (f *family) start(ctx context.Context, c *tool.Call, cmd *command) (*sessio
 		f.store.Cancel(c.ThreadID(), id)
 		return nil, err
 	}
-	return f.store.Add(ctx, c.ThreadID(), id, info, p, in, out, func(b []byte) { _ = c.Output(b) })
+	program := session.Program{Info: info, Process: p, In: in, Out: out, Live: func(b []byte) { _ = c.Output(b) }}
+	if m := p.Memory(); m != nil {
+		if program.Record, err = record.New(m, session.RecordBytes); err != nil {
+			f.store.Cancel(c.ThreadID(), id)
+			return nil, errors.Join(err, p.Kill())
+		}
+	}
+	return f.store.Add(ctx, c.ThreadID(), id, program)
 }
 
 func sandboxed(g contract.GrantFacts) bool {
@@ -244,6 +252,7 @@ func (f *family) result(c *tool.Call, s *session.Session, out output.Output, r r
 		item.ExitCode = new(int32(code))
 		res.SandboxDenied = s.Denied()
 		s.Mute()
+		f.known(c.Thread(), s.ID)
 		f.store.Finish(c.ThreadID(), s)
 	} else {
 		h.session = s.ID

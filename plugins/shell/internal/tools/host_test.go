@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 type rig struct {
 	t     *testing.T
 	host  *processtest.Host
+	stop  func() // as a host stops it; the first time counts
 	plug  gantryv1.PluginServiceClient
 	tools gantryv1.ToolServiceClient
 	cwd   string
@@ -55,12 +56,15 @@ type rig struct {
 type rigOptions struct {
 	config string // JSON of the block
 	host   processtest.Options
+	after  *rig // the process before this one, which was stopped: same host, same folder
 }
 
 // newRig makes the test a parallel one: rigs share nothing.
 func newRig(t *testing.T, o rigOptions) *rig {
 	t.Helper()
-	t.Parallel()
+	if o.after == nil {
+		t.Parallel()
+	}
 	binary, err := tools.Binary()
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +74,14 @@ func newRig(t *testing.T, o rigOptions) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{
-		t: t, host: processtest.Start(t, o.host), cwd: t.TempDir(), told: make(chan struct{}),
+		t: t, told: make(chan struct{}),
 		grant: contract.GrantFacts{SandboxMode: "full-access"}, traits: []string{"images"},
+	}
+	generation := uint64(1)
+	if o.after != nil {
+		r.host, r.cwd, generation = o.after.host, o.after.cwd, 2
+	} else {
+		r.host, r.cwd = processtest.Start(t, o.host), t.TempDir()
 	}
 	listener := bufconn.Listen(1 << 20)
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(16<<20), grpc.MaxSendMsgSize(16<<20))
@@ -85,7 +95,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 		t.Fatal(err)
 	}
 	r.plug, r.tools = gantryv1.NewPluginServiceClient(conn), gantryv1.NewToolServiceClient(conn)
-	t.Cleanup(func() {
+	r.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := server.Close(ctx); err != nil {
@@ -95,20 +105,23 @@ func newRig(t *testing.T, o rigOptions) *rig {
 		g.Stop()
 		serving.Wait()
 	})
+	t.Cleanup(r.stop)
 	if o.config == "" {
 		o.config = "{}"
 	}
-	for _, d := range r.configure(o.config) {
+	for _, d := range r.configureAs(generation, o.config) {
 		t.Fatalf("configure: %s", d.GetSummary())
 	}
 	r.listen(conn)
 	return r
 }
 
-func (r *rig) configure(config string) []*gantryv1.Diagnostic {
+func (r *rig) configure(config string) []*gantryv1.Diagnostic { return r.configureAs(1, config) }
+
+func (r *rig) configureAs(generation uint64, config string) []*gantryv1.Diagnostic {
 	r.t.Helper()
 	resp, err := r.plug.Configure(context.Background(), &gantryv1.ConfigureRequest{
-		ConfigJson: []byte(config), Host: r.host.Facts(), Generation: 1, Label: "shell",
+		ConfigJson: []byte(config), Host: r.host.Facts(), Generation: generation, Label: "shell",
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/plugins/shell/internal/helper"
@@ -51,6 +52,11 @@ type family struct {
 	plans  plans
 
 	snapshots snapshot.Book
+
+	mu struct {
+		sync.Mutex
+		untold map[string]map[int]string // thread → session that the model does not know → what it is told of it
+	}
 }
 
 // New returns the plugin. binary is the path of this program, which is spawned as its own helper.
@@ -59,6 +65,7 @@ func New(version, binary string) tool.Plugin {
 		config: &Config{Login: true, Terminal: true, Snapshot: true, MaxPoll: session.MaxPoll},
 		store:  session.NewStore(), helper: helper.Client{Binary: binary},
 	}
+	f.mu.untold = map[string]map[int]string{}
 	return tool.Plugin{
 		Name: "shell", Version: version,
 		Description:  "Runs commands, changes files by patches, and looks at images.",
@@ -75,7 +82,15 @@ func New(version, binary string) tool.Plugin {
 		},
 		EndThread: func(ctx context.Context, threadID string) error {
 			f.plans.forget(threadID)
+			f.mu.Lock()
+			delete(f.mu.untold, threadID)
+			f.mu.Unlock()
 			return f.store.End(ctx, threadID)
+		},
+		Adopt: f.adopt,
+		Drain: func(context.Context) error {
+			f.store.Hurry()
+			return nil
 		},
 		Close: f.store.Close,
 	}

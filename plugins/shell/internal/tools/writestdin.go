@@ -91,6 +91,7 @@ func (f *family) input(ctx context.Context, c *tool.Call, in inputArgs) (*tool.R
 	if err != nil {
 		return tool.Errorf("%s", err), nil
 	}
+	f.known(c.Thread(), s.ID)
 	item := in.item(s)
 	if err := c.Started(item); err != nil {
 		return nil, err

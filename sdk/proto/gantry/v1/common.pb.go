@@ -431,6 +431,7 @@ type ResultPart struct {
 	//	*ResultPart_Media
 	//	*ResultPart_Artifact
 	//	*ResultPart_Json
+	//	*ResultPart_Sealed
 	Content       isResultPart_Content `protobuf_oneof:"content"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -516,6 +517,15 @@ func (x *ResultPart) GetJson() []byte {
 	return nil
 }
 
+func (x *ResultPart) GetSealed() *SealedPart {
+	if x != nil {
+		if x, ok := x.Content.(*ResultPart_Sealed); ok {
+			return x.Sealed
+		}
+	}
+	return nil
+}
+
 type isResultPart_Content interface {
 	isResultPart_Content()
 }
@@ -537,6 +547,10 @@ type ResultPart_Json struct {
 	Json []byte `protobuf:"bytes,5,opt,name=json,proto3,oneof"`
 }
 
+type ResultPart_Sealed struct {
+	Sealed *SealedPart `protobuf:"bytes,6,opt,name=sealed,proto3,oneof"`
+}
+
 func (*ResultPart_Text) isResultPart_Content() {}
 
 func (*ResultPart_Media) isResultPart_Content() {}
@@ -544,6 +558,63 @@ func (*ResultPart_Media) isResultPart_Content() {}
 func (*ResultPart_Artifact) isResultPart_Content() {}
 
 func (*ResultPart_Json) isResultPart_Content() {}
+
+func (*ResultPart_Sealed) isResultPart_Content() {}
+
+// SealedPart is content that nobody can read but the models of one vendor. It is shown whole or not at all, and only to them.
+type SealedPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the vendor's metadata, "openai" for example: whose models can read it.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As the vendor wants it back.
+	Data          string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealedPart) Reset() {
+	*x = SealedPart{}
+	mi := &file_gantry_v1_common_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealedPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealedPart) ProtoMessage() {}
+
+func (x *SealedPart) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_common_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealedPart.ProtoReflect.Descriptor instead.
+func (*SealedPart) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SealedPart) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *SealedPart) GetData() string {
+	if x != nil {
+		return x.Data
+	}
+	return ""
+}
 
 // TextPart is text in UTF-8. Invalid bytes are the plugin's to replace.
 type TextPart struct {
@@ -565,7 +636,7 @@ type TextPart struct {
 
 func (x *TextPart) Reset() {
 	*x = TextPart{}
-	mi := &file_gantry_v1_common_proto_msgTypes[3]
+	mi := &file_gantry_v1_common_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +648,7 @@ func (x *TextPart) String() string {
 func (*TextPart) ProtoMessage() {}
 
 func (x *TextPart) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[3]
+	mi := &file_gantry_v1_common_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +661,7 @@ func (x *TextPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextPart.ProtoReflect.Descriptor instead.
 func (*TextPart) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{3}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TextPart) GetText() string {
@@ -653,7 +724,7 @@ type MediaPart struct {
 
 func (x *MediaPart) Reset() {
 	*x = MediaPart{}
-	mi := &file_gantry_v1_common_proto_msgTypes[4]
+	mi := &file_gantry_v1_common_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +736,7 @@ func (x *MediaPart) String() string {
 func (*MediaPart) ProtoMessage() {}
 
 func (x *MediaPart) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[4]
+	mi := &file_gantry_v1_common_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +749,7 @@ func (x *MediaPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MediaPart.ProtoReflect.Descriptor instead.
 func (*MediaPart) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{4}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MediaPart) GetMediaType() string {
@@ -753,7 +824,7 @@ type ArtifactRef struct {
 
 func (x *ArtifactRef) Reset() {
 	*x = ArtifactRef{}
-	mi := &file_gantry_v1_common_proto_msgTypes[5]
+	mi := &file_gantry_v1_common_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +836,7 @@ func (x *ArtifactRef) String() string {
 func (*ArtifactRef) ProtoMessage() {}
 
 func (x *ArtifactRef) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[5]
+	mi := &file_gantry_v1_common_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +849,7 @@ func (x *ArtifactRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactRef.ProtoReflect.Descriptor instead.
 func (*ArtifactRef) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{5}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ArtifactRef) GetSha256() string {
@@ -828,7 +899,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_gantry_v1_common_proto_msgTypes[6]
+	mi := &file_gantry_v1_common_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +911,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[6]
+	mi := &file_gantry_v1_common_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +924,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{6}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Effect) GetKind() isEffect_Kind {
@@ -988,7 +1059,7 @@ type ExecEffect struct {
 
 func (x *ExecEffect) Reset() {
 	*x = ExecEffect{}
-	mi := &file_gantry_v1_common_proto_msgTypes[7]
+	mi := &file_gantry_v1_common_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1071,7 @@ func (x *ExecEffect) String() string {
 func (*ExecEffect) ProtoMessage() {}
 
 func (x *ExecEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[7]
+	mi := &file_gantry_v1_common_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1084,7 @@ func (x *ExecEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecEffect.ProtoReflect.Descriptor instead.
 func (*ExecEffect) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{7}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExecEffect) GetArgv() []string {
@@ -1054,7 +1125,7 @@ type WriteEffect struct {
 
 func (x *WriteEffect) Reset() {
 	*x = WriteEffect{}
-	mi := &file_gantry_v1_common_proto_msgTypes[8]
+	mi := &file_gantry_v1_common_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1137,7 @@ func (x *WriteEffect) String() string {
 func (*WriteEffect) ProtoMessage() {}
 
 func (x *WriteEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[8]
+	mi := &file_gantry_v1_common_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1150,7 @@ func (x *WriteEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEffect.ProtoReflect.Descriptor instead.
 func (*WriteEffect) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{8}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WriteEffect) GetPaths() []string {
@@ -1099,7 +1170,7 @@ type ReadEffect struct {
 
 func (x *ReadEffect) Reset() {
 	*x = ReadEffect{}
-	mi := &file_gantry_v1_common_proto_msgTypes[9]
+	mi := &file_gantry_v1_common_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1182,7 @@ func (x *ReadEffect) String() string {
 func (*ReadEffect) ProtoMessage() {}
 
 func (x *ReadEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[9]
+	mi := &file_gantry_v1_common_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1195,7 @@ func (x *ReadEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEffect.ProtoReflect.Descriptor instead.
 func (*ReadEffect) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{9}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReadEffect) GetPaths() []string {
@@ -1148,7 +1219,7 @@ type NetworkEffect struct {
 
 func (x *NetworkEffect) Reset() {
 	*x = NetworkEffect{}
-	mi := &file_gantry_v1_common_proto_msgTypes[10]
+	mi := &file_gantry_v1_common_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1231,7 @@ func (x *NetworkEffect) String() string {
 func (*NetworkEffect) ProtoMessage() {}
 
 func (x *NetworkEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[10]
+	mi := &file_gantry_v1_common_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1244,7 @@ func (x *NetworkEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkEffect.ProtoReflect.Descriptor instead.
 func (*NetworkEffect) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{10}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NetworkEffect) GetHost() string {
@@ -1207,7 +1278,7 @@ type BrowserEffect struct {
 
 func (x *BrowserEffect) Reset() {
 	*x = BrowserEffect{}
-	mi := &file_gantry_v1_common_proto_msgTypes[11]
+	mi := &file_gantry_v1_common_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1290,7 @@ func (x *BrowserEffect) String() string {
 func (*BrowserEffect) ProtoMessage() {}
 
 func (x *BrowserEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[11]
+	mi := &file_gantry_v1_common_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1303,7 @@ func (x *BrowserEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrowserEffect.ProtoReflect.Descriptor instead.
 func (*BrowserEffect) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{11}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BrowserEffect) GetOrigin() string {
@@ -1253,7 +1324,7 @@ type SessionInputEffect struct {
 
 func (x *SessionInputEffect) Reset() {
 	*x = SessionInputEffect{}
-	mi := &file_gantry_v1_common_proto_msgTypes[12]
+	mi := &file_gantry_v1_common_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1336,7 @@ func (x *SessionInputEffect) String() string {
 func (*SessionInputEffect) ProtoMessage() {}
 
 func (x *SessionInputEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[12]
+	mi := &file_gantry_v1_common_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1349,7 @@ func (x *SessionInputEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInputEffect.ProtoReflect.Descriptor instead.
 func (*SessionInputEffect) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{12}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SessionInputEffect) GetSessionId() string {
@@ -1305,7 +1376,7 @@ type OtherEffect struct {
 
 func (x *OtherEffect) Reset() {
 	*x = OtherEffect{}
-	mi := &file_gantry_v1_common_proto_msgTypes[13]
+	mi := &file_gantry_v1_common_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1388,7 @@ func (x *OtherEffect) String() string {
 func (*OtherEffect) ProtoMessage() {}
 
 func (x *OtherEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[13]
+	mi := &file_gantry_v1_common_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1401,7 @@ func (x *OtherEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherEffect.ProtoReflect.Descriptor instead.
 func (*OtherEffect) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{13}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OtherEffect) GetLabel() string {
@@ -1359,7 +1430,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_gantry_v1_common_proto_msgTypes[14]
+	mi := &file_gantry_v1_common_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1442,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[14]
+	mi := &file_gantry_v1_common_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1455,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Item) GetKind() isItem_Kind {
@@ -1518,7 +1589,7 @@ type CommandItem struct {
 
 func (x *CommandItem) Reset() {
 	*x = CommandItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[15]
+	mi := &file_gantry_v1_common_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1601,7 @@ func (x *CommandItem) String() string {
 func (*CommandItem) ProtoMessage() {}
 
 func (x *CommandItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[15]
+	mi := &file_gantry_v1_common_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1614,7 @@ func (x *CommandItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandItem.ProtoReflect.Descriptor instead.
 func (*CommandItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CommandItem) GetCommand() string {
@@ -1584,7 +1655,7 @@ type FileChangeItem struct {
 
 func (x *FileChangeItem) Reset() {
 	*x = FileChangeItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[16]
+	mi := &file_gantry_v1_common_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1667,7 @@ func (x *FileChangeItem) String() string {
 func (*FileChangeItem) ProtoMessage() {}
 
 func (x *FileChangeItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[16]
+	mi := &file_gantry_v1_common_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1680,7 @@ func (x *FileChangeItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileChangeItem.ProtoReflect.Descriptor instead.
 func (*FileChangeItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FileChangeItem) GetChanges() []*FileChange {
@@ -1639,7 +1710,7 @@ type FileChange struct {
 
 func (x *FileChange) Reset() {
 	*x = FileChange{}
-	mi := &file_gantry_v1_common_proto_msgTypes[17]
+	mi := &file_gantry_v1_common_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +1722,7 @@ func (x *FileChange) String() string {
 func (*FileChange) ProtoMessage() {}
 
 func (x *FileChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[17]
+	mi := &file_gantry_v1_common_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1735,7 @@ func (x *FileChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileChange.ProtoReflect.Descriptor instead.
 func (*FileChange) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FileChange) GetPath() string {
@@ -1721,7 +1792,7 @@ type McpCallItem struct {
 
 func (x *McpCallItem) Reset() {
 	*x = McpCallItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[18]
+	mi := &file_gantry_v1_common_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1804,7 @@ func (x *McpCallItem) String() string {
 func (*McpCallItem) ProtoMessage() {}
 
 func (x *McpCallItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[18]
+	mi := &file_gantry_v1_common_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1817,7 @@ func (x *McpCallItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpCallItem.ProtoReflect.Descriptor instead.
 func (*McpCallItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *McpCallItem) GetServer() string {
@@ -1780,7 +1851,7 @@ type WebSearchItem struct {
 
 func (x *WebSearchItem) Reset() {
 	*x = WebSearchItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[19]
+	mi := &file_gantry_v1_common_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1863,7 @@ func (x *WebSearchItem) String() string {
 func (*WebSearchItem) ProtoMessage() {}
 
 func (x *WebSearchItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[19]
+	mi := &file_gantry_v1_common_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1876,7 @@ func (x *WebSearchItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebSearchItem.ProtoReflect.Descriptor instead.
 func (*WebSearchItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WebSearchItem) GetQuery() string {
@@ -1826,7 +1897,7 @@ type ImageItem struct {
 
 func (x *ImageItem) Reset() {
 	*x = ImageItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[20]
+	mi := &file_gantry_v1_common_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1909,7 @@ func (x *ImageItem) String() string {
 func (*ImageItem) ProtoMessage() {}
 
 func (x *ImageItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[20]
+	mi := &file_gantry_v1_common_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1922,7 @@ func (x *ImageItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageItem.ProtoReflect.Descriptor instead.
 func (*ImageItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ImageItem) GetPath() string {
@@ -1879,7 +1950,7 @@ type BrowserItem struct {
 
 func (x *BrowserItem) Reset() {
 	*x = BrowserItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[21]
+	mi := &file_gantry_v1_common_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +1962,7 @@ func (x *BrowserItem) String() string {
 func (*BrowserItem) ProtoMessage() {}
 
 func (x *BrowserItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[21]
+	mi := &file_gantry_v1_common_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +1975,7 @@ func (x *BrowserItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrowserItem.ProtoReflect.Descriptor instead.
 func (*BrowserItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BrowserItem) GetAction() string {
@@ -1932,7 +2003,7 @@ type OtherItem struct {
 
 func (x *OtherItem) Reset() {
 	*x = OtherItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[22]
+	mi := &file_gantry_v1_common_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2015,7 @@ func (x *OtherItem) String() string {
 func (*OtherItem) ProtoMessage() {}
 
 func (x *OtherItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[22]
+	mi := &file_gantry_v1_common_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2028,7 @@ func (x *OtherItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherItem.ProtoReflect.Descriptor instead.
 func (*OtherItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OtherItem) GetTitle() string {
@@ -1997,7 +2068,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_gantry_v1_common_proto_msgTypes[23]
+	mi := &file_gantry_v1_common_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +2080,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[23]
+	mi := &file_gantry_v1_common_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +2093,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Limits) GetMaxMessageBytes() int64 {
@@ -2090,15 +2161,20 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x12\x12\n" +
 	"\x03key\x18\x02 \x01(\tH\x00R\x03key\x12\x16\n" +
 	"\x05index\x18\x03 \x01(\x03H\x00R\x05indexB\x06\n" +
-	"\x04step\"\xed\x01\n" +
+	"\x04step\"\x9e\x02\n" +
 	"\n" +
 	"ResultPart\x12/\n" +
 	"\baudience\x18\x01 \x01(\x0e2\x13.gantry.v1.AudienceR\baudience\x12)\n" +
 	"\x04text\x18\x02 \x01(\v2\x13.gantry.v1.TextPartH\x00R\x04text\x12,\n" +
 	"\x05media\x18\x03 \x01(\v2\x14.gantry.v1.MediaPartH\x00R\x05media\x124\n" +
 	"\bartifact\x18\x04 \x01(\v2\x16.gantry.v1.ArtifactRefH\x00R\bartifact\x12\x14\n" +
-	"\x04json\x18\x05 \x01(\fH\x00R\x04jsonB\t\n" +
-	"\acontent\"\xea\x01\n" +
+	"\x04json\x18\x05 \x01(\fH\x00R\x04json\x12/\n" +
+	"\x06sealed\x18\x06 \x01(\v2\x15.gantry.v1.SealedPartH\x00R\x06sealedB\t\n" +
+	"\acontent\">\n" +
+	"\n" +
+	"SealedPart\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\tR\x04data\"\xea\x01\n" +
 	"\bTextPart\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12 \n" +
 	"\x03fit\x18\x02 \x01(\x0e2\x0e.gantry.v1.FitR\x03fit\x12\"\n" +
@@ -2244,7 +2320,7 @@ func file_gantry_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_gantry_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_gantry_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_gantry_v1_common_proto_goTypes = []any{
 	(Severity)(0),              // 0: gantry.v1.Severity
 	(Audience)(0),              // 1: gantry.v1.Audience
@@ -2253,57 +2329,59 @@ var file_gantry_v1_common_proto_goTypes = []any{
 	(*Diagnostic)(nil),         // 4: gantry.v1.Diagnostic
 	(*PathStep)(nil),           // 5: gantry.v1.PathStep
 	(*ResultPart)(nil),         // 6: gantry.v1.ResultPart
-	(*TextPart)(nil),           // 7: gantry.v1.TextPart
-	(*MediaPart)(nil),          // 8: gantry.v1.MediaPart
-	(*ArtifactRef)(nil),        // 9: gantry.v1.ArtifactRef
-	(*Effect)(nil),             // 10: gantry.v1.Effect
-	(*ExecEffect)(nil),         // 11: gantry.v1.ExecEffect
-	(*WriteEffect)(nil),        // 12: gantry.v1.WriteEffect
-	(*ReadEffect)(nil),         // 13: gantry.v1.ReadEffect
-	(*NetworkEffect)(nil),      // 14: gantry.v1.NetworkEffect
-	(*BrowserEffect)(nil),      // 15: gantry.v1.BrowserEffect
-	(*SessionInputEffect)(nil), // 16: gantry.v1.SessionInputEffect
-	(*OtherEffect)(nil),        // 17: gantry.v1.OtherEffect
-	(*Item)(nil),               // 18: gantry.v1.Item
-	(*CommandItem)(nil),        // 19: gantry.v1.CommandItem
-	(*FileChangeItem)(nil),     // 20: gantry.v1.FileChangeItem
-	(*FileChange)(nil),         // 21: gantry.v1.FileChange
-	(*McpCallItem)(nil),        // 22: gantry.v1.McpCallItem
-	(*WebSearchItem)(nil),      // 23: gantry.v1.WebSearchItem
-	(*ImageItem)(nil),          // 24: gantry.v1.ImageItem
-	(*BrowserItem)(nil),        // 25: gantry.v1.BrowserItem
-	(*OtherItem)(nil),          // 26: gantry.v1.OtherItem
-	(*Limits)(nil),             // 27: gantry.v1.Limits
+	(*SealedPart)(nil),         // 7: gantry.v1.SealedPart
+	(*TextPart)(nil),           // 8: gantry.v1.TextPart
+	(*MediaPart)(nil),          // 9: gantry.v1.MediaPart
+	(*ArtifactRef)(nil),        // 10: gantry.v1.ArtifactRef
+	(*Effect)(nil),             // 11: gantry.v1.Effect
+	(*ExecEffect)(nil),         // 12: gantry.v1.ExecEffect
+	(*WriteEffect)(nil),        // 13: gantry.v1.WriteEffect
+	(*ReadEffect)(nil),         // 14: gantry.v1.ReadEffect
+	(*NetworkEffect)(nil),      // 15: gantry.v1.NetworkEffect
+	(*BrowserEffect)(nil),      // 16: gantry.v1.BrowserEffect
+	(*SessionInputEffect)(nil), // 17: gantry.v1.SessionInputEffect
+	(*OtherEffect)(nil),        // 18: gantry.v1.OtherEffect
+	(*Item)(nil),               // 19: gantry.v1.Item
+	(*CommandItem)(nil),        // 20: gantry.v1.CommandItem
+	(*FileChangeItem)(nil),     // 21: gantry.v1.FileChangeItem
+	(*FileChange)(nil),         // 22: gantry.v1.FileChange
+	(*McpCallItem)(nil),        // 23: gantry.v1.McpCallItem
+	(*WebSearchItem)(nil),      // 24: gantry.v1.WebSearchItem
+	(*ImageItem)(nil),          // 25: gantry.v1.ImageItem
+	(*BrowserItem)(nil),        // 26: gantry.v1.BrowserItem
+	(*OtherItem)(nil),          // 27: gantry.v1.OtherItem
+	(*Limits)(nil),             // 28: gantry.v1.Limits
 }
 var file_gantry_v1_common_proto_depIdxs = []int32{
 	0,  // 0: gantry.v1.Diagnostic.severity:type_name -> gantry.v1.Severity
 	5,  // 1: gantry.v1.Diagnostic.path:type_name -> gantry.v1.PathStep
 	1,  // 2: gantry.v1.ResultPart.audience:type_name -> gantry.v1.Audience
-	7,  // 3: gantry.v1.ResultPart.text:type_name -> gantry.v1.TextPart
-	8,  // 4: gantry.v1.ResultPart.media:type_name -> gantry.v1.MediaPart
-	9,  // 5: gantry.v1.ResultPart.artifact:type_name -> gantry.v1.ArtifactRef
-	2,  // 6: gantry.v1.TextPart.fit:type_name -> gantry.v1.Fit
-	11, // 7: gantry.v1.Effect.exec:type_name -> gantry.v1.ExecEffect
-	12, // 8: gantry.v1.Effect.write:type_name -> gantry.v1.WriteEffect
-	13, // 9: gantry.v1.Effect.read:type_name -> gantry.v1.ReadEffect
-	14, // 10: gantry.v1.Effect.network:type_name -> gantry.v1.NetworkEffect
-	15, // 11: gantry.v1.Effect.browser:type_name -> gantry.v1.BrowserEffect
-	16, // 12: gantry.v1.Effect.session_input:type_name -> gantry.v1.SessionInputEffect
-	17, // 13: gantry.v1.Effect.other:type_name -> gantry.v1.OtherEffect
-	19, // 14: gantry.v1.Item.command:type_name -> gantry.v1.CommandItem
-	20, // 15: gantry.v1.Item.file_change:type_name -> gantry.v1.FileChangeItem
-	22, // 16: gantry.v1.Item.mcp_call:type_name -> gantry.v1.McpCallItem
-	23, // 17: gantry.v1.Item.web_search:type_name -> gantry.v1.WebSearchItem
-	24, // 18: gantry.v1.Item.image:type_name -> gantry.v1.ImageItem
-	25, // 19: gantry.v1.Item.browser:type_name -> gantry.v1.BrowserItem
-	26, // 20: gantry.v1.Item.other:type_name -> gantry.v1.OtherItem
-	21, // 21: gantry.v1.FileChangeItem.changes:type_name -> gantry.v1.FileChange
-	3,  // 22: gantry.v1.FileChange.kind:type_name -> gantry.v1.ChangeKind
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	8,  // 3: gantry.v1.ResultPart.text:type_name -> gantry.v1.TextPart
+	9,  // 4: gantry.v1.ResultPart.media:type_name -> gantry.v1.MediaPart
+	10, // 5: gantry.v1.ResultPart.artifact:type_name -> gantry.v1.ArtifactRef
+	7,  // 6: gantry.v1.ResultPart.sealed:type_name -> gantry.v1.SealedPart
+	2,  // 7: gantry.v1.TextPart.fit:type_name -> gantry.v1.Fit
+	12, // 8: gantry.v1.Effect.exec:type_name -> gantry.v1.ExecEffect
+	13, // 9: gantry.v1.Effect.write:type_name -> gantry.v1.WriteEffect
+	14, // 10: gantry.v1.Effect.read:type_name -> gantry.v1.ReadEffect
+	15, // 11: gantry.v1.Effect.network:type_name -> gantry.v1.NetworkEffect
+	16, // 12: gantry.v1.Effect.browser:type_name -> gantry.v1.BrowserEffect
+	17, // 13: gantry.v1.Effect.session_input:type_name -> gantry.v1.SessionInputEffect
+	18, // 14: gantry.v1.Effect.other:type_name -> gantry.v1.OtherEffect
+	20, // 15: gantry.v1.Item.command:type_name -> gantry.v1.CommandItem
+	21, // 16: gantry.v1.Item.file_change:type_name -> gantry.v1.FileChangeItem
+	23, // 17: gantry.v1.Item.mcp_call:type_name -> gantry.v1.McpCallItem
+	24, // 18: gantry.v1.Item.web_search:type_name -> gantry.v1.WebSearchItem
+	25, // 19: gantry.v1.Item.image:type_name -> gantry.v1.ImageItem
+	26, // 20: gantry.v1.Item.browser:type_name -> gantry.v1.BrowserItem
+	27, // 21: gantry.v1.Item.other:type_name -> gantry.v1.OtherItem
+	22, // 22: gantry.v1.FileChangeItem.changes:type_name -> gantry.v1.FileChange
+	3,  // 23: gantry.v1.FileChange.kind:type_name -> gantry.v1.ChangeKind
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_common_proto_init() }
@@ -2321,13 +2399,14 @@ func file_gantry_v1_common_proto_init() {
 		(*ResultPart_Media)(nil),
 		(*ResultPart_Artifact)(nil),
 		(*ResultPart_Json)(nil),
+		(*ResultPart_Sealed)(nil),
 	}
-	file_gantry_v1_common_proto_msgTypes[3].OneofWrappers = []any{}
-	file_gantry_v1_common_proto_msgTypes[4].OneofWrappers = []any{
+	file_gantry_v1_common_proto_msgTypes[4].OneofWrappers = []any{}
+	file_gantry_v1_common_proto_msgTypes[5].OneofWrappers = []any{
 		(*MediaPart_Data)(nil),
 		(*MediaPart_Artifact)(nil),
 	}
-	file_gantry_v1_common_proto_msgTypes[6].OneofWrappers = []any{
+	file_gantry_v1_common_proto_msgTypes[7].OneofWrappers = []any{
 		(*Effect_Exec)(nil),
 		(*Effect_Write)(nil),
 		(*Effect_Read)(nil),
@@ -2336,7 +2415,7 @@ func file_gantry_v1_common_proto_init() {
 		(*Effect_SessionInput)(nil),
 		(*Effect_Other)(nil),
 	}
-	file_gantry_v1_common_proto_msgTypes[14].OneofWrappers = []any{
+	file_gantry_v1_common_proto_msgTypes[15].OneofWrappers = []any{
 		(*Item_Command)(nil),
 		(*Item_FileChange)(nil),
 		(*Item_McpCall)(nil),
@@ -2345,14 +2424,14 @@ func file_gantry_v1_common_proto_init() {
 		(*Item_Browser)(nil),
 		(*Item_Other)(nil),
 	}
-	file_gantry_v1_common_proto_msgTypes[15].OneofWrappers = []any{}
+	file_gantry_v1_common_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_common_proto_rawDesc), len(file_gantry_v1_common_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -198,10 +198,14 @@ type SpawnRequest struct {
 	Stdin bool `protobuf:"varint,7,opt,name=stdin,proto3" json:"stdin,omitempty"`
 	// Stderr goes into the same pipe as stdout, in the order of writing.
 	MergeStderr bool `protobuf:"varint,8,opt,name=merge_stderr,json=mergeStderr,proto3" json:"merge_stderr,omitempty"`
-	// The process may outlive the call; it keeps the call's grant. Without it, it ends with the call.
+	// The process may outlive the call; it keeps the call's grant. Without it, it ends with the call. It ends with the
+	// plugin's process at the latest, unless it is kept.
 	Session bool `protobuf:"varint,9,opt,name=session,proto3" json:"session,omitempty"`
 	// Read what it needs and change nothing: runs under a grant without writes. For helpers of Assess.
-	ReadOnly      bool `protobuf:"varint,10,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	ReadOnly bool `protobuf:"varint,10,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// For a session: it outlives the plugin's process, too, and the next one can adopt it. Only for plugins whose manifest
+	// says handover.
+	Keep          *Keep `protobuf:"bytes,11,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -306,6 +310,71 @@ func (x *SpawnRequest) GetReadOnly() bool {
 	return false
 }
 
+func (x *SpawnRequest) GetKeep() *Keep {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+// Keep is what a session needs for going over to the plugin's next process. The host keeps the descriptors and how the
+// program ended. What the program writes while nobody reads waits in its pipe or terminal, and the program with it when
+// that is full. A session that nobody adopts within a minute is ended.
+type Keep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the plugin wants to know again. Opaque; at most 65536 bytes.
+	Note []byte `protobuf:"bytes,1,opt,name=note,proto3" json:"note,omitempty"`
+	// Size of memory that both processes can map and that is zero at first, for output that was read and not yet given to
+	// anybody for example; at most 8388608. 0: none. It comes as the descriptor "memory" where descriptors travel.
+	MemoryBytes   int32 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Keep) Reset() {
+	*x = Keep{}
+	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Keep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Keep) ProtoMessage() {}
+
+func (x *Keep) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Keep.ProtoReflect.Descriptor instead.
+func (*Keep) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Keep) GetNote() []byte {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
+func (x *Keep) GetMemoryBytes() int32 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
 // Terminal asks for a pseudo terminal.
 type Terminal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -319,7 +388,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	mi := &file_gantry_v1_host_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -331,7 +400,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	mi := &file_gantry_v1_host_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -344,7 +413,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{1}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Terminal) GetRows() uint32 {
@@ -370,7 +439,7 @@ type SpawnResponse struct {
 	// To be sent as one line over the descriptors socket, which then answers with one message that carries the descriptors
 	// in the order of `descriptors`. Empty: use Attach.
 	DescriptorToken string `protobuf:"bytes,3,opt,name=descriptor_token,json=descriptorToken,proto3" json:"descriptor_token,omitempty"`
-	// Names: "stdin", "stdout", "stderr", "terminal".
+	// Names: "stdin", "stdout", "stderr", "terminal", "memory". Unknown ones are closed unused.
 	Descriptors []string `protobuf:"bytes,4,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
 	// Set instead of the others when the process could not be started; the text of the operating system.
 	Error         *SpawnError `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
@@ -380,7 +449,7 @@ type SpawnResponse struct {
 
 func (x *SpawnResponse) Reset() {
 	*x = SpawnResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[2]
+	mi := &file_gantry_v1_host_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +461,7 @@ func (x *SpawnResponse) String() string {
 func (*SpawnResponse) ProtoMessage() {}
 
 func (x *SpawnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[2]
+	mi := &file_gantry_v1_host_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +474,7 @@ func (x *SpawnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResponse.ProtoReflect.Descriptor instead.
 func (*SpawnResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{2}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SpawnResponse) GetProcessId() string {
@@ -458,7 +527,7 @@ type SpawnError struct {
 
 func (x *SpawnError) Reset() {
 	*x = SpawnError{}
-	mi := &file_gantry_v1_host_proto_msgTypes[3]
+	mi := &file_gantry_v1_host_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +539,7 @@ func (x *SpawnError) String() string {
 func (*SpawnError) ProtoMessage() {}
 
 func (x *SpawnError) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[3]
+	mi := &file_gantry_v1_host_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +552,7 @@ func (x *SpawnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnError.ProtoReflect.Descriptor instead.
 func (*SpawnError) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{3}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SpawnError) GetMessage() string {
@@ -510,14 +579,16 @@ func (x *SpawnError) GetDenied() bool {
 type AdoptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: all of this plugin's.
-	ProcessIds    []string `protobuf:"bytes,1,rep,name=process_ids,json=processIds,proto3" json:"process_ids,omitempty"`
+	ProcessIds []string `protobuf:"bytes,1,rep,name=process_ids,json=processIds,proto3" json:"process_ids,omitempty"`
+	// Only those of this thread. Empty: of any.
+	ThreadId      string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdoptRequest) Reset() {
 	*x = AdoptRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[4]
+	mi := &file_gantry_v1_host_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +600,7 @@ func (x *AdoptRequest) String() string {
 func (*AdoptRequest) ProtoMessage() {}
 
 func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[4]
+	mi := &file_gantry_v1_host_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +613,7 @@ func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptRequest.ProtoReflect.Descriptor instead.
 func (*AdoptRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{4}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AdoptRequest) GetProcessIds() []string {
@@ -552,16 +623,28 @@ func (x *AdoptRequest) GetProcessIds() []string {
 	return nil
 }
 
+func (x *AdoptRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
 type AdoptResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Processes     []*AdoptedProcess      `protobuf:"bytes,1,rep,name=processes,proto3" json:"processes,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Processes []*AdoptedProcess      `protobuf:"bytes,1,rep,name=processes,proto3" json:"processes,omitempty"`
+	// Calls of these threads that the plugin took and that have got no result. What an earlier process had collected for one
+	// of them was seen by nobody.
+	UnansweredCallIds []string `protobuf:"bytes,2,rep,name=unanswered_call_ids,json=unansweredCallIds,proto3" json:"unanswered_call_ids,omitempty"`
+	// An earlier process of the plugin still runs and may leave more: ask again at the thread's next call.
+	EarlierRuns   bool `protobuf:"varint,3,opt,name=earlier_runs,json=earlierRuns,proto3" json:"earlier_runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdoptResponse) Reset() {
 	*x = AdoptResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[5]
+	mi := &file_gantry_v1_host_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +656,7 @@ func (x *AdoptResponse) String() string {
 func (*AdoptResponse) ProtoMessage() {}
 
 func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[5]
+	mi := &file_gantry_v1_host_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +669,7 @@ func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptResponse.ProtoReflect.Descriptor instead.
 func (*AdoptResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{5}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdoptResponse) GetProcesses() []*AdoptedProcess {
@@ -594,6 +677,20 @@ func (x *AdoptResponse) GetProcesses() []*AdoptedProcess {
 		return x.Processes
 	}
 	return nil
+}
+
+func (x *AdoptResponse) GetUnansweredCallIds() []string {
+	if x != nil {
+		return x.UnansweredCallIds
+	}
+	return nil
+}
+
+func (x *AdoptResponse) GetEarlierRuns() bool {
+	if x != nil {
+		return x.EarlierRuns
+	}
+	return false
 }
 
 // AdoptedProcess is a process that the plugin holds again.
@@ -606,13 +703,22 @@ type AdoptedProcess struct {
 	ThreadId        string                 `protobuf:"bytes,5,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	CallId          string                 `protobuf:"bytes,6,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	Argv            []string               `protobuf:"bytes,7,rep,name=argv,proto3" json:"argv,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Cwd             string                 `protobuf:"bytes,8,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	// It runs on a terminal.
+	Terminal bool `protobuf:"varint,9,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	// Of Keep.
+	Note []byte `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
+	// When it was started, in milliseconds since 1970.
+	StartedUnixMs int64 `protobuf:"varint,11,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
+	// How it ended, if it has. Its last output may still wait.
+	Exited        *WaitResponse `protobuf:"bytes,12,opt,name=exited,proto3" json:"exited,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdoptedProcess) Reset() {
 	*x = AdoptedProcess{}
-	mi := &file_gantry_v1_host_proto_msgTypes[6]
+	mi := &file_gantry_v1_host_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +730,7 @@ func (x *AdoptedProcess) String() string {
 func (*AdoptedProcess) ProtoMessage() {}
 
 func (x *AdoptedProcess) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[6]
+	mi := &file_gantry_v1_host_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +743,7 @@ func (x *AdoptedProcess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedProcess.ProtoReflect.Descriptor instead.
 func (*AdoptedProcess) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{6}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AdoptedProcess) GetProcessId() string {
@@ -689,6 +795,121 @@ func (x *AdoptedProcess) GetArgv() []string {
 	return nil
 }
 
+func (x *AdoptedProcess) GetCwd() string {
+	if x != nil {
+		return x.Cwd
+	}
+	return ""
+}
+
+func (x *AdoptedProcess) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *AdoptedProcess) GetNote() []byte {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
+func (x *AdoptedProcess) GetStartedUnixMs() int64 {
+	if x != nil {
+		return x.StartedUnixMs
+	}
+	return 0
+}
+
+func (x *AdoptedProcess) GetExited() *WaitResponse {
+	if x != nil {
+		return x.Exited
+	}
+	return nil
+}
+
+type ReleaseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProcessIds    []string               `protobuf:"bytes,1,rep,name=process_ids,json=processIds,proto3" json:"process_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_gantry_v1_host_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReleaseRequest) GetProcessIds() []string {
+	if x != nil {
+		return x.ProcessIds
+	}
+	return nil
+}
+
+type ReleaseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseResponse) Reset() {
+	*x = ReleaseResponse{}
+	mi := &file_gantry_v1_host_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseResponse) ProtoMessage() {}
+
+func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseResponse) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{9}
+}
+
 type SignalRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ProcessId string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
@@ -706,7 +927,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[7]
+	mi := &file_gantry_v1_host_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +939,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[7]
+	mi := &file_gantry_v1_host_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +952,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{7}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SignalRequest) GetProcessId() string {
@@ -779,7 +1000,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[8]
+	mi := &file_gantry_v1_host_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +1012,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[8]
+	mi := &file_gantry_v1_host_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +1025,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{8}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SignalResponse) GetGone() bool {
@@ -823,7 +1044,7 @@ type WaitRequest struct {
 
 func (x *WaitRequest) Reset() {
 	*x = WaitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[9]
+	mi := &file_gantry_v1_host_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +1056,7 @@ func (x *WaitRequest) String() string {
 func (*WaitRequest) ProtoMessage() {}
 
 func (x *WaitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[9]
+	mi := &file_gantry_v1_host_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +1069,7 @@ func (x *WaitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRequest.ProtoReflect.Descriptor instead.
 func (*WaitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{9}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WaitRequest) GetProcessId() string {
@@ -874,7 +1095,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[10]
+	mi := &file_gantry_v1_host_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1107,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[10]
+	mi := &file_gantry_v1_host_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1120,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{10}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WaitResponse) GetExitCode() int32 {
@@ -956,7 +1177,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[11]
+	mi := &file_gantry_v1_host_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1189,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[11]
+	mi := &file_gantry_v1_host_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1202,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{11}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AttachRequest) GetProcessId() string {
@@ -1019,7 +1240,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[12]
+	mi := &file_gantry_v1_host_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1252,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[12]
+	mi := &file_gantry_v1_host_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1265,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{12}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AttachResponse) GetOutput() isAttachResponse_Output {
@@ -1116,7 +1337,7 @@ type AuthorizeRequest struct {
 
 func (x *AuthorizeRequest) Reset() {
 	*x = AuthorizeRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[13]
+	mi := &file_gantry_v1_host_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1349,7 @@ func (x *AuthorizeRequest) String() string {
 func (*AuthorizeRequest) ProtoMessage() {}
 
 func (x *AuthorizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[13]
+	mi := &file_gantry_v1_host_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1362,7 @@ func (x *AuthorizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorizeRequest.ProtoReflect.Descriptor instead.
 func (*AuthorizeRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{13}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AuthorizeRequest) GetCallToken() string {
@@ -1185,7 +1406,7 @@ type AuthorizeResponse struct {
 
 func (x *AuthorizeResponse) Reset() {
 	*x = AuthorizeResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[14]
+	mi := &file_gantry_v1_host_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1418,7 @@ func (x *AuthorizeResponse) String() string {
 func (*AuthorizeResponse) ProtoMessage() {}
 
 func (x *AuthorizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[14]
+	mi := &file_gantry_v1_host_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1431,7 @@ func (x *AuthorizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorizeResponse.ProtoReflect.Descriptor instead.
 func (*AuthorizeResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AuthorizeResponse) GetGranted() bool {
@@ -1256,7 +1477,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	mi := &file_gantry_v1_host_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1489,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	mi := &file_gantry_v1_host_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1502,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AskRequest) GetCallToken() string {
@@ -1358,7 +1579,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	mi := &file_gantry_v1_host_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1591,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	mi := &file_gantry_v1_host_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1604,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AskResponse) GetOutcome() AskOutcome {
@@ -1412,7 +1633,7 @@ type CallToolRequest struct {
 
 func (x *CallToolRequest) Reset() {
 	*x = CallToolRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[17]
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1645,7 @@ func (x *CallToolRequest) String() string {
 func (*CallToolRequest) ProtoMessage() {}
 
 func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[17]
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1658,7 @@ func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolRequest.ProtoReflect.Descriptor instead.
 func (*CallToolRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CallToolRequest) GetCallToken() string {
@@ -1477,7 +1698,7 @@ type CallToolResponse struct {
 
 func (x *CallToolResponse) Reset() {
 	*x = CallToolResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[18]
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1710,7 @@ func (x *CallToolResponse) String() string {
 func (*CallToolResponse) ProtoMessage() {}
 
 func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[18]
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1723,7 @@ func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolResponse.ProtoReflect.Descriptor instead.
 func (*CallToolResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CallToolResponse) GetResult() *CallResult {
@@ -1521,7 +1742,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[19]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1754,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[19]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1767,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListToolsRequest) GetCallToken() string {
@@ -1565,7 +1786,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1798,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1811,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListToolsResponse) GetTools() []*ToolDescriptor {
@@ -1611,7 +1832,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1623,7 +1844,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1636,7 +1857,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SampleRequest) GetCallToken() string {
@@ -1665,7 +1886,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1898,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1911,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SampleResponse) GetMessage() *LlmMessage {
@@ -1733,7 +1954,7 @@ type SecretRequest struct {
 
 func (x *SecretRequest) Reset() {
 	*x = SecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1966,7 @@ func (x *SecretRequest) String() string {
 func (*SecretRequest) ProtoMessage() {}
 
 func (x *SecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1979,7 @@ func (x *SecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretRequest.ProtoReflect.Descriptor instead.
 func (*SecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SecretRequest) GetHandle() string {
@@ -1786,7 +2007,7 @@ type SecretResponse struct {
 
 func (x *SecretResponse) Reset() {
 	*x = SecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +2019,7 @@ func (x *SecretResponse) String() string {
 func (*SecretResponse) ProtoMessage() {}
 
 func (x *SecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +2032,7 @@ func (x *SecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretResponse.ProtoReflect.Descriptor instead.
 func (*SecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SecretResponse) GetValue() string {
@@ -1840,7 +2061,7 @@ type StoreSecretRequest struct {
 
 func (x *StoreSecretRequest) Reset() {
 	*x = StoreSecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2073,7 @@ func (x *StoreSecretRequest) String() string {
 func (*StoreSecretRequest) ProtoMessage() {}
 
 func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2086,7 @@ func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretRequest.ProtoReflect.Descriptor instead.
 func (*StoreSecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StoreSecretRequest) GetName() string {
@@ -1890,7 +2111,7 @@ type StoreSecretResponse struct {
 
 func (x *StoreSecretResponse) Reset() {
 	*x = StoreSecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2123,7 @@ func (x *StoreSecretResponse) String() string {
 func (*StoreSecretResponse) ProtoMessage() {}
 
 func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2136,7 @@ func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretResponse.ProtoReflect.Descriptor instead.
 func (*StoreSecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
 }
 
 type GetStateRequest struct {
@@ -1930,7 +2151,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2163,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2176,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetStateRequest) GetScope() StateScope {
@@ -1991,7 +2212,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +2224,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +2237,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetStateResponse) GetFound() bool {
@@ -2058,7 +2279,7 @@ type PutStateRequest struct {
 
 func (x *PutStateRequest) Reset() {
 	*x = PutStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2070,7 +2291,7 @@ func (x *PutStateRequest) String() string {
 func (*PutStateRequest) ProtoMessage() {}
 
 func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2083,7 +2304,7 @@ func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateRequest.ProtoReflect.Descriptor instead.
 func (*PutStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PutStateRequest) GetScope() StateScope {
@@ -2139,7 +2360,7 @@ type PutStateResponse struct {
 
 func (x *PutStateResponse) Reset() {
 	*x = PutStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2372,7 @@ func (x *PutStateResponse) String() string {
 func (*PutStateResponse) ProtoMessage() {}
 
 func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2385,7 @@ func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateResponse.ProtoReflect.Descriptor instead.
 func (*PutStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PutStateResponse) GetStored() bool {
@@ -2192,7 +2413,7 @@ type ListStateRequest struct {
 
 func (x *ListStateRequest) Reset() {
 	*x = ListStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2425,7 @@ func (x *ListStateRequest) String() string {
 func (*ListStateRequest) ProtoMessage() {}
 
 func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2438,7 @@ func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateRequest.ProtoReflect.Descriptor instead.
 func (*ListStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListStateRequest) GetScope() StateScope {
@@ -2250,7 +2471,7 @@ type ListStateResponse struct {
 
 func (x *ListStateResponse) Reset() {
 	*x = ListStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2483,7 @@ func (x *ListStateResponse) String() string {
 func (*ListStateResponse) ProtoMessage() {}
 
 func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2496,7 @@ func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateResponse.ProtoReflect.Descriptor instead.
 func (*ListStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListStateResponse) GetKeys() []string {
@@ -2296,7 +2517,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2529,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2542,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LeaseRequest) GetName() string {
@@ -2352,7 +2573,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2585,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2598,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LeaseResponse) GetState() isLeaseResponse_State {
@@ -2451,7 +2672,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2684,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2697,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PutArtifactRequest) GetMediaType() string {
@@ -2509,7 +2730,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2521,7 +2742,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2534,7 +2755,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PutArtifactResponse) GetArtifact() *ArtifactRef {
@@ -2553,7 +2774,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2786,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2799,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetArtifactRequest) GetSha256() string {
@@ -2597,7 +2818,7 @@ type GetArtifactResponse struct {
 
 func (x *GetArtifactResponse) Reset() {
 	*x = GetArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2830,7 @@ func (x *GetArtifactResponse) String() string {
 func (*GetArtifactResponse) ProtoMessage() {}
 
 func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2843,7 @@ func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactResponse.ProtoReflect.Descriptor instead.
 func (*GetArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetArtifactResponse) GetData() []byte {
@@ -2647,7 +2868,7 @@ type EmitRequest struct {
 
 func (x *EmitRequest) Reset() {
 	*x = EmitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2880,7 @@ func (x *EmitRequest) String() string {
 func (*EmitRequest) ProtoMessage() {}
 
 func (x *EmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,7 +2893,7 @@ func (x *EmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitRequest.ProtoReflect.Descriptor instead.
 func (*EmitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *EmitRequest) GetToken() string {
@@ -2711,7 +2932,7 @@ type EmitResponse struct {
 
 func (x *EmitResponse) Reset() {
 	*x = EmitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +2944,7 @@ func (x *EmitResponse) String() string {
 func (*EmitResponse) ProtoMessage() {}
 
 func (x *EmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,14 +2957,14 @@ func (x *EmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitResponse.ProtoReflect.Descriptor instead.
 func (*EmitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{43}
 }
 
 var File_gantry_v1_host_proto protoreflect.FileDescriptor
 
 const file_gantry_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\xf6\x02\n" +
+	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\x9b\x03\n" +
 	"\fSpawnRequest\x12\x1d\n" +
 	"\n" +
 	"call_token\x18\x01 \x01(\tR\tcallToken\x12\x12\n" +
@@ -2756,10 +2977,14 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\fmerge_stderr\x18\b \x01(\bR\vmergeStderr\x12\x18\n" +
 	"\asession\x18\t \x01(\bR\asession\x12\x1b\n" +
 	"\tread_only\x18\n" +
-	" \x01(\bR\breadOnly\x1a6\n" +
+	" \x01(\bR\breadOnly\x12#\n" +
+	"\x04keep\x18\v \x01(\v2\x0f.gantry.v1.KeepR\x04keep\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"=\n" +
+	"\x04Keep\x12\x12\n" +
+	"\x04note\x18\x01 \x01(\fR\x04note\x12!\n" +
+	"\fmemory_bytes\x18\x02 \x01(\x05R\vmemoryBytes\"2\n" +
 	"\bTerminal\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x12\n" +
 	"\x04cols\x18\x02 \x01(\rR\x04cols\"\xba\x01\n" +
@@ -2774,12 +2999,15 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"SpawnError\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x14\n" +
 	"\x05errno\x18\x02 \x01(\x05R\x05errno\x12\x16\n" +
-	"\x06denied\x18\x03 \x01(\bR\x06denied\"/\n" +
+	"\x06denied\x18\x03 \x01(\bR\x06denied\"L\n" +
 	"\fAdoptRequest\x12\x1f\n" +
 	"\vprocess_ids\x18\x01 \x03(\tR\n" +
-	"processIds\"H\n" +
+	"processIds\x12\x1b\n" +
+	"\tthread_id\x18\x02 \x01(\tR\bthreadId\"\x9b\x01\n" +
 	"\rAdoptResponse\x127\n" +
-	"\tprocesses\x18\x01 \x03(\v2\x19.gantry.v1.AdoptedProcessR\tprocesses\"\xd8\x01\n" +
+	"\tprocesses\x18\x01 \x03(\v2\x19.gantry.v1.AdoptedProcessR\tprocesses\x12.\n" +
+	"\x13unanswered_call_ids\x18\x02 \x03(\tR\x11unansweredCallIds\x12!\n" +
+	"\fearlier_runs\x18\x03 \x01(\bR\vearlierRuns\"\xf3\x02\n" +
 	"\x0eAdoptedProcess\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x10\n" +
@@ -2788,7 +3016,17 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\vdescriptors\x18\x04 \x03(\tR\vdescriptors\x12\x1b\n" +
 	"\tthread_id\x18\x05 \x01(\tR\bthreadId\x12\x17\n" +
 	"\acall_id\x18\x06 \x01(\tR\x06callId\x12\x12\n" +
-	"\x04argv\x18\a \x03(\tR\x04argv\"\xb3\x01\n" +
+	"\x04argv\x18\a \x03(\tR\x04argv\x12\x10\n" +
+	"\x03cwd\x18\b \x01(\tR\x03cwd\x12\x1a\n" +
+	"\bterminal\x18\t \x01(\bR\bterminal\x12\x12\n" +
+	"\x04note\x18\n" +
+	" \x01(\fR\x04note\x12&\n" +
+	"\x0fstarted_unix_ms\x18\v \x01(\x03R\rstartedUnixMs\x12/\n" +
+	"\x06exited\x18\f \x01(\v2\x17.gantry.v1.WaitResponseR\x06exited\"1\n" +
+	"\x0eReleaseRequest\x12\x1f\n" +
+	"\vprocess_ids\x18\x01 \x03(\tR\n" +
+	"processIds\"\x11\n" +
+	"\x0fReleaseResponse\"\xb3\x01\n" +
 	"\rSignalRequest\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x16\n" +
@@ -2943,11 +3181,12 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"StateScope\x12\x1b\n" +
 	"\x17STATE_SCOPE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12STATE_SCOPE_PLUGIN\x10\x01\x12\x16\n" +
-	"\x12STATE_SCOPE_THREAD\x10\x022\x80\n" +
+	"\x12STATE_SCOPE_THREAD\x10\x022\xc2\n" +
 	"\n" +
 	"\vHostService\x12:\n" +
 	"\x05Spawn\x12\x17.gantry.v1.SpawnRequest\x1a\x18.gantry.v1.SpawnResponse\x12:\n" +
-	"\x05Adopt\x12\x17.gantry.v1.AdoptRequest\x1a\x18.gantry.v1.AdoptResponse\x12=\n" +
+	"\x05Adopt\x12\x17.gantry.v1.AdoptRequest\x1a\x18.gantry.v1.AdoptResponse\x12@\n" +
+	"\aRelease\x12\x19.gantry.v1.ReleaseRequest\x1a\x1a.gantry.v1.ReleaseResponse\x12=\n" +
 	"\x06Signal\x12\x18.gantry.v1.SignalRequest\x1a\x19.gantry.v1.SignalResponse\x127\n" +
 	"\x04Wait\x12\x16.gantry.v1.WaitRequest\x1a\x17.gantry.v1.WaitResponse\x12A\n" +
 	"\x06Attach\x12\x18.gantry.v1.AttachRequest\x1a\x19.gantry.v1.AttachResponse(\x010\x01\x12F\n" +
@@ -2979,129 +3218,136 @@ func file_gantry_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_gantry_v1_host_proto_goTypes = []any{
 	(AskKind)(0),                // 0: gantry.v1.AskKind
 	(AskOutcome)(0),             // 1: gantry.v1.AskOutcome
 	(StateScope)(0),             // 2: gantry.v1.StateScope
 	(*SpawnRequest)(nil),        // 3: gantry.v1.SpawnRequest
-	(*Terminal)(nil),            // 4: gantry.v1.Terminal
-	(*SpawnResponse)(nil),       // 5: gantry.v1.SpawnResponse
-	(*SpawnError)(nil),          // 6: gantry.v1.SpawnError
-	(*AdoptRequest)(nil),        // 7: gantry.v1.AdoptRequest
-	(*AdoptResponse)(nil),       // 8: gantry.v1.AdoptResponse
-	(*AdoptedProcess)(nil),      // 9: gantry.v1.AdoptedProcess
-	(*SignalRequest)(nil),       // 10: gantry.v1.SignalRequest
-	(*SignalResponse)(nil),      // 11: gantry.v1.SignalResponse
-	(*WaitRequest)(nil),         // 12: gantry.v1.WaitRequest
-	(*WaitResponse)(nil),        // 13: gantry.v1.WaitResponse
-	(*AttachRequest)(nil),       // 14: gantry.v1.AttachRequest
-	(*AttachResponse)(nil),      // 15: gantry.v1.AttachResponse
-	(*AuthorizeRequest)(nil),    // 16: gantry.v1.AuthorizeRequest
-	(*AuthorizeResponse)(nil),   // 17: gantry.v1.AuthorizeResponse
-	(*AskRequest)(nil),          // 18: gantry.v1.AskRequest
-	(*AskResponse)(nil),         // 19: gantry.v1.AskResponse
-	(*CallToolRequest)(nil),     // 20: gantry.v1.CallToolRequest
-	(*CallToolResponse)(nil),    // 21: gantry.v1.CallToolResponse
-	(*ListToolsRequest)(nil),    // 22: gantry.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),   // 23: gantry.v1.ListToolsResponse
-	(*SampleRequest)(nil),       // 24: gantry.v1.SampleRequest
-	(*SampleResponse)(nil),      // 25: gantry.v1.SampleResponse
-	(*SecretRequest)(nil),       // 26: gantry.v1.SecretRequest
-	(*SecretResponse)(nil),      // 27: gantry.v1.SecretResponse
-	(*StoreSecretRequest)(nil),  // 28: gantry.v1.StoreSecretRequest
-	(*StoreSecretResponse)(nil), // 29: gantry.v1.StoreSecretResponse
-	(*GetStateRequest)(nil),     // 30: gantry.v1.GetStateRequest
-	(*GetStateResponse)(nil),    // 31: gantry.v1.GetStateResponse
-	(*PutStateRequest)(nil),     // 32: gantry.v1.PutStateRequest
-	(*PutStateResponse)(nil),    // 33: gantry.v1.PutStateResponse
-	(*ListStateRequest)(nil),    // 34: gantry.v1.ListStateRequest
-	(*ListStateResponse)(nil),   // 35: gantry.v1.ListStateResponse
-	(*LeaseRequest)(nil),        // 36: gantry.v1.LeaseRequest
-	(*LeaseResponse)(nil),       // 37: gantry.v1.LeaseResponse
-	(*PutArtifactRequest)(nil),  // 38: gantry.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil), // 39: gantry.v1.PutArtifactResponse
-	(*GetArtifactRequest)(nil),  // 40: gantry.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil), // 41: gantry.v1.GetArtifactResponse
-	(*EmitRequest)(nil),         // 42: gantry.v1.EmitRequest
-	(*EmitResponse)(nil),        // 43: gantry.v1.EmitResponse
-	nil,                         // 44: gantry.v1.SpawnRequest.EnvEntry
-	(*Effect)(nil),              // 45: gantry.v1.Effect
-	(*CallInput)(nil),           // 46: gantry.v1.CallInput
-	(*CallResult)(nil),          // 47: gantry.v1.CallResult
-	(*ToolDescriptor)(nil),      // 48: gantry.v1.ToolDescriptor
-	(*LlmRequest)(nil),          // 49: gantry.v1.LlmRequest
-	(*LlmMessage)(nil),          // 50: gantry.v1.LlmMessage
-	(*LlmUsage)(nil),            // 51: gantry.v1.LlmUsage
-	(LlmFinishReason)(0),        // 52: gantry.v1.LlmFinishReason
-	(*LlmError)(nil),            // 53: gantry.v1.LlmError
-	(*ArtifactRef)(nil),         // 54: gantry.v1.ArtifactRef
+	(*Keep)(nil),                // 4: gantry.v1.Keep
+	(*Terminal)(nil),            // 5: gantry.v1.Terminal
+	(*SpawnResponse)(nil),       // 6: gantry.v1.SpawnResponse
+	(*SpawnError)(nil),          // 7: gantry.v1.SpawnError
+	(*AdoptRequest)(nil),        // 8: gantry.v1.AdoptRequest
+	(*AdoptResponse)(nil),       // 9: gantry.v1.AdoptResponse
+	(*AdoptedProcess)(nil),      // 10: gantry.v1.AdoptedProcess
+	(*ReleaseRequest)(nil),      // 11: gantry.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 12: gantry.v1.ReleaseResponse
+	(*SignalRequest)(nil),       // 13: gantry.v1.SignalRequest
+	(*SignalResponse)(nil),      // 14: gantry.v1.SignalResponse
+	(*WaitRequest)(nil),         // 15: gantry.v1.WaitRequest
+	(*WaitResponse)(nil),        // 16: gantry.v1.WaitResponse
+	(*AttachRequest)(nil),       // 17: gantry.v1.AttachRequest
+	(*AttachResponse)(nil),      // 18: gantry.v1.AttachResponse
+	(*AuthorizeRequest)(nil),    // 19: gantry.v1.AuthorizeRequest
+	(*AuthorizeResponse)(nil),   // 20: gantry.v1.AuthorizeResponse
+	(*AskRequest)(nil),          // 21: gantry.v1.AskRequest
+	(*AskResponse)(nil),         // 22: gantry.v1.AskResponse
+	(*CallToolRequest)(nil),     // 23: gantry.v1.CallToolRequest
+	(*CallToolResponse)(nil),    // 24: gantry.v1.CallToolResponse
+	(*ListToolsRequest)(nil),    // 25: gantry.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),   // 26: gantry.v1.ListToolsResponse
+	(*SampleRequest)(nil),       // 27: gantry.v1.SampleRequest
+	(*SampleResponse)(nil),      // 28: gantry.v1.SampleResponse
+	(*SecretRequest)(nil),       // 29: gantry.v1.SecretRequest
+	(*SecretResponse)(nil),      // 30: gantry.v1.SecretResponse
+	(*StoreSecretRequest)(nil),  // 31: gantry.v1.StoreSecretRequest
+	(*StoreSecretResponse)(nil), // 32: gantry.v1.StoreSecretResponse
+	(*GetStateRequest)(nil),     // 33: gantry.v1.GetStateRequest
+	(*GetStateResponse)(nil),    // 34: gantry.v1.GetStateResponse
+	(*PutStateRequest)(nil),     // 35: gantry.v1.PutStateRequest
+	(*PutStateResponse)(nil),    // 36: gantry.v1.PutStateResponse
+	(*ListStateRequest)(nil),    // 37: gantry.v1.ListStateRequest
+	(*ListStateResponse)(nil),   // 38: gantry.v1.ListStateResponse
+	(*LeaseRequest)(nil),        // 39: gantry.v1.LeaseRequest
+	(*LeaseResponse)(nil),       // 40: gantry.v1.LeaseResponse
+	(*PutArtifactRequest)(nil),  // 41: gantry.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil), // 42: gantry.v1.PutArtifactResponse
+	(*GetArtifactRequest)(nil),  // 43: gantry.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil), // 44: gantry.v1.GetArtifactResponse
+	(*EmitRequest)(nil),         // 45: gantry.v1.EmitRequest
+	(*EmitResponse)(nil),        // 46: gantry.v1.EmitResponse
+	nil,                         // 47: gantry.v1.SpawnRequest.EnvEntry
+	(*Effect)(nil),              // 48: gantry.v1.Effect
+	(*CallInput)(nil),           // 49: gantry.v1.CallInput
+	(*CallResult)(nil),          // 50: gantry.v1.CallResult
+	(*ToolDescriptor)(nil),      // 51: gantry.v1.ToolDescriptor
+	(*LlmRequest)(nil),          // 52: gantry.v1.LlmRequest
+	(*LlmMessage)(nil),          // 53: gantry.v1.LlmMessage
+	(*LlmUsage)(nil),            // 54: gantry.v1.LlmUsage
+	(LlmFinishReason)(0),        // 55: gantry.v1.LlmFinishReason
+	(*LlmError)(nil),            // 56: gantry.v1.LlmError
+	(*ArtifactRef)(nil),         // 57: gantry.v1.ArtifactRef
 }
 var file_gantry_v1_host_proto_depIdxs = []int32{
-	44, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
-	4,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
-	6,  // 2: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
-	9,  // 3: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
-	4,  // 4: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
-	13, // 5: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
-	45, // 6: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
-	0,  // 7: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
-	1,  // 8: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
-	46, // 9: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
-	47, // 10: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
-	48, // 11: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
-	49, // 12: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
-	50, // 13: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
-	51, // 14: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
-	52, // 15: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
-	53, // 16: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
-	2,  // 17: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
-	2,  // 18: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
-	2,  // 19: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
-	54, // 20: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
-	3,  // 21: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
-	7,  // 22: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
-	10, // 23: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
-	12, // 24: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
-	14, // 25: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
-	16, // 26: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
-	18, // 27: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
-	20, // 28: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
-	22, // 29: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
-	24, // 30: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
-	26, // 31: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
-	28, // 32: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
-	30, // 33: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
-	32, // 34: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
-	34, // 35: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
-	36, // 36: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
-	38, // 37: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
-	40, // 38: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
-	42, // 39: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
-	5,  // 40: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
-	8,  // 41: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
-	11, // 42: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
-	13, // 43: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
-	15, // 44: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
-	17, // 45: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
-	19, // 46: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
-	21, // 47: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
-	23, // 48: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
-	25, // 49: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
-	27, // 50: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
-	29, // 51: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
-	31, // 52: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
-	33, // 53: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
-	35, // 54: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
-	37, // 55: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
-	39, // 56: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
-	41, // 57: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
-	43, // 58: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
-	40, // [40:59] is the sub-list for method output_type
-	21, // [21:40] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	47, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
+	5,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
+	4,  // 2: gantry.v1.SpawnRequest.keep:type_name -> gantry.v1.Keep
+	7,  // 3: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
+	10, // 4: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
+	16, // 5: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
+	5,  // 6: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
+	16, // 7: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
+	48, // 8: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
+	0,  // 9: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
+	1,  // 10: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
+	49, // 11: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
+	50, // 12: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
+	51, // 13: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	52, // 14: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
+	53, // 15: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
+	54, // 16: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
+	55, // 17: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
+	56, // 18: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
+	2,  // 19: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
+	2,  // 20: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
+	2,  // 21: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
+	57, // 22: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	3,  // 23: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
+	8,  // 24: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
+	11, // 25: gantry.v1.HostService.Release:input_type -> gantry.v1.ReleaseRequest
+	13, // 26: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
+	15, // 27: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
+	17, // 28: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
+	19, // 29: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
+	21, // 30: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
+	23, // 31: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
+	25, // 32: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
+	27, // 33: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
+	29, // 34: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
+	31, // 35: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
+	33, // 36: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
+	35, // 37: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
+	37, // 38: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
+	39, // 39: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
+	41, // 40: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
+	43, // 41: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
+	45, // 42: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
+	6,  // 43: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
+	9,  // 44: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
+	12, // 45: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
+	14, // 46: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
+	16, // 47: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
+	18, // 48: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
+	20, // 49: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
+	22, // 50: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
+	24, // 51: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
+	26, // 52: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
+	28, // 53: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
+	30, // 54: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
+	32, // 55: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
+	34, // 56: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
+	36, // 57: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
+	38, // 58: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
+	40, // 59: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
+	42, // 60: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
+	44, // 61: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
+	46, // 62: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
+	43, // [43:63] is the sub-list for method output_type
+	23, // [23:43] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_host_proto_init() }
@@ -3112,13 +3358,13 @@ func file_gantry_v1_host_proto_init() {
 	file_gantry_v1_common_proto_init()
 	file_gantry_v1_llm_proto_init()
 	file_gantry_v1_tool_proto_init()
-	file_gantry_v1_host_proto_msgTypes[12].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[15].OneofWrappers = []any{
 		(*AttachResponse_Stdout)(nil),
 		(*AttachResponse_Stderr)(nil),
 		(*AttachResponse_Exited)(nil),
 	}
-	file_gantry_v1_host_proto_msgTypes[29].OneofWrappers = []any{}
-	file_gantry_v1_host_proto_msgTypes[34].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[32].OneofWrappers = []any{}
+	file_gantry_v1_host_proto_msgTypes[37].OneofWrappers = []any{
 		(*LeaseResponse_Granted)(nil),
 		(*LeaseResponse_Lost)(nil),
 		(*LeaseResponse_Busy)(nil),
@@ -3129,7 +3375,7 @@ func file_gantry_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_host_proto_rawDesc), len(file_gantry_v1_host_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   42,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	HostService_Spawn_FullMethodName       = "/gantry.v1.HostService/Spawn"
 	HostService_Adopt_FullMethodName       = "/gantry.v1.HostService/Adopt"
+	HostService_Release_FullMethodName     = "/gantry.v1.HostService/Release"
 	HostService_Signal_FullMethodName      = "/gantry.v1.HostService/Signal"
 	HostService_Wait_FullMethodName        = "/gantry.v1.HostService/Wait"
 	HostService_Attach_FullMethodName      = "/gantry.v1.HostService/Attach"
@@ -54,12 +55,17 @@ const (
 type HostServiceClient interface {
 	// Spawn starts a process under the call's grant.
 	Spawn(ctx context.Context, in *SpawnRequest, opts ...grpc.CallOption) (*SpawnResponse, error)
-	// Adopt takes over processes of the plugin's earlier generation.
+	// Adopt takes over the kept sessions (SpawnRequest.keep) of the plugin's earlier processes. A session has one reader, so
+	// an earlier process that still has some is stopped, and the answer waits for its end. It is to be asked for when a thread
+	// shows up (Thread, Assess, Call): before the host calls a process, which it does not in Configure, there is nothing to be
+	// had from one that lives.
 	Adopt(ctx context.Context, in *AdoptRequest, opts ...grpc.CallOption) (*AdoptResponse, error)
+	// Release says that nobody will adopt these sessions any more. The host forgets each when its tree has ended.
+	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Signal sends a signal to a process or its group, or resizes its terminal.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error)
 	// Wait returns when the process has ended. Its answer comes once: when the descriptors were taken and nothing of the tree
-	// lives any more, the host forgets the process.
+	// lives any more, the host forgets the process; a kept one only after Release.
 	Wait(ctx context.Context, in *WaitRequest, opts ...grpc.CallOption) (*WaitResponse, error)
 	// Attach carries the process's bytes where descriptors can't travel. The first message names the process.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
@@ -112,6 +118,16 @@ func (c *hostServiceClient) Adopt(ctx context.Context, in *AdoptRequest, opts ..
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AdoptResponse)
 	err := c.cc.Invoke(ctx, HostService_Adopt_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *hostServiceClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseResponse)
+	err := c.cc.Invoke(ctx, HostService_Release_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -320,12 +336,17 @@ func (c *hostServiceClient) Emit(ctx context.Context, in *EmitRequest, opts ...g
 type HostServiceServer interface {
 	// Spawn starts a process under the call's grant.
 	Spawn(context.Context, *SpawnRequest) (*SpawnResponse, error)
-	// Adopt takes over processes of the plugin's earlier generation.
+	// Adopt takes over the kept sessions (SpawnRequest.keep) of the plugin's earlier processes. A session has one reader, so
+	// an earlier process that still has some is stopped, and the answer waits for its end. It is to be asked for when a thread
+	// shows up (Thread, Assess, Call): before the host calls a process, which it does not in Configure, there is nothing to be
+	// had from one that lives.
 	Adopt(context.Context, *AdoptRequest) (*AdoptResponse, error)
+	// Release says that nobody will adopt these sessions any more. The host forgets each when its tree has ended.
+	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Signal sends a signal to a process or its group, or resizes its terminal.
 	Signal(context.Context, *SignalRequest) (*SignalResponse, error)
 	// Wait returns when the process has ended. Its answer comes once: when the descriptors were taken and nothing of the tree
-	// lives any more, the host forgets the process.
+	// lives any more, the host forgets the process; a kept one only after Release.
 	Wait(context.Context, *WaitRequest) (*WaitResponse, error)
 	// Attach carries the process's bytes where descriptors can't travel. The first message names the process.
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
@@ -369,6 +390,9 @@ func (UnimplementedHostServiceServer) Spawn(context.Context, *SpawnRequest) (*Sp
 }
 func (UnimplementedHostServiceServer) Adopt(context.Context, *AdoptRequest) (*AdoptResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Adopt not implemented")
+}
+func (UnimplementedHostServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
 }
 func (UnimplementedHostServiceServer) Signal(context.Context, *SignalRequest) (*SignalResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Signal not implemented")
@@ -474,6 +498,24 @@ func _HostService_Adopt_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(HostServiceServer).Adopt(ctx, req.(*AdoptRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _HostService_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostServiceServer).Release(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: HostService_Release_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostServiceServer).Release(ctx, req.(*ReleaseRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -762,6 +804,10 @@ var HostService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Adopt",
 			Handler:    _HostService_Adopt_Handler,
+		},
+		{
+			MethodName: "Release",
+			Handler:    _HostService_Release_Handler,
 		},
 		{
 			MethodName: "Signal",

@@ -519,6 +519,7 @@ type LlmPart struct {
 	//	*LlmPart_ToolCall
 	//	*LlmPart_ToolResult
 	//	*LlmPart_Reasoning
+	//	*LlmPart_Sealed
 	Part isLlmPart_Part `protobuf_oneof:"part"`
 	// Namespace → JSON object.
 	ProviderMetadataJson map[string][]byte `protobuf:"bytes,15,rep,name=provider_metadata_json,json=providerMetadataJson,proto3" json:"provider_metadata_json,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -608,6 +609,15 @@ func (x *LlmPart) GetReasoning() *LlmReasoning {
 	return nil
 }
 
+func (x *LlmPart) GetSealed() *LlmSealed {
+	if x != nil {
+		if x, ok := x.Part.(*LlmPart_Sealed); ok {
+			return x.Sealed
+		}
+	}
+	return nil
+}
+
 func (x *LlmPart) GetProviderMetadataJson() map[string][]byte {
 	if x != nil {
 		return x.ProviderMetadataJson
@@ -639,6 +649,10 @@ type LlmPart_Reasoning struct {
 	Reasoning *LlmReasoning `protobuf:"bytes,5,opt,name=reasoning,proto3,oneof"`
 }
 
+type LlmPart_Sealed struct {
+	Sealed *LlmSealed `protobuf:"bytes,6,opt,name=sealed,proto3,oneof"` // only in the content of a tool result
+}
+
 func (*LlmPart_Text) isLlmPart_Part() {}
 
 func (*LlmPart_Media) isLlmPart_Part() {}
@@ -648,6 +662,8 @@ func (*LlmPart_ToolCall) isLlmPart_Part() {}
 func (*LlmPart_ToolResult) isLlmPart_Part() {}
 
 func (*LlmPart_Reasoning) isLlmPart_Part() {}
+
+func (*LlmPart_Sealed) isLlmPart_Part() {}
 
 // LlmText is text.
 type LlmText struct {
@@ -829,8 +845,10 @@ type LlmToolCall struct {
 	Freeform bool   `protobuf:"varint,5,opt,name=freeform,proto3" json:"freeform,omitempty"`
 	// The vendor ran it.
 	ProviderExecuted bool `protobuf:"varint,6,opt,name=provider_executed,json=providerExecuted,proto3" json:"provider_executed,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// It looks for tools, in a vendor's own form for that.
+	Search        bool `protobuf:"varint,7,opt,name=search,proto3" json:"search,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LlmToolCall) Reset() {
@@ -905,19 +923,30 @@ func (x *LlmToolCall) GetProviderExecuted() bool {
 	return false
 }
 
+func (x *LlmToolCall) GetSearch() bool {
+	if x != nil {
+		return x.Search
+	}
+	return false
+}
+
 // LlmToolResult is the answer to a call.
 type LlmToolResult struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Namespace string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Text and media parts only.
+	// Text, media and sealed parts only.
 	Content          []*LlmPart `protobuf:"bytes,4,rep,name=content,proto3" json:"content,omitempty"`
 	IsError          bool       `protobuf:"varint,5,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
 	Freeform         bool       `protobuf:"varint,6,opt,name=freeform,proto3" json:"freeform,omitempty"`
 	ProviderExecuted bool       `protobuf:"varint,7,opt,name=provider_executed,json=providerExecuted,proto3" json:"provider_executed,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// It answers a search for tools.
+	Search bool `protobuf:"varint,8,opt,name=search,proto3" json:"search,omitempty"`
+	// The tools that were found: the model may call them from now on.
+	Tools         []*LlmTool `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LlmToolResult) Reset() {
@@ -999,6 +1028,74 @@ func (x *LlmToolResult) GetProviderExecuted() bool {
 	return false
 }
 
+func (x *LlmToolResult) GetSearch() bool {
+	if x != nil {
+		return x.Search
+	}
+	return false
+}
+
+func (x *LlmToolResult) GetTools() []*LlmTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+// LlmSealed is content that nobody can read but the models of one vendor.
+type LlmSealed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the vendor's metadata.
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Data          string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LlmSealed) Reset() {
+	*x = LlmSealed{}
+	mi := &file_gantry_v1_llm_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LlmSealed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LlmSealed) ProtoMessage() {}
+
+func (x *LlmSealed) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_llm_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LlmSealed.ProtoReflect.Descriptor instead.
+func (*LlmSealed) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LlmSealed) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *LlmSealed) GetData() string {
+	if x != nil {
+		return x.Data
+	}
+	return ""
+}
+
 // LlmReasoning is what the model thought.
 type LlmReasoning struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1009,7 +1106,7 @@ type LlmReasoning struct {
 
 func (x *LlmReasoning) Reset() {
 	*x = LlmReasoning{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[8]
+	mi := &file_gantry_v1_llm_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1118,7 @@ func (x *LlmReasoning) String() string {
 func (*LlmReasoning) ProtoMessage() {}
 
 func (x *LlmReasoning) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[8]
+	mi := &file_gantry_v1_llm_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1131,7 @@ func (x *LlmReasoning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmReasoning.ProtoReflect.Descriptor instead.
 func (*LlmReasoning) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{8}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LlmReasoning) GetText() string {
@@ -1053,13 +1150,15 @@ type LlmTool struct {
 	InputSchemaJson []byte                 `protobuf:"bytes,4,opt,name=input_schema_json,json=inputSchemaJson,proto3" json:"input_schema_json,omitempty"`
 	Freeform        *LlmFreeform           `protobuf:"bytes,5,opt,name=freeform,proto3" json:"freeform,omitempty"`
 	Strict          bool                   `protobuf:"varint,6,opt,name=strict,proto3" json:"strict,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// It looks for tools that are not in the request. Only models whose tool kinds have "search" are offered one.
+	Search        bool `protobuf:"varint,7,opt,name=search,proto3" json:"search,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LlmTool) Reset() {
 	*x = LlmTool{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[9]
+	mi := &file_gantry_v1_llm_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1170,7 @@ func (x *LlmTool) String() string {
 func (*LlmTool) ProtoMessage() {}
 
 func (x *LlmTool) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[9]
+	mi := &file_gantry_v1_llm_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1183,7 @@ func (x *LlmTool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmTool.ProtoReflect.Descriptor instead.
 func (*LlmTool) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{9}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LlmTool) GetName() string {
@@ -1129,6 +1228,13 @@ func (x *LlmTool) GetStrict() bool {
 	return false
 }
 
+func (x *LlmTool) GetSearch() bool {
+	if x != nil {
+		return x.Search
+	}
+	return false
+}
+
 // LlmFreeform makes a tool take raw text.
 type LlmFreeform struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -1142,7 +1248,7 @@ type LlmFreeform struct {
 
 func (x *LlmFreeform) Reset() {
 	*x = LlmFreeform{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[10]
+	mi := &file_gantry_v1_llm_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1260,7 @@ func (x *LlmFreeform) String() string {
 func (*LlmFreeform) ProtoMessage() {}
 
 func (x *LlmFreeform) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[10]
+	mi := &file_gantry_v1_llm_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1273,7 @@ func (x *LlmFreeform) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmFreeform.ProtoReflect.Descriptor instead.
 func (*LlmFreeform) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{10}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LlmFreeform) GetSyntax() string {
@@ -1204,7 +1310,7 @@ type LlmToolChoice struct {
 
 func (x *LlmToolChoice) Reset() {
 	*x = LlmToolChoice{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[11]
+	mi := &file_gantry_v1_llm_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1322,7 @@ func (x *LlmToolChoice) String() string {
 func (*LlmToolChoice) ProtoMessage() {}
 
 func (x *LlmToolChoice) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[11]
+	mi := &file_gantry_v1_llm_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1335,7 @@ func (x *LlmToolChoice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmToolChoice.ProtoReflect.Descriptor instead.
 func (*LlmToolChoice) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{11}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LlmToolChoice) GetMode() string {
@@ -1263,7 +1369,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[12]
+	mi := &file_gantry_v1_llm_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1381,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[12]
+	mi := &file_gantry_v1_llm_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1394,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{12}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Generation) GetMaxTokens() int64 {
@@ -1377,7 +1483,7 @@ type LlmEvent struct {
 
 func (x *LlmEvent) Reset() {
 	*x = LlmEvent{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[13]
+	mi := &file_gantry_v1_llm_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1495,7 @@ func (x *LlmEvent) String() string {
 func (*LlmEvent) ProtoMessage() {}
 
 func (x *LlmEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[13]
+	mi := &file_gantry_v1_llm_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1508,7 @@ func (x *LlmEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmEvent.ProtoReflect.Descriptor instead.
 func (*LlmEvent) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{13}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LlmEvent) GetEvent() isLlmEvent_Event {
@@ -1696,7 +1802,7 @@ type LlmAlive struct {
 
 func (x *LlmAlive) Reset() {
 	*x = LlmAlive{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[14]
+	mi := &file_gantry_v1_llm_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +1814,7 @@ func (x *LlmAlive) String() string {
 func (*LlmAlive) ProtoMessage() {}
 
 func (x *LlmAlive) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[14]
+	mi := &file_gantry_v1_llm_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +1827,7 @@ func (x *LlmAlive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmAlive.ProtoReflect.Descriptor instead.
 func (*LlmAlive) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{15}
 }
 
 // LlmAttempt tells that the provider tries again by itself.
@@ -1737,7 +1843,7 @@ type LlmAttempt struct {
 
 func (x *LlmAttempt) Reset() {
 	*x = LlmAttempt{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[15]
+	mi := &file_gantry_v1_llm_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +1855,7 @@ func (x *LlmAttempt) String() string {
 func (*LlmAttempt) ProtoMessage() {}
 
 func (x *LlmAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[15]
+	mi := &file_gantry_v1_llm_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +1868,7 @@ func (x *LlmAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmAttempt.ProtoReflect.Descriptor instead.
 func (*LlmAttempt) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LlmAttempt) GetN() int32 {
@@ -1798,7 +1904,7 @@ type LlmStepStart struct {
 
 func (x *LlmStepStart) Reset() {
 	*x = LlmStepStart{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[16]
+	mi := &file_gantry_v1_llm_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1916,7 @@ func (x *LlmStepStart) String() string {
 func (*LlmStepStart) ProtoMessage() {}
 
 func (x *LlmStepStart) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[16]
+	mi := &file_gantry_v1_llm_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1929,7 @@ func (x *LlmStepStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmStepStart.ProtoReflect.Descriptor instead.
 func (*LlmStepStart) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LlmStepStart) GetServedModel() string {
@@ -1851,7 +1957,7 @@ type LlmBlockStart struct {
 
 func (x *LlmBlockStart) Reset() {
 	*x = LlmBlockStart{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[17]
+	mi := &file_gantry_v1_llm_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1969,7 @@ func (x *LlmBlockStart) String() string {
 func (*LlmBlockStart) ProtoMessage() {}
 
 func (x *LlmBlockStart) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[17]
+	mi := &file_gantry_v1_llm_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +1982,7 @@ func (x *LlmBlockStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmBlockStart.ProtoReflect.Descriptor instead.
 func (*LlmBlockStart) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LlmBlockStart) GetId() string {
@@ -1904,7 +2010,7 @@ type LlmBlockDelta struct {
 
 func (x *LlmBlockDelta) Reset() {
 	*x = LlmBlockDelta{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[18]
+	mi := &file_gantry_v1_llm_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2022,7 @@ func (x *LlmBlockDelta) String() string {
 func (*LlmBlockDelta) ProtoMessage() {}
 
 func (x *LlmBlockDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[18]
+	mi := &file_gantry_v1_llm_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2035,7 @@ func (x *LlmBlockDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmBlockDelta.ProtoReflect.Descriptor instead.
 func (*LlmBlockDelta) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LlmBlockDelta) GetId() string {
@@ -1951,13 +2057,15 @@ type LlmBlockEnd struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
 	Id                   string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	ProviderMetadataJson map[string][]byte      `protobuf:"bytes,2,rep,name=provider_metadata_json,json=providerMetadataJson,proto3" json:"provider_metadata_json,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Of text: it is a remark on the way, and not the answer.
+	Remark        bool `protobuf:"varint,3,opt,name=remark,proto3" json:"remark,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LlmBlockEnd) Reset() {
 	*x = LlmBlockEnd{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[19]
+	mi := &file_gantry_v1_llm_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2077,7 @@ func (x *LlmBlockEnd) String() string {
 func (*LlmBlockEnd) ProtoMessage() {}
 
 func (x *LlmBlockEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[19]
+	mi := &file_gantry_v1_llm_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2090,7 @@ func (x *LlmBlockEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmBlockEnd.ProtoReflect.Descriptor instead.
 func (*LlmBlockEnd) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LlmBlockEnd) GetId() string {
@@ -1999,6 +2107,13 @@ func (x *LlmBlockEnd) GetProviderMetadataJson() map[string][]byte {
 	return nil
 }
 
+func (x *LlmBlockEnd) GetRemark() bool {
+	if x != nil {
+		return x.Remark
+	}
+	return false
+}
+
 // LlmToolInputStart opens the input of a tool call.
 type LlmToolInputStart struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -2013,7 +2128,7 @@ type LlmToolInputStart struct {
 
 func (x *LlmToolInputStart) Reset() {
 	*x = LlmToolInputStart{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[20]
+	mi := &file_gantry_v1_llm_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2140,7 @@ func (x *LlmToolInputStart) String() string {
 func (*LlmToolInputStart) ProtoMessage() {}
 
 func (x *LlmToolInputStart) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[20]
+	mi := &file_gantry_v1_llm_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2153,7 @@ func (x *LlmToolInputStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmToolInputStart.ProtoReflect.Descriptor instead.
 func (*LlmToolInputStart) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LlmToolInputStart) GetId() string {
@@ -2091,7 +2206,7 @@ type LlmToolInputError struct {
 
 func (x *LlmToolInputError) Reset() {
 	*x = LlmToolInputError{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[21]
+	mi := &file_gantry_v1_llm_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2103,7 +2218,7 @@ func (x *LlmToolInputError) String() string {
 func (*LlmToolInputError) ProtoMessage() {}
 
 func (x *LlmToolInputError) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[21]
+	mi := &file_gantry_v1_llm_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2116,7 +2231,7 @@ func (x *LlmToolInputError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmToolInputError.ProtoReflect.Descriptor instead.
 func (*LlmToolInputError) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LlmToolInputError) GetId() string {
@@ -2172,7 +2287,7 @@ type LlmToolCallEvent struct {
 
 func (x *LlmToolCallEvent) Reset() {
 	*x = LlmToolCallEvent{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[22]
+	mi := &file_gantry_v1_llm_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2184,7 +2299,7 @@ func (x *LlmToolCallEvent) String() string {
 func (*LlmToolCallEvent) ProtoMessage() {}
 
 func (x *LlmToolCallEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[22]
+	mi := &file_gantry_v1_llm_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2312,7 @@ func (x *LlmToolCallEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmToolCallEvent.ProtoReflect.Descriptor instead.
 func (*LlmToolCallEvent) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LlmToolCallEvent) GetCall() *LlmToolCall {
@@ -2225,7 +2340,7 @@ type LlmToolResultEvent struct {
 
 func (x *LlmToolResultEvent) Reset() {
 	*x = LlmToolResultEvent{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[23]
+	mi := &file_gantry_v1_llm_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2352,7 @@ func (x *LlmToolResultEvent) String() string {
 func (*LlmToolResultEvent) ProtoMessage() {}
 
 func (x *LlmToolResultEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[23]
+	mi := &file_gantry_v1_llm_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2365,7 @@ func (x *LlmToolResultEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmToolResultEvent.ProtoReflect.Descriptor instead.
 func (*LlmToolResultEvent) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LlmToolResultEvent) GetResult() *LlmToolResult {
@@ -2282,7 +2397,7 @@ type LlmStepFinish struct {
 
 func (x *LlmStepFinish) Reset() {
 	*x = LlmStepFinish{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[24]
+	mi := &file_gantry_v1_llm_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2409,7 @@ func (x *LlmStepFinish) String() string {
 func (*LlmStepFinish) ProtoMessage() {}
 
 func (x *LlmStepFinish) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[24]
+	mi := &file_gantry_v1_llm_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2422,7 @@ func (x *LlmStepFinish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmStepFinish.ProtoReflect.Descriptor instead.
 func (*LlmStepFinish) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LlmStepFinish) GetReason() LlmFinishReason {
@@ -2350,7 +2465,7 @@ type LlmFinish struct {
 
 func (x *LlmFinish) Reset() {
 	*x = LlmFinish{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[25]
+	mi := &file_gantry_v1_llm_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +2477,7 @@ func (x *LlmFinish) String() string {
 func (*LlmFinish) ProtoMessage() {}
 
 func (x *LlmFinish) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[25]
+	mi := &file_gantry_v1_llm_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +2490,7 @@ func (x *LlmFinish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmFinish.ProtoReflect.Descriptor instead.
 func (*LlmFinish) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LlmFinish) GetReason() LlmFinishReason {
@@ -2420,7 +2535,7 @@ type LlmUsage struct {
 
 func (x *LlmUsage) Reset() {
 	*x = LlmUsage{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[26]
+	mi := &file_gantry_v1_llm_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2547,7 @@ func (x *LlmUsage) String() string {
 func (*LlmUsage) ProtoMessage() {}
 
 func (x *LlmUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[26]
+	mi := &file_gantry_v1_llm_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2560,7 @@ func (x *LlmUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmUsage.ProtoReflect.Descriptor instead.
 func (*LlmUsage) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LlmUsage) GetInputTokens() int64 {
@@ -2527,7 +2642,7 @@ type LlmError struct {
 
 func (x *LlmError) Reset() {
 	*x = LlmError{}
-	mi := &file_gantry_v1_llm_proto_msgTypes[27]
+	mi := &file_gantry_v1_llm_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2539,7 +2654,7 @@ func (x *LlmError) String() string {
 func (*LlmError) ProtoMessage() {}
 
 func (x *LlmError) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_llm_proto_msgTypes[27]
+	mi := &file_gantry_v1_llm_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2552,7 +2667,7 @@ func (x *LlmError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmError.ProtoReflect.Descriptor instead.
 func (*LlmError) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{27}
+	return file_gantry_v1_llm_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LlmError) GetCode() LlmErrorCode {
@@ -2651,14 +2766,15 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x16provider_metadata_json\x18\x04 \x03(\v2/.gantry.v1.LlmMessage.ProviderMetadataJsonEntryR\x14providerMetadataJson\x1aG\n" +
 	"\x19ProviderMetadataJsonEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xc2\x03\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xf2\x03\n" +
 	"\aLlmPart\x12(\n" +
 	"\x04text\x18\x01 \x01(\v2\x12.gantry.v1.LlmTextH\x00R\x04text\x12+\n" +
 	"\x05media\x18\x02 \x01(\v2\x13.gantry.v1.LlmMediaH\x00R\x05media\x125\n" +
 	"\ttool_call\x18\x03 \x01(\v2\x16.gantry.v1.LlmToolCallH\x00R\btoolCall\x12;\n" +
 	"\vtool_result\x18\x04 \x01(\v2\x18.gantry.v1.LlmToolResultH\x00R\n" +
 	"toolResult\x127\n" +
-	"\treasoning\x18\x05 \x01(\v2\x17.gantry.v1.LlmReasoningH\x00R\treasoning\x12b\n" +
+	"\treasoning\x18\x05 \x01(\v2\x17.gantry.v1.LlmReasoningH\x00R\treasoning\x12.\n" +
+	"\x06sealed\x18\x06 \x01(\v2\x14.gantry.v1.LlmSealedH\x00R\x06sealed\x12b\n" +
 	"\x16provider_metadata_json\x18\x0f \x03(\v2,.gantry.v1.LlmPart.ProviderMetadataJsonEntryR\x14providerMetadataJson\x1aG\n" +
 	"\x19ProviderMetadataJsonEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -2674,14 +2790,15 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\bartifact\x18\x04 \x01(\tH\x00R\bartifact\x12\x1a\n" +
 	"\bfilename\x18\x05 \x01(\tR\bfilename\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detailB\b\n" +
-	"\x06source\"\xae\x01\n" +
+	"\x06source\"\xc6\x01\n" +
 	"\vLlmToolCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05input\x18\x04 \x01(\tR\x05input\x12\x1a\n" +
 	"\bfreeform\x18\x05 \x01(\bR\bfreeform\x12+\n" +
-	"\x11provider_executed\x18\x06 \x01(\bR\x10providerExecuted\"\xe3\x01\n" +
+	"\x11provider_executed\x18\x06 \x01(\bR\x10providerExecuted\x12\x16\n" +
+	"\x06search\x18\a \x01(\bR\x06search\"\xa5\x02\n" +
 	"\rLlmToolResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
@@ -2689,16 +2806,22 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\acontent\x18\x04 \x03(\v2\x12.gantry.v1.LlmPartR\acontent\x12\x19\n" +
 	"\bis_error\x18\x05 \x01(\bR\aisError\x12\x1a\n" +
 	"\bfreeform\x18\x06 \x01(\bR\bfreeform\x12+\n" +
-	"\x11provider_executed\x18\a \x01(\bR\x10providerExecuted\"\"\n" +
+	"\x11provider_executed\x18\a \x01(\bR\x10providerExecuted\x12\x16\n" +
+	"\x06search\x18\b \x01(\bR\x06search\x12(\n" +
+	"\x05tools\x18\t \x03(\v2\x12.gantry.v1.LlmToolR\x05tools\"=\n" +
+	"\tLlmSealed\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\tR\x04data\"\"\n" +
 	"\fLlmReasoning\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\"\xd5\x01\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"\xed\x01\n" +
 	"\aLlmTool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12*\n" +
 	"\x11input_schema_json\x18\x04 \x01(\fR\x0finputSchemaJson\x122\n" +
 	"\bfreeform\x18\x05 \x01(\v2\x16.gantry.v1.LlmFreeformR\bfreeform\x12\x16\n" +
-	"\x06strict\x18\x06 \x01(\bR\x06strict\"a\n" +
+	"\x06strict\x18\x06 \x01(\bR\x06strict\x12\x16\n" +
+	"\x06search\x18\a \x01(\bR\x06search\"a\n" +
 	"\vLlmFreeform\x12\x16\n" +
 	"\x06syntax\x18\x01 \x01(\tR\x06syntax\x12\x1e\n" +
 	"\n" +
@@ -2771,10 +2894,11 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"3\n" +
 	"\rLlmBlockDelta\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xce\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xe6\x01\n" +
 	"\vLlmBlockEnd\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12f\n" +
-	"\x16provider_metadata_json\x18\x02 \x03(\v20.gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntryR\x14providerMetadataJson\x1aG\n" +
+	"\x16provider_metadata_json\x18\x02 \x03(\v20.gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntryR\x14providerMetadataJson\x12\x16\n" +
+	"\x06remark\x18\x03 \x01(\bR\x06remark\x1aG\n" +
 	"\x19ProviderMetadataJsonEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x9e\x01\n" +
@@ -2890,7 +3014,7 @@ func file_gantry_v1_llm_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_llm_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_llm_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_gantry_v1_llm_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_gantry_v1_llm_proto_goTypes = []any{
 	(LlmRole)(0),               // 0: gantry.v1.LlmRole
 	(LlmFinishReason)(0),       // 1: gantry.v1.LlmFinishReason
@@ -2903,90 +3027,93 @@ var file_gantry_v1_llm_proto_goTypes = []any{
 	(*LlmMedia)(nil),           // 8: gantry.v1.LlmMedia
 	(*LlmToolCall)(nil),        // 9: gantry.v1.LlmToolCall
 	(*LlmToolResult)(nil),      // 10: gantry.v1.LlmToolResult
-	(*LlmReasoning)(nil),       // 11: gantry.v1.LlmReasoning
-	(*LlmTool)(nil),            // 12: gantry.v1.LlmTool
-	(*LlmFreeform)(nil),        // 13: gantry.v1.LlmFreeform
-	(*LlmToolChoice)(nil),      // 14: gantry.v1.LlmToolChoice
-	(*Generation)(nil),         // 15: gantry.v1.Generation
-	(*LlmEvent)(nil),           // 16: gantry.v1.LlmEvent
-	(*LlmAlive)(nil),           // 17: gantry.v1.LlmAlive
-	(*LlmAttempt)(nil),         // 18: gantry.v1.LlmAttempt
-	(*LlmStepStart)(nil),       // 19: gantry.v1.LlmStepStart
-	(*LlmBlockStart)(nil),      // 20: gantry.v1.LlmBlockStart
-	(*LlmBlockDelta)(nil),      // 21: gantry.v1.LlmBlockDelta
-	(*LlmBlockEnd)(nil),        // 22: gantry.v1.LlmBlockEnd
-	(*LlmToolInputStart)(nil),  // 23: gantry.v1.LlmToolInputStart
-	(*LlmToolInputError)(nil),  // 24: gantry.v1.LlmToolInputError
-	(*LlmToolCallEvent)(nil),   // 25: gantry.v1.LlmToolCallEvent
-	(*LlmToolResultEvent)(nil), // 26: gantry.v1.LlmToolResultEvent
-	(*LlmStepFinish)(nil),      // 27: gantry.v1.LlmStepFinish
-	(*LlmFinish)(nil),          // 28: gantry.v1.LlmFinish
-	(*LlmUsage)(nil),           // 29: gantry.v1.LlmUsage
-	(*LlmError)(nil),           // 30: gantry.v1.LlmError
-	nil,                        // 31: gantry.v1.LlmRequest.ProviderOptionsJsonEntry
-	nil,                        // 32: gantry.v1.LlmMessage.ProviderMetadataJsonEntry
-	nil,                        // 33: gantry.v1.LlmPart.ProviderMetadataJsonEntry
-	nil,                        // 34: gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
-	nil,                        // 35: gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
-	nil,                        // 36: gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
-	nil,                        // 37: gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
-	nil,                        // 38: gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
-	nil,                        // 39: gantry.v1.LlmFinish.ProviderMetadataJsonEntry
+	(*LlmSealed)(nil),          // 11: gantry.v1.LlmSealed
+	(*LlmReasoning)(nil),       // 12: gantry.v1.LlmReasoning
+	(*LlmTool)(nil),            // 13: gantry.v1.LlmTool
+	(*LlmFreeform)(nil),        // 14: gantry.v1.LlmFreeform
+	(*LlmToolChoice)(nil),      // 15: gantry.v1.LlmToolChoice
+	(*Generation)(nil),         // 16: gantry.v1.Generation
+	(*LlmEvent)(nil),           // 17: gantry.v1.LlmEvent
+	(*LlmAlive)(nil),           // 18: gantry.v1.LlmAlive
+	(*LlmAttempt)(nil),         // 19: gantry.v1.LlmAttempt
+	(*LlmStepStart)(nil),       // 20: gantry.v1.LlmStepStart
+	(*LlmBlockStart)(nil),      // 21: gantry.v1.LlmBlockStart
+	(*LlmBlockDelta)(nil),      // 22: gantry.v1.LlmBlockDelta
+	(*LlmBlockEnd)(nil),        // 23: gantry.v1.LlmBlockEnd
+	(*LlmToolInputStart)(nil),  // 24: gantry.v1.LlmToolInputStart
+	(*LlmToolInputError)(nil),  // 25: gantry.v1.LlmToolInputError
+	(*LlmToolCallEvent)(nil),   // 26: gantry.v1.LlmToolCallEvent
+	(*LlmToolResultEvent)(nil), // 27: gantry.v1.LlmToolResultEvent
+	(*LlmStepFinish)(nil),      // 28: gantry.v1.LlmStepFinish
+	(*LlmFinish)(nil),          // 29: gantry.v1.LlmFinish
+	(*LlmUsage)(nil),           // 30: gantry.v1.LlmUsage
+	(*LlmError)(nil),           // 31: gantry.v1.LlmError
+	nil,                        // 32: gantry.v1.LlmRequest.ProviderOptionsJsonEntry
+	nil,                        // 33: gantry.v1.LlmMessage.ProviderMetadataJsonEntry
+	nil,                        // 34: gantry.v1.LlmPart.ProviderMetadataJsonEntry
+	nil,                        // 35: gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
+	nil,                        // 36: gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
+	nil,                        // 37: gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
+	nil,                        // 38: gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
+	nil,                        // 39: gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
+	nil,                        // 40: gantry.v1.LlmFinish.ProviderMetadataJsonEntry
 }
 var file_gantry_v1_llm_proto_depIdxs = []int32{
 	4,  // 0: gantry.v1.LlmRequest.system:type_name -> gantry.v1.SystemPart
 	5,  // 1: gantry.v1.LlmRequest.messages:type_name -> gantry.v1.LlmMessage
-	12, // 2: gantry.v1.LlmRequest.tools:type_name -> gantry.v1.LlmTool
-	14, // 3: gantry.v1.LlmRequest.tool_choice:type_name -> gantry.v1.LlmToolChoice
-	15, // 4: gantry.v1.LlmRequest.generation:type_name -> gantry.v1.Generation
-	31, // 5: gantry.v1.LlmRequest.provider_options_json:type_name -> gantry.v1.LlmRequest.ProviderOptionsJsonEntry
+	13, // 2: gantry.v1.LlmRequest.tools:type_name -> gantry.v1.LlmTool
+	15, // 3: gantry.v1.LlmRequest.tool_choice:type_name -> gantry.v1.LlmToolChoice
+	16, // 4: gantry.v1.LlmRequest.generation:type_name -> gantry.v1.Generation
+	32, // 5: gantry.v1.LlmRequest.provider_options_json:type_name -> gantry.v1.LlmRequest.ProviderOptionsJsonEntry
 	0,  // 6: gantry.v1.LlmMessage.role:type_name -> gantry.v1.LlmRole
 	6,  // 7: gantry.v1.LlmMessage.parts:type_name -> gantry.v1.LlmPart
-	32, // 8: gantry.v1.LlmMessage.provider_metadata_json:type_name -> gantry.v1.LlmMessage.ProviderMetadataJsonEntry
+	33, // 8: gantry.v1.LlmMessage.provider_metadata_json:type_name -> gantry.v1.LlmMessage.ProviderMetadataJsonEntry
 	7,  // 9: gantry.v1.LlmPart.text:type_name -> gantry.v1.LlmText
 	8,  // 10: gantry.v1.LlmPart.media:type_name -> gantry.v1.LlmMedia
 	9,  // 11: gantry.v1.LlmPart.tool_call:type_name -> gantry.v1.LlmToolCall
 	10, // 12: gantry.v1.LlmPart.tool_result:type_name -> gantry.v1.LlmToolResult
-	11, // 13: gantry.v1.LlmPart.reasoning:type_name -> gantry.v1.LlmReasoning
-	33, // 14: gantry.v1.LlmPart.provider_metadata_json:type_name -> gantry.v1.LlmPart.ProviderMetadataJsonEntry
-	6,  // 15: gantry.v1.LlmToolResult.content:type_name -> gantry.v1.LlmPart
-	13, // 16: gantry.v1.LlmTool.freeform:type_name -> gantry.v1.LlmFreeform
-	18, // 17: gantry.v1.LlmEvent.attempt:type_name -> gantry.v1.LlmAttempt
-	19, // 18: gantry.v1.LlmEvent.step_start:type_name -> gantry.v1.LlmStepStart
-	20, // 19: gantry.v1.LlmEvent.text_start:type_name -> gantry.v1.LlmBlockStart
-	21, // 20: gantry.v1.LlmEvent.text_delta:type_name -> gantry.v1.LlmBlockDelta
-	22, // 21: gantry.v1.LlmEvent.text_end:type_name -> gantry.v1.LlmBlockEnd
-	20, // 22: gantry.v1.LlmEvent.reasoning_start:type_name -> gantry.v1.LlmBlockStart
-	21, // 23: gantry.v1.LlmEvent.reasoning_delta:type_name -> gantry.v1.LlmBlockDelta
-	22, // 24: gantry.v1.LlmEvent.reasoning_end:type_name -> gantry.v1.LlmBlockEnd
-	23, // 25: gantry.v1.LlmEvent.tool_input_start:type_name -> gantry.v1.LlmToolInputStart
-	21, // 26: gantry.v1.LlmEvent.tool_input_delta:type_name -> gantry.v1.LlmBlockDelta
-	22, // 27: gantry.v1.LlmEvent.tool_input_end:type_name -> gantry.v1.LlmBlockEnd
-	24, // 28: gantry.v1.LlmEvent.tool_input_error:type_name -> gantry.v1.LlmToolInputError
-	25, // 29: gantry.v1.LlmEvent.tool_call:type_name -> gantry.v1.LlmToolCallEvent
-	26, // 30: gantry.v1.LlmEvent.tool_result:type_name -> gantry.v1.LlmToolResultEvent
-	27, // 31: gantry.v1.LlmEvent.step_finish:type_name -> gantry.v1.LlmStepFinish
-	28, // 32: gantry.v1.LlmEvent.finish:type_name -> gantry.v1.LlmFinish
-	30, // 33: gantry.v1.LlmEvent.error:type_name -> gantry.v1.LlmError
-	17, // 34: gantry.v1.LlmEvent.alive:type_name -> gantry.v1.LlmAlive
-	34, // 35: gantry.v1.LlmBlockStart.provider_metadata_json:type_name -> gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
-	35, // 36: gantry.v1.LlmBlockEnd.provider_metadata_json:type_name -> gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
-	36, // 37: gantry.v1.LlmToolInputError.provider_metadata_json:type_name -> gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
-	9,  // 38: gantry.v1.LlmToolCallEvent.call:type_name -> gantry.v1.LlmToolCall
-	37, // 39: gantry.v1.LlmToolCallEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
-	10, // 40: gantry.v1.LlmToolResultEvent.result:type_name -> gantry.v1.LlmToolResult
-	38, // 41: gantry.v1.LlmToolResultEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
-	1,  // 42: gantry.v1.LlmStepFinish.reason:type_name -> gantry.v1.LlmFinishReason
-	29, // 43: gantry.v1.LlmStepFinish.usage:type_name -> gantry.v1.LlmUsage
-	1,  // 44: gantry.v1.LlmFinish.reason:type_name -> gantry.v1.LlmFinishReason
-	29, // 45: gantry.v1.LlmFinish.usage:type_name -> gantry.v1.LlmUsage
-	39, // 46: gantry.v1.LlmFinish.provider_metadata_json:type_name -> gantry.v1.LlmFinish.ProviderMetadataJsonEntry
-	2,  // 47: gantry.v1.LlmError.code:type_name -> gantry.v1.LlmErrorCode
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	12, // 13: gantry.v1.LlmPart.reasoning:type_name -> gantry.v1.LlmReasoning
+	11, // 14: gantry.v1.LlmPart.sealed:type_name -> gantry.v1.LlmSealed
+	34, // 15: gantry.v1.LlmPart.provider_metadata_json:type_name -> gantry.v1.LlmPart.ProviderMetadataJsonEntry
+	6,  // 16: gantry.v1.LlmToolResult.content:type_name -> gantry.v1.LlmPart
+	13, // 17: gantry.v1.LlmToolResult.tools:type_name -> gantry.v1.LlmTool
+	14, // 18: gantry.v1.LlmTool.freeform:type_name -> gantry.v1.LlmFreeform
+	19, // 19: gantry.v1.LlmEvent.attempt:type_name -> gantry.v1.LlmAttempt
+	20, // 20: gantry.v1.LlmEvent.step_start:type_name -> gantry.v1.LlmStepStart
+	21, // 21: gantry.v1.LlmEvent.text_start:type_name -> gantry.v1.LlmBlockStart
+	22, // 22: gantry.v1.LlmEvent.text_delta:type_name -> gantry.v1.LlmBlockDelta
+	23, // 23: gantry.v1.LlmEvent.text_end:type_name -> gantry.v1.LlmBlockEnd
+	21, // 24: gantry.v1.LlmEvent.reasoning_start:type_name -> gantry.v1.LlmBlockStart
+	22, // 25: gantry.v1.LlmEvent.reasoning_delta:type_name -> gantry.v1.LlmBlockDelta
+	23, // 26: gantry.v1.LlmEvent.reasoning_end:type_name -> gantry.v1.LlmBlockEnd
+	24, // 27: gantry.v1.LlmEvent.tool_input_start:type_name -> gantry.v1.LlmToolInputStart
+	22, // 28: gantry.v1.LlmEvent.tool_input_delta:type_name -> gantry.v1.LlmBlockDelta
+	23, // 29: gantry.v1.LlmEvent.tool_input_end:type_name -> gantry.v1.LlmBlockEnd
+	25, // 30: gantry.v1.LlmEvent.tool_input_error:type_name -> gantry.v1.LlmToolInputError
+	26, // 31: gantry.v1.LlmEvent.tool_call:type_name -> gantry.v1.LlmToolCallEvent
+	27, // 32: gantry.v1.LlmEvent.tool_result:type_name -> gantry.v1.LlmToolResultEvent
+	28, // 33: gantry.v1.LlmEvent.step_finish:type_name -> gantry.v1.LlmStepFinish
+	29, // 34: gantry.v1.LlmEvent.finish:type_name -> gantry.v1.LlmFinish
+	31, // 35: gantry.v1.LlmEvent.error:type_name -> gantry.v1.LlmError
+	18, // 36: gantry.v1.LlmEvent.alive:type_name -> gantry.v1.LlmAlive
+	35, // 37: gantry.v1.LlmBlockStart.provider_metadata_json:type_name -> gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
+	36, // 38: gantry.v1.LlmBlockEnd.provider_metadata_json:type_name -> gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
+	37, // 39: gantry.v1.LlmToolInputError.provider_metadata_json:type_name -> gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
+	9,  // 40: gantry.v1.LlmToolCallEvent.call:type_name -> gantry.v1.LlmToolCall
+	38, // 41: gantry.v1.LlmToolCallEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
+	10, // 42: gantry.v1.LlmToolResultEvent.result:type_name -> gantry.v1.LlmToolResult
+	39, // 43: gantry.v1.LlmToolResultEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
+	1,  // 44: gantry.v1.LlmStepFinish.reason:type_name -> gantry.v1.LlmFinishReason
+	30, // 45: gantry.v1.LlmStepFinish.usage:type_name -> gantry.v1.LlmUsage
+	1,  // 46: gantry.v1.LlmFinish.reason:type_name -> gantry.v1.LlmFinishReason
+	30, // 47: gantry.v1.LlmFinish.usage:type_name -> gantry.v1.LlmUsage
+	40, // 48: gantry.v1.LlmFinish.provider_metadata_json:type_name -> gantry.v1.LlmFinish.ProviderMetadataJsonEntry
+	2,  // 49: gantry.v1.LlmError.code:type_name -> gantry.v1.LlmErrorCode
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_llm_proto_init() }
@@ -3000,14 +3127,15 @@ func file_gantry_v1_llm_proto_init() {
 		(*LlmPart_ToolCall)(nil),
 		(*LlmPart_ToolResult)(nil),
 		(*LlmPart_Reasoning)(nil),
+		(*LlmPart_Sealed)(nil),
 	}
 	file_gantry_v1_llm_proto_msgTypes[5].OneofWrappers = []any{
 		(*LlmMedia_Data)(nil),
 		(*LlmMedia_Url)(nil),
 		(*LlmMedia_Artifact)(nil),
 	}
-	file_gantry_v1_llm_proto_msgTypes[12].OneofWrappers = []any{}
-	file_gantry_v1_llm_proto_msgTypes[13].OneofWrappers = []any{
+	file_gantry_v1_llm_proto_msgTypes[13].OneofWrappers = []any{}
+	file_gantry_v1_llm_proto_msgTypes[14].OneofWrappers = []any{
 		(*LlmEvent_Attempt)(nil),
 		(*LlmEvent_StepStart)(nil),
 		(*LlmEvent_TextStart)(nil),
@@ -3027,14 +3155,14 @@ func file_gantry_v1_llm_proto_init() {
 		(*LlmEvent_Error)(nil),
 		(*LlmEvent_Alive)(nil),
 	}
-	file_gantry_v1_llm_proto_msgTypes[26].OneofWrappers = []any{}
+	file_gantry_v1_llm_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_llm_proto_rawDesc), len(file_gantry_v1_llm_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -199,7 +199,7 @@ type Manifest struct {
 	Instructions string         `protobuf:"bytes,10,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	Skills       []*Skill       `protobuf:"bytes,11,rep,name=skills,proto3" json:"skills,omitempty"`
 	Commands     []*CommandSpec `protobuf:"bytes,12,rep,name=commands,proto3" json:"commands,omitempty"`
-	// Whether sessions can be handed over to the next generation.
+	// Whether the plugin's next process takes sessions over (HostService.Adopt). Replacing the plugin then costs no session.
 	Handover bool `protobuf:"varint,13,opt,name=handover,proto3" json:"handover,omitempty"`
 	// Abilities of the plugin by name. Unknown names are ignored.
 	Features []string `protobuf:"bytes,14,rep,name=features,proto3" json:"features,omitempty"`

@@ -874,8 +874,10 @@ type SessionOpened struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	SessionId string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The call that opened it.
-	CallId        string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	Title         string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	Title  string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	// An earlier process of the plugin has opened it, and this one has taken it over. The offsets of its output go on.
+	Resumed       bool `protobuf:"varint,4,opt,name=resumed,proto3" json:"resumed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -929,6 +931,13 @@ func (x *SessionOpened) GetTitle() string {
 		return x.Title
 	}
 	return ""
+}
+
+func (x *SessionOpened) GetResumed() bool {
+	if x != nil {
+		return x.Resumed
+	}
+	return false
 }
 
 // SessionOutput: bytes at an offset from the session's beginning.
@@ -2741,12 +2750,13 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x05event\"3\n" +
 	"\vContextText\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"]\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"w\n" +
 	"\rSessionOpened\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x17\n" +
 	"\acall_id\x18\x02 \x01(\tR\x06callId\x12\x14\n" +
-	"\x05title\x18\x03 \x01(\tR\x05title\"Z\n" +
+	"\x05title\x18\x03 \x01(\tR\x05title\x12\x18\n" +
+	"\aresumed\x18\x04 \x01(\bR\aresumed\"Z\n" +
 	"\rSessionOutput\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +

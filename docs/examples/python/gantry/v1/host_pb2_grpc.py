@@ -45,6 +45,11 @@ class HostServiceStub:
                 request_serializer=gantry_dot_v1_dot_host__pb2.AdoptRequest.SerializeToString,
                 response_deserializer=gantry_dot_v1_dot_host__pb2.AdoptResponse.FromString,
                 _registered_method=True)
+        self.Release = channel.unary_unary(
+                '/gantry.v1.HostService/Release',
+                request_serializer=gantry_dot_v1_dot_host__pb2.ReleaseRequest.SerializeToString,
+                response_deserializer=gantry_dot_v1_dot_host__pb2.ReleaseResponse.FromString,
+                _registered_method=True)
         self.Signal = channel.unary_unary(
                 '/gantry.v1.HostService/Signal',
                 request_serializer=gantry_dot_v1_dot_host__pb2.SignalRequest.SerializeToString,
@@ -144,7 +149,17 @@ class HostServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Adopt(self, request, context):
-        """Adopt takes over processes of the plugin's earlier generation.
+        """Adopt takes over the kept sessions (SpawnRequest.keep) of the plugin's earlier processes. A session has one reader, so
+        an earlier process that still has some is stopped, and the answer waits for its end. It is to be asked for when a thread
+        shows up (Thread, Assess, Call): before the host calls a process, which it does not in Configure, there is nothing to be
+        had from one that lives.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Release(self, request, context):
+        """Release says that nobody will adopt these sessions any more. The host forgets each when its tree has ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,7 +174,7 @@ class HostServiceServicer:
 
     def Wait(self, request, context):
         """Wait returns when the process has ended. Its answer comes once: when the descriptors were taken and nothing of the tree
-        lives any more, the host forgets the process.
+        lives any more, the host forgets the process; a kept one only after Release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -279,6 +294,11 @@ def add_HostServiceServicer_to_server(servicer, server):
                     servicer.Adopt,
                     request_deserializer=gantry_dot_v1_dot_host__pb2.AdoptRequest.FromString,
                     response_serializer=gantry_dot_v1_dot_host__pb2.AdoptResponse.SerializeToString,
+            ),
+            'Release': grpc.unary_unary_rpc_method_handler(
+                    servicer.Release,
+                    request_deserializer=gantry_dot_v1_dot_host__pb2.ReleaseRequest.FromString,
+                    response_serializer=gantry_dot_v1_dot_host__pb2.ReleaseResponse.SerializeToString,
             ),
             'Signal': grpc.unary_unary_rpc_method_handler(
                     servicer.Signal,
@@ -421,6 +441,33 @@ class HostService:
             '/gantry.v1.HostService/Adopt',
             gantry_dot_v1_dot_host__pb2.AdoptRequest.SerializeToString,
             gantry_dot_v1_dot_host__pb2.AdoptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Release(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gantry.v1.HostService/Release',
+            gantry_dot_v1_dot_host__pb2.ReleaseRequest.SerializeToString,
+            gantry_dot_v1_dot_host__pb2.ReleaseResponse.FromString,
             options,
             channel_credentials,
             insecure,

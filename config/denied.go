@@ -1,0 +1,63 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config/glob"
+)
+
+// denied reads patterns of files. Those that begin with "./" or "~/" become absolute; others that are not absolute are tried below
+// some folder, for what is wrong with them shows there.
+func (b block) denied(name, home string) []string {
+	items := b.list(name)
+	if items == nil {
+		return nil
+	}
+	base := b.n.attrs[name].from.scope.Base()
+	out := make([]string, 0, len(items))
+	for _, i := range items {
+		text := i.text
+		rest, here := strings.CutPrefix(text, "./")
+		switch {
+		case !b.inHome(text, i.at, home):
+			continue
+		case here:
+			text = glob.Below(base, rest)
+		case strings.HasPrefix(text, "~/"):
+			text = glob.Below(home, text[2:])
+		}
+		const some = "/some/folder"
+		try := text
+		if text != "" && !filepath.IsAbs(text) {
+			try = glob.Below(some, text)
+		}
+		p, err := glob.Parse(try)
+		if err == nil && p.Match(some) != "" {
+			err = fmt.Errorf("pattern %q is everything", i.text)
+		}
+		if err != nil {
+			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), capital(err.Error())+".", deniedExample)
+			continue
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+const deniedExample = `write a path or a pattern, "~/private" or "**/*.pem" for example`
+
+// union is a list of denials with those that the machine's file has beside it.
+func (l *loader) union(list []string, merged, machine block, name string) []string {
+	if !machine.has(name) || merged.n.attrs[name].from.layer == LayerSystem {
+		return list
+	}
+	for _, text := range machine.denied(name, l.sources.Home) {
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}

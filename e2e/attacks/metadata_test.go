@@ -1,0 +1,198 @@
+package attacks_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// metadata are the rows about what others execute later, or take for their settings.
+var metadata = []row{
+	{id: "M1", attempt: "write `.git/config`, a hook, or `core.hooksPath`", required: "denied", codex: "EROFS", tries: []try{
+		{do: `echo '[alias] st = !evil' >> .git/config`, says: readOnly},
+		{do: `echo evil > .git/hooks/post-merge`, says: readOnly},
+		{do: `git config core.hooksPath .`, says: readOnly},
+		{do: `echo evil > .gantry/gantry.hcl`, says: readOnly, outside: untried},
+	}},
+	{id: "M2", attempt: "`git commit` in the workspace", required: "denied unless `.git` is opened", codex: "EROFS, index.lock", tries: []try{
+		{do: `git -c core.hooksPath=/dev/null commit -q --allow-empty -m x`, says: readOnly},
+	}},
+	{id: "M3", attempt: "remove or move `.git`, or move another folder over it", required: "denied", codex: "EROFS, EBUSY", tries: []try{
+		{do: `rm -rf .git && [ ! -e .git ]`, says: readOnly},
+		{do: `mv .git moved`, says: busy},
+		{do: `mkdir other && rm -rf .git; mv -T other .git`, says: "busy"},
+	}},
+	{id: "M4", attempt: "make `.agents`, `.codex` and the like where they are missing: a folder, a link, a file", required: "denied", codex: "EEXIST, EROFS, EBUSY", tries: []try{
+		{do: `mkdir .agents`, says: "File exists"},
+		{do: `mkdir -p .agents && echo x > .agents/x`, says: readOnly},
+		{do: `ln -sfn "$OUT" .codex && [ -L .codex ]`, says: readOnly},
+		{do: `mkdir -p .aws && rmdir .aws`, says: "busy"},
+		{do: `mkdir -p .gantry && mv .gantry x && mkdir .gantry && echo evil > .gantry/gantry.hcl`, says: busy},
+	}},
+	{id: "M5", attempt: "`.codex` is a symbolic link: to inside, to outside, to nowhere", required: "nothing starts", codex: "fatal, exit 1", ours: "nothing starts, and it says which link", flow: linkedMetadata},
+	{id: "M6", attempt: "`.git` is a file that names the repository's folder, in the workspace or outside", required: "both are protected", codex: "EROFS, EBUSY", tries: []try{
+		{do: `echo evil > tree/.git`, says: readOnly},
+		{do: `echo evil > store/worktrees/tree/config`, says: readOnly},
+		{do: `mv store/worktrees/tree store/moved`, says: busy},
+		{do: `echo evil > ../far/.git`, says: readOnly},
+		{do: `echo evil > ../out/git/config`, says: readOnly},
+	}},
+	{id: "M7", attempt: "start in a folder below the repository and make `.git` there", required: "denied", codex: "EEXIST, EROFS", ours: "EEXIST, EROFS", flow: belowTheRepository},
+	{id: "M8", attempt: "the same as a race: make it and end at once", required: "it is never there afterwards", codex: "0 of 5 survived", ours: "0 of 5 survive", flow: belowTheRepositoryAsARace},
+	{id: "M9", attempt: "rename a prepared folder into the place of `.git`", required: "denied", codex: "EXDEV", tries: []try{
+		{do: `mkdir -p prep/.agents && rm -rf .agents; mv -T prep/.agents .agents`, says: "busy"},
+		{do: `mkdir -p prep2/.git/hooks && rm -rf .git; mv -T prep2/.git .git`, says: "busy"},
+	}},
+	{id: "M10", attempt: "a hook of a repository further down, `lib/.git/hooks/x`", required: "denied", codex: "written", escaped: true, tries: []try{
+		{do: `echo evil > lib/.git/hooks/post-merge`, says: readOnly},
+		{do: `echo '[core] fsmonitor = evil' >> lib/.git/config`, says: readOnly},
+		{do: `cp lib/.git/config c && echo evil >> c && mv -f c lib/.git/config`, says: "busy"},
+		{do: `echo evil > app/.codex/config.toml`, says: readOnly},
+	}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+	{id: "M11", attempt: "make `sub/.codex`, or a repository with hooks, further down", required: "not there afterwards; an empty repository may be", codex: "made", escaped: true,
+		ours: "moved aside before anybody hears of the command's end", tries: []try{
+			{do: `mkdir -p sub/.codex deep/er/.agents && echo evil > sub/.codex/config.toml`, works: true},
+			{do: `mkdir -p sub/.git/hooks && echo ref: refs/heads/main > sub/.git/HEAD && echo evil > sub/.git/hooks/post-checkout`, works: true},
+			{do: `git init -q new`, works: true},
+		}, flow: func(t *testing.T, w *world) {
+			for _, p := range []string{"sub/.codex", "deep/er/.agents", "sub/.git/hooks/post-checkout"} {
+				if exists(filepath.Join(w.ws, p)) {
+					t.Errorf("%s is there", p)
+				}
+			}
+			if !exists(filepath.Join(w.ws, "new/.git/HEAD")) {
+				t.Error("a new repository is gone")
+			}
+		}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+	{id: "M12", attempt: "another spelling, `.GIT`", required: "denied where the file system takes both for one name, else allowed", codex: "allowed", ours: "allowed where it is another name", tries: []try{
+		{do: `mkdir .GIT && echo x > .GIT/x && [ ! -e .git/x ]`, works: true},
+	}, tests: []string{"host/internal/launch/box TestSpellingsThatAreOneName"}},
+	{id: "M13", attempt: "files that other programs execute: `Makefile`, `.envrc`, `package.json`, `.vscode/tasks.json`, `.husky`, `.mcp.json`, `AGENTS.md`", required: "allowed, and pointed out", codex: "allowed in silence",
+		ours: "allowed, and the user is told", flow: pointedOut},
+	{id: "M14", attempt: "mount something over `.git` in a user namespace of its own", required: "private at most", codex: "private", tries: []try{
+		{call: "a mount in it", outside: depends},
+	}},
+	{id: "M15", attempt: "unmount or remount what protects", required: "denied", codex: "EINVAL, EPERM", tries: []try{
+		{call: "umount what protects", says: "operation not permitted", outside: untried},
+		{call: "remount", says: "operation not permitted", outside: untried},
+	}},
+	{id: "M16", attempt: "tamper with the record of what stands in for missing names", required: "denied: out of the sandbox's reach", codex: "EROFS, EBUSY", tries: []try{
+		{do: `mkdir -p .agents && touch .agents && chmod 777 .agents`, says: readOnly},
+		{do: `ls "$ENGINE/locks" "$ENGINE/run"`, says: noFile, outside: untried},
+	}, tests: []string{"host/internal/launch/box TestStandInsStayAsLongAsAnybodyNeedsThem"}},
+	{id: "M17", attempt: "odd names below protected ones: a newline, bytes that are no UTF-8, 4,096 bytes", required: "the same, and nothing breaks", codex: "", tries: []try{
+		{do: `mkdir ".git/$(printf 'a\nb')"`, says: readOnly},
+		{do: `mkdir ".git/$(printf 'a\377b')"`, says: readOnly},
+		{do: `mkdir ".git/$(head -c 4096 /dev/zero | tr '\0' x)"`, says: "File name too long", outside: untried},
+		{do: `mkdir -p "$(printf 'odd\n\377')/.codex"`, works: true},
+	}, flow: func(t *testing.T, w *world) {
+		if exists(filepath.Join(w.ws, "odd\n\xff", ".codex")) {
+			t.Error("settings are there below an odd name")
+		}
+	}},
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// sub is another world, with boxes of its own.
+func (w *world) sub(t *testing.T, name string) *world {
+	t.Helper()
+	s := *w
+	s.top = filepath.Join(w.top, "more", name)
+	mkdir(t, s.top)
+	s.fill(t)
+	return &s
+}
+
+// boxed runs a script in a sandbox that lets the workspace be written.
+func (w *world) boxed(t *testing.T, dir, script string, env ...string) result {
+	t.Helper()
+	return w.gantry(t, env, "sandbox", "-C", dir, "-c", "sandbox.mode=workspace-write", "--", "/bin/sh", "-c", script)
+}
+
+func tmpdirElsewhere(t *testing.T, w *world) {
+	s := w.sub(t, "tmpdir")
+	for _, dir := range []string{s.out, "/"} {
+		before := s.snapshot(t)
+		r := s.boxed(t, s.ws, `echo x > "$OUT/x"; echo x > "$HOME/x"; echo "tmp is $TMPDIR"`, "TMPDIR="+dir)
+		told := strings.Contains(r.output, "gantry-sandbox-") && r.status == 1 // it may not make a folder there
+		if !told && (strings.Count(r.output, readOnly) != 2 || !strings.Contains(r.output, "tmp is /tmp\n")) {
+			t.Errorf("TMPDIR=%s: status %d, %q", dir, r.status, r.output)
+		}
+		// What gantry made for itself is gone, but for the folder's time.
+		after := s.snapshot(t)
+		if strings.Count(after, "\n") != strings.Count(before, "\n") {
+			t.Errorf("TMPDIR=%s left something behind:\n%s", dir, after)
+		}
+	}
+}
+
+func tmpdirRelative(t *testing.T, w *world) {
+	s := w.sub(t, "relative")
+	r := s.boxed(t, s.ws, `echo x > "$OUT/x"; echo x > /tmp/x && echo "tmp is $TMPDIR"`, "TMPDIR=sub")
+	clean := r.status == 1 && strings.Contains(r.output, "TMPDIR") || strings.Contains(r.output, "tmp is /tmp") && strings.Contains(r.output, readOnly)
+	if !clean || strings.Contains(r.output, "panic") {
+		t.Errorf("status %d, %q", r.status, r.output)
+	}
+}
+
+func linkedMetadata(t *testing.T, w *world) {
+	s := w.sub(t, "linked")
+	for _, to := range []string{"sub", s.out, "nowhere"} {
+		link := filepath.Join(s.ws, ".codex")
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+		if r := s.boxed(t, s.ws, "echo ran"); r.status == 0 || strings.Contains(r.output, "ran\n") || !strings.Contains(r.output, ".codex") || !strings.Contains(r.output, "symbolic link") {
+			t.Errorf("to %s: status %d, %q", to, r.status, r.output)
+		}
+		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func belowTheRepository(t *testing.T, w *world) {
+	s := w.sub(t, "below")
+	sub := filepath.Join(s.ws, "sub")
+	r := s.boxed(t, sub, `mkdir .git; mkdir -p .git/hooks; echo evil > .git/HEAD; git rev-parse --show-toplevel`)
+	if !strings.Contains(r.output, "File exists") || strings.Count(r.output, readOnly) != 2 || !strings.Contains(r.output, s.ws+"\n") {
+		t.Errorf("status %d, %q", r.status, r.output)
+	}
+	if exists(filepath.Join(sub, ".git")) {
+		t.Error("it is there")
+	}
+}
+
+func belowTheRepositoryAsARace(t *testing.T, w *world) {
+	s := w.sub(t, "race")
+	sub := filepath.Join(s.ws, "sub")
+	for range 5 {
+		s.boxed(t, sub, `(while :; do mkdir -p .git/hooks && echo evil > .git/hooks/x; mv -T .git g; done) >/dev/null 2>&1 & exit 0`)
+		if exists(filepath.Join(sub, ".git")) {
+			t.Error("it is there")
+		}
+	}
+}
+
+func pointedOut(t *testing.T, w *world) {
+	f := newFlow(t, w, "M13", "workspace-write", "never")
+	f.Write("package.json", "{}")
+	f.Write(".husky/pre-push", "true")
+	f.call("c1", `echo evil > Makefile; mkdir .vscode && echo evil > .vscode/tasks.json; echo evil >> package.json; echo evil > .envrc; echo evil > .husky/pre-push; echo x > other`)
+	f.call("c2", `echo more >> Makefile; echo evil > AGENTS.md`)
+	f.prepare()
+	res := f.OK(append([]string{"exec"}, append(f.args, "go")...)...)
+	for _, name := range []string{"Makefile", ".vscode/tasks.json", "package.json", ".envrc", ".husky/pre-push", "AGENTS.md"} {
+		if n := strings.Count(res.Stderr, filepath.Join(f.Dir, name)); n != 1 {
+			t.Errorf("%s is pointed out %d times:\n%s", name, n, res.Stderr)
+		}
+	}
+	if strings.Contains(res.Stderr, "/other") {
+		t.Errorf("so is another file:\n%s", res.Stderr)
+	}
+}

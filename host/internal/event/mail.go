@@ -1,0 +1,79 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MailType says what some mail is for.
+type MailType string
+
+// The types of mail.
+const (
+	MailTask   MailType = "new_task"     // what the agent is to do
+	MailWord   MailType = "message"      // anything else
+	MailAnswer MailType = "final_answer" // what came of a task
+)
+
+// Mail is what one agent says to another. It waits in the mailbox of the other one's thread until a turn reads it.
+type Mail struct {
+	Item      ItemID   `json:"item"` // that it becomes
+	Author    string   `json:"author"`
+	Recipient string   `json:"recipient"`
+	Type      MailType `json:"type"`
+	Text      string   `json:"text"`
+	// TriggerTurn: it begins a turn where none runs. Else it waits for the next one.
+	TriggerTurn bool `json:"triggerTurn,omitempty"`
+	// AuthorTurn is the turn in which it was written; empty: nobody says.
+	AuthorTurn TurnID `json:"authorTurn,omitempty"`
+}
+
+// Bounds of mail. Names stand in a line of their own before the text; a text is read whole.
+const (
+	maxMailName = 256
+	maxMailText = 64 << 10
+)
+
+// Check says what is wrong with some mail; nil: nothing.
+func (m Mail) Check() error {
+	for _, n := range []struct{ what, name string }{{"author", m.Author}, {"recipient", m.Recipient}} {
+		if !agentName(n.name) {
+			return fmt.Errorf("%s %.80q is no name of an agent; next: write up to %d letters, digits, dashes and underscores, with slashes between them, /root/helper for example",
+				n.what, n.name, maxMailName)
+		}
+	}
+	switch {
+	case !slices.Contains([]MailType{MailTask, MailWord, MailAnswer}, m.Type):
+		return fmt.Errorf("type %.80q; next: one of %q, %q and %q", m.Type, MailTask, MailWord, MailAnswer)
+	case strings.TrimSpace(m.Text) == "" && m.Type != MailAnswer:
+		return errors.New("mail must not be empty")
+	case len(m.Text) > maxMailText:
+		return fmt.Errorf("mail of %d bytes; next: write at most %d, and put the rest into a file that it names", len(m.Text), maxMailText)
+	}
+	return nil
+}
+
+// agentName tells that a name is a path of an agent, or an id.
+func agentName(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	if len(s) > maxMailName {
+		return false
+	}
+	for step := range strings.SplitSeq(strings.TrimPrefix(s, "/"), "/") {
+		if step == "" || strings.Trim(step, letters) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// MailPosted: mail is in the thread's mailbox, and its author was told so. It is not in the history yet; the item of the same
+// number says when it is. A host that dies in between loses nothing.
+type MailPosted struct {
+	Mail Mail `json:"mail"`
+}
+
+func (MailPosted) Kind() string  { return "mail.posted" }
+func (MailPosted) durable() bool { return true }

@@ -1,0 +1,66 @@
+package host_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/network"
+)
+
+// Rules files decide about hosts as they are at the moment, what an answer writes is one of them, and one that can't be read
+// lets nothing through.
+func TestRulesFilesAboutHosts(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	cfg, ds := config.Load(t.Context(), config.Options{Home: home, Dir: t.TempDir(), System: "-"})
+	if ds.HasErrors() {
+		t.Fatal(ds)
+	}
+	book := host.NewRulebook(cfg)
+	if r := host.NetworkRules(cfg, book); len(r.Hosts) != 0 || r.Unsure {
+		t.Errorf("without files: %+v", r)
+	}
+	offer := book.OfferHost(network.HTTPS, "a.test")
+	if offer == nil || offer.Host != "a.test" || offer.Prefix != nil || !strings.Contains(offer.Deny, `decision="deny"`) ||
+		offer.Line != `network_rule(host="a.test", protocol="https", decision="allow", justification="Allow https access to a.test")` {
+		t.Fatalf("offered: %+v", offer)
+	}
+	for range 2 { // the same line is not written twice
+		if err := book.Write(t.Context(), *offer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := host.NetworkRules(cfg, book)
+	want := network.HostRule{Host: "a.test", Protocol: network.HTTPS, Verdict: network.Allow, Where: filepath.Join(home, "rules", "default.rules") + ":1"}
+	if len(r.Hosts) != 1 || r.Hosts[0] != want {
+		t.Errorf("after the answer: %+v", r.Hosts)
+	}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(home, "rules", "mine.rules"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("network_rule(\"a.test\", \"socks5_tcp\", \"prompt\")\nnetwork_rule(\"b.test\", \"socks5_udp\", \"deny\")\n")
+	if r = host.NetworkRules(cfg, book); len(r.Hosts) != 3 || r.Hosts[1].Verdict != network.Ask || r.Hosts[1].Protocol != network.SOCKS5 || r.Hosts[2].Verdict != network.Deny {
+		t.Errorf("after an edit: %+v", r.Hosts)
+	}
+	// Where another rule goes on asking, a rule that allows is no answer.
+	if o := book.OfferHost(network.HTTPS, "a.test"); o != nil {
+		t.Errorf("offered: %+v", o)
+	}
+	if o := book.OfferHost(network.SOCKS5, "c.test"); o == nil || !strings.Contains(o.Line, `protocol="socks5_tcp"`) {
+		t.Errorf("offered: %+v", o)
+	}
+	write("network_rule(")
+	if r = host.NetworkRules(cfg, book); !r.Unsure || len(r.Hosts) != 1 {
+		t.Errorf("with a broken file: %+v", r)
+	}
+	if o := book.OfferHost(network.HTTPS, "c.test"); o != nil {
+		t.Errorf("offered beside a broken file: %+v", o)
+	}
+}

@@ -1,0 +1,108 @@
+package box
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config/glob"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+)
+
+// Access is what a box lets its processes do with a path.
+type Access int
+
+// The kinds of access. Each includes the ones before it.
+const (
+	AccessUnknown Access = iota
+	AccessNone
+	AccessRead
+	AccessWrite
+)
+
+// String names the access for people.
+func (a Access) String() string {
+	return [...]string{"unknown", "none", "read", "write"}[max(0, min(a, AccessWrite))]
+}
+
+// system are the folders that programs need to run at all, where reading is restricted.
+var system = []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/run/current-system/sw", "/dev", "/proc"}
+
+// Reach says what a grant's box does with a path, by the path alone; what links make of it is for the box to stop. Of the
+// roots and denials above a path the nearest counts, of equally near ones the strictest. A pattern that can't be read denies
+// everything.
+func Reach(g launch.Grant, path string) Access {
+	path = filepath.Clean(path)
+	denied, err := match(g.DenyRead, path)
+	kept, err2 := match(g.DenyWrite, path)
+	if err != nil || err2 != nil || !filepath.IsAbs(path) {
+		return AccessNone
+	}
+	writable := ""
+	switch {
+	case g.Mode == launch.FullAccess:
+		writable = "/"
+	case g.Mode == WorkspaceWrite:
+		writable = nearest(append(slices.Clone(g.WritableRoots), "/tmp"), path)
+	}
+	readable := "/"
+	if len(g.ReadableRoots) > 0 && g.Mode != launch.FullAccess {
+		readable = nearest(slices.Concat(g.ReadableRoots, g.WritableRoots, system, []string{"/tmp"}), path)
+	}
+	switch {
+	case denied != "" && len(denied) >= max(len(writable), len(readable)):
+		return AccessNone
+	case writable != "" && len(writable) >= len(readable) && (kept == "" || len(kept) < len(writable)):
+		if g.Mode == launch.FullAccess || unprotected(writable, path) {
+			return AccessWrite
+		}
+		return AccessRead
+	case readable != "" || writable != "":
+		return AccessRead
+	}
+	return AccessNone
+}
+
+// nearest is the deepest of the roots that path lies in, or is; "": none.
+func nearest(roots []string, path string) string {
+	out := ""
+	for _, r := range roots {
+		if r = filepath.Clean(r); len(r) > len(out) && (path == r || below(path, r)) {
+			out = r
+		}
+	}
+	return out
+}
+
+// match is the deepest path that one of the patterns stands for and that path lies in, or is.
+func match(patterns []string, path string) (string, error) {
+	out := ""
+	for _, text := range patterns {
+		p, err := glob.Parse(text)
+		if err != nil {
+			return "", err
+		}
+		if m := p.Match(path); len(m) > len(out) {
+			out = m
+		}
+	}
+	return out, nil
+}
+
+// unprotected reports whether no name on the way from a writable root to a path is protected.
+func unprotected(root, path string) bool {
+	names := strings.Split(strings.TrimPrefix(strings.TrimPrefix(path, root), "/"), "/")
+	if slices.Contains(Protected, names[0]) {
+		return false
+	}
+	for i, name := range names {
+		switch {
+		case !slices.Contains(nestedNames, name):
+		case name != ".git" || i == len(names)-1: // a file that says where the repository lies
+			return false
+		case slices.Contains([]string{"hooks", "config", "config.worktree"}, names[i+1]):
+			return false
+		}
+	}
+	return true
+}

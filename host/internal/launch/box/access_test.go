@@ -1,0 +1,50 @@
+package box_test
+
+import (
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+)
+
+// What a path is to a profile: codex's vectors, with ours beside where we are stricter.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	const none, read, write = box.AccessNone, box.AccessRead, box.AccessWrite
+	ws := launch.Grant{Mode: box.WorkspaceWrite, WritableRoots: []string{"/ws", "/extra"}}
+	nested := launch.Grant{Mode: box.WorkspaceWrite, ReadableRoots: []string{"/a"}, WritableRoots: []string{"/a/b"}, DenyRead: []string{"/a/b/c"}}
+	same := launch.Grant{Mode: box.WorkspaceWrite, ReadableRoots: []string{"/s"}, WritableRoots: []string{"/s"}, DenyRead: []string{"/s"}}
+	open := launch.Grant{Mode: box.WorkspaceWrite, WritableRoots: []string{"/ws", "/ws/.git", "/ws/d/in"}, DenyRead: []string{"/ws/**/*.env", "/ws/d"}, DenyWrite: []string{"/ws/vendor", "/ws/**/*.lock"}}
+	full := launch.Grant{Mode: launch.FullAccess, DenyRead: []string{"/keys"}, DenyWrite: []string{"/ws/vendor"}, ReadableRoots: []string{"/ws"}}
+	for _, tc := range []struct {
+		name  string
+		grant launch.Grant
+		paths map[string]box.Access
+	}{
+		{"workspace-write", ws, map[string]box.Access{
+			"/ws": write, "/ws/a": write, "/ws/sub/a": write, "/tmp/a": write, "/extra/a": write, "/wsx": read, "/ws/../x": read, "/": read,
+			"/ws/.git": read, "/ws/.git/x": read, "/ws/.codex/x": read, "/ws/.agents/x": read, "/ws/.aws/x": read, "/ws/.gantry/x": read,
+			"/ws/AGENTS.md": write, "/ws/.GIT/x": write, "/ws/.vscode/x": write, "/ws/.envrc": write, "/ws/.mcp.json": write, "/ws/.gitignore": write,
+			"/tmp/.git": read, "/tmp/.codex": read, "/out/x": read, "/home/x": read, "/var/tmp/x": read, "/run/x": read, "/etc/x": read,
+			// codex 0.169 lets all of a repository further down be written: what is executed there is executed later.
+			"/ws/sub/.git/x": write, "/ws/sub/.git": read, "/ws/sub/.git/hooks/x": read, "/ws/sub/.git/config": read, "/ws/sub/.codex/x": read,
+			"/ws/a/b/.gantry/x": read, "/ws/a/.aws/x": write, "relative": none,
+		}},
+		{"nearest counts", nested, map[string]box.Access{"/a/x": read, "/a/b/x": write, "/a/b/c/x": none, "/a/b/c": none, "/z": none, "/": none, "/usr/bin/x": read, "/etc/x": read}},
+		{"strictest of the same", same, map[string]box.Access{"/s": none, "/s/x": none}},
+		{"read-only", launch.Grant{Mode: box.ReadOnly, WritableRoots: []string{"/ws"}}, map[string]box.Access{"/ws/a": read, "/tmp/a": read}},
+		{"exceptions", open, map[string]box.Access{
+			"/ws/.git/index": write, "/ws/.git/hooks/x": write, "/ws/.codex/x": read, "/ws/a.env": none, "/ws/sub/A.ENV": none, "/ws/a.env/below": none,
+			"/ws/d": none, "/ws/d/x": none, "/ws/d/in": write, "/ws/d/in/x": write, "/ws/d/in/x.env": none,
+			"/ws/vendor": read, "/ws/vendor/x": read, "/ws/go.lock": read, "/ws/vendors": write,
+		}},
+		{"full access", full, map[string]box.Access{"/keys/x": none, "/etc/x": write, "/ws/.git/x": write, "/ws/vendor/x": read}},
+		{"a pattern that can't be read", launch.Grant{Mode: box.WorkspaceWrite, WritableRoots: []string{"/ws"}, DenyRead: []string{"x"}}, map[string]box.Access{"/ws/a": none, "/etc/x": none}},
+	} {
+		for path, want := range tc.paths {
+			if got := box.Reach(tc.grant, path); got != want {
+				t.Errorf("%s: %s is %v, want %v", tc.name, path, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,275 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/config/glob"
+)
+
+// What is denied has to be found before a box is made: mounts are laid over files, not over patterns. Whatever can't be found out
+// is a reason not to start, not one to go on without.
+
+// maxDenied is how much may be denied in one box. Each is a mount, and bubblewrap takes 9,000 arguments.
+const maxDenied = 2000
+
+// denial is a file or folder that is there and denied, or kept from being written.
+type denial struct {
+	path   string   // as the kernel knows it
+	folder bool     // else a file, or anything else
+	pinned []string // folders above it that must keep their names, or another command would find it under a new one
+}
+
+// finder finds what patterns stand for, and remembers folders that have not changed.
+type finder struct {
+	mu    sync.Mutex
+	trees map[string]*leaf // by pattern
+}
+
+// leaf is a folder on the way along a pattern.
+type leaf struct {
+	path    string
+	id      identity
+	state   glob.State
+	hidden  bool     // the pattern stands for it: it is gone through only for the sake of a root below it
+	matched []string // paths of entries that the pattern stands for
+	below   []*leaf  // to go on with
+}
+
+// find returns what the patterns stand for now; missing are paths that are not there and could be made, since they lie below one
+// of the roots, which may be written.
+func (f *finder) find(patterns, roots []string) (list []denial, missing []string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make(map[string]denial)
+	before := f.trees
+	f.trees = keep(before, patterns)
+	for _, text := range patterns {
+		p, err := glob.Parse(text)
+		if err != nil {
+			return nil, nil, fmt.Errorf("what is denied can't be found: %w", err)
+		}
+		gap, err := straight(p.Base(), roots)
+		if err != nil {
+			return nil, nil, err
+		}
+		if path, ok := p.Path(); ok {
+			if gap == "" {
+				note(real(path), true, roots, out)
+			} else if gap = realParent(gap); insideAny(gap, roots) {
+				missing = append(missing, gap)
+			}
+			continue
+		}
+		t := f.trees[text]
+		if t == nil || t.path != real(p.Base()) {
+			t = &leaf{path: real(p.Base()), state: p.Start()}
+			f.trees[text] = t
+		}
+		seen := 0
+		if err := t.walk(p, &seen, func(path string) error { return matched(p, path, roots, out) }, roots); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(out) > maxDenied {
+		return nil, nil, fmt.Errorf("%d files and folders are denied here, and a sandbox can keep %d; name folders instead of the files in them", len(out), maxDenied)
+	}
+	for _, d := range out {
+		list = append(list, d)
+	}
+	slices.SortFunc(list, func(a, b denial) int { return strings.Compare(a.path, b.path) })
+	return list, missing, nil
+}
+
+// keep returns the trees of those patterns that still count.
+func keep(before map[string]*leaf, patterns []string) map[string]*leaf {
+	out := make(map[string]*leaf, len(patterns))
+	for _, p := range patterns {
+		if t := before[p]; t != nil {
+			out[p] = t
+		}
+	}
+	return out
+}
+
+// straight refuses a path that leads through a link which may be changed: the next command would find what lies there unguarded.
+// missing is the first part of it that is not there; "": all of it is.
+func straight(path string, roots []string) (missing string, err error) {
+	at := "/"
+	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		at = filepath.Join(at, part)
+		info, err := os.Lstat(at)
+		switch {
+		case absent(err):
+			return at, nil
+		case errors.Is(err, fs.ErrPermission):
+			return "", nil // nobody in the box gets there either
+		case err != nil:
+			return "", fmt.Errorf("%s can't be denied: %w", path, err)
+		case info.Mode()&fs.ModeSymlink != 0:
+			if parent := real(filepath.Dir(at)); slices.Contains(roots, parent) || insideAny(parent, roots) {
+				return "", fmt.Errorf("%s can't be denied: %s on the way to it is a symbolic link that may be changed; deny the place that it leads to", path, at)
+			}
+		}
+	}
+	return "", nil
+}
+
+// matched notes a path that a pattern stands for. A link denies what it leads to.
+func matched(p glob.Pattern, path string, roots []string, out map[string]denial) error {
+	to, err := filepath.EvalSymlinks(path)
+	switch {
+	case absent(err) || errors.Is(err, fs.ErrPermission):
+		return nil
+	case err != nil && strings.Contains(err.Error(), "too many links"):
+		return nil // a circle of links leads nowhere
+	case err != nil:
+		return fmt.Errorf("%s can't be denied: %w", path, err)
+	case to != realParent(path) && slices.ContainsFunc(roots, func(r string) bool { return r == to || below(r, to) }):
+		return fmt.Errorf("%s can't be denied: it leads to %s, in which commands are to work; remove the link", path, to)
+	}
+	note(to, !p.AnyFolder(), roots, out)
+	return nil
+}
+
+// note adds what is there. named: the names of the folders above it count.
+func note(path string, named bool, roots []string, out map[string]denial) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return
+	}
+	d := denial{path: path, folder: info.IsDir()}
+	for dir := filepath.Dir(path); named && insideAny(dir, roots); dir = filepath.Dir(dir) {
+		if slices.Contains(roots, dir) {
+			break
+		}
+		d.pinned = append(d.pinned, dir)
+	}
+	if other, ok := out[path]; !ok || len(other.pinned) < len(d.pinned) {
+		out[path] = d
+	}
+}
+
+// walk goes through a folder along a pattern.
+func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots []string) error {
+	if *seen++; *seen > maxFolders {
+		return fmt.Errorf("pattern %q: there are more than %d folders to look through below %s; begin it with a narrower one", p, maxFolders, p.Base())
+	}
+	if err := t.look(p); err != nil {
+		return err
+	}
+	for _, path := range t.matched {
+		if err := found(path); err != nil {
+			return err
+		}
+	}
+	for _, b := range t.below {
+		if b.hidden && !slices.ContainsFunc(roots, func(r string) bool { return below(r, b.path) }) {
+			continue
+		}
+		if err := b.walk(p, seen, found, roots); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look makes sure that a folder's content is what it says.
+func (t *leaf) look(p glob.Pattern) error {
+	id, mode, ok := identify(t.path)
+	if !ok || !mode.IsDir() {
+		t.id, t.matched, t.below = identity{}, nil, nil
+		return nil
+	}
+	if t.id == id {
+		return nil
+	}
+	now := time.Now()
+	entries, err := os.ReadDir(t.path)
+	switch {
+	case absent(err) || errors.Is(err, fs.ErrPermission): // who can't read it can't in the box
+		t.id, t.matched, t.below = identity{}, nil, nil
+		return nil
+	case err != nil:
+		return fmt.Errorf("pattern %q: %w", p, err)
+	}
+	before := make(map[string]*leaf, len(t.below))
+	for _, b := range t.below {
+		before[b.path] = b
+	}
+	t.id, t.matched, t.below = id, nil, nil
+	if now.Sub(time.Unix(0, id.changed)) < settled {
+		t.id = identity{} // read it again the next time
+	}
+	for _, e := range entries {
+		next, hit := p.Step(t.state, e.Name())
+		path := filepath.Join(t.path, e.Name())
+		if hit {
+			t.matched = append(t.matched, path)
+		}
+		if len(next) == 0 || !e.IsDir() {
+			continue
+		}
+		b := before[path]
+		if b == nil {
+			b = &leaf{path: path}
+		}
+		b.state, b.hidden = next, hit
+		t.below = append(t.below, b)
+	}
+	return nil
+}
+
+// otherNames returns the paths below the roots that lead to the same files as what is denied: a hard link has no pattern.
+func otherNames(denied []denial, roots []string) ([]denial, error) {
+	type inode struct{ dev, ino uint64 }
+	linked := make(map[inode]bool)
+	known := make(map[string]bool, len(denied))
+	for _, d := range denied {
+		known[d.path] = true
+		if id, links, ok := linkCount(d.path); ok && !d.folder && links > 1 {
+			linked[inode{id.dev, id.ino}] = true
+		}
+	}
+	if len(linked) == 0 {
+		return nil, nil
+	}
+	var out []denial
+	folders := 0
+	for _, root := range roots {
+		if insideAny(root, roots) {
+			continue
+		}
+		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case absent(err) || errors.Is(err, fs.ErrPermission):
+				return nil
+			case err != nil:
+				return fmt.Errorf("other names of what is denied can't be found: %w", err)
+			case e.IsDir():
+				if folders++; folders > maxFolders {
+					return fmt.Errorf("a file that is denied has more than one name, and there are more than %d folders to look for them below %s; give the sandbox narrower roots", maxFolders, root)
+				}
+				if slices.ContainsFunc(denied, func(d denial) bool { return d.path == path }) {
+					return filepath.SkipDir
+				}
+			case e.Type().IsRegular() && !known[path]:
+				if id, _, ok := linkCount(path); ok && linked[inode{id.dev, id.ino}] {
+					out = append(out, denial{path: path})
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

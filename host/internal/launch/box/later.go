@@ -1,0 +1,56 @@
+package box
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// executedLater are files that other programs execute, or take for what they are to do, when somebody comes by: building, entering a
+// folder, opening an editor or an agent. Projects change them every day, so that a box lets them be written, and says so.
+var executedLater = []string{
+	"Makefile", "makefile", "GNUmakefile", "Justfile", "justfile", "Taskfile.yml", "Rakefile", "package.json", ".npmrc", "setup.py", "conftest.py",
+	"noxfile.py", "build.rs", ".envrc", ".pre-commit-config.yaml", ".gitlab-ci.yml", ".gitmodules", ".mcp.json", "AGENTS.md", "CLAUDE.md", ".cursorrules",
+	".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json", ".devcontainer/devcontainer.json", ".husky", ".github/workflows",
+}
+
+// maxHooks bounds what is looked at in one of those that are folders.
+const maxHooks = 100
+
+// lookLater notes which of these are there, and which they are.
+func lookLater(roots []string) map[string]identity {
+	out := map[string]identity{}
+	for _, root := range roots {
+		for _, name := range executedLater {
+			path := filepath.Join(root, name)
+			id, mode, ok := identify(path)
+			switch {
+			case !ok:
+			case !mode.IsDir():
+				out[path] = id
+			default:
+				entries, _ := os.ReadDir(path)
+				for _, e := range entries[:min(len(entries), maxHooks)] {
+					in := filepath.Join(path, e.Name())
+					if id, mode, ok := identify(in); ok && !mode.IsDir() {
+						out[in] = id
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// changedLater are those that are new, or not what they were.
+func changedLater(before, after map[string]identity) []Moved {
+	var out []Moved
+	for path, id := range after {
+		if was, ok := before[path]; !ok || was != id {
+			out = append(out, Moved{From: path, Why: "other programs execute what it says"})
+		}
+	}
+	slices.SortFunc(out, func(a, b Moved) int { return strings.Compare(a.From, b.From) })
+	return out
+}

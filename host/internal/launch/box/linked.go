@@ -1,0 +1,144 @@
+package box
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A file may have several names. One that has a name outside of the writable roots would be written there too, so its names
+// inside are read-only: each for itself, or where there are a great many (package managers link whole trees into a folder from a
+// store of their own) the folders that hold them.
+
+// file tells files apart.
+type file struct{ dev, ino uint64 }
+
+// name is one of several that a file has.
+type name struct {
+	base  string
+	file  file
+	links uint64 // how many there are
+}
+
+// maxLinked is how many mounts are spent on this. 32 make a box 4 ms slower; 256 would make it a tenth of a second, since bubblewrap
+// reads the list of all mounts for each.
+const maxLinked = 32
+
+// foreign are the names of files that have others beyond what was walked through, with the files.
+func (p *parts) foreign() map[string]file {
+	seen := map[file]uint64{}
+	for _, f := range p.linked {
+		for _, n := range f.names {
+			seen[n.file]++
+		}
+	}
+	out := map[string]file{}
+	for _, f := range p.linked {
+		for _, n := range f.names {
+			if seen[n.file] < n.links {
+				out[filepath.Join(f.path, n.base)] = n.file
+			}
+		}
+	}
+	return out
+}
+
+// protectedIn reports whether a path lies in what is protected as a whole: names there are as good as outside.
+func protectedIn(root, path string) bool {
+	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(root, "/")+"/")
+	first, _, _ := strings.Cut(rest, "/")
+	return ok && slices.Contains(Protected, first)
+}
+
+// branch is a path above foreign names, or one of them.
+type branch struct {
+	path  string
+	below []*branch // by their order of appearance; none: it is a name
+	index map[string]*branch
+}
+
+// narrow finds what to keep read-only for the sake of these names: as little as maxLinked mounts can do. Roots and what lies above
+// them stay as they are.
+func narrow(roots []string, names map[string]file) ([]string, error) {
+	top := &branch{path: "/"}
+	for _, p := range slices.Sorted(maps.Keys(names)) {
+		at := top
+		for part := range strings.SplitSeq(strings.TrimPrefix(p, "/"), "/") {
+			next := at.index[part]
+			if next == nil {
+				next = &branch{path: filepath.Join(at.path, part)}
+				if at.index == nil {
+					at.index = map[string]*branch{}
+				}
+				at.index[part] = next
+				at.below = append(at.below, next)
+			}
+			at = next
+		}
+	}
+	var hold []string
+	for queue, count := []*branch{top}, 1; len(queue) > 0; queue = queue[1:] {
+		b := queue[0]
+		must := slices.Contains(roots, b.path) || slices.ContainsFunc(roots, func(r string) bool { return b.path == "/" || below(r, b.path) })
+		more := count - 1 + len(b.below)
+		switch {
+		case len(b.below) == 0 || more > maxLinked && !must:
+			hold = append(hold, b.path)
+		case more > maxLinked:
+			return nil, fmt.Errorf("%s holds more than %d files that also have names outside of it (hard links), through which commands could change those; keep them in folders of their own, or copy them", b.path, maxLinked)
+		default:
+			count = more
+			queue = append(queue, b.below...)
+		}
+	}
+	return hold, nil
+}
+
+// keyFiles are the files that nobody in a box reads, as far as they can be told apart: a name that one of them has elsewhere shows
+// its content too.
+func (b *Box) keyFiles() map[file]bool {
+	const most = 10_000 // entries; folders of credentials are small
+	out := map[file]bool{}
+	look := func(path string) {
+		left := most
+		_ = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
+			if left--; err != nil || left < 0 {
+				return fs.SkipAll
+			}
+			if id, mode, ok := identify(p); ok && mode.IsRegular() {
+				out[file{id.dev, id.ino}] = true
+			}
+			return nil
+		})
+	}
+	if b.userHome != "" {
+		for _, name := range credentials {
+			look(real(filepath.Join(b.userHome, name)))
+		}
+	}
+	if b.home != "" {
+		look(filepath.Join(b.home, "secrets"))
+	}
+	return out
+}
+
+// links are what keeps files with names outside as they are: what is read-only, and what is not even read.
+func (b *Box) links(roots, opened []string, found *parts) (hold, hide []string, err error) {
+	names := found.foreign()
+	if len(names) == 0 {
+		return nil, nil, nil
+	}
+	keys := b.keyFiles()
+	for p, f := range names {
+		if keys[f] {
+			hide = append(hide, p)
+		}
+	}
+	slices.Sort(hide)
+	hold, err = narrow(roots, names)
+	hold = slices.DeleteFunc(hold, func(p string) bool { return slices.Contains(hide, p) || isOpen(p, opened) })
+	return hold, hide, err
+}

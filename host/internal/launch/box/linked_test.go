@@ -1,0 +1,97 @@
+//go:build linux
+
+package box_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+)
+
+// However many names there are, what is kept read-only for them is little, covers all of them, and never a root or what is above one.
+func TestNarrow(t *testing.T) {
+	t.Parallel()
+	list := func(format string, n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprintf(format, i))
+		}
+		return out
+	}
+	for _, tc := range []struct {
+		name  string
+		names []string
+		want  []string // nil: an error
+	}{
+		{"one", []string{"/ws/a"}, []string{"/ws/a"}},
+		{"two roots", []string{"/ws/a", "/other/b/c"}, []string{"/ws/a", "/other/b/c"}},
+		{"as many as may be", list("/ws/d/%03d", 32), list("/ws/d/%03d", 32)},
+		{"a folder full", list("/ws/d/%03d", 33), []string{"/ws/d"}},
+		{"a store", append(list("/ws/modules/.store/%03d/lib/index", 3000), "/ws/one"), []string{"/ws/one", "/ws/modules/.store"}},
+		{"packages", append(list("/ws/env/lib/a/%03d", 300), "/ws/env/lib/b/x"), []string{"/ws/env/lib/a", "/ws/env/lib/b/x"}},
+		{"above another root", list("/ws/deep/root/%03d", 300), nil},
+		{"in the root itself", list("/ws/%03d", 300), nil},
+	} {
+		roots := []string{"/ws", "/other", "/ws/deep/root"}
+		got, err := box.Narrow(roots, tc.names)
+		slices.Sort(tc.want)
+		slices.Sort(got)
+		if (err != nil) != (tc.want == nil) || err == nil && !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, %v, want %q", tc.name, got, err, tc.want)
+		}
+	}
+}
+
+// What a package manager has linked from its store stays as it is in the store; everything beside it is written as ever.
+func TestManyNamesElsewhere(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	store := filepath.Join(w.out, "store")
+	if err := os.Mkdir(store, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		from := filepath.Join(store, fmt.Sprint(i))
+		w.write(fmt.Sprintf("modules/store/p%d/own", i), "x")
+		if err := os.WriteFile(from, []byte("as it was"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Link(from, filepath.Join(w.ws, fmt.Sprintf("modules/store/p%d/index", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, exit := w.sh(`for f in modules/store/*/index; do echo evil >> $f; done 2>/dev/null; echo x > modules/cache && echo x > file && echo done`)
+	if out != "done" || exit.Code != 0 {
+		t.Errorf("exit %d, %q", exit.Code, out)
+	}
+	for i := range 100 {
+		if b, err := os.ReadFile(filepath.Join(store, fmt.Sprint(i))); string(b) != "as it was" || err != nil {
+			t.Fatalf("%d in the store is %q, %v", i, b, err)
+		}
+	}
+}
+
+// Where the file system takes several spellings for one name, each of them is what the name is. Two names of one file stand for
+// such a file system.
+func TestSpellingsThatAreOneName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{".git", ".AGENTS"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{".GIT", ".Git"} {
+		if err := os.Link(filepath.Join(dir, ".git"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{".git": ".git", ".GIT": ".git", ".Git": ".git", ".AGENTS": ".AGENTS", "x": "x"} {
+		if got := box.Meant(dir, name); got != want {
+			t.Errorf("%s is taken for %s", name, got)
+		}
+	}
+}

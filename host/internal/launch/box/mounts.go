@@ -1,0 +1,200 @@
+package box
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+)
+
+// view is what a box's processes see of the machine's files. Its paths are as the kernel knows them.
+type view struct {
+	full   bool     // everything is as it is outside, but what is denied
+	read   []string // nothing else is seen; nil: everything
+	roots  []string // what may be written
+	hold   []string // what of it may not
+	hide   []string // files in roots that are keys by another name
+	denied []denial // what nobody reads
+	pinned []string // folders in roots that keep their names
+	blank  string   // a file that nobody may read, in the place of those that are denied
+	tmp    string   // what /tmp is; empty: the machine's
+}
+
+// mount is one step of making the box's file system.
+type mount struct {
+	path string
+	args []string
+}
+
+// arguments are bubblewrap's. Mounts go from shallow to deep: a deeper one is an exception from the one above it. Of two on one
+// path the later counts: what is denied comes last.
+func (b *Box) arguments(g launch.Grant, v view) []string {
+	args := []string{"--die-with-parent", "--unshare-user", "--unshare-pid", "--cap-drop", "ALL"}
+	if !v.full {
+		args = append(args, "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+	}
+	if !g.Network {
+		args = append(args, "--unshare-net")
+	}
+	var m mounts
+	switch {
+	case v.full:
+		args = append(args, "--dev-bind", "/", "/", "--proc", "/proc")
+	case v.read != nil:
+		args = append(args, "--tmpfs", "/")
+		m.seal("/")
+		m.system()
+	default:
+		args = append(args, "--ro-bind", "/", "/")
+	}
+	if !v.full {
+		args = append(args, "--dev", "/dev")
+		args = append(args, process()...)
+		b.hide(&m, v)
+	}
+	if v.tmp != "" {
+		m.add("/tmp", "--bind", v.tmp, "/tmp")
+	} else if v.read != nil {
+		m.add("/tmp", "--tmpfs", "/tmp")
+		m.seal("/tmp")
+	}
+	for _, p := range v.read {
+		m.add(p, "--ro-bind", p, p)
+	}
+	for _, p := range slices.Concat(v.pinned, v.roots) {
+		m.add(p, "--bind", p, p)
+	}
+	for _, p := range v.hold {
+		m.add(p, "--ro-bind", p, p)
+	}
+	for _, p := range v.hide {
+		m.add(p, "--ro-bind", "/dev/null", p)
+	}
+	for _, d := range v.denied {
+		switch {
+		case !v.shows(d.path):
+		case !d.folder:
+			m.add(d.path, "--ro-bind", v.blank, d.path)
+		default:
+			mode := "0000"
+			if m.holds(d.path) {
+				mode = "0111"
+			}
+			m.add(d.path, "--perms", mode, "--tmpfs", d.path)
+			m.seal(d.path)
+		}
+	}
+	return append(args, m.arguments()...)
+}
+
+// process is a view of processes that holds the box's own, and of the kernel what programs need.
+func process() []string {
+	args := []string{"--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"}
+	for _, name := range []string{"sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {
+		args = append(args, "--ro-bind-try", "/proc/"+name, "/proc/"+name)
+	}
+	for _, name := range []string{"keys", "key-users", "kcore", "kmsg", "timer_list", "sched_debug"} {
+		if _, err := os.Lstat("/proc/" + name); err == nil {
+			args = append(args, "--ro-bind", "/dev/null", "/proc/"+name)
+		}
+	}
+	return args
+}
+
+// hide lays something empty over what no command has any business with: services' sockets, gantry's own folder, keys.
+func (b *Box) hide(m *mounts, v view) {
+	// Sockets of services lie here: of containers, of the desktop, of agents that hold keys. Names are still resolved.
+	m.add("/run", "--tmpfs", "/run")
+	m.seal("/run")
+	for _, keep := range []string{"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/current-system"} {
+		if _, err := os.Stat(keep); err == nil {
+			m.add(keep, "--ro-bind", keep, keep)
+		}
+	}
+	if os.Geteuid() == 0 {
+		for _, p := range ofTheMachine { // others can't read them anyway
+			if isThere(p) {
+				m.add(p, "--ro-bind", "/dev/null", p)
+			}
+		}
+	}
+	if isDir(b.home) {
+		m.add(b.home, "--tmpfs", b.home)
+		m.seal(b.home)
+		if plugins := filepath.Join(b.home, "plugins"); isDir(plugins) {
+			m.add(plugins, "--ro-bind", plugins, plugins)
+		}
+	}
+	for _, name := range credentials {
+		if b.userHome == "" {
+			break
+		}
+		p := real(filepath.Join(b.userHome, name))
+		switch info, err := os.Lstat(p); {
+		case err != nil || !v.shows(p):
+		case insideAny(p, v.roots) || slices.Contains(v.roots, p): // whoever works on it means it
+		case info.IsDir():
+			m.add(p, "--perms", "0000", "--tmpfs", p)
+			m.seal(p)
+		case info.Mode().IsRegular():
+			m.add(p, "--ro-bind", "/dev/null", p)
+		}
+	}
+}
+
+// shows reports whether a path is seen at all, before something is laid over it.
+func (v view) shows(path string) bool {
+	return v.read == nil || insideAny(path, v.read) || slices.Contains(v.read, path) || insideAny(path, v.roots) || slices.Contains(v.roots, path)
+}
+
+// mounts collects steps.
+type mounts struct {
+	list   []mount
+	sealed []string // folders made anew, in which nothing is made any more once everything is in its place
+}
+
+func (m *mounts) add(path string, args ...string) { m.list = append(m.list, mount{path, args}) }
+
+func (m *mounts) seal(path string) { m.sealed = append(m.sealed, path) }
+
+// holds reports whether something is mounted below a folder.
+func (m *mounts) holds(folder string) bool {
+	return slices.ContainsFunc(m.list, func(x mount) bool { return below(x.path, folder) })
+}
+
+// system adds the folders that programs need to run at all. Where one is a link to another, as /bin often is, the link is made.
+func (m *mounts) system() {
+	for _, p := range system {
+		info, err := os.Lstat(p)
+		switch {
+		case err != nil || p == "/dev" || p == "/proc" || strings.HasPrefix(p, "/run/"):
+		case info.Mode()&os.ModeSymlink != 0:
+			if to, err := os.Readlink(p); err == nil {
+				m.add(p, "--symlink", to, p)
+			}
+		default:
+			m.add(p, "--ro-bind", p, p)
+		}
+	}
+}
+
+func (m *mounts) arguments() []string {
+	var args []string
+	slices.SortStableFunc(m.list, func(a, b mount) int { return depth(a.path) - depth(b.path) })
+	for _, x := range m.list {
+		args = append(args, x.args...)
+	}
+	for _, p := range m.sealed { // after what is shown below them, for which a folder had to be made
+		args = append(args, "--remount-ro", p)
+	}
+	return args
+}
+
+func depth(path string) int { return strings.Count(strings.TrimSuffix(path, "/"), "/") }
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return path != "" && err == nil && info.IsDir()
+}

@@ -1,0 +1,91 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+)
+
+// view is what a grant lets processes see. missing is what is denied and not there, but could be made.
+func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []string, err error) {
+	v = view{full: g.Mode == launch.FullAccess, roots: roots, tmp: g.Tmp}
+	if len(roots) == 0 {
+		v.tmp = "" // the machine's own, to be read
+	}
+	around := roots
+	if g.Mode == launch.FullAccess {
+		around, v.tmp = nil, "" // commands may change whatever is there, and what they change they may read
+	} else if len(g.ReadableRoots) > 0 {
+		v.read = []string{}
+		for _, r := range g.ReadableRoots {
+			if r = real(r); isThere(r) && !slices.Contains(v.read, r) {
+				v.read = append(v.read, r)
+			}
+		}
+	}
+	var found []denial
+	if v.denied, missing, err = b.patterns.find(g.DenyRead, around); err != nil {
+		return view{}, nil, err
+	}
+	if !v.full {
+		others, err := otherNames(v.denied, slices.Concat(roots, v.read))
+		if err != nil {
+			return view{}, nil, err
+		}
+		v.denied = append(v.denied, others...)
+		kept, gaps, err := b.patterns.find(g.DenyWrite, roots)
+		if err != nil {
+			return view{}, nil, err
+		}
+		found, missing = kept, append(missing, gaps...)
+	}
+	for _, d := range found {
+		if insideAny(d.path, roots) && !isOpen(d.path, opened) {
+			v.hold = append(v.hold, d.path)
+		}
+	}
+	for _, d := range slices.Concat(v.denied, found) {
+		for _, p := range d.pinned {
+			if !slices.Contains(v.pinned, p) {
+				v.pinned = append(v.pinned, p)
+			}
+		}
+	}
+	if slices.ContainsFunc(v.denied, func(d denial) bool { return !d.folder }) {
+		v.blank, err = b.blank()
+	}
+	return v, missing, err
+}
+
+// blank is an empty file that nobody may open, to lie over those that are denied.
+func (b *Box) blank() (string, error) {
+	path := filepath.Join(b.home, "denied")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0)
+	if errors.Is(err, fs.ErrExist) {
+		info, err := os.Lstat(path)
+		if err == nil && (!info.Mode().IsRegular() || info.Size() > 0) {
+			err = errors.New("it is not the empty file that gantry has made; remove it")
+		}
+		if err == nil {
+			err = os.Chmod(path, 0)
+		}
+		if err != nil {
+			return "", fmt.Errorf("files can't be denied by %s: %w", path, err)
+		}
+		return path, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("files can't be denied: %w", err)
+	}
+	return path, f.Close()
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,68 @@
+//go:build linux
+
+package box_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// attempt is something that must work in a box. What must not is the list in e2e/attacks.
+type attempt struct {
+	name string
+	// do is a script. It runs in the workspace; $OUT lies outside of it, and $WS/link points there.
+	do string
+	// says is in its output: an errno's text, or what it prints itself.
+	says string
+}
+
+// works are things that programs need.
+var works = []attempt{
+	{"the workspace", `echo x > new && mkdir d && mv new d/ && rm -r d && echo done`, "done"},
+	{"/tmp", `f=$(mktemp) && echo x > $f && rm $f && echo done`, "done"},
+	{"TMPDIR", `echo $TMPDIR`, "/tmp"},
+	{"/dev", `echo x > /dev/null && head -c 4 /dev/zero | wc -c`, "4"},
+	{"shared memory of its own", `echo x > /dev/shm/x && cat /dev/shm/x`, "x"},
+	{"a child and a pipe", `(echo a; echo b) | sort -r | head -1`, "b"},
+	{"a socket pair", `python3 -c 'import socket; a, b = socket.socketpair(); a.send(b"x"); print(b.recv(1), b.getsockopt(1, 3)); a.shutdown(1)'`, "b'x' 1"},
+	{"an event loop", `python3 -c 'import asyncio; asyncio.run(asyncio.sleep(0)); print("done")'`, "done"},
+	{"reading the repository", `cat .git/config`, "[core]"},
+	{"a program", `git --version`, "git version"},
+	{"signals to own children", `sleep 1000 & kill $! && wait $!; echo $?`, "143"},
+	{"to know that it is in a box", `echo $GANTRY_SANDBOX $GANTRY_SANDBOX_NETWORK_DISABLED`, "workspace-write 1"},
+}
+
+// prepared is a world with something to attack.
+func prepared(t *testing.T) *world {
+	w := newWorld(t)
+	for path, text := range map[string]string{
+		"ws/.git/config": "[core]\n", "ws/.git/hooks/sample": "", "ws/file": "", "out/file": "as it was", "home/secrets/key": "SECRET",
+		"home/threads.db": "SECRET", "userhome/.ssh/id": "SECRET", "userhome/.netrc": "SECRET",
+	} {
+		p := filepath.Join(filepath.Dir(w.ws), path)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(w.out, filepath.Join(w.ws, "link")); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestWhatProgramsNeedWorks(t *testing.T) {
+	t.Parallel()
+	for _, a := range works {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			if out, exit := prepared(t).sh(a.do); exit.Code != 0 || !strings.Contains(out, a.says) {
+				t.Errorf("exit %d, %q, want %q", exit.Code, out, a.says)
+			}
+		})
+	}
+}

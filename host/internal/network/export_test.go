@@ -1,0 +1,4 @@
+package network
+
+// ServerName is for tests that fuzz it.
+var ServerName = serverName

@@ -1,0 +1,231 @@
+package registry
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/kljensen/snowball/english"
+	"golang.org/x/text/unicode/norm"
+)
+
+// SearchName is the tool by which a model looks for others. It is the host's own, there where a tool is found by search.
+const SearchName = "tool_search"
+
+// searchLimit is how many tools a search gives where nobody says; codex-compatible.
+const searchLimit = 8
+
+// mostFound bounds what one search gives: all of it goes into the conversation.
+const mostFound = 50
+
+var searchSchema = json.RawMessage(`{"additionalProperties":false,"properties":{` +
+	`"limit":{"description":"Most tools to find; 8 where it is left out.","minimum":1,"type":"integer"},` +
+	`"query":{"description":"What the tool should do, or its name, in a few words.","minLength":1,"type":"string"}},"required":["query"],"type":"object"}`)
+
+// maxSources bounds what a model is told of where tools can be found.
+const maxSources = 8 << 10
+
+// searchEntry is the tool by which those of an index are found.
+func searchEntry(deferred []*Entry) *Entry {
+	count := map[string]int{}
+	for _, e := range deferred {
+		count[cmp.Or(e.Namespace, e.Plugin)]++
+	}
+	var sources []string
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		sources = append(sources, fmt.Sprintf("%s (%d)", name, count[name]))
+	}
+	text := "Finds tools that are not listed here, by words. What it finds can be called from then on. There are tools of: "
+	text += strings.Join(sources, ", ")
+	if len(text) > maxSources {
+		text = strings.ToValidUTF8(text[:maxSources], "") + "…"
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(searchSchema, &schema); err != nil { // a literal
+		panic("registry: schema of the search: " + err.Error())
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil { // as above
+		panic("registry: schema of the search: " + err.Error())
+	}
+	return &Entry{Search: true, schema: resolved, Descriptor: contract.Descriptor{
+		Name: SearchName, Description: text, InputSchema: searchSchema, ReadOnly: true, ParallelSafe: true,
+	}}
+}
+
+// index is what the tools that are found by search are found by.
+type index struct {
+	entries []*Entry
+	words   []map[string]int // of each, how often
+	lengths []int
+	average float64
+	having  map[string]int // how many have a word
+}
+
+func newIndex(entries []*Entry) *index {
+	x := &index{entries: entries, having: map[string]int{}}
+	total := 0
+	for _, e := range entries {
+		count, n := map[string]int{}, 0
+		for _, w := range wordsOf(document(e)) {
+			count[w]++
+			n++
+		}
+		for w := range count {
+			x.having[w]++
+		}
+		x.words, x.lengths = append(x.words, count), append(x.lengths, n)
+		total += n
+	}
+	x.average = float64(total) / float64(max(len(entries), 1))
+	return x
+}
+
+// document is the text that a tool is found by.
+func document(e *Entry) string {
+	parts := []string{e.Namespace, e.Name, e.Plugin, e.Source, e.Description, e.SearchText}
+	var schema any
+	if json.Unmarshal(e.InputSchema, &schema) == nil {
+		parts = describe(parts, schema)
+	}
+	return strings.Join(parts, " ")
+}
+
+// describe collects the names of properties and the descriptions in a schema.
+func describe(dst []string, schema any) []string {
+	switch s := schema.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(s)) {
+			switch v := s[key].(type) {
+			case string:
+				if key == "description" || key == "title" {
+					dst = append(dst, v)
+				}
+			case map[string]any:
+				if key == "properties" {
+					dst = append(dst, slices.Sorted(maps.Keys(v))...)
+				}
+				dst = describe(dst, v)
+			case []any:
+				dst = describe(dst, v)
+			}
+		}
+	case []any:
+		for _, v := range s {
+			dst = describe(dst, v)
+		}
+	}
+	return dst
+}
+
+// wordsOf are the words of a text as they are compared: without accents, in lower case, by their stems, without those that every text
+// has. Names are taken apart: create_event and createEvent are two words each.
+func wordsOf(text string) []string {
+	var out []string
+	var word []rune
+	end := func() {
+		if s := strings.ToLower(string(word)); s != "" && !english.IsStopWord(s) {
+			out = append(out, english.Stem(s, false))
+		}
+		word = word[:0]
+	}
+	small := false // the rune before is a small letter
+	for _, r := range norm.NFKD.String(text) {
+		switch {
+		case unicode.Is(unicode.Mn, r):
+			continue
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			end()
+		case unicode.IsUpper(r) && small:
+			end()
+			word = append(word, r)
+		default:
+			word = append(word, r)
+		}
+		small = unicode.IsLower(r)
+	}
+	end()
+	return out
+}
+
+// Figures of the ranking, which is Okapi BM25; codex-compatible.
+const (
+	saturation = 1.2
+	byLength   = 0.75
+)
+
+// find ranks the tools by a query, the best first; of two that are as good the one that was declared first. Tools without any of the
+// words are left out.
+func (x *index) find(query string) []*Entry {
+	type hit struct {
+		e     *Entry
+		score float64
+	}
+	var hits []hit
+	words := wordsOf(query)
+	for i, e := range x.entries {
+		score := 0.0
+		for _, w := range words {
+			n := float64(x.words[i][w])
+			if n == 0 {
+				continue
+			}
+			df := float64(x.having[w])
+			idf := math.Log(1 + (float64(len(x.entries))-df+0.5)/(df+0.5))
+			score += idf * n * (saturation + 1) / (n + saturation*(1-byLength+byLength*float64(x.lengths[i])/x.average))
+		}
+		if score > 0 {
+			hits = append(hits, hit{e, score})
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.score, a.score) })
+	out := make([]*Entry, len(hits))
+	for i, h := range hits {
+		out[i] = h.e
+	}
+	return out
+}
+
+// Search runs a search: its arguments have been checked. The tools are those that a model with these traits can be offered; text says
+// the same in words.
+func (s *Snapshot) Search(arguments json.RawMessage, traits []string) (found []llm.Tool, text string, err error) {
+	var in struct {
+		Query string   `json:"query"`
+		Limit *float64 `json:"limit"`
+	}
+	if err := json.Unmarshal(arguments, &in); err != nil {
+		return nil, "", argumentsError(err)
+	}
+	if strings.TrimSpace(in.Query) == "" {
+		return nil, "", argumentsError(fmt.Errorf("`query` must not be empty"))
+	}
+	limit := searchLimit
+	if in.Limit != nil {
+		limit = int(min(*in.Limit, mostFound))
+	}
+	var b strings.Builder
+	for _, e := range s.index().find(in.Query) {
+		if len(found) == limit {
+			break
+		}
+		if !hasAll(traits, e.ModelTraits) {
+			continue
+		}
+		t := modelTool(e, false)
+		found = append(found, t)
+		line, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
+		fmt.Fprintf(&b, "\n- %s: %s", e.FullName(), line)
+	}
+	if len(found) == 0 {
+		return nil, "No tool was found. Other words may find one.", nil
+	}
+	return found, "Found:" + b.String(), nil
+}

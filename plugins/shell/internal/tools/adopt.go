@@ -1,0 +1,132 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/session"
+	"github.com/gantry-agent/gantry/sdk/process"
+	"github.com/gantry-agent/gantry/sdk/process/record"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+const (
+	// always: the output of what a command leaves running in the background is read for as long as the session is known.
+	always = 365 * 24 * time.Hour
+	// noteBytes bounds the command in a note: it is for reading only.
+	noteBytes = 16 << 10
+)
+
+// note is what the next process of the plugin learns of a session.
+type note struct {
+	ID int `json:"id"`
+	session.Info
+}
+
+// keep makes a command outlive this process.
+func keep(id int, info session.Info) *process.Keep {
+	if len(info.Command) > noteBytes {
+		info.Command = strings.ToValidUTF8(info.Command[:noteBytes], "")
+	}
+	b, err := json.Marshal(note{id, info})
+	if err != nil { // strings, numbers and bools only
+		panic("tools: marshal note: " + err.Error())
+	}
+	return &process.Keep{Note: b, Memory: record.Size(session.RecordBytes)}
+}
+
+// adopt goes on with the sessions of an earlier process.
+func (f *family) adopt(ctx context.Context, a *tool.Adoption) error {
+	// In the order in which they were started: that of their use is not known.
+	slices.SortFunc(a.Processes, func(x, y process.Adopted) int { return x.Started.Compare(y.Started) })
+	var errs []error
+	for _, p := range a.Processes {
+		if err := f.adoptOne(ctx, a, p); err != nil {
+			errs = append(errs, fmt.Errorf("session of call %s: %w", p.CallID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f *family) adoptOne(ctx context.Context, a *tool.Adoption, p process.Adopted) (err error) {
+	var n note
+	parsed := json.Unmarshal(p.Note, &n)
+	p.Cmd.WaitDelay = always
+	out, err := p.Cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	var in io.Writer
+	if n.TTY {
+		if in, err = p.Cmd.StdinPipe(); err != nil {
+			return err
+		}
+	}
+	if err := p.Cmd.Start(); err != nil {
+		return err
+	}
+	if parsed != nil {
+		return errors.Join(fmt.Errorf("its note can't be read: %w", parsed), p.Cmd.Kill())
+	}
+	program := session.Program{Info: n.Info, Process: p.Cmd, In: in, Out: out}
+	if program.Record, err = session.Record(p.Cmd.Memory(), a.Answered); err != nil {
+		return errors.Join(err, p.Cmd.Kill())
+	}
+	id, title := strconv.Itoa(n.ID), oneLine(n.Command)
+	return f.store.Adopt(ctx, a.Thread.ID(), n.ID, program, a.Answered, func(s *session.Session, opened bool) {
+		if opened {
+			s.Resume(func(at int64) session.Resumer { return a.Thread.ResumeSession(id, p.CallID, title, at) })
+		} else {
+			s.Open(a.Thread.OpenSession(id, p.CallID, title))
+		}
+		if !a.Answered(p.CallID) {
+			f.unknown(a.Thread, s)
+		}
+	})
+}
+
+// contextKey is that of the text about sessions whose number the model has not been told.
+const contextKey = "sessions"
+
+// unknown tells the model of a session that a call started which got no answer.
+func (f *family) unknown(t *tool.Thread, s *session.Session) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.untold[t.ID()] == nil {
+		f.mu.untold[t.ID()] = map[int]string{}
+	}
+	f.mu.untold[t.ID()][s.ID] = fmt.Sprintf("Session ID %d: %s", s.ID, oneLine(s.Command))
+	f.tellLocked(t)
+}
+
+// known takes note that the model knows of a session.
+func (f *family) known(t *tool.Thread, id int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.mu.untold[t.ID()][id]; ok {
+		delete(f.mu.untold[t.ID()], id)
+		f.tellLocked(t)
+	}
+}
+
+func (f *family) tellLocked(t *tool.Thread) {
+	var lines []string
+	for _, line := range f.mu.untold[t.ID()] {
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		delete(f.mu.untold, t.ID())
+		t.Context(contextKey, "")
+		return
+	}
+	slices.Sort(lines)
+	t.Context(contextKey, "These commands were started by calls that got no answer, and go on. Use write_stdin with the "+
+		"session ID for their output instead of starting them again.\n"+strings.Join(lines, "\n"))
+}

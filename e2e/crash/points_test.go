@@ -304,7 +304,6 @@ var (
 		"settings.changed": "a command ends with its turn, and settings change between turns",
 		"hook.started":     "no workload has hooks; they are stored like the notices beside them",
 		"hook.completed":   "as hook.started",
-		"mail.posted":      "no workload has other agents; host/internal/thread rebuilds a thread with mail after every write",
 		"network.decision": "no workload has a sandbox",
 		// A model in a person's place would ask in a thread of its own, which is a workload of its own.
 		"approval.review.started": "no workload has a reviewer",

@@ -130,7 +130,14 @@ func workloads() []workload {
 		{
 			name: "a steered turn", effects: []string{"c1", "c2"},
 			script: wanted("c1", command("c1", "while [ ! -e go ]; do sleep 0.005; done;")) + wanted("c2", command("c2", "")) + finished,
-			drive:  steer,
+			drive:  func(p *play) { beside(p, startTurn("steer 1"), startTurn("steer 2")) },
+		},
+		{
+			name: "mail of other agents", effects: []string{"c1", "c2"},
+			script: wanted("c1", command("c1", "while [ ! -e go ]; do sleep 0.005; done;")) + wanted("c2", command("c2", "")) + finished,
+			drive: func(p *play) {
+				beside(p, postMail("mail 1", true), postMail("mail 2", false))
+			},
 		},
 		{
 			name: "approvals", effects: []string{"c1", "c2"},
@@ -211,8 +218,23 @@ func workloads() []workload {
 	}
 }
 
-// steer hands two texts over while a call runs.
-func steer(p *play) {
+// word is what somebody says to a thread that runs.
+type word struct {
+	text    string
+	request string // line of JSON that says it
+	mail    bool   // else the user says it
+}
+
+func startTurn(text string) word {
+	return word{text, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"turn/start","params":{"text":%q}}`, text), false}
+}
+
+func postMail(text string, trigger bool) word {
+	return word{text, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"thread/mail/post","params":{"author":"/root/other","text":%q,"triggerTurn":%v}}`, text, trigger), true}
+}
+
+// beside hands words over while the call c1 runs.
+func beside(p *play, words ...word) {
 	p.run(p.r.Start, func(_ *rig.Run, ended <-chan struct{}) {
 		defer p.r.Write("go", "")
 		if !until(ended, func() bool { return exists(p.r, "started-c1") }) {
@@ -224,10 +246,9 @@ func steer(p *play) {
 		}
 		defer host.Close()
 		answers := bufio.NewReader(host)
-		for i := range 2 {
-			text := fmt.Sprintf("steer %d", i+1)
-			if taken(p.t, host, answers, text) {
-				p.said = append(p.said, text)
+		for _, w := range words {
+			if taken(p.t, host, answers, w) {
+				p.said = append(p.said, w.text)
 			}
 		}
 	}, "exec", "--events", theTask)
@@ -247,10 +268,10 @@ func dial(t *testing.T, r *rig.Rig) net.Conn {
 	return conn
 }
 
-// taken hands a text over and tells whether the host acknowledged it.
-func taken(t *testing.T, host io.Writer, answers *bufio.Reader, text string) bool {
+// taken hands something over and tells whether the host acknowledged that the running turn gets it.
+func taken(t *testing.T, host io.Writer, answers *bufio.Reader, w word) bool {
 	t.Helper()
-	if _, err := fmt.Fprintf(host, `{"jsonrpc":"2.0","id":1,"method":"turn/start","params":{"text":%q}}`+"\n", text); err != nil {
+	if _, err := io.WriteString(host, w.request+"\n"); err != nil {
 		return false
 	}
 	line, err := answers.ReadBytes('\n')
@@ -258,13 +279,19 @@ func taken(t *testing.T, host io.Writer, answers *bufio.Reader, text string) boo
 		return false
 	}
 	var response struct {
-		Result *struct{ Steered bool }
-		Error  json.RawMessage
+		Result *struct {
+			Turn           string
+			Steered, Began bool
+		}
+		Error json.RawMessage
 	}
-	if err := json.Unmarshal(line, &response); err != nil || response.Result == nil || !response.Result.Steered {
-		t.Fatalf("a text was handed over, and the host answers %s", line)
+	if err := json.Unmarshal(line, &response); err == nil && response.Result != nil {
+		if got := *response.Result; got.Steered || w.mail && got.Turn != "" && !got.Began {
+			return true
+		}
 	}
-	return true
+	t.Fatalf("%q was handed over, and the host answers %s", w.text, line)
+	return false
 }
 
 // approve says yes to every question, on a terminal.

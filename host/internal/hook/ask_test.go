@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,11 +85,14 @@ func prompt(key string, ev Event, text string) Definition {
 
 // A model judges what the hook's prompt says, and its no is a hook's no in every event that has one.
 func TestModelsJudge(t *testing.T) {
+	var mu sync.Mutex // handlers ask at the same time
 	var asked []Question
 	answer := `{"ok": false, "reason": "R"}`
 	looks := prompt("looks", PreToolUse, "Is $ARGUMENTS fine?")
 	looks.Looks, looks.Model, looks.Matcher = true, "small", "Write"
 	b, th := judges(t, func(_ context.Context, q Question) (string, event.ThreadID, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		asked = append(asked, q)
 		return answer, "child", nil
 	}, prompt("before", PreToolUse, "Look closely."), looks, prompt("asks", PermissionRequest, "p"), prompt("after", PostToolUse, "p"),

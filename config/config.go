@@ -124,8 +124,10 @@ type File struct {
 type Approval struct {
 	Policy       string // "untrusted", "on-request", "granular" or "never"
 	SafeCommands bool   // let commands that only look run under "untrusted"
-	Granular     *Granular
-	Range        Range // of the policy
+	// AdditionalPermissions lets models ask for single permissions: with a command, or ahead of it.
+	AdditionalPermissions bool
+	Granular              *Granular
+	Range                 Range // of the policy
 }
 
 // Granular says which questions are put under the policy of that name.

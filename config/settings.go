@@ -277,7 +277,7 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 
 // approval reads the block. A policy that names its questions needs them.
 func (l *loader) approval(b block, sub func(block, string) block) Approval {
-	a := Approval{Policy: b.text("policy"), SafeCommands: b.flag("safe_commands", false), Range: l.files.Range(b.at("policy"))}
+	a := Approval{Policy: b.text("policy"), SafeCommands: b.flag("safe_commands", false), AdditionalPermissions: b.flag("additional_permissions", true), Range: l.files.Range(b.at("policy"))}
 	if a.Policy == "on-failure" {
 		a.Policy = "on-request"
 	}

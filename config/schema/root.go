@@ -98,15 +98,18 @@ func settings() *Block {
 					{Name: "safe_commands", Kind: Bool, Default: "false",
 						Doc: "Whether `untrusted` lets commands that only look, `ls` and `git status` for example, run without a question. " +
 							"`gantry policy check COMMAND` tells which ones."},
+					{Name: "additional_permissions", Kind: Bool, Default: "true",
+						Doc: "Whether a model may ask for single permissions beyond its sandbox, a folder to write or the network for example: with a command, " +
+							"or ahead of it for the commands of a turn or of a session."},
 				},
 				Blocks: []*Block{{
 					Name: BlockGranular, Doc: "Which questions are put under the policy `granular`. What is false is refused instead.",
 					Attributes: []Attribute{
 						{Name: "sandbox_approval", Kind: Bool, Required: true, Doc: "To run outside of the sandbox, and to try again there what it stopped."},
 						{Name: "rules", Kind: Bool, Required: true, Doc: "About what a rule says is to be asked about."},
-						{Name: "mcp_elicitations", Kind: Bool, Required: true, Doc: "That an MCP server asks. Nothing asks that yet."},
+						{Name: "mcp_elicitations", Kind: Bool, Required: true, Doc: "What MCP servers and other plugins ask of their own accord."},
 						{Name: "skill_approval", Kind: Bool, Default: "false", Doc: "To run a script of a skill. Nothing asks that yet."},
-						{Name: "request_permissions", Kind: Bool, Default: "false", Doc: "For more permissions than a call has, ahead of it. Nothing asks that yet."},
+						{Name: "request_permissions", Kind: Bool, Default: "false", Doc: "For more permissions than calls have, ahead of them."},
 					},
 				}},
 			},

@@ -53,6 +53,7 @@ type Question struct {
 	Message string
 	Reason  string
 	Effects []contract.Effect
+	Wanted  []contract.Effect // beyond the sandbox, which holds the rest
 	Options []string
 	Schema  json.RawMessage
 	URL     string
@@ -78,6 +79,8 @@ type Desk struct {
 		allowed  map[string]bool
 		turn     event.TurnID    // that inTurn is of
 		inTurn   map[string]bool // allowed until it ends
+		session  policy.Permissions
+		forTurn  policy.Permissions // until turn ends
 	}
 }
 
@@ -151,7 +154,7 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
 
 	if _, err := d.pub.Publish(ctx, q.Turn, event.QuestionAsked{
 		ID: id, About: q.About, Call: q.Call, Title: q.Title, Message: q.Message, Reason: q.Reason,
-		Effects: event.EffectsOf(q.Effects), Options: q.Options, Schema: q.Schema, URL: q.URL, Rule: q.Rule,
+		Effects: event.EffectsOf(q.Effects), Wanted: event.EffectsOf(q.Wanted), Options: q.Options, Schema: q.Schema, URL: q.URL, Rule: q.Rule,
 	}); err != nil {
 		d.take(id)
 		return Answer{}, err
@@ -235,12 +238,39 @@ func (d *Desk) Allow(keys []string) {
 func (d *Desk) AllowTurn(turn event.TurnID, keys []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.mu.turn != turn || d.mu.inTurn == nil {
-		d.mu.turn, d.mu.inTurn = turn, map[string]bool{}
-	}
+	d.inTurnLocked(turn)
 	for _, k := range keys {
 		d.mu.inTurn[k] = true
 	}
+}
+
+// inTurnLocked forgets what held for another turn.
+func (d *Desk) inTurnLocked(turn event.TurnID) {
+	if d.mu.turn != turn || d.mu.inTurn == nil {
+		d.mu.turn, d.mu.inTurn, d.mu.forTurn = turn, map[string]bool{}, policy.Permissions{}
+	}
+}
+
+// Permit remembers permissions that calls have been given: for as long as the thread runs, or until the next turn.
+func (d *Desk) Permit(turn event.TurnID, p policy.Permissions, session bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if session {
+		d.mu.session = d.mu.session.With(p)
+		return
+	}
+	d.inTurnLocked(turn)
+	d.mu.forTurn = d.mu.forTurn.With(p)
+}
+
+// Permitted is what calls of a turn may do beyond their sandbox mode, and what of it holds for the session.
+func (d *Desk) Permitted(turn event.TurnID) (all, session policy.Permissions) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.turn != turn {
+		return d.mu.session, d.mu.session
+	}
+	return d.mu.session.With(d.mu.forTurn), d.mu.session
 }
 
 // Keys computes the approval keys of a call: one for each effect, bound to the content of the tool's descriptor and to what the call

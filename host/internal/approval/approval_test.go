@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"go.uber.org/goleak"
 )
@@ -197,4 +198,21 @@ func TestEverybodyLeaves(t *testing.T) {
 			t.Errorf("resolved = %+v", r)
 		}
 	})
+}
+
+// What was permitted for a turn ends with it; what was for the session stays.
+func TestPermissionsHaveTheirScope(t *testing.T) {
+	d := NewDesk(nil)
+	d.Permit("t1", policy.Permissions{Write: []string{"/turn"}}, false)
+	d.Permit("t1", policy.Permissions{Network: true}, true)
+	if all, session := d.Permitted("t1"); !all.Covers(policy.Permissions{Write: []string{"/turn"}, Network: true}) || len(session.Write) > 0 || !session.Network {
+		t.Errorf("in its turn: %+v, of it for the session %+v", all, session)
+	}
+	if all, _ := d.Permitted("t2"); len(all.Write) > 0 || !all.Network {
+		t.Errorf("in the next turn: %+v", all)
+	}
+	d.AllowTurn("t2", []string{"k"})
+	if all, _ := d.Permitted("t1"); len(all.Write) > 0 {
+		t.Errorf("a turn that is over has %+v", all)
+	}
 }

@@ -153,6 +153,9 @@ func questionText(q event.QuestionAsked, options []string) string {
 	for _, e := range q.Effects {
 		fmt.Fprintf(&b, "  %s\n", below(effectText(e)))
 	}
+	for _, e := range q.Wanted {
+		fmt.Fprintf(&b, "  beyond the sandbox: %s\n", below(wantedText(e)))
+	}
 	if q.Reason != "" {
 		fmt.Fprintf(&b, "  why: %s\n", below(q.Reason))
 	}
@@ -200,6 +203,27 @@ func effectText(e event.Effect) string {
 	return e.Type + " " + data
 }
 
+// wantedText says what is asked for beyond the sandbox.
+func wantedText(e event.Effect) string {
+	var paths contract.WriteEffect
+	quoted := func() string {
+		list := make([]string, len(paths.Paths))
+		for i, p := range paths.Paths {
+			list[i] = strconv.Quote(p)
+		}
+		return strings.Join(list, ", ")
+	}
+	switch {
+	case e.Type == "write" && json.Unmarshal(e.Data, &paths) == nil:
+		return "write " + quoted() + " and all below"
+	case e.Type == "read" && json.Unmarshal(e.Data, &paths) == nil:
+		return "read " + quoted() + " and all below"
+	case e.Type == "network" && string(e.Data) == `{"host":"*"}`:
+		return "reach the network, all of it"
+	}
+	return effectText(e)
+}
+
 // choose finds the option that a line means.
 func choose(line string, options []string) (string, bool) {
 	if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(options) {
@@ -212,6 +236,9 @@ func choose(line string, options []string) (string, bool) {
 	}
 	switch strings.ToLower(line) {
 	case "y", "yes":
+		if len(options) > 0 && options[0] == approval.ApproveTurn { // there is no smaller yes
+			return approval.ApproveTurn, true
+		}
 		return approval.Approve, slices.Contains(options, approval.Approve)
 	case "turn", "session", "always":
 		option := approval.Approve + "_" + strings.ToLower(line)

@@ -398,6 +398,8 @@ const (
 	QuestionChoice   QuestionKind = "choice"
 	QuestionForm     QuestionKind = "form"
 	QuestionURL      QuestionKind = "url"
+	// QuestionPermissions is about permissions for later calls. Data of its answer may name fewer of them, as the request names them.
+	QuestionPermissions QuestionKind = "permissions"
 )
 
 // QuestionAsked waits for a person. Whoever subscribes may answer; the first answer wins.
@@ -409,6 +411,7 @@ type QuestionAsked struct {
 	Message string          `json:"message,omitempty"`
 	Reason  string          `json:"reason,omitempty"`
 	Effects []Effect        `json:"effects,omitempty"`
+	Wanted  []Effect        `json:"wanted,omitempty"` // what is asked for beyond the sandbox
 	Options []string        `json:"options,omitempty"`
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	URL     string          `json:"url,omitempty"`

@@ -20,6 +20,7 @@ type action struct {
 	Unboxed       bool            `json:"without_sandbox,omitempty"`
 	Retry         bool            `json:"after_sandbox_denial,omitempty"`
 	Effects       []event.Effect  `json:"effects,omitempty"`
+	Wanted        []event.Effect  `json:"beyond_the_sandbox,omitempty"`
 	Asked         string          `json:"why_it_is_asked,omitempty"`
 	Justification string          `json:"agents_justification,omitempty"`
 }
@@ -28,7 +29,7 @@ type action struct {
 // says for it is no part of what would run.
 func actionOf(r orchestrate.ReviewRequest) (json.RawMessage, error) {
 	a := action{
-		Tool: r.Tool, Cwd: r.Cwd, Sandbox: r.Sandbox, Unboxed: r.Unboxed, Retry: r.Retry, Effects: event.EffectsOf(r.Question.Effects),
+		Tool: r.Tool, Cwd: r.Cwd, Sandbox: r.Sandbox, Unboxed: r.Unboxed, Retry: r.Retry, Effects: event.EffectsOf(r.Question.Effects), Wanted: event.EffectsOf(r.Question.Wanted),
 		Asked: shorten(r.Question.Reason, maxReason), Justification: shorten(r.Question.Message, maxReason),
 	}
 	if r.Input.Freeform {

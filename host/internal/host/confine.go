@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -179,6 +180,8 @@ func variable(environ []string, name string) string {
 type granter struct {
 	launcher *launch.Launcher
 	config   *config.Config
+	home     string
+	environ  []string               // the host's
 	tmp      func() (string, error) // of the thread; made when it is first needed
 }
 
@@ -196,32 +199,103 @@ func (g granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gr
 		}
 	}
 	grant := Grant(g.config, mode, r.Cwd, tmp)
-	if r.Escalation != nil && mode != launch.FullAccess {
-		grant = widened(grant, r.Escalation.Additional)
+	if mode != launch.FullAccess {
+		grant = permitted(grant, r.Permitted)
+		if r.Escalation != nil {
+			grant = widened(grant, r.Escalation.Additional)
+		}
 	}
 	return grant, g.launcher.Check(grant)
 }
 
 // Writable implements [orchestrate.Granter].
-func (g granter) Writable(mode, cwd, path string) bool {
-	return box.Reach(Grant(g.config, mode, cwd, ""), path) == box.AccessWrite
+func (g granter) Writable(r orchestrate.GrantRequest, path string) bool {
+	return box.Reach(permitted(Grant(g.config, r.Sandbox, r.Cwd, ""), r.Permitted), path) == box.AccessWrite
 }
 
-// widened lets a grant write the folders of files that were approved.
+// Resolve implements [orchestrate.Granter]. A link is followed now: what is approved is what it leads to, wherever it leads later.
+func (g granter) Resolve(cwd string, p policy.Permissions) (out policy.Permissions, err error) {
+	resolve := func(path string) (string, error) {
+		switch {
+		case strings.ContainsRune(path, 0):
+			return "", fmt.Errorf("the path %q has a zero byte", path)
+		case path == "~" || strings.HasPrefix(path, "~/"):
+			path = filepath.Join(variable(g.environ, "HOME"), strings.TrimPrefix(path, "~"))
+		case !filepath.IsAbs(path):
+			path = filepath.Join(cwd, path)
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return "", fmt.Errorf("permission for %s can't be given: it is not there; ask for the folder that it is to be in", path)
+		}
+		if home, err := filepath.EvalSymlinks(g.home); err == nil && inside(real, home) {
+			return "", fmt.Errorf("permission for %s can't be given: it is gantry's own; go on without it", real)
+		}
+		return real, nil
+	}
+	for _, path := range p.Write {
+		real, err := resolve(path)
+		switch {
+		case err != nil:
+			return out, err
+		case !isDir(real):
+			return out, fmt.Errorf("permission to write %s can't be given: it is no folder; ask for the folder that it is in", real)
+		case real == "/":
+			return out, errors.New("permission to write / can't be given: it is the whole machine; ask for the folders that are needed, or for escalated permissions")
+		}
+		out.Write = append(out.Write, real)
+	}
+	for _, path := range p.Read {
+		real, err := resolve(path)
+		if err != nil {
+			return out, err
+		}
+		out.Read = append(out.Read, real)
+	}
+	return policy.Permissions{Network: p.Network}.With(out), nil
+}
+
+// permitted adds to a grant what was given ahead of the call. What is not what it was then is left out: a link has come into its place.
+func permitted(g launch.Grant, p policy.Permissions) launch.Grant {
+	if p.Empty() {
+		return g
+	}
+	same := func(paths []string) []string {
+		return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+			real, err := filepath.EvalSymlinks(path)
+			return err != nil || real != path
+		})
+	}
+	dirs := slices.DeleteFunc(same(p.Write), func(path string) bool { return !isDir(path) })
+	return widened(g, policy.Permissions{Read: same(p.Read), Write: dirs, Network: p.Network}.Effects())
+}
+
+// widened lets a grant do what was approved: write folders, and the folders of files; read what is usually hidden; reach the network.
 func widened(g launch.Grant, effects []contract.Effect) launch.Grant {
 	for _, e := range effects {
-		w, ok := e.(contract.WriteEffect)
-		if !ok {
-			continue
-		}
-		for _, p := range w.Paths {
-			g.Opened = append(g.Opened, p)
-			dir := filepath.Dir(p)
-			for !isDir(dir) && dir != filepath.Dir(dir) {
-				dir = filepath.Dir(dir)
+		switch e := e.(type) {
+		case contract.WriteEffect:
+			for _, p := range e.Paths {
+				dir := p
+				if !isDir(p) {
+					g.Opened = append(slices.Clip(g.Opened), p)
+					dir = filepath.Dir(p)
+				}
+				for !isDir(dir) && dir != filepath.Dir(dir) {
+					dir = filepath.Dir(dir)
+				}
+				if g.Mode != box.WorkspaceWrite || !slices.Contains(g.WritableRoots, dir) {
+					g.Mode, g.WritableRoots = box.WorkspaceWrite, append(slices.Clip(g.WritableRoots), dir)
+				}
 			}
-			if !slices.Contains(g.WritableRoots, dir) {
-				g.Mode, g.WritableRoots = box.WorkspaceWrite, append(g.WritableRoots, dir)
+		case contract.ReadEffect:
+			g.Shown = append(slices.Clip(g.Shown), e.Paths...)
+			if len(g.ReadableRoots) > 0 {
+				g.ReadableRoots = append(slices.Clip(g.ReadableRoots), e.Paths...)
+			}
+		case contract.NetworkEffect:
+			if e.Host == policy.EveryHost && !g.Proxied { // with a proxy it is hosts that are asked about
+				g.Network = true
 			}
 		}
 	}

@@ -56,9 +56,9 @@ func (h *Host) serveProxy(ctx context.Context, p *launch.Process, ln net.Listene
 	cfg := network.Config{Rules: func() network.Rules { return NetworkRules(h.opts.Config, h.rules) }, Audit: func(q network.Request, d network.Decision) { h.reached(owner, q, d) }}
 	// The call is looked for now, while it runs; the process may outlive it.
 	if live, ok := h.tokens.OfCall(event.ThreadID(owner.Thread), event.CallID(owner.Call)); ok {
-		cfg.Ask = func(ctx context.Context, q network.Request) bool {
+		cfg.Ask = func(ctx context.Context, q network.Request, rule string) bool {
 			a := h.asks.Do(ctx, owner.Thread+" "+q.URL(), func(ctx context.Context) network.Answer {
-				allowed, asked := live.Connect(ctx, q.Protocol, q.Host, q.Port)
+				allowed, asked := live.Connect(ctx, q.Protocol, q.Host, q.Port, rule)
 				return network.Answer{Allow: allowed, Denied: asked && !allowed}
 			})
 			if a.Denied { // the command was not to do this

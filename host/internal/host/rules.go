@@ -95,7 +95,7 @@ func (b *Rulebook) Write(ctx context.Context, o event.RuleOffer) error {
 
 // Equip gives a decision what the configuration and the machine say. environ is what the command starts from.
 func (b *Rulebook) Equip(q policy.Request, c *config.Config, environ []string) policy.Request {
-	q.SafeCommands = c.Approval.SafeCommands
+	q.SafeCommands, q.Additional = c.Approval.SafeCommands, c.Approval.AdditionalPermissions
 	if g := c.Approval.Granular; g != nil {
 		q.Questions = policy.Questions{
 			Sandbox: g.SandboxApproval, Rules: g.Rules, Elicitation: g.MCPElicitations, Skill: g.SkillApproval, Permissions: g.RequestPermissions,

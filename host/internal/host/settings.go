@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
@@ -43,4 +45,17 @@ func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error
 		return fmt.Errorf("there is no sandbox mode %q; next: %s", c.Sandbox, diag.DidYouMean(c.Sandbox, sandboxModes, ""))
 	}
 	return nil
+}
+
+// mayWish tells whether asking for permissions can get a model anywhere in a turn.
+func (h *Host) mayWish(t event.TurnStarted) bool {
+	switch policy.Approval(t.Approval) {
+	case policy.Never:
+		return false
+	case policy.Granular:
+		if g := h.opts.Config.Approval.Granular; g == nil || !g.RequestPermissions {
+			return false
+		}
+	}
+	return t.Sandbox != launch.FullAccess
 }

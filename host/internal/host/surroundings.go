@@ -26,16 +26,17 @@ func (h *Host) baseFor(m *config.Model) string {
 
 // surroundings gives a turn what its model must be told. own is the thread's model: one that stands in for it in this turn goes
 // by the same instructions.
-func (r *running) surroundings(h *Host, start event.ThreadStarted, t event.TurnStarted, own *config.Model) func(*event.Reference) turn.Told {
+func (r *running) surroundings(h *Host, id event.TurnID, start event.ThreadStarted, t event.TurnStarted, own *config.Model) func(*event.Reference) turn.Told {
 	return func(last *event.Reference) turn.Told {
 		r.plugs.context("network", contract.ContextText{Key: "rules", Text: networkText(h.opts.Config, h.rules, t.Sandbox)})
 		r.plugs.context("sandbox", contract.ContextText{Key: "denied", Text: deniedText(h.opts.Config, t.Sandbox)})
+		permitted, _ := r.thread.Desk().Permitted(id)
 		s := prompt.State{
 			Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(), External: maps.Clone(r.external),
 			Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config),
 			Permissions: event.Permissions{
-				Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: h.opts.Config.Sandbox.WritableRoots,
-				Network: h.opts.Config.Sandbox.Network || proxied(h.opts.Config, t.Sandbox),
+				Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: slices.Concat(h.opts.Config.Sandbox.WritableRoots, permitted.Write),
+				Network: h.opts.Config.Sandbox.Network || permitted.Network || proxied(h.opts.Config, t.Sandbox),
 			},
 		}
 		if own.Label != start.Model && own.Instructions != "" { // the model that the thread began with keeps what it had then

@@ -107,7 +107,8 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
 			return policy.Retry(equip(q), res)
 		},
-		Granter: granter{h.launcher, h.opts.Config, func() (string, error) { return h.threadTmp(t.ID()) }},
+		Permits: t.Desk(),
+		Granter: granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, func() (string, error) { return h.threadTmp(t.ID()) }},
 		Families: func(label string) (orchestrate.Family, bool) {
 			f, ok := h.families[label]
 			if ok {
@@ -120,6 +121,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	tools := h.registry.Snapshot
 	if r.role.noTools {
 		tools = func() *registry.Snapshot { return &registry.Snapshot{} }
+	} else if h.opts.Config.Approval.AdditionalPermissions && !r.role.asksNobody {
+		wish := registry.NewWish(h.mayWish(plan.Started))
+		tools = func() *registry.Snapshot { return h.registry.Snapshot().With(wish) }
 	}
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
@@ -131,7 +135,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		},
 		Model: s.client, Calls: spine, Tools: tools, Provider: s.model.Provider, Row: s.row,
 		Request: s.request(common), Fallback: models.fallback(r, common), Others: func() bool { return len(models.left) > 0 }, Patience: h.patience(t),
-		Context: r.surroundings(h, start, started, own),
+		Context: r.surroundings(h, id, start, started, own),
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},

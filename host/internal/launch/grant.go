@@ -20,6 +20,7 @@ type Grant struct {
 	Mode          string   `json:"mode"`
 	WritableRoots []string `json:"writableRoots,omitempty"` // absolute
 	ReadableRoots []string `json:"readableRoots,omitempty"` // absolute; nothing else is read but the system's folders; empty: everything
+	Shown         []string `json:"shown,omitempty"`         // files and folders that are read though a box usually hides them; absolute
 	DenyRead      []string `json:"denyRead,omitempty"`      // patterns of what is neither read nor written, in every mode; see config/glob
 	DenyWrite     []string `json:"denyWrite,omitempty"`     // patterns of what is not written in a writable root
 	Opened        []string `json:"opened,omitempty"`        // files that may be written though their name is protected; absolute
@@ -35,6 +36,7 @@ func (g Grant) Digest() string {
 	g.WritableRoots = slices.Sorted(slices.Values(g.WritableRoots))
 	g.Env = slices.Sorted(slices.Values(g.Env))
 	g.Opened = slices.Sorted(slices.Values(g.Opened))
+	g.Shown = slices.Sorted(slices.Values(g.Shown))
 	g.ReadableRoots = slices.Sorted(slices.Values(g.ReadableRoots))
 	g.DenyRead = slices.Sorted(slices.Values(g.DenyRead))
 	g.DenyWrite = slices.Sorted(slices.Values(g.DenyWrite))

@@ -140,6 +140,9 @@ type Resolver interface {
 // resolveTimeout is how long a name may take to resolve. Matches codex 0.169.
 const resolveTimeout = 2 * time.Second
 
+// unreadable stands for the place of rules that can't be read.
+const unreadable = "(rules that can't be read)"
+
 // errUnresolved: a name has no addresses.
 var errUnresolved = errors.New("the name has no addresses")
 
@@ -169,6 +172,8 @@ func (r Rules) Decide(ctx context.Context, q Request, resolve Resolver) Decision
 		return refuse(NotAllowedLocal)
 	case err != nil && loopbackName(q.Host) && !literal && !r.Local:
 		return refuse(NotAllowedLocal)
+	case r.Unsure && where == "":
+		return Decision{Reason: NotAllowed, Source: Baseline, Rule: unreadable}
 	case r.Unsure, verdict == Ask, !literal && !matches(r.Allow, q.Host, q.Port):
 		return Decision{Reason: NotAllowed, Source: Baseline, Rule: where}
 	}

@@ -33,8 +33,9 @@ type Config struct {
 	Rules    func() Rules
 	Resolver Resolver                                                // default: the machine's
 	Dial     func(context.Context, netip.AddrPort) (net.Conn, error) // default: TCP
-	// Ask is asked about what the rules neither allow nor deny; it may wait for a person, until ctx ends. nil: nobody is.
-	Ask func(context.Context, Request) (allow bool)
+	// Ask is asked about what the rules neither allow nor deny; it may wait for a person, until ctx ends. rule is the place of the
+	// rule that wants it so; empty: none does. nil: nobody is asked.
+	Ask func(ctx context.Context, q Request, rule string) (allow bool)
 	// Audit is told of decisions, of equal ones only once. nil: nobody is.
 	Audit func(Request, Decision)
 }
@@ -135,7 +136,7 @@ func (p *Proxy) judge(ctx context.Context, q Request) Decision {
 		p.mu.Lock()
 		before := p.mu.approved[key]
 		p.mu.Unlock()
-		if before || p.cfg.Ask(ctx, key) {
+		if before || p.cfg.Ask(ctx, key, d.Rule) {
 			p.mu.Lock()
 			p.mu.approved[key] = true
 			p.mu.Unlock()

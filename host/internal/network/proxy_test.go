@@ -78,7 +78,7 @@ func begin(t *testing.T, rules network.Rules, ask func(network.Request) bool) *w
 		},
 	}
 	if ask != nil {
-		cfg.Ask = func(_ context.Context, q network.Request) bool {
+		cfg.Ask = func(_ context.Context, q network.Request, _ string) bool {
 			w.mu.Lock()
 			w.asked = append(w.asked, q.URL())
 			w.mu.Unlock()

@@ -15,11 +15,20 @@ import (
 )
 
 func (r *run) policyRequest() policy.Request {
+	before := r.permitted()
+	wanted := r.assessment.Escalation
+	if wanted != nil && !wanted.Unsandboxed && len(wanted.Additional) > 0 {
+		if p, ok := policy.PermissionsOf(wanted.Additional); ok && before.Covers(p) {
+			wanted = nil
+		}
+	}
 	return policy.Request{
 		Approval: r.call.Approval, Sandbox: r.call.Sandbox, Effects: r.assessment.Effects,
-		Escalation: r.assessment.Escalation, ReadOnly: r.assessment.ReadOnly, Approved: r.approved,
-		Writable: func(path string) bool { return r.spine.stages.Granter.Writable(r.call.Sandbox, r.call.Cwd, path) },
-		Outside:  r.typesOutside(),
+		Escalation: wanted, ReadOnly: r.assessment.ReadOnly, Approved: r.approved,
+		Writable: func(path string) bool {
+			return r.spine.stages.Granter.Writable(GrantRequest{Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Permitted: before}, path)
+		},
+		Outside: r.typesOutside(),
 	}
 }
 
@@ -33,8 +42,41 @@ func (r *run) typesOutside() bool {
 
 // decide is where policy, reviewer and person say whether the call runs.
 func (r *run) decide(ctx context.Context) *verdict {
+	if r.entry.Wish { // which is a question itself
+		return nil
+	}
+	if v := r.resolve(); v != nil {
+		return v
+	}
 	d := r.spine.stages.Policy(r.policyRequest())
 	return r.settle(ctx, d, r.assessment.Discriminators, r.ruleFor(d.Offer))
+}
+
+// resolve names the permissions that a command asks for as the machine knows them: what is approved is what is given.
+func (r *run) resolve() *verdict {
+	wanted := r.assessment.Escalation
+	if wanted == nil || wanted.Unsandboxed || len(wanted.Additional) == 0 || !r.runsCommand() {
+		return nil
+	}
+	p, ok := policy.PermissionsOf(wanted.Additional)
+	if !ok {
+		return fail("what the command asks for beyond its sandbox are no permissions")
+	}
+	p, err := r.spine.stages.Granter.Resolve(r.call.Cwd, p)
+	if err != nil {
+		return fail(err.Error())
+	}
+	e := *wanted
+	e.Additional = p.Effects()
+	r.assessment.Escalation = &e
+	return nil
+}
+
+func (r *run) runsCommand() bool {
+	return slices.ContainsFunc(r.assessment.Effects, func(e contract.Effect) bool {
+		_, ok := e.(contract.ExecEffect)
+		return ok
+	})
 }
 
 // ruleFor is the rule for commands that begin with these words; nil: there is none, or nobody writes rules.
@@ -183,6 +225,9 @@ func (r *run) question(about question) approval.Question {
 	}
 	if e := r.assessment.Escalation; e != nil {
 		q.Message = visible(e.Justification, maxReason)
+	}
+	if w := about.wanted; w != nil && !w.Unsandboxed && r.runsCommand() {
+		q.Wanted = w.Additional
 	}
 	if about.offer != nil {
 		q.Rule = about.offer

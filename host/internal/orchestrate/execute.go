@@ -27,6 +27,9 @@ func (r *run) execute(ctx context.Context) verdict {
 	if r.entry.Search {
 		return r.search()
 	}
+	if r.entry.Wish {
+		return r.grantWish(ctx)
+	}
 	family, v := r.family()
 	if v != nil {
 		return *v

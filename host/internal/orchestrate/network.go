@@ -23,21 +23,27 @@ func (t *Tokens) OfCall(thread event.ThreadID, call event.CallID) (*Live, bool) 
 
 // Connect asks whether the call's processes may reach a host that the network rules neither allow nor deny. It is asked as
 // about any wish for more than the grant: the reviewer, then the person; under a policy that asks nobody the answer is no. A
-// process may outlive its call, so this may be asked after the call's end. asked: the no is somebody's, not the policy's.
-func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16) (allowed, asked bool) {
+// process may outlive its call, so this may be asked after the call's end. rule is where the rule stands that wants it to be asked about; empty: none
+// says anything of the host. asked: the no is somebody's, not the policy's.
+func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16, rule string) (allowed, asked bool) {
 	entry, ok := l.Call.Tools.Lookup(l.Call.Model.Namespace, l.Call.Model.Name)
 	if !ok {
 		return false, false
 	}
 	effects := []contract.Effect{contract.NetworkEffect{Host: host, Port: uint32(port)}}
 	reason := fmt.Sprintf("%s is not among the hosts that the network rules allow", host)
+	if rule != "" {
+		reason = fmt.Sprintf("a rule asks about %s: %s", host, rule)
+	}
 	r := &run{spine: l.Spine, call: l.Call, asker: l, entry: entry, item: itemState{redact: l.Spine.stages.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
 	r.assessment = contract.Assessment{
 		Effects: effects, Summary: fmt.Sprintf("network access: %s://%s:%d", protocol, host, port),
 		Escalation: &contract.Escalation{Justification: reason, Additional: effects},
 	}
 	// Whoever lets a connection through without a word has not understood what is asked: only an answer counts.
-	d := l.Spine.stages.Policy(r.policyRequest())
+	req := r.policyRequest()
+	req.Prompted = rule
+	d := l.Spine.stages.Policy(req)
 	if d.Verdict != policy.Ask {
 		return false, false
 	}

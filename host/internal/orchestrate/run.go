@@ -170,7 +170,7 @@ func (r *run) publishFailed(ctx context.Context, err error) *verdict {
 func (r *run) grant(ctx context.Context) *verdict {
 	r.attempt++
 	g, err := r.spine.stages.Granter.Grant(ctx, GrantRequest{
-		Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Effects: r.assessment.Effects, Escalation: r.escalation, Attempt: r.attempt,
+		Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Effects: r.assessment.Effects, Escalation: r.escalation, Permitted: r.permitted(), Attempt: r.attempt,
 	})
 	if err != nil {
 		return denied(err.Error())

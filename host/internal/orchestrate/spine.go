@@ -88,8 +88,10 @@ type Policy func(policy.Request) policy.Decision
 type Granter interface {
 	// Grant may refuse; its error is for the model and the user.
 	Grant(ctx context.Context, r GrantRequest) (launch.Grant, error)
-	// Writable says whether a call in a sandbox mode may write a path; absolute.
-	Writable(sandbox, cwd, path string) bool
+	// Writable says whether a call may write a path; absolute. The request has no escalation.
+	Writable(r GrantRequest, path string) bool
+	// Resolve names permissions as the machine knows them, where they can be given. Its error is for the model.
+	Resolve(cwd string, p policy.Permissions) (policy.Permissions, error)
 }
 
 // GrantRequest is what a grant is made for.
@@ -98,6 +100,7 @@ type GrantRequest struct {
 	Cwd        string
 	Effects    []contract.Effect
 	Escalation *contract.Escalation // approved, or nil
+	Permitted  policy.Permissions   // before
 	Attempt    uint32
 }
 
@@ -123,13 +126,14 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Files and Redact.
+// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Files and Redact.
 type Stages struct {
 	Hooks     hook.Hooks
 	Policy    Policy
 	Reviewer  Reviewer
 	Approver  Approver
 	Rulebook  Rulebook
+	Permits   Permits
 	Granter   Granter
 	Journal   Journal
 	Retry     Retry

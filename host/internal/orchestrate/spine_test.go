@@ -136,7 +136,16 @@ func (b *bench) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gra
 	return launch.Grant{Mode: r.Sandbox}, b.grant
 }
 
-func (b *bench) Writable(_, _, path string) bool { return !strings.HasPrefix(path, "/outside") }
+func (b *bench) Writable(_ orchestrate.GrantRequest, path string) bool {
+	return !strings.HasPrefix(path, "/outside")
+}
+
+func (b *bench) Resolve(_ string, p policy.Permissions) (policy.Permissions, error) {
+	if slices.Contains(p.Write, "/refused") {
+		return p, errors.New("/refused can't be written")
+	}
+	return p, nil
+}
 
 func (b *bench) EndCall(context.Context, launch.Owner) error {
 	b.step("end-processes")

@@ -11,10 +11,11 @@ import (
 
 // The texts of refusals, as models know them of codex 0.169.
 const (
-	refusedNever    = "approval required by policy, but AskForApproval is set to Never"
-	refusedRules    = "approval required by policy rule, but AskForApproval::Granular.rules is false"
-	refusedSandbox  = "approval required by policy, but AskForApproval::Granular.sandbox_approval is false"
-	rejectedPattern = "`%s` rejected: %s"
+	refusedNever       = "approval required by policy, but AskForApproval is set to Never"
+	refusedRules       = "approval required by policy rule, but AskForApproval::Granular.rules is false"
+	refusedSandbox     = "approval required by policy, but AskForApproval::Granular.sandbox_approval is false"
+	refusedPermissions = "approval required by policy, but AskForApproval::Granular.request_permissions is false"
+	rejectedPattern    = "`%s` rejected: %s"
 )
 
 // Canonical is a command line without what makes no difference to what it does, for comparing.
@@ -53,7 +54,7 @@ func (r Request) decideExec(e contract.ExecEffect) Decision {
 		return r.doubtful("the command can't be read: " + wide.Err.Error())
 	}
 	d := r.byKind(low, e)
-	if d.Verdict == Ask {
+	if d.Verdict == Ask && !r.additional() { // a rule would let it run without its sandbox
 		d.Offer = r.offer(low, left)
 	}
 	return d

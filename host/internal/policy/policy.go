@@ -73,6 +73,12 @@ type Request struct {
 	Effects    []contract.Effect
 	Escalation *contract.Escalation
 	ReadOnly   bool
+	// Wish says that the call asks for permissions itself, for later ones.
+	Wish bool
+	// Prompted says that a rule which is not about commands wants the call to be asked about; where it stands. Empty: none does.
+	Prompted string
+	// Additional lets calls ask for single permissions.
+	Additional bool
 	// Outside says that a session which is typed into runs outside of the sandbox.
 	Outside bool
 	// Approved says that a person, or who answers in his place, has approved the call.
@@ -112,6 +118,18 @@ func Decide(r Request) Decision {
 	case Never, OnRequest, Untrusted, Granular:
 	default:
 		return Decision{Verdict: Forbid, Reason: fmt.Sprintf("approval policy %q is not known; use never, on-request, granular or untrusted", r.Approval)}
+	}
+	switch {
+	case r.Wish:
+		return r.decideWish()
+	case r.Prompted != "":
+		return r.byRule("a rule asks about it: "+r.Prompted, nil)
+	}
+	if r.additional() && r.Approval != OnRequest {
+		return Decision{Verdict: Forbid, Reason: fmt.Sprintf(refusedAdditional, r.Approval)}
+	}
+	if r.additional() && !r.Additional {
+		return Decision{Verdict: Forbid, Reason: additionalOff}
 	}
 	if r.Escalation != nil && (r.Approval == Never || r.Approval == Granular && !r.Questions.Sandbox) {
 		return Decision{Verdict: Forbid, Reason: fmt.Sprintf(

@@ -30,6 +30,7 @@ type Entry struct {
 	Revision string // of the tool set it came with
 	Digest   string // of the descriptor: remembered approvals are bound to it
 	Search   bool   // the host's own: it finds tools; no plugin has it
+	Wish     bool   // the host's own: it asks for permissions
 
 	schema *jsonschema.Resolved // nil for freeform tools
 }
@@ -152,7 +153,7 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	// A manifest that was remembered has its keys in another order than the one that the plugin sent. Neither the model,
 	// whose vendor remembers beginnings of requests by their bytes, nor approvals may see the difference.
 	d.InputSchema, d.OutputSchema = sorted(d.InputSchema), sorted(d.OutputSchema)
-	if keyOf(d.Namespace, d.Name) == keyOf("", SearchName) {
+	if k := keyOf(d.Namespace, d.Name); k == keyOf("", SearchName) || k == keyOf("", WishName) {
 		return nil, errors.New("the name is the host's own; next: give it another one, or a namespace")
 	}
 	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
@@ -349,7 +350,9 @@ func hasAll(have, want []string) bool {
 func (s *Snapshot) Plugins() []string {
 	set := map[string]bool{}
 	for _, e := range s.entries {
-		set[e.Plugin] = true
+		if e.Plugin != "" {
+			set[e.Plugin] = true
+		}
 	}
 	return slices.Sorted(maps.Keys(set))
 }

@@ -179,3 +179,28 @@ func TestTheOrderOfASchemaDoesNotCount(t *testing.T) {
 		t.Errorf("%s, want %s", told.InputSchema, want)
 	}
 }
+
+// The host's own tool is in the catalogue beside all others; who need not be told of it still gets an answer.
+func TestTheToolThatAsksForPermissions(t *testing.T) {
+	for _, offered := range []bool{true, false} {
+		base := snapshot(t, greet)
+		s := base.With(NewWish(offered))
+		e, ok := s.Lookup("", WishName)
+		if !ok || !e.Wish || len(s.Plugins()) != 1 {
+			t.Errorf("offered %v: %+v, %v", offered, e, s.Plugins())
+		}
+		told := slices.ContainsFunc(s.ModelTools(llm.ModelRow{}), func(t llm.Tool) bool { return t.Name == WishName })
+		if told != offered || len(base.Entries()) != 1 {
+			t.Errorf("offered %v: the model is told %v", offered, told)
+		}
+		if _, err := e.Parse(&llm.ToolCall{Input: `{"permissions":{"file_system":{"read":null},"network":null},"reason":null}`}); err != nil {
+			t.Error(err)
+		}
+	}
+	r := New()
+	d := greet
+	d.Name = WishName
+	if problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) != 1 {
+		t.Errorf("a plugin takes the host's name: %q", problems)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -51,6 +52,8 @@ type Config struct {
 	// Environment is what a process starts from before the plugin's changes, UserEnvironment what one does that the
 	// configuration names: a program that prints a secret may need another one for that.
 	Environment, UserEnvironment func(thread event.ThreadID) []string
+	// Elicits tells whether plugins' questions are put under the policy granular; nil: they are.
+	Elicits func() bool
 	// Known is told every secret that a plugin gets or stores.
 	Known func(values ...string)
 }
@@ -130,7 +133,7 @@ func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.Ask
 	if !ok {
 		return nil, status.Error(codes.FailedPrecondition, "the thread has ended")
 	}
-	if l.Call.Approval == "never" {
+	if l.Call.Approval == policy.Never || l.Call.Approval == policy.Granular && s.Elicits != nil && !s.Elicits() {
 		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
 	}
 	defer l.Wait()()

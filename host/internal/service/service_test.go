@@ -76,7 +76,10 @@ func (w *world) Desk() *approval.Desk                  { return w.desk }
 func (w *world) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
 	return launch.Grant{Mode: "full-access", Network: true}, nil
 }
-func (w *world) Writable(string, string, string) bool { return true }
+func (w *world) Writable(orchestrate.GrantRequest, string) bool { return true }
+func (w *world) Resolve(_ string, p policy.Permissions) (policy.Permissions, error) {
+	return p, nil
+}
 
 func (w *world) EndCall(ctx context.Context, o launch.Owner) error { return w.launcher.EndCall(ctx, o) }
 

@@ -155,7 +155,10 @@ type lifeGrants struct{}
 func (lifeGrants) Grant(context.Context, orchestrate.GrantRequest) (launch.Grant, error) {
 	return launch.Grant{}, nil
 }
-func (lifeGrants) Writable(string, string, string) bool { return true }
+func (lifeGrants) Writable(orchestrate.GrantRequest, string) bool { return true }
+func (lifeGrants) Resolve(_ string, p policy.Permissions) (policy.Permissions, error) {
+	return p, nil
+}
 
 func (lifeGrants) EndCall(context.Context, launch.Owner) error { return nil }
 

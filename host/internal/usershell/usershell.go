@@ -139,7 +139,10 @@ func (unconfined) Grant(context.Context, orchestrate.GrantRequest) (launch.Grant
 }
 
 // Writable implements [orchestrate.Granter].
-func (unconfined) Writable(_, _, _ string) bool { return true }
+func (unconfined) Writable(orchestrate.GrantRequest, string) bool { return true }
+
+// Resolve implements [orchestrate.Granter].
+func (unconfined) Resolve(_ string, p policy.Permissions) (policy.Permissions, error) { return p, nil }
 
 // told is what the model reads of a command; codex-compatible.
 func (l line) told(a orchestrate.Answer, p history.Policy) llm.Message {

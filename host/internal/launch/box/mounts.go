@@ -13,6 +13,7 @@ import (
 type view struct {
 	full   bool     // everything is as it is outside, but what is denied
 	read   []string // nothing else is seen; nil: everything
+	shown  []string // what is seen though it is usually hidden
 	roots  []string // what may be written
 	hold   []string // what of it may not
 	hide   []string // files in roots that are keys by another name
@@ -60,7 +61,7 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 		m.add("/tmp", "--tmpfs", "/tmp")
 		m.seal("/tmp")
 	}
-	for _, p := range v.read {
+	for _, p := range slices.Concat(v.read, v.shown) {
 		m.add(p, "--ro-bind", p, p)
 	}
 	for _, p := range slices.Concat(v.pinned, v.roots) {
@@ -135,8 +136,13 @@ func (b *Box) hide(m *mounts, v view) {
 		switch info, err := os.Lstat(p); {
 		case err != nil || !v.shows(p):
 		case insideAny(p, v.roots) || slices.Contains(v.roots, p): // whoever works on it means it
+		case slices.Contains(v.shown, p):
 		case info.IsDir():
-			m.add(p, "--perms", "0000", "--tmpfs", p)
+			mode := "0000"
+			if slices.ContainsFunc(v.shown, func(s string) bool { return below(s, p) }) {
+				mode = "0111"
+			}
+			m.add(p, "--perms", mode, "--tmpfs", p)
 			m.seal(p)
 		case info.Mode().IsRegular():
 			m.add(p, "--ro-bind", "/dev/null", p)

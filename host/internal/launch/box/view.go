@@ -28,6 +28,11 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 			}
 		}
 	}
+	for _, p := range g.Shown {
+		if p = real(p); g.Mode != launch.FullAccess && isThere(p) && b.isKey(p) {
+			v.shown = append(v.shown, p)
+		}
+	}
 	var found []denial
 	if v.denied, missing, err = b.patterns.find(g.DenyRead, around); err != nil {
 		return view{}, nil, err
@@ -60,6 +65,18 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 		v.blank, err = b.blank()
 	}
 	return v, missing, err
+}
+
+// isKey reports whether a path is one that boxes hide because it holds keys, or lies in one. Who was let read what lies above such a
+// one has not been told of the keys.
+func (b *Box) isKey(path string) bool {
+	keys := slices.Clone(ofTheMachine)
+	if b.userHome != "" {
+		for _, name := range credentials {
+			keys = append(keys, real(filepath.Join(b.userHome, name)))
+		}
+	}
+	return slices.Contains(keys, path) || insideAny(path, keys)
 }
 
 // blank is an empty file that nobody may open, to lie over those that are denied.

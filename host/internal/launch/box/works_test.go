@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
 // attempt is something that must work in a box. What must not is the list in e2e/attacks.
@@ -62,6 +64,28 @@ func TestWhatProgramsNeedWorks(t *testing.T) {
 			t.Parallel()
 			if out, exit := prepared(t).sh(a.do); exit.Code != 0 || !strings.Contains(out, a.says) {
 				t.Errorf("exit %d, %q, want %q", exit.Code, out, a.says)
+			}
+		})
+	}
+}
+
+// Keys that somebody was let read are seen, and no others: not by way of a folder above them either.
+func TestShownKeys(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, shown, do, says string }{
+		{"a folder of keys", "userhome/.ssh", `cat $OUT/../userhome/.ssh/id; cat $OUT/../userhome/.netrc`, "SECRETcat: "},
+		{"a key in one", "userhome/.ssh/id", `cat $OUT/../userhome/.ssh/id; ls $OUT/../userhome/.ssh`, "SECRETls: "},
+		{"a file of keys", "userhome/.netrc", `cat $OUT/../userhome/.netrc`, "SECRET"},
+		{"a folder above", "userhome", `cat $OUT/../userhome/.ssh/id || echo hidden`, "hidden"},
+		{"gantry's own", "home/secrets", `cat $OUT/../home/secrets/key || echo hidden`, "hidden"},
+		{"it is not written", "userhome/.ssh", `echo x > $OUT/../userhome/.ssh/id`, "Read-only file system"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := prepared(t)
+			w.change = func(g *launch.Grant) { g.Shown = []string{filepath.Join(filepath.Dir(w.ws), tc.shown)} }
+			if out, _ := w.sh(tc.do); !strings.Contains(out, tc.says) {
+				t.Errorf("%q, want %q", out, tc.says)
 			}
 		})
 	}

@@ -375,7 +375,9 @@ func (granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gran
 	return launch.Grant{Mode: r.Sandbox}, nil
 }
 
-func (granter) Writable(string, string, string) bool { return true }
+func (granter) Writable(orchestrate.GrantRequest, string) bool { return true }
+
+func (granter) Resolve(_ string, p policy.Permissions) (policy.Permissions, error) { return p, nil }
 
 type nothing struct{}
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -237,6 +238,11 @@ func TestArguments(t *testing.T) {
 		{"exec_command", `{"cmd":"x","sandbox_permissions":"all"}`, parse, "`sandbox_permissions`"},
 		{"exec_command", `{"cmd":"x","justification":"why not"}`, "`justification` requires an explicit `sandbox_permissions`;", "require_escalated"},
 		{"exec_command", `{"cmd":"x","justification":"why not","sandbox_permissions":"use_default"}`, "`justification` requires an explicit", ""},
+		{"exec_command", `{"cmd":"x","additional_permissions":{"network":{"enabled":true}}}`, "`additional_permissions` requires `sandbox_permissions` set to `with_additional_permissions`", ""},
+		{"exec_command", `{"cmd":"x","sandbox_permissions":"with_additional_permissions"}`, "missing `additional_permissions`", ""},
+		{"exec_command", `{"cmd":"x","sandbox_permissions":"with_additional_permissions","additional_permissions":{"network":{"enabled":false},"file_system":{"read":[]}}}`,
+			"`additional_permissions` must name at least one permission", ""},
+		{"exec_command", `{"cmd":"x","sandbox_permissions":"with_additional_permissions","additional_permissions":{"file_system":{"write":"/x"}}}`, parse, "write"},
 		{"write_stdin", `{"chars":"x"}`, parse, "missing field `session_id`"},
 		{"write_stdin", `{"session_id":"5"}`, parse, "`session_id`"},
 		{"write_stdin", `{"session_id":99999999999}`, parse, "`session_id`"},
@@ -277,15 +283,25 @@ func TestAssessExec(t *testing.T) {
 	if usual.Escalation != nil || usual.Discriminators != nil || len([]rune(usual.Summary)) != 122 {
 		t.Errorf("assessment = %+v", usual)
 	}
+	with := func(permissions object) object {
+		return object{"cmd": "a", "sandbox_permissions": "with_additional_permissions", "justification": "J", "additional_permissions": permissions}
+	}
+	wide := r.assess("exec_command", with(object{"network": object{"enabled": true}, "file_system": object{"read": []string{"../x"}, "write": []string{"/y"}}}))
+	if e := wide.Escalation; e == nil || e.Unsandboxed || e.Justification != "J" || !reflect.DeepEqual(e.Additional, []contract.Effect{
+		contract.ReadEffect{Paths: []string{filepath.Join(filepath.Dir(r.cwd), "x")}}, contract.WriteEffect{Paths: []string{"/y"}}, contract.NetworkEffect{Host: "*"},
+	}) || wide.Discriminators != nil {
+		t.Errorf("with additional permissions: %+v, %v", e, wide.Discriminators)
+	}
 	digests := map[string]bool{}
 	for _, args := range []object{
+		with(object{"network": object{"enabled": true}}), with(object{"file_system": object{"write": []string{"/y"}}}),
 		{"cmd": "a"}, {"cmd": "b"}, {"cmd": "a", "tty": true}, {"cmd": "a", "login": false}, {"cmd": "a", "workdir": "/"},
 		{"cmd": "a", "sandbox_permissions": "require_escalated"},
 	} {
 		digests[r.assess("exec_command", args).Digest] = true
 	}
-	if len(digests) != 6 {
-		t.Errorf("%d digests for 6 commands", len(digests))
+	if len(digests) != 8 {
+		t.Errorf("%d digests for 8 commands", len(digests))
 	}
 }
 

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/plugins/shell/internal/shell"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // permissions that a model may ask for.
 const (
 	permissionsDefault   = "use_default"
 	permissionsEscalated = "require_escalated"
+	permissionsAdded     = "with_additional_permissions"
 )
 
 // execArgs are the arguments of exec_command. What is optional may also be null.
@@ -26,6 +28,46 @@ type execArgs struct {
 	SandboxPermissions string   `json:"sandbox_permissions,omitempty"`
 	Justification      string   `json:"justification,omitempty"`
 	PrefixRule         []string `json:"prefix_rule,omitempty"`
+
+	AdditionalPermissions *additional `json:"additional_permissions,omitempty"`
+}
+
+// additional are single permissions beyond the sandbox.
+type additional struct {
+	Network *struct {
+		Enabled bool `json:"enabled"`
+	} `json:"network,omitempty"`
+	FileSystem *struct {
+		Read  []string `json:"read,omitempty"`
+		Write []string `json:"write,omitempty"`
+	} `json:"file_system,omitempty"`
+}
+
+// effects are what is asked for; cwd is where relative paths start.
+func (a *additional) effects(cwd string) []contract.Effect {
+	var out []contract.Effect
+	if a == nil {
+		return nil
+	}
+	all := func(paths []string) []string {
+		full := make([]string, len(paths))
+		for i, p := range paths {
+			full[i] = absolute(cwd, p)
+		}
+		return full
+	}
+	if f := a.FileSystem; f != nil {
+		if len(f.Read) > 0 {
+			out = append(out, contract.ReadEffect{Paths: all(f.Read)})
+		}
+		if len(f.Write) > 0 {
+			out = append(out, contract.WriteEffect{Paths: all(f.Write)})
+		}
+	}
+	if a.Network != nil && a.Network.Enabled {
+		out = append(out, contract.NetworkEffect{Host: "*"})
+	}
+	return out
 }
 
 // property is one property of a schema that is written by hand: the contract with models fixes names, types and order.
@@ -33,6 +75,7 @@ type property struct {
 	name, kind, doc string
 	enum            []string
 	items           string
+	properties      []property // of an object
 }
 
 // schema renders an object schema that allows nothing else.
@@ -41,24 +84,36 @@ func schema(required []string, properties ...property) json.RawMessage {
 		required = []string{} // null is no schema
 	}
 	type node struct {
-		Type        string   `json:"type"`
-		Description string   `json:"description,omitempty"`
-		Enum        []string `json:"enum,omitempty"`
-		Items       *node    `json:"items,omitempty"`
+		Type        string          `json:"type"`
+		Description string          `json:"description,omitempty"`
+		Enum        []string        `json:"enum,omitempty"`
+		Items       *node           `json:"items,omitempty"`
+		Properties  map[string]node `json:"properties,omitempty"`
+		// Additional is set for objects inside.
+		Additional *bool `json:"additionalProperties,omitempty"`
 	}
 	object := struct {
 		Type                 string          `json:"type"`
 		Properties           map[string]node `json:"properties"`
 		Required             []string        `json:"required"`
 		AdditionalProperties bool            `json:"additionalProperties"`
-	}{Type: "object", Properties: map[string]node{}, Required: required}
-	for _, p := range properties {
-		n := node{Type: p.kind, Description: p.doc, Enum: p.enum}
-		if p.items != "" {
-			n.Items = &node{Type: p.items}
+	}{Type: "object", Required: required}
+	var render func(properties []property) map[string]node
+	render = func(properties []property) map[string]node {
+		out := map[string]node{}
+		for _, p := range properties {
+			n := node{Type: p.kind, Description: p.doc, Enum: p.enum}
+			if p.items != "" {
+				n.Items = &node{Type: p.items}
+			}
+			if p.properties != nil {
+				n.Properties, n.Additional = render(p.properties), new(false)
+			}
+			out[p.name] = n
 		}
-		object.Properties[p.name] = n
+		return out
 	}
+	object.Properties = render(properties)
 	b, err := json.Marshal(object)
 	if err != nil { // strings and bools only
 		panic("tools: marshal schema: " + err.Error())
@@ -73,9 +128,17 @@ func execSchema(c *Config) json.RawMessage {
 		{name: "yield_time_ms", kind: "number", doc: "How many milliseconds to wait for output before the call returns; 250 to 30000, default 10000. The command is not ended by it."},
 		{name: "max_output_tokens", kind: "number", doc: "The most tokens of output to return, default 10000. Longer output loses its middle."},
 		{name: "shell", kind: "string", doc: "Path of another shell to run it with; default is the user's."},
-		{name: "sandbox_permissions", kind: "string", enum: []string{permissionsDefault, permissionsEscalated},
-			doc: "require_escalated asks the user to run the command outside the sandbox. Default use_default."},
-		{name: "justification", kind: "string", doc: "With require_escalated only: one short question to the user that says why, such as \"Do you want to install the missing package?\""},
+		{name: "sandbox_permissions", kind: "string", enum: []string{permissionsDefault, permissionsAdded, permissionsEscalated},
+			doc: "require_escalated asks the user to run the command outside the sandbox, with_additional_permissions to give it what " +
+				"additional_permissions names, inside. Default use_default."},
+		{name: "additional_permissions", kind: "object", doc: "With with_additional_permissions only: what the command needs beyond the sandbox.", properties: []property{
+			{name: "file_system", kind: "object", properties: []property{
+				{name: "read", kind: "array", items: "string", doc: "Files and folders to read."},
+				{name: "write", kind: "array", items: "string", doc: "Folders to write; they have to exist."},
+			}},
+			{name: "network", kind: "object", properties: []property{{name: "enabled", kind: "boolean"}}},
+		}},
+		{name: "justification", kind: "string", doc: "Unless use_default: one short question to the user that says why, such as \"Do you want to install the missing package?\""},
 		{name: "prefix_rule", kind: "array", items: "string", doc: "With require_escalated only: the leading words of the command that the user may allow for later commands as well, for example [\"npm\", \"install\"]."},
 	}
 	if c.Terminal {
@@ -101,6 +164,7 @@ type command struct {
 	escalated     bool
 	justification string
 	prefixRule    []string
+	additional    []contract.Effect
 }
 
 // refusal is why a call can't be made, as the model reads it.
@@ -110,7 +174,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 
 // command checks the arguments. The error's text is for the model.
-func (f *family) command(in execArgs, cwd string) (*command, error) {
+func (f *family) command(in execArgs, cwd string) (_ *command, err error) {
 	c := &command{text: in.Cmd, cwd: cwd, tty: in.TTY, shell: f.shell, justification: in.Justification, prefixRule: in.PrefixRule}
 	switch in.SandboxPermissions {
 	case "", permissionsDefault:
@@ -121,9 +185,11 @@ func (f *family) command(in execArgs, cwd string) (*command, error) {
 		c.prefixRule = nil
 	case permissionsEscalated:
 		c.escalated = true
+	case permissionsAdded:
+		c.prefixRule = nil
 	default:
-		return nil, fmt.Errorf("failed to parse function arguments: field `sandbox_permissions`: unknown variant `%s`, expected `%s` or `%s`",
-			in.SandboxPermissions, permissionsDefault, permissionsEscalated)
+		return nil, fmt.Errorf("failed to parse function arguments: field `sandbox_permissions`: unknown variant `%s`, expected `%s`, `%s` or `%s`",
+			in.SandboxPermissions, permissionsDefault, permissionsAdded, permissionsEscalated)
 	}
 	login := f.config.Login
 	if in.Login != nil {
@@ -141,8 +207,29 @@ func (f *family) command(in execArgs, cwd string) (*command, error) {
 	if in.Workdir != "" {
 		c.cwd = absolute(cwd, in.Workdir)
 	}
+	if c.additional, err = in.permissions(c.cwd); err != nil {
+		return nil, err
+	}
 	c.argv, c.login = c.shell.Argv(in.Cmd, login), login
 	return c, nil
+}
+
+// permissions are those that the call asks for. The argument and its mode belong together.
+func (in execArgs) permissions(cwd string) ([]contract.Effect, error) {
+	if in.SandboxPermissions != permissionsAdded {
+		if in.AdditionalPermissions != nil {
+			return nil, refusal("`additional_permissions` requires `sandbox_permissions` set to `" + permissionsAdded + "`; set it, or leave `additional_permissions` out")
+		}
+		return nil, nil
+	}
+	if in.AdditionalPermissions == nil {
+		return nil, refusal("missing `additional_permissions`; `sandbox_permissions` is `" + permissionsAdded + "`, so name what the command needs")
+	}
+	out := in.AdditionalPermissions.effects(cwd)
+	if len(out) == 0 {
+		return nil, refusal("`additional_permissions` must name at least one permission: `network` or `file_system`")
+	}
+	return out, nil
 }
 
 func absolute(cwd, path string) string {

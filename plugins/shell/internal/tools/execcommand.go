@@ -55,6 +55,9 @@ func (f *family) assessExec(ctx context.Context, c *tool.AssessCall, in execArgs
 		a.Escalation = &contract.Escalation{Unsandboxed: true, Justification: cmd.justification, PrefixRule: cmd.prefixRule}
 		a.Discriminators = []string{"sandbox_permissions=" + permissionsEscalated}
 	}
+	if len(cmd.additional) > 0 {
+		a.Escalation = &contract.Escalation{Justification: cmd.justification, Additional: cmd.additional}
+	}
 	return a, nil
 }
 
@@ -65,8 +68,8 @@ func early(text string) *contract.Assessment {
 
 // digest names all that decides what the command does.
 func (c *command) digest() string {
-	b, err := json.Marshal([]any{c.argv, c.cwd, c.tty, c.escalated})
-	if err != nil { // strings and bools only
+	b, err := json.Marshal([]any{c.argv, c.cwd, c.tty, c.escalated, c.additional})
+	if err != nil { // strings, bools and numbers only
 		panic("tools: marshal command: " + err.Error())
 	}
 	sum := sha256.Sum256(b)

@@ -48,7 +48,7 @@ func TestDescriptors(t *testing.T) {
 		required   string
 		properties []string
 	}{
-		{"exec_command", true, true, "Bash", nil, "cmd", nil, "cmd", []string{"cmd", "justification", "login", "max_output_tokens", "prefix_rule",
+		{"exec_command", true, true, "Bash", nil, "cmd", nil, "cmd", []string{"additional_permissions", "cmd", "justification", "login", "max_output_tokens", "prefix_rule",
 			"sandbox_permissions", "shell", "tty", "workdir", "yield_time_ms"}},
 		{"write_stdin", true, true, "", nil, "", nil, "session_id", []string{"chars", "max_output_tokens", "session_id", "yield_time_ms"}},
 		{"apply_patch", false, false, "apply_patch", []string{"Write", "Edit"}, "input", []string{"patches"}, "", nil},

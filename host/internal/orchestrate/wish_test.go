@@ -1,0 +1,174 @@
+package orchestrate_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/hashicorp/go-hclog"
+)
+
+// wisher is a spine whose calls ask for permissions, and remember them at a real desk.
+type wisher struct {
+	*bench
+	desk  *approval.Desk
+	saw   []policy.Request
+	wide  []policy.Permissions // of grants
+	spine *orchestrate.Spine
+	tools *registry.Snapshot
+}
+
+func newWisher(t *testing.T, b *bench, decide func(policy.Request) policy.Decision) *wisher {
+	w := &wisher{bench: b, desk: approval.NewDesk(nil)}
+	reg := registry.New()
+	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{assessed}}); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	w.tools = reg.Snapshot().With(registry.NewWish(true))
+	w.spine = orchestrate.New(orchestrate.Stages{
+		Hooks: b, Approver: b, Permits: w.desk, Granter: wisherGrants{w}, Journal: b, Retry: orchestrate.NoRetry, Processes: b,
+		Policy: func(r policy.Request) policy.Decision {
+			w.saw = append(w.saw, r)
+			return decide(r)
+		},
+		Families: func(string) (orchestrate.Family, bool) { return b, true },
+	}, orchestrate.NewTokens(), hclog.NewNullLogger())
+	return w
+}
+
+type wisherGrants struct{ *wisher }
+
+func (w wisherGrants) Grant(ctx context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
+	w.wide = append(w.wide, r.Permitted)
+	return w.bench.Grant(ctx, r)
+}
+
+func (w *wisher) do(t *testing.T, turn event.TurnID, name, args string) orchestrate.Answer {
+	t.Helper()
+	var gate orchestrate.Gate
+	return w.spine.Dispatch(t.Context(), &gate, orchestrate.Call{
+		Settings: orchestrate.Settings{
+			Thread: "t", Turn: turn, Cwd: "/", Approval: policy.OnRequest, Sandbox: "workspace-write", Tools: w.tools, Output: history.Policy{Limit: 1000},
+		},
+		Model: &llm.ToolCall{ID: "c1", Name: name, Input: args}, ID: "c1",
+	}).Wait()
+}
+
+const wished = `{"reason":"to install it","permissions":{"network":{"enabled":true},"file_system":{"read":null,"write":["/w"]}}}`
+
+func TestAskingForPermissions(t *testing.T) {
+	const (
+		all  = `{"permissions":{"network":{"enabled":true},"file_system":{"read":[],"write":["/w"]}},"scope":"turn"}`
+		none = `{"permissions":{"network":null,"file_system":null},"scope":"turn"}`
+	)
+	ask := policy.Decision{Verdict: policy.Ask, Reason: "R"}
+	for _, tc := range []struct {
+		name    string
+		args    string
+		policy  policy.Decision
+		hook    hook.Permission
+		answer  approval.Answer
+		askErr  error
+		outcome event.Outcome
+		says    string
+		abort   bool
+		told    string // to the model beside the answer
+		later   bool   // it holds in the next turn
+	}{
+		{"granted for the turn", wished, ask, hook.Permission{}, approval.Answer{Choice: approval.ApproveTurn}, nil, event.OutcomeOK, all, false, "", false},
+		{"granted by a reviewer", wished, ask, hook.Permission{}, approval.Answer{Choice: approval.Approve}, nil, event.OutcomeOK, all, false, "", false},
+		{"granted for the session", wished, ask, hook.Permission{}, approval.Answer{Choice: approval.ApproveSession}, nil, event.OutcomeOK,
+			strings.Replace(all, `"turn"`, `"session"`, 1), false, "", true},
+		{"granted in part", wished, ask, hook.Permission{}, approval.Answer{
+			Choice: approval.ApproveTurn, Data: json.RawMessage(`{"permissions":{"file_system":{"write":["/w/sub","/etc"]}}}`),
+		}, nil, event.OutcomeOK, `{"permissions":{"network":null,"file_system":{"read":[],"write":["/w/sub"]}},"scope":"turn"}`, false, "", false},
+		{"an answer that makes no sense", wished, ask, hook.Permission{}, approval.Answer{Choice: approval.ApproveTurn, Data: json.RawMessage(`"all"`)}, nil, event.OutcomeOK, none, false, "", false},
+		{"denied", wished, ask, hook.Permission{}, approval.Answer{Choice: approval.Deny}, nil, event.OutcomeOK, none, false, "", false},
+		{"no clear yes", wished, ask, hook.Permission{}, approval.Answer{Choice: "perhaps"}, nil, event.OutcomeOK, none, false, "", false},
+		{"aborted", wished, ask, hook.Permission{}, approval.Answer{Choice: approval.Abort}, nil, event.OutcomeDenied, "rejected by user", true, "", false},
+		{"nobody is there", wished, ask, hook.Permission{}, approval.Answer{}, approval.ErrNobody, event.OutcomeOK, none, false, "nobody to ask", false},
+		{"refused by the policy", wished, policy.Decision{Verdict: policy.Forbid, Reason: "R"}, hook.Permission{}, approval.Answer{}, nil, event.OutcomeOK, none, false, "No permissions were granted: R", false},
+		{"nothing to give", wished, policy.Decision{Verdict: policy.Run}, hook.Permission{}, approval.Answer{}, nil, event.OutcomeOK, all, false, "", false},
+		{"granted by a hook", wished, ask, hook.Permission{Allow: true}, approval.Answer{Choice: approval.Deny}, nil, event.OutcomeOK, all, false, "", false},
+		{"denied by a hook", wished, ask, hook.Permission{Deny: true, Message: "M"}, approval.Answer{Choice: approval.Approve}, nil, event.OutcomeOK, none, false, "M", false},
+		{"nothing asked for", `{"permissions":{}}`, ask, hook.Permission{}, approval.Answer{}, nil, event.OutcomeError, "request_permissions requires at least one permission", false, "", false},
+		{"only no", `{"permissions":{"network":{"enabled":false},"file_system":{"write":[]}}}`, ask, hook.Permission{}, approval.Answer{}, nil, event.OutcomeError, "requires at least one", false, "", false},
+		{"what can't be given", `{"permissions":{"file_system":{"write":["/refused"]}}}`, ask, hook.Permission{}, approval.Answer{}, nil, event.OutcomeError, "/refused can't be written", false, "", false},
+		{"arguments", `{"permissions":{"network":true}}`, ask, hook.Permission{}, approval.Answer{}, nil, event.OutcomeError, "failed to parse function arguments: ", false, "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := &bench{answer: tc.answer, askErr: tc.askErr, permission: tc.hook}
+			w := newWisher(t, b, func(r policy.Request) policy.Decision {
+				if r.Wish {
+					return tc.policy
+				}
+				return policy.Decision{Verdict: policy.Run}
+			})
+			a := w.do(t, "u1", registry.WishName, tc.args)
+			if a.Outcome != tc.outcome || !strings.Contains(text(a), tc.says) || a.Abort != tc.abort || !strings.Contains(strings.Join(a.Context, "\n"), tc.told) {
+				t.Errorf("%s %q, abort %v, told %q", a.Outcome, text(a), a.Abort, a.Context)
+			}
+			b.answer.Choice = ""
+			w.do(t, "u1", "act", `{}`)
+			w.do(t, "u2", "act", `{}`)
+			now, later := w.wide[len(w.wide)-2], w.wide[len(w.wide)-1]
+			if given := !now.Empty(); given != (tc.outcome == event.OutcomeOK && !strings.Contains(text(a), none) && tc.policy.Verdict == policy.Ask) {
+				t.Errorf("a call of the turn has %+v", now)
+			}
+			if !later.Empty() != tc.later {
+				t.Errorf("a call of the next turn has %+v", later)
+			}
+		})
+	}
+}
+
+// A person sees what is asked for; what was given is not asked about again, also where a command asks for it.
+func TestPermissionsAreAskedForOnce(t *testing.T) {
+	b := &bench{answer: approval.Answer{Choice: approval.ApproveTurn}}
+	wanted := policy.Permissions{Write: []string{"/w/deep"}}
+	b.assess = func(contract.AssessRequest) (*contract.Assessment, error) {
+		return &contract.Assessment{
+			Effects: []contract.Effect{contract.ExecEffect{Argv: []string{"make"}}}, Digest: "d",
+			Escalation: &contract.Escalation{Justification: "J", Additional: wanted.Effects()},
+		}, nil
+	}
+	w := newWisher(t, b, func(r policy.Request) policy.Decision {
+		r.Additional = true
+		return policy.Decide(r)
+	})
+	w.do(t, "u1", "act", `{}`)
+	if q := b.asked; q.About != event.QuestionApproval || q.Message != "J" || len(q.Wanted) != 1 {
+		t.Errorf("the question about the command is %+v", q)
+	}
+	b.asked = approval.Question{}
+	w.do(t, "u1", registry.WishName, wished)
+	if q := b.asked; q.About != event.QuestionPermissions || q.Message != "to install it" || len(q.Wanted) != 2 ||
+		!slices.Equal(q.Options, []string{approval.ApproveTurn, approval.ApproveSession, approval.Deny, approval.Abort}) {
+		t.Errorf("the question is %+v", q)
+	}
+	b.asked = approval.Question{}
+	w.do(t, "u1", "act", `{}`)
+	if a := w.do(t, "u1", registry.WishName, wished); b.asked.About != "" || !strings.Contains(text(a), `"/w"`) {
+		t.Errorf("asked again: %+v, %q", b.asked, text(a))
+	}
+	w.do(t, "u2", "act", `{}`)
+	if b.asked.About == "" {
+		t.Error("the next turn was not asked")
+	}
+	wanted.Write = []string{"/refused"}
+	if a := w.do(t, "u2", "act", `{}`); a.Outcome != event.OutcomeError || !strings.Contains(text(a), "/refused can't be written") {
+		t.Errorf("%s %q", a.Outcome, text(a))
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // What a model asks for ahead of its calls is asked about once; then commands and patches do it in the sandbox, for as long as was
@@ -116,6 +118,35 @@ do = [{ text = "done" }]
 	for policy, says := range map[string]string{"never": "cannot request additional permissions", "untrusted": "approval policy is untrusted; reject command"} {
 		if r.Gantry("exec", "-c", "approval.policy="+policy, "-c", "sandbox.mode=workspace-write", "go"); !strings.Contains(r.Last().Outputs()["c1"], says) {
 			t.Errorf("%s: %q", policy, r.Last().Outputs()["c1"])
+		}
+	}
+}
+
+// What the sandbox stopped is told by its path: to the model beside the output, and in the log, also of a command that a call has
+// left running.
+func TestDenialsNameThePath(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "touch ../out/now", login = false } }]
+[[step]]
+do = [{ call = "exec_command", id = "c2", args = { cmd = "until [ -e go ]; do sleep 0.05; done; touch ../out/later; echo > over; exit 1", login = false, yield_time_ms = 250 } }]
+[[step]]
+do = [{ call = "exec_command", id = "c3", args = { cmd = "touch go; until [ -e over ]; do sleep 0.05; done", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "done" }]
+`)
+	policied(r, "on-request", "workspace-write")
+	r.OK("exec", "--config", "policy.hcl", "go")
+	out := filepath.Join(filepath.Dir(r.Dir), "out")
+	if told := strings.Join(r.Last().Texts(llm.RoleSystem), "\n"); strings.Count(told, fmt.Sprintf("The sandbox (workspace-write) does not let commands write %q.", out+"/now")) != 1 {
+		t.Errorf("the model is told:\n%s", told)
+	}
+	log := r.OK("threads", "show", "--events", threads(t, r)[0].ID).Stdout
+	for _, name := range []string{"now", "later"} {
+		if !strings.Contains(strings.ReplaceAll(log, " ", ""), fmt.Sprintf(`"sandboxDenied":{"reason":"read_only_file_system","sandbox":"workspace-write","path":%q,"access":"write"}`, filepath.Join(out, name))) {
+			t.Errorf("the log does not name %s:\n%s", name, log)
 		}
 	}
 }

@@ -456,6 +456,8 @@ type SessionExited struct {
 	Session  string `json:"session"`
 	How      string `json:"how"`
 	ExitCode int32  `json:"exitCode"`
+	// Denied: what its sandbox did not let it do; with How "denied".
+	Denied *Denial `json:"sandboxDenied,omitempty"`
 }
 
 // Notice tells people something. Level: "info", "warning" or "error".

@@ -57,6 +57,7 @@ type Item struct {
 	Output    string          `json:"output,omitempty"` // what people saw, bounded
 	ExitCode  *int32          `json:"exitCode,omitempty"`
 	Session   string          `json:"session,omitempty"`
+	Denied    *Denial         `json:"sandboxDenied,omitempty"` // what its sandbox did not let it do
 	Changes   []FileChange    `json:"changes,omitempty"`
 	Server    string          `json:"server,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -112,4 +113,12 @@ func EffectsOf(effects []contract.Effect) []Effect {
 		out = append(out, Effect{Type: t, Data: data})
 	}
 	return out
+}
+
+// Denial is what a sandbox did not let a command do, as far as that can be told.
+type Denial struct {
+	Reason  string `json:"reason"` // "read_only_file_system", "operation_not_permitted", "permission_denied", "failed_to_write_file", "unknown"
+	Sandbox string `json:"sandbox"`
+	Path    string `json:"path,omitempty"`   // absolute; empty: it is not known
+	Access  string `json:"access,omitempty"` // to it: "read" or "write"
 }

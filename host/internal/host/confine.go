@@ -200,7 +200,7 @@ func (g granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gr
 	}
 	grant := Grant(g.config, mode, r.Cwd, tmp)
 	if mode != launch.FullAccess {
-		grant = permitted(grant, r.Permitted)
+		grant = withPermissions(grant, r.Permitted)
 		if r.Escalation != nil {
 			grant = widened(grant, r.Escalation.Additional)
 		}
@@ -210,7 +210,7 @@ func (g granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gr
 
 // Writable implements [orchestrate.Granter].
 func (g granter) Writable(r orchestrate.GrantRequest, path string) bool {
-	return box.Reach(permitted(Grant(g.config, r.Sandbox, r.Cwd, ""), r.Permitted), path) == box.AccessWrite
+	return box.Reach(withPermissions(Grant(g.config, r.Sandbox, r.Cwd, ""), r.Permitted), path) == box.AccessWrite
 }
 
 // Resolve implements [orchestrate.Granter]. A link is followed now: what is approved is what it leads to, wherever it leads later.
@@ -255,8 +255,8 @@ func (g granter) Resolve(cwd string, p policy.Permissions) (out policy.Permissio
 	return policy.Permissions{Network: p.Network}.With(out), nil
 }
 
-// permitted adds to a grant what was given ahead of the call. What is not what it was then is left out: a link has come into its place.
-func permitted(g launch.Grant, p policy.Permissions) launch.Grant {
+// withPermissions adds to a grant what was given ahead of the call. What is not what it was then is left out: a link has come into its place.
+func withPermissions(g launch.Grant, p policy.Permissions) launch.Grant {
 	if p.Empty() {
 		return g
 	}

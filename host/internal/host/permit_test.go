@@ -78,17 +78,17 @@ func TestPermissionsWidenAGrant(t *testing.T) {
 	ws, out := filepath.Join(dir, "ws"), filepath.Join(dir, "out")
 	all := policy.Permissions{Write: []string{out}, Read: []string{filepath.Join(out, "file")}, Network: true}
 	for _, mode := range []string{box.ReadOnly, box.WorkspaceWrite} {
-		got := permitted(Grant(g.config, mode, ws, ""), all)
+		got := withPermissions(Grant(g.config, mode, ws, ""), all)
 		inside := box.Reach(got, filepath.Join(ws, "x"))
 		if box.Reach(got, filepath.Join(out, "x")) != box.AccessWrite || box.Reach(got, filepath.Join(out, ".git", "x")) != box.AccessRead ||
 			(inside == box.AccessWrite) != (mode == box.WorkspaceWrite) || !got.Network || len(got.Shown) != 1 {
 			t.Errorf("%s: %+v", mode, got)
 		}
 	}
-	if got := permitted(launch.Grant{Mode: box.WorkspaceWrite, Proxied: true}, all); got.Network {
+	if got := withPermissions(launch.Grant{Mode: box.WorkspaceWrite, Proxied: true}, all); got.Network {
 		t.Error("who has a proxy does not go around it")
 	}
-	if got := permitted(launch.Grant{Mode: box.WorkspaceWrite, ReadableRoots: []string{ws}}, all); len(got.ReadableRoots) != 2 {
+	if got := withPermissions(launch.Grant{Mode: box.WorkspaceWrite, ReadableRoots: []string{ws}}, all); len(got.ReadableRoots) != 2 {
 		t.Errorf("readable: %v", got.ReadableRoots)
 	}
 	if !g.Writable(orchestrate.GrantRequest{Sandbox: box.WorkspaceWrite, Cwd: ws, Permitted: all}, filepath.Join(out, "new")) {
@@ -101,7 +101,7 @@ func TestPermissionsWidenAGrant(t *testing.T) {
 	if err := os.Symlink("/etc", out); err != nil {
 		t.Fatal(err)
 	}
-	if got := permitted(Grant(g.config, box.WorkspaceWrite, ws, ""), all); len(got.WritableRoots) != 1 || len(got.Shown) != 0 {
+	if got := withPermissions(Grant(g.config, box.WorkspaceWrite, ws, ""), all); len(got.WritableRoots) != 1 || len(got.Shown) != 0 {
 		t.Errorf("behind a link: %+v", got)
 	}
 }

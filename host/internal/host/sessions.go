@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,12 +170,19 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 		if !known {
 			return
 		}
-		s.outputEnds(label, ev.SessionID)
+		end := s.outputEnds(label, ev.SessionID)
 		how := map[contract.SessionEnd]string{contract.SessionEndDenied: "denied", contract.SessionEndLost: "lost"}[ev.End]
 		if how == "" {
 			how = "exited"
 		}
-		s.publish(label, event.SessionExited{Session: ev.SessionID, How: how, ExitCode: ev.ExitCode})
+		exited := event.SessionExited{Session: ev.SessionID, How: how, ExitCode: ev.ExitCode}
+		if ev.End == contract.SessionEndDenied {
+			set := s.thread.Settings()
+			mode := cmp.Or(set.Sandbox, s.host.opts.Config.Sandbox.Mode)
+			permitted, _ := s.thread.Desk().Permitted("")
+			exited.Denied = denialOf(withPermissions(Grant(s.host.opts.Config, mode, set.Cwd, ""), permitted), set.Cwd, end)
+		}
+		s.publish(label, exited)
 	}
 }
 

@@ -14,7 +14,11 @@ type shown struct {
 	text *redact.Stream
 	read int64 // what has come, counted as the plugin does
 	at   int64 // what was shown
+	end  string
 }
+
+// maxShownEnd is what is remembered of the end of a session's output: errors stand there.
+const maxShownEnd = 4 << 10
 
 // output shows what has come of a session's output and is no secret.
 func (s *sessions) output(label string, ev contract.SessionOutput) {
@@ -51,15 +55,17 @@ func (s *sessions) output(label string, ev contract.SessionOutput) {
 	s.show(label, ev.SessionID, o, o.text.Write(string(ev.Data)))
 }
 
-// outputEnds shows what was held back.
-func (s *sessions) outputEnds(label, id string) {
+// outputEnds shows what was held back, and returns the end of all that was shown.
+func (s *sessions) outputEnds(label, id string) (end string) {
 	s.mu.Lock()
 	o := s.mu.shown[label][id]
 	delete(s.mu.shown[label], id)
 	s.mu.Unlock()
 	if o != nil {
 		s.show(label, id, o, o.text.End())
+		end = o.end
 	}
+	return end
 }
 
 func (s *sessions) show(label, id string, o *shown, text string) {
@@ -69,4 +75,8 @@ func (s *sessions) show(label, id string, o *shown, text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	s.publish(label, event.SessionOutput{Session: id, Offset: o.at, Text: text})
 	o.at += int64(len(text))
+	o.end += text
+	if over := len(o.end) - maxShownEnd; over > 0 {
+		o.end = strings.Clone(strings.ToValidUTF8(o.end[over:], ""))
+	}
 }

@@ -28,6 +28,7 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 			v.tools = nil // a hook put something else in the place of what was found
 		}
 	}
+	r.explain(v.result)
 	result := &llm.ToolResult{
 		ID: r.call.Model.ID, Name: r.call.Model.Name, Namespace: r.call.Model.Namespace, Freeform: r.call.Model.Freeform,
 		IsError: v.outcome != event.OutcomeOK, Search: r.call.Model.Search, Tools: v.tools,
@@ -48,6 +49,33 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	return Answer{
 		Result: result, Outcome: v.outcome, Raw: v.result, Context: r.context, Abort: v.abort, Duration: took,
 	}
+}
+
+// explain notes what the sandbox did not let a call do. Where that is a path, the model is told of it beside what was printed: it may
+// ask for it, or do without.
+func (r *run) explain(result *contract.Result) {
+	if result == nil || !result.SandboxDenied || r.spine.stages.Denial == nil {
+		return
+	}
+	var text strings.Builder
+	for _, p := range result.Parts {
+		if t, ok := p.(*contract.TextPart); ok {
+			text.WriteString(t.Text)
+			text.WriteByte('\n')
+		}
+	}
+	cwd := r.call.Cwd
+	if r.item.item.Cwd != "" {
+		cwd = r.item.item.Cwd
+	}
+	d := r.spine.stages.Denial(r.granted, cwd, text.String())
+	if r.item.item.Denied = d; d != nil && d.Path != "" {
+		r.context = append(r.context, deniedContext(*d))
+	}
+}
+
+func deniedContext(d event.Denial) string {
+	return fmt.Sprintf("The sandbox (%s) does not let commands %s %q.", d.Sandbox, d.Access, d.Path)
 }
 
 // withoutSecrets is a result as everybody may see it: the model, hooks, a call that made this one.

@@ -126,17 +126,19 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Files and Redact.
+// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Denial, Files and Redact.
 type Stages struct {
-	Hooks     hook.Hooks
-	Policy    Policy
-	Reviewer  Reviewer
-	Approver  Approver
-	Rulebook  Rulebook
-	Permits   Permits
-	Granter   Granter
-	Journal   Journal
-	Retry     Retry
+	Hooks    hook.Hooks
+	Policy   Policy
+	Reviewer Reviewer
+	Approver Approver
+	Rulebook Rulebook
+	Permits  Permits
+	Granter  Granter
+	Journal  Journal
+	Retry    Retry
+	// Denial tells what a grant did not let a command do that has printed this; nil: that can't be told.
+	Denial    func(g launch.Grant, cwd, text string) *event.Denial
 	Families  func(plugin string) (Family, bool)
 	Processes Processes
 	Files     Files            // of the turn; nil: nobody wants to know

@@ -9,13 +9,13 @@ import (
 // leave it alone. The root is always an object with properties, since most vendors refuse anything else. A schema that is
 // no JSON object becomes an empty object's. The order of keys stays: models fill in properties in that order.
 func Sanitised(schema json.RawMessage, dialect string) json.RawMessage {
+	if dialect != "gemini" && dialect != "moonshot" && describesObject(schema) {
+		return schema // the usual case, of every tool in every request: not taken apart any further
+	}
 	v, err := decodeOrdered(schema)
 	root, ok := v.(*object)
 	if err != nil || !ok {
 		root = &object{}
-	}
-	if ok && isRoot(root) && dialect != "gemini" && dialect != "moonshot" {
-		return schema
 	}
 	switch dialect {
 	case "gemini":
@@ -27,9 +27,15 @@ func Sanitised(schema json.RawMessage, dialect string) json.RawMessage {
 	return root.encode()
 }
 
-func isRoot(o *object) bool {
-	_, ok := o.get("properties").(*object)
-	return ok && o.text("type") == "object"
+// describesObject tells whether a schema is what vendors take as it is: that of an object with properties.
+func describesObject(schema json.RawMessage) bool {
+	var root map[string]json.RawMessage
+	if json.Unmarshal(schema, &root) != nil {
+		return false
+	}
+	var kind string
+	properties := root["properties"]
+	return len(properties) > 0 && properties[0] == '{' && json.Unmarshal(root["type"], &kind) == nil && kind == "object"
 }
 
 // makeRoot makes an object of whatever a schema describes.

@@ -38,6 +38,10 @@ type services struct {
 	once                  sync.Once
 }
 
+// streamWorkers handle requests on stacks that have grown already. A request that finds none of them idle gets a goroutine of its
+// own.
+const streamWorkers = 4
+
 // serve starts them. check decides which process may connect.
 func serve(cfg Config, id Identity, dir string, check func(wire.Peer) error, logger hclog.Logger) (_ *services, err error) {
 	s := &services{token: wire.NewToken()}
@@ -60,6 +64,7 @@ func serve(cfg Config, id Identity, dir string, check func(wire.Peer) error, log
 			grpc.MaxRecvMsgSize(maxMessageBytes),
 			grpc.MaxSendMsgSize(maxMessageBytes),
 			grpc.MaxConcurrentStreams(maxServiceStreams),
+			grpc.NumStreamWorkers(streamWorkers),
 			grpc.ConnectionTimeout(5*time.Second),
 			grpc.ChainUnaryInterceptor(tokenUnary, panicUnary),
 			grpc.ChainStreamInterceptor(tokenStream, panicStream),

@@ -31,8 +31,10 @@ import (
 const (
 	// DefaultBatchRows: a transaction's fixed costs are spread thin by then.
 	DefaultBatchRows = 64
-	// DefaultBatchDelay is how long an event waits for company. Whoever can't wait uses a barrier.
-	DefaultBatchDelay = 3 * time.Millisecond
+	// DefaultBatchDelay is how long an event waits for company. Whoever can't wait uses a barrier. It is longer than the way from a
+	// call's result to the next call's start where the model answers at once: then a call costs one commit and not two, of which the
+	// second would wait for the first.
+	DefaultBatchDelay = 10 * time.Millisecond
 	// DefaultQueueRows and DefaultQueueBytes bound what waits to be written; beyond them Append waits.
 	DefaultQueueRows  = 1024
 	DefaultQueueBytes = 16 << 20

@@ -58,8 +58,8 @@ smoke: build ## ask the real vendors whose keys are in the environment (costs a 
 	@cd e2e && GANTRY_SMOKE=1 GANTRY_BIN=$(BIN) go test -count=1 -v -timeout 15m ./smoke
 
 .PHONY: cross
-cross: ## vet for the other systems
-	@for os in darwin windows; do echo "vet $$os"; GOOS=$$os CGO_ENABLED=0 go vet $(addprefix ./,$(addsuffix /...,config host plugins/shell providers sdk)); done
+cross: $(TOOLBIN)/crossvet ## vet for the other systems
+	@$< darwin,windows $(addprefix ./,$(addsuffix /...,config host plugins/shell providers sdk))
 
 .PHONY: lint
 lint: $(TOOLBIN)/staticcheck ## formatting, vet, staticcheck, contract and generated code
@@ -85,6 +85,10 @@ tools:
 $(TOOLBIN)/staticcheck: tools/go.mod
 	@mkdir -p $(TOOLBIN)
 	@cd tools && GOWORK=off go build -o $@ honnef.co/go/tools/cmd/staticcheck
+
+$(TOOLBIN)/crossvet: tools/crossvet/go.mod tools/crossvet/main.go
+	@mkdir -p $(TOOLBIN)
+	@cd tools/crossvet && GOWORK=off go build -o $@ .
 
 .PHONY: clean
 clean: ## remove what was built

@@ -115,3 +115,49 @@ do = [{ text = "done" }]
 		t.Errorf("something was written: %q", got)
 	}
 }
+
+// The second review of a thread goes on in the reviewer's thread, and reads only what was said since; the conversation that it has read
+// already stands before it, byte for byte, for its vendor to remember.
+func TestReviewsShareAThread(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { system = "You decide, in the place of a person" }
+times = -1
+do = [{ text = '{"outcome":"allow"}' }]
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "echo one >> ran", login = false, sandbox_permissions = "require_escalated", justification = "first" } }]
+[[step]]
+do = [{ text = "between" }, { call = "exec_command", id = "c2", args = { cmd = "echo two >> ran", login = false, sandbox_permissions = "require_escalated", justification = "second" } }]
+[[step]]
+times = -1
+do = [{ text = "done" }]
+`)
+	r.Config("guardian {\n  enabled = true\n}\n")
+	r.OK(guardedRun...)
+	if got := r.Read("ran"); got != "one\ntwo\n" {
+		t.Errorf("ran: %q", got)
+	}
+	var reviews []rig.Request
+	for _, q := range r.Requests() {
+		if len(q.Request.System) > 0 && strings.HasPrefix(q.Request.System[0], "You decide") {
+			reviews = append(reviews, q)
+		}
+	}
+	if len(reviews) != 2 {
+		t.Fatalf("%d requests to the reviewer", len(reviews))
+	}
+	first, second := reviews[0].Request.Messages, reviews[1].Request.Messages
+	if len(second) <= len(first) || reviews[0].Request.PromptCacheKey != reviews[1].Request.PromptCacheKey || !strings.HasPrefix(reviews[0].Request.PromptCacheKey, "guardian:") {
+		t.Fatalf("%d and %d messages, remembered by %q and %q", len(first), len(second), reviews[0].Request.PromptCacheKey, reviews[1].Request.PromptCacheKey)
+	}
+	for i, m := range first {
+		if fmt.Sprintf("%+v", m.Text()) != fmt.Sprintf("%+v", second[i].Text()) {
+			t.Errorf("message %d has changed: %q, %q", i, m.Text(), second[i].Text())
+		}
+	}
+	said := reviews[1].Texts(llm.RoleUser)
+	if last := said[len(said)-1]; !strings.Contains(last, "agent: between") || strings.Contains(last, "user: clean up") || !strings.Contains(last, "echo two >> ran") {
+		t.Errorf("the second question:\n%s", last)
+	}
+}

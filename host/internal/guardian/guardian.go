@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,26 +46,35 @@ const maxAttempts = 3
 // backoff is what is waited before the second attempt, and twice that before the third.
 const backoff = 500 * time.Millisecond
 
-// Ask puts a question to a reviewer who works for a thread, with a model, and returns its last message. thread is where it was done,
-// also when that failed.
-type Ask func(ctx context.Context, parent event.ThreadID, model, question string) (answer string, thread event.ThreadID, err error)
+// Open begins a reviewer's session, who works for a thread, with a model.
+type Open func(ctx context.Context, parent event.ThreadID, model string) (Session, error)
 
-// Config is what reviews need. All fields are required but Deadline.
+// Config is what reviews need. All fields are required but Key and Deadline.
 type Config struct {
-	Ask      Ask
-	Deadline time.Duration // 0: DefaultDeadline
+	Open     Open
+	Key      func(parent event.ThreadID, model string) string // a session goes on as long as it is the same; nil: always
+	Deadline time.Duration                                    // 0: DefaultDeadline
 	Logger   hclog.Logger
 }
 
-// Guardian reviews. Safe for concurrent use.
-type Guardian struct{ cfg Config }
+// Guardian reviews. It keeps a session for each thread, so that the reviewer of a later call has read the conversation already, and
+// its vendor remembers it. Safe for concurrent use.
+type Guardian struct {
+	cfg Config
+	mu  struct {
+		sync.Mutex
+		sessions map[event.ThreadID]*held
+	}
+}
 
 // New makes a guardian.
 func New(cfg Config) *Guardian {
 	if cfg.Deadline == 0 {
 		cfg.Deadline = DefaultDeadline
 	}
-	return &Guardian{cfg}
+	g := &Guardian{cfg: cfg}
+	g.mu.sessions = map[event.ThreadID]*held{}
+	return g
 }
 
 // Log takes events.
@@ -165,15 +175,10 @@ func (t *Turn) denied(denied bool) (trip bool) {
 
 // ask asks until there is an answer that makes sense.
 func (t *Turn) ask(ctx context.Context, r orchestrate.ReviewRequest, doing string, ended *event.ReviewEnded) (a assessment, err error) {
-	question := questionOf(r, doing)
 	for {
 		var text string
-		var thread event.ThreadID
 		ended.Attempts++
-		text, thread, err = t.cfg.Ask(ctx, t.thread, t.model, question)
-		if thread != "" {
-			ended.Threads = append(ended.Threads, thread)
-		}
+		text, err = t.once(ctx, r, doing, ended)
 		again := transient(err)
 		if err == nil {
 			if a, err = parse(text); err == nil {
@@ -198,14 +203,51 @@ func (t *Turn) ask(ctx context.Context, r orchestrate.ReviewRequest, doing strin
 	}
 }
 
+// once asks one time. What went wrong ends the session: another one is asked afresh.
+func (t *Turn) once(ctx context.Context, r orchestrate.ReviewRequest, doing string, ended *event.ReviewEnded) (text string, err error) {
+	h, err := t.take(ctx, t.thread, t.model)
+	if err != nil {
+		return "", err
+	}
+	well := false
+	defer func() { t.give(t.thread, h, well) }()
+	if id := h.Thread(); id != "" && !slices.Contains(ended.Threads, id) {
+		ended.Threads = append(ended.Threads, id)
+	}
+	question := questionOf(r, doing, h.delta(entriesOf(r.Said)), h.reviews)
+	if text, err = h.Ask(ctx, question); err != nil {
+		return "", err
+	}
+	if _, err := parse(text); err == nil {
+		h.note(question, r.Said)
+		well = true
+	}
+	return text, nil
+}
+
+// reminder stands once in a session, with its second review.
+const reminder = "What you decided before is no precedent: judge each call for itself, by your instructions and by what the user has said until now. " +
+	"A call that was denied before may run when the user, told of the risk, has asked for it since.\n\n"
+
 // questionOf puts a question together. Its parts are set off by a mark that nobody could have written into them.
-func questionOf(r orchestrate.ReviewRequest, doing string) string {
+// Of the conversation the first entries may have been read before, in so many reviews.
+func questionOf(r orchestrate.ReviewRequest, doing string, read, reviews int) string {
 	mark := rand.Text()
 	part := func(name, text string) string {
 		return fmt.Sprintf("=== %s: %s begins ===\n%s\n=== %s: %s ends ===\n\n", mark, name, strings.TrimRight(text, "\n"), mark, name)
 	}
-	return "The mark of this review is " + mark + ".\n\n" +
-		part("conversation", transcript(r.Said)) +
+	name, said := "conversation", transcript(entriesOf(r.Said), 0)
+	if read > 0 {
+		if name, said = "conversation since the last review", transcript(entriesOf(r.Said), read); said == "" {
+			said = "(nothing was said)"
+		}
+	}
+	again := ""
+	if reviews == 1 {
+		again = reminder
+	}
+	return "The mark of this review is " + mark + ".\n\n" + again +
+		part(name, said) +
 		part("what the agent may do without approval", fmt.Sprintf("Commands run in the sandbox mode %s, in the folder %s.", r.Sandbox, r.Cwd)) +
 		part("call", doing) +
 		"May this call run? Answer with the JSON object alone."

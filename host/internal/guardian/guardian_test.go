@@ -107,6 +107,9 @@ type reviewed struct {
 	answers   []any // string or error; the last one again and again
 	questions []string
 	bodies    []event.Body
+	key       string
+	opened    int
+	closed    []event.ThreadID
 }
 
 func (r *reviewed) Publish(_ context.Context, _ event.TurnID, bodies ...event.Body) (uint64, error) {
@@ -126,18 +129,45 @@ func (r *reviewed) ended() (e event.ReviewEnded) {
 }
 
 func (r *reviewed) turn() *Turn {
-	return New(Config{Logger: hclog.NewNullLogger(), Ask: func(ctx context.Context, _ event.ThreadID, _, question string) (string, event.ThreadID, error) {
-		r.questions = append(r.questions, question)
-		answer := r.answers[min(len(r.questions), len(r.answers))-1]
-		switch a := answer.(type) {
-		case string:
-			return a, "child", nil
-		case error:
-			return "", "child", a
-		}
-		<-ctx.Done() // silence
-		return "", "child", context.Cause(ctx)
-	}}).Turn("t1", "u1", "small", r)
+	return New(Config{Logger: hclog.NewNullLogger(), Key: func(event.ThreadID, string) string { return r.key }, Open: r.open}).Turn("t1", "u1", "small", r)
+}
+
+func (r *reviewed) open(context.Context, event.ThreadID, string) (Session, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened++
+	return &child{r, event.ThreadID(fmt.Sprintf("child%d", r.opened))}, nil
+}
+
+// child is a session of a reviewer.
+type child struct {
+	*reviewed
+	id event.ThreadID
+}
+
+func (c *child) Thread() event.ThreadID { return c.id }
+
+func (c *child) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = append(c.closed, c.id)
+}
+
+func (c *child) Ask(ctx context.Context, question string) (string, error) {
+	c.mu.Lock()
+	c.questions = append(c.questions, question)
+	answer := c.answers[min(len(c.questions), len(c.answers))-1]
+	c.mu.Unlock()
+	switch a := answer.(type) {
+	case string:
+		return a, nil
+	case error:
+		return "", a
+	case func() string:
+		return a(), nil
+	}
+	<-ctx.Done() // silence
+	return "", context.Cause(ctx)
 }
 
 func request(command string) orchestrate.ReviewRequest {
@@ -237,13 +267,13 @@ func TestQuestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := questionOf(r, string(doing))
+	q := questionOf(r, string(doing), 0, 0)
 	first, rest, _ := strings.Cut(q, ".")
 	mark := strings.TrimPrefix(first, "The mark of this review is ")
 	if strings.Count(rest, mark) != 6 || !strings.Contains(strings.Split(rest, mark)[1], "I approve") {
 		t.Errorf("question:\n%s", q)
 	}
-	if other := questionOf(r, string(doing)); other == q {
+	if other := questionOf(r, string(doing), 0, 0); other == q {
 		t.Error("the mark is the same each time")
 	}
 	if !strings.Contains(q, `"without_sandbox": true`) || !strings.Contains(q, "[1] user: clean up") {
@@ -273,10 +303,10 @@ func TestTranscript(t *testing.T) {
 	output := func(s string) llm.Message {
 		return llm.Message{Role: llm.RoleTool, Parts: []llm.Part{&llm.ToolResult{Name: "run", Content: llm.Parts{&llm.Text{Text: s}}}}}
 	}
-	got := transcript([]llm.Message{
+	got := transcript(entriesOf([]llm.Message{
 		user("<environment_context>\nx\n</environment_context>"), {Role: llm.RoleSystem, Parts: []llm.Part{&llm.Text{Text: "host"}}},
 		user("first"), agent("thinking"), output("done"), user("second"),
-	})
+	}), 0)
 	if want := "[1] user: first\n[2] agent: thinking\n[3] output of run: done\n[4] user: second\n"; got != want {
 		t.Errorf("transcript:\n%s\nwant:\n%s", got, want)
 	}
@@ -285,7 +315,7 @@ func TestTranscript(t *testing.T) {
 	for i := range 100 {
 		ms = append(ms, user(fmt.Sprintf("U%d %s", i, strings.Repeat("u", 7_000))), agent(fmt.Sprintf("A%d %s", i, strings.Repeat("a", 100))), output(fmt.Sprintf("O%d %s", i, strings.Repeat("o", 9_000))))
 	}
-	got = transcript(append(ms, user("LAST "+strings.Repeat("l", 20_000))))
+	got = transcript(entriesOf(append(ms, user("LAST "+strings.Repeat("l", 20_000)))), 0)
 	for text, want := range map[string]bool{"FIRST": true, "LAST": true, "U99": true, "U90": false, "O99": true, "O80": false, "A0 ": false, "further entries are left out": true, "<truncated omitted_approx_tokens=": true} {
 		if strings.Contains(got, text) != want {
 			t.Errorf("%s stands in it: %v", text, !want)

@@ -30,9 +30,10 @@ type entry struct {
 }
 
 // transcript is what the reviewer reads of a conversation: the user's first and last words, then others of the user's from the
-// latest on, then what else was said and done from the latest on, within its bounds. What the host itself wrote is left out.
-func transcript(ms []llm.Message) string {
-	entries := entriesOf(ms)
+// latest on, then what else was said and done from the latest on, within its bounds. What the host itself wrote is left out, and so are
+// the first entries that were read before.
+func transcript(entries []entry, read int) string {
+	entries = entries[read:]
 	keep := map[int]bool{}
 	left := map[bool]int64{false: messageBudget, true: toolBudget} // by tool
 	take := func(e entry) bool {

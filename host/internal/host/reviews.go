@@ -24,6 +24,7 @@ type role struct {
 	noHosted   bool   // its model gets no tools of its vendor
 	looks      bool   // what does more than look is refused
 	noTools    bool   // its model has no tools at all
+	cacheKey   string // by which vendors remember beginnings of its requests; empty: its own
 }
 
 // openFeatures makes what stands on threads.

@@ -146,6 +146,9 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as role) (*thread.
 		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
 			h.log.Error("thread ended", "thread", cfg.ID, "err", err)
 		}
+		if h.guardian != nil {
+			h.guardian.End(t.ID())
+		}
 		r.endHooks(ctx)
 		// The socket goes before the lock: its file is the next holder's from then on.
 		closeDoors()

@@ -126,7 +126,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		tools = func() *registry.Snapshot { return h.registry.Snapshot().With(wish) }
 	}
 	started := plan.Started
-	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: string(t.ID()), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
+	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.cacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	plan.Config = turn.Config{
 		Heard: r.hear, Hooks: aroundTurn, Stops: stops,
 		Settings: orchestrate.Settings{

@@ -9,6 +9,7 @@ package glob
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -149,6 +150,10 @@ func (p Pattern) Path() (name string, ok bool) { return p.base, len(p.parts) == 
 
 // Base is the folder below which all lies that a pattern matches. Of a path it is the path.
 func (p Pattern) Base() string { return p.base }
+
+// Parts are what a pattern says of the names below its base, in small letters: each is "**" or in the language of [path.Match]. Of a
+// path there are none.
+func (p Pattern) Parts() (base string, parts []string) { return p.base, slices.Clone(p.parts) }
 
 // AnyFolder reports whether only the last part of a path counts, wherever below the base it lies.
 func (p Pattern) AnyFolder() bool { return len(p.parts) == 2 && p.parts[0] == "**" }

@@ -175,6 +175,7 @@ type sandboxFacts struct {
 	Unreadable []string    `json:"unreadable,omitempty"`
 	Layers     []string    `json:"layers,omitempty"`
 	Missing    []string    `json:"missing,omitempty"`
+	OwnTmp     bool        `json:"-"` // among Writable
 }
 
 // proxyFacts are what the network's proxy lets through.
@@ -280,12 +281,18 @@ func explainSandbox(cfg *config.Config, home, userHome, dir string) sandboxFacts
 	}
 	r := box.New(box.Config{Home: home, UserHome: userHome}).Report(g)
 	f.Writable, f.Protected, f.Unreadable, f.Readable, f.Denied = r.Writable, r.Protected, r.Unreadable, r.Readable, r.Denied+r.Kept
-	if r.Missing != nil {
+	switch {
+	case r.Missing != nil:
 		f.Missing = append(f.Missing, r.Missing.Error())
-	} else {
+	case r.Seatbelt:
+		f.Layers = append(f.Layers, "macOS's own sandbox, by a profile ("+r.Helper+")")
+	default:
 		f.Layers = append(f.Layers, "namespaces and mounts, by bubblewrap ("+r.Helper+")", "a filter of system calls, no new privileges")
 	}
+	f.OwnTmp = slices.Contains(r.Writable, "/tmp")
+	f.Missing = append(f.Missing, r.Lacks...)
 	switch {
+	case r.Seatbelt: // whose layer is one
 	case g.Mode == launch.FullAccess: // which writes everywhere
 	case r.Landlock > 0:
 		f.Layers = append(f.Layers, fmt.Sprintf("Landlock, version %d", r.Landlock))
@@ -334,7 +341,11 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 	switch {
 	case len(f.Writable) > 0:
 		row("writes", f.Writable...)
-		row("", "(/tmp is the thread's own, not the machine's)")
+		if f.OwnTmp {
+			row("", "(/tmp is the thread's own, not the machine's)")
+		} else {
+			row("", "(and where TMPDIR leads, which is the thread's own)")
+		}
 	default:
 		row("writes", "nothing")
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -111,6 +112,11 @@ type Confinement struct {
 	Cwd     string
 	Rlimits []control.Rlimit // applied between fork and exec
 	Box     *control.Box     // made around the process; nil: none
+	// Launcher is gantry-launch, which has to be executed in the box as well.
+	Launcher string
+	// Listener is where the process's way out begins, where that is made outside of the box and not by [control.Box.Listen]. It is
+	// closed with the process.
+	Listener net.Listener
 }
 
 // Unconfined enforces full access: nothing. There are no namespaces under it, so that sudo and the like keep working.

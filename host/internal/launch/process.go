@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"sync"
@@ -43,12 +44,13 @@ type Process struct {
 	// Set by start, before settled is closed.
 	conn     *os.File // the control socket; its end is the lifeline
 	monitor  *os.Process
-	group    string   // folder of its control group
-	release  func()   // the confiner's
-	launched bool     // monitor runs, and watch is its reader
-	boxed    bool     // a box's first process takes the whole tree with it
-	listens  bool     // in its box, for the proxy
-	offer    *os.File // where the listener comes from
+	group    string       // folder of its control group
+	release  func()       // the confiner's
+	launched bool         // monitor runs, and watch is its reader
+	boxed    bool         // a box's first process takes the whole tree with it
+	listens  bool         // in its box, for the proxy
+	offer    *os.File     // where the listener comes from
+	way      net.Listener // one that was made outside of the box; nil: none
 
 	place place // guarded by the launcher's mutex
 
@@ -222,9 +224,9 @@ func (p *Process) Release() {
 // start brings the process up. When it returns an error nothing is left of it.
 func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	defer close(p.settled)
-	c := Confinement{Owner: p.spec.Owner, Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd}
+	c := Confinement{Owner: p.spec.Owner, Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd, Launcher: p.l.cfg.LauncherPath}
 	release, err := confiner.Confine(ctx, p.spec.Grant, p.spec.ReadOnly, &c)
-	p.release = release
+	p.release, p.way = release, c.Listener
 	if err == nil {
 		err = p.limit(&c)
 	}
@@ -232,7 +234,7 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 		err = context.Cause(ctx)
 	}
 	p.listens = c.Box != nil && c.Box.Listen
-	if err == nil && p.listens && p.l.cfg.Proxy == nil {
+	if err == nil && (p.listens || p.way != nil) && p.l.cfg.Proxy == nil {
 		err = &UnsupportedError{
 			Mode: p.spec.Grant.Mode, What: "there is no network proxy here, through which alone the process may reach the network",
 			Next: `set network { mode = "none" } or "full"`,
@@ -262,7 +264,7 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 		<-p.gone
 		return p.startErr
 	}
-	if p.listens {
+	if p.listens || p.way != nil {
 		if err := p.serveProxy(ctx); err != nil {
 			p.abort()
 			<-p.gone
@@ -274,7 +276,10 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 
 // serveProxy has the process's way out served until its tree has ended.
 func (p *Process) serveProxy(ctx context.Context) error {
-	ln, err := p.listener()
+	ln, err := p.way, error(nil)
+	if ln == nil {
+		ln, err = p.listener()
+	}
 	if err != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -363,6 +368,9 @@ func (p *Process) over() {
 	p.mu.Unlock()
 	if p.offer != nil {
 		p.offer.Close()
+	}
+	if p.way != nil {
+		p.way.Close()
 	}
 	if p.group != "" {
 		removeCgroup(p.group)

@@ -25,8 +25,24 @@ func (a Access) String() string {
 	return [...]string{"unknown", "none", "read", "write"}[max(0, min(a, AccessWrite))]
 }
 
-// system are the folders that programs need to run at all, where reading is restricted.
-var system = []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/run/current-system/sw", "/dev", "/proc"}
+// ofLinux are the folders that programs need to run at all, where reading is restricted.
+var ofLinux = []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/run/current-system/sw", "/dev", "/proc"}
+
+// system are those of this system.
+func system() []string {
+	if bySeatbelt {
+		return ofMacOS
+	}
+	return ofLinux
+}
+
+// ownTmp is what is a box's own in every writable grant, under the name that it has there.
+func ownTmp() []string {
+	if bySeatbelt { // which gives nothing another name; TMPDIR says where it is
+		return nil
+	}
+	return []string{"/tmp"}
+}
 
 // Reach says what a grant's box does with a path, by the path alone; what links make of it is for the box to stop. Of the
 // roots and denials above a path the nearest counts, of equally near ones the strictest. A pattern that can't be read denies
@@ -43,11 +59,11 @@ func Reach(g launch.Grant, path string) Access {
 	case g.Mode == launch.FullAccess:
 		writable = "/"
 	case g.Mode == WorkspaceWrite:
-		writable = nearest(append(slices.Clone(g.WritableRoots), "/tmp"), path)
+		writable = nearest(slices.Concat(g.WritableRoots, ownTmp()), path)
 	}
 	readable := "/"
 	if len(g.ReadableRoots) > 0 && g.Mode != launch.FullAccess {
-		readable = nearest(slices.Concat(g.ReadableRoots, g.WritableRoots, system, []string{"/tmp"}), path)
+		readable = nearest(slices.Concat(g.ReadableRoots, g.WritableRoots, system(), ownTmp()), path)
 	}
 	switch {
 	case denied != "" && len(denied) >= max(len(writable), len(readable)):

@@ -1,10 +1,10 @@
-// Package box confines processes with bubblewrap, Landlock and a filter of system calls.
+// Package box confines processes: on Linux with bubblewrap, Landlock and a filter of system calls, on macOS with its own sandbox.
 //
-// It owns: which mounts, namespaces, rights and system calls a grant's mode means, and the empty folders that stand in the
+// It owns: which mounts, namespaces, rights and system calls a grant's mode means, or which rules, and the empty folders that stand in the
 // way of protected names for as long as a process runs. It must not know: how a process is started, who asked, what a
 // tool is.
 //
-// Start with [New]; what a mode means stands in [Box.arguments], [rules] and [filter].
+// Start with [New]; what a mode means stands in [Box.arguments], [rules] and [filter], and in [Box.policy].
 package box
 
 import (
@@ -39,7 +39,7 @@ type Config struct {
 	// Programs are plugins' own, which they have started for what touches files. Where one is what is started, it is seen in
 	// its box wherever it lies. nil: none.
 	Programs func() []string
-	// Helper is bubblewrap's program; empty: found where only root can have put it.
+	// Helper is bubblewrap's program, or sandbox-exec; empty: found where only root can have put it.
 	Helper string
 	// Moved hears what the processes of an owner have made and must not have, when it was moved aside; err is about what
 	// could not be. It also hears what they have changed that others execute: that stays. nil: nobody does.
@@ -67,6 +67,7 @@ type Box struct {
 	programs func() []string
 	helper   func() (string, error)
 	moved    func(launch.Owner, []Moved, error)
+	seatbelt bool // macOS's sandbox
 	nested   walker
 	patterns finder
 
@@ -76,7 +77,7 @@ type Box struct {
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
-	b := &Box{home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, stays: map[string]*stay{}}
+	b := &Box{seatbelt: bySeatbelt, home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, stays: map[string]*stay{}}
 	b.helper = sync.OnceValues(func() (string, error) {
 		if cfg.Helper != "" {
 			return cfg.Helper, nil
@@ -89,7 +90,7 @@ func New(cfg Config) *Box {
 // real is a path without symbolic links, as far as it is there.
 func real(path string) string {
 	if r, err := filepath.EvalSymlinks(path); err == nil {
-		return r
+		return spelled(r)
 	}
 	return path
 }
@@ -101,13 +102,18 @@ func realParent(path string) string {
 		return path
 	}
 	if r, err := filepath.EvalSymlinks(dir); err == nil {
-		return filepath.Join(r, name)
+		return filepath.Join(spelled(r), name)
 	}
 	return filepath.Join(realParent(dir), name)
 }
 
 // Name is for messages.
-func (*Box) Name() string { return "bubblewrap" }
+func (b *Box) Name() string {
+	if b.seatbelt {
+		return "seatbelt"
+	}
+	return "bubblewrap"
+}
 
 // Modes are read-only and workspace-write.
 func (*Box) Modes() []string { return []string{ReadOnly, WorkspaceWrite} }
@@ -126,10 +132,14 @@ func (b *Box) Check(g launch.Grant) error {
 		}
 	}
 	if _, err := b.helper(); err != nil {
-		return &launch.UnsupportedError{
+		e := &launch.UnsupportedError{
 			Mode: g.Mode, What: fmt.Sprintf("sandbox mode %q can't be enforced: %v", g.Mode, err),
 			Next: `install bubblewrap (the package has that name), or set sandbox { mode = "full-access" } to run without confinement`,
 		}
+		if b.seatbelt {
+			e.Next = `set sandbox { mode = "full-access" } to run without confinement`
+		}
+		return e
 	}
 	return nil
 }
@@ -187,6 +197,13 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 			unmake()
 		}
 	}
+	if b.seatbelt {
+		if err := b.fill(g, v, opened, helper, c); err != nil {
+			release()
+			return nil, err
+		}
+		return release, nil
+	}
 	x := &control.Box{Helper: helper, Args: b.arguments(g, v), Filter: filter(g.Network, g.Proxied), Listen: g.Proxied}
 	if b.programs != nil && len(c.Argv) > 0 && slices.Contains(b.programs(), c.Argv[0]) {
 		x.Args = append(x.Args, "--ro-bind", c.Argv[0], c.Argv[0])
@@ -198,17 +215,25 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 		x.Rules[i].Dev, x.Rules[i].Ino = known[r.Path].dev, known[r.Path].ino
 	}
 	c.Box = x
+	b.environment(g, v, c, control.ProxyPort)
+	return release, nil
+}
+
+// environment tells a process what it is in.
+func (b *Box) environment(g launch.Grant, v view, c *launch.Confinement, port int) {
 	c.Env = append(slices.Clone(c.Env), "GANTRY_SANDBOX="+g.Mode)
 	switch {
 	case g.Proxied:
-		c.Env = append(network.Without(c.Env), network.Variables(fmt.Sprintf("127.0.0.1:%d", control.ProxyPort))...)
+		c.Env = append(network.Without(c.Env), network.Variables(fmt.Sprintf("127.0.0.1:%d", port))...)
 	case !g.Network:
 		c.Env = append(c.Env, "GANTRY_SANDBOX_NETWORK_DISABLED=1")
 	}
-	if v.tmp != "" {
+	switch {
+	case v.tmp != "" && b.seatbelt:
+		c.Env = append(c.Env, "TMPDIR="+real(v.tmp))
+	case v.tmp != "":
 		c.Env = append(c.Env, "TMPDIR=/tmp")
 	}
-	return release, nil
 }
 
 // below reports whether path lies in dir.

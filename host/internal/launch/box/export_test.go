@@ -22,3 +22,19 @@ func Narrow(roots, names []string) ([]string, error) {
 
 // Meant is for tests.
 func Meant(dir, name string) string { return (&folder{path: dir}).meant(name) }
+
+// NewSeatbelt makes boxes for macOS's sandbox, whatever system this is.
+func NewSeatbelt(cfg Config) *Box {
+	b := New(cfg)
+	b.seatbelt = true
+	return b
+}
+
+// Folders is for tests.
+type Folders struct {
+	Names func(string) []string
+	Same  func(a, b string) bool
+}
+
+// Spelled is for tests.
+func (f Folders) Spelled(path string) string { return folders{f.Names, f.Same}.spelled(path) }

@@ -115,7 +115,7 @@ func (b *Box) keyFiles() map[file]bool {
 		})
 	}
 	if b.userHome != "" {
-		for _, name := range credentials {
+		for _, name := range b.keys() {
 			look(real(filepath.Join(b.userHome, name)))
 		}
 	}

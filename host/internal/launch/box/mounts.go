@@ -172,7 +172,7 @@ func (m *mounts) holds(folder string) bool {
 
 // system adds the folders that programs need to run at all. Where one is a link to another, as /bin often is, the link is made.
 func (m *mounts) system() {
-	for _, p := range system {
+	for _, p := range ofLinux {
 		info, err := os.Lstat(p)
 		switch {
 		case err != nil || p == "/dev" || p == "/proc" || strings.HasPrefix(p, "/run/"):

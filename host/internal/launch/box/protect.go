@@ -38,6 +38,7 @@ func (b *Box) protect(v *view, opened, missing []string) (release func(), err er
 				continue
 			}
 			switch {
+			case errors.Is(err, fs.ErrNotExist) && b.seatbelt: // the name is denied
 			case errors.Is(err, fs.ErrNotExist):
 				ours, err := standFor(p)
 				if err != nil {
@@ -59,6 +60,9 @@ func (b *Box) protect(v *view, opened, missing []string) (release func(), err er
 				}
 			}
 		}
+	}
+	if b.seatbelt {
+		missing = nil
 	}
 	for _, p := range missing {
 		ours, err := standFor(p)

@@ -11,6 +11,8 @@ import (
 type Report struct {
 	Helper     string   // bubblewrap's program; empty: there is none, and Missing says why
 	Missing    error    // why there are no boxes here; nil: there are
+	Seatbelt   bool     // Helper is that of macOS
+	Lacks      []string // what of a box is not there on this system
 	Landlock   int      // the version that the kernel has; 0: this layer is missing
 	Writable   []string // folders
 	Protected  []string // what stays read-only in them
@@ -20,9 +22,19 @@ type Report struct {
 	Kept       int      // how many that are not written
 }
 
+// lacksOfSeatbelt are what macOS has nothing for.
+var lacksOfSeatbelt = []string{
+	"a /tmp of the thread's own: TMPDIR leads to one, and /tmp itself is not to be used",
+	"limits on the memory and the number of processes of a command: who sets them gets no command started",
+	"the end of what a command has left running when gantry and its gantry-launch are killed at once",
+}
+
 // Report says what a grant's box would be. It starts nothing.
 func (b *Box) Report(g launch.Grant) Report {
-	r := Report{Landlock: landlock()}
+	r := Report{Landlock: landlock(), Seatbelt: b.seatbelt}
+	if b.seatbelt {
+		r.Lacks = lacksOfSeatbelt
+	}
 	if r.Missing = b.Check(g); r.Missing == nil {
 		r.Helper, r.Missing = b.helper()
 	}
@@ -31,7 +43,7 @@ func (b *Box) Report(g launch.Grant) Report {
 		if err != nil {
 			r.Missing = err
 		}
-		r.Writable = append(roots, "/tmp")
+		r.Writable = append(roots, ownTmp()...)
 		for _, root := range roots {
 			for _, name := range Protected {
 				r.Protected = append(r.Protected, filepath.Join(root, name))
@@ -53,7 +65,7 @@ func (b *Box) Report(g launch.Grant) Report {
 	if isDir(b.home) {
 		r.Unreadable = append(r.Unreadable, b.home)
 	}
-	for _, name := range credentials {
+	for _, name := range b.keys() {
 		if p := filepath.Join(b.userHome, name); b.userHome != "" {
 			if _, err := os.Lstat(p); err == nil {
 				r.Unreadable = append(r.Unreadable, p)

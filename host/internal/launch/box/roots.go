@@ -22,6 +22,7 @@ func (b *Box) roots(asked []string) (roots []string, known map[string]identity, 
 		if err != nil {
 			return nil, nil, fmt.Errorf("the writable root %s can't be used: %w", r, err)
 		}
+		real = spelled(real)
 		switch {
 		case real == "/":
 			return nil, nil, fmt.Errorf("the writable root / is the whole machine; name folders, or set sandbox { mode = \"full-access\" }")

@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package box
 
 import (
@@ -26,7 +28,7 @@ func read(path string) ([]os.DirEntry, []name, error) {
 		}
 		var st unix.Stat_t
 		if err := unix.Fstatat(int(f.Fd()), e.Name(), &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Nlink > 1 && st.Mode&unix.S_IFMT == unix.S_IFREG {
-			names = append(names, name{base: e.Name(), file: file{st.Dev, st.Ino}, links: uint64(st.Nlink)})
+			names = append(names, name{base: e.Name(), file: file{uint64(st.Dev), st.Ino}, links: uint64(st.Nlink)})
 		}
 	}
 	return entries, names, nil
@@ -55,7 +57,7 @@ func identify(path string) (identity, fs.FileMode, bool) {
 	case syscall.S_IFREG:
 		mode = 0
 	}
-	return identity{dev: st.Dev, ino: st.Ino, changed: st.Ctim.Nano(), size: st.Size}, mode, true
+	return identity{dev: uint64(st.Dev), ino: st.Ino, changed: changed(&st), size: st.Size}, mode, true
 }
 
 // linkCount identifies a file and says how many names it has.
@@ -64,5 +66,5 @@ func linkCount(path string) (id identity, links uint64, ok bool) {
 	if err := syscall.Lstat(path, &st); err != nil {
 		return identity{}, 0, false
 	}
-	return identity{dev: st.Dev, ino: st.Ino}, uint64(st.Nlink), true
+	return identity{dev: uint64(st.Dev), ino: st.Ino}, uint64(st.Nlink), true
 }

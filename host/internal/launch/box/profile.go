@@ -1,0 +1,263 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+
+	"github.com/gantry-agent/gantry/config/glob"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
+)
+
+// What is a mount elsewhere is a rule on macOS, in the same order: from shallow to deep, and what is denied last. Mounts lie on what
+// was there when they were made; rules hold for names, also for those of files that are made later. What they are about has to keep its
+// name for that: the folders above it can't be renamed.
+
+// ofMacOS are the folders that programs need to run at all on macOS, where reading is restricted.
+var ofMacOS = []string{
+	"/bin", "/sbin", "/usr", "/System", "/Library", "/private/etc", "/private/var/db/dyld", "/private/var/db/timezone", "/private/var/db/xcode_select_link",
+	"/private/var/select", "/Applications/Xcode.app", "/nix/store", "/run/current-system/sw",
+}
+
+// hiddenOnMacOS are what no command has any business with there: services' sockets and what they keep, passwords and keys of the
+// machine's.
+var hiddenOnMacOS = []string{
+	"/private/var/run", "/private/etc/master.passwd", "/private/etc/sudoers", "/private/etc/sudoers.d", "/private/var/db/dslocal", "/private/var/root",
+	"/private/etc/ssh/ssh_host_rsa_key", "/private/etc/ssh/ssh_host_ecdsa_key", "/private/etc/ssh/ssh_host_ed25519_key",
+}
+
+// shownOnMacOS are what is seen of it all the same: names are resolved.
+var shownOnMacOS = []string{"/private/var/run/resolv.conf"}
+
+// credentialsOnMacOS are further places of keys below the user's home.
+var credentialsOnMacOS = []string{"Library/Keychains", "Library/Cookies"}
+
+// machineTmp is what the machine's /tmp leads to.
+const machineTmp = "/private/tmp"
+
+// policy is what a grant's box lets processes do, in the words of macOS's sandbox. extra are programs that are read wherever they lie.
+func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.Policy, error) {
+	p := seatbelt.Policy{Open: v.full, Network: seatbelt.NetworkNone}
+	switch {
+	case g.Proxied:
+		p.Network = seatbelt.NetworkProxy
+	case g.Network:
+		p.Network = seatbelt.NetworkFull
+	}
+	var list ruleList
+	switch {
+	case v.full:
+	case v.read != nil:
+		list.add(seatbelt.AccessRead, ofMacOS...)
+	default:
+		list.add(seatbelt.AccessRead, "/")
+	}
+	if !v.full {
+		list.add(seatbelt.AccessNone, hiddenOnMacOS...)
+		list.add(seatbelt.AccessRead, shownOnMacOS...)
+		b.hideRules(&list, v)
+		if v.tmp != "" {
+			list.add(seatbelt.AccessNone, machineTmp)
+			list.add(seatbelt.AccessWrite, real(v.tmp))
+		}
+		list.add(seatbelt.AccessRead, v.read...)
+		list.add(seatbelt.AccessWrite, v.roots...)
+		for _, e := range extra {
+			list.add(seatbelt.AccessRead, real(e))
+		}
+	}
+	list.add(seatbelt.AccessKept, v.hold...)
+	list.add(seatbelt.AccessNone, v.hide...)
+	patterns, err := parsed(g.DenyRead)
+	if err != nil {
+		return p, err
+	}
+	for _, d := range v.denied {
+		// What a pattern stands for by its name its own rule says. This is for what a link in its place leads to, and other names.
+		if !slices.ContainsFunc(patterns, func(p glob.Pattern) bool { return p.Match(d.path) != "" }) {
+			list.add(seatbelt.AccessNone, d.path)
+		}
+	}
+	p.Files = list.sorted()
+	if !v.full {
+		p.Files = append(p.Files, protectedRules(v, opened)...)
+		kept, err := parsed(g.DenyWrite)
+		if err != nil {
+			return p, err
+		}
+		for _, x := range kept {
+			p.Files = append(p.Files, patternRules(x, seatbelt.AccessKept, v.roots, keptOpen(v.roots, opened))...)
+		}
+	}
+	for _, x := range patterns {
+		var inside []string // what lies in something denied and is there to be worked in
+		if !v.full {
+			inside = slices.Concat(v.roots, v.read)
+		}
+		p.Files = append(p.Files, patternRules(x, seatbelt.AccessNone, inside, nil)...)
+	}
+	p.Files = append(p.Files, fixedRules(v)...)
+	return p, nil
+}
+
+// hideRules say what of the user's own nobody in a box reads.
+func (b *Box) hideRules(list *ruleList, v view) {
+	if isDir(b.home) {
+		list.add(seatbelt.AccessNone, b.home)
+		list.add(seatbelt.AccessRead, filepath.Join(b.home, "plugins"))
+	}
+	for _, name := range b.keys() {
+		if b.userHome == "" {
+			break
+		}
+		p := real(filepath.Join(b.userHome, name))
+		if !insideAny(p, v.roots) && !slices.Contains(v.roots, p) { // whoever works on it means it
+			list.add(seatbelt.AccessNone, p)
+		}
+	}
+}
+
+// keys are where programs keep keys, below the user's home.
+func (b *Box) keys() []string {
+	if b.seatbelt {
+		return slices.Concat(credentials, credentialsOnMacOS)
+	}
+	return credentials
+}
+
+// ruleList collects rules for paths.
+type ruleList []seatbelt.Rule
+
+func (l *ruleList) add(a seatbelt.Access, paths ...string) {
+	for _, p := range paths {
+		*l = append(*l, seatbelt.Rule{Access: a, Path: p})
+	}
+}
+
+// sorted are the rules from shallow to deep; of two for one path the later counts.
+func (l ruleList) sorted() []seatbelt.Rule {
+	slices.SortStableFunc(l, func(a, b seatbelt.Rule) int { return depth(a.Path) - depth(b.Path) })
+	return l
+}
+
+func parsed(patterns []string) ([]glob.Pattern, error) {
+	var out []glob.Pattern
+	for _, text := range patterns {
+		p, err := glob.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// protectedRules keep the protected names of each root as they are, and from being made, however they are spelled.
+func protectedRules(v view, opened []string) []seatbelt.Rule {
+	var out []seatbelt.Rule
+	for _, root := range v.roots {
+		for _, name := range Protected {
+			path := filepath.Join(root, name)
+			r := seatbelt.Rule{Access: seatbelt.AccessKept, Match: seatbelt.Named(root, name)}
+			for _, other := range v.roots { // somebody has asked for it by name
+				if other == path || below(other, path) {
+					r.Except = append(r.Except, other)
+				}
+			}
+			if isOpen(path, opened) && !isDir(path) && !slices.Contains(r.Except, path) {
+				r.Except = append(r.Except, path)
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// keptOpen are roots, and files in them, that an approval has opened: a folder of one is there to be written for its sake.
+func keptOpen(roots, opened []string) []string {
+	var out []string
+	for _, o := range opened {
+		if out = append(out, o); slices.Contains(roots, filepath.Dir(o)) {
+			out = append(out, filepath.Dir(o))
+		}
+	}
+	return out
+}
+
+// patternRules are what a pattern denies. Folders that lie in something that it stands for are as the rules before have it, but for
+// what it stands for in them. open are not concerned at all.
+func patternRules(p glob.Pattern, a seatbelt.Access, inside, open []string) []seatbelt.Rule {
+	all := seatbelt.Rule{Access: a, Match: seatbelt.Regexp(p), Except: slices.Clone(open)}
+	var more []seatbelt.Rule
+	for _, dir := range inside {
+		m := p.Match(dir)
+		if m == "" || m == dir || slices.Contains(all.Except, dir) {
+			continue
+		}
+		all.Except = append(all.Except, dir)
+		for _, w := range seatbelt.Within(p, dir) {
+			more = append(more, seatbelt.Rule{Access: a, Match: w, Except: open})
+		}
+	}
+	return append([]seatbelt.Rule{all}, more...)
+}
+
+// fixedRules keep the names of the folders above what is kept or denied by its path, and of roots in roots: what is moved elsewhere is
+// found there, and no rule is about it.
+func fixedRules(v view) []seatbelt.Rule {
+	seen := map[string]bool{}
+	var out []seatbelt.Rule
+	above := func(path string, roots []string) {
+		for at := filepath.Dir(path); insideAny(at, roots) && !seen[at]; at = filepath.Dir(at) {
+			seen[at] = true
+			out = append(out, seatbelt.Rule{Access: seatbelt.AccessFixed, Path: at})
+		}
+	}
+	for _, p := range slices.Concat(v.hold, v.hide) {
+		above(p, v.roots)
+	}
+	for _, d := range v.denied {
+		if v.full {
+			above(d.path, []string{"/"})
+		} else {
+			above(d.path, v.roots)
+		}
+	}
+	for _, r := range v.roots {
+		above(filepath.Join(r, "x"), v.roots) // itself, where it lies in another
+	}
+	return out
+}
+
+// fill puts a process into macOS's sandbox.
+func (b *Box) fill(g launch.Grant, v view, opened []string, helper string, c *launch.Confinement) (err error) {
+	extra := []string{c.Launcher}
+	if b.programs != nil && len(c.Argv) > 0 && slices.Contains(b.programs(), c.Argv[0]) {
+		extra = append(extra, c.Argv[0])
+	}
+	p, err := b.policy(g, v, opened, extra)
+	if err != nil {
+		return err
+	}
+	if g.Proxied {
+		// There are no networks of processes' own. Who else connects here gets what the grant gives, and no more.
+		if c.Listener, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
+			return fmt.Errorf("listen for what the sandbox lets out: %w", err)
+		}
+		p.Port = c.Listener.Addr().(*net.TCPAddr).Port
+	}
+	profile, err := p.Profile()
+	if err != nil {
+		if c.Listener != nil {
+			err = errors.Join(err, c.Listener.Close())
+		}
+		return fmt.Errorf("the sandbox could not be worded: %w", err)
+	}
+	c.Box = &control.Box{Helper: helper, Args: profile.Args()}
+	b.environment(g, v, c, p.Port)
+	return nil
+}

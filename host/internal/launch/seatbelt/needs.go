@@ -1,0 +1,84 @@
+package seatbelt
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// needs adds what programs need to run at all, and what is nobody else's business: their own children, their own terminal, what
+// the machine is. Other processes can be neither seen nor signalled, services are reached by name only where they stand here:
+// so nothing is started outside by way of them, and no key is asked for.
+func (w *writer) needs() {
+	w.line("(allow process-exec)")
+	w.line("(allow process-fork)")
+	w.line("(allow process-info* (target same-sandbox))")
+	w.line("(allow signal (target same-sandbox))")
+	// Names of semaphores are the machine's, which Python's pools of processes use. Shared memory has names as well, and content.
+	w.line("(allow ipc-posix-sem)")
+	w.line(`(allow ipc-posix-shm-read* (ipc-posix-name "apple.shm.notification_center"))`)
+	// Socket pairs. Reaching a socket by its path takes more.
+	w.line("(allow system-socket (socket-domain AF_UNIX))")
+	// Not kern.proc and kern.procargs2, which show other processes, and with what variables they were started.
+	w.line(`(allow sysctl-read (sysctl-name-prefix "hw.") (sysctl-name-prefix "machdep.cpu.") (sysctl-name-prefix "vm.")`,
+		`(sysctl-name-prefix "user.") (sysctl-name-prefix "kern.os")`,
+		`(sysctl-name "kern.argmax") (sysctl-name "kern.boottime") (sysctl-name "kern.hostname") (sysctl-name "kern.iossupportversion")`,
+		`(sysctl-name "kern.maxfiles") (sysctl-name "kern.maxfilesperproc") (sysctl-name "kern.maxproc") (sysctl-name "kern.maxprocperuid")`,
+		`(sysctl-name "kern.ngroups") (sysctl-name "kern.secure_kernel") (sysctl-name "kern.usrstack64") (sysctl-name "kern.version")`,
+		`(sysctl-name "sysctl.name2oid") (sysctl-name "sysctl.proc_cputype") (sysctl-name "sysctl.proc_native") (sysctl-name "sysctl.proc_translated"))`)
+	w.line(`(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo") (global-name "com.apple.system.opendirectoryd.membership")`,
+		`(global-name "com.apple.system.notification_center") (global-name "com.apple.system.logger") (global-name "com.apple.logd")`,
+		`(global-name "com.apple.bsd.dirhelper"))`)
+}
+
+// devices adds the few that programs need, whatever rules for files have said.
+func (w *writer) devices() {
+	// Who can't see the root can't load its libraries, either. The other three are links, and lead to /private.
+	w.line("(allow", reading, `(literal "/") (literal "/etc") (literal "/tmp") (literal "/var"))`)
+	// The terminal: its own through /dev/tty, and those that it makes. Of others there is nothing to be opened, so that the requests
+	// below reach what was handed over alone.
+	w.line("(allow pseudo-tty)")
+	w.line("(deny", reading, `file-write* (regex "^/dev/ttys[0-9]+$"))`)
+	w.line("(allow", showing, `(regex "^/dev/ttys[0-9]+$"))`)
+	w.line("(allow", reading, `file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (literal "/dev/ptmx")`,
+		`(literal "/dev/stdin") (literal "/dev/stdout") (literal "/dev/stderr") (subpath "/dev/fd"))`)
+	w.line("(allow", reading, `(literal "/dev/random") (literal "/dev/urandom") (literal "/dev/dtracehelper") (literal "/dev/autofs_nowait"))`)
+	w.line(`(allow file-ioctl (literal "/dev/tty") (literal "/dev/ptmx") (literal "/dev/null") (literal "/dev/dtracehelper") (regex "^/dev/ttys[0-9]+$"))`)
+	w.line("(allow", reading, `file-write* (require-all (regex "^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))`)
+}
+
+// network adds what is reached.
+func (p Policy) network(w *writer) error {
+	switch p.Network {
+	case NetworkNone:
+	case NetworkProxy:
+		if p.Port <= 0 || p.Port > 65535 {
+			return fmt.Errorf("the proxy's port is %d", p.Port)
+		}
+		w.line(`(allow network-outbound (remote ip "localhost:` + strconv.Itoa(p.Port) + `"))`)
+		w.line("(allow mach-lookup", services)
+	case NetworkFull:
+		w.line(`(allow network-outbound (remote ip "*:*"))`)
+		w.line(`(allow network-bind (local ip "*:*"))`)
+		w.line(`(allow network-inbound (local ip "*:*"))`)
+		// Names are resolved by a service of the system's that listens here.
+		w.line(`(allow network-outbound (remote unix-socket (path-literal "/private/var/run/mDNSResponder")))`)
+		w.line("(allow system-socket (socket-domain AF_ROUTE))")
+		w.line(`(allow sysctl-read (sysctl-name-prefix "net.routetable."))`)
+		w.line(`(allow mach-lookup (global-name "com.apple.dnssd.service"))`)
+		w.line("(allow mach-lookup", services)
+	default:
+		return fmt.Errorf("the policy names no network")
+	}
+	for _, dir := range p.Sockets {
+		if err := (Rule{Path: dir}).check(); err != nil {
+			return err
+		}
+		w.line("(allow network-bind network-inbound (local unix-socket", w.subpath(dir)+"))")
+		w.line("(allow network-outbound (remote unix-socket", w.subpath(dir)+"))")
+	}
+	return nil
+}
+
+// services are what programs ask about a network: whether a certificate is good, which proxies there are.
+const services = `(global-name "com.apple.trustd") (global-name "com.apple.trustd.agent") (global-name "com.apple.SystemConfiguration.configd")` +
+	` (global-name "com.apple.SystemConfiguration.DNSConfiguration"))`

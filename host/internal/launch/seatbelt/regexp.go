@@ -1,0 +1,255 @@
+package seatbelt
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/gantry-agent/gantry/config/glob"
+)
+
+// The system's expressions see bytes. On its file systems upper and lower case are mostly the same, as are the ways in which a
+// character can be composed: an expression takes every spelling for the same name. Where it can't tell it takes more, never less.
+
+// other are characters beyond those of ASCII that are printed, parts of them included.
+const other = "[^ -~/]"
+
+// Regexp is a pattern in the system's language, for the place of [Rule.Match].
+func Regexp(p glob.Pattern) string {
+	base, parts := p.Parts()
+	return sequence(Literal(base), parts)
+}
+
+// Within is an expression for what a pattern stands for below a folder, one for each way on from there. A folder that the pattern stands
+// for itself does not count.
+func Within(p glob.Pattern, folder string) []string {
+	base, parts := p.Parts()
+	rest, below := strings.CutPrefix(folder, strings.TrimSuffix(base, "/")+"/")
+	if !below || len(parts) == 0 {
+		return nil
+	}
+	s := p.Start()
+	for name := range strings.SplitSeq(rest, "/") {
+		s, _ = p.Step(s, name)
+	}
+	var out []string
+	for _, at := range s {
+		if at < len(parts) {
+			out = append(out, sequence(Literal(folder), parts[at:]))
+		}
+	}
+	return out
+}
+
+// sequence appends a pattern's parts to an expression for a path.
+func sequence(base string, parts []string) string {
+	var b strings.Builder
+	b.WriteString(strings.TrimSuffix(base, "/"))
+	gap := true // a slash is due
+	for _, part := range parts {
+		if gap {
+			b.WriteByte('/')
+		}
+		if gap = part != "**"; gap {
+			b.WriteString(name(part))
+		} else {
+			b.WriteString("([^/]+/)*")
+		}
+	}
+	return b.String()
+}
+
+// Literal is an expression for one path in every spelling that names the same file.
+func Literal(path string) string {
+	var b strings.Builder
+	for _, r := range norm.NFC.String(path) {
+		b.WriteString(char(r))
+	}
+	return b.String()
+}
+
+// Named is an expression for a name right below a folder that takes in what some file systems take for the same: letters that look
+// alike, and characters that are not seen.
+func Named(folder, file string) string {
+	var b strings.Builder
+	b.WriteString(strings.TrimSuffix(Literal(filepath.Clean(folder)), "/") + "/")
+	for _, r := range file {
+		b.WriteString(other + "*")
+		if r == 's' || r == 'k' { // of which there are others
+			b.WriteString("(" + char(r) + "|" + other + "+)")
+		} else {
+			b.WriteString(char(r))
+		}
+	}
+	b.WriteString(other + "*")
+	return b.String()
+}
+
+// name is one part of a pattern: "*", "?" and "[...]" are special.
+func name(part string) string {
+	var b strings.Builder
+	runes := []rune(norm.NFC.String(part))
+	for i := 0; i < len(runes); i++ {
+		switch r := runes[i]; {
+		case r == '*':
+			b.WriteString("[^/]*")
+		case r == '?':
+			b.WriteString("[^/]" + other + "*")
+		case r == '[':
+			text, end := class(runes[i+1:])
+			b.WriteString(text)
+			i += end
+		case r == '\\' && i+1 < len(runes):
+			i++
+			b.WriteString(char(runes[i]))
+		default:
+			b.WriteString(char(r))
+		}
+	}
+	return b.String()
+}
+
+// class is a choice of characters; end is how many belong to it, its bracket included.
+func class(runes []rune) (text string, end int) {
+	i := 0
+	not := len(runes) > 0 && runes[0] == '^'
+	if not {
+		i++
+	}
+	next := func() rune {
+		if runes[i] == '\\' && i+1 < len(runes) {
+			i++
+		}
+		i++
+		return runes[i-1]
+	}
+	set, beyond := map[byte]bool{}, false
+	var more []string
+	for first := true; i < len(runes) && (first || runes[i] != ']'); first = false {
+		low := next()
+		high := low
+		if i+1 < len(runes) && runes[i] == '-' {
+			i++
+			high = next()
+		}
+		beyond = beyond || high >= utf8.RuneSelf
+		for r := low; r <= min(high, utf8.RuneSelf-1); r++ {
+			for _, v := range variants(r) {
+				if v < utf8.RuneSelf {
+					set[byte(v)] = true
+				} else {
+					more = append(more, string(v))
+				}
+			}
+		}
+	}
+	if not {
+		set['/'] = true
+		return "[^" + choice(set) + "]" + other + "*", i + 1
+	}
+	delete(set, '/')
+	var choices []string
+	for _, c := range []byte(`]^-\`) { // special among others, so they stand alone
+		if set[c] {
+			delete(set, c)
+			choices = append(choices, `\`+string(c))
+		}
+	}
+	if len(set) > 0 {
+		choices = append(choices, "["+choice(set)+"]")
+	}
+	slices.Sort(more)
+	if choices = append(choices, slices.Compact(more)...); beyond || len(choices) == 0 {
+		choices = append(choices, "[^/]")
+	}
+	return "(" + strings.Join(choices, "|") + ")" + other + "*", i + 1
+}
+
+// choice are the characters of a class, in an order in which none of them is special behind a "^".
+func choice(set map[byte]bool) string {
+	var first, rest, last string
+	for c := byte(1); c < utf8.RuneSelf; c++ {
+		switch {
+		case !set[c]:
+		case c == ']':
+			first = "]"
+		case c == '-':
+			last = "-"
+		case c == '\\': // to some it is special, to others not
+			rest += `\\`
+		default:
+			rest += string(c)
+		}
+	}
+	return first + rest + last
+}
+
+// char is an expression for a character in all its spellings.
+func char(r rune) string {
+	all := variants(r)
+	ascii := ""
+	var more []string
+	for _, v := range all {
+		if v < utf8.RuneSelf {
+			ascii += string(v)
+			continue
+		}
+		for _, s := range []string{string(v), norm.NFD.String(string(v))} {
+			if s = quote(s); !slices.Contains(more, s) {
+				more = append(more, s)
+			}
+		}
+	}
+	one := ""
+	switch len(ascii) {
+	case 0:
+	case 1:
+		one = quote(ascii)
+	default:
+		one = "[" + ascii + "]" // letters
+	}
+	if len(more) == 0 {
+		return one
+	}
+	if one != "" {
+		more = append([]string{one}, more...)
+	}
+	if len(more) == 1 {
+		return more[0]
+	}
+	return "(" + strings.Join(more, "|") + ")"
+}
+
+// variants are the characters that are the same as one to those for whom case does not count.
+func variants(r rune) []rune {
+	out := []rune{r}
+	for v := unicode.SimpleFold(r); v != r; v = unicode.SimpleFold(v) {
+		out = append(out, v)
+	}
+	const dottedI = 'İ' // small it is an i to some
+	if unicode.ToLower(r) == 'i' {
+		for _, v := range []rune{'i', 'I', dottedI} {
+			if !slices.Contains(out, v) {
+				out = append(out, v)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// quote puts a backslash before what is special in an expression.
+func quote(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if strings.IndexByte(`\^$.|?*+()[]{}`, s[i]) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,3 +1,5 @@
+//go:build !family
+
 package main
 
 import (
@@ -115,15 +117,4 @@ func listen() error {
 	}
 	return syscall.Sendmsg(control.ListenFD, []byte{0}, syscall.UnixRights(fd), nil, 0)
 	// Both are closed with the rest, before the target runs.
-}
-
-// limit lowers a limit. Where the one in force is lower already it stays.
-func limit(l control.Rlimit) error {
-	var now syscall.Rlimit
-	if err := syscall.Getrlimit(int(l.Resource), &now); err != nil {
-		return err
-	}
-	next := syscall.Rlimit{Max: min(l.Hard, now.Max)}
-	next.Cur = min(l.Soft, next.Max)
-	return syscall.Setrlimit(int(l.Resource), &next)
 }

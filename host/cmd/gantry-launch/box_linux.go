@@ -1,3 +1,5 @@
+//go:build !family
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+//go:build !family
+
 package main
 
 import (
@@ -189,10 +191,5 @@ func (w *watcher) signalOne(d process, sig syscall.Signal) syscall.Errno {
 		return syscall.ESRCH
 	}
 	_, _, errno = syscall.Syscall6(sysPidfdSendSignal, fd, uintptr(sig), 0, 0, 0, 0)
-	return errno
-}
-
-func errnoOf(err error) syscall.Errno {
-	errno, _ := err.(syscall.Errno)
 	return errno
 }

@@ -1,3 +1,5 @@
+//go:build !family
+
 package main
 
 import "syscall"
@@ -76,18 +78,6 @@ func number(name string) int {
 		return -1
 	}
 	return n
-}
-
-func decimal(n int) string {
-	var b [20]byte
-	i := len(b)
-	for {
-		i--
-		b[i] = byte('0' + n%10)
-		if n /= 10; n == 0 {
-			return string(b[i:])
-		}
-	}
 }
 
 // list returns the names in a folder; what can't be read is empty.

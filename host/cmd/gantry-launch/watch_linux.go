@@ -1,3 +1,5 @@
+//go:build !family
+
 package main
 
 import (
@@ -164,29 +166,6 @@ func startApply(o *control.Order, path string, attr *syscall.ProcAttr) int {
 		fail(control.FD, control.OpLimit, syscall.EPROTO) // it crashed
 	}
 	return pid
-}
-
-// applied waits until the second stage has become the target. When that says why it can't, it does not return; false: the
-// stage has ended without a word.
-func applied(in *control.Reader) bool {
-	ready := false
-	for {
-		frame, err := in.Next()
-		switch {
-		case err == control.ErrClosed && ready:
-			return true // it has become the target, which closed the socket
-		case err != nil:
-			return false
-		case frame.Kind == control.KindStarted:
-			ready = true
-		default:
-			failed, err := frame.Failed()
-			if err != nil {
-				return false
-			}
-			fail(control.FD, failed.Op, syscall.Errno(failed.Errno))
-		}
-	}
 }
 
 // reap waits for children until none is left, and reports the target's end.

@@ -39,3 +39,9 @@ const (
 
 // Forget removes the record of a process at once, whatever became of its output.
 func (p *Process) Forget() { p.l.forget(p) }
+
+// NotHere and NotByRlimit are what other systems say.
+var (
+	NotHere     = notHere
+	NotByRlimit = notByRlimit
+)

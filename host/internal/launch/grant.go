@@ -150,6 +150,39 @@ type UnsupportedError struct {
 // Error says what can't be enforced, and the next step.
 func (e *UnsupportedError) Error() string { return e.What + "; " + e.Next }
 
+// notHere says that a system is one on which nothing is started.
+func notHere(system string, g Grant) error {
+	e := &UnsupportedError{
+		Mode: g.Mode, What: fmt.Sprintf("starting processes is not supported on %s", system),
+		Next: "run gantry on Linux or macOS",
+	}
+	if system == "windows" {
+		e.What = "starting processes is not supported on Windows"
+		e.Next = "run gantry in WSL 2 (`wsl --install`), where all of it works"
+	}
+	return e
+}
+
+// notByRlimit says which limits a system can't enforce that has limits of single processes alone.
+func notByRlimit(system string, lim Limits) error {
+	for _, l := range []struct {
+		asked      bool
+		name, what string
+	}{
+		{lim.MemoryBytes > 0, "memory", "the limit on memory"},
+		{lim.AddressSpaceBytes > 0, "address space", "the limit on address space"},
+		{lim.MaxPids > 0, "pids", "the limit on processes"},
+	} {
+		if l.asked {
+			return &UnsupportedError{
+				Limit: l.name, What: l.what + " can't be enforced on " + system + ", which has none for a command and all that it starts",
+				Next: "remove the limit; those on processor time, open files and the size of files are enforced",
+			}
+		}
+	}
+	return nil
+}
+
 // Check says whether a grant can be enforced here: nil, or an [UnsupportedError]. Nothing is started.
 func (l *Launcher) Check(g Grant) error {
 	c, err := l.confiner(g)

@@ -7,8 +7,8 @@
 //
 // Start with [Launcher.Spawn]. Each process has a gantry-launch of its own between it and the host: parent of the tree,
 // collector of its orphans, and the one that kills it within a second when the host is gone, also after kill -9. One more
-// waits for the next process. What holds on Linux is not promised elsewhere: on other systems Spawn answers with an
-// [UnsupportedError].
+// waits for the next process. On macOS it is not handed the tree's orphans, but looks for them, and nothing ends the tree when host
+// and launcher are killed at once. On other systems Spawn answers with an [UnsupportedError].
 package launch
 
 import (

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package launch
 
@@ -18,13 +18,7 @@ func (l *Launcher) spare(*Process) {}
 
 func (l *Launcher) endSpare() {}
 
-func (l *Launcher) enforceable(g Grant) error {
-	return &UnsupportedError{
-		Mode: g.Mode,
-		What: fmt.Sprintf("starting processes is not supported on %s yet", runtime.GOOS),
-		Next: "run gantry on Linux (a container or WSL 2 will do)",
-	}
-}
+func (l *Launcher) enforceable(g Grant) error { return notHere(runtime.GOOS, g) }
 
 func (p *Process) limit(*Confinement) error { return nil }
 

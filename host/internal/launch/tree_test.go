@@ -299,10 +299,10 @@ func TestEndOfCallDuringSpawn(t *testing.T) {
 }
 
 // host starts the helper "host" with a target, and returns what both say.
-func host(t *testing.T, target string) (*exec.Cmd, io.Reader) {
+func host(t *testing.T, target string, env ...string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), helperEnv+"=host", "TARGET="+target)
+	cmd.Env = append(append(os.Environ(), helperEnv+"=host", "TARGET="+target), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package launch
 
 import (
@@ -8,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/creack/pty"
-	"golang.org/x/sys/unix"
 )
 
 // launch hands the order and the target's descriptors to a gantry-launch. It returns what of the order is still to be sent.
@@ -38,7 +39,7 @@ func (p *Process) launch(order []byte) (rest []byte, err error) {
 		p.keep(Memory, f)
 	}
 	if p.listens {
-		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		pair, err := newSocketpair()
 		if err != nil {
 			return nil, launchError("socketpair", err)
 		}
@@ -76,7 +77,7 @@ func (p *Process) listener() (net.Listener, error) {
 	var n, oobn int
 	if rerr := raw.Read(func(fd uintptr) bool {
 		for {
-			n, oobn, _, _, err = syscall.Recvmsg(int(fd), make([]byte, 1), oob, syscall.MSG_CMSG_CLOEXEC)
+			n, oobn, _, _, err = syscall.Recvmsg(int(fd), make([]byte, 1), oob, flagCloexec)
 			if err != syscall.EINTR {
 				return err != syscall.EAGAIN
 			}
@@ -121,11 +122,11 @@ func (p *Process) openTerminal() (target, opened []*os.File, err error) {
 // ends do): who takes them over can use them with an event loop right away.
 func (p *Process) openPipes() (target, opened []*os.File, err error) {
 	pipe := func(name string, write bool) *os.File {
-		var fds [2]int
 		if err != nil {
 			return nil
 		}
-		if e := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); e != nil {
+		fds, e := newPipe()
+		if e != nil {
 			err = launchError("pipe", e)
 			return nil
 		}
@@ -169,29 +170,6 @@ func (p *Process) keep(name string, f *os.File) {
 func pollable(fd int, name string) *os.File {
 	syscall.SetNonblock(fd, true)
 	return os.NewFile(uintptr(fd), name)
-}
-
-// newMemory makes memory that can be mapped by whoever has the descriptor. Its size is final: a process that maps it must
-// not find less than there was.
-func newMemory(size int) (*os.File, error) {
-	const name, flags = "gantry-session", unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // Linux before 6.3
-		fd, err = unix.MemfdCreate(name, flags)
-	}
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), Memory)
-	err = unix.Ftruncate(fd, int64(size))
-	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // launchError is for steps of our own: out of descriptors, of terminals.

@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package launch
 
 import (
@@ -15,7 +17,7 @@ import (
 
 // startMonitor starts a gantry-launch, which then waits for its order.
 func startMonitor(path string) (*monitor, error) {
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	pair, err := newSocketpair()
 	if err != nil {
 		return nil, launchError("socketpair", err)
 	}
@@ -53,7 +55,7 @@ func (m *monitor) order(frame []byte, target []*os.File) (rest []byte, err error
 	n := 0
 	werr := raw.Write(func(fd uintptr) bool {
 		for {
-			n, err = syscall.SendmsgN(int(fd), frame[:min(len(frame), firstPiece)], rights, nil, syscall.MSG_NOSIGNAL)
+			n, err = syscall.SendmsgN(int(fd), frame[:min(len(frame), firstPiece)], rights, nil, flagNoSignal)
 			if err != syscall.EINTR {
 				return true
 			}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// processes is the process table.
+func processes() []kin {
+	list, err := unix.SysctlKinfoProcSlice("kern.proc.uid", syscall.Geteuid())
+	if err != nil {
+		return nil
+	}
+	out := make([]kin, 0, len(list))
+	for i := range list {
+		p := &list[i]
+		const zombie = 5 // SZOMB
+		k := kin{pid: int(p.Proc.P_pid), parent: int(p.Eproc.Ppid), group: int(p.Eproc.Pgid), dead: p.Proc.P_stat == zombie}
+		k.started = uint64(p.Proc.P_starttime.Sec)*1_000_000 + uint64(p.Proc.P_starttime.Usec)
+		if k.session, err = unix.Getsid(k.pid); err != nil {
+			k.session = 0
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// carries reports whether a process was started with this variable. The system's own programs don't show theirs.
+func carries(pid int, variable string) bool {
+	b, err := unix.SysctlRaw("kern.procargs2", pid)
+	return err == nil && bytes.Contains(b, []byte("\x00"+variable+"\x00"))
+}
+
+// residentKiB is the most memory that was used: bytes here.
+func residentKiB(u *syscall.Rusage) uint64 { return uint64(u.Maxrss) / 1024 }
+
+// takeTerminal makes a terminal the controlling one.
+func takeTerminal(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSCTTY, 0) }
+
+// closeFrom closes every descriptor from first on: whatever leaked into the host from its own parent ends here.
+func closeFrom(first int) {
+	var files syscall.Rlimit
+	const most = 10240 // what the system lets a process have by default
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > most {
+		files.Cur = most
+	}
+	for fd := first; fd < int(files.Cur); fd++ {
+		syscall.Close(fd)
+	}
+}
+
+// events wait for the host and for the tree's processes.
+type events struct{ queue int }
+
+func newEvents() (*events, error) {
+	queue, err := unix.Kqueue()
+	if err != nil {
+		return nil, err
+	}
+	syscall.CloseOnExec(queue)
+	e := &events{queue}
+	return e, e.change(control.FD, unix.EVFILT_READ, unix.EV_ADD, 0)
+}
+
+func (e *events) change(ident, filter, flags int, notes uint32) error {
+	var k unix.Kevent_t
+	unix.SetKevent(&k, ident, filter, flags)
+	k.Fflags = notes
+	_, err := unix.Kevent(e.queue, []unix.Kevent_t{k}, nil, nil)
+	return err
+}
+
+// watch has us told when a process forks, or ends. One that has ended already is found by looking.
+func (e *events) watch(pid int) {
+	_ = e.change(pid, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_CLEAR, unix.NOTE_EXIT|unix.NOTE_FORK)
+}
+
+// wait waits until the host has said something, if that is to be looked at, or something has happened to the tree, at most for the given
+// time; negative is for ever.
+func (e *events) wait(host bool, most time.Duration) (readable, happened bool) {
+	if !host { // it is gone, which would be told for ever
+		_ = e.change(control.FD, unix.EVFILT_READ, unix.EV_DELETE, 0)
+	}
+	var limit *unix.Timespec
+	if most >= 0 {
+		t := unix.NsecToTimespec(int64(most))
+		limit = &t
+	}
+	var got [16]unix.Kevent_t
+	n, err := unix.Kevent(e.queue, nil, got[:], limit)
+	if err != nil { // interrupted: look
+		return false, true
+	}
+	for _, k := range got[:n] {
+		if k.Filter == unix.EVFILT_READ {
+			readable = true
+		} else {
+			happened = true
+		}
+	}
+	return readable && host, happened
+}

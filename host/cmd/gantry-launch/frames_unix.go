@@ -1,0 +1,96 @@
+//go:build linux || darwin
+
+package main
+
+import (
+	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// send writes a frame to fd. An error means that the peer is gone, which its reader notices too.
+func send(fd int, frame []byte) {
+	for len(frame) > 0 {
+		n, err := syscall.Write(fd, frame)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		frame = frame[n:]
+	}
+}
+
+// receive returns a reader of frames from fd.
+func receive(fd int) *control.Reader {
+	return &control.Reader{Read: func(b []byte) (int, error) {
+		for {
+			n, err := syscall.Read(fd, b)
+			if err != syscall.EINTR {
+				return n, err
+			}
+		}
+	}}
+}
+
+// fail reports on fd why the target does not run, and ends.
+func fail(fd int, op control.Op, err error) {
+	errno, ok := err.(syscall.Errno)
+	if !ok {
+		errno = syscall.EPROTO // not of the system; the host names the step
+	}
+	send(fd, control.Failed{Op: op, Errno: uint32(errno)}.Append(nil))
+	syscall.Exit(1)
+}
+
+// applied waits until the second stage has become the target. When that says why it can't, it does not return; false: the
+// stage has ended without a word.
+func applied(in *control.Reader) bool {
+	ready := false
+	for {
+		frame, err := in.Next()
+		switch {
+		case err == control.ErrClosed && ready:
+			return true // it has become the target, which closed the socket
+		case err != nil:
+			return false
+		case frame.Kind == control.KindStarted:
+			ready = true
+		default:
+			failed, err := frame.Failed()
+			if err != nil {
+				return false
+			}
+			fail(control.FD, failed.Op, syscall.Errno(failed.Errno))
+		}
+	}
+}
+
+func errnoOf(err error) syscall.Errno {
+	errno, _ := err.(syscall.Errno)
+	return errno
+}
+
+func decimal(n int) string {
+	var b [20]byte
+	i := len(b)
+	for {
+		i--
+		b[i] = byte('0' + n%10)
+		if n /= 10; n == 0 {
+			return string(b[i:])
+		}
+	}
+}
+
+// limit lowers a limit. Where the one in force is lower already it stays.
+func limit(l control.Rlimit) error {
+	var now syscall.Rlimit
+	if err := syscall.Getrlimit(int(l.Resource), &now); err != nil {
+		return err
+	}
+	next := syscall.Rlimit{Max: min(l.Hard, now.Max)}
+	next.Cur = min(l.Soft, next.Max)
+	return syscall.Setrlimit(int(l.Resource), &next)
+}

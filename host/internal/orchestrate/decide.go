@@ -28,7 +28,7 @@ func (r *run) policyRequest() policy.Request {
 		Writable: func(path string) bool {
 			return r.spine.stages.Granter.Writable(GrantRequest{Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Permitted: before}, path)
 		},
-		Outside: r.typesOutside(),
+		Outside: r.typesOutside(), Typed: r.typed(),
 	}
 }
 
@@ -40,6 +40,25 @@ func (r *run) typesOutside() bool {
 	})
 }
 
+// typedInto is the session that the call types into, and what.
+func (r *run) typedInto() (id, text string, ok bool) {
+	for _, e := range r.assessment.Effects {
+		if in, is := e.(contract.SessionInputEffect); is {
+			return in.SessionID, in.Text, true
+		}
+	}
+	return "", "", false
+}
+
+// typed is what stands there already.
+func (r *run) typed() policy.Typed {
+	id, _, ok := r.typedInto()
+	if !ok {
+		return policy.Typed{}
+	}
+	return r.spine.tokens.typedIn(session{r.entry.Plugin, r.call.Thread, id})
+}
+
 // decide is where policy, reviewer and person say whether the call runs.
 func (r *run) decide(ctx context.Context) *verdict {
 	if r.entry.Wish { // which is a question itself
@@ -49,7 +68,11 @@ func (r *run) decide(ctx context.Context) *verdict {
 		return v
 	}
 	d := r.spine.stages.Policy(r.policyRequest())
-	return r.settle(ctx, d, r.assessment.Discriminators, r.ruleFor(d.Offer))
+	discriminators := r.assessment.Discriminators
+	if t := r.typed(); t.All != "" { // what was approved is the whole line
+		discriminators = append(slices.Clip(discriminators), "behind="+t.All)
+	}
+	return r.settle(ctx, d, discriminators, r.ruleFor(d.Offer))
 }
 
 // resolve names the permissions that a command asks for as the machine knows them: what is approved is what is given.

@@ -88,6 +88,9 @@ func resultVerdict(result *contract.Result) verdict {
 }
 
 func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result, error) {
+	if id, text, ok := r.typedInto(); ok && !r.executed {
+		r.spine.tokens.typing(session{r.entry.Plugin, r.call.Thread, id}, text)
+	}
 	r.executed = true
 	// The call outlives the soft end by its grace; only then is it ended hard.
 	hard, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -1,6 +1,7 @@
 package orchestrate_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ type leaver struct{ *bench }
 
 type leaves struct {
 	Leave, Type    string
+	Text           string
 	Outside, Break bool
 }
 
@@ -37,7 +39,7 @@ func (leaver) Assess(_ context.Context, r contract.AssessRequest) (*contract.Ass
 		a.Escalation = &contract.Escalation{Unsandboxed: true}
 	}
 	if in.Type != "" {
-		a.Effects = []contract.Effect{contract.SessionInputEffect{SessionID: in.Type, Text: "ls\n"}}
+		a.Effects = []contract.Effect{contract.SessionInputEffect{SessionID: in.Type, Text: cmp.Or(in.Text, "ls\n")}}
 	}
 	return a, nil
 }
@@ -96,5 +98,45 @@ func TestTypingOutsideIsKnown(t *testing.T) {
 	do("other", `{"type":"8"}`)
 	if want := []bool{true, false, false, false, true, false}; !slices.Equal(saw, want) {
 		t.Errorf("outside: %v, want %v", saw, want)
+	}
+}
+
+// What stands in a session's line is known when more is typed, in each session for itself, and only of what was typed.
+func TestWhatWasTypedIsKnown(t *testing.T) {
+	p := leaver{&bench{}}
+	reg := registry.New()
+	d := contract.Descriptor{Name: "do", Assess: true, InputSchema: json.RawMessage(`{"type":"object"}`)}
+	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	tokens := orchestrate.NewTokens()
+	var saw []string
+	verdict := policy.Run
+	do := func(thread event.ThreadID, args string) {
+		spine := orchestrate.New(orchestrate.Stages{
+			Hooks: p, Approver: p, Granter: p, Journal: p, Retry: orchestrate.NoRetry, Processes: p,
+			Policy: func(r policy.Request) policy.Decision {
+				saw = append(saw, r.Typed.All)
+				return policy.Decision{Verdict: verdict}
+			},
+			Families: func(string) (orchestrate.Family, bool) { return p, true },
+		}, tokens, hclog.NewNullLogger())
+		var gate orchestrate.Gate
+		spine.Dispatch(t.Context(), &gate, orchestrate.Call{
+			Settings: orchestrate.Settings{Thread: thread, Turn: "u", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
+			Model:    &llm.ToolCall{ID: "c", Name: "do", Input: args}, ID: "c",
+		}).Wait()
+	}
+	do("t", `{"type":"7","text":"rm "}`)
+	do("t", `{"type":"8","text":"x"}`)
+	do("other", `{"type":"7","text":"y"}`)
+	verdict = policy.Forbid
+	do("t", `{"type":"7","text":"-f z"}`)
+	verdict = policy.Run
+	do("t", `{"type":"7","text":"-r z"}`)
+	do("t", `{"type":"7","text":"\n"}`)
+	do("t", `{"type":"7","text":"ls"}`)
+	if want := []string{"", "", "", "rm ", "rm ", "rm -r z", ""}; !slices.Equal(saw, want) {
+		t.Errorf("it stood there: %q, want %q", saw, want)
 	}
 }

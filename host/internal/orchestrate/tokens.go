@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -126,7 +127,17 @@ type Tokens struct {
 	threads map[string]threadScope
 	broken  []brokenCall // oldest first
 	outside []session    // that run outside of the sandbox; oldest first
+	typed   []typedIn    // the one typed into last is the last
 }
+
+// typedIn is what stands in a session's line.
+type typedIn struct {
+	in   session
+	line policy.Typed
+}
+
+// maxTypedIn bounds how many of them are remembered: more than are used at a time.
+const maxTypedIn = 256
 
 // session is one that a call left running; without an id, any that the plugin has in the thread.
 type session struct {
@@ -223,6 +234,38 @@ func (t *Tokens) runsOutside(plugin string, thread event.ThreadID, id string) bo
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Contains(t.outside, session{plugin, thread, id}) || slices.Contains(t.outside, session{plugin, thread, ""})
+}
+
+// typedIn is what stands in a session's line.
+func (t *Tokens) typedIn(s session) policy.Typed {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, x := range t.typed {
+		if x.in == s {
+			return x.line
+		}
+	}
+	return policy.Typed{}
+}
+
+// typing notes what is typed into a session.
+func (t *Tokens) typing(s session, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var line policy.Typed
+	t.typed = slices.DeleteFunc(t.typed, func(x typedIn) bool {
+		if x.in == s {
+			line = x.line
+		}
+		return x.in == s
+	})
+	if line = line.After(text); line == (policy.Typed{}) {
+		return
+	}
+	t.typed = append(t.typed, typedIn{s, line})
+	if over := len(t.typed) - maxTypedIn; over > 0 {
+		t.typed = t.typed[over:]
+	}
 }
 
 // broke notes that a live call gets no result.

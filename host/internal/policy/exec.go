@@ -266,17 +266,23 @@ func pattern(p *rules.Prefix) string {
 	return strings.Join(words, " ")
 }
 
-// decideInput decides on what is typed into a session: into a shell it is a script, and may be forbidden like one.
+// decideInput decides on what is typed into a session: into a shell it is a script, and may be forbidden like one. It goes on with
+// what stands there already.
 func (r Request) decideInput(e contract.SessionInputEffect) Decision {
-	x := command.ExtractScript(strings.ReplaceAll(e.Text, "\x00", "")) // as shells read it
-	if d := r.restrict(x, []string{e.Text}); d.Verdict != Run {
-		return d
-	}
-	if c, why := x.Dangerous(); why != "" {
-		if r.Approval == Never {
-			return Decision{Verdict: Forbid, Reason: fmt.Sprintf(rejectedPattern, strings.TrimSpace(e.Text), why)}
+	scripts, sure := r.Typed.scripts(e.Text)
+	d := Decision{Verdict: Run, Reason: r.contained()}
+	for _, s := range scripts {
+		if next := r.decideTyped(s); next.Verdict > d.Verdict {
+			d = next
 		}
-		return Decision{Verdict: Ask, Reason: "what is typed has a dangerous command: " + strings.Join(c.Argv(), " ")}
+	}
+	if !sure && r.Rules.Restricts() {
+		if next := r.byRule("rules forbid commands or ask about them, and what is typed has keys that move, complete or recall; type the command as it is to be run", nil); next.Verdict > d.Verdict {
+			d = next
+		}
+	}
+	if d.Verdict != Run {
+		return d
 	}
 	// What was approved is the program, not all that it can be told to do.
 	if r.Outside && r.Sandbox != FullAccess {
@@ -285,5 +291,20 @@ func (r Request) decideInput(e contract.SessionInputEffect) Decision {
 		}
 		return Decision{Verdict: Ask, Reason: "the session runs outside of the sandbox, which does not hold what is typed into it"}
 	}
-	return Decision{Verdict: Run, Reason: r.contained()}
+	return d
+}
+
+// decideTyped decides on one way to read it.
+func (r Request) decideTyped(text string) Decision {
+	x := command.ExtractScript(strings.ReplaceAll(text, "\x00", "")) // as shells read it
+	if d := r.restrict(x, []string{text}); d.Verdict != Run {
+		return d
+	}
+	if c, why := x.Dangerous(); why != "" {
+		if r.Approval == Never {
+			return Decision{Verdict: Forbid, Reason: fmt.Sprintf(rejectedPattern, strings.TrimSpace(text), why)}
+		}
+		return Decision{Verdict: Ask, Reason: "what is typed has a dangerous command: " + strings.Join(c.Argv(), " ")}
+	}
+	return Decision{Verdict: Run}
 }

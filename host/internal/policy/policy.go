@@ -79,6 +79,8 @@ type Request struct {
 	Prompted string
 	// Additional lets calls ask for single permissions.
 	Additional bool
+	// Typed is what stands already in a session that is typed into.
+	Typed Typed
 	// Outside says that a session which is typed into runs outside of the sandbox.
 	Outside bool
 	// Approved says that a person, or who answers in his place, has approved the call.

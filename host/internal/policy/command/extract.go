@@ -45,6 +45,18 @@ func ExtractScript(script string) Extraction {
 	return x.Extraction
 }
 
+// Incomplete reports whether a shell would wait for more before it runs any of the last command of a text.
+func Incomplete(script string) bool {
+	if large(script) {
+		return false
+	}
+	if end := strings.TrimRight(script, "\n"); len(end) < len(script) && strings.HasSuffix(end, "\\") {
+		return true
+	}
+	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	return syntax.IsIncomplete(err)
+}
+
 type extractor struct{ Extraction }
 
 func (x *extractor) fail(err error) { x.Err = errors.Join(x.Err, err) }

@@ -98,6 +98,7 @@ type Session struct {
 	exited chan struct{} // closed when the process has ended
 	closed chan struct{} // closed when its output has ended, too
 	work   sync.WaitGroup
+	let    sync.Once // of what it holds
 
 	arrived atomic.Int64 // bytes of output so far
 

@@ -17,6 +17,9 @@ const (
 	keepUsed = 8
 	// maxEnded is how many ended sessions a thread remembers.
 	maxEnded = 16
+	// maxHeld of them, the latest ones, can also be handed over to the next process of the plugin, for which their output's memory
+	// and descriptors are kept. So are those of a program that has left others behind which still write.
+	maxHeld = 4
 	// stopTime bounds the end of a session that has to go.
 	stopTime = 5 * time.Second
 
@@ -112,9 +115,10 @@ func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*
 	}
 	delete(t.reserved, id)
 	var victim, forgotten *Session
+	var light []*Session
 	if len(t.sessions) >= maxSessions {
 		if victim = t.victimLocked(); victim != nil {
-			forgotten = t.endLocked(victim)
+			forgotten, light = t.endLocked(victim)
 		}
 	}
 	t.sessions[id] = s
@@ -123,6 +127,7 @@ func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*
 		_ = victim.Stop(ctx) // the host ends it with the thread at the latest
 	}
 	st.forget(forgotten)
+	st.lighten(light)
 	return s, nil
 }
 
@@ -162,19 +167,30 @@ func (s *Session) used() time.Time {
 	return s.mu.lastUsed
 }
 
-// endLocked moves a session to the ended ones and returns the one that is forgotten for it, or nil.
-func (t *thread) endLocked(s *Session) *Session {
+// endLocked moves a session to the ended ones. It returns the one that is forgotten for it, or nil, and those of which no more is kept
+// than what is told of them.
+func (t *thread) endLocked(s *Session) (forgotten *Session, light []*Session) {
 	delete(t.sessions, s.ID)
 	if s.opened() {
 		t.told[s.ID] = true
 	}
 	t.ended = append(t.ended, s)
-	if len(t.ended) <= maxEnded {
-		return nil
+	if len(t.ended) > maxEnded {
+		forgotten = t.ended[0]
+		t.ended = slices.Delete(t.ended, 0, 1)
 	}
-	oldest := t.ended[0]
-	t.ended = slices.Delete(t.ended, 0, 1)
-	return oldest
+	return forgotten, slices.Clone(t.ended[:max(0, len(t.ended)-maxHeld)])
+}
+
+// lighten lets go of what sessions hold that have nothing more to return.
+func (st *Store) lighten(all []*Session) {
+	for _, s := range all {
+		select {
+		case <-s.closed:
+			st.forget(s)
+		default: // somebody still writes: with the pipe he would end
+		}
+	}
 }
 
 // forget lets go of a session that is not held any more, and of what others may still hold open of its output. It waits
@@ -185,11 +201,15 @@ func (st *Store) forget(s *Session) {
 		return
 	}
 	_ = s.out.Close()
-	s.waiting.Close()
 	if s.Exited() {
 		s.work.Wait()
-		st.releasing.Go(func() { _ = s.process.Release() }) // the host forgets it with its thread at the latest
 	}
+	s.let.Do(func() {
+		s.waiting.Close()
+		if s.Exited() {
+			st.releasing.Go(func() { _ = s.process.Release() }) // the host forgets it with its thread at the latest
+		}
+	})
 }
 
 // Get returns a session that runs, or has ended and still has something to return.
@@ -248,11 +268,13 @@ func (s *Session) tail() string {
 func (st *Store) Finish(threadID string, s *Session) {
 	st.mu.Lock()
 	var forgotten *Session
+	var light []*Session
 	if t := st.mu.threads[threadID]; t != nil && t.sessions[s.ID] == s {
-		forgotten = t.endLocked(s)
+		forgotten, light = t.endLocked(s)
 	}
 	st.mu.Unlock()
 	st.forget(forgotten)
+	st.lighten(light)
 }
 
 // Stop ends one session. An unknown number is no error.
@@ -311,7 +333,7 @@ func (st *Store) Close(ctx context.Context) error {
 		for _, s := range all {
 			_ = s.out.Close()
 			<-s.closed
-			s.waiting.Close()
+			s.let.Do(s.waiting.Close)
 		}
 		st.releasing.Wait()
 	}()

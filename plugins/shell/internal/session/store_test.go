@@ -268,3 +268,39 @@ func TestYield(t *testing.T) {
 		}
 	}
 }
+
+// Of sessions that have ended no more is held than what is told of them, but for the latest ones, and for those whose output others
+// still write to.
+func TestEndedSessionsHoldNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := NewStore()
+		defer end(t, st)
+		var programs []*program
+		var all []*Session
+		for i := range maxHeld + 6 {
+			p := newProgram()
+			s := add(t, st, p, Info{})
+			p.print("x\n")
+			if i == 1 {
+				p.leave(0)
+			} else {
+				p.exit(0)
+			}
+			if _, _, err := s.Collect(t.Context(), "call", time.After(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			st.Finish("t", s)
+			programs, all = append(programs, p), append(all, s)
+		}
+		st.releasing.Wait()
+		for i, p := range programs {
+			if want := i < 6 && i != 1; p.released != want {
+				t.Errorf("session %d: let go %v, want %v", i, p.released, want)
+			}
+			if _, err := st.Get("t", all[i].ID); err == nil || !strings.Contains(err.Error(), "exited with code 0") || !strings.HasSuffix(err.Error(), "x\n") {
+				t.Errorf("session %d is told as %v", i, err)
+			}
+		}
+		programs[1].print("from the background\n")
+	})
+}

@@ -179,6 +179,7 @@ type Limits struct {
 	Pids        int64
 	CPUTime     time.Duration
 	OpenFiles   int64
+	FileBytes   int64
 	OutputBytes int64
 }
 

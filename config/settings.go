@@ -54,7 +54,7 @@ func (l *loader) decode(root *node) *Config {
 	limits := sub(b, schema.BlockLimits)
 	c.Limits = Limits{
 		Samplings: limits.integer("samplings"), MemoryBytes: limits.size("memory"), Pids: limits.integer("pids"), CPUTime: limits.duration("cpu_time"),
-		OpenFiles: limits.integer("open_files"), OutputBytes: limits.size("output"), TurnTime: limits.duration("turn_time"),
+		OpenFiles: limits.integer("open_files"), FileBytes: limits.size("file_size"), OutputBytes: limits.size("output"), TurnTime: limits.duration("turn_time"),
 	}
 	if limits.has("offline_wait") {
 		wait := limits.duration("offline_wait")

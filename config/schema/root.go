@@ -164,7 +164,7 @@ func settings() *Block {
 				},
 			},
 			{
-				Name: BlockLimits, Doc: "Limits of a turn, and of each process that is started for a tool. What is left out is not limited.",
+				Name: BlockLimits, Doc: "Limits of a turn, and of each command or other process that is started for a tool, with all that it starts. What is left out is not limited.",
 				Attributes: []Attribute{
 					{Name: "samplings", Kind: Integer,
 						Doc: "Requests to the model in one turn; a turn that needs more fails, and can be gone on with. 0: any number."},
@@ -173,10 +173,11 @@ func settings() *Block {
 					{Name: "offline_wait", Kind: Duration, Default: "(as long as somebody can stop it)",
 						Doc: "How long a turn waits while no connection to a model comes about, before the usual tries begin. Without it a turn waits as " +
 							"long as a client that answers questions is connected to the thread, and else, as under `gantry exec`, not at all."},
-					{Name: "memory", Kind: Size, Doc: "Memory of a process."},
-					{Name: "pids", Kind: Integer, Doc: "Number of its processes."},
-					{Name: "cpu_time", Kind: Duration, Doc: "Processor time, in whole seconds."},
-					{Name: "open_files", Kind: Integer, Doc: "Open files."},
+					{Name: "memory", Kind: Size, Doc: "Memory that a command and all that it starts may have together; one that wants more is ended."},
+					{Name: "pids", Kind: Integer, Doc: "Number of its processes and threads; a command that wants more is ended."},
+					{Name: "cpu_time", Kind: Duration, Doc: "Processor time of all of them, in whole seconds; then they are ended."},
+					{Name: "open_files", Kind: Integer, Doc: "Open files of each process."},
+					{Name: "file_size", Kind: Size, Doc: "Size of each file that is written; a process that writes more is ended."},
 					{Name: "output", Kind: Size, Doc: "Output that is taken; what comes after is dropped and counted."},
 				},
 			},

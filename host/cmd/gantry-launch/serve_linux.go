@@ -157,6 +157,7 @@ func (w *watcher) kill() int {
 	if w.cgroup != "" {
 		writeTo(w.cgroup+"/cgroup.kill", "1")
 	}
+	w.noForks()
 	if !w.mu.reaped {
 		// The kernel does this against forks: a group that keeps forking can't run away from it.
 		syscall.Kill(-w.pid, syscall.SIGKILL)

@@ -19,6 +19,8 @@ type watcher struct {
 	pidfd    int // of a target in a box, which is no child of ours; else -1
 	terminal bool
 	cgroup   string
+	groups   []string     // of version 1
+	used     control.Used // by whom has been reaped
 
 	// mu makes signalling and reaping exclude each other: while it is held, the number of a child of ours can't be given
 	// to another process.
@@ -50,7 +52,7 @@ func watch() {
 	if err != nil || len(order.Argv) == 0 || len(target) != descriptors(order) {
 		fail(control.FD, control.OpPrepare, syscall.EPROTO)
 	}
-	w := &watcher{terminal: order.Terminal, cgroup: order.Cgroup, pidfd: -1}
+	w := &watcher{terminal: order.Terminal, cgroup: order.Cgroup, groups: order.Groups, pidfd: -1}
 	w.start(order, target)
 	for _, fd := range target {
 		syscall.Close(fd) // the target's ends are the target's alone: who reads sees the end when it has ended
@@ -60,13 +62,12 @@ func watch() {
 	// Owned by this process: it ends with it.
 	go w.serve(in, order.LifelineGraceMS)
 	w.reap()
-	if w.cgroup != "" {
-		w.mu.Lock()
-		gone := w.mu.hostGone
-		w.mu.Unlock()
-		if gone {
-			syscall.Rmdir(w.cgroup) // otherwise the host does it, after it has read the group's counters
-		}
+	send(control.FD, w.used.Append(nil))
+	w.mu.Lock()
+	gone := w.mu.hostGone
+	w.mu.Unlock()
+	if gone { // otherwise the host does it, after it has read the groups' counters
+		w.removeGroups()
 	}
 	syscall.Exit(0)
 }
@@ -119,6 +120,10 @@ func (w *watcher) start(o *control.Order, target []int) {
 		}
 		sys.UseCgroupFD, sys.CgroupFD = true, fd
 		defer syscall.Close(fd)
+	}
+	defer leave(o.Groups)
+	if err := enter(o.Groups); err != nil {
+		fail(control.FD, control.OpCgroup, err)
 	}
 	if o.Box != nil {
 		w.startBoxed(o, target, sys)
@@ -191,6 +196,9 @@ func (w *watcher) reap() {
 			if err != nil || pid <= 0 {
 				break
 			}
+			w.used.UserMicros += uint64(usage.Utime.Nano() / 1000)
+			w.used.SystemMicros += uint64(usage.Stime.Nano() / 1000)
+			w.used.MaxRSSKiB = max(w.used.MaxRSSKiB, uint64(usage.Maxrss))
 			if pid == w.pid && !w.mu.reaped {
 				w.mu.reaped = true
 				exited = &control.Exited{

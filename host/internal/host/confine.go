@@ -149,7 +149,7 @@ func Grant(c *config.Config, mode, cwd, tmp string) launch.Grant {
 		Mode: mode, Network: c.Sandbox.Network || mode == launch.FullAccess, Proxied: proxied(c, mode),
 		Limits: launch.Limits{
 			MemoryBytes: l.MemoryBytes, MaxPids: l.Pids, CPUSeconds: int64(l.CPUTime.Seconds()), OpenFiles: l.OpenFiles,
-			OutputBytes: l.OutputBytes,
+			FileBytes: l.FileBytes, OutputBytes: l.OutputBytes,
 		},
 	}
 	writable := append([]string{cwd}, slices.DeleteFunc(slices.Clone(c.Sandbox.WritableRoots), func(r string) bool { return r == cwd })...)

@@ -26,10 +26,22 @@ func (l *Launcher) EndSpare() { l.endSpare() }
 // OwnGroup is ownGroup.
 var OwnGroup = ownGroup
 
-// Cgroups looks for a place for control groups.
+// Cgroups looks for a place for control groups, of version 2, and says whether they have the controllers.
 func Cgroups(dir string) (place string, memory, pids bool) {
 	g := findCgroups(dir)
-	return g.dir, g.memory, g.pids
+	return g.unified, g.memory, g.pids
+}
+
+// GroupPlaces are the folders in which groups are made that bound memory and processes; empty: there is none.
+func GroupPlaces() (memory, pids string) {
+	g := findCgroups("")
+	if memory = g.memory1; g.memory {
+		memory = g.unified
+	}
+	if pids = g.pids1; g.pids {
+		pids = g.unified
+	}
+	return memory, pids
 }
 
 // Trailing and MaxEnded are the constants.

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
@@ -49,23 +51,33 @@ func (g Grant) Digest() string {
 	return "g1:" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Limits bounds a process. A zero field is no limit. A limit that is asked for and can't be enforced here makes Spawn
-// fail with an [UnsupportedError]; what is not asked for is inherited from the host.
+// Names of limits that end a process.
+const (
+	LimitMemory = "memory"
+	LimitPids   = "pids"
+	LimitTime   = "time"
+	LimitFile   = "file_size"
+)
+
+// Limits bounds a process. A zero field is no limit; what is not asked for is inherited from the host. A tree that reaches a
+// limit on memory, processes or processor time is ended. Where a control group can be made, of version 2 or else of version 1,
+// the kernel counts memory and processes of the tree; elsewhere the launcher looks at them five times a second.
 type Limits struct {
-	// MemoryBytes bounds the tree's memory, without swap, where a control group can be made; else each process's
-	// writable private memory (RLIMIT_DATA: unlike RLIMIT_AS it leaves room for address space that is only reserved, of
-	// which some runtimes take many gigabytes).
+	// MemoryBytes bounds the tree's memory, without swap. Without a control group it also bounds each process's writable
+	// private memory (RLIMIT_DATA: unlike RLIMIT_AS it leaves room for address space that is only reserved, of which some
+	// runtimes take many gigabytes).
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	// AddressSpaceBytes bounds each process's address space (RLIMIT_AS).
 	AddressSpaceBytes int64 `json:"addressSpaceBytes,omitempty"`
-	// MaxPids bounds the tree's processes and threads. Only a control group can do it: RLIMIT_NPROC counts all of the
-	// user's, and does not bind root.
+	// MaxPids bounds the tree's processes and threads. In a box of an ordinary user without a control group RLIMIT_NPROC
+	// does, too; elsewhere that would count all of the user's processes, and it does not bind root.
 	MaxPids int64 `json:"maxPids,omitempty"`
-	// CPUSeconds bounds each process's processor time: SIGXCPU then, SIGKILL two seconds of it later.
+	// CPUSeconds bounds each process's processor time: SIGXCPU then, SIGKILL two seconds of it later; and that of the tree,
+	// looked at once a second, which is ended two seconds of it later.
 	CPUSeconds int64 `json:"cpuSeconds,omitempty"`
 	// OpenFiles bounds each process's descriptors.
 	OpenFiles int64 `json:"openFiles,omitempty"`
-	// FileBytes bounds each file that is written (RLIMIT_FSIZE).
+	// FileBytes bounds each file that is written (RLIMIT_FSIZE): SIGXFSZ, or an error where that is ignored.
 	FileBytes int64 `json:"fileBytes,omitempty"`
 	// OutputBytes bounds what Attach carries. What comes after is read and dropped, so that the process doesn't stall.
 	OutputBytes int64 `json:"outputBytes,omitempty"`
@@ -193,6 +205,34 @@ func (l *Launcher) Check(g Grant) error {
 		return err
 	}
 	return l.enforceable(g)
+}
+
+// Setting is a limit as a person set it: what it bounds, how much that is, and the name by which the configuration knows it.
+func (l Limits) Setting(limit string) (what, value, name string) {
+	switch limit {
+	case LimitMemory:
+		return "memory", Bytes(l.MemoryBytes), "memory"
+	case LimitPids:
+		return "processes", strconv.FormatInt(l.MaxPids, 10), "pids"
+	case LimitTime:
+		return "processor time", (time.Duration(l.CPUSeconds) * time.Second).String(), "cpu_time"
+	case LimitFile:
+		return "the size of a file", Bytes(l.FileBytes), "file_size"
+	}
+	return limit, "", limit
+}
+
+// Bytes writes a size as the configuration does.
+func Bytes(n int64) string {
+	for _, u := range [...]struct {
+		unit  string
+		bytes int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.bytes && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.unit
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
 }
 
 // confiner returns the first that enforces the grant's mode.

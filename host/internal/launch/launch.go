@@ -64,11 +64,13 @@ type Config struct {
 	Logger       hclog.Logger  // default: none
 	MaxProcesses int           // default: DefaultMaxProcesses
 	KillGrace    time.Duration // default: DefaultKillGrace; negative: none
-	CgroupDir    string        // folder of cgroup v2 for groups of our own; default: found out; "none": don't
+	CgroupDir    string        // folder of cgroup v2 for groups of our own; default: found out, of v1 as well; "none": don't
 	Confiners    []Confiner    // default: Unconfined alone; the first that enforces a grant's mode is taken
 	// Proxy serves the way out of a process whose grant is Proxied: what it and its children connect to. It returns when ctx
 	// ends, which it does with the process's tree. nil: there is none, and such a process is not started.
 	Proxy func(ctx context.Context, p *Process, ln net.Listener)
+	// Limited hears which limit has ended a process, before Wait returns. nil: nobody does.
+	Limited func(p *Process, limit string)
 	// AdoptTime is how long a kept session waits to be adopted; default: DefaultAdoptTime. Abandoned hears of one that is
 	// ended because nobody did; nil: nobody does.
 	AdoptTime time.Duration
@@ -189,9 +191,10 @@ func lastOfEach(env []string) []string {
 
 // Launcher starts processes and ends them. Its methods may be called concurrently.
 type Launcher struct {
-	cfg    Config
-	groups func() cgroups // looked for once, when the first limit needs it
-	work   sync.WaitGroup // a goroutine for each launcher that lives
+	cfg     Config
+	groups  func() cgroups // looked for once, when the first limit needs it
+	lookout lookout
+	work    sync.WaitGroup // a goroutine for each launcher that lives
 
 	mu struct {
 		sync.Mutex

@@ -39,16 +39,15 @@ func (p *Process) limit(c *Confinement) error {
 
 // limitHit says which limit ended the process.
 func (p *Process) limitHit(e Exit) string {
+	// A shell that goes on to the end of its line reports the signal of what it had started in its status.
+	ended := func(sig syscall.Signal) bool { return e.Signal == sig || e.Code == 128+int(sig) }
 	lim := p.spec.Grant.Limits
-	if lim.CPUSeconds > 0 && (e.Signal == syscall.SIGXCPU || e.Signal == syscall.SIGKILL && e.User+e.System >= time.Duration(lim.CPUSeconds+cpuSlack)*time.Second) {
-		return "time"
+	switch {
+	case lim.FileBytes > 0 && ended(syscall.SIGXFSZ):
+		return LimitFile
+	case lim.CPUSeconds > 0 && ended(syscall.SIGXCPU),
+		lim.CPUSeconds > 0 && ended(syscall.SIGKILL) && e.User+e.System >= time.Duration(lim.CPUSeconds+cpuSlack)*time.Second:
+		return LimitTime
 	}
 	return ""
 }
-
-// cgroups are Linux's.
-type cgroups struct{}
-
-func findCgroups(string) cgroups { return cgroups{} }
-
-func removeCgroup(string) {}

@@ -5,7 +5,11 @@ package launch_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,21 +158,6 @@ func TestLimits(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("pids without a group", func(t *testing.T) {
-		s := command("true")
-		s.Grant.Limits.MaxPids = 10
-		_, err := l.Spawn(t.Context(), s)
-		if e, ok := errors.AsType[*launch.UnsupportedError](err); !ok || e.Limit != "pids" {
-			t.Errorf("error %v", err)
-		}
-		if err := l.Check(s.Grant); err == nil {
-			t.Error("check has no objection")
-		}
-		s.Grant.Limits.MaxPids = 0
-		if err := l.Check(s.Grant); err != nil {
-			t.Errorf("check: %v", err)
-		}
-	})
 }
 
 func TestProcessorTimeRunsOut(t *testing.T) {
@@ -185,17 +174,23 @@ func TestProcessorTimeRunsOut(t *testing.T) {
 func TestOwnGroup(t *testing.T) {
 	t.Parallel()
 	const v2 = "25 20 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
-	for _, tc := range []struct{ name, self, mounts, want string }{
-		{"user session", "0::/user.slice/user-1000.slice/app.slice/term.scope\n", v2, "/sys/fs/cgroup/user.slice/user-1000.slice/app.slice/term.scope"},
-		{"root", "0::/\n", v2, "/sys/fs/cgroup"},
-		{"hybrid", "4:memory:/a\n0::/b\n", "25 20 0:22 / /sys/fs/cgroup/unified rw shared:2 - cgroup2 cgroup2 rw\n30 20 0:9 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n", "/sys/fs/cgroup/unified/b"},
-		{"part of the tree is mounted", "0::/docker/abc/x\n", "25 20 0:22 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "/sys/fs/cgroup/x"},
-		{"another part is mounted", "0::/other\n", "25 20 0:22 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", ""},
-		{"only version 1", "4:memory:/a\n", v2, ""},
-		{"not mounted", "0::/a\n", "30 20 0:9 / /proc rw - proc proc rw\n", ""},
-		{"nothing", "", "", ""},
+	const v1 = "30 20 0:9 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n31 20 0:10 / /sys/fs/cgroup/cpu,pids rw - cgroup cgroup rw,cpu,pids\n"
+	for _, tc := range []struct{ name, self, mounts, want, controller string }{
+		{"version 1", "4:memory:/a\n3:cpu,pids:/b\n0::/c\n", v1, "/sys/fs/cgroup/memory/a", "memory"},
+		{"version 1 beside others", "4:memory:/a\n3:cpu,pids:/b\n0::/c\n", v1, "/sys/fs/cgroup/cpu,pids/b", "pids"},
+		{"version 1 with a colon", "4:memory:/a:b\n", v1, "/sys/fs/cgroup/memory/a:b", "memory"},
+		{"version 1 without it", "4:memory:/a\n", v1, "", "pids"},
+		{"version 1 not mounted", "4:memory:/a\n", v2, "", "memory"},
+		{"user session", "0::/user.slice/user-1000.slice/app.slice/term.scope\n", v2, "/sys/fs/cgroup/user.slice/user-1000.slice/app.slice/term.scope", ""},
+		{"root", "0::/\n", v2, "/sys/fs/cgroup", ""},
+		{"hybrid", "4:memory:/a\n0::/b\n", "25 20 0:22 / /sys/fs/cgroup/unified rw shared:2 - cgroup2 cgroup2 rw\n30 20 0:9 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n", "/sys/fs/cgroup/unified/b", ""},
+		{"part of the tree is mounted", "0::/docker/abc/x\n", "25 20 0:22 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "/sys/fs/cgroup/x", ""},
+		{"another part is mounted", "0::/other\n", "25 20 0:22 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "", ""},
+		{"only version 1", "4:memory:/a\n", v2, "", ""},
+		{"not mounted", "0::/a\n", "30 20 0:9 / /proc rw - proc proc rw\n", "", ""},
+		{"nothing", "", "", "", ""},
 	} {
-		if got := launch.OwnGroup(tc.self, tc.mounts); got != tc.want {
+		if got := launch.OwnGroup(tc.self, tc.mounts, tc.controller); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -221,29 +216,107 @@ func TestCgroupsWithTheirControllers(t *testing.T) {
 	}
 }
 
-// With real groups, where this machine lets us make some.
-func TestCgroupLimits(t *testing.T) {
+// What ends a tree that reaches a limit: groups, where this machine lets us make some, and else a look at it.
+func TestLimitsEndTheTree(t *testing.T) {
 	t.Parallel()
-	place, memory, pids := launch.Cgroups("")
-	if place == "" || !memory || !pids {
-		t.Skipf("no control groups with memory and pids controllers (place %q, memory %v, pids %v)", place, memory, pids)
+	memory, pids := launch.GroupPlaces()
+	for _, tc := range []struct {
+		name   string
+		limits launch.Limits
+		script string
+		want   string
+	}{
+		{"memory of one", launch.Limits{MemoryBytes: 64 << 20}, `head -c 400M /dev/zero | tail -c 390M >/dev/null; kill -9 $$`, launch.LimitMemory},
+		{"memory of several", launch.Limits{MemoryBytes: 64 << 20}, `for i in 1 2 3 4 5 6 7 8 9 10; do (x=$(head -c 10M /dev/zero | tr '\0' x); sleep 1000; :) & done; wait`, launch.LimitMemory},
+		{"processes", launch.Limits{MaxPids: 20}, `for i in $(seq 100); do sleep 1000 & done; wait`, launch.LimitPids},
+		{"few processes", launch.Limits{MaxPids: 5}, `for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1000 & done; wait`, launch.LimitPids},
+		{"daemons", launch.Limits{MaxPids: 20}, `for i in $(seq 100); do setsid sleep 1000 & done; wait`, launch.LimitPids},
+		{"a bomb", launch.Limits{MaxPids: 40}, `b() { b | b & }; b; sleep 1000`, launch.LimitPids},
+		{"processor time of several", launch.Limits{CPUSeconds: 1}, `for i in 1 2 3 4 5 6; do (while :; do :; done) & done; wait`, launch.LimitTime},
+		{"the size of a file", launch.Limits{FileBytes: 1 << 20}, `cd "$(mktemp -d)"; trap 'rm -r "$PWD"' EXIT; head -c 5M /dev/zero >f`, launch.LimitFile},
+		{"status 1", launch.Limits{MaxPids: 20, MemoryBytes: 64 << 20, CPUSeconds: 100, FileBytes: 1 << 20}, `exit 1`, ""},
+		{"SIGKILL of its own", launch.Limits{MaxPids: 20, MemoryBytes: 64 << 20, CPUSeconds: 100}, `kill -9 $$`, ""},
+	} {
+		for _, dir := range []string{"", "none"} {
+			if dir == "" && (memory == "" || pids == "") {
+				continue
+			}
+			if dir == "none" && tc.name == "memory of one" {
+				continue // which is refused more than that, and may do without
+			}
+			if dir == "" && tc.want == launch.LimitTime {
+				continue // which is looked at in any case
+			}
+			name := map[string]string{"": "in groups", "none": "looked at"}[dir]
+			t.Run(tc.name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				heard := make(chan string, 10)
+				l := newLauncher(t, func(c *launch.Config) {
+					c.CgroupDir, c.Limited = dir, func(_ *launch.Process, limit string) { heard <- limit }
+				})
+				s := script("exec 2>/dev/null; " + tc.script)
+				s.Grant.Limits = tc.limits
+				s.Grant.Limits.NoCore = true
+				p := spawn(t, l, s)
+				if exit := wait(t, p); exit.Limit != tc.want {
+					t.Errorf("exit %+v, want limit %q", exit, tc.want)
+				}
+				<-p.Gone()
+				close(heard)
+				var got []string
+				for limit := range heard {
+					got = append(got, limit)
+				}
+				if want := strings.Fields(tc.want); !slices.Equal(got, want) {
+					t.Errorf("heard %q, want %q", got, want)
+				}
+				for _, place := range []string{memory, pids} {
+					if left, _ := filepath.Glob(filepath.Join(place, "gantry-*"+p.ID())); place != "" && len(left) > 0 {
+						t.Errorf("groups are left: %v", left)
+					}
+				}
+			})
+		}
 	}
-	l := newLauncher(t)
-	s := script(`head -c 200M /dev/zero | tail -c 190M >/dev/null; kill -9 $$`)
-	s.Grant.Limits.MemoryBytes = 32 << 20
-	if _, _, exit := run(t, l, s); exit.Limit != "memory" {
-		t.Errorf("exit %+v, want limit memory", exit)
+}
+
+// A host that was killed leaves no group: its launchers remove them, and where these were killed too, the next host.
+func TestGroupsOfTheDead(t *testing.T) {
+	t.Parallel()
+	memory, _ := launch.GroupPlaces()
+	if memory == "" {
+		t.Skip("no control groups can be made here")
 	}
-	s = script(`for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1000 & done; exit 1`)
-	s.Grant.Limits.MaxPids = 5
-	p := spawn(t, l, s)
-	if exit := wait(t, p); exit.Limit != "pids" {
-		t.Errorf("exit %+v, want limit pids", exit)
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
 	}
-	if err := p.KillTree(t.Context()); err != nil {
-		t.Error(err)
+	dead := filepath.Join(memory, fmt.Sprintf("gantry-%d-1-p-dead", gone.Process.Pid))
+	reborn := filepath.Join(memory, fmt.Sprintf("gantry-%d-1-p-reborn", os.Getpid()))
+	for _, dir := range []string{dead, reborn} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(place, "gantry-*")); len(left) > 0 {
-		t.Errorf("groups are left: %v", left)
+	launch.GroupPlaces()
+	for _, dir := range []string{dead, reborn} {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is left", dir)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	l := launch.Limits{MemoryBytes: 1 << 30, MaxPids: 7, CPUSeconds: 90, FileBytes: 1000}
+	for limit, want := range map[string][3]string{
+		launch.LimitMemory: {"memory", "1GiB", "memory"},
+		launch.LimitPids:   {"processes", "7", "pids"},
+		launch.LimitTime:   {"processor time", "1m30s", "cpu_time"},
+		launch.LimitFile:   {"the size of a file", "1000B", "file_size"},
+	} {
+		if what, value, name := l.Setting(limit); [3]string{what, value, name} != want {
+			t.Errorf("%s: %q %q %q, want %q", limit, what, value, name, want)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"syscall"
@@ -38,8 +37,7 @@ func sessionOf(pid int) int {
 	if err != nil {
 		return 0
 	}
-	// The name may contain anything; what counts follows the last parenthesis: state, parent, group, session.
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	fields := statFields(b)
 	if len(fields) < 4 {
 		return 0
 	}

@@ -27,9 +27,9 @@ const (
 type Exit struct {
 	Code         int            // a signal n is 128+n
 	Signal       syscall.Signal // 0: it ended by itself
-	User, System time.Duration  // of the process and the children it waited for
+	User, System time.Duration  // of the process and the children it waited for; in a box, of all of its tree
 	MaxRSS       int64          // bytes; the largest of them
-	Limit        string         // the limit that ended it: "memory", "pids", "time"; empty: none
+	Limit        string         // the limit that ended it, one of the Limit constants; empty: none
 	Lost         bool           // its launcher was killed, and it with it
 }
 
@@ -44,7 +44,8 @@ type Process struct {
 	// Set by start, before settled is closed.
 	conn     *os.File // the control socket; its end is the lifeline
 	monitor  *os.Process
-	group    string       // folder of its control group
+	group    group        // its control groups
+	looked   looked       // limits that nothing else enforces
 	release  func()       // the confiner's
 	launched bool         // monitor runs, and watch is its reader
 	boxed    bool         // a box's first process takes the whole tree with it
@@ -63,6 +64,7 @@ type Process struct {
 	startErr  error // after begun
 	exit      Exit  // after exited
 	survivors int   // after gone
+	toldLimit bool  // of watch alone
 
 	write struct {
 		sync.Mutex // one frame at a time
@@ -80,6 +82,7 @@ type Process struct {
 		over     bool // gone: no reply comes any more
 		endProxy func()
 		hold     holding
+		limit    string // that was reached
 	}
 }
 
@@ -117,6 +120,9 @@ func (p *Process) Owner() Owner { return p.spec.Owner }
 
 // Argv is what was started.
 func (p *Process) Argv() []string { return slices.Clone(p.spec.Argv) }
+
+// Limits are those of its grant.
+func (p *Process) Limits() Limits { return p.spec.Grant.Limits }
 
 // Session reports whether it may outlive its call.
 func (p *Process) Session() bool { return p.spec.Session }
@@ -264,6 +270,14 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 		<-p.gone
 		return p.startErr
 	}
+	if p.group.started() {
+		p.reach(LimitPids)
+	}
+	p.mu.Lock()
+	if !p.mu.over {
+		p.l.look(p)
+	}
+	p.mu.Unlock()
 	if p.listens || p.way != nil {
 		if err := p.serveProxy(ctx); err != nil {
 			p.abort()
@@ -305,8 +319,8 @@ func (p *Process) serveProxy(ctx context.Context) error {
 // order is what the launcher is told.
 func (p *Process) order(c *Confinement) []byte {
 	o := control.Order{
-		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: c.Rlimits, Cgroup: p.group,
-		Box:             c.Box,
+		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: c.Rlimits,
+		Cgroup: p.group.unified, Groups: p.group.first, Box: c.Box,
 		LifelineGraceMS: uint32(min(lifelineGrace, p.l.cfg.KillGrace).Milliseconds()),
 	}
 	return o.Append(nil)
@@ -351,7 +365,17 @@ func (p *Process) watch() {
 		}
 		p.exit = Exit{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL, Lost: true}
 	}
+	if p.boxed && said.exited {
+		if said.used != nil {
+			p.exit.User, p.exit.System, p.exit.MaxRSS = said.used.User, said.used.System, said.used.MaxRSS
+		}
+		p.exit.Limit = p.limitHit(p.exit)
+	}
+	if p.launched && said.started {
+		p.tellLimit(p.limitHit(p.exit))
+	}
 	p.over()
+	p.l.spareTheLook(p)
 	if p.boxed || !said.exited {
 		close(p.exited)
 	}
@@ -372,17 +396,45 @@ func (p *Process) over() {
 	if p.way != nil {
 		p.way.Close()
 	}
-	if p.group != "" {
-		removeCgroup(p.group)
-	}
+	p.group.remove()
 	if p.release != nil {
 		p.release()
 	}
 	p.l.note(p, func(at *place) { at.ended = true })
 }
 
+// reach ends the tree, at once, because it has reached a limit. Only the first counts.
+func (p *Process) reach(limit string) {
+	select {
+	case <-p.begun:
+	case <-p.gone:
+		return
+	}
+	p.mu.Lock()
+	first := p.mu.limit == "" && !p.mu.over
+	if first {
+		p.mu.limit = limit
+	}
+	p.mu.Unlock()
+	if first {
+		p.send(control.Kill{}.Append(nil))
+	}
+}
+
+// tellLimit says, once, which limit has ended the process or what it has left running.
+func (p *Process) tellLimit(limit string) {
+	if limit == "" || p.toldLimit || p.l.cfg.Limited == nil {
+		return
+	}
+	p.toldLimit = true
+	p.l.cfg.Limited(p, limit)
+}
+
 // heard is what the launcher has said so far.
-type heard struct{ begun, started, exited bool }
+type heard struct {
+	begun, started, exited bool
+	used                   *Exit // what the whole tree has used; nil: it was not said
+}
 
 func (p *Process) listen(in *control.Reader) (said heard, err error) {
 	for {
@@ -413,9 +465,10 @@ func (p *Process) listen(in *control.Reader) (said heard, err error) {
 				return said, control.ErrMalformed
 			}
 			p.exit = exitOf(m)
-			p.exit.Limit = p.limitHit(p.exit)
 			said.exited = true
 			if !p.boxed { // else when the box was cleared up: who hears of the end relies on that
+				p.exit.Limit = p.limitHit(p.exit)
+				p.tellLimit(p.exit.Limit)
 				close(p.exited)
 			}
 		case control.KindReplied:
@@ -429,6 +482,11 @@ func (p *Process) listen(in *control.Reader) (said heard, err error) {
 			p.mu.Unlock()
 			if reply != nil {
 				reply <- syscall.Errno(m.Errno)
+			}
+		case control.KindUsed:
+			if m, err := frame.Used(); err == nil {
+				used := exitOf(control.Exited{UserMicros: m.UserMicros, SystemMicros: m.SystemMicros, MaxRSSKiB: m.MaxRSSKiB})
+				said.used = &used
 			}
 		case control.KindLeft:
 			if m, err := frame.Left(); err == nil {
@@ -452,6 +510,15 @@ func exitOf(m control.Exited) Exit {
 // failure translates what the launcher says about a start.
 func (p *Process) failure(m control.Failed) error {
 	errno := syscall.Errno(m.Errno)
+	tooLittle := func(limit string) error {
+		e := newStartError(m.Op.String(), p.spec.Argv[0], errno)
+		what, value, name := p.spec.Grant.Limits.Setting(limit)
+		e.Message = fmt.Sprintf("the limit on %s, %s, leaves too little to start anything; raise limits.%s", what, value, name)
+		return e
+	}
+	if limit := p.limitHit(Exit{Code: 1}); limit != "" {
+		return tooLittle(limit)
+	}
 	switch m.Op {
 	case control.OpVersion:
 		return fmt.Errorf("%s is from another build than this host; install gantry and gantry-launch from one build",
@@ -462,9 +529,7 @@ func (p *Process) failure(m control.Failed) error {
 		return &StartError{Op: m.Op.String(), Message: boxProblem(m.Text, errno), Errno: errno}
 	case control.OpLimit:
 		if errno == syscall.EPROTO {
-			e := newStartError(m.Op.String(), p.spec.Argv[0], errno)
-			e.Message = "the limits leave too little to start anything; raise the one on memory"
-			return e
+			return tooLittle(LimitMemory)
 		}
 	}
 	return newStartError(m.Op.String(), p.spec.Argv[0], errno)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -112,6 +113,51 @@ func TestSignalsAreToldFromExits(t *testing.T) {
 	} {
 		if _, exit := prepared(t).sh(do); exit.Code != want.Code || exit.Signal != want.Signal {
 			t.Errorf("%s: %+v, want %+v", do, exit, want)
+		}
+	}
+}
+
+// What a command has used is known of a box as well, of all that ran in it: the command itself is not our child there.
+func TestProcessorTimeInABox(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	const spin = `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`
+	p, err := w.spawn("(" + spin + ") & wait; " + spin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit, err := p.Wait(t.Context())
+	if err != nil || exit.Code != 0 {
+		t.Fatalf("%+v, %v", exit, err)
+	}
+	if exit.User+exit.System < 20*time.Millisecond || exit.MaxRSS < 1<<20 {
+		t.Errorf("it took %v + %v and %d bytes at most", exit.User, exit.System, exit.MaxRSS)
+	}
+}
+
+// A limit holds in a box: of what it counts the box itself is no part.
+func TestLimitsInABox(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	for _, tc := range []struct {
+		limits launch.Limits
+		script string
+		want   string
+	}{
+		{launch.Limits{MaxPids: 3}, `sleep 0.3 & sleep 0.3 & wait`, ""},
+		{launch.Limits{MaxPids: 3}, `for i in 1 2 3 4 5 6; do setsid sleep 1000 & done; wait`, launch.LimitPids},
+		{launch.Limits{MemoryBytes: 64 << 20}, `head -c 400M /dev/zero | tail -c 390M >/dev/null; kill -9 $$`, launch.LimitMemory},
+		{launch.Limits{FileBytes: 1 << 20}, `head -c 5M /dev/zero >/tmp/f`, launch.LimitFile},
+	} {
+		s := w.spec("exec 2>/dev/null; " + tc.script)
+		s.Grant.Limits = tc.limits
+		p, err := w.launcher.Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exit, err := p.Wait(t.Context())
+		if err != nil || exit.Limit != tc.want {
+			t.Errorf("%s: %+v, %v; want limit %q", tc.script, exit, err, tc.want)
 		}
 	}
 }

@@ -8,7 +8,7 @@ package control
 
 // Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
 // so instead of guessing.
-const Version = 5
+const Version = 6
 
 // StageEnv names the variable that tells gantry-launch which of its two stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
@@ -66,6 +66,7 @@ const (
 	KindExited
 	KindReplied
 	KindLeft
+	KindUsed
 )
 
 // Op says which step of a start failed.
@@ -111,8 +112,10 @@ type Order struct {
 	Terminal bool
 	// Rlimits are applied by the second stage, between fork and exec.
 	Rlimits []Rlimit
-	// Cgroup is the folder of a control group of the target's own; empty: none.
+	// Cgroup is the folder of a control group of the target's own, of version 2; empty: none. Groups are the folders of those of
+	// version 1, one for each hierarchy that counts something.
 	Cgroup string
+	Groups []string
 	// Box confines the target; nil: nothing does.
 	Box *Box
 	// LifelineGraceMS is how long the tree has between SIGTERM and SIGKILL after the host has gone.
@@ -178,6 +181,13 @@ type Failed struct {
 type Exited struct {
 	Code         uint32 // of exit; 0 with a signal
 	Signal       uint32
+	UserMicros   uint64
+	SystemMicros uint64
+	MaxRSSKiB    uint64
+}
+
+// Used says what the whole tree has used, once nothing of it is left. MaxRSSKiB is the largest of its processes.
+type Used struct {
 	UserMicros   uint64
 	SystemMicros uint64
 	MaxRSSKiB    uint64

@@ -28,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 		order := &control.Order{
 			Argv: words.Draw(t, "argv"), Env: words.Draw(t, "env"), Cwd: rapid.String().Draw(t, "cwd"),
 			Path: rapid.String().Draw(t, "path"), Terminal: rapid.Bool().Draw(t, "terminal"),
-			Cgroup: rapid.String().Draw(t, "cgroup"), LifelineGraceMS: u32.Draw(t, "grace"),
+			Cgroup: rapid.String().Draw(t, "cgroup"), Groups: words.Draw(t, "groups"), LifelineGraceMS: u32.Draw(t, "grace"),
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "limits") {
 			order.Rlimits = append(order.Rlimits, control.Rlimit{Resource: u32.Draw(t, "r"), Soft: u64.Draw(t, "s"), Hard: u64.Draw(t, "h")})
@@ -43,8 +43,9 @@ func TestRoundTrip(t *testing.T) {
 		}
 		replied := control.Replied{Seq: u32.Draw(t, "reply"), Errno: u32.Draw(t, "replyErrno")}
 		left := control.Left{Count: u32.Draw(t, "left")}
+		used := control.Used{UserMicros: u64.Draw(t, "usedUser"), SystemMicros: u64.Draw(t, "usedSystem"), MaxRSSKiB: u64.Draw(t, "usedRSS")}
 		var b []byte
-		for _, m := range []interface{ Append([]byte) []byte }{order, signal, kill, started, failed, exited, replied, left} {
+		for _, m := range []interface{ Append([]byte) []byte }{order, signal, kill, started, failed, exited, replied, left, used} {
 			b = m.Append(b)
 		}
 		r := reader(b, rapid.IntRange(1, 9).Draw(t, "step"))
@@ -56,6 +57,7 @@ func TestRoundTrip(t *testing.T) {
 		same(t, r, exited, control.Frame.Exited)
 		same(t, r, replied, control.Frame.Replied)
 		same(t, r, left, control.Frame.Left)
+		same(t, r, used, control.Frame.Used)
 		if _, err := r.Next(); !errors.Is(err, control.ErrClosed) {
 			t.Fatalf("after the last: %v", err)
 		}
@@ -73,7 +75,7 @@ func same[T any](t *rapid.T, r *control.Reader, want T, decode func(control.Fram
 		t.Fatalf("%T: %v", want, err)
 	}
 	if o, ok := any(want).(*control.Order); ok { // empty and absent lists are one
-		for _, list := range []*[]string{&o.Argv, &o.Env} {
+		for _, list := range []*[]string{&o.Argv, &o.Env, &o.Groups} {
 			if len(*list) == 0 {
 				*list = nil
 			}

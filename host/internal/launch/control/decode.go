@@ -185,7 +185,7 @@ func (f Frame) Order() (*Order, error) {
 			break
 		}
 	}
-	o.Cgroup, o.LifelineGraceMS = c.string(), c.uint32()
+	o.Cgroup, o.Groups, o.LifelineGraceMS = c.string(), c.strings(), c.uint32()
 	if c.bool() {
 		o.Box = c.box()
 	}
@@ -236,6 +236,12 @@ func (f Frame) Exited() (Exited, error) {
 	return Exited{
 		Code: c.uint32(), Signal: c.uint32(), UserMicros: c.uint(), SystemMicros: c.uint(), MaxRSSKiB: c.uint(),
 	}, c.done()
+}
+
+// Used decodes the frame.
+func (f Frame) Used() (Used, error) {
+	c := f.open(KindUsed)
+	return Used{UserMicros: c.uint(), SystemMicros: c.uint(), MaxRSSKiB: c.uint()}, c.done()
 }
 
 // Replied decodes the frame.

@@ -56,7 +56,7 @@ func (o *Order) Append(b []byte) []byte {
 		b = putUint(b, r.Soft)
 		b = putUint(b, r.Hard)
 	}
-	b = putString(b, o.Cgroup)
+	b = putStrings(putString(b, o.Cgroup), o.Groups)
 	b = putUint(b, uint64(o.LifelineGraceMS))
 	b = putBool(b, o.Box != nil)
 	if o.Box != nil {
@@ -108,6 +108,12 @@ func (e Exited) Append(b []byte) []byte {
 		b = putUint(b, v)
 	}
 	return end(b, n)
+}
+
+// Append appends the frame to b.
+func (u Used) Append(b []byte) []byte {
+	n := len(b)
+	return end(putUint(putUint(putUint(begin(b, KindUsed), u.UserMicros), u.SystemMicros), u.MaxRSSKiB), n)
 }
 
 // Append appends the frame to b.

@@ -356,13 +356,24 @@ func (d *doctor) launcher(ctx context.Context) bool {
 	}
 	d.say(healthy, "launcher", "", "%s starts processes", path)
 	d.sandbox(ctx, l, userHome)
-	asked, h := d.cfg.Limits.Pids, ill
-	if asked == 0 {
-		asked, h = 1, worth // nobody asks for it: only worth knowing
-	}
-	d.enforced(l, "limits", launch.Grant{Mode: launch.FullAccess, Limits: launch.Limits{MaxPids: asked, MemoryBytes: d.cfg.Limits.MemoryBytes}},
-		"memory, processor time, files and the number of processes can be bounded", h)
+	d.limits(ctx, l)
 	return true
+}
+
+// limits runs a command under limits, and says what enforces them.
+func (d *doctor) limits(ctx context.Context, l *launch.Launcher) {
+	const much = 1 << 40
+	g := launch.Grant{Mode: launch.FullAccess, Network: true, Limits: launch.Limits{MemoryBytes: much, MaxPids: 1 << 20}}
+	if err := l.Check(g); err != nil {
+		d.say(worth, "limits", "", "%v", err)
+		return
+	}
+	if err := d.runTrue(ctx, l, g); err != nil {
+		d.say(ill, "limits", "start gantry where control groups may be made, or without those that it sees", "%v", err)
+		return
+	}
+	m := launch.FindMeans()
+	d.say(healthy, "limits", "", "memory is bounded by %s; processes by %s", m.Memory, m.Pids)
 }
 
 // sandbox runs a command in the sandbox that is configured, and names what is missing of it.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,6 +48,12 @@ func (a *app) movedAside(_ launch.Owner, moved []box.Moved, err error) {
 	}
 }
 
+// limited says which limit has ended a command.
+func (a *app) limited(p *launch.Process, limit string) {
+	n := host.LimitNotice(p.Argv(), p.Limits(), limit)
+	fmt.Fprintf(a.stderr, "gantry: %s\n  Next: %s\n", clean(n.Text), n.Next)
+}
+
 // networkRefused says what a command could not reach.
 func (a *app) networkRefused(q network.Request, d network.Decision) {
 	if !d.Allow {
@@ -65,7 +72,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 		return err
 	}
 	userHome, _ := a.env("HOME")
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused)})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
 	if err != nil {
 		return err
 	}
@@ -162,20 +169,38 @@ func (a *app) sandboxConfig(ctx context.Context, dir string) (home string, cfg *
 
 // sandboxFacts is what `gantry sandbox explain --json` prints.
 type sandboxFacts struct {
-	Mode       string      `json:"mode"`
-	Approval   string      `json:"approval"`
-	Network    bool        `json:"network"`
-	Proxy      *proxyFacts `json:"proxy,omitempty"`
-	Writable   []string    `json:"writable,omitempty"`
-	Protected  []string    `json:"protected,omitempty"`
-	Readable   []string    `json:"readable,omitempty"`
-	DenyRead   []string    `json:"deny_read,omitempty"`
-	DenyWrite  []string    `json:"deny_write,omitempty"`
-	Denied     int         `json:"denied,omitempty"` // how much is there of both
-	Unreadable []string    `json:"unreadable,omitempty"`
-	Layers     []string    `json:"layers,omitempty"`
-	Missing    []string    `json:"missing,omitempty"`
-	OwnTmp     bool        `json:"-"` // among Writable
+	Mode       string       `json:"mode"`
+	Approval   string       `json:"approval"`
+	Network    bool         `json:"network"`
+	Proxy      *proxyFacts  `json:"proxy,omitempty"`
+	Writable   []string     `json:"writable,omitempty"`
+	Protected  []string     `json:"protected,omitempty"`
+	Readable   []string     `json:"readable,omitempty"`
+	DenyRead   []string     `json:"deny_read,omitempty"`
+	DenyWrite  []string     `json:"deny_write,omitempty"`
+	Denied     int          `json:"denied,omitempty"` // how much is there of both
+	Unreadable []string     `json:"unreadable,omitempty"`
+	Layers     []string     `json:"layers,omitempty"`
+	Missing    []string     `json:"missing,omitempty"`
+	Limits     []string     `json:"limits,omitempty"` // those that are set
+	OwnTmp     bool         `json:"-"`                // among Writable
+	LimitedBy  launch.Means `json:"limited_by"`       // what would enforce them
+}
+
+// explainLimits says which limits are set, and what enforces them.
+func explainLimits(l launch.Limits, m launch.Means) (out []string) {
+	say := func(set int64, limit, by string) {
+		if set > 0 {
+			what, value, name := l.Setting(limit)
+			out = append(out, fmt.Sprintf("%s: %s, by %s (limits.%s)", what, value, by, name))
+		}
+	}
+	const nothing = "nothing on this system: commands are not run"
+	say(l.MemoryBytes, launch.LimitMemory, cmp.Or(m.Memory, nothing))
+	say(l.MaxPids, launch.LimitPids, cmp.Or(m.Pids, nothing))
+	say(l.CPUSeconds, launch.LimitTime, "a limit on each process, and a look at all of them once a second")
+	say(l.FileBytes, launch.LimitFile, "a limit on each process")
+	return out
 }
 
 // proxyFacts are what the network's proxy lets through.
@@ -271,7 +296,8 @@ func (a *app) sandboxExplainCommand() *cobra.Command {
 
 func explainSandbox(cfg *config.Config, home, userHome, dir string) sandboxFacts {
 	g := host.Grant(cfg, cfg.Sandbox.Mode, dir, "")
-	f := sandboxFacts{Mode: g.Mode, Approval: cfg.Approval.Policy, Network: g.Network}
+	f := sandboxFacts{Mode: g.Mode, Approval: cfg.Approval.Policy, Network: g.Network, LimitedBy: launch.FindMeans()}
+	f.Limits = explainLimits(g.Limits, f.LimitedBy)
 	f.DenyRead, f.DenyWrite = cfg.Sandbox.DenyRead, cfg.Sandbox.DenyWrite
 	if g.Mode == launch.FullAccess && len(f.DenyRead) == 0 {
 		return f
@@ -331,6 +357,7 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 			row("missing", f.Missing...)
 		}
 		row("network", "all of it")
+		row("limits", f.Limits...)
 		row("approval", approval)
 		return
 	}
@@ -361,6 +388,7 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 	default:
 		row("network", "none")
 	}
+	row("limits", f.Limits...)
 	row("enforced by", f.Layers...)
 	row("missing", f.Missing...)
 	row("approval", strings.TrimSpace(approval))

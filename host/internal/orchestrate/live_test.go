@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
@@ -241,6 +242,29 @@ func TestSecondAttempt(t *testing.T) {
 }
 
 // What a plugin says of a call may be anything; it must fit the log and the request.
+// What the host has to say of a call stands behind what its plugin answers; after the call it is said elsewhere.
+func TestNotesOfTheHost(t *testing.T) {
+	t.Parallel()
+	f := &family{bench: &bench{}}
+	var own launch.Owner
+	f.do = func(_ context.Context, l *orchestrate.Live, s contract.CallStart, _ tool.Control) (*contract.Result, error) {
+		own = launch.Owner{Plugin: "p", Thread: s.ThreadID, Call: s.CallID}
+		other := own
+		other.Call = "another"
+		if !f.tokens.Note(own, "it was ended") || f.tokens.Note(other, "no") || f.tokens.Note(launch.Owner{Plugin: "q", Thread: own.Thread, Call: own.Call}, "no") {
+			t.Error("a note went astray")
+		}
+		return contract.Text("output"), nil
+	}
+	a := f.dispatch(t, t.Context())
+	if got := text(a); got != "output\nit was ended" {
+		t.Errorf("the model reads %q", got)
+	}
+	if f.tokens.Note(own, "late") {
+		t.Error("a call that is over took a note")
+	}
+}
+
 func TestForeignContent(t *testing.T) {
 	many := make([]contract.Part, 0, 2000)
 	for range 2000 {

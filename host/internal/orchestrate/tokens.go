@@ -39,6 +39,7 @@ type Live struct {
 	mu   struct {
 		sync.Mutex
 		ended bool
+		notes []string // of the host's, for the model
 	}
 }
 
@@ -88,6 +89,16 @@ func (l *Live) Join(ctx context.Context) (_ context.Context, done func(), err er
 		cancel(nil)
 		l.work.Done()
 	}), nil
+}
+
+// note adds to a result what the host has to say of the call.
+func (l *Live) note(result *contract.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, text := range l.mu.notes {
+		result.Parts = append(result.Parts, &contract.TextPart{Audience: contract.AudienceModel, Text: "\n" + text, Fit: contract.FitVerbatim})
+	}
+	l.mu.notes = nil
 }
 
 func (l *Live) awaitStart(ctx context.Context) error {
@@ -217,6 +228,29 @@ func (t *Tokens) Lookup(plugin, token string) (*Live, bool) {
 		return nil, false
 	}
 	return l, true
+}
+
+// Note has the model read a text at the end of the result of the call for which a process was started. false: that call has its
+// result, or had none.
+func (t *Tokens) Note(o launch.Owner, text string) bool {
+	t.mu.Lock()
+	var l *Live
+	for _, each := range t.live {
+		if each.Plugin == o.Plugin && string(each.Call.Thread) == o.Thread && string(each.Call.ID) == o.Call {
+			l = each
+		}
+	}
+	t.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.ended {
+		return false
+	}
+	l.mu.notes = append(l.mu.notes, text)
+	return true
 }
 
 // leaves notes that a session which runs outside of the sandbox goes on after its call.

@@ -205,3 +205,26 @@ do = [{ text = "done" }]
 		t.Errorf("%d ends of the session are recorded, want 1", exited)
 	}
 }
+
+// What is cut of an output for the model lies where its commands can read it.
+func TestAnOutputThatIsCutCanBeRead(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "seq 1 30000", login = false, max_output_tokens = 50 } }]
+[[step]]
+do = [{ call = "exec_command", id = "c2", args = { cmd = "sed -n 15000p /tmp/output-*.txt; ls /tmp/output-* | wc -l", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "done" }]
+`)
+	policied(r, "on-request", "workspace-write")
+	r.OK("exec", "--config", "policy.hcl", "go")
+	told := strings.Join(r.Last().Texts(llm.RoleSystem), "\n")
+	if strings.Count(told, "All of the output of call c1 is in /tmp/output-") != 1 {
+		t.Errorf("the model is told:\n%s", told)
+	}
+	if outs := r.Last().Outputs(); !strings.Contains(outs["c1"], "tokens truncated") || !strings.HasSuffix(outs["c2"], "Output:\n15000\n1\n") {
+		t.Errorf("%q", outs["c2"])
+	}
+}

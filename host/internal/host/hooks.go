@@ -3,12 +3,10 @@ package host
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
@@ -16,7 +14,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
-	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
@@ -165,7 +162,7 @@ func (h *Host) hookThread(t *thread.Thread, cfg thread.Config, as role) *hook.Th
 	if cfg.Start != nil {
 		source = "startup"
 	}
-	return h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) { return h.keepText(t, text) })
+	return h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) { return h.keepText(t, "hook", text) })
 }
 
 // hookTurn runs hooks for a turn; nil: there are none.
@@ -188,26 +185,3 @@ func (r *running) endHooks(ctx context.Context) {
 
 // hooksEnd is how long the end of a thread waits for hooks.
 const hooksEnd = 4 * time.Second
-
-// keepText puts a text where commands of a thread can read it, and returns its path as they see it.
-func (h *Host) keepText(t *thread.Thread, text string) (string, error) {
-	mode := t.Settings().Sandbox
-	if mode == "" {
-		mode = h.opts.Config.Sandbox.Mode
-	}
-	if mode != box.WorkspaceWrite && mode != launch.FullAccess {
-		return "", fmt.Errorf("commands under %s read no files of gantry's", mode)
-	}
-	dir, err := h.threadTmp(t.ID())
-	if err != nil {
-		return "", err
-	}
-	name := "hook-" + rand.Text() + ".txt"
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		return "", err
-	}
-	if mode == box.WorkspaceWrite {
-		return filepath.Join("/tmp", name), nil
-	}
-	return filepath.Join(dir, name), nil
-}

@@ -37,6 +37,7 @@ type running struct {
 	end      context.CancelCauseFunc
 	over     chan struct{} // closed when nothing of it is left
 	sample   atomic.Pointer[sampler]
+	outputs  outputs
 	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
 	storeDown bool
 	// pointed are the files that its people were told of because others execute them. Guarded by the host's mutex.

@@ -116,6 +116,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			}
 			return f, ok
 		},
+		Keep:   func(text string) (string, error) { return h.keepOutput(r, text) },
 		Denial: denialOf, Processes: h.launcher, Files: files, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	tools := h.registry.Snapshot

@@ -37,7 +37,9 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	case v.outcome == event.OutcomeAborted:
 		result.Content = llm.Parts{&llm.Text{Text: r.abortText(took, late)}}
 	case v.result != nil:
-		result.Content = modelContent(v.result.Parts, r.call.Output, r.call.Caps.MaxInlineBytes)
+		var missing cut
+		result.Content, missing = modelContent(v.result.Parts, r.call.Output, r.call.Caps.MaxInlineBytes)
+		r.keepWhole(missing)
 	default:
 		result.Content = llm.Parts{&llm.Text{Text: history.Truncate(v.text, r.call.Output)}}
 	}
@@ -49,6 +51,23 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	return Answer{
 		Result: result, Outcome: v.outcome, Raw: v.result, Context: r.context, Abort: v.abort, Duration: took,
 	}
+}
+
+// keepWhole puts an output that was cut where commands can read it, and tells the model where that is.
+func (r *run) keepWhole(c cut) {
+	if !c.some || r.spine.stages.Keep == nil || len(r.call.Parents) > 0 { // what a nested call gave was not cut
+		return
+	}
+	path, err := r.spine.stages.Keep(strings.Join(c.whole, "\n"))
+	if err != nil {
+		r.spine.log.Debug("an output that was cut is not kept", "call", r.call.ID, "err", err)
+		return
+	}
+	what := "All of the output"
+	if c.lost > 0 {
+		what = fmt.Sprintf("The output, but for %d bytes of its middle,", c.lost)
+	}
+	r.context = append(r.context, fmt.Sprintf("%s of call %s is in %s for now; read the part that you need.", what, r.call.ID, path))
 }
 
 // explain notes what the sandbox did not let a call do. Where that is a path, the model is told of it beside what was printed: it may

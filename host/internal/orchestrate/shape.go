@@ -27,10 +27,18 @@ type shape struct {
 	fixed   int64 // of these, verbatim
 	omitted int   // texts for which there was no room at all
 	unseen  int   // media beyond the most
+	cut     cut   // of what may be cut
+}
+
+// cut is what a model does not see of what may be cut.
+type cut struct {
+	whole []string // the texts as they came, those that were cut and those that were not
+	some  bool     // of them were
+	lost  int64    // bytes that were dropped before they came
 }
 
 // modelContent cuts a result for the model. Parts for people only stay out. inline bounds media that are not artifacts.
-func modelContent(parts []contract.Part, p history.Policy, inline int64) llm.Parts {
+func modelContent(parts []contract.Part, p history.Policy, inline int64) (llm.Parts, cut) {
 	s := &shape{policy: p, inline: inline}
 	for _, part := range parts {
 		switch part := part.(type) {
@@ -67,7 +75,7 @@ func modelContent(parts []contract.Part, p history.Policy, inline int64) llm.Par
 	if len(s.out) == 0 {
 		s.add("") // a result without a word is still a result
 	}
-	return s.out
+	return s.out, s.cut
 }
 
 // compact is JSON as the model reads it; what is no JSON is text like any other.
@@ -121,9 +129,15 @@ func (s *shape) text(part *contract.TextPart) {
 		s.add(t)
 		return
 	}
+	able := part.Fit != contract.FitBounded && part.Fit != contract.FitVerbatim
+	if able {
+		s.cut.whole = append(s.cut.whole, part.Text)
+		s.cut.lost += int64(part.OmittedBytes)
+	}
 	// Behind the budget each further text would cost a marker; there may be any number of them.
 	if s.used > 0 && s.policy.Scale(historySlack).Less(s.used).Limit <= 0 {
 		s.omitted++
+		s.cut.some = s.cut.some || able
 		return
 	}
 	switch part.Fit {
@@ -135,9 +149,11 @@ func (s *shape) text(part *contract.TextPart) {
 			p = p.AtMostTokens(*part.MaxTokens)
 		}
 		room := s.policy.Scale(historySlack).Less(s.used)
-		s.add(history.Fit(part.Text, p, room, history.Loss{
+		fitted := history.Fit(part.Text, p, room, history.Loss{
 			Total: part.TotalBytes, Omitted: part.OmittedBytes, Announce: part.AnnounceTruncation,
-		}))
+		})
+		s.cut.some = s.cut.some || fitted != part.Text
+		s.add(fitted)
 	}
 }
 

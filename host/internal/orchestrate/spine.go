@@ -126,7 +126,7 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Denial, Files and Redact.
+// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Denial, Keep, Files and Redact.
 type Stages struct {
 	Hooks    hook.Hooks
 	Policy   Policy
@@ -138,7 +138,9 @@ type Stages struct {
 	Journal  Journal
 	Retry    Retry
 	// Denial tells what a grant did not let a command do that has printed this; nil: that can't be told.
-	Denial    func(g launch.Grant, cwd, text string) *event.Denial
+	Denial func(g launch.Grant, cwd, text string) *event.Denial
+	// Keep puts an output that was cut for the model where commands of the thread can read it, and returns its path.
+	Keep      func(text string) (path string, err error)
 	Families  func(plugin string) (Family, bool)
 	Processes Processes
 	Files     Files            // of the turn; nil: nobody wants to know

@@ -56,7 +56,7 @@ const memoryShare = 0.9
 // environment is the whole environment of a plugin, sorted.
 func (s Spec) environment(lookup func(string) (string, bool), socketDir string, lifeline int) []string {
 	env := map[string]string{}
-	for _, k := range inherited {
+	for _, k := range append(inherited[:], ofBuild) {
 		if v, ok := lookup(k); ok {
 			env[k] = v
 		}

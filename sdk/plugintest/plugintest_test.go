@@ -71,7 +71,9 @@ var pluginBinary = sync.OnceValues(func() (string, error) {
 		return os.Executable()
 	}
 	path := filepath.Join(mutantsDir, "mutants")
-	if out, err := exec.Command("go", "test", "-c", "-o", path, ".").CombinedOutput(); err != nil {
+	build := exec.Command("go", "test", "-c", "-trimpath", "-tags", "grpcnotrace", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make builds, which has compiled most of it before
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the mutants: %w: %s", err, out)
 	}
 	return path, nil

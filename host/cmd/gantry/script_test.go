@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("plugins are supervised on Linux only")
 	}
+	t.Parallel()
 	distinguish(t)
 	launcher := realLauncher(t)
 	testscript.Run(t, testscript.Params{

@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const maxSocketPath = 107
+
 // peerSupported says that the kernel names the peer of a unix socket.
 const peerSupported = true
 

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package wire
 
@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 )
+
+const maxSocketPath = 107
 
 // peerSupported says that the kernel names the peer of a unix socket.
 const peerSupported = false

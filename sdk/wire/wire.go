@@ -44,8 +44,8 @@ const (
 	// one fails its call with RESOURCE_EXHAUSTED; content of that size belongs into an artifact.
 	DefaultMaxMessageBytes = 16 << 20
 
-	// MaxSocketPath is the longest path of a unix socket in bytes, on Linux. Some systems take four less.
-	MaxSocketPath = 107
+	// MaxSocketPath is the longest path of a unix socket in bytes: 107 on Linux, 103 on macOS.
+	MaxSocketPath = maxSocketPath
 )
 
 // Names of transports in a [Hello].

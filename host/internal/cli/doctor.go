@@ -517,6 +517,10 @@ func (d *doctor) isolation(h *host.Host, blocks []*config.PluginBlock) {
 			d.say(healthy, "isolation", "", "plugins run in namespaces of their own: nothing that they start outlives them")
 			return
 		case plugin.IsolationScan:
+			if runtime.GOOS == "darwin" {
+				d.say(worth, "isolation", "", "macOS has no namespaces: what a plugin leaves behind is looked for instead")
+				return
+			}
 			d.say(worth, "isolation", "allow unprivileged user namespaces on this machine", "this machine allows no namespaces: what a plugin leaves behind is looked for instead")
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
+	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
 // CageConfig says what a plugin's process is confined to.
@@ -24,33 +25,74 @@ type CageConfig struct {
 // ofVendors are those credentials that vendors' own programs share with a provider.
 var ofVendors = []string{".aws", ".azure", ".config/gcloud"}
 
-// Cage confines a plugin's process. Reading is kept from what is hidden alone: an interpreter may lie anywhere.
+// Cage confines a plugin's process. Reading is kept from what is hidden alone: an interpreter may lie anywhere. On macOS a cage that
+// can't be made has no helper.
 func Cage(cfg CageConfig) *control.Box {
-	x := &control.Box{Filter: cageFilter(cfg.Network || !cfg.Confined)}
-	open := func(paths ...[]string) (out []string) {
-		for _, list := range paths {
-			for _, p := range list {
-				out = append(out, real(p))
-			}
-		}
-		return out
+	if !bySeatbelt {
+		return cage(cfg)
 	}
-	show := open(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
+	profile, err := cagePolicy(cfg).Profile()
+	if err != nil {
+		return &control.Box{}
+	}
+	return &control.Box{Helper: seatbelt.Program, Args: profile.Args()}
+}
+
+// reals are paths without links.
+func reals(paths ...[]string) (out []string) {
+	for _, p := range slices.Concat(paths...) {
+		out = append(out, real(p))
+	}
+	return out
+}
+
+// hidden are what a plugin does not see.
+func (cfg CageConfig) hidden(keys, services []string) []string {
 	hide := append([]string{cfg.Home}, cfg.Hidden...)
 	if cfg.UserHome != "" {
-		for _, name := range credentials {
+		for _, name := range keys {
 			if cfg.Confined || !slices.Contains(ofVendors, name) {
 				hide = append(hide, filepath.Join(cfg.UserHome, name))
 			}
 		}
 	}
 	if cfg.Confined {
-		hide = append(hide, "/run")
+		hide = append(hide, services...)
 	}
-	for _, p := range hide {
-		if p == "" {
-			continue
+	return slices.DeleteFunc(hide, func(p string) bool { return p == "" })
+}
+
+// cagePolicy is a cage in the words of macOS's sandbox.
+func cagePolicy(cfg CageConfig) seatbelt.Policy {
+	p := seatbelt.Policy{Open: !cfg.Confined, Network: seatbelt.NetworkNone, Sockets: reals(cfg.Own)}
+	if cfg.Network {
+		p.Network = seatbelt.NetworkFull
+	}
+	show := seatbelt.AccessRead
+	var list ruleList
+	if cfg.Confined {
+		list.add(seatbelt.AccessRead, "/")
+		list.add(seatbelt.AccessRead, shownOnMacOS...)
+	} else {
+		show = seatbelt.AccessWrite // as it would be without a cage
+	}
+	shown := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
+	for _, p := range reals(cfg.hidden(slices.Concat(credentials, credentialsOnMacOS), hiddenOnMacOS)) {
+		if !insideAny(p, shown) { // and if it is one of them, that comes later
+			list.add(seatbelt.AccessNone, p)
 		}
+	}
+	list.add(show, reals(cfg.Read, []string{filepath.Join(cfg.Home, "plugins")})...)
+	list.add(seatbelt.AccessWrite, reals(cfg.Own, cfg.Write)...)
+	p.Files = list.sorted()
+	return p
+}
+
+func cage(cfg CageConfig) *control.Box {
+	x := &control.Box{Filter: cageFilter(cfg.Network || !cfg.Confined)}
+	show := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
+	hide := cfg.hidden(credentials, []string{"/run"})
+	for _, p := range hide {
 		if p = real(p); !slices.Contains(show, p) && !insideAny(p, show) && !slices.Contains(x.Hide, p) {
 			x.Hide = append(x.Hide, p)
 		}
@@ -66,7 +108,7 @@ func Cage(cfg CageConfig) *control.Box {
 	}
 	slices.SortStableFunc(x.Show, byDepth)
 	if cfg.Confined {
-		x.Handled, x.Scoped, x.Rules = rules(open(cfg.Own, cfg.Write), false)
+		x.Handled, x.Scoped, x.Rules = rules(reals(cfg.Own, cfg.Write), false)
 	}
 	return x
 }

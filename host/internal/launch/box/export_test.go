@@ -1,5 +1,7 @@
 package box
 
+import "github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
+
 // HarmlessSettings is for tests.
 var HarmlessSettings = harmlessSettings
 
@@ -38,3 +40,6 @@ type Folders struct {
 
 // Spelled is for tests.
 func (f Folders) Spelled(path string) string { return folders{f.Names, f.Same}.spelled(path) }
+
+// CagePolicy is a plugin's cage on macOS.
+func CagePolicy(cfg CageConfig) seatbelt.Policy { return cagePolicy(cfg) }

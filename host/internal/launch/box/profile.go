@@ -65,6 +65,7 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 			list.add(seatbelt.AccessWrite, real(v.tmp))
 		}
 		list.add(seatbelt.AccessRead, v.read...)
+		list.add(seatbelt.AccessRead, v.shown...)
 		list.add(seatbelt.AccessWrite, v.roots...)
 		for _, e := range extra {
 			list.add(seatbelt.AccessRead, real(e))

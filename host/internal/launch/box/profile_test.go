@@ -161,6 +161,8 @@ func TestProfileOfOtherModes(t *testing.T) {
 	if !j.Allows("file-read-metadata", seatbelttest.Subject{Path: m.dir}) || j.Allows("file-read-metadata", seatbelttest.Subject{Path: m.path("other/a")}) {
 		t.Error("the way to a root must be seen, and nothing beside it")
 	}
+	j, _ = m.confine(launch.Grant{Mode: box.WorkspaceWrite, WritableRoots: m.paths("ws"), Shown: m.paths("u/.ssh/id", "u/.gantry/secrets/key", "u/Library/Keychains")})
+	m.expect(j, map[string]string{"u/.ssh/id": "r", "u/.ssh/other": "", "u/.gantry/secrets/key": "", "u/Library/Keychains/login": "r"})
 	j, _ = m.confine(launch.Grant{Mode: launch.FullAccess, DenyRead: []string{m.path("ws/keys"), m.path("other/**/a*")}, Network: true})
 	m.expect(j, map[string]string{"ws/keys/k.pem": "", "ws/Keys/new": "", "other/x/ab": "", "ws/a": "rw", "u/.ssh/id": "rw", "/etc/x": "rw"})
 	if j.Removes(m.path("ws"), true) || !j.Removes(m.path("ro"), true) || !j.Allows("mach-lookup", seatbelttest.Subject{Name: "any"}) {
@@ -225,6 +227,42 @@ func TestProfileOfHostileNames(t *testing.T) {
 		}
 		j, _ := m.confine(launch.Grant{Mode: box.WorkspaceWrite, WritableRoots: []string{m.path("link/" + name), m.path("gone")}, DenyRead: []string{glob.Quote(m.path("real/"+name)) + "/*.pem"}})
 		m.expect(j, map[string]string{"real/" + name + "/x": "rw", "real/" + name + "/.git/x": "r", "real/" + name + "/a.PEM": "", "real/x": "r", "gone/x": "r"})
+	}
+}
+
+func TestProfileOfAPlugin(t *testing.T) {
+	t.Parallel()
+	m := newMac(t, "u/.gantry/data/mine/x", "u/.gantry/run/h1/p1/", "u/.gantry/run/h1/p2/s", "u/.aws/credentials", "out/granted/x", "u/.gantry/own.pem")
+	cfg := box.CageConfig{
+		Home: m.home, UserHome: m.path("u"), Hidden: m.paths("u/.gantry/run/h1"), Own: m.paths("u/.gantry/run/h1/p1", "u/.gantry/data/mine"),
+		Read: m.paths("u/.gantry/own.pem"), Write: m.paths("out/granted"), Confined: true,
+	}
+	for _, confined := range []bool{true, false} {
+		cfg.Confined = confined
+		p, err := box.CagePolicy(cfg).Profile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := seatbelttest.New(t, p)
+		want := map[string]string{
+			"u/.gantry/secrets/key": "", "u/.gantry/threads.db": "", "u/.gantry/data/other/x": "", "u/.gantry/run/h1/p2/s": "", "u/.ssh/id": "", "u/.netrc": "",
+			"u/.gantry/data/mine/x": "rw", "u/.gantry/run/h1/p1/s": "rw", "out/granted/x": "rw", "u/.gantry/plugins/p": "r", "u/.gantry/own.pem": "r",
+			"u/.aws/credentials": "", "out/x": "r", "/private/tmp/x": "r", "/private/var/run/x": "",
+		}
+		if !confined {
+			for _, p := range []string{"u/.gantry/plugins/p", "u/.gantry/own.pem", "u/.aws/credentials", "out/x", "/private/tmp/x", "/private/var/run/x"} {
+				want[p] = "rw"
+			}
+		}
+		m.expect(j, want)
+		for remote, ok := range map[string]bool{"ip 10.0.0.1:80": !confined, "unix " + m.path("u/.gantry/run/h1/p1/s"): true, "unix " + m.path("u/.gantry/run/h1/p2/s"): false, "unix /private/var/run/mDNSResponder": !confined} {
+			if got := j.Allows("network-outbound", seatbelttest.Subject{Remote: remote}); got != ok {
+				t.Errorf("confined %v: %s is reached: %v", confined, remote, got)
+			}
+		}
+		if !j.Allows("network-bind", seatbelttest.Subject{Remote: "unix " + m.path("u/.gantry/run/h1/p1/s")}) {
+			t.Error("its own socket can't be made")
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 			}
 		}
 	}
-	if slices.ContainsFunc(v.denied, func(d denial) bool { return !d.folder }) {
+	if !b.seatbelt && slices.ContainsFunc(v.denied, func(d denial) bool { return !d.folder }) {
 		v.blank, err = b.blank()
 	}
 	return v, missing, err
@@ -72,7 +72,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 func (b *Box) isKey(path string) bool {
 	keys := slices.Clone(ofTheMachine)
 	if b.userHome != "" {
-		for _, name := range credentials {
+		for _, name := range b.keys() {
 			keys = append(keys, real(filepath.Join(b.userHome, name)))
 		}
 	}

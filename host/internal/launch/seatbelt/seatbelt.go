@@ -184,6 +184,9 @@ func (w *writer) rule(r Rule, open bool) error {
 	switch r.Access {
 	case AccessNone:
 		w.line("(deny", reading, writing, all+")")
+		if open { // sockets are reached by another operation
+			w.line("(deny network-outbound (remote unix-socket", w.socket(r)+"))")
+		}
 		w.line("(allow", showing, alone+")")
 	case AccessRead:
 		w.line("(allow", reading, all+")")
@@ -193,6 +196,9 @@ func (w *writer) rule(r Rule, open bool) error {
 		w.line("(deny", writing, all+")")
 	case AccessWrite:
 		w.line("(allow", reading, writing, all+")")
+		if open {
+			w.line("(allow network-outbound (remote unix-socket", w.socket(r)+"))")
+		}
 		w.show(r.Path, open)
 	case AccessFixed:
 		w.line("(deny", losing, alone+")")
@@ -200,6 +206,14 @@ func (w *writer) rule(r Rule, open bool) error {
 		return fmt.Errorf("the rule for %q has no access", r.Path+r.Match)
 	}
 	return nil
+}
+
+// socket is what a rule is about among the addresses of sockets.
+func (w *writer) socket(r Rule) string {
+	if r.Match != "" {
+		return "(path-regex " + w.value("^"+r.Match+"(/|$)") + ")"
+	}
+	return w.subpath(r.Path)
 }
 
 // show lets the folders above a path be seen, though not what is in them.

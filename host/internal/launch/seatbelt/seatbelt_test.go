@@ -343,6 +343,7 @@ func ExamplePolicy_Profile() {
 	// (version 1)
 	// (allow default)
 	// (deny file-read* file-map-executable file-write* file-clone file-link (subpath (param "P0")))
+	// (deny network-outbound (remote unix-socket (subpath (param "P0"))))
 	// (allow file-read-metadata (literal (param "P0")))
 	// [{P0 /Users/a/(keys)}]
 }

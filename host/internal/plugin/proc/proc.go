@@ -19,7 +19,7 @@ import (
 )
 
 // ErrUnsupported is returned by [Starter.Start] on systems without a supervisor of ours.
-var ErrUnsupported = errors.New("plugins can't be supervised on this system yet; use Linux")
+var ErrUnsupported = errors.New("plugins can't be supervised on this system; use Linux or macOS, on Windows WSL 2")
 
 // Spec says what to start. The descriptors stay the caller's: Start neither closes nor keeps them.
 type Spec struct {
@@ -45,7 +45,7 @@ type Spec struct {
 // files. Where there are no namespaces nothing is hidden, and [Starter] says so once.
 type Cage struct {
 	Launcher string       // gantry-launch, absolute: it puts the cage on and becomes the plugin
-	Box      *control.Box // Helper and Args are not used
+	Box      *control.Box // on Linux Helper and Args are not used, on macOS nothing else is
 }
 
 // Isolation says what keeps a process and all that it starts together.

@@ -96,6 +96,8 @@ func (p *Process) wait() {
 	_, _ = p.process.Wait()
 }
 
+func (p *Process) root() root { return root{p.pid, p.started, p.marker} }
+
 // PID is the number of the process as the host sees it.
 func (p *Process) PID() int { return p.pid }
 
@@ -170,7 +172,7 @@ func (p *Process) Owns(pid int) error {
 	if err != nil {
 		return err
 	}
-	if !t.owns(p, pid) {
+	if !t.owns(p.root(), pid, carries) {
 		return fmt.Errorf("process %d is not one of the plugin's", pid)
 	}
 	return nil

@@ -12,16 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// entry is what /proc/PID/stat says about the place of a process.
-type entry struct {
-	pid, parent, group, session int
-	state                       byte
-	started                     uint64 // in clock ticks since boot: with the pid it names one process for ever
-}
-
-// table is every process that the host sees at one moment.
-type table map[int]entry
-
 func readTable() (table, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -72,27 +62,6 @@ func parseStat(pid int, b []byte) (entry, bool) {
 	return e, err == [4]error{}
 }
 
-// owns tells whether pid is p, a descendant of it, in its session, or carries its marker.
-func (t table) owns(p *Process, pid int) bool {
-	if e, ok := t[pid]; ok && e.started < p.started {
-		return false // older than p; spares reading the environments of the whole system
-	}
-	for at, steps := pid, 0; at > 1 && steps <= len(t); steps++ {
-		if at == p.pid {
-			return true
-		}
-		e, ok := t[at]
-		if !ok {
-			break
-		}
-		if e.session == p.pid {
-			return true
-		}
-		at = e.parent
-	}
-	return p.marker != "" && carries(pid, p.marker)
-}
-
 // tree lists p and all that belongs to it.
 func (t table) tree(p *Process) []int {
 	var pids []int
@@ -101,7 +70,7 @@ func (t table) tree(p *Process) []int {
 			if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err != nil || ns != p.namespace {
 				continue
 			}
-		} else if p.isolation != IsolationNamespace && !t.owns(p, pid) {
+		} else if p.isolation != IsolationNamespace && !t.owns(p.root(), pid, carries) {
 			continue
 		}
 		pids = append(pids, pid)

@@ -175,7 +175,7 @@ func (j *Judge) fits(f Expr, s Subject) bool {
 		return s.Path != "" && (s.Path == root || strings.HasPrefix(s.Path, strings.TrimSuffix(root, "/")+"/"))
 	case "literal", "path-literal":
 		return s.Path != "" && s.Path == j.text(f.List[1])
-	case "regex":
+	case "regex", "path-regex":
 		text := j.text(f.List[1])
 		re := j.exprs[text]
 		if re == nil {

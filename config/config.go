@@ -143,6 +143,7 @@ type Sandbox struct {
 	// DenyRead and DenyWrite are patterns as [glob.Parse] reads them, but that those which are not absolute hold below each root.
 	DenyRead, DenyWrite []string
 	Network             bool  // all of it; what [Network] says counts
+	RequireLandlock     bool  // nothing runs in a box without it
 	Range               Range // of the mode
 }
 

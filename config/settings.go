@@ -34,7 +34,7 @@ func (l *loader) decode(root *node) *Config {
 		Mode: sandbox.text("mode"), WritableRoots: sandbox.paths("writable_roots", l.sources.Home),
 		ReadableRoots: sandbox.paths("readable_roots", l.sources.Home),
 		DenyRead:      sandbox.denied("deny_read", l.sources.Home), DenyWrite: sandbox.denied("deny_write", l.sources.Home),
-		Network: sandbox.flag("network", false), Range: l.files.Range(sandbox.at("mode")),
+		Network: sandbox.flag("network", false), RequireLandlock: sandbox.flag("require_landlock", false), Range: l.files.Range(sandbox.at("mode")),
 	}
 	if system := l.system.block(schema.BlockSandbox); system != nil { // what the machine denies no file above it allows
 		machine := d.block(system, sandbox.schema)

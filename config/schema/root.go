@@ -132,6 +132,9 @@ func settings() *Block {
 					{Name: "deny_write", Kind: List, Default: "[]",
 						Doc: "The same for what commands must not write. A path that is not there yet can't be made either; to a pattern only what is there counts."},
 					{Name: "network", Kind: Bool, Default: "false", Doc: "Whether the network may be reached in modes other than `full-access`."},
+					{Name: "require_landlock", Kind: Bool, Default: "false",
+						Doc: "Whether a mode other than `full-access` counts as enforced only with Landlock, the kernel's second lock on files behind the mounts. " +
+							"Without this the sandbox goes on where a kernel lacks it, and `gantry sandbox explain` says so."},
 				},
 			},
 			{

@@ -116,23 +116,33 @@ func cover(hide, show []string) error {
 	}
 	const flags = syscall.MS_NOSUID | syscall.MS_NODEV
 	var folders []string
-	for _, p := range hide {
+	lay := func(p string) error {
 		var st syscall.Stat_t
 		if err := syscall.Stat(p, &st); err == syscall.ENOENT || err == syscall.ENOTDIR {
-			continue
+			return nil
 		} else if err != nil {
 			return err
 		}
 		if st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
-			if err := syscall.Mount("/dev/null", p, "", syscall.MS_BIND, ""); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := syscall.Mount("none", p, "tmpfs", flags, "mode=755,size=64k"); err != nil {
-			return err
+			return syscall.Mount("/dev/null", p, "", syscall.MS_BIND, "")
 		}
 		folders = append(folders, p)
+		return syscall.Mount("none", p, "tmpfs", flags, "mode=755,size=64k")
+	}
+	shown := func(p string) bool {
+		for _, k := range list {
+			if p == k.path || len(p) > len(k.path) && p[:len(k.path)] == k.path && p[len(k.path)] == '/' {
+				return true
+			}
+		}
+		return false
+	}
+	for _, p := range hide {
+		if !shown(p) {
+			if err := lay(p); err != nil {
+				return err
+			}
+		}
 	}
 	for _, k := range list {
 		if err := makeWay(k.path, k.folder); err != nil {
@@ -142,6 +152,13 @@ func cover(hide, show []string) error {
 			return err
 		}
 		syscall.Close(k.fd)
+	}
+	for _, p := range hide { // what is hidden of what was shown
+		if shown(p) {
+			if err := lay(p); err != nil {
+				return err
+			}
+		}
 	}
 	for _, p := range folders {
 		if err := syscall.Mount("none", p, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY|flags, ""); err != nil {

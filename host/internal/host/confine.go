@@ -118,16 +118,28 @@ func users(home string) []string {
 }
 
 // Confine says what the program of a block may see and change itself. What it has the host start runs under a call's grant.
-func Confine(b *config.PluginBlock, binDir, home, userHome, program string) func(own []string) *plugin.Cage {
-	return func(own []string) *plugin.Cage {
+// denied are the patterns of what it must not see.
+func Confine(b *config.PluginBlock, binDir, home, userHome, program string, denied []string) func(own []string) (*plugin.Cage, error) {
+	return func(own []string) (*plugin.Cage, error) {
+		files, err := box.Denied(denied)
+		if err != nil {
+			return nil, fmt.Errorf("what sandbox { deny_read } names can't be kept from the plugin's process: %w", err)
+		}
 		cfg := box.CageConfig{
 			Home: home, UserHome: userHome, Own: own,
 			Read: slices.Concat(b.Permissions.Read, users(home), []string{program}), Write: b.Permissions.Write,
 			Confined: b.Kind == contract.KindTool, Network: len(b.Permissions.Network) > 0,
 			Hidden: []string{filepath.Dir(filepath.Dir(own[0]))}, // sockets of other plugins, and of other hosts
+			Denied: files,
 		}
-		return &plugin.Cage{Launcher: filepath.Join(binDir, "gantry-launch"), Box: box.Cage(cfg)}
+		return &plugin.Cage{Launcher: filepath.Join(binDir, "gantry-launch"), Box: box.Cage(cfg)}, nil
 	}
+}
+
+// DeniedToPlugins are the patterns of what plugins' own processes do not see: what is denied below the folder where the host works, and
+// below the folders that commands may read and write.
+func DeniedToPlugins(c *config.Config) []string {
+	return anchored(c.Sandbox.DenyRead, slices.Concat([]string{c.Dir}, c.Sandbox.WritableRoots, c.Sandbox.ReadableRoots))
 }
 
 // toolPrograms are the programs of the configured tool plugins.
@@ -146,7 +158,7 @@ func (h *Host) toolPrograms() []string {
 func Grant(c *config.Config, mode, cwd, tmp string) launch.Grant {
 	l := c.Limits
 	g := launch.Grant{
-		Mode: mode, Network: c.Sandbox.Network || mode == launch.FullAccess, Proxied: proxied(c, mode),
+		Mode: mode, Network: c.Sandbox.Network || mode == launch.FullAccess, Proxied: proxied(c, mode), Landlock: c.Sandbox.RequireLandlock,
 		Limits: launch.Limits{
 			MemoryBytes: l.MemoryBytes, MaxPids: l.Pids, CPUSeconds: int64(l.CPUTime.Seconds()), OpenFiles: l.OpenFiles,
 			FileBytes: l.FileBytes, OutputBytes: l.OutputBytes,

@@ -29,6 +29,7 @@ type Grant struct {
 	Opened        []string `json:"opened,omitempty"`        // files that may be written though their name is protected; absolute
 	Network       bool     `json:"network,omitempty"`       // all of it
 	Proxied       bool     `json:"proxied,omitempty"`       // what the host's proxy lets through; not with Network
+	Landlock      bool     `json:"landlock,omitempty"`      // is demanded where the mode is one of a box
 	Tmp           string   `json:"tmp,omitempty"`           // the folder that is the process's /tmp; absolute, empty: the machine's
 	Env           []string `json:"env,omitempty"`           // K=V; what the grant gives; Spec.Env is what the process gets
 	Limits        Limits   `json:"limits,omitzero"`

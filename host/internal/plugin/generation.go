@@ -245,7 +245,10 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 				if err := os.Mkdir(filepath.Join(dir, tmpDir), 0o700); err != nil {
 					return nil, fmt.Errorf("make the plugin's temporary folder: %w", err)
 				}
-				g.runner.cage = spec.Confine(slices.DeleteFunc([]string{dir, data, cache}, func(p string) bool { return p == "" || p == "/" }))
+				var err error
+				if g.runner.cage, err = spec.Confine(slices.DeleteFunc([]string{dir, data, cache}, func(p string) bool { return p == "" || p == "/" })); err != nil {
+					return nil, err
+				}
 			}
 			return g.runner, nil
 		},

@@ -68,6 +68,7 @@ type Box struct {
 	helper   func() (string, error)
 	moved    func(launch.Owner, []Moved, error)
 	seatbelt bool // macOS's sandbox
+	landlock func() int
 	nested   walker
 	patterns finder
 
@@ -77,7 +78,7 @@ type Box struct {
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
-	b := &Box{seatbelt: bySeatbelt, home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, stays: map[string]*stay{}}
+	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, stays: map[string]*stay{}}
 	b.helper = sync.OnceValues(func() (string, error) {
 		if cfg.Helper != "" {
 			return cfg.Helper, nil
@@ -141,7 +142,18 @@ func (b *Box) Check(g launch.Grant) error {
 		}
 		return e
 	}
-	return nil
+	return b.checkLandlock(g)
+}
+
+// checkLandlock says whether the second lock is there, where it is demanded.
+func (b *Box) checkLandlock(g launch.Grant) error {
+	if !g.Landlock || g.Mode == launch.FullAccess || !b.seatbelt && b.landlock() > 0 {
+		return nil
+	}
+	return &launch.UnsupportedError{
+		Mode: g.Mode, What: fmt.Sprintf("sandbox mode %q can't be enforced: this system has no Landlock, which sandbox { require_landlock } demands", g.Mode),
+		Next: "boot a kernel from 5.13 on with landlock among its `lsm=`, or set sandbox { require_landlock = false }",
+	}
 }
 
 // Confine puts a process into a box.

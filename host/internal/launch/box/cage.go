@@ -14,6 +14,8 @@ type CageConfig struct {
 	Home     string   // gantry's folder: hidden
 	UserHome string   // the user's, whose credentials are hidden
 	Hidden   []string // further folders and files
+	// Denied are files and folders that it does not see whatever else is granted to it.
+	Denied []string
 	// Own are the plugin's folders, Read and Write what the user has granted; all absolute, and seen whatever is hidden.
 	Own, Read, Write []string
 	// Confined: only Own and Write can be written, services' sockets are hidden, and there is no network without Network.
@@ -24,6 +26,20 @@ type CageConfig struct {
 
 // ofVendors are those credentials that vendors' own programs share with a provider.
 var ofVendors = []string{".aws", ".azure", ".config/gcloud"}
+
+// Denied are the files and folders that patterns stand for now.
+func Denied(patterns []string) ([]string, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	var f finder
+	found, _, err := f.find(patterns, nil)
+	out := make([]string, 0, len(found))
+	for _, d := range found {
+		out = append(out, d.path)
+	}
+	return out, err
+}
 
 // Cage confines a plugin's process. Reading is kept from what is hidden alone: an interpreter may lie anywhere. On macOS a cage that
 // can't be made has no helper.
@@ -84,6 +100,7 @@ func cagePolicy(cfg CageConfig) seatbelt.Policy {
 	}
 	list.add(show, reals(cfg.Read, []string{filepath.Join(cfg.Home, "plugins")})...)
 	list.add(seatbelt.AccessWrite, reals(cfg.Own, cfg.Write)...)
+	list.add(seatbelt.AccessNone, reals(cfg.Denied)...)
 	p.Files = list.sorted()
 	return p
 }
@@ -98,15 +115,26 @@ func cage(cfg CageConfig) *control.Box {
 		}
 	}
 	byDepth := func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") }
-	slices.SortStableFunc(x.Hide, byDepth)
-	// What lies in something hidden is hidden with it, and could not be mounted over any more.
-	x.Hide = slices.DeleteFunc(x.Hide, func(p string) bool { return insideAny(p, x.Hide) })
+	for _, p := range cfg.Denied {
+		if p = real(p); !slices.Contains(x.Hide, p) {
+			x.Hide = append(x.Hide, p)
+		}
+	}
+	denied := func(p string) bool { return slices.Contains(cfg.Denied, p) || insideAny(p, cfg.Denied) }
 	for _, p := range show {
-		if insideAny(p, x.Hide) && !slices.Contains(x.Show, p) {
+		if insideAny(p, x.Hide) && !slices.Contains(x.Show, p) && !denied(p) {
 			x.Show = append(x.Show, p)
 		}
 	}
 	slices.SortStableFunc(x.Show, byDepth)
+	slices.SortStableFunc(x.Hide, byDepth)
+	// What lies in something hidden is hidden with it, and could not be mounted over any more; unless it is shown again on the way.
+	all := slices.Clone(x.Hide)
+	x.Hide = slices.DeleteFunc(x.Hide, func(p string) bool {
+		return slices.ContainsFunc(all, func(h string) bool {
+			return below(p, h) && !slices.ContainsFunc(x.Show, func(s string) bool { return below(s, h) && (p == s || below(p, s)) })
+		})
+	})
 	if cfg.Confined {
 		x.Handled, x.Scoped, x.Rules = rules(reals(cfg.Own, cfg.Write), false)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 )
@@ -98,6 +99,81 @@ func TestWhatAPluginMayDo(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// What is denied is not seen by a plugin's own process, wherever it lies: in nothing, in what was granted, in what is hidden and shown
+// again.
+func TestWhatIsDeniedToPlugins(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, do, says string }{
+		{"somewhere", `test ! -s $OUT/secret.pem && echo empty`, "empty"},
+		{"a folder", `ls -A $OUT/private | wc -l`, "0"},
+		{"what lies beside it", `cat $OUT/plain`, "PLAIN"},
+		{"in what was granted", `test ! -s $OUT/granted/key.pem && echo empty; cat $OUT/granted/other`, "empty\nOTHER"},
+		{"in its own folder", `test ! -s $GANTRY/data/mine/own.pem && echo empty; cat $GANTRY/data/mine/kept`, "empty\nKEPT"},
+		{"a folder of what was granted", `ls -A $OUT/granted/deep | wc -l`, "0"},
+		{"what was granted in it", `ls -A $OUT/private/open 2>&1`, "No such file"},
+		{"to uncover it", `umount $OUT/private 2>&1; ls -A $OUT/private | wc -l`, "0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := prepared(t)
+			mine := filepath.Join(w.home, "data", "mine")
+			for path, text := range map[string]string{
+				filepath.Join(mine, "own.pem"): "SECRET", filepath.Join(mine, "kept"): "KEPT", filepath.Join(w.out, "secret.pem"): "SECRET", filepath.Join(w.out, "plain"): "PLAIN",
+				filepath.Join(w.out, "private", "x"): "SECRET", filepath.Join(w.out, "private", "open", "x"): "SECRET",
+				filepath.Join(w.out, "granted", "key.pem"): "SECRET", filepath.Join(w.out, "granted", "other"): "OTHER", filepath.Join(w.out, "granted", "deep", "x"): "SECRET",
+			} {
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			denied, err := box.Denied([]string{w.out + "/**/*.pem", w.out + "/private", w.out + "/granted/deep", mine + "/own.pem"})
+			if err != nil || len(denied) != 5 {
+				t.Fatalf("%v, %v", denied, err)
+			}
+			for _, confined := range []bool{true, false} {
+				got := w.caged(box.CageConfig{
+					Home: w.home, UserHome: filepath.Join(filepath.Dir(w.ws), "userhome"), Own: []string{mine}, Denied: denied, Confined: confined,
+					Read: []string{filepath.Join(w.out, "granted"), filepath.Join(w.out, "private", "open")},
+				}, true, tc.do)
+				if !strings.Contains(got, tc.says) || strings.Contains(got, "SECRET") {
+					t.Errorf("confined %v: %q, want %q", confined, got, tc.says)
+				}
+			}
+		})
+	}
+}
+
+// Where Landlock is demanded nothing runs in a box without it.
+func TestLandlockIsDemanded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		grant   launch.Grant
+		version int
+		ok      bool
+	}{
+		{launch.Grant{Mode: box.WorkspaceWrite, Landlock: true}, 0, false},
+		{launch.Grant{Mode: box.ReadOnly, Landlock: true}, 0, false},
+		{launch.Grant{Mode: box.ReadOnly}, 0, true},
+		{launch.Grant{Mode: box.ReadOnly, Landlock: true}, 1, true},
+		{launch.Grant{Mode: launch.FullAccess, DenyRead: []string{"/x"}, Landlock: true}, 0, true},
+	} {
+		b := box.New(box.Config{Home: t.TempDir(), Helper: "/bin/true"}).WithLandlock(tc.version)
+		err := b.Check(tc.grant)
+		if (err == nil) != tc.ok || err != nil && !strings.Contains(err.Error(), "no Landlock, which sandbox { require_landlock } demands") {
+			t.Errorf("%+v on version %d: %v", tc.grant, tc.version, err)
+		}
+		var c launch.Confinement
+		if release, err := b.Confine(t.Context(), tc.grant, false, &c); (err == nil) != tc.ok {
+			t.Errorf("%+v on version %d is confined: %v", tc.grant, tc.version, err)
+		} else if release != nil {
+			release()
 		}
 	}
 }

@@ -43,3 +43,9 @@ func (f Folders) Spelled(path string) string { return folders{f.Names, f.Same}.s
 
 // CagePolicy is a plugin's cage on macOS.
 func CagePolicy(cfg CageConfig) seatbelt.Policy { return cagePolicy(cfg) }
+
+// WithLandlock is a box on a kernel that has this version of Landlock.
+func (b *Box) WithLandlock(version int) *Box {
+	b.landlock = func() int { return version }
+	return b
+}

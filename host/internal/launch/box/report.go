@@ -31,7 +31,7 @@ var lacksOfSeatbelt = []string{
 
 // Report says what a grant's box would be. It starts nothing.
 func (b *Box) Report(g launch.Grant) Report {
-	r := Report{Landlock: landlock(), Seatbelt: b.seatbelt}
+	r := Report{Landlock: b.landlock(), Seatbelt: b.seatbelt}
 	if b.seatbelt {
 		r.Lacks = lacksOfSeatbelt
 	}

@@ -75,9 +75,9 @@ func (e *events) change(ident, filter, flags int, notes uint32) error {
 	return err
 }
 
-// watch has us told when a process forks, or ends. One that has ended already is found by looking.
-func (e *events) watch(pid int) {
-	_ = e.change(pid, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_CLEAR, unix.NOTE_EXIT|unix.NOTE_FORK)
+// watch has us told when a process forks, or ends. false: it has ended already.
+func (e *events) watch(pid int) bool {
+	return e.change(pid, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_CLEAR, unix.NOTE_EXIT|unix.NOTE_FORK) == nil
 }
 
 // wait waits until the host has said something, if that is to be looked at, or something has happened to the tree, at most for the given

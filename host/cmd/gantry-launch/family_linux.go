@@ -59,10 +59,12 @@ type events struct{ pids map[int]int }
 
 func newEvents() (*events, error) { return &events{map[int]int{}}, nil }
 
-func (e *events) watch(pid int) {
-	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+func (e *events) watch(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
 		e.pids[fd] = pid
 	}
+	return err == nil
 }
 
 func (e *events) wait(host bool, most time.Duration) (readable, happened bool) {

@@ -144,19 +144,23 @@ func (w *watcher) start(o *control.Order, target []int) {
 
 // stay obeys the host until nothing of the tree is left. When the host is gone it ends the tree.
 func (w *watcher) stay(in *control.Reader) {
-	gone, looked, due := false, time.Time{}, true
+	gone, looked := false, time.Time{}
+	due := true // to look
 	for {
-		w.reap()
+		ended := w.reap()
 		now := time.Now()
 		if w.boxed && w.reaped {
 			w.ladder.end(now, 0)
 		}
 		todo, wait := w.ladder.next(now)
-		if due && now.Sub(looked) < lookAgain && todo == stepRest && !w.reaped {
+		if due && now.Sub(looked) < lookAgain && todo == stepRest && !ended {
 			wait = lookAgain - now.Sub(looked)
 		} else if due || todo != stepRest {
-			w.look()
-			looked, due = time.Now(), false
+			due = !w.look()
+			looked = time.Now()
+			if due && (wait < 0 || wait > lookAgain) {
+				wait = lookAgain
+			}
 		}
 		if w.reaped && len(w.family.alive) == 0 {
 			return
@@ -197,29 +201,35 @@ func (w *watcher) stay(in *control.Reader) {
 }
 
 // look finds out who belongs to the tree now, and has us told what they do. Who is found late is looked for again, since it may have
-// forked before that.
-func (w *watcher) look() {
+// forked before that. It returns whether everything was seen: who has ended in between nobody tells of any more.
+func (w *watcher) look() (all bool) {
+	all = true
 	for range 8 {
-		_, fresh := w.family.learn(processes())
+		table := processes()
+		if len(table) == 0 { // we are there, at least
+			return false
+		}
+		_, fresh := w.family.learn(table)
 		if len(fresh) == 0 {
-			return
+			return all
 		}
 		for _, pid := range fresh {
-			w.events.watch(pid)
+			all = w.events.watch(pid) && all
 		}
 	}
+	return false
 }
 
-// reap notices the target's end, and reports it. Whoever else ends is somebody else's child.
-func (w *watcher) reap() {
+// reap notices the target's end, and reports it; just then it returns true. Whoever else ends is somebody else's child.
+func (w *watcher) reap() bool {
 	if w.reaped {
-		return
+		return false
 	}
 	var status syscall.WaitStatus
 	var usage syscall.Rusage
 	pid, err := syscall.Wait4(w.target, &status, syscall.WNOHANG, &usage)
 	if err == syscall.EINTR || err == nil && pid == 0 {
-		return
+		return false
 	}
 	w.look() // while its number is taken
 	w.reaped = true
@@ -230,6 +240,7 @@ func (w *watcher) reap() {
 		exited.Code = uint32(status.ExitStatus())
 	}
 	send(control.FD, exited.Append(nil))
+	return true
 }
 
 // signal sends a signal to the target or to its process group.

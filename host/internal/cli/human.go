@@ -34,12 +34,16 @@ type shownItem struct {
 	item  event.Item
 	name  string // of a call, to tell it from others that run
 	lines int
-	rest  string // an incomplete last line of output
+	rest  []byte // the beginning of an incomplete last line of output
+	more  int    // bytes of that line that are not kept
 	text  bool
 }
 
 // maxShownLines of one command's output; the rest is counted. The model and the store have all of it.
 const maxShownLines = 20
+
+// maxShownLine bounds one of these lines, in bytes: what has no ends of lines is no text, and it may be gigabytes.
+const maxShownLine = 4 << 10
 
 func newHuman(w io.Writer, colour, verbose bool) *human {
 	return &human{out: w, colour: colour, verbose: verbose, shown: map[event.ItemID]*shownItem{}}
@@ -249,19 +253,41 @@ func (h *human) delta(d event.ItemDelta) {
 			h.midLine = !strings.HasSuffix(d.Text, "\n")
 		}
 	case event.DeltaOutput:
-		s.rest += d.Text
+		text := d.Text
 		for {
-			line, rest, ok := strings.Cut(s.rest, "\n")
-			if !ok {
+			line, rest, ended := strings.Cut(text, "\n")
+			h.gather(s, line)
+			if !ended {
 				break
 			}
-			s.rest = rest
-			h.output(s, line)
+			h.endLine(s)
+			text = rest
 		}
 	case event.DeltaProgress, event.DeltaNote:
 		h.turnTo(s)
 		h.line("  %s", h.paint(dim, clean(d.Text)))
 	}
+}
+
+// gather takes a piece of a line, as far as the line will be shown.
+func (h *human) gather(s *shownItem, piece string) {
+	keep := len(piece)
+	if !h.verbose {
+		keep = min(keep, maxShownLine-len(s.rest))
+		if s.lines >= maxShownLines {
+			keep = 0
+		}
+	}
+	s.rest, s.more = append(s.rest, piece[:keep]...), s.more+len(piece)-keep
+}
+
+func (h *human) endLine(s *shownItem) {
+	line := string(s.rest)
+	if s.more > 0 {
+		line = fmt.Sprintf("%s… %d more bytes", strings.ToValidUTF8(line, ""), s.more)
+	}
+	s.rest, s.more = s.rest[:0], 0
+	h.output(s, line)
 }
 
 func (h *human) output(s *shownItem, line string) {
@@ -312,8 +338,8 @@ func (h *human) completed(it event.Item) {
 		h.breakLine()
 		return
 	}
-	if s.rest != "" {
-		h.output(s, s.rest)
+	if len(s.rest)+s.more > 0 {
+		h.endLine(s)
 	}
 	if s.lines == 0 { // it did not stream, or what is shown is a stored thread
 		for line := range strings.Lines(it.Output) {

@@ -79,6 +79,31 @@ func TestHuman(t *testing.T) {
 	golden(t, "human.txt", b.String())
 }
 
+// A line that does not end is shown as far as a line is shown, however it arrives; the next one is shown again.
+func TestHumanLongLine(t *testing.T) {
+	cmd := event.Item{ID: "i", Type: event.ItemCommand, Status: event.StatusInProgress, Command: "cat"}
+	out := func(text string) event.Body {
+		return event.ItemDelta{Item: "i", Delta: event.DeltaOutput, Text: text}
+	}
+	for _, verbose := range []bool{false, true} {
+		var got strings.Builder
+		h := newHuman(&got, false, verbose)
+		h.Event(event.Event{Body: event.ItemStarted{Item: cmd}})
+		for range 100 {
+			h.Event(event.Event{Body: out(strings.Repeat("é", 500))})
+		}
+		h.Event(event.Event{Body: out("end\nshort\n" + strings.Repeat("x", 5000))})
+		h.Event(event.Event{Body: event.ItemCompleted{Item: cmd}})
+		long, last := strings.Repeat("é", 50_000)+"end", strings.Repeat("x", 5000)
+		if !verbose {
+			long, last = strings.Repeat("é", 2048)+"… 95907 more bytes", strings.Repeat("x", 4096)+"… 904 more bytes"
+		}
+		if want := "  " + long + "\n  short\n  " + last + "\n"; !strings.Contains(got.String(), want) {
+			t.Errorf("verbose %v: shown were %d bytes, without the %d that are wanted:\n%.100s", verbose, got.Len(), len(want), got.String())
+		}
+	}
+}
+
 // Calls that run side by side: each block says whose it is, also where two run the same command, and after a question.
 func TestHumanSideBySide(t *testing.T) {
 	call := func(id event.ItemID, command string) event.Item {

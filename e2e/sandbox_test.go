@@ -14,7 +14,7 @@ import (
 )
 
 // boxed is a rig whose commands can be confined: its folder is not in the machine's /tmp, which boxes don't see.
-func boxed(t *testing.T, script string) *rig.Rig {
+func boxed(t testing.TB, script string) *rig.Rig {
 	t.Helper()
 	r := rig.New(t, script)
 	dir, err := os.MkdirTemp("/var/tmp", "gantry-e2e-")

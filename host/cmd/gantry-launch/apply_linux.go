@@ -11,21 +11,22 @@ import (
 )
 
 // apply is the second stage: it limits and encloses itself and becomes the target. It does not return. It says Started when
-// only becoming the target is left; its socket is closed by that.
+// only becoming the target is left; its socket is closed by that. In a box it may wait for its order.
 func apply() {
 	runtime.LockOSThread() // what follows binds one thread, the one that becomes the target
 	syscall.CloseOnExec(control.ApplyFD)
-	frame, err := receive(control.ApplyFD).Next()
+	send(control.ApplyFD, control.Prepared{}.Append(nil))
+	_, frame, target, err := receiveOrder(control.ApplyFD)
 	if err != nil {
 		syscall.Exit(1)
 	}
 	order, err := frame.Order()
-	if err != nil {
+	if err != nil || order.Box != nil && len(target) != descriptors(order) {
 		fail(control.ApplyFD, control.OpPrepare, syscall.EPROTO)
 	}
 	found := order.Path
 	if order.Box != nil {
-		found = inside(order)
+		found = inside(order, target)
 	}
 	path, err := syscall.BytePtrFromString(found)
 	if err != nil {
@@ -69,12 +70,12 @@ func apply() {
 
 // inside does in the box what the first stage does for a target without one, and puts the box's inner part on. It returns
 // the program's path.
-func inside(o *control.Order) string {
+func inside(o *control.Order, target []int) string {
 	if _, err := syscall.Setsid(); err != nil {
 		fail(control.ApplyFD, control.OpPrepare, err)
 	}
 	if o.Terminal {
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, control.TargetFD, syscall.TIOCSCTTY, 0); errno != 0 {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(target[0]), syscall.TIOCSCTTY, 0); errno != 0 {
 			fail(control.ApplyFD, control.OpTerminal, errno)
 		}
 	}
@@ -85,26 +86,26 @@ func inside(o *control.Order) string {
 	if err != nil {
 		fail(control.ApplyFD, control.OpExec, err)
 	}
-	for i := range control.Targets {
-		if err := syscall.Dup3(control.TargetFD+i, i, 0); err != nil {
+	for i, fd := range target[:control.Targets] {
+		if err := syscall.Dup3(fd, i, 0); err != nil {
 			fail(control.ApplyFD, control.OpPrepare, err)
 		}
 	}
 	if o.Box.Listen {
-		if err := listen(); err != nil {
+		if err := listen(target[control.Targets]); err != nil {
 			fail(control.ApplyFD, control.OpConfine, err)
 		}
 	}
 	if err := enclose(o.Box); err != nil {
 		fail(control.ApplyFD, control.OpConfine, err)
 	}
-	closeFrom(control.TargetFD) // the runtime's own descriptors, too: nothing waits any more
+	closeFrom(control.ApplyFD + 1) // the runtime's own descriptors, too: nothing waits any more
 	return path
 }
 
 // listen makes what the host accepts connections from: a socket belongs to the network that it was made in, wherever it is
-// held. Nothing of the way out is in the box, so there is nothing there to take over.
-func listen() error {
+// held. It sends that to the host. Nothing of the way out is in the box, so there is nothing there to take over.
+func listen(to int) error {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -115,6 +116,6 @@ func listen() error {
 	if err := syscall.Listen(fd, 128); err != nil {
 		return err
 	}
-	return syscall.Sendmsg(control.ListenFD, []byte{0}, syscall.UnixRights(fd), nil, 0)
+	return syscall.Sendmsg(to, []byte{0}, syscall.UnixRights(fd), nil, 0)
 	// Both are closed with the rest, before the target runs.
 }

@@ -9,9 +9,16 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// startBoxed starts bubblewrap, which makes the box and starts the second stage in it, and returns when that has become the
-// target.
-func (w *watcher) startBoxed(o *control.Order, target []int, sys *syscall.SysProcAttr) {
+// enclosure is a box that is being made, or was: bubblewrap, and in it the apply stage, which waits for its order.
+type enclosure struct {
+	socket int // to the apply stage
+	said   int // what bubblewrap says
+	in     *control.Reader
+	stage  int // the apply stage, in our own numbers, once it has said something
+}
+
+// openBox starts bubblewrap, which makes the box and starts the second stage in it.
+func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr) *enclosure {
 	must := func(err error) {
 		if err != nil {
 			fail(control.FD, control.OpPrepare, err)
@@ -33,40 +40,66 @@ func (w *watcher) startBoxed(o *control.Order, target []int, sys *syscall.SysPro
 		Sys: sys,
 		Files: []uintptr{
 			uintptr(null), uintptr(null), uintptr(said[1]), control.ApplyFD: uintptr(pair[1]),
-			control.TargetFD: uintptr(target[0]), control.TargetFD + 1: uintptr(target[1]), control.TargetFD + 2: uintptr(target[2]),
 			control.BoxFD: uintptr(args[0]), control.SelfFD: uintptr(self),
 		},
 	}
-	if o.Box.Listen {
-		attr.Files = append(attr.Files, uintptr(target[control.Targets])) // as ListenFD
-	}
 	command := []string{"bwrap", "--args", decimal(control.BoxFD), "--", "/proc/self/fd/" + decimal(control.SelfFD)}
-	if w.pid, err = syscall.ForkExec(o.Box.Helper, command, attr); err != nil {
+	if w.pid, err = syscall.ForkExec(x.Helper, command, attr); err != nil {
 		fail(control.FD, control.OpConfine, err)
 	}
 	for _, fd := range [...]int{pair[1], args[0], said[1], null, self} {
 		syscall.Close(fd)
 	}
 	var list []byte
-	for _, a := range o.Box.Args {
+	for _, a := range x.Args {
 		list = append(append(list, a...), 0)
 	}
 	send(args[1], list)
 	syscall.Close(args[1])
-	send(pair[0], o.Append(nil))
-	var sender int
-	in := &control.Reader{Read: func(b []byte) (int, error) { return readFrom(pair[0], b, &sender) }}
-	if !applied(in) {
-		b := make([]byte, 1024)
-		n, _ := syscall.Read(said[0], b)
-		send(control.FD, control.Failed{Op: control.OpConfine, Text: string(b[:max(n, 0)])}.Append(nil))
-		syscall.Exit(1)
+	e := &enclosure{socket: pair[0], said: said[0]}
+	e.in = &control.Reader{Read: func(b []byte) (int, error) { return readFrom(e.socket, b, &e.stage) }}
+	return e
+}
+
+// ready returns when the stage in the box waits for its order.
+func (e *enclosure) ready() {
+	if frame, err := e.in.Next(); err != nil || frame.Kind != control.KindPrepared {
+		e.complain()
 	}
-	syscall.Close(pair[0])
+}
+
+// complain passes on why there is no box. It does not return.
+func (e *enclosure) complain() {
+	b := make([]byte, 1024)
+	n, _ := syscall.Read(e.said, b)
+	send(control.FD, control.Failed{Op: control.OpConfine, Text: string(b[:max(n, 0)])}.Append(nil))
+	syscall.Exit(1)
+}
+
+// enter hands the order to the stage in the box, and returns when that has become the target.
+func (w *watcher) enter(e *enclosure, o *control.Order, target []int) {
+	if err := sendWithDescriptors(e.socket, o.Append(nil), target); err != nil && err != syscall.EPIPE {
+		fail(control.FD, control.OpPrepare, err)
+	}
+	if !applied(e.in) {
+		e.complain()
+	}
+	syscall.Close(e.socket)
 	// said stays open: bubblewrap must not end because nobody listens.
-	w.target = sender
-	if w.pidfd, err = pidfdOpen(sender); err != nil && err != syscall.ESRCH { // ESRCH: it has ended already
+	w.target = e.stage
+	var err error
+	if w.pidfd, err = pidfdOpen(e.stage); err != nil && err != syscall.ESRCH { // ESRCH: it has ended already
 		fail(control.FD, control.OpConfine, err)
+	}
+}
+
+// discard ends a box that nobody needs any more. It does not return.
+func (w *watcher) discard() {
+	syscall.Kill(-w.pid, syscall.SIGKILL)
+	for {
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && err != syscall.EINTR {
+			syscall.Exit(0)
+		}
 	}
 }
 

@@ -57,6 +57,7 @@ func applied(in *control.Reader) bool {
 			return false
 		case frame.Kind == control.KindStarted:
 			ready = true
+		case frame.Kind == control.KindPrepared: // the stage in a box that did not wait for its order
 		default:
 			failed, err := frame.Failed()
 			if err != nil {

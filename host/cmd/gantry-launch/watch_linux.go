@@ -14,9 +14,10 @@ const prSetChildSubreaper = 36
 
 // watcher is the first stage after the target has started.
 type watcher struct {
-	pid      int // our child: the target, or bubblewrap, which waits for it
-	target   int // the target, and so its process group and session
-	pidfd    int // of a target in a box, which is no child of ours; else -1
+	pid      int        // our child: the target, or bubblewrap, which waits for it
+	target   int        // the target, and so its process group and session
+	pidfd    int        // of a target in a box, which is no child of ours; else -1
+	box      *enclosure // made before the order for the target came; nil: none was
 	terminal bool
 	cgroup   string
 	groups   []string     // of version 1
@@ -41,7 +42,7 @@ func watch() {
 		fail(control.FD, control.OpPrepare, errno)
 	}
 	syscall.Chdir("/") // don't keep the folder busy in which the host was started
-	in, frame, target, err := receiveOrder()
+	in, frame, target, err := receiveOrder(control.FD)
 	if err != nil {
 		syscall.Exit(1) // the host has no use for us, or is gone
 	}
@@ -49,10 +50,20 @@ func watch() {
 	if err == control.ErrVersion {
 		fail(control.FD, control.OpVersion, err)
 	}
+	w := &watcher{pidfd: -1}
+	if err == nil && len(order.Argv) == 0 && order.Box != nil {
+		w.box = w.openBox(order.Box, &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL})
+		w.box.ready()
+		send(control.FD, control.Prepared{PID: uint32(w.box.stage)}.Append(nil))
+		if in, frame, target, err = receiveOrder(control.FD); err != nil {
+			w.discard()
+		}
+		order, err = frame.Order()
+	}
 	if err != nil || len(order.Argv) == 0 || len(target) != descriptors(order) {
 		fail(control.FD, control.OpPrepare, syscall.EPROTO)
 	}
-	w := &watcher{terminal: order.Terminal, cgroup: order.Cgroup, groups: order.Groups, pidfd: -1}
+	w.terminal, w.cgroup, w.groups = order.Terminal, order.Cgroup, order.Groups
 	w.start(order, target)
 	for _, fd := range target {
 		syscall.Close(fd) // the target's ends are the target's alone: who reads sees the end when it has ended
@@ -80,13 +91,13 @@ func descriptors(o *control.Order) int {
 	return control.Targets
 }
 
-// receiveOrder waits for the order. With its first byte come the target's descriptors.
-func receiveOrder() (in *control.Reader, frame control.Frame, target []int, err error) {
-	in = receive(control.FD)
+// receiveOrder waits for an order. With its first byte come the target's descriptors.
+func receiveOrder(fd int) (in *control.Reader, frame control.Frame, target []int, err error) {
+	in = receive(fd)
 	plainly := in.Read
 	in.Read = func(b []byte) (n int, err error) {
 		in.Read = plainly
-		n, target, err = readWithDescriptors(control.FD, b)
+		n, target, err = readWithDescriptors(fd, b)
 		return n, err
 	}
 	frame, err = in.Next()
@@ -110,6 +121,18 @@ func readWithDescriptors(fd int, b []byte) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
+// sendWithDescriptors sends an order, with the target's descriptors.
+func sendWithDescriptors(fd int, frame []byte, target []int) error {
+	n, err := syscall.SendmsgN(fd, frame[:min(len(frame), 4096)], syscall.UnixRights(target...), nil, syscall.MSG_NOSIGNAL)
+	for err == syscall.EINTR {
+		n, err = syscall.SendmsgN(fd, frame[:min(len(frame), 4096)], syscall.UnixRights(target...), nil, syscall.MSG_NOSIGNAL)
+	}
+	if err == nil {
+		send(fd, frame[n:])
+	}
+	return err
+}
+
 // start forks the target.
 func (w *watcher) start(o *control.Order, target []int) {
 	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
@@ -126,7 +149,10 @@ func (w *watcher) start(o *control.Order, target []int) {
 		fail(control.FD, control.OpCgroup, err)
 	}
 	if o.Box != nil {
-		w.startBoxed(o, target, sys)
+		if w.box == nil {
+			w.box = w.openBox(o.Box, sys)
+		}
+		w.enter(w.box, o, target)
 		return
 	}
 	if err := syscall.Chdir(o.Cwd); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -187,6 +188,10 @@ func variable(environ []string, name string) string {
 	}
 	return ""
 }
+
+// boxAhead is how long a box waits for the next command of a turn: as long as models think, mostly. Meanwhile empty folders stand in
+// for names that are missing in the workspace.
+const boxAhead = 30 * time.Second
 
 // granter makes grants from the configuration.
 type granter struct {

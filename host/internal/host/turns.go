@@ -141,6 +141,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
 		Closing: func(ctx context.Context) []event.Body {
+			h.launcher.Rest(string(t.ID())) // the next command comes when the user says so
 			if d := files.Diff(ctx); d != nil {
 				return []event.Body{*d}
 			}

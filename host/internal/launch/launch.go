@@ -71,6 +71,8 @@ type Config struct {
 	Proxy func(ctx context.Context, p *Process, ln net.Listener)
 	// Limited hears which limit has ended a process, before Wait returns. nil: nobody does.
 	Limited func(p *Process, limit string)
+	// Ahead is how long a box that was made ahead waits for its process; 0: none is made.
+	Ahead time.Duration
 	// AdoptTime is how long a kept session waits to be adopted; default: DefaultAdoptTime. Abandoned hears of one that is
 	// ended because nobody did; nil: nobody does.
 	AdoptTime time.Duration
@@ -196,6 +198,9 @@ type Launcher struct {
 	lookout lookout
 	work    sync.WaitGroup // a goroutine for each launcher that lives
 
+	closing context.Context // ends when the launcher is closed
+	close   context.CancelFunc
+
 	mu struct {
 		sync.Mutex
 		closed bool
@@ -206,6 +211,9 @@ type Launcher struct {
 
 		spare   *monitor      // waits for the next process; nil: none
 		sparing chan struct{} // closed when it was started; nil: none is being started
+
+		ready     []*ready      // boxes that wait, the latest last
+		preparing chan struct{} // closed when it was made; nil: none is being made
 	}
 }
 
@@ -226,6 +234,7 @@ func New(cfg Config) (*Launcher, error) {
 			cfg.LauncherPath)
 	}
 	l := &Launcher{cfg: cfg}
+	l.closing, l.close = context.WithCancel(context.Background())
 	l.groups = sync.OnceValue(func() cgroups { return findCgroups(cfg.CgroupDir) })
 	l.mu.procs = make(map[string]*Process)
 	l.mu.tokens = make(map[string]*Process)
@@ -252,6 +261,9 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	p := newProcess(l, spec, cancel)
 	if err := l.admit(p); err != nil {
 		return nil, err
+	}
+	if spec.disturbs() {
+		l.Rest("")
 	}
 	err = p.start(ctx, confiner)
 	l.spare(p)
@@ -377,6 +389,7 @@ func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
 
 // EndThread kills and forgets everything of a thread.
 func (l *Launcher) EndThread(ctx context.Context, thread string) error {
+	l.drop(func(r *ready) bool { return r.thread == thread })
 	return l.end(ctx, func(p *Process) bool { return p.spec.Owner.Thread == thread })
 }
 
@@ -405,6 +418,8 @@ func (l *Launcher) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.mu.closed = true
 	l.mu.Unlock()
+	l.close()
+	l.Rest("")
 	l.endSpare()
 	if err := l.end(ctx, func(*Process) bool { return true }); err != nil {
 		return err

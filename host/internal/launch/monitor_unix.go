@@ -3,6 +3,8 @@
 package launch
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -47,7 +49,10 @@ func (m *monitor) order(frame []byte, target []*os.File) (rest []byte, err error
 	for _, f := range target {
 		fds = append(fds, int(f.Fd()))
 	}
-	rights := syscall.UnixRights(fds...)
+	var rights []byte
+	if len(fds) > 0 {
+		rights = syscall.UnixRights(fds...)
+	}
 	raw, err := m.conn.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -88,6 +93,18 @@ func (m *monitor) end() {
 	m.process.Kill()
 	m.conn.Close()
 	m.process.Wait()
+}
+
+// takeMonitor returns one that has made the box x already, the spare, or a new one where there is none.
+func (p *Process) takeMonitor(x *control.Box) (m *monitor, spare bool, err error) {
+	if x != nil {
+		if r := p.l.takeReady(x); r != nil {
+			r.release() // what it needs the process's own confinement needs, too
+			p.madeAhead = true
+			return r.monitor, true, nil
+		}
+	}
+	return p.l.takeMonitor()
 }
 
 // takeMonitor returns the spare, or a new one where there is none.
@@ -148,4 +165,59 @@ func (l *Launcher) endSpare() {
 	if m != nil {
 		m.end()
 	}
+}
+
+// prepareBound is how long making a box ahead may take.
+const prepareBound = 5 * time.Second
+
+// makeReady has a box made that waits for its process.
+func (l *Launcher) makeReady(x *control.Box) (*ready, error) {
+	m, err := startMonitor(l.cfg.LauncherPath)
+	if err != nil {
+		return nil, err
+	}
+	// Close ends the wait by closing what is waited for.
+	stop := context.AfterFunc(l.closing, func() { m.conn.SetReadDeadline(time.Now()) })
+	pid, err := m.prepare(x)
+	if !stop() && err == nil {
+		err = ErrClosed
+	}
+	r := &ready{monitor: m, box: x, stage: pid}
+	if err == nil {
+		var ok bool
+		if r.mounts, ok = mountsOf(pid); !ok {
+			err = errors.New("what is mounted in it can't be found out")
+		}
+	}
+	if err != nil {
+		r.end()
+		return nil, err
+	}
+	return r, nil
+}
+
+// prepare orders the box, and returns the process in it.
+func (m *monitor) prepare(x *control.Box) (pid int, err error) {
+	if err := m.conn.SetDeadline(time.Now().Add(prepareBound)); err != nil {
+		return 0, err
+	}
+	rest, err := m.order((&control.Order{Box: x}).Append(nil), nil)
+	if err == nil && len(rest) > 0 {
+		_, err = m.conn.Write(rest)
+	}
+	if err != nil {
+		return 0, err
+	}
+	frame, err := (&control.Reader{Read: m.conn.Read}).Next() // takes no more than the frame
+	if err != nil {
+		return 0, err
+	}
+	if failed, err := frame.Failed(); err == nil {
+		return 0, errors.New(boxProblem(failed.Text, syscall.Errno(failed.Errno)))
+	}
+	prepared, err := frame.Prepared()
+	if err != nil {
+		return 0, err
+	}
+	return int(prepared.PID), m.conn.SetDeadline(time.Time{})
 }

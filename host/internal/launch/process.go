@@ -42,16 +42,18 @@ type Process struct {
 	cancelStart context.CancelCauseFunc // ends a start that is under way
 
 	// Set by start, before settled is closed.
-	conn     *os.File // the control socket; its end is the lifeline
-	monitor  *os.Process
-	group    group        // its control groups
-	looked   looked       // limits that nothing else enforces
-	release  func()       // the confiner's
-	launched bool         // monitor runs, and watch is its reader
-	boxed    bool         // a box's first process takes the whole tree with it
-	listens  bool         // in its box, for the proxy
-	offer    *os.File     // where the listener comes from
-	way      net.Listener // one that was made outside of the box; nil: none
+	conn      *os.File // the control socket; its end is the lifeline
+	monitor   *os.Process
+	group     group  // its control groups
+	looked    looked // limits that nothing else enforces
+	release   func() // the confiner's
+	confiner  Confiner
+	madeAhead bool         // its box was made before its order came
+	launched  bool         // monitor runs, and watch is its reader
+	boxed     bool         // a box's first process takes the whole tree with it
+	listens   bool         // in its box, for the proxy
+	offer     *os.File     // where the listener comes from
+	way       net.Listener // one that was made outside of the box; nil: none
 
 	place place // guarded by the launcher's mutex
 
@@ -231,6 +233,7 @@ func (p *Process) Release() {
 func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	defer close(p.settled)
 	c := Confinement{Owner: p.spec.Owner, Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd, Launcher: p.l.cfg.LauncherPath}
+	p.confiner = confiner
 	release, err := confiner.Confine(ctx, p.spec.Grant, p.spec.ReadOnly, &c)
 	p.release, p.way = release, c.Listener
 	if err == nil {
@@ -248,7 +251,12 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	}
 	var order []byte
 	if err == nil {
-		order, err = p.launch(p.order(&c))
+		o := p.order(&c)
+		x := o.Box
+		if o.Cgroup != "" || len(o.Groups) > 0 { // a box that was made ahead is in none
+			x = nil
+		}
+		order, err = p.launch(o.Append(nil), x)
 	}
 	if err != nil {
 		p.over()
@@ -317,13 +325,12 @@ func (p *Process) serveProxy(ctx context.Context) error {
 }
 
 // order is what the launcher is told.
-func (p *Process) order(c *Confinement) []byte {
-	o := control.Order{
+func (p *Process) order(c *Confinement) *control.Order {
+	return &control.Order{
 		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: c.Rlimits,
 		Cgroup: p.group.unified, Groups: p.group.first, Box: c.Box,
 		LifelineGraceMS: uint32(min(lifelineGrace, p.l.cfg.KillGrace).Milliseconds()),
 	}
-	return o.Append(nil)
 }
 
 // abort ends the tree at once.
@@ -376,6 +383,9 @@ func (p *Process) watch() {
 	}
 	p.over()
 	p.l.spareTheLook(p)
+	if p.boxed && said.started {
+		p.l.ahead(p)
+	}
 	if p.boxed || !said.exited {
 		close(p.exited)
 	}

@@ -6,17 +6,28 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
+
+const spareDelay = 20 * time.Millisecond
 
 // launch refuses: without a subreaper, parent-death signals and pidfds the promises of this package can't be kept, and a
 // process that outlives its call or host is worse than none.
-func (p *Process) launch([]byte) ([]byte, error) { return nil, p.l.enforceable(p.spec.Grant) }
+func (p *Process) launch([]byte, *control.Box) ([]byte, error) {
+	return nil, p.l.enforceable(p.spec.Grant)
+}
 
 func (p *Process) listener() (net.Listener, error) { return nil, p.l.enforceable(p.spec.Grant) }
 
 func (l *Launcher) spare(*Process) {}
 
 func (l *Launcher) endSpare() {}
+
+func (m *monitor) waits() bool { return false }
+
+func (l *Launcher) makeReady(*control.Box) (*ready, error) { return nil, l.enforceable(Grant{}) }
 
 func (l *Launcher) enforceable(g Grant) error { return notHere(runtime.GOOS, g) }
 

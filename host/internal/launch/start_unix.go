@@ -10,10 +10,13 @@ import (
 	"syscall"
 
 	"github.com/creack/pty"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// launch hands the order and the target's descriptors to a gantry-launch. It returns what of the order is still to be sent.
-func (p *Process) launch(order []byte) (rest []byte, err error) {
+// launch hands the order and the target's descriptors to a gantry-launch, for a target in x to one that has such a box already, if
+// there is one. It returns what of the order is still to be sent.
+func (p *Process) launch(order []byte, x *control.Box) (rest []byte, err error) {
 	var target, opened []*os.File
 	defer func() {
 		for _, f := range opened {
@@ -47,13 +50,14 @@ func (p *Process) launch(order []byte) (rest []byte, err error) {
 		peer := os.NewFile(uintptr(pair[1]), "listener")
 		target, opened = append(target, peer), append(opened, peer)
 	}
-	m, spare, err := p.l.takeMonitor()
+	m, spare, err := p.takeMonitor(x)
 	if err != nil {
 		return nil, err
 	}
 	rest, err = m.order(order, target)
 	if spare && errors.Is(err, syscall.EPIPE) { // it ended just now, and has read nothing
 		m.end()
+		p.madeAhead = false
 		if m, err = startMonitor(p.l.cfg.LauncherPath); err != nil {
 			return nil, err
 		}

@@ -3,29 +3,48 @@
 package box_test
 
 import (
+	"context"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// BenchmarkTrue is the way of `true` from Spawn to its end: with full access, in a box, and in a box with the network.
+// BenchmarkTrue is the way of `true` from Spawn to the end of its tree: with full access, in a box that was made while nothing was
+// to do, and in one that was not, as for the first command and for one beside another.
 func BenchmarkTrue(b *testing.B) {
 	for _, bc := range []struct {
-		name, mode string
-		network    bool
+		name, mode       string
+		network, proxied bool
+		ahead            time.Duration
 	}{
-		{"full-access", launch.FullAccess, true}, {"workspace-write", box.WorkspaceWrite, false}, {"network", box.WorkspaceWrite, true},
+		{"full-access", launch.FullAccess, true, false, 0},
+		{"workspace-write", box.WorkspaceWrite, false, false, time.Minute},
+		{"workspace-write/first", box.WorkspaceWrite, false, false, 0},
+		{"network", box.WorkspaceWrite, true, false, time.Minute},
+		{"network/first", box.WorkspaceWrite, true, false, 0},
+		{"proxy", box.WorkspaceWrite, false, true, time.Minute},
+		{"proxy/first", box.WorkspaceWrite, false, true, 0},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
-			w := newWorld(b)
-			w.mode, w.network = bc.mode, bc.network
+			w := newWorldWith(b, launch.Config{Ahead: bc.ahead, Proxy: nothing})
+			w.mode, w.network, w.proxied = bc.mode, bc.network, bc.proxied
 			spec := w.spec("true")
 			spec.Argv = []string{"true"}
+			var took []time.Duration
 			for b.Loop() {
+				b.StopTimer()
+				if len(took) > 0 && w.launcher.Ready() == 0 && bc.ahead > 0 {
+					b.Fatal("no box was made ahead")
+				}
+				b.StartTimer()
+				start := time.Now()
 				p, err := w.launcher.Spawn(b.Context(), spec)
 				if err != nil {
 					b.Fatal(err)
@@ -34,10 +53,20 @@ func BenchmarkTrue(b *testing.B) {
 					b.Fatal(exit, err)
 				}
 				<-p.Gone()
+				took = append(took, time.Since(start))
+				if err := w.launcher.EndCall(b.Context(), spec.Owner); err != nil {
+					b.Fatal(err)
+				}
 			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "median-ms")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 		})
 	}
 }
+
+// nothing lets nothing out.
+func nothing(ctx context.Context, _ *launch.Process, _ net.Listener) { <-ctx.Done() }
 
 // BenchmarkLook is what looking for repositories and settings below the first level costs a process in a box: in 10,000
 // folders of which none has changed.

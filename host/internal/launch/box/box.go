@@ -9,6 +9,7 @@ package box
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -156,8 +157,19 @@ func (b *Box) checkLandlock(g launch.Grant) error {
 	}
 }
 
-// Confine puts a process into a box.
-func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (release func(), err error) {
+// design is a box before it is made.
+type design struct {
+	view
+	helper string
+	box    *control.Box // nil where the helper is told otherwise
+	opened []string
+	before *parts // what in the roots is executed later; nil: there are no roots
+	// release takes away what stands in for missing names.
+	release func()
+}
+
+// design works out the box in which a grant puts a program.
+func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, err error) {
 	if err := b.Check(g); err != nil {
 		return nil, err
 	}
@@ -168,6 +180,7 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	if err != nil {
 		return nil, err
 	}
+	d = &design{helper: helper, opened: make([]string, 0, len(g.Opened))}
 	var roots []string
 	var known map[string]identity
 	if g.Mode == WorkspaceWrite && !readOnly {
@@ -175,59 +188,90 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 			return nil, err
 		}
 	}
-	opened := make([]string, 0, len(g.Opened))
 	for _, p := range g.Opened {
-		opened = append(opened, realParent(p))
+		d.opened = append(d.opened, realParent(p))
 	}
-	v, missing, err := b.view(g, roots, opened)
+	v, missing, err := b.view(g, roots, d.opened)
 	if err != nil {
 		return nil, err
 	}
-	if release, err = b.protect(&v, opened, missing); err != nil {
+	if d.release, err = b.protect(&v, d.opened, missing); err != nil {
 		return nil, err
 	}
 	if len(roots) > 0 {
-		before := b.nested.walk(roots)
-		links, keys, err := b.links(roots, opened, before)
+		d.before = b.nested.walk(roots)
+		links, keys, err := b.links(roots, d.opened, d.before)
 		if err != nil {
-			release()
+			d.release()
 			return nil, err
 		}
 		v.hold, v.hide = append(v.hold, links...), keys
-		for _, p := range before.hold {
-			if !slices.Contains(roots, p) && !isOpen(p, opened) {
+		for _, p := range d.before.hold {
+			if !slices.Contains(roots, p) && !isOpen(p, d.opened) {
 				v.hold = append(v.hold, p)
 			}
 		}
-		unmake, owner, known, later := release, c.Owner, before.known(), lookLater(roots)
+	}
+	d.view = v
+	if b.seatbelt {
+		return d, nil
+	}
+	d.box = &control.Box{Helper: helper, Args: b.arguments(g, v), Filter: filter(g.Network, g.Proxied), Listen: g.Proxied}
+	if b.programs != nil && slices.Contains(b.programs(), program) {
+		d.box.Args = append(d.box.Args, "--ro-bind", program, program)
+	}
+	if !v.full {
+		d.box.Handled, d.box.Scoped, d.box.Rules = rules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
+	}
+	for i, r := range d.box.Rules {
+		d.box.Rules[i].Dev, d.box.Rules[i].Ino = known[r.Path].dev, known[r.Path].ino
+	}
+	return d, nil
+}
+
+// Prepare implements [launch.Preparer].
+func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.Box, func(), error) {
+	if b.seatbelt {
+		return nil, nil, errors.New("such a box is made with its process")
+	}
+	d, err := b.design(g, readOnly, program)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d.box, d.release, nil
+}
+
+// Confine puts a process into a box.
+func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (release func(), err error) {
+	program := ""
+	if len(c.Argv) > 0 {
+		program = c.Argv[0]
+	}
+	d, err := b.design(g, readOnly, program)
+	if err != nil {
+		return nil, err
+	}
+	release = d.release
+	if d.before != nil {
+		owner, known, later := c.Owner, d.before.known(), lookLater(d.roots)
 		release = func() {
-			moved, err := quarantine(known, opened, b.nested.walk(roots))
-			moved = append(moved, changedLater(later, lookLater(roots))...)
+			moved, err := quarantine(known, d.opened, b.nested.walk(d.roots))
+			moved = append(moved, changedLater(later, lookLater(d.roots))...)
 			if b.moved != nil && (len(moved) > 0 || err != nil) {
 				b.moved(owner, moved, err)
 			}
-			unmake()
+			d.release()
 		}
 	}
 	if b.seatbelt {
-		if err := b.fill(g, v, opened, helper, c); err != nil {
+		if err := b.fill(g, d.view, d.opened, d.helper, c); err != nil {
 			release()
 			return nil, err
 		}
 		return release, nil
 	}
-	x := &control.Box{Helper: helper, Args: b.arguments(g, v), Filter: filter(g.Network, g.Proxied), Listen: g.Proxied}
-	if b.programs != nil && len(c.Argv) > 0 && slices.Contains(b.programs(), c.Argv[0]) {
-		x.Args = append(x.Args, "--ro-bind", c.Argv[0], c.Argv[0])
-	}
-	if !v.full {
-		x.Handled, x.Scoped, x.Rules = rules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
-	}
-	for i, r := range x.Rules {
-		x.Rules[i].Dev, x.Rules[i].Ino = known[r.Path].dev, known[r.Path].ino
-	}
-	c.Box = x
-	b.environment(g, v, c, control.ProxyPort)
+	c.Box = d.box
+	b.environment(g, d.view, c, control.ProxyPort)
 	return release, nil
 }
 

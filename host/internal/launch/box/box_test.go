@@ -78,6 +78,12 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldWith(t, launch.Config{})
+}
+
+// newWorldWith is one whose launcher has a configuration, beside what it needs.
+func newWorldWith(t testing.TB, cfg launch.Config) *world {
+	t.Helper()
 	top, err := os.MkdirTemp("/var/tmp", "gantry-box-test")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +96,9 @@ func newWorld(t testing.TB) *world {
 			t.Fatal(err)
 		}
 	}
-	w.launcher, err = launch.New(launch.Config{LauncherPath: launcherPath, Confiners: []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: w.home, UserHome: filepath.Join(top, "userhome"), Moved: w.hear})}})
+	cfg.LauncherPath = launcherPath
+	cfg.Confiners = []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: w.home, UserHome: filepath.Join(top, "userhome"), Moved: w.hear})}
+	w.launcher, err = launch.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +135,12 @@ func (w *world) sh(script string) (string, launch.Exit) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return w.result(p)
+}
+
+// result waits for the end of a process.
+func (w *world) result(p *launch.Process) (string, launch.Exit) {
+	w.t.Helper()
 	var out strings.Builder
 	if _, err := p.Attach(w.t.Context(), nil, func(o launch.Output) error {
 		out.Write(o.Data)
@@ -150,7 +164,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	const nobody = 65534
 	dir := filepath.Dir(launcherPath)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "box.test"), "-test.run", "^(TestWhat|TestDeniedReads|TestOnlyReadable)", "-test.short")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "box.test"), "-test.run", "^(TestWhat|TestDeniedReads|TestOnlyReadable|TestAChangeMeanwhile|TestABoxIsMade)", "-test.short")
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), programsEnv+"="+dir, "HOME=/nonexistent")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

@@ -39,6 +39,14 @@ var works = []attempt{
 // prepared is a world with something to attack.
 func prepared(t *testing.T) *world {
 	w := newWorld(t)
+	w.fill()
+	return w
+}
+
+// fill puts something to attack into a world.
+func (w *world) fill() {
+	t := w.t
+	t.Helper()
 	for path, text := range map[string]string{
 		"ws/.git/config": "[core]\n", "ws/.git/hooks/sample": "", "ws/file": "", "out/file": "as it was", "home/secrets/key": "SECRET",
 		"home/threads.db": "SECRET", "userhome/.ssh/id": "SECRET", "userhome/.netrc": "SECRET",
@@ -54,7 +62,6 @@ func prepared(t *testing.T) *world {
 	if err := os.Symlink(w.out, filepath.Join(w.ws, "link")); err != nil {
 		t.Fatal(err)
 	}
-	return w
 }
 
 func TestWhatProgramsNeedWorks(t *testing.T) {

@@ -8,7 +8,7 @@ package control
 
 // Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
 // so instead of guessing.
-const Version = 6
+const Version = 7
 
 // StageEnv names the variable that tells gantry-launch which of its two stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
@@ -25,24 +25,22 @@ const (
 	// FD is the control socket. The host gives it as 0, 1 and 2, so that the last words of a crashing launcher arrive on
 	// it too: they are no frame, which is how [Reader] tells.
 	FD = 0
-	// Targets is how many descriptors travel with the order's first byte: the target's stdin, stdout and stderr.
+	// Targets is how many descriptors travel with the order's first byte: the target's stdin, stdout and stderr. To a box whose
+	// [Box.Listen] is set comes a fourth, where the apply stage sends what listens there.
 	Targets = 3
-	// ApplyFD is the apply stage's socket to the first stage.
+	// ApplyFD is the apply stage's socket to the first stage. In a box the order brings the target's descriptors: its own first
+	// three are bubblewrap's, and what that says must not reach the target's output.
 	ApplyFD = 3
-	// TargetFD is the first of the target's three descriptors in an apply stage that runs in a box. Its own first three are
-	// bubblewrap's: what that says must not reach the target's output.
+	// TargetFD is the first of the target's three descriptors in an apply stage that gets no more with its order, which is macOS's.
 	TargetFD = 4
 	// BoxFD is where bubblewrap finds its arguments: in the argument list everybody could read them.
-	BoxFD = 7
+	BoxFD = 4
 	// CageFD is the cage stage's socket to the host, and CagedFD the plugin's program where that is no script. The descriptors
 	// below are the plugin's own.
 	CageFD  = 4
 	CagedFD = 5
 	// SelfFD is gantry-launch itself, which may not be visible in the box.
-	SelfFD = 8
-	// ListenFD is where the apply stage sends what listens in a box whose [Box.Listen] is set. It comes after the target's
-	// descriptors, as a fourth.
-	ListenFD = 9
+	SelfFD = 5
 )
 
 // ProxyPort is where a box's own loopback listens when the box has a proxy. Its network is its own, so nobody else does.
@@ -67,6 +65,7 @@ const (
 	KindReplied
 	KindLeft
 	KindUsed
+	KindPrepared
 )
 
 // Op says which step of a start failed.
@@ -101,7 +100,8 @@ type Rlimit struct {
 	Soft, Hard uint64
 }
 
-// Order is what to start. The launcher receives exactly one.
+// Order is what to start. The launcher receives exactly one, or two: before it one with a box and no Argv, whose box is made and
+// waits.
 type Order struct {
 	Argv []string
 	Env  []string
@@ -202,4 +202,9 @@ type Replied struct {
 // Left says how many processes of the tree could not be killed. The launcher ends after it.
 type Left struct {
 	Count uint32
+}
+
+// Prepared says that a box was made and waits for its order. PID is the apply stage's in it.
+type Prepared struct {
+	PID uint32
 }

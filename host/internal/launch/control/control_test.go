@@ -44,8 +44,9 @@ func TestRoundTrip(t *testing.T) {
 		replied := control.Replied{Seq: u32.Draw(t, "reply"), Errno: u32.Draw(t, "replyErrno")}
 		left := control.Left{Count: u32.Draw(t, "left")}
 		used := control.Used{UserMicros: u64.Draw(t, "usedUser"), SystemMicros: u64.Draw(t, "usedSystem"), MaxRSSKiB: u64.Draw(t, "usedRSS")}
+		prepared := control.Prepared{PID: u32.Draw(t, "prepared")}
 		var b []byte
-		for _, m := range []interface{ Append([]byte) []byte }{order, signal, kill, started, failed, exited, replied, left, used} {
+		for _, m := range []interface{ Append([]byte) []byte }{order, signal, kill, started, failed, exited, replied, left, used, prepared} {
 			b = m.Append(b)
 		}
 		r := reader(b, rapid.IntRange(1, 9).Draw(t, "step"))
@@ -58,6 +59,7 @@ func TestRoundTrip(t *testing.T) {
 		same(t, r, replied, control.Frame.Replied)
 		same(t, r, left, control.Frame.Left)
 		same(t, r, used, control.Frame.Used)
+		same(t, r, prepared, control.Frame.Prepared)
 		if _, err := r.Next(); !errors.Is(err, control.ErrClosed) {
 			t.Fatalf("after the last: %v", err)
 		}
@@ -232,6 +234,7 @@ func FuzzDecode(f *testing.F) {
 			frame.Exited()
 			frame.Replied()
 			frame.Left()
+			frame.Prepared()
 		}
 	})
 }

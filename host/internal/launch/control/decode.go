@@ -255,3 +255,9 @@ func (f Frame) Left() (Left, error) {
 	c := f.open(KindLeft)
 	return Left{Count: c.uint32()}, c.done()
 }
+
+// Prepared decodes the frame.
+func (f Frame) Prepared() (Prepared, error) {
+	c := f.open(KindPrepared)
+	return Prepared{PID: c.uint32()}, c.done()
+}

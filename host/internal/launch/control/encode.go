@@ -125,3 +125,8 @@ func (r Replied) Append(b []byte) []byte {
 func (l Left) Append(b []byte) []byte {
 	return end(putUint(begin(b, KindLeft), uint64(l.Count)), len(b))
 }
+
+// Append appends the frame to b.
+func (p Prepared) Append(b []byte) []byte {
+	return end(putUint(begin(b, KindPrepared), uint64(p.PID)), len(b))
+}

@@ -1,0 +1,217 @@
+//go:build linux
+
+package box_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+)
+
+// preparedAhead is a world with something to attack, in which a box waits.
+func preparedAhead(t *testing.T) *world {
+	t.Helper()
+	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+	w.fill()
+	w.makeAhead()
+	return w
+}
+
+// makeAhead has a box made for the next command.
+func (w *world) makeAhead() {
+	w.t.Helper()
+	if out, exit := w.sh("echo first"); out != "first" || exit.Code != 0 {
+		w.t.Fatalf("%q, %+v", out, exit)
+	}
+	if n := w.launcher.Ready(); n != 1 {
+		w.t.Fatalf("%d boxes wait, want one", n)
+	}
+}
+
+// next runs a script, and reports whether its box had waited for it.
+func (w *world) next(script string) (out string, exit launch.Exit, ahead bool) {
+	w.t.Helper()
+	p, err := w.spawn(script)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out, exit = w.result(p)
+	return out, exit, p.MadeAhead()
+}
+
+func TestWhatProgramsNeedWorksInABoxMadeAhead(t *testing.T) {
+	t.Parallel()
+	w := preparedAhead(t)
+	for _, a := range works {
+		out, exit, ahead := w.next(a.do)
+		if exit.Code != 0 || !strings.Contains(out, a.says) || !ahead {
+			t.Errorf("%s: exit %d, %q, want %q; made ahead: %v", a.name, exit.Code, out, a.says, ahead)
+		}
+		w.launcher.Ready()
+	}
+}
+
+// A box that waits must not be one for the machine as it was.
+func TestAChangeMeanwhileMeansAnotherBox(t *testing.T) {
+	t.Parallel()
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(w *world)
+		do     string
+		says   string // empty: nothing
+	}{
+		{"a repository moved away, and another in its place", func(w *world) {
+			do(os.Rename(filepath.Join(w.ws, ".git"), filepath.Join(w.ws, "old")))
+			do(os.MkdirAll(filepath.Join(w.ws, ".git/hooks"), 0o755))
+		}, `echo evil > .git/hooks/post-checkout`, "Read-only"},
+		{"a repository removed", func(w *world) {
+			do(os.RemoveAll(filepath.Join(w.ws, ".git")))
+		}, `mkdir -p .git/hooks`, "Read-only"},
+		{"a stand-in removed, and settings in its place", func(w *world) {
+			do(os.Remove(filepath.Join(w.ws, ".agents")))
+			do(os.Mkdir(filepath.Join(w.ws, ".agents"), 0o755))
+		}, `echo evil > .agents/x`, "Read-only"},
+		{"a repository further down", func(w *world) {
+			do(os.MkdirAll(filepath.Join(w.ws, "lib/.git/hooks"), 0o755))
+		}, `echo evil > lib/.git/hooks/post-merge`, "Read-only"},
+		{"the workspace moved, and another in its place", func(w *world) {
+			do(os.Rename(w.ws, w.ws+"-old"))
+			do(os.Mkdir(w.ws, 0o755))
+		}, `ls -A "$WS"; echo evil > "$WS-old/file"`, "Read-only"},
+		{"a folder above it moved, and another in its place", func(w *world) {
+			do(os.Rename(filepath.Dir(w.ws), filepath.Dir(w.ws)+"-old"))
+			do(os.MkdirAll(w.ws, 0o755))
+			for _, p := range []string{w.home, w.out, w.tmp} {
+				do(os.MkdirAll(p, 0o755))
+			}
+			w.t.Cleanup(func() { os.RemoveAll(filepath.Dir(w.ws) + "-old") })
+		}, `echo evil > "$(dirname "$WS")-old/ws/file"`, "Read-only"},
+		{"a key that was written anew", func(w *world) {
+			key := filepath.Join(filepath.Dir(w.ws), "userhome/.netrc")
+			do(os.WriteFile(key+"~", []byte("SECRET"), 0o600))
+			do(os.Rename(key+"~", key))
+		}, `cat "$WS/../userhome/.netrc"`, ""},
+		{"a folder of keys moved, and another in its place", func(w *world) {
+			keys := filepath.Join(filepath.Dir(w.ws), "userhome/.ssh")
+			do(os.Rename(keys, keys+"-old"))
+			do(os.Mkdir(keys, 0o755))
+			do(os.WriteFile(filepath.Join(keys, "id"), []byte("SECRET"), 0o644))
+		}, `cat "$WS/../userhome/.ssh/id"`, ""},
+		{"a new key", func(w *world) {
+			do(os.WriteFile(filepath.Join(filepath.Dir(w.ws), "userhome/.pypirc"), []byte("SECRET"), 0o644))
+		}, `cat "$WS/../userhome/.pypirc"`, ""},
+		{"a file that is denied by a pattern", func(w *world) {
+			do(os.WriteFile(filepath.Join(w.ws, "new.pem"), []byte("SECRET"), 0o644))
+		}, `cat new.pem`, ""},
+		{"a second name outside", func(w *world) {
+			do(os.Link(filepath.Join(w.out, "file"), filepath.Join(w.ws, "linked")))
+		}, `echo evil > linked`, "Read-only"},
+		{"gantry's own folder moved, and another in its place", func(w *world) {
+			do(os.Rename(w.home, w.home+"-old"))
+			do(os.MkdirAll(filepath.Join(w.home, "secrets"), 0o755))
+			do(os.WriteFile(filepath.Join(w.home, "secrets/key"), []byte("SECRET"), 0o644))
+		}, `cat "$WS/../home/secrets/key"`, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+			w.fill()
+			w.change = func(g *launch.Grant) { g.DenyRead = []string{filepath.Join(w.ws, "**/*.pem")} }
+			w.makeAhead()
+			tc.change(w)
+			out, exit, ahead := w.next(tc.do)
+			if ahead {
+				t.Error("the command got the box that was made before")
+			}
+			if exit.Code == 0 || strings.Contains(out, "SECRET") || !strings.Contains(out, tc.says) {
+				t.Errorf("exit %d, %q, want %q", exit.Code, out, tc.says)
+			}
+		})
+	}
+}
+
+// Another grant is another box.
+func TestABoxIsMadeForAGrant(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*world, *launch.Grant){
+		"another root":  func(w *world, g *launch.Grant) { g.WritableRoots = append(g.WritableRoots, w.out) },
+		"read-only":     func(_ *world, g *launch.Grant) { g.Mode = "read-only" },
+		"the network":   func(_ *world, g *launch.Grant) { g.Network = true },
+		"another /tmp":  func(w *world, g *launch.Grant) { g.Tmp = w.out },
+		"fewer to read": func(w *world, g *launch.Grant) { g.ReadableRoots = []string{w.ws} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := preparedAhead(t)
+			w.change = func(g *launch.Grant) { change(w, g) }
+			if out, exit, ahead := w.next("echo done"); out != "done" || exit.Code != 0 || ahead {
+				t.Errorf("%q, %+v, made ahead: %v", out, exit, ahead)
+			}
+		})
+	}
+}
+
+// What stands in for missing names is in nobody's way once commands may do everything, or nothing more is to come.
+func TestNothingStandsInForABoxThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, give := range map[string]func(*world){
+		"a rest": func(w *world) { w.launcher.Rest("thread") },
+		"the end of the thread": func(w *world) {
+			if err := w.launcher.EndThread(w.t.Context(), "thread"); err != nil {
+				w.t.Error(err)
+			}
+		},
+		"a command with full access": func(w *world) {
+			w.mode = launch.FullAccess
+			if out, exit, _ := w.next("ls -A"); exit.Code != 0 || strings.Contains(out, ".agents") {
+				w.t.Errorf("%q, %+v", out, exit)
+			}
+		},
+		"what opens a file that is protected": func(w *world) {
+			w.change = func(g *launch.Grant) { g.Opened = []string{filepath.Join(w.ws, ".agents/x")} }
+			if out, exit, _ := w.next("mkdir .agents && echo x > .agents/x && rm -r .agents"); exit.Code != 0 {
+				w.t.Errorf("%q, %+v", out, exit)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := preparedAhead(t)
+			if _, err := os.Lstat(filepath.Join(w.ws, ".agents")); err != nil {
+				t.Fatal("nothing stands in while a box waits:", err)
+			}
+			give(w)
+			for _, name := range []string{".agents", ".codex", ".gantry", ".aws"} {
+				if _, err := os.Lstat(filepath.Join(w.ws, name)); err == nil {
+					t.Errorf("%s is there", name)
+				}
+			}
+		})
+	}
+}
+
+func TestABoxThatWaitsGoesWithTime(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, launch.Config{Ahead: time.Nanosecond})
+	w.fill()
+	if out, exit := w.sh("echo first"); out != "first" || exit.Code != 0 {
+		t.Fatalf("%q, %+v", out, exit)
+	}
+	for w.launcher.Ready() > 0 { // until its time, which has come, is noticed
+		runtime.Gosched()
+	}
+	if out, exit, ahead := w.next("echo done"); out != "done" || exit.Code != 0 || ahead {
+		t.Errorf("%q, %+v, made ahead: %v", out, exit, ahead)
+	}
+}

@@ -60,16 +60,21 @@ func BenchmarkStart(b *testing.B) {
 // BenchmarkTurn measures what the host adds to a turn of twenty calls of `true`: from the end of an answer that makes one
 // until the vendor has the next request. The vendor answers at once.
 func BenchmarkTurn(b *testing.B) {
-	benchTurn(b, `{"cmd":"true","login":false}`, "")
+	benchTurn(b, `{"cmd":"true","login":false}`, "", 0, "exec", "go")
+}
+
+// BenchmarkSandboxedTurn is BenchmarkTurn in the sandbox, with a model that thinks for as long as it takes to make the next box.
+func BenchmarkSandboxedTurn(b *testing.B) {
+	benchTurn(b, `{"cmd":"true","login":false}`, "", 100*time.Millisecond, "exec", "--sandbox", "workspace-write", "go")
 }
 
 // BenchmarkLogin is BenchmarkTurn for a model that wants a login shell, as is the default, and a user whose profile starts forty
 // programs.
 func BenchmarkLogin(b *testing.B) {
-	benchTurn(b, `{"cmd":"true"}`, "for i in {1..40}; do /bin/true; done; export EDITOR=vi; greet() { echo hello; }\n")
+	benchTurn(b, `{"cmd":"true"}`, "for i in {1..40}; do /bin/true; done; export EDITOR=vi; greet() { echo hello; }\n", 0, "exec", "go")
 }
 
-func benchTurn(b *testing.B, arguments, profile string) {
+func benchTurn(b *testing.B, arguments, profile string, thinks time.Duration, command ...string) {
 	const calls = 20
 	var mu sync.Mutex // each run has a connection of its own
 	var answered time.Time
@@ -79,6 +84,9 @@ func benchTurn(b *testing.B, arguments, profile string) {
 		defer mu.Unlock()
 		if n > 0 {
 			took = append(took, time.Since(answered))
+		}
+		if thinks > 0 {
+			<-time.After(thinks)
 		}
 		answer := responsesBegin
 		if n < calls {
@@ -100,7 +108,7 @@ func benchTurn(b *testing.B, arguments, profile string) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		r.OK("exec", "go")
+		r.OK(command...)
 	}
 	if len(took) != b.N*calls {
 		b.Fatalf("%d requests after a call, want %d", len(took), b.N*calls)

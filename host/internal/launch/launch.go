@@ -272,7 +272,7 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		l.cfg.Logger.Debug("process did not start", "program", spec.Argv[0], "call", spec.Owner.Call, "error", err)
 		return nil, err
 	}
-	l.cfg.Logger.Debug("process started", "id", p.id, "pid", p.PID(), "program", spec.Argv[0], "call", spec.Owner.Call)
+	l.cfg.Logger.Debug("process started", "id", p.id, "pid", p.PID(), "program", spec.Argv[0], "call", spec.Owner.Call, "ahead", p.madeAhead)
 	return p, nil
 }
 

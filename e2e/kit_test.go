@@ -43,6 +43,7 @@ func TestOurPluginsConform(t *testing.T) {
 		"gantry-tool-shell": {
 			call("exec_command", `{"cmd":"echo hi","login":false}`, plugintest.Answers),
 			call("exec_command", `{"cmd":"sleep 60","login":false,"yield_time_ms":30000}`, plugintest.Waits),
+			call("exec_command", `{"cmd":"sleep 1000","login":false,"yield_time_ms":250}`, plugintest.Leaves),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

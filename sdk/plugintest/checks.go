@@ -237,6 +237,10 @@ func checks() []check {
 			needs: []string{"call.cancel"}, run: checkDrainFinishes,
 		},
 		{
+			id: "session.handover", why: "What says that its sessions are handed over goes on with them after a kill -9.", kind: tool,
+			needs: []string{"call.order", "thread.stream", "thread.unknown"}, run: checkHandover,
+		},
+		{
 			id: "stop.exits", why: "Stop ends the process soon after the answer.",
 			needs: []string{"configure.accepts"}, run: checkStop,
 		},

@@ -90,6 +90,9 @@ func endMutants() []mutant {
 				return next(ctx)
 			})(r)
 		}},
+		{check: "session.handover", how: "nothing", change: func(r *reference) { r.adopts = "nothing" }},
+		{check: "session.handover", how: "by another name", change: func(r *reference) { r.adopts = "by another name" }},
+		{check: "session.handover", how: "for good", change: func(r *reference) { r.adopts = "for good" }},
 		{check: "stop.exits", how: "stays", change: func(r *reference) { r.deafTo = "Stop" }},
 		{check: "stop.exits", how: "status 3", change: func(r *reference) {
 			r.last = func(reason string) {

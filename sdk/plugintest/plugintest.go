@@ -70,6 +70,8 @@ const (
 	Floods Behaviour = "floods"
 	// Crashes: the handler panics, or throws what nobody expected.
 	Crashes Behaviour = "crashes"
+	// Leaves: the call answers and names a session, which lasts until it is stopped.
+	Leaves Behaviour = "leaves"
 )
 
 func (cfg Config) withDefaults() Config {
@@ -102,7 +104,7 @@ func (cfg Config) Validate() error {
 	}
 	for _, c := range cfg.Calls {
 		switch c.Does {
-		case "", Answers, Waits, Floods, Crashes:
+		case "", Answers, Waits, Floods, Crashes, Leaves:
 		default:
 			errs = append(errs, fmt.Errorf("example of tool %q: %q is none of answers, waits, floods and crashes", c.Tool, c.Does))
 		}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	proc "github.com/gantry-agent/gantry/sdk/process"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/tool"
 	"github.com/gantry-agent/gantry/sdk/wire"
@@ -53,6 +55,7 @@ type reference struct {
 	unary     grpc.UnaryServerInterceptor
 	stream    grpc.StreamServerInterceptor
 	services  func(s *services)
+	adopts    string // how it breaks the handover: "nothing", "by another name", "for good"
 
 	deafTo       string // "shutdown", "SIGTERM", "lifeline" or "Stop" does nothing
 	noController bool
@@ -89,6 +92,7 @@ func examples() []Call {
 		{Tool: "wait", Does: Waits},
 		{Tool: "flood", Does: Floods},
 		{Tool: "crash", Does: Crashes},
+		{Tool: "leave", Does: Leaves},
 	}
 }
 
@@ -98,7 +102,7 @@ const (
 )
 
 func (r *reference) plugin() tool.Plugin {
-	p := tool.Plugin{Name: "reference", Version: "1.2.3", Description: "Keeps every rule.", Config: &config{}, Capabilities: []string{"secrets"}}
+	p := tool.Plugin{Name: "reference", Version: "1.2.3", Description: "Keeps every rule.", Config: &config{}, Capabilities: []string{"secrets", "spawn"}}
 	if r.provider {
 		return p
 	}
@@ -132,7 +136,70 @@ func (r *reference) plugin() tool.Plugin {
 		}),
 		tool.New("crash", "Panics.", func(context.Context, *tool.Call, nothing) (*tool.Result, error) { panic("as asked") }),
 	}
+	held := &holder{sessions: map[string]*proc.Cmd{}}
+	p.Tools = append(p.Tools, tool.New("leave", "Leaves a session.", func(ctx context.Context, c *tool.Call, _ nothing) (*tool.Result, error) {
+		const id = "left-1"
+		cmd := c.Command(ctx, "sleep", "60")
+		cmd.Session, cmd.Keep = true, &proc.Keep{Note: []byte(id)}
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		held.hold(id, cmd, c.Thread().OpenSession(id, c.ID(), "sleep"))
+		res := tool.Text("left")
+		res.SessionID = id
+		return res, nil
+	}))
+	p.StopSession = func(_ context.Context, _, id string) error {
+		if r.adopts == "for good" {
+			return nil
+		}
+		return held.stop(id)
+	}
+	p.Adopt = func(_ context.Context, a *tool.Adoption) error {
+		for _, x := range a.Processes {
+			id := string(x.Note)
+			switch r.adopts {
+			case "nothing":
+				return nil
+			case "by another name":
+				id += "-again"
+			}
+			if err := x.Cmd.Start(); err != nil {
+				return err
+			}
+			held.hold(id, x.Cmd, a.Thread.ResumeSession(id, x.CallID, "sleep", 0))
+		}
+		return nil
+	}
 	return p
+}
+
+// holder holds the sessions of the reference plugin.
+type holder struct {
+	mu       sync.Mutex
+	sessions map[string]*proc.Cmd
+}
+
+func (h *holder) hold(id string, cmd *proc.Cmd, s *tool.Session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sessions[id] = cmd
+	// Owner: the session, which its process ends.
+	go func() {
+		_ = cmd.Wait()
+		s.Exited(0)
+		_ = cmd.Release()
+	}()
+}
+
+func (h *holder) stop(id string) error {
+	h.mu.Lock()
+	cmd := h.sessions[id]
+	h.mu.Unlock()
+	if cmd == nil {
+		return nil
+	}
+	return cmd.Kill()
 }
 
 // main is the plugin's.

@@ -30,6 +30,7 @@ type watch struct {
 	cancel context.CancelFunc
 	first  chan struct{} // closed with the first message
 	ended  chan struct{} // closed with the end
+	news   chan struct{} // one slot: there are further messages
 	err    error         // after ended
 	mu     struct {
 		sync.Mutex
@@ -45,7 +46,7 @@ func follow[M any](ctx context.Context, open func(context.Context) (grpc.ServerS
 		cancel()
 		return nil, err
 	}
-	w := &watch{cancel: cancel, first: make(chan struct{}), ended: make(chan struct{})}
+	w := &watch{cancel: cancel, first: make(chan struct{}), ended: make(chan struct{}), news: make(chan struct{}, 1)}
 	// Owner: whoever calls close.
 	go func() {
 		defer close(w.ended)
@@ -62,6 +63,10 @@ func follow[M any](ctx context.Context, open func(context.Context) (grpc.ServerS
 				w.mu.messages = append(w.mu.messages, m)
 			}
 			w.mu.Unlock()
+			select {
+			case w.news <- struct{}{}:
+			default:
+			}
 			if n == 0 {
 				close(w.first)
 			}

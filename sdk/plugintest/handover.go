@@ -1,0 +1,102 @@
+package plugintest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire"
+)
+
+// checkHandover kills a process that has left a session, and demands it of the next one.
+func checkHandover(ctx context.Context, k *kit) verdict {
+	const next = "spawn sessions with Keep; ask for them with Adopt when a thread shows up, and resume each under the id that it was opened with"
+	if !k.manifest.Handover {
+		return skipped("", "its manifest says that its sessions end with it")
+	}
+	leaves := k.withBehaviour(Leaves)
+	if len(leaves) == 0 {
+		return skipped(wanted(Leaves, "leaves a session"), "no example leaves a session")
+	}
+	example := k.cfg.Calls[leaves[0]]
+	first, err := k.fresh(ctx)
+	if err != nil {
+		return broken(err)
+	}
+	defer first.kill()
+	t, err := k.perform(ctx, first, example, nil)
+	if err != nil {
+		return broken(err)
+	}
+	id := t.result.GetSessionId()
+	if id == "" {
+		return failed("set session_id in the result", "%s leaves no session: %s", name(example), t.said())
+	}
+	first.kill()
+	k.host.NextGeneration()
+
+	second, err := k.start(ctx, wire.TransportPeer)
+	if second != nil {
+		defer second.kill()
+	}
+	if err == nil {
+		req := k.configuration()
+		req.Generation = 2
+		err = k.configure(ctx, second, req)
+	}
+	if err != nil {
+		return broken(err)
+	}
+	w, err := follow(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[gantryv1.ThreadResponse], error) {
+		return second.tools().Thread(ctx, &gantryv1.ThreadRequest{ThreadId: threadID, Cwd: k.work, ThreadToken: "kit"})
+	})
+	if err != nil {
+		return failed(next, "%v", k.explain(ctx, second, err))
+	}
+	defer w.close()
+	limit := answerPatience + k.cfg.Slack
+	opened := func(m *gantryv1.ThreadResponse) bool {
+		o := m.GetSessionOpened()
+		return o.GetSessionId() == id && o.GetResumed()
+	}
+	if !w.sees(limit, opened) {
+		return failed(next, "killed and started again, it does not go on with the session %s within %v", quote(id), limit)
+	}
+	if _, err := call(ctx, k, second, second.tools().StopSession, &gantryv1.StopSessionRequest{ThreadId: threadID, SessionId: id}); err != nil {
+		return failed("let StopSession end sessions that were taken over", "StopSession: %v", err)
+	}
+	if !w.sees(limit, func(m *gantryv1.ThreadResponse) bool { return m.GetSessionExited().GetSessionId() == id }) {
+		return failed("let StopSession end sessions that were taken over, and tell of their end", "the session %s was stopped, and %v later it has not ended", quote(id), limit)
+	}
+	return passed("the session %s was gone on with and stopped", quote(id))
+}
+
+// sees waits until a message of a thread is one of these.
+func (w *watch) sees(limit time.Duration, is func(*gantryv1.ThreadResponse) bool) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		if slices.ContainsFunc(w.messages(), func(m any) bool { return is(m.(*gantryv1.ThreadResponse)) }) {
+			return true
+		}
+		select {
+		case <-w.news:
+		case <-w.ended:
+			return false
+		case <-timer.C:
+			return false
+		}
+	}
+}
+
+// said is what a call answered, for the report.
+func (t *transcript) said() string {
+	if err := t.failure(); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("it answered %d parts", len(t.result.GetParts()))
+}

@@ -112,7 +112,7 @@ type Exit struct {
 	Signal       syscall.Signal // 0: none
 	User, System time.Duration
 	MaxRSSBytes  int64
-	Limit        string // the limit that ended it: "memory", "pids", "time"; empty: none
+	Limit        string // the limit that ended it: "memory", "pids", "time", "file_size"; empty: none
 }
 
 func exitOf(r *gantryv1.WaitResponse) Exit {

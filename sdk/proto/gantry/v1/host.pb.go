@@ -1087,7 +1087,7 @@ type WaitResponse struct {
 	UserMs      int64 `protobuf:"varint,3,opt,name=user_ms,json=userMs,proto3" json:"user_ms,omitempty"`
 	SystemMs    int64 `protobuf:"varint,4,opt,name=system_ms,json=systemMs,proto3" json:"system_ms,omitempty"`
 	MaxRssBytes int64 `protobuf:"varint,5,opt,name=max_rss_bytes,json=maxRssBytes,proto3" json:"max_rss_bytes,omitempty"`
-	// A limit ended it: "memory", "pids", "time"; empty: none.
+	// A limit ended it: "memory", "pids", "time", "file_size"; empty: none.
 	Limit         string `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -99,6 +99,33 @@ func TestCommandsThatGoTooFar(t *testing.T) {
 	}
 }
 
+// Of a call's output no more is shown than the limit says; what the model reads has both ends all the same.
+func TestOutputThatIsShownIsLimited(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "echo begins; head -c 2M /dev/zero | tr '\\0' x; echo; echo ends", login = false, yield_time_ms = 30000 } }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	r.Write("limits.hcl", "limits {\n  output = \"100KiB\"\n}\n")
+	shown := 0
+	for _, e := range rig.Events(t, r.OK("exec", "--config", "limits.hcl", "--events", "go").Stdout) {
+		if e.Kind == "item.delta" {
+			var d struct{ Delta, Text string }
+			if e.Into(t, &d); d.Delta == "output" {
+				shown += len(d.Text)
+			}
+		}
+	}
+	if shown == 0 || shown > 100<<10 {
+		t.Errorf("%d bytes are shown", shown)
+	}
+	if out := r.Last().Outputs()["c1"]; !strings.Contains(out, "begins") || !strings.Contains(out, "ends") {
+		t.Errorf("the model reads %.200q", out)
+	}
+}
+
 // groupsOf are the control groups that a host has made.
 func groupsOf(host int) (all []string) {
 	for _, depth := range []string{"*", "*/*", "*/*/*", "*/*/*/*"} {

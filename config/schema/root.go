@@ -118,7 +118,7 @@ func settings() *Block {
 				Attributes: []Attribute{
 					{Name: "mode", Kind: String, Default: `"workspace-write"`, Allowed: sandboxModes,
 						Doc: "`read-only`: commands write nothing. `workspace-write`: they write the working folder, `writable_roots` " +
-							"and a /tmp of their own. `full-access`: they may do what you may. The first two need Linux and bubblewrap; " +
+							"and a /tmp of their own. `full-access`: they may do what you may. The first two need bubblewrap on Linux, and nothing on macOS; " +
 							"where they can't be enforced no process is started, and the message says why."},
 					{Name: "writable_roots", Kind: List, Default: "[]",
 						Doc: "Folders that may be written beside the working folder. Relative ones lie in the folder that `./` paths of the file start from."},
@@ -181,7 +181,7 @@ func settings() *Block {
 					{Name: "cpu_time", Kind: Duration, Doc: "Processor time of all of them, in whole seconds; then they are ended."},
 					{Name: "open_files", Kind: Integer, Doc: "Open files of each process."},
 					{Name: "file_size", Kind: Size, Doc: "Size of each file that is written; a process that writes more is ended."},
-					{Name: "output", Kind: Size, Doc: "Output that is taken; what comes after is dropped and counted."},
+					{Name: "output", Kind: Size, Default: `"8MiB"`, Doc: "Output of a call that is shown while it runs, at most the default. Of more than that the model still gets the beginning and the end."},
 				},
 			},
 			{

@@ -132,7 +132,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Heard: r.hear, Hooks: aroundTurn, Stops: stops,
 		Settings: orchestrate.Settings{
 			Thread: t.ID(), Turn: id, Cwd: set.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
-			Output: history.PolicyOf(s.row), Caps: callCaps, Traits: s.traits(),
+			Output: history.PolicyOf(s.row), Caps: capsOf(h.opts.Config.Limits), Traits: s.traits(),
 		},
 		Model: s.client, Calls: spine, Tools: tools, Provider: s.model.Provider, Row: s.row,
 		Request: s.request(common), Fallback: models.fallback(r, common), Others: func() bool { return len(models.left) > 0 }, Patience: h.patience(t),
@@ -183,6 +183,15 @@ func (h *Host) modelOf(t *thread.Thread, wanted string) (*config.Model, error) {
 
 // callCaps are what one call may send; codex-compatible where the model sees it.
 var callCaps = contract.CallCaps{MaxOutputBytes: 8 << 20, MaxInlineBytes: 1 << 20, MaxModelTokens: 10_000}
+
+// capsOf lowers the caps to what the configuration lets be shown.
+func capsOf(l config.Limits) contract.CallCaps {
+	caps := callCaps
+	if l.OutputBytes > 0 {
+		caps.MaxOutputBytes = min(caps.MaxOutputBytes, l.OutputBytes)
+	}
+	return caps
+}
 
 // instructions joins the fixed instructions of the tool plugins that are known already.
 func (h *Host) instructions() string {

@@ -186,3 +186,29 @@ func TestRulesOfAProject(t *testing.T) {
 	r.Write(".gantry/rules/team.rules", "prefix_rule(pattern=[\"touch\"])\n")
 	refused("after a change", true)
 }
+
+// A forbidden command that is typed in pieces is refused with the piece that makes it one, and never entered.
+func TestRulesHoldForWhatIsTypedInPieces(t *testing.T) {
+	t.Parallel()
+	write := func(id, chars string) string {
+		return fmt.Sprintf("[[step]]\ndo = [{ call = \"write_stdin\", id = %q, raw = '{\"session_id\": ${id}, \"chars\": \"%s\", \"yield_time_ms\": 250}' }]\n", id, chars)
+	}
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "cat > typed", login = false, tty = true, yield_time_ms = 250 } }]
+`+strings.Replace(write("c2", "touch pre"), "do =", "capture = [{ call = \"c1\", pattern = 'session ID (?P<id>\\d+)' }]\ndo =", 1)+write("c3", "cious")+write("c4", "\\n")+write("c5", "x\\u0015touch plain\\n")+write("c6", "\\u0004")+`
+[[step]]
+times = -1
+do = [{ text = "done" }]
+`)
+	policied(r, "on-request", "full-access")
+	rulesFile(t, r, "mine.rules", `prefix_rule(pattern=["touch", "precious"], decision="forbidden", justification="leave it")`+"\n")
+	r.OK("exec", "--config", "policy.hcl", "go")
+	outs := r.Last().Outputs()
+	if !strings.Contains(outs["c3"], "leave it") || strings.Contains(outs["c2"], "leave it") {
+		t.Errorf("typed in pieces: %q, %q", outs["c2"], outs["c3"])
+	}
+	if got := r.Read("typed"); got != "touch pre\ntouch plain\n" {
+		t.Errorf("entered: %q; %q", got, outs)
+	}
+}

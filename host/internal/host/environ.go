@@ -66,7 +66,7 @@ func (h *Host) redactor() *redact.Redactor {
 
 // toolEnvironment is what a tool's process starts from.
 func (h *Host) toolEnvironment(event.ThreadID) []string {
-	return environmentPolicy(h.opts.Config.Environment).Apply(h.opts.Environ, h.private)
+	return h.environment()
 }
 
 // userEnvironment is what programs start from that the user named himself, in the configuration or as a command of his own: all

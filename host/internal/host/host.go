@@ -12,6 +12,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,6 +92,7 @@ type Host struct {
 	// hookNotices say which hooks can't be used; fixed after New.
 	hookNotices []event.Notice
 	families    map[string]*tool.Client // by plugin label; fixed after New
+	environment func() []string         // what the processes of tools start from; for reading alone
 	private     func(string) bool       // names of variables that no process gets but the plugins that read them; fixed after New
 	cleanup     []func(context.Context) error
 
@@ -121,6 +123,10 @@ const closeBound = 10 * time.Second
 func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	opts.Redactor = cmp.Or(opts.Redactor, &redact.Redactor{})
 	h := &Host{opts: opts, log: opts.Logger, rules: NewRulebook(opts.Config), tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: privateTo(opts.Config), loading: make(chan struct{}, 1)}
+	// Nothing of what it follows from changes, and every call asks for it more than once.
+	h.environment = sync.OnceValue(func() []string {
+		return slices.Clip(environmentPolicy(h.opts.Config.Environment).Apply(h.opts.Environ, h.private))
+	})
 	h.mu.threads = map[event.ThreadID]*running{}
 	h.mu.secrets = map[string]config.Secrets{}
 	h.mu.lacking = map[string][]event.Notice{}

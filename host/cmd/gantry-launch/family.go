@@ -19,14 +19,25 @@ type family struct {
 	self   int // us, who are no part of it
 	since  uint64
 	known  map[int]uint64 // when each was started that was seen to belong to it
-	judged map[int]uint64 // orphans that were looked into and do not
+	judged map[int]guess  // orphans that were looked into and do not
 	leads  map[int]bool   // sessions of its own
-	marked func(int) bool // whether a process was started with the family's variable; asked about orphans, once each
+	// marked reports whether a process was started with the family's variable, and whether that could be seen.
+	marked func(int) (marked, sure bool)
+	unsure bool // of somebody, the last time
 	alive  []kin
 }
 
-func newFamily(top, self int, marked func(int) bool) *family {
-	return &family{top: top, self: self, known: map[int]uint64{}, judged: map[int]uint64{}, leads: map[int]bool{top: true}, marked: marked}
+// guess is what is known of an orphan that seems to be a stranger.
+type guess struct {
+	started uint64
+	times   int // it was looked into; guesses: for good
+}
+
+// guesses is how often an orphan is looked into that shows nothing: while it executes something there is nothing to be seen.
+const guesses = 4
+
+func newFamily(top, self int, marked func(int) (marked, sure bool)) *family {
+	return &family{top: top, self: self, known: map[int]uint64{}, judged: map[int]guess{}, leads: map[int]bool{top: true}, marked: marked}
 }
 
 // learn takes in a table. It returns who is alive, parents before their children, and which of them were not known before.
@@ -39,7 +50,8 @@ func (f *family) learn(table []kin) (alive []kin, fresh []int) {
 		f.since = top.started
 		f.known[f.top] = top.started
 	}
-	in := make(map[int]bool)
+	f.unsure = false
+	in, asked := make(map[int]bool), make(map[int]bool)
 	var list []kin
 	add := func(k kin) {
 		in[k.pid] = true
@@ -55,7 +67,7 @@ func (f *family) learn(table []kin) (alive []kin, fresh []int) {
 	for grown := true; grown; {
 		grown = false
 		for _, k := range table {
-			if k.pid == f.self || in[k.pid] || !f.belongs(k, in) {
+			if k.pid == f.self || in[k.pid] || !f.belongs(k, in, asked) {
 				continue
 			}
 			add(k)
@@ -67,8 +79,8 @@ func (f *family) learn(table []kin) (alive []kin, fresh []int) {
 			delete(f.known, pid)
 		}
 	}
-	for pid, started := range f.judged {
-		if k, ok := byPID[pid]; !ok || k.started != started {
+	for pid, g := range f.judged {
+		if k, ok := byPID[pid]; !ok || k.started != g.started {
 			delete(f.judged, pid)
 		}
 	}
@@ -88,22 +100,32 @@ func (f *family) learn(table []kin) (alive []kin, fresh []int) {
 	return alive, fresh
 }
 
-// belongs decides about one process.
-func (f *family) belongs(k kin, in map[int]bool) bool {
+// belongs decides about one process. asked are those that were looked into now.
+func (f *family) belongs(k kin, in, asked map[int]bool) bool {
 	started, known := f.known[k.pid]
 	switch {
 	case known && started == k.started, in[k.parent], f.leads[k.session] && k.started >= f.since:
 		return true
-	case k.parent != 1 || k.dead || k.started < f.since || f.since == 0:
+	case k.parent != 1 || k.dead || k.started < f.since || f.since == 0 || asked[k.pid]:
 		return false
 	}
-	if at, ok := f.judged[k.pid]; ok && at == k.started {
+	g := f.judged[k.pid]
+	if g.started != k.started {
+		g = guess{started: k.started}
+	}
+	if g.times >= guesses {
 		return false
 	}
-	if f.marked(k.pid) {
+	asked[k.pid] = true
+	marked, sure := f.marked(k.pid)
+	if marked {
 		return true
 	}
-	f.judged[k.pid] = k.started
+	if g.times++; sure {
+		g.times = guesses
+	}
+	f.judged[k.pid] = g
+	f.unsure = f.unsure || g.times < guesses
 	return false
 }
 

@@ -30,10 +30,10 @@ func processes() []kin {
 	return out
 }
 
-// carries reports whether a process was started with this variable. The system's own programs don't show theirs.
-func carries(pid int, variable string) bool {
+// carries reports whether a process was started with this variable, and whether it shows its variables. The system's own programs don't.
+func carries(pid int, variable string) (carries, sure bool) {
 	b, err := unix.SysctlRaw("kern.procargs2", pid)
-	return err == nil && bytes.Contains(b, []byte("\x00"+variable+"\x00"))
+	return bytes.Contains(b, []byte("\x00"+variable+"\x00")), err == nil && len(b) > 0
 }
 
 // residentKiB is the most memory that was used: bytes here.

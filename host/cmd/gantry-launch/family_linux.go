@@ -42,10 +42,10 @@ func processes() []kin {
 	return out
 }
 
-// carries reports whether a process was started with this variable.
-func carries(pid int, variable string) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	return err == nil && bytes.Contains(append([]byte{0}, b...), []byte("\x00"+variable+"\x00"))
+// carries reports whether a process was started with this variable, and whether its variables can be seen.
+func carries(pid int, variable string) (carries, sure bool) {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	return bytes.Contains(append([]byte{0}, b...), []byte("\x00"+variable+"\x00")), len(b) > 0
 }
 
 func residentKiB(u *syscall.Rusage) uint64 { return uint64(u.Maxrss) }

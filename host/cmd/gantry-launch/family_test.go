@@ -21,7 +21,7 @@ func TestAFamilyKeepsTogether(t *testing.T) {
 	t.Parallel()
 	marks := map[int]bool{}
 	asked := map[int]int{}
-	f := newFamily(10, 9, func(pid int) bool { asked[pid]++; return marks[pid] })
+	f := newFamily(10, 9, func(pid int) (bool, bool) { asked[pid]++; return marks[pid], true })
 	// 9 is the launcher, 10 the target; 20 a stranger, 1 the first process.
 	table := func(more ...kin) []kin {
 		return append([]kin{{pid: 1}, {pid: 9, parent: 5, session: 9}, {pid: 20, parent: 1, session: 20, started: 50}}, more...)
@@ -63,9 +63,29 @@ func TestAFamilyKeepsTogether(t *testing.T) {
 	}
 }
 
+// While a process executes something its variables can't be seen.
+func TestWhoShowsNothingIsLookedIntoAgain(t *testing.T) {
+	t.Parallel()
+	asked, shows := 0, 3
+	f := newFamily(10, 9, func(int) (bool, bool) { asked++; return asked >= shows, asked >= shows })
+	table := []kin{{pid: 10, parent: 9, session: 10, started: 1}, {pid: 11, parent: 1, session: 11, started: 2}}
+	for i := 1; i <= shows; i++ {
+		alive, _ := f.learn(table)
+		if found := len(alive) == 2; found != (i == shows) || f.unsure == found || asked != i {
+			t.Errorf("look %d: alive %v, unsure %v, asked %d times", i, pids(alive), f.unsure, asked)
+		}
+	}
+	f = newFamily(10, 9, func(int) (bool, bool) { return false, false })
+	for i := 1; i <= guesses; i++ {
+		if f.learn(table); f.unsure != (i < guesses) {
+			t.Errorf("look %d: unsure %v", i, f.unsure)
+		}
+	}
+}
+
 func TestTheDeadAreNotAlive(t *testing.T) {
 	t.Parallel()
-	f := newFamily(10, 9, func(int) bool { return false })
+	f := newFamily(10, 9, func(int) (bool, bool) { return false, true })
 	dead := kin{pid: 10, parent: 9, session: 10, started: 1, dead: true}
 	if alive, _ := f.learn([]kin{dead, {pid: 11, parent: 10, session: 11, started: 2}}); !slices.Equal(pids(alive), []int{11}) {
 		t.Errorf("alive: %v", alive)
@@ -84,7 +104,7 @@ func TestAFamilyLosesNobodyAndTakesNobody(t *testing.T) {
 			1: {kin: kin{pid: 1}}, 9: {kin: kin{pid: 9, parent: 1, session: 9, started: 1}}, 10: {kin: kin{pid: 10, parent: 9, session: 10, started: 2}, ours: true, marked: true},
 			8: {kin: kin{pid: 8, parent: 1, session: 8, started: 1}},
 		}
-		f := newFamily(10, 9, func(pid int) bool { return procs[pid].marked })
+		f := newFamily(10, 9, func(pid int) (bool, bool) { return procs[pid].marked, true })
 		next, now := 30, uint64(3)
 		look := func() {
 			var table []kin

@@ -56,7 +56,8 @@ func watch() {
 	for _, fd := range target {
 		syscall.Close(fd) // the target's ends are the target's alone: who reads sees the end when it has ended
 	}
-	w.family = newFamily(w.target, os.Getpid(), func(pid int) bool { return carries(pid, mark) })
+	w.family = newFamily(w.target, os.Getpid(), func(pid int) (marked, sure bool) { return carries(pid, mark) })
+	w.look() // before it can be reaped: when it was started tells others apart
 	send(control.FD, control.Started{PID: uint32(w.target)}.Append(nil))
 	w.stay(in)
 	syscall.Exit(0)
@@ -162,7 +163,7 @@ func (w *watcher) stay(in *control.Reader) {
 				wait = lookAgain
 			}
 		}
-		if w.reaped && len(w.family.alive) == 0 {
+		if w.reaped && len(w.family.alive) == 0 && !due {
 			return
 		}
 		switch todo {
@@ -211,7 +212,7 @@ func (w *watcher) look() (all bool) {
 		}
 		_, fresh := w.family.learn(table)
 		if len(fresh) == 0 {
-			return all
+			return all && !w.family.unsure
 		}
 		for _, pid := range fresh {
 			all = w.events.watch(pid) && all
@@ -231,7 +232,7 @@ func (w *watcher) reap() bool {
 	if err == syscall.EINTR || err == nil && pid == 0 {
 		return false
 	}
-	w.look() // while its number is taken
+	w.look() // whom it has left behind, before anybody can rely on its end
 	w.reaped = true
 	exited := control.Exited{UserMicros: uint64(usage.Utime.Nano() / 1000), SystemMicros: uint64(usage.Stime.Nano() / 1000), MaxRSSKiB: residentKiB(&usage)}
 	if status.Signaled() {

@@ -111,7 +111,7 @@ func TestFamilyOutlivesItsFirst(t *testing.T) {
 	t.Parallel()
 	l := newFamilyLauncher(t)
 	p := spawn(t, l, script(children+"exit 4"))
-	found := pids(t, background(t, p), "child", "daemon")
+	found := pids(t, background(t, p), "child", "daemon") // both may have lost it by now
 	all := []watched{watchPID(t, "child", found["child"]), watchPID(t, "daemon", found["daemon"])}
 	if exit := wait(t, p); exit.Code != 4 {
 		t.Errorf("exit %+v", exit)
@@ -195,9 +195,12 @@ func TestFamilyInASandbox(t *testing.T) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 	// What it leaves running ends with it, as in every box.
-	p := spawn(t, l, script(children+"echo ready 1; read x"))
-	found := pids(t, background(t, p), "child", "daemon", "ready")
+	s = script(children + "read x")
+	s.Stdin = true
+	p := spawn(t, l, s)
+	found := pids(t, background(t, p), "child", "daemon")
 	all := []watched{watchPID(t, "child", found["child"]), watchPID(t, "daemon", found["daemon"])}
+	p.CloseStdin()
 	if exit := wait(t, p); exit.Code != 1 {
 		t.Errorf("exit %+v", exit)
 	}

@@ -167,6 +167,11 @@ func enclose(x *control.Box) error {
 	// A session keyring of its own: what the host's user keeps in theirs is not this process's.
 	const joinSessionKeyring = 1
 	syscall.RawSyscall(syscall.SYS_KEYCTL, joinSessionKeyring, 0, 0) // kernels without keyrings have nothing to hide
+	for _, c := range x.Covers {
+		if err := covered(c); err != nil {
+			return err
+		}
+	}
 	locked := x.Handled != 0 || x.Scoped != 0
 	var ruleset uintptr
 	if locked {
@@ -218,6 +223,45 @@ func enclose(x *control.Box) error {
 		return errno
 	}
 	syscall.Close(int(ruleset))
+	return nil
+}
+
+// covered says whether a cover lies where it has to. A mount stays with the folder that it was made in, so that once this is so it remains.
+func covered(c control.Cover) error {
+	const oPath = 0x200000
+	end := len(c.Path) - 1
+	for end > 0 && c.Path[end] != '/' {
+		end--
+	}
+	folder, err := syscall.Open(c.Path[:max(end, 1)], oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err == syscall.EACCES {
+		return nil // the target does not get there either
+	}
+	if err != nil {
+		return syscall.ESTALE
+	}
+	defer syscall.Close(folder)
+	var st syscall.Stat_t
+	if err := syscall.Fstat(folder, &st); err != nil {
+		return err
+	}
+	if uint64(st.Dev) != c.Dev || st.Ino != c.Ino {
+		return syscall.ESTALE
+	}
+	it, err := syscall.Openat(folder, c.Path[end+1:], oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err == syscall.EACCES {
+		return nil
+	}
+	if err != nil {
+		return syscall.ESTALE
+	}
+	defer syscall.Close(it)
+	if err := syscall.Fstat(it, &st); err != nil {
+		return err
+	}
+	if uint64(st.Dev) == c.WasDev && st.Ino == c.WasInode {
+		return syscall.ESTALE
+	}
 	return nil
 }
 

@@ -19,6 +19,8 @@ var boxHints = []struct{ part, next string }{
 func boxProblem(said string, errno syscall.Errno) string {
 	said = strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(said, "bwrap: "), "sandbox-exec: "))
 	switch {
+	case said == "" && errno == syscall.ESTALE:
+		said = "what it is to keep was moved meanwhile; try again, and end what moves folders if that happens again"
 	case said == "" && errno != 0:
 		said = Strerror(errno)
 	case said == "":

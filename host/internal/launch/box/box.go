@@ -226,6 +226,7 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, 
 	for i, r := range d.box.Rules {
 		d.box.Rules[i].Dev, d.box.Rules[i].Ino = known[r.Path].dev, known[r.Path].ino
 	}
+	d.box.Covers = v.covers()
 	return d, nil
 }
 

@@ -25,7 +25,14 @@ type denial struct {
 	path   string   // as the kernel knows it
 	folder bool     // else a file, or anything else
 	pinned []string // folders above it that must keep their names, or another command would find it under a new one
+	in, id identity // the folder that it lies in, and itself
 }
+
+// errMoved says that somebody has moved what was being looked at.
+var errMoved = errors.New("folders are moved while it is looked for what is denied; try again, and end what moves them")
+
+// looks is how often a tree is looked through that changes meanwhile.
+const looks = 8
 
 // finder finds what patterns stand for, and remembers folders that have not changed.
 type finder struct {
@@ -38,6 +45,7 @@ type leaf struct {
 	path    string
 	id      identity
 	state   glob.State
+	gone    bool     // it is no folder any more
 	hidden  bool     // the pattern stands for it: it is gone through only for the sake of a root below it
 	matched []string // paths of entries that the pattern stands for
 	below   []*leaf  // to go on with
@@ -48,6 +56,15 @@ type leaf struct {
 func (f *finder) find(patterns, roots []string) (list []denial, missing []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for range looks {
+		if list, missing, err = f.look(patterns, roots); !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	return list, missing, err
+}
+
+func (f *finder) look(patterns, roots []string) (list []denial, missing []string, err error) {
 	out := make(map[string]denial)
 	before := f.trees
 	f.trees = keep(before, patterns)
@@ -62,7 +79,9 @@ func (f *finder) find(patterns, roots []string) (list []denial, missing []string
 		}
 		if path, ok := p.Path(); ok {
 			if gap == "" {
-				note(real(path), true, roots, out)
+				if err := note(real(path), true, roots, out); err != nil {
+					return nil, nil, err
+				}
 			} else if gap = realParent(gap); insideAny(gap, roots) {
 				missing = append(missing, gap)
 			}
@@ -126,6 +145,8 @@ func straight(path string, roots []string) (missing string, err error) {
 func matched(p glob.Pattern, path string, roots []string, out map[string]denial) error {
 	to, err := filepath.EvalSymlinks(path)
 	switch {
+	case absent(err) && !isThere(path):
+		return errMoved
 	case absent(err) || errors.Is(err, fs.ErrPermission):
 		return nil
 	case err != nil && strings.Contains(err.Error(), "too many links"):
@@ -135,17 +156,21 @@ func matched(p glob.Pattern, path string, roots []string, out map[string]denial)
 	case to != realParent(path) && slices.ContainsFunc(roots, func(r string) bool { return r == to || below(r, to) }):
 		return fmt.Errorf("%s can't be denied: it leads to %s, in which commands are to work; remove the link", path, to)
 	}
-	note(to, !p.AnyFolder(), roots, out)
-	return nil
+	return note(to, !p.AnyFolder(), roots, out)
 }
 
 // note adds what is there. named: the names of the folders above it count.
-func note(path string, named bool, roots []string, out map[string]denial) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return
+func note(path string, named bool, roots []string, out map[string]denial) error {
+	in, id, mode, err := placed(path)
+	switch {
+	case absent(err):
+		return errMoved
+	case errors.Is(err, fs.ErrPermission):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s can't be denied: %w", path, err)
 	}
-	d := denial{path: path, folder: info.IsDir()}
+	d := denial{path: path, folder: mode.IsDir(), in: in, id: id}
 	for dir := filepath.Dir(path); named && insideAny(dir, roots); dir = filepath.Dir(dir) {
 		if slices.Contains(roots, dir) {
 			break
@@ -155,6 +180,7 @@ func note(path string, named bool, roots []string, out map[string]denial) {
 	if other, ok := out[path]; !ok || len(other.pinned) < len(d.pinned) {
 		out[path] = d
 	}
+	return nil
 }
 
 // walk goes through a folder along a pattern.
@@ -177,6 +203,9 @@ func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots [
 		if err := b.walk(p, seen, found, roots); err != nil {
 			return err
 		}
+		if b.gone {
+			return errMoved // it was there just now
+		}
 	}
 	return nil
 }
@@ -184,7 +213,7 @@ func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots [
 // look makes sure that a folder's content is what it says.
 func (t *leaf) look(p glob.Pattern) error {
 	id, mode, ok := identify(t.path)
-	if !ok || !mode.IsDir() {
+	if t.gone = !ok || !mode.IsDir(); t.gone {
 		t.id, t.matched, t.below = identity{}, nil, nil
 		return nil
 	}
@@ -195,7 +224,7 @@ func (t *leaf) look(p glob.Pattern) error {
 	entries, err := os.ReadDir(t.path)
 	switch {
 	case absent(err) || errors.Is(err, fs.ErrPermission): // who can't read it can't in the box
-		t.id, t.matched, t.below = identity{}, nil, nil
+		t.id, t.matched, t.below, t.gone = identity{}, nil, nil, absent(err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("pattern %q: %w", p, err)
@@ -261,8 +290,8 @@ func otherNames(denied []denial, roots []string) ([]denial, error) {
 					return filepath.SkipDir
 				}
 			case e.Type().IsRegular() && !known[path]:
-				if id, _, ok := linkCount(path); ok && linked[inode{id.dev, id.ino}] {
-					out = append(out, denial{path: path})
+				if in, id, _, err := placed(path); err == nil && linked[inode{id.dev, id.ino}] {
+					out = append(out, denial{path: path, in: in, id: id})
 				}
 			}
 			return nil

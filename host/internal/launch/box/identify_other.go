@@ -23,3 +23,11 @@ func identify(path string) (identity, fs.FileMode, bool) {
 }
 
 func linkCount(string) (identity, uint64, bool) { return identity{}, 0, false }
+
+func placed(path string) (in, id identity, mode fs.FileMode, err error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return identity{}, identity{}, 0, err
+	}
+	return identity{}, identity{}, info.Mode().Type(), nil
+}

@@ -5,6 +5,7 @@ package box
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -67,4 +68,26 @@ func linkCount(path string) (id identity, links uint64, ok bool) {
 		return identity{}, 0, false
 	}
 	return identity{dev: uint64(st.Dev), ino: st.Ino}, uint64(st.Nlink), true
+}
+
+// placed looks at a path and at the folder that it lies in, both as they are at one moment. Neither is followed where it is a link.
+func placed(path string) (in, id identity, mode fs.FileMode, err error) {
+	const onlyFolders = unix.O_DIRECTORY | unix.O_CLOEXEC
+	folder, err := unix.Open(filepath.Dir(path), openPath|onlyFolders, 0)
+	if err != nil {
+		return identity{}, identity{}, 0, err
+	}
+	defer unix.Close(folder)
+	var st unix.Stat_t
+	if err := unix.Fstat(folder, &st); err != nil {
+		return identity{}, identity{}, 0, err
+	}
+	in = identity{dev: uint64(st.Dev), ino: st.Ino}
+	if err := unix.Fstatat(folder, filepath.Base(path), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return identity{}, identity{}, 0, err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		mode = fs.ModeDir
+	}
+	return in, identity{dev: uint64(st.Dev), ino: st.Ino}, mode, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
 // view is what a box's processes see of the machine's files. Its paths are as the kernel knows them.
@@ -153,6 +154,21 @@ func (b *Box) hide(m *mounts, v view) {
 // shows reports whether a path is seen at all, before something is laid over it.
 func (v view) shows(path string) bool {
 	return v.read == nil || insideAny(path, v.read) || slices.Contains(v.read, path) || insideAny(path, v.roots) || slices.Contains(v.roots, path)
+}
+
+// covers are what is looked at again in the box: what is denied in folders that others may be changing.
+func (v view) covers() []control.Cover {
+	var out []control.Cover
+	for _, d := range v.denied {
+		// In another denied folder there is nothing to look at, unless a root in that opens it again.
+		lost := slices.ContainsFunc(v.denied, func(o denial) bool {
+			return o.folder && below(d.path, o.path) && !slices.ContainsFunc(v.roots, func(r string) bool { return below(r, o.path) && below(d.path, r) })
+		})
+		if insideAny(d.path, v.roots) && !lost {
+			out = append(out, control.Cover{Path: d.path, Dev: d.in.dev, Ino: d.in.ino, WasDev: d.id.dev, WasInode: d.id.ino})
+		}
+	}
+	return out
 }
 
 // mounts collects steps.

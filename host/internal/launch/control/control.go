@@ -134,6 +134,8 @@ type Box struct {
 	// Scoped are the kinds of reaching out that Landlock keeps inside; 0: none.
 	Scoped uint64
 	Rules  []Rule
+	// Covers are what has to be covered in the box once it is made; otherwise the target does not run.
+	Covers []Cover
 	// Hide are folders and files that a cage covers, Show those below them that stay, from shallow to deep. Both are of a cage
 	// only, which makes its mounts itself.
 	Hide, Show []string
@@ -151,6 +153,14 @@ type Rule struct {
 	Path     string
 	Access   uint64
 	Dev, Ino uint64
+}
+
+// Cover is a path at which something else must lie than the file that was there, in the very folder that it was found in: who moves
+// folders about while a box is made must not have the cover laid elsewhere.
+type Cover struct {
+	Path             string
+	Dev, Ino         uint64 // of the folder that it lies in
+	WasDev, WasInode uint64
 }
 
 // Signal asks for a signal to the target, or to its process group. The launcher answers with Replied.

@@ -106,7 +106,7 @@ func TestEveryFieldOfAnOrder(t *testing.T) {
 		case *control.Box:
 			f.Set(reflect.ValueOf(&control.Box{
 				Helper: "h", Args: []string{"x", ""}, Filter: []byte{1, 0, 255}, Handled: 1 << 63, Scoped: 3,
-				Rules: []control.Rule{{Path: "/p", Access: 7}, {}}, Hide: []string{"/a", "/b"}, Show: []string{"/a/c"},
+				Rules: []control.Rule{{Path: "/p", Access: 7}, {}}, Covers: []control.Cover{{Path: "/c", Dev: 1, Ino: 2, WasDev: 3, WasInode: 4}, {}}, Hide: []string{"/a", "/b"}, Show: []string{"/a/c"},
 			}))
 		case []control.Rlimit:
 			f.Set(reflect.ValueOf([]control.Rlimit{{1, 2, 1<<64 - 1}}))

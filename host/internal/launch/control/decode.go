@@ -200,6 +200,12 @@ func (c *cursor) box() *Box {
 			break
 		}
 	}
+	for range c.count() {
+		b.Covers = append(b.Covers, Cover{Path: c.string(), Dev: c.uint(), Ino: c.uint(), WasDev: c.uint(), WasInode: c.uint()})
+		if c.bad {
+			break
+		}
+	}
 	b.Hide, b.Show = c.strings(), c.strings()
 	b.Listen, b.Map = c.bool(), c.bool()
 	b.UID, b.GID = uint32(c.uint()), uint32(c.uint())

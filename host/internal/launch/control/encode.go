@@ -73,6 +73,10 @@ func (x *Box) append(b []byte) []byte {
 	for _, r := range x.Rules {
 		b = putUint(putUint(putUint(putString(b, r.Path), r.Access), r.Dev), r.Ino)
 	}
+	b = putUint(b, uint64(len(x.Covers)))
+	for _, c := range x.Covers {
+		b = putUint(putUint(putUint(putUint(putString(b, c.Path), c.Dev), c.Ino), c.WasDev), c.WasInode)
+	}
 	b = putBool(putStrings(putStrings(b, x.Hide), x.Show), x.Listen)
 	return putUint(putUint(putBool(b, x.Map), uint64(x.UID)), uint64(x.GID))
 }

@@ -1,0 +1,105 @@
+//go:build linux
+
+package box_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+)
+
+// A command that runs moves folders about while the box of another is made, which is to find out nothing by that.
+func TestMovedFoldersHideNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.make("ws/sub/deep/b.env", "ws/plain")
+	w.change = func(g *launch.Grant) { g.DenyRead = []string{w.ws + "/**/*.env"} }
+	mover, err := w.spawn(`echo ready; while :; do mv -T sub sub2; rm -rf sub; mv -T sub2 sub; done 2>/dev/null`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-output(t, mover)
+	for range 10 {
+		p, err := w.spawn(`n=0; while [ $n -lt 30 ]; do cat sub/deep/b.env sub2/deep/b.env; n=$((n+1)); done 2>/dev/null`)
+		if err != nil {
+			continue // it was noticed
+		}
+		for line := range output(t, p) {
+			if strings.Contains(line, "SECRET") {
+				t.Fatal("what is denied was read")
+			}
+		}
+	}
+}
+
+// meddler does something between what a box is made of being found out and the box being made.
+type meddler struct {
+	*box.Box
+	do func()
+}
+
+func (m meddler) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
+	release, err := m.Box.Confine(ctx, g, readOnly, c)
+	m.do()
+	return release, err
+}
+
+func TestCoversLieWhereTheyHaveTo(t *testing.T) {
+	t.Parallel()
+	for name, moves := range map[string][][2]string{
+		"nothing":                     nil,
+		"the folder":                  {{"sub/deep", "sub/other"}},
+		"a folder above":              {{"sub", "sub2"}},
+		"another came into its place": {{"sub/deep", "sub/other"}, {"decoy", "sub/deep"}},
+		"another of a folder above":   {{"sub", "sub2"}, {"decoys", "sub"}},
+		"the file":                    {{"sub/deep/b.env", "sub/deep/c"}, {"decoy/b.env", "sub/deep/b.env"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.make("ws/sub/deep/b.env", "ws/decoy/b.env", "ws/decoys/deep/b.env", "ws/keys/k")
+			// Only what is under one name is denied, so that the others can come into its place.
+			w.change = func(g *launch.Grant) { g.DenyRead = []string{w.ws + "/s*/**/*.env", w.ws + "/keys"} }
+			l, err := launch.New(launch.Config{LauncherPath: launcherPath, Confiners: []launch.Confiner{meddler{box.New(box.Config{Home: w.home}), func() {
+				for _, m := range moves {
+					if err := os.Rename(filepath.Join(w.ws, m[0]), filepath.Join(w.ws, m[1])); err != nil {
+						t.Error(err)
+					}
+				}
+			}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := l.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}()
+			w.launcher = l
+			p, err := w.spawn(`cat sub/deep/b.env sub/other/b.env sub2/deep/b.env keys/k; true`)
+			if err == nil {
+				for line := range output(t, p) {
+					if strings.Contains(line, "SECRET") {
+						t.Errorf("what is denied was read: %s", line)
+					}
+				}
+			}
+			e, stopped := errors.AsType[*launch.StartError](err)
+			switch {
+			case len(moves) == 0 && err != nil:
+				t.Error(err)
+			case strings.HasPrefix(name, "another") && err != nil && !strings.Contains(e.Message, "was moved meanwhile"):
+				t.Errorf("stopped for another reason: %v", err)
+			case name == "the file": // nothing that is in a box with it can do that
+			case len(moves) > 0 && (!stopped || e.Op != "confine"):
+				t.Errorf("the command was started, or not for that reason: %v", err)
+			}
+		})
+	}
+}

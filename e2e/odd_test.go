@@ -61,7 +61,7 @@ func odd(mode string) tool.Plugin {
 	cfg := &oddConfig{}
 	p := tool.Plugin{
 		Name: "odd", Version: "1.0.0", Description: "Misbehaves.", Config: cfg,
-		Limits: contract.Limits{CallMS: 300},
+		Limits: contract.Limits{CallMS: 2000}, // which a busy machine does not use up by itself
 		Tools: []tool.Tool{
 			tool.New("odd_fine", "Answers.", func(context.Context, *tool.Call, struct{}) (*tool.Result, error) {
 				return tool.Text(cfg.Greeting + " from " + mode), nil

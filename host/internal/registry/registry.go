@@ -227,10 +227,48 @@ func (e *Entry) Parse(c *llm.ToolCall) (contract.Input, error) {
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return contract.Input{}, argumentsError(err)
 	}
-	if err := e.schema.Validate(args); err != nil {
-		return contract.Input{}, argumentsError(validationText(err))
+	err := e.schema.Validate(args)
+	if err == nil {
+		return contract.Input{Arguments: raw}, nil
 	}
-	return contract.Input{Arguments: raw}, nil
+	if less, ok := withoutNulls(e.schema.Schema(), raw); ok {
+		var args any
+		if err = json.Unmarshal(less, &args); err == nil {
+			err = e.schema.Validate(args)
+		}
+		if err == nil {
+			return contract.Input{Arguments: less}, nil
+		}
+	}
+	return contract.Input{}, argumentsError(validationText(err))
+}
+
+// withoutNulls leaves out properties that need not be there and are null: so models that were trained on schemas without
+// optional properties say that they want the default. false: there are none.
+func withoutNulls(schema *jsonschema.Schema, raw json.RawMessage) (json.RawMessage, bool) {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) != nil {
+		return raw, false
+	}
+	changed := false
+	for name, value := range object {
+		property := schema.Properties[name]
+		switch {
+		case property == nil, slices.Contains(property.Types, "null"), property.Type == "" && property.Types == nil:
+		case string(value) != "null":
+			if less, ok := withoutNulls(property, value); ok {
+				object[name], changed = less, true
+			}
+		case !slices.Contains(schema.Required, name):
+			delete(object, name)
+			changed = true
+		}
+	}
+	if !changed {
+		return raw, false
+	}
+	less, err := json.Marshal(object)
+	return less, err == nil
 }
 
 func argumentsError(err error) error {

@@ -28,7 +28,9 @@ func TestParse(t *testing.T) {
 	lenient := greet
 	lenient.Name, lenient.LenientArguments = "lenient", true
 	patch := contract.Descriptor{Name: "patch", Freeform: &contract.Freeform{Syntax: "lark", Definition: "start: /.*/", Property: "input"}}
-	s := snapshot(t, greet, lenient, patch)
+	nested := greet
+	nested.Name, nested.InputSchema = "nested", json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"string"},"c":{"type":["string","null"]}}},"n":{"type":"integer"}}}`)
+	s := snapshot(t, greet, lenient, patch, nested)
 	for _, tc := range []struct {
 		name string
 		call llm.ToolCall
@@ -44,6 +46,11 @@ func TestParse(t *testing.T) {
 		{"wrong value", llm.ToolCall{Name: "greet", Input: `{"name":"a","times":0}`}, contract.Input{}, "failed to parse function arguments: `times`: "},
 		{"unknown property", llm.ToolCall{Name: "greet", Input: `{"name":"a","x":1}`}, contract.Input{}, "x"},
 		{"unknown property, lenient", llm.ToolCall{Name: "lenient", Input: `{"name":"a","x":1}`}, contract.Input{Arguments: json.RawMessage(`{"name":"a","x":1}`)}, ""},
+		{"null for what need not be there", llm.ToolCall{Name: "greet", Input: `{"name":"a","times":null}`}, contract.Input{Arguments: json.RawMessage(`{"name":"a"}`)}, ""},
+		{"null for what must be there", llm.ToolCall{Name: "greet", Input: `{"name":null,"times":null}`}, contract.Input{}, "`name`: "},
+		{"null inside", llm.ToolCall{Name: "nested", Input: `{"a":{"b":null,"c":null},"n":9007199254740993}`}, contract.Input{Arguments: json.RawMessage(`{"a":{"c":null},"n":9007199254740993}`)}, ""},
+		{"null that is allowed", llm.ToolCall{Name: "nested", Input: `{"a": {"c": null}}`}, contract.Input{Arguments: json.RawMessage(`{"a": {"c": null}}`)}, ""},
+		{"null as all of it", llm.ToolCall{Name: "nested", Input: `null`}, contract.Input{}, "want \"object\""},
 		{"text for a function", llm.ToolCall{Name: "greet", Input: "hi", Freeform: true}, contract.Input{}, "takes JSON arguments"},
 		{"freeform", llm.ToolCall{Name: "patch", Input: "raw", Freeform: true}, contract.Input{Text: "raw", Freeform: true}, ""},
 		{"freeform as a function", llm.ToolCall{Name: "patch", Input: `{"input":"raw"}`}, contract.Input{Text: "raw", Freeform: true}, ""},

@@ -81,7 +81,7 @@ func (f *family) runChange(c *tool.Call, ch change) (_ *tool.Result, applied boo
 	if err := c.Started(fileChanges(plan, len(plan.Changes))); err != nil {
 		return tool.Errorf("%s failed: %v", ch.tool, err), false
 	}
-	o, err := f.helper.Apply(ctx, c.Command, plan)
+	o, err := f.apply(ctx, c, plan)
 	if err != nil {
 		r := tool.Errorf("%s failed: %v. Whether some of the changes were made is not known: look before you try again", ch.tool, err)
 		if e, ok := errors.AsType[*process.StartError](err); ok { // nothing ran
@@ -102,6 +102,18 @@ func (f *family) runChange(c *tool.Call, ch change) (_ *tool.Result, applied boo
 	r.SandboxDenied = o.Denied && sandboxed(c.Grant())
 	r.Item = fileChanges(plan, o.Done)
 	return r, true
+}
+
+// apply makes the changes of one plan at a time: between a helper's look at the files and its writing nobody else of ours
+// writes them. Commands run beside each other, and each may be a patch.
+func (f *family) apply(ctx context.Context, c *tool.Call, plan *patch.Plan) (patch.Outcome, error) {
+	select {
+	case f.writing <- struct{}{}:
+		defer func() { <-f.writing }()
+	case <-ctx.Done():
+		return patch.Outcome{}, context.Cause(ctx)
+	}
+	return f.helper.Apply(ctx, c.Command, plan)
 }
 
 // maxDiffBytes bounds the diffs of one item. It travels three times and is read by people; longer ones are left out, and

@@ -3,6 +3,7 @@
 package tools_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -276,5 +278,56 @@ func TestManyAssessedPatches(t *testing.T) {
 	}
 	if got := r.start("apply_patch", updating, first, nil).wait(); got.patchText() != applied+"M f\n" {
 		t.Errorf("text = %q", got.text())
+	}
+}
+
+// heldHost keeps the first helper that is to write waiting, and tells of a second one that comes meanwhile.
+type heldHost struct {
+	*processtest.Host
+	held, release chan struct{}
+	writers       atomic.Int32
+}
+
+func (h *heldHost) Spawn(ctx context.Context, req *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
+	if strings.HasSuffix(req.GetArgv()[len(req.GetArgv())-1], "apply") {
+		if h.writers.Add(1) == 1 {
+			close(h.held)
+			<-h.release
+		}
+	}
+	return h.Host.Spawn(ctx, req)
+}
+
+// Two patches of one file, both checked before either was made: the later one must not write what it made of the file as it
+// was.
+func TestPatchesBesideEachOther(t *testing.T) {
+	h := &heldHost{held: make(chan struct{}), release: make(chan struct{})}
+	r := newRig(t, rigOptions{host: processtest.Options{Service: func(p *processtest.Host) gantryv1.HostServiceServer {
+		h.Host = p
+		return h
+	}}})
+	put(t, r.cwd, "f", "a\nb\n")
+	begin := func(line string) *running {
+		args := plain("apply_patch <<'E'\n*** Begin Patch\n*** Update File: f\n@@\n-" + line + "\n+" + line + line + "\n*** End Patch\nE")
+		return r.start("exec_command", args, r.assess("exec_command", args), nil)
+	}
+	started := func(e contract.CallEvent) bool { _, ok := e.(contract.Started); return ok }
+	first := begin("a")
+	<-h.held
+	second := begin("b")
+	second.until(started)
+	r.call("exec_command", plain("true")) // the time that the second one would need
+	if n := h.writers.Load(); n != 1 {
+		t.Errorf("%d helpers write", n)
+	}
+	close(h.release)
+	if a := first.wait(); a.IsError {
+		t.Errorf("the first: %q", a.text())
+	}
+	if a := second.wait(); !a.IsError || !strings.Contains(a.text(), "has changed since it was checked") {
+		t.Errorf("the second: %q", a.text())
+	}
+	if got := get(t, r.cwd, "f"); got != "aa\nb\n" {
+		t.Errorf("f = %q", got)
 	}
 }

@@ -50,6 +50,8 @@ type family struct {
 	store  *session.Store
 	helper helper.Client
 	plans  plans
+	// writing holds a token while files are changed.
+	writing chan struct{}
 
 	snapshots snapshot.Book
 
@@ -63,7 +65,7 @@ type family struct {
 func New(version, binary string) tool.Plugin {
 	f := &family{
 		config: &Config{Login: true, Terminal: true, Snapshot: true, MaxPoll: session.MaxPoll},
-		store:  session.NewStore(), helper: helper.Client{Binary: binary},
+		store:  session.NewStore(), helper: helper.Client{Binary: binary}, writing: make(chan struct{}, 1),
 	}
 	f.mu.untold = map[string]map[int]string{}
 	return tool.Plugin{

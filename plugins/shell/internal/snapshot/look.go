@@ -13,9 +13,14 @@ import (
 // readRC is what a login shell reads of the user's interactive set-up before it is looked at. What that prints is nobody's.
 const readRC = "if [ -r ~/.bashrc ]; then . ~/.bashrc; fi >/dev/null 2>&1 </dev/null\n"
 
-// sections are the builtins that print the state. The last ones print what no script can repeat, so that it must not
-// differ.
-var sections = [...]struct{ name, command string }{
+// reread is the section with the functions as a shell says them that has read them from what another one said.
+const reread = "functions again"
+
+// section is one view of the state, and the builtins that print it.
+type section struct{ name, command string }
+
+// sections are those of bash. The last ones print what no script can repeat, so that it must not differ.
+var sections = []section{
 	{"options", `\builtin shopt -p`},
 	{"variables", `\builtin declare -p`},
 	{"functions", `\builtin declare -f`},
@@ -36,10 +41,10 @@ type view map[string]string
 
 // look runs a shell and returns its state. argv makes the command line of a script. Each section begins with a line that
 // nothing else prints.
-func look(ctx context.Context, run Run, argv func(script string) []string, env []string) (view, error) {
+func (d *dialect) look(ctx context.Context, run Run, argv func(script string) []string, env []string) (view, error) {
 	mark := rand.Text()
 	var script strings.Builder
-	for _, s := range sections {
+	for _, s := range d.sections {
 		fmt.Fprintf(&script, "\\builtin printf '\\n%%s\\n' '%s %s'; { %s; } 2>/dev/null\n", mark, s.name, s.command)
 	}
 	fmt.Fprintf(&script, "\\builtin printf '\\n%%s\\n' '%s end'\n", mark)

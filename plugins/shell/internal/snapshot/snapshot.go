@@ -6,7 +6,8 @@
 // A snapshot is a script that lives in memory and reaches a command in its environment: nothing is written to a disk. It
 // holds what the profile added to a shell, never what the shell was given: variables that the host sets win over the
 // profile's, and those whose names sound like secrets are left out. A profile that does what a script can't repeat has no
-// snapshot, and its commands read it each time. Only bash is taken; other shells have no snapshot.
+// snapshot, and its commands read it each time. bash and zsh are taken, each in its own words ([dialect]); other shells have
+// no snapshot.
 //
 // Start with [Take] and [Book].
 package snapshot
@@ -35,62 +36,96 @@ const (
 // standard output. A code other than 0 is an error.
 type Run func(ctx context.Context, argv, env []string) ([]byte, error)
 
+// dialect is what differs from shell to shell.
+type dialect struct {
+	// flag makes a new shell that has read no profile, login one that has.
+	flag, login []string
+	readRC      string // what a login shell reads of the user's interactive set-up before it is looked at
+	sections    []section
+	// difference returns the script that makes after out of before.
+	difference func(before, after view) (string, error)
+	// script brings the shell into the state that the named variables hold, and runs a command.
+	script func(names []string, command string) string
+}
+
+// dialects are the shells that a snapshot is taken of, by the name of their program.
+var dialects = map[string]*dialect{
+	"bash": {
+		flag: []string{"-c"}, login: []string{"-lc"}, readRC: readRC, sections: sections, difference: difference, script: bashScript,
+	},
+	"zsh": {
+		// -f: what the files that every zsh reads do is part of the state then, and does not win over the environment.
+		flag: []string{"-f", "-c"}, login: []string{"-lc"}, readRC: readZshRC, sections: zshSections, difference: zshDifference, script: zshScript,
+	},
+}
+
+func dialectOf(shell string) *dialect { return dialects[filepath.Base(shell)] }
+
 // State is what a login makes of a shell.
 type State struct {
-	shell  string
-	script string
-	names  []string // of the variables that hold it
+	shell   string
+	dialect *dialect
+	script  string
+	names   []string // of the variables that hold it
 }
 
 // ErrUnsupported is returned by Take for a shell that no snapshot is taken of.
 var ErrUnsupported = errors.New("no snapshot of this shell")
 
 // Supported reports whether a snapshot can be taken of a shell.
-func Supported(shell string) bool { return filepath.Base(shell) == "bash" }
+func Supported(shell string) bool { return dialectOf(shell) != nil }
 
 // Take logs in and returns what that made of the shell. It fails when the profile does, and when another shell that is
 // brought into the same state differs from the first.
 func Take(ctx context.Context, shell string, run Run) (*State, error) {
-	if !Supported(shell) {
+	d := dialectOf(shell)
+	if d == nil {
 		return nil, ErrUnsupported
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTime)
 	defer cancel()
-	with := func(flag, prepare string) func(string) []string {
-		return func(script string) []string { return []string{shell, flag, prepare + script} }
+	with := func(flags []string, prepare string) func(string) []string {
+		return func(script string) []string { return append(append([]string{shell}, flags...), prepare+script) }
 	}
-	before, err := look(ctx, run, with("-c", ""), nil)
+	before, err := d.look(ctx, run, with(d.flag, ""), nil)
 	if err != nil {
 		return nil, fmt.Errorf("look at a new shell: %w", err)
 	}
-	after, err := look(ctx, run, with("-lc", readRC), nil)
+	after, err := d.look(ctx, run, with(d.login, d.readRC), nil)
 	if err != nil {
 		return nil, fmt.Errorf("look at a login shell: %w", err)
 	}
-	script, err := difference(before, after)
+	script, err := d.difference(before, after)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newState(shell, script)
+	s, err := newState(shell, d, script)
 	if err != nil {
 		return nil, err
 	}
 	// The proof: the same again from the script as from the profile.
-	again, err := look(ctx, run, s.Argv, s.Env())
+	want := script
+	if functions, ok := after[reread]; ok {
+		after["functions"] = functions
+		if want, err = d.difference(before, after); err != nil {
+			return nil, err
+		}
+	}
+	again, err := d.look(ctx, run, s.Argv, s.Env())
 	if err != nil {
 		return nil, fmt.Errorf("bring the state back: %w", err)
 	}
-	if proof, err := difference(before, again); err != nil || proof != script {
+	if proof, err := d.difference(before, again); err != nil || proof != want {
 		return nil, errors.Join(errors.New("the state can't be brought back"), err)
 	}
 	return s, nil
 }
 
-func newState(shell, script string) (*State, error) {
+func newState(shell string, d *dialect, script string) (*State, error) {
 	if len(script) > maxStateBytes {
 		return nil, fmt.Errorf("the state takes %d bytes, more than %d", len(script), maxStateBytes)
 	}
-	s := &State{shell: shell, script: script}
+	s := &State{shell: shell, dialect: d, script: script}
 	for i := range (len(script) + pieceBytes - 1) / pieceBytes {
 		s.names = append(s.names, fmt.Sprint(variable, i))
 	}
@@ -106,12 +141,17 @@ func (s *State) Env() []string {
 	return env
 }
 
-// Argv returns the command line that runs a command in the state. A line of its own is what makes aliases and options hold
-// for the command's first line: a shell reads line by line.
+// Argv returns the command line that runs a command in the state.
 func (s *State) Argv(command string) []string {
+	argv := append([]string{s.shell}, s.dialect.flag...)
 	if len(s.names) == 0 {
-		return []string{s.shell, "-c", command}
+		return append(argv, command)
 	}
-	all := "$" + strings.Join(s.names, "$")
-	return []string{s.shell, "-c", `eval "unset ` + strings.Join(s.names, " ") + "\n" + all + "\"\n" + command}
+	return append(argv, s.dialect.script(s.names, command))
+}
+
+// bashScript puts the command on a line of its own, which is what makes aliases and options hold for its first line: the shell
+// reads line by line.
+func bashScript(names []string, command string) string {
+	return `eval "unset ` + strings.Join(names, " ") + "\n$" + strings.Join(names, "$") + "\"\n" + command
 }

@@ -42,7 +42,7 @@ func (f *family) login(ctx context.Context, c *tool.Call, cmd *command) (argv, e
 }
 
 // profiles are names of the files that a login reads.
-var profiles = regexp.MustCompile(`\.(profile|bash_profile|bash_login|bashrc|bash_aliases)\b|/etc/(profile|bash)`)
+var profiles = regexp.MustCompile(`\.(profile|bash_profile|bash_login|bashrc|bash_aliases|zshenv|zprofile|zshrc|zlogin|zsh_aliases)\b|/etc/(profile|bash|zsh|zprofile)`)
 
 // state returns the snapshot for a command. The first one of its kind waits until it is taken.
 func (f *family) state(ctx context.Context, c *tool.Call, cmd *command) *snapshot.State {

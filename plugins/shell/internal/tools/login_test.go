@@ -19,7 +19,9 @@ func loginRig(t *testing.T, config, profile string) *rig {
 		t.Skip("no bash here")
 	}
 	home := t.TempDir()
-	put(t, home, ".bash_profile", "echo read >>"+home+"/log\nexport PAGER=less TERM=xterm EDITOR=vi\nf() { echo of the profile; }\n"+profile)
+	profile = "echo read >>" + home + "/log\nexport PAGER=less TERM=xterm EDITOR=vi\nf() { echo of the profile; }\n" + profile
+	put(t, home, ".bash_profile", profile)
+	put(t, home, ".zprofile", profile)
 	r := newRig(t, rigOptions{config: config, host: processtest.Options{Service: func(h *processtest.Host) gantryv1.HostServiceServer {
 		return &homeHost{h, home}
 	}}})
@@ -44,7 +46,16 @@ func (h *homeHost) Spawn(ctx context.Context, req *gantryv1.SpawnRequest) (*gant
 func (r *rig) profileRead() int { return strings.Count(get(r.t, r.home, "log"), "read\n") }
 
 func TestLoginIsReadOnce(t *testing.T) {
-	r := loginRig(t, `{"shell":"/bin/bash"}`, "")
+	for _, shell := range []string{"/bin/bash", "/bin/zsh"} {
+		t.Run(shell, func(t *testing.T) { testLoginIsReadOnce(t, shell) })
+	}
+}
+
+func testLoginIsReadOnce(t *testing.T, shell string) {
+	if _, err := os.Stat(shell); err != nil {
+		t.Skipf("no %s here", shell)
+	}
+	r := loginRig(t, `{"shell":"`+shell+`"}`, "")
 	const cmd = `echo "$PAGER $TERM $EDITOR"; f; echo "$GANTRY_TOOL_CALL_ID"; env | grep -c GANTRY_SHELL`
 	for range 3 {
 		if a := r.call("exec_command", object{"cmd": cmd}); !strings.HasSuffix(a.tail(), "Output:\ncat dumb vi\nof the profile\ncall\n0\n") {
@@ -72,9 +83,13 @@ func TestAProfileDoesNotUndoTheEnvironment(t *testing.T) {
 	for _, tt := range []struct{ name, config, profile string }{
 		{"switched off", `{"shell":"/bin/bash","snapshot":false}`, ""},
 		{"can't be repeated", `{"shell":"/bin/bash"}`, "trap 'true' EXIT"},
+		{"switched off for zsh", `{"shell":"/bin/zsh","snapshot":false}`, ""},
 		{"a shell that has none", `{"shell":"/bin/sh"}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if _, err := os.Stat("/bin/zsh"); err != nil && strings.Contains(tt.config, "zsh") {
+				t.Skip("no zsh here")
+			}
 			r := loginRig(t, tt.config, tt.profile)
 			put(t, r.home, ".profile", "export PAGER=less TERM=xterm\n") // for a shell that is no bash
 			for range 2 {

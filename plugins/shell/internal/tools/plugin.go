@@ -30,7 +30,7 @@ type Config struct {
 	Shell    string        `json:"shell" doc:"Path of the shell that runs commands: sh, bash, zsh, pwsh, powershell or cmd. Default: the user's."`
 	Login    bool          `json:"login" default:"true" doc:"Whether commands may run in a login shell, which reads the user's profile first."`
 	Terminal bool          `json:"terminal" default:"true" doc:"Whether commands may get a terminal."`
-	Snapshot bool          `json:"snapshot" default:"true" doc:"Whether what the profile makes of a login shell is kept for the commands that follow, instead of reading it each time. bash only."`
+	Snapshot bool          `json:"snapshot" default:"true" doc:"Whether what the profile makes of a login shell is kept for the commands that follow, instead of reading it each time. bash and zsh."`
 	MaxPoll  time.Duration `json:"max_poll" default:"5m" doc:"The longest that one call may wait for a session that it types nothing into."`
 }
 

@@ -132,9 +132,7 @@ func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result,
 	if err := live.awaitStart(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
-	if result != nil {
-		live.note(result)
-	}
+	r.context = append(r.context, live.note(result)...)
 	return result, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/tool"
@@ -316,5 +317,48 @@ func TestForeignContent(t *testing.T) {
 	}}
 	if a := media.run(t, assessed, `{}`); len(a.Result.Content) != 101 || text(a) != "[omitted 50 items ...]" {
 		t.Errorf("%d parts of 150 images, %q", len(a.Result.Content), text(a))
+	}
+}
+
+// A caller that takes the structure of an answer sees no text beside it: what the host has to say stands in the answer of the call around
+// it, up to the one that the model made. So it does where there is no answer at all.
+func TestNotesBesideAStructure(t *testing.T) {
+	t.Parallel()
+	for name, inner := range map[string]func() (*contract.Result, error){
+		"a structure": func() (*contract.Result, error) {
+			return &contract.Result{Structured: json.RawMessage(`{"exit_code":137}`), Parts: []contract.Part{&contract.TextPart{Text: "exit 137"}}}, nil
+		},
+		"a crash": func() (*contract.Result, error) { return nil, &plugin.Error{Plugin: "p", Crash: true} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &family{bench: &bench{}}
+			f.do = func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, _ tool.Control) (*contract.Result, error) {
+				if len(s.Parents) < 2 {
+					r, err := l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+					if err != nil {
+						return nil, err
+					}
+					return &contract.Result{Structured: json.RawMessage(`[1]`), Parts: []contract.Part{&contract.TextPart{Text: "sum: " + string(r.Structured)}}}, nil
+				}
+				if !f.tokens.Note(launch.Owner{Plugin: "p", Thread: s.ThreadID, Call: s.CallID}, "it reached a limit") {
+					t.Error("the note was not taken")
+				}
+				return inner()
+			}
+			if got := text(f.dispatch(t, t.Context())); strings.Count(got, "it reached a limit") != 1 || !strings.HasPrefix(got, "sum: ") {
+				t.Errorf("the model reads %q", got)
+			}
+		})
+	}
+	f := &family{bench: &bench{}, do: func(_ context.Context, _ *orchestrate.Live, _ contract.CallStart, _ tool.Control) (*contract.Result, error) {
+		return nil, nil
+	}}
+	f.do = func(_ context.Context, _ *orchestrate.Live, s contract.CallStart, _ tool.Control) (*contract.Result, error) {
+		f.tokens.Note(launch.Owner{Plugin: "p", Thread: s.ThreadID, Call: s.CallID}, "it reached a limit")
+		return nil, &plugin.Error{Plugin: "p", Crash: true}
+	}
+	if a := f.dispatch(t, t.Context()); !slices.Contains(a.Context, "it reached a limit") {
+		t.Errorf("of a call that broke the model reads %q and %q", text(a), a.Context)
 	}
 }

@@ -91,14 +91,39 @@ func (l *Live) Join(ctx context.Context) (_ context.Context, done func(), err er
 	}), nil
 }
 
-// note adds to a result what the host has to say of the call.
-func (l *Live) note(result *contract.Result) {
+// note adds to a result what the host has to say of the call, and returns what the model would not read there: there is no result, or
+// the call that made this one takes its structure.
+func (l *Live) note(result *contract.Result) (unread []string) {
+	l.mu.Lock()
+	notes := l.mu.notes
+	l.mu.notes = nil
+	l.mu.Unlock()
+	if result == nil || l.Call.parent != nil && len(result.Structured) > 0 {
+		unread = notes
+	}
+	for _, text := range notes {
+		if result != nil {
+			result.Parts = append(result.Parts, &contract.TextPart{Audience: contract.AudienceModel, Text: "\n" + text, Fit: contract.FitVerbatim})
+		}
+	}
+	if l.Call.parent == nil {
+		return unread
+	}
+	for _, text := range unread {
+		l.Call.parent.tell(text)
+	}
+	return nil
+}
+
+// tell notes what is to be said of the call. false: it has its result.
+func (l *Live) tell(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, text := range l.mu.notes {
-		result.Parts = append(result.Parts, &contract.TextPart{Audience: contract.AudienceModel, Text: "\n" + text, Fit: contract.FitVerbatim})
+	if l.mu.ended {
+		return false
 	}
-	l.mu.notes = nil
+	l.mu.notes = append(l.mu.notes, text)
+	return true
 }
 
 func (l *Live) awaitStart(ctx context.Context) error {
@@ -241,16 +266,7 @@ func (t *Tokens) Note(o launch.Owner, text string) bool {
 		}
 	}
 	t.mu.Unlock()
-	if l == nil {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.ended {
-		return false
-	}
-	l.mu.notes = append(l.mu.notes, text)
-	return true
+	return l != nil && l.tell(text)
 }
 
 // leaves notes that a session which runs outside of the sandbox goes on after its call.

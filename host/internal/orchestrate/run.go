@@ -8,6 +8,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -111,16 +112,22 @@ func (r *run) assess(ctx context.Context) *verdict {
 	defer live.end()
 	bounded, cancel := context.WithTimeoutCause(ctx, assessBound, errAssess)
 	defer cancel()
-	a, err := family.Assess(bounded, contract.AssessRequest{
+	request := contract.AssessRequest{
 		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
 		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, Cwd: r.call.Cwd,
 		CallToken: live.token, ToolsRevision: r.entry.Revision,
-	})
+	}
+	a, err := family.Assess(bounded, request)
+	if plugin.IsCrash(err) && bounded.Err() == nil { // it has changed nothing; once, since the question may be what it dies of
+		a, err = family.Assess(bounded, request)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return &verdict{outcome: event.OutcomeAborted}
 	case err != nil && bounded.Err() != nil:
 		return fail("the call failed: " + errAssess.Error())
+	case plugin.IsCrash(err):
+		return fail(fmt.Sprintf("plugin %q crashed, and crashed again, when it was asked what the call would do; the call was not started and had no effect.", r.entry.Plugin))
 	case err != nil:
 		return fail(callError(err))
 	}

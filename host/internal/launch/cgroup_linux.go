@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -114,8 +116,14 @@ type group struct {
 	files []*os.File // whose events say that a limit was reached
 }
 
-// prefix names groups of ours; behind it stand the host's number and its birth, by which another host sees that it is dead.
+// prefix names groups of ours; behind it stand the host's number and its birth, by which another host sees that it is dead, and the
+// namespace in which that is its number.
 const prefix = "gantry-"
+
+// groupName is the name of a process's groups.
+func groupName(id string) string {
+	return fmt.Sprintf("%s%d-%s.%s-%s", prefix, os.Getpid(), birth(os.Getpid()), pidNamespace(), id)
+}
 
 // make makes the groups that enforce limits, where there is a place for them.
 func (g cgroups) make(id string, lim Limits) (_ group, err error) {
@@ -125,7 +133,7 @@ func (g cgroups) make(id string, lim Limits) (_ group, err error) {
 			out.remove()
 		}
 	}()
-	name := fmt.Sprintf("%s%d-%s-%s", prefix, os.Getpid(), birth(os.Getpid()), id)
+	name := groupName(id)
 	mkdir := func(place string) (string, error) {
 		dir := filepath.Join(place, name)
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -282,7 +290,8 @@ func oomEvents(dir string) (int, error) {
 	return fd, nil
 }
 
-// sweep removes the groups of hosts that are dead, and whose launchers could not do it. What still runs in one keeps it.
+// sweep removes the groups of hosts that are dead, and whose launchers could not do it, with what is left in them. Those of hosts in
+// another namespace of processes stay: their numbers say nothing here.
 func (g cgroups) sweep() {
 	for _, place := range []string{g.unified, g.memory1, g.pids1} {
 		if place == "" {
@@ -291,12 +300,72 @@ func (g cgroups) sweep() {
 		dirs, _ := filepath.Glob(filepath.Join(place, prefix+"*"))
 		for _, dir := range dirs {
 			pid, rest, ok := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
-			born, _, ok2 := strings.Cut(rest, "-")
-			if n, err := strconv.Atoi(pid); ok && ok2 && err == nil && birth(n) != born {
-				syscall.Rmdir(dir)
+			whose, _, ok2 := strings.Cut(rest, "-")
+			born, namespace, known := strings.Cut(whose, ".")
+			if n, err := strconv.Atoi(pid); !ok || !ok2 || err != nil || birth(n) == born {
+				continue
 			}
+			if known && namespace == pidNamespace() {
+				endGroup(dir)
+			}
+			syscall.Rmdir(dir)
 		}
 	}
+}
+
+// Bounds of ending what is left in a group: of what forks meanwhile the next round finds the children.
+const (
+	groupRounds = 20
+	groupBound  = 200 * time.Millisecond // of a round; what is killed ends within a few milliseconds
+)
+
+// endGroup kills what runs in a group.
+func endGroup(dir string) {
+	put(dir, "cgroup.kill", 1) // version 2, from Linux 5.14 on; what is left below are the others, and those that are on their way out
+	for range groupRounds {
+		if !killAll(dir) {
+			return
+		}
+	}
+}
+
+// killAll kills what is in a group now, and waits for its end. false: there was nothing.
+func killAll(dir string) (some bool) {
+	b, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	var ending []unix.PollFd
+	for _, f := range strings.Fields(string(b)) {
+		pid, err := strconv.Atoi(f)
+		if err != nil || pid <= 0 { // 0: it is in a namespace that is not seen from here
+			continue
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		defer unix.Close(fd)
+		// The number may have become another's since it was read.
+		if now, err := os.ReadFile("/proc/" + f + "/cgroup"); err != nil || !bytes.Contains(now, []byte("/"+filepath.Base(dir)+"\n")) {
+			continue
+		}
+		if unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
+			ending = append(ending, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		}
+	}
+	some = len(ending) > 0
+	for until := time.Now().Add(groupBound); len(ending) > 0; {
+		n, err := unix.Poll(ending, int(max(0, time.Until(until).Milliseconds())))
+		if err != nil && err != unix.EINTR || err == nil && n == 0 {
+			break
+		}
+		ending = slices.DeleteFunc(ending, func(p unix.PollFd) bool { return p.Revents != 0 })
+	}
+	return some
+}
+
+// pidNamespace names the namespace in which our number is ours.
+func pidNamespace() string {
+	name, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.Trim(name, "pid:[]")
 }
 
 // birth tells a process from another that had its number: when it was started, in the kernel's ticks; empty: there is none.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -306,6 +307,62 @@ func TestGroupsOfTheDead(t *testing.T) {
 	for _, dir := range []string{dead, reborn} {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is left", dir)
+		}
+	}
+}
+
+// What a dead host has left running in its groups ends, and the groups go: those of others stay as they are.
+func TestWhatTheDeadHaveLeftRunning(t *testing.T) {
+	t.Parallel()
+	memory, _ := launch.GroupPlaces()
+	if memory == "" {
+		t.Skip("no control groups can be made here")
+	}
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	alive, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	born := strings.Fields(string(alive[strings.LastIndexByte(string(alive), ')')+1:]))[19]
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns = strings.Trim(ns, "pid:[]")
+	for name, ends := range map[string]bool{
+		fmt.Sprintf("gantry-%d-1.%s-p-left", gone.Process.Pid, ns):   true,
+		fmt.Sprintf("gantry-%d-%s.%s-p-ours", os.Getpid(), born, ns): false,
+		fmt.Sprintf("gantry-%d-1.1-p-theirs", gone.Process.Pid):      false, // in a container, where numbers mean others
+		fmt.Sprintf("gantry-%d-1-p-old", gone.Process.Pid):           false,
+	} {
+		dir := filepath.Join(memory, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ours := exec.Command("sh", "-c", "trap '' TERM HUP; sleep 1000 & sleep 1000")
+		ours.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := ours.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Appendf(nil, "%d", ours.Process.Pid), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		launch.GroupPlaces()
+		_, err := os.Stat(dir)
+		if left := err == nil; left == ends {
+			t.Errorf("%s is left: %v", name, left)
+		}
+		listed, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if lives := len(strings.Fields(string(listed))) > 0; lives == ends {
+			t.Errorf("%s: something in it lives: %v", name, lives)
+		}
+		syscall.Kill(-ours.Process.Pid, syscall.SIGKILL)
+		_ = ours.Wait()
+		for syscall.Rmdir(dir) == syscall.EBUSY { // until the kernel has let go of them
+			runtime.Gosched()
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestSecretsThatNobodyWaitsFor(t *testing.T) {
 	dir := t.TempDir()
 	began, over := filepath.Join(dir, "began"), filepath.Join(dir, "over")
 	w.programs = map[string]service.Program{"slow": {
-		Argv: []string{"sh", "-c", "trap 'touch over; exit 1' TERM; touch began; sleep 600 & wait"}, Dir: dir, Timeout: time.Minute,
+		Argv: []string{"sh", "-c", "trap ': > over; exit 1' TERM; : > began; sleep 600 & wait"}, Dir: dir, Timeout: time.Minute,
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { // owned by the test, whose request ends with it

@@ -39,7 +39,7 @@ type fileArgs struct {
 
 // odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits, in the mode "speaks" one that
 // speaks in its threads, in the mode "samples" one that asks the model, in the
-// mode "tells" one that has texts for it, in the mode "steals" one that wants what is others', in the modes "desk" and
+// mode "tells" one that has texts for it, in the mode "warns" one that warns of its block, in the mode "steals" one that wants what is others', in the modes "desk" and
 // "shelf" ones that work.
 func odd(mode string) tool.Plugin {
 	switch mode {
@@ -57,6 +57,8 @@ func odd(mode string) tool.Plugin {
 		return desk()
 	case "shelf":
 		return shelf()
+	case "warns":
+		return warns()
 	}
 	cfg := &oddConfig{}
 	p := tool.Plugin{
@@ -120,6 +122,21 @@ func speaks() tool.Plugin {
 			<-ctx.Done()
 			late := th.Emit(context.WithoutCancel(ctx), "too.late", nil, true)
 			return os.WriteFile(filepath.Join(th.Cwd(), "late"), []byte(fmt.Sprint(late)), 0o644)
+		},
+	}
+}
+
+// warns is a plugin that works with its block and has something to say of it.
+func warns() tool.Plugin {
+	return tool.Plugin{
+		Name: "warns", Version: "1.0.0", Description: "Warns.",
+		Configured: func(context.Context, *tool.Env) error {
+			return &contract.Diagnostic{Severity: contract.SeverityWarning, Summary: "units is going away", Next: "write unit"}
+		},
+		Tools: []tool.Tool{
+			tool.New("nothing", "Does nothing.", func(context.Context, *tool.Call, struct{}) (*tool.Result, error) {
+				return tool.Text("nothing"), nil
+			}, tool.ReadOnly()),
 		},
 	}
 }

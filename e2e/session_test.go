@@ -121,3 +121,21 @@ func TestDescriptorsDoNotGrowWithCommands(t *testing.T) {
 	}
 	r.NothingLeft()
 }
+
+// What a plugin says of a block that it works with reaches people, once in each run of a thread.
+func TestPluginWarnsOfItsBlock(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+times = 2
+do = [{ call = "nothing", id = "c1" }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	addOdd(t, r, "warns", "warns", "")
+	res := r.OK("exec", "go")
+	if said := strings.Count(res.Stderr+res.Stdout, "units is going away"); said != 1 || !strings.Contains(res.Stderr+res.Stdout, "write unit") {
+		t.Errorf("people are told %d times:\n%s", said, res.Stderr)
+	}
+	r.NothingLeft()
+}

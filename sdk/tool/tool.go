@@ -59,6 +59,7 @@ type Plugin struct {
 	// request; what goes on after it belongs under Env.Context. Its errors are shown to the user: those of
 	// configblock.Invalid, and any *contract.Diagnostic, at their line. After an error the plugin goes on with its earlier
 	// configuration, if there was one.
+	// A [contract.Diagnostic] that is a warning does not keep the plugin from working: people read it once in each thread.
 	Configured func(ctx context.Context, env *Env) error
 	// Thread runs for each thread, as long as the host listens to it; then ctx ends and Thread returns soon. Returning
 	// earlier is fine, an error ends the stream.

@@ -254,13 +254,59 @@ func firstSet(ctx context.Context, family *tool.Client) (contract.ToolSet, error
 	return contract.ToolSet{}, err
 }
 
+// heed tells the people of each thread what a plugin that became ready says of its block, once.
+func (h *Host) heed(label string) {
+	var notices []event.Notice
+	for _, d := range h.plugins.Slot(label).Status().Warnings {
+		n := event.Notice{Level: "warning", Text: fmt.Sprintf("plugin %q: %s", label, d.Summary), Next: h.opts.Redactor.Text(d.Next)}
+		if d.Detail != "" {
+			n.Text += " (" + d.Detail + ")"
+		}
+		n.Text = h.opts.Redactor.Text(n.Text)
+		notices = append(notices, n)
+	}
+	h.mu.Lock()
+	h.mu.warnings[label] = notices
+	threads := slices.Collect(maps.Values(h.mu.threads))
+	h.mu.Unlock()
+	for _, r := range threads {
+		for _, n := range h.unheeded(r) {
+			if _, err := r.thread.Publish(h.life, "", n); err != nil {
+				h.log.Debug("warning of a plugin not published", "thread", r.thread.ID(), "err", err)
+			}
+		}
+	}
+}
+
+// unheeded takes what a thread's people were not told yet of what plugins say of their blocks.
+func (h *Host) unheeded(r *running) (out []event.Notice) {
+	if r.role.asksNobody {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, label := range slices.Sorted(maps.Keys(h.mu.warnings)) {
+		for _, n := range h.mu.warnings[label] {
+			if !r.heeded[n.Text] {
+				r.heeded[n.Text] = true
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
 // pluginState follows a plugin: a tool plugin that became ready is watched as long as that process lives.
 func (h *Host) pluginState(s plugin.State) {
 	if h.opts.OnPlugin != nil {
 		h.opts.OnPlugin(event.PluginState{Plugin: s.Plugin, State: s.Mode.String(), Generation: s.Generation, Message: s.Message})
 	}
+	if s.Mode != plugin.ModeReady {
+		return
+	}
+	h.begin(func() { h.heed(s.Plugin) }) // whoever tells of a plugin's state does not wait for threads
 	family, ok := h.families[s.Plugin]
-	if !ok || s.Mode != plugin.ModeReady {
+	if !ok {
 		return
 	}
 	h.begin(func() { // ends with the plugin's process or the host

@@ -40,13 +40,15 @@ type running struct {
 	outputs  outputs
 	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
 	storeDown bool
+	// heeded are what its people were told that plugins say of their blocks. Guarded by the host's mutex.
+	heeded map[string]bool
 	// pointed are the files that its people were told of because others execute them. Guarded by the host's mutex.
 	pointed map[string]bool
 }
 
 // newRunning goes on from what the model was told.
 func newRunning(t *thread.Thread, told *event.Reference) *running {
-	r := &running{thread: t, pointed: map[string]bool{}}
+	r := &running{thread: t, heeded: map[string]bool{}, pointed: map[string]bool{}}
 	r.hears(told)
 	return r
 }

@@ -90,7 +90,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	for label := range h.families { // tools come up while the model thinks
 		h.plugins.Slot(label).Warm()
 	}
-	plan.Notices = append(plan.Notices, r.rulesNews(h.rules)...)
+	plan.Notices = append(append(plan.Notices, r.rulesNews(h.rules)...), h.unheeded(r)...)
 	equip := func(q policy.Request) policy.Request {
 		return h.rules.Equip(q, h.opts.Config, h.toolEnvironment(t.ID()))
 	}

@@ -305,7 +305,10 @@ func (g cgroups) sweep() {
 			if n, err := strconv.Atoi(pid); !ok || !ok2 || err != nil || birth(n) == born {
 				continue
 			}
-			if known && namespace == pidNamespace() {
+			if known && namespace != pidNamespace() {
+				continue // it may be about to be used
+			}
+			if known {
 				endGroup(dir)
 			}
 			syscall.Rmdir(dir)

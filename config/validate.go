@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/schema"
 )
 
 // Validate returns warnings about what is fine as text but lacks something around it: variables that are not set, files
@@ -30,6 +31,13 @@ func (c *Config) Validate() Diagnostics {
 		add(ds)
 	} else {
 		out = append(out, ds...)
+	}
+	if c.Sandbox.Mode == schema.SandboxFullAccess && len(c.Sandbox.DenyWrite) > 0 {
+		where := (&decoder{files: c.sources}).block(c.root.block(schema.BlockSandbox), nil)
+		add(Diagnostics{c.sources.At(where.at("mode"), Diagnostic{
+			Summary: "deny_write has no effect with full access", Detail: "Commands may write whatever you may, what it names as well.",
+			Next: `set sandbox { mode = "workspace-write" }, or remove deny_write; deny_read holds in every mode`,
+		})})
 	}
 	if c.DefaultModel == "" {
 		add(Diagnostics{{Summary: "no model is the default", Detail: "There are several, and none is called \"default\".",

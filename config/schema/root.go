@@ -31,7 +31,7 @@ const (
 // The values of some arguments.
 var (
 	approvalPolicies = []string{"untrusted", "on-request", "on-failure", "granular", "never"}
-	sandboxModes     = []string{"read-only", "workspace-write", "full-access"}
+	sandboxModes     = []string{"read-only", "workspace-write", SandboxFullAccess}
 	transports       = []string{"peercred", "mtls"}
 	hookErrors       = []string{"proceed", "block"}
 	// JudgedEvents are those of a hook that is a prompt.
@@ -44,6 +44,9 @@ var (
 	networkModes   = []string{NetworkNone, NetworkProxy, NetworkFull}
 	networkMethods = []string{MethodsFull, MethodsLimited}
 )
+
+// SandboxFullAccess is the sandbox mode without a sandbox.
+const SandboxFullAccess = "full-access"
 
 // How the network is reached, and with which methods.
 const (
@@ -130,7 +133,8 @@ func settings() *Block {
 							"stand for parts of a name and `**` for any number of folders. What begins with neither `/`, `~/` nor `./` is looked for below the " +
 							"working folder and the other roots. Holds in every mode; what /etc/gantry denies stays denied."},
 					{Name: "deny_write", Kind: List, Default: "[]",
-						Doc: "The same for what commands must not write. A path that is not there yet can't be made either; to a pattern only what is there counts."},
+						Doc: "The same for what commands in the sandbox must not write. A path that is not there yet can't be made either; to a pattern " +
+							"only what is there counts. With `full-access`, and for a command that was let run outside of the sandbox, it has no effect."},
 					{Name: "network", Kind: Bool, Default: "false", Doc: "Whether the network may be reached in modes other than `full-access`."},
 					{Name: "require_landlock", Kind: Bool, Default: "false",
 						Doc: "Whether a mode other than `full-access` counts as enforced only with Landlock, the kernel's second lock on files behind the mounts. " +

@@ -299,6 +299,10 @@ func explainSandbox(cfg *config.Config, home, userHome, dir string) sandboxFacts
 	f := sandboxFacts{Mode: g.Mode, Approval: cfg.Approval.Policy, Network: g.Network, LimitedBy: launch.FindMeans()}
 	f.Limits = explainLimits(g.Limits, f.LimitedBy)
 	f.DenyRead, f.DenyWrite = cfg.Sandbox.DenyRead, cfg.Sandbox.DenyWrite
+	if g.Mode == launch.FullAccess && len(f.DenyWrite) > 0 {
+		f.DenyWrite = nil
+		f.Missing = append(f.Missing, "deny_write, which has no effect with full access: commands write what it names")
+	}
 	if g.Mode == launch.FullAccess && len(f.DenyRead) == 0 {
 		return f
 	}
@@ -354,8 +358,8 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 			row("writes", "whatever you may write, but what is denied")
 			f.printDenied(row)
 			row("enforced by", f.Layers...)
-			row("missing", f.Missing...)
 		}
+		row("missing", f.Missing...)
 		row("network", "all of it")
 		row("limits", f.Limits...)
 		row("approval", approval)

@@ -25,7 +25,7 @@ type Grant struct {
 	ReadableRoots []string `json:"readableRoots,omitempty"` // absolute; nothing else is read but the system's folders; empty: everything
 	Shown         []string `json:"shown,omitempty"`         // files and folders that are read though a box usually hides them; absolute
 	DenyRead      []string `json:"denyRead,omitempty"`      // patterns of what is neither read nor written, in every mode; see config/glob
-	DenyWrite     []string `json:"denyWrite,omitempty"`     // patterns of what is not written in a writable root
+	DenyWrite     []string `json:"denyWrite,omitempty"`     // patterns of what is not written in a writable root of a box
 	Opened        []string `json:"opened,omitempty"`        // files that may be written though their name is protected; absolute
 	Network       bool     `json:"network,omitempty"`       // all of it
 	Proxied       bool     `json:"proxied,omitempty"`       // what the host's proxy lets through; not with Network

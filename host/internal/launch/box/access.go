@@ -51,6 +51,9 @@ func Reach(g launch.Grant, path string) Access {
 	path = filepath.Clean(path)
 	denied, err := match(g.DenyRead, path)
 	kept, err2 := match(g.DenyWrite, path)
+	if g.Mode == launch.FullAccess {
+		kept = ""
+	}
 	if err != nil || err2 != nil || !filepath.IsAbs(path) {
 		return AccessNone
 	}

@@ -38,7 +38,7 @@ func TestReach(t *testing.T) {
 			"/ws/d": none, "/ws/d/x": none, "/ws/d/in": write, "/ws/d/in/x": write, "/ws/d/in/x.env": none,
 			"/ws/vendor": read, "/ws/vendor/x": read, "/ws/go.lock": read, "/ws/vendors": write,
 		}},
-		{"full access", full, map[string]box.Access{"/keys/x": none, "/etc/x": write, "/ws/.git/x": write, "/ws/vendor/x": read}},
+		{"full access", full, map[string]box.Access{"/keys/x": none, "/etc/x": write, "/ws/.git/x": write, "/ws/vendor/x": write}},
 		{"a pattern that can't be read", launch.Grant{Mode: box.WorkspaceWrite, WritableRoots: []string{"/ws"}, DenyRead: []string{"x"}}, map[string]box.Access{"/ws/a": none, "/etc/x": none}},
 	} {
 		for path, want := range tc.paths {

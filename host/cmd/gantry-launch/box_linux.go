@@ -259,7 +259,18 @@ func covered(c control.Cover) error {
 	if err := syscall.Fstat(it, &st); err != nil {
 		return err
 	}
-	if uint64(st.Dev) == c.WasDev && st.Ino == c.WasInode {
+	if c.WasDev != 0 || c.WasInode != 0 {
+		if uint64(st.Dev) == c.WasDev && st.Ino == c.WasInode {
+			return syscall.ESTALE
+		}
+		return nil
+	}
+	const readOnly = 1 // ST_RDONLY
+	var fs syscall.Statfs_t
+	if err := syscall.Fstatfs(it, &fs); err != nil {
+		return err
+	}
+	if fs.Flags&readOnly == 0 {
 		return syscall.ESTALE
 	}
 	return nil

@@ -199,17 +199,9 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, 
 		return nil, err
 	}
 	if len(roots) > 0 {
-		d.before = b.nested.walk(roots)
-		links, keys, err := b.links(roots, d.opened, d.before)
-		if err != nil {
+		if err := b.lookThrough(d, &v); err != nil {
 			d.release()
 			return nil, err
-		}
-		v.hold, v.hide = append(v.hold, links...), keys
-		for _, p := range d.before.hold {
-			if !slices.Contains(roots, p) && !isOpen(p, d.opened) {
-				v.hold = append(v.hold, p)
-			}
 		}
 	}
 	d.view = v
@@ -228,6 +220,26 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, 
 	}
 	d.box.Covers = v.covers()
 	return d, nil
+}
+
+// lookThrough adds to a view what is kept in its roots for what lies in them.
+func (b *Box) lookThrough(d *design, v *view) error {
+	var links []denial
+	err := errMoved
+	for n := 0; n < looks && errors.Is(err, errMoved); n++ {
+		d.before = b.nested.walk(v.roots)
+		links, v.hide, err = b.links(v.roots, d.opened, d.before)
+	}
+	if err != nil {
+		return err
+	}
+	v.keep(links...)
+	for _, p := range d.before.hold {
+		if !slices.Contains(v.roots, p) && !isOpen(p, d.opened) {
+			v.hold = append(v.hold, p)
+		}
+	}
+	return nil
 }
 
 // Prepare implements [launch.Preparer].

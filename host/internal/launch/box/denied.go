@@ -29,7 +29,7 @@ type denial struct {
 }
 
 // errMoved says that somebody has moved what was being looked at.
-var errMoved = errors.New("folders are moved while it is looked for what is denied; try again, and end what moves them")
+var errMoved = errors.New("folders are moved while it is looked for what is denied or kept; try again, and end what moves them")
 
 // looks is how often a tree is looked through that changes meanwhile.
 const looks = 8

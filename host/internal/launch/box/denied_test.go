@@ -33,6 +33,15 @@ func (w *world) make(paths ...string) {
 	}
 }
 
+// link gives a file another name; both are below the world's folder.
+func (w *world) link(from, to string) {
+	w.t.Helper()
+	top := filepath.Dir(w.ws)
+	if err := os.Link(filepath.Join(top, from), filepath.Join(top, to)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // guarded is a world in which something is denied. The attempts share it: each is a command of one thread.
 func guarded(t *testing.T) *world {
 	w := newWorld(t)

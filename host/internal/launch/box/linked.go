@@ -97,19 +97,19 @@ func narrow(roots []string, names map[string]file) ([]string, error) {
 	return hold, nil
 }
 
-// keyFiles are the files that nobody in a box reads, as far as they can be told apart: a name that one of them has elsewhere shows
-// its content too.
-func (b *Box) keyFiles() map[file]bool {
+// keyFiles are the files that nobody in a box reads, as far as they can be told apart, and how many names each has: one elsewhere
+// shows its content too.
+func (b *Box) keyFiles() map[file]uint64 {
 	const most = 10_000 // entries; folders of credentials are small
-	out := map[file]bool{}
+	out := map[file]uint64{}
 	look := func(path string) {
 		left := most
 		_ = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
 			if left--; err != nil || left < 0 {
 				return fs.SkipAll
 			}
-			if id, mode, ok := identify(p); ok && mode.IsRegular() {
-				out[file{id.dev, id.ino}] = true
+			if id, links, ok := linkCount(p); ok && e.Type().IsRegular() {
+				out[file{id.dev, id.ino}] = links
 			}
 			return nil
 		})
@@ -125,20 +125,53 @@ func (b *Box) keyFiles() map[file]bool {
 	return out
 }
 
-// links are what keeps files with names outside as they are: what is read-only, and what is not even read.
-func (b *Box) links(roots, opened []string, found *parts) (hold, hide []string, err error) {
+// links are what keeps files with names outside as they are: what is read-only, and what is not even read. errMoved says that it has
+// to be looked again.
+func (b *Box) links(roots, opened []string, found *parts) (hold, hide []denial, err error) {
 	names := found.foreign()
-	if len(names) == 0 {
+	if len(names) == 0 && !found.moved {
 		return nil, nil, nil
 	}
 	keys := b.keyFiles()
-	for p, f := range names {
-		if keys[f] {
-			hide = append(hide, p)
-		}
+	if found.moved && slices.ContainsFunc(slices.Collect(maps.Values(keys)), func(links uint64) bool { return links > 1 }) {
+		return nil, nil, errMoved // one of those names may be where nobody has looked
 	}
-	slices.Sort(hide)
-	hold, err = narrow(roots, names)
-	hold = slices.DeleteFunc(hold, func(p string) bool { return slices.Contains(hide, p) || isOpen(p, opened) })
-	return hold, hide, err
+	for p, f := range names {
+		if keys[f] == 0 {
+			continue
+		}
+		d, err := locate(p, f)
+		if err != nil {
+			return nil, nil, err
+		}
+		hide = append(hide, d)
+	}
+	slices.SortFunc(hide, func(a, b denial) int { return strings.Compare(a.path, b.path) })
+	narrowed, err := narrow(roots, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range narrowed {
+		if isOpen(p, opened) || slices.ContainsFunc(hide, func(d denial) bool { return d.path == p }) {
+			continue
+		}
+		d, err := locate(p, names[p])
+		if err != nil {
+			return nil, nil, err
+		}
+		hold = append(hold, d)
+	}
+	return hold, hide, nil
+}
+
+// locate finds out in which folder a path lies. f is the file that it has to be; zero: any.
+func locate(path string, f file) (denial, error) {
+	in, id, mode, err := placed(path)
+	switch {
+	case absent(err) || err == nil && f != (file{}) && f != (file{id.dev, id.ino}):
+		return denial{}, errMoved
+	case err != nil:
+		return denial{}, fmt.Errorf("%s can't be kept as it is: %w", path, err)
+	}
+	return denial{path: path, folder: mode.IsDir(), in: in, id: id}, nil
 }

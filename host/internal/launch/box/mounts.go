@@ -17,7 +17,8 @@ type view struct {
 	shown  []string // what is seen though it is usually hidden
 	roots  []string // what may be written
 	hold   []string // what of it may not
-	hide   []string // files in roots that are keys by another name
+	kept   []denial // what of that others may be moving
+	hide   []denial // files in roots that are keys by another name
 	denied []denial // what nobody reads
 	pinned []string // folders in roots that keep their names
 	blank  string   // a file that nobody may read, in the place of those that are denied
@@ -71,8 +72,8 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 	for _, p := range v.hold {
 		m.add(p, "--ro-bind", p, p)
 	}
-	for _, p := range v.hide {
-		m.add(p, "--ro-bind", "/dev/null", p)
+	for _, d := range v.hide {
+		m.add(d.path, "--ro-bind", "/dev/null", d.path)
 	}
 	for _, d := range v.denied {
 		switch {
@@ -156,16 +157,32 @@ func (v view) shows(path string) bool {
 	return v.read == nil || insideAny(path, v.read) || slices.Contains(v.read, path) || insideAny(path, v.roots) || slices.Contains(v.roots, path)
 }
 
-// covers are what is looked at again in the box: what is denied in folders that others may be changing.
+// keep holds what others may be moving.
+func (v *view) keep(list ...denial) {
+	v.kept = append(v.kept, list...)
+	for _, d := range list {
+		v.hold = append(v.hold, d.path)
+	}
+}
+
+// covers are what is looked at again in the box: what is denied or kept in folders that others may be changing.
 func (v view) covers() []control.Cover {
 	var out []control.Cover
-	for _, d := range v.denied {
-		// In another denied folder there is nothing to look at, unless a root in that opens it again.
+	inRoot := func(d denial) bool {
+		// In a denied folder there is nothing to look at, unless a root in that opens it again.
 		lost := slices.ContainsFunc(v.denied, func(o denial) bool {
 			return o.folder && below(d.path, o.path) && !slices.ContainsFunc(v.roots, func(r string) bool { return below(r, o.path) && below(d.path, r) })
 		})
-		if insideAny(d.path, v.roots) && !lost {
+		return insideAny(d.path, v.roots) && !lost
+	}
+	for _, d := range slices.Concat(v.denied, v.hide) {
+		if inRoot(d) {
 			out = append(out, control.Cover{Path: d.path, Dev: d.in.dev, Ino: d.in.ino, WasDev: d.id.dev, WasInode: d.id.ino})
+		}
+	}
+	for _, d := range v.kept {
+		if inRoot(d) {
+			out = append(out, control.Cover{Path: d.path, Dev: d.in.dev, Ino: d.in.ino})
 		}
 	}
 	return out

@@ -52,6 +52,7 @@ type parts struct {
 	hold   []string  // what of it is kept read-only, absolute
 	linked []*folder // those with files that have other names as well
 	seen   int       // folders
+	moved  bool      // some of them were gone when they were to be looked at
 	cut    bool      // there is more than is looked through
 }
 
@@ -82,6 +83,7 @@ type folder struct {
 	nested []string  // of nestedNames
 	bare   bool      // looks like a repository without files
 	names  []name    // of files that have others as well
+	gone   bool      // it is no folder any more
 }
 
 // settled is how long ago a folder must have changed for its content to be believed the next time: the kernel's clock for
@@ -115,6 +117,7 @@ func (p *parts) into(root string, f *folder) {
 		return
 	}
 	if !f.look(root) {
+		p.moved = p.moved || f.gone && f.path != root
 		return
 	}
 	if f.bare && f.path != root {
@@ -160,7 +163,7 @@ func (p *parts) name(root, path string) {
 // look makes sure that a folder's content is what it says. false: it is none any more.
 func (f *folder) look(root string) bool {
 	id, mode, ok := identify(f.path)
-	if !ok || !mode.IsDir() {
+	if f.gone = !ok || !mode.IsDir(); f.gone {
 		return false
 	}
 	if f.id == id {

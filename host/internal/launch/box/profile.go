@@ -72,7 +72,9 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 		}
 	}
 	list.add(seatbelt.AccessKept, v.hold...)
-	list.add(seatbelt.AccessNone, v.hide...)
+	for _, d := range v.hide {
+		list.add(seatbelt.AccessNone, d.path)
+	}
 	patterns, err := parsed(g.DenyRead)
 	if err != nil {
 		return p, err
@@ -218,8 +220,11 @@ func fixedRules(v view) []seatbelt.Rule {
 			out = append(out, seatbelt.Rule{Access: seatbelt.AccessFixed, Path: at})
 		}
 	}
-	for _, p := range slices.Concat(v.hold, v.hide) {
+	for _, p := range v.hold {
 		above(p, v.roots)
+	}
+	for _, d := range v.hide {
+		above(d.path, v.roots)
 	}
 	for _, d := range v.denied {
 		if v.full {

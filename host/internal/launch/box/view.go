@@ -51,7 +51,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 	}
 	for _, d := range found {
 		if insideAny(d.path, roots) && !isOpen(d.path, opened) {
-			v.hold = append(v.hold, d.path)
+			v.keep(d)
 		}
 	}
 	for _, d := range slices.Concat(v.denied, found) {

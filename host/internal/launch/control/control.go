@@ -155,8 +155,8 @@ type Rule struct {
 	Dev, Ino uint64
 }
 
-// Cover is a path at which something else must lie than the file that was there, in the very folder that it was found in: who moves
-// folders about while a box is made must not have the cover laid elsewhere.
+// Cover is a path at which something else must lie than the file that was there, or without WasDev and WasInode something that is
+// read-only, in the very folder that it was found in: who moves folders about while a box is made must not have the cover laid elsewhere.
 type Cover struct {
 	Path             string
 	Dev, Ino         uint64 // of the folder that it lies in

@@ -321,15 +321,22 @@ do = [{ call = "apply_patch", id = "patch", freeform = """*** Begin Patch
 @@
 -SECRET
 +changed
+*** Update File: vendor/lib.go
+@@
+-SECRET
++changed
+*** Add File: vendor/deep/new.go
++new
+*** Delete File: vendor/old.go
 *** End Patch""" }]
 [[step]]
 times = -1
 do = [{ text = "finished" }]
 `)
-	for _, name := range []string{"sub/x.env", "go.lock", "plain"} {
+	for _, name := range []string{"sub/x.env", "go.lock", "plain", "vendor/lib.go", "vendor/old.go", "vendor/other.go"} {
 		r.Write(name, "SECRET\n")
 	}
-	r.Write("modes.hcl", "approval {\n  policy = \"on-request\"\n}\nsandbox {\n  mode = \"workspace-write\"\n  deny_read = [\"**/*.env\"]\n  deny_write = [\"*.lock\"]\n}\n")
+	r.Write("modes.hcl", "approval {\n  policy = \"on-request\"\n}\nsandbox {\n  mode = \"workspace-write\"\n  deny_read = [\"**/*.env\"]\n  deny_write = [\"*.lock\", \"vendor\"]\n}\n")
 	run := r.Terminal("exec", "--config", "modes.hcl", "go")
 	for i := range 2 {
 		run.SeesTimes("answer: ", i+1)
@@ -348,6 +355,9 @@ do = [{ text = "finished" }]
 	}
 	if b, err := os.ReadFile(filepath.Join(r.Dir, "go.lock")); string(b) != "changed\n" {
 		t.Errorf("the patch that was approved: %q, %v, %q", b, err, outputs["patch"])
+	}
+	if a, b, gone := r.Read("vendor/lib.go"), r.Read("vendor/deep/new.go"), !exists(r.Dir, "vendor/old.go"); a != "changed\n" || b != "new\n" || !gone {
+		t.Errorf("in a folder that is kept: %q, %q, removed %v: %q", a, b, gone, outputs["patch"])
 	}
 	if text := strings.Join(last.Texts(llm.RoleUser), "\n"); !strings.Contains(text, "**/*.env") {
 		t.Errorf("the model was not told:\n%s", text)

@@ -293,15 +293,15 @@ func widened(g launch.Grant, effects []contract.Effect) launch.Grant {
 		switch e := e.(type) {
 		case contract.WriteEffect:
 			for _, p := range e.Paths {
-				dir := p
+				dir, within := p, slices.Contains[[]string]
 				if !isDir(p) {
 					g.Opened = append(slices.Clip(g.Opened), p)
-					dir = filepath.Dir(p)
+					dir, within = filepath.Dir(p), lies
 				}
 				for !isDir(dir) && dir != filepath.Dir(dir) {
 					dir = filepath.Dir(dir)
 				}
-				if g.Mode != box.WorkspaceWrite || !slices.Contains(g.WritableRoots, dir) {
+				if g.Mode != box.WorkspaceWrite || !within(g.WritableRoots, dir) {
 					g.Mode, g.WritableRoots = box.WorkspaceWrite, append(slices.Clip(g.WritableRoots), dir)
 				}
 			}
@@ -317,6 +317,17 @@ func widened(g launch.Grant, effects []contract.Effect) launch.Grant {
 		}
 	}
 	return g
+}
+
+// lies reports whether a folder is one of these roots, or lies in one: then it is not for the sake of a file in it that all of it is opened.
+func lies(roots []string, dir string) bool {
+	real := func(path string) string {
+		if r, err := filepath.EvalSymlinks(path); err == nil {
+			return r
+		}
+		return path
+	}
+	return slices.ContainsFunc(roots, func(r string) bool { return inside(real(dir), real(r)) })
 }
 
 func isDir(path string) bool {

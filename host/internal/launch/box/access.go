@@ -71,6 +71,8 @@ func Reach(g launch.Grant, path string) Access {
 	switch {
 	case denied != "" && len(denied) >= max(len(writable), len(readable)):
 		return AccessNone
+	case slices.Contains(g.Opened, path):
+		return AccessWrite
 	case writable != "" && len(writable) >= len(readable) && (kept == "" || len(kept) < len(writable)):
 		if g.Mode == launch.FullAccess || unprotected(writable, path) {
 			return AccessWrite

@@ -189,7 +189,11 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, 
 		}
 	}
 	for _, p := range g.Opened {
-		d.opened = append(d.opened, realParent(p))
+		p = realParent(p)
+		if b.home != "" && (p == b.home || below(p, b.home)) {
+			return nil, fmt.Errorf("%s can't be opened: it lies in gantry's own folder, which holds keys and what is allowed", p)
+		}
+		d.opened = append(d.opened, p)
 	}
 	v, missing, err := b.view(g, roots, d.opened)
 	if err != nil {
@@ -235,11 +239,19 @@ func (b *Box) lookThrough(d *design, v *view) error {
 	}
 	v.keep(links...)
 	for _, p := range d.before.hold {
-		if !slices.Contains(v.roots, p) && !isOpen(p, d.opened) {
+		switch {
+		case slices.Contains(v.roots, p):
+		case !isOpen(p, d.opened):
 			v.hold = append(v.hold, p)
+		case isDir(p):
+			v.ajar = append(v.ajar, p)
 		}
 	}
-	return nil
+	if b.seatbelt { // which knows files by their names
+		v.hold = append(v.hold, v.ajar...)
+		return nil
+	}
+	return v.open(d.opened)
 }
 
 // Prepare implements [launch.Preparer].

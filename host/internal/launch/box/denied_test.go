@@ -4,8 +4,10 @@ package box_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -236,4 +238,136 @@ func TestDenialsThatCantBeEnforced(t *testing.T) {
 	if err := l.Check(launch.Grant{Mode: launch.FullAccess, DenyRead: []string{"/x"}}); err == nil || !strings.Contains(err.Error(), "deny_read") {
 		t.Errorf("without boxes: %v", err)
 	}
+}
+
+// Who approves a change of one file in what is kept opens that one: what lies beside it stays as it is.
+func TestAnApprovalOpensOneFile(t *testing.T) {
+	t.Parallel()
+	files := []string{
+		"vendor/lib.go", "vendor/other.go", "vendor/sub/a.go", "vendor/sub/b.go", "vendor/sub/deep/c.go", "vendor/deep/d.go",
+		".git/config", ".git/hooks/pre-push", "linked/lib.go", "linked/other.go",
+	}
+	for name, tc := range map[string]struct {
+		opened []string
+		do     string
+		want   map[string]string // what there is afterwards that is not what was; empty: nothing
+	}{
+		"a file":                {[]string{"vendor/lib.go"}, `echo new > vendor/lib.go`, map[string]string{"vendor/lib.go": "new\n"}},
+		"a file further down":   {[]string{"vendor/sub/a.go"}, `echo new > vendor/sub/a.go`, map[string]string{"vendor/sub/a.go": "new\n"}},
+		"a new file":            {[]string{"vendor/new.go"}, `echo new > vendor/new.go`, map[string]string{"vendor/new.go": "new\n"}},
+		"in a new folder":       {[]string{"vendor/x/y/new.go"}, `mkdir -p vendor/x/y && echo new > vendor/x/y/new.go`, map[string]string{"vendor/x/y/new.go": "new\n"}},
+		"removing one":          {[]string{"vendor/lib.go"}, `rm vendor/lib.go`, map[string]string{"vendor/lib.go": ""}},
+		"two":                   {[]string{"vendor/lib.go", "vendor/sub/deep/c.go"}, `echo new > vendor/lib.go && echo new > vendor/sub/deep/c.go`, map[string]string{"vendor/lib.go": "new\n", "vendor/sub/deep/c.go": "new\n"}},
+		"git's settings":        {[]string{".git/config"}, `echo new > .git/config`, map[string]string{".git/config": "new\n"}},
+		"a hook":                {[]string{".git/hooks/post-merge"}, `echo new > .git/hooks/post-merge`, map[string]string{".git/hooks/post-merge": "new\n"}},
+		"a link lies beside it": {[]string{"linked/lib.go"}, `echo new > linked/lib.go && rm linked/link`, map[string]string{"linked/lib.go": "new\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, f := range files {
+				w.make("ws/" + f)
+			}
+			if err := os.Symlink("lib.go", filepath.Join(w.ws, "linked/link")); err != nil {
+				t.Fatal(err)
+			}
+			before := w.contents()
+			w.change = func(g *launch.Grant) {
+				g.DenyWrite = []string{w.ws + "/vendor", w.ws + "/linked"}
+				for _, p := range tc.opened {
+					g.Opened = append(g.Opened, filepath.Join(w.ws, p))
+				}
+			}
+			script := tc.do + "; exec 2>/dev/null; "
+			for _, f := range files {
+				if !slices.Contains(tc.opened, f) {
+					script += fmt.Sprintf("echo evil >> %[1]s; rm -f %[1]s; mv %[1]s moved; ", f)
+				}
+			}
+			w.sh(script + "rm -rf vendor/deep; mv -T vendor/deep v1; mv -T vendor v2; mv -T .git v3; rm -rf moved v1 v2 v3; true") // those are copies
+			after := w.contents()
+			for p, want := range tc.want {
+				if after[p] != want {
+					t.Errorf("%s is %q, want %q", p, after[p], want)
+				}
+				delete(before, p)
+				delete(after, p)
+			}
+			if !maps.Equal(before, after) {
+				t.Errorf("there is\n%v\nwas\n%v", after, before)
+			}
+			if _, err := os.Lstat(filepath.Join(w.ws, "linked/link")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What can't be opened by itself is not opened.
+func TestWhatCantBeOpenedAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.make("ws/vendor/lib.go")
+	for i := range 300 {
+		w.make(fmt.Sprintf("ws/vendor/%d", i))
+	}
+	open := ""
+	keep := func(g *launch.Grant) {
+		g.DenyWrite, g.Opened = []string{w.ws + "/vendor"}, []string{w.ws + "/vendor/" + open}
+	}
+	w.change = keep
+	open = "new.go"
+	if p, err := w.spawn("true"); err == nil || !strings.Contains(err.Error(), "can't be opened by itself") {
+		t.Errorf("a new file among 301: %v, %v", p, err)
+	}
+	w.change = func(g *launch.Grant) {
+		g.WritableRoots = []string{filepath.Dir(w.ws)}
+		g.DenyWrite, g.DenyRead = []string{w.ws + "/vendor"}, []string{w.ws + "/vendor/keys"}
+		g.Opened = []string{filepath.Join(w.ws, "vendor", open)}
+	}
+	w.make("ws/vendor/keys/deep/k", "home/.gantry/x")
+	for path, want := range map[string]string{"keys/deep/new": "which nothing opens", "../../home/rules/x.rules": "gantry's own folder"} {
+		open = path
+		if p, err := w.spawn("true"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", path, p, err)
+		}
+	}
+	w.change = keep
+	open = "lib.go"
+	if out, exit := w.sh("echo new > vendor/lib.go && ! echo evil > vendor/7 && cat vendor/lib.go"); exit.Code != 0 || !strings.HasSuffix(out, "new") {
+		t.Errorf("one of 301: exit %d, %q", exit.Code, out)
+	}
+}
+
+// A folder that must keep its name for the sake of what is denied in it is not written for that if it was not before.
+func TestKeepingANameOpensNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.make("ws/vendor/sub/secret", "ws/vendor/sub/lib.go", "ws/.git/hooks/secret", "ws/conf/in/secret")
+	w.change = func(g *launch.Grant) {
+		g.DenyWrite = []string{w.ws + "/vendor"}
+		g.DenyRead = []string{w.ws + "/vendor/sub/secret", w.ws + "/.git/hooks/secret", w.ws + "/conf/in/secret"}
+	}
+	before := w.contents()
+	before["conf/in/new"] = "x\n"
+	w.sh(`exec 2>/dev/null; echo evil > vendor/sub/lib.go; echo evil > vendor/sub/new; echo evil > .git/hooks/pre-push; echo evil > .git/config; mv conf conf2; echo x > conf/in/new`)
+	if after := w.contents(); !maps.Equal(before, after) {
+		t.Errorf("there is\n%v\nwas\n%v", after, before)
+	}
+}
+
+// contents are those of the workspace's files, by path.
+func (w *world) contents() map[string]string {
+	out := map[string]string{}
+	if err := filepath.WalkDir(w.ws, func(p string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		out[strings.TrimPrefix(p, w.ws+"/")] = string(b)
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return out
 }

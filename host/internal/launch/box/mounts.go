@@ -18,6 +18,8 @@ type view struct {
 	roots  []string // what may be written
 	hold   []string // what of it may not
 	kept   []denial // what of that others may be moving
+	ajar   []string // folders that would be held, were nothing opened in them
+	opened []string // files and folders that may be written in what is held
 	hide   []denial // files in roots that are keys by another name
 	denied []denial // what nobody reads
 	pinned []string // folders in roots that keep their names
@@ -66,11 +68,19 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 	for _, p := range slices.Concat(v.read, v.shown) {
 		m.add(p, "--ro-bind", p, p)
 	}
-	for _, p := range slices.Concat(v.pinned, v.roots) {
+	for _, p := range v.pinned {
+		if v.writes(p) { // else nobody can give it another name
+			m.add(p, "--bind", p, p)
+		}
+	}
+	for _, p := range v.roots {
 		m.add(p, "--bind", p, p)
 	}
 	for _, p := range v.hold {
 		m.add(p, "--ro-bind", p, p)
+	}
+	for _, p := range v.opened {
+		m.add(p, "--bind", p, p)
 	}
 	for _, d := range v.hide {
 		m.add(d.path, "--ro-bind", "/dev/null", d.path)
@@ -163,6 +173,11 @@ func (v *view) keep(list ...denial) {
 	for _, d := range list {
 		v.hold = append(v.hold, d.path)
 	}
+}
+
+// writes reports whether a path may be written, by the deepest root or held folder that it lies in.
+func (v view) writes(path string) bool {
+	return len(nearest(v.roots, path)) > len(nearest(v.hold, path))
 }
 
 // covers are what is looked at again in the box: what is denied or kept in folders that others may be changing.

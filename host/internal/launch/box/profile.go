@@ -72,6 +72,8 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 		}
 	}
 	list.add(seatbelt.AccessKept, v.hold...)
+	open := inRoots(opened, v.roots)
+	list.add(seatbelt.AccessWrite, open...)
 	for _, d := range v.hide {
 		list.add(seatbelt.AccessNone, d.path)
 	}
@@ -87,13 +89,13 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 	}
 	p.Files = list.sorted()
 	if !v.full {
-		p.Files = append(p.Files, protectedRules(v, opened)...)
+		p.Files = append(p.Files, protectedRules(v, open)...)
 		kept, err := parsed(g.DenyWrite)
 		if err != nil {
 			return p, err
 		}
 		for _, x := range kept {
-			p.Files = append(p.Files, patternRules(x, seatbelt.AccessKept, v.roots, keptOpen(v.roots, opened))...)
+			p.Files = append(p.Files, patternRules(x, seatbelt.AccessKept, v.roots, open)...)
 		}
 	}
 	for _, x := range patterns {
@@ -171,8 +173,10 @@ func protectedRules(v view, opened []string) []seatbelt.Rule {
 					r.Except = append(r.Except, other)
 				}
 			}
-			if isOpen(path, opened) && !isDir(path) && !slices.Contains(r.Except, path) {
-				r.Except = append(r.Except, path)
+			for _, o := range opened {
+				if (o == path || below(o, path)) && !slices.Contains(r.Except, o) {
+					r.Except = append(r.Except, o)
+				}
 			}
 			out = append(out, r)
 		}
@@ -180,12 +184,12 @@ func protectedRules(v view, opened []string) []seatbelt.Rule {
 	return out
 }
 
-// keptOpen are roots, and files in them, that an approval has opened: a folder of one is there to be written for its sake.
-func keptOpen(roots, opened []string) []string {
+// inRoots are the files in roots that an approval has opened, with the folders that have to be made for them.
+func inRoots(opened, roots []string) []string {
 	var out []string
 	for _, o := range opened {
-		if out = append(out, o); slices.Contains(roots, filepath.Dir(o)) {
-			out = append(out, filepath.Dir(o))
+		if m := made(o); insideAny(m, roots) && !slices.Contains(out, m) {
+			out = append(out, m)
 		}
 	}
 	return out

@@ -37,6 +37,10 @@ func (b *Box) protect(v *view, opened, missing []string) (release func(), err er
 			if slices.Contains(v.roots, p) || isOpen(p, opened) && (err != nil || !info.IsDir()) {
 				continue
 			}
+			if isOpen(p, opened) && !b.seatbelt {
+				v.ajar = append(v.ajar, p)
+				continue
+			}
 			switch {
 			case errors.Is(err, fs.ErrNotExist) && b.seatbelt: // the name is denied
 			case errors.Is(err, fs.ErrNotExist):

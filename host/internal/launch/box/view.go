@@ -50,8 +50,12 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 		found, missing = kept, append(missing, gaps...)
 	}
 	for _, d := range found {
-		if insideAny(d.path, roots) && !isOpen(d.path, opened) {
+		switch {
+		case !insideAny(d.path, roots):
+		case !isOpen(d.path, opened):
 			v.keep(d)
+		case d.folder:
+			v.ajar = append(v.ajar, d.path)
 		}
 	}
 	for _, d := range slices.Concat(v.denied, found) {

@@ -1,0 +1,105 @@
+package box
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Somebody may approve that one file is written in a folder that is kept as it is. To make or remove it the folder that it lies in has
+// to be writable, so that everything beside it is held by itself. Where that can't be done a file that is there is bound alone: then it
+// can be written and not removed.
+
+// maxBeside is how many mounts are spent on what lies beside an opened file: a tenth of a second, after a question to a person.
+const maxBeside = 256
+
+// open holds what of the folders that are ajar was not opened.
+func (v *view) open(opened []string) error {
+	var folders []string // that are writable for the sake of a file in them
+	for _, o := range opened {
+		dir := parent(o)
+		kept := nearest(v.ajar, dir)
+		switch {
+		case kept == "" || len(nearest(v.roots, dir)) > len(kept): // it may be written in any case
+		case slices.ContainsFunc(v.denied, func(d denial) bool { return o == d.path || below(o, d.path) }):
+			return fmt.Errorf("%s can't be opened: it is denied, which nothing opens", o)
+		case !slices.Contains(folders, dir):
+			folders = append(folders, dir)
+		}
+	}
+	var alone []string
+	for _, dir := range folders {
+		var names []string
+		for _, o := range opened {
+			if parent(o) == dir {
+				names = append(names, o)
+			}
+		}
+		beside, err := holdable(dir, opened, folders)
+		switch {
+		case err == nil:
+			v.hold = append(v.hold, beside...)
+			if !slices.Contains(v.roots, dir) {
+				v.opened = append(v.opened, dir)
+			}
+		case slices.ContainsFunc(names, func(p string) bool { return !isRegular(p) }):
+			return fmt.Errorf("%s can't be opened by itself: %w", names[0], err)
+		default:
+			alone = append(alone, dir)
+			v.opened = append(v.opened, names...)
+		}
+	}
+	for _, p := range slices.Concat(v.ajar, alone) {
+		if (slices.Contains(alone, p) || !slices.Contains(folders, p)) && !slices.Contains(v.hold, p) {
+			v.hold = append(v.hold, p)
+		}
+	}
+	return nil
+}
+
+// made is what of a path has to be made first: the first part of it that is not there, or itself.
+func made(path string) string {
+	dir := parent(path)
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, strings.TrimSuffix(dir, "/")+"/"), "/")
+	return filepath.Join(dir, first)
+}
+
+// parent is the deepest folder above a path that is there.
+func parent(path string) string {
+	dir := filepath.Dir(path)
+	for !isDir(dir) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
+// holdable are the paths in a folder that were not opened. open are folders that are looked at by themselves.
+func holdable(dir string, opened, open []string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		p := filepath.Join(dir, e.Name())
+		switch {
+		case slices.Contains(opened, p) || slices.Contains(open, p):
+		case e.Type()&fs.ModeSymlink != 0:
+			return nil, fmt.Errorf("it lies beside %s, a symbolic link that could be replaced then", p)
+		default:
+			out = append(out, p)
+		}
+	}
+	if len(out) > maxBeside {
+		return nil, fmt.Errorf("%d other files and folders lie beside it, and %d can be kept as they are", len(out), maxBeside)
+	}
+	return out, nil
+}
+
+func isRegular(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}

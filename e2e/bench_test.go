@@ -60,22 +60,34 @@ func BenchmarkStart(b *testing.B) {
 // BenchmarkTurn measures what the host adds to a turn of twenty calls of `true`: from the end of an answer that makes one
 // until the vendor has the next request. The vendor answers at once.
 func BenchmarkTurn(b *testing.B) {
-	benchTurn(b, `{"cmd":"true","login":false}`, "", 0, "exec", "go")
+	benchTurn(b, manyCalls, `{"cmd":"true","login":false}`, "", 0, 0, "exec", "go")
 }
 
 // BenchmarkSandboxedTurn is BenchmarkTurn in the sandbox, with a model that thinks for as long as it takes to make the next box.
 func BenchmarkSandboxedTurn(b *testing.B) {
-	benchTurn(b, `{"cmd":"true","login":false}`, "", 100*time.Millisecond, "exec", "--sandbox", "workspace-write", "go")
+	benchTurn(b, manyCalls, `{"cmd":"true","login":false}`, "", 100*time.Millisecond, 0, "exec", "--sandbox", "workspace-write", "go")
+}
+
+// BenchmarkSandboxedFirst is the first command of a turn in the sandbox, of a model that writes its name and then for as long as
+// it takes to make a box; and of one that writes all of it at once.
+func BenchmarkSandboxedFirst(b *testing.B) {
+	for name, writes := range map[string]time.Duration{"written": 100 * time.Millisecond, "at-once": 0} {
+		b.Run(name, func(b *testing.B) {
+			benchTurn(b, 1, `{"cmd":"true","login":false}`, "", 0, writes, "exec", "--sandbox", "workspace-write", "go")
+		})
+	}
 }
 
 // BenchmarkLogin is BenchmarkTurn for a model that wants a login shell, as is the default, and a user whose profile starts forty
 // programs.
 func BenchmarkLogin(b *testing.B) {
-	benchTurn(b, `{"cmd":"true"}`, "for i in {1..40}; do /bin/true; done; export EDITOR=vi; greet() { echo hello; }\n", 0, "exec", "go")
+	benchTurn(b, manyCalls, `{"cmd":"true"}`, "for i in {1..40}; do /bin/true; done; export EDITOR=vi; greet() { echo hello; }\n", 0, 0, "exec", "go")
 }
 
-func benchTurn(b *testing.B, arguments, profile string, thinks time.Duration, command ...string) {
-	const calls = 20
+const manyCalls = 20
+
+// benchTurn is a turn with calls. The model thinks before each answer, and writes its arguments for a while.
+func benchTurn(b *testing.B, calls int, arguments, profile string, thinks, writes time.Duration, command ...string) {
 	var mu sync.Mutex // each run has a connection of its own
 	var answered time.Time
 	var took []time.Duration
@@ -88,14 +100,22 @@ func benchTurn(b *testing.B, arguments, profile string, thinks time.Duration, co
 		if thinks > 0 {
 			<-time.After(thinks)
 		}
-		answer := responsesBegin
+		begin, answer := responsesBegin, ""
 		if n < calls {
-			answer += responsesEnd(fmt.Sprintf(`{"id":"fc_%d","type":"function_call","status":"completed","call_id":"call_%d",`+
+			begin += responsesFrame("response.output_item.added", fmt.Sprintf(`"output_index":0,"item":{"id":"fc_%d","type":"function_call",`+
+				`"status":"in_progress","call_id":"call_%[1]d","name":"exec_command","arguments":""}`, n))
+			answer = responsesEnd(fmt.Sprintf(`{"id":"fc_%d","type":"function_call","status":"completed","call_id":"call_%d",`+
 				`"name":"exec_command","arguments":%q}`, n, n, arguments))
 		} else {
 			answer = wireShapes["openai-responses"].after("done")
 		}
-		_, _ = conn.Write(slices.Concat([]byte(answerHead), chunked(answer), []byte(answerEnd)))
+		if writes > 0 && n < calls {
+			_, _ = conn.Write(slices.Concat([]byte(answerHead), chunked(begin)))
+			<-time.After(writes)
+			_, _ = conn.Write(slices.Concat(chunked(answer), []byte(answerEnd)))
+		} else {
+			_, _ = conn.Write(slices.Concat([]byte(answerHead), chunked(begin+answer), []byte(answerEnd)))
+		}
 		answered = time.Now()
 	})
 	r := rig.New(b, "")

@@ -363,3 +363,25 @@ do = [{ text = "finished" }]
 		t.Errorf("the model was not told:\n%s", text)
 	}
 }
+
+// The first command of a turn finds a box that was made while the model still wrote what it is to do.
+func TestTheFirstCommandOfATurnIsExpected(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, `
+[[step]]
+do = [{ call = "exec_command", id = "first", args = { cmd = "echo done", login = false } }]
+[[step]]
+do = [{ text = "finished" }]
+`)
+	res := r.OK("exec", "--log", "debug", "--sandbox", "workspace-write", "go")
+	found := false
+	for line := range strings.Lines(res.Stderr) {
+		found = found || strings.Contains(line, "process started") && strings.Contains(line, "ahead=true")
+	}
+	if out := r.Last().Outputs()["first"]; !found || !strings.Contains(out, "done") {
+		t.Errorf("%q, in a box that waited for it: %v\n%s", out, found, res.Stderr)
+	}
+	if exists(r.Dir, ".agents") {
+		t.Error("something still stands in for missing names")
+	}
+}

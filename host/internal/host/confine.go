@@ -193,6 +193,11 @@ func variable(environ []string, name string) string {
 // for names that are missing in the workspace.
 const boxAhead = 30 * time.Second
 
+// isCommand reports whether calls of a tool are commands, as far as that is known before their arguments are.
+func isCommand(d contract.Descriptor) bool {
+	return d.AbortReadsAsCommand || slices.ContainsFunc(d.Effects, func(e contract.Effect) bool { _, ok := e.(contract.ExecEffect); return ok })
+}
+
 // granter makes grants from the configuration.
 type granter struct {
 	launcher *launch.Launcher

@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -101,6 +102,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if hooks := r.hookTurn(id, plan.Started); hooks != nil {
 		aroundCalls, aroundTurn, stops = hooks, hooks, hooks
 	}
+	grants := granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, func() (string, error) { return h.threadTmp(t.ID()) }}
 	spine := orchestrate.New(orchestrate.Stages{
 		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return r.role.decide(equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
 		Approver: t.Desk(), Rulebook: h.rules, Journal: t,
@@ -108,7 +110,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			return policy.Retry(equip(q), res)
 		},
 		Permits: t.Desk(),
-		Granter: granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, func() (string, error) { return h.threadTmp(t.ID()) }},
+		Granter: grants,
 		Families: func(label string) (orchestrate.Family, bool) {
 			f, ok := h.families[label]
 			if ok {
@@ -139,6 +141,14 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Context: r.surroundings(h, id, start, started, own),
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
+		},
+		Expected: func(tools *registry.Snapshot, namespace, name string) {
+			if e, ok := tools.Lookup(namespace, name); ok && isCommand(e.Descriptor) {
+				all, _ := t.Desk().Permitted(id)
+				h.launcher.Expect(string(t.ID()), func() (launch.Grant, error) {
+					return grants.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})
+				})
+			}
 		},
 		Closing: func(ctx context.Context) []event.Body {
 			h.launcher.Rest(string(t.ID())) // the next command comes when the user says so

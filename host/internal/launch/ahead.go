@@ -4,14 +4,16 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// A box takes most of the time in which a short command runs. So once a command has ended in one, the next is made while the
-// model thinks, for a command under the same grant: with its mounts, and a stage of gantry-launch in it that waits. What the
-// command may do beyond the mounts (Landlock, the filter of system calls, limits) comes with its order as ever.
+// A box takes most of the time in which a short command runs. So one is made as soon as a command is to be expected, and once it has
+// ended in that the next is made while the model thinks, for a command under the same grant: with its mounts, and a stage of
+// gantry-launch in it that waits. What the command may do beyond the mounts (Landlock, the filter of system calls, limits) comes with
+// its order as ever.
 //
 // Meanwhile anybody may change the machine. A box is taken only for a command for which the very same would be made now, and
 // while all its mounts are where they were: the kernel takes a mount away when what it lies on is removed, and moves it when that
@@ -43,8 +45,10 @@ type ready struct {
 type tables struct{ inside, outside string }
 
 // fits reports whether a process that is to run in x may run in this box.
-func (r *ready) fits(x *control.Box) bool {
-	return r.box.Helper == x.Helper && slices.Equal(r.box.Args, x.Args)
+func (r *ready) fits(x *control.Box) bool { return fits(r.box, x) }
+
+func fits(made, x *control.Box) bool {
+	return made.Helper == x.Helper && slices.Equal(made.Args, x.Args)
 }
 
 // unchanged reports whether the box is what it was when it was made.
@@ -63,15 +67,7 @@ func (r *ready) end() {
 
 // takeReady returns a box for a process that is to run in x; nil: there is none.
 func (l *Launcher) takeReady(x *control.Box) *ready {
-	l.mu.Lock()
-	i := slices.IndexFunc(l.mu.ready, func(r *ready) bool { return r.fits(x) })
-	var r *ready
-	if i >= 0 {
-		r = l.mu.ready[i]
-		l.mu.ready = slices.Delete(l.mu.ready, i, i+1)
-		l.work.Add(1) // while it is in nobody's list
-	}
-	l.mu.Unlock()
+	r := l.findReady(x)
 	if r == nil {
 		return nil
 	}
@@ -86,9 +82,67 @@ func (l *Launcher) takeReady(x *control.Box) *ready {
 	return r
 }
 
-// Rest gives up the boxes that wait for commands of a thread, and what they need outside of them; "" is every thread's. Others
-// are made after the next command.
+// findReady takes a box out of the list, and counts as work until its caller is done. One that is being made is waited for: it was
+// begun earlier than another would be.
+func (l *Launcher) findReady(x *control.Box) *ready {
+	for waited := false; ; waited = true {
+		l.mu.Lock()
+		i := slices.IndexFunc(l.mu.ready, func(r *ready) bool { return r.fits(x) })
+		if i >= 0 {
+			r := l.mu.ready[i]
+			l.mu.ready = slices.Delete(l.mu.ready, i, i+1)
+			l.work.Add(1)
+			l.mu.Unlock()
+			return r
+		}
+		p := l.mu.preparing
+		begun := p != nil && p.begun
+		l.mu.Unlock()
+		if waited || !begun {
+			return nil
+		}
+		<-p.designed
+		if p.box == nil || !fits(p.box, x) {
+			return nil
+		}
+		<-p.done
+	}
+}
+
+// preparation is a box that is being made.
+type preparation struct {
+	thread   string
+	begun    bool // guarded by the launcher's mutex, as is
+	givenUp  bool
+	designed chan struct{} // closed when box is known
+	box      *control.Box  // nil: there will be none
+	done     chan struct{} // closed when it waits, or won't
+}
+
+// Rest gives up the boxes that wait for commands of a thread, and what they need outside of them. Until its next process no other is
+// made.
 func (l *Launcher) Rest(thread string) {
+	l.mu.Lock()
+	l.mu.resting[thread] = true
+	l.mu.Unlock()
+	l.giveUp(thread)
+}
+
+// giveUp gives up the boxes of a thread; "" is every thread's. Others are made after the next command.
+func (l *Launcher) giveUp(thread string) {
+	l.mu.Lock()
+	p := l.mu.preparing
+	if p != nil && thread != "" && p.thread != thread {
+		p = nil
+	}
+	begun := p != nil && p.begun
+	if p != nil {
+		p.givenUp = true
+	}
+	l.mu.Unlock()
+	if begun {
+		<-p.done
+	}
 	l.drop(func(r *ready) bool { return thread == "" || r.thread == thread })
 }
 
@@ -116,45 +170,110 @@ func (l *Launcher) drop(match func(*ready) bool) {
 }
 
 // disturbs reports whether a process may be about to make what boxes that wait have put a stand-in for.
-func (s *Spec) disturbs() bool { return s.Grant.Mode == FullAccess || len(s.Grant.Opened) > 0 }
+func (s *Spec) disturbs() bool { return disturbs(s.Grant) }
+
+func disturbs(g Grant) bool { return g.Mode == FullAccess || len(g.Opened) > 0 }
+
+// Expect makes a box for a process that a thread is about to start, in the background, unless one waits for the thread. grant is
+// called there; a process under another one does not get this box.
+func (l *Launcher) Expect(thread string, grant func() (Grant, error)) {
+	l.mu.Lock()
+	waits := slices.ContainsFunc(l.mu.ready, func(r *ready) bool { return r.thread == thread })
+	l.mu.Unlock()
+	if waits {
+		return
+	}
+	l.prepareLater(thread, 0, func() (*preparing, error) {
+		g, err := grant()
+		if err != nil {
+			return nil, err
+		}
+		confiner, err := l.confiner(g)
+		if err != nil {
+			return nil, err
+		}
+		preparer, ok := confiner.(Preparer)
+		if !ok || disturbs(g) {
+			return nil, nil
+		}
+		return &preparing{maker: preparer, grant: g}, nil
+	})
+}
 
 // ahead makes the next box after p has ended, in the background.
 func (l *Launcher) ahead(p *Process) {
 	preparer, ok := p.confiner.(Preparer)
-	if l.cfg.Ahead <= 0 || !ok || p.spec.disturbs() || p.spec.Owner.Thread == "" { // only threads go on
+	if !ok || p.spec.disturbs() {
+		return
+	}
+	// The processors are the host's first, which has the result to pass on.
+	l.prepareLater(p.spec.Owner.Thread, spareDelay, func() (*preparing, error) {
+		return &preparing{preparer, p.spec.Grant, p.spec.ReadOnly, p.spec.Argv[0]}, nil
+	})
+}
+
+// preparing is what a box is made for.
+type preparing struct {
+	maker    Preparer
+	grant    Grant
+	readOnly bool
+	program  string
+}
+
+// prepareLater makes a box in the background, after a delay; what for is asked then, nil means for nothing.
+func (l *Launcher) prepareLater(thread string, delay time.Duration, what func() (*preparing, error)) {
+	if l.cfg.Ahead <= 0 || thread == "" { // only threads go on
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.closed || l.mu.preparing != nil {
+	if l.mu.closed || l.mu.preparing != nil || l.mu.resting[thread] && delay > 0 {
 		return
 	}
-	done := make(chan struct{})
-	l.mu.preparing = done
+	p := &preparation{thread: thread, begun: delay == 0, designed: make(chan struct{}), done: make(chan struct{})}
+	l.mu.preparing = p
+	delete(l.mu.resting, thread)
 	l.work.Go(func() { // waited for by Close
+		defer close(p.done)
 		defer func() {
 			l.mu.Lock()
 			l.mu.preparing = nil
 			l.mu.Unlock()
-			close(done)
 		}()
-		// The processors are the host's first, which has the result to pass on.
-		late := time.NewTimer(spareDelay)
-		defer late.Stop()
-		select {
-		case <-late.C:
-		case <-l.closing.Done():
+		designed := sync.OnceFunc(func() { close(p.designed) })
+		defer designed()
+		if delay > 0 {
+			late := time.NewTimer(delay)
+			defer late.Stop()
+			select {
+			case <-late.C:
+			case <-l.closing.Done():
+				return
+			}
+		}
+		l.mu.Lock()
+		p.begun = true
+		givenUp := p.givenUp
+		l.mu.Unlock()
+		if givenUp {
 			return
 		}
-		if err := l.prepare(preparer, p); err != nil {
+		wanted, err := what()
+		if err == nil && wanted != nil {
+			err = l.prepare(p, wanted, designed)
+		}
+		if err != nil {
 			l.cfg.Logger.Debug("no box was made ahead", "error", err)
 		}
 	})
 }
 
-// prepare makes a box for a process like p.
-func (l *Launcher) prepare(c Preparer, p *Process) error {
-	x, release, err := c.Prepare(p.spec.Grant, p.spec.ReadOnly, p.spec.Argv[0])
+// prepare makes a box, and says when it knows which.
+func (l *Launcher) prepare(p *preparation, wanted *preparing, designed func()) error {
+	if l.grouped(wanted.grant.Limits) {
+		return nil // its processes get a box that is made at once
+	}
+	x, release, err := wanted.maker.Prepare(wanted.grant, wanted.readOnly, wanted.program)
 	if err != nil {
 		return err
 	}
@@ -165,16 +284,18 @@ func (l *Launcher) prepare(c Preparer, p *Process) error {
 		release()
 		return nil
 	}
+	p.box = x
+	designed()
 	r, err := l.makeReady(x)
 	if err != nil {
 		release()
 		return err
 	}
-	r.thread, r.release = p.spec.Owner.Thread, release
+	r.thread, r.release = p.thread, release
 	var old *ready
 	l.mu.Lock()
-	closed := l.mu.closed
-	if !closed {
+	unwanted := l.mu.closed || p.givenUp
+	if !unwanted {
 		r.expiry = time.AfterFunc(l.cfg.Ahead, func() { l.drop(func(other *ready) bool { return other == r }) })
 		if l.mu.ready = append(l.mu.ready, r); len(l.mu.ready) > maxReady {
 			old = l.mu.ready[0]
@@ -182,7 +303,7 @@ func (l *Launcher) prepare(c Preparer, p *Process) error {
 	}
 	l.mu.Unlock()
 	switch {
-	case closed:
+	case unwanted:
 		release()
 		r.end()
 	case old != nil:
@@ -199,7 +320,7 @@ func (l *Launcher) Ready() int {
 		l.mu.Unlock()
 		switch {
 		case preparing != nil:
-			<-preparing
+			<-preparing.done
 		case sparing != nil:
 			<-sparing
 		default:

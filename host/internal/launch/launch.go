@@ -212,8 +212,9 @@ type Launcher struct {
 		spare   *monitor      // waits for the next process; nil: none
 		sparing chan struct{} // closed when it was started; nil: none is being started
 
-		ready     []*ready      // boxes that wait, the latest last
-		preparing chan struct{} // closed when it was made; nil: none is being made
+		ready     []*ready        // boxes that wait, the latest last
+		preparing *preparation    // nil: none is being made
+		resting   map[string]bool // threads for which none is made
 	}
 }
 
@@ -238,6 +239,7 @@ func New(cfg Config) (*Launcher, error) {
 	l.groups = sync.OnceValue(func() cgroups { return findCgroups(cfg.CgroupDir) })
 	l.mu.procs = make(map[string]*Process)
 	l.mu.tokens = make(map[string]*Process)
+	l.mu.resting = make(map[string]bool)
 	return l, nil
 }
 
@@ -263,7 +265,7 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	if spec.disturbs() {
-		l.Rest("")
+		l.giveUp("")
 	}
 	err = p.start(ctx, confiner)
 	l.spare(p)
@@ -291,6 +293,7 @@ func (l *Launcher) admit(p *Process) error {
 		return e
 	}
 	l.mu.held++
+	delete(l.mu.resting, p.spec.Owner.Thread)
 	p.place.held = true
 	l.mu.procs[p.id] = p
 	return nil
@@ -389,7 +392,12 @@ func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
 
 // EndThread kills and forgets everything of a thread.
 func (l *Launcher) EndThread(ctx context.Context, thread string) error {
-	l.drop(func(r *ready) bool { return r.thread == thread })
+	l.Rest(thread)
+	defer func() {
+		l.mu.Lock()
+		delete(l.mu.resting, thread)
+		l.mu.Unlock()
+	}()
 	return l.end(ctx, func(p *Process) bool { return p.spec.Owner.Thread == thread })
 }
 
@@ -419,7 +427,7 @@ func (l *Launcher) Close(ctx context.Context) error {
 	l.mu.closed = true
 	l.mu.Unlock()
 	l.close()
-	l.Rest("")
+	l.giveUp("")
 	l.endSpare()
 	if err := l.end(ctx, func(*Process) bool { return true }); err != nil {
 		return err

@@ -23,6 +23,15 @@ const (
 // enforceable has no objections: what no control group bounds is looked at.
 func (*Launcher) enforceable(Grant) error { return nil }
 
+// grouped reports whether limits are enforced by groups.
+func (l *Launcher) grouped(lim Limits) bool {
+	if lim.MemoryBytes <= 0 && lim.MaxPids <= 0 {
+		return false
+	}
+	g := l.groups()
+	return lim.MemoryBytes > 0 && (g.memory || g.memory1 != "") || lim.MaxPids > 0 && (g.pids || g.pids1 != "")
+}
+
 // limit prepares what enforces the grant's limits.
 func (p *Process) limit(c *Confinement) error {
 	lim := p.spec.Grant.Limits

@@ -15,6 +15,8 @@ type (
 
 func findCgroups(string) cgroups { return cgroups{} }
 
+func (*Launcher) grouped(Limits) bool { return false }
+
 func (*group) started() bool { return false }
 
 func (*group) remove() {}

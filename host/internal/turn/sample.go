@@ -199,6 +199,9 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 
 func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
 	if ev.Kind == llm.BlockToolInput {
+		if a.Expected != nil && !ev.ProviderExecuted {
+			a.Expected(a.settings.Tools, ev.Namespace, ev.Name)
+		}
 		return nil // the item appears when the call is known
 	}
 	t := event.ItemAgentMessage

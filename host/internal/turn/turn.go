@@ -72,6 +72,8 @@ type Config struct {
 	Stops hook.Stops
 	// Closing is what people are told when all that the turn did has ended; nil: nothing.
 	Closing func(ctx context.Context) []event.Body
+	// Expected hears that a call of a tool has begun to come, as soon as its name is known; nil: nobody does. It is not to wait.
+	Expected func(tools *registry.Snapshot, namespace, name string)
 	// Before opens the model of the turn before; nil: it is this turn's.
 	Before func(ctx context.Context) (*Fallback, error)
 	Inbox  *Inbox

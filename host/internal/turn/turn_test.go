@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -360,6 +361,32 @@ func TestSamplingLimit(t *testing.T) {
 	b.Tools = []turntest.Tool{echo("echo")}
 	if res := b.Run(t, t.Context(), "go"); res.Status != event.TurnFailed || res.Problem.Code != "turn-limit" {
 		t.Errorf("result = %+v", res)
+	}
+}
+
+// A call is expected as soon as the model has named its tool, before its arguments are there.
+func TestCallsAreExpected(t *testing.T) {
+	var b *turntest.Bench
+	var got []string
+	b = turntest.New(
+		turntest.Answer{Events: []llm.Event{
+			llm.StepStart{}, llm.BlockStart{Kind: llm.BlockText, ID: "t"}, llm.BlockEnd{Kind: llm.BlockText, ID: "t"},
+			llm.BlockStart{Kind: llm.BlockToolInput, ID: "s", Name: "search", ProviderExecuted: true}, llm.BlockEnd{Kind: llm.BlockToolInput, ID: "s"},
+			llm.BlockStart{Kind: llm.BlockToolInput, ID: "c1", Name: "echo", Namespace: "n"},
+			llm.ToolInputError{ID: "c1", Name: "echo", Namespace: "n", Raw: "{", Message: "no JSON"},
+			llm.StepFinish{Reason: llm.FinishToolCalls}, llm.Finish{Reason: llm.FinishToolCalls},
+		}},
+		turntest.Say(turntest.Text("done")))
+	b.Tools = []turntest.Tool{echo("echo")}
+	b.Expected = func(tools *registry.Snapshot, namespace, name string) {
+		if _, ok := tools.Lookup("", "echo"); !ok {
+			t.Error("the tools are others")
+		}
+		got = append(got, namespace+"."+name)
+	}
+	b.Run(t, t.Context(), "go")
+	if !slices.Equal(got, []string{"n.echo"}) {
+		t.Errorf("expected %q", got)
 	}
 }
 

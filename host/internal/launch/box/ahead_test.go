@@ -215,3 +215,97 @@ func TestABoxThatWaitsGoesWithTime(t *testing.T) {
 		t.Errorf("%q, %+v, made ahead: %v", out, exit, ahead)
 	}
 }
+
+// A box is made as soon as a command is expected; one that comes at once waits for it.
+func TestTheFirstCommandIsExpected(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]bool{"later": true, "at once": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+			w.fill()
+			w.expect()
+			if wait && w.launcher.Ready() != 1 {
+				t.Error("no box waits")
+			}
+			if out, exit, ahead := w.next("echo done"); out != "done" || exit.Code != 0 || !ahead {
+				t.Errorf("%q, %+v, made ahead: %v", out, exit, ahead)
+			}
+		})
+	}
+}
+
+// expect says that a command is about to come.
+func (w *world) expect() {
+	grant := w.spec("").Grant
+	w.launcher.Expect("thread", func() (launch.Grant, error) { return grant, nil })
+}
+
+// What was expected and does not come, or is another thing, leaves nothing behind.
+func TestWhatWasExpectedAndDoesNotCome(t *testing.T) {
+	t.Parallel()
+	for name, then := range map[string]func(*world){
+		"a rest": func(w *world) { w.launcher.Rest("thread") },
+		"the end of the thread": func(w *world) {
+			if err := w.launcher.EndThread(w.t.Context(), "thread"); err != nil {
+				w.t.Error(err)
+			}
+		},
+		"a command with full access": func(w *world) {
+			w.mode = launch.FullAccess
+			if out, exit, _ := w.next("ls -A"); exit.Code != 0 || strings.Contains(out, ".agents") {
+				w.t.Errorf("%q, %+v", out, exit)
+			}
+		},
+		"another grant": func(w *world) {
+			w.change = func(g *launch.Grant) { g.Network = true }
+			if out, exit, ahead := w.next("echo done"); out != "done" || exit.Code != 0 || ahead {
+				w.t.Errorf("%q, %+v, made ahead: %v", out, exit, ahead)
+			}
+			w.launcher.Rest("thread")
+		},
+		"no grant": func(w *world) {
+			w.launcher.Rest("thread")
+			w.launcher.Expect("thread", func() (launch.Grant, error) { return launch.Grant{}, os.ErrInvalid })
+		},
+		"full access": func(w *world) {
+			w.launcher.Rest("thread")
+			w.launcher.Expect("thread", func() (launch.Grant, error) { return launch.Grant{Mode: launch.FullAccess}, nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+			w.fill()
+			w.expect()
+			then(w)
+			if n := w.launcher.Ready(); n != 0 {
+				t.Errorf("%d boxes wait", n)
+			}
+			for _, name := range []string{".agents", ".codex", ".gantry", ".aws"} {
+				if _, err := os.Lstat(filepath.Join(w.ws, name)); err == nil {
+					t.Errorf("%s is there", name)
+				}
+			}
+		})
+	}
+}
+
+// What a turn has left running ends when it likes: no box is made for that between turns.
+func TestNoBoxIsMadeForAThreadThatRests(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+	w.fill()
+	p, err := w.spawn("sleep 1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.launcher.Rest("thread")
+	if err := p.KillTree(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := w.launcher.Ready(); n != 0 {
+		t.Errorf("%d boxes wait", n)
+	}
+	w.makeAhead() // until it goes on
+}

@@ -74,7 +74,10 @@ func MovedNotices(moved []box.Moved, err error) []event.Notice {
 	}
 	var out []event.Notice
 	aside := list(func(m box.Moved) string {
-		if m.To == "" {
+		switch {
+		case m.Changed:
+			return fmt.Sprintf("%q has lost the bits by which %s", m.From, m.Why)
+		case m.To == "":
 			return ""
 		}
 		return fmt.Sprintf("%q is now %q, because %s", m.From, filepath.Base(m.To), m.Why)
@@ -86,7 +89,7 @@ func MovedNotices(moved []box.Moved, err error) []event.Notice {
 		out = append(out, event.Notice{Level: "warning", Text: strings.Join(aside, "; "), Next: "look at what was moved before you move it back"})
 	}
 	stays := list(func(m box.Moved) string {
-		if m.To != "" {
+		if m.To != "" || m.Changed {
 			return ""
 		}
 		return strconv.Quote(m.From)

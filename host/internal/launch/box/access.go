@@ -117,7 +117,11 @@ func unprotected(root, path string) bool {
 		return false
 	}
 	for i, name := range names {
-		switch {
+		switch rest := strings.Join(names[i+1:], "/"); {
+		case others[name] != nil:
+			if slices.Contains(others[name], rest) {
+				return false
+			}
 		case !slices.Contains(nestedNames, name):
 		case name != ".git" || i == len(names)-1: // a file that says where the repository lies
 			return false

@@ -280,7 +280,7 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	if d.before != nil {
 		owner, known, later := c.Owner, d.before.known(), lookLater(d.roots)
 		release = func() {
-			moved, err := quarantine(known, d.opened, b.nested.walk(d.roots))
+			moved, err := quarantine(known, d.opened, b.nested.walkAgain(d.roots, known))
 			moved = append(moved, changedLater(later, lookLater(d.roots))...)
 			if b.moved != nil && (len(moved) > 0 || err != nil) {
 				b.moved(owner, moved, err)

@@ -8,10 +8,12 @@ import (
 )
 
 // read reads a folder. There are no boxes here that could be told of its links.
-func read(path string) ([]os.DirEntry, []name, error) {
+func read(path string) ([]os.DirEntry, []name, []string, error) {
 	entries, err := os.ReadDir(path)
-	return entries, nil, err
+	return entries, nil, nil, err
 }
+
+func passable(string) bool { return false }
 
 // identify knows what a path is, but not whether it has changed: there are no boxes here.
 func identify(path string) (identity, fs.FileMode, bool) {

@@ -17,7 +17,10 @@ import (
 // where such things lie, so folders are walked before and after; what the kernel says has not changed since is not read again.
 
 // nestedNames are executed later, or say what may be, wherever they lie.
-var nestedNames = []string{".git", ".agents", ".codex", ".gantry"}
+var nestedNames = []string{".git", ".agents", ".codex", ".gantry", ".hg", ".jj"}
+
+// others are the settings of other version controls, below their folders, which may name programs as git's do.
+var others = map[string][]string{".hg": {"hgrc", "hgrc-not-shared", "sharedpath"}, ".jj": {"repo/config.toml", "workspace-config.toml"}}
 
 // kind is what makes a path worth looking at.
 type kind int
@@ -27,6 +30,9 @@ const (
 	kindFolder        // an agent's settings: never made in a box
 	kindHook          // what git executes
 	kindSettings      // what may name programs for git
+	kindOther         // what may name programs for another version control
+	kindClosed        // a folder in which files may be reached and can't be listed
+	kindRights        // a program that gives its owner's rights to whoever starts it
 )
 
 // part is a path that is executed later, or says what is.
@@ -54,6 +60,9 @@ type parts struct {
 	seen   int       // folders
 	moved  bool      // some of them were gone when they were to be looked at
 	cut    bool      // there is more than is looked through
+	roots  []string
+	// open makes folders be listed that can't be; those that were so before have nothing new in them.
+	open map[identity]bool
 }
 
 // known tells of each part whether it was there before.
@@ -81,20 +90,28 @@ type folder struct {
 	id     identity
 	below  []*folder // to go on with
 	nested []string  // of nestedNames
-	bare   bool      // looks like a repository without files
+	bare   bool      // looks like a repository's own folder
 	names  []name    // of files that have others as well
-	gone   bool      // it is no folder any more
+	rights []string  // of programs that give their owner's rights
 }
 
 // settled is how long ago a folder must have changed for its content to be believed the next time: the kernel's clock for
 // files is coarser than what can happen between two looks at it.
 const settled = 50 * time.Millisecond
 
-// walk looks through the roots. What can't be read can't be executed by its reader either, and is left out.
-func (w *walker) walk(roots []string) *parts {
+// walk looks through the roots. What can't be reached can't be executed by whoever looks either, and is left out.
+func (w *walker) walk(roots []string) *parts { return w.into(&parts{roots: roots}) }
+
+// walkAgain does it after a process that began with what before says. A folder that the process has made and that can't be listed
+// is made to be.
+func (w *walker) walkAgain(roots []string, before map[identity]bool) *parts {
+	return w.into(&parts{roots: roots, open: before})
+}
+
+func (w *walker) into(found *parts) *parts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found := &parts{}
+	roots := found.roots
 	before := w.roots
 	w.roots = make(map[string]*folder, len(roots))
 	for _, root := range roots {
@@ -116,12 +133,22 @@ func (p *parts) into(root string, f *folder) {
 		p.cut = true
 		return
 	}
-	if !f.look(root) {
-		p.moved = p.moved || f.gone && f.path != root
+	err := f.look(root)
+	if errors.Is(err, fs.ErrPermission) && p.closed(root, f.path) {
+		err = f.look(root)
+	}
+	if err != nil {
+		p.moved = p.moved || errors.Is(err, errGone) && f.path != root
 		return
 	}
-	if f.bare && f.path != root {
+	if f.bare {
 		p.repository(root, f.path)
+	}
+	for _, name := range f.rights {
+		path := filepath.Join(f.path, name)
+		if id, _, ok := identify(path); ok {
+			p.add(root, path, kindRights, id)
+		}
 	}
 	for _, name := range f.nested {
 		if f.path == root && slices.Contains(Protected, name) {
@@ -140,8 +167,18 @@ func (p *parts) into(root string, f *folder) {
 // name handles one of nestedNames.
 func (p *parts) name(root, path string) {
 	id, mode, ok := identify(path)
-	switch {
+	switch own := others[filepath.Base(path)]; {
 	case !ok:
+	case own != nil:
+		for _, name := range own {
+			in := filepath.Join(path, name)
+			if id, is, ok := identify(in); ok {
+				p.add(root, in, kindOther, id)
+				if is.IsRegular() && mode.IsDir() { // else what a link leads to may change
+					p.hold = append(p.hold, in)
+				}
+			}
+		}
 	case filepath.Base(path) != ".git":
 		if !standsIn(path) { // those are of a box whose root lies further down
 			p.add(root, path, kindFolder, identity{dev: id.dev, ino: id.ino}) // its content is kept read-only
@@ -150,45 +187,96 @@ func (p *parts) name(root, path string) {
 	case mode.IsDir():
 		p.repository(root, path)
 	case mode&fs.ModeSymlink != 0:
-		if to, err := filepath.EvalSymlinks(path); err == nil && below(to, root) {
-			p.repository(root, to)
+		if to, err := filepath.EvalSymlinks(path); err == nil {
+			p.elsewhere(to)
 		}
 	case mode == 0:
-		if to := gitDir(path); to != "" && below(to, root) {
-			p.repository(root, to)
+		p.elsewhere(gitDir(path))
+	}
+}
+
+// elsewhere is for a repository's own folder that a name leads to, if commands may write it.
+func (p *parts) elsewhere(dir string) {
+	for _, root := range p.roots {
+		if dir == root || below(dir, root) {
+			p.repository(root, dir)
+			return
 		}
 	}
 }
 
-// look makes sure that a folder's content is what it says. false: it is none any more.
-func (f *folder) look(root string) bool {
-	id, mode, ok := identify(f.path)
-	if f.gone = !ok || !mode.IsDir(); f.gone {
+// closed handles a folder that can't be listed, though what is in it can be reached by its name: as git does with hooks. One that was
+// so before stays read-only; one that is new is opened. It reports whether it was.
+func (p *parts) closed(root, path string) (opened bool) {
+	id, mode, ok := identify(path)
+	if !ok || !mode.IsDir() || !passable(path) {
 		return false
+	}
+	if p.open == nil || p.open[id] {
+		p.add(root, path, kindClosed, id)
+		p.hold = append(p.hold, path)
+		return false
+	}
+	return reopen(root, path) == nil
+}
+
+// reopen lets the owner of a folder list it.
+func reopen(root, path string) error {
+	in, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	rel, err := filepath.Rel(root, path)
+	if err != nil {
+		return err
+	}
+	info, err := in.Lstat(rel)
+	if err != nil {
+		return err
+	}
+	return in.Chmod(rel, info.Mode().Perm()|0o500)
+}
+
+var errGone = errors.New("it is no folder any more")
+
+// look makes sure that a folder's content is what it says; [errGone] where it is none.
+func (f *folder) look(root string) error {
+	id, mode, ok := identify(f.path)
+	if !ok || !mode.IsDir() {
+		return errGone
 	}
 	if f.id == id {
-		return true
+		return nil
 	}
 	now := time.Now()
-	entries, names, err := read(f.path)
+	entries, names, rights, err := read(f.path)
 	if err != nil {
-		return false
+		return err
 	}
 	before := make(map[string]*folder, len(f.below))
 	for _, b := range f.below {
 		before[b.path] = b
 	}
-	*f = folder{path: f.path, id: id, names: names}
+	*f = folder{path: f.path, id: id, names: names, rights: rights}
 	if now.Sub(time.Unix(0, id.changed)) < settled {
 		f.id = identity{} // read it again the next time
 	}
 	inGit := filepath.Base(f.path) == ".git"
-	var head, objects, refs bool
+	var head, objects, refs, common bool // each of which may be a link
 	for _, e := range entries {
 		name := f.meant(e.Name())
-		switch {
-		case name == "HEAD":
+		switch strings.ToLower(name) {
+		case "head":
 			head = true
+		case "objects":
+			objects = true
+		case "refs":
+			refs = true
+		case "commondir":
+			common = true
+		}
+		switch {
 		case slices.Contains(nestedNames, name):
 			f.nested = append(f.nested, name)
 			if name != ".git" || !e.IsDir() {
@@ -196,12 +284,8 @@ func (f *folder) look(root string) bool {
 			}
 		case !e.IsDir():
 			continue
-		case name == "objects":
-			if objects = true; inGit && filepath.Dir(f.path) == root { // a great many folders, and protected as a whole
-				continue
-			}
-		case name == "refs":
-			refs = true
+		case name == "objects" && inGit && filepath.Dir(f.path) == root: // a great many folders, and protected as a whole
+			continue
 		}
 		if e.IsDir() {
 			path := filepath.Join(f.path, name)
@@ -211,8 +295,8 @@ func (f *folder) look(root string) bool {
 			f.below = append(f.below, before[path])
 		}
 	}
-	f.bare = head && objects && refs && !inGit
-	return true
+	f.bare = head && (objects && refs || common) && !inGit
+	return nil
 }
 
 // meant is one of nestedNames where a name is another spelling of it and the file system takes both for one; else the name.
@@ -228,8 +312,21 @@ func (f *folder) meant(name string) string {
 	return name
 }
 
-// repository notes what git executes for the repository whose own folder dir is.
+// repository notes what git executes for the repository whose own folder dir is. Of a worktree much of it lies with the repository
+// that it belongs to.
 func (p *parts) repository(root, dir string) {
+	p.executed(root, dir)
+	if common := commonDir(dir); common != "" && common != dir {
+		for _, root := range p.roots {
+			if (common == root || below(common, root)) && !protectedIn(root, common) {
+				p.executed(root, common)
+				return
+			}
+		}
+	}
+}
+
+func (p *parts) executed(root, dir string) {
 	hooks := filepath.Join(dir, "hooks")
 	switch id, mode, ok := identify(hooks); {
 	case !ok:
@@ -237,7 +334,10 @@ func (p *parts) repository(root, dir string) {
 		p.add(root, hooks, kindHook, id)
 	default:
 		p.hold = append(p.hold, hooks)
-		entries, _ := os.ReadDir(hooks)
+		entries, err := os.ReadDir(hooks)
+		if errors.Is(err, fs.ErrPermission) && p.closed(root, hooks) {
+			entries, _ = os.ReadDir(hooks)
+		}
 		for _, e := range entries {
 			if name := e.Name(); !strings.HasSuffix(name, ".sample") && !strings.Contains(name, aside) {
 				if id, _, ok := identify(filepath.Join(hooks, name)); ok {

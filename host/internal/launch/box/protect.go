@@ -82,20 +82,26 @@ func (b *Box) protect(v *view, opened, missing []string) (release func(), err er
 }
 
 // gitDir is where a .git that is a file says that the repository lies: of a worktree, or a submodule.
-func gitDir(p string) string {
+func gitDir(p string) string { return ledTo(p, "gitdir: ") }
+
+// commonDir is where the repository lies of whose worktree dir is the own folder; "": it is none's.
+func commonDir(dir string) string { return ledTo(filepath.Join(dir, "commondir"), "") }
+
+// ledTo is the path that a file has, behind a word.
+func ledTo(p, word string) string {
 	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe that nobody writes to
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, 2*4096))
-	to, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir:")
-	if err != nil || !ok {
+	text, _, _ := strings.Cut(string(b), "\x00") // as git reads it, which takes a blank for a part of a name
+	to, ok := strings.CutPrefix(strings.TrimRight(text, "\r\n"), word)
+	if err != nil || !ok || to == "" {
 		return ""
 	}
-	to = strings.TrimSpace(to)
 	if !filepath.IsAbs(to) {
-		to = filepath.Join(filepath.Dir(p), to)
+		to = filepath.Dir(p) + "/" + to // not joined: .. behind a link leads from where that leads
 	}
 	real, err := filepath.EvalSymlinks(to)
 	if err != nil {

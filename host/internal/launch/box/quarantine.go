@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ const aside = ".quarantined"
 type Moved struct {
 	From, To string // absolute
 	Why      string
+	Changed  bool // it stays, with fewer rights
 }
 
 // quarantine moves aside what was not there before and was not opened. Paths are resolved within their root, so that no link leads out of it.
@@ -53,7 +55,13 @@ func (p part) moveAside() (*Moved, error) {
 		kindFolder:   "it would say what agents may do",
 		kindHook:     "git would execute it",
 		kindSettings: "it may name programs for git to execute",
+		kindOther:    "it may name programs for a version control to execute",
+		kindClosed:   "what is in it can't be looked through",
+		kindRights:   "it would give its owner's rights to whoever executes it",
 	}[p.kind]
+	if p.kind == kindRights {
+		return &Moved{From: p.full(), Why: why, Changed: true}, p.disown(root)
+	}
 	var harmless []byte
 	if p.kind == kindSettings {
 		info, err := root.Lstat(p.path)
@@ -65,7 +73,7 @@ func (p part) moveAside() (*Moved, error) {
 			if err != nil {
 				return nil, err
 			}
-			if harmless = harmlessSettings(all); len(harmless) == len(all) {
+			if harmless = harmlessSettings(all, p.holds); len(harmless) == len(all) {
 				return nil, nil
 			}
 		}
@@ -90,6 +98,25 @@ func (p part) moveAside() (*Moved, error) {
 		err = cerr
 	}
 	return m, err
+}
+
+// disown makes a program one that runs with the rights of whoever starts it.
+func (p part) disown(root *os.Root) error {
+	info, err := root.Lstat(p.path)
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return root.Chmod(p.path, info.Mode().Perm())
+}
+
+// holds reports whether a working tree that settings name lies in the same root: into another one git would write what a command has
+// committed. Git takes it from the folder of its settings.
+func (p part) holds(tree string) bool {
+	if filepath.IsAbs(tree) {
+		return false
+	}
+	to, err := filepath.EvalSymlinks(filepath.Dir(p.full()) + "/" + tree)
+	return err == nil && (to == p.root || below(to, p.root))
 }
 
 // maxSettings bounds what is read of a repository's settings; what is longer is moved aside as a whole.
@@ -179,8 +206,8 @@ var harmlessKeys = map[string]string{
 	"protocol":    "version",
 }
 
-// harmlessSettings keeps the lines that may stay. It is as long as b when all may.
-func harmlessSettings(b []byte) []byte {
+// harmlessSettings keeps the lines that may stay. It is as long as b when all may. within says which working trees may.
+func harmlessSettings(b []byte, within func(tree string) bool) []byte {
 	if bytes.ContainsRune(b, 0) || bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
 		return []byte{}
 	}
@@ -199,7 +226,7 @@ func harmlessSettings(b []byte) []byte {
 			out = append(out, line...)
 			continue
 		}
-		if m := valueLine.FindStringSubmatch(text); m != nil && harmlessSetting(keys, m[1], m[2]) {
+		if m := valueLine.FindStringSubmatch(text); m != nil && harmlessSetting(keys, m[1], m[2]) && (!strings.EqualFold(m[1], "worktree") || within(strings.TrimSpace(m[2]))) {
 			out = append(out, line...)
 		}
 	}

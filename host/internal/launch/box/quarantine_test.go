@@ -52,6 +52,19 @@ var nestedAttacks = []struct {
 	{"settings that were there", `echo evil > app/.codex/config.toml`, "Read-only file system", nil, []string{"app/.codex/config.toml"}},
 	{"a new time for the folder", `mkdir -p a/b/.codex; touch -d 2001-01-01 a/b a`, "", []string{"a/b/.codex"}, nil},
 	{"in a folder that was moved", `mkdir -p a/.codex && mv a b`, "", []string{"a/.codex", "b/.codex"}, nil},
+	{"a repository that is the workspace", `mkdir objects refs hooks; echo ref: refs/heads/x > HEAD; echo evil > hooks/post-checkout`, "", []string{"hooks/post-checkout"}, nil},
+	{"a repository whose parts are links", `mkdir -p s/objects s/refs bare/hooks; ln -s ../s/objects ../s/refs bare; ln -s ../s/h bare/HEAD; echo evil > bare/hooks/post-checkout`, "",
+		[]string{"bare/hooks/post-checkout"}, nil},
+	{"a repository that shares another's hooks", `mkdir -p sub x s/hooks; echo gitdir: ../x > sub/.git; echo ../s > x/commondir; echo evil > s/hooks/post-checkout`, "", []string{"s/hooks/post-checkout"}, nil},
+	{"the same without files", `mkdir -p x s/hooks; echo ref: refs/heads/x > x/HEAD; echo ../s > x/commondir; echo evil > s/hooks/post-checkout`, "", []string{"s/hooks/post-checkout"}, nil},
+	{"the same by an odd name", `mkdir -p x "x/ s/hooks"; echo ref: refs/heads/x > x/HEAD; printf ' s\000y\n' > x/commondir; echo evil > "x/ s/hooks/post-checkout"`, "", []string{"x/ s/hooks/post-checkout"}, nil},
+	{"the same by way of a link", `mkdir -p x o/d o/s/hooks; ln -s ../o/d x/l; echo ref: refs/heads/x > x/HEAD; echo l/../s > x/commondir; echo evil > o/s/hooks/post-checkout`, "", []string{"o/s/hooks/post-checkout"}, nil},
+	{"the same with the workspace", `mkdir -p sub/.git hooks; echo ../.. > sub/.git/commondir; echo evil > hooks/post-checkout`, "", []string{"hooks/post-checkout"}, nil},
+	{"in a folder that can't be listed", `mkdir -p shut/r/.git/hooks; echo evil > shut/r/.git/hooks/post-checkout; chmod 311 shut`, "", []string{"shut/r/.git/hooks/post-checkout"}, nil},
+	{"in hooks that can't be listed", `mkdir -p r/.git/hooks; echo evil > r/.git/hooks/post-checkout; chmod 311 r/.git/hooks`, "", []string{"r/.git/hooks/post-checkout"}, nil},
+	{"in a folder that could not be listed", `mkdir closed/.codex 2>/dev/null; mkdir deep; mkdir deep/.codex`, "", []string{"closed/.codex", "deep/.codex"}, nil},
+	{"settings of Mercurial", `mkdir -p hg/.hg; echo '[hooks]' > hg/.hg/hgrc`, "", []string{"hg/.hg/hgrc"}, nil},
+	{"settings of Mercurial that were there", `echo evil >> old/.hg/hgrc`, "Read-only file system", nil, []string{"old/.hg/hgrc"}},
 	{"names that are odd", "mkdir -p \"$(printf 'a\\nb\\377')/.codex\"", "", []string{"a\nb\xff/.codex"}, nil},
 }
 
@@ -65,6 +78,11 @@ func TestNothingIsLeftThatIsExecutedLater(t *testing.T) {
 			w.write("lib/.git/config", "[core]\n\tbare = false\n")
 			w.write("lib/.git/hooks/pre-commit", "as it was")
 			w.write("app/.codex/config.toml", "as it was")
+			w.write("old/.hg/hgrc", "as it was")
+			w.write("closed/file", "as it was")
+			if err := os.Chmod(filepath.Join(w.ws, "closed"), 0o311); err != nil {
+				t.Fatal(err)
+			}
 			w.write("evil.sh", "evil")
 			before := map[string]string{}
 			for _, p := range a.kept {
@@ -100,12 +118,45 @@ func TestNothingIsLeftThatIsExecutedLater(t *testing.T) {
 	}
 }
 
+// A program that runs with the rights of its owner, whoever starts it, is the user's own to make.
+func TestProgramsGiveNobodyTheirOwnersRights(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	w.write("old", "#!/bin/sh\n")
+	w.write("changed", "#!/bin/sh\n")
+	for _, name := range []string{"old", "changed"} {
+		if err := os.Chmod(filepath.Join(w.ws, name), 0o755|os.ModeSetuid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.write("plain", "#!/bin/sh\n")
+	if out, _ := w.sh(`chmod 4755 plain`); !strings.Contains(out, "Operation not permitted") {
+		t.Errorf("said %q", out)
+	}
+	w.sh(`mkdir bin shared; python3 -c 'import os; os.open("bin/mine", os.O_CREAT|os.O_WRONLY, 0o4755)'; ln bin/mine other; cp /bin/true group; chmod 2755 group; chmod 2775 shared; chmod 2711 changed`)
+	const special = os.ModeSetuid | os.ModeSetgid
+	for name, want := range map[string]os.FileMode{
+		"old": 0o755 | os.ModeSetuid, "changed": 0o711, "plain": 0o755, "bin/mine": 0o755, "other": 0o755, "group": 0o755, "shared": os.ModeDir | os.ModeSetgid | 0o775,
+	} {
+		if info, err := os.Stat(filepath.Join(w.ws, name)); err != nil || info.Mode()&(special|os.ModeDir|0o777) != want {
+			t.Errorf("%s is %v (%v), want %v", name, info.Mode(), err, want)
+		}
+	}
+	told := map[string]bool{}
+	for _, m := range w.moved() {
+		told[filepath.Base(m.From)] = m.Changed && m.Why != ""
+	}
+	if !told["mine"] || !told["group"] || !told["changed"] || told["old"] || told["shared"] {
+		t.Errorf("told of %v", w.moved())
+	}
+}
+
 func TestSettingsOfARepositoryKeepWhatIsHarmless(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
-	w.sh(`mkdir -p n/.git; printf '[core]\n\tbare = false\n\tfsmonitor = evil\n[alias]\n\tst = !evil\n[user]\n\tname = A B\n' > n/.git/config`)
+	w.sh(`mkdir -p n/.git; printf '[core]\n\tbare = false\n\tworktree = '$OUT'\n\tworktree = ../../..\n\tworktree = ..\n\tfsmonitor = evil\n[alias]\n\tst = !evil\n[user]\n\tname = A B\n' > n/.git/config`)
 	b, err := os.ReadFile(filepath.Join(w.ws, "n/.git/config"))
-	if want := "[core]\n\tbare = false\n[user]\n\tname = A B\n"; err != nil || string(b) != want {
+	if want := "[core]\n\tbare = false\n\tworktree = ..\n[user]\n\tname = A B\n"; err != nil || string(b) != want {
 		t.Errorf("settings are %q (%v), want %q", b, err, want)
 	}
 	if m := w.moved(); len(m) != 1 || m[0].To != m[0].From+".quarantined" || m[0].Why == "" {

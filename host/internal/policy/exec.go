@@ -21,6 +21,14 @@ const (
 // Canonical is a command line without what makes no difference to what it does, for comparing.
 func Canonical(argv []string) []string { return command.Canonical(argv) }
 
+// Script is a command line as a shell reads it: the script that a shell is given, or the words.
+func Script(argv []string) string {
+	if command.Lower(argv).Shell != "" {
+		return argv[len(argv)-1]
+	}
+	return command.Join(argv)
+}
+
 // decideExec decides on a command: first what rules hold back anywhere in it, then what they allow as a whole, then by what kind of
 // command it is.
 func (r Request) decideExec(e contract.ExecEffect) Decision {
@@ -128,7 +136,7 @@ func (r Request) allows(c command.Command, cwd string) *rules.Prefix {
 		}
 		// A rule for a name is for the program that the name usually means, wherever else one of that name may lie.
 		named := m.Program == "" || command.System(m.Program) || r.Rules.Listed(m.Program)
-		if known && named && r.trusted(c[0].Text, cwd) {
+		if known && named && r.trusted(c[0].Text, cwd) && !command.Reaches(c, len(m.Prefix)) {
 			return m.Rule
 		}
 	}

@@ -80,17 +80,21 @@ prefix_rule(pattern=["touch", "/out/q"])
 prefix_rule(pattern=["tool"])
 host_executable(name="tool", paths=["/opt/tool"])
 prefix_rule(pattern=["rm", "-f", "cache"])
+prefix_rule(pattern=["find"])
+prefix_rule(pattern=["sed", "-n", "1p"])
 `)
 	for _, tc := range []struct {
 		script string
 		free   bool // of the sandbox
 		asked  bool
 	}{
-		{"git pull", true, false}, {"git pull --rebase && make -j2", true, false}, {"git pull | make", true, false}, {"git pull *", true, false},
+		{"git pull", true, false}, {"git pull --rebase && make -j2", true, false}, {"git pull | make", true, false}, {"make *", true, false},
 		{"/usr/bin/git pull", true, false}, {"rm -f cache", true, false},
 		{"git pull > /out/x", false, false}, {"git pull; touch /out/x", false, false}, {"git pull $(touch /out/x)", false, false}, {"touch /out/q && touch /out/q2", false, false},
 		{"PATH=. git pull", false, false}, {"./git pull", false, false}, {"/ws/bin/git pull", false, false}, {"git $x", false, false}, {"git pu*", false, false},
 		{"git pull # c", false, false}, {"git pull &", false, false}, {"make <<E\nx\nE", false, false}, {"(make)", false, false}, {"env make", false, false},
+		{"find . -name x", true, false}, {"find . -name x -exec touch /out/x ;", false, false}, {"git pull --upload-pack='touch /out/x;'", false, false},
+		{"git pull --upload-p=x", false, false}, {"git pull ext::x", false, false}, {"git pull *", false, false}, {"sed -n 1p f", true, false}, {"sed -n 1p f -e '1e id'", false, false},
 		{"tool", true, false}, {"/opt/tool", false, false}, {"./tool", false, false}, {"rm -f cache > log", false, true}, {"rm -f cache; rm -f b", false, true}, {"cd x; make", false, false},
 	} {
 		d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: script(tc.script), Rules: set, Trusted: installed})
@@ -320,6 +324,15 @@ func TestOffer(t *testing.T) {
 		{"touch a && rm -rf b", nil, nil},
 		{"printf 'a\nb'", nil, nil},
 		{"touch a", []string{"touch", "\x1b[2J"}, []string{"touch", "a"}},
+		{"touch \u202ea", nil, nil},
+		{"touch a\u2028b", nil, nil},
+		{"git -c core.pager=x log", []string{"git", "-c"}, nil},
+		{"git clone -c core.fsmonitor=x y", []string{"git", "clone"}, nil},
+		{"find . -exec id ;", []string{"find", "."}, nil},
+		{"find . -name x", []string{"find"}, []string{"find"}},
+		{"awk '{print $1}' f", []string{"awk"}, []string{"awk", "{print $1}", "f"}},
+		{"sed 1e f", []string{"sed"}, []string{"sed", "1e", "f"}},
+		{"tar --to-command=id -xf a", []string{"tar"}, nil},
 	} {
 		d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: script(tc.script), Rules: set, Trusted: installed,
 			Escalation: &contract.Escalation{Unsandboxed: true, PrefixRule: tc.prefix}})

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/host/internal/policy/command"
 )
@@ -20,7 +22,7 @@ func (r Request) offer(low command.Lowered, left []command.Command) []string {
 	}
 	if r.Escalation != nil && offerable(r.Escalation.PrefixRule) {
 		prefix := r.Escalation.PrefixRule
-		if !slices.ContainsFunc(left, func(c command.Command) bool { return !startsWith(c, prefix) }) {
+		if !slices.ContainsFunc(left, func(c command.Command) bool { return !startsWith(c, prefix) || command.Reaches(c, len(prefix)) }) {
 			return prefix
 		}
 	}
@@ -54,12 +56,15 @@ func offerable(prefix []string) bool {
 		return false
 	}
 	for _, w := range prefix {
-		if strings.ContainsFunc(w, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		if !utf8.ValidString(w) || strings.ContainsFunc(w, func(c rune) bool { return !unicode.IsPrint(c) }) {
 			return false // a person has to see what it says
 		}
 	}
 	name := command.Name(prefix[0])
 	if command.Starts(name) || name == "rm" || name == "osascript" {
+		return false
+	}
+	if !command.Narrow(prefix) {
 		return false
 	}
 	bare, ok := interpreters[name]

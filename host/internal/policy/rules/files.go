@@ -82,7 +82,7 @@ func reason(err error) string {
 	return "it can't be read: " + err.Error()
 }
 
-// PrefixLine is the line of a rule that allows commands beginning with the words.
+// PrefixLine is the line of a rule that allows commands beginning with the words, which have to be UTF-8.
 func PrefixLine(pattern []string) string {
 	words := make([]string, len(pattern))
 	for i, w := range pattern {

@@ -81,6 +81,7 @@ type Desk struct {
 		inTurn   map[string]bool // allowed until it ends
 		session  policy.Permissions
 		forTurn  policy.Permissions // until turn ends
+		reviewed bool               // every call of turn is approved before it runs
 	}
 }
 
@@ -247,7 +248,7 @@ func (d *Desk) AllowTurn(turn event.TurnID, keys []string) {
 // inTurnLocked forgets what held for another turn.
 func (d *Desk) inTurnLocked(turn event.TurnID) {
 	if d.mu.turn != turn || d.mu.inTurn == nil {
-		d.mu.turn, d.mu.inTurn, d.mu.forTurn = turn, map[string]bool{}, policy.Permissions{}
+		d.mu.turn, d.mu.inTurn, d.mu.forTurn, d.mu.reviewed = turn, map[string]bool{}, policy.Permissions{}, false
 	}
 }
 
@@ -271,6 +272,21 @@ func (d *Desk) Permitted(turn event.TurnID) (all, session policy.Permissions) {
 		return d.mu.session, d.mu.session
 	}
 	return d.mu.session.With(d.mu.forTurn), d.mu.session
+}
+
+// Review has every later call of a turn approved before it runs, whatever the policy says of it.
+func (d *Desk) Review(turn event.TurnID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inTurnLocked(turn)
+	d.mu.reviewed = true
+}
+
+// Reviewed tells whether [Desk.Review] holds for a turn.
+func (d *Desk) Reviewed(turn event.TurnID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.turn == turn && d.mu.reviewed
 }
 
 // Keys computes the approval keys of a call: one for each effect, bound to the content of the tool's descriptor and to what the call

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"syscall"
 )
 
 // Standing says whether a hook may run.
@@ -105,7 +106,7 @@ func lookAt(path string) (regular, executable bool) {
 var errLarge = errors.New("it is larger than 64 MiB, which is no script")
 
 func contentOf(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe that nobody writes to
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -125,6 +126,10 @@ func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []st
 	var v *verdict
 	switch d.Verdict {
 	case policy.Run:
+		if r.reviewed() {
+			note.Verdict, note.Reason = policy.Ask.String(), reviewReason
+			v = r.ask(ctx, question{reason: reviewReason, effects: r.assessment.Effects, wanted: wider, discriminators: discriminators}, &note)
+		}
 	case policy.Ask:
 		v = r.ask(ctx, question{reason: d.Reason, effects: r.assessment.Effects, wanted: r.assessment.Escalation,
 			discriminators: discriminators, offer: offer}, &note)
@@ -144,7 +149,7 @@ func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []st
 func (r *run) decideAgain(ctx context.Context, wider *contract.Escalation, ask bool) *verdict {
 	note := event.CallDecided{Call: r.call.ID, Verdict: policy.Run.String(), By: byPolicy, Reason: "the sandbox stopped it, and it was approved before"}
 	var v *verdict
-	if ask {
+	if ask || r.reviewed() {
 		note.Verdict, note.Reason = policy.Ask.String(), retryReason
 		v = r.ask(ctx, question{reason: retryReason, effects: wider.Additional, wanted: wider, discriminators: []string{"retry"}}, &note)
 	}
@@ -183,8 +188,8 @@ type question struct {
 
 // ask puts the call before hooks, the reviewer, then the person. nil: it may run. The note gets who decided, and with which answer.
 func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) *verdict {
-	keys := approval.Keys(r.entry.Digest, about.effects, about.wanted, about.discriminators)
-	if r.spine.stages.Approver.Allowed(r.call.Turn, keys) {
+	keys := approval.Keys(r.entry.Digest, about.effects, about.wanted, append(slices.Clip(about.discriminators), contents(about.effects)...))
+	if !r.reviewed() && r.spine.stages.Approver.Allowed(r.call.Turn, keys) {
 		note.By, r.approved = byRemembered, true
 		return nil
 	}
@@ -234,6 +239,18 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 	}
 	r.approved = true
 	return nil
+}
+
+// contents are what approvals of commands hold for beside their words: the scripts that they name, which commands may change.
+func contents(effects []contract.Effect) (out []string) {
+	for _, e := range effects {
+		if x, ok := e.(contract.ExecEffect); ok {
+			if sum := hook.Content(policy.Script(x.Argv), x.Cwd); sum != "" {
+				out = append(out, "content="+sum)
+			}
+		}
+	}
+	return out
 }
 
 // question words what is asked. What others wrote is bounded and shows all that it is.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +109,39 @@ func TestAnswersHaveTheirScope(t *testing.T) {
 		}
 		if a.Outcome != tc.outcome || tc.step != "" && !slices.Contains(b.steps, tc.step) || written != tc.written {
 			t.Errorf("%s: %s, wrote %q:\n%s", tc.choice, a.Outcome, written, strings.Join(b.steps, "\n"))
+		}
+	}
+}
+
+// What was approved for longer is a command with the scripts that it names, as they were.
+func TestApprovalsAreForContent(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := &bench{answer: approval.Answer{Choice: approval.ApproveSession}, policy: policy.Decision{Verdict: policy.Ask}}
+	key := func(script string) string {
+		b.assess = func(contract.AssessRequest) (*contract.Assessment, error) {
+			return &contract.Assessment{Effects: []contract.Effect{contract.ExecEffect{Argv: []string{"/bin/bash", "-c", script}, Cwd: dir}}}, nil
+		}
+		b.keys = nil
+		b.run(t, assessed, `{}`)
+		return strings.Join(b.keys, " ")
+	}
+	for _, tc := range []struct {
+		script string
+		bound  bool
+	}{
+		{"./deploy.sh now", true}, {"bash deploy.sh", true}, {"cd . && sh ./deploy.sh | cat", true}, {"ls > f; " + filepath.Join(dir, "deploy.sh"), true}, {"echo done", false},
+	} {
+		write("deploy.sh", "one")
+		first, again := key(tc.script), key(tc.script)
+		write("deploy.sh", "two")
+		changed := key(tc.script)
+		if first == "" || first != again || (first != changed) != tc.bound {
+			t.Errorf("%q: %s, again %s, changed %s", tc.script, first, again, changed)
 		}
 	}
 }

@@ -30,11 +30,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a spine whose every stage notes that it was reached.
 type bench struct {
-	mu      sync.Mutex
-	steps   []string
-	bodies  []event.Body
-	barrier error
-	held    chan struct{} // when set, barriers wait until it is closed
+	remembered bool     // every key is
+	keys       []string // that were looked for
+	mu         sync.Mutex
+	steps      []string
+	bodies     []event.Body
+	barrier    error
+	held       chan struct{} // when set, barriers wait until it is closed
 
 	hooks      hook.Verdict
 	permission hook.Permission
@@ -124,9 +126,13 @@ func (b *bench) Ask(_ context.Context, q approval.Question) (approval.Answer, er
 	b.mu.Unlock()
 	return b.answer, b.askErr
 }
-func (b *bench) Allowed(event.TurnID, []string) bool { return false }
-func (b *bench) Allow([]string)                      { b.step("allow") }
-func (b *bench) AllowTurn(event.TurnID, []string)    { b.step("allow for the turn") }
+func (b *bench) Allowed(_ event.TurnID, keys []string) bool {
+	b.keys = append(b.keys, keys...)
+	return b.remembered
+}
+
+func (b *bench) Allow([]string)                   { b.step("allow") }
+func (b *bench) AllowTurn(event.TurnID, []string) { b.step("allow for the turn") }
 
 func (b *bench) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
 	b.step("grant %d", r.Attempt)

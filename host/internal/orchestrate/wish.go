@@ -18,6 +18,17 @@ type Permits interface {
 	Permitted(turn event.TurnID) (all, session policy.Permissions)
 	// Permit adds to it, for the turn or for the session.
 	Permit(turn event.TurnID, p policy.Permissions, session bool)
+	// Review has every later call of the turn approved before it runs; Reviewed tells whether that is so.
+	Review(turn event.TurnID)
+	Reviewed(turn event.TurnID) bool
+}
+
+const reviewReason = "with the permissions of this turn goes that each of its calls is approved"
+
+// reviewed tells whether the call has to be approved though the policy lets it run.
+func (r *run) reviewed() bool {
+	p := r.spine.stages.Permits
+	return p != nil && len(r.assessment.Effects) > 0 && p.Reviewed(r.call.Turn)
 }
 
 // permitted is what was granted ahead of the call.
@@ -162,12 +173,16 @@ func (r *run) askWish(ctx context.Context, asked policy.Permissions, why, reason
 	if len(answer.Data) > 0 {
 		var some struct {
 			Permissions *wish `json:"permissions"`
+			Review      bool  `json:"strict_auto_review"`
 		}
 		if json.Unmarshal(answer.Data, &some) != nil { // who says what makes no sense has not agreed
 			return none, scopeTurn, nil
 		}
 		if some.Permissions != nil {
 			given = asked.Of(some.Permissions.permissions())
+		}
+		if some.Review && (answer.Choice == approval.Approve || answer.Choice == approval.ApproveTurn || answer.Choice == approval.ApproveSession) {
+			r.spine.stages.Permits.Review(r.call.Turn)
 		}
 	}
 	switch answer.Choice {

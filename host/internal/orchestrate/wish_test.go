@@ -134,6 +134,47 @@ func TestAskingForPermissions(t *testing.T) {
 	}
 }
 
+// Who gives permissions may want to see each call of the turn that has them; what was approved before does not count then.
+func TestReviewedTurns(t *testing.T) {
+	b := &bench{answer: approval.Answer{Choice: approval.ApproveTurn, Data: json.RawMessage(`{"strict_auto_review":true}`)}}
+	b.assess = func(contract.AssessRequest) (*contract.Assessment, error) {
+		return &contract.Assessment{Effects: []contract.Effect{contract.ExecEffect{Argv: []string{"make"}}}, Digest: "d"}, nil
+	}
+	w := newWisher(t, b, func(r policy.Request) policy.Decision {
+		r.Additional = true
+		return policy.Decide(r)
+	})
+	if w.do(t, "u1", "act", `{}`); b.asked.About != "" {
+		t.Errorf("before: asked %+v", b.asked)
+	}
+	if a := w.do(t, "u1", registry.WishName, wished); !strings.Contains(text(a), `"/w"`) {
+		t.Errorf("%s %q", a.Outcome, text(a))
+	}
+	b.remembered = true
+	for _, tc := range []struct {
+		choice  string
+		outcome event.Outcome
+	}{{approval.ApproveSession, event.OutcomeOK}, {approval.Deny, event.OutcomeDenied}, {approval.Approve, event.OutcomeOK}} {
+		b.asked, b.answer = approval.Question{}, approval.Answer{Choice: tc.choice}
+		if a := w.do(t, "u1", "act", `{}`); a.Outcome != tc.outcome || b.asked.About != event.QuestionApproval || b.asked.Rule != nil {
+			t.Errorf("%s: %s %q, asked %+v", tc.choice, a.Outcome, text(a), b.asked)
+		}
+	}
+	b.asked, b.askErr = approval.Question{}, approval.ErrNobody
+	if a := w.do(t, "u1", "act", `{}`); a.Outcome != event.OutcomeDenied {
+		t.Errorf("with nobody there: %s %q", a.Outcome, text(a))
+	}
+	b.asked = approval.Question{}
+	if a := w.do(t, "u2", "act", `{}`); a.Outcome != event.OutcomeOK || b.asked.About != "" {
+		t.Errorf("in the next turn: %s, asked %+v", a.Outcome, b.asked)
+	}
+	b.askErr, b.answer = nil, approval.Answer{Choice: approval.Deny, Data: json.RawMessage(`{"strict_auto_review":true}`)}
+	w.do(t, "u3", registry.WishName, wished)
+	if a := w.do(t, "u3", "act", `{}`); a.Outcome != event.OutcomeOK {
+		t.Errorf("behind a no: %s", a.Outcome)
+	}
+}
+
 // A person sees what is asked for; what was given is not asked about again, also where a command asks for it.
 func TestPermissionsAreAskedForOnce(t *testing.T) {
 	b := &bench{answer: approval.Answer{Choice: approval.ApproveTurn}}

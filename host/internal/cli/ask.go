@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -180,7 +182,46 @@ func optionText(option string, rule *event.RuleOffer) string {
 }
 
 // below shows a text of others below what the host says, so that it can't pass for it.
-func below(s string) string { return strings.ReplaceAll(clean(s), "\n", "\n    ") }
+func below(s string) string { return strings.ReplaceAll(folded(clean(s)), "\n", "\n    ") }
+
+// maxBlanks is how many characters that show nothing, or the same one, are shown in a row: more of them push off the screen what
+// comes before or behind.
+const maxBlanks = 40
+
+// folded says how many there are where a character that shows nothing, or any one, comes more often than that in a row.
+func folded(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		first, end := utf8.DecodeRuneInString(s)
+		n := 1
+		for end < len(s) {
+			r, size := utf8.DecodeRuneInString(s[end:])
+			if r != first && !(blank(r) && blank(first)) {
+				break
+			}
+			n, end = n+1, end+size
+		}
+		switch {
+		case n <= maxBlanks:
+			b.WriteString(s[:end])
+		case blank(first):
+			fmt.Fprintf(&b, " …%d blanks… ", n)
+		default:
+			fmt.Fprintf(&b, "%c…%d of them…", first, n)
+		}
+		s = s[end:]
+	}
+	return b.String()
+}
+
+// blank reports whether a character shows nothing.
+func blank(r rune) bool {
+	switch r {
+	case '\u115f', '\u1160', '\u2800', '\u3164', '\uffa0': // letters, for Unicode
+		return true
+	}
+	return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r)
+}
 
 // effectText says what a call would do, as plainly as its kind allows.
 func effectText(e event.Effect) string {
@@ -189,7 +230,7 @@ func effectText(e event.Effect) string {
 		if json.Unmarshal(e.Data, &x) == nil && len(x.Argv) > 0 {
 			argv := make([]string, len(x.Argv))
 			for i, a := range x.Argv {
-				argv[i] = strconv.Quote(a)
+				argv[i] = strconv.Quote(folded(a))
 			}
 			text := "runs: " + strings.Join(argv, " ")
 			if x.Cwd != "" {

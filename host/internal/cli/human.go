@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
@@ -465,12 +466,14 @@ func costs(turn, thread event.Cost) string {
 	return s
 }
 
-// clean takes out control characters that could move the cursor, change colours or retitle a terminal.
+// clean takes out control characters that could move the cursor, change colours, reorder what is shown or retitle a terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
 			return r
+		case r == '\u2028' || r == '\u2029' || r == '\u061c' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069':
+			return unicode.ReplacementChar
 		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
 			return -1
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -73,7 +74,9 @@ func (r *running) hear(texts map[string]string) {
 func (r *running) readAgents(h *Host, cwd string) (out []event.Notice) {
 	if r.agents == nil {
 		c := h.opts.Config.Instructions
-		r.agents = agentsfile.New(agentsfile.Config{Home: h.opts.Home, MaxBytes: c.MaxBytes, RootMarkers: c.RootMarkers, Fallbacks: c.Fallbacks})
+		r.agents = agentsfile.New(agentsfile.Config{
+			Home: h.opts.Home, MaxBytes: c.MaxBytes, RootMarkers: c.RootMarkers, Fallbacks: c.Fallbacks, Denied: h.denied,
+		})
 	}
 	for _, w := range r.agents.Read(cwd).Warnings {
 		if !r.warned[w.Text] {
@@ -85,6 +88,13 @@ func (r *running) readAgents(h *Host, cwd string) (out []event.Notice) {
 		}
 	}
 	return out
+}
+
+// denied tells whether deny_read names a path: what commands could make the host read is no way around it.
+func (h *Host) denied(cwd, path string) bool {
+	g := Grant(h.opts.Config, launch.FullAccess, cwd, "")
+	g.ReadableRoots = nil
+	return len(g.DenyRead) > 0 && box.Reach(g, path) == box.AccessNone
 }
 
 func environment(cwd, mode string, c *config.Config) event.Environment {

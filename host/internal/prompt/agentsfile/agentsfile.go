@@ -36,6 +36,8 @@ type Config struct {
 	MaxBytes    int64    // of all files of a project together; 0: they are not read
 	RootMarkers []string // a project's top folder holds one of these; empty: the working folder is all there is
 	Fallbacks   []string // names that count where a folder has no AGENTS.md
+	// Denied says what of a project no model may read where dir is worked in. nil: nothing.
+	Denied func(dir, path string) bool
 }
 
 // Warning is what a person should know of a file that was not taken as it is.
@@ -156,13 +158,21 @@ func (g *reading) folder(dir string, fallbacks []string) {
 		case !info.Mode().IsRegular():
 			g.warn("Put a file there, or take it away.", "the instructions in %s are not used: it is no regular file", path)
 			continue
-		case !g.within(path):
+		}
+		real, err := filepath.EvalSymlinks(path)
+		switch {
+		case err != nil: // it is gone meanwhile
+			continue
+		case !g.within(real):
 			g.warn("Put a file there instead of the link.", "the instructions in %s are not used: the link leads out of the project", path)
+			continue
+		case g.denied(real):
+			g.warn("Put another file there.", "the instructions in %s are not used: sandbox { deny_read } keeps %s from the model", path, filepath.Base(real))
 			continue
 		}
 		if g.left <= 0 {
 			g.omitted = append(g.omitted, path)
-		} else if err := g.take(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		} else if err := g.take(path, real); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			g.warn("Make it readable, or take it away.", "the instructions in %s are not used: %v", path, cause(err))
 		}
 		return
@@ -177,7 +187,7 @@ func cause(err error) error {
 	return err
 }
 
-// within tells that a project does not pass off a file from elsewhere as its own: the model, and so its vendor, would read it.
+// within tells, of a path without links, that a project does not pass off a file from elsewhere as its own: the model, and so its vendor, would read it.
 func (g *reading) within(path string) bool {
 	if g.root == "" {
 		return true
@@ -186,17 +196,27 @@ func (g *reading) within(path string) bool {
 	if err != nil {
 		return false
 	}
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return false
-	}
-	rel, err := filepath.Rel(root, real)
+	rel, err := filepath.Rel(root, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// take reads a file as far as the budget goes. Something that is swapped for a pipe meanwhile can't make it wait.
-func (g *reading) take(path string) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// denied tells, of a path without links within the project, that no model may read it, by whichever name the project's folder has.
+func (g *reading) denied(path string) bool {
+	if g.root == "" || g.cfg.Denied == nil {
+		return false
+	}
+	root, err := filepath.EvalSymlinks(g.root)
+	if err != nil {
+		return true
+	}
+	rel, err := filepath.Rel(root, path)
+	return err != nil || g.cfg.Denied(g.dir, path) || g.cfg.Denied(g.dir, filepath.Join(g.root, rel))
+}
+
+// take reads a file as far as the budget goes; real is its path without links. Something that is swapped for a pipe meanwhile can't
+// make it wait, and something that is swapped for a link is not read.
+func (g *reading) take(path, real string) error {
+	f, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -207,6 +227,9 @@ func (g *reading) take(path string) error {
 	}
 	if !info.Mode().IsRegular() {
 		return errors.New("it is no regular file any more")
+	}
+	if now, err := os.Lstat(real); err != nil || !os.SameFile(info, now) {
+		return errors.New("another file has come into its place")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, g.left+1))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -76,6 +77,11 @@ func TestRead(t *testing.T) {
 		"a link inside":      {map[string]string{"p/.git": "DIR", "p/AGENTS.md": "LINK docs/agents.md", "p/docs/agents.md": "one"}, "p", nil, "one", nil},
 		"a link out":         {map[string]string{"p/.git": "DIR", "p/AGENTS.md": "LINK ../key", "key": "secret"}, "p", nil, "", []string{"leads out of the project"}},
 		"a link of links":    {map[string]string{"p/.git": "DIR", "p/AGENTS.md": "LINK docs", "p/docs": "LINK /etc/hostname"}, "p", nil, "", []string{"leads out of the project"}},
+		"a link to what is denied": {map[string]string{"p/.git": "DIR", "p/AGENTS.md": "LINK keys/x.env", "p/keys/x.env": "secret", "p/a/AGENTS.md": "one"}, "p/a", func(c *Config) {
+			c.Denied = func(dir, path string) bool {
+				return filepath.Base(dir) == "a" && strings.HasSuffix(path, "/p/keys/x.env")
+			}
+		}, "one", []string{"deny_read"}},
 		"a link to itself":   {map[string]string{"p/.git": "DIR", "p/AGENTS.md": "LINK AGENTS.md"}, "p", nil, "", []string{"too many levels"}},
 		"a link to nothing":  {map[string]string{"p/.git": "DIR", "p/AGENTS.md": "LINK nowhere"}, "p", nil, "", nil},
 		"a device":           {map[string]string{"p/.git": "DIR", "p/AGENTS.md": "LINK /dev/zero"}, "p", nil, "", []string{"no regular file"}},
@@ -102,6 +108,34 @@ func TestRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A link that is exchanged while it is read leads to nothing but what was judged.
+func TestLinksThatAreExchanged(t *testing.T) {
+	root := project(t, map[string]string{"p/.git": "DIR", "p/one": "one", "key": "secret", "p/AGENTS.md": "one"})
+	path := filepath.Join(root, "p/AGENTS.md")
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if os.Symlink([]string{"../key", "one"}[i%2], path+".new") == nil {
+				_ = os.Rename(path+".new", path)
+			}
+		}
+	})
+	for range 2000 {
+		if got := New(Config{MaxBytes: 100, RootMarkers: []string{".git"}}).Read(filepath.Join(root, "p")); strings.Contains(got.Text, "secret") {
+			t.Errorf("%+v", got)
+			break
+		}
+	}
+	close(stop)
+	swapping.Wait()
 }
 
 func TestUnreadable(t *testing.T) {

@@ -63,6 +63,7 @@ var calls = map[string]func() error{
 	"chroot":                         raw(unix.SYS_CHROOT),
 	"fsopen":                         raw(unix.SYS_FSOPEN),
 	"open_tree":                      raw(unix.SYS_OPEN_TREE, ^uintptr(0), 0, ^uintptr(0)),
+	"open_tree_attr":                 raw(unix.SYS_OPEN_TREE_ATTR, ^uintptr(0), 0, ^uintptr(0)),
 	"move_mount":                     raw(unix.SYS_MOVE_MOUNT),
 	"setns":                          raw(unix.SYS_SETNS, ^uintptr(0)),
 	"open_by_handle_at":              raw(unix.SYS_OPEN_BY_HANDLE_AT),

@@ -36,8 +36,8 @@ var commands = []row{
 		{do: `mkdir -p .codex/rules && echo 'prefix_rule(pattern=["sh"])' > .codex/rules/x.rules`, says: readOnly},
 		{do: `mkdir -p "$ENGINE/rules" && echo 'prefix_rule(pattern=["sh"])' > "$ENGINE/rules/x.rules"`, says: readOnly},
 	}},
-	{id: "X17", attempt: "use an approval for the session in another folder, with other arguments or rights", required: "asked again", codex: "asked again", ours: "asked again",
-		tests: []string{"host/internal/approval TestKeys", "e2e TestApprovalForTheSession"}},
+	{id: "X17", attempt: "use an approval for the session in another folder, with other arguments or rights", required: "asked again", codex: "asked again", ours: "asked again, also when a script that the command names has changed",
+		tests: []string{"host/internal/approval TestKeys", "host/internal/orchestrate TestApprovalsAreForContent", "e2e TestApprovalForTheSession"}},
 	{id: "X18", attempt: "a justification with control characters, colours, bidirectional marks, of 1 MB", required: "made harmless, and cut", codex: "", ours: "escaped, and cut", tests: []string{"host/internal/orchestrate TestQuestionsShowWhatTheyAre"}},
 	{id: "X19", attempt: "arguments with NUL or a line break, so that what is shown is not what runs", required: "refused or shown", codex: "", ours: "a line break is shown as such; what the system can't run is refused",
 		flow: hiddenArguments, tests: []string{"host/internal/orchestrate TestQuestionsShowWhatTheyAre"}},
@@ -51,6 +51,35 @@ var commands = []row{
 			{do: `unlink "$OUT/file"`, says: readOnly}, {do: `: > "$OUT/file"`, says: readOnly}, {do: `find "$OUT" -name file -delete && [ ! -e "$OUT/file" ]`, says: readOnly},
 			{do: `shred -u "$OUT/file"`, says: readOnly}, {do: `python3 -c 'import os; os.remove(os.environ["OUT"] + "/file")'`, says: readOnly},
 		}, flow: destroys},
+	{id: "X24", attempt: "an allowed program, with words that make it start others or write: `find -exec`, `git pull --upload-pack`, `tar --to-command`, `sed 1e`", required: "the rule does not count", codex: "", ours: "it stays in the sandbox",
+		flow: reachesFurther, tests: []string{"host/internal/policy/command TestReaches", "host/internal/policy TestAllowedAndNothingElse"}},
+	{id: "X25", attempt: "hide a part of a command from who is asked: behind thousands of blanks or lines, carriage returns, colours, bidirectional marks", required: "all of it is seen", codex: "", ours: "written out, and blanks are counted",
+		tests: []string{"host/internal/cli TestQuestionsHideNothing"}},
+}
+
+// reachesFurther runs programs that a rule allows with words that make them start others.
+func reachesFurther(t *testing.T, w *world) {
+	f := newFlow(t, w, "X24", "workspace-write", "never")
+	o := f.world.out
+	f.Write(filepath.Join(f.Home, "rules", "my.rules"), `prefix_rule(pattern=["find"])
+prefix_rule(pattern=["tar", "-cf"])
+prefix_rule(pattern=["sed", "-n"])
+`)
+	for i, cmd := range []string{
+		"find . -maxdepth 0 -exec touch " + o + "/x {} +", "find . -maxdepth 0 -fprint " + o + "/x", "tar -cf a file --checkpoint=1 --checkpoint-action='exec=touch " + o + "/x'",
+		"tar -cf a -I 'sh -c \"touch " + o + "/x\"' file", "sed -n '1e touch " + o + "/x' lines", "sed -n 'w " + o + "/x' lines", "cp sub/file ./-fprint; find *",
+	} {
+		f.call(fmt.Sprint("more", i), cmd)
+	}
+	f.Write("lines", "one\n")
+	f.call("alone", "tar -cf "+o+"/allowed lines")
+	out := f.run(t)
+	if !exists(o + "/allowed") {
+		t.Errorf("what is allowed did not run outside, so that this proves nothing: %q", out)
+	}
+	if exists(o + "/x") {
+		t.Errorf("it LEFT the sandbox: %q", out)
+	}
 }
 
 // spelled is a row about ways to write a forbidden command.

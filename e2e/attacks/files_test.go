@@ -1,6 +1,8 @@
 package attacks_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -122,4 +124,15 @@ var files = []row{
 		{do: `grep root: /etc/shadow`, outside: asRoot},
 		{do: `grep root: /etc/gshadow`, outside: depends},
 	}},
+	{id: "F23", attempt: "leave a program that gives its owner's rights to whoever starts it (setuid)", required: "denied", codex: "", tries: []try{
+		{do: `cp /bin/true rights && chmod 4755 rights`, says: refused},
+		{do: `cp /bin/true rights2 && chmod 4755 rights2`, says: refused, box: "network"},
+		{do: `python3 -c 'import os; os.open("rights3", os.O_CREAT|os.O_WRONLY, 0o4755)'`, works: true},
+	}, flow: func(t *testing.T, w *world) {
+		for _, name := range []string{"rights", "rights2", "rights3"} {
+			if info, err := os.Stat(filepath.Join(w.ws, name)); err != nil || info.Mode()&os.ModeSetuid != 0 {
+				t.Errorf("%s: %v, %v", name, info, err)
+			}
+		}
+	}, tests: []string{"host/internal/launch/box TestProgramsGiveNobodyTheirOwnersRights"}},
 }

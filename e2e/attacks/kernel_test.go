@@ -63,6 +63,8 @@ var reads = []row{
 		{do: `grep -q "$HOME/.ssh" /proc/self/mountinfo`, works: true, outside: untried},
 		{do: `grep SECRET /proc/self/mountinfo`, outside: untried},
 	}},
+	{id: "D9", attempt: "let gantry read what is denied: `AGENTS.md` as a link to it", required: "denied", codex: "", ours: "not used, and the user is told", flow: instructionsByLink,
+		tests: []string{"host/internal/prompt/agentsfile TestRead", "host/internal/prompt/agentsfile TestLinksThatAreExchanged"}},
 }
 
 // kernel are the rows about other processes and the kernel.
@@ -88,9 +90,9 @@ var kernel = []row{
 		{do: `bwrap --bind / / sh -c 'echo x > "$OUT/x"'`, outside: depends},
 		{call: "a mount in it", outside: depends},
 	}},
-	{id: "P6", attempt: "mount, umount, chroot, fsopen, open_tree, move_mount, setns", required: "denied", codex: "EPERM", tries: []try{
+	{id: "P6", attempt: "mount, umount, chroot, fsopen, open_tree, open_tree_attr, move_mount, setns", required: "denied", codex: "EPERM", tries: []try{
 		{call: "mount", says: notPermitted, outside: asRoot}, {call: "umount", says: notPermitted, outside: asRoot}, {call: "chroot", says: notPermitted, outside: depends},
-		{call: "fsopen", says: notPermitted, outside: asRoot}, {call: "open_tree", says: notPermitted}, {call: "move_mount", says: notPermitted, outside: asRoot}, {call: "setns", says: notPermitted},
+		{call: "fsopen", says: notPermitted, outside: asRoot}, {call: "open_tree", says: notPermitted}, {call: "open_tree_attr", says: notPermitted, outside: depends}, {call: "move_mount", says: notPermitted, outside: asRoot}, {call: "setns", says: notPermitted},
 		{call: "mount", says: notPermitted, box: "network", outside: untried}, {call: "setns", says: notPermitted, box: "network", outside: untried},
 	}},
 	{id: "P7", attempt: "bpf, userfaultfd, kexec, kernel modules, perf, files by handle", required: "denied", codex: "EPERM, ENOSYS", tries: []try{
@@ -185,6 +187,23 @@ func madeLater(t *testing.T, w *world) {
 	in.Close()
 	if err := cmd.Wait(); err == nil {
 		t.Error("it could be read")
+	}
+}
+
+// instructionsByLink has the host read a denied file for the model.
+func instructionsByLink(t *testing.T, w *world) {
+	f := newFlow(t, w, "D9", "workspace-write", "never")
+	f.config("sandbox {\n  deny_read = [\"**/*.env\"]\n}\n")
+	f.call("link", "ln -s secret.env AGENTS.md && echo made")
+	f.call("next", "rm AGENTS.md; echo 'SAYS what is told' > AGENTS.md")
+	f.call("last", "true")
+	out := f.run(t)
+	b, err := os.ReadFile(f.Log)
+	if err != nil || !strings.Contains(out["link"], "made") || !strings.Contains(string(b), "SAYS what is told\\n") {
+		t.Errorf("%v, %q", err, out)
+	}
+	if strings.Contains(string(b), "SECRET of the project") {
+		t.Error("the model has READ it")
 	}
 }
 

@@ -91,6 +91,40 @@ var metadata = []row{
 			t.Error("settings are there below an odd name")
 		}
 	}},
+	{id: "M18", attempt: "a repository that does not look like one: the workspace itself, parts that are links, hooks and settings that lie with another", required: "what is executed is not there afterwards", codex: "",
+		ours: "moved aside", tries: []try{
+			{do: `mkdir objects refs hooks && echo ref: refs/heads/x > HEAD && echo evil > hooks/post-checkout && printf '[core]\n\tfsmonitor = evil\n' > config`, works: true},
+			{do: `mkdir -p l/s/objects l/s/refs l/r/hooks && ln -s ../s/objects ../s/refs ../s/HEAD l/r && echo evil > l/r/hooks/post-checkout && printf '[core]\n\tfsmonitor = evil\n' > l/r/config`, works: true},
+			{do: `mkdir -p two/sub two/x two/s/hooks && echo gitdir: ../x > two/sub/.git && echo ../s > two/x/commondir && echo evil > two/s/hooks/post-checkout && printf '[core]\n\tfsmonitor = evil\n' > two/s/config`, works: true},
+		}, flow: func(t *testing.T, w *world) {
+			for _, dir := range []string{".", "l/r", "two/s"} {
+				if exists(filepath.Join(w.ws, dir, "hooks/post-checkout")) {
+					t.Errorf("a hook is in %s", dir)
+				}
+				if b, err := os.ReadFile(filepath.Join(w.ws, dir, "config")); err != nil || strings.Contains(string(b), "evil") {
+					t.Errorf("settings in %s: %q, %v", dir, b, err)
+				}
+			}
+		}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+	{id: "M19", attempt: "in folders that can't be listed, but whose files can be reached by name", required: "not there afterwards", codex: "", ours: "the folders are opened and looked through", tries: []try{
+		{do: `mkdir -p shut/r/.git/hooks && echo evil > shut/r/.git/hooks/post-checkout && chmod 311 shut`, works: true},
+		{do: `mkdir -p open/.git/hooks && echo evil > open/.git/hooks/post-checkout && chmod 311 open/.git/hooks`, works: true},
+	}, flow: func(t *testing.T, w *world) {
+		for _, p := range []string{"shut/r/.git/hooks/post-checkout", "open/.git/hooks/post-checkout"} {
+			if exists(filepath.Join(w.ws, p)) {
+				t.Errorf("%s is there", p)
+			}
+		}
+	}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+	{id: "M20", attempt: "settings of other version controls: `.hg/hgrc`, `.jj/repo/config.toml`", required: "not there afterwards", codex: "", ours: "moved aside", tries: []try{
+		{do: `mkdir -p .hg other/.hg other/.jj/repo && echo evil | tee .hg/hgrc other/.hg/hgrc > other/.jj/repo/config.toml`, works: true},
+	}, flow: func(t *testing.T, w *world) {
+		for _, p := range []string{".hg/hgrc", "other/.hg/hgrc", "other/.jj/repo/config.toml"} {
+			if exists(filepath.Join(w.ws, p)) {
+				t.Errorf("%s is there", p)
+			}
+		}
+	}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
 }
 
 func exists(path string) bool {

@@ -41,8 +41,12 @@ func move(list string) error {
 	return err
 }
 
-// noForks keeps the groups from growing while they are killed: who forks faster than we can look loses.
+// noForks keeps the groups from growing while they are killed: who forks faster than we can look loses. One of version 2 is killed as
+// a whole, but by kernels before 5.14.
 func (w *watcher) noForks() {
+	if w.cgroup != "" && !writeTo(w.cgroup+"/cgroup.kill", "1") {
+		writeTo(w.cgroup+"/pids.max", "0")
+	}
 	for _, g := range w.groups {
 		writeTo(g+"/pids.max", "0") // only one of them has it
 	}
@@ -51,9 +55,20 @@ func (w *watcher) noForks() {
 // removeGroups removes the groups once nobody is in them.
 func (w *watcher) removeGroups() {
 	if w.cgroup != "" {
-		syscall.Rmdir(w.cgroup)
+		removeGroup(w.cgroup)
 	}
 	for _, g := range w.groups {
-		syscall.Rmdir(g)
+		removeGroup(g)
 	}
+}
+
+// removeGroup removes a group, and those that the target has made in it.
+func removeGroup(dir string) {
+	if err := syscall.Rmdir(dir); err == nil || err == syscall.ENOTDIR || err == syscall.ENOENT {
+		return
+	}
+	for _, name := range list(dir) {
+		removeGroup(dir + "/" + name) // a file is not removed so
+	}
+	syscall.Rmdir(dir)
 }

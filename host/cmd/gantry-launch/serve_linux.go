@@ -154,9 +154,6 @@ func (w *watcher) terminate(told map[int]bool) {
 func (w *watcher) kill() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.cgroup != "" {
-		writeTo(w.cgroup+"/cgroup.kill", "1")
-	}
 	w.noForks()
 	if !w.mu.reaped {
 		// The kernel does this against forks: a group that keeps forking can't run away from it.

@@ -122,11 +122,12 @@ func readAll(path string) []byte {
 	return b[:readInto(path, b)]
 }
 
-func writeTo(path, text string) {
+func writeTo(path, text string) bool {
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return
+		return false
 	}
-	syscall.Write(fd, []byte(text))
+	_, err = syscall.Write(fd, []byte(text))
 	syscall.Close(fd)
+	return err == nil
 }

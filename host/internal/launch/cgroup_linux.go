@@ -24,44 +24,6 @@ type cgroups struct {
 	pids1        string
 }
 
-// findCgroups looks for the places: the given folder of version 2, or the parent of the host's own group there (beside, not below:
-// a group with processes can't give controllers to groups below it), and the host's own groups of version 1.
-func findCgroups(dir string) (g cgroups) {
-	if dir == "none" {
-		return g
-	}
-	given := dir != ""
-	self, _ := os.ReadFile("/proc/self/cgroup")
-	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	if !given {
-		if dir = ownGroup(string(self), string(mounts), ""); dir != "" && isGroup(filepath.Dir(dir)) {
-			dir = filepath.Dir(dir)
-		}
-	}
-	if dir != "" && writable(dir, "cgroup.procs") {
-		g.unified = dir
-		controllers, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
-		for name := range strings.FieldsSeq(string(controllers)) {
-			g.memory = g.memory || name == "memory"
-			g.pids = g.pids || name == "pids"
-		}
-	}
-	first := func(controller string) string {
-		if dir := ownGroup(string(self), string(mounts), controller); dir != "" && writable(dir, "tasks") {
-			return dir
-		}
-		return ""
-	}
-	if !given && !g.memory {
-		g.memory1 = first("memory")
-	}
-	if !given && !g.pids {
-		g.pids1 = first("pids")
-	}
-	g.sweep()
-	return g
-}
-
 // writable reports whether groups can be made in a folder, and processes be moved into and out of it.
 func writable(dir, list string) bool {
 	const wOK, xOK = 2, 1
@@ -218,26 +180,50 @@ func (g *group) remove() {
 	}
 	for _, dir := range append(slices.Clone(g.first), g.unified) {
 		if dir != "" {
-			syscall.Rmdir(dir)
+			removeGroup(dir)
 		}
 	}
 }
 
+// removeGroup removes a group and those in it, which a command may have made where it could. One with processes stays.
+func removeGroup(dir string) {
+	if syscall.Rmdir(dir) == nil {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			removeGroup(filepath.Join(dir, e.Name()))
+		}
+	}
+	syscall.Rmdir(dir)
+}
+
 func (g *group) outOfMemory() bool {
-	if g.memory == "" {
+	switch g.memory {
+	case "":
+		return false
+	case g.unified:
+		return counter(g.memory, localEvents, "oom") > 0
+	}
+	return counter(g.memory, "memory.oom_control", "oom_kill") > 0
+}
+
+// localEvents are those of the group's own limit. What the machine or a group above ran out of, and what ended a process of ours for
+// it, is not among them.
+const localEvents = "memory.events.local"
+
+func (g *group) outOfPids() bool {
+	if g.pids == "" || counter(g.pids, "pids.events", "max") == 0 {
 		return false
 	}
-	return counter(g.memory, g.memoryEvents(), "oom_kill") > 0
+	// The launcher forbids forks while it kills: then they fail for another reason.
+	most, _ := os.ReadFile(filepath.Join(g.pids, "pids.max"))
+	return strings.TrimSpace(string(most)) != "0"
 }
-
-func (g *group) memoryEvents() string {
-	if g.memory == g.unified {
-		return "memory.events"
-	}
-	return "memory.oom_control"
-}
-
-func (g *group) outOfPids() bool { return g.pids != "" && counter(g.pids, "pids.events", "max") > 0 }
 
 // watch ends the process when one of its groups' limits is reached. The kernel alone would go on to refuse forks, or end the
 // largest of its processes, and leave the others to make of it what they can.
@@ -255,11 +241,17 @@ func (g *group) watch(p *Process) {
 			}
 		})
 	}
-	if g.pids != "" && g.pids == g.unified {
-		// The kernel says that the file has changed by an event on its descriptor; with version 1 it doesn't.
-		if fd, err := unix.Open(filepath.Join(g.pids, "pids.events"), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
-			wait(os.NewFile(uintptr(fd), "pids.events"), LimitPids, func(fd uintptr) bool { return counterIn(int(fd), "max") > 0 })
+	// With version 2 the kernel says by an event on its descriptor that a file has changed; with version 1 it does so for memory alone.
+	changes := func(path, limit, name string) {
+		if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+			wait(os.NewFile(uintptr(fd), filepath.Base(path)), limit, func(fd uintptr) bool { return counterIn(int(fd), name) > 0 })
 		}
+	}
+	if g.pids != "" && g.pids == g.unified {
+		changes(filepath.Join(g.pids, "pids.events"), LimitPids, "max")
+	}
+	if g.memory != "" && g.memory == g.unified {
+		changes(filepath.Join(g.memory, localEvents), LimitMemory, "oom")
 	}
 	if g.memory != "" && g.memory != g.unified {
 		if fd, err := oomEvents(g.memory); err == nil {
@@ -311,7 +303,7 @@ func (g cgroups) sweep() {
 			if known {
 				endGroup(dir)
 			}
-			syscall.Rmdir(dir)
+			removeGroup(dir)
 		}
 	}
 }

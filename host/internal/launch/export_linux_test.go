@@ -32,6 +32,20 @@ func Cgroups(dir string) (place string, memory, pids bool) {
 	return g.unified, g.memory, g.pids
 }
 
+// PlacesOf are the folders that placesOf names.
+func PlacesOf(own string, handed bool) (dirs []string) {
+	for _, p := range placesOf(own, func(string) bool { return handed }) {
+		dirs = append(dirs, p.dir)
+	}
+	return dirs
+}
+
+// AllOurs and Vacate are allOurs and vacate.
+var (
+	AllOurs = allOurs
+	Vacate  = vacate
+)
+
 // GroupPlaces are the folders in which groups are made that bound memory and processes; empty: there is none.
 func GroupPlaces() (memory, pids string) {
 	g := findCgroups("")

@@ -3,6 +3,8 @@ package launch
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +18,9 @@ const (
 	boxPids = 2
 	// startPids is what a group lets a start have, whatever its limit: the launcher's second stage has threads of its own.
 	startPids = 16
+	// spareThreads is by how many the user's other programs may grow before a command outside of a box can't fork any more. It keeps a
+	// bomb that nobody but us counts from growing faster than we can look: on a slow machine it was never caught up with.
+	spareThreads = 1024
 	// rlimitNproc has the same number on every architecture that Go knows but mips and sparc.
 	rlimitNproc = 6
 )
@@ -57,8 +62,12 @@ func (p *Process) limit(c *Confinement) error {
 	}
 	if p.group.pids == "" {
 		p.looked.pids = lim.MaxPids
-		if c.Box != nil && lim.MaxPids > 0 && os.Geteuid() != 0 {
-			add(rlimitNproc, lim.MaxPids, lim.MaxPids) // counted in the box's own user namespace; root is not bound by it
+		if lim.MaxPids > 0 && os.Geteuid() != 0 { // root is not bound by it
+			most := lim.MaxPids // counted in the box's own user namespace
+			if c.Box == nil {
+				most += threads() + spareThreads // counted with all else that is the user's
+			}
+			add(rlimitNproc, most, most)
 		}
 	}
 	if lim.OpenFiles > 0 {
@@ -81,6 +90,17 @@ func (p *Process) limit(c *Confinement) error {
 		add(syscall.RLIMIT_AS, lim.AddressSpaceBytes, lim.AddressSpaceBytes)
 	}
 	return nil
+}
+
+// threads is how many there are on the machine.
+func threads() int64 {
+	b, _ := os.ReadFile("/proc/loadavg") // 0.20 0.18 0.12 1/80 11206
+	if f := strings.Fields(string(b)); len(f) > 3 {
+		_, all, _ := strings.Cut(f[3], "/")
+		n, _ := strconv.ParseInt(all, 10, 64)
+		return n
+	}
+	return 0
 }
 
 // limitHit says which limit ended the process.

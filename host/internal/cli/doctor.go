@@ -335,7 +335,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		d.say(ill, "launcher", "chmod 755 "+path, "%s is not executable", path)
 		return false
 	}
-	userHome, _ := d.app.env("HOME")
+	userHome := host.UserHome(d.app.environ)
 	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: host.Confiners(d.home, userHome, nil, nil)})
 	if err != nil {
 		d.say(ill, "launcher", again, "%v", err)

@@ -56,7 +56,7 @@ func (a *app) programsOf(cfg *config.Config, home string) (*programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	user, _ := a.env("HOME")
+	user := host.UserHome(a.environ)
 	return &programs{builtins: a.builtins, home: home, userHome: user, bin: bin, cfg: cfg, plugins: sup, records: binary.Records{Dir: filepath.Join(known, "digests")}}, nil
 }
 

@@ -71,7 +71,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if err != nil {
 		return err
 	}
-	userHome, _ := a.env("HOME")
+	userHome := host.UserHome(a.environ)
 	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
 	if err != nil {
 		return err
@@ -280,7 +280,7 @@ func (a *app) sandboxExplainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			userHome, _ := a.env("HOME")
+			userHome := host.UserHome(a.environ)
 			f := explainSandbox(cfg, home, userHome, dir)
 			if asJSON {
 				return json.NewEncoder(a.stdout).Encode(f)

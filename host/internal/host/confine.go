@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -180,6 +181,18 @@ func Grant(c *config.Config, mode, cwd, tmp string) launch.Grant {
 		g.Tmp = tmp
 	}
 	return g
+}
+
+// UserHome is where the user's keys are that boxes hide: the folder that HOME names, or else the account's. A service of the machine's
+// is often started without HOME. Empty: the account has none.
+func UserHome(environ []string) string {
+	if dir := variable(environ, "HOME"); filepath.IsAbs(dir) {
+		return dir
+	}
+	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil && filepath.IsAbs(u.HomeDir) {
+		return u.HomeDir
+	}
+	return ""
 }
 
 // variable is the value of an environment's variable.

@@ -89,8 +89,11 @@ func New(cfg Config) *Box {
 	return b
 }
 
-// real is a path without symbolic links, as far as it is there.
+// real is a path without symbolic links, as far as it is there; none stays none.
 func real(path string) string {
+	if path == "" {
+		return ""
+	}
 	if r, err := filepath.EvalSymlinks(path); err == nil {
 		return spelled(r)
 	}

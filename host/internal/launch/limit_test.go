@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -150,6 +151,17 @@ func TestLimits(t *testing.T) {
 		s.Grant.Limits.AddressSpaceBytes, s.Grant.Limits.MemoryBytes = 64<<20, 32<<20
 		if got, _, exit := run(t, l, s); got != "122880 122880\n" {
 			t.Errorf("wrote %q, %+v", got, exit)
+		}
+	})
+	t.Run("processes outside of a box", func(t *testing.T) {
+		if os.Geteuid() == 0 {
+			t.Skip("root is not bound by it")
+		}
+		s := script("ulimit -p")
+		s.Grant.Limits.MaxPids = 20
+		got, _, _ := run(t, l, s)
+		if n, err := strconv.Atoi(strings.TrimSpace(got)); err != nil || n < 20 || n > 1<<20 {
+			t.Errorf("the kernel lets it have %q processes", got)
 		}
 	})
 	t.Run("negative", func(t *testing.T) {

@@ -74,7 +74,7 @@ var sections = []struct {
 	letter, title string
 	count         int
 }{
-	{"F", "Files", 23}, {"M", "What is executed later", 20}, {"D", "What must not be read", 9}, {"P", "Processes and the kernel", 15},
+	{"F", "Files", 23}, {"M", "What is executed later", 21}, {"D", "What must not be read", 9}, {"P", "Processes and the kernel", 15},
 	{"N", "The network", 19}, {"E", "Start and environment", 8}, {"X", "Approval and rules", 25}, {"T", "Patches", 5}, {"R", "Races", 4},
 	{"H", "Hooks and trust", 5}, {"G", "The reviewer", 4},
 }

@@ -125,6 +125,8 @@ var metadata = []row{
 			}
 		}
 	}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+	{id: "M21", attempt: "work in the user's whole home, and write what shells, git or the desktop start with: `.bashrc`, `.profile`, `.gitconfig`, `.config/autostart`", required: "denied", codex: "",
+		ours: "what is there is read-only, what is new is moved aside", flow: wholeHome, tests: []string{"host/internal/launch/box TestStartupFilesStay"}},
 }
 
 func exists(path string) bool {
@@ -146,6 +148,26 @@ func (w *world) sub(t *testing.T, name string) *world {
 func (w *world) boxed(t *testing.T, dir, script string, env ...string) result {
 	t.Helper()
 	return w.gantry(t, env, "sandbox", "-C", dir, "-c", "sandbox.mode=workspace-write", "--", "/bin/sh", "-c", script)
+}
+
+func wholeHome(t *testing.T, w *world) {
+	s := w.sub(t, "home")
+	rc := filepath.Join(s.user, ".bashrc")
+	if err := os.WriteFile(rc, []byte("as it was"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := s.boxed(t, s.user, `echo evil >> .bashrc; mv .bashrc b; echo evil > .profile; echo evil > .gitconfig; mkdir -p .config/autostart && echo evil > .config/autostart/x; echo x > notes`)
+	if !strings.Contains(r.output, readOnly) || !strings.Contains(r.output, busy) || !exists(filepath.Join(s.user, "notes")) {
+		t.Errorf("status %d, %q", r.status, r.output)
+	}
+	if b, err := os.ReadFile(rc); err != nil || string(b) != "as it was" {
+		t.Errorf(".bashrc is %q, %v", b, err)
+	}
+	for _, p := range []string{".profile", ".gitconfig", ".config/autostart"} {
+		if exists(filepath.Join(s.user, p)) {
+			t.Errorf("%s is there", p)
+		}
+	}
 }
 
 func tmpdirElsewhere(t *testing.T, w *world) {

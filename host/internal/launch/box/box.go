@@ -80,6 +80,7 @@ type Box struct {
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
 	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, stays: map[string]*stay{}}
+	b.nested.home = b.userHome
 	b.helper = sync.OnceValues(func() (string, error) {
 		if cfg.Helper != "" {
 			return cfg.Helper, nil

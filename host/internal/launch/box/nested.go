@@ -33,6 +33,7 @@ const (
 	kindOther         // what may name programs for another version control
 	kindClosed        // a folder in which files may be reached and can't be listed
 	kindRights        // a program that gives its owner's rights to whoever starts it
+	kindStartup       // what the user's shells and desktop execute
 )
 
 // part is a path that is executed later, or says what is.
@@ -74,8 +75,17 @@ func (p *parts) known() map[identity]bool {
 	return out
 }
 
+// startup is what is executed from the user's home whenever a shell, git or a desktop is started. Where the home is a writable root,
+// or lies in one, it stays as it is.
+var startup = []string{
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc",
+	".inputrc", ".config/fish", ".gitconfig", ".config/git", ".hgrc", ".config/hg", ".config/jj", ".config/autostart", ".config/systemd/user", ".config/environment.d", ".local/bin", "bin",
+	".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".vimrc", ".config/nvim", ".tmux.conf", "Library/LaunchAgents",
+}
+
 // walker finds parts, and remembers folders that have not changed.
 type walker struct {
+	home  string // the user's; empty: nobody's
 	mu    sync.Mutex
 	roots map[string]*folder
 }
@@ -124,8 +134,33 @@ func (w *walker) into(found *parts) *parts {
 		}
 		w.roots[root] = f
 		found.into(root, f)
+		if w.home != "" && (w.home == root || below(w.home, root)) {
+			found.startup(root, w.home)
+		}
 	}
 	return found
+}
+
+// startup notes what is executed from the user's home, which lies in root.
+func (p *parts) startup(root, home string) {
+	for _, name := range startup {
+		path := filepath.Join(home, name)
+		id, mode, ok := identify(path)
+		switch {
+		case !ok:
+			continue
+		case mode.IsDir():
+			id = identity{dev: id.dev, ino: id.ino} // its content is kept read-only
+			fallthrough
+		case mode.IsRegular():
+			p.hold = append(p.hold, path)
+		case mode&fs.ModeSymlink != 0:
+			if to, err := filepath.EvalSymlinks(path); err == nil && insideAny(to, p.roots) {
+				p.hold = append(p.hold, to)
+			}
+		}
+		p.add(root, path, kindStartup, id)
+	}
 }
 
 func (p *parts) into(root string, f *folder) {

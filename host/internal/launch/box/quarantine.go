@@ -57,6 +57,7 @@ func (p part) moveAside() (*Moved, error) {
 		kindSettings: "it may name programs for git to execute",
 		kindOther:    "it may name programs for a version control to execute",
 		kindClosed:   "what is in it can't be looked through",
+		kindStartup:  "your shells or your desktop would execute it",
 		kindRights:   "it would give its owner's rights to whoever executes it",
 	}[p.kind]
 	if p.kind == kindRights {

@@ -151,6 +151,43 @@ func TestProgramsGiveNobodyTheirOwnersRights(t *testing.T) {
 	}
 }
 
+// Whoever lets the whole home be written has not meant what runs with the next shell.
+func TestStartupFilesStay(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	home := filepath.Join(filepath.Dir(w.ws), "userhome")
+	w.change = func(g *launch.Grant) { g.WritableRoots = append(g.WritableRoots, home) }
+	for name, text := range map[string]string{".bashrc": "as it was", ".config/git/config": "as it was", "dotfiles/zshrc": "as it was", ".config/other/x": "as it was"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("dotfiles/zshrc", filepath.Join(home, ".zshrc")); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := w.sh(`cd ../userhome; for f in .bashrc .config/git/config .config/git/hook .zshrc .profile .gitconfig .config/fish/config.fish .config/other/x; do mkdir -p $(dirname $f); echo evil >> $f; done
+mv .bashrc b; rm -f .zshrc; ln -s b .zshenv`)
+	if strings.Count(out, "Read-only file system") != 4 {
+		t.Errorf("said %q", out)
+	}
+	for name, want := range map[string]string{".bashrc": "as it was", ".config/git/config": "as it was", "dotfiles/zshrc": "as it was", ".config/other/x": "as it wasevil\n"} {
+		if b, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(b) != want {
+			t.Errorf("%s is %q, %v", name, b, err)
+		}
+	}
+	for _, name := range []string{".config/git/hook", ".profile", ".gitconfig", ".config/fish", ".zshenv"} {
+		if _, err := os.Lstat(filepath.Join(home, name)); err == nil {
+			t.Errorf("%s is there", name)
+		}
+	}
+	if len(w.moved()) != 4 {
+		t.Errorf("moved %+v", w.moved())
+	}
+}
+
 func TestSettingsOfARepositoryKeepWhatIsHarmless(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)

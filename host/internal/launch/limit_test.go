@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -351,16 +352,19 @@ func TestWhatTheDeadHaveLeftRunning(t *testing.T) {
 		fmt.Sprintf("gantry-%d-1-p-old", gone.Process.Pid):           false,
 	} {
 		dir := filepath.Join(memory, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
 		ours := exec.Command("sh", "-c", "trap '' TERM HUP; sleep 1000 & sleep 1000")
 		ours.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err := ours.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Appendf(nil, "%d", ours.Process.Pid), 0o644); err != nil {
-			t.Fatal(err)
+		for err := fs.ErrNotExist; errors.Is(err, fs.ErrNotExist); { // while it is empty any other test may take it away
+			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				t.Fatal(err)
+			}
+			err = os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Appendf(nil, "%d", ours.Process.Pid), 0o644)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
 		}
 		launch.GroupPlaces()
 		_, err := os.Stat(dir)

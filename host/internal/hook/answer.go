@@ -21,8 +21,9 @@ type Printed struct {
 // answer is what one run of a hook means.
 type answer struct {
 	status  event.HookStatus
-	reason  string // of a status other than completed
+	reason  string // of a status other than completed, or of asking
 	allow   bool
+	ask     bool // before a call: a person decides
 	input   json.RawMessage
 	context []string
 	warning string // for people
@@ -32,13 +33,12 @@ type answer struct {
 const refusing = 2
 
 type answerJSON struct {
-	Continue       *bool         `json:"continue"`
-	StopReason     *string       `json:"stopReason"`
-	SuppressOutput *bool         `json:"suppressOutput"`
-	SystemMessage  string        `json:"systemMessage"`
-	Decision       *string       `json:"decision"`
-	Reason         string        `json:"reason"`
-	Specific       *specificJSON `json:"hookSpecificOutput"`
+	Continue      *bool         `json:"continue"`
+	StopReason    *string       `json:"stopReason"`
+	SystemMessage string        `json:"systemMessage"`
+	Decision      *string       `json:"decision"`
+	Reason        string        `json:"reason"`
+	Specific      *specificJSON `json:"hookSpecificOutput"`
 }
 
 type specificJSON struct {
@@ -174,36 +174,28 @@ func (j answerJSON) beforeCall(s specificJSON) answer {
 	case is(j.Decision, "block"):
 		return blocked(either(j.Reason, s.PermissionReason))
 	}
-	if f := j.unsupported(); f != "" {
-		return failed("%s is not supported before a call", f)
+	if j.stops() {
+		return answer{status: event.HookStopped, reason: either(value(j.StopReason), either(j.Reason, "the hook gave no reason"))}
 	}
 	switch {
-	case j.Decision != nil:
-		return failed("the decision %q is not supported; deny the call, or leave it out", *j.Decision)
-	case is(s.Permission, "allow") && s.UpdatedInput != nil:
-		return answer{status: event.HookDone, allow: true, input: s.UpdatedInput}
-	case is(s.Permission, "allow"):
-		return failed(`permissionDecision "allow" is only supported with updatedInput; answer a PermissionRequest to approve a call`)
+	case is(s.Permission, "ask"):
+		return answer{status: event.HookDone, ask: true, reason: strings.TrimSpace(either(s.PermissionReason, j.Reason)), input: s.UpdatedInput}
+	case is(s.Permission, "allow") && given(s.UpdatedInput):
+		return answer{status: event.HookDone, input: s.UpdatedInput}
+	case is(s.Permission, "allow"), s.Permission == nil && is(j.Decision, "approve") && !given(s.UpdatedInput):
+		return answer{status: event.HookDone, allow: true}
 	case s.Permission != nil:
 		return failed("permissionDecision %q is not supported", *s.Permission)
-	case s.UpdatedInput != nil:
+	case j.Decision != nil:
+		return failed("the decision %q is not supported", *j.Decision)
+	case given(s.UpdatedInput):
 		return failed(`updatedInput needs permissionDecision "allow"`)
 	}
 	return answer{status: event.HookDone}
 }
 
-// unsupported names what stands in an answer and means nothing around a call.
-func (j answerJSON) unsupported() string {
-	switch {
-	case j.Continue != nil && !*j.Continue:
-		return "continue: false"
-	case j.StopReason != nil:
-		return "stopReason"
-	case j.SuppressOutput != nil && *j.SuppressOutput:
-		return "suppressOutput"
-	}
-	return ""
-}
+// stops tells whether the hook wants nothing further to happen.
+func (j answerJSON) stops() bool { return j.Continue != nil && !*j.Continue }
 
 func either(a, b string) string {
 	if strings.TrimSpace(a) != "" {
@@ -217,8 +209,8 @@ func (j answerJSON) permission(s specificJSON) answer {
 	if d != nil && d.Behavior == "deny" {
 		return blocked(either(d.Message, j.Reason))
 	}
-	if f := j.unsupported(); f != "" {
-		return failed("%s is not supported where a call is approved", f)
+	if j.stops() {
+		return failed("continue: false is not supported where a call is approved; deny it")
 	}
 	switch {
 	case d == nil:
@@ -243,7 +235,7 @@ func (j answerJSON) afterCall(s specificJSON) answer {
 		return failed("updatedMCPToolOutput is not supported; block with a reason, which the model reads instead")
 	case j.Decision != nil && *j.Decision == "block":
 		return blocked(j.Reason)
-	case j.Continue != nil && !*j.Continue:
+	case j.stops():
 		a := blocked(either(value(j.StopReason), j.Reason))
 		a.status = event.HookStopped
 		return a
@@ -263,7 +255,7 @@ func value(s *string) string {
 // decided reads an answer that may block, or stop; stopping is more.
 func (j answerJSON) decided() answer {
 	switch {
-	case j.Continue != nil && !*j.Continue:
+	case j.stops():
 		return j.going()
 	case j.Decision != nil && *j.Decision == "block":
 		return answer{status: event.HookBlocked, reason: strings.TrimSpace(j.Reason)}

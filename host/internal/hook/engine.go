@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -308,6 +309,8 @@ func (t *Turn) run(ctx context.Context, d *Definition, run event.HookRun, input 
 		say("decision", "other arguments")
 	case a.allow:
 		say("decision", "allowed")
+	case a.ask:
+		say("decision", strings.TrimSuffix("asks: "+a.reason, ": "))
 	}
 	switch a.status {
 	case event.HookFailed:

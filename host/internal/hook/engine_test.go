@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -134,6 +135,40 @@ func TestSeveralHooks(t *testing.T) {
 			}
 			if want := "Command blocked by PreToolUse hook: " + tt.deny + ". Command: ls"; v.Deny && v.Message != want {
 				t.Errorf("the model reads %q, want %q", v.Message, want)
+			}
+		})
+	}
+}
+
+// Of several before a call a no is more than a question, and a question more than a yes.
+func TestSeveralThatPermit(t *testing.T) {
+	says := func(s string) Printed {
+		return Printed{Stdout: `{"hookSpecificOutput":{"permissionDecision":"` + s + `","permissionDecisionReason":"because"}}`}
+	}
+	yes, ask, no, stop := says("allow"), says("ask"), says("deny"), Printed{Stdout: `{"continue":false,"stopReason":"because"}`}
+	refused := "Command blocked by PreToolUse hook: because. Command: ls"
+	for _, tt := range []struct {
+		name string
+		a, b Printed
+		want Verdict
+	}{
+		{"yes", yes, Printed{}, Verdict{Allow: true}},
+		{"yes, and a failure", yes, Printed{Code: 1}, Verdict{Allow: true}},
+		{"yes and a question", yes, ask, Verdict{Ask: true, Message: "because"}},
+		{"a question and yes", ask, yes, Verdict{Ask: true, Message: "because"}},
+		{"a question and no", ask, no, Verdict{Deny: true, Message: refused}},
+		{"yes and no", yes, no, Verdict{Deny: true, Message: refused}},
+		{"yes and the end", yes, stop, Verdict{Deny: true, Stop: true, Message: refused}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := &bench{run: map[string]func(context.Context, Command) Printed{
+				"a": func(context.Context, Command) Printed { return tt.a }, "b": func(context.Context, Command) Printed { return tt.b },
+			}}
+			th := b.thread(t, hookOf("a", PreToolUse), hookOf("b", PreToolUse))
+			defer th.End(t.Context(), "/w")
+			v, err := th.Turn(scene).PreToolUse(t.Context(), call(`{"command":"ls"}`))
+			if err != nil || !reflect.DeepEqual(v, tt.want) {
+				t.Errorf("verdict = %+v, %v; want %+v", v, err, tt.want)
 			}
 		})
 	}

@@ -26,7 +26,10 @@ type Call struct {
 // Verdict is what hooks answer before a call. The zero value lets it pass.
 type Verdict struct {
 	Deny    bool
-	Message string          // for the model, when denied
+	Stop    bool            // denied, and the turn ends with it
+	Ask     bool            // a person is asked, also where the policy would not
+	Allow   bool            // what the policy would ask about inside of the sandbox is approved
+	Message string          // for the model when denied; for the person who is asked
 	Input   json.RawMessage // replaces the arguments, under the names that hooks know; validated again
 	Context []string        // further text for the model
 }

@@ -47,7 +47,8 @@ func (c Call) fields() fields {
 	return fields{"tool_name": c.Tool, "tool_input": c.Input, "tool_use_id": c.ID}
 }
 
-// PreToolUse implements [Hooks]. Of several that rewrite the arguments the last one in the configuration counts.
+// PreToolUse implements [Hooks]. A no is more than a question, a question more than a yes. Of several that rewrite the arguments
+// the last one in the configuration counts.
 func (t *Turn) PreToolUse(ctx context.Context, c Call) (Verdict, error) {
 	rs := t.fire(ctx, PreToolUse, c.names(), c.ID, c.fields())
 	if len(rs) > 0 && ctx.Err() != nil { // nobody has looked at it to the end
@@ -55,14 +56,19 @@ func (t *Turn) PreToolUse(ctx context.Context, c Call) (Verdict, error) {
 	}
 	v := Verdict{Context: contexts(rs)}
 	if no, reason := refusal(rs); no != nil {
-		v.Deny, v.Message = true, c.blockedText(reason)
+		v.Deny, v.Stop, v.Message = true, !no.block && no.status == event.HookStopped, c.blockedText(reason)
 		return v, nil
 	}
 	for _, r := range rs {
 		if r.input != nil {
 			v.Input = r.input
 		}
+		v.Allow = v.Allow || r.allow
+		if r.ask && !v.Ask {
+			v.Ask, v.Message = true, cmp.Or(r.reason, "a hook wants you to look at it")
+		}
 	}
+	v.Allow = v.Allow && !v.Ask
 	return v, nil
 }
 

@@ -68,12 +68,25 @@ func (r *run) decide(ctx context.Context) *verdict {
 	if v := r.resolve(); v != nil {
 		return v
 	}
-	d := r.spine.stages.Policy(r.policyRequest())
+	d := r.askedByHook(r.spine.stages.Policy(r.policyRequest()))
 	discriminators := r.assessment.Discriminators
 	if t := r.typed(); t.All != "" { // what was approved is the whole line
 		discriminators = append(slices.Clip(discriminators), "behind="+t.All)
 	}
 	return r.settle(ctx, d, discriminators, r.ruleFor(d.Offer))
+}
+
+// askedByHook is the policy's decision where a hook wants a person to be asked: what would run is asked about, and where nobody may be
+// asked it does not run.
+func (r *run) askedByHook(d policy.Decision) policy.Decision {
+	if !r.hooked.Ask || d.Verdict != policy.Run {
+		return d
+	}
+	d.Verdict, d.Reason = policy.Ask, r.hooked.Message
+	if r.call.Approval == policy.Never {
+		d.Verdict, d.Reason = policy.Forbid, "a PreToolUse hook wants a person to be asked ("+r.hooked.Message+"), and the approval policy asks nobody"
+	}
+	return d
 }
 
 // resolve names the permissions that a command asks for as the machine knows them: what is approved is what is given.
@@ -132,7 +145,7 @@ func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []st
 		}
 	case policy.Ask:
 		v = r.ask(ctx, question{reason: d.Reason, effects: r.assessment.Effects, wanted: r.assessment.Escalation,
-			discriminators: discriminators, offer: offer}, &note)
+			wider: wider != nil, discriminators: discriminators, offer: offer}, &note)
 	default:
 		v = denied(d.Reason)
 	}
@@ -182,6 +195,7 @@ type question struct {
 	reason         string
 	effects        []contract.Effect
 	wanted         *contract.Escalation
+	wider          bool // a yes gives more than the sandbox
 	discriminators []string
 	offer          *event.RuleOffer // a rule that would answer it for good; nil: there is none
 }
@@ -191,6 +205,11 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 	keys := approval.Keys(r.entry.Digest, about.effects, about.wanted, append(slices.Clip(about.discriminators), contents(about.effects)...))
 	if !r.reviewed() && r.spine.stages.Approver.Allowed(r.call.Turn, keys) {
 		note.By, r.approved = byRemembered, true
+		return nil
+	}
+	if r.hooked.Allow && !about.wider && about.wanted == nil && !r.executed {
+		// It has seen the command, and not with which rights: more of them are asked about, as is a second attempt.
+		note.By, note.Answer = byHook, approval.Approve
 		return nil
 	}
 	q := r.question(about)

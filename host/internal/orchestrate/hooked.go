@@ -101,8 +101,11 @@ func (r *run) preHook(ctx context.Context) *verdict {
 	}
 	r.context = append(r.context, v.Context...)
 	if v.Deny {
-		return denied(v.Message)
+		no := denied(v.Message)
+		no.abort = v.Stop
+		return no
 	}
+	r.hooked = v
 	if v.Input == nil {
 		return nil
 	}

@@ -79,3 +79,49 @@ func TestHookIsAskedAboutASecondAttempt(t *testing.T) {
 		t.Errorf("the hook was told %+v", b.requested)
 	}
 }
+
+// What a hook said before the call counts where it is decided on.
+func TestHookBeforeACallIsHeardByTheDecision(t *testing.T) {
+	asks, allows := hook.Verdict{Ask: true, Message: "have a look"}, hook.Verdict{Allow: true}
+	yes, no := approval.Answer{Choice: approval.Approve}, approval.Answer{Choice: approval.Deny}
+	wanted := &contract.Escalation{Unsandboxed: true}
+	for _, tt := range []struct {
+		name     string
+		hooks    hook.Verdict
+		policy   policy.Decision
+		approval policy.Approval
+		wanted   *contract.Escalation
+		answer   approval.Answer
+		outcome  event.Outcome
+		asked    string // the reason of the question; empty: nobody is asked
+		says     string
+	}{
+		{"a question, and a yes", asks, policy.Decision{Verdict: policy.Run}, policy.OnRequest, nil, yes, event.OutcomeOK, "have a look", ""},
+		{"a question, and a no", asks, policy.Decision{Verdict: policy.Run}, policy.OnRequest, nil, no, event.OutcomeDenied, "have a look", ""},
+		{"a question that the policy has, too", asks, policy.Decision{Verdict: policy.Ask, Reason: "the policy"}, policy.OnRequest, nil, yes, event.OutcomeOK, "the policy", ""},
+		{"a question where nobody is asked", asks, policy.Decision{Verdict: policy.Run}, policy.Never, nil, yes, event.OutcomeDenied, "", "have a look"},
+		{"a question about what is forbidden", asks, policy.Decision{Verdict: policy.Forbid, Reason: "no"}, policy.OnRequest, nil, yes, event.OutcomeDenied, "", "no"},
+		{"a yes", allows, policy.Decision{Verdict: policy.Ask, Reason: "untrusted"}, policy.Untrusted, nil, no, event.OutcomeOK, "", ""},
+		{"a yes to what is forbidden", allows, policy.Decision{Verdict: policy.Forbid, Reason: "no"}, policy.OnRequest, nil, yes, event.OutcomeDenied, "", "no"},
+		{"a yes to what wants out of the sandbox", allows, policy.Decision{Verdict: policy.Ask, Reason: "out"}, policy.OnRequest, wanted, no, event.OutcomeDenied, "out", ""},
+		{"a yes to what the policy would let out", allows, policy.Decision{Verdict: policy.Ask, Reason: "out", Wider: wanted}, policy.OnRequest, nil, no, event.OutcomeDenied, "out", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := &bench{hooks: tt.hooks, policy: tt.policy, answer: tt.answer, approval: tt.approval}
+			b.assess = func(contract.AssessRequest) (*contract.Assessment, error) {
+				return &contract.Assessment{Effects: []contract.Effect{contract.ExecEffect{Argv: []string{"ls"}}}, Escalation: tt.wanted, Digest: "d"}, nil
+			}
+			a := b.run(t, assessed, `{"cmd":"ls"}`)
+			if a.Outcome != tt.outcome || !strings.Contains(text(a), tt.says) || b.asked.Reason != tt.asked {
+				t.Errorf("outcome %v, text %q, asked %q; want %v, %q, %q", a.Outcome, text(a), b.asked.Reason, tt.outcome, tt.says, tt.asked)
+			}
+		})
+	}
+}
+
+func TestHookThatStopsEverything(t *testing.T) {
+	b := &bench{hooks: hook.Verdict{Deny: true, Stop: true, Message: "enough"}}
+	if a := b.run(t, assessed, `{"cmd":"ls"}`); a.Outcome != event.OutcomeDenied || !a.Abort || text(a) != "enough" {
+		t.Errorf("answer = %+v", a)
+	}
+}

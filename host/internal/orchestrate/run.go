@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/registry"
@@ -31,8 +32,9 @@ type run struct {
 	granted    launch.Grant
 	attempt    uint32
 	journaled  bool
-	start      uint64 // the number of its start in the journal, when that is still to be committed
-	executed   bool   // the plugin was asked to run it
+	start      uint64       // the number of its start in the journal, when that is still to be committed
+	executed   bool         // the plugin was asked to run it
+	hooked     hook.Verdict // of the hooks before it
 	context    []string
 }
 

@@ -1,6 +1,7 @@
 package orchestrate_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,15 +44,16 @@ type bench struct {
 	requested  []hook.Request // of hooks
 	review     hook.Review
 
-	assess func(contract.AssessRequest) (*contract.Assessment, error)
-	policy policy.Decision
-	answer approval.Answer
-	askErr error
-	grant  error
-	call   func(contract.CallStart) (*contract.Result, error)
-	retry  orchestrate.Retry
-	files  orchestrate.Files
-	book   orchestrate.Rulebook
+	assess   func(contract.AssessRequest) (*contract.Assessment, error)
+	policy   policy.Decision
+	approval policy.Approval // default: never
+	answer   approval.Answer
+	askErr   error
+	grant    error
+	call     func(contract.CallStart) (*contract.Result, error)
+	retry    orchestrate.Retry
+	files    orchestrate.Files
+	book     orchestrate.Rulebook
 
 	asked   approval.Question
 	granted *contract.Escalation
@@ -182,7 +184,7 @@ func (b *bench) run(t *testing.T, d contract.Descriptor, input string) orchestra
 	var gate orchestrate.Gate
 	return spine.Dispatch(t.Context(), &gate, orchestrate.Call{
 		Settings: orchestrate.Settings{
-			Thread: "t", Turn: "u", Cwd: "/", Approval: policy.Never, Sandbox: "full-access", Tools: reg.Snapshot(),
+			Thread: "t", Turn: "u", Cwd: "/", Approval: cmp.Or(b.approval, policy.Never), Sandbox: "full-access", Tools: reg.Snapshot(),
 			Output: history.Policy{Limit: 100},
 		},
 		Model: &llm.ToolCall{ID: "c1", Name: d.Name, Input: input}, ID: "c1",

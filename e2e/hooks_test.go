@@ -81,7 +81,8 @@ func TestHookBeforeACall(t *testing.T) {
 		{"bad JSON", on("Bash", says("{bad json")), "ran\n", ""},
 		{"plain text", on("Bash", says("hello")), "ran\n", ""},
 		{"no such program", on("Bash", "/there/is/none"), "ran\n", ""},
-		{"asks", on("Bash", specific(`"permissionDecision":"ask"`)), "ran\n", ""},
+		{"asks, where nobody is asked", on("Bash", specific(`"permissionDecision":"ask","permissionDecisionReason":"a look"`)), "", "a PreToolUse hook wants a person to be asked (a look)"},
+		{"allows what would run anyway", on("Bash", specific(`"permissionDecision":"allow"`)), "ran\n", ""},
 		{"denies", on("Bash", specific(`"permissionDecision":"deny","permissionDecisionReason":"R"`)), "", "hook: R. Command"},
 		{"denies twice", on("Bash", `echo '{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"R"}}'; echo SE >&2; exit 2`), "", "hook: SE. Command"},
 		{"blocks, the old way", on("Bash", says(`{"decision":"block","reason":"R"}`)), "", "hook: R. Command"},
@@ -264,6 +265,35 @@ func TestHookOfAQuestion(t *testing.T) {
 				t.Errorf("the model reads %q, want %q", out, tt.output)
 			}
 		})
+	}
+}
+
+// A hook before the call has a person asked, or spares the person the question.
+func TestHookThatDecidesWhoIsAsked(t *testing.T) {
+	t.Parallel()
+	says := func(decision string) []hookGroup {
+		return on("Bash", says(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"`+decision+`","permissionDecisionReason":"so says the hook"}}`))
+	}
+	r := rig.New(t, commanding)
+	hookFile(t, r, map[string][]hookGroup{"PreToolUse": says("allow")})
+	r.OK("exec", "-c", "approval.policy=untrusted", "go")
+	if got := r.Read("ran"); got != "ran\n" {
+		t.Errorf("allowed: ran %q; the model reads %q", got, r.Last().Outputs()["c1"])
+	}
+
+	r = rig.New(t, commanding)
+	hookFile(t, r, map[string][]hookGroup{"PreToolUse": says("ask"), "Notification": on("permission_prompt", "cat >told.tmp && mv told.tmp told")})
+	run := r.Terminal("exec", "-c", "approval.policy=on-request", "go")
+	run.Sees("answer: ")
+	r.Until("the notification", func() bool { return r.Read("told") != "" })
+	run.Type("deny\n")
+	if res := run.Wait(); !strings.Contains(res.Stdout, "so says the hook") || r.Read("ran") != "" {
+		t.Errorf("asked: ran %q, it said\n%s", r.Read("ran"), res.Stdout)
+	}
+	var told map[string]any
+	if err := json.Unmarshal([]byte(r.Read("told")), &told); err != nil || told["notification_type"] != "permission_prompt" ||
+		told["message"] != "gantry needs your permission: echo ran >> ran" || told["hook_event_name"] != "Notification" {
+		t.Errorf("told %v, %v", told, err)
 	}
 }
 

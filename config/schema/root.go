@@ -38,7 +38,7 @@ var (
 	JudgedEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop"}
 	hookEvents   = []string{
 		"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "PreCompact", "PostCompact",
-		"Stop", "Interrupt",
+		"Stop", "Interrupt", "Notification",
 	}
 	inheritance    = []string{InheritAll, InheritCore, InheritNone}
 	networkModes   = []string{NetworkNone, NetworkProxy, NetworkFull}

@@ -73,6 +73,7 @@ type Desk struct {
 
 	mu struct {
 		sync.Mutex
+		tell     func(event.QuestionAsked)
 		attended int
 		alone    chan struct{}          // closed while nobody attends
 		pending  map[string]chan Answer // one slot; taken out by the first answer
@@ -110,6 +111,13 @@ func (d *Desk) Attend() (leave func()) {
 			close(d.mu.alone)
 		}
 	})
+}
+
+// Tell has a function called with each question that somebody can answer, once it is published. It must not wait for the answer.
+func (d *Desk) Tell(f func(event.QuestionAsked)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.tell = f
 }
 
 // returning is how long a question waits when everybody has left: a client that fell behind or crashed comes back within it.
@@ -151,14 +159,19 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, ErrNobody
 	}
 	d.mu.pending[id] = slot
+	tell := d.mu.tell
 	d.mu.Unlock()
 
-	if _, err := d.pub.Publish(ctx, q.Turn, event.QuestionAsked{
+	asked := event.QuestionAsked{
 		ID: id, About: q.About, Call: q.Call, Title: q.Title, Message: q.Message, Reason: q.Reason,
 		Effects: event.EffectsOf(q.Effects), Wanted: event.EffectsOf(q.Wanted), Options: q.Options, Schema: q.Schema, URL: q.URL, Rule: q.Rule,
-	}); err != nil {
+	}
+	if _, err := d.pub.Publish(ctx, q.Turn, asked); err != nil {
 		d.take(id)
 		return Answer{}, err
+	}
+	if tell != nil {
+		tell(asked)
 	}
 	answer, err := d.await(ctx, id, slot)
 	crashpoint.At(crashpoint.QuestionAnswered, "")

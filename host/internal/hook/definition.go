@@ -22,16 +22,18 @@ const (
 	PostCompact       Event = "PostCompact"
 	Stop              Event = "Stop"
 	Interrupt         Event = "Interrupt"
+	Notification      Event = "Notification"
 )
 
 // Events are all events, in the order in which a thread meets them.
 var Events = []Event{
-	SessionStart, UserPromptSubmit, PreToolUse, PermissionRequest, PostToolUse, PreCompact, PostCompact, Stop, Interrupt, SessionEnd,
+	SessionStart, UserPromptSubmit, PreToolUse, PermissionRequest, PostToolUse, Notification, PreCompact, PostCompact, Stop, Interrupt,
+	SessionEnd,
 }
 
 // elsewhere are events that other programs have and this one has not: hooks for them are left alone without a word of alarm.
 var elsewhere = []Event{
-	"Notification", "SubagentStart", "SubagentStop", "PostToolUseFailure", "PreModelRequest", "PostModelRequest", "TeammateIdle", "TaskCompleted",
+	"SubagentStart", "SubagentStop", "PostToolUseFailure", "PreModelRequest", "PostModelRequest", "TeammateIdle", "TaskCompleted",
 	"ConfigChange", "WorktreeCreate", "WorktreeRemove", "InstructionsLoaded", "Elicitation", "ElicitationResult", "PermissionDenied", "StopFailure",
 }
 

@@ -229,7 +229,7 @@ func (t *Turn) fire(ctx context.Context, ev Event, names []string, call string, 
 			}
 			continue
 		}
-		if r.Async {
+		if r.Async || ev == Notification {
 			t.later(r, run, input)
 			continue
 		}

@@ -367,6 +367,39 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A question is told beside it: the person sees it at once, and no answer of a hook means anything.
+func TestNotification(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		b := &bench{}
+		b.run = map[string]func(context.Context, Command) Printed{"a": func(context.Context, Command) Printed {
+			<-release
+			return Printed{Code: 2, Stderr: "no"}
+		}}
+		only := hookOf("b", Notification)
+		only.Matcher = "permission_prompt"
+		th := b.thread(t, hookOf("a", Notification), only)
+		th.Notify(event.QuestionAsked{About: event.QuestionApproval, Title: "before any turn"})
+		th.Turn(scene)
+		th.Notify(event.QuestionAsked{About: event.QuestionApproval, Call: "c1", Title: "make install"})
+		th.Notify(event.QuestionAsked{About: event.QuestionChoice, Title: "Which one?"})
+		synctest.Wait()
+		close(release)
+		th.End(t.Context(), "/w")
+		const about = `{"cwd":"/w","hook_event_name":"Notification","message":"%s","model":"m","notification_type":"%s","permission_mode":"default","session_id":"t1","title":"gantry","transcript_path":null,"turn_id":"u1"}` + "\n"
+		asks := []string{fmt.Sprintf(about, "gantry needs your permission: make install", "permission_prompt"), fmt.Sprintf(about, "gantry has a question: Which one?", "elicitation_dialog")}
+		for line, want := range map[string][]string{"a": asks, "b": asks[:1]} {
+			slices.Sort(b.inputs[line]) // they run side by side
+			if !slices.Equal(b.inputs[line], slices.Sorted(slices.Values(want))) {
+				t.Errorf("%s reads\n%s\nwant\n%s", line, b.inputs[line], want)
+			}
+		}
+		if got := b.log(); strings.Count(got, "Notification a failed") != 2 || !strings.Contains(got, "Notification b completed") {
+			t.Errorf("log: %s", got)
+		}
+	})
+}
+
 // At most eight run that nobody waits for; they decide nothing, what they say comes later, and the thread's end is theirs.
 func TestHooksThatNobodyWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -231,6 +231,21 @@ func (t *Turn) Interrupted(ctx context.Context, reason string) {
 	t.fire(ctx, Interrupt, nil, "", fields{"reason": reason})
 }
 
+// Notify runs the hooks of something that waits for a person, beside whatever else happens.
+func (t *Thread) Notify(q event.QuestionAsked) {
+	t.mu.Lock()
+	last := t.mu.last
+	t.mu.Unlock()
+	if last == nil { // nothing is asked outside of turns
+		return
+	}
+	kind, message := "elicitation_dialog", "gantry has a question: "
+	if q.About == event.QuestionApproval || q.About == event.QuestionPermissions {
+		kind, message = "permission_prompt", "gantry needs your permission: "
+	}
+	last.fire(t.life, Notification, []string{kind}, string(q.Call), fields{"message": message + q.Title, "title": "gantry", "notification_type": kind})
+}
+
 // Late takes what hooks said meanwhile that nobody waited for.
 func (t *Turn) Late() []string {
 	t.mu.Lock()

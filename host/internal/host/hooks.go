@@ -162,7 +162,9 @@ func (h *Host) hookThread(t *thread.Thread, cfg thread.Config, as role) *hook.Th
 	if cfg.Start != nil {
 		source = "startup"
 	}
-	return h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) { return h.keepText(t, "hook", text) })
+	hooks := h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) { return h.keepText(t, "hook", text) })
+	t.Desk().Tell(hooks.Notify)
+	return hooks
 }
 
 // hookTurn runs hooks for a turn; nil: there are none.

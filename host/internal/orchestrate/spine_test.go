@@ -167,6 +167,11 @@ var assessed = contract.Descriptor{
 
 func (b *bench) run(t *testing.T, d contract.Descriptor, input string) orchestrate.Answer {
 	t.Helper()
+	return b.dispatch(t, d, &llm.ToolCall{ID: "c1", Name: d.Name, Input: input})
+}
+
+func (b *bench) dispatch(t *testing.T, d contract.Descriptor, call *llm.ToolCall) orchestrate.Answer {
+	t.Helper()
 	reg := registry.New()
 	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) > 0 {
 		t.Fatal(problems)
@@ -187,7 +192,7 @@ func (b *bench) run(t *testing.T, d contract.Descriptor, input string) orchestra
 			Thread: "t", Turn: "u", Cwd: "/", Approval: cmp.Or(b.approval, policy.Never), Sandbox: "full-access", Tools: reg.Snapshot(),
 			Output: history.Policy{Limit: 100},
 		},
-		Model: &llm.ToolCall{ID: "c1", Name: d.Name, Input: input}, ID: "c1",
+		Model: call, ID: "c1",
 	}).Wait()
 }
 
@@ -205,6 +210,24 @@ func TestStagesInTheirOrder(t *testing.T) {
 	}
 	if a.Outcome != event.OutcomeOK || text(a) != "ok" || a.Result.ID != "c1" {
 		t.Errorf("answer = %+v %q", a, text(a))
+	}
+}
+
+// A tool that nobody has is answered by its full name, in the form of the call.
+func TestUnknownTools(t *testing.T) {
+	for want, call := range map[string]llm.ToolCall{
+		"unsupported call: nope":                 {Name: "nope", Input: `{}`},
+		"unsupported custom tool call: nope":     {Name: "nope", Input: "text", Freeform: true},
+		"unsupported call: mcp__srv.tool":        {Namespace: "mcp__srv", Name: "tool", Input: `{}`},
+		"unsupported call: act2":                 {Namespace: "functions", Name: "act2", Input: `{}`},
+		"act takes JSON arguments, not raw text": {Name: "act", Input: "text", Freeform: true},
+		"failed to parse function arguments: ":   {Name: "act", Input: "{bad"},
+	} {
+		call.ID = "c1"
+		b := &bench{}
+		if a := b.dispatch(t, assessed, &call); !strings.HasPrefix(text(a), want) || a.Outcome != event.OutcomeError || a.Result.Freeform != call.Freeform {
+			t.Errorf("%+v: outcome %v, %q, freeform %v; want %q", call, a.Outcome, text(a), a.Result.Freeform, want)
+		}
 	}
 }
 

@@ -132,6 +132,18 @@ do = [{ text = "done" }]
 // A profile is read once for commands in a sandbox, too, and what it sets does not undo what makes output plain.
 func TestLoginInTheSandbox(t *testing.T) {
 	t.Parallel()
+	for _, shell := range []string{"/bin/bash", "/bin/zsh"} {
+		t.Run(filepath.Base(shell), func(t *testing.T) {
+			t.Parallel()
+			loginInTheSandbox(t, shell)
+		})
+	}
+}
+
+func loginInTheSandbox(t *testing.T, shell string) {
+	if _, err := os.Stat(shell); err != nil {
+		t.Skipf("no %s here", shell)
+	}
 	script := "[[step]]\ntimes = 3\ndo = [{ call = \"exec_command\", args = { cmd = \"greet; echo $PAGER $EDITOR\" } }]\n[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n"
 	r := boxed(t, script)
 	home := filepath.Join(filepath.Dir(r.Dir), "home")
@@ -139,16 +151,62 @@ func TestLoginInTheSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	profile := "export PAGER=less EDITOR=vi\ngreet() { echo hello from the profile; }\n"
-	if err := os.WriteFile(filepath.Join(home, ".bash_profile"), []byte(profile), 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{".bash_profile", ".zshrc"} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(profile), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.Env = append(r.Env, "HOME="+home)
 	r.Write("modes.hcl", "approval {\n  policy = \"never\"\n}\nsandbox {\n  mode = \"workspace-write\"\n}\n")
-	r.OK("exec", "--config", "modes.hcl", "-c", `plugin.shell.config.shell="/bin/bash"`, "go")
+	r.OK("exec", "--config", "modes.hcl", "-c", `plugin.shell.config.shell="`+shell+`"`, "go")
 	for id, out := range r.Last().Outputs() {
 		if !strings.HasSuffix(out, "Output:\nhello from the profile\ncat vi\n") {
 			t.Errorf("%s: %q", id, out)
 		}
 	}
 	r.NothingLeft()
+}
+
+// What a login shell takes stands before the command, and is no other one: nobody is asked about it, where rules forbid something
+// neither. What was approved to leave the sandbox runs as it was approved.
+func TestLoginShellsAndRules(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"workspace-write", "full-access"} {
+		for _, shell := range []string{"/bin/bash", "/bin/zsh", "/bin/sh"} {
+			t.Run(mode+shell, func(t *testing.T) {
+				t.Parallel()
+				if _, err := os.Stat(shell); err != nil {
+					t.Skipf("no %s here", shell)
+				}
+				var script strings.Builder
+				for _, args := range []string{`cmd = "echo $FROM"`, `cmd = "echo $FROM"`, `cmd = "echo $FROM", sandbox_permissions = "require_escalated", justification = "it must"`} {
+					fmt.Fprintf(&script, "[[step]]\ndo = [{ call = \"exec_command\", args = { %s } }]\n", args)
+				}
+				r := boxed(t, script.String()+"[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n")
+				home := filepath.Join(filepath.Dir(r.Dir), "home")
+				if err := os.Mkdir(home, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range []string{".profile", ".zprofile"} {
+					if err := os.WriteFile(filepath.Join(home, name), []byte("export FROM=the-profile\n"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.Env = append(r.Env, "HOME="+home)
+				r.Write(filepath.Join(r.Home, "rules", "default.rules"), `prefix_rule(pattern=["factor"], decision="forbidden", justification="no")`+"\n")
+				hookFile(t, r, map[string][]hookGroup{"PermissionRequest": on("", `cat >>asked; echo '{"hookSpecificOutput":{"decision":{"behavior":"allow"}}}'`)})
+				r.Write("modes.hcl", "approval {\n  policy = \"on-request\"\n}\nsandbox {\n  mode = \""+mode+"\"\n}\n")
+				r.OK("exec", "--config", "modes.hcl", "-c", `plugin.shell.config.shell="`+shell+`"`, "go")
+				outputs := r.Last().Outputs()
+				for id, out := range outputs {
+					if !strings.HasSuffix(out, "Output:\nthe-profile\n") {
+						t.Errorf("%s: %q", id, out)
+					}
+				}
+				if n := strings.Count(r.Read("asked"), `"hook_event_name"`); n > 1 || len(outputs) != 3 {
+					t.Errorf("%d outputs, asked %d times:\n%s", len(outputs), n, r.Read("asked"))
+				}
+			})
+		}
+	}
 }

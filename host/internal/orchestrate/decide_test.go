@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/policy/rules"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/process/shellstate"
 )
 
 // book is a rulebook that notes what it is told to write.
@@ -196,6 +197,11 @@ func TestProcessesBesideTheDeclared(t *testing.T) {
 		{"a forbidden one", false, []string{"env", "factor", "13"}, "/ws", "", "rejected: no"},
 		{"one to ask about, approved", false, []string{"hg", "push"}, "/ws", approval.Approve, ""},
 		{"one to ask about, denied", false, []string{"hg", "push"}, "/ws", approval.Deny, "rejected by user"},
+		{"the declared one in a state", false, []string{"bash", "-c", shellstate.Script(2, "ls")}, "/ws", approval.Deny, ""},
+		{"a state alone", false, []string{"bash", "-lc", shellstate.Script(1, "")}, "/ws", approval.Deny, ""},
+		{"another one in a state", false, []string{"bash", "-c", shellstate.Script(1, "factor 13")}, "/ws", approval.Deny, "rejected"},
+		{"the declared one in a state and another shell", false, []string{"/tmp/bash", "-c", shellstate.Script(1, "ls")}, "/ws", approval.Deny, "rejected"},
+		{"the approved one in a state", true, []string{"bash", "-c", shellstate.Script(1, "ls")}, "/ws", "", "approved for another command"},
 		{"another folder than the approved", true, declared.Argv, "/", "", "approved for another command"},
 		{"another than the approved", true, []string{"sh", "-c", "touch /x"}, "/ws", "", "approved for another command"},
 	} {
@@ -234,5 +240,28 @@ func TestProcessesBesideTheDeclared(t *testing.T) {
 				t.Errorf("denial %q, want %q", denial, tc.denial)
 			}
 		})
+	}
+}
+
+// A login shell that has nothing to be brought into is a shell without a login. Nobody is asked about the command twice.
+func TestTheDeclaredOneWithoutItsLogin(t *testing.T) {
+	asks, err := rules.Load([]rules.Source{{Path: "my.rules", Text: `prefix_rule(pattern=["hg"], decision="prompt")`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, argv := range [][]string{{"zsh", "-c", "hg push"}, {"zsh", "-f", "-c", "hg push"}, {"zsh", "-lc", "hg push"}, {"zsh", "-f", "-c", shellstate.ZshScript(1, "hg push")}} {
+		f := &family{bench: &bench{answer: approval.Answer{Choice: approval.Approve}}}
+		f.decide = func(q policy.Request) policy.Decision {
+			q.Approval, q.Rules, q.Sandbox = policy.OnRequest, asks, "workspace-write"
+			return policy.Decide(q)
+		}
+		f.effects = []contract.Effect{contract.ExecEffect{Argv: []string{"zsh", "-lc", "hg push"}, Cwd: "/ws"}}
+		f.do = func(ctx context.Context, l *orchestrate.Live, _ contract.CallStart, _ tool.Control) (*contract.Result, error) {
+			denial, err := l.Exec(ctx, argv, "/ws")
+			return contract.Text("ok" + denial), err
+		}
+		if a := f.dispatch(t, t.Context()); text(a) != "ok" || strings.Count(strings.Join(f.steps, "\n"), "ask ") != 1 {
+			t.Errorf("%q: %q after\n%s", argv, text(a), strings.Join(f.steps, "\n"))
+		}
 	}
 }

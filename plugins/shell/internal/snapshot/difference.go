@@ -34,7 +34,7 @@ func difference(before, after view) (string, error) {
 	var b strings.Builder
 	// Options first, they decide how functions are read; aliases last, they would change what follows.
 	lines(&b, before["options"], after["options"], "login_shell", "restricted_shell")
-	if err := variables(&b, before["variables"], after["variables"]); err != nil {
+	if err := newVariables(&b, before["variables"], after["variables"]); err != nil {
 		return "", err
 	}
 	if err := whole(&b, before["functions"], after["functions"]); err != nil {
@@ -145,8 +145,8 @@ func literal(w *syntax.Word) (string, bool) {
 	return escaped.Replace(lit.Value), true
 }
 
-// variables writes the variables that are new. An exported one gives way to what the environment says.
-func variables(b *strings.Builder, before, after string) error {
+// newVariables writes the variables that are new. An exported one gives way to what the environment says.
+func newVariables(b *strings.Builder, before, after string) error {
 	old, err := declarations(before)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gantry-agent/gantry/sdk/process/shellstate"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -39,16 +40,20 @@ var unrepeatable = [...]string{"folder", "traps", "limits"}
 // view is what a shell says of itself, by section.
 type view map[string]string
 
-// look runs a shell and returns its state. argv makes the command line of a script. Each section begins with a line that
-// nothing else prints.
-func (d *dialect) look(ctx context.Context, run Run, argv func(script string) []string, env []string) (view, error) {
+// look runs a shell that is first brought into a state, does what prepare says, and returns what it says of itself. The scripts
+// go in variables, as a state does: a host that reads command lines need not make sense of them. Each section begins with a
+// line that nothing else prints.
+func (d *dialect) look(ctx context.Context, run Run, shell string, flags []string, state, prepare string) (view, error) {
 	mark := rand.Text()
 	var script strings.Builder
 	for _, s := range d.sections {
 		fmt.Fprintf(&script, "\\builtin printf '\\n%%s\\n' '%s %s'; { %s; } 2>/dev/null\n", mark, s.name, s.command)
 	}
 	fmt.Fprintf(&script, "\\builtin printf '\\n%%s\\n' '%s end'\n", mark)
-	out, err := run(ctx, argv(script.String()), env)
+	// A text of its own: zsh reads all of one before it runs the first of it.
+	all := state + "\neval '" + strings.ReplaceAll(prepare+script.String(), "'", `'\''`) + "'"
+	env := variables(all)
+	out, err := run(ctx, append(append([]string{shell}, flags...), shellstate.Script(len(env), "")), env)
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
+
+	"github.com/gantry-agent/gantry/sdk/process/shellstate"
 )
 
 const (
@@ -28,8 +29,6 @@ const (
 	maxStateBytes = 512 << 10
 	// pieceBytes is what of it one variable holds. Linux allows 128 KiB.
 	pieceBytes = 96 << 10
-	// variable names the pieces, with a number behind it.
-	variable = "GANTRY_SHELL_STATE_"
 )
 
 // Run runs a program to its end, with more variables in its environment than it has anyway, and returns what it wrote to
@@ -44,18 +43,18 @@ type dialect struct {
 	sections    []section
 	// difference returns the script that makes after out of before.
 	difference func(before, after view) (string, error)
-	// script brings the shell into the state that the named variables hold, and runs a command.
-	script func(names []string, command string) string
+	// command is what brings the shell into the state that so many variables hold, and runs a command.
+	command func(variables int, command string) string
 }
 
 // dialects are the shells that a snapshot is taken of, by the name of their program.
 var dialects = map[string]*dialect{
 	"bash": {
-		flag: []string{"-c"}, login: []string{"-lc"}, readRC: readRC, sections: sections, difference: difference, script: bashScript,
+		flag: []string{"-c"}, login: []string{"-lc"}, readRC: readRC, sections: sections, difference: difference, command: shellstate.Script,
 	},
 	"zsh": {
 		// -f: what the files that every zsh reads do is part of the state then, and does not win over the environment.
-		flag: []string{"-f", "-c"}, login: []string{"-lc"}, readRC: readZshRC, sections: zshSections, difference: zshDifference, script: zshScript,
+		flag: []string{"-f", "-c"}, login: []string{"-lc"}, readRC: readZshRC, sections: zshSections, difference: zshDifference, command: shellstate.ZshScript,
 	},
 }
 
@@ -66,7 +65,6 @@ type State struct {
 	shell   string
 	dialect *dialect
 	script  string
-	names   []string // of the variables that hold it
 }
 
 // ErrUnsupported is returned by Take for a shell that no snapshot is taken of.
@@ -84,14 +82,11 @@ func Take(ctx context.Context, shell string, run Run) (*State, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTime)
 	defer cancel()
-	with := func(flags []string, prepare string) func(string) []string {
-		return func(script string) []string { return append(append([]string{shell}, flags...), prepare+script) }
-	}
-	before, err := d.look(ctx, run, with(d.flag, ""), nil)
+	before, err := d.look(ctx, run, shell, d.flag, "", "")
 	if err != nil {
 		return nil, fmt.Errorf("look at a new shell: %w", err)
 	}
-	after, err := d.look(ctx, run, with(d.login, d.readRC), nil)
+	after, err := d.look(ctx, run, shell, d.login, "", d.readRC)
 	if err != nil {
 		return nil, fmt.Errorf("look at a login shell: %w", err)
 	}
@@ -111,7 +106,7 @@ func Take(ctx context.Context, shell string, run Run) (*State, error) {
 			return nil, err
 		}
 	}
-	again, err := d.look(ctx, run, s.Argv, s.Env())
+	again, err := d.look(ctx, run, shell, d.flag, script, "")
 	if err != nil {
 		return nil, fmt.Errorf("bring the state back: %w", err)
 	}
@@ -125,18 +120,18 @@ func newState(shell string, d *dialect, script string) (*State, error) {
 	if len(script) > maxStateBytes {
 		return nil, fmt.Errorf("the state takes %d bytes, more than %d", len(script), maxStateBytes)
 	}
-	s := &State{shell: shell, dialect: d, script: script}
-	for i := range (len(script) + pieceBytes - 1) / pieceBytes {
-		s.names = append(s.names, fmt.Sprint(variable, i))
-	}
-	return s, nil
+	return &State{shell: shell, dialect: d, script: script}, nil
 }
 
 // Env returns the variables that [State.Argv] needs beside the others of the command. They are gone before it begins.
-func (s *State) Env() []string {
-	env := make([]string, len(s.names))
-	for i, name := range s.names {
-		env[i] = name + "=" + s.script[i*pieceBytes:min(len(s.script), (i+1)*pieceBytes)]
+func (s *State) Env() []string { return variables(s.script) }
+
+// variables hold a script in pieces.
+func variables(script string) []string {
+	names := shellstate.Names((len(script) + pieceBytes - 1) / pieceBytes)
+	env := make([]string, len(names))
+	for i, name := range names {
+		env[i] = name + "=" + script[i*pieceBytes:min(len(script), (i+1)*pieceBytes)]
 	}
 	return env
 }
@@ -144,14 +139,9 @@ func (s *State) Env() []string {
 // Argv returns the command line that runs a command in the state.
 func (s *State) Argv(command string) []string {
 	argv := append([]string{s.shell}, s.dialect.flag...)
-	if len(s.names) == 0 {
+	n := len(s.Env())
+	if n == 0 {
 		return append(argv, command)
 	}
-	return append(argv, s.dialect.script(s.names, command))
-}
-
-// bashScript puts the command on a line of its own, which is what makes aliases and options hold for its first line: the shell
-// reads line by line.
-func bashScript(names []string, command string) string {
-	return `eval "unset ` + strings.Join(names, " ") + "\n$" + strings.Join(names, "$") + "\"\n" + command
+	return append(argv, s.dialect.command(n, command))
 }

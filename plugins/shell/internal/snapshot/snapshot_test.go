@@ -246,8 +246,8 @@ func TestHowACommandRuns(t *testing.T) {
 }
 
 func TestASectionThatIsMissing(t *testing.T) {
-	cut := func(_ context.Context, argv, _ []string) ([]byte, error) {
-		_, after, _ := bytes.Cut([]byte(argv[2]), []byte(`'\n%s\n' '`))
+	cut := func(_ context.Context, _, env []string) ([]byte, error) {
+		_, after, _ := bytes.Cut([]byte(env[0]), []byte(`\builtin printf '\''\n%s\n'\'' '\''`))
 		mark, _, _ := bytes.Cut(after, []byte(" "))
 		return fmt.Appendf(nil, "noise\n%s options\nshopt -s x\n", mark), nil
 	}

@@ -150,9 +150,3 @@ func zshDeclarations(text string, each func(name, line string, exported bool) er
 
 // zshOdd are parameters whose names are no names of variables.
 var zshOdd = regexp.MustCompile(`^(typeset|export)( -[a-zA-Z0-9]+)* [^A-Za-z_ ]+$`)
-
-// zshScript gives the command to the shell as a text of its own: zsh reads a script to its end before it runs anything of it, and
-// aliases and options of the state would not hold.
-func zshScript(names []string, command string) string {
-	return `eval "unset ` + strings.Join(names, " ") + "\n$" + strings.Join(names, "$") + "\"; true; eval '" + strings.ReplaceAll(command, "'", `'\''`) + "'"
-}

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -149,40 +149,48 @@ func (f *family) start(ctx context.Context, c *tool.Call, cmd *command) (*sessio
 		return nil, err
 	}
 	argv, env := f.login(ctx, c, cmd)
-	p := c.Command(ctx, argv...)
-	p.Dir, p.Session = cmd.cwd, true
-	p.Env = env
-	p.WaitDelay = always
-	out, err := p.StdoutPipe()
+	program, err := f.spawn(ctx, c, cmd, id, argv, env)
+	if e, ok := errors.AsType[*process.StartError](err); ok && e.Errno == 0 && !e.Denied && !slices.Equal(argv, cmd.argv) {
+		// What the policy lets out of the sandbox runs as it was decided on, like what was approved to leave it.
+		program, err = f.spawn(ctx, c, cmd, id, cmd.argv, environment(c))
+	}
 	if err != nil {
 		f.store.Cancel(c.ThreadID(), id)
 		return nil, err
 	}
+	return f.store.Add(ctx, c.ThreadID(), id, program)
+}
+
+// spawn starts the command's process as what will be session id.
+func (f *family) spawn(ctx context.Context, c *tool.Call, cmd *command, id int, argv, env []string) (program session.Program, err error) {
+	p := c.Command(ctx, argv...)
+	p.Dir, p.Session = cmd.cwd, true
+	p.Env = env
+	p.WaitDelay = always
 	info := session.Info{
 		Command: cmd.text, Cwd: cmd.cwd, TTY: cmd.tty, Escalated: cmd.escalated,
 		Sandboxed: sandboxed(c.Grant()),
 	}
+	program = session.Program{Info: info, Process: p, Live: func(b []byte) { _ = c.Output(b) }}
+	if program.Out, err = p.StdoutPipe(); err != nil {
+		return program, err
+	}
 	p.Keep = keep(id, info)
-	var in io.Writer
 	if p.MergeStderr = !cmd.tty; cmd.tty {
 		p.Terminal = &process.Size{Rows: 24, Cols: 80}
-		if in, err = p.StdinPipe(); err != nil {
-			f.store.Cancel(c.ThreadID(), id)
-			return nil, err
+		if program.In, err = p.StdinPipe(); err != nil {
+			return program, err
 		}
 	}
 	if err := p.Start(); err != nil {
-		f.store.Cancel(c.ThreadID(), id)
-		return nil, err
+		return program, err
 	}
-	program := session.Program{Info: info, Process: p, In: in, Out: out, Live: func(b []byte) { _ = c.Output(b) }}
 	if m := p.Memory(); m != nil {
 		if program.Record, err = record.New(m, session.RecordBytes); err != nil {
-			f.store.Cancel(c.ThreadID(), id)
-			return nil, errors.Join(err, p.Kill())
+			return program, errors.Join(err, p.Kill())
 		}
 	}
-	return f.store.Add(ctx, c.ThreadID(), id, program)
+	return program, nil
 }
 
 func sandboxed(g contract.GrantFacts) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
 	"github.com/gantry-agent/gantry/plugins/shell/internal/shell"
 	"github.com/gantry-agent/gantry/plugins/shell/internal/snapshot"
+	"github.com/gantry-agent/gantry/sdk/process/shellstate"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -29,16 +30,18 @@ func environment(c *tool.Call) []string {
 }
 
 // login returns the command line and the environment that a command is started with. Where it wants a login shell, that is
-// a shell in the state that a login left, if there is one.
+// a shell in the state that a login left, if there is one. What was approved to leave the sandbox runs as it was approved, and
+// reads the profile itself.
 func (f *family) login(ctx context.Context, c *tool.Call, cmd *command) (argv, env []string) {
 	env = environment(c)
-	if !cmd.login || cmd.shell.Kind != shell.POSIX {
+	if !cmd.login || cmd.shell.Kind != shell.POSIX || cmd.escalated {
 		return cmd.argv, env
 	}
 	if s := f.state(ctx, c, cmd); s != nil {
 		return s.Argv(cmd.text), append(env, s.Env()...)
 	}
-	return cmd.shell.Argv("export "+strings.Join(plainText, " ")+"\n"+cmd.text, true), env
+	behind := shellstate.Names(1)[0] + "=export " + strings.Join(plainText, " ")
+	return cmd.shell.Argv(shellstate.Script(1, cmd.text), true), append(env, behind)
 }
 
 // profiles are names of the files that a login reads.

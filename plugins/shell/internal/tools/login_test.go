@@ -6,9 +6,12 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gantry-agent/gantry/sdk/process/processtest"
+	"github.com/gantry-agent/gantry/sdk/process/shellstate"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
@@ -130,4 +133,37 @@ func TestAMissingFolderSaysNothingOfTheProfile(t *testing.T) {
 	if n := r.profileRead(); n != 1 {
 		t.Errorf("the profile was read %d times", n)
 	}
+}
+
+// A host that decided on one command starts no other: what leaves the sandbox runs as it was approved, without anything
+// before it. So does what a policy lets out, of which the plugin learns when it is refused.
+func TestOutsideOfTheSandboxTheCommandIsTheOneThatWasApproved(t *testing.T) {
+	var refuse atomic.Bool
+	var spawned sync.Map
+	r := newRig(t, rigOptions{config: `{"shell":"/bin/bash"}`, host: processtest.Options{Refuse: func(req *gantryv1.SpawnRequest) *gantryv1.SpawnError {
+		argv := req.GetArgv()
+		spawned.Store(strings.Join(argv, " "), true)
+		if refuse.Load() && argv[len(argv)-1] != "echo hello" {
+			return &gantryv1.SpawnError{Message: "the call was approved for another command"}
+		}
+		return nil
+	}}})
+	for _, args := range []object{{"cmd": "echo hello", "sandbox_permissions": "require_escalated", "justification": "x"}, {"cmd": "echo hello"}} {
+		refuse.Store(true)
+		if a := r.call("exec_command", args); !strings.HasSuffix(a.text(), "hello\n") { // behind what the profile says
+			t.Errorf("%v: %q", args, a.text())
+		}
+	}
+	// What only has something before it is of the form that hosts know.
+	refuse.Store(false)
+	r.call("exec_command", object{"cmd": "echo hello", "shell": "/bin/sh"})
+	r.call("exec_command", object{"cmd": "echo hello"})
+	spawned.Range(func(line, _ any) bool {
+		argv := strings.SplitN(line.(string), " ", 3)
+		command, ok := shellstate.Command(argv)
+		if (!ok || command != "" && command != "echo hello") && argv[2] != "echo hello" {
+			t.Errorf("started %q", line)
+		}
+		return true
+	})
 }

@@ -150,7 +150,7 @@ func TestReviewedTurns(t *testing.T) {
 	if a := w.do(t, "u1", registry.WishName, wished); !strings.Contains(text(a), `"/w"`) {
 		t.Errorf("%s %q", a.Outcome, text(a))
 	}
-	b.remembered = true
+	b.remembered, b.hooks = true, hook.Verdict{Allow: true} // of programs, too
 	for _, tc := range []struct {
 		choice  string
 		outcome event.Outcome

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const example = `
@@ -224,7 +225,7 @@ func FuzzPrefixLine(f *testing.F) {
 	f.Add("git", "status", "-m\n\"'\\\x00")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		argv := []string{a, b, c}
-		if strings.ToValidUTF8(a+b+c, "") != a+b+c { // such words are never offered
+		if slices.ContainsFunc(argv, func(w string) bool { return !utf8.ValidString(w) }) { // such words are never offered
 			t.Skip()
 		}
 		line := PrefixLine(argv)

@@ -17,8 +17,8 @@ const (
 	firstRound, lastRound = 5 * time.Millisecond, 80 * time.Millisecond
 )
 
-// serve obeys the host until the process ends. When the host is gone it ends the tree.
-func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32) {
+// serve obeys the host until the process ends, or the tree has ended and it is to pause. When the host is gone it ends the tree.
+func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32, p *pause) {
 	var (
 		gone      bool
 		termUntil time.Time // not zero: SIGTERM was sent
@@ -27,6 +27,7 @@ func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32) {
 		told      = make(map[int]bool) // who has got SIGTERM
 	)
 	end := func(grace time.Duration) {
+		w.ending = true
 		until := time.Now().Add(grace)
 		if termUntil.IsZero() || until.Before(termUntil) {
 			termUntil = until
@@ -53,7 +54,12 @@ func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32) {
 			wait = min(wait, round)
 			round = min(2*round, lastRound)
 		}
-		if !readable(!gone, wait) {
+		readable, paused := await(!gone, p, wait)
+		if paused { // what can be read is left to who waits for the next order
+			p.taken <- struct{}{}
+			return
+		}
+		if !readable {
 			continue
 		}
 		frame, err := in.Next()
@@ -82,26 +88,61 @@ func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32) {
 	}
 }
 
-// readable waits for the control socket, if it is to be looked at, at most for the given time; negative is for ever.
-func readable(socket bool, wait time.Duration) bool {
-	type pollFD struct {
-		fd      int32
-		events  int16
-		revents int16
+// pause ends serving between two orders, so that who waits for the next is the only one who reads.
+type pause struct {
+	fd    int           // readable: somebody asks for it
+	taken chan struct{} // holds a token once it is taken
+}
+
+// newPause returns nil where there can be none: then the launcher ends with its tree.
+func newPause() *pause {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_CLOEXEC, 0)
+	if errno != 0 {
+		return nil
 	}
-	const pollIn = 1
-	p := pollFD{fd: control.FD, events: pollIn}
-	n := uintptr(1)
-	if !socket {
-		n = 0
+	return &pause{int(fd), make(chan struct{}, 1)}
+}
+
+// take asks for the pause and returns when nobody serves any more. false: there is none.
+func (p *pause) take() bool {
+	if p == nil {
+		return false
+	}
+	one := [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // whatever the order of its bytes
+	for {
+		if _, err := syscall.Write(p.fd, one[:]); err != syscall.EINTR {
+			break
+		}
+	}
+	<-p.taken
+	syscall.Close(p.fd)
+	return true
+}
+
+const pollIn = 1
+
+type pollFD struct {
+	fd      int32
+	events  int16
+	revents int16
+}
+
+// await waits for the control socket, if it is to be looked at, and for a pause, at most for the given time; negative is for ever.
+func await(socket bool, p *pause, wait time.Duration) (readable, paused bool) {
+	fds := [2]pollFD{{fd: -1}, {fd: -1}} // which the kernel passes over
+	if socket {
+		fds[0] = pollFD{fd: control.FD, events: pollIn}
+	}
+	if p != nil {
+		fds[1] = pollFD{fd: int32(p.fd), events: pollIn}
 	}
 	var limit *syscall.Timespec
 	if wait >= 0 {
 		ts := syscall.NsecToTimespec(int64(wait))
 		limit = &ts
 	}
-	got, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), n, uintptr(unsafe.Pointer(limit)), 0, 0, 0)
-	return errno == 0 && got > 0
+	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), uintptr(len(fds)), uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+	return errno == 0 && fds[0].revents != 0, errno == 0 && fds[1].revents != 0
 }
 
 // signalLocked sends sig to the target or to its process group.

@@ -22,6 +22,7 @@ type watcher struct {
 	cgroup   string
 	groups   []string     // of version 1
 	used     control.Used // by whom has been reaped
+	ending   bool         // somebody wants the tree's end; of serve, and of who has paused it
 
 	// mu makes signalling and reaping exclude each other: while it is held, the number of a child of ours can't be given
 	// to another process.
@@ -32,7 +33,7 @@ type watcher struct {
 	}
 }
 
-// watch starts the target and stays until nothing of its tree is left. It does not return.
+// watch starts the target and stays until nothing of its tree is left; then it may wait for another order. It does not return.
 func watch() {
 	// The target's parent-death signal is tied to the thread that forks it.
 	runtime.LockOSThread()
@@ -42,7 +43,15 @@ func watch() {
 		fail(control.FD, control.OpPrepare, errno)
 	}
 	syscall.Chdir("/") // don't keep the folder busy in which the host was started
-	in, frame, target, err := receiveOrder(control.FD)
+	for {
+		w := &watcher{pidfd: -1}
+		w.run()
+	}
+}
+
+// run follows one order. It returns when another may come.
+func (w *watcher) run() {
+	in, frame, target, err := nextOrder()
 	if err != nil {
 		syscall.Exit(1) // the host has no use for us, or is gone
 	}
@@ -50,7 +59,6 @@ func watch() {
 	if err == control.ErrVersion {
 		fail(control.FD, control.OpVersion, err)
 	}
-	w := &watcher{pidfd: -1}
 	if err == nil && len(order.Argv) == 0 && order.Box != nil {
 		w.box = w.openBox(order.Box, &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL})
 		w.box.ready()
@@ -70,9 +78,17 @@ func watch() {
 	}
 	syscall.Chdir("/") // don't keep the target's folder busy
 	send(control.FD, control.Started{PID: uint32(w.target)}.Append(nil))
-	// Owned by this process: it ends with it.
-	go w.serve(in, order.LifelineGraceMS)
+	var again *pause
+	if order.Again {
+		again = newPause()
+	}
+	// Owned by this process: it ends with it, or when it is asked to pause.
+	go w.serve(in, order.LifelineGraceMS, again)
 	w.reap()
+	if again.take() && !w.ending {
+		send(control.FD, control.Free{}.Append(nil))
+		return
+	}
 	send(control.FD, w.used.Append(nil))
 	w.mu.Lock()
 	gone := w.mu.hostGone
@@ -89,6 +105,16 @@ func descriptors(o *control.Order) int {
 		return control.Targets + 1
 	}
 	return control.Targets
+}
+
+// nextOrder waits for an order. What the host has said of a tree that had ended, which it could not know yet, is passed over.
+func nextOrder() (in *control.Reader, frame control.Frame, target []int, err error) {
+	for {
+		in, frame, target, err = receiveOrder(control.FD)
+		if err != nil || frame.Kind != control.KindSignal && frame.Kind != control.KindKill {
+			return in, frame, target, err
+		}
+	}
 }
 
 // receiveOrder waits for an order. With its first byte come the target's descriptors.

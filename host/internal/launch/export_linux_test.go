@@ -1,7 +1,9 @@
 package launch
 
+import "time"
+
 // LauncherPID is the process id of the process's gantry-launch.
-func (p *Process) LauncherPID() int { return p.monitor.Pid }
+func (p *Process) LauncherPID() int { return p.monitor.process.Pid }
 
 // Spare waits until no spare launcher is being started and returns the process id of the one that there is; 0: none.
 func (l *Launcher) Spare() int {
@@ -19,6 +21,9 @@ func (l *Launcher) Spare() int {
 		}
 	}
 }
+
+// NoHurry makes it start no spare beside a command, however long that runs. To be called before the first.
+func (l *Launcher) NoHurry() { l.spareAfter = time.Hour }
 
 // EndSpare is endSpare.
 func (l *Launcher) EndSpare() { l.endSpare() }

@@ -86,6 +86,9 @@ type Limits struct {
 	NoCore bool `json:"noCore,omitempty"`
 }
 
+// ofTree reports whether the tree is counted as a whole.
+func (l Limits) ofTree() bool { return l.MemoryBytes > 0 || l.MaxPids > 0 || l.CPUSeconds > 0 }
+
 func (l Limits) check() error {
 	for _, f := range []struct {
 		name  string

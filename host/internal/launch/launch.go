@@ -7,7 +7,7 @@
 //
 // Start with [Launcher.Spawn]. Each process has a gantry-launch of its own between it and the host: parent of the tree,
 // collector of its orphans, and the one that kills it within a second when the host is gone, also after kill -9. One more
-// waits for the next process. On macOS it is not handed the tree's orphans, but looks for them, and nothing ends the tree when host
+// waits for the next process: where it can be, the one that has just seen the end of its tree. On macOS it is not handed the tree's orphans, but looks for them, and nothing ends the tree when host
 // and launcher are killed at once. On other systems Spawn answers with an [UnsupportedError].
 package launch
 
@@ -44,6 +44,8 @@ const (
 	// killSlack is what a launcher gets beyond the grace before it is killed itself: it repeats SIGKILL for 2 s, then
 	// reports what it could not kill.
 	killSlack = 3 * time.Second
+	// spareDelay: most commands have ended by then, and leave their launcher to the next.
+	spareDelay = 20 * time.Millisecond
 	// maxArgumentBytes is what an order may hold of arguments and environment; the kernel's own bound is lower.
 	maxArgumentBytes = 7 << 20
 )
@@ -193,10 +195,12 @@ func lastOfEach(env []string) []string {
 
 // Launcher starts processes and ends them. Its methods may be called concurrently.
 type Launcher struct {
-	cfg     Config
-	groups  func() cgroups // looked for once, when the first limit needs it
-	lookout lookout
-	work    sync.WaitGroup // a goroutine for each launcher that lives
+	cfg    Config
+	groups func() cgroups // looked for once, when the first limit needs it
+	// spareAfter is how long a command may run before the next spare is started beside it.
+	spareAfter time.Duration
+	lookout    lookout
+	work       sync.WaitGroup // a goroutine for each launcher that lives
 
 	closing context.Context // ends when the launcher is closed
 	close   context.CancelFunc
@@ -218,10 +222,12 @@ type Launcher struct {
 	}
 }
 
-// monitor is a gantry-launch that waits for its order.
+// monitor is a gantry-launch that waits for its order, or follows one.
 type monitor struct {
 	process *os.Process
 	conn    *os.File // the control socket; its end is the lifeline
+	plugin  string   // whose orders it has followed
+	ordered int      // bytes of them; 0: none yet
 }
 
 // New returns a launcher. It starts nothing, but looks whether gantry-launch is there.
@@ -234,7 +240,7 @@ func New(cfg Config) (*Launcher, error) {
 		return nil, fmt.Errorf("the launcher %s is missing; gantry-launch belongs beside gantry: install both from one build",
 			cfg.LauncherPath)
 	}
-	l := &Launcher{cfg: cfg}
+	l := &Launcher{cfg: cfg, spareAfter: spareDelay}
 	l.closing, l.close = context.WithCancel(context.Background())
 	l.groups = sync.OnceValue(func() cgroups { return findCgroups(cfg.CgroupDir) })
 	l.mu.procs = make(map[string]*Process)

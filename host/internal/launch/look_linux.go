@@ -101,7 +101,7 @@ func (o *lookout) run(none chan struct{}) {
 			if t == nil {
 				t = readTable()
 			}
-			if limit := p.looked.over(t.tree(p.monitor.Pid)); limit != "" {
+			if limit := p.looked.over(t.tree(p.monitor.process.Pid)); limit != "" {
 				p.reach(limit)
 			}
 		}

@@ -87,6 +87,11 @@ func helpHost() {
 	if err != nil {
 		panic(err)
 	}
+	first, err := l.Spawn(context.Background(), command("true")) // whose launcher serves again
+	if err != nil {
+		panic(err)
+	}
+	<-first.Gone()
 	p, err := l.Spawn(context.Background(), helper(os.Getenv("TARGET")))
 	if err != nil {
 		panic(err)

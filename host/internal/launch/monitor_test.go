@@ -3,6 +3,7 @@
 package launch_test
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -70,7 +71,9 @@ func TestTheSpareHoldsNothing(t *testing.T) {
 	var open []string
 	for _, fd := range fds {
 		to, _ := os.Readlink(dir + "/fd/" + fd.Name())
-		open = append(open, fd.Name()+" "+to)
+		if to != "anon_inode:[eventfd]" { // of its own, by which it learns that its tree has ended
+			open = append(open, fd.Name()+" "+to)
+		}
 	}
 	if slices.ContainsFunc(open, func(s string) bool { return !strings.Contains(s, "socket:") }) || len(open) != 3 {
 		t.Errorf("it has open: %q", open)
@@ -118,6 +121,138 @@ func TestCloseEndsTheSpare(t *testing.T) {
 	w.ends(t, 0) // Close returns when it has
 	if pid := l.Spare(); pid != 0 {
 		t.Errorf("a closed launcher has the spare %d", pid)
+	}
+}
+
+// ended runs a process, and returns it when nothing of it is left.
+func ended(t testing.TB, l *launch.Launcher, s launch.Spec) *launch.Process {
+	t.Helper()
+	p := spawn(t, l, s)
+	<-p.Gone()
+	return p
+}
+
+func TestALauncherServesAgain(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t)
+	l.NoHurry()
+	s := script("exit 3")
+	s.Env = append(s.Env, "SECRET=of the first process")
+	first := ended(t, l, s)
+	for i := range 5 {
+		out, _, exit := run(t, l, script(`echo "$SECRET|$PWD"; exit 4`))
+		if want := "|" + script("").Cwd + "\n"; out != want || exit.Code != 4 {
+			t.Errorf("%q, want %q; %+v", out, want, exit)
+		}
+		if pid := l.Spare(); pid != first.LauncherPID() {
+			t.Errorf("after %d further processes the spare is %d, want the first one's launcher %d", i+1, pid, first.LauncherPID())
+		}
+	}
+	p := spawn(t, l, command("sleep", "1000"))
+	if p.LauncherPID() != first.LauncherPID() {
+		t.Error("the last process has another launcher")
+	}
+	w := watchPID(t, "launcher", p.LauncherPID())
+	if err := p.KillTree(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.ends(t, within)
+}
+
+// A launcher is not free while anything of its tree runs.
+func TestALauncherStaysWithItsTree(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t)
+	p := spawn(t, l, script("sleep 1000 >/dev/null 2>&1 & exit 0"))
+	if exit := wait(t, p); exit.Code != 0 {
+		t.Fatal(exit)
+	}
+	if pid := l.Spare(); pid == 0 || pid == p.LauncherPID() {
+		t.Errorf("the spare is %d, beside the launcher %d of a tree that runs", pid, p.LauncherPID())
+	}
+	w := watchPID(t, "launcher", p.LauncherPID())
+	if err := p.KillTree(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.ends(t, within)
+}
+
+// What is still said of a tree that has ended does not reach the one that its launcher serves by then.
+func TestAProcessThatIsGoneHasNoLauncher(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t)
+	l.NoHurry()
+	first := ended(t, l, command("true"))
+	second := spawn(t, l, command("sleep", "1000"))
+	if first.LauncherPID() != second.LauncherPID() {
+		t.Fatal("they have not got the same launcher")
+	}
+	if err := first.Signal(syscall.SIGKILL, true); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("signal: %v", err)
+	}
+	if err := first.KillTree(t.Context()); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+	first.Forget()
+	if err := second.Signal(0, false); err != nil {
+		t.Errorf("the second one: %v", err)
+	}
+}
+
+// Signals and orders to kill that are under way when a tree ends are passed over: the next process must not get them.
+func TestLateOrdersArePassedOver(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t)
+	for range 50 {
+		p := spawn(t, l, command("true"))
+		go func() { // ends with the process
+			for p.Signal(syscall.SIGURG, false) == nil {
+			}
+		}()
+		<-p.Gone()
+		if out, _, exit := run(t, l, script("echo works")); out != "works\n" || exit.Code != 0 {
+			t.Fatalf("%q, %+v", out, exit)
+		}
+	}
+}
+
+func TestALauncherServesOnePlugin(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t)
+	l.NoHurry()
+	own := func(s launch.Spec, plugin string) launch.Spec {
+		s.Owner.Plugin = plugin
+		return s
+	}
+	first := ended(t, l, own(command("true"), "shell"))
+	w := watchPID(t, "launcher", first.LauncherPID())
+	second := ended(t, l, own(command("true"), "mcp"))
+	if second.LauncherPID() == first.LauncherPID() {
+		t.Error("two plugins have one launcher")
+	}
+	w.ends(t, within)
+	// Nor does one that is counted with its tree have counted others.
+	s := own(command("true"), "mcp")
+	s.Grant.Limits.CPUSeconds = 100
+	if third := ended(t, l, s); third.LauncherPID() == second.LauncherPID() {
+		t.Error("a tree with a limit has a launcher that was used")
+	}
+}
+
+// A launcher collects no garbage, so it does not serve for ever.
+func TestALauncherIsReplacedInTime(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t)
+	l.NoHurry()
+	s := command("true")
+	s.Env = append(s.Env, "LONG="+strings.Repeat("x", 100<<10))
+	launchers := map[int]bool{}
+	for range 4 {
+		launchers[ended(t, l, s).LauncherPID()] = true
+		l.Spare()
+	}
+	if len(launchers) != 2 {
+		t.Errorf("%d launchers for four orders of 100 KiB, want 2", len(launchers))
 	}
 }
 

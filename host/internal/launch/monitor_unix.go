@@ -13,9 +13,15 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// A gantry-launch takes a millisecond to start, most of it the runtime's. So there is one more than there are processes: the
-// spare, which waits for its order while the model thinks. It holds nothing of the host's but its end of the socket, and
-// ends when the host does.
+// A gantry-launch takes a millisecond to start, most of it the runtime's, and its end takes as much again. So there is one more than
+// there are processes: the spare, which waits for its order while the model thinks. It holds nothing of the host's but its end of the
+// socket, and ends when the host does. When the tree of a process has ended its launcher becomes the spare, if there is none.
+//
+// A launcher may still have in its memory what it was ordered. So one that was used serves the same plugin again and nobody else, and
+// not for ever: it collects no garbage.
+
+// maxOrdered is how many bytes of orders a launcher takes: some dozens of them, which make it about a megabyte larger.
+const maxOrdered = 256 << 10
 
 // startMonitor starts a gantry-launch, which then waits for its order.
 func startMonitor(path string) (*monitor, error) {
@@ -37,7 +43,7 @@ func startMonitor(path string) (*monitor, error) {
 		conn.Close()
 		return nil, fmt.Errorf("start the launcher: %w", err)
 	}
-	return &monitor{process, conn}, nil
+	return &monitor{process: process, conn: conn}, nil
 }
 
 // firstPiece of an order travels with the descriptors: what any socket takes at once.
@@ -104,17 +110,17 @@ func (p *Process) takeMonitor(x *control.Box) (m *monitor, spare bool, err error
 			return r.monitor, true, nil
 		}
 	}
-	return p.l.takeMonitor()
+	return p.l.takeSpare(&p.spec)
 }
 
-// takeMonitor returns the spare, or a new one where there is none.
-func (l *Launcher) takeMonitor() (m *monitor, spare bool, err error) {
+// takeSpare returns the spare, or a new one where there is none for this process.
+func (l *Launcher) takeSpare(s *Spec) (m *monitor, spare bool, err error) {
 	l.mu.Lock()
 	m = l.mu.spare
 	l.mu.spare = nil
 	l.mu.Unlock()
 	if m != nil {
-		if m.waits() {
+		if m.serves(s) && m.waits() {
 			return m, true, nil
 		}
 		m.end()
@@ -123,11 +129,27 @@ func (l *Launcher) takeMonitor() (m *monitor, spare bool, err error) {
 	return m, false, err
 }
 
-// spareDelay is how long a command may run before the next spare is started beside it.
-const spareDelay = 20 * time.Millisecond
+// serves reports whether the next process may be this one. Where its tree is counted, what the launcher has seen of others would count.
+func (m *monitor) serves(s *Spec) bool {
+	return m.ordered == 0 || m.plugin == s.Owner.Plugin && !s.Grant.Limits.ofTree()
+}
 
-// spare sees to it that there is one, in the background: once p has ended or runs for longer, for while that begins it should
-// have the processors to itself. When the spare can't be started, the next Spawn tells why.
+// keepMonitor makes one whose tree has ended the spare, unless there is one or it has had enough. It reports whether it did.
+func (l *Launcher) keepMonitor(m *monitor) bool {
+	l.mu.Lock()
+	keep := !l.mu.closed && l.mu.spare == nil && m.ordered < maxOrdered
+	if keep {
+		l.mu.spare = m
+	}
+	l.mu.Unlock()
+	if !keep {
+		m.end()
+	}
+	return keep
+}
+
+// spare sees to it that there is one, in the background: once p's tree has ended, and its launcher with it, or runs for longer, for
+// while that begins it should have the processors to itself. When the spare can't be started, the next Spawn tells why.
 func (l *Launcher) spare(p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,17 +158,22 @@ func (l *Launcher) spare(p *Process) {
 	}
 	l.mu.sparing = make(chan struct{})
 	l.work.Go(func() { // waited for by Close, which has ended p
-		late := time.NewTimer(spareDelay)
+		late := time.NewTimer(l.spareAfter)
 		defer late.Stop()
+		has := false
 		select {
-		case <-p.exited:
+		case <-p.gone:
+			has = p.kept // the next process may have it already, and sees to another
 		case <-late.C:
 		}
-		m, err := startMonitor(l.cfg.LauncherPath)
+		var m *monitor
+		if !has {
+			m, _ = startMonitor(l.cfg.LauncherPath)
+		}
 		l.mu.Lock()
 		close(l.mu.sparing)
 		l.mu.sparing = nil
-		if err == nil && !l.mu.closed {
+		if m != nil && !l.mu.closed && l.mu.spare == nil {
 			l.mu.spare, m = m, nil
 		}
 		l.mu.Unlock()

@@ -43,7 +43,7 @@ type Process struct {
 
 	// Set by start, before settled is closed.
 	conn      *os.File // the control socket; its end is the lifeline
-	monitor   *os.Process
+	monitor   *monitor
 	group     group  // its control groups
 	looked    looked // limits that nothing else enforces
 	release   func() // the confiner's
@@ -66,10 +66,12 @@ type Process struct {
 	startErr  error // after begun
 	exit      Exit  // after exited
 	survivors int   // after gone
+	kept      bool  // after gone: its launcher became the spare
 	toldLimit bool  // of watch alone
 
 	write struct {
-		sync.Mutex // one frame at a time
+		sync.Mutex      // one frame at a time
+		freed      bool // the launcher is not this process's any more
 	}
 	mu struct {
 		sync.Mutex
@@ -209,7 +211,7 @@ func (p *Process) KillTree(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-bound.C:
 		// It doesn't answer: stopped, perhaps. The target dies with it.
-		p.monitor.Kill()
+		p.killMonitor()
 		select {
 		case <-p.gone:
 		case <-ctx.Done():
@@ -330,34 +332,70 @@ func (p *Process) order(c *Confinement) *control.Order {
 		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: c.Rlimits,
 		Cgroup: p.group.unified, Groups: p.group.first, Box: c.Box,
 		LifelineGraceMS: uint32(min(lifelineGrace, p.l.cfg.KillGrace).Milliseconds()),
+		Again:           p.frees(c),
 	}
+}
+
+// frees reports whether the launcher may serve another process after this one. A box, and groups, end with it.
+func (p *Process) frees(c *Confinement) bool {
+	return c.Box == nil && p.way == nil && !p.spec.Grant.Limits.ofTree()
 }
 
 // abort ends the tree at once.
 func (p *Process) abort() {
 	p.send(control.Kill{}.Append(nil))
-	p.conn.Close()
+	p.write.Lock()
+	defer p.write.Unlock()
+	if !p.write.freed {
+		p.conn.Close()
+	}
 }
 
 // send writes a frame, or what is left of one. An error means that the launcher is gone, which watch sees too.
 func (p *Process) send(frame []byte) {
 	p.write.Lock()
 	defer p.write.Unlock()
-	p.conn.Write(frame)
+	if !p.write.freed {
+		p.conn.Write(frame)
+	}
+}
+
+// killMonitor kills the process's launcher.
+func (p *Process) killMonitor() {
+	p.write.Lock()
+	defer p.write.Unlock()
+	if !p.write.freed {
+		p.monitor.process.Kill()
+	}
+}
+
+// free takes the launcher away from a process of which nothing is left: from here on it is another's.
+func (p *Process) free() *monitor {
+	p.write.Lock()
+	defer p.write.Unlock()
+	p.write.freed = true
+	return p.monitor
 }
 
 // watch reads what the launcher says until it has ended, and then closes the case.
 func (p *Process) watch() {
 	in := control.Reader{Read: bufio.NewReaderSize(p.conn, 512).Read}
 	said, err := p.listen(&in)
+	if said.free {
+		m := p.free()
+		p.over()
+		p.kept = p.l.keepMonitor(m) // before anybody hears of the end
+		close(p.gone)
+		return
+	}
 	var last string
 	if errors.Is(err, control.ErrText) {
 		last = in.Text(4096)
 	}
 	// The socket is closed, or useless. A launcher that lives sees its end, too.
 	p.conn.Close()
-	stuck := time.AfterFunc(p.l.cfg.KillGrace+killSlack, func() { p.monitor.Kill() })
-	state, _ := p.monitor.Wait()
+	stuck := time.AfterFunc(p.l.cfg.KillGrace+killSlack, func() { p.monitor.process.Kill() })
+	state, _ := p.monitor.process.Wait()
 	stuck.Stop()
 	if !said.started && p.startErr == nil {
 		p.startErr = launcherError(state, last)
@@ -443,6 +481,7 @@ func (p *Process) tellLimit(limit string) {
 // heard is what the launcher has said so far.
 type heard struct {
 	begun, started, exited bool
+	free                   bool
 	used                   *Exit // what the whole tree has used; nil: it was not said
 }
 
@@ -502,6 +541,12 @@ func (p *Process) listen(in *control.Reader) (said heard, err error) {
 			if m, err := frame.Left(); err == nil {
 				p.survivors = int(m.Count)
 			}
+		case control.KindFree:
+			if _, err := frame.Free(); err != nil || !said.exited {
+				return said, control.ErrMalformed
+			}
+			said.free = true
+			return said, nil
 		}
 	}
 }

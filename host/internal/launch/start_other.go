@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"net"
 	"runtime"
-	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
-
-const spareDelay = 20 * time.Millisecond
 
 // launch refuses: without a subreaper, parent-death signals and pidfds the promises of this package can't be kept, and a
 // process that outlives its call or host is worse than none.
@@ -24,6 +21,8 @@ func (p *Process) listener() (net.Listener, error) { return nil, p.l.enforceable
 func (l *Launcher) spare(*Process) {}
 
 func (l *Launcher) endSpare() {}
+
+func (l *Launcher) keepMonitor(*monitor) bool { return false }
 
 func (m *monitor) waits() bool { return false }
 

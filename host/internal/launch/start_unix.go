@@ -67,7 +67,9 @@ func (p *Process) launch(order []byte, x *control.Box) (rest []byte, err error) 
 		m.end()
 		return nil, launchError("send the order", err)
 	}
-	p.monitor, p.conn = m.process, m.conn
+	m.plugin = p.spec.Owner.Plugin
+	m.ordered += len(order)
+	p.monitor, p.conn = m, m.conn
 	return rest, nil
 }
 

@@ -8,7 +8,7 @@ package control
 
 // Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
 // so instead of guessing.
-const Version = 7
+const Version = 8
 
 // StageEnv names the variable that tells gantry-launch which of its two stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
@@ -66,6 +66,7 @@ const (
 	KindLeft
 	KindUsed
 	KindPrepared
+	KindFree
 )
 
 // Op says which step of a start failed.
@@ -100,8 +101,8 @@ type Rlimit struct {
 	Soft, Hard uint64
 }
 
-// Order is what to start. The launcher receives exactly one, or two: before it one with a box and no Argv, whose box is made and
-// waits.
+// Order is what to start. The launcher receives one, and another one after it has said that it is free. Before an order may come one
+// with a box and no Argv, whose box is made and waits.
 type Order struct {
 	Argv []string
 	Env  []string
@@ -120,6 +121,8 @@ type Order struct {
 	Box *Box
 	// LifelineGraceMS is how long the tree has between SIGTERM and SIGKILL after the host has gone.
 	LifelineGraceMS uint32
+	// Again: the launcher may stay when the tree has ended, for another order. Otherwise it ends as well. Not with a Box or groups.
+	Again bool
 }
 
 // Box is what confines a target: namespaces and mounts made by bubblewrap, and inside of them Landlock and a filter of
@@ -218,3 +221,7 @@ type Left struct {
 type Prepared struct {
 	PID uint32
 }
+
+// Free says that nothing is left of the tree, and that the launcher waits for another order. It is the last word on the tree: what
+// the host has said of it and the launcher has not read yet is passed over.
+type Free struct{}

@@ -29,6 +29,7 @@ func TestRoundTrip(t *testing.T) {
 			Argv: words.Draw(t, "argv"), Env: words.Draw(t, "env"), Cwd: rapid.String().Draw(t, "cwd"),
 			Path: rapid.String().Draw(t, "path"), Terminal: rapid.Bool().Draw(t, "terminal"),
 			Cgroup: rapid.String().Draw(t, "cgroup"), Groups: words.Draw(t, "groups"), LifelineGraceMS: u32.Draw(t, "grace"),
+			Again: rapid.Bool().Draw(t, "again"),
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "limits") {
 			order.Rlimits = append(order.Rlimits, control.Rlimit{Resource: u32.Draw(t, "r"), Soft: u64.Draw(t, "s"), Hard: u64.Draw(t, "h")})
@@ -46,7 +47,7 @@ func TestRoundTrip(t *testing.T) {
 		used := control.Used{UserMicros: u64.Draw(t, "usedUser"), SystemMicros: u64.Draw(t, "usedSystem"), MaxRSSKiB: u64.Draw(t, "usedRSS")}
 		prepared := control.Prepared{PID: u32.Draw(t, "prepared")}
 		var b []byte
-		for _, m := range []interface{ Append([]byte) []byte }{order, signal, kill, started, failed, exited, replied, left, used, prepared} {
+		for _, m := range []interface{ Append([]byte) []byte }{order, signal, kill, started, failed, exited, replied, left, used, prepared, control.Free{}} {
 			b = m.Append(b)
 		}
 		r := reader(b, rapid.IntRange(1, 9).Draw(t, "step"))
@@ -60,6 +61,7 @@ func TestRoundTrip(t *testing.T) {
 		same(t, r, left, control.Frame.Left)
 		same(t, r, used, control.Frame.Used)
 		same(t, r, prepared, control.Frame.Prepared)
+		same(t, r, control.Free{}, control.Frame.Free)
 		if _, err := r.Next(); !errors.Is(err, control.ErrClosed) {
 			t.Fatalf("after the last: %v", err)
 		}

@@ -185,7 +185,7 @@ func (f Frame) Order() (*Order, error) {
 			break
 		}
 	}
-	o.Cgroup, o.Groups, o.LifelineGraceMS = c.string(), c.strings(), c.uint32()
+	o.Cgroup, o.Groups, o.LifelineGraceMS, o.Again = c.string(), c.strings(), c.uint32(), c.bool()
 	if c.bool() {
 		o.Box = c.box()
 	}
@@ -266,4 +266,10 @@ func (f Frame) Left() (Left, error) {
 func (f Frame) Prepared() (Prepared, error) {
 	c := f.open(KindPrepared)
 	return Prepared{PID: c.uint32()}, c.done()
+}
+
+// Free decodes the frame.
+func (f Frame) Free() (Free, error) {
+	c := f.open(KindFree)
+	return Free{}, c.done()
 }

@@ -58,6 +58,7 @@ func (o *Order) Append(b []byte) []byte {
 	}
 	b = putStrings(putString(b, o.Cgroup), o.Groups)
 	b = putUint(b, uint64(o.LifelineGraceMS))
+	b = putBool(b, o.Again)
 	b = putBool(b, o.Box != nil)
 	if o.Box != nil {
 		b = o.Box.append(b)
@@ -134,3 +135,6 @@ func (l Left) Append(b []byte) []byte {
 func (p Prepared) Append(b []byte) []byte {
 	return end(putUint(begin(b, KindPrepared), uint64(p.PID)), len(b))
 }
+
+// Append appends the frame to b.
+func (Free) Append(b []byte) []byte { return end(begin(b, KindFree), len(b)) }

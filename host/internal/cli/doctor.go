@@ -521,7 +521,7 @@ func (d *doctor) isolation(h *host.Host, blocks []*config.PluginBlock) {
 				d.say(worth, "isolation", "", "macOS has no namespaces: what a plugin leaves behind is looked for instead")
 				return
 			}
-			d.say(worth, "isolation", "allow unprivileged user namespaces on this machine", "this machine allows no namespaces: what a plugin leaves behind is looked for instead")
+			d.say(worth, "isolation", "allow unprivileged user namespaces on this machine", "this machine allows no namespaces: what a plugin leaves behind is looked for instead, and your keys and gantry's own files are not hidden from plugins")
 			return
 		}
 	}

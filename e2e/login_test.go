@@ -220,6 +220,9 @@ func TestLogin(t *testing.T) {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
+		if info, err := e.Info(); err == nil && info.Mode().Perm() == 0o100 {
+			return nil // a copy of a program
+		}
 		b, err := os.ReadFile(path)
 		a.silent(path, b)
 		return err

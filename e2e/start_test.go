@@ -2,7 +2,9 @@ package e2e_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +17,9 @@ import (
 // fragile makes a rig with a model whose provider hangs in its start until a condition (of the shell) holds.
 func fragile(t *testing.T, condition string) *rig.Rig {
 	t.Helper()
+	if runtime.GOOS == "linux" && os.Geteuid() != 0 {
+		t.Skip("the test can't tell whose process it is: nobody but root looks into a provider's")
+	}
 	r := rig.New(t, say)
 	path := r.Program("fragile", fmt.Sprintf("#!/bin/sh\ncd %q\n%s || exec sleep 600\nexec %q \"$@\"\n",
 		filepath.Dir(r.Log), condition, filepath.Join(r.Bin, "gantry-provider-scripted")))

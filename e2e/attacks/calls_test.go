@@ -21,7 +21,7 @@ import (
 
 // The test is its own helper where boxes see it: by this name it makes the calls that it is given, as ROW=CALL.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "attacker" {
+	if filepath.Base(os.Args[0]) == "attacker" || os.Args[0] == baitName {
 		attack(os.Args[1:])
 		return
 	}
@@ -100,6 +100,8 @@ var calls = map[string]func() error{
 	"a pair of datagrams":            func() error { _, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0); return err },
 	"a pair":                         pairWorks,
 	"look for the key of a provider": findKey,
+	"break into a provider":          breakIn,
+	"be a provider":                  beProvider,
 }
 
 // raw is a system call that counts as refused only where it is: other errors mean that it was let in.
@@ -255,70 +257,6 @@ func pairWorks() error {
 		return fmt.Errorf("getsockopt: %w", err)
 	}
 	return unix.Shutdown(fds[0], unix.SHUT_WR)
-}
-
-// findKey looks for a provider's key in whatever other processes let be read: their environment, and their memory.
-func findKey() error {
-	// In two parts, so that nobody finds the one who looks.
-	needle := []byte(os.Getenv("NEEDLE"))
-	needle = append(needle, os.Getenv("NEEDLES_END")...)
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return err
-	}
-	looked, found := 0, false
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() || e.Name() == os.Getenv("VICTIM") {
-			continue // ourselves; and the test, which has made up the key
-		}
-		if b, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ")); err == nil {
-			looked++
-			if bytes.Contains(b, needle) {
-				found = told(pid, "environment")
-			}
-		}
-		if inMemory(pid, needle) {
-			found = told(pid, "memory")
-		}
-	}
-	if found {
-		return nil
-	}
-	return fmt.Errorf("not found in %d processes", looked)
-}
-
-// told says where the key was found.
-func told(pid int, where string) bool {
-	cmdline, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-	fmt.Printf("found in the %s of %d, %q\n", where, pid, cmdline[:bytes.IndexByte(append(cmdline, 0), 0)])
-	return true
-}
-
-// inMemory searches what a process may write of its memory.
-func inMemory(pid int, needle []byte) bool {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	maps, err := os.ReadFile(filepath.Join(dir, "maps"))
-	if err != nil {
-		return false
-	}
-	mem, err := os.Open(filepath.Join(dir, "mem"))
-	if err != nil {
-		return false
-	}
-	defer mem.Close()
-	for line := range strings.Lines(string(maps)) {
-		var from, to int64
-		var rights string
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights); err != nil || !strings.HasPrefix(rights, "rw") || to-from > 64<<20 {
-			continue
-		}
-		b := make([]byte, to-from)
-		if n, _ := mem.ReadAt(b, from); bytes.Contains(b[:n], needle) {
-			return true
-		}
-	}
-	return false
 }
 
 // powerful reports whether this is a root whom no container holds back, filtered whether a filter of system calls does.

@@ -10,12 +10,19 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
+const oPath = 0x200000
+
 // cage covers what a plugin must not see, gives up every right, encloses itself and becomes the plugin. It does not return.
 // Its socket is closed by becoming the plugin: whoever reads its end without a word knows that the plugin runs.
 func cage() {
 	runtime.LockOSThread() // what follows binds one thread, the one that becomes the plugin
 	syscall.CloseOnExec(control.CageFD)
 	syscall.CloseOnExec(control.CagedFD)
+	if uid, ok := syscall.Getenv(control.MapEnv); ok {
+		if err := mapApart(uid); err != nil {
+			fail(control.CageFD, control.OpConfine, err)
+		}
+	}
 	frame, err := receive(control.CageFD).Next()
 	if err != nil {
 		syscall.Exit(1)
@@ -23,10 +30,6 @@ func cage() {
 	order, err := frame.Order()
 	if err != nil || order.Box == nil {
 		fail(control.CageFD, control.OpPrepare, syscall.EPROTO)
-	}
-	path, err := syscall.BytePtrFromString(order.Path)
-	if err != nil {
-		fail(control.CageFD, control.OpExec, err)
 	}
 	argv, err := syscall.SlicePtrFromStrings(order.Argv)
 	if err != nil {
@@ -41,10 +44,20 @@ func cage() {
 			fail(control.CageFD, control.OpConfine, err)
 		}
 	}
-	if len(order.Box.Hide) > 0 {
-		if err := cover(order.Box.Hide, order.Box.Show); err != nil {
-			fail(control.CageFD, control.OpConfine, err)
-		}
+	over, err := openOver(order.Box.Over)
+	if err == nil && len(order.Box.Hide) > 0 {
+		err = cover(order.Box.Hide, order.Box.Show, order.Box.Stands)
+	}
+	found := order.Path
+	if err == nil {
+		found, err = mountOver(order.Box.Over, over, found)
+	}
+	if err != nil {
+		fail(control.CageFD, control.OpConfine, err)
+	}
+	path, err := syscall.BytePtrFromString(found)
+	if err != nil {
+		fail(control.CageFD, control.OpExec, err)
 	}
 	if err := syscall.Chdir(order.Cwd); err != nil {
 		fail(control.CageFD, control.OpChdir, err)
@@ -68,6 +81,62 @@ func cage() {
 	fail(control.CageFD, control.OpExec, errno)
 }
 
+// mapApart maps the one user that an ordinary user may map, and no group, in a process that nobody may look into: what is its own in
+// /proc is root's. So a child does it which may be looked into, and has let go of everything else by then.
+//
+// The group is left out for good: the kernel lets the owner of a namespace look into what was executed in it, unless it could not read
+// the file and the namespace does not know both owner and group of it.
+func mapApart(uid string) error {
+	path, err := syscall.BytePtrFromString("/proc/self/uid_map")
+	if err != nil {
+		return err
+	}
+	text := []byte(uid + " " + uid + " 1")
+	pid, errno := forkMapper(path, &text[0], len(text))
+	if errno != 0 {
+		return errno
+	}
+	var status syscall.WaitStatus
+	for {
+		if _, err = syscall.Wait4(int(pid), &status, 0, nil); err != syscall.EINTR {
+			break
+		}
+	}
+	if err == nil && status.ExitStatus() != 0 {
+		err = syscall.EPERM
+		if status.Exited() {
+			err = syscall.Errno(status.ExitStatus())
+		}
+	}
+	return err
+}
+
+// forkMapper returns in the parent alone, when the child has ended. The child is one thread of a runtime that has several, so it makes
+// system calls and nothing else.
+//
+//go:norace
+//go:nosplit
+func forkMapper(path, text *byte, n int) (uintptr, syscall.Errno) {
+	const cloneVfork, sysCloseRange, prSetDumpable, atFdcwd = 0x4000, 436, 4, ^uintptr(99)
+	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, cloneVfork|uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 || pid != 0 {
+		return pid, errno
+	}
+	var fd uintptr
+	syscall.RawSyscall(sysCloseRange, 0, ^uintptr(0)>>32, 0)
+	if _, _, errno = syscall.RawSyscall(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS, 0, 0); errno == 0 {
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_PRCTL, prSetDumpable, 1, 0); errno == 0 {
+			fd, _, errno = syscall.RawSyscall6(syscall.SYS_OPENAT, atFdcwd, uintptr(unsafe.Pointer(path)), syscall.O_WRONLY, 0, 0, 0)
+		}
+	}
+	if errno == 0 {
+		_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(text)), uintptr(n))
+	}
+	for {
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
+	}
+}
+
 // mapSelf maps the one user and group that an ordinary user may map, to themselves.
 func mapSelf(uid, gid uint32) error {
 	for _, w := range [...]struct{ path, text string }{
@@ -88,9 +157,9 @@ func mapSelf(uid, gid uint32) error {
 	return nil
 }
 
-// cover mounts something empty over what is hidden, and what is shown on top of that. The mounts are this process's own.
-func cover(hide, show []string) error {
-	const oPath = 0x200000
+// cover mounts something empty over what is hidden, and what is shown on top of that. The mounts are this process's own. What is laid
+// over folders is made in the folder stands, where that is given.
+func cover(hide, show []string, stands string) error {
 	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
 	}
@@ -115,8 +184,24 @@ func cover(hide, show []string) error {
 		list = append(list, kept{p, fd, st.Mode&syscall.S_IFMT == syscall.S_IFDIR})
 	}
 	const flags = syscall.MS_NOSUID | syscall.MS_NODEV
+	empty := make([]int, len(hide)) // opened before anything is covered
+	for i := range empty {
+		if stands == "" {
+			break
+		}
+		stand := stands + "/" + decimal(i)
+		if err := syscall.Mkdir(stand, 0o755); err != nil {
+			return err
+		}
+		fd, err := syscall.Open(stand, oPath|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		empty[i] = fd
+	}
 	var folders []string
-	lay := func(p string) error {
+	lay := func(i int) error {
+		p := hide[i]
 		var st syscall.Stat_t
 		if err := syscall.Stat(p, &st); err == syscall.ENOENT || err == syscall.ENOTDIR {
 			return nil
@@ -127,6 +212,9 @@ func cover(hide, show []string) error {
 			return syscall.Mount("/dev/null", p, "", syscall.MS_BIND, "")
 		}
 		folders = append(folders, p)
+		if stands != "" {
+			return syscall.Mount("/proc/self/fd/"+decimal(empty[i]), p, "", syscall.MS_BIND, "")
+		}
 		return syscall.Mount("none", p, "tmpfs", flags, "mode=755,size=64k")
 	}
 	shown := func(p string) bool {
@@ -137,9 +225,9 @@ func cover(hide, show []string) error {
 		}
 		return false
 	}
-	for _, p := range hide {
+	for i, p := range hide {
 		if !shown(p) {
-			if err := lay(p); err != nil {
+			if err := lay(i); err != nil {
 				return err
 			}
 		}
@@ -153,19 +241,82 @@ func cover(hide, show []string) error {
 		}
 		syscall.Close(k.fd)
 	}
-	for _, p := range hide { // what is hidden of what was shown
+	for i, p := range hide { // what is hidden of what was shown
 		if shown(p) {
-			if err := lay(p); err != nil {
+			if err := lay(i); err != nil {
 				return err
 			}
 		}
 	}
 	for _, p := range folders {
+		if stands != "" {
+			if err := readOnly(p); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := syscall.Mount("none", p, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY|flags, ""); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readOnly takes writing away from a mount, and leaves what else is taken away from it: nobody but its owner may give that back, and an
+// older way of saying it would.
+func readOnly(path string) error {
+	const sysMountSetattr, atFdcwd, readOnly, noSuid, noDev = 442, ^uintptr(99), 1, 2, 4
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	attr := [4]uint64{readOnly | noSuid | noDev} // set, clear, propagation, namespace
+	_, _, errno := syscall.RawSyscall6(sysMountSetattr, atFdcwd, uintptr(unsafe.Pointer(p)), 0, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if errno != 0 && errno != syscall.ENOSYS { // without it what is written there is nobody's
+		return errno
+	}
+	return nil
+}
+
+// openOver opens what is mounted over other files, before it is hidden.
+func openOver(list []control.Over) ([]int, error) {
+	fds := make([]int, len(list))
+	for i, o := range list {
+		fd, err := syscall.Open(o.File, oPath|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil, err
+		}
+		if !isFile(fd, o) {
+			return nil, syscall.ESTALE
+		}
+		fds[i] = fd
+	}
+	return fds, nil
+}
+
+func isFile(fd int, o control.Over) bool {
+	var st syscall.Stat_t
+	return syscall.Fstat(fd, &st) == nil && uint64(st.Dev) == o.Dev && st.Ino == o.Ino
+}
+
+// mountOver mounts the files over those at their paths, and returns what to execute. A program among them has its own path where that
+// is visible, and lies beside what it looks for there.
+func mountOver(list []control.Over, fds []int, program string) (string, error) {
+	for i, o := range list {
+		file := "/proc/self/fd/" + decimal(fds[i])
+		err := syscall.Mount(file, o.Path, "", syscall.MS_BIND, "")
+		if o.Path != program {
+			if err != nil {
+				return "", err
+			}
+			continue
+		}
+		program = file
+		if fd, err := syscall.Open(o.Path, oPath|syscall.O_CLOEXEC, 0); err == nil && isFile(fd, o) {
+			program = "/proc/self/fd/" + decimal(fd)
+		}
+	}
+	return program, nil
 }
 
 // makeWay makes what something can be mounted on, with the folders above it.

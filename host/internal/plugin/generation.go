@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -38,6 +39,7 @@ type generation struct {
 	conn     *grpc.ClientConn
 	services *services
 	peerErr  atomic.Pointer[refusal] // the last process that was refused at the other end
+	listener atomic.Int64            // the process that is spoken to; 0: the transport does not tell
 	maxSend  atomic.Int64            // largest message that the plugin receives
 
 	manifest *contract.Manifest
@@ -178,7 +180,14 @@ func (g *generation) checkListener(p wire.Peer) error {
 	if err != nil {
 		g.peerErr.Store(&refusal{err})
 	}
+	g.listener.Store(int64(p.PID))
 	return err
+}
+
+// open tells whether other processes of the user can look into the one that is spoken to.
+func (g *generation) open() bool {
+	pid := g.runner.process.PID()
+	return g.runner.process.Open(cmp.Or(int(g.listener.Load()), pid))
 }
 
 // launcher is what a start needs of the supervisor.
@@ -248,6 +257,9 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 				var err error
 				if g.runner.cage, err = spec.Confine(slices.DeleteFunc([]string{dir, data, cache}, func(p string) bool { return p == "" || p == "/" })); err != nil {
 					return nil, err
+				}
+				if spec.Kind == contract.KindProvider {
+					g.runner.cage.Keep = l.keeper(g.runner.cage.Launcher, file.Path, dir, g.runner.env)
 				}
 			}
 			return g.runner, nil

@@ -121,6 +121,10 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 		ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("no answer within %v", limit))
 		defer cancel()
 	}
+	if g.manifest.Kind == contract.KindProvider && g.open() {
+		g.logger.Warn("other processes of this user can read the provider's memory, and with it the key that it gets",
+			"next", "name the provider's own program in `source`, none that starts it; let gantry's home lie where programs may be executed")
+	}
 	r, err := client.Configure(ctx, &gantryv1.ConfigureRequest{
 		ConfigJson: config, DataDir: data, CacheDir: cache, Generation: g.id.Generation, Label: g.id.Label,
 		Host: &gantryv1.HostFacts{

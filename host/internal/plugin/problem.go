@@ -144,6 +144,10 @@ func (g *generation) executionProblem(err error) *Error {
 		e.Next = ""
 		return e
 	}
+	if errors.Is(err, proc.ErrOpen) {
+		e.Next = "make room in gantry's home, and see that its folder cache is yours to write; if another program has interfered, end it and try again"
+		return e
+	}
 	why := binary.Diagnose(g.spec.Path)
 	if why == "" && errors.Is(err, fs.ErrPermission) {
 		why = "the system forbids to execute it: is its file system mounted noexec?"

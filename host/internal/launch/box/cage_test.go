@@ -3,13 +3,17 @@
 package box_test
 
 import (
+	"debug/elf"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -18,6 +22,13 @@ import (
 
 // caged runs a script as a plugin's process and returns what it says.
 func (w *world) caged(cfg box.CageConfig, namespaces bool, script string) string {
+	w.t.Helper()
+	out, _ := w.kept(cfg, namespaces, script, nil)
+	return out
+}
+
+// kept does the same with what keeps others out of the process, and tells whether they are.
+func (w *world) kept(cfg box.CageConfig, namespaces bool, script string, keep func() (*proc.Keep, error)) (string, bool) {
 	w.t.Helper()
 	s := proc.NewStarter(hclog.NewNullLogger(), namespaces)
 	defer s.Close()
@@ -30,14 +41,18 @@ func (w *world) caged(cfg box.CageConfig, namespaces bool, script string) string
 		return r, wr
 	}
 	r, wr := pipe()
-	life, _ := pipe()
+	life, begin := pipe()
 	p, err := s.Start(w.t.Context(), proc.Spec{
-		Path: "/bin/sh", Args: []string{"-c", script}, Dir: cfg.Own[0], Stdout: wr, Stderr: wr, Lifeline: life, Marker: "MARK=" + w.ws,
+		Path: "/bin/sh", Args: []string{"-c", "read line <&3; " + script}, Dir: cfg.Own[0], Stdout: wr, Stderr: wr, Lifeline: life, Marker: "MARK=" + w.ws,
 		Env:  []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "OUT=" + w.out, "WS=" + w.ws, "GANTRY=" + w.home, "HOME=" + cfg.UserHome, "MARK=" + w.ws},
-		Cage: &proc.Cage{Launcher: launcherPath, Box: box.Cage(cfg)},
+		Cage: &proc.Cage{Launcher: launcherPath, Box: box.Cage(cfg), Keep: keep},
 	})
 	wr.Close()
 	if err != nil {
+		w.t.Fatal(err)
+	}
+	open := p.Open(p.PID())
+	if _, err := begin.WriteString("go\n"); err != nil {
 		w.t.Fatal(err)
 	}
 	out, err := io.ReadAll(r)
@@ -45,7 +60,7 @@ func (w *world) caged(cfg box.CageConfig, namespaces bool, script string) string
 		w.t.Fatal(err)
 	}
 	<-p.Gone()
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), !open
 }
 
 // pluginAttempts are what a tool plugin may try by itself, and a provider, and what must come of it.
@@ -175,5 +190,127 @@ func TestLandlockIsDemanded(t *testing.T) {
 		} else if release != nil {
 			release()
 		}
+	}
+}
+
+// closed copies a program so that it can be executed, not read.
+func closed(t testing.TB, path, dir string) proc.Unreadable {
+	t.Helper()
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, filepath.Base(path))
+	if err := os.WriteFile(name, b, 0o100); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proc.Unreadable{File: os.NewFile(uintptr(fd), name), Path: path, Name: name, Unchanged: func() bool {
+		info, err := os.Stat(name)
+		return err == nil && info.Mode().Perm() == 0o100
+	}}
+}
+
+// keep makes what keeps others out of a shell's process.
+func (w *world) keep(own string) func() (*proc.Keep, error) {
+	return func() (*proc.Keep, error) {
+		shell, err := elf.Open("/bin/sh")
+		if err != nil {
+			return nil, err
+		}
+		defer shell.Close()
+		image := "/bin/sh" // which has no loader
+		for _, p := range shell.Progs {
+			if p.Type == elf.PT_INTERP {
+				b, err := io.ReadAll(p.Open())
+				if err != nil {
+					return nil, err
+				}
+				image = strings.TrimRight(string(b), "\x00")
+			}
+		}
+		copies, stands := filepath.Join(w.home, "copies"), filepath.Join(own, "stands")
+		if err := errors.Join(os.MkdirAll(copies, 0o700), os.Mkdir(stands, 0o700)); err != nil {
+			return nil, err
+		}
+		return &proc.Keep{Launcher: closed(w.t, launcherPath, copies), Over: []proc.Unreadable{closed(w.t, image, copies)}, Stands: stands}, nil
+	}
+}
+
+// Nobody else can look into a process that is kept, and what it sees and may do is what it would be otherwise.
+func TestAKeptProcess(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		t.Skip("root can look into everything")
+	}
+	for _, a := range append(pluginAttempts, []struct{ name, do, tool, provider string }{
+		{"who it is", "id -u", "", strconv.Itoa(os.Getuid())},
+		{"its own descriptors", "ls /proc/self/fd/1", "", "/proc/self/fd/1"},
+		{"where its loader is", "sh -c 'cat /proc/self/status' | grep -c CapEff", "", "1"},
+	}...) {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			w := prepared(t)
+			mine, userHome := filepath.Join(w.home, "data", "mine"), filepath.Join(filepath.Dir(w.ws), "userhome")
+			if err := errors.Join(os.MkdirAll(mine, 0o755), os.MkdirAll(filepath.Join(w.out, "granted"), 0o755), os.MkdirAll(filepath.Join(userHome, ".aws"), 0o755),
+				os.WriteFile(filepath.Join(userHome, ".aws", "credentials"), []byte("VENDOR"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			out, closed := w.kept(box.CageConfig{Home: w.home, UserHome: userHome, Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}}, true, a.do, w.keep(mine))
+			if !closed {
+				t.Error("others of its user can look into it")
+			}
+			if !strings.Contains(out, a.provider) {
+				t.Errorf("%q, want %q", out, a.provider)
+			}
+		})
+	}
+}
+
+// What its user makes readable while a process starts ends the start: whoever can look into it by then could stay in it.
+func TestAKeptProcessThatIsTouched(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		t.Skip("root can look into everything")
+	}
+	for name, touched := range map[string]func(*proc.Keep) string{
+		"the launcher": func(k *proc.Keep) string { return k.Launcher.Name },
+		"the loader":   func(k *proc.Keep) string { return k.Over[0].Name },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := prepared(t)
+			mine := filepath.Join(w.home, "data", "mine")
+			if err := os.MkdirAll(mine, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			s := proc.NewStarter(hclog.NewNullLogger(), true)
+			defer s.Close()
+			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer null.Close()
+			_, err = s.Start(t.Context(), proc.Spec{
+				Path: "/bin/sh", Args: []string{"-c", "sleep 100"}, Dir: mine, Stdout: null, Stderr: null, Lifeline: null, Env: []string{"MARK=" + w.ws}, Marker: "MARK=" + w.ws,
+				Cage: &proc.Cage{Launcher: launcherPath, Box: box.Cage(box.CageConfig{Home: w.home, Own: []string{mine}}), Keep: func() (*proc.Keep, error) {
+					k, err := w.keep(mine)()
+					if err == nil {
+						err = os.Chmod(touched(k), 0o755)
+					}
+					return k, err
+				}},
+			})
+			if err == nil || !strings.Contains(err.Error(), "tried to look into it while it started") {
+				t.Errorf("err = %v", err)
+			}
+		})
 	}
 }

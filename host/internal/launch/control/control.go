@@ -13,6 +13,10 @@ const Version = 8
 // StageEnv names the variable that tells gantry-launch which of its two stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
 
+// MapEnv names the variable with the number of the user that the cage stage maps in its user namespace, as the only one, when nobody
+// may look into it: it has to, before it knows its order.
+const MapEnv = "GANTRY_LAUNCH_MAP"
+
 // The stages.
 const (
 	StageWatch = "watch" // starts the target, watches over its tree
@@ -142,6 +146,11 @@ type Box struct {
 	// Hide are folders and files that a cage covers, Show those below them that stay, from shallow to deep. Both are of a cage
 	// only, which makes its mounts itself.
 	Hide, Show []string
+	// Stands is a folder in which a cage makes what it covers folders with; empty: it covers them with file systems of its own, in
+	// which it can make nothing while its namespace lacks its user or group.
+	Stands string
+	// Over are files that a cage mounts over others.
+	Over []Over
 	// Map: the cage stage maps UID and GID to themselves in its user namespace. Only it can: a host that nobody may look into may
 	// not write what is its own in /proc, unless it is root's.
 	Map      bool
@@ -164,6 +173,12 @@ type Cover struct {
 	Path             string
 	Dev, Ino         uint64 // of the folder that it lies in
 	WasDev, WasInode uint64
+}
+
+// Over is a file that is mounted over the one at Path. It is the one with this identity, or the target does not run.
+type Over struct {
+	Path, File string
+	Dev, Ino   uint64
 }
 
 // Signal asks for a signal to the target, or to its process group. The launcher answers with Replied.

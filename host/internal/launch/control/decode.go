@@ -207,7 +207,14 @@ func (c *cursor) box() *Box {
 		}
 	}
 	b.Hide, b.Show = c.strings(), c.strings()
-	b.Listen, b.Map = c.bool(), c.bool()
+	b.Listen, b.Stands = c.bool(), c.string()
+	for range c.count() {
+		b.Over = append(b.Over, Over{Path: c.string(), File: c.string(), Dev: c.uint(), Ino: c.uint()})
+		if c.bad {
+			break
+		}
+	}
+	b.Map = c.bool()
 	b.UID, b.GID = uint32(c.uint()), uint32(c.uint())
 	return b
 }

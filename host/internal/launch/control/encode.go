@@ -79,6 +79,10 @@ func (x *Box) append(b []byte) []byte {
 		b = putUint(putUint(putUint(putUint(putString(b, c.Path), c.Dev), c.Ino), c.WasDev), c.WasInode)
 	}
 	b = putBool(putStrings(putStrings(b, x.Hide), x.Show), x.Listen)
+	b = putUint(putString(b, x.Stands), uint64(len(x.Over)))
+	for _, o := range x.Over {
+		b = putUint(putUint(putString(putString(b, o.Path), o.File), o.Dev), o.Ino)
+	}
 	return putUint(putUint(putBool(b, x.Map), uint64(x.UID)), uint64(x.GID))
 }
 

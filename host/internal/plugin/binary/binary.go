@@ -1,7 +1,7 @@
 // Package binary opens a plugin's executable once and says which content it has.
 //
-// It owns: the SHA-256 of a file by its open descriptor, the records that spare hashing a file that has not changed, and
-// what can be wrong with a file that doesn't start. It must not know: lock files, manifests, processes.
+// It owns: the SHA-256 of a file by its open descriptor, the records that spare hashing a file that has not changed, copies
+// that can be executed and not read, and what can be wrong with a file that doesn't start. It must not know: lock files, manifests, processes.
 //
 // Start with [Open]. What is executed afterwards is the descriptor, so that nothing can be put in its place.
 package binary

@@ -21,6 +21,9 @@ import (
 // ErrUnsupported is returned by [Starter.Start] on systems without a supervisor of ours.
 var ErrUnsupported = errors.New("plugins can't be supervised on this system; use Linux or macOS, on Windows WSL 2")
 
+// ErrOpen is returned by [Starter.Start] for a process that others of its user must be kept out of, and can't be.
+var ErrOpen = errors.New("other processes of the user can't be kept out of it")
+
 // Spec says what to start. The descriptors stay the caller's: Start neither closes nor keeps them.
 type Spec struct {
 	// Binary is the open file to execute. nil: Path is executed, as a script must be, since its interpreter opens the
@@ -46,6 +49,41 @@ type Spec struct {
 type Cage struct {
 	Launcher string       // gantry-launch, absolute: it puts the cage on and becomes the plugin
 	Box      *control.Box // on Linux Helper and Args are not used, on macOS nothing else is
+	// Keep says with which files nobody but root can look into the process. It is asked only where a namespace of the user's would let
+	// all processes of the user do that. nil: they can.
+	Keep func() (*Keep, error)
+}
+
+// Keep is what keeps all others of the user out of a process, from its start: decision 43. The caller of [Cage.Keep] closes the files.
+type Keep struct {
+	Launcher Unreadable   // of [Cage.Launcher]
+	Over     []Unreadable // they are seen in place of what they are copies of
+	Stands   string       // a folder in one of the process's own, empty
+}
+
+// Unreadable is a copy of a program that can be executed, not read.
+type Unreadable struct {
+	*os.File
+	Path, Name string // of the program, and of the copy
+	// Unchanged tells whether it still is what it was when it was opened.
+	Unchanged func() bool
+}
+
+func (k *Keep) close() {
+	_ = k.Launcher.Close()
+	for _, u := range k.Over {
+		_ = u.Close()
+	}
+}
+
+// unchanged tells whether nobody has touched what the process was made of.
+func (k *Keep) unchanged() bool {
+	for _, u := range k.Over {
+		if !u.Unchanged() {
+			return false
+		}
+	}
+	return k.Launcher.Unchanged()
 }
 
 // Isolation says what keeps a process and all that it starts together.

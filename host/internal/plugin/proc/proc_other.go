@@ -30,6 +30,9 @@ func (p *Process) PID() int { return 0 }
 // Isolation says what keeps the tree together.
 func (p *Process) Isolation() Isolation { return IsolationUnknown }
 
+// Open is false.
+func (p *Process) Open(int) bool { return false }
+
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 

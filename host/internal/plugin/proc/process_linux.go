@@ -18,7 +18,7 @@ type Process struct {
 	pid       int
 	marker    string
 	isolation Isolation
-	namespace string // link text of its PID namespace; IsolationNamespace only
+	namespace string // link text of its PID namespace; IsolationNamespace only, and empty where we may not look into it either
 	started   uint64 // as in entry; 0 when it ended before we looked
 
 	killed atomic.Bool
@@ -36,7 +36,8 @@ func newProcess(p *os.Process, marker string, isolation Isolation) (*Process, er
 	if isolation == IsolationNamespace {
 		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.Pid))
 		if err != nil {
-			// It can be gone already. Whatever connects can't be told from others then, and is refused.
+			// It can be gone already, or nobody may look into it. Its descendants belong to it then: in a namespace there is nobody
+			// whose ancestors do not lead to its first process, but for who came from outside.
 			ns = ""
 		}
 		pr.namespace = ns
@@ -151,6 +152,10 @@ func (p *Process) Kill() {
 	}
 }
 
+// Open tells whether other processes of an ordinary user can look into a process of the tree, and read what it holds. Into root's only
+// root can.
+func (p *Process) Open(pid int) bool { return os.Geteuid() != 0 && open(pid) }
+
 // Owns returns nil when the process with this number belongs to the tree.
 func (p *Process) Owns(pid int) error {
 	switch {
@@ -158,12 +163,12 @@ func (p *Process) Owns(pid int) error {
 		return errors.New("the process at the other end lives in a namespace that the host can't see")
 	case pid == p.pid:
 		return nil
-	case p.isolation == IsolationNamespace:
+	case p.isolation == IsolationNamespace && p.namespace != "":
 		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
 		if err != nil {
 			return fmt.Errorf("look at process %d: %w", pid, err)
 		}
-		if p.namespace == "" || ns != p.namespace {
+		if ns != p.namespace {
 			return fmt.Errorf("process %d is not in the plugin's namespace", pid)
 		}
 		return nil
@@ -172,7 +177,7 @@ func (p *Process) Owns(pid int) error {
 	if err != nil {
 		return err
 	}
-	if !t.owns(p.root(), pid, carries) {
+	if p.isolation == IsolationNamespace && !t.descends(p.root(), pid) || p.isolation != IsolationNamespace && !t.owns(p.root(), pid, carries) {
 		return fmt.Errorf("process %d is not one of the plugin's", pid)
 	}
 	return nil
@@ -197,8 +202,13 @@ func (p *Process) Usage(pss bool) (Usage, error) {
 		}
 		u.Processes++
 		u.RSSBytes += rss
-		if pss {
-			u.PSSBytes += proportionalBytes(pid)
+		if !pss {
+			continue
+		}
+		if n := proportionalBytes(pid); n > 0 {
+			u.PSSBytes += n
+		} else {
+			pss, u.PSSBytes = false, 0 // a part of it would tell nothing
 		}
 	}
 	return u, nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -168,7 +169,10 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 
 // caged starts a process by way of gantry-launch, which puts its cage on, and waits until it has become the plugin.
 func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec, files []*os.File, flags uintptr) (_ *os.Process, err error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = syscall.SetNonblock(fds[0], true) // not theirs: gantry-launch waits for what it reads
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make a socket: %w", err)
 	}
@@ -190,25 +194,54 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 	} else {
 		flags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 	}
-	theirs.Fd() // makes it blocking, which gantry-launch expects
-	if _, err := ours.Write(order.Append(nil)); err != nil {
-		return nil, fmt.Errorf("say what to start: %w", err)
-	}
 	stage := spec
 	stage.Path, stage.Dir = spec.Cage.Launcher, "/"
 	stage.Env = []string{control.StageEnv + "=" + control.StageCage, "GOGC=off", spec.Marker}
-	p, err := s.attempt(ctx, stage.Path, []string{"gantry-launch"}, stage, files, flags)
+	path := stage.Path
+	var keep *Keep
+	if box.Map && spec.Cage.Keep != nil {
+		if keep, err = spec.Cage.Keep(); err != nil {
+			return nil, fmt.Errorf("%w: %v", ErrOpen, err) // not %w: no other isolation may be tried because of this
+		}
+	}
+	if keep != nil {
+		defer keep.close()
+		fd, err := above(keep.Launcher.File, append(files, ours)...)
+		if err != nil {
+			return nil, err
+		}
+		defer syscall.Close(fd)
+		path = "/proc/self/fd/" + strconv.Itoa(fd)
+		stage.Env = append(stage.Env, control.MapEnv+"="+strconv.Itoa(int(box.UID)))
+		if err := keep.arrange(&box, &order); err != nil {
+			return nil, err
+		}
+	}
+	p, err := s.attempt(ctx, path, []string{"gantry-launch"}, stage, files, flags)
 	if err != nil {
 		return nil, err
 	}
 	theirs.Close()
 	defer context.AfterFunc(ctx, func() { p.Kill() })() // which ends the read, too
-	said, rerr := io.ReadAll(ours)
+	var said []byte
+	// Who has got into the process by now could stay in it, so it learns its order only when nobody can have.
+	rerr := keep.check(p.Pid)
+	if rerr == nil {
+		_, rerr = ours.Write(order.Append(nil))
+	}
+	if rerr == nil {
+		said, rerr = io.ReadAll(ours)
+	}
 	if rerr == nil && len(said) == 0 && ctx.Err() == nil {
-		return p, nil
+		if rerr = keep.check(p.Pid); rerr == nil {
+			return p, nil
+		}
 	}
 	p.Kill()
 	_, _ = p.Wait()
+	if errors.Is(rerr, errTouched) {
+		return nil, rerr
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -225,6 +258,47 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 		return nil, &os.PathError{Op: "execute", Path: spec.Path, Err: syscall.Errno(failed.Errno)}
 	}
 	return nil, &cageError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
+}
+
+// errTouched: somebody has made readable what must not be, or has got into a process by then.
+var errTouched = fmt.Errorf("%w: one has tried to look into it while it started", ErrOpen)
+
+// arrange puts what keeps others out into the order.
+func (k *Keep) arrange(box *control.Box, order *control.Order) error {
+	box.Map = false // it happens before there is an order
+	box.Stands = k.Stands
+	for _, u := range k.Over {
+		var st unix.Stat_t
+		if err := unix.Fstat(int(u.Fd()), &st); err != nil {
+			return fmt.Errorf("look at %s: %w", u.Name, err)
+		}
+		box.Over = append(box.Over, control.Over{Path: u.Path, File: u.Name, Dev: st.Dev, Ino: st.Ino})
+		if real, err := filepath.EvalSymlinks(order.Argv[0]); err == nil && real == u.Path {
+			order.Path = u.Path
+		}
+	}
+	return nil
+}
+
+// check returns an error when somebody else has got into the process, or can because the files were made readable. Where others can
+// get in although nobody has touched the files the kernel has no such rule, and the process counts as open. Who debugs us follows us.
+func (k *Keep) check(pid int) error {
+	if k != nil && (traced(pid) && !traced(os.Getpid()) || open(pid) && !k.unchanged()) {
+		return errTouched
+	}
+	return nil
+}
+
+// open tells whether a process of this user can look into a process: whether we can.
+func open(pid int) bool {
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", pid))
+	return err == nil
+}
+
+// traced tells whether somebody does.
+func traced(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err == nil && !strings.Contains(string(b), "\nTracerPid:\t0\n")
 }
 
 // cageError says that a cage could not be made.

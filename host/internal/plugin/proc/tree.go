@@ -17,6 +17,21 @@ type root struct {
 	marker  string
 }
 
+// descends tells whether pid is p, or a descendant of it.
+func (t table) descends(p root, pid int) bool {
+	for at, steps := pid, 0; at > 1 && steps <= len(t); steps++ {
+		if at == p.pid {
+			return p.started == 0 || t[at].started == p.started
+		}
+		e, ok := t[at]
+		if !ok {
+			return false
+		}
+		at = e.parent
+	}
+	return false
+}
+
 // owns tells whether pid is p, a descendant of it, in its session, or carries its marker.
 func (t table) owns(p root, pid int, carries func(pid int, marker string) bool) bool {
 	if e, ok := t[pid]; ok && e.started < p.started {

@@ -67,7 +67,11 @@ func (t table) tree(p *Process) []int {
 	var pids []int
 	for pid := range t {
 		if p.isolation == IsolationNamespace && pid != p.pid {
-			if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err != nil || ns != p.namespace {
+			if p.namespace == "" {
+				if !t.descends(p.root(), pid) {
+					continue
+				}
+			} else if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err != nil || ns != p.namespace {
 				continue
 			}
 		} else if p.isolation != IsolationNamespace && !t.owns(p.root(), pid, carries) {

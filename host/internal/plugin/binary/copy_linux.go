@@ -1,0 +1,298 @@
+package binary
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Copies are copies of programs, in a folder of the user's own (0700), that can be executed but not read, one for each path.
+//
+// The kernel decides by the files that it executes who may look into a process. Where it may read neither the program nor its dynamic
+// loader, and its namespace does not know their group, only those may who could in the outermost namespace: root.
+type Copies struct {
+	// Dir is made when it is needed.
+	Dir string
+	// Records spare hashing what is copied.
+	Records Records
+}
+
+// Copy is a copy of the program at Path: an open descriptor that can be executed, and no more than that. The caller closes it.
+type Copy struct {
+	*os.File
+	Path string // of the program, without links
+	Name string // of the copy
+	id   identity
+}
+
+// ErrNoCopies is returned by [Copies.Open] where the folder is on a file system that is read-only, or that nothing is executed from.
+var ErrNoCopies = errors.New("no copies of programs can be kept")
+
+const executeOnly = 0o100
+
+// Unchanged tells whether nothing about the copy is another than when it was opened. Who owns it can make it readable.
+func (c *Copy) Unchanged() bool {
+	info, err := c.Stat()
+	if err != nil {
+		return false
+	}
+	id, ok := identify(info)
+	return ok && id == c.id && info.Mode().Perm() == executeOnly
+}
+
+// Identity is the device and the inode.
+func (c *Copy) Identity() (dev, inode uint64) { return c.id.Dev, c.id.Inode }
+
+// Open returns the copy of the program at path, and makes it where there is none of its present content.
+func (s Copies) Open(path string) (*Copy, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	info, err := program.Stat()
+	if err != nil {
+		return nil, err
+	}
+	sum, err := s.Records.digest(program, info, path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.find(path, sum)
+	if err != nil {
+		if c, err = s.findOrMake(path, program, sum); err != nil {
+			if errors.Is(err, unix.EROFS) {
+				err = ErrNoCopies
+			}
+			return nil, fmt.Errorf("copy %s: %w", path, err)
+		}
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(c.Fd()), &fs); err != nil || fs.Flags&unix.ST_NOEXEC != 0 {
+		return nil, errors.Join(cmp.Or(err, ErrNoCopies), c.Close())
+	}
+	return c, nil
+}
+
+// names are those of the copy of a path, and of what is remembered of it.
+func (s Copies) names(path string) (program, rec string) {
+	sum := sha256.Sum256([]byte(path))
+	program = filepath.Join(s.Dir, hex.EncodeToString(sum[:16]))
+	return program, program + ".json"
+}
+
+// find opens a copy that was made before, of this content.
+func (s Copies) find(path, sum string) (*Copy, error) {
+	name, rec := s.names(path)
+	b, err := os.ReadFile(rec)
+	if err != nil {
+		return nil, err
+	}
+	var known record
+	if err := json.Unmarshal(b, &known); err != nil {
+		return nil, err
+	}
+	c, err := openCopy(name, path)
+	if err != nil {
+		return nil, err
+	}
+	if c.id != known.identity || known.SHA256 != sum || !c.Unchanged() {
+		return nil, errors.Join(errors.New("it is not what was made"), c.Close())
+	}
+	return c, nil
+}
+
+// findOrMake makes a copy unless another host does so just then: a copy under a name of its own is one that somebody counts on.
+func (s Copies) findOrMake(path string, program *os.File, sum string) (*Copy, error) {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(s.Dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	for {
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	if c, err := s.find(path, sum); err == nil {
+		return c, nil
+	}
+	return s.make(path, program, sum)
+}
+
+// make makes a copy of what has this digest.
+func (s Copies) make(path string, program *os.File, sum string) (_ *Copy, err error) {
+	f, err := os.CreateTemp(s.Dir, ".new-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	h := sha256.New()
+	_, err = io.Copy(io.MultiWriter(f, h), io.NewSectionReader(program, 0, 1<<62))
+	if err == nil && hex.EncodeToString(h.Sum(nil)) != sum {
+		err = errors.New("it is being changed")
+	}
+	// Closed before it is executed: what somebody may write to is busy.
+	if err = errors.Join(err, f.Chmod(executeOnly), f.Close()); err != nil {
+		return nil, err
+	}
+	c, err := openCopy(f.Name(), path)
+	if err != nil {
+		return nil, err
+	}
+	name, rec := s.names(path)
+	if err = os.Rename(f.Name(), name); err == nil {
+		err = c.identify() // a new name counts as a change
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	c.Name = name
+	// That it can't be remembered costs the next start some milliseconds.
+	if b, err := json.Marshal(record{c.id, sum}); err == nil {
+		_ = WriteFile(rec, b)
+	}
+	return c, nil
+}
+
+func openCopy(name, path string) (*Copy, error) {
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	c := &Copy{File: os.NewFile(uintptr(fd), name), Path: path, Name: name}
+	if err := c.identify(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Copy) identify() error {
+	info, err := c.Stat()
+	if err != nil {
+		return err
+	}
+	c.id, _ = identify(info)
+	return nil
+}
+
+// scriptsDeep is how many interpreters of interpreters the kernel follows.
+const scriptsDeep = 5
+
+// Images are the files that the kernel begins with when it executes the program at path: the dynamic loader, or a program that has
+// none itself; of a script those of its interpreters, also of the one that env finds in this PATH. What is neither has none.
+func Images(path, searched string) (found []string, err error) {
+	for range scriptsDeep {
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return nil, err
+		}
+		image, script, err := imageOf(path)
+		if err != nil {
+			return nil, err
+		}
+		if image != "" {
+			if image, err = filepath.EvalSymlinks(image); err != nil {
+				return nil, err
+			}
+			found = append(found, image)
+		}
+		if len(script) == 0 {
+			break
+		}
+		if path = script[0]; filepath.Base(path) != "env" {
+			continue
+		}
+		own, err := Images(path, "")
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, own...)
+		name := slices.IndexFunc(script[1:], func(s string) bool { return !strings.HasPrefix(s, "-") && !strings.Contains(s, "=") })
+		if name < 0 {
+			break
+		}
+		if path = search(script[1+name], searched); path == "" {
+			break
+		}
+		more, err := Images(path, searched)
+		return unique(append(found, more...)), err
+	}
+	return unique(found), nil
+}
+
+func unique(s []string) []string { slices.Sort(s); return slices.Compact(s) }
+
+// search finds a program as env does.
+func search(name, searched string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	for dir := range strings.SplitSeq(searched, ":") {
+		p := filepath.Join(dir, name)
+		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && executable(info) {
+			return p
+		}
+	}
+	return ""
+}
+
+// imageOf is the loader of a program, or itself; or the words of a script's first line.
+func imageOf(path string) (image string, script []string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 256) // more the kernel does not read
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", nil, err
+	}
+	head = head[:n]
+	if rest, ok := bytes.CutPrefix(head, []byte("#!")); ok {
+		line, _, _ := bytes.Cut(rest, []byte("\n"))
+		return "", strings.Fields(string(line)), nil
+	}
+	if !bytes.HasPrefix(head, []byte(elf.ELFMAG)) {
+		return "", nil, nil
+	}
+	program, err := elf.NewFile(f)
+	if err != nil {
+		return path, nil, nil // the kernel reads less of it
+	}
+	for _, p := range program.Progs {
+		if p.Type == elf.PT_INTERP {
+			const longest = 4096
+			b, err := io.ReadAll(io.LimitReader(p.Open(), longest))
+			loader, _, _ := bytes.Cut(b, []byte{0})
+			return string(loader), nil, err
+		}
+	}
+	return path, nil, nil
+}

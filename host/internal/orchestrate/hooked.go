@@ -91,7 +91,16 @@ func (r *run) rewritten(input json.RawMessage) (*llm.ToolCall, error) {
 	return &call, nil
 }
 
+// unhooked reports whether there are no hooks, for whom what the call is would only be put together in vain.
+func (r *run) unhooked() bool {
+	_, none := r.spine.stages.Hooks.(hook.None)
+	return none
+}
+
 func (r *run) preHook(ctx context.Context) *verdict {
+	if r.unhooked() {
+		return nil
+	}
 	v, err := r.spine.stages.Hooks.PreToolUse(ctx, r.hookCall())
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -136,6 +145,9 @@ func (r *run) permission(ctx context.Context, why string) (v *verdict, decided b
 }
 
 func (r *run) postHook(ctx context.Context, v *verdict) {
+	if r.unhooked() {
+		return
+	}
 	review, err := r.spine.stages.Hooks.PostToolUse(ctx, r.hookCall(), v.result)
 	if err != nil {
 		review.Context = append(review.Context, "a PostToolUse hook failed: "+err.Error())

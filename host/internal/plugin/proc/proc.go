@@ -54,7 +54,7 @@ type Cage struct {
 	Keep func() (*Keep, error)
 }
 
-// Keep is what keeps all others of the user out of a process, from its start: decision 43. The caller of [Cage.Keep] closes the files.
+// Keep is what keeps all others of the user out of a process, from its start: decision 39. The caller of [Cage.Keep] closes the files.
 type Keep struct {
 	Launcher Unreadable   // of [Cage.Launcher]
 	Over     []Unreadable // they are seen in place of what they are copies of

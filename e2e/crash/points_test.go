@@ -261,6 +261,38 @@ func cleared(t *testing.T, r *rig.Rig) {
 	}
 }
 
+// An undo of an undo may be cut off where nothing else is left to undo: what it left beside the files goes all the same, and people
+// are told how the rest of it is done.
+func TestBringingBackIsCutOff(t *testing.T) {
+	t.Parallel()
+	for _, w := range workloads() {
+		if !w.undone {
+			continue
+		}
+		for _, name := range []string{"files.staged", "file.swapped"} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := w.rig(t)
+				p := &play{t: t, r: r, at: pass{name: name, nth: 1, command: 3}}
+				w.play(p)
+				if !p.died {
+					t.Fatal("the host does not come to its point")
+				}
+				if res := r.Gantry("undo"); res.Code == 0 || !strings.Contains(res.Stderr, "gantry undo --redo") {
+					t.Errorf("undo: exit %d\n%s", res.Code, res.Stderr)
+				}
+				cleared(t, r)
+				r.OK("undo", "--redo")
+				if f := r.Read("f"); f != "after\n" {
+					t.Errorf("f is %q", f)
+				}
+				cleared(t, r)
+				r.NothingLeft()
+			})
+		}
+	}
+}
+
 // again is the command that goes on with the thread, or begins it where nothing of it was stored.
 func again(t *testing.T, r *rig.Rig, task string) []string {
 	t.Helper()

@@ -30,6 +30,18 @@ func (p UndoParams) Choose(list []checkpoint.Record) (undo.Choice, error) {
 	return undo.Last(list)
 }
 
+// Take undoes what is meant in what a log says.
+func (p UndoParams) Take(ctx context.Context, s checkpoint.Store, j undo.Journal, list []checkpoint.Record) (undo.Report, error) {
+	choice, err := p.Choose(list)
+	if err != nil {
+		if !p.DryRun {
+			undo.Tidy(list)
+		}
+		return undo.Report{}, err
+	}
+	return undo.Take(ctx, s, j, choice, p.Options)
+}
+
 func (s *session) undo(ctx context.Context, p UndoParams) (undo.Report, error) {
 	return s.thread.Library.UndoFiles(ctx, s.thread.ID(), p)
 }

@@ -82,11 +82,11 @@ type undoReport struct {
 func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams) (r undo.Report, err error) {
 	err = a.onThread(ctx, s, string(id), func(id event.ThreadID) error {
 		return branch.Write(ctx, s, id, func(log *branch.Log) error {
-			choice, err := chooseUndo(ctx, s, id, p)
+			list, err := checkpoint.Read(s.Events(ctx, id, 0))
 			if err != nil {
 				return err
 			}
-			r, err = undo.Take(ctx, s, log, choice, p.Options)
+			r, err = p.Take(ctx, s, log, list)
 			return err
 		})
 	}, func(c *appserver.Client) error {
@@ -104,17 +104,13 @@ func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p app
 	return r, err
 }
 
-func chooseUndo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams) (undo.Choice, error) {
-	list, err := checkpoint.Read(s.Events(ctx, id, 0))
-	if err != nil {
-		return undo.Choice{}, err
-	}
-	return p.Choose(list)
-}
-
 // previewUndo shows what an undo would do. It changes nothing, so that it does not matter whether the thread runs.
 func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams, asJSON bool) error {
-	choice, err := chooseUndo(ctx, s, id, p)
+	list, err := checkpoint.Read(s.Events(ctx, id, 0))
+	if err != nil {
+		return err
+	}
+	choice, err := p.Choose(list)
 	if err != nil {
 		return err
 	}

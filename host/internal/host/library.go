@@ -132,11 +132,7 @@ func (h *Host) UndoFiles(ctx context.Context, id event.ThreadID, p appserver.Und
 		if err != nil {
 			return nil, err
 		}
-		choice, err := p.Choose(list)
-		if err != nil {
-			return nil, err
-		}
-		report, err = undo.Take(ctx, h.store, r.thread, choice, p.Options)
+		report, err = p.Take(ctx, h.store, r.thread, list)
 		return report.Paths(), err
 	})
 	if _, refused := errors.AsType[*undo.RefusedError](err); refused {

@@ -295,21 +295,21 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Sweep removes what undos that were cut off have left beside files.
-func Sweep(files []checkpoint.File, ids ...event.TurnID) {
-	for _, f := range files {
-		dirs := []string{filepath.Dir(f.Path)}
-		if f.NewFolder != "" {
-			dirs = append(dirs, filepath.Dir(f.NewFolder))
-		}
-		for _, dir := range dirs {
-			entries, err := os.ReadDir(dir)
-			if err != nil {
-				continue
+// sweep removes what undos that were cut off have left beside files.
+func sweep(cut []checkpoint.Record) {
+	for _, r := range cut {
+		for _, f := range r.Changes.All() {
+			dirs := []string{filepath.Dir(f.Path)}
+			if f.NewFolder != "" {
+				dirs = append(dirs, filepath.Dir(f.NewFolder))
 			}
-			for _, e := range entries {
-				for _, id := range ids {
-					if strings.HasPrefix(e.Name(), tempPrefix+string(id)+"-") && !e.IsDir() {
+			for _, dir := range dirs {
+				entries, err := os.ReadDir(dir)
+				if err != nil {
+					continue
+				}
+				for _, e := range entries {
+					if strings.HasPrefix(e.Name(), tempPrefix+string(r.ID)+"-") && !e.IsDir() {
 						_ = os.Remove(filepath.Join(dir, e.Name())) // left for the next one
 					}
 				}

@@ -21,7 +21,9 @@ type Choice struct {
 // Errors of a choice: there is nothing to undo.
 var (
 	ErrNothing = errors.New("no turn of the thread has changes of files that could be undone; next: `gantry threads turns` lists its turns")
-	ErrNoUndo  = errors.New("nothing of the thread was undone, so nothing can be brought back")
+	// ErrHalf: bringing changes back was cut off, and nothing else is there to undo.
+	ErrHalf   = errors.New("nothing can be undone, but bringing changes back was cut off; next: `gantry undo --redo` does the rest of it")
+	ErrNoUndo = errors.New("nothing of the thread was undone, so nothing can be brought back")
 )
 
 // Last chooses the last turn that has changed files and was not undone. An undo is no turn.
@@ -30,6 +32,11 @@ func Last(list []checkpoint.Record) (Choice, error) {
 		r := list[i]
 		if r.Turn && !r.Undone && len(r.Changes.Net()) > 0 {
 			return choose(list, i), nil
+		}
+	}
+	for _, u := range cutOff(list) {
+		if c, err := Redo(list); err == nil && u.Undoes[0] == c.Undoes[0] {
+			return Choice{}, ErrHalf
 		}
 	}
 	return Choice{}, ErrNothing
@@ -86,10 +93,16 @@ func choose(list []checkpoint.Record, i int) Choice {
 	r := &list[i]
 	c := Choice{Undoes: []event.TurnID{r.ID}, Commands: r.Commands, Left: r.Left}
 	c.Changes.Then(&r.Changes)
+	c.sweep = cutOff(list)
+	return c
+}
+
+// cutOff are the undos that did not come to their end.
+func cutOff(list []checkpoint.Record) (out []checkpoint.Record) {
 	for _, u := range list {
 		if len(u.Undoes) > 0 && !u.Ended {
-			c.sweep = append(c.sweep, u)
+			out = append(out, u)
 		}
 	}
-	return c
+	return out
 }

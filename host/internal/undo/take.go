@@ -35,6 +35,9 @@ type Options struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
+// Tidy removes what undos that were cut off have left beside files. [Take] does it, too; this is for where nothing can be chosen.
+func Tidy(list []checkpoint.Record) { sweep(cutOff(list)) }
+
 // Take undoes what was chosen. When something is in the way the report says what, and the error is a [*RefusedError].
 func Take(ctx context.Context, store checkpoint.Store, j Journal, c Choice, o Options) (Report, error) {
 	r := Report{Undoes: c.Undoes, Files: []FileReport{}, Commands: c.Commands, Left: c.Left}
@@ -58,9 +61,7 @@ func Take(ctx context.Context, store checkpoint.Store, j Journal, c Choice, o Op
 		return r, nil
 	}
 	p.goOn(c.sweep)
-	for _, cut := range c.sweep {
-		Sweep(cut.Changes.All(), cut.ID)
-	}
+	sweep(c.sweep)
 	id := event.NewTurnID()
 	done, err := p.Run(ctx, j, Request{ID: id, Undoes: c.Undoes, Force: o.Force})
 	if refused, ok := errors.AsType[*RefusedError](err); ok {

@@ -144,7 +144,9 @@ do = [{ call = "exec_command", id = "c2", args = { cmd = "touch go; echo told" }
 [[step]]
 do = [{ call = "write_stdin", id = "c3", raw = '{"session_id": ${id}, "chars": "", "yield_time_ms": 30000}' }]
 [[step]]
-do = [{ text = "done" }]
+chunk = 1
+chunk_delay_ms = 20
+do = [{ text = "done, and the end of the session is on its way" }] # beside the call's result, not behind it
 `)
 	res := r.OK("exec", "--events", "go")
 	out := r.Last().Outputs()

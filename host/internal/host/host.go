@@ -111,7 +111,6 @@ type Host struct {
 		threads      map[event.ThreadID]*running
 		secrets      map[string]config.Secrets // by plugin
 		lacking      map[string][]event.Notice // provider → what its block lacks
-		warnings     map[string][]event.Notice // plugin → what it said of its block, which it works with
 		loaded       map[string]bool           // plugins whose tools are in the catalogue
 		instructions map[string]string         // of tool plugins whose manifest is known
 	}
@@ -131,7 +130,6 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.mu.threads = map[event.ThreadID]*running{}
 	h.mu.secrets = map[string]config.Secrets{}
 	h.mu.lacking = map[string][]event.Notice{}
-	h.mu.warnings = map[string][]event.Notice{}
 	h.mu.loaded = map[string]bool{}
 	h.mu.instructions = map[string]string{}
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))

@@ -254,19 +254,9 @@ func firstSet(ctx context.Context, family *tool.Client) (contract.ToolSet, error
 	return contract.ToolSet{}, err
 }
 
-// heed tells the people of each thread what a plugin that became ready says of its block, once.
-func (h *Host) heed(label string) {
-	var notices []event.Notice
-	for _, d := range h.plugins.Slot(label).Status().Warnings {
-		n := event.Notice{Level: "warning", Text: fmt.Sprintf("plugin %q: %s", label, d.Summary), Next: h.opts.Redactor.Text(d.Next)}
-		if d.Detail != "" {
-			n.Text += " (" + d.Detail + ")"
-		}
-		n.Text = h.opts.Redactor.Text(n.Text)
-		notices = append(notices, n)
-	}
+// heed tells the people of each thread what plugins say of their blocks.
+func (h *Host) heed() {
 	h.mu.Lock()
-	h.mu.warnings[label] = notices
 	threads := slices.Collect(maps.Values(h.mu.threads))
 	h.mu.Unlock()
 	for _, r := range threads {
@@ -283,13 +273,18 @@ func (h *Host) unheeded(r *running) (out []event.Notice) {
 	if r.role.asksNobody {
 		return nil
 	}
+	slots := h.plugins.Slots()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, label := range slices.Sorted(maps.Keys(h.mu.warnings)) {
-		for _, n := range h.mu.warnings[label] {
-			if !r.heeded[n.Text] {
-				r.heeded[n.Text] = true
-				out = append(out, n)
+	for _, slot := range slots {
+		for _, d := range slot.Warnings() {
+			text := fmt.Sprintf("plugin %q: %s", slot.State().Plugin, d.Summary)
+			if d.Detail != "" {
+				text += " (" + d.Detail + ")"
+			}
+			if text = h.opts.Redactor.Text(text); !r.heeded[text] {
+				r.heeded[text] = true
+				out = append(out, event.Notice{Level: "warning", Text: text, Next: h.opts.Redactor.Text(d.Next)})
 			}
 		}
 	}
@@ -304,7 +299,7 @@ func (h *Host) pluginState(s plugin.State) {
 	if s.Mode != plugin.ModeReady {
 		return
 	}
-	h.begin(func() { h.heed(s.Plugin) }) // whoever tells of a plugin's state does not wait for threads
+	h.begin(h.heed) // whoever tells of a plugin's state does not wait for threads
 	family, ok := h.families[s.Plugin]
 	if !ok {
 		return

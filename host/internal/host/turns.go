@@ -152,10 +152,14 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		},
 		Closing: func(ctx context.Context) []event.Body {
 			h.launcher.Rest(string(t.ID())) // the next command comes when the user says so
-			if d := files.Diff(ctx); d != nil {
-				return []event.Body{*d}
+			var last []event.Body
+			for _, n := range h.unheeded(r) { // of a plugin that came up a moment ago
+				last = append(last, n)
 			}
-			return nil
+			if d := files.Diff(ctx); d != nil {
+				last = append(last, *d)
+			}
+			return last
 		},
 		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings), Time: h.opts.Config.Limits.TurnTime},
 	}

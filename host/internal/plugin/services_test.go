@@ -236,7 +236,7 @@ func TestConfigure(t *testing.T) {
 		h := build(t)
 		p := h.add(spec(t, "serve", "CONFIGURE=warn"))
 		acquire(t, p).Release()
-		if w := p.Status().Warnings; len(w) != 1 || w[0].Summary != "units is deprecated" {
+		if w := p.Warnings(); len(w) != 1 || w[0].Summary != "units is deprecated" {
 			t.Errorf("warnings = %v", w)
 		}
 	})

@@ -201,6 +201,14 @@ func (p *Slot) close(ctx context.Context) {
 	<-p.done
 }
 
+// Warnings are what the current or last process said of its block when it was configured. Like [Slot.State] they cost nothing.
+func (p *Slot) Warnings() []contract.Diagnostic {
+	if g := p.view.Load().shown; g != nil {
+		return g.warnings
+	}
+	return nil
+}
+
 // Stderr returns the last n lines that the current or last process wrote to standard error.
 func (p *Slot) Stderr(n int) []string {
 	if g := p.view.Load().shown; g != nil {
@@ -233,7 +241,7 @@ func (p *Slot) Status() Status {
 	s.Isolation = g.runner.process.Isolation()
 	s.StderrLines, s.StderrDropped = g.runner.stderr.Lines()
 	s.StdoutDropped = g.runner.stdout.Dropped()
-	s.Started, s.Start, s.Warnings = g.ready, g.took, g.warnings
+	s.Started, s.Start = g.ready, g.took
 	s.Health = g.healthLatency()
 	select {
 	case <-g.Exited():

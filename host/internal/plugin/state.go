@@ -68,7 +68,6 @@ type Status struct {
 	// Starts and Crashes count since the slot was made.
 	Starts, Crashes int
 	LastError       error
-	Warnings        []contract.Diagnostic // from configuring it
 	StderrTail      []string
 	// StderrLines is how many lines it wrote, StderrDropped how many of them were not logged, StdoutDropped how many bytes
 	// it wrote to standard output after the handshake.

@@ -131,7 +131,7 @@ func messageMutants() []mutant {
 				}, send: func(m any, send func(any) error) error {
 					if m.(*gantryv1.CallResponse).GetResult() != nil {
 						// The control is right behind start; wait for it, so that it is never overtaken.
-						if waitFor(ctx, 300*time.Millisecond) {
+						if waitFor(ctx, time.Second) {
 							return refused(codes.InvalidArgument)
 						}
 					}

@@ -54,7 +54,7 @@ func providerMutants() []mutant {
 			if err := sendEvents(s, greeting()[:3]...); err != nil {
 				return err
 			}
-			if waitFor(s.Context(), 200*time.Millisecond) {
+			if waitFor(s.Context(), 3*time.Second) {
 				os.Exit(2)
 			}
 			return sendEvents(s, greeting()[3:]...)

@@ -4,6 +4,7 @@ package plugintest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -52,6 +53,7 @@ type reference struct {
 	health    grpc_health_v1.HealthCheckResponse_ServingStatus
 	closed    bool // health needs the token
 	largest   int  // message received
+	announced int  // what the manifest says of it; 0: nothing
 	unary     grpc.UnaryServerInterceptor
 	stream    grpc.StreamServerInterceptor
 	services  func(s *services)
@@ -213,6 +215,7 @@ func (r *reference) main() int {
 	if r.provider {
 		m.Kind = contract.KindProvider
 	}
+	m.Limits.MaxMessageBytes = int64(r.announced)
 	if r.manifest != nil {
 		r.manifest(&m)
 	}
@@ -354,10 +357,7 @@ func (r *reference) newServer(server *tool.Server, m *contract.Manifest, hello w
 	if r.stream != nil {
 		streams = append(streams, r.stream)
 	}
-	largest := r.largest
-	if largest == 0 {
-		largest = wire.DefaultMaxMessageBytes
-	}
+	largest := cmp.Or(r.largest, r.announced, wire.DefaultMaxMessageBytes)
 	srv := grpc.NewServer(grpc.Creds(creds), grpc.MaxRecvMsgSize(largest), grpc.ChainUnaryInterceptor(unaries...), grpc.ChainStreamInterceptor(streams...))
 
 	hs := health.NewServer()

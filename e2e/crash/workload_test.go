@@ -212,8 +212,14 @@ func workloads() []workload {
 			name: "a large task", effects: []string{"c1"},
 			// The picture must not count by its bytes, or the thread would be compacted.
 			script: "[defaults]\nusage = { input = 100, output = 5 }\n" + wanted("c1", command("c1", "")) + finished,
-			setup:  func(t *testing.T, r *rig.Rig) { r.Write("noise.png", noise(t)) },
-			drive:  func(p *play) { p.task("exec", "--events", "-i", "noise.png", theTask) },
+			setup: func(t *testing.T, r *rig.Rig) {
+				picture, err := noise()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Write("noise.png", picture)
+			},
+			drive: func(p *play) { p.task("exec", "--events", "-i", "noise.png", theTask) },
 		},
 	}
 }
@@ -312,20 +318,17 @@ func interrupt(p *play) {
 	}, "exec", "--events", theTask)
 }
 
-// noise is a picture that no compression makes smaller: its events fill the write-ahead log to where it is moved.
-func noise(t *testing.T) string {
-	t.Helper()
+// noise is a picture that no compression makes smaller: its event fills the write-ahead log, just, to where it is moved.
+var noise = sync.OnceValues(func() (string, error) {
 	r := rand.New(rand.NewPCG(1, 2))
-	m := image.NewNRGBA(image.Rect(0, 0, 1200, 1000))
+	m := image.NewNRGBA(image.Rect(0, 0, 1020, 820))
 	for i := range m.Pix {
 		m.Pix[i] = byte(r.Uint32())
 	}
 	var b bytes.Buffer
-	if err := png.Encode(&b, m); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
+	err := png.Encode(&b, m)
+	return b.String(), err
+})
 
 // craftMode makes the test binary a plugin of these tests.
 const craftMode = "CRASH_PLUGIN"

@@ -106,6 +106,9 @@ func TestGoSnippets(t *testing.T) {
 	}
 }
 
+// asMake lets the go command compile as make does, which has compiled most of it before.
+var asMake = []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath -tags=grpcnotrace -buildvcs=false"}
+
 // build builds a program in a module of its own that imports sdk as the weather example does.
 func build(t *testing.T, p page, b block) {
 	t.Helper()
@@ -124,7 +127,7 @@ func build(t *testing.T, p page, b block) {
 	write(t, filepath.Join(dir, "main.go"), b.text)
 	cmd := exec.Command("go", "vet", ".")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Env = append(append(os.Environ(), "GOWORK=off"), asMake...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s:%d: %v\n%s", p.name, b.line, err, out)
 	}
@@ -211,6 +214,7 @@ func newPlace(t *testing.T) place {
 	p.env = append(p.env, "HOME="+p.home, "GANTRY_SYSTEM_CONFIG=-", "TMPDIR="+dir,
 		"PATH="+filepath.Join(p.repository, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"GOPATH="+caches[0], "GOCACHE="+caches[1], "GOMODCACHE="+caches[2])
+	p.env = append(p.env, asMake...)
 	return p
 }
 

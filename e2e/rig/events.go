@@ -32,7 +32,7 @@ func Events(t testing.TB, stdout string) []Event {
 			break
 		}
 		var e Event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
+		if err := json.Unmarshal(lightened([]byte(line)), &e); err != nil {
 			t.Fatalf("%v in %q", err, line)
 		}
 		out = append(out, e)

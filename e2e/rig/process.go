@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,13 +17,18 @@ func Processes(t testing.TB, dir, text string) []int {
 	var out []int
 	for _, pid := range pids(t) {
 		at := filepath.Join("/proc", strconv.Itoa(pid))
-		cmdline, err := os.ReadFile(filepath.Join(at, "cmdline"))
-		if err != nil || !strings.Contains(string(cmdline), text) {
-			continue
-		}
 		cwd, _ := os.Readlink(filepath.Join(at, "cwd"))
-		environ, _ := os.ReadFile(filepath.Join(at, "environ"))
-		if _, _, lives := stat(pid); lives && (strings.HasPrefix(cwd, dir) || strings.Contains(string(environ), dir)) {
+		if !strings.HasPrefix(cwd, dir) {
+			if environ, _ := os.ReadFile(filepath.Join(at, "environ")); !bytes.Contains(environ, []byte(dir)) {
+				continue
+			}
+		}
+		if text != "" {
+			if cmdline, _ := os.ReadFile(filepath.Join(at, "cmdline")); !bytes.Contains(cmdline, []byte(text)) {
+				continue
+			}
+		}
+		if _, _, lives := stat(pid); lives {
 			out = append(out, pid)
 		}
 	}

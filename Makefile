@@ -10,7 +10,9 @@ PREFIX  ?= /usr/local
 BIN     := $(CURDIR)/bin
 PROVIDERS := $(notdir $(patsubst %/,%,$(dir $(wildcard providers/cmd/*/main.go))))
 STAMP    = -X main.version=$(VERSION)
-GOBUILD  = CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w $(STAMP) $(PINS)"
+# A compiler lives for seconds: what it would spend on collecting garbage it need not. The limit keeps small machines out of it.
+LAVISH   = GOGC=800 GOMEMLIMIT=3GiB
+GOBUILD  = $(LAVISH) CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w $(STAMP) $(PINS)"
 TOOLBIN := $(CURDIR)/.cache/tools
 
 export GOFLAGS += -buildvcs=false
@@ -59,11 +61,11 @@ smoke: build ## ask the real vendors whose keys are in the environment (costs a 
 
 .PHONY: cross
 cross: $(TOOLBIN)/crossvet ## vet for the other systems
-	@$< darwin,windows $(addprefix ./,$(addsuffix /...,config host plugins/shell providers sdk))
+	@$(LAVISH) $< darwin,windows $(addprefix ./,$(addsuffix /...,config host plugins/shell providers sdk))
 
 .PHONY: lint
 lint: $(TOOLBIN)/staticcheck ## formatting, vet, staticcheck, contract and generated code
-	@scripts/lint
+	@$(LAVISH) scripts/lint
 
 .PHONY: generate
 generate: tools ## write generated code anew
@@ -84,11 +86,11 @@ tools:
 
 $(TOOLBIN)/staticcheck: tools/go.mod
 	@mkdir -p $(TOOLBIN)
-	@cd tools && GOWORK=off go build -o $@ honnef.co/go/tools/cmd/staticcheck
+	@cd tools && $(LAVISH) GOWORK=off CGO_ENABLED=0 go build -trimpath -o $@ honnef.co/go/tools/cmd/staticcheck
 
 $(TOOLBIN)/crossvet: tools/crossvet/go.mod tools/crossvet/main.go
 	@mkdir -p $(TOOLBIN)
-	@cd tools/crossvet && GOWORK=off go build -o $@ .
+	@cd tools/crossvet && $(LAVISH) GOWORK=off CGO_ENABLED=0 go build -trimpath -o $@ .
 
 .PHONY: clean
 clean: ## remove what was built

@@ -35,6 +35,7 @@ type Prepared struct {
 // Prepare shows the next request of a thread. A turn runs as it always does, on a thread that only exists in memory, up to
 // the place where its model is asked. Nothing is stored and nothing is sent.
 func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) {
+	asked := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o := &onlooker{host: h, blank: p.Submission.Input.Blank(), done: func() { cancel(errPrepared) }}
@@ -65,10 +66,13 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 		cancel(err)
 	}
 	work.Wait()
-	if !errors.Is(ended, errPrepared) {
-		return nil, cmp.Or(err, ended)
+	switch {
+	case errors.Is(ended, errPrepared):
+		return o.result()
+	case asked.Err() != nil: // then the thread may have been closed before it was given its task
+		return nil, context.Cause(asked)
 	}
-	return o.result()
+	return nil, cmp.Or(err, ended)
 }
 
 var errPrepared = errors.New("the request is prepared")

@@ -36,6 +36,7 @@ const (
 	// maxPrinted is what a secret may have; more is another program's output.
 	maxPrinted = 64 << 10
 	maxTail    = 500             // bytes of what a program says on its standard error before it fails
+	startTime  = 5 * time.Second // until it runs
 	killTime   = 5 * time.Second // for the end of its tree; then the launcher goes on without us
 	// failTime is how long a failure counts. A provider needs the key several times for one answer: who has said no to a
 	// dialog is not asked again at once, and a program that hangs is waited for once.
@@ -176,7 +177,13 @@ func runProgram(ctx context.Context, cfg *Config, p Program) (_ string, err erro
 		defer done()
 		_ = cfg.Launcher.EndCall(ending, owner) // what is not dead by then the launcher goes on to kill
 	}()
-	proc, err := cfg.Launcher.Spawn(ctx, launch.Spec{
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	// A start that is given up is killed; a program that runs already is to be asked to end.
+	starting, started := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	defer started()
+	proc, err := cfg.Launcher.Spawn(starting, launch.Spec{
 		Argv: p.Argv, Cwd: p.Dir, Env: cfg.UserEnvironment(event.ThreadID("")), Owner: owner,
 		Grant: launch.Grant{Mode: launch.FullAccess, Network: true},
 	})

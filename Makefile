@@ -11,7 +11,7 @@ BIN     := $(CURDIR)/bin
 PROVIDERS := $(notdir $(patsubst %/,%,$(dir $(wildcard providers/cmd/*/main.go))))
 STAMP    = -X main.version=$(VERSION)
 # A compiler lives for seconds: what it would spend on collecting garbage it need not. The limit keeps small machines out of it.
-LAVISH   = GOGC=800 GOMEMLIMIT=3GiB
+LAVISH   = GOGC=800 GOMEMLIMIT=1GiB
 GOBUILD  = $(LAVISH) CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w $(STAMP) $(PINS)"
 TOOLBIN := $(CURDIR)/.cache/tools
 
@@ -65,7 +65,7 @@ cross: $(TOOLBIN)/crossvet ## vet for the other systems
 
 .PHONY: lint
 lint: $(TOOLBIN)/staticcheck $(TOOLBIN)/crossvet ## formatting, vet, staticcheck, contract and generated code
-	@$(LAVISH) scripts/lint
+	@$(LAVISH) GOMEMLIMIT=3GiB scripts/lint # which holds all packages at once
 
 .PHONY: generate
 generate: tools ## write generated code anew

@@ -54,11 +54,7 @@ func Splits(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []b
 		}
 	}
 	same(t, bytewise(stream)...)
-	most := maxSplits
-	if testing.Short() {
-		most /= 8
-	}
-	for i := 0; i <= len(stream); i += 1 + len(stream)/most {
+	for i := 0; i <= len(stream); i += 1 + len(stream)/maxSplits {
 		same(t, stream[:i], stream[i:])
 	}
 	rapid.Check(t, func(t *rapid.T) {

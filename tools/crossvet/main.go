@@ -1,4 +1,4 @@
-// Crossvet runs the analyses of go vet over packages as one system or another compiles them.
+// Crossvet runs the analyses of go vet over packages as other systems compile them.
 //
 // It owns: nothing; it only reads. go vet itself would first compile everything that the packages need, for each system, and
 // use nothing of it but the types; crossvet takes the types from the sources of what is imported, without its functions.

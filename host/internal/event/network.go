@@ -9,10 +9,10 @@ type NetworkDecision struct {
 	Port     int    `json:"port"`
 	Method   string `json:"method,omitempty"` // of HTTP
 	Allowed  bool   `json:"allowed"`
-	// Reason: "allowed", "approved", "denied", "not_allowed", "not_allowed_local", "method_not_allowed", "mitm_required",
-	// "name_mismatch" or "invalid_host".
+	// Reason: "allowed", "approved", "denied", "not_allowed", "not_allowed_local", "method_not_allowed", "body_not_allowed",
+	// "upgrade_not_allowed", "mitm_required", "name_mismatch" or "invalid_host".
 	Reason string `json:"reason"`
-	// Named is what the TLS client in a tunnel named in the place of the host, with "name_mismatch".
+	// Named is the host that the client in a tunnel named instead, with "name_mismatch"; empty: none that could be read.
 	Named string `json:"named,omitempty"`
 	// Source: "baseline_policy" (the rules), "mode_guard" (the methods, and what is said in a tunnel) or "decider" (who was asked).
 	Source string `json:"source"`

@@ -18,9 +18,20 @@ import (
 	"github.com/gantry-agent/gantry/config/hosts"
 )
 
-// http serves the requests of one connection, each judged by itself. The server of net/http is not used: it does not tell
-// the Host line from the host of the URL, and a request in which they differ is refused.
+// http serves the requests of one connection, each judged by itself.
 func (p *Proxy) http(ctx context.Context, conn net.Conn, in *bufio.Reader) {
+	p.requests(conn, in, func(r *http.Request, named []string) (more bool) {
+		if r.Method == http.MethodConnect {
+			p.connect(ctx, conn, in, r, named)
+			return false
+		}
+		return p.forward(ctx, conn, in, r, named)
+	})
+}
+
+// requests reads one request after the other and what its Host lines say, until serve returns false. The server of net/http is not
+// used: it does not tell the Host line from the host of the URL, and a request in which they differ is refused.
+func (p *Proxy) requests(conn net.Conn, in *bufio.Reader, serve func(r *http.Request, named []string) (more bool)) {
 	for {
 		named, err := peekHosts(in)
 		if err != nil {
@@ -35,11 +46,7 @@ func (p *Proxy) http(ctx context.Context, conn net.Conn, in *bufio.Reader) {
 			return
 		}
 		_ = conn.SetReadDeadline(time.Time{})
-		if r.Method == http.MethodConnect {
-			p.connect(ctx, conn, in, r, named)
-			return
-		}
-		if !p.forward(ctx, conn, in, r, named) {
+		if !serve(r, named) {
 			return
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(idleTimeout))
@@ -125,7 +132,7 @@ func (p *Proxy) connect(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 		server.Close()
 		return
 	}
-	tunnel(ctx, conn, in, server, func() (io.Reader, bool) { return p.named(ctx, q, conn, in) })
+	p.tunnel(ctx, conn, in, server, q, d)
 }
 
 // hopByHop are fields that are for the proxy and not for who is behind it.
@@ -133,7 +140,7 @@ var hopByHop = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// forward passes one request on. It reports whether another one may follow on the connection.
+// forward judges one request and passes it on. It reports whether another one may follow on the connection.
 func (p *Proxy) forward(ctx context.Context, conn net.Conn, in *bufio.Reader, r *http.Request, named []string) (more bool) {
 	switch {
 	case r.URL.Host == "" || r.URL.Scheme != "http":
@@ -145,10 +152,33 @@ func (p *Proxy) forward(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 	}
 	q := Request{Protocol: HTTP, Host: hosts.Normalize(r.URL.Host), Port: portOf(r.URL.Host, "80"), Method: r.Method}
 	d := p.judge(ctx, q)
+	if reason := p.limit(r); d.Allow && reason != "" {
+		d = Decision{Reason: reason, Source: ModeGuard}
+		p.tell(q, d)
+	}
 	if !d.Allow {
 		_ = blocked(conn, q, d)
 		return false
 	}
+	return p.relay(ctx, conn, in, r, r.URL.Host, d)
+}
+
+// limit is the reason for which limited methods refuse a request whose method they allow: what an upgraded connection or a body
+// carries can't be judged.
+func (p *Proxy) limit(r *http.Request) string {
+	switch {
+	case !p.cfg.Rules().Limited:
+		return ""
+	case r.ContentLength != 0:
+		return BodyNotAllowed
+	case upgradeOf(r.Header) != "":
+		return UpgradeNotAllowed
+	}
+	return ""
+}
+
+// relay passes on a request that was judged. It reports whether another one may follow on the connection.
+func (p *Proxy) relay(ctx context.Context, conn net.Conn, in *bufio.Reader, r *http.Request, host string, d Decision) (more bool) {
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, decisionKey{}, d))
 	defer cancel()
 	out := r.WithContext(ctx)
@@ -166,7 +196,7 @@ func (p *Proxy) forward(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 		}
 	}
 	out.Header.Del("Expect")
-	out.RequestURI, out.Close, out.Host = "", false, r.URL.Host
+	out.RequestURI, out.Close, out.Host = "", false, host
 	if _, named := out.Header["User-Agent"]; !named {
 		out.Header.Set("User-Agent", "") // none is sent
 	}
@@ -177,6 +207,10 @@ func (p *Proxy) forward(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
+		if upgrade == "" {
+			_ = respond(conn, http.StatusBadGateway, "the server changes the protocol without having been asked", nil)
+			return false
+		}
 		p.switched(ctx, conn, in, resp)
 		return false
 	}
@@ -207,7 +241,7 @@ func (p *Proxy) switched(ctx context.Context, conn net.Conn, in *bufio.Reader, r
 	if resp.Write(conn) != nil {
 		return
 	}
-	tunnel(ctx, conn, in, &stream{server}, nil)
+	carry(ctx, conn, in, &stream{server}, nil, nil, nil)
 }
 
 // stream is what the transport gives after a change of protocols; only what a tunnel needs is there.
@@ -235,10 +269,20 @@ func connectionFields(h http.Header) []string {
 	return out
 }
 
+// upgradeOf is the protocol that a request asks to change to. HTTP/2 and TLS are left out: their requests name a host of their own,
+// and a server that is not asked for them answers in HTTP/1.1.
 func upgradeOf(h http.Header) string {
 	for _, name := range connectionFields(h) {
-		if strings.EqualFold(name, "Upgrade") {
-			return h.Get("Upgrade")
+		if !strings.EqualFold(name, "Upgrade") {
+			continue
+		}
+		for protocol := range strings.SplitSeq(strings.Join(h["Upgrade"], ","), ",") {
+			protocol = strings.TrimSpace(protocol)
+			switch base, _, _ := strings.Cut(strings.ToLower(protocol), "/"); base {
+			case "", "h2", "h2c", "http", "tls":
+			default:
+				return protocol
+			}
 		}
 	}
 	return ""
@@ -247,7 +291,7 @@ func upgradeOf(h http.Header) string {
 // marks are what the field x-proxy-error says of a reason. Matches codex 0.169.
 var marks = map[string]string{
 	NotAllowed: "blocked-by-allowlist", NotAllowedLocal: "blocked-by-allowlist", Denied: "blocked-by-denylist",
-	MethodNotAllowed: "blocked-by-method-policy", MITMRequired: "blocked-by-mitm-required",
+	MethodNotAllowed: "blocked-by-method-policy", BodyNotAllowed: "blocked-by-method-policy", UpgradeNotAllowed: "blocked-by-method-policy", MITMRequired: "blocked-by-mitm-required",
 }
 
 // blocked answers a request that was refused. The form of the body matches codex 0.169.

@@ -27,7 +27,7 @@ type Pattern = hosts.Pattern
 // Protocols, as answers, events and questions name them.
 const (
 	HTTP   = "http"
-	HTTPS  = "https" // CONNECT: what is inside is not looked at, but the name in a TLS client's first message
+	HTTPS  = "https" // CONNECT: of what is inside only the name in a TLS client's first message is read, and HTTP without TLS
 	SOCKS5 = "socks5"
 )
 
@@ -41,8 +41,11 @@ const (
 	MethodNotAllowed = "method_not_allowed"
 	MITMRequired     = "mitm_required"
 	PolicyDenied     = "policy_denied"
-	Invalid          = "invalid_host"
-	NameMismatch     = "name_mismatch" // the connection that was allowed turned out to be for another host
+
+	BodyNotAllowed    = "body_not_allowed"    // limited methods have none
+	UpgradeNotAllowed = "upgrade_not_allowed" // what follows an upgrade can't be judged by its methods
+	Invalid           = "invalid_host"
+	NameMismatch      = "name_mismatch" // the connection that was allowed turned out to be for another host
 )
 
 // Sources of decisions.
@@ -122,10 +125,17 @@ func (d Decision) Message(r Request) string {
 		return fmt.Sprintf("%s is an address of this machine or of a private network, or its name can't be resolved", r.Host)
 	case MethodNotAllowed:
 		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, not %s", r.Method)
+	case BodyNotAllowed:
+		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, and this %s has a body", r.Method)
+	case UpgradeNotAllowed:
+		return "the network rules allow only GET, HEAD and OPTIONS, and not a change of the protocol (Upgrade)"
 	case MITMRequired:
 		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, and %s can't be looked into", r.Protocol)
 	case NameMismatch:
-		return fmt.Sprintf("the TLS connection through %s is for %q, and has to be for the host that was allowed", r.Host, d.Named)
+		if d.Named == "" {
+			return fmt.Sprintf("the connection through %s does not begin with a request for that host", r.Host)
+		}
+		return fmt.Sprintf("the connection through %s is for %q, and has to be for the host that was allowed", r.Host, d.Named)
 	case Invalid:
 		return fmt.Sprintf("%q is no host", r.Host)
 	}

@@ -194,31 +194,6 @@ func (p *Proxy) dialJudged(ctx context.Context, _, _ string) (net.Conn, error) {
 	return p.dial(ctx, d)
 }
 
-// tunnel carries bytes in both directions until both have ended, or ctx has. first looks at what the client says before anything
-// of it goes out, and may refuse it; nil: nobody does.
-func tunnel(ctx context.Context, client net.Conn, in *bufio.Reader, server net.Conn, first func() (io.Reader, bool)) {
-	_ = client.SetReadDeadline(time.Time{})
-	defer context.AfterFunc(ctx, func() { server.Close() })()
-	defer server.Close()
-	var up sync.WaitGroup
-	up.Go(func() { // ends with the client's connection, which is closed with ctx or below
-		from, ok := io.Reader(in), true
-		if first != nil {
-			from, ok = first()
-		}
-		if !ok {
-			server.Close()
-			return
-		}
-		_, _ = io.Copy(server, from)
-		closeWrite(server)
-	})
-	_, _ = io.Copy(client, server)
-	closeWrite(client)
-	_ = client.SetReadDeadline(time.Now().Add(headTimeout)) // the server has ended; the client may have some more to say
-	up.Wait()
-}
-
 func closeWrite(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

@@ -3,6 +3,7 @@ package network_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,6 +38,12 @@ type world struct {
 // begin serves a proxy. What has an address in 93.184.216.0/24 is the origin.
 func begin(t *testing.T, rules network.Rules, ask func(network.Request) bool) *world {
 	t.Helper()
+	return beginAt(t, rules, ask, "")
+}
+
+// beginAt serves a proxy before another origin.
+func beginAt(t *testing.T, rules network.Rules, ask func(network.Request) bool, origin string) *world {
+	t.Helper()
 	w := &world{t: t}
 	w.origin = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -69,7 +76,7 @@ func begin(t *testing.T, rules network.Rules, ask func(network.Request) bool) *w
 			if !strings.HasPrefix(to.String(), "93.184.216.") {
 				return nil, fmt.Errorf("%v is down", to)
 			}
-			return new(net.Dialer).DialContext(ctx, "tcp", w.origin.Listener.Addr().String())
+			return new(net.Dialer).DialContext(ctx, "tcp", cmp.Or(origin, w.origin.Listener.Addr().String()))
 		},
 		Audit: func(q network.Request, d network.Decision) {
 			w.mu.Lock()
@@ -152,7 +159,7 @@ func TestHTTP(t *testing.T) {
 		{"both lengths", "POST http://open.test/ HTTP/1.1\r\nHost: open.test\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", "400 Bad Request"},
 		{"too long", "GET http://open.test/" + strings.Repeat("x", 40<<10) + " HTTP/1.1\r\nHost: open.test\r\n\r\n", "431 "},
 		{"down", "GET http://down.open.test/ HTTP/1.1\r\nHost: down.open.test\r\n\r\n", "502 Bad Gateway"},
-		{"a tunnel", "CONNECT open.test:443 HTTP/1.1\r\nHost: open.test:443\r\n\r\nGET /in HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n", "200 Connection established\r\n\r\nHTTP/1.1 200 OK\x00GET /in host=any"},
+		{"a tunnel", "CONNECT open.test:443 HTTP/1.1\r\nHost: open.test:443\r\n\r\nGET /in HTTP/1.1\r\nHost: open.test\r\nConnection: close\r\n\r\n", "200 Connection established\r\n\r\nHTTP/1.1 200 OK\x00GET /in host=open.test"},
 		{"a tunnel that is not allowed", "CONNECT nope.test:443 HTTP/1.1\r\nHost: nope.test:443\r\n\r\n", "403 Forbidden\x00\"protocol\":\"https\""},
 		{"a tunnel with another Host", "CONNECT open.test:443 HTTP/1.1\r\nHost: nope.test:443\r\n\r\n", "400 Bad Request"},
 		{"a tunnel to what is down", "CONNECT down.open.test:443 HTTP/1.1\r\nHost: down.open.test:443\r\n\r\n", "502 Bad Gateway"},
@@ -207,6 +214,23 @@ func TestLimitedMethods(t *testing.T) {
 	if got := w.raw("\x05\x01\x00\x05\x01\x00\x03\x09open.test\x00\x50"); got != "\x05\x00\x05\x02\x00\x01\x00\x00\x00\x00\x00\x00" {
 		t.Errorf("%q", got)
 	}
+	for name, tc := range map[string]struct{ request, want string }{
+		"a body":           {"GET http://open.test/ HTTP/1.1\r\nHost: open.test\r\nContent-Length: 3\r\n\r\nabc", "body_not_allowed"},
+		"a body in chunks": {"OPTIONS http://open.test/ HTTP/1.1\r\nHost: open.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "body_not_allowed"},
+		"a WebSocket":      {"GET http://open.test/switch HTTP/1.1\r\nHost: open.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nPOST / HTTP/1.1\r\nHost: bad.test\r\n\r\n", "upgrade_not_allowed"},
+		"in a list":        {"GET http://open.test/switch HTTP/1.1\r\nHost: open.test\r\nConnection: close, upgrade\r\nUpgrade: h2c\r\nUpgrade: x\r\n\r\n", "upgrade_not_allowed"},
+	} {
+		if got := w.raw(tc.request); !strings.Contains(got, "X-Proxy-Error: blocked-by-method-policy") || !strings.Contains(got, tc.want) || strings.Contains(got, "101 ") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	// HTTP/2 is not asked for; whether the server changes the protocol all the same makes no difference.
+	if got := w.raw("GET http://open.test/switch HTTP/1.1\r\nHost: open.test\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n\r\nhello\n"); !strings.Contains(got, "502 Bad Gateway") || strings.Contains(got, "echo") {
+		t.Errorf("%q", got)
+	}
+	if got := w.raw("GET http://open.test/3 HTTP/1.1\r\nHost: open.test\r\nContent-Length: 0\r\n\r\n"); !strings.Contains(got, "GET /3") {
+		t.Errorf("%q", got)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.asked) > 0 {
@@ -223,7 +247,7 @@ func TestSOCKS(t *testing.T) {
 		return greet + "\x05" + cmd + "\x00\x03" + string(rune(len(host))) + host + "\x00\x50"
 	}
 	for _, tc := range []struct{ name, request, want string }{
-		{"allowed", name("\x01", "open.test") + "GET /s HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n", fine + ok + "HTTP/1.1 200 OK"},
+		{"allowed", name("\x01", "open.test") + "GET /s HTTP/1.1\r\nHost: open.test\r\nConnection: close\r\n\r\n", fine + ok + "HTTP/1.1 200 OK"},
 		{"not allowed", name("\x01", "nope.test"), refused("\x02")},
 		{"denied", name("\x01", "bad.open.test"), refused("\x02")},
 		{"an address", greet + "\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x50", refused("\x02")},

@@ -142,7 +142,7 @@ func (p *Proxy) socks(ctx context.Context, conn net.Conn, in *bufio.Reader) {
 		server.Close()
 		return
 	}
-	tunnel(ctx, conn, in, server, func() (io.Reader, bool) { return p.named(ctx, q, conn, in) })
+	p.tunnel(ctx, conn, in, server, q, d)
 }
 
 // bracketed keeps an address of IPv6 from being taken for a host with a port.

@@ -14,10 +14,6 @@ import (
 	"github.com/gantry-agent/gantry/config/hosts"
 )
 
-// recordHandshake is the first byte of what a TLS client says. What begins otherwise is no TLS, and is not looked at: SSH, for
-// example, or a protocol in which the server speaks first.
-const recordHandshake = 22
-
 // unrecognizedName is the alert that ends a connection whose name is not the one that was judged.
 var unrecognizedName = []byte{21, 3, 3, 0, 2, 2, 112}
 
@@ -46,14 +42,10 @@ func (onlyReads) SetDeadline(time.Time) error      { return nil }
 func (onlyReads) SetReadDeadline(time.Time) error  { return nil }
 func (onlyReads) SetWriteDeadline(time.Time) error { return nil }
 
-// named looks at what a client says first in a tunnel. If that is TLS, it has to name the host that was judged, and one that was
-// judged by its address nothing else: otherwise a server with many names would be a way to any of them. The reader has all that the
-// client said; not ok: nothing of it may go out.
+// named looks at the ClientHello with which a client begins a tunnel. It has to name the host that was judged, and nothing for one that
+// was judged by its address: otherwise a server with many names would be a way to any of them. The reader has all that the client
+// said; not ok: nothing of it may go out.
 func (p *Proxy) named(ctx context.Context, q Request, conn net.Conn, in *bufio.Reader) (_ io.Reader, ok bool) {
-	first, err := in.Peek(1)
-	if err != nil || first[0] != recordHandshake {
-		return in, true
-	}
 	slow := time.AfterFunc(headTimeout, func() { conn.Close() })
 	defer slow.Stop()
 	var said bytes.Buffer
@@ -63,7 +55,12 @@ func (p *Proxy) named(ctx context.Context, q Request, conn net.Conn, in *bufio.R
 	case err == nil && name != "" && hosts.Normalize(name) == q.Host, err == nil && name == "" && address == nil:
 		return io.MultiReader(&said, in), true
 	}
+	p.mismatch(q, conn, name)
+	return nil, false
+}
+
+// mismatch ends the TLS connection of a client that has named another host, or none.
+func (p *Proxy) mismatch(q Request, conn net.Conn, name string) {
 	p.tell(q, Decision{Reason: NameMismatch, Source: ModeGuard, Named: name})
 	_, _ = conn.Write(unrecognizedName)
-	return nil, false
 }

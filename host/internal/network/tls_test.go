@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,13 @@ func TestNamesInTunnels(t *testing.T) {
 		{"no name for a name", "open.test", hello(t, ""), true, ""},
 		{"no name for an address", "93.184.216.50", hello(t, ""), false, ""},
 		{"a name for an address", "93.184.216.50", hello(t, "evil.test"), true, "evil.test"},
+		{"an alert first", "open.test", slices.Concat([]byte{21, 3, 1, 0, 2, 1, 90}, hello(t, "evil.test")), true, ""},
+		{"a fatal alert first", "open.test", slices.Concat([]byte{21, 3, 1, 0, 2, 2, 40}, hello(t, "evil.test")), true, ""},
+		{"an alert before the host", "open.test", slices.Concat([]byte{21, 3, 1, 0, 2, 1, 90}, hello(t, "open.test")), true, ""},
+		{"an empty alert", "open.test", slices.Concat([]byte{21, 3, 1, 0, 0}, hello(t, "evil.test")), true, ""},
+		{"a change of the cipher first", "open.test", slices.Concat([]byte{20, 3, 3, 0, 1, 1}, hello(t, "evil.test")), true, ""},
+		{"data first", "open.test", slices.Concat([]byte{23, 3, 3, 0, 1, 1}, hello(t, "evil.test")), true, ""},
+		{"a heartbeat first", "open.test", slices.Concat([]byte{24, 3, 3, 0, 1, 1}, hello(t, "evil.test")), true, ""},
 		{"what can't be read", "open.test", garbage, true, ""},
 		{"no TLS", "open.test", []byte("SSH-2.0-x\r\n\r\n"), false, ""},
 		{"nothing", "open.test", nil, false, ""},

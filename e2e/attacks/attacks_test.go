@@ -67,16 +67,35 @@ var boxes = map[string][]string{
 }
 
 // table is the whole list, in its order.
-var table = slices.Concat(files, metadata, reads, kernel, network, proxied, starts, commands, patches, races, guards)
+var table = slices.Concat(
+	files,
+	metadata, later,
+	reads,
+	kernel,
+	network, proxied,
+	starts,
+	commands,
+	patches,
+	races,
+	guards,
+)
 
 // sections are the letters that rows begin with, and how many there are of each.
 var sections = []struct {
 	letter, title string
 	count         int
 }{
-	{"F", "Files", 23}, {"M", "What is executed later", 21}, {"D", "What must not be read", 9}, {"P", "Processes and the kernel", 15},
-	{"N", "The network", 28}, {"E", "Start and environment", 8}, {"X", "Approval and rules", 25}, {"T", "Patches", 5}, {"R", "Races", 4},
-	{"H", "Hooks and trust", 5}, {"G", "The reviewer", 4},
+	{"F", "Files", 23},
+	{"M", "What is executed later", 25},
+	{"D", "What must not be read", 9},
+	{"P", "Processes and the kernel", 15},
+	{"N", "The network", 28},
+	{"E", "Start and environment", 8},
+	{"X", "Approval and rules", 25},
+	{"T", "Patches", 5},
+	{"R", "Races", 4},
+	{"H", "Hooks and trust", 5},
+	{"G", "The reviewer", 4},
 }
 
 // The list is complete, in order, and each row is tried somehow.

@@ -31,10 +31,12 @@ var commands = []row{
 	{id: "X14", attempt: "an allowed name that is another program: `PATH=… name`, `./name`", required: "it stays in the sandbox", codex: "it does with PATH; `./name` not measured", ours: "it stays in the sandbox", flow: asInX12},
 	{id: "X15", attempt: "a proposed rule that stands for anything: `bash`, `env`, `python3 -c`", required: "never offered", codex: "bare names are dropped, longer ones offered", ours: "never offered",
 		tests: []string{"host/internal/policy TestOffer"}},
-	{id: "X16", attempt: "write rules: of the project, of the user", required: "denied", codex: "EROFS", tries: []try{
-		{do: `mkdir -p .gantry/rules && echo 'prefix_rule(pattern=["sh"])' > .gantry/rules/x.rules`, says: readOnly},
-		{do: `mkdir -p .codex/rules && echo 'prefix_rule(pattern=["sh"])' > .codex/rules/x.rules`, says: readOnly},
+	{id: "X16", attempt: "write rules: of the project, of the user", required: "denied, or not there afterwards", codex: "EROFS", ours: "EROFS; where the project has none: moved aside", tries: []try{
 		{do: `mkdir -p "$ENGINE/rules" && echo 'prefix_rule(pattern=["sh"])' > "$ENGINE/rules/x.rules"`, says: readOnly},
+	}, flow: func(t *testing.T, w *world) {
+		s := w.sub(t, "rules")
+		s.boxed(t, s.ws, `mkdir -p .gantry/rules .codex/rules && echo 'prefix_rule(pattern=["sh"])' | tee .gantry/rules/x.rules > .codex/rules/x.rules`)
+		s.without(t, s.ws, ".gantry", ".codex")
 	}},
 	{id: "X17", attempt: "use an approval for the session in another folder, with other arguments or rights", required: "asked again", codex: "asked again", ours: "asked again, also when a script that the command names has changed",
 		tests: []string{"host/internal/approval TestKeys", "host/internal/orchestrate TestApprovalsAreForContent", "e2e TestApprovalForTheSession"}},

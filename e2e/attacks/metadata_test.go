@@ -13,7 +13,6 @@ var metadata = []row{
 		{do: `echo '[alias] st = !evil' >> .git/config`, says: readOnly},
 		{do: `echo evil > .git/hooks/post-merge`, says: readOnly},
 		{do: `git config core.hooksPath .`, says: readOnly},
-		{do: `echo evil > .gantry/gantry.hcl`, says: readOnly, outside: untried},
 	}},
 	{id: "M2", attempt: "`git commit` in the workspace", required: "denied unless `.git` is opened", codex: "EROFS, index.lock", tries: []try{
 		{do: `git -c core.hooksPath=/dev/null commit -q --allow-empty -m x`, says: readOnly},
@@ -23,13 +22,8 @@ var metadata = []row{
 		{do: `mv .git moved`, says: busy},
 		{do: `mkdir other && rm -rf .git; mv -T other .git`, says: "busy"},
 	}},
-	{id: "M4", attempt: "make `.agents`, `.codex` and the like where they are missing: a folder, a link, a file", required: "denied", codex: "EEXIST, EROFS, EBUSY", tries: []try{
-		{do: `mkdir .agents`, says: "File exists"},
-		{do: `mkdir -p .agents && echo x > .agents/x`, says: readOnly},
-		{do: `ln -sfn "$OUT" .codex && [ -L .codex ]`, says: readOnly},
-		{do: `mkdir -p .aws && rmdir .aws`, says: "busy"},
-		{do: `mkdir -p .gantry && mv .gantry x && mkdir .gantry && echo evil > .gantry/gantry.hcl`, says: busy},
-	}},
+	{id: "M4", attempt: "make `.agents`, `.codex` and the like where they are missing: a folder, a link, a file", required: "not there afterwards", codex: "EEXIST, EROFS, EBUSY", ours: "moved aside before anybody hears of the command's end", flow: missingMetadata,
+		tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
 	{id: "M5", attempt: "`.codex` is a symbolic link: to inside, to outside, to nowhere", required: "nothing starts", codex: "fatal, exit 1", ours: "nothing starts, and it says which link", flow: linkedMetadata},
 	{id: "M6", attempt: "`.git` is a file that names the repository's folder, in the workspace or outside", required: "both are protected", codex: "EROFS, EBUSY", tries: []try{
 		{do: `echo evil > tree/.git`, says: readOnly},
@@ -38,12 +32,11 @@ var metadata = []row{
 		{do: `echo evil > ../far/.git`, says: readOnly},
 		{do: `echo evil > ../out/git/config`, says: readOnly},
 	}},
-	{id: "M7", attempt: "start in a folder below the repository and make `.git` there", required: "denied", codex: "EEXIST, EROFS", ours: "EEXIST, EROFS", flow: belowTheRepository},
-	{id: "M8", attempt: "the same as a race: make it and end at once", required: "it is never there afterwards", codex: "0 of 5 survived", ours: "0 of 5 survive", flow: belowTheRepositoryAsARace},
-	{id: "M9", attempt: "rename a prepared folder into the place of `.git`", required: "denied", codex: "EXDEV", tries: []try{
-		{do: `mkdir -p prep/.agents && rm -rf .agents; mv -T prep/.agents .agents`, says: "busy"},
+	{id: "M7", attempt: "start in a folder below the repository and make `.git` there, with a hook and settings that name programs", required: "nothing in it is executed afterwards", codex: "EEXIST, EROFS", ours: "made; the hook and the settings are moved aside", flow: belowTheRepository},
+	{id: "M8", attempt: "the same as a race: make it and end at once", required: "no hook is ever there afterwards", codex: "0 of 5 survived", ours: "0 of 5 survive", flow: belowTheRepositoryAsARace},
+	{id: "M9", attempt: "rename a prepared folder into the place of `.git` or `.agents`", required: "denied, or not there afterwards", codex: "EXDEV", ours: "EBUSY; in the place of what is missing: moved aside", tries: []try{
 		{do: `mkdir -p prep2/.git/hooks && rm -rf .git; mv -T prep2/.git .git`, says: "busy"},
-	}},
+	}, flow: renamedMetadata},
 	{id: "M10", attempt: "a hook of a repository further down, `lib/.git/hooks/x`", required: "denied", codex: "written", escaped: true, tries: []try{
 		{do: `echo evil > lib/.git/hooks/post-merge`, says: readOnly},
 		{do: `echo '[core] fsmonitor = evil' >> lib/.git/config`, says: readOnly},
@@ -77,10 +70,9 @@ var metadata = []row{
 		{call: "umount what protects", says: "operation not permitted", outside: untried},
 		{call: "remount", says: "operation not permitted", outside: untried},
 	}},
-	{id: "M16", attempt: "tamper with the record of what stands in for missing names", required: "denied: out of the sandbox's reach", codex: "EROFS, EBUSY", tries: []try{
-		{do: `mkdir -p .agents && touch .agents && chmod 777 .agents`, says: readOnly},
-		{do: `ls "$ENGINE/locks" "$ENGINE/run"`, says: noFile, outside: untried},
-	}, tests: []string{"host/internal/launch/box TestStandInsStayAsLongAsAnybodyNeedsThem"}},
+	{id: "M16", attempt: "tamper with gantry's record of what was there before", required: "denied: out of the sandbox's reach", codex: "EROFS, EBUSY", tries: []try{
+		{do: `ls "$ENGINE/locks" "$ENGINE/run" "$ENGINE/cache"`, says: noFile, outside: untried},
+	}},
 	{id: "M17", attempt: "odd names below protected ones: a newline, bytes that are no UTF-8, 4,096 bytes", required: "the same, and nothing breaks", codex: "", tries: []try{
 		{do: `mkdir ".git/$(printf 'a\nb')"`, says: readOnly},
 		{do: `mkdir ".git/$(printf 'a\377b')"`, says: readOnly},
@@ -212,15 +204,44 @@ func linkedMetadata(t *testing.T, w *world) {
 	}
 }
 
+func missingMetadata(t *testing.T, w *world) {
+	s := w.sub(t, "missing")
+	for _, do := range []string{
+		`mkdir .agents .codex .gantry .aws && echo evil | tee .agents/x .codex/x .gantry/gantry.hcl > .aws/x`,
+		`ln -s "$OUT" .codex; ln -s sub .agents; ln -s nowhere .gantry; echo evil > .aws`,
+		`mkdir -p .gantry && mv .gantry x && mkdir .gantry && echo evil > .gantry/gantry.hcl`,
+	} {
+		r := s.boxed(t, s.ws, do)
+		if r.status != 0 {
+			t.Errorf("%s: status %d, %q", do, r.status, r.output)
+		}
+		s.without(t, s.ws, ".agents", ".codex", ".gantry", ".aws")
+	}
+}
+
+func renamedMetadata(t *testing.T, w *world) {
+	s := w.sub(t, "renamed")
+	s.boxed(t, s.ws, `mkdir -p prep/.agents prep/x/hooks && echo evil > prep/x/hooks/post-checkout && echo ref: refs/heads/x > prep/x/HEAD && mv -T prep/.agents .agents; mv -T prep/x sub/.git`)
+	s.without(t, s.ws, ".agents", "sub/.git/hooks/post-checkout")
+}
+
+// without looks for what must not be there.
+func (w *world) without(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if exists(filepath.Join(dir, name)) {
+			t.Errorf("%s is there", name)
+		}
+	}
+}
+
 func belowTheRepository(t *testing.T, w *world) {
 	s := w.sub(t, "below")
 	sub := filepath.Join(s.ws, "sub")
-	r := s.boxed(t, sub, `mkdir .git; mkdir -p .git/hooks; echo evil > .git/HEAD; git rev-parse --show-toplevel`)
-	if !strings.Contains(r.output, "File exists") || strings.Count(r.output, readOnly) != 2 || !strings.Contains(r.output, s.ws+"\n") {
-		t.Errorf("status %d, %q", r.status, r.output)
-	}
-	if exists(filepath.Join(sub, ".git")) {
-		t.Error("it is there")
+	s.boxed(t, sub, `mkdir -p .git/hooks .git/objects .git/refs; echo evil > .git/hooks/post-checkout; echo ref: refs/heads/x > .git/HEAD; printf '[core]\n\tfsmonitor = evil\n' > .git/config`)
+	s.without(t, sub, ".git/hooks/post-checkout")
+	if b, err := os.ReadFile(filepath.Join(sub, ".git/config")); err != nil || strings.Contains(string(b), "evil") {
+		t.Errorf("settings are %q, %v", b, err)
 	}
 }
 
@@ -229,9 +250,7 @@ func belowTheRepositoryAsARace(t *testing.T, w *world) {
 	sub := filepath.Join(s.ws, "sub")
 	for range 5 {
 		s.boxed(t, sub, `(while :; do mkdir -p .git/hooks && echo evil > .git/hooks/x; mv -T .git g; done) >/dev/null 2>&1 & exit 0`)
-		if exists(filepath.Join(sub, ".git")) {
-			t.Error("it is there")
-		}
+		s.without(t, sub, ".git/hooks/x")
 	}
 }
 

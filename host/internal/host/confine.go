@@ -205,8 +205,7 @@ func variable(environ []string, name string) string {
 	return ""
 }
 
-// boxAhead is how long a box waits for the next command of a turn: as long as models think, mostly. Meanwhile empty folders stand in
-// for names that are missing in the workspace.
+// boxAhead is how long a box waits for the next command of a turn: as long as models think, mostly.
 const boxAhead = 30 * time.Second
 
 // isCommand reports whether calls of a tool are commands, as far as that is known before their arguments are.

@@ -77,9 +77,8 @@ func TestAChangeMeanwhileMeansAnotherBox(t *testing.T) {
 		}, `echo evil > .git/hooks/post-checkout`, "Read-only"},
 		{"a repository removed", func(w *world) {
 			do(os.RemoveAll(filepath.Join(w.ws, ".git")))
-		}, `mkdir -p .git/hooks`, "Read-only"},
-		{"a stand-in removed, and settings in its place", func(w *world) {
-			do(os.Remove(filepath.Join(w.ws, ".agents")))
+		}, `rmdir .git`, "No such file"},
+		{"settings that were missing", func(w *world) {
 			do(os.Mkdir(filepath.Join(w.ws, ".agents"), 0o755))
 		}, `echo evil > .agents/x`, "Read-only"},
 		{"a repository further down", func(w *world) {
@@ -162,8 +161,8 @@ func TestABoxIsMadeForAGrant(t *testing.T) {
 	}
 }
 
-// What stands in for missing names is in nobody's way once commands may do everything, or nothing more is to come.
-func TestNothingStandsInForABoxThatIsGivenUp(t *testing.T) {
+// A box that waits, and one that is given up, leave the workspace as it is.
+func TestABoxThatWaitsLeavesTheWorkspaceAsItIs(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(*world){
 		"a rest": func(w *world) { w.launcher.Rest("thread") },
@@ -188,15 +187,9 @@ func TestNothingStandsInForABoxThatIsGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := preparedAhead(t)
-			if _, err := os.Lstat(filepath.Join(w.ws, ".agents")); err != nil {
-				t.Fatal("nothing stands in while a box waits:", err)
-			}
+			w.clean()
 			give(w)
-			for _, name := range []string{".agents", ".codex", ".gantry", ".aws"} {
-				if _, err := os.Lstat(filepath.Join(w.ws, name)); err == nil {
-					t.Errorf("%s is there", name)
-				}
-			}
+			w.clean()
 		})
 	}
 }
@@ -282,12 +275,18 @@ func TestWhatWasExpectedAndDoesNotCome(t *testing.T) {
 			if n := w.launcher.Ready(); n != 0 {
 				t.Errorf("%d boxes wait", n)
 			}
-			for _, name := range []string{".agents", ".codex", ".gantry", ".aws"} {
-				if _, err := os.Lstat(filepath.Join(w.ws, name)); err == nil {
-					t.Errorf("%s is there", name)
-				}
-			}
+			w.clean()
 		})
+	}
+}
+
+// clean looks for protected names that the workspace does not have by itself.
+func (w *world) clean() {
+	w.t.Helper()
+	for _, name := range []string{".agents", ".codex", ".gantry", ".aws"} {
+		if _, err := os.Lstat(filepath.Join(w.ws, name)); err == nil {
+			w.t.Errorf("%s is there", name)
+		}
 	}
 }
 

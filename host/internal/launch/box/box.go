@@ -1,7 +1,7 @@
 // Package box confines processes: on Linux with bubblewrap, Landlock and a filter of system calls, on macOS with its own sandbox.
 //
-// It owns: which mounts, namespaces, rights and system calls a grant's mode means, or which rules, and the empty folders that stand in the
-// way of protected names for as long as a process runs. It must not know: how a process is started, who asked, what a
+// It owns: which mounts, namespaces, rights and system calls a grant's mode means, or which rules, and what
+// becomes of that which a process has made and others would execute. It must not know: how a process is started, who asked, what a
 // tool is.
 //
 // Start with [New]; what a mode means stands in [Box.arguments], [rules] and [filter], and in [Box.policy].
@@ -74,12 +74,12 @@ type Box struct {
 	patterns finder
 
 	mu    sync.Mutex
-	stays map[string]*stay // by root
+	swept map[string]bool // roots that were cleared of what older versions left
 }
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
-	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, stays: map[string]*stay{}}
+	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
 	b.nested.home = b.userHome
 	b.helper = sync.OnceValues(func() (string, error) {
 		if cfg.Helper != "" {
@@ -168,8 +168,9 @@ type design struct {
 	box    *control.Box // nil where the helper is told otherwise
 	opened []string
 	before *parts // what in the roots is executed later; nil: there are no roots
-	// release takes away what stands in for missing names.
-	release func()
+	// What is judged when the process has ended: protected paths that are held, and denied ones that are missing.
+	whole   map[string]identity
+	missing []string
 }
 
 // design works out the box in which a grant puts a program.
@@ -199,16 +200,19 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, 
 		}
 		d.opened = append(d.opened, p)
 	}
+	b.sweep(roots)
 	v, missing, err := b.view(g, roots, d.opened)
 	if err != nil {
 		return nil, err
 	}
-	if d.release, err = b.protect(&v, d.opened, missing); err != nil {
+	if !b.seatbelt { // which denies names
+		d.missing = missing
+	}
+	if d.whole, err = b.protect(&v, d.opened); err != nil {
 		return nil, err
 	}
 	if len(roots) > 0 {
 		if err := b.lookThrough(d, &v); err != nil {
-			d.release()
 			return nil, err
 		}
 	}
@@ -235,7 +239,7 @@ func (b *Box) lookThrough(d *design, v *view) error {
 	var links []denial
 	err := errMoved
 	for n := 0; n < looks && errors.Is(err, errMoved); n++ {
-		d.before = b.nested.walk(v.roots)
+		d.before = b.nested.walk(v.roots, d.whole)
 		links, v.hide, err = b.links(v.roots, d.opened, d.before)
 	}
 	if err != nil {
@@ -267,7 +271,7 @@ func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.B
 	if err != nil {
 		return nil, nil, err
 	}
-	return d.box, d.release, nil
+	return d.box, func() {}, nil
 }
 
 // Confine puts a process into a box.
@@ -280,16 +284,17 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	if err != nil {
 		return nil, err
 	}
-	release = d.release
+	release = func() {}
 	if d.before != nil {
 		owner, known, later := c.Owner, d.before.known(), lookLater(d.roots)
 		release = func() {
-			moved, err := quarantine(known, d.opened, b.nested.walkAgain(d.roots, known))
+			after := b.nested.walkAgain(d.roots, d.whole, known)
+			after.list = append(after.list, appeared(d.missing, d.roots)...)
+			moved, err := quarantine(known, d.opened, after)
 			moved = append(moved, changedLater(later, lookLater(d.roots))...)
 			if b.moved != nil && (len(moved) > 0 || err != nil) {
 				b.moved(owner, moved, err)
 			}
-			d.release()
 		}
 	}
 	if b.seatbelt {

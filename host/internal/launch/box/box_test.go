@@ -152,7 +152,7 @@ func (w *world) result(p *launch.Process) (string, launch.Exit) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	<-p.Gone() // what stood in for protected names is taken away by then
+	<-p.Gone() // what it has made is judged by then
 	return strings.TrimSpace(out.String()), exit
 }
 

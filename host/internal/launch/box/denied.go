@@ -52,7 +52,7 @@ type leaf struct {
 }
 
 // find returns what the patterns stand for now; missing are paths that are not there and could be made, since they lie below one
-// of the roots, which may be written.
+// of the roots, which may be written. What was moved aside from such a path is denied under its new name as well.
 func (f *finder) find(patterns, roots []string) (list []denial, missing []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,8 +82,14 @@ func (f *finder) look(patterns, roots []string) (list []denial, missing []string
 				if err := note(real(path), true, roots, out); err != nil {
 					return nil, nil, err
 				}
-			} else if gap = realParent(gap); insideAny(gap, roots) {
-				missing = append(missing, gap)
+			} else if at := realParent(gap); insideAny(at, roots) {
+				path = at + strings.TrimPrefix(filepath.Clean(path), gap)
+				missing = append(missing, path)
+			}
+			for _, p := range asides(path) {
+				if err := note(p, true, roots, out); err != nil {
+					return nil, nil, err
+				}
 			}
 			continue
 		}

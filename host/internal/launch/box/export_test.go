@@ -14,7 +14,7 @@ type Walker struct{ w walker }
 
 // Walk returns how many folders it knows.
 func (w *Walker) Walk(root string) int {
-	return w.w.walk([]string{root}).seen
+	return w.w.walk([]string{root}, nil).seen
 }
 
 // Narrow is for tests.

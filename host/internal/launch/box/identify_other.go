@@ -24,6 +24,8 @@ func identify(path string) (identity, fs.FileMode, bool) {
 	return identity{}, info.Mode().Type(), true
 }
 
+func born(string) int64 { return 0 }
+
 func linkCount(string) (identity, uint64, bool) { return identity{}, 0, false }
 
 func placed(path string) (in, id identity, mode fs.FileMode, err error) {

@@ -272,11 +272,6 @@ func TestBoxesThatAreNotMade(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("error %v, want %q", err, tc.says)
 			}
-			for _, name := range []string{".agents", ".aws"} {
-				if _, err := os.Lstat(filepath.Join(w.ws, name)); err == nil {
-					t.Errorf("%s was left behind", name)
-				}
-			}
 		})
 	}
 }
@@ -317,30 +312,6 @@ func TestTheRepositoryOfAWorktreeIsProtected(t *testing.T) {
 	}
 	if text := strings.Join(lines, "\n"); strings.Count(text, "Read-only file system") != 2 || !strings.HasSuffix(text, "\nx") {
 		t.Errorf("%s", text)
-	}
-}
-
-// Two boxes at once need the same stand-ins; the first to end must not take them from the other.
-func TestStandInsStayAsLongAsAnybodyNeedsThem(t *testing.T) {
-	t.Parallel()
-	w := prepared(t)
-	spec := w.spec(`echo ready; read line`)
-	spec.Stdin = true
-	first, err := w.launcher.Spawn(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, exit := w.sh(`mkdir .agents/x`); exit.Code == 0 {
-		t.Error(out)
-	}
-	if _, err := os.Lstat(filepath.Join(w.ws, ".agents")); err != nil {
-		t.Errorf("it went with the second box: %v", err)
-	}
-	if err := first.KillTree(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Lstat(filepath.Join(w.ws, ".agents")); err == nil {
-		t.Error("it was left behind")
 	}
 }
 

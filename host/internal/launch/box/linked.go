@@ -46,13 +46,6 @@ func (p *parts) foreign() map[string]file {
 	return out
 }
 
-// protectedIn reports whether a path lies in what is protected as a whole: names there are as good as outside.
-func protectedIn(root, path string) bool {
-	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(root, "/")+"/")
-	first, _, _ := strings.Cut(rest, "/")
-	return ok && slices.Contains(Protected, first)
-}
-
 // branch is a path above foreign names, or one of them.
 type branch struct {
 	path  string

@@ -34,6 +34,8 @@ const (
 	kindClosed        // a folder in which files may be reached and can't be listed
 	kindRights        // a program that gives its owner's rights to whoever starts it
 	kindStartup       // what the user's shells and desktop execute
+	kindLink          // a protected name that no sandbox could keep as it is
+	kindDenied        // what deny_read or deny_write names
 )
 
 // part is a path that is executed later, or says what is.
@@ -62,6 +64,7 @@ type parts struct {
 	moved  bool      // some of them were gone when they were to be looked at
 	cut    bool      // there is more than is looked through
 	roots  []string
+	whole  []string // protected paths below the roots' first level that are read-only with all that is in them
 	// open makes folders be listed that can't be; those that were so before have nothing new in them.
 	open map[identity]bool
 }
@@ -110,12 +113,32 @@ type folder struct {
 const settled = 50 * time.Millisecond
 
 // walk looks through the roots. What can't be reached can't be executed by whoever looks either, and is left out.
-func (w *walker) walk(roots []string) *parts { return w.into(&parts{roots: roots}) }
+// whole are the protected paths that are held, with what lay there: while it does, nothing in them is looked at.
+func (w *walker) walk(roots []string, whole map[string]identity) *parts {
+	return w.into(&parts{roots: roots, whole: unchanged(whole)})
+}
 
 // walkAgain does it after a process that began with what before says. A folder that the process has made and that can't be listed
 // is made to be.
-func (w *walker) walkAgain(roots []string, before map[identity]bool) *parts {
-	return w.into(&parts{roots: roots, open: before})
+func (w *walker) walkAgain(roots []string, whole map[string]identity, before map[identity]bool) *parts {
+	return w.into(&parts{roots: roots, whole: unchanged(whole), open: before})
+}
+
+// unchanged are the paths at which the same lies as before.
+func unchanged(whole map[string]identity) []string {
+	var out []string
+	for p, was := range whole {
+		if id, _, ok := identify(p); ok && lasting(p, id) == was {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// lasting is an identity that stays when what lies in a folder changes. It has the time at which the folder was made, where the file
+// system knows it: the number alone may be given to another once the folder is removed.
+func lasting(path string, id identity) identity {
+	return identity{dev: id.dev, ino: id.ino, changed: born(path)}
 }
 
 func (w *walker) into(found *parts) *parts {
@@ -134,6 +157,7 @@ func (w *walker) into(found *parts) *parts {
 		}
 		w.roots[root] = f
 		found.into(root, f)
+		found.tops(root)
 		if w.home != "" && (w.home == root || below(w.home, root)) {
 			found.startup(root, w.home)
 		}
@@ -150,7 +174,7 @@ func (p *parts) startup(root, home string) {
 		case !ok:
 			continue
 		case mode.IsDir():
-			id = identity{dev: id.dev, ino: id.ino} // its content is kept read-only
+			id = lasting(path, id) // its content is kept read-only
 			fallthrough
 		case mode.IsRegular():
 			p.hold = append(p.hold, path)
@@ -168,9 +192,9 @@ func (p *parts) into(root string, f *folder) {
 		p.cut = true
 		return
 	}
-	err := f.look(root)
+	err := f.look()
 	if errors.Is(err, fs.ErrPermission) && p.closed(root, f.path) {
-		err = f.look(root)
+		err = f.look()
 	}
 	if err != nil {
 		p.moved = p.moved || errors.Is(err, errGone) && f.path != root
@@ -186,16 +210,42 @@ func (p *parts) into(root string, f *folder) {
 		}
 	}
 	for _, name := range f.nested {
-		if f.path == root && slices.Contains(Protected, name) {
-			continue // protected as a whole
-		}
 		p.name(root, filepath.Join(f.path, name))
 	}
-	if len(f.names) > 0 && !protectedIn(root, f.path) {
+	if len(f.names) > 0 && !p.held(f.path) {
 		p.linked = append(p.linked, f)
 	}
 	for _, b := range f.below {
+		if filepath.Base(b.path) == "objects" && slices.Contains(p.whole, f.path) {
+			continue // a great many folders, and nothing in them is made
+		}
 		p.into(root, b)
+	}
+}
+
+// held reports whether a path lies in what is read-only as a whole: names there are as good as outside.
+func (p *parts) held(path string) bool {
+	return slices.Contains(p.whole, path) || insideAny(path, p.whole)
+}
+
+// tops notes what lies at the first level of the roots in one and is protected only there, and links that no sandbox could be made with.
+func (p *parts) tops(outer string) {
+	for _, root := range p.roots {
+		if root != outer && !below(root, outer) {
+			continue
+		}
+		for _, name := range Protected {
+			path := filepath.Join(root, name)
+			id, mode, ok := identify(path)
+			switch {
+			case !ok || slices.Contains(p.whole, path):
+			case mode&fs.ModeSymlink != 0:
+				p.add(outer, path, kindLink, id)
+			case !slices.Contains(nestedNames, name):
+				p.add(outer, path, kindFolder, lasting(path, id))
+				p.hold = append(p.hold, path)
+			}
+		}
 	}
 }
 
@@ -203,7 +253,7 @@ func (p *parts) into(root string, f *folder) {
 func (p *parts) name(root, path string) {
 	id, mode, ok := identify(path)
 	switch own := others[filepath.Base(path)]; {
-	case !ok:
+	case !ok || slices.Contains(p.whole, path):
 	case own != nil:
 		for _, name := range own {
 			in := filepath.Join(path, name)
@@ -215,9 +265,7 @@ func (p *parts) name(root, path string) {
 			}
 		}
 	case filepath.Base(path) != ".git":
-		if !standsIn(path) { // those are of a box whose root lies further down
-			p.add(root, path, kindFolder, identity{dev: id.dev, ino: id.ino}) // its content is kept read-only
-		}
+		p.add(root, path, kindFolder, lasting(path, id)) // its content is kept read-only
 		p.hold = append(p.hold, path)
 	case mode.IsDir():
 		p.repository(root, path)
@@ -276,7 +324,7 @@ func reopen(root, path string) error {
 var errGone = errors.New("it is no folder any more")
 
 // look makes sure that a folder's content is what it says; [errGone] where it is none.
-func (f *folder) look(root string) error {
+func (f *folder) look() error {
 	id, mode, ok := identify(f.path)
 	if !ok || !mode.IsDir() {
 		return errGone
@@ -319,8 +367,6 @@ func (f *folder) look(root string) error {
 			}
 		case !e.IsDir():
 			continue
-		case name == "objects" && inGit && filepath.Dir(f.path) == root: // a great many folders, and protected as a whole
-			continue
 		}
 		if e.IsDir() {
 			path := filepath.Join(f.path, name)
@@ -353,7 +399,7 @@ func (p *parts) repository(root, dir string) {
 	p.executed(root, dir)
 	if common := commonDir(dir); common != "" && common != dir {
 		for _, root := range p.roots {
-			if (common == root || below(common, root)) && !protectedIn(root, common) {
+			if (common == root || below(common, root)) && !p.held(common) {
 				p.executed(root, common)
 				return
 			}

@@ -12,73 +12,46 @@ import (
 	"syscall"
 )
 
-// protect adds to a view what stays read-only below its roots. Where a protected name, or what is denied, is missing an empty
-// folder stands in for it, so that nobody can make one; release takes away those that nobody needs any more. What is opened may
-// be made or changed.
-func (b *Box) protect(v *view, opened, missing []string) (release func(), err error) {
-	var entered []string
-	release = func() {
-		for _, root := range entered {
-			b.leave(root)
-		}
-	}
-	fail := func(format string, args ...any) (func(), error) {
-		release()
-		return nil, fmt.Errorf(format, args...)
-	}
+// protect adds to a view what stays read-only below its roots: protected names that are there, but for what is opened. What is missing
+// leaves no trace in a root: a command may make it, and it is judged when the command ends, as further down. whole are the protected
+// paths with what lies at them, which need no other look as long as the same lies there.
+func (b *Box) protect(v *view, opened []string) (whole map[string]identity, err error) {
+	whole = map[string]identity{}
 	for _, root := range v.roots {
-		if err := b.enter(root); err != nil {
-			return fail("protect %s: %w", root, err)
-		}
-		entered = append(entered, root)
 		for _, name := range Protected {
 			p := filepath.Join(root, name)
 			info, err := os.Lstat(p)
-			if slices.Contains(v.roots, p) || isOpen(p, opened) && (err != nil || !info.IsDir()) {
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // macOS denies the name
 				continue
+			case err != nil:
+				return nil, fmt.Errorf("protect %s: %w", p, err)
+			case isOpen(p, opened) && !info.IsDir():
+				continue
+			case info.Mode()&fs.ModeSymlink != 0:
+				return nil, fmt.Errorf("%s can't be kept read-only: it is a symbolic link in a folder that is writable; replace it by what it points to", p)
 			}
-			if isOpen(p, opened) && !b.seatbelt {
+			id, _, ok := identify(p)
+			if !ok {
+				continue // since then it is gone
+			}
+			whole[p] = lasting(p, id)
+			switch {
+			case slices.Contains(v.roots, p): // asked for by its name
+				continue
+			case isOpen(p, opened) && !b.seatbelt:
 				v.ajar = append(v.ajar, p)
 				continue
 			}
-			switch {
-			case errors.Is(err, fs.ErrNotExist) && b.seatbelt: // the name is denied
-			case errors.Is(err, fs.ErrNotExist):
-				ours, err := standFor(p)
-				if err != nil {
-					return fail("%w", err)
-				}
-				if ours {
-					v.hold = append(v.hold, p)
-				}
-			case err != nil:
-				return fail("protect %s: %w", p, err)
-			case info.Mode()&fs.ModeSymlink != 0:
-				return fail("%s can't be kept read-only: it is a symbolic link in a folder that is writable; replace it by what it points to", p)
-			default:
-				v.hold = append(v.hold, p)
-				if name == ".git" && info.Mode().IsRegular() {
-					if dir := gitDir(p); dir != "" && insideAny(dir, v.roots) {
-						v.hold = append(v.hold, dir)
-					}
+			v.hold = append(v.hold, p)
+			if name == ".git" && info.Mode().IsRegular() {
+				if dir := gitDir(p); dir != "" && insideAny(dir, v.roots) {
+					v.hold = append(v.hold, dir)
 				}
 			}
 		}
 	}
-	if b.seatbelt {
-		missing = nil
-	}
-	for _, p := range missing {
-		ours, err := standFor(p)
-		if err != nil {
-			return fail("%w", err)
-		}
-		if ours {
-			v.hold = append(v.hold, p)
-		}
-	}
-	b.tidy(v)
-	return release, nil
+	return whole, nil
 }
 
 // gitDir is where a .git that is a file says that the repository lies: of a worktree, or a submodule.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 )
@@ -58,6 +57,8 @@ func (p part) moveAside() (*Moved, error) {
 		kindOther:    "it may name programs for a version control to execute",
 		kindClosed:   "what is in it can't be looked through",
 		kindStartup:  "your shells or your desktop would execute it",
+		kindLink:     "no sandbox can keep a link read-only",
+		kindDenied:   "`sandbox { deny_read, deny_write }` names it",
 		kindRights:   "it would give its owner's rights to whoever executes it",
 	}[p.kind]
 	if p.kind == kindRights {
@@ -139,10 +140,7 @@ func readAll(root *os.Root, path string) ([]byte, error) {
 // freeName finds a name beside path that nobody has.
 func freeName(root *os.Root, path string) (string, error) {
 	for n := 1; n <= 1000; n++ {
-		to := path + aside
-		if n > 1 {
-			to += "-" + strconv.Itoa(n)
-		}
+		to := asideName(path, n)
 		if _, err := root.Lstat(to); absent(err) {
 			return to, nil
 		} else if err != nil {

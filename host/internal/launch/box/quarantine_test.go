@@ -65,6 +65,9 @@ var nestedAttacks = []struct {
 	{"in a folder that could not be listed", `mkdir closed/.codex 2>/dev/null; mkdir deep; mkdir deep/.codex`, "", []string{"closed/.codex", "deep/.codex"}, nil},
 	{"settings of Mercurial", `mkdir -p hg/.hg; echo '[hooks]' > hg/.hg/hgrc`, "", []string{"hg/.hg/hgrc"}, nil},
 	{"settings of Mercurial that were there", `echo evil >> old/.hg/hgrc`, "Read-only file system", nil, []string{"old/.hg/hgrc"}},
+	{"settings at the top", `mkdir .codex && echo evil > .codex/config.toml; echo x > .agents; mkdir .aws; ln -s ../out .gantry`, "", []string{".codex", ".agents", ".aws", ".gantry"}, nil},
+	{"a repository hidden in another", `mkdir -p new/.git/objects/x/objects new/.git/objects/x/refs new/.git/objects/x/hooks; echo ref: refs/heads/x > new/.git/objects/x/HEAD; echo evil > new/.git/objects/x/hooks/post-checkout`, "",
+		[]string{"new/.git/objects/x/hooks/post-checkout"}, nil},
 	{"names that are odd", "mkdir -p \"$(printf 'a\\nb\\377')/.codex\"", "", []string{"a\nb\xff/.codex"}, nil},
 }
 

@@ -1,0 +1,133 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+)
+
+// modes lets commands write the workspace, with nobody to be asked.
+const modes = "approval {\n  policy = \"never\"\n}\nsandbox {\n  mode = \"workspace-write\"\n}\n"
+
+// byHand runs a program as the user does, beside gantry.
+func byHand(t *testing.T, dir string, argv ...string) {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%q: %v\n%s", argv, err, out)
+	}
+}
+
+// cloned makes a repository with one file beside the workspace.
+func cloned(t *testing.T, r *rig.Rig) string {
+	t.Helper()
+	from := filepath.Join(filepath.Dir(r.Dir), "from")
+	byHand(t, filepath.Dir(r.Dir), "git", "init", "-q", from)
+	r.Write(filepath.Join(from, "file"), "content")
+	byHand(t, from, "git", "add", "file")
+	byHand(t, from, "git", "commit", "-q", "-m", "x")
+	return from
+}
+
+// A folder in which an agent works is like any other: what begins a repository in it works, and so does what looks for one.
+func TestRepositoriesAreBegunInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	cache, err := exec.Command("go", "env", "GOCACHE").Output() // which spares the compiler most of its work
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cmd := range map[string]string{
+		"build": `printf 'module m\n\ngo 1.20\n' > go.mod; printf 'package main\n\nfunc main() {}\n' > main.go; GOWORK=off GOFLAGS=-mod=mod GOCACHE=$CACHE go build -buildvcs=auto -o x .`,
+		"init":  `git init -q . && echo x > x && git add x && git -c user.name=a -c user.email=a@b commit -qm x`,
+		"clone": `git -c safe.directory='*' clone -q "file://$FROM" . && cat file`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := boxed(t, "")
+			from := cloned(t, r)
+			r.Write(filepath.Join(r.Home, "script.toml"), fmt.Sprintf(`
+[[step]]
+do = [{ call = "exec_command", id = "do", args = { cmd = '''FROM=%s CACHE=%s; %s
+echo "status $?"; ls -A''', login = false, yield_time_ms = 30000 } }]
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`, from, strings.TrimSpace(string(cache)), cmd))
+			r.Write("../modes.hcl", modes)
+			res := r.OK("exec", "--config", "../modes.hcl", "go")
+			out := r.Last().Outputs()["do"]
+			if !strings.Contains(out, "status 0\n") || strings.Contains(out, ".codex") {
+				t.Errorf("%s", out)
+			}
+			if strings.Contains(res.Stderr, "quarantined") {
+				t.Errorf("something was moved aside:\n%s", res.Stderr)
+			}
+		})
+	}
+}
+
+// While a command of an agent's runs, and when gantry is killed, the user finds in the folder what is in it.
+func TestTheUserWorksInTheSameFolder(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(t *testing.T, r *rig.Rig, from string){
+		"build": func(t *testing.T, r *rig.Rig, _ string) {
+			r.Write("go.mod", "module m\n\ngo 1.20\n")
+			r.Write("main.go", "package main\n\nfunc main() {}\n")
+			byHand(t, r.Dir, "go", "build", "-buildvcs=auto", "-o", "x", ".")
+		},
+		"init": func(t *testing.T, r *rig.Rig, _ string) { byHand(t, r.Dir, "git", "init", "-q", ".") },
+		"clone": func(t *testing.T, r *rig.Rig, from string) {
+			byHand(t, r.Dir, "git", "clone", "-q", "file://"+from, ".")
+		},
+	} {
+		for _, kill := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, killed %v", name, kill), func(t *testing.T) {
+				t.Parallel()
+				r := boxed(t, "")
+				from := cloned(t, r)
+				fifos := []string{filepath.Join(filepath.Dir(r.Dir), "out", "a"), filepath.Join(filepath.Dir(r.Dir), "out", "b")}
+				byHand(t, r.Dir, append([]string{"mkfifo"}, fifos...)...)
+				r.Write(filepath.Join(r.Home, "script.toml"), fmt.Sprintf(`
+[[step]]
+do = [{ call = "exec_command", id = "do", args = { cmd = "cat %s %s", login = false, yield_time_ms = 30000 } }]
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`, fifos[0], fifos[1]))
+				r.Write("../modes.hcl", modes)
+				run := r.Start("exec", "--config", "../modes.hcl", "go")
+				reached := func(fifo string) {
+					f, err := os.OpenFile(fifo, os.O_WRONLY, 0) // until the command opens it
+					if err != nil {
+						t.Fatal(err)
+					}
+					f.Close()
+				}
+				reached(fifos[0])
+				if kill {
+					run.Signal(os.Kill)
+					run.Wait()
+				}
+				entries, err := os.ReadDir(r.Dir)
+				if err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }) {
+					t.Errorf("in the folder are %v, %v", entries, err)
+				}
+				do(t, r, from)
+				if !kill {
+					reached(fifos[1])
+					if res := run.Wait(); res.Code != 0 || strings.Contains(res.Stderr, "quarantined") {
+						t.Errorf("exit %d\n%s", res.Code, res.Stderr)
+					}
+				}
+			})
+		}
+	}
+}

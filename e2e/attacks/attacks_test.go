@@ -78,6 +78,7 @@ var table = slices.Concat(
 	patches,
 	races,
 	guards,
+	effects,
 )
 
 // sections are the letters that rows begin with, and how many there are of each.
@@ -96,6 +97,7 @@ var sections = []struct {
 	{"R", "Races", 4},
 	{"H", "Hooks and trust", 5},
 	{"G", "The reviewer", 4},
+	{"A", "What plugins say and ask for", 10},
 }
 
 // The list is complete, in order, and each row is tried somehow.

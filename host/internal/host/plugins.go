@@ -315,3 +315,9 @@ func (h *Host) pluginState(s plugin.State) {
 		}
 	})
 }
+
+// builtIn reports whether a plugin comes with gantry: its program is one that was installed with it.
+func (h *Host) builtIn(label string) bool {
+	b := h.block(label)
+	return b != nil && b.Program.Kind == source.Builtin
+}

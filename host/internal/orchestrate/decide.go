@@ -13,7 +13,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/sdk/contract"
-	"github.com/gantry-agent/gantry/sdk/process/shellstate"
 )
 
 func (r *run) policyRequest() policy.Request {
@@ -356,42 +355,4 @@ func visible(s string, most int) string {
 		}
 		return c
 	}, s)
-}
-
-// inAState tells whether a process is the shell of a command that was decided on, which is brought into a state before, or only into
-// one, or has nothing to be brought into. What the state does a profile could do: the rules do not reach that either.
-func (l *Live) inAState(argv []string, cwd string) bool {
-	command, ok := shellstate.Command(argv)
-	if n := len(argv); !ok && n >= 3 && (slices.Equal(argv[1:n-1], []string{"-c"}) || slices.Equal(argv[1:n-1], []string{"-f", "-c"})) {
-		command, ok = argv[n-1], argv[n-1] != ""
-	}
-	return ok && slices.ContainsFunc(l.commands, func(x contract.ExecEffect) bool {
-		same := len(x.Argv) == 3 && x.Argv[0] == argv[0] && (x.Argv[1] == "-c" || x.Argv[1] == "-lc") && (x.Cwd == "" || x.Cwd == cwd)
-		return same && (command == "" || command == x.Argv[2])
-	})
-}
-
-// Exec decides on a process that a plugin starts in the call's name. What the call said it would start was decided on; anything else
-// is held against the rules, and never runs with what was approved for something else. denial says why not; "": it may start.
-func (l *Live) Exec(ctx context.Context, argv []string, cwd string) (denial string, err error) {
-	for _, x := range l.commands {
-		if slices.Equal(x.Argv, argv) && (x.Cwd == "" || x.Cwd == cwd) {
-			return "", nil
-		}
-	}
-	if len(l.commands) > 0 && l.wide {
-		return "the call was approved for another command", nil
-	}
-	if l.inAState(argv, cwd) {
-		return "", nil
-	}
-	also := contract.ExecEffect{Argv: argv, Cwd: cwd}
-	d := l.Spine.stages.Policy(policy.Request{Approval: policy.OnRequest, Sandbox: l.Call.Sandbox, Effects: []contract.Effect{also}})
-	switch d.Verdict {
-	case policy.Run:
-		return "", nil
-	case policy.Ask:
-		return l.Authorize(ctx, []contract.Effect{also}, "it starts another program than it said", nil)
-	}
-	return d.Reason, nil
 }

@@ -191,19 +191,28 @@ func TestProcessesBesideTheDeclared(t *testing.T) {
 		cwd    string
 		answer string
 		denial string
+		set    map[string]string
+		unset  []string
 	}{
-		{"the declared one", true, declared.Argv, "/ws", "", ""},
-		{"a helper", false, []string{"/opt/helper", "apply"}, "/ws", "", ""},
-		{"a forbidden one", false, []string{"env", "factor", "13"}, "/ws", "", "rejected: no"},
-		{"one to ask about, approved", false, []string{"hg", "push"}, "/ws", approval.Approve, ""},
-		{"one to ask about, denied", false, []string{"hg", "push"}, "/ws", approval.Deny, "rejected by user"},
-		{"the declared one in a state", false, []string{"bash", "-c", shellstate.Script(2, "ls")}, "/ws", approval.Deny, ""},
-		{"a state alone", false, []string{"bash", "-lc", shellstate.Script(1, "")}, "/ws", approval.Deny, ""},
-		{"another one in a state", false, []string{"bash", "-c", shellstate.Script(1, "factor 13")}, "/ws", approval.Deny, "rejected"},
-		{"the declared one in a state and another shell", false, []string{"/tmp/bash", "-c", shellstate.Script(1, "ls")}, "/ws", approval.Deny, "rejected"},
-		{"the approved one in a state", true, []string{"bash", "-c", shellstate.Script(1, "ls")}, "/ws", "", "approved for another command"},
-		{"another folder than the approved", true, declared.Argv, "/", "", "approved for another command"},
-		{"another than the approved", true, []string{"sh", "-c", "touch /x"}, "/ws", "", "approved for another command"},
+		{"the declared one", true, declared.Argv, "/ws", "", "", nil, nil},
+		{"with variables that make it plain", true, declared.Argv, "/ws", "", "", map[string]string{"NO_COLOR": "1", "PAGER": "cat", "LC_ALL": "C.UTF-8", "GANTRY_THREAD_ID": "t", "GANTRY_TOOL_CALL_ID": "c1"}, nil},
+		{"with a variable of its own", true, declared.Argv, "/ws", "", "change GIT_DIR;", map[string]string{"GIT_DIR": "x", "TERM": "dumb"}, nil},
+		{"with a pager of its own", true, declared.Argv, "/ws", "", "change PAGER;", map[string]string{"PAGER": "/tmp/x"}, nil},
+		{"with a locale by path", true, declared.Argv, "/ws", "", "change LC_ALL;", map[string]string{"LC_ALL": "/tmp/x"}, nil},
+		{"with another call's id", true, declared.Argv, "/ws", "", "change GANTRY_TOOL_CALL_ID;", map[string]string{"GANTRY_TOOL_CALL_ID": "c2"}, nil},
+		{"without a variable", true, declared.Argv, "/ws", "", "change HOME, PATH;", nil, []string{"PATH", "HOME"}},
+		{"with any variable in its sandbox", false, declared.Argv, "/ws", "", "", map[string]string{"GIT_DIR": "x"}, []string{"PATH"}},
+		{"a helper", false, []string{"/opt/helper", "apply"}, "/ws", "", "", nil, nil},
+		{"a forbidden one", false, []string{"env", "factor", "13"}, "/ws", "", "rejected: no", nil, nil},
+		{"one to ask about, approved", false, []string{"hg", "push"}, "/ws", approval.Approve, "", nil, nil},
+		{"one to ask about, denied", false, []string{"hg", "push"}, "/ws", approval.Deny, "rejected by user", nil, nil},
+		{"the declared one in a state", false, []string{"bash", "-c", shellstate.Script(2, "ls")}, "/ws", approval.Deny, "", nil, nil},
+		{"a state alone", false, []string{"bash", "-lc", shellstate.Script(1, "")}, "/ws", approval.Deny, "", nil, nil},
+		{"another one in a state", false, []string{"bash", "-c", shellstate.Script(1, "factor 13")}, "/ws", approval.Deny, "rejected", nil, nil},
+		{"the declared one in a state and another shell", false, []string{"/tmp/bash", "-c", shellstate.Script(1, "ls")}, "/ws", approval.Deny, "rejected", nil, nil},
+		{"the approved one in a state", true, []string{"bash", "-c", shellstate.Script(1, "ls")}, "/ws", "", "approved for another command", nil, nil},
+		{"another folder than the approved", true, declared.Argv, "/", "", "approved for the folder /ws, not for /", nil, nil},
+		{"another than the approved", true, []string{"sh", "-c", "touch /x"}, "/ws", "", "approved for another command", nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := &family{bench: &bench{answer: approval.Answer{Choice: tc.answer}}}
@@ -230,7 +239,7 @@ func TestProcessesBesideTheDeclared(t *testing.T) {
 				}()
 				defer func() { close(over); <-stopped }()
 				var err error
-				denial, err = l.Exec(ctx, tc.argv, tc.cwd)
+				denial, err = l.Exec(ctx, orchestrate.Start{Argv: tc.argv, Cwd: tc.cwd, Set: tc.set, Unset: tc.unset})
 				return contract.Text("ok"), err
 			}
 			if a := f.dispatch(t, t.Context()); text(a) != "ok" {
@@ -257,7 +266,7 @@ func TestTheDeclaredOneWithoutItsLogin(t *testing.T) {
 		}
 		f.effects = []contract.Effect{contract.ExecEffect{Argv: []string{"zsh", "-lc", "hg push"}, Cwd: "/ws"}}
 		f.do = func(ctx context.Context, l *orchestrate.Live, _ contract.CallStart, _ tool.Control) (*contract.Result, error) {
-			denial, err := l.Exec(ctx, argv, "/ws")
+			denial, err := l.Exec(ctx, orchestrate.Start{Argv: argv, Cwd: "/ws"})
 			return contract.Text("ok" + denial), err
 		}
 		if a := f.dispatch(t, t.Context()); text(a) != "ok" || strings.Count(strings.Join(f.steps, "\n"), "ask ") != 1 {

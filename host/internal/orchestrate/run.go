@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -101,7 +102,7 @@ func (r *run) sessions() []string {
 
 func (r *run) assess(ctx context.Context) *verdict {
 	if !r.entry.Assess {
-		r.assessment = contract.Assessment{Effects: r.entry.Effects, ReadOnly: r.entry.ReadOnly}
+		r.assessment = contract.Assessment{Effects: r.entry.Effects, ReadOnly: r.entry.ReadOnly && !slices.ContainsFunc(r.entry.Effects, changes)}
 		return nil
 	}
 	family, v := r.family()
@@ -110,6 +111,7 @@ func (r *run) assess(ctx context.Context) *verdict {
 	}
 	// Helpers that read on behalf of the assessment run under a token of their own and change nothing.
 	live := r.begin(ctx, launch.Grant{Mode: r.call.Sandbox})
+	live.ReadOnly = true
 	defer r.endProcesses(ctx)
 	defer live.end()
 	bounded, cancel := context.WithTimeoutCause(ctx, assessBound, errAssess)
@@ -134,6 +136,7 @@ func (r *run) assess(ctx context.Context) *verdict {
 		return fail(callError(err))
 	}
 	r.assessment = *a
+	r.assessment.ReadOnly = a.ReadOnly && !slices.ContainsFunc(a.Effects, changes)
 	r.item.assessed(a.Item)
 	if a.Early != nil {
 		outcome := event.OutcomeOK
@@ -145,11 +148,25 @@ func (r *run) assess(ctx context.Context) *verdict {
 	return nil
 }
 
+// changes reports whether an effect is a change, whatever else the plugin says of the call.
+func changes(e contract.Effect) bool {
+	if in, ok := e.(contract.SessionInputEffect); ok {
+		return in.Text != ""
+	}
+	_, ok := e.(contract.WriteEffect)
+	return ok
+}
+
 // assessBound is how long a plugin may think about what a call would do. Nobody is asked meanwhile, and nothing runs that
 // the user could see.
 const assessBound = time.Minute
 
 var errAssess = errors.New("its plugin did not say within a minute what the call would do; it was not started")
+
+// builtIn reports whether the tool's plugin comes with gantry.
+func (r *run) builtIn() bool {
+	return r.spine.stages.BuiltIn != nil && r.spine.stages.BuiltIn(r.entry.Plugin)
+}
 
 func (r *run) family() (Family, *verdict) {
 	f, ok := r.spine.stages.Families(r.entry.Plugin)

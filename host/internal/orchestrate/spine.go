@@ -126,7 +126,7 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Denial, Keep, Files and Redact.
+// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Denial, Keep, BuiltIn, Files and Redact.
 type Stages struct {
 	Hooks    hook.Hooks
 	Policy   Policy
@@ -142,6 +142,7 @@ type Stages struct {
 	// Keep puts an output that was cut for the model where commands of the thread can read it, and returns its path.
 	Keep      func(text string) (path string, err error)
 	Families  func(plugin string) (Family, bool)
+	BuiltIn   func(plugin string) bool // tells which plugins come with gantry; nil: none does
 	Processes Processes
 	Files     Files            // of the turn; nil: nobody wants to know
 	Redact    *redact.Redactor // takes secrets out of what calls show; nil: nothing does

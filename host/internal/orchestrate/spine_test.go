@@ -313,6 +313,30 @@ func TestAbortEndsTheTurn(t *testing.T) {
 	}
 }
 
+// A call that says that it changes something is none that only reads, whatever else it says.
+func TestReadOnlyIsWhatChangesNothing(t *testing.T) {
+	for effect, reads := range map[contract.Effect]bool{
+		contract.OtherEffect{Label: "look"}: true, contract.SessionInputEffect{SessionID: "1"}: true, contract.SessionInputEffect{SessionID: "1", Text: "x"}: false,
+	} {
+		for _, effects := range [][]contract.Effect{{effect}, {contract.ReadEffect{Paths: []string{"/a"}}, effect, contract.WriteEffect{Paths: []string{"/a"}}}} {
+			reads := reads && len(effects) == 1
+			b := &bench{policy: policy.Decision{Verdict: policy.Run}, assess: func(contract.AssessRequest) (*contract.Assessment, error) {
+				return &contract.Assessment{ReadOnly: true, Effects: effects}, nil
+			}}
+			b.run(t, assessed, `{}`)
+			var started event.CallStarted
+			for _, body := range b.bodies {
+				if s, ok := body.(event.CallStarted); ok {
+					started = s
+				}
+			}
+			if started.ReadOnly != reads || reads == slices.Contains(b.steps, "barrier") {
+				t.Errorf("%+v: read-only %v, want %v\n%s", effects, started.ReadOnly, reads, strings.Join(b.steps, "\n"))
+			}
+		}
+	}
+}
+
 func TestReadOnlyCallsDoNotWaitForTheDisk(t *testing.T) {
 	b := &bench{assess: func(contract.AssessRequest) (*contract.Assessment, error) {
 		return &contract.Assessment{ReadOnly: true}, nil

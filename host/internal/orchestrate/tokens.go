@@ -23,9 +23,14 @@ type Live struct {
 	// Nested is the gate of the calls that this one makes.
 	Nested *Gate
 	item   event.ItemID
-	// commands are those that the call said it would start, and that were decided on; wide says that they run outside of the sandbox.
+	// ReadOnly says that what runs in the call's name changes nothing, as the call said before it was decided on.
+	ReadOnly bool
+	// commands are those that the call said it would start, and that were decided on; wide says that they run outside of the sandbox,
+	// bound that nothing else may run with what they were given, builtIn that the plugin comes with gantry.
 	commands []contract.ExecEffect
 	wide     bool
+	bound    bool
+	builtIn  bool
 	ctx      context.Context // ends with the call
 	cancel   context.CancelCauseFunc
 	token    string
@@ -54,7 +59,10 @@ func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
 			l.commands = append(l.commands, x)
 		}
 	}
+	l.ReadOnly, l.builtIn = r.assessment.ReadOnly, r.builtIn()
 	l.wide = r.escalation != nil && r.escalation.Unsandboxed
+	asked := r.call.Sandbox == policy.FullAccess && r.call.Approval == policy.Untrusted && !l.builtIn
+	l.bound = l.wide || len(l.commands) > 0 && (r.escalation != nil || asked)
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.token = r.spine.tokens.issue(l)
 	return l

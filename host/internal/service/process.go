@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -37,7 +38,7 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	if cwd == "" {
 		cwd = l.Call.Cwd
 	}
-	if denial, err := l.Exec(ctx, r.GetArgv(), cwd); err != nil {
+	if denial, err := l.Exec(ctx, orchestrate.Start{Argv: r.GetArgv(), Cwd: cwd, Set: r.GetEnv(), Unset: r.GetUnset()}); err != nil {
 		return nil, statusOf(err)
 	} else if denial != "" {
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: denial}}, nil
@@ -48,7 +49,7 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	}
 	spec := launch.Spec{
 		Argv: r.GetArgv(), Cwd: cwd, Env: env,
-		Stdin: r.GetStdin(), MergeStderr: r.GetMergeStderr(), Session: r.GetSession(), ReadOnly: r.GetReadOnly(), Keep: keep, Holder: s.id.Generation,
+		Stdin: r.GetStdin(), MergeStderr: r.GetMergeStderr(), Session: r.GetSession(), ReadOnly: r.GetReadOnly() || l.ReadOnly, Keep: keep, Holder: s.id.Generation,
 		Grant: l.Grant, Owner: launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)},
 	}
 	if t := r.GetTerminal(); t != nil {

@@ -30,11 +30,11 @@ func environment(c *tool.Call) []string {
 }
 
 // login returns the command line and the environment that a command is started with. Where it wants a login shell, that is
-// a shell in the state that a login left, if there is one. What was approved to leave the sandbox runs as it was approved, and
-// reads the profile itself.
+// a shell in the state that a login left, if there is one. What was approved to get more than its sandbox runs as it was
+// approved, and reads the profile itself.
 func (f *family) login(ctx context.Context, c *tool.Call, cmd *command) (argv, env []string) {
 	env = environment(c)
-	if !cmd.login || cmd.shell.Kind != shell.POSIX || cmd.escalated {
+	if !cmd.login || cmd.shell.Kind != shell.POSIX || cmd.escalated || len(cmd.additional) > 0 {
 		return cmd.argv, env
 	}
 	if s := f.state(ctx, c, cmd); s != nil {

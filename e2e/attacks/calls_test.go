@@ -69,6 +69,16 @@ var calls = map[string]func() error{
 	"open_by_handle_at":              raw(unix.SYS_OPEN_BY_HANDLE_AT),
 	"remount":                        func() error { return unix.Mount("none", protected(), "", unix.MS_REMOUNT|unix.MS_BIND, "") },
 	"umount what protects":           func() error { return unix.Unmount(protected(), unix.MNT_DETACH) },
+	"a lease":                        onFile(unix.F_SETLEASE, unix.F_RDLCK),
+	"a watch on a folder":            onFile(unix.F_NOTIFY, 4), // DN_CREATE
+	"fanotify":                       raw(unix.SYS_FANOTIFY_INIT, unix.FAN_REPORT_FID),
+	"unshare":                        raw(unix.SYS_UNSHARE, unix.CLONE_NEWUSER),
+	"clone":                          raw(unix.SYS_CLONE, unix.CLONE_NEWUSER|unix.CLONE_FS), // which no kernel takes together
+	"clone3":                         raw(unix.SYS_CLONE3),
+	"threads and processes":          startsAll,
+	"other families":                 otherFamilies,
+	"other netlinks":                 otherNetlinks,
+	"routes":                         socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE),
 	"bpf":                            raw(unix.SYS_BPF, ^uintptr(0)),
 	"userfaultfd":                    raw(unix.SYS_USERFAULTFD, 1),
 	"kexec_load":                     raw(unix.SYS_KEXEC_LOAD, 0, 1<<20),
@@ -130,6 +140,78 @@ func socket(family, kind, protocol int) func() error {
 		}
 		return err
 	}
+}
+
+// onFile makes a call of fcntl about a folder that is not the sandbox's, or a file in it.
+func onFile(command, arg uintptr) func() error {
+	return func() error {
+		path := os.Getenv("OUT")
+		if command == unix.F_SETLEASE {
+			path = filepath.Join(path, "linked")
+		}
+		fd, err := unix.Open(path, unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return raw(unix.SYS_FCNTL, uintptr(fd), command, arg)()
+	}
+}
+
+// otherFamilies makes a socket of each family that is for no machine.
+func otherFamilies() error {
+	var got []int
+	for family := unix.AF_UNIX; family < unix.AF_MAX+8; family++ {
+		switch family {
+		case unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK:
+			continue
+		}
+		for kind := unix.SOCK_STREAM; kind <= unix.SOCK_PACKET; kind++ {
+			fd, err := unix.Socket(family, kind, 0)
+			if err == nil {
+				unix.Close(fd)
+			}
+			if !errors.Is(err, unix.EPERM) { // the kernel was asked
+				got = append(got, family)
+				break
+			}
+		}
+	}
+	if len(got) == 0 {
+		return unix.EPERM
+	}
+	fmt.Println("families", got)
+	return nil
+}
+
+// otherNetlinks talks to other parts of the kernel than that for routes.
+func otherNetlinks() error {
+	for protocol := unix.NETLINK_ROUTE + 1; protocol < 32; protocol++ {
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, protocol)
+		if err == nil {
+			unix.Close(fd)
+		}
+		if !errors.Is(err, unix.EPERM) {
+			fmt.Println("protocol", protocol)
+			return nil
+		}
+	}
+	return unix.EPERM
+}
+
+// startsAll starts what programs start: threads, processes, and those of the C library.
+func startsAll() error {
+	out, err := exec.Command("python3", "-c", `
+import os, subprocess, threading
+t = threading.Thread(target=lambda: print("thread")); t.start(); t.join()
+subprocess.run(["true"], check=True)
+os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
+if os.fork() == 0: os._exit(0)
+os.wait(); print("all")`).CombinedOutput()
+	if err == nil && !bytes.Contains(out, []byte("all")) {
+		err = errors.New("it said " + string(out))
+	}
+	return err
 }
 
 // dial connects to a socket; where that alone reaches nobody it says something.

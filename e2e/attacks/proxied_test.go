@@ -30,6 +30,14 @@ var proxied = []row{
 		flow: limited("upgrade_not_allowed", "GET http://%s/ HTTP/1.1\r\nHost: %[1]s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nPOST / HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 1\r\n\r\nx"), tests: []string{"host/internal/network TestLimitedMethods"}},
 	{id: "N28", attempt: "with `limited`: GET, HEAD or OPTIONS with a body, whole or in chunks", required: "refused", codex: "", ours: "403, `body_not_allowed`",
 		flow: limited("body_not_allowed", "GET http://%s/ HTTP/1.1\r\nHost: %[1]s\r\nContent-Length: 6\r\n\r\nSECRET", "OPTIONS http://%s/ HTTP/1.1\r\nHost: %[1]s\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nSECRET\r\n0\r\n\r\n"), tests: []string{"host/internal/network TestLimitedMethods"}},
+	{id: "N29", attempt: "with the whole network: the other forty families of sockets that the kernel has", required: "denied", codex: "", tries: []try{
+		{call: "other families", says: notPermitted, box: "network"}, {call: "other families", says: notPermitted}, {call: "other families", says: notPermitted, box: "proxy"},
+		{call: "UDP", works: true, box: "network", outside: untried}, {call: "TCP", works: true, box: "network", outside: untried},
+	}},
+	{id: "N30", attempt: "with the whole network: netlink to the firewall, to audit, to devices", required: "denied; routes and interfaces may be read", codex: "", tries: []try{
+		{call: "other netlinks", says: notPermitted, box: "network"}, {call: "other netlinks", says: notPermitted}, {call: "other netlinks", says: notPermitted, box: "proxy"},
+		{call: "routes", works: true, box: "network", outside: untried},
+	}},
 }
 
 // origin is a server that says for which host it was asked. It changes the protocol when that is asked for.

@@ -17,7 +17,7 @@ var denied = []uint32{
 	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
 	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_SETNS,
-	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_REBOOT, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_OPEN_TREE_ATTR,
+	unix.SYS_FANOTIFY_INIT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_REBOOT, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_OPEN_TREE_ATTR,
 }
 
 // offline are those that a process without a network does not get either: they reach services by sockets that have a path.
@@ -25,11 +25,9 @@ var offline = []uint32{
 	unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_SENDMMSG,
 }
 
-// foreign are the families of sockets that reach past a network: the hypervisor, the kernel's ciphers, raw packets.
-var foreign = []uint32{
-	unix.AF_VSOCK, unix.AF_ALG, unix.AF_PACKET, unix.AF_KEY, unix.AF_RDS, unix.AF_TIPC, unix.AF_BLUETOOTH, unix.AF_CAN,
-	unix.AF_NFC, unix.AF_XDP, unix.AF_SMC, unix.AF_QIPCRTR,
-}
+// internet are the families of sockets that are for machines; the kernel has some forty more, and errors in those let processes out
+// of boxes.
+var internet = []uint32{unix.AF_INET, unix.AF_INET6}
 
 // sysChmod is the oldest of the calls that give a file a mode, which amd64 alone has; Go's packages name it there only.
 const sysChmod = 90
@@ -77,11 +75,7 @@ func filter(network, proxied bool) []byte {
 	}
 	if network {
 		// A network is machines. Services of this one are reached by sockets that have a path, and may do what they are asked.
-		p.call(unix.SYS_SOCKET, func(b *assembler) {
-			b.load(atArg)
-			b.refuseEqual(unix.AF_UNIX)
-			b.refuseEqual(foreign...)
-		})
+		p.call(unix.SYS_SOCKET, sockets(internet))
 		p.call(unix.SYS_SOCKETPAIR, local)
 		p.answer(allow)
 		return p
@@ -90,7 +84,7 @@ func filter(network, proxied bool) []byte {
 		// The internet's sockets lead to the box's own loopback. Sockets that have a path lead out of it.
 		p.call(unix.SYS_SOCKET, func(b *assembler) {
 			b.load(atArg)
-			b.allowEqual(unix.AF_INET, unix.AF_INET6)
+			b.allowEqual(internet...)
 			b.answer(refuse)
 		})
 		p.call(unix.SYS_SOCKETPAIR, local)
@@ -108,6 +102,19 @@ func filter(network, proxied bool) []byte {
 	})
 	p.answer(allow)
 	return p
+}
+
+// sockets allows the families and what programs ask about interfaces and routes.
+func sockets(families []uint32) func(*assembler) {
+	return func(b *assembler) {
+		b.load(atArg)
+		b.allowEqual(families...)
+		b.equal(unix.AF_NETLINK, 1, 0)
+		b.answer(refuse)
+		b.load(atArg + 8*2)
+		b.allowEqual(unix.NETLINK_ROUTE)
+		b.answer(refuse)
+	}
 }
 
 // common begins every filter: the architecture, what nobody gets, and calls of which only some uses are refused. What comes
@@ -130,6 +137,23 @@ func common(none []uint32) []byte {
 		b.load(atArg + 8)
 		b.refuseEqual(tiocsti, tioclinux)
 	})
+	// A lease or a watch on a file that may only be read makes its writers wait.
+	p.call(unix.SYS_FCNTL, func(b *assembler) {
+		b.load(atArg + 8)
+		b.refuseEqual(unix.F_SETLEASE, unix.F_NOTIFY)
+	})
+	// A user namespace gives all capabilities over the network and the other namespaces made in it, and with them to parts of the
+	// kernel that only root is meant to reach. The flags of clone3 lie in memory, where no filter sees them: libraries take clone
+	// where it is missing.
+	namespace := func(b *assembler) {
+		b.load(atArg)
+		b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, unix.CLONE_NEWUSER, 0, 0)
+		b.refuseEqual(unix.CLONE_NEWUSER)
+	}
+	p.call(unix.SYS_CLONE, namespace)
+	p.call(unix.SYS_UNSHARE, namespace)
+	p.equal(unix.SYS_CLONE3, 0, 1)
+	p.answer(missing)
 	// A program that gives its owner's rights to whoever starts it is nobody's to make here. New files are looked at afterwards.
 	owner := func(arg uint32) func(*assembler) {
 		return func(b *assembler) {
@@ -156,13 +180,13 @@ func common(none []uint32) []byte {
 // cageFilter is for a plugin: sockets with a path stay, the host is behind one.
 func cageFilter(network bool) []byte {
 	p := assembler(common(denied))
-	families := foreign
-	if !network {
-		families = append(families[:len(families):len(families)], unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
-	}
 	p.call(unix.SYS_SOCKET, func(b *assembler) {
 		b.load(atArg)
-		b.refuseEqual(families...)
+		b.allowEqual(unix.AF_UNIX)
+		if network {
+			sockets(internet)(b)
+		}
+		b.answer(refuse)
 	})
 	p.answer(allow)
 	return p

@@ -189,6 +189,7 @@ func (h *House) Check() []Problem {
 	out = append(out, h.testOnly()...)
 	out = append(out, h.layers(Rows, Edges)...)
 	out = append(out, h.processes(Starters)...)
+	out = append(out, h.shellParsers(ShellParsers)...)
 	out = append(out, h.names()...)
 	out = append(out, h.comments()...)
 	out = append(out, h.inits()...)

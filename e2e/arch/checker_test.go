@@ -326,6 +326,13 @@ func TestSleeps(t *testing.T) {
 	}
 }
 
+func TestShellParsers(t *testing.T) {
+	h := house(t, map[string]string{
+		"a/a.go": "package a\nimport \"mvdan.cc/sh/v3/syntax\"\nvar p = syntax.NewParser()", "b/b.go": "package b\nimport \"mvdan.cc/sh/v3/syntax\"\nvar p = syntax.NewParser()",
+	})
+	expect(t, h.shellParsers([]string{"b", "gone"}), "name gone", "a/a.go:3")
+}
+
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	h := house(t, map[string]string{

@@ -237,6 +237,29 @@ var Starters = []string{
 
 // processes checks that shipped code starts no process but in the launcher and the supervisor.
 func (h *House) processes(by []string) []Problem {
+	return h.uses(starters, by, Problem{
+		What:    "starts a process: every process is started by the host's launcher under a grant",
+		Instead: "in a plugin use Call.Command (sdk/process), in the host use launch",
+	})
+}
+
+// ShellParsers may create a parser of the shell's grammar, which is recursive: they bound what they give it.
+var ShellParsers = []string{
+	"host/internal/shellsyntax",
+	"plugins/shell/internal/intercept", // a few kilobytes before a document
+	"plugins/shell/internal/snapshot",  // what the user's own shell printed
+}
+
+// shellParsers checks that shipped code parses shell scripts within bounds.
+func (h *House) shellParsers(by []string) []Problem {
+	return h.uses([][2]string{{"syntax", "NewParser"}}, by, Problem{
+		What:    "creates a parser of the shell's grammar, which a deeply nested script overflows the stack of",
+		Instead: "use host/internal/shellsyntax",
+	})
+}
+
+// uses checks that shipped code uses some names of other packages in the listed packages only.
+func (h *House) uses(names [][2]string, by []string, problem Problem) []Problem {
 	var out []Problem
 	for _, pattern := range by {
 		if !h.has(pattern) {
@@ -253,11 +276,10 @@ func (h *House) processes(by []string) []Problem {
 			}
 			ast.Inspect(f.Syntax, func(n ast.Node) bool {
 				e, ok := n.(ast.Expr)
-				if ok && slices.ContainsFunc(starters, func(s [2]string) bool { return isName(e, s[0], s[1]) }) {
-					out = append(out, Problem{
-						Where: h.at(n), What: "starts a process: every process is started by the host's launcher under a grant",
-						Instead: "in a plugin use Call.Command (sdk/process), in the host use launch",
-					})
+				if ok && slices.ContainsFunc(names, func(s [2]string) bool { return isName(e, s[0], s[1]) }) {
+					found := problem
+					found.Where = h.at(n)
+					out = append(out, found)
 				}
 				return true
 			})

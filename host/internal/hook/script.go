@@ -7,6 +7,8 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
 )
 
 // script is a file that a command runs: the word that names it, and where it lies.
@@ -27,7 +29,7 @@ var scriptSuffixes = []string{
 // whatever is called like a script or may be executed. Files that the line writes are none. dir is where it runs. What another
 // program finds by itself, a module or a file that a script reads, is not seen.
 func scripts(line, dir string, env []string, file func(path string) (regular, executable bool)) []script {
-	tree, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
+	tree, err := shellsyntax.Parse(line, syntax.LangBash)
 	if err != nil {
 		return nil // the line itself is bound all the same
 	}

@@ -1,12 +1,13 @@
 package command
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
 )
 
 // Extraction is the wide reading of a command line.
@@ -20,15 +21,18 @@ type Extraction struct {
 	Err error
 }
 
-// Bounds of what is followed: commands in commands, and in all.
+// Bounds of what is followed: commands in commands, commands in all, and words that are looked at, where a word counts each time. A
+// script that is read again costs a word for a few of its bytes.
 const (
-	maxDepth    = 8
-	maxCommands = 10_000
+	maxDepth     = 8
+	maxCommands  = 10_000
+	maxWords     = 1 << 20
+	bytesPerWord = 4
 )
 
 var (
 	errDeep = fmt.Errorf("commands stand more than %d deep in one another", maxDepth)
-	errMany = fmt.Errorf("it starts more than %d commands", maxCommands)
+	errMany = fmt.Errorf("it starts more than %d commands, or the same ones in too many ways", maxCommands)
 )
 
 // Extract reads a command line widely.
@@ -46,18 +50,24 @@ func ExtractScript(script string) Extraction {
 }
 
 // Incomplete reports whether a shell would wait for more before it runs any of the last command of a text.
-func Incomplete(script string) bool {
-	if large(script) {
-		return false
-	}
-	if end := strings.TrimRight(script, "\n"); len(end) < len(script) && strings.HasSuffix(end, "\\") {
-		return true
-	}
-	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
-	return syntax.IsIncomplete(err)
+func Incomplete(script string) bool { return shellsyntax.Incomplete(script) }
+
+type extractor struct {
+	Extraction
+	spent int // words that were looked at
 }
 
-type extractor struct{ Extraction }
+// spend accounts for words to look at. false: no more are looked at, and the extraction has failed.
+func (x *extractor) spend(words int) bool {
+	if x.spent > maxWords {
+		return false
+	}
+	if x.spent += words; x.spent > maxWords {
+		x.fail(errMany)
+		return false
+	}
+	return true
+}
 
 func (x *extractor) fail(err error) { x.Err = errors.Join(x.Err, err) }
 
@@ -65,26 +75,25 @@ func (x *extractor) unresolved(what string) { x.Unresolved = append(x.Unresolved
 
 // script reads as far as it goes: a shell runs the commands before a mistake, too.
 func (x *extractor) script(text string, variant syntax.LangVariant, depth int) {
-	switch {
-	case large(text):
-		x.fail(errLarge)
-		return
-	case strings.Contains(text, "\x00"):
-		x.fail(errNul)
-		return
-	case depth > maxDepth:
+	if depth > maxDepth {
 		x.fail(errDeep)
 		return
 	}
-	// The parser may tell of an error more than once, and can't be left between: the loop always runs to its end.
+	if !x.spend(1 + len(text)/bytesPerWord) {
+		return
+	}
 	var failed error
-	for s, err := range newParser(variant).StmtsSeq(strings.NewReader(text)) {
-		if failed = cmp.Or(failed, err); failed == nil {
+	for s, err := range shellsyntax.Statements(text, variant) {
+		if err != nil {
+			failed = err
+		} else {
 			x.stmt(s, depth)
 		}
 	}
 	switch {
 	case failed == nil:
+	case errors.Is(failed, shellsyntax.ErrLarge), errors.Is(failed, shellsyntax.ErrNul):
+		x.fail(failed)
 	case variant == syntax.LangZsh: // its grammar is not all known; the other shell's is close
 		x.script(text, syntax.LangBash, depth)
 	default:
@@ -170,11 +179,11 @@ func (x *extractor) command(c Command, in input, depth int) {
 		x.fail(errDeep)
 		return
 	}
-	if len(x.Commands) >= maxCommands {
-		if len(x.Commands) == maxCommands {
-			x.fail(errMany)
-			x.Commands = append(x.Commands, c)
-		}
+	if !x.spend(len(c)) {
+		return
+	}
+	if len(x.Commands) == maxCommands {
+		x.spend(maxWords)
 		return
 	}
 	x.Commands = append(x.Commands, c)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
 )
 
 // starts reports whether an extraction has a command that begins with the words; maybe: that may.
@@ -67,7 +69,7 @@ func TestExtractFindsWhatIsHidden(t *testing.T) {
 		{"bash -s <<'E'\nfactor 13\nE", sure}, {"echo factor 13 | sh", asks}, {"bash", asks}, {"sh < f", asks}, {"fish -c 'factor 13'", asks},
 		{"trap 'factor 13' EXIT", sure}, {"trap -- 'factor 13' EXIT", sure}, {"alias f=factor; f 13", asks}, {"alias f='factor 13'", sure},
 		{"alias $x", asks}, {"sudo --unheard-of x factor 13", sure}, {"env -Z x factor 13", sure}, {"parallel factor 13 ::: x", sure}, {"parallel 'factor {}' ::: 13", asks},
-		{"if then factor 13", asks}, {"factor 13\nif then", sure}, {"factor 13 'unclosed", asks}, {strings.Repeat(" ", maxScriptBytes+1) + "factor 13", asks},
+		{"if then factor 13", asks}, {"factor 13\nif then", sure}, {"factor 13 'unclosed", asks}, {strings.Repeat(" ", shellsyntax.MaxBytes+1) + "factor 13", asks},
 		{nested(maxDepth+2, "factor 13"), asks},
 	} {
 		yes, maybe := starts(Extract([]string{"bash", "-lc", tc.script}), "factor", "13")
@@ -170,8 +172,8 @@ func TestDeepNesting(t *testing.T) {
 		if testing.Short() && i%4 != 0 {
 			continue
 		}
-		script := strings.Repeat(unit, maxScriptBytes/len(unit))
-		for _, script := range []string{script, script[:min(len(script), maxOpenings/2*len(unit))]} {
+		script := strings.Repeat(unit, shellsyntax.MaxBytes/len(unit))
+		for _, script := range []string{script, script[:min(len(script), shellsyntax.MaxOpenings/2*len(unit))]} {
 			Extract([]string{"bash", "-c", script})
 			Extract([]string{"zsh", "-c", "((" + script})
 			Plain(script)
@@ -230,4 +232,25 @@ func FuzzJoin(f *testing.F) {
 			t.Errorf("Split(%q) = %q, %v, want %q", Join(argv), got, ok, argv)
 		}
 	})
+}
+
+// Programs that start programs that start programs: each way to read the line is another line, of tens of thousands of words.
+func TestFollowingIsBounded(t *testing.T) {
+	for _, unit := range []string{
+		"find -exec ", "fd -x ", "sudo -X ", "xargs --foo ", "env -S ", "eval ", "watch ", "a|", "a;", "a&&", "parallel ", "timeout 5 ", "x ", "'x' ", "sh -c ", "alias a=",
+	} {
+		x := Extract([]string{"bash", "-c", strings.Repeat(unit, (shellsyntax.MaxBytes-1)/len(unit))})
+		words := 0
+		for _, c := range x.Commands {
+			words += len(c)
+		}
+		if len(x.Commands) > maxCommands || words > maxWords {
+			t.Errorf("%q is read as %d commands with %d words", unit, len(x.Commands), words)
+		}
+	}
+	for _, unit := range []string{"find -exec ", "a|"} {
+		if x := Extract([]string{"bash", "-c", strings.Repeat(unit, 10_400) + "x"}); x.Err == nil {
+			t.Errorf("%q is said to be read", unit)
+		}
+	}
 }

@@ -1,52 +1,18 @@
 package command
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
 )
-
-// Bounds of what is read. The grammar nests and its parser recurses, in arithmetic with 12 KB of stack for each level: 256 KB of
-// `$((` ended the program. A script beyond them is one that can't be read. See TestDeepNesting.
-const (
-	maxScriptBytes = 128 << 10
-	maxOpenings    = 4096
-)
-
-// errNul: a shell would drop the byte, or end there; what is shown would not be what runs.
-var errNul = errors.New("the script has a zero byte")
-
-var errLarge = fmt.Errorf("the script has more than %d bytes or %d brackets", maxScriptBytes, maxOpenings)
-
-// large reports whether a script is beyond what is read.
-func large(script string) bool {
-	if len(script) > maxScriptBytes {
-		return true
-	}
-	n := 0
-	for i := range len(script) {
-		switch script[i] {
-		case '(', '[', '{', '?', '`':
-			n++
-		}
-	}
-	return n > maxOpenings
-}
-
-func newParser(variant syntax.LangVariant) *syntax.Parser {
-	return syntax.NewParser(syntax.Variant(variant), syntax.KeepComments(true))
-}
 
 // Plain reads a script that is nothing but simple commands joined by `&&`, `||`, `;`, `|` and line ends. ok is false for
 // everything else: redirections, expansions, assignments, control flow, comments, names in quotes, scripts that do not parse.
 // Words that the shell would still match against file names are there, but not fixed.
 func Plain(script string) (commands []Command, ok bool) {
-	if large(script) || strings.Contains(script, "\x00") {
-		return nil, false
-	}
-	file, err := newParser(syntax.LangBash).Parse(strings.NewReader(script), "")
+	file, err := shellsyntax.Parse(script, syntax.LangBash)
 	if err != nil || len(file.Stmts) == 0 || len(file.Last) > 0 || endsOpen(file, script) {
 		return nil, false
 	}
@@ -137,10 +103,7 @@ func expandsNothing(w *syntax.Word) bool {
 
 // Document reads a script that is one simple command with one document behind `<<`, and gives the words of the command.
 func Document(script string) (Command, bool) {
-	if large(script) || strings.Contains(script, "\x00") {
-		return nil, false
-	}
-	file, err := newParser(syntax.LangBash).Parse(strings.NewReader(script), "")
+	file, err := shellsyntax.Parse(script, syntax.LangBash)
 	if err != nil || len(file.Stmts) != 1 || len(file.Last) > 0 {
 		return nil, false
 	}

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
 )
 
 func TestPlain(t *testing.T) {
@@ -59,7 +61,7 @@ func TestPlain(t *testing.T) {
 		{"", nil},
 		{"# only", nil},
 		{"ls \x00", nil},
-		{strings.Repeat("ls\n", maxScriptBytes/3+1), nil},
+		{strings.Repeat("ls\n", shellsyntax.MaxBytes/3+1), nil},
 	} {
 		got, ok := Plain(tc.script)
 		var argvs [][]string

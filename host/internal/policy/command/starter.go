@@ -217,6 +217,9 @@ func (x *extractor) find(c Command, depth int) {
 			if end := slices.IndexFunc(rest, func(w Word) bool { return w.Fixed && (w.Text == ";" || w.Text == "+") }); end >= 0 {
 				rest = rest[:end]
 			}
+			if !x.spend(len(rest)) {
+				return
+			}
 			x.command(found(rest), noInput, depth+1)
 		}
 	}
@@ -227,6 +230,9 @@ func (x *extractor) fd(c Command, depth int) {
 	for i, w := range c {
 		switch w.Text {
 		case "-x", "-X", "--exec", "--exec-batch":
+			if !x.spend(len(c) - i) {
+				return
+			}
 			x.command(append(found(c[i+1:]), Word{Text: "{}"}), noInput, depth+1)
 		}
 	}

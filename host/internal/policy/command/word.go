@@ -6,6 +6,8 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/pattern"
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
 )
 
 // maxFields bounds what one word with braces may become: `{1..1000000}` says nothing that a thousandth of it does not.
@@ -13,10 +15,15 @@ const maxFields = 64
 
 // read returns what a word becomes, as the shell would unquote it.
 func read(w *syntax.Word) []Word {
-	source := sourceOf(w)
 	if !fixed(w) {
-		return []Word{{Text: source}}
+		return []Word{{Text: sourceOf(w)}}
 	}
+	if len(w.Parts) == 1 {
+		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, "\\{~") { // the usual word
+			return []Word{{Text: lit.Value, Fixed: true}}
+		}
+	}
+	source := sourceOf(w) // before expand splits the word's braces
 	var out []Word
 	for text, err := range expand.FieldsSeq(&expand.Config{NoUnset: true}, w) {
 		if err != nil || len(out) == maxFields {
@@ -81,17 +88,13 @@ func sourceOf(n syntax.Node) string {
 
 // Split cuts text into words as a shell does. ok is false where the words are not all known, or there is more than one command.
 func Split(text string) (words []string, ok bool) {
-	ok = !large(text)
-	for w, err := range newParser(syntax.LangBash).WordsSeq(strings.NewReader(text)) {
-		// The loop can't be left, see script.
-		if ok = ok && err == nil && fixed(w); ok {
-			for _, f := range read(w) {
-				words = append(words, f.Text)
-			}
+	for w, err := range shellsyntax.Words(text, syntax.LangBash) {
+		if err != nil || !fixed(w) {
+			return nil, false
 		}
-	}
-	if !ok {
-		return nil, false
+		for _, f := range read(w) {
+			words = append(words, f.Text)
+		}
 	}
 	return words, true
 }

@@ -75,8 +75,29 @@ type statement struct {
 	stmt *syntax.Stmt
 }
 
+// maxOpen bounds the brackets that are open at once in what is parsed: the grammar's parser is recursive.
+const maxOpen = 4096
+
+// nesting is how many brackets are open at once at most, also in quotes.
+func nesting(text string) (deepest int) {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			depth = max(depth-1, 0)
+		}
+		deepest = max(deepest, depth)
+	}
+	return deepest
+}
+
 // statements reads what a shell printed to be read again.
 func statements(text string) ([]statement, error) {
+	if nesting(text) > maxOpen {
+		return nil, errors.New("its brackets are nested too deeply")
+	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
 		return nil, err

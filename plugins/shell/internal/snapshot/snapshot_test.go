@@ -256,6 +256,18 @@ func TestASectionThatIsMissing(t *testing.T) {
 	}
 }
 
+// The parser is recursive: a profile with a million brackets would overflow its stack.
+func TestNestedProfile(t *testing.T) {
+	for _, open := range []string{"$((", "(", "{ ", "a["} {
+		if _, err := statements("x=" + strings.Repeat(open, 1<<20)); err == nil {
+			t.Errorf("%q is parsed", open)
+		}
+	}
+	if _, err := statements(strings.Repeat("f () { a=([0]=1); }\n", maxOpen)); err != nil {
+		t.Errorf("many brackets in a row: %v", err)
+	}
+}
+
 // Whatever a shell prints of itself, what comes of it is a script.
 func FuzzDifference(f *testing.F) {
 	f.Add("declare -- A=\"1\"\n", "declare -x A=\"2\"\ndeclare -ar B=([0]=\"x\")\ndeclare -x PATH=\"/a\"\n", "f () \n{ \n    echo\n}\n", "alias a='b'\n")

@@ -10,4 +10,13 @@ var later = []row{
 		ours: "as required", tests: []string{"e2e TestTheUserWorksInTheSameFolder", "e2e TestRepositoriesAreBegunInTheWorkspace", "host/internal/launch/box TestNothingAppearsInTheWorkspace"}},
 	{id: "M25", attempt: "begin a repository at the top of the workspace, with hooks and settings in it, in its submodules and among its objects", required: "what is executed is not there afterwards", codex: "EROFS",
 		ours: "moved aside; the repository stays", tests: []string{"host/internal/launch/box TestARepositoryAtTheTopKeepsNothingThatIsExecuted", "host/internal/launch/box TestRepositoriesAreMadeAtTheTop"}},
+	{id: "M26", attempt: "keep a hook from being moved aside: folders without the right to write, to list or to enter them (`chmod 555 .git .git/hooks`, `chmod 111`)", required: "not there afterwards", codex: "", ours: "the right is taken for a moment",
+		tests: []string{"host/internal/launch/box TestWhatResistsBeingMovedAside", "host/internal/launch/box TestRightsAreTakenForAMomentOnly"}},
+	{id: "M27", attempt: "the same above `.codex` and `.hg`", required: "not there afterwards", codex: "", ours: "moved aside", tests: []string{"host/internal/launch/box TestWhatResistsBeingMovedAside"}},
+	{id: "M28", attempt: "take the names that it could be moved to, a thousand of them", required: "not there afterwards", codex: "", ours: "gets a name at random", tests: []string{"host/internal/launch/box TestWhatResistsBeingMovedAside"}},
+	{id: "M29", attempt: "a name of 243 to 255 bytes, to which nothing can be added", required: "not there afterwards", codex: "", ours: "gets a short name at random", tests: []string{"host/internal/launch/box TestWhatResistsBeingMovedAside"}},
+	{id: "M30", attempt: "settings of agents at a path of more than 4,096 bytes", required: "not there afterwards", codex: "", ours: "moved aside, folder by folder", tests: []string{"host/internal/launch/box TestALongPathIsMovedAside"}},
+	{id: "M31", attempt: "in a folder in which nothing can be renamed (append only)", required: "not executed, or nothing more runs", codex: "", ours: "files are emptied; for what can't be, the next command is refused, and the message names it",
+		tests: []string{"host/internal/launch/box TestWhatCanNotBeMovedAside"}},
+	{id: "M32", attempt: "a hook that is a hard link to the user's work, so that emptying it would destroy that", required: "the work stays, and nothing more runs", codex: "", ours: "as required", tests: []string{"host/internal/launch/box TestWhatCanNotBeMovedAside"}},
 }

@@ -73,6 +73,8 @@ type Box struct {
 	nested   walker
 	patterns finder
 
+	remains remains
+
 	mu    sync.Mutex
 	swept map[string]bool // roots that were cleared of what older versions left
 }
@@ -171,6 +173,16 @@ type design struct {
 	// What is judged when the process has ended: protected paths that are held, and denied ones that are missing.
 	whole   map[string]identity
 	missing []string
+}
+
+// Settle deals with what earlier commands have made and what could not be moved aside then. While something of it is left, nothing may
+// run that could execute it, in a box or outside: the error says what it is, and what is to be done.
+func (b *Box) Settle(owner launch.Owner) error {
+	moved, err := b.remains.settle()
+	if b.moved != nil && len(moved) > 0 {
+		b.moved(owner, moved, nil)
+	}
+	return err
 }
 
 // design works out the box in which a grant puts a program.
@@ -276,6 +288,9 @@ func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.B
 
 // Confine puts a process into a box.
 func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (release func(), err error) {
+	if err := b.Settle(c.Owner); err != nil {
+		return nil, err
+	}
 	program := ""
 	if len(c.Argv) > 0 {
 		program = c.Argv[0]
@@ -290,7 +305,8 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 		release = func() {
 			after := b.nested.walkAgain(d.roots, d.whole, known)
 			after.list = append(after.list, appeared(d.missing, d.roots)...)
-			moved, err := quarantine(known, d.opened, after)
+			moved, stuck, err := quarantine(known, d.opened, after)
+			b.remains.add(stuck)
 			moved = append(moved, changedLater(later, lookLater(d.roots))...)
 			if b.moved != nil && (len(moved) > 0 || err != nil) {
 				b.moved(owner, moved, err)

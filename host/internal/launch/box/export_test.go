@@ -17,6 +17,11 @@ func (w *Walker) Walk(root string) int {
 	return w.w.walk([]string{root}, nil).seen
 }
 
+// MoveAside is for tests.
+func MoveAside(root, path string) (*Moved, error) {
+	return part{root: root, path: path, kind: kindFolder}.moveAside()
+}
+
 // Narrow is for tests.
 func Narrow(roots, names []string) ([]string, error) {
 	m := map[string]file{}

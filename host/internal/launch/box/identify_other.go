@@ -26,6 +26,8 @@ func identify(path string) (identity, fs.FileMode, bool) {
 
 func born(string) int64 { return 0 }
 
+func fileOf(fs.FileInfo) (file, uint64) { return file{}, 0 }
+
 func linkCount(string) (identity, uint64, bool) { return identity{}, 0, false }
 
 func placed(path string) (in, id identity, mode fs.FileMode, err error) {

@@ -70,6 +70,15 @@ func identify(path string) (identity, fs.FileMode, bool) {
 	return identity{dev: uint64(st.Dev), ino: st.Ino, changed: changed(&st), size: st.Size}, mode, true
 }
 
+// fileOf identifies a file that was looked at, and says how many names it has.
+func fileOf(info fs.FileInfo) (file, uint64) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return file{}, 0
+	}
+	return file{uint64(st.Dev), st.Ino}, uint64(st.Nlink)
+}
+
 // linkCount identifies a file and says how many names it has.
 func linkCount(path string) (id identity, links uint64, ok bool) {
 	var st syscall.Stat_t

@@ -305,20 +305,23 @@ func (p *parts) closed(root, path string) (opened bool) {
 
 // reopen lets the owner of a folder list it.
 func reopen(root, path string) error {
-	in, err := os.OpenRoot(root)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	rel, err := filepath.Rel(root, path)
 	if err != nil {
 		return err
 	}
-	info, err := in.Lstat(rel)
+	in, err := part{root: root, path: rel}.reach()
 	if err != nil {
 		return err
 	}
-	return in.Chmod(rel, info.Mode().Perm()|0o500)
+	defer in.close()
+	info, err := in.folder.Lstat(in.name)
+	if err != nil {
+		return err
+	}
+	if rel == "." {
+		in.undo = nil // which would take it back
+	}
+	return in.folder.Chmod(in.name, info.Mode().Perm()|0o500)
 }
 
 var errGone = errors.New("it is no folder any more")

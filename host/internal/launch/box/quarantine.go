@@ -2,8 +2,10 @@ package box
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,93 +24,101 @@ type Moved struct {
 	Changed  bool // it stays, with fewer rights
 }
 
-// quarantine moves aside what was not there before and was not opened. Paths are resolved within their root, so that no link leads out of it.
-func quarantine(before map[identity]bool, opened []string, after *parts) (moved []Moved, err error) {
-	var failed error
+// quarantine moves aside what was not there before and was not opened. Paths are resolved within their root, so that no link leads out of
+// it. stuck are the parts that are still there and could not even be made harmless.
+func quarantine(before map[identity]bool, opened []string, after *parts) (moved []Moved, stuck []stuckPart, err error) {
 	for _, p := range after.list {
 		if before[p.id] || isOpen(p.full(), opened) || insideAny(p.full(), opened) {
 			continue
 		}
 		m, err := p.moveAside()
-		if err != nil && !absent(err) && failed == nil {
-			failed = fmt.Errorf("%s is executed later and could not be moved aside; look at it and remove it: %w", p.full(), err)
+		if err != nil && !absent(err) {
+			stuck = append(stuck, stuckPart{p, err})
 		}
 		if m != nil {
 			moved = append(moved, *m)
 		}
 	}
-	if after.cut && failed == nil {
-		failed = fmt.Errorf("there are more than %d folders to look through for repositories and settings that were made; give the sandbox narrower writable_roots", maxFolders)
+	switch {
+	case len(stuck) > 0:
+		err = stuck[0].refusal()
+	case after.cut:
+		err = fmt.Errorf("there are more than %d folders to look through for repositories and settings that were made; give the sandbox narrower writable_roots", maxFolders)
 	}
-	return moved, failed
+	return moved, stuck, err
 }
 
-// moveAside renames a part. Settings of git that name no program may stay; of others those lines are kept that may.
+// why says of a kind of part why it may not stay.
+func (k kind) why() string {
+	switch k {
+	case kindFolder:
+		return "it would say what agents may do"
+	case kindHook:
+		return "git would execute it"
+	case kindSettings:
+		return "it may name programs for git to execute"
+	case kindOther:
+		return "it may name programs for a version control to execute"
+	case kindClosed:
+		return "what is in it can't be looked through"
+	case kindStartup:
+		return "your shells or your desktop would execute it"
+	case kindLink:
+		return "no sandbox can keep a link read-only"
+	case kindDenied:
+		return "`sandbox { deny_read, deny_write }` names it"
+	case kindRights:
+		return "it would give its owner's rights to whoever executes it"
+	case kindUnknown:
+	}
+	return "it is executed later"
+}
+
+// moveAside renames a part. Settings of git that name no program may stay; of others those lines are kept that may. What can't be renamed
+// is made harmless where it is.
 func (p part) moveAside() (*Moved, error) {
-	root, err := os.OpenRoot(p.root)
+	in, err := p.reach()
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	why := map[kind]string{
-		kindFolder:   "it would say what agents may do",
-		kindHook:     "git would execute it",
-		kindSettings: "it may name programs for git to execute",
-		kindOther:    "it may name programs for a version control to execute",
-		kindClosed:   "what is in it can't be looked through",
-		kindStartup:  "your shells or your desktop would execute it",
-		kindLink:     "no sandbox can keep a link read-only",
-		kindDenied:   "`sandbox { deny_read, deny_write }` names it",
-		kindRights:   "it would give its owner's rights to whoever executes it",
-	}[p.kind]
+	defer in.close()
 	if p.kind == kindRights {
-		return &Moved{From: p.full(), Why: why, Changed: true}, p.disown(root)
+		return &Moved{From: p.full(), Why: p.kind.why(), Changed: true}, in.disown()
 	}
 	var harmless []byte
 	if p.kind == kindSettings {
-		info, err := root.Lstat(p.path)
+		info, err := in.folder.Lstat(in.name)
 		if err != nil {
 			return nil, err
 		}
 		if info.Mode().IsRegular() {
-			all, err := readAll(root, p.path)
-			if err != nil {
+			all, err := readAll(in.folder, in.name)
+			if err != nil && !errors.Is(err, fs.ErrPermission) {
 				return nil, err
 			}
-			if harmless = harmlessSettings(all, p.holds); len(harmless) == len(all) {
+			if harmless = harmlessSettings(all, p.holds); err == nil && len(harmless) == len(all) {
 				return nil, nil
 			}
 		}
 	}
-	to, err := freeName(root, p.path)
+	to, err := in.rename()
 	if err != nil {
-		return nil, err
+		if in.disarm() != nil {
+			return nil, err
+		}
+		return &Moved{From: p.full(), Why: p.kind.why(), Changed: true}, nil
 	}
-	if err := root.Rename(p.path, to); err != nil {
-		return nil, err
-	}
-	m := &Moved{From: p.full(), To: part{root: p.root, path: to}.full(), Why: why}
+	m := &Moved{From: p.full(), To: filepath.Join(filepath.Dir(p.full()), to), Why: p.kind.why()}
 	if harmless == nil {
 		return m, nil
 	}
-	f, err := root.OpenFile(p.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := in.folder.OpenFile(in.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return m, err
+		return m, nil // it lacks settings that a command has made
 	}
-	_, err = f.Write(harmless)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return m, err
-}
-
-// disown makes a program one that runs with the rights of whoever starts it.
-func (p part) disown(root *os.Root) error {
-	info, err := root.Lstat(p.path)
-	if err != nil || !info.Mode().IsRegular() {
-		return err
-	}
-	return root.Chmod(p.path, info.Mode().Perm())
+	_, _ = f.Write(harmless)
+	_ = f.Close()
+	return m, nil
 }
 
 // holds reports whether a working tree that settings name lies in the same root: into another one git would write what a command has
@@ -135,19 +145,6 @@ func readAll(root *os.Root, path string) ([]byte, error) {
 		b = append(b[:0:0], '\x00') // nothing of it is kept
 	}
 	return b, err
-}
-
-// freeName finds a name beside path that nobody has.
-func freeName(root *os.Root, path string) (string, error) {
-	for n := 1; n <= 1000; n++ {
-		to := asideName(path, n)
-		if _, err := root.Lstat(to); absent(err) {
-			return to, nil
-		} else if err != nil {
-			return "", err
-		}
-	}
-	return "", fmt.Errorf("there are 1000 like it already")
 }
 
 // What git's settings may say without naming a program, in the plainest spelling, which is git's own. This recognises; it

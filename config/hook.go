@@ -45,10 +45,12 @@ type Hook struct {
 	Status  string
 	// ContextTokens are how much of what the hook tells the model stands in the conversation. nil: nobody has said; 0: all of it.
 	ContextTokens *int64
-	Enabled       bool
-	Layer         Layer  // the lowest that has the block
-	Path          string // of the file that has it; absolute, empty for the command line
-	Range         Range
+	// Files are files and folders that the command runs beyond what can be read from it. nil: not said; empty: none.
+	Files   []string
+	Enabled bool
+	Layer   Layer  // the lowest that has the block
+	Path    string // of the file that has it; absolute, empty for the command line
+	Range   Range
 }
 
 const hooksFile = "hooks.json"
@@ -106,10 +108,13 @@ func (l *loader) hook(b block) *Hook {
 		n := b.integer("context_tokens")
 		h.ContextTokens = &n
 	}
+	if b.has("files") {
+		h.Files = texts(b.list("files"))
+	}
 	what := key{b.n.schema.Name, h.Label}
 	if b.has("file") {
 		h.File = b.path("file", l.sources.Home)
-		for _, name := range []string{"event", "matcher", "command", "prompt", "agent", "model", "async", "status", "timeout", "context_tokens"} {
+		for _, name := range []string{"event", "matcher", "command", "prompt", "agent", "model", "async", "status", "timeout", "context_tokens", "files"} {
 			if b.has(name) {
 				b.errorAt(b.at(name), fmt.Sprintf("%q says nothing beside \"file\"", name), "The hooks of the file have it themselves.",
 					"leave one of the two out")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -114,21 +115,36 @@ func (p *Project) readRules(folder string) error {
 	return nil
 }
 
-// readFile reads a configuration file. Anything but a regular file is refused: a pipe would block for ever.
+// ReadFile reads a file that a folder brings along, before or after it is trusted. Anything but a regular file is refused, as a pipe
+// would block for ever; more than a configuration file may have is an error.
+func ReadFile(path string) ([]byte, error) {
+	text, err := readFile(path)
+	if err == nil && len(text) > syntax.MaxBytes {
+		err = fmt.Errorf("%s has more than %d bytes", path, syntax.MaxBytes)
+	}
+	return text, err
+}
+
+// readFile reads one byte more than is allowed at most, so that the parser sees that it is too much.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path) // before opening: opening a pipe blocks already
+	info, err := os.Stat(path) // opening a device may do something
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	// One byte more than is allowed, so that the parser sees that it is too much.
+	if info, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
 	return io.ReadAll(io.LimitReader(f, syntax.MaxBytes+1))
 }
 

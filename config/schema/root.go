@@ -341,6 +341,9 @@ func hook() *Block {
 			{Name: "status", Kind: String, Doc: "What people read while it runs."},
 			{Name: "context_tokens", Kind: Integer, Default: "2500",
 				Doc: "How much of what it tells the model stands in the conversation; the rest is put into a file, which is named. 0: all of it."},
+			{Name: "files", Kind: List, Doc: "Files and folders that the command runs, beyond those that gantry finds by reading it, relative to the folder it runs in: " +
+				"what your consent covers, and what sandboxed commands may not change. A command that can't be followed to its end (`make`, `npm run`, `\"$X\"/run`) needs the list; " +
+				"`[]` agrees to whatever it runs."},
 			{Name: "enabled", Kind: Bool, Default: "true", Doc: "Whether it is used at all."},
 		},
 	}

@@ -246,6 +246,7 @@ func (h *House) processes(by []string) []Problem {
 // ShellParsers may create a parser of the shell's grammar, which is recursive: they bound what they give it.
 var ShellParsers = []string{
 	"host/internal/shellsyntax",
+	"config/reach",                     // 64 KiB and 1,024 brackets; the host is out of its reach
 	"plugins/shell/internal/intercept", // a few kilobytes before a document
 	"plugins/shell/internal/snapshot",  // what the user's own shell printed
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/gantry-agent/gantry/config/reach"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/host"
@@ -40,9 +40,11 @@ type foundHook struct {
 	Status  string   `json:"status"`
 	Digest  string   `json:"digest,omitempty"`
 	Scripts []string `json:"scripts,omitempty"`
+	Folders []string `json:"folders,omitempty"` // covered as wholes
 	Problem string   `json:"problem,omitempty"`
 
 	definition hook.Definition
+	reach      reach.Set
 }
 
 // does is what the hook does, as a person reads it.
@@ -79,9 +81,10 @@ func (a *app) findHooks(ctx context.Context, dir string) (home string, found []f
 			Key: d.Key, Event: string(d.Event), Matcher: d.Matcher, Type: d.Kind(), Command: d.Command, Prompt: d.Prompt, Model: d.Model, Source: d.Source, Scope: d.Scope.String(),
 			Status: d.Stand(agreed, dir, a.environ).String(), definition: d,
 		}
-		if f.Digest, f.Scripts, err = d.Digest(dir, a.environ); err != nil {
+		if f.Digest, f.reach, err = d.Digest(dir, a.environ); err != nil {
 			f.Problem = err.Error()
 		}
+		f.Scripts, f.Folders = f.reach.Paths(), f.reach.Folders
 		found = append(found, f)
 	}
 	return home, found, problems, nil
@@ -194,8 +197,14 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 		return err
 	}
 	agreed := map[string]string{}
+	var refused []error
 	for _, f := range found {
-		if err := a.showHook(f, dir); err != nil {
+		err := a.showHook(f, dir)
+		if gap, ok := errors.AsType[*hook.GapError](err); ok {
+			refused = append(refused, gap)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		if !yes && !a.confirm(ctx, "Let this hook run?") {
@@ -210,17 +219,23 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 		return err
 	}
 	fmt.Fprintf(a.stdout, "trusted: %s\n", plural(len(agreed), "hook"))
-	return nil
+	return errors.Join(refused...)
 }
 
 // showHook prints what would be trusted. What is shown is what the answer is bound to, whatever the scripts say by then.
 func (a *app) showHook(f foundHook, dir string) error {
+	fmt.Fprintf(a.stdout, "--- %s\n%s, matcher %q, %s\n%s\n", plain(f.Key), f.Event, plain(f.Matcher), f.Status, strings.TrimRight(plain(f.does()), "\n"))
+	for _, g := range f.reach.Gaps {
+		fmt.Fprintln(a.stdout, "!", plain(g.String()))
+	}
 	if f.Problem != "" {
+		if len(f.reach.Gaps) > 0 {
+			return &hook.GapError{Hook: f.Key, Gap: f.reach.Gaps[0]}
+		}
 		return errors.New(f.Problem)
 	}
-	fmt.Fprintf(a.stdout, "--- %s\n%s, matcher %q, %s\n%s\n", plain(f.Key), f.Event, plain(f.Matcher), f.Status, strings.TrimRight(plain(f.does()), "\n"))
 	for _, path := range f.Scripts {
-		text, err := os.ReadFile(path)
+		text, err := reach.Read(path, maxShown)
 		if err != nil {
 			return err
 		}
@@ -230,8 +245,28 @@ func (a *app) showHook(f foundHook, dir string) error {
 		}
 		fmt.Fprintf(a.stdout, "--- %s\n%s\n", plain(path), strings.TrimRight(plain(string(text)), "\n"))
 	}
+	if f.definition.Files != nil {
+		fmt.Fprintln(a.stdout, "Its own list of files counts for what can't be followed.")
+	}
+	for _, note := range f.reach.Notes {
+		fmt.Fprintln(a.stdout, "Covered as a whole:", plain(note))
+	}
+	if held := f.reach.Held(); len(held) > 0 {
+		fmt.Fprintln(a.stdout, "Commands in a sandbox will not be able to change:", plain(strings.Join(a.allShown(held), ", ")))
+	}
 	if is, _, err := f.definition.Digest(dir, a.environ); err != nil || is != f.Digest {
 		return errors.New("a hook was changed while it was shown; next: run the command again")
 	}
 	return nil
+}
+
+// maxShown bounds what is shown of one file.
+const maxShown = 1 << 20
+
+func (a *app) allShown(paths []string) []string {
+	out := make([]string, len(paths))
+	for i, p := range paths {
+		out[i] = a.shown(p)
+	}
+	return out
 }

@@ -3,6 +3,10 @@ package hook
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
+	"io"
+	"os"
+	"syscall"
 )
 
 // Content tells apart what a command line runs by the files that it names: a digest of those of them that are no programs of the
@@ -23,4 +27,32 @@ func Content(line, dir string) string {
 		return ""
 	}
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// maxScript bounds a file that counts: more is no script.
+const maxScript = 64 << 20
+
+// lookAt tells what lies at a path.
+func lookAt(path string) (regular, executable bool) {
+	st, err := os.Stat(path)
+	if err != nil || !st.Mode().IsRegular() {
+		return false, false
+	}
+	return true, st.Mode()&0o111 != 0
+}
+
+var errLarge = errors.New("it is larger than 64 MiB, which is no script")
+
+func contentOf(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe that nobody writes to
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(f, maxScript+1))
+	if err == nil && n > maxScript {
+		err = errLarge
+	}
+	return h.Sum(nil), err
 }

@@ -126,6 +126,12 @@ type Definition struct {
 	Source        string // the file that has it; empty: the command line
 	Scope         Scope
 
+	// Files are files and folders that its command runs beyond what can be read from the command, relative to where it runs. nil: its
+	// owner has not said, and a command that can't be followed can't be agreed to.
+	Files []string
+	// Roots are the folders that sandboxed commands may write beside the one it runs in; absolute.
+	Roots []string
+
 	order int // among all
 	match matcher
 }

@@ -47,6 +47,7 @@ type handlerJSON struct {
 	StatusMessage          string   `json:"statusMessage"`
 	AdditionalContextLimit *int64   `json:"additionalContextLimit"`
 	OnError                string   `json:"onError"`
+	Files                  []string `json:"files"`
 }
 
 // ParseFile reads a hooks.json, or a file of settings that has the same object "hooks". Definitions come in the file's order of
@@ -135,7 +136,7 @@ func (p *parser) handler(ev Event, match, where, key string, raw json.RawMessage
 	}
 	d := Definition{
 		Key: key, Event: ev, Matcher: match, Command: h.Command, Async: h.Async, Status: h.StatusMessage, ContextTokens: h.AdditionalContextLimit,
-		Source: p.source, Scope: p.scope,
+		Source: p.source, Scope: p.scope, Files: h.Files,
 	}
 	asks := h.Type == "prompt" || h.Type == "agent"
 	if asks {

@@ -5,12 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"syscall"
+
+	"github.com/gantry-agent/gantry/config/reach"
 )
 
 // Standing says whether a hook may run.
@@ -38,7 +36,8 @@ func (s Standing) String() string {
 // runs tells whether a hook of that standing runs.
 func (s Standing) runs() bool { return s == StandingManaged || s == Trusted }
 
-// Stand compares what a hook is now with what the user agreed to. agreed holds digests by key.
+// Stand compares what a hook is now with what the user agreed to. agreed holds digests by key. A hook of which something can't be
+// followed is not what was agreed to: consent would not cover it.
 func (d *Definition) Stand(agreed map[string]string, dir string, env []string) Standing {
 	if d.Scope == Managed {
 		return StandingManaged
@@ -53,70 +52,62 @@ func (d *Definition) Stand(agreed map[string]string, dir string, env []string) S
 	return Trusted
 }
 
-// maxScript bounds a file that a hook runs: more is no script.
-const maxScript = 64 << 20
+// Reach finds the files that the hook's command can run. dir is where it runs, env what it is started with.
+func (d *Definition) Reach(dir string, env []string) reach.Set {
+	q := reach.Query{
+		Dir: dir, Env: withProject(env, dir), Roots: append([]string{dir}, d.Roots...), Listed: d.Files, Complete: d.Files != nil,
+	}
+	if d.Command == "" {
+		return q.Names()
+	}
+	return q.Line(d.Command)
+}
 
-// Digest binds consent to what a hook does: when it runs, its command, and the content of the files that the command runs, which
-// are returned. dir is where it runs, env what it is started with.
-func (d *Definition) Digest(dir string, env []string) (digest string, files []string, err error) {
+// GapError says that consent to a hook would not cover all that its command runs.
+type GapError struct {
+	Hook string
+	Gap  reach.Gap
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("hook %s: %s; next: %s", e.Hook, e.Gap, e.Gap.Next)
+}
+
+// Digest binds consent to what a hook does: when it runs, its command, and the content of the files that the command reaches, which
+// are returned. A command that can't be followed to its end is a [GapError].
+func (d *Definition) Digest(dir string, env []string) (digest string, set reach.Set, err error) {
 	own, err := json.Marshal(struct {
-		Event         Event  `json:"event"`
-		Matcher       string `json:"matcher"`
-		Command       string `json:"command"`
-		Timeout       int64  `json:"timeout"`
-		Async         bool   `json:"async"`
-		Blocks        bool   `json:"blocks"`
-		ContextTokens *int64 `json:"contextTokens"`
-		Prompt        string `json:"prompt,omitempty"`
-		Looks         bool   `json:"looks,omitempty"`
-		Model         string `json:"model,omitempty"`
-	}{d.Event, d.Matcher, d.Command, int64(d.timeout()), d.Async, d.blocks(), d.ContextTokens, d.Prompt, d.Looks, d.Model})
+		Event         Event    `json:"event"`
+		Matcher       string   `json:"matcher"`
+		Command       string   `json:"command"`
+		Timeout       int64    `json:"timeout"`
+		Async         bool     `json:"async"`
+		Blocks        bool     `json:"blocks"`
+		ContextTokens *int64   `json:"contextTokens"`
+		Prompt        string   `json:"prompt,omitempty"`
+		Looks         bool     `json:"looks,omitempty"`
+		Model         string   `json:"model,omitempty"`
+		Listed        bool     `json:"listed,omitempty"`
+		Files         []string `json:"files,omitempty"`
+	}{
+		d.Event, d.Matcher, d.Command, int64(d.timeout()), d.Async, d.blocks(), d.ContextTokens, d.Prompt, d.Looks, d.Model, d.Files != nil, d.Files,
+	})
 	if err != nil {
-		return "", nil, err
+		return "", set, err
+	}
+	set = d.Reach(dir, env)
+	if len(set.Gaps) > 0 {
+		return "", set, &GapError{Hook: d.Key, Gap: set.Gaps[0]}
 	}
 	h := sha256.New()
-	put := func(b []byte) {
-		var length [8]byte
-		binary.BigEndian.PutUint64(length[:], uint64(len(b)))
-		h.Write(length[:])
-		h.Write(b)
+	var length [8]byte
+	binary.BigEndian.PutUint64(length[:], uint64(len(own)))
+	h.Write(length[:])
+	h.Write(own)
+	if err := set.Write(h); err != nil {
+		return "", set, fmt.Errorf("hook %s runs %w", d.Key, err)
 	}
-	put(own)
-	for _, s := range scripts(d.Command, dir, withProject(env, dir), lookAt) {
-		sum, err := contentOf(s.path)
-		if err != nil {
-			return "", nil, fmt.Errorf("hook %s runs %s: %w", d.Key, s.path, err)
-		}
-		put([]byte(s.word))
-		put(sum)
-		files = append(files, s.path)
-	}
-	return "h1:" + base64.StdEncoding.EncodeToString(h.Sum(nil)), slices.Compact(files), nil
-}
-
-// lookAt tells what lies at a path.
-func lookAt(path string) (regular, executable bool) {
-	st, err := os.Stat(path)
-	if err != nil || !st.Mode().IsRegular() {
-		return false, false
-	}
-	return true, st.Mode()&0o111 != 0
-}
-
-var errLarge = errors.New("it is larger than 64 MiB, which is no script")
-
-func contentOf(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe that nobody writes to
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(f, maxScript+1))
-	if err == nil && n > maxScript {
-		err = errLarge
-	}
-	return h.Sum(nil), err
+	return "h1:" + base64.StdEncoding.EncodeToString(h.Sum(nil)), set, nil
 }
 
 // withProject adds the variables by which hooks of other programs find their project.

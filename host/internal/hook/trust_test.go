@@ -74,7 +74,7 @@ func TestDigest(t *testing.T) {
 	digest := func(d Definition) string {
 		t.Helper()
 		s, files, err := d.Digest(dir, nil)
-		if err != nil || len(files) != 1 {
+		if err != nil || len(files.Files) != 1 {
 			t.Fatal(files, err)
 		}
 		return s
@@ -118,5 +118,41 @@ func TestDigest(t *testing.T) {
 	managed.Scope = Managed
 	if st := managed.Stand(nil, dir, nil); st != StandingManaged {
 		t.Errorf("standing = %s", st)
+	}
+}
+
+// Consent to a command that can't be followed is refused until its owner lists what it runs; what happens to a script without a change
+// of its content counts as a change.
+func TestConsentCoversWhatIsReached(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "hooks/guard.sh", "#!/bin/sh\n. hooks/lib.sh\n", 0o755)
+	write(t, dir, "hooks/lib.sh", "true\n", 0o644)
+	d := Definition{Key: "k", Event: PreToolUse, Command: "cd hooks/.. && hooks/guard.sh", Scope: User}
+	was, set, err := d.Digest(dir, nil)
+	if err != nil || len(set.Files) != 2 || len(set.Held()) != 2 {
+		t.Fatal(set, err)
+	}
+	agreed := map[string]string{"k": was}
+	write(t, dir, "hooks/lib.sh", "false\n", 0o644)
+	if st := d.Stand(agreed, dir, nil); st != Modified {
+		t.Errorf("with another library it is %s", st)
+	}
+	write(t, dir, "hooks/lib.sh", "true\n", 0o644)
+	if st := d.Stand(agreed, dir, nil); st != Trusted {
+		t.Errorf("as it was it is %s", st)
+	}
+	if err := os.Link(filepath.Join(dir, "hooks/guard.sh"), filepath.Join(dir, "other")); err != nil {
+		t.Fatal(err)
+	}
+	if st := d.Stand(agreed, dir, nil); st != Modified {
+		t.Errorf("with a second name it is %s", st)
+	}
+	d = Definition{Key: "k", Event: PreToolUse, Command: "make check", Scope: User}
+	if _, _, err := d.Digest(dir, nil); err == nil || !strings.Contains(err.Error(), "can't follow `make check`") || !strings.Contains(err.Error(), "files") {
+		t.Errorf("make: %v", err)
+	}
+	d.Files = []string{"hooks/lib.sh"}
+	if _, set, err := d.Digest(dir, nil); err != nil || len(set.Files) != 1 {
+		t.Errorf("make with a list: %v %v", set, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -218,8 +219,9 @@ type granter struct {
 	launcher *launch.Launcher
 	config   *config.Config
 	home     string
-	environ  []string               // the host's
-	tmp      func() (string, error) // of the thread; made when it is first needed
+	environ  []string                  // the host's
+	held     func(dir string) []string // what hooks run there; nil: nothing
+	tmp      func() (string, error)    // of the thread; made when it is first needed
 }
 
 // Grant implements [orchestrate.Granter]. An escalation was approved by then.
@@ -242,12 +244,55 @@ func (g granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gr
 			grant = widened(grant, r.Escalation.Additional)
 		}
 	}
+	grant = g.holding(grant, r.Cwd)
 	return grant, g.launcher.Check(grant)
+}
+
+// holding keeps what hooks run from being changed by what the grant is for.
+func (g granter) holding(grant launch.Grant, cwd string) launch.Grant {
+	if g.held == nil || grant.Mode != box.WorkspaceWrite {
+		return grant
+	}
+	return Holding(grant, g.held(cwd))
+}
+
+// Holding is a grant under which files and folders are only read. What is not there, or is reached by a link, is left out: it is not
+// what anybody agreed to.
+func Holding(grant launch.Grant, paths []string) launch.Grant {
+	for _, p := range paths {
+		if _, err := os.Lstat(p); err != nil || grant.Mode == launch.FullAccess || throughLink(p, grant.WritableRoots) {
+			continue
+		}
+		grant.DenyWrite = append(slices.Clip(grant.DenyWrite), glob.Quote(p))
+	}
+	return grant
+}
+
+// throughLink reports whether a path leads through a symbolic link below a root: a sandbox refuses to hold such a one.
+func throughLink(path string, roots []string) bool {
+	for _, r := range roots {
+		if !inside(path, r) {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return true
+		}
+		root, err := filepath.EvalSymlinks(r)
+		if err != nil {
+			return true
+		}
+		rel, err := filepath.Rel(r, path)
+		if err != nil || filepath.Join(root, rel) != real {
+			return true
+		}
+	}
+	return false
 }
 
 // Writable implements [orchestrate.Granter].
 func (g granter) Writable(r orchestrate.GrantRequest, path string) bool {
-	return box.Reach(withPermissions(Grant(g.config, r.Sandbox, r.Cwd, ""), r.Permitted), path) == box.AccessWrite
+	return box.Reach(g.holding(withPermissions(Grant(g.config, r.Sandbox, r.Cwd, ""), r.Permitted), r.Cwd), path) == box.AccessWrite
 }
 
 // Resolve implements [orchestrate.Granter]. A link is followed now: what is approved is what it leads to, wherever it leads later.

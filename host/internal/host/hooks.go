@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
@@ -22,7 +25,7 @@ import (
 // and of each the files that count by themselves before the blocks. Problems are of files that can't be read, or only in part.
 func Hooks(c *config.Config) (found []hook.Definition, problems []hook.Problem) {
 	read := func(path string, layer config.Layer, must bool, onError string) {
-		text, err := os.ReadFile(path)
+		text, err := config.ReadFile(path) // also of a folder that is not trusted
 		if err != nil {
 			if must || !errors.Is(err, fs.ErrNotExist) {
 				problems = append(problems, hook.Problem{Source: path, Text: "it can't be read: " + err.Error(), Next: "make it readable, or leave it out"})
@@ -31,6 +34,7 @@ func Hooks(c *config.Config) (found []hook.Definition, problems []hook.Problem) 
 		}
 		ds, ps := hook.ParseFile(text, path, scopeOf(layer))
 		for i := range ds {
+			ds[i].Roots = c.Sandbox.WritableRoots
 			if ds[i].Block == nil {
 				ds[i].Block = blocks(onError, c.Hooks.OnError)
 			}
@@ -57,7 +61,7 @@ func Hooks(c *config.Config) (found []hook.Definition, problems []hook.Problem) 
 				found = append(found, hook.Definition{
 					Key: b.Path + ":hook:" + b.Label, Event: hook.Event(b.Event), Matcher: b.Matcher, Command: b.Command,
 					Prompt: b.Prompt, Looks: b.Agent, Model: b.Model, Timeout: b.Timeout,
-					Async: b.Async, Block: blocks(b.OnError, c.Hooks.OnError), Status: b.Status, ContextTokens: b.ContextTokens, Source: b.Path, Scope: scopeOf(layer),
+					Files: b.Files, Roots: c.Sandbox.WritableRoots, Async: b.Async, Block: blocks(b.OnError, c.Hooks.OnError), Status: b.Status, ContextTokens: b.ContextTokens, Source: b.Path, Scope: scopeOf(layer),
 				})
 			}
 		}
@@ -96,6 +100,67 @@ func AgreedHooks(home string) (map[string]string, error) {
 	return agreed, err
 }
 
+// heldFor finds the files that agreed hooks run in a folder, and that commands in a sandbox therefore must not change.
+type heldFor struct {
+	mu    sync.Mutex
+	known map[string][]string // by what they depend on
+}
+
+// paths returns them. unasked are hooks that run without an answer; nil: none but managed ones.
+func (c *heldFor) paths(found []hook.Definition, agreed map[string]string, unasked func(*hook.Definition) bool, dir string, env []string) []string {
+	if len(found) == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var key strings.Builder
+	key.WriteString(dir)
+	for _, k := range slices.Sorted(maps.Keys(agreed)) {
+		key.WriteString("\x00" + k + "\x00" + agreed[k])
+	}
+	if held, ok := c.known[key.String()]; ok {
+		return held
+	}
+	var held []string
+	keep := true
+	for i := range found {
+		d := &found[i]
+		was, ok := agreed[d.Key]
+		if !ok && d.Scope != hook.Managed && (unasked == nil || !unasked(d)) || d.Command == "" {
+			continue
+		}
+		// What is found now is what was agreed to only while the digest is the same: later it may be more.
+		is, set, err := d.Digest(dir, env)
+		keep = keep && err == nil && is == was
+		for _, path := range set.Held() {
+			if !slices.Contains(held, path) {
+				held = append(held, path)
+			}
+		}
+	}
+	if len(c.known) >= maxHeldFor || c.known == nil {
+		c.known = map[string][]string{}
+	}
+	if keep {
+		c.known[key.String()] = held
+	}
+	return held
+}
+
+// maxHeldFor is for how many folders the files are remembered.
+const maxHeldFor = 64
+
+// HeldByHooks are the files and folders that agreed hooks run in a folder.
+func HeldByHooks(c *config.Config, home, dir string, environ []string) []string {
+	agreed, err := AgreedHooks(home)
+	if err != nil {
+		agreed = nil // then none but managed ones runs
+	}
+	found, _ := Hooks(c)
+	var once heldFor
+	return once.paths(found, agreed, nil, dir, environ)
+}
+
 // HookEnvironment is what hooks are started with: the host's own environment, without what only providers may know.
 func (h *Host) HookEnvironment() []string { return h.userEnvironment("") }
 
@@ -123,6 +188,13 @@ func (h *Host) openHooks() error {
 	if h.opts.TrustHooks {
 		p := h.opts.Config.Project
 		unasked = func(d *hook.Definition) bool { return d.Scope != hook.Project || p != nil && p.Trusted }
+	}
+	h.heldByHooks = func(dir string) []string {
+		agreed, err := AgreedHooks(h.opts.Home)
+		if err != nil {
+			agreed = nil // then none but managed ones runs
+		}
+		return h.held.paths(found, agreed, unasked, dir, h.HookEnvironment())
 	}
 	var err error
 	h.hooks, err = hook.New(hook.Config{

@@ -91,6 +91,9 @@ type Host struct {
 	hooks    *hook.Engine       // nil: there are none
 	// hookNotices say which hooks can't be used; fixed after New.
 	hookNotices []event.Notice
+	// heldByHooks are the files that hooks run in a folder; nil: there are no hooks. Fixed after New.
+	heldByHooks func(dir string) []string
+	held        heldFor
 	families    map[string]*tool.Client // by plugin label; fixed after New
 	environment func() []string         // what the processes of tools start from; for reading alone
 	private     func(string) bool       // names of variables that no process gets but the plugins that read them; fixed after New

@@ -102,7 +102,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if hooks := r.hookTurn(id, plan.Started); hooks != nil {
 		aroundCalls, aroundTurn, stops = hooks, hooks, hooks
 	}
-	grants := granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, func() (string, error) { return h.threadTmp(t.ID()) }}
+	grants := granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, h.heldByHooks, func() (string, error) { return h.threadTmp(t.ID()) }}
 	spine := orchestrate.New(orchestrate.Stages{
 		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return r.role.decide(equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
 		Approver: t.Desk(), Rulebook: h.rules, Journal: t,

@@ -1,0 +1,401 @@
+package reach
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// shell follows sh SCRIPT, sh -c LINE, and sh with something on its standard input.
+func (f *follower) shell(name word, rest []word, s *state, depth int) {
+	for i := 0; i < len(rest); i++ {
+		w := rest[i]
+		v := w.first()
+		switch {
+		case v == "--":
+			continue
+		case v == "--rcfile" || v == "--init-file":
+			if i++; i < len(rest) {
+				f.operand(rest[i], s, depth, true)
+			}
+		case v == "-o" || v == "+o" || v == "-O" || v == "+O":
+			i++
+		case len(v) > 1 && (v[0] == '-' || v[0] == '+') && v[1] != '-' && strings.Contains(v, "c"):
+			if i+1 >= len(rest) {
+				return
+			}
+			body := rest[i+1]
+			if body.unknown || body.covered || len(body.values) == 0 {
+				f.lost(name.text+" "+w.text+" "+body.text, "the line is known only when it runs", s)
+			}
+			for _, line := range body.values {
+				f.nested(line, s, depth)
+			}
+			f.rest(rest[i+2:], s, depth)
+			return
+		case v == "-s" || v == "-" || v == "/dev/stdin":
+			s.stdin = true
+			f.rest(rest[i+1:], s, depth)
+			return
+		case len(v) > 1 && (v[0] == '-' || v[0] == '+'):
+		default:
+			f.operand(w, s, depth, true)
+			f.bare(w, name, s)
+			f.rest(rest[i+1:], s, depth)
+			return
+		}
+	}
+	s.stdin = true
+}
+
+// bare is the name of a script without a path that is not there: a shell looks for it in PATH, later also where it runs.
+func (f *follower) bare(w, name word, s *state) {
+	for _, value := range w.values {
+		if strings.Contains(value, "/") || w.covered || w.glob {
+			continue
+		}
+		if !slices.ContainsFunc(s.dirs, func(dir string) bool { regular, _ := isFile(absolute(dir, value)); return regular }) {
+			f.lost(name.text+" "+w.text, "it is not there", s)
+		}
+	}
+}
+
+// nested follows a line in a line.
+func (f *follower) nested(line string, s *state, depth int) {
+	in := *s
+	in.dirs, in.loose, in.stdin = slices.Clone(s.dirs), nil, false
+	f.line(line, &in, depth+1)
+}
+
+// source follows a script that is read into the shell.
+func (f *follower) source(rest []word, s *state, depth int) {
+	if len(rest) == 0 {
+		return
+	}
+	w := rest[0]
+	switch {
+	case strings.HasPrefix(w.text, "<(") || w.is("/dev/stdin"):
+		s.stdin = true
+	case w.covered:
+	case w.unknown || w.glob:
+		f.operand(w, s, depth, true)
+	default:
+		f.operand(w, s, depth, true)
+		f.bare(w, word{text: "."}, s)
+	}
+}
+
+// evaluate follows eval and trap.
+func (f *follower) evaluate(program string, rest []word, s *state, depth int) {
+	line := ""
+	for i, w := range rest {
+		if w.unknown || w.covered || len(w.values) != 1 {
+			f.lost(program+" "+w.text, "the line is known only when it runs", s)
+			return
+		}
+		if i > 0 {
+			line += " "
+		}
+		if line += w.values[0]; program == "trap" {
+			break
+		}
+	}
+	if line != "" && line != "-" {
+		f.nested(line, s, depth)
+	}
+}
+
+// isolated are options with which python looks for modules neither beside the script nor in the working folder.
+func isolated(option string) bool {
+	return len(option) > 1 && option[0] == '-' && option[1] != '-' && strings.ContainsAny(option, "IP")
+}
+
+var imports = regexp.MustCompile(`\b(import|from|require|require_relative|include|include_once|require_once|use|load|source|dofile|exec|eval|open)\b`)
+
+// python follows python SCRIPT, -c CODE, -m MODULE.
+func (f *follower) python(name word, rest []word, s *state, depth int) {
+	safe := f.env["PYTHONSAFEPATH"] != ""
+	for i := 0; i < len(rest); i++ {
+		w := rest[i]
+		v := w.first()
+		switch {
+		case v == "-c" || v == "-m" || strings.HasPrefix(v, "-") && !strings.HasPrefix(v, "--") && strings.ContainsAny(v, "cm"):
+			safe = safe || isolated(v)
+			body := word{}
+			if i+1 < len(rest) {
+				body = rest[i+1]
+			}
+			if !safe && (strings.Contains(v, "m") || body.unknown || len(body.values) == 0 || imports.MatchString(body.values[0])) {
+				f.lost(name.text+" "+v+" "+body.text, "python looks for modules in the working folder first; with -I it does not", s)
+			}
+			for _, text := range body.values {
+				f.mentions(text, s.dirs, depth)
+			}
+			f.rest(rest[min(i+2, len(rest)):], s, depth)
+			return
+		case v == "-W" || v == "-X":
+			i++
+		case v == "-" || v == "/dev/stdin":
+			s.stdin = true
+			return
+		case len(v) > 1 && v[0] == '-':
+			safe = safe || isolated(v)
+		default:
+			f.interpreted(w, s, depth, safe)
+			f.rest(rest[i+1:], s, depth)
+			return
+		}
+	}
+	s.stdin = true
+}
+
+// interpreter follows node, ruby, awk and their like.
+func (f *follower) interpreter(name word, rest []word, s *state, depth int, k kind) {
+	for i := 0; i < len(rest); i++ {
+		w := rest[i]
+		v := w.first()
+		switch {
+		case slices.Contains([]string{"-e", "-E", "--eval", "-p", "--print", "-pe", "-ne", "-r", "--require", "--import", "-f", "--file", "-i", "--from-file", "-n", "-l"}, v) && (k == modules || v == "-f" || v == "--file" || v == "--from-file"):
+			if i++; i >= len(rest) {
+				return
+			}
+			b := rest[i]
+			if v == "-f" || v == "--file" || v == "--from-file" || v == "--import" || v == "--require" || v == "-r" {
+				f.operand(b, s, depth, true)
+				if k == text {
+					f.rest(rest[i+1:], s, depth)
+					return
+				}
+			}
+			if b.unknown && k == modules {
+				f.lost(name.text+" "+v+" "+b.text, "what it runs is known only when it runs", s)
+			}
+			for _, code := range b.values {
+				if k == modules && loads(code) {
+					f.lost(name.text+" "+v+" "+b.text, "it loads modules that are looked for where it runs", s)
+				}
+				f.mentions(code, s.dirs, depth)
+			}
+		case v == "-" || v == "/dev/stdin":
+			s.stdin = s.stdin || k == modules
+		case len(v) > 1 && v[0] == '-':
+			if _, value, ok := strings.Cut(v, "="); ok && k == modules {
+				f.operand(word{text: v, values: []string{value}}, s, depth, slices.ContainsFunc([]string{"--require", "--import", "--loader", "--experimental-loader"}, func(o string) bool { return strings.HasPrefix(v, o+"=") }))
+			}
+			if k == modules && v[1] != '-' && strings.ContainsAny(v[1:2], "IMmrd") {
+				f.lost(name.text+" "+w.text, "it loads modules", s)
+			}
+		case k == text:
+			// The program itself, unless that was a file.
+			for _, code := range w.values {
+				f.mentions(code, s.dirs, depth)
+			}
+			f.operand(w, s, depth, false)
+			f.rest(rest[i+1:], s, depth)
+			return
+		default:
+			f.interpreted(w, s, depth, false)
+			f.rest(rest[i+1:], s, depth)
+			return
+		}
+	}
+	s.stdin = s.stdin || k == modules && !slices.ContainsFunc(rest, func(w word) bool { return strings.HasPrefix(w.first(), "-e") || strings.HasPrefix(w.first(), "-p") })
+}
+
+// loads reports whether code loads modules that may lie in the workspace.
+var loading = regexp.MustCompile(`\b(?:require(?:_relative)?|import|from|include|include_once|require_once|dofile|loadfile|load|use\s+lib)\b`)
+
+func loads(code string) bool { return loading.MatchString(code) }
+
+// interpreted covers a script of a language that looks for modules beside it.
+func (f *follower) interpreted(w word, s *state, depth int, safe bool) {
+	before := f.quiet
+	f.quiet = true // where modules are looked for is decided here, not by the script's first line
+	f.operand(w, s, depth, true)
+	f.quiet = before
+	f.bare(w, word{text: "the script"}, s)
+	if safe || w.unknown {
+		return
+	}
+	for _, value := range w.values {
+		for _, dir := range s.dirs {
+			if path := absolute(dir, value); f.root(path) != "" {
+				f.beside(path)
+			}
+		}
+	}
+}
+
+// beside covers the folder of a script that loads modules.
+func (f *follower) beside(path string) {
+	code, err := Read(path, maxText)
+	if regular, _ := isFile(path); err != nil || !regular || !imports.Match(code) {
+		return
+	}
+	if dir := filepath.Dir(path); !f.folder(dir, f.below(path)+" looks for modules beside it") {
+		f.gap(Gap{Text: f.below(path), Why: "it looks for modules beside it, which is the workspace itself", Next: "put it into a folder of its own, .gantry/hooks for example; python -I looks nowhere"})
+	}
+}
+
+// takers are wrappers whose own operands come before the command.
+var takers = []string{"flock", "taskset", "chrt", "chroot", "script", "su", "runuser", "sudo", "doas", "systemd-run", "strace", "ltrace", "gdb", "valgrind", "unshare", "watch", "prlimit", "setpriv"}
+
+// wrapped follows the command after another's options. Which words are options' values is not known for each of these programs: where
+// the first word is no program that runs others, later ones are looked at as if the command began there.
+func (f *follower) wrapped(program string, rest []word, s *state, depth int) {
+	for i, w := range rest {
+		v := w.first()
+		option, value, joined := strings.Cut(v, "=")
+		switch {
+		case w.covered, w.glob, w.unknown && len(w.values) == 0:
+			f.run(rest[i:], s, depth)
+			return
+		case v == "" || v[0] == '-' || v[0] == '{' || v[0] == '%' || number(v):
+			f.operand(w, s, depth, false)
+			var next []word
+			if i+1 < len(rest) {
+				next = rest[i+1 : i+2]
+			}
+			if joined {
+				next = []word{{text: value, values: []string{value}}}
+			}
+			switch option {
+			case "-S", "--split-string", "-c", "--command":
+				if len(next) == 1 && (next[0].unknown || next[0].covered) {
+					f.lost(program+" "+v+" "+next[0].text, "the line is known only when it runs", s)
+				}
+				for _, w := range next {
+					for _, line := range w.values {
+						f.nested(line, s, depth)
+					}
+				}
+			case "-C", "--chdir", "-D", "--working-directory":
+				f.enter(next, s)
+			default:
+				if line, ok := strings.CutPrefix(v, "-S"); ok {
+					f.nested(line, s, depth)
+				}
+			}
+		case joined && !strings.Contains(option, "/"):
+			for part := range strings.SplitSeq(value, ":") {
+				f.operand(word{text: v, values: []string{part}}, s, depth, slices.Contains(loaded, option))
+			}
+		default:
+			if program == "watch" {
+				f.nested(strings.Join(values(rest[i:]), " "), s, depth)
+				return
+			}
+			f.run(rest[i:], s, depth)
+			if kindOf(v) != plain || i == 0 && !slices.Contains(takers, program) {
+				return
+			}
+			for j := i + 1; j < len(rest); j++ {
+				if slices.Contains([]kind{shell, python, modules, wrapper, batch}, kindOf(rest[j].first())) {
+					f.run(rest[j:], s, depth)
+					return
+				}
+			}
+			return
+		}
+	}
+}
+
+func values(words []word) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		if out[i] = w.first(); w.unknown || w.covered {
+			out[i] = "$(unknown)"
+		}
+	}
+	return out
+}
+
+// number reports whether a word is an amount, of time for example.
+func number(v string) bool {
+	return strings.Trim(v, "0123456789.") == "" || len(v) > 1 && strings.Trim(v[:len(v)-1], "0123456789.") == "" && strings.ContainsAny(v[len(v)-1:], "smhdKMG")
+}
+
+// project covers what a program reads that runs what the project's files say, and is a gap for the rest.
+func (f *follower) project(command string, s *state, depth int) {
+	for _, dir := range s.dirs {
+		for _, name := range says {
+			path := filepath.Join(dir, name)
+			if regular, _ := isFile(path); regular && f.root(path) != "" {
+				f.script(f.below(path), path, s.dirs, depth)
+			}
+		}
+	}
+	f.gap(Gap{
+		Text: command, Why: "it runs what files of the project say, which sandboxed commands may change",
+		Next: `list in files what must not change, ["Makefile", "scripts"] for example, or [] to agree to whatever it runs`,
+	})
+}
+
+// find covers the folders in which find runs something for each file.
+func (f *follower) find(rest []word, s *state, depth int) {
+	for i, w := range rest {
+		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"}, w.first()) {
+			continue
+		}
+		for _, place := range rest[:i] {
+			if v := place.first(); v == "" && !place.unknown || strings.HasPrefix(v, "-") || v == "(" || v == "!" {
+				break
+			}
+			f.operand(place, s, depth, true)
+		}
+		f.run(rest[i+1:], s, depth)
+		return
+	}
+	f.rest(rest, s, depth)
+}
+
+// managed follows uv run and its like.
+func (f *follower) managed(program string, rest []word, s *state, depth int) {
+	own := false
+	for _, w := range rest {
+		v := w.first()
+		switch {
+		case v == "run" || v == "exec" || v == "x":
+			continue
+		case v == "--no-project" || v == "--script" || v == "-s" && program == "uv":
+			own = true
+		case strings.HasPrefix(v, "-"):
+		default:
+			f.interpreted(w, s, depth, false)
+			for _, dir := range s.dirs {
+				head, _ := Read(absolute(dir, v), maxText)
+				own = own || strings.Contains(string(head), "# /// script") || len(head) > 0 && (program == "deno" || program == "bun")
+			}
+			if !own {
+				f.project(program+" "+v, s, depth)
+			}
+			return
+		}
+	}
+}
+
+var hooksPath = regexp.MustCompile(`(?i)hookspath\s*=\s*"?([^"\n]+?)"?\s*(?:\n|$)`)
+
+// git covers the hooks that settings of its name.
+func (f *follower) git(rest []word, s *state, depth int) {
+	for i, w := range rest {
+		v := w.first()
+		if name, value, ok := strings.Cut(v, "="); ok && i > 0 && rest[i-1].is("-c") {
+			f.operand(word{text: v, values: []string{strings.TrimPrefix(value, "!")}}, s, depth, strings.EqualFold(name, "core.hookspath"))
+			if line, ok := strings.CutPrefix(value, "!"); ok {
+				f.nested(line, s, depth)
+			}
+		}
+	}
+	for _, dir := range s.dirs {
+		settings, err := Read(filepath.Join(dir, ".git", "config"), maxText)
+		if err != nil {
+			continue
+		}
+		for _, m := range hooksPath.FindAllStringSubmatch(string(settings), 20) {
+			f.folder(absolute(dir, m[1]), "git runs the hooks in "+m[1])
+		}
+	}
+	f.rest(rest, s, depth)
+}

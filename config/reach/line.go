@@ -1,0 +1,525 @@
+package reach
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// parse reads a line of shell, unless it is too large or nests too deep for the grammar.
+func parse(line string) *syntax.File {
+	if len(line) > maxLine || strings.ContainsRune(line, 0) {
+		return nil
+	}
+	n := 0
+	for i := range len(line) {
+		switch line[i] {
+		case '(', '[', '{', '?', '`':
+			n++
+		}
+	}
+	if n > maxOpening {
+		return nil
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
+	if err != nil {
+		return nil
+	}
+	return file
+}
+
+// line follows a line, and what it pipes into a shell.
+func (f *follower) line(line string, s *state, depth int) {
+	file := parse(line)
+	switch {
+	case file == nil:
+		f.gap(Gap{Text: line, Why: "it can't be read as a line of shell", Next: "put it into a script"})
+		return
+	case depth > maxDepth:
+		f.gap(Gap{Text: line, Why: "scripts run each other too deep", Next: "put what it runs into one folder"})
+		return
+	}
+	f.walk(file, s, depth)
+	f.piped(s)
+}
+
+// piped covers what a shell may read from its standard input: every file that the line names.
+func (f *follower) piped(s *state) {
+	if !s.stdin {
+		return
+	}
+	for _, w := range s.loose {
+		f.operand(w, s, 0, true)
+	}
+	s.stdin = false
+}
+
+// walk follows statements in the order in which they are written. Which of them run is not known, so that all count: a variable may
+// have any of its values, and the shell may be in any folder that it went to.
+func (f *follower) walk(n syntax.Node, s *state, depth int) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			for _, r := range n.Redirs {
+				f.redirect(r, s, depth)
+			}
+		case *syntax.CallExpr:
+			for _, a := range n.Assigns {
+				f.assign(a, s, len(n.Args) > 0)
+			}
+			words := make([]word, len(n.Args))
+			for i, a := range n.Args {
+				words[i] = f.resolve(a, s)
+			}
+			f.run(words, s, depth)
+		case *syntax.DeclClause:
+			for _, a := range n.Args {
+				f.assign(a, s, false)
+			}
+		case *syntax.ForClause:
+			f.loop(n, s, depth)
+		case *syntax.FuncDecl:
+			if n.Name != nil {
+				s.defined[n.Name.Value] = true
+			}
+		}
+		return true
+	})
+}
+
+// redirect notes what a command reads, and follows documents for a shell.
+func (f *follower) redirect(r *syntax.Redirect, s *state, depth int) {
+	switch r.Op {
+	case syntax.RdrIn, syntax.RdrInOut:
+		w := f.resolve(r.Word, s)
+		w.from = true
+		s.loose = append(s.loose, w)
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob:
+		s.writes = s.writes || !f.resolve(r.Word, s).is("/dev/null")
+	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+		doc := r.Hdoc
+		if r.Op == syntax.WordHdoc {
+			doc = r.Word
+		}
+		if doc == nil {
+			return
+		}
+		// It counts as a line when a shell reads it; otherwise paths in it that are no scripts are not covered.
+		if w := f.resolve(doc, s); !w.unknown {
+			for _, text := range w.values {
+				f.mentions(text, s.dirs, depth)
+			}
+		}
+	}
+}
+
+// assign notes the value of a variable. Beside a command it also finds programs that the value names: PATH, BASH_ENV and the like.
+func (f *follower) assign(a *syntax.Assign, s *state, command bool) {
+	if a.Name == nil {
+		return
+	}
+	name := a.Name.Value
+	v := s.vars[name]
+	if a.Naked && a.Value == nil {
+		return
+	}
+	if a.Array != nil || a.Append || a.Index != nil || a.Value == nil {
+		v.unknown = v.unknown || a.Value != nil || a.Array != nil
+		if a.Value == nil && a.Array == nil && !slices.Contains(v.values, "") {
+			v.values = append(v.values, "")
+		}
+		s.vars[name] = v
+		return
+	}
+	w := f.resolve(a.Value, s)
+	for _, value := range w.values {
+		for part := range strings.SplitSeq(value, ":") {
+			f.setting(part, s)
+		}
+	}
+	if slices.Contains(loaded, name) {
+		for _, value := range w.values {
+			for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ':' || r == ' ' || r == '=' }) {
+				f.operand(word{text: name + "=" + value, values: []string{part}}, s, 0, true)
+			}
+		}
+		if w.unknown {
+			f.lost(name+"="+w.text, "it names what programs load", s)
+		}
+	}
+	if command && !slices.Contains([]string{"PATH", "CDPATH"}, name) {
+		return
+	}
+	v.unknown, v.covered = v.unknown || w.unknown, v.covered || w.covered
+	for _, value := range w.values {
+		if !slices.Contains(v.values, value) {
+			v.values = append(v.values, value)
+		}
+	}
+	s.vars[name] = v
+}
+
+// loaded are variables that name what shells and interpreters load by themselves.
+var loaded = []string{
+	"BASH_ENV", "ENV", "ZDOTDIR", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "LD_PRELOAD",
+	"LD_LIBRARY_PATH", "LUA_PATH", "LUA_INIT", "GIT_CONFIG_GLOBAL", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_PAGER", "PAGER", "EDITOR", "VISUAL",
+}
+
+// setting covers a program or script that a value names.
+func (f *follower) setting(value string, s *state) {
+	if value == "" || !strings.ContainsAny(value, "/.") {
+		return
+	}
+	for _, dir := range s.dirs {
+		path := absolute(dir, value)
+		if regular, executable := isFile(path); regular && (executable || isScript(path)) {
+			f.script(value, path, s.dirs, 0)
+		}
+	}
+}
+
+// loop covers what a variable of a loop may name.
+func (f *follower) loop(n *syntax.ForClause, s *state, depth int) {
+	iter, ok := n.Loop.(*syntax.WordIter)
+	if !ok || iter.Name == nil {
+		return
+	}
+	v := variable{}
+	if len(iter.Items) == 0 {
+		v.unknown = true // the arguments
+	}
+	for _, item := range iter.Items {
+		w := f.resolve(item, s)
+		switch {
+		case w.covered:
+			v.covered = true
+		case w.glob:
+			if !f.matched(w, s) {
+				v.unknown = true
+			} else {
+				v.covered = true
+			}
+		default:
+			v.unknown = v.unknown || w.unknown
+			v.values = append(v.values, w.values...)
+		}
+	}
+	if v.covered && (v.unknown || len(v.values) > 0) {
+		for _, value := range v.values {
+			f.operand(word{text: value, values: []string{value}}, s, depth, true)
+		}
+		v.covered = !v.unknown
+	}
+	s.vars[iter.Name.Value] = v
+}
+
+// matched covers the folder in which the shell looks for names.
+func (f *follower) matched(w word, s *state) bool {
+	ok := len(w.values) > 0 && !w.unknown
+	for _, value := range w.values {
+		base := value
+		if i := strings.IndexAny(base, "*?[{"); i >= 0 {
+			base = base[:strings.LastIndex(base[:i], "/")+1]
+		}
+		for _, dir := range s.dirs {
+			path := absolute(dir, base)
+			if !f.folder(path, "the shell looks for "+quoteText(w.text)+" in "+f.below(path)) {
+				ok = false
+			}
+		}
+	}
+	return ok
+}
+
+// run follows a command.
+func (f *follower) run(words []word, s *state, depth int) {
+	if len(words) == 0 {
+		return
+	}
+	name, rest := words[0], words[1:]
+	switch {
+	case name.covered:
+		f.rest(rest, s, depth)
+		return
+	case name.glob:
+		if !f.matched(name, s) {
+			f.dynamic(name, s, depth)
+		}
+		f.rest(rest, s, depth)
+		return
+	case name.unknown && len(name.values) == 0:
+		f.dynamic(name, s, depth)
+		f.rest(rest, s, depth)
+		return
+	case name.unknown:
+		f.dynamic(name, s, depth)
+	}
+	for _, program := range name.values {
+		f.program(program, name, rest, s, depth)
+	}
+}
+
+// dynamic is a word that names something that is run, and is not known.
+func (f *follower) dynamic(w word, s *state, depth int) {
+	if tail := strings.TrimLeft(w.tail, "/"); tail != "" && strings.HasPrefix(w.tail, "/") {
+		for _, dir := range append(slices.Clone(s.dirs), filepath.Dir(s.self)) {
+			if path := absolute(dir, tail); dir != "." {
+				if regular, _ := isFile(path); regular {
+					f.script(tail, path, s.dirs, depth)
+				}
+			}
+		}
+	}
+	f.lost(w.text, "what it names is known only when it runs", s)
+}
+
+// lost is a gap in a line. In a script it is closed by covering the script's folder, where that can be covered.
+func (f *follower) lost(text, why string, s *state) {
+	if s.self != "" {
+		dir := filepath.Dir(s.self)
+		if f.folder(dir, "can't follow "+quoteText(text)+" in "+f.below(s.self)+": "+why) {
+			return
+		}
+		f.gap(Gap{Text: text, Why: why, Next: "put " + f.below(s.self) + " into a folder of its own, or list what it runs in files"})
+		return
+	}
+	f.gap(Gap{Text: text, Why: why, Next: "list what it runs in files"})
+}
+
+// program follows one that is known by name.
+func (f *follower) program(program string, name word, rest []word, s *state, depth int) {
+	if program == "" || s.defined[program] {
+		f.rest(rest, s, depth)
+		return
+	}
+	if strings.Contains(program, "/") {
+		f.path(program, name, s, depth)
+	} else if p := f.inPath(program, s); p != "" {
+		f.script(program, p, s.dirs, depth)
+	}
+	if slices.Contains(runs[filepath.Base(program)], operand(rest)) {
+		f.project(filepath.Base(program)+" "+operand(rest), s, depth)
+		return
+	}
+	switch program {
+	case "cd", "pushd":
+		f.enter(rest, s)
+		return
+	case ".", "source":
+		f.source(rest, s, depth)
+		return
+	case "eval", "trap":
+		f.evaluate(program, rest, s, depth)
+		return
+	case "alias":
+		for _, w := range rest {
+			if _, body, ok := strings.Cut(w.first(), "="); ok {
+				f.nested(body, s, depth)
+			}
+		}
+		return
+	}
+	if slices.Contains([]string{"cp", "mv", "ln", "install", "dd", "tee", "rsync", "tar", "unzip", "cpio", "base64", "gunzip", "patch"}, program) {
+		s.writes = true
+	}
+	if slices.Contains(ofShell, program) {
+		f.builtin(program, rest, s, depth)
+		f.loosen(rest, s)
+		return
+	}
+	switch kindOf(program) {
+	case shell:
+		f.shell(name, rest, s, depth)
+	case python:
+		f.python(name, rest, s, depth)
+	case modules, text:
+		f.interpreter(name, rest, s, depth, kindOf(program))
+	case wrapper:
+		f.wrapped(program, rest, s, depth)
+	case runner:
+		f.project(strings.TrimSpace(filepath.Base(program)+" "+operand(rest)), s, depth)
+	case finder:
+		f.find(rest, s, depth)
+	case batch:
+		s.stdin = true
+		f.wrapped(program, rest, s, depth)
+	case folder:
+		for _, w := range rest {
+			f.operand(w, s, depth, true)
+		}
+	case manager:
+		f.managed(program, rest, s, depth)
+	case versions:
+		f.git(rest, s, depth)
+	default:
+		f.rest(rest, s, depth)
+	}
+}
+
+// builtin notes what a shell's own commands do to variables and names.
+func (f *follower) builtin(program string, rest []word, s *state, depth int) {
+	switch program {
+	case "read", "mapfile", "readarray", "getopts", "let", "printf":
+		for _, w := range rest {
+			name, _, _ := strings.Cut(w.first(), "=")
+			if v, ok := s.vars[name]; ok || f.env[name] != "" {
+				v.unknown = true
+				s.vars[name] = v
+			}
+		}
+	case "hash", "enable", "bind":
+		for _, w := range rest {
+			f.operand(w, s, depth, true)
+		}
+	}
+}
+
+// operand is the first word that is no option.
+func operand(words []word) string {
+	for _, w := range words {
+		if v := w.first(); v != "" && v[0] != '-' {
+			return v
+		}
+	}
+	return ""
+}
+
+// path follows a program that is named by its path.
+func (f *follower) path(program string, name word, s *state, depth int) {
+	there := false
+	if strings.HasPrefix(program, "~/") && f.env["HOME"] != "" {
+		program = filepath.Join(f.env["HOME"], program[2:])
+	}
+	for _, dir := range s.dirs {
+		path := absolute(dir, program)
+		regular, _ := isFile(path)
+		if there = there || regular; regular {
+			f.script(firstOf(name.values, program), path, s.dirs, depth)
+		}
+	}
+	if filepath.IsAbs(program) && !systems(program) && f.root(program) == "" {
+		s.stdin = s.stdin || s.writes // it may have been made of a file of the workspace
+	}
+	switch {
+	case s.lost != "" && !filepath.IsAbs(program):
+		f.lost(s.lost, "so that "+quoteText(name.text)+" is not known", s)
+	case !there && f.root(absolute(f.q.Dir, program)) != "":
+		f.lost(name.text, "it is not there", s)
+	}
+}
+
+func firstOf(values []string, otherwise string) string {
+	if len(values) == 1 {
+		return values[0]
+	}
+	return otherwise
+}
+
+// rest are arguments of a program that runs nothing else: files among them that are programs or scripts count all the same.
+func (f *follower) rest(words []word, s *state, depth int) {
+	for _, w := range words {
+		f.operand(w, s, depth, false)
+	}
+	f.loosen(words, s)
+}
+
+func (f *follower) loosen(words []word, s *state) { s.loose = append(s.loose, words...) }
+
+// operand covers the files that a word names. run: whatever it names is run.
+func (f *follower) operand(w word, s *state, depth int, run bool) {
+	if w.covered {
+		return
+	}
+	if run && w.glob {
+		if !f.matched(w, s) {
+			f.dynamic(w, s, depth)
+		}
+		return
+	}
+	for _, value := range w.values {
+		if value == "" || value == "/dev/null" {
+			continue
+		}
+		if _, v, ok := strings.Cut(value, "="); ok {
+			f.setting(v, s)
+		}
+		if value[0] == '-' {
+			continue
+		}
+		if run && filepath.IsAbs(value) && !systems(value) && f.root(value) == "" {
+			s.stdin = s.stdin || s.writes || strings.HasPrefix(value, "/dev/") || strings.HasPrefix(value, "/proc/")
+		}
+		found := false
+		for _, dir := range s.dirs {
+			path := absolute(dir, value)
+			regular, executable := isFile(path)
+			switch {
+			case regular && (run || executable || isScript(value)):
+				f.script(value, path, s.dirs, depth)
+				found = true
+			case run && f.root(path) != "" && isFolder(path):
+				if !f.folder(path, f.below(path)+" is named as a whole") {
+					f.lost(w.text, "it is a whole workspace", s)
+				}
+				found = true
+			}
+		}
+		if run && !found && (w.from || strings.Contains(value, "/")) && f.root(absolute(f.q.Dir, value)) != "" {
+			f.lost(w.text, "it is not there", s)
+		}
+	}
+	if run && w.unknown {
+		f.dynamic(w, s, depth)
+	}
+}
+
+// enter follows a cd.
+func (f *follower) enter(rest []word, s *state) {
+	for _, w := range rest {
+		if len(w.values) == 1 && len(w.values[0]) > 1 && w.values[0][0] == '-' {
+			continue
+		}
+		if _, ok := s.vars["CDPATH"]; ok || f.env["CDPATH"] != "" {
+			s.lost = "cd " + w.text
+		}
+		dirs := slices.Clone(s.dirs)
+		ok := !w.unknown && !w.glob && !w.is("-")
+		for _, value := range w.values {
+			for _, dir := range s.dirs {
+				if path := absolute(dir, value); !slices.Contains(dirs, path) && len(dirs) < maxChoices {
+					dirs = append(dirs, path)
+					ok = ok && isFolder(path)
+				}
+			}
+		}
+		if s.dirs = dirs; !ok {
+			s.lost = "cd " + w.text
+		}
+		return
+	}
+	if home := f.env["HOME"]; home != "" && !slices.Contains(s.dirs, home) {
+		s.dirs = append(slices.Clone(s.dirs), home)
+	}
+}
+
+// inPath finds a program that lies in a root, where the PATH leads there: others can be changed by nothing in a sandbox.
+func (f *follower) inPath(name string, s *state) string {
+	lists := []string{f.env["PATH"]}
+	if v, ok := s.vars["PATH"]; ok {
+		lists = append(v.values, lists...)
+	}
+	for _, list := range lists {
+		for _, d := range filepath.SplitList(list) {
+			p := absolute(f.q.Dir, filepath.Join(d, name))
+			if _, executable := isFile(p); executable {
+				if f.root(p) != "" {
+					return p
+				}
+				break
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,80 @@
+package reach
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// kind is what a program does with its arguments.
+type kind int
+
+const (
+	plain    kind = iota // what it runs is in no argument, as far as is known
+	shell                // a script, -c LINE, or its standard input
+	python               // a script, -c CODE, -m MODULE; modules lie beside the script
+	modules              // a script, -e CODE; modules lie beside it
+	text                 // a program as an argument, or -f FILE
+	wrapper              // another command follows
+	runner               // it runs what the project's files say
+	finder               // find: a command after -exec
+	batch                // xargs: a command, with arguments from its standard input
+	folder               // run-parts: all programs of a folder
+	manager              // uv, npx and the like: a script, or else what the project's files say
+	versions             // git
+)
+
+// kinds are the programs that run something else. One that is not listed is taken to run nothing of the workspace but what its words
+// name: an executable file, or one that is called like a script.
+var kinds = map[kind][]string{
+	shell:  {"bash", "sh", "zsh", "dash", "ksh", "mksh", "ash", "fish", "busybox", "rbash"},
+	python: {"python", "pypy"},
+	modules: {"node", "nodejs", "tsx", "ts-node", "ruby", "perl", "php", "lua", "luajit", "Rscript", "julia", "raku", "tclsh", "guile", "groovy", "elixir",
+		"pwsh", "osascript", "racket", "java", "swift", "expect"},
+	text: {"awk", "gawk", "mawk", "nawk", "jq", "yq", "sed", "bc", "dc", "m4"},
+	wrapper: {"env", "exec", "command", "builtin", "nohup", "time", "timeout", "nice", "ionice", "sudo", "doas", "setsid", "stdbuf", "chronic", "flock", "unbuffer",
+		"strace", "ltrace", "taskset", "chrt", "systemd-run", "firejail", "unshare", "setpriv", "prlimit", "fakeroot", "script", "watch", "entr", "su", "runuser", "chroot", "catchsegv", "valgrind", "gdb", "noglob", "nocorrect", "coproc"},
+	runner: {"make", "gmake", "bmake", "ninja", "just", "task", "npm", "pnpm", "yarn", "rake", "bundle", "bundler", "rspec", "composer", "phpunit", "cargo", "gradle", "gradlew", "mvn",
+		"mvnw", "tox", "nox", "pytest", "py.test", "pre-commit", "husky", "lint-staged", "lefthook", "eslint", "prettier", "stylelint", "jest", "vitest", "mocha", "ava", "turbo", "nx",
+		"lerna", "gulp", "grunt", "webpack", "vite", "rollup", "bazel", "buck2", "pants", "cmake", "ctest", "meson", "mix", "rebar3", "sbt", "lein", "dotnet", "mage", "invoke", "inv", "fab",
+		"ant", "scons", "waf", "tilt", "earthly", "dagger", "mise", "asdf", "direnv", "devbox", "nix", "nix-shell", "docker-compose", "hg", "svn", "jj", "stack", "cabal", "zig", "vim", "nvim", "emacs"},
+	finder: {"find", "fd", "fdfind"}, batch: {"xargs", "parallel"}, folder: {"run-parts"}, versions: {"git"},
+	manager: {"uv", "uvx", "npx", "bunx", "poetry", "pipenv", "rye", "hatch", "pdm", "deno", "bun"},
+}
+
+// runs are subcommands of programs that otherwise run nothing of the project's.
+var runs = map[string][]string{"go": {"run", "test", "generate", "tool"}, "docker": {"compose"}, "swift": {"run", "test", "build"}}
+
+// kindOf is what a program does that is called by this name.
+func kindOf(name string) kind {
+	name = filepath.Base(name)
+	bare := strings.TrimRight(name, "0123456789.")
+	for k, names := range kinds {
+		if slices.Contains(names, name) || slices.Contains(names, bare) {
+			return k
+		}
+	}
+	return plain
+}
+
+// says are the files that a runner reads.
+var says = []string{
+	"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "package.json", "Taskfile.yml", "Taskfile.yaml", "build.ninja", "Rakefile", "Gemfile", "composer.json",
+	"tox.ini", "noxfile.py", "conftest.py", "pytest.ini", "setup.cfg", "pyproject.toml", ".pre-commit-config.yaml", "lefthook.yml", "build.gradle", "build.gradle.kts", "settings.gradle", "pom.xml",
+	"Cargo.toml", "build.rs", "magefile.go", "tasks.py", "build.xml", "SConstruct", "mise.toml", ".envrc", "flake.nix", "shell.nix",
+}
+
+// ofShell are words that a shell understands itself, which run nothing.
+var ofShell = []string{
+	"[", "[[", "test", "echo", "printf", "true", "false", ":", "read", "export", "unset", "set", "shift", "return", "exit", "break", "continue", "local", "declare", "typeset",
+	"readonly", "umask", "ulimit", "wait", "kill", "jobs", "fg", "bg", "type", "hash", "alias", "unalias", "pwd", "getopts", "let", "times", "shopt", "dirs", "popd", "disown", "mapfile", "readarray",
+}
+
+// scriptSuffixes are those of files that some program runs.
+var scriptSuffixes = []string{
+	".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".r", ".jq", ".awk", ".sed", ".ps1", ".mk",
+}
+
+func isScript(name string) bool {
+	return slices.Contains(scriptSuffixes, strings.ToLower(filepath.Ext(name)))
+}

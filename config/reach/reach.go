@@ -1,0 +1,307 @@
+// Package reach finds the files that a command line can run, so that consent to the line can cover their content.
+//
+// It owns: how a shell line or an argument vector is followed to files and folders, what it could not follow, and the digest of
+// what was found. It must not know: who runs the line, who agreed to it, how files are kept from being changed.
+//
+// Nothing is executed. What a line reaches is found by reading it and the scripts that it names; everything that can't be
+// followed is a [Gap], never left out silently. Start with [Query].
+package reach
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Query says how a command line runs.
+type Query struct {
+	Dir string   // where it runs; absolute
+	Env []string // K=V; what it is started with
+	// Roots are the folders that sandboxed commands may write; absolute. Files there are followed further, since those commands
+	// could change them. Empty: Dir alone.
+	Roots []string
+	// Listed are files and folders that the line reaches according to its owner, relative to Dir. With Complete they close every gap
+	// that [Gap.Open] does not keep open.
+	Listed   []string
+	Complete bool
+}
+
+// File is a file that a line can run.
+type File struct {
+	Word string // as it was named; the path below Dir where no word names it
+	Path string // absolute
+}
+
+// Gap is something that could not be followed.
+type Gap struct {
+	Text string // as it is written
+	Why  string
+	Next string
+	Open bool // listing files does not close it
+}
+
+func (g Gap) String() string { return "can't follow " + quoteText(g.Text) + ": " + g.Why }
+
+// Set is what a line can reach.
+type Set struct {
+	Files   []File   // in the order in which they were found, each once
+	Folders []string // covered as wholes: all files below are among Files, and a new one changes the digest
+	Notes   []string // why folders are covered
+	Gaps    []Gap    // empty: the set is complete
+	roots   []string
+}
+
+// Bounds of what is followed. More is a gap.
+const (
+	maxLine    = 64 << 10
+	maxOpening = 1024 // brackets; the shell's grammar nests, and its parser recurses
+	maxDepth   = 8    // scripts that run scripts, and lines in lines
+	maxFiles   = 2000
+	maxText    = 256 << 10 // of a script that is looked through
+	maxChoices = 16        // values that a word may have
+)
+
+// Line follows a line for a shell.
+func (q Query) Line(line string) Set {
+	f := q.follower()
+	f.line(line, f.start(), 0)
+	return f.finish(q)
+}
+
+// Argv follows a program with its arguments.
+func (q Query) Argv(argv []string) Set {
+	f := q.follower()
+	s := f.start()
+	words := make([]word, len(argv))
+	for i, a := range argv {
+		words[i] = word{text: a, values: []string{a}}
+	}
+	f.run(words, s, 0)
+	f.piped(s)
+	return f.finish(q)
+}
+
+// Names follows nothing but what is listed.
+func (q Query) Names() Set { return q.follower().finish(q) }
+
+// follower collects a set.
+type follower struct {
+	Set
+	q        Query
+	seen     map[string]bool // files and folders, by path
+	scripted map[string]bool // scripts that were followed, by path and folder
+	env      map[string]string
+	quiet    bool // scripts' folders are not covered for the sake of modules
+}
+
+func (q Query) follower() *follower {
+	f := &follower{q: q, seen: map[string]bool{}, scripted: map[string]bool{}, env: map[string]string{}}
+	roots := q.Roots
+	if len(roots) == 0 {
+		roots = []string{q.Dir}
+	}
+	for _, r := range roots {
+		if r != "" && filepath.Clean(r) != "/" {
+			f.roots = append(f.roots, filepath.Clean(r))
+		}
+	}
+	for _, kv := range q.Env {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			f.env[k] = v
+		}
+	}
+	f.env["PWD"] = q.Dir
+	return f
+}
+
+// finish adds what is listed.
+func (f *follower) finish(q Query) Set {
+	for _, name := range q.Listed {
+		path := absolute(q.Dir, strings.TrimSuffix(name, "/**"))
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			f.gap(Gap{Text: name, Why: "it is listed in files and is not there", Next: "correct the list", Open: true})
+		case info.IsDir():
+			f.folder(path, "")
+		default:
+			f.file(name, path)
+		}
+	}
+	if q.Complete {
+		f.Gaps = slices.DeleteFunc(f.Gaps, func(g Gap) bool { return !g.Open })
+	}
+	slices.Sort(f.Folders)
+	return f.Set
+}
+
+func (f *follower) gap(g Gap) {
+	if !slices.Contains(f.Gaps, g) && len(f.Gaps) < 50 {
+		f.Gaps = append(f.Gaps, g)
+	}
+}
+
+// file covers a file and reports whether it was new.
+func (f *follower) file(word, path string) bool {
+	path = filepath.Clean(path)
+	if f.seen[path] || systems(path) {
+		return false
+	}
+	f.seen[path] = true
+	if len(f.Files) >= maxFiles {
+		f.gap(Gap{Text: path, Why: "the line reaches more than 2,000 files", Next: "put what it runs into a folder of its own"})
+		return false
+	}
+	if root := f.root(path); root != "" {
+		if link := linkBelow(root, path); link != "" {
+			f.gap(Gap{Text: path, Why: link + " is a symbolic link, which a sandboxed command could replace", Next: "name the file that it leads to", Open: true})
+		} else if names(path) > 1 {
+			f.gap(Gap{Text: path, Why: "it has a second name (a hard link), under which it could be changed", Next: "replace it by a copy of its own", Open: true})
+		}
+	}
+	f.Files = append(f.Files, File{Word: word, Path: path})
+	return true
+}
+
+// folder covers all files below a folder. It reports false where that can't be: the folder is a root, or lies above one.
+func (f *follower) folder(path, why string) bool {
+	path = filepath.Clean(path)
+	if f.whole(path) {
+		return false
+	}
+	if f.seen[path+"/"] {
+		return true
+	}
+	f.seen[path+"/"] = true
+	if root := f.root(path); root != "" {
+		if link := linkBelow(root, path); link != "" {
+			f.gap(Gap{Text: path, Why: link + " is a symbolic link, which a sandboxed command could replace", Next: "name the folder that it leads to", Open: true})
+		}
+	}
+	f.Folders = append(f.Folders, path)
+	if why != "" {
+		f.Notes = append(f.Notes, why)
+	}
+	left := maxFiles
+	_ = filepath.WalkDir(path, func(p string, e os.DirEntry, err error) error {
+		if left--; left < 0 {
+			f.gap(Gap{Text: path, Why: "the folder holds more than 2,000 entries", Next: "put what the line runs into a folder of its own"})
+			return filepath.SkipAll
+		}
+		switch {
+		case err != nil:
+			f.gap(Gap{Text: p, Why: "it can't be read", Next: "make it readable, or move it away", Open: true})
+		case e.Type().IsRegular():
+			f.file(f.below(p), p)
+		case e.Type()&os.ModeSymlink != 0:
+			if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && f.root(p) != "" {
+				f.file(f.below(p), p)
+			} else if err == nil && info.IsDir() {
+				f.gap(Gap{Text: p, Why: "it is a symbolic link to a folder", Next: "replace it by the folder", Open: true})
+			}
+		}
+		return nil
+	})
+	return true
+}
+
+// whole reports whether a folder is too much to cover: the machine, a root or what lies above one, the folder in which the line runs.
+func (f *follower) whole(path string) bool {
+	if path == "/" || contains(path, f.q.Dir) {
+		return true
+	}
+	return slices.ContainsFunc(f.roots, func(r string) bool { return contains(path, r) })
+}
+
+// root is the root that a path lies in; empty: none.
+func (f *follower) root(path string) string {
+	for _, r := range f.roots {
+		if contains(r, path) {
+			return r
+		}
+	}
+	return ""
+}
+
+// below is how a path is named that no word names.
+func (f *follower) below(path string) string {
+	if rel, err := filepath.Rel(f.q.Dir, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+// Held are the files and folders that must not change between the look at them and the start: those that lie in a root.
+func (s Set) Held() []string {
+	var out []string
+	in := func(path string) bool {
+		return slices.ContainsFunc(s.roots, func(r string) bool { return r != path && contains(r, path) })
+	}
+	for _, d := range s.Folders {
+		if in(d) && !slices.ContainsFunc(out, func(o string) bool { return contains(o, d) }) {
+			out = append(out, d)
+		}
+	}
+	for _, file := range s.Files {
+		if in(file.Path) && !slices.ContainsFunc(out, func(o string) bool { return contains(o, file.Path) }) {
+			out = append(out, file.Path)
+		}
+	}
+	return out
+}
+
+// Paths are the files' paths.
+func (s Set) Paths() []string {
+	out := make([]string, len(s.Files))
+	for i, f := range s.Files {
+		out[i] = f.Path
+	}
+	return out
+}
+
+// contains reports whether path is dir or lies in it.
+func contains(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
+
+// linkBelow is the first part of a path below its root that is a symbolic link; empty: none is.
+func linkBelow(root, path string) string {
+	rel, err := filepath.Rel(root, path)
+	if err != nil || rel == "." {
+		return ""
+	}
+	at := root
+	for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
+		at = filepath.Join(at, part)
+		if info, err := os.Lstat(at); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			return at
+		}
+	}
+	return ""
+}
+
+// systems tells whether a file is the system's own, which changes with every update: who can change it needs no hook.
+func systems(path string) bool {
+	for _, dir := range []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/lib"} {
+		if contains(dir, path) {
+			return true
+		}
+	}
+	return false
+}
+
+func quoteText(s string) string {
+	if r := []rune(s); len(r) > 80 {
+		s = string(r[:79]) + "…"
+	}
+	return "`" + s + "`"
+}

@@ -1,0 +1,290 @@
+package reach
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// state is what is known at one place of a line.
+type state struct {
+	dirs    []string            // where the shell may be
+	lost    string              // a `cd` that could not be followed; empty: there is none
+	vars    map[string]variable // beyond the environment
+	self    string              // the script that is followed; empty: the line itself
+	stdin   bool                // a shell or an interpreter reads what it runs from its standard input
+	loose   []word              // words and redirections that may be what it reads
+	defined map[string]bool     // functions
+	writes  bool                // the line makes files, which it may run
+}
+
+// variable is what a variable may hold.
+type variable struct {
+	values  []string
+	unknown bool
+	covered bool // it names files that are covered already
+}
+
+func (f *follower) start() *state {
+	return &state{dirs: []string{f.q.Dir}, vars: map[string]variable{}, defined: map[string]bool{}}
+}
+
+// word is a word of a command with what it may become.
+type word struct {
+	text    string   // as it is written
+	values  []string // what it may be
+	unknown bool     // it may be something else
+	covered bool     // it is a file that is covered already
+	glob    bool     // the shell matches it against file names
+	tail    string   // the literal end of one that is unknown
+	from    bool     // a redirection
+}
+
+// is reports whether a word is one of these, for certain.
+func (w word) is(list ...string) bool {
+	return len(w.values) == 1 && slices.Contains(list, w.values[0])
+}
+
+func (w word) first() string {
+	if len(w.values) == 0 {
+		return ""
+	}
+	return w.values[0]
+}
+
+var errUnknown = errors.New("not known before it runs")
+
+// resolve finds what a word may be.
+func (f *follower) resolve(w *syntax.Word, s *state) word {
+	out := word{text: print(w)}
+	var used []string
+	syntax.Walk(w, func(n syntax.Node) bool {
+		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil && !slices.Contains(used, p.Param.Value) {
+			used = append(used, p.Param.Value)
+		}
+		return true
+	})
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			out.glob = out.glob || globbing(p.Value)
+		case *syntax.ExtGlob, *syntax.BraceExp:
+			out.glob = true
+		}
+	}
+	choices := []map[string]string{{}}
+	for _, name := range used {
+		v, ok := s.vars[name]
+		if !ok {
+			continue
+		}
+		if out.covered = out.covered || v.covered; v.covered {
+			continue
+		}
+		out.unknown = out.unknown || v.unknown
+		var next []map[string]string
+		for _, c := range choices {
+			for _, value := range v.values {
+				if len(next) >= maxChoices {
+					out.unknown = true
+					break
+				}
+				n := map[string]string{name: value}
+				for k, v := range c {
+					n[k] = v
+				}
+				next = append(next, n)
+			}
+		}
+		choices = next
+	}
+	if out.covered {
+		return out
+	}
+	for _, dir := range s.dirs {
+		for _, c := range choices {
+			text, err := literal(f.config(c, s, dir), w)
+			if err != nil || strings.ContainsRune(text, 0) {
+				out.unknown = true
+				continue
+			}
+			if !slices.Contains(out.values, text) {
+				out.values = append(out.values, text)
+			}
+		}
+	}
+	if len(choices) == 0 {
+		out.unknown = true
+	}
+	if out.unknown {
+		out.tail = tail(w)
+	}
+	return out
+}
+
+// literal expands a word. What the library does not know, it panics at.
+func literal(cfg *expand.Config, w *syntax.Word) (text string, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errUnknown
+		}
+	}()
+	return expand.Literal(cfg, w)
+}
+
+// config is how words are expanded in one folder.
+func (f *follower) config(choice map[string]string, s *state, dir string) *expand.Config {
+	env := expand.FuncEnviron(func(name string) string {
+		if v, ok := choice[name]; ok {
+			return v
+		}
+		if _, ok := s.vars[name]; ok {
+			return ""
+		}
+		switch name {
+		case "PWD":
+			return dir
+		case "0", "BASH_SOURCE":
+			return s.self
+		}
+		return f.env[name]
+	})
+	return &expand.Config{Env: env, NoUnset: true, CmdSubst: func(w io.Writer, c *syntax.CmdSubst) error {
+		text, ok := f.substitute(c, s, dir)
+		if !ok {
+			return errUnknown
+		}
+		_, err := io.WriteString(w, text)
+		return err
+	}}
+}
+
+// substitute is what a command substitution prints, of those that only name a folder.
+func (f *follower) substitute(c *syntax.CmdSubst, s *state, dir string) (string, bool) {
+	if len(c.Stmts) != 1 {
+		return "", false
+	}
+	words := func(n syntax.Command) []string {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok || len(call.Assigns) > 0 {
+			return nil
+		}
+		var out []string
+		for _, a := range call.Args {
+			w := f.resolve(a, &state{dirs: []string{dir}, vars: s.vars, self: s.self})
+			if w.unknown || w.covered || w.glob || len(w.values) != 1 {
+				return nil
+			}
+			out = append(out, w.values[0])
+		}
+		return out
+	}
+	if and, ok := c.Stmts[0].Cmd.(*syntax.BinaryCmd); ok && and.Op == syntax.AndStmt {
+		to, pwd := operands(words(and.X.Cmd)), operands(words(and.Y.Cmd))
+		if len(to) == 2 && to[0] == "cd" && len(pwd) == 1 && pwd[0] == "pwd" {
+			path := absolute(dir, to[1])
+			return path, isFolder(path)
+		}
+		return "", false
+	}
+	argv := operands(words(c.Stmts[0].Cmd))
+	switch {
+	case len(argv) == 1 && argv[0] == "pwd":
+		return dir, true
+	case len(argv) == 2 && argv[0] == "dirname":
+		return filepath.Dir(argv[1]), true
+	case len(argv) == 2 && argv[0] == "basename":
+		return filepath.Base(argv[1]), true
+	case len(argv) == 2 && (argv[0] == "realpath" || argv[0] == "readlink"):
+		path, err := filepath.EvalSymlinks(absolute(dir, argv[1]))
+		return path, err == nil
+	case len(argv) == 2 && argv[0] == "git" && argv[1] == "rev-parse":
+		for at := dir; ; at = filepath.Dir(at) {
+			if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+				return at, true
+			}
+			if at == filepath.Dir(at) {
+				return "", false
+			}
+		}
+	}
+	return "", false
+}
+
+// operands are words without options, but for the name.
+func operands(words []string) []string {
+	return slices.DeleteFunc(words, func(w string) bool { return len(w) > 1 && w[0] == '-' })
+}
+
+// globbing reports whether text that is not quoted has something that the shell expands to names.
+func globbing(lit string) bool {
+	for i := 0; i < len(lit); i++ {
+		switch lit[i] {
+		case '\\':
+			i++
+		case '*', '?':
+			return true
+		case '[':
+			if strings.Contains(lit[i:], "]") {
+				return true
+			}
+		case '{':
+			if strings.Contains(lit[i:], "}") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tail is the literal text at a word's end.
+func tail(w *syntax.Word) string {
+	var parts []syntax.WordPart
+	for _, p := range w.Parts {
+		if q, ok := p.(*syntax.DblQuoted); ok {
+			parts = append(parts, q.Parts...)
+			continue
+		}
+		parts = append(parts, p)
+	}
+	out := ""
+	for _, p := range slices.Backward(parts) {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			out = p.Value + out
+		case *syntax.SglQuoted:
+			out = p.Value + out
+		default:
+			return out
+		}
+	}
+	return out
+}
+
+// print is a node as it is written.
+func print(n syntax.Node) string {
+	var b strings.Builder
+	if err := syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, n); err != nil {
+		return "…"
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func isFile(path string) (regular, executable bool) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, false
+	}
+	return true, info.Mode()&0o111 != 0
+}

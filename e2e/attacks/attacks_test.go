@@ -92,7 +92,7 @@ var sections = []struct {
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
 	{"E", "Start and environment", 8},
-	{"X", "Approval and rules", 27},
+	{"X", "Approval and rules", 29},
 	{"T", "Patches", 5},
 	{"R", "Races", 4},
 	{"H", "Hooks and trust", 5},

@@ -14,6 +14,10 @@ var ruled = []row{
 		ours: "asked about: it is not parsed", flow: nestedScripts, tests: []string{"host/internal/shellsyntax TestNesting", "host/internal/hook TestContentOfNestedScripts"}},
 	{id: "X27", attempt: "a script that takes minutes to read: 60,000 pipes, 20,000 `eval`, 10,000 `find -exec`", required: "bounded", codex: "", ours: "read within a bound, then asked about",
 		flow: slowScripts, tests: []string{"host/internal/policy/command TestFollowingIsBounded"}},
+	{id: "X28", attempt: "a plugin's JSON Schema that never ends (`{\"$ref\": \"#\"}`), doubles 30 times, or nests 4,900 deep", required: "the plugin is refused; the host lives", codex: "",
+		ours: "refused when it is read", tests: []string{"sdk/contract TestHostileSchemas"}},
+	{id: "X29", attempt: "a rules file that nests a million brackets, or loops", required: "refused", codex: "", ours: "the file is broken: commands are asked about",
+		tests: []string{"host/internal/policy/rules TestNestedRules"}},
 }
 
 // unread runs a command that must be refused because it can't be read, and then one that shows that the host lives.

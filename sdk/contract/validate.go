@@ -253,9 +253,9 @@ func (f *Freeform) validate(c *complaints, tool string) {
 
 // checkSchema compiles a JSON Schema. References to other documents are refused: nothing is fetched.
 func checkSchema(raw json.RawMessage, object bool) error {
-	var s jsonschema.Schema
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return fmt.Errorf("not a JSON Schema: %w", err)
+	s, err := ParseSchema(raw)
+	if err != nil {
+		return err
 	}
 	if object && s.Type != "object" {
 		return errors.New(`the type must be "object"`)

@@ -90,7 +90,7 @@ func TestInvalidManifests(t *testing.T) {
 		{"schema does not compile", tool(func(d *Descriptor) { d.InputSchema = raw(`{"type":"object","properties":{"a":{"pattern":"("}}}`) }),
 			"input schema: does not compile"},
 		{"schema from elsewhere", tool(func(d *Descriptor) { d.InputSchema = raw(`{"type":"object","$ref":"https://example.com/s.json"}`) }),
-			"input schema: does not compile"},
+			"leads to no schema of this document"},
 		{"schema with a bad default", tool(func(d *Descriptor) {
 			d.InputSchema = raw(`{"type":"object","properties":{"a":{"type":"string","default":1}}}`)
 		}), "input schema: does not compile"},

@@ -169,8 +169,8 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	if d.Freeform != nil {
 		return e, nil
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(d.InputSchema, &schema); err != nil {
+	schema, err := contract.ParseSchema(d.InputSchema)
+	if err != nil {
 		return nil, fmt.Errorf("input schema: %w", err)
 	}
 	if d.LenientArguments {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // tellOfForm warns where the last message does not follow the turn's output schema. Most vendors hold their models to it; who reads
@@ -30,8 +30,8 @@ func follows(text string, schema json.RawMessage) error {
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		return fmt.Errorf("it is no JSON: %w", err)
 	}
-	var s jsonschema.Schema
-	if json.Unmarshal(schema, &s) != nil {
+	s, err := contract.ParseSchema(schema)
+	if err != nil {
 		return nil
 	}
 	resolved, err := s.Resolve(nil)

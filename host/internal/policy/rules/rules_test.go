@@ -244,3 +244,18 @@ func FuzzPrefixLine(f *testing.F) {
 		}
 	})
 }
+
+// Nothing that a rules file says may overflow the stack of its parser, or run without end.
+func TestNestedRules(t *testing.T) {
+	for _, unit := range []string{"(", "[", "{", "not ", "-", "~", "lambda:", "1 if 1 else ", "a(", "[1 for x in ", "1+", "a[0]", "a.a.", "x = [x]\n"} {
+		text := "x = " + strings.Repeat(unit, 2<<20/len(unit))
+		for _, n := range []int{maxBytes, len(text)} {
+			if _, err := Load([]Source{{Path: "x.rules", Text: text[:n]}}); err == nil {
+				t.Errorf("%d bytes of %q are read", n, unit)
+			}
+		}
+	}
+	if _, err := Load([]Source{{Path: "x.rules", Text: "x = [1]\nwhile True:\n  x = [x]\n"}}); err == nil {
+		t.Error("a loop came to no end, and was read")
+	}
+}

@@ -1,0 +1,238 @@
+package contract
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Bounds of a JSON Schema. The library that validates with it is recursive, follows references without a limit, and reads nested
+// schemas in quadratic time.
+const (
+	maxSchemaBytes = 1 << 20
+	maxSchemaDepth = 200
+	maxSchemaSteps = 1 << 20
+)
+
+// ParseSchema parses a JSON Schema that is safe to validate with: of bounded size and depth, without references that lead back to
+// the same value (`{"$ref": "#"}` would never end), and without references that multiply. References to other documents are refused.
+func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
+	if len(raw) > maxSchemaBytes {
+		return nil, fmt.Errorf("the schema has %d bytes, at most %d are read", len(raw), maxSchemaBytes)
+	}
+	if err := shallow(raw); err != nil {
+		return nil, err
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	w := schemaWalk{root: &s, base: map[*jsonschema.Schema]*jsonschema.Schema{}, names: map[string]*jsonschema.Schema{}, steps: map[*jsonschema.Schema]int{}}
+	w.index(&s, &s)
+	for at := range w.base {
+		if _, err := w.visit(at, 0); err != nil {
+			return nil, err
+		}
+	}
+	return &s, nil
+}
+
+// shallow checks the depth of a JSON text before anything is built from it.
+func shallow(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	for depth := 0; ; {
+		t, err := d.Token()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("not a JSON Schema: %w", err)
+		case t == json.Delim('{') || t == json.Delim('['):
+			depth++
+		case t == json.Delim('}') || t == json.Delim(']'):
+			depth--
+		}
+		if depth > maxSchemaDepth {
+			return fmt.Errorf("the schema is nested more than %d deep", maxSchemaDepth)
+		}
+	}
+}
+
+// schemaWalk estimates what validating a value takes.
+type schemaWalk struct {
+	root  *jsonschema.Schema
+	base  map[*jsonschema.Schema]*jsonschema.Schema // of each schema the one that its references are relative to
+	names map[string]*jsonschema.Schema             // by $id and by $id#anchor
+	steps map[*jsonschema.Schema]int                // of a schema that was visited; open while it is visited
+}
+
+// open marks a schema that is being visited, sameValue one that is being visited for the same value.
+const (
+	open      = -1
+	sameValue = -2
+)
+
+// index notes where references may lead.
+func (w *schemaWalk) index(s, base *jsonschema.Schema) {
+	if _, done := w.base[s]; s == nil || done {
+		return
+	}
+	if s.ID != "" {
+		base = s
+		w.names[strings.TrimSuffix(s.ID, "#")] = s
+	}
+	w.base[s] = base
+	for _, anchor := range []string{s.Anchor, s.DynamicAnchor} {
+		if anchor != "" {
+			w.names[strings.TrimSuffix(base.ID, "#")+"#"+anchor] = s
+		}
+	}
+	for _, in := range [][]*jsonschema.Schema{here(s), below(s)} {
+		for _, child := range in {
+			w.index(child, base)
+		}
+	}
+	for _, defs := range []map[string]*jsonschema.Schema{s.Defs, s.Definitions} {
+		for _, child := range defs {
+			w.index(child, base)
+		}
+	}
+}
+
+// here are the schemas that a value is held against along with s.
+func here(s *jsonschema.Schema) []*jsonschema.Schema {
+	out := []*jsonschema.Schema{s.Not, s.If, s.Then, s.Else}
+	for _, list := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf} {
+		out = append(out, list...)
+	}
+	for _, m := range []map[string]*jsonschema.Schema{s.DependentSchemas, s.DependencySchemas} {
+		for _, child := range m {
+			out = append(out, child)
+		}
+	}
+	return out
+}
+
+// below are the schemas that parts of a value are held against.
+func below(s *jsonschema.Schema) []*jsonschema.Schema {
+	out := []*jsonschema.Schema{
+		s.Items, s.AdditionalItems, s.Contains, s.UnevaluatedItems, s.AdditionalProperties, s.PropertyNames, s.UnevaluatedProperties, s.ContentSchema,
+	}
+	out = append(append(out, s.PrefixItems...), s.ItemsArray...)
+	for _, m := range []map[string]*jsonschema.Schema{s.Properties, s.PatternProperties} {
+		for _, child := range m {
+			out = append(out, child)
+		}
+	}
+	return out
+}
+
+// visit counts the schemas that are applied when each reference is followed once.
+func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
+	if s == nil {
+		return 0, nil
+	}
+	switch n := w.steps[s]; {
+	case n == sameValue:
+		return 0, errors.New("the schema refers to itself for the same value, which would never end")
+	case n == open: // it is applied to a part of the value, and values end
+		return 1, nil
+	case n > 0:
+		return n, nil
+	}
+	if depth > 10*maxSchemaDepth {
+		return 0, errors.New("the schema has too long a chain of references")
+	}
+	if s.DynamicRef != "" {
+		return 0, errors.New("$dynamicRef is not supported; use $ref")
+	}
+	same := here(s)
+	if s.Ref != "" {
+		to := w.resolve(s)
+		if to == nil {
+			return 0, fmt.Errorf("the reference %.200q leads to no schema of this document", s.Ref)
+		}
+		same = append(same, to)
+	}
+	total := 1
+	add := func(state int, schemas []*jsonschema.Schema) error {
+		w.steps[s] = state
+		for _, child := range schemas {
+			n, err := w.visit(child, depth+1)
+			if err != nil {
+				return err
+			}
+			if total += n; total > maxSchemaSteps {
+				return errors.New("the references of the schema multiply: there are too many ways through it")
+			}
+		}
+		return nil
+	}
+	if err := add(sameValue, same); err != nil {
+		return 0, err
+	}
+	if err := add(open, below(s)); err != nil {
+		return 0, err
+	}
+	w.steps[s] = total
+	return total, nil
+}
+
+// resolve finds what the reference of a schema leads to; nil: nothing in this document.
+func (w *schemaWalk) resolve(s *jsonschema.Schema) *jsonschema.Schema {
+	id, fragment, _ := strings.Cut(s.Ref, "#")
+	base := w.base[s]
+	if id != "" {
+		if base = w.names[id]; base == nil {
+			return nil
+		}
+	}
+	if fragment != "" && !strings.HasPrefix(fragment, "/") {
+		return w.names[strings.TrimSuffix(base.ID, "#")+"#"+fragment]
+	}
+	at := base
+	parts := strings.Split(fragment, "/")[1:]
+	if fragment == "" {
+		parts = nil
+	}
+	for len(parts) > 0 && at != nil {
+		at, parts = step(at, parts)
+	}
+	return at
+}
+
+var unescaped = strings.NewReplacer("~1", "/", "~0", "~", "%25", "%", "%24", "$")
+
+// step follows the first part of a JSON pointer, or two where a keyword has several schemas.
+func step(s *jsonschema.Schema, parts []string) (*jsonschema.Schema, []string) {
+	one := map[string]*jsonschema.Schema{
+		"not": s.Not, "if": s.If, "then": s.Then, "else": s.Else, "items": s.Items, "additionalItems": s.AdditionalItems, "contains": s.Contains,
+		"unevaluatedItems": s.UnevaluatedItems, "additionalProperties": s.AdditionalProperties, "propertyNames": s.PropertyNames,
+		"unevaluatedProperties": s.UnevaluatedProperties, "contentSchema": s.ContentSchema,
+	}
+	named := map[string]map[string]*jsonschema.Schema{
+		"$defs": s.Defs, "definitions": s.Definitions, "properties": s.Properties, "patternProperties": s.PatternProperties,
+		"dependentSchemas": s.DependentSchemas, "dependencies": s.DependencySchemas,
+	}
+	lists := map[string][]*jsonschema.Schema{"allOf": s.AllOf, "anyOf": s.AnyOf, "oneOf": s.OneOf, "prefixItems": s.PrefixItems, "items": s.ItemsArray}
+	key := unescaped.Replace(parts[0])
+	if next := one[key]; next != nil {
+		return next, parts[1:]
+	}
+	if len(parts) < 2 {
+		return nil, nil
+	}
+	if m, ok := named[key]; ok {
+		return m[unescaped.Replace(parts[1])], parts[2:]
+	}
+	if n, err := strconv.Atoi(parts[1]); err == nil && n >= 0 && n < len(lists[key]) {
+		return lists[key][n], parts[2:]
+	}
+	return nil, nil
+}

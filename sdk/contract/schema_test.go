@@ -1,0 +1,66 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// A plugin's schema is held against what a model writes: one that never ends would end the host.
+func TestHostileSchemas(t *testing.T) {
+	doubling := `{"$defs":{"a0":{"type":"string"}`
+	for i := 1; i <= 30; i++ {
+		doubling += fmt.Sprintf(`,"a%d":{"anyOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%[2]d"}]}`, i, i-1)
+	}
+	for _, tc := range []struct{ schema, want string }{
+		{`{"$ref":"#"}`, "never end"}, {`{"$ref":"#","default":1}`, "never end"}, {`{"allOf":[{"$ref":"#"}]}`, "never end"}, {`{"AllOf":[{"$ref":"#"}]}`, "never end"},
+		{`{"not":{"$ref":"#"}}`, "never end"}, {`{"if":{},"then":{"$ref":"#"}}`, "never end"}, {`{"dependentSchemas":{"a":{"$ref":"#"}}}`, "never end"},
+		{`{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"}]}},"properties":{"x":{"$ref":"#/$defs/a"}}}`, "never end"},
+		{`{"$anchor":"a","oneOf":[{"$ref":"#a"}]}`, "never end"}, {`{"$id":"http://x/y","oneOf":[{"$ref":"http://x/y"}]}`, "never end"},
+		{`{"$dynamicAnchor":"a","$dynamicRef":"#a"}`, "not supported"}, {`{"$ref":"http://x/y"}`, "no schema of this document"}, {`{"$ref":"#/$defs/none"}`, "no schema of this document"},
+		{doubling + `},"$ref":"#/$defs/a30"}`, "multiply"},
+		{strings.Repeat(`{"items":`, 4900) + `{}` + strings.Repeat(`}`, 4900), "deep"}, {strings.Repeat(`[`, 1_000_000), "deep"},
+		{`{"description":"` + strings.Repeat("x", 2<<20) + `"}`, "bytes"}, {`{`, "not a JSON Schema"}, {`{"type":`, "not a JSON Schema"},
+	} {
+		if _, err := ParseSchema(json.RawMessage(tc.schema)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%.100s: %v, want %q", tc.schema, err, tc.want)
+		}
+	}
+	for _, ok := range []string{
+		`{}`, `true`, `{"type":"object","properties":{"a":{"type":"string"},"$ref":{"type":"string"}}}`,
+		`{"$defs":{"n":{"properties":{"left":{"$ref":"#/$defs/n"},"right":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]}}}},"$ref":"#/$defs/n"}`,
+		`{"properties":{"children":{"type":"array","items":{"$ref":"#"}}}}`, `{"definitions":{"a/b":{"type":"string"}},"properties":{"x":{"$ref":"#/definitions/a~1b"}}}`,
+		`{"properties":{"x":{"type":"string"},"y":{"$ref":"#/properties/x"}}}`, `{"allOf":[{"type":"object"}],"properties":{"y":{"$ref":"#/allOf/0"}}}`,
+		`{"$id":"http://x/y","$defs":{"a":{"$anchor":"here"}},"properties":{"y":{"$ref":"#here"},"z":{"$ref":"http://x/y#/$defs/a"}}}`,
+	} {
+		s, err := ParseSchema(json.RawMessage(ok))
+		if err != nil {
+			t.Errorf("%s: %v", ok, err)
+			continue
+		}
+		if _, err := s.Resolve(nil); err != nil {
+			t.Errorf("%s: %v", ok, err)
+		}
+	}
+}
+
+// What is parsed can be validated with: the test binary survives, and ends.
+func FuzzParseSchema(f *testing.F) {
+	f.Add([]byte(`{"$defs":{"n":{"properties":{"left":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}`))
+	f.Add([]byte(`{"$id":"http://x/y","anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#b"},"c":{"$anchor":"b"}}}`))
+	f.Add([]byte(`{"allOf":[{"$ref":"#"}],"properties":{"x":{"$ref":"#/allOf/0"}}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		s, err := ParseSchema(raw)
+		if err != nil {
+			return
+		}
+		r, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+		if err != nil {
+			return
+		}
+		_ = r.Validate(map[string]any{"x": []any{map[string]any{"left": "y"}}})
+	})
+}

@@ -1,0 +1,64 @@
+//go:build linux || darwin
+
+package tree
+
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// devicesLoaded notes the file systems of a tree that came from its file.
+func (t *Tree) devicesLoaded() error {
+	first := map[uint64]int32{}
+	t.mu.Lock()
+	for n := range t.nodes {
+		if _, ok := first[t.nodes[n].id.Dev]; !ok {
+			first[t.nodes[n].id.Dev] = int32(n)
+		}
+	}
+	t.mu.Unlock()
+	for dev, n := range first {
+		t.mu.Lock()
+		rel := t.rel(n)
+		t.mu.Unlock()
+		fd, err := t.open(rel, unix.O_RDONLY)
+		if err != nil {
+			continue // it is found out when it is looked at
+		}
+		var st unix.Stat_t
+		if retry(func() error { return unix.Fstat(fd, &st) }) == nil && uint64(st.Dev) == dev {
+			_, err = t.device(fd, dev)
+		}
+		unix.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// device notes a file system on which a folder lies. skip: nothing in it is looked at.
+func (t *Tree) device(fd int, dev uint64) (skip bool, err error) {
+	t.mu.Lock()
+	skip, known := t.devices[dev]
+	t.mu.Unlock()
+	if known {
+		return skip, nil
+	}
+	skip, foreign := kindOf(fd)
+	t.mu.Lock()
+	t.devices[dev] = skip
+	t.mu.Unlock()
+	if foreign != "" {
+		t.stopWatching(fmt.Sprintf("a part of it lies on a network's or an unknown file system (%s)", foreign))
+	}
+	return skip, nil
+}
+
+// lowered makes this goroutine, to its end, give way to others.
+func lowered() {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	quiet()
+}

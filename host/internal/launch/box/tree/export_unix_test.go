@@ -1,0 +1,54 @@
+//go:build linux || darwin
+
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Grow makes folders with empty files in them, ten below one and so on, unless they are there.
+func Grow(top string, folders, files int) error {
+	if _, err := os.Stat(filepath.Join(top, "whole")); err == nil {
+		return nil
+	}
+	for i := range folders {
+		dir := filepath.Join(top, fmt.Sprintf("a%d/b%d/c%d", i/1000, i/100%10, i%100))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		for j := range files {
+			f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("file%d", j)), os.O_CREATE|os.O_EXCL, 0o644)
+			if errors.Is(err, fs.ErrExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := f.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return os.WriteFile(filepath.Join(top, "whole"), nil, 0o644)
+}
+
+// Deaf keeps notifications from being taken while f runs.
+func (t *Tree) Deaf(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f()
+}
+
+// LoseWatches is a kernel that watches no more folders from now on.
+func (t *Tree) LoseWatches() { t.stopWatching("a test") }
+
+// Decode reads what would lie in a file.
+func Decode(root string, b []byte) {
+	t := &Tree{root: root, noted: map[int32]*extra{}, watches: map[int32]int32{}, pending: map[int32][]string{}, parked: map[int32]bool{}}
+	t.reset()
+	_ = t.decode(b)
+}

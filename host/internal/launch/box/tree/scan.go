@@ -1,0 +1,186 @@
+//go:build linux || darwin
+
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// workers are how many threads read folders: more only wait for each other in the kernel.
+const workers = 2
+
+// scan looks into folders, and into those that it finds below them.
+type scan struct {
+	t     *Tree
+	mu    sync.Mutex
+	more  *sync.Cond
+	queue []int32
+	busy  int
+	err   error
+	moved int // folders that were not where they had been
+}
+
+// scan looks into these and what is new below them. quiet: giving way to others. Others may help meanwhile: see Tree.help.
+func (t *Tree) scan(queue []int32, gentle bool) (moved int, err error) {
+	s := &scan{t: t, queue: queue}
+	s.more = sync.NewCond(&s.mu)
+	t.mu.Lock()
+	t.scanning = s
+	t.mu.Unlock()
+	s.run(len(queue), gentle)
+	t.mu.Lock()
+	t.scanning = nil
+	clear(t.stray)
+	t.mu.Unlock()
+	return s.moved, s.err
+}
+
+// run works until nothing is left, on as many threads as it pays.
+func (s *scan) run(size int, gentle bool) {
+	if size < 64 && !gentle {
+		s.work(false)
+		return
+	}
+	var threads sync.WaitGroup
+	for range workers {
+		threads.Go(func() { s.work(gentle) }) // waited for below
+	}
+	threads.Wait()
+}
+
+// work takes folders from the queue until nothing is left.
+func (s *scan) work(gentle bool) {
+	if gentle {
+		lowered()
+	}
+	r := s.t.reader()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		for len(s.queue) == 0 && s.busy > 0 && s.err == nil {
+			s.more.Wait()
+		}
+		if len(s.queue) == 0 || s.err != nil {
+			s.more.Broadcast()
+			return
+		}
+		n := s.queue[len(s.queue)-1]
+		s.queue = s.queue[:len(s.queue)-1]
+		s.busy++
+		s.mu.Unlock()
+		fresh, err := r.look(n)
+		if errors.Is(err, errMoved) {
+			s.t.gone(n)
+		}
+		s.mu.Lock()
+		s.busy--
+		switch {
+		case s.t.closing.Load():
+			s.err = errClosed
+		case errors.Is(err, errMoved):
+			s.moved++
+		case err != nil && s.err == nil:
+			s.err = s.t.problem(n, err)
+		}
+		s.queue = append(s.queue, fresh...)
+		if len(fresh) > 1 || s.busy == 0 || s.err != nil {
+			s.more.Broadcast()
+		} else if len(fresh) > 0 {
+			s.more.Signal()
+		}
+	}
+}
+
+// problem is an error that means that a folder's content is not known.
+func (t *Tree) problem(n int32, err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.nodes[n].dead {
+		return err
+	}
+	return fmt.Errorf("%s can't be looked through: %w", t.path(n), err)
+}
+
+// gone has a folder that was not there looked at again, and the one above it: it may be elsewhere by then, with one further up.
+func (t *Tree) gone(n int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.nodes[n].parent; p != none && !t.nodes[n].dead {
+		t.pend(p, "")
+		t.pend(n, "")
+	} else if n == 0 {
+		t.lost = true
+	}
+}
+
+// verify finds the folders that are not what they were, by what the kernel says of them.
+func (t *Tree) verify() (queue []int32, err error) {
+	t.mu.Lock()
+	var above []int32 // folders with others in them
+	for n := range t.nodes {
+		if x := &t.nodes[n]; !x.dead && !x.adrift && x.first != none {
+			above = append(above, int32(n))
+		}
+	}
+	nodes := t.nodes // none is added meanwhile: the caller has t.op
+	t.mu.Unlock()
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Lstat(t.root, &st) }); err != nil {
+		return nil, classified(err)
+	}
+	if identityOf(&st) != nodes[0].id {
+		queue = append(queue, 0)
+	}
+	parts := make([][]int32, workers)
+	errs := make([]error, workers)
+	var threads sync.WaitGroup
+	step := max(1, (len(above)+workers-1)/workers)
+	for i, some := range slices.Collect(slices.Chunk(above, step)) {
+		threads.Go(func() { parts[i], errs[i] = t.verifyIn(nodes, some) }) // waited for below
+	}
+	threads.Wait()
+	return slices.Concat(append(parts, queue)...), errors.Join(errs...)
+}
+
+func classified(err error) error {
+	if errors.Is(classify(err), errMoved) {
+		return ErrGone
+	}
+	return err
+}
+
+// verifyIn looks at the folders in these.
+func (t *Tree) verifyIn(nodes []node, above []int32) (queue []int32, err error) {
+	var st unix.Stat_t
+	for _, p := range above {
+		t.mu.Lock()
+		rel := t.rel(p)
+		t.mu.Unlock()
+		fd, err := t.open(rel, openPath)
+		if err != nil {
+			queue = append(queue, p, max(0, nodes[p].parent))
+			continue
+		}
+		lacks := false
+		for c := nodes[p].first; c != none; c = nodes[c].next {
+			if err := fstatat(fd, nodes[c].name, &st); err != nil {
+				lacks = true
+			} else if identityOf(&st) != nodes[c].id || nodes[c].id.Changed == 0 {
+				queue = append(queue, c)
+			}
+		}
+		unix.Close(fd)
+		if lacks {
+			queue = append(queue, p)
+		}
+		if t.closing.Load() {
+			return nil, errClosed
+		}
+	}
+	return queue, nil
+}

@@ -1,0 +1,260 @@
+//go:build linux || darwin
+
+package tree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc64"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// A tree outlives its process in a file, so that the next one only has to compare folders. The file is believed where its sum is right;
+// what it says of a folder, where the kernel says that the folder has not changed.
+
+const (
+	storeMagic = "gantry tree 1\n"
+	// storeLeast is how many folders are worth a file; reading fewer takes no longer.
+	storeLeast = 500
+	// storeMost bounds what is read of a file.
+	storeMost = 512 << 20
+)
+
+var sums = crc64.MakeTable(crc64.ECMA)
+
+// store writes the tree's file, if it has one and enough has changed. The caller holds t.op.
+func (t *Tree) store() {
+	t.mu.Lock()
+	worth := t.cache != "" && t.filled && t.live >= storeLeast && (!t.loaded && t.saved == 0 || t.looks-t.saved > uint64(t.live/50))
+	var b []byte
+	if worth {
+		b = t.encode()
+	}
+	looks := t.looks
+	t.mu.Unlock()
+	if worth && writeFile(t.cache, b) == nil { // else the next process reads all folders
+		t.mu.Lock()
+		t.saved = looks
+		t.mu.Unlock()
+	}
+}
+
+// save stores what was read in the background.
+func (t *Tree) save() {
+	t.op.Lock()
+	defer t.op.Unlock()
+	if !t.closing.Load() {
+		t.store()
+	}
+}
+
+// writeFile replaces a file by another content, at once or not at all.
+func writeFile(path string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".tree-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// header tells files apart that were written by other rules or for another folder.
+func (t *Tree) header() []byte {
+	return fmt.Appendf(nil, "%s%q %q\n", storeMagic, t.root, fmt.Sprint(t.rules))
+}
+
+func (t *Tree) encode() []byte {
+	b := t.header()
+	b = binary.AppendUvarint(b, uint64(t.live))
+	at := make([]int32, len(t.nodes)) // numbers in the file
+	var count int32
+	text := func(s string) {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	t.below(0, func(n int32) {
+		x := &t.nodes[n]
+		at[n] = count
+		count++
+		if n != 0 {
+			b = binary.AppendUvarint(b, uint64(at[x.parent]))
+		}
+		text(x.name)
+		b = binary.AppendUvarint(b, x.id.Dev)
+		b = binary.AppendUvarint(b, x.id.Ino)
+		changed := x.id.Changed
+		if _, again := t.pending[n]; again {
+			changed = 0
+		}
+		b = binary.AppendVarint(b, changed)
+		b = binary.AppendUvarint(b, x.entry)
+		e := t.noted[n]
+		switch {
+		case e == nil && !t.isNoted(n):
+			b = append(b, x.marks, 0)
+			return
+		case e == nil:
+			b = append(b, x.marks, 1)
+			return
+		case e.closed:
+			b = append(b, x.marks, 3)
+		default:
+			b = append(b, x.marks, 2)
+		}
+		for _, names := range [][]string{e.named, e.rights} {
+			b = binary.AppendUvarint(b, uint64(len(names)))
+			for _, s := range names {
+				text(s)
+			}
+		}
+		b = binary.AppendUvarint(b, uint64(len(e.links)))
+		for _, l := range e.links {
+			text(l.Base)
+			b = binary.AppendUvarint(b, l.Dev)
+			b = binary.AppendUvarint(b, l.Ino)
+			b = binary.AppendUvarint(b, l.Count)
+		}
+	})
+	return binary.BigEndian.AppendUint64(b, crc64.Checksum(b, sums))
+}
+
+// load makes the tree be what its file says; false: there is none, or it is not to be believed. The caller holds t.mu.
+func (t *Tree) load() bool {
+	if t.cache == "" {
+		return false
+	}
+	b, err := readFile(t.cache)
+	header := t.header()
+	if err != nil || len(b) < len(header)+8 || !bytes.HasPrefix(b, header) {
+		return false
+	}
+	sum := len(b) - 8
+	if binary.BigEndian.Uint64(b[sum:]) != crc64.Checksum(b[:sum], sums) || t.decode(b[len(header):sum]) != nil {
+		t.reset()
+		return false
+	}
+	return true
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > storeMost {
+		return nil, errors.Join(err, errStore)
+	}
+	b := make([]byte, info.Size())
+	_, err = io.ReadFull(f, b)
+	return b, err
+}
+
+var errStore = errors.New("it is no file of a tree")
+
+func (t *Tree) decode(b []byte) error {
+	bad := false
+	number := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			bad, b = true, nil
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	text := func() string {
+		n := number()
+		if n > uint64(len(b)) {
+			bad, b = true, nil
+			return ""
+		}
+		s := string(b[:n])
+		b = b[n:]
+		return s
+	}
+	octet := func() byte {
+		if len(b) == 0 {
+			bad = true
+			return 0
+		}
+		v := b[0]
+		b = b[1:]
+		return v
+	}
+	texts := func() []string {
+		n := number()
+		if n > uint64(len(b)) {
+			bad = true
+			return nil
+		}
+		var out []string
+		for range n {
+			out = append(out, text())
+		}
+		return out
+	}
+	count := number()
+	if count == 0 || count > uint64(len(b)) {
+		return errStore
+	}
+	t.nodes = make([]node, 0, count)
+	for i := range int32(count) {
+		parent := none
+		if i > 0 {
+			p := number()
+			if p >= uint64(i) {
+				return errStore
+			}
+			parent = int32(p)
+		}
+		n := t.add(parent, text(), 0)
+		x := &t.nodes[n]
+		x.id.Dev, x.id.Ino = number(), number()
+		v, size := binary.Varint(b)
+		if size <= 0 {
+			return errStore
+		}
+		b = b[size:]
+		x.id.Changed, x.entry = v, number()
+		x.marks = octet()
+		switch kind := octet(); kind {
+		case 0:
+		case 1:
+			t.noted[n] = nil
+		case 2, 3:
+			e := &extra{closed: kind == 3, named: texts(), rights: texts()}
+			links := number()
+			if links > uint64(len(b)) {
+				return errStore
+			}
+			for range links {
+				e.links = append(e.links, Link{Base: text(), Dev: number(), Ino: number(), Count: number()})
+			}
+			t.noted[n] = e
+		default:
+			return errStore
+		}
+		if bad {
+			return errStore
+		}
+	}
+	if len(b) > 0 {
+		return errStore
+	}
+	return nil
+}

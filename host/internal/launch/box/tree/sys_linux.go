@@ -1,0 +1,112 @@
+package tree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// openPath opens what may not be read.
+const openPath = unix.O_PATH
+
+func changed(st *unix.Stat_t) int64 { return st.Ctim.Nano() }
+
+// maxPath is how long a path may be that the kernel is given at once.
+const maxPath = 4000
+
+// openAt opens a folder below another one. No part of the way may be a symbolic link.
+func openAt(dir int, rel string, flags int) (int, error) {
+	if rel == "" {
+		rel = "."
+	}
+	flags |= unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW
+	if len(rel) <= maxPath {
+		how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_SYMLINKS}
+		for {
+			fd, err := unix.Openat2(dir, rel, &how)
+			switch {
+			case err == unix.EINTR || err == unix.EAGAIN:
+				continue
+			case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM): // an old kernel, or a container that does not know it
+				return step(dir, rel, flags, 1)
+			}
+			return fd, err
+		}
+	}
+	return step(dir, rel, flags, maxPath)
+}
+
+// step opens a folder by way of those above it, as many at once as fit.
+func step(dir int, rel string, flags, most int) (int, error) {
+	at := dir
+	for {
+		cut := len(rel)
+		if most == 1 {
+			if i := strings.IndexByte(rel, '/'); i >= 0 {
+				cut = i
+			}
+		} else if len(rel) > most {
+			cut = strings.LastIndexByte(rel[:most], '/')
+		}
+		last := cut == len(rel)
+		with := flags
+		if !last {
+			with = openPath | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW
+		}
+		var fd int
+		err := retry(func() (err error) {
+			if most == 1 {
+				fd, err = unix.Openat(at, rel[:cut], with, 0)
+			} else {
+				fd, err = unix.Openat2(at, rel[:cut], &unix.OpenHow{Flags: uint64(with), Resolve: unix.RESOLVE_NO_SYMLINKS})
+			}
+			return err
+		})
+		if at != dir {
+			unix.Close(at)
+		}
+		if err != nil || last {
+			return fd, err
+		}
+		at, rel = fd, rel[cut+1:]
+	}
+}
+
+// list calls f with each name in a folder, its number there, and what it is, 0: unknown.
+func list(fd int, buf []byte, f func(name string, entry uint64, mode uint32)) error {
+	for {
+		var n int
+		if err := retry(func() (err error) { n, err = unix.Getdents(fd, buf); return err }); err != nil {
+			return err
+		}
+		if n <= 0 {
+			return nil
+		}
+		for rest := buf[:n]; len(rest) > 19; {
+			entry, size, kind := binary.NativeEndian.Uint64(rest), int(binary.NativeEndian.Uint16(rest[16:])), rest[18]
+			if size < 20 || size > len(rest) {
+				return unix.EIO
+			}
+			name := rest[19:size]
+			if i := bytes.IndexByte(name, 0); i >= 0 {
+				name = name[:i]
+			}
+			if rest = rest[size:]; len(name) > 0 && string(name) != "." && string(name) != ".." {
+				f(string(name), entry, uint32(kind)<<12)
+			}
+		}
+	}
+}
+
+// passable reports whether what lies in a folder can be reached by its name.
+func passable(fd int) bool {
+	return unix.Faccessat(fd, ".", unix.X_OK, 0) == nil
+}
+
+// quiet makes this thread give way to others.
+func quiet() {
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 10)
+}

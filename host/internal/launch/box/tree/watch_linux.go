@@ -1,0 +1,279 @@
+package tree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is heard of each folder, and beyond it of those in which the content of files matters.
+const (
+	heard    = unix.IN_CREATE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ATTRIB | unix.IN_ONLYDIR
+	heardHot = heard | unix.IN_MODIFY | unix.IN_CLOSE_WRITE
+)
+
+// notifier is the kernel's, of one tree.
+type notifier struct {
+	t    *Tree
+	file *os.File
+	fd   int
+	buf  []byte
+	over chan struct{} // closed when nobody listens any more
+}
+
+// newNotifier returns nil and why where there is none.
+func newNotifier(t *Tree) (*notifier, string) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		if errors.Is(err, unix.EMFILE) {
+			return nil, "there are too many watchers of files: raise sysctl fs.inotify.max_user_instances"
+		}
+		return nil, fmt.Sprintf("the kernel gives no notifications: %v", err)
+	}
+	in := &notifier{t: t, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), over: make(chan struct{})}
+	raw, err := in.file.SyscallConn()
+	if err != nil {
+		in.file.Close()
+		return nil, fmt.Sprintf("the kernel gives no notifications: %v", err)
+	}
+	go in.listen(raw) // owned by the notifier, ended by close
+	return in, ""
+}
+
+// listen takes notifications as they come: the kernel's queue is short.
+func (in *notifier) listen(raw syscall.RawConn) {
+	defer close(in.over)
+	_ = raw.Read(func(uintptr) bool {
+		in.t.mu.Lock()
+		some := in.read()
+		in.t.mu.Unlock()
+		if some {
+			in.t.poke()
+		}
+		return false
+	})
+}
+
+func (in *notifier) close() {
+	in.file.Close()
+	<-in.over
+}
+
+// read takes what the kernel has queued; the caller holds t.mu. It reports whether anything was there that matters.
+func (in *notifier) read() (some bool) {
+	if in.t.in != in {
+		return false
+	}
+	for {
+		n, err := unix.Read(in.fd, in.buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return some
+		}
+		for rest := in.buf[:n]; len(rest) >= unix.SizeofInotifyEvent; {
+			watch, mask := int32(binary.NativeEndian.Uint32(rest)), binary.NativeEndian.Uint32(rest[4:])
+			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))
+			if size > len(rest) {
+				break
+			}
+			name := rest[unix.SizeofInotifyEvent:size]
+			if i := bytes.IndexByte(name, 0); i >= 0 {
+				name = name[:i]
+			}
+			some = in.t.event(watch, mask, string(name)) || some
+			rest = rest[size:]
+		}
+	}
+}
+
+// event notes what a notification says.
+func (t *Tree) event(watch int32, mask uint32, name string) bool {
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		t.overflow = true
+		t.stir++
+		return true
+	}
+	n, ok := t.watches[watch]
+	if !ok {
+		if t.scanning != nil || !t.watching {
+			t.stray[watch] = true
+		}
+		return false
+	}
+	x := &t.nodes[n]
+	switch {
+	case mask&unix.IN_IGNORED != 0:
+		delete(t.watches, watch)
+		x.watch = 0
+		fallthrough
+	case mask&(unix.IN_UNMOUNT|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0:
+		t.pend(max(0, x.parent), "")
+		t.pend(n, "")
+	case name == "":
+		t.pend(n, "")
+	case mask&unix.IN_ISDIR != 0 && mask&unix.IN_ATTRIB != 0:
+		for c := x.first; c != none; c = t.nodes[c].next {
+			if t.nodes[c].name == name {
+				t.pend(c, "")
+				t.stir++
+				return true
+			}
+		}
+		t.pend(n, "")
+	case mask&unix.IN_ISDIR != 0 || t.rules.special(name):
+		t.pend(n, "")
+	case mask&(unix.IN_MODIFY|unix.IN_CLOSE_WRITE) != 0:
+		t.stir++
+		return true
+	default:
+		if x.hot {
+			t.stir++
+		}
+		e := t.noted[n]
+		known := e != nil && (slices.ContainsFunc(e.links, func(l Link) bool { return l.Base == name }) || slices.Contains(e.rights, name))
+		if mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0 && !known {
+			x.id.Changed = 0
+			return x.hot
+		}
+		t.pend(n, name)
+		return true
+	}
+	t.stir++
+	return true
+}
+
+// watch has the kernel tell of a folder. 0: it does not, and [Stats.Why] says why.
+func (t *Tree) watch(fd int, n int32) (int32, error) {
+	t.mu.Lock()
+	in, given := t.in, t.why != ""
+	mask := uint32(heard)
+	if x := &t.nodes[n]; x.hot || t.heats(n) {
+		x.hot = true
+		mask = heardHot
+	}
+	t.mu.Unlock()
+	if in == nil || given {
+		return 0, nil
+	}
+	w, err := unix.InotifyAddWatch(in.fd, "/proc/self/fd/"+strconv.Itoa(fd), mask)
+	switch {
+	case err == nil:
+		return int32(w), nil
+	case errors.Is(err, unix.ENOSPC):
+		t.stopWatching("there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches")
+	default:
+		t.stopWatching(fmt.Sprintf("folders can't be watched: %v", err))
+	}
+	return 0, nil
+}
+
+func (t *Tree) unwatch(w int32) {
+	if t.in != nil {
+		_, _ = unix.InotifyRmWatch(t.in.fd, uint32(w)) // it may be gone with its folder
+	}
+}
+
+// watched notes that a node's folder is watched. Where it is known as another already it was moved: that is the node then.
+func (t *Tree) watched(n, watch int32) (int32, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	other, known := t.watches[watch]
+	if t.nodes[n].dead {
+		return n, nil
+	}
+	if known && other != n {
+		if t.connected(other) && t.still(other) {
+			t.why, t.watching = "a folder lies in it at two places: "+t.path(n), false
+			return n, nil
+		}
+		for p := t.nodes[n].parent; p != none; p = t.nodes[p].parent {
+			if p == other {
+				return n, errMoved // what lies above has to be found first
+			}
+		}
+		parent, name, entry := t.nodes[n].parent, t.nodes[n].name, t.nodes[n].entry
+		t.drop(n)
+		t.detach(other)
+		t.attach(other, parent, name)
+		t.nodes[other].entry = entry
+		t.touchBelow(other)
+		if len(t.parked) > 0 {
+			t.below(other, func(n int32) {
+				if t.parked[n] {
+					delete(t.parked, n)
+					t.pend(n, "")
+				}
+			})
+		}
+		n = other
+	}
+	if w := t.nodes[n].watch; w != 0 && w != watch && t.watches[w] == n { // another folder has come into its place
+		delete(t.watches, w)
+		t.unwatch(w)
+	}
+	t.watches[watch] = n
+	t.nodes[n].watch = watch
+	if t.stray[watch] {
+		delete(t.stray, watch)
+		t.pend(n, "")
+	}
+	return n, nil
+}
+
+// still reports whether a folder lies where it is known to.
+func (t *Tree) still(n int32) bool {
+	fd, err := t.open(t.rel(n), openPath)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return retry(func() error { return unix.Fstat(fd, &st) }) == nil && uint64(st.Dev) == t.nodes[n].id.Dev && st.Ino == t.nodes[n].id.Ino
+}
+
+// The file systems in which everything that changes a folder here is heard, by their magic numbers, and those in which there is nothing to
+// look for.
+var (
+	ours = []int64{
+		unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC,
+		unix.F2FS_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC, unix.SQUASHFS_MAGIC, unix.ISOFS_SUPER_MAGIC, unix.REISERFS_SUPER_MAGIC,
+		zfs, bcachefs, ntfs3, jfs,
+	}
+	machines = []int64{
+		unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEVPTS_SUPER_MAGIC, unix.DEBUGFS_MAGIC,
+		unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC,
+	}
+)
+
+const (
+	zfs      = 0x2fc12fc1
+	bcachefs = 0xca451a4e
+	ntfs3    = 0x7366746e
+	jfs      = 0x3153464a
+)
+
+// kindOf tells what file system a folder lies in. skip: nothing in it is looked at; foreign names one in which others may change folders
+// unheard.
+func kindOf(fd int) (skip bool, foreign string) {
+	var st unix.Statfs_t
+	if err := retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
+		return false, err.Error()
+	}
+	kind := int64(st.Type) & 0xffffffff
+	switch {
+	case slices.Contains(machines, kind):
+		return true, ""
+	case slices.Contains(ours, kind):
+		return false, ""
+	}
+	return false, fmt.Sprintf("%#x", kind)
+}

@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
@@ -35,7 +39,7 @@ func (h *Host) openFeatures() (err error) {
 		Redact: h.redactor(), Logger: h.log.Named("command"),
 	})
 	h.reviewer = review.New(review.Config{
-		Open: h.openReviewer, Close: h.closeThread, Run: h.look, Logger: h.log.Named("review"),
+		Open: h.openReviewer, Close: h.closeThread, Git: h.git, Logger: h.log.Named("review"),
 	})
 	return err
 }
@@ -90,11 +94,63 @@ func (h *Host) closeThread(t *thread.Thread) {
 	<-r.over
 }
 
-// look runs a program that only looks, for what it prints. A repository's language is not the user's.
-func (h *Host) look(ctx context.Context, dir string, argv ...string) (review.Output, error) {
-	env := append(h.userEnvironment(""), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
-	out, err := h.shell.Ask(ctx, dir, env, argv...)
-	return review.Output(out), err
+// git runs the user's git for what it prints. A repository can name programs that git starts, so it runs in a box that keeps
+// everything as it is and has no network. Where no box can be made it runs without one: then what it starts is left to its caller, and
+// it gets nothing from remotes. A repository's language is not the user's.
+func (h *Host) git(ctx context.Context, dir string, args ...string) (out review.Output, confined bool, err error) {
+	env := h.userEnvironment("")
+	program, path, err := ownProgram("git", dir, variable(env, "PATH"))
+	if err != nil {
+		return out, false, err
+	}
+	env = append(env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
+	g := launch.Grant{Mode: box.ReadOnly}
+	err = h.launcher.Check(g)
+	if err == nil {
+		err = h.makesBoxes(ctx, g.Mode)
+	}
+	if confined = err == nil; !confined {
+		h.log.Warn("git looks at the repository without a sandbox", "folder", dir, "err", err)
+		g, env = launch.Grant{Mode: launch.FullAccess}, append(env, "PATH="+path)
+	}
+	printed, err := h.shell.Ask(ctx, g, dir, env, append([]string{program}, args...)...)
+	return review.Output(printed), confined, err
+}
+
+// ownProgram is where the user's PATH has a program, and what of PATH may be searched: neither relative folders nor those of the
+// project that dir is in, whose files anyone may have written.
+func ownProgram(name, dir, path string) (program, rest string, err error) {
+	project := dir
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
+			project = d
+			break
+		}
+		if d == filepath.Dir(d) {
+			break
+		}
+	}
+	if real, err := filepath.EvalSymlinks(project); err == nil {
+		project = real
+	}
+	var own []string
+	for _, entry := range filepath.SplitList(path) {
+		real, err := filepath.EvalSymlinks(entry)
+		if err != nil || !filepath.IsAbs(entry) || inside(real, project) {
+			continue
+		}
+		own = append(own, entry)
+		p := filepath.Join(entry, name)
+		if to, err := filepath.EvalSymlinks(p); program == "" && err == nil && !inside(to, project) {
+			if found, err := exec.LookPath(p); err == nil {
+				program = found
+			}
+		}
+	}
+	if program == "" {
+		return "", "", fmt.Errorf("%s is not found in a folder of PATH that is absolute and outside of %s; next: install it", name, project)
+	}
+	return program, strings.Join(own, string(filepath.ListSeparator)), nil
 }
 
 // decide is the policy of a thread in a role.

@@ -32,10 +32,13 @@ type Config struct {
 	Open func(ctx context.Context, parent *thread.Thread) (*thread.Thread, error)
 	// Close ends such a thread and waits until nothing of it is left.
 	Close func(*thread.Thread)
-	// Run runs a program of the user's in a folder, for what it prints. An error says that it could not be run.
-	Run    func(ctx context.Context, dir string, argv ...string) (Output, error)
+	// Git runs the user's git in a folder, for what it prints. An error says that it could not be run.
+	Git    Git
 	Logger hclog.Logger
 }
+
+// Git runs git. confined: nothing that it starts can write files or reach a network.
+type Git func(ctx context.Context, dir string, args ...string) (out Output, confined bool, err error)
 
 // Output is what a program printed, and its exit status.
 type Output struct {

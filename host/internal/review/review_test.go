@@ -134,7 +134,7 @@ func (w *world) reviewer() *Reviewer {
 			ends[th.ID()]()
 			w.closed = append(w.closed, th.ID())
 		},
-		Run: run, Logger: hclog.NewNullLogger(),
+		Git: looks(true), Logger: hclog.NewNullLogger(),
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/history"
@@ -50,9 +51,12 @@ func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, 
 	default:
 		return subject{}, fmt.Errorf("there is no kind of review %q; next: use %s, %s, %s or %s", t.Kind, Uncommitted, BaseBranch, Commit, Custom)
 	}
-	g := git{r.cfg.Run, ctx, dir}
+	g := git{run: r.cfg.Git, ctx: ctx, dir: dir}
 	if _, err := g.ask("rev-parse", "--git-dir"); err != nil {
 		return subject{}, fmt.Errorf("%s can't be reviewed: %w; next: name a folder of a git repository, or say in words what is to be reviewed", dir, err)
+	}
+	if err := g.filters(); err != nil {
+		return subject{}, err
 	}
 	switch t.Kind {
 	case Uncommitted:
@@ -63,16 +67,24 @@ func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, 
 	return g.commit(t.SHA)
 }
 
-// git asks the user's git. Nothing that it is asked changes the repository, or runs a program that the repository names.
+// git asks the user's git. Nothing that it is asked changes the repository. A repository's settings and attributes can name programs:
+// those that a flag or a setting turns off don't run, and filters run only where they are confined.
 type git struct {
-	run func(ctx context.Context, dir string, argv ...string) (Output, error)
-	ctx context.Context
-	dir string
+	run  Git
+	ctx  context.Context
+	dir  string
+	with []string // settings under which filters may fail
+	off  []string // settings that turn filters off
+}
+
+// settled are settings that keep git from starting programs. What else does so is turned off where it is asked: see [git.diff].
+var settled = []string{
+	"--no-optional-locks", "--no-pager",
+	"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false", "-c", "log.showSignature=false",
 }
 
 func (g git) ask(args ...string) (string, error) {
-	argv := append([]string{"git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false"}, args...)
-	out, err := g.run(g.ctx, g.dir, argv...)
+	out, _, err := g.run(g.ctx, g.dir, slices.Concat(settled, g.with, args)...)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("run git: %w", err)
@@ -82,9 +94,43 @@ func (g git) ask(args ...string) (string, error) {
 	return strings.TrimRight(out.Stdout, "\n"), nil
 }
 
-// diff asks for a change as text.
+// filters looks which filters the configuration names. One that fails, for example because it can't write, is left out. Where git is not
+// confined none runs, and a file that goes through one is shown as it is in the working tree.
+func (g *git) filters() error {
+	out, confined, err := g.run(g.ctx, g.dir, slices.Concat(settled, []string{"config", "-z", "--name-only", "--get-regexp", `^filter\.`})...)
+	if err != nil {
+		return fmt.Errorf("run git: %w", err)
+	}
+	for key := range strings.SplitSeq(out.Stdout, "\x00") { // of a status other than 0: there are none
+		i := strings.LastIndexByte(key, '.')
+		switch {
+		case !strings.HasPrefix(key, "filter.") || i < len("filter."):
+			continue
+		case !strings.Contains(key, "="):
+		case confined:
+			continue
+		default: // -c takes it for the end of the name
+			return fmt.Errorf("the setting %q of the git configuration can't be turned off, and here git runs without a sandbox; next: rename it, or make the sandbox work: `gantry doctor`", key)
+		}
+		key = key[:i]
+		g.with = append(g.with, "-c", key+".required=false")
+		g.off = append(g.off, "-c", key+".required=false", "-c", key+".clean=", "-c", key+".smudge=", "-c", key+".process=")
+	}
+	if !confined {
+		g.with = g.off
+	}
+	return nil
+}
+
+// diff asks for a change as text. A filter can end git, too.
 func (g git) diff(command string, args ...string) (string, error) {
-	return g.ask(append([]string{command, "--no-color", "--no-ext-diff", "--no-textconv"}, args...)...)
+	args = append([]string{command, "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", "--ignore-submodules=dirty"}, args...)
+	out, err := g.ask(args...)
+	if err != nil && len(g.off) > len(g.with) {
+		g.with = g.off
+		return g.ask(args...)
+	}
+	return out, err
 }
 
 // emptyTree is what a repository without commits differs from.
@@ -139,12 +185,12 @@ func (g git) commit(name string) (subject, error) {
 	if err := g.known(name, "commit"); err != nil {
 		return subject{}, err
 	}
-	line, err := g.ask("log", "-1", "--no-color", "--format=%H %s", name)
+	line, err := g.ask("log", "-1", "--no-color", "--no-show-signature", "--format=%H %s", name)
 	if err != nil {
 		return subject{}, err
 	}
 	sha, title, _ := strings.Cut(line, " ")
-	diff, err := g.diff("show", "--format=", sha)
+	diff, err := g.diff("show", "--no-show-signature", "--cc", "--format=", sha)
 	if err != nil {
 		return subject{}, err
 	}

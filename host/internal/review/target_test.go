@@ -24,6 +24,14 @@ func run(ctx context.Context, dir string, argv ...string) (Output, error) {
 	return Output{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}, nil
 }
 
+// looks runs git, as confined as it says.
+func looks(confined bool) Git {
+	return func(ctx context.Context, dir string, args ...string) (Output, bool, error) {
+		out, err := run(ctx, dir, append([]string{"git"}, args...)...)
+		return out, confined, err
+	}
+}
+
 // repository makes one with a commit on main, a branch "work" with one more, and nothing else.
 func repository(t *testing.T) (dir string, git func(args ...string)) {
 	t.Helper()
@@ -71,7 +79,7 @@ func TestSubjects(t *testing.T) {
 	large = filepath.Join(large, "w")
 	write(t, large, "a.txt", strings.Repeat("a longer line\n", 10_000))
 
-	r := New(Config{Run: run})
+	r := New(Config{Git: looks(false)})
 	for name, tc := range map[string]struct {
 		dir    string
 		target Target
@@ -118,5 +126,45 @@ func TestSubjects(t *testing.T) {
 				t.Errorf("the question has %d bytes", len(s.prompt))
 			}
 		})
+	}
+}
+
+// Where git is not confined, none of the programs that a repository names runs.
+func TestNothingOfTheRepositoryRuns(t *testing.T) {
+	dir, git := repository(t)
+	trace := filepath.Join(t.TempDir(), "ran")
+	evil := filepath.Join(dir, "evil")
+	if err := os.WriteFile(evil, []byte("#!/bin/sh\n: > '"+trace+"'\ncat\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{
+		"filter.x.clean": evil, "filter.x.required": "true", "filter.y.z.process": evil, "filter.y.z.required": "true", "core.fsmonitor": evil,
+		"diff.external": evil, "diff.x.textconv": evil, "diff.x.command": evil, "log.showSignature": "true", "gpg.program": evil, "core.pager": evil,
+	} {
+		git("config", key, value)
+	}
+	write(t, dir, ".gitattributes", "a.txt filter=x diff=x\nb.txt filter=y.z\n")
+	write(t, dir, "a.txt", "one\ntwo\nthree\n")
+	write(t, dir, "b.txt", "new\n")
+	r := New(Config{Git: looks(false)})
+	for _, target := range []Target{{Kind: Uncommitted}, {Kind: BaseBranch, Branch: "main"}, {Kind: Commit, SHA: "HEAD"}} {
+		s, err := r.subject(t.Context(), dir, target)
+		if err != nil || !strings.Contains(s.prompt, "+two") && !strings.Contains(s.prompt, "+three") {
+			t.Errorf("%s: %v\n%s", target.Kind, err, s.prompt)
+		}
+		if _, err := os.Stat(trace); err == nil {
+			t.Errorf("%s: a program ran", target.Kind)
+		}
+	}
+	// Confined, filters do their work.
+	if _, err := New(Config{Git: looks(true)}).subject(t.Context(), dir, Target{Kind: Uncommitted}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(trace); err != nil {
+		t.Error("a confined filter did not run")
+	}
+	git("config", "filter.x=y.clean", evil)
+	if _, err := r.subject(t.Context(), dir, Target{Kind: Uncommitted}); err == nil || !strings.Contains(err.Error(), `"filter.x=y.clean"`) {
+		t.Errorf("a name that can't be turned off: %v", err)
 	}
 }

@@ -22,13 +22,13 @@ type Printed struct {
 }
 
 // Ask runs a program of the user's in a folder and returns what it printed, up to some megabytes. env is all of its environment.
-// It is nobody's call: there is no item, and no model learns of it.
-func (s *Shell) Ask(ctx context.Context, dir string, env []string, argv ...string) (Printed, error) {
+// It belongs to no call: there is no item, and no model learns of it.
+func (s *Shell) Ask(ctx context.Context, g launch.Grant, dir string, env []string, argv ...string) (Printed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, programTimeout, errTimeout)
 	defer cancel()
 	own := launch.Owner{Plugin: owner, Call: uuid.Must(uuid.NewV7()).String()}
 	p, err := s.cfg.Spawn(ctx, launch.Spec{
-		Argv: argv, Cwd: dir, Env: env, Grant: launch.Grant{Mode: launch.FullAccess, Network: true}, Owner: own,
+		Argv: argv, Cwd: dir, Env: env, Grant: g, Owner: own,
 	})
 	if err != nil {
 		return Printed{}, err

@@ -354,7 +354,7 @@ func TestAsk(t *testing.T) {
 			return 2, nil
 		}}
 		s, _ := w.open(t)
-		out, err := s.Ask(t.Context(), "/r", []string{"LC_ALL=C"}, "git", "status")
+		out, err := s.Ask(t.Context(), launch.Grant{Mode: "read-only"}, "/r", []string{"LC_ALL=C"}, "git", "status")
 		if err != nil || out.Stdout != "a tree" || out.Code != 2 || len(w.ended) != 0 {
 			t.Errorf("%+v, %v; ended %v", out, err, w.ended)
 		}
@@ -362,7 +362,7 @@ func TestAsk(t *testing.T) {
 			<-ctx.Done()
 			return 0, context.Cause(ctx)
 		}
-		if _, err := s.Ask(t.Context(), "/r", nil, "git", "status"); !errors.Is(err, errTimeout) || len(w.ended) != 1 {
+		if _, err := s.Ask(t.Context(), launch.Grant{Mode: "read-only"}, "/r", nil, "git", "status"); !errors.Is(err, errTimeout) || len(w.ended) != 1 {
 			t.Errorf("%v; ended %v", err, w.ended)
 		}
 	})

@@ -149,8 +149,6 @@ provider "p" {
     TOKEN = env("HOME")
   }
   permissions {
-    network = ["a.b:443"]
-    exec = ["git *"]
     read = ["~/r", "data"]
     write = ["/w/../w2"]
     capabilities = []
@@ -163,6 +161,10 @@ provider "p" {
 plugin "off" {
   source = "./bin/off"
   enabled = false
+  permissions {
+    network = ["*"]
+    exec = ["git *"]
+  }
 }
 model "default" {
   provider = "p"
@@ -217,7 +219,9 @@ store {
 		{"start_timeout", p.StartTimeout, 2 * time.Minute},
 		{"env", p.Env, map[string]string{"LD_PRELOAD": "x.so", "TOKEN": root}},
 		{"limits", p.Limits, config.ProcessLimits{MemoryBytes: 3 << 29, Pids: 7}},
-		{"network", p.Permissions.Network, []string{"a.b:443"}},
+		{"network", must(c.Plugin("off")).Permissions.Network, []string{"*"}},
+		{"exec", must(c.Plugin("off")).Permissions.Exec, []string{"git *"}},
+		{"no exec", p.Permissions.Exec == nil, true},
 		{"read", p.Permissions.Read, []string{root + "/r", root + "/home/data"}},
 		{"write", p.Permissions.Write, []string{"/w2"}},
 		{"capabilities", p.Permissions.Capabilities != nil, true},
@@ -622,7 +626,7 @@ plugin "weather" {
   }
 
   permissions {
-    network = ["api.example.com:443"]
+    network = ["*"]
   }
 
   limits {
@@ -638,6 +642,35 @@ sandbox {
   mode = "full-access"
 }
 `
+
+// A setting that could not be held to is refused where it is written.
+func TestPermissionsThatCannotBeEnforced(t *testing.T) {
+	for block, want := range map[string]string{
+		"provider \"p\" {\n source = \"builtin/scripted\"\n permissions {\n network = [\"*\"]\n }\n}":                                      "permissions { network } has no effect in a provider block",
+		"provider \"p\" {\n source = \"builtin/scripted\"\n permissions {\n exec = []\n }\n}":                                              "permissions { exec } has no effect in a provider block",
+		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"example.com:443\"]\n }\n}":                                       "invalid permission",
+		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"*\"]\n capabilities = [\"spawn\"]\n }\n}":                        "the network is granted, and its capability is not",
+		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"*\"]\n exec = [\"git *\"]\n capabilities = [\"network\"]\n }\n}": "",
+	} {
+		root := write(t, map[string]string{"home/gantry.hcl": block + "\n"})
+		c, ds := config.Load(t.Context(), options(root))
+		if c != nil {
+			for _, b := range c.Blocks() {
+				ds = append(ds, b.Problems...)
+			}
+		}
+		if got := fmt.Sprint(ds); (want == "") != !ds.HasErrors() || !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %q", block, got, want)
+		}
+	}
+	// What only the manifest tells: a provider's network can't be withheld.
+	root := write(t, map[string]string{"home/gantry.hcl": "provider \"p\" {\n source = \"builtin/scripted\"\n permissions {\n capabilities = [\"secrets\"]\n }\n}\n"})
+	p, _ := mustLoad(t, options(root)).Provider("p")
+	m := &contract.Manifest{Name: "p", Kind: contract.KindProvider, Capabilities: []string{"network", "secrets"}}
+	if _, _, ds := p.Render(m); !ds.HasErrors() || !strings.Contains(fmt.Sprint(ds), "can't be withheld from a provider") {
+		t.Errorf("%v", ds)
+	}
+}
 
 // Paths on a command line start where it was typed, whatever the working folder is.
 func TestPathsOfTheCommandLine(t *testing.T) {

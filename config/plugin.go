@@ -94,11 +94,20 @@ func (b *PluginBlock) Preview(m *contract.Manifest) (config []byte, secrets Secr
 	return config, values, append(append(ds, more...), b.undeclared(m)...)
 }
 
-// undeclared warns about capabilities that are granted and that the plugin does not ask for: a mistyped name grants
-// nothing, and nobody would notice.
+// capabilityNetwork is the capability that needs no service of the host's: providers have it, tool plugins by permissions { network }.
+const capabilityNetwork = "network"
+
+// undeclared warns about capabilities that are granted and that the plugin does not ask for, since a mistyped name grants nothing,
+// and reports the one that can't be withheld.
 func (b *PluginBlock) undeclared(m *contract.Manifest) (ds Diagnostics) {
+	if b.Kind == contract.KindProvider && slices.Contains(m.Capabilities, capabilityNetwork) && !b.Permissions.Capability(capabilityNetwork, m.Capabilities) {
+		ds = append(ds, b.Place(Diagnostic{
+			Severity: diag.Error, Summary: "the capability \"network\" can't be withheld from a provider",
+			Detail: "A provider reaches the network as you do.", Next: "add \"network\" to permissions { capabilities }, or switch the provider off with enabled = false",
+		}))
+	}
 	for _, c := range b.capabilities {
-		if slices.Contains(m.Capabilities, c.text) {
+		if slices.Contains(m.Capabilities, c.text) || b.Kind == contract.KindTool && c.text == capabilityNetwork && len(b.Permissions.Network) > 0 {
 			continue
 		}
 		ds = append(ds, b.body.Files.At(c.at, Diagnostic{
@@ -201,7 +210,7 @@ func (l *loader) pluginBlock(d *decoder, n *node, kind contract.Kind) *PluginBlo
 	p.UnsafeEnv = b.flag("unsafe_env", false)
 	l.program(b, p)
 	l.environment(sub(schema.BlockEnv), p)
-	l.permissions(sub(schema.BlockPermissions), p)
+	l.permissions(sub(schema.BlockPermissions), p, kind)
 	limits := sub(schema.BlockLimits)
 	p.Limits = ProcessLimits{MemoryBytes: limits.size("memory"), Pids: limits.integer("pids")}
 
@@ -268,23 +277,33 @@ func (l *loader) environment(b block, p *PluginBlock) {
 	})
 }
 
-func (l *loader) permissions(b block, p *PluginBlock) {
-	checked := func(name string, check func(string) error) []string {
+func (l *loader) permissions(b block, p *PluginBlock, kind contract.Kind) {
+	checked := func(name string, check func(string) error, next string) []string {
 		items := b.list(name)
 		for _, i := range items {
 			if err := check(i.text); err != nil {
-				b.errorAt(i.at, "invalid permission", capital(err.Error())+".", seeSchema)
+				b.errorAt(i.at, "invalid permission", capital(err.Error())+".", next)
 			}
 		}
 		return texts(items)
 	}
 	p.capabilities = b.list("capabilities")
 	p.Permissions = permission.Set{
-		Network:      checked("network", permission.CheckHost),
-		Exec:         checked("exec", permission.CheckExec),
+		Network:      checked("network", permission.CheckNetwork, `write network = ["*"] if it may have all of it, or remove the setting`),
+		Exec:         checked("exec", permission.CheckExec, seeSchema),
 		Read:         b.paths("read", l.sources.Home),
 		Write:        b.paths("write", l.sources.Home),
 		Capabilities: texts(p.capabilities),
+	}
+	if kind == contract.KindProvider {
+		for name, why := range map[string]string{"network": "A provider reaches the network as you do.", "exec": "A provider starts no programs."} {
+			if _, set := b.n.attrs[name]; set {
+				b.errorAt(b.at(name), fmt.Sprintf("permissions { %s } has no effect in a provider block", name), why, "remove it")
+			}
+		}
+	}
+	if s := p.Permissions; len(s.Network) > 0 && s.Capabilities != nil && !slices.Contains(s.Capabilities, capabilityNetwork) {
+		b.errorAt(b.at("network"), "the network is granted, and its capability is not", "", "add \"network\" to capabilities, or remove network")
 	}
 }
 

@@ -30,7 +30,7 @@
 #   }
 #
 #   permissions {
-#     network = ["api.example.com:443"]
+#     network = ["*"]
 #   }
 #
 #   limits {

@@ -39,7 +39,7 @@ type fileArgs struct {
 
 // odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits, in the mode "speaks" one that
 // speaks in its threads, in the mode "samples" one that asks the model, in the
-// mode "tells" one that has texts for it, in the mode "warns" one that warns of its block, in the mode "acts" one whose tools say of their calls what the test wants, in the mode "steals" one that wants what is others', in the modes "desk" and
+// mode "tells" one that has texts for it, in the mode "warns" one that warns of its block, in the mode "acts" one whose tools say of their calls what the test wants, in the modes "takes" and "asks for all" one that uses all of the host's services, in the mode "steals" one that wants what is others', in the modes "desk" and
 // "shelf" ones that work.
 func odd(mode string) tool.Plugin {
 	switch mode {
@@ -61,6 +61,10 @@ func odd(mode string) tool.Plugin {
 		return warns()
 	case "acts":
 		return acts()
+	case "takes":
+		return takes()
+	case "asks for all":
+		return takes("ask", "call-tools", "sample", "secrets", "spawn", "state")
 	}
 	cfg := &oddConfig{}
 	p := tool.Plugin{
@@ -146,7 +150,7 @@ func warns() tool.Plugin {
 // samples is a plugin that asks the model a question of its own in a call, twice at once.
 func samples() tool.Plugin {
 	return tool.Plugin{
-		Name: "samples", Version: "1.0.0", Description: "Asks the model.",
+		Name: "samples", Version: "1.0.0", Description: "Asks the model.", Capabilities: []string{"sample"},
 		Tools: []tool.Tool{
 			tool.New("think", "Thinks twice.", func(ctx context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
 				question := &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "a question"}}}}}

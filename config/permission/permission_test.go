@@ -1,8 +1,6 @@
 package permission
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -32,12 +30,23 @@ func TestAllowsExec(t *testing.T) {
 			t.Errorf("%q allows %q = %v, want %v", tt.pattern, tt.argv, got, tt.want)
 		}
 	}
-	if (Set{}).AllowsExec("git") || (Set{Exec: []string{"git"}}).AllowsExec() {
-		t.Error("nothing granted, or nothing asked, should not be allowed")
+	if !(Set{}).AllowsExec("git") || (Set{Exec: []string{}}).AllowsExec("git") || (Set{Exec: []string{"git"}}).AllowsExec() {
+		t.Error("without a list any program may be started, with an empty one none")
 	}
 	for _, bad := range []string{"", " ", "*", "** x", "git ** x", "g*t status", "git sta*"} {
 		if CheckExec(bad) == nil {
 			t.Errorf("CheckExec(%q) = nil, want an error", bad)
+		}
+	}
+}
+
+func TestCheckNetwork(t *testing.T) {
+	if err := CheckNetwork("*"); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "example.com", "example.com:443", "*:443", "*.example.com:443"} {
+		if CheckNetwork(bad) == nil {
+			t.Errorf("%q can't be enforced, and is taken", bad)
 		}
 	}
 }
@@ -58,75 +67,6 @@ func TestCapability(t *testing.T) {
 	}
 }
 
-func TestAllowsHost(t *testing.T) {
-	s := Set{Network: []string{"api.example.com:443", "*.cdn.example.com:443", "localhost:*", "[::1]:8080"}}
-	for _, tt := range []struct {
-		host string
-		port int
-		want bool
-	}{
-		{"api.example.com", 443, true},
-		{"API.example.com.", 443, true},
-		{"api.example.com", 80, false},
-		{"evil-api.example.com", 443, false},
-		{"a.cdn.example.com", 443, true},
-		{"a.b.cdn.example.com", 443, true},
-		{"cdn.example.com", 443, false},
-		{"evilcdn.example.com", 443, false},
-		{"localhost", 1, true},
-		{"::1", 8080, true},
-		{"::1", 8081, false},
-	} {
-		if got := s.AllowsHost(tt.host, tt.port); got != tt.want {
-			t.Errorf("allows %s:%d = %v, want %v", tt.host, tt.port, got, tt.want)
-		}
-	}
-	for _, bad := range []string{"", "example.com", "https://example.com:443", "example.com:0", "example.com:https", "*:443", "a.*.com:443", "user@x.y:1", ":443", "x:70000", "x:080"} {
-		if CheckHost(bad) == nil {
-			t.Errorf("CheckHost(%q) = nil, want an error", bad)
-		}
-	}
-}
-
-func TestPathsStayInside(t *testing.T) {
-	root := t.TempDir()
-	work, other := filepath.Join(root, "work"), filepath.Join(root, "other")
-	for _, d := range []string{work, other, filepath.Join(work, "a")} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for link, target := range map[string]string{"out": other, "dangling": filepath.Join(other, "new"), "in": filepath.Join(work, "a")} {
-		if err := os.Symlink(target, filepath.Join(work, link)); err != nil {
-			t.Skip("no symbolic links here:", err)
-		}
-	}
-	s := Set{Write: []string{work}, Read: []string{other}}
-	for _, tt := range []struct {
-		path        string
-		read, write bool
-	}{
-		{work, true, true},
-		{work + "/new/file", true, true},
-		{work + "/in/file", true, true},
-		{work + "/out/file", true, false}, // lies in other
-		{work + "/dangling", false, false},
-		{work + "/a/../../x", false, false},
-		{work + "/a/../x", false, false},
-		{work + "2/x", false, false},
-		{other + "/x", true, false},
-		{"work/x", false, false},
-		{root, false, false},
-	} {
-		if got := s.AllowsWrite(tt.path, nil); got != tt.write {
-			t.Errorf("write %s = %v, want %v", tt.path, got, tt.write)
-		}
-		if got := s.AllowsRead(tt.path, nil); got != tt.read {
-			t.Errorf("read %s = %v, want %v", tt.path, got, tt.read)
-		}
-	}
-}
-
 func TestDigest(t *testing.T) {
 	a := Set{Network: []string{"b:1", "a:1"}, Exec: []string{"git  status"}}
 	b := Set{Network: []string{"a:1", "b:1", "a:1"}, Exec: []string{"git status"}}
@@ -138,6 +78,9 @@ func TestDigest(t *testing.T) {
 	}
 	if Digest(Set{}) == Digest(Set{Capabilities: []string{}}) {
 		t.Error("no capability is not every capability")
+	}
+	if Digest(Set{}) == Digest(Set{Exec: []string{}}) {
+		t.Error("no program is not any program")
 	}
 	if got := Digest(Set{}); !strings.HasPrefix(got, "g1:") || len(got) != 3+44 {
 		t.Errorf("Digest = %q, want g1: and base64", got)

@@ -376,13 +376,15 @@ func env() *Block {
 func permissions() *Block {
 	return &Block{
 		Name: BlockPermissions,
-		Doc:  "What the program itself may do. Processes that it asks the host to start are under `sandbox` and `approval` instead.",
+		Doc:  "What the program itself may do. Processes that it asks gantry to start are under `sandbox` and `approval` instead.",
 		Attributes: []Attribute{
-			{Name: "network", Kind: List, Default: "[]", Doc: "`HOST:PORT`, `*.example.com:443`, `HOST:*`."},
-			{Name: "exec", Kind: List, Default: "[]", Doc: "Programs that it may have started on its own account: `git *` allows one argument, `cargo test **` any further ones."},
+			{Name: "network", Kind: List, Default: "[]", Doc: "`[\"*\"]`: a tool plugin reaches the network, all of it. It can't be held to single hosts, so nothing else is taken here."},
+			{Name: "exec", Kind: List, Default: "(any)", Doc: "Programs that a tool plugin may have gantry start in a call, and no others: `git *` allows one argument, `cargo test **` any further ones. " +
+				"`approval` and `sandbox` judge and hold them as any command."},
 			{Name: "read", Kind: List, Default: "[]", Doc: "Folders and files that it may read."},
 			{Name: "write", Kind: List, Default: "[]", Doc: "Folders and files that it may write."},
-			{Name: "capabilities", Kind: List, Default: "(all that it declares)", Doc: "Which of the capabilities that its manifest declares it gets."},
+			{Name: "capabilities", Kind: List, Default: "(all that it declares)", Doc: "Which of the capabilities that its manifest declares it gets: `spawn`, `ask`, `call-tools`, `sample`, `secrets`, `state`, `network`. " +
+				"What it lacks it is refused by name."},
 		},
 	}
 }

@@ -97,7 +97,7 @@ var sections = []struct {
 	{"R", "Races", 4},
 	{"H", "Hooks and trust", 5},
 	{"G", "The reviewer", 4},
-	{"A", "What plugins say and ask for", 10},
+	{"A", "What plugins say and ask for", 14},
 }
 
 // The list is complete, in order, and each row is tried somehow.

@@ -14,4 +14,9 @@ var effects = []row{
 	{id: "A9", attempt: "a tool that says it only reads starts a process that writes, under each policy", required: "not written, or asked about", codex: "", ours: "the process can't write; without a sandbox it is asked about",
 		tests: []string{"e2e TestReadOnlyCallsWriteNothing"}},
 	{id: "A10", attempt: "a call that says it reads, and declares that it writes", required: "it writes", codex: "", ours: "judged as what changes something", tests: []string{"host/internal/orchestrate TestReadOnlyIsWhatChangesNothing"}},
+	{id: "A11", attempt: "a plugin without capabilities starts programs, calls tools, asks the model and the user, keeps secrets and state, takes a lease", required: "refused by name", codex: "", ours: "refused by name",
+		tests: []string{"e2e TestCapabilitiesAreEnforced", "host/internal/service TestCapabilities"}},
+	{id: "A12", attempt: "the same where the user's block grants only some, or none, of what it asks for", required: "refused by name", codex: "", ours: "refused, with the setting", tests: []string{"e2e TestCapabilitiesAreEnforced"}},
+	{id: "A13", attempt: "a plugin starts a program that `permissions { exec }` does not name, or another one by a name that it does", required: "refused", codex: "", ours: "refused", tests: []string{"e2e TestProgramsAreEnforced"}},
+	{id: "A14", attempt: "consent to what nothing enforces: single hosts, a provider's network", required: "no such setting", codex: "", ours: "refused where it is written", tests: []string{"config TestPermissionsThatCannotBeEnforced"}},
 }

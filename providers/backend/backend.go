@@ -79,7 +79,7 @@ type Facts struct {
 // Plugin describes a provider plugin. config is the pattern of its block and holds a [Config]; pick reads it.
 func Plugin(name, version, description string, config any, pick pickFunc) provider.Plugin {
 	return provider.Plugin{
-		Name: name, Version: version, Description: description, Config: config, Capabilities: []string{"network"},
+		Name: name, Version: version, Description: description, Config: config, Capabilities: []string{"ask", "network", "secrets", "state"},
 		Commands: []provider.Command{loginCommand(pick), logoutCommand(pick), refreshCommand(pick)},
 		New: func(ctx context.Context, env provider.Env) (provider.Provider, error) {
 			v, cfg, err := pick(env.Config, env)

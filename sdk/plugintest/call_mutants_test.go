@@ -51,6 +51,7 @@ func toolMutants() []mutant {
 		{check: "tools.schema", how: "name", change: watch(func(w *gantryv1.WatchResponse) {
 			w.Tools = append(w.Tools, &gantryv1.ToolDescriptor{Name: "two words", InputSchemaJson: []byte(`{"type":"object"}`)})
 		})},
+		{check: "capabilities.declared", how: "state", change: func(r *reference) { r.takes = true }},
 		{check: "thread.stream", how: "ends", change: thread(func(grpc.ServerStream, func(grpc.ServerStream) error) error { return nil })},
 		{check: "thread.stream", how: "not there", change: thread(func(grpc.ServerStream, func(grpc.ServerStream) error) error { return refused(codes.Unimplemented) })},
 		{check: "thread.stream", how: "long context", change: thread(func(ss grpc.ServerStream, next func(grpc.ServerStream) error) error {

@@ -209,6 +209,10 @@ func checks() []check {
 		},
 
 		{
+			id: "capabilities.declared", why: "It asks the host only for what its manifest declares: a host refuses the rest.",
+			needs: []string{"configure.accepts", "call.order", "models.rows"}, run: checkCapabilities,
+		},
+		{
 			id: "message.unknown", why: "Unknown fields, controls and abilities are ignored: a newer host sends them.",
 			needs: []string{"configure.again", "call.order", "models.rows"}, run: checkUnknownFields,
 		},

@@ -31,7 +31,39 @@ type host struct {
 		state   map[string]entry
 		fence   uint64
 		held    map[string]bool
+		used    map[string]string // capability → an rpc that needs it and was called
 	}
+}
+
+// use notes that the plugin has called an rpc that needs a capability.
+func (h *host) use(capability, rpc string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.used[capability] = rpc
+}
+
+func (h *host) usedCapabilities() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.mu.used)
+}
+
+// Spawn implements HostService.
+func (h *host) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
+	h.use("spawn", "Spawn")
+	return h.Host.Spawn(ctx, r)
+}
+
+// Adopt implements HostService.
+func (h *host) Adopt(ctx context.Context, r *gantryv1.AdoptRequest) (*gantryv1.AdoptResponse, error) {
+	h.use("spawn", "Adopt")
+	return h.Host.Adopt(ctx, r)
+}
+
+// StoreSecret implements HostService.
+func (h *host) StoreSecret(ctx context.Context, r *gantryv1.StoreSecretRequest) (*gantryv1.StoreSecretResponse, error) {
+	h.use("secrets", "StoreSecret")
+	return h.Host.StoreSecret(ctx, r)
 }
 
 type entry struct {
@@ -42,6 +74,7 @@ type entry struct {
 func startHost() (h *host, err error) {
 	h = &host{bench: &bench{}}
 	h.mu.secrets, h.mu.state, h.mu.held = map[string]string{}, map[string]entry{}, map[string]bool{}
+	h.mu.used = map[string]string{}
 	defer func() {
 		if v := recover(); v != nil {
 			f, ok := v.(fatal)
@@ -110,11 +143,13 @@ func (h *host) Authorize(context.Context, *gantryv1.AuthorizeRequest) (*gantryv1
 
 // Ask implements HostService.
 func (h *host) Ask(context.Context, *gantryv1.AskRequest) (*gantryv1.AskResponse, error) {
+	h.use("ask", "Ask")
 	return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
 }
 
 // CallTool implements HostService. There is nothing else to call.
 func (h *host) CallTool(_ context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
+	h.use("call-tools", "CallTool")
 	return &gantryv1.CallToolResponse{Result: &gantryv1.CallResult{IsError: true, Parts: []*gantryv1.ResultPart{{
 		Content: &gantryv1.ResultPart_Text{Text: &gantryv1.TextPart{Text: "unsupported call: " + r.GetTool()}},
 	}}}}, nil
@@ -122,16 +157,19 @@ func (h *host) CallTool(_ context.Context, r *gantryv1.CallToolRequest) (*gantry
 
 // ListTools implements HostService.
 func (h *host) ListTools(context.Context, *gantryv1.ListToolsRequest) (*gantryv1.ListToolsResponse, error) {
+	h.use("call-tools", "ListTools")
 	return &gantryv1.ListToolsResponse{}, nil
 }
 
 // Sample implements HostService. There is no model.
 func (h *host) Sample(context.Context, *gantryv1.SampleRequest) (*gantryv1.SampleResponse, error) {
+	h.use("sample", "Sample")
 	return nil, status.Error(codes.Unavailable, "the conformance kit has no model")
 }
 
 // Secret implements HostService.
 func (h *host) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
+	h.use("secrets", "Secret")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v, ok := h.mu.secrets[r.GetHandle()]
@@ -150,6 +188,7 @@ func stateKey(scope gantryv1.StateScope, thread, key string) string {
 
 // GetState implements HostService.
 func (h *host) GetState(_ context.Context, r *gantryv1.GetStateRequest) (*gantryv1.GetStateResponse, error) {
+	h.use("state", "GetState")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e, ok := h.mu.state[stateKey(r.GetScope(), r.GetThreadId(), r.GetKey())]
@@ -158,6 +197,7 @@ func (h *host) GetState(_ context.Context, r *gantryv1.GetStateRequest) (*gantry
 
 // PutState implements HostService.
 func (h *host) PutState(_ context.Context, r *gantryv1.PutStateRequest) (*gantryv1.PutStateResponse, error) {
+	h.use("state", "PutState")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := stateKey(r.GetScope(), r.GetThreadId(), r.GetKey())
@@ -176,6 +216,7 @@ func (h *host) PutState(_ context.Context, r *gantryv1.PutStateRequest) (*gantry
 
 // ListState implements HostService.
 func (h *host) ListState(_ context.Context, r *gantryv1.ListStateRequest) (*gantryv1.ListStateResponse, error) {
+	h.use("state", "ListState")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	resp := &gantryv1.ListStateResponse{}
@@ -190,6 +231,7 @@ func (h *host) ListState(_ context.Context, r *gantryv1.ListStateRequest) (*gant
 
 // Lease implements HostService.
 func (h *host) Lease(r *gantryv1.LeaseRequest, stream grpc.ServerStreamingServer[gantryv1.LeaseResponse]) error {
+	h.use("state", "Lease")
 	h.mu.Lock()
 	busy := h.mu.held[r.GetName()]
 	if !busy {

@@ -57,6 +57,7 @@ type reference struct {
 	unary     grpc.UnaryServerInterceptor
 	stream    grpc.StreamServerInterceptor
 	services  func(s *services)
+	takes     bool   // it uses the state of the host, which it has not asked for
 	adopts    string // how it breaks the handover: "nothing", "by another name", "for good"
 
 	deafTo       string // "shutdown", "SIGTERM", "lifeline" or "Stop" does nothing
@@ -110,6 +111,9 @@ func (r *reference) plugin() tool.Plugin {
 	}
 	p.Tools = []tool.Tool{
 		tool.New("echo", "Says it again.", func(_ context.Context, c *tool.Call, in text) (*tool.Result, error) {
+			if r.takes {
+				_, _ = c.Env().Client().GetState(c.Hard(), &gantryv1.GetStateRequest{Key: "k"})
+			}
 			return tool.Text(in.Text), c.Output([]byte(in.Text))
 		}, tool.ReadOnly(), tool.ParallelSafe()),
 		tool.NewFreeform("note", "Takes a note.", contract.Freeform{}, func(_ context.Context, _ *tool.Call, s string) (*tool.Result, error) {

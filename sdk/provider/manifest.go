@@ -12,10 +12,12 @@ import (
 // servicesOf says which services of the host a capability is about.
 func servicesOf(capability string) []string {
 	switch capability {
+	case "ask":
+		return []string{"Ask"}
 	case "secrets":
-		return []string{"Secret"}
+		return []string{"Secret", "StoreSecret"}
 	case "state":
-		return []string{"GetState", "PutState"}
+		return []string{"GetState", "PutState", "Lease"}
 	}
 	return nil
 }

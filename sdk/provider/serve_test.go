@@ -55,7 +55,7 @@ func TestManifest(t *testing.T) {
 		t.Error(err)
 	}
 	if m.Kind != contract.KindProvider || !slices.Equal(m.Capabilities, []string{"network", "secrets", "state"}) ||
-		!slices.Equal(m.HostServices, []string{"GetArtifact", "GetState", "PutState", "Secret"}) {
+		!slices.Equal(m.HostServices, []string{"GetArtifact", "GetState", "Lease", "PutState", "Secret", "StoreSecret"}) {
 		t.Errorf("got %s", m.Canonical())
 	}
 	c, closed := connect(t, testPlugin(&echo{}), nil)

@@ -22,7 +22,7 @@ type Command struct {
 // CommandOption changes a command.
 type CommandOption func(*Command)
 
-// SideEffects says that the command changes something outside the plugin; it then goes through the host's policy.
+// SideEffects says that the command changes something outside the plugin; people are told before they give it.
 func SideEffects() CommandOption { return func(c *Command) { c.spec.SideEffects = true } }
 
 var commandName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)

@@ -90,11 +90,17 @@ func services(capability string) []string {
 	case "sample":
 		return []string{"Sample"}
 	case "secrets":
-		return []string{"Secret"}
+		return []string{"Secret", "StoreSecret"}
 	case "state":
 		return []string{"GetState", "PutState", "ListState", "Lease"}
 	}
 	return nil
+}
+
+// hasSecrets reports whether a block takes a secret, which the plugin then gets by the host's service.
+func hasSecrets(b contract.ConfigBlock) bool {
+	return slices.ContainsFunc(b.Attributes, func(a contract.ConfigAttribute) bool { return a.Sensitive }) ||
+		slices.ContainsFunc(b.Blocks, func(n contract.ConfigNestedBlock) bool { return hasSecrets(n.Block) })
 }
 
 func (p Plugin) manifest() (*contract.Manifest, error) {
@@ -104,11 +110,14 @@ func (p Plugin) manifest() (*contract.Manifest, error) {
 	}
 	m := &contract.Manifest{
 		Name: p.Name, Version: p.Version, Kind: contract.KindTool, ContractVersions: []uint32{contract.Version},
-		Description: p.Description, Config: config, Capabilities: p.Capabilities,
+		Description: p.Description, Config: config, Capabilities: slices.Clone(p.Capabilities),
 		HostServices: []string{"Authorize", "Emit", "GetArtifact", "PutArtifact"}, Limits: p.Limits,
 		Instructions: p.Instructions, Skills: p.Skills, Handover: p.Adopt != nil, Features: p.Features,
 	}
-	for _, c := range p.Capabilities {
+	if hasSecrets(config) && !slices.Contains(m.Capabilities, "secrets") {
+		m.Capabilities = append(m.Capabilities, "secrets")
+	}
+	for _, c := range m.Capabilities {
 		m.HostServices = append(m.HostServices, services(c)...)
 	}
 	slices.Sort(m.HostServices)

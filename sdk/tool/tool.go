@@ -47,10 +47,12 @@ type Plugin struct {
 	// Config points to a struct with the tags of sdk/configblock; nil: the plugin takes no configuration. Configure fills
 	// it while no call, assessment or command runs, so that handlers may read it as it is. What runs in the background
 	// copies what it needs in Configured.
-	Config       any
-	Tools        []Tool // there whatever the configuration says; Env.SetTools replaces them later
-	Commands     []Command
-	Capabilities []string // what it wants to be allowed: "spawn", "network", "sample", "call-tools", "ask", "secrets", "state"
+	Config   any
+	Tools    []Tool // there whatever the configuration says; Env.SetTools replaces them later
+	Commands []Command
+	// Capabilities are what it asks the host for: "spawn", "ask", "call-tools", "sample", "secrets", "state". The host refuses what
+	// is not named here. "secrets" is added where Config has a secret.
+	Capabilities []string
 	Limits       contract.Limits
 	Skills       []contract.Skill
 	Features     []string

@@ -87,10 +87,11 @@ class Plugin:
 
     def manifest(self):
         """The manifest as the contract writes it: fields at their zero value left out."""
+        secrets = any(a.sensitive for a in self.config_schema)
         return _compact({
             "name": self.name, "version": self.version, "kind": "tool", "contractVersions": [CONTRACT_VERSION],
-            "description": self.description, "capabilities": self.capabilities, "instructions": self.instructions,
-            "hostServices": ["PutArtifact"] + (["Secret"] if any(a.sensitive for a in self.config_schema) else []),
+            "description": self.description, "capabilities": self.capabilities + (["secrets"] if secrets else []), "instructions": self.instructions,
+            "hostServices": ["PutArtifact"] + (["Secret"] if secrets else []),
             "config": _compact({"attributes": [_compact({
                 "name": a.name, "type": a.type, "description": a.description, "required": a.required, "default": a.default,
                 "sensitive": a.sensitive, "allowed": a.allowed,

@@ -256,6 +256,9 @@ func permissions(s permission.Set) []string {
 			out = append(out, l.name+": "+strings.Join(l.list, ", "))
 		}
 	}
+	if s.Exec != nil && len(s.Exec) == 0 {
+		out = append(out, "exec: nothing")
+	}
 	if s.Capabilities != nil {
 		out = append(out, "capabilities: only "+listed(s.Capabilities, "none"))
 	}

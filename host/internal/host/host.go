@@ -112,10 +112,11 @@ type Host struct {
 		sync.Mutex
 		closing      bool // nothing begins any more
 		threads      map[event.ThreadID]*running
-		secrets      map[string]config.Secrets // by plugin
-		lacking      map[string][]event.Notice // provider → what its block lacks
-		loaded       map[string]bool           // plugins whose tools are in the catalogue
-		instructions map[string]string         // of tool plugins whose manifest is known
+		secrets      map[string]config.Secrets    // by plugin
+		lacking      map[string][]event.Notice    // provider → what its block lacks
+		loaded       map[string]bool              // plugins whose tools are in the catalogue
+		instructions map[string]string            // of tool plugins whose manifest is known
+		declared     map[plugin.Identity][]string // capabilities that running processes of plugins ask for
 	}
 }
 
@@ -168,7 +169,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
 		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.toolEnvironment, UserEnvironment: h.userEnvironment,
 		Elicits: func() bool { g := opts.Config.Approval.Granular; return g == nil || g.MCPElicitations },
-		Known:   opts.Redactor.Add, MakeRoom: h.makeRoom, Earlier: h.earlier,
+		Granted: h.granted, Starts: h.starts, Known: opts.Redactor.Add, MakeRoom: h.makeRoom, Earlier: h.earlier,
 	})
 	h.plugins, err = plugin.New(plugin.Config{
 		RuntimeDir: filepath.Join(h.folders.base, "run"), DataDir: filepath.Join(h.folders.base, "data"),
@@ -177,7 +178,11 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		CachePath:   filepath.Join(opts.Home, "cache", "manifests"),
 		Descriptors: func(id plugin.Identity, ln net.Listener) { h.launcher.ServeDescriptors(id.Label, ln) },
 		OnState:     h.pluginState,
-		OnEnd:       func(id plugin.Identity) { h.launcher.HolderEnded(id.Label, id.Generation) },
+		OnDescribed: h.described,
+		OnEnd: func(id plugin.Identity) {
+			h.forget(id)
+			h.launcher.HolderEnded(id.Label, id.Generation)
+		},
 	})
 	if err != nil {
 		return nil, err

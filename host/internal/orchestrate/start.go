@@ -19,6 +19,8 @@ type Start struct {
 	Cwd   string            // absolute
 	Set   map[string]string // changes to the environment that the host gives
 	Unset []string
+	// Bound says that the user has named the programs that the plugin may start: what they do must not be up to its environment.
+	Bound bool
 }
 
 // inAState tells whether a process is the shell of a command that was decided on, which is brought into a state before, or only into
@@ -51,6 +53,11 @@ func (l *Live) declared(argv []string, cwd string) bool {
 // is held against the rules, and never runs with what was approved for something else. denial says why not; "": it may start.
 func (l *Live) Exec(ctx context.Context, s Start) (denial string, err error) {
 	declared := l.declared(s.Argv, s.Cwd)
+	if s.Bound {
+		if denial := l.foreignEnvironment(s); denial != "" {
+			return denial, nil
+		}
+	}
 	if l.bound {
 		switch {
 		case !declared && (len(l.commands) > 0 || !l.builtIn):
@@ -108,7 +115,7 @@ func (l *Live) foreignEnvironment(s Start) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "the command was approved with the environment that gantry gives, and the plugin wants to change " + strings.Join(names, ", ") +
+	return "the command may run with the environment that gantry gives, and the plugin wants to change " + strings.Join(names, ", ") +
 		"; a variable that the command needs has to be part of the command: env NAME=VALUE PROGRAM"
 }
 

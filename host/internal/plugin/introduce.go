@@ -39,6 +39,7 @@ func (g *generation) introduce(ctx context.Context, l *launcher, data, cache str
 	if err := g.accept(l.cache, d.GetManifest()); err != nil {
 		return err
 	}
+	l.cfg.OnDescribed(g.id, g.manifest)
 	return g.configure(ctx, client, l.cfg, data, cache)
 }
 

@@ -26,6 +26,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
@@ -49,6 +50,8 @@ type Config struct {
 	OnState func(State)
 	// OnEnd hears of each process that has ended, when nothing is served to it any more. nil: nobody does.
 	OnEnd func(Identity)
+	// OnDescribed hears what each process says about itself, once that is accepted and before anything is served to it. nil: nothing does.
+	OnDescribed func(Identity, *contract.Manifest)
 	// Redact is applied to everything that plugins print before it is kept or logged. nil: nothing is replaced.
 	Redact func(string) string
 	// NoNamespaces keeps processes together by scanning even where the system has namespaces.
@@ -73,6 +76,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.OnEnd == nil {
 		c.OnEnd = func(Identity) {}
+	}
+	if c.OnDescribed == nil {
+		c.OnDescribed = func(Identity, *contract.Manifest) {}
 	}
 	if c.OnState == nil {
 		c.OnState = func(State) {}

@@ -32,6 +32,9 @@ var errHeld = errors.New("another process of the plugin has the session")
 
 // Adopt implements the rpc: the asking process becomes the holder of its predecessors' sessions.
 func (s *server) Adopt(ctx context.Context, r *gantryv1.AdoptRequest) (*gantryv1.AdoptResponse, error) {
+	if err := s.may(capSpawn); err != nil {
+		return nil, err
+	}
 	kept := slices.DeleteFunc(s.Launcher.Kept(s.id.Label, r.GetThreadId()), func(p *launch.Process) bool {
 		return len(r.GetProcessIds()) > 0 && !slices.Contains(r.GetProcessIds(), p.ID())
 	})

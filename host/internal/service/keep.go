@@ -28,6 +28,9 @@ func (s *server) scope(sc gantryv1.StateScope, thread string) (store.Scope, erro
 
 // GetState implements the rpc.
 func (s *server) GetState(ctx context.Context, r *gantryv1.GetStateRequest) (*gantryv1.GetStateResponse, error) {
+	if err := s.may(capState); err != nil {
+		return nil, err
+	}
 	scope, err := s.scope(r.GetScope(), r.GetThreadId())
 	if err != nil {
 		return nil, err
@@ -45,6 +48,9 @@ func (s *server) GetState(ctx context.Context, r *gantryv1.GetStateRequest) (*ga
 
 // PutState implements the rpc.
 func (s *server) PutState(ctx context.Context, r *gantryv1.PutStateRequest) (*gantryv1.PutStateResponse, error) {
+	if err := s.may(capState); err != nil {
+		return nil, err
+	}
 	scope, err := s.scope(r.GetScope(), r.GetThreadId())
 	if err != nil {
 		return nil, err
@@ -74,6 +80,9 @@ func (s *server) PutState(ctx context.Context, r *gantryv1.PutStateRequest) (*ga
 
 // ListState implements the rpc.
 func (s *server) ListState(ctx context.Context, r *gantryv1.ListStateRequest) (*gantryv1.ListStateResponse, error) {
+	if err := s.may(capState); err != nil {
+		return nil, err
+	}
 	scope, err := s.scope(r.GetScope(), r.GetThreadId())
 	if err != nil {
 		return nil, err
@@ -91,6 +100,9 @@ func (s *server) ListState(ctx context.Context, r *gantryv1.ListStateRequest) (*
 
 // Lease implements the rpc: granted or busy, then lost. The plugin's process is the holder: its end gives the lease back.
 func (s *server) Lease(r *gantryv1.LeaseRequest, stream grpc.ServerStreamingServer[gantryv1.LeaseResponse]) error {
+	if err := s.may(capState); err != nil {
+		return err
+	}
 	ctx := stream.Context()
 	state, err := s.State(ctx)
 	if err != nil {

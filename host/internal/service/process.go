@@ -20,6 +20,9 @@ import (
 
 // Spawn implements the rpc: the process runs under the grant of the call that asks.
 func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
+	if err := s.may(capSpawn); err != nil {
+		return nil, err
+	}
 	if len(r.GetArgv()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "argv is empty")
 	}
@@ -38,7 +41,11 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	if cwd == "" {
 		cwd = l.Call.Cwd
 	}
-	if denial, err := l.Exec(ctx, orchestrate.Start{Argv: r.GetArgv(), Cwd: cwd, Set: r.GetEnv(), Unset: r.GetUnset()}); err != nil {
+	start := orchestrate.Start{Argv: r.GetArgv(), Cwd: cwd, Set: r.GetEnv(), Unset: r.GetUnset()}
+	if start.Bound, err = s.Starts(s.id.Label, r.GetArgv()); err != nil {
+		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: err.Error()}}, nil
+	}
+	if denial, err := l.Exec(ctx, start); err != nil {
 		return nil, statusOf(err)
 	} else if denial != "" {
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: denial}}, nil

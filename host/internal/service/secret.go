@@ -25,6 +25,9 @@ const (
 
 // Secret implements the rpc: handles of the plugin's own block resolve, and names of what it stored itself.
 func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
+	if err := s.may(capSecrets); err != nil {
+		return nil, err
+	}
 	name, stored := strings.CutPrefix(r.GetHandle(), storedPrefix)
 	if !stored {
 		secret, ok := s.Secrets(s.id.Label, r.GetHandle())
@@ -59,6 +62,9 @@ func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantry
 
 // StoreSecret implements the rpc.
 func (s *server) StoreSecret(_ context.Context, r *gantryv1.StoreSecretRequest) (*gantryv1.StoreSecretResponse, error) {
+	if err := s.may(capSecrets); err != nil {
+		return nil, err
+	}
 	own, err := s.storedName(r.GetName())
 	if err != nil {
 		return nil, err

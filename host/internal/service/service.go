@@ -54,6 +54,10 @@ type Config struct {
 	Environment, UserEnvironment func(thread event.ThreadID) []string
 	// Elicits tells whether plugins' questions are put under the policy granular; nil: they are.
 	Elicits func() bool
+	// Granted says why a plugin's process may not use a capability of the contract; nil: it may.
+	Granted func(id plugin.Identity, capability string) error
+	// Starts says why a plugin may not start a program; nil: it may. limited says that its user has named what it may start.
+	Starts func(label string, argv []string) (limited bool, err error)
 	// Known is told every secret that a plugin gets or stores.
 	Known func(values ...string)
 }
@@ -80,6 +84,25 @@ type server struct {
 	Config
 	programs *programs
 	id       plugin.Identity
+}
+
+// The capabilities of the contract that services are behind. What works without one: events of the plugin's own, artifacts, and
+// Authorize, which only ever asks.
+const (
+	capSpawn     = "spawn"
+	capAsk       = "ask"
+	capCallTools = "call-tools"
+	capSample    = "sample"
+	capSecrets   = "secrets"
+	capState     = "state"
+)
+
+// may refuses what the plugin has not asked for in its manifest, or what its user has not granted.
+func (s *server) may(capability string) error {
+	if err := s.Granted(s.id, capability); err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return nil
 }
 
 // live finds the call that a token stands for.
@@ -121,6 +144,9 @@ func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*
 
 // Ask implements the rpc: within a call the thread is asked, within a command who gave it.
 func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.AskResponse, error) {
+	if err := s.may(capAsk); err != nil {
+		return nil, err
+	}
 	if cmd, ok := s.Commands.lookup(s.id.Label, r.GetCallToken()); ok {
 		return s.askAbout(ctx, r, approval.Question{}, cmd.ask)
 	}
@@ -184,6 +210,9 @@ func (s *server) askAbout(ctx context.Context, r *gantryv1.AskRequest, q approva
 
 // CallTool implements the rpc: another tool of the thread, by the whole way of any call.
 func (s *server) CallTool(ctx context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
+	if err := s.may(capCallTools); err != nil {
+		return nil, err
+	}
 	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
 		return nil, err
@@ -198,6 +227,9 @@ func (s *server) CallTool(ctx context.Context, r *gantryv1.CallToolRequest) (*ga
 
 // ListTools implements the rpc.
 func (s *server) ListTools(_ context.Context, r *gantryv1.ListToolsRequest) (*gantryv1.ListToolsResponse, error) {
+	if err := s.may(capCallTools); err != nil {
+		return nil, err
+	}
 	l, err := s.live(r.GetCallToken())
 	if err != nil {
 		return nil, err
@@ -213,6 +245,9 @@ func (s *server) ListTools(_ context.Context, r *gantryv1.ListToolsRequest) (*ga
 
 // Sample implements the rpc.
 func (s *server) Sample(ctx context.Context, r *gantryv1.SampleRequest) (*gantryv1.SampleResponse, error) {
+	if err := s.may(capSample); err != nil {
+		return nil, err
+	}
 	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
 		return nil, err

@@ -54,6 +54,7 @@ type world struct {
 	room     []plugin.Identity                               // who asked for it
 	standby  bool                                            // who asks is not called yet
 	earlier  bool                                            // an earlier process runs
+	lacks    string                                          // a capability that no plugin has
 	programs map[string]service.Program                      // that print the secrets of plugin "mine", by handle
 	do       func(ctx context.Context, s contract.CallStart) // what a call of plugin "mine" does
 }
@@ -163,6 +164,13 @@ func newWorld(t *testing.T) *world {
 		Environment:     func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 		UserEnvironment: func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 		Known:           w.known.Add,
+		Starts:          func(string, []string) (bool, error) { return false, nil },
+		Granted: func(_ plugin.Identity, capability string) error {
+			if w.lacks == capability {
+				return errors.New("it has no " + capability)
+			}
+			return nil
+		},
 		MakeRoom: func(_ context.Context, id plugin.Identity) bool {
 			w.room = append(w.room, id)
 			return !w.standby

@@ -1,0 +1,59 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// described notes what a plugin's process asks for.
+func (h *Host) described(id plugin.Identity, m *contract.Manifest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.declared == nil {
+		h.mu.declared = map[plugin.Identity][]string{}
+	}
+	h.mu.declared[id] = slices.Clone(m.Capabilities)
+}
+
+// forget drops what is known of a process that has ended.
+func (h *Host) forget(id plugin.Identity) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.mu.declared, id)
+}
+
+// granted says why a plugin's process may not use a capability: its manifest does not ask for it, or its block does not grant it.
+func (h *Host) granted(id plugin.Identity, capability string) error {
+	h.mu.Lock()
+	declared := h.mu.declared[id]
+	h.mu.Unlock()
+	b := h.block(id.Label)
+	switch {
+	case b == nil:
+		return fmt.Errorf("plugin %q is not configured any more", id.Label)
+	case b.Permissions.Capability(capability, declared):
+		return nil
+	case !slices.Contains(declared, capability):
+		return fmt.Errorf("plugin %q has not asked for the capability %q: its manifest does not declare it; next: its author adds %[2]q to its capabilities",
+			id.Label, capability)
+	}
+	return fmt.Errorf("plugin %q is not granted the capability %q; next: add %[2]q to permissions { capabilities } in its block, %s, and run `gantry plugin lock %[1]s`",
+		id.Label, capability, b.Where())
+}
+
+// starts says why a plugin may not have a program started, and whether its block names those that it may.
+func (h *Host) starts(label string, argv []string) (limited bool, err error) {
+	b := h.block(label)
+	switch {
+	case b == nil:
+		return true, fmt.Errorf("plugin %q is not configured any more", label)
+	case b.Permissions.AllowsExec(argv...):
+		return b.Permissions.Exec != nil, nil
+	}
+	return true, fmt.Errorf("plugin %q may not start %q; next: add it to permissions { exec } in its block, %s, and run `gantry plugin lock %[1]s`",
+		label, strings.Join(argv, " "), b.Where())
+}

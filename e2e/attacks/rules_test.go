@@ -2,6 +2,8 @@ package attacks_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,6 +20,18 @@ var ruled = []row{
 		ours: "refused when it is read", tests: []string{"sdk/contract TestHostileSchemas"}},
 	{id: "X29", attempt: "a rules file that nests a million brackets, or loops", required: "refused", codex: "", ours: "the file is broken: commands are asked about",
 		tests: []string{"host/internal/policy/rules TestNestedRules"}},
+	allowedWith("X30", "an allowed `go`, with `-toolexec=`, `-vettool=`, `-exec=`", `["go"]`, "go vet -vettool=$PWD/x ./...", "go build -toolexec=$PWD/x ./...", "go test -exec=$PWD/x ./..."),
+	allowedWith("X31", "an allowed builtin, with a quoted subscript that bash evaluates: `printf -v`, `test -v`, `[ -v`", `[["printf", "test", "["]]`,
+		`printf -v 'a[$(./x)]' y`, `test -v 'a[$(./x)]'`, `[ -v 'a[$(./x)]' ]`),
+	allowedWith("X32", "an allowed filter that writes where an option or a second word says: `sort -o`, `uniq IN OUT`, `split --filter`, `sed -i`", `[["sort", "uniq", "split", "sed"]]`,
+		"sort -o $OUT/x file", "sort --outp $OUT/x file", "uniq file $OUT/x", "split --filter=./x file", "split --filt=./x file", "sed -n 1p -i file", "sed -n 'w '$OUT/x file"),
+	allowedWith("X33", "an allowed archiver or download that writes elsewhere: `tar -C`, `--checkpoint-action`, `curl -o`, `wget -O`", `[["tar", "curl", "wget"]]`,
+		"tar -xf a.tar -C $OUT", "tar -cf a.tar file --checkpoint=1 --checkpoint-action=exec=./x", "curl -o $OUT/x file://$PWD/file", "curl -so$OUT/x file://$PWD/file", "wget -O $OUT/x http://127.0.0.1:1/"),
+	allowedWith("X34", "an allowed `git` subcommand that writes elsewhere or runs what an option names: `format-patch -o`, `init DIR`, `difftool -x`, `archive --output`", `["git", ["format-patch", "init", "difftool", "archive", "filter-branch"]]`,
+		"git init $OUT/x", "git difftool -y -x ./x HEAD", "git format-patch -o $OUT/x --root HEAD", "git archive -o $OUT/x HEAD", "git filter-branch -f --tree-filter ./x"),
+	allowedWith("X35", "an allowed compiler, test runner or `make` with a program of its own: `gcc -wrapper`, `-B`, `pytest -p`, `make SHELL=`, `--eval`", `[["gcc", "pytest", "make"]]`,
+		"make SHELL=$PWD/x", "make --eval='$(shell ./x)'", "make --ev='$(shell ./x)'", "gcc -wrapper ./x -c file.c", "pytest -p x"),
+	allowedWith("X36", "an allowed interpreter whose rule names an option alone: `python3 -B`, then `-c`", `[["python3"], "-B"]`, `python3 -B -c 'import os; os.system("./x")'`, "python3 -B ./x"),
 }
 
 // unread runs a command that must be refused because it can't be read, and then one that shows that the host lives.
@@ -49,4 +63,30 @@ func slowScripts(t *testing.T, _ *world) {
 	unread(t, strings.Repeat("true|", 60_000)+"true")
 	unread(t, strings.Repeat("true|", 25_000)+"true")
 	unread(t, strings.Repeat("find -exec ", 11_000))
+}
+
+// allowedWith is a row about the words behind those of a rule. The program x in the workspace, and what the tries do themselves, write
+// outside of it.
+func allowedWith(id, attempt, pattern string, commands ...string) row {
+	return row{id: id, attempt: attempt, required: "the rule does not count", codex: "", ours: "it stays in the sandbox", tests: []string{"host/internal/policy/command TestReachesFurther"},
+		flow: func(t *testing.T, w *world) {
+			f := newFlow(t, w, id, "workspace-write", "never")
+			o := f.world.out
+			f.Write(filepath.Join(f.Home, "rules", "my.rules"), "prefix_rule(pattern="+pattern+")\nprefix_rule(pattern=[\"touch\"])\n")
+			f.Write("x", "#!/bin/sh\n: > \""+o+"/x\"\n")
+			if err := os.Chmod(filepath.Join(f.Dir, "x"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			f.call("alone", "touch "+o+"/allowed")
+			for i, cmd := range commands {
+				f.call(fmt.Sprint("more", i), strings.NewReplacer("$OUT", o, "$PWD", f.Dir).Replace(cmd))
+			}
+			out := f.run(t)
+			if !exists(o + "/allowed") {
+				t.Errorf("what is allowed did not run outside, so that this proves nothing: %q", out)
+			}
+			if exists(o + "/x") {
+				t.Errorf("it LEFT the sandbox: %q", out)
+			}
+		}}
 }

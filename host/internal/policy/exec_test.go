@@ -88,7 +88,7 @@ prefix_rule(pattern=["sed", "-n", "1p"])
 		free   bool // of the sandbox
 		asked  bool
 	}{
-		{"git pull", true, false}, {"git pull --rebase && make -j2", true, false}, {"git pull | make", true, false}, {"make *", true, false},
+		{"git pull", true, false}, {"git pull --rebase && make -j2", true, false}, {"git pull | make", true, false}, {"tool *", true, false}, {"make *", false, false},
 		{"/usr/bin/git pull", true, false}, {"rm -f cache", true, false},
 		{"git pull > /out/x", false, false}, {"git pull; touch /out/x", false, false}, {"git pull $(touch /out/x)", false, false}, {"touch /out/q && touch /out/q2", false, false},
 		{"PATH=. git pull", false, false}, {"./git pull", false, false}, {"/ws/bin/git pull", false, false}, {"git $x", false, false}, {"git pu*", false, false},

@@ -1,71 +1,37 @@
 package command
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
 
-// reach says by which of its words a program starts what they name, or reads its commands from where they say.
-type reach struct {
-	long    []string // options that may be cut short, and have a value behind =
-	letters string   // options of one letter, alone or among others
-	words   []string // as they are
-	text    bool     // the first word that is no option is a program itself
-}
-
-// reaching are programs that people allow for what they mostly do. It is only read. Programs whose work is to start others are
-// [starters], and those that run files are not seen through.
-var reaching = map[string]reach{
-	"git": {long: []string{"--upload-pack", "--receive-pack", "--exec", "--ext-diff", "--textconv", "--open-files-in-pager", "--output", "--template",
-		"--extcmd", "--config", "--config-env", "--exec-path"}, words: []string{"run", "foreach"}}, // and gitLetters
-	"find":  {words: []string{"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"}},
-	"fd":    {long: []string{"--exec", "--exec-batch"}, letters: "xX"},
-	"rg":    {long: []string{"--pre", "--hostname-bin", "--search-zip"}, letters: "z"},
-	"tar":   {long: []string{"--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--rmt-command", "--info-script", "--new-volume-script"}, letters: "IF"},
-	"rsync": {long: []string{"--rsh", "--rsync-path", "--remote-option", "--early-input"}, letters: "eM"},
-	"ssh":   {letters: "oFEIwD"},
-	"scp":   {letters: "oFS"},
-	"sftp":  {letters: "oFSbD"},
-	"awk":   {long: []string{"--file", "--exec", "--include", "--load", "--source"}, letters: "feEil", text: true},
-	"sed":   {long: []string{"--expression", "--file"}, letters: "ef", text: true},
-	"vim":   {long: []string{"--cmd"}, letters: "cSus", words: []string{"+"}},
-	"man":   {long: []string{"--pager", "--html", "--preprocessor"}, letters: "PHC"},
-	"sort":  {long: []string{"--compress-program"}},
-	"zip":   {long: []string{"--unzip-command"}, words: []string{"-TT"}},
-	"wget":  {long: []string{"--use-askpass", "--execute", "--config"}, letters: "e"},
-	"go":    {words: []string{"-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool", "generate"}},
-	"cargo": {long: []string{"--config"}},
-	"npm":   {long: []string{"--script-shell", "--node-options", "--userconfig", "--globalconfig"}},
-	"ip":    {words: []string{"exec"}, letters: "b"},
-	"gdb":   {long: []string{"--eval-command", "--init-eval-command", "--command", "--args"}, letters: "x", words: []string{"-ex", "-iex", "-ix"}},
-	"nmap":  {long: []string{"--script"}},
-}
-
-// gitLetters are the options of one letter by git's subcommands; elsewhere the same letters mean something else.
-var gitLetters = map[string]string{"": "c", "clone": "cu", "rebase": "x", "grep": "O", "difftool": "x", "archive": "o"}
-
-// sames are other names of these.
-var sames = map[string]string{
-	"fdfind": "fd", "gtar": "tar", "bsdtar": "tar", "gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "vi": "vim", "nvim": "vim",
-	"ex": "vim", "view": "vim", "vimdiff": "vim", "pnpm": "npm", "yarn": "npm", "gfind": "find", "gsort": "sort",
-}
-
-// Reaches reports whether some of a command's words behind the first n may make its program start what nobody named before them. A
-// rule for the first n says nothing about that. A word that is not fixed may be any.
+// Reaches reports whether some of a command's words behind the first n may make its program start what nobody named before them, or
+// write where they say. A rule for the first n says nothing about that. A word that is not fixed may be any. Of the programs in
+// [reaching] an option that is not known may do so, too.
 func Reaches(c Command, n int) bool {
 	if len(c) == 0 || n >= len(c) {
 		return false
 	}
 	n = max(n, 1)
 	name, r, ok := reachOf(c, n)
-	return ok && (r.text && !told(c[1:n]) || r.among(name, c[n:], n))
+	if subscripts(name, c[n:]) {
+		return true
+	}
+	if !ok {
+		return false
+	}
+	if r.interprets(name) {
+		return n > 1 && !told(c[1:n]) && !valued(c[n-1])
+	}
+	return r.text && !told(c[1:n]) || r.among(name, c[n:], n) || r.beyond(name, c, n)
 }
 
 // Narrow reports whether a rule for these words leaves no word open that says what else is started.
 func Narrow(words []string) bool {
 	c := Fixed(words...)
 	name, r, ok := reachOf(c, len(c))
-	return !ok || !r.among(name, c[1:], 1) && (!r.text || told(c[1:]))
+	return !ok || r.interprets(name) || !r.among(name, c[1:], 1) && (!r.text || told(c[1:]))
 }
 
 // reachOf finds the entry of a command's program; n of the command's words are known before.
@@ -73,28 +39,53 @@ func reachOf(c Command, n int) (name string, r reach, ok bool) {
 	name = stem(c[0].Text)
 	if same := sames[name]; same != "" {
 		name = same
+	} else if _, listed := reaching[name]; !listed {
+		name = withoutVersion(name)
 	}
 	r, ok = reaching[name]
 	if name == "git" {
 		sub, _ := subcommand(c[1:])
-		r.letters = gitLetters[sub]
+		r.letters, r.operands = gitLetters[sub], gitOperands[sub]
 		if n == 1 || len(c) > 1 && strings.HasPrefix(c[1].Text, "-") {
 			r.letters += gitLetters[""]
+		}
+		if !slices.Contains(gitSubcommands, sub) {
+			r.known = &options{}
 		}
 	}
 	return name, r, ok
 }
+
+// withoutVersion is the name of a program whose name ends with a version, as `python3.12` and `gcc-13`.
+func withoutVersion(name string) string {
+	short := strings.TrimRight(name, "0123456789.-")
+	if same := sames[short]; same != "" {
+		return same
+	}
+	return short
+}
+
+// interprets reports whether the program runs files, which a rule of its name alone allows all of.
+func (r reach) interprets(name string) bool { return r.text && r.known == nil && name != "" }
 
 // told reports whether there is a word that is no option.
 func told(words Command) bool {
 	return slices.ContainsFunc(words, func(w Word) bool { return !strings.HasPrefix(w.Text, "-") })
 }
 
-// among looks for such words, the first of which is the command's word at.
+// valued reports whether an interpreter's option takes what stands behind it for a program: who allows it has allowed any.
+func valued(w Word) bool {
+	return slices.Contains([]string{"-c", "-m", "-e", "-p", "-r", "-lc"}, w.Text)
+}
+
+// among looks for words that reach, the first of which is the command's word at.
 func (r reach) among(name string, words Command, at int) bool {
 	for i, w := range words {
 		if name == "tar" && at+i == 1 && !strings.HasPrefix(w.Text, "-") { // options may stand there without their dash
 			w.Text = "-" + w.Text
+		}
+		if r.ends != "" && w.Fixed && w.Text == r.ends {
+			return false
 		}
 		if !w.Fixed || r.is(w.Text) || name == "git" && strings.Contains(w.Text, "::") { // a helper for an address
 			return true
@@ -103,13 +94,104 @@ func (r reach) among(name string, words Command, at int) bool {
 	return false
 }
 
-// is reports whether a word is one of them.
+// is reports whether a word is one of those that reach.
 func (r reach) is(word string) bool {
 	if slices.Contains(r.words, word) || slices.Contains(r.words, "+") && strings.HasPrefix(word, "+") {
 		return true
 	}
-	if strings.HasPrefix(word, "--") {
+	if slices.ContainsFunc(r.prefixes, func(p string) bool { return strings.HasPrefix(word, p) }) || r.sets && assigns(word) {
+		return true
+	}
+	if strings.HasPrefix(word, "--") && !r.single {
 		return slices.ContainsFunc(r.long, func(long string) bool { return abbreviates(word, long) })
 	}
-	return len(word) > 1 && word[0] == '-' && strings.ContainsAny(word[1:], r.letters)
+	return len(word) > 1 && word[0] == '-' && !r.single && strings.ContainsAny(r.cluster(word[1:]), r.letters)
+}
+
+// cluster are the letters of a word up to the one whose value the rest is.
+func (r reach) cluster(letters string) string {
+	if r.known == nil {
+		return letters
+	}
+	if i := strings.IndexAny(letters, r.known.values); i >= 0 {
+		return letters[:i]
+	}
+	return letters
+}
+
+// assigns reports whether a word sets a variable to what may be a program or a place: any but a plain number or switch.
+func assigns(word string) bool {
+	name, value, ok := strings.Cut(word, "=")
+	if !ok || name == "" || strings.HasPrefix(name, "-") {
+		return false
+	}
+	switch {
+	case strings.Contains(name, "SHELL"), strings.Contains(name, "FLAGS"), strings.ContainsAny(name, ":+?!"):
+		return true
+	case strings.Trim(value, "0123456789.") == "":
+		return false
+	}
+	return !slices.Contains([]string{"y", "n", "yes", "no", "true", "false", "on", "off", "debug", "release"}, strings.ToLower(value))
+}
+
+// beyond reports whether there are options behind the first n words that are not known to be harmless, or too many other words.
+func (r reach) beyond(name string, c Command, n int) bool {
+	others, skip := 0, false
+	args := c[1:]
+	if name == "git" {
+		_, args = subcommand(args)
+	}
+	for i, w := range args {
+		behind := len(c)-len(args)+i >= n
+		switch {
+		case skip:
+			skip = false
+			continue
+		case r.ends != "" && w.Text == r.ends:
+			return false
+		case len(w.Text) > 1 && w.Text[0] == '-' && !(name == "tar" && i == 0):
+			known := true
+			switch {
+			case name == "git" && r.known == nil:
+				known = !strings.HasPrefix(w.Text, "--") || gitKnows(w.Text)
+				skip = r.operands > 0 && slices.Contains([]string{"--depth", "--branch", "-b", "--origin", "-o", "--shallow-since"}, w.Text)
+			case r.known != nil:
+				known, skip = r.known.knows(w.Text, r.single)
+			}
+			if behind && !known {
+				return true
+			}
+			continue
+		}
+		if others++; behind && (r.operands < 0 || r.operands > 0 && others > r.operands) {
+			return true
+		}
+		if name == "git" && behind && c[1].Text == "worktree" && (path.IsAbs(w.Text) || strings.HasPrefix(w.Text, "..")) {
+			return true
+		}
+	}
+	return false
+}
+
+// gitKnows reports whether a long option of git's is harmless.
+func gitKnows(word string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+	name = strings.TrimPrefix(name, "no-")
+	return name == "" || slices.Contains(strings.Fields(gitOptions), name) || slices.Contains(strings.Fields(gitOptions), "no-"+name)
+}
+
+// subscripts reports whether a builtin's words may have a subscript with a command in it, which bash evaluates also from quotes.
+func subscripts(name string, words Command) bool {
+	if !slices.Contains(evaluating, name) {
+		return false
+	}
+	return slices.ContainsFunc(words, func(w Word) bool {
+		at := strings.IndexByte(w.Text, '[')
+		return at >= 0 && strings.ContainsAny(w.Text[at:], "$`")
+	})
+}
+
+// evaluating are builtins that take words for names of variables, or for arithmetic.
+var evaluating = []string{
+	"test", "[", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let", "mapfile", "readarray", "wait", "getopts", "set", "shift", "return", "exit", "break", "continue",
 }

@@ -1,0 +1,176 @@
+package command
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+)
+
+// reach says which words of a program may start another program, or write where they say.
+type reach struct {
+	long     []string // options that may be abbreviated, and have a value behind =
+	letters  string   // options of one letter, alone or among others
+	words    []string // as they are
+	prefixes []string // words that begin so
+	text     bool     // the first word that is no option is a program itself
+	operands int      // so many words that are no options are harmless; 0: any number. -1: none
+	single   bool     // options of several letters have one dash, as Go's flags; two are the same
+	sets     bool     // NAME=VALUE sets what the program runs
+	ends     string   // behind this word nothing is the program's own
+	// known are the options without effect of their own; behind a rule any other option reaches. nil: any other option is harmless.
+	known *options
+}
+
+// options are harmless ones.
+type options struct {
+	flags  string // letters without a value
+	values string // letters with one, attached or as the next word
+	long   string // long ones, with blanks between, without dashes
+	begin  string // letters with which harmless ones begin, whatever follows
+}
+
+// reaching are programs that people allow for what they mostly do. It is only read. Programs whose work is to start others are
+// [starters], and those that run files are not seen through.
+var reaching = map[string]reach{
+	"git": {long: []string{"--upload-pack", "--receive-pack", "--exec", "--ext-diff", "--textconv", "--open-files-in-pager", "--output", "--output-directory", "--template",
+		"--extcmd", "--tool", "--config", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--separate-git-dir", "--sendmail-cmd", "--smtp-server", "--access-hook",
+		"--strategy", "--index-filter", "--tree-filter", "--msg-filter", "--commit-filter", "--env-filter"},
+		words: []string{"run", "foreach", "filter-branch", "daemon", "instaweb", "send-email", "shell", "http-backend"}}, // and more, see reachOf
+	"find": {words: []string{"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"}, single: true, known: &options{
+		long: "name iname path ipath wholename lname type xtype maxdepth mindepth size mtime mmin ctime cmin atime amin newer anewer cnewer print print0 printf ls not o a and or " +
+			"empty perm user group uid gid nouser nogroup prune regex iregex regextype L H P xdev mount links readable writable executable quit true false follow depth d " +
+			"daystart noleaf samefile inum used warn nowarn ignore_readdir_race help version"}},
+	"fd": {long: []string{"--exec", "--exec-batch"}, letters: "xX", known: &options{flags: "HIusiFagLp0lq1", values: "deEtScj", long: "hidden no-ignore no-ignore-vcs unrestricted " +
+		"case-sensitive ignore-case glob regex fixed-strings absolute-path list-details follow full-path print0 max-depth min-depth exact-depth exclude type extension size " +
+		"changed-within changed-before color threads max-results quiet show-errors base-directory version help"}},
+	"rg": {long: []string{"--pre", "--hostname-bin", "--search-zip"}, letters: "z", known: &options{flags: "ilnNvwcSFHhoqUPaxsLup0.IbV", values: "eABCgtTmfjrMdE", long: "files hidden " +
+		"no-ignore ignore-case smart-case case-sensitive fixed-strings word-regexp line-regexp invert-match count count-matches files-with-matches files-without-match glob iglob " +
+		"type type-not type-list line-number no-line-number column context after-context before-context max-count max-depth max-columns multiline multiline-dotall pcre2 text null " +
+		"only-matching replace regexp file heading no-heading with-filename no-filename color colors sort sortr stats json follow quiet trim vimgrep passthru pretty version help " +
+		"no-messages no-config no-ignore-vcs no-ignore-parent one-file-system threads encoding crlf"}},
+	"tar": {long: []string{"--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--rmt-command", "--info-script", "--new-volume-script"}, letters: "IFCPg",
+		known: &options{flags: "xctvzjJapkmOSWrudhnoZ", values: "fbX", long: "extract get create list file verbose gzip gunzip bzip2 xz zstd lzma lzip exclude exclude-vcs strip-components " +
+			"auto-compress no-same-owner no-same-permissions keep-old-files skip-old-files wildcards no-wildcards to-stdout version help numeric-owner sort mtime owner group " +
+			"exclude-from dereference preserve-permissions totals no-recursion append update diff compare test-label"}},
+	"rsync": {long: []string{"--rsh", "--rsync-path", "--remote-option", "--early-input"}, letters: "eM", known: &options{flags: "avzrlptgoDPhnuxHAXSWcqOJibkLIdRmy46", values: "f",
+		long: "archive verbose compress recursive links perms times group owner devices specials delete delete-after delete-before delete-during delete-excluded exclude include " +
+			"exclude-from include-from filter progress partial stats dry-run human-readable info itemize-changes update checksum size-only ignore-existing existing quiet whole-file " +
+			"inplace sparse hard-links acls xattrs numeric-ids max-size min-size timeout contimeout bwlimit relative mkpath cvs-exclude list-only"}},
+	"ssh":  {letters: "oFEIwDSLR", known: &options{flags: "46CnNqTtvxaf", values: "lpi"}},
+	"scp":  {letters: "oFSD", known: &options{flags: "346BCpqrTvO", values: "Pil"}},
+	"sftp": {letters: "oFSbD", known: &options{flags: "46aCfpqrvN", values: "Pil"}},
+	"awk": {long: []string{"--file", "--exec", "--include", "--load", "--source"}, letters: "feEil", text: true, known: &options{flags: "", values: "Fv",
+		long: "field-separator assign version help posix traditional sandbox"}},
+	"sed": {long: []string{"--expression", "--file", "--in-place"}, letters: "efi", text: true, known: &options{flags: "nErszu", values: "l",
+		long: "quiet silent regexp-extended separate null-data unbuffered sandbox posix debug line-length version help"}},
+	"vim": {long: []string{"--cmd"}, letters: "cSus", words: []string{"+"}, known: &options{flags: "RnNmMZ", values: "", long: "version help clean"}},
+	"man": {long: []string{"--pager", "--html", "--preprocessor"}, letters: "PHC", known: &options{flags: "kfwWa", values: "sSmMlL", long: "apropos whatis where path all sections locale"}},
+	"less": {letters: "okKtTpP", long: []string{"--log-file", "--LOG-FILE", "--lesskey-file", "--lesskey-src", "--lesskey-content", "--tag-file", "--pattern"}, words: []string{"+"},
+		known: &options{flags: "NnRrSFXEeiIgGmMqQsuUwWcCaAfV", values: "bhjxyz", long: "line-numbers chop-long-lines quit-if-one-screen no-init raw-control-chars ignore-case version help"}},
+	"sort": {long: []string{"--compress-program", "--output", "--temporary-directory", "--random-source", "--files0-from"}, letters: "oT", known: &options{flags: "bdfghMnRrsuVzmcCi", values: "ktS",
+		long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort month-sort numeric-sort random-sort reverse stable unique version-sort " +
+			"zero-terminated merge check key field-separator buffer-size parallel batch-size debug version help sort"}},
+	"uniq": {operands: 1, known: &options{flags: "cdDizu", values: "fsw", long: "count repeated all-repeated group ignore-case zero-terminated unique skip-fields skip-chars check-chars version help"}},
+	"split": {long: []string{"--filter"}, operands: 1, known: &options{flags: "dexuz", values: "lbCnat", long: "lines bytes line-bytes number suffix-length numeric-suffixes hex-suffixes " +
+		"elide-empty-files verbose unbuffered separator version help"}},
+	"zip": {long: []string{"--unzip-command", "--temp-path"}, words: []string{"-TT"}, letters: "bO", known: &options{flags: "rqvdufjmy9012345678XDoT@", values: "xintP", long: "recurse-paths quiet verbose " +
+		"exclude include junk-paths symlinks"}},
+	"curl": {letters: "oOKcDETJw", long: []string{"--output", "--config"}, known: &options{flags: "sSLfkIiGvgNqjapB#46nR", values: "XHAmbeudyYrFzhUxtQPC", long: "silent show-error location " +
+		"fail fail-with-body head include get insecure compressed request header user-agent max-time connect-timeout retry retry-delay retry-max-time retry-connrefused retry-all-errors " +
+		"data data-raw data-binary data-urlencode data-ascii json url url-query verbose http1.0 http1.1 http2 http3 ipv4 ipv6 no-progress-meter progress-bar form form-string user cookie " +
+		"referer range globoff no-buffer parallel tlsv1.2 tlsv1.3 cacert resolve proto proto-redir max-redirs max-filesize next help version post301 post302 oauth2-bearer basic digest"}},
+	"wget": {long: []string{"--use-askpass", "--execute", "--config", "--output-document", "--directory-prefix"}, letters: "eOPoai", known: &options{flags: "qvdcNSFrpkKEHxLl46", values: "tTwUAR",
+		long: "quiet verbose no-verbose continue timestamping tries timeout wait user-agent header spider no-check-certificate max-redirect server-response show-progress https-only " +
+			"recursive level no-parent page-requisites convert-links accept reject no-clobber progress inet4-only inet6-only version help post-data method body-data"}},
+	"go": {words: []string{"generate"}, single: true, ends: "-args", known: &options{long: "v run race msan asan count short timeout tags cover covermode coverpkg bench benchmem benchtime " +
+		"parallel p n x json failfast list skip vet mod trimpath a buildvcs buildmode cpu shuffle u m t f e d deps test all diff fullpath modcacherw insecure versions retracted export " +
+		"find compiled droprequire go require replace exclude print why c src cmd short i work linkshared pgo h help tests version"}},
+	"cargo": {long: []string{"--config", "--manifest-path", "--target-dir", "--artifact-dir", "--root"}, letters: "ZC", ends: "--", known: &options{flags: "vqr", values: "pjFh", long: "release all " +
+		"workspace all-targets all-features features no-default-features package lib bin bins test tests bench benches example examples doc locked offline frozen no-run no-fail-fast " +
+		"verbose quiet message-format profile jobs keep-going exclude version check no-deps open fix allow-dirty allow-staged help color dry-run list dev build edges depth invert " +
+		"duplicates format timings unit-graph future-incompat-report precise aggressive recursive rename optional path git branch tag rev"}},
+	"npm": {long: []string{"--script-shell", "--node-options", "--userconfig", "--globalconfig", "--prefix", "--shell", "--git", "--editor", "--viewer", "--init-module", "--cache", "--dir", "--cwd"},
+		letters: "Cg", ends: "--", known: &options{flags: "DSEOBsfydwvrPWaTp", values: "F", long: "save save-dev save-exact save-optional save-prod save-peer silent no-audit no-fund omit " +
+			"include production if-present workspace workspaces ignore-scripts legacy-peer-deps strict-peer-deps frozen-lockfile no-frozen-lockfile watch run json depth dry-run loglevel " +
+			"prefer-offline offline verbose quiet audit fund all long parseable filter recursive parallel stream version help force yes dev prod immutable tag access otp latest " +
+			"package-lock-only no-save no-optional no-package-lock engine-strict color no-color"}},
+	"make": {letters: "fCIEW", long: []string{"--eval", "--file", "--makefile", "--directory", "--include-dir"}, sets: true, known: &options{flags: "jkBnistpqrRSwdveL", values: "lO",
+		long: "jobs keep-going always-make just-print dry-run recon ignore-errors silent quiet touch print-data-base question no-builtin-rules no-builtin-variables print-directory " +
+			"no-print-directory load-average output-sync debug trace version help environment-overrides warn-undefined-variables"}},
+	"gcc": {words: []string{"-wrapper"}, prefixes: []string{"-B", "-specs", "--specs", "-fplugin", "@", "-Wl,", "-Wa,", "-Wp,", "-X", "-fuse-ld", "-fdump", "-dump", "-save-temps", "--sysroot", "-o"},
+		known: &options{begin: "cESvgWmOfspIDULlawM", long: "version help std"}},
+	"openssl": {single: true, known: &options{long: "in inform outform text noout subject issuer dates startdate enddate fingerprint hash serial modulus sha1 sha256 sha384 sha512 md5 hex base64 connect " +
+		"servername showcerts brief pubin pubkey purpose CAfile CApath verify quiet help v a tls1_2 tls1_3 alpn status checkend ext nameopt binary r d e list"}},
+	"sqlite3": {words: []string{"-cmd", "-init"}, prefixes: []string{"."}, operands: -1, single: true, known: &options{long: "readonly safe json csv html line list column markdown table " +
+		"box header noheader batch bail version help separator nullvalue quote tabs"}},
+	"pytest": {letters: "pco", long: []string{"--rootdir", "--confcutdir", "--basetemp", "--junitxml", "--junit-xml", "--log-file", "--pdbcls", "--debug", "--pastebin", "--override-ini", "--config-file",
+		"--resultlog", "--report-log", "--result-log"}, known: &options{flags: "vqxslhdf", values: "kmnrW", long: "verbose quiet exitfirst maxfail last-failed lf failed-first ff new-first nf " +
+		"stepwise sw collect-only co tb durations durations-min capture show-capture no-header no-summary disable-warnings strict-markers strict-config cov cov-branch cov-fail-under " +
+		"color code-highlight setup-show fixtures markers version help lfnf cache-clear cache-show pyargs ignore ignore-glob deselect runxfail showlocals numprocesses dist timeout " +
+		"numprocesses reruns asyncio-mode benchmark-skip benchmark-only no-cov cov-report random-order"}},
+	"ip":   {words: []string{"exec"}, letters: "b", known: &options{flags: "46shdrojNcbV", long: "json pretty brief color oneline details stats statistics family resolve"}},
+	"gdb":  {long: []string{"--eval-command", "--init-eval-command", "--command", "--args"}, letters: "x", words: []string{"-ex", "-iex", "-ix"}, known: &options{long: "version help"}},
+	"nmap": {long: []string{"--script"}, letters: "oi", known: &options{flags: "sSTUVAPpnvFr46dO", values: "p", long: "open reason top-ports version help"}},
+
+	// The words of builtins: a subscript in them is evaluated, also in quotes.
+	"printf": {prefixes: []string{"-v"}}, "test": {words: []string{"-v"}}, "[": {words: []string{"-v"}},
+
+	"python": interpreter, "node": interpreter, "ruby": interpreter, "perl": interpreter, "php": interpreter, "lua": interpreter, "bash": interpreter,
+}
+
+// interpreter runs the file that its first word names, or what an option says.
+var interpreter = reach{text: true}
+
+// gitLetters are the options of one letter by git's subcommands; elsewhere the same letters mean something else.
+var gitLetters = map[string]string{
+	"": "cCp", "clone": "cuj", "rebase": "xsX", "merge": "sX", "pull": "sX", "cherry-pick": "X", "revert": "X", "grep": "O", "difftool": "xt", "mergetool": "t", "archive": "o", "format-patch": "o",
+	"config": "fe", "bugreport": "o", "diagnose": "o",
+}
+
+// gitOperands are the subcommands that write to where their words say, and how many words don't.
+var gitOperands = map[string]int{"init": -1, "clone": 1, "bundle": -1, "difftool": 0}
+
+// gitSubcommands are those whose options are known.
+var gitSubcommands = strings.Fields("add am apply archive bisect blame branch checkout cherry cherry-pick clean clone commit describe diff fetch for-each-ref format-patch gc grep init log " +
+	"ls-files ls-remote ls-tree merge merge-base mv notes pull push range-diff rebase reflog remote reset restore revert rev-list rev-parse rm shortlog show show-branch show-ref stash " +
+	"status submodule switch tag worktree cat-file config")
+
+// gitOptions are git's harmless long options, whichever subcommand has them.
+//
+//go:embed git_options.txt
+var gitOptions string
+
+// sames are other names of these.
+var sames = map[string]string{
+	"fdfind": "fd", "gtar": "tar", "bsdtar": "tar", "gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "vi": "vim", "nvim": "vim",
+	"ex": "vim", "view": "vim", "vimdiff": "vim", "pnpm": "npm", "yarn": "npm", "gfind": "find", "gsort": "sort", "gmake": "make", "more": "less", "most": "less",
+	"cc": "gcc", "g++": "gcc", "c++": "gcc", "clang": "gcc", "clang++": "gcc", "py.test": "pytest", "python2": "python", "python3": "python", "pypy": "python", "pypy3": "python",
+	"nodejs": "node", "guniq": "uniq", "gsplit": "split", "sh": "bash", "zsh": "bash", "dash": "bash", "ksh": "bash",
+}
+
+// knows reports whether an option is among those that do nothing of the kind. next: its value is the next word.
+func (o *options) knows(word string, single bool) (known, next bool) {
+	if strings.HasPrefix(word, "--") || single {
+		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		return name == "" || isNumber(name) || slices.Contains(strings.Fields(o.long), name), false
+	}
+	if strings.IndexByte(o.begin, word[1]) >= 0 {
+		return true, false
+	}
+	for i, letter := range word[1:] {
+		switch {
+		case strings.ContainsRune(o.values, letter):
+			return true, i+2 == len(word)
+		case letter >= '0' && letter <= '9':
+		case !strings.ContainsRune(o.flags, letter):
+			return false, false
+		}
+	}
+	return true, false
+}
+
+// isNumber reports whether an option is one, as in `head -5` and `find -mtime -5`.
+func isNumber(name string) bool {
+	digits := strings.TrimLeft(name, "0123456789")
+	return len(digits) < len(name) && strings.TrimRight(digits, "ckMGwb") == ""
+}

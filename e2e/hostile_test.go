@@ -218,7 +218,7 @@ func TestPluginWhoseManifestChanged(t *testing.T) {
 	}
 	path := r.Program("odd", fmt.Sprintf("#!/bin/sh\n%s=$(cat %q) exec %q \"$@\"\n", oddMode, filepath.Join(r.Home, "mode"), self))
 	r.Write(filepath.Join(r.Home, "mode"), "fast")
-	r.Config(fmt.Sprintf("plugin \"odd\" {\n  source = %q\n}\n", path))
+	r.Config(fmt.Sprintf("plugin \"odd\" {\n  source = %q\n  permissions {\n    read = [%q]\n  }\n}\n", path, self))
 	r.OK("plugin", "lock", "--yes", "odd")
 	r.OK("exec", "go")
 	if !slices.Contains(r.Last().Offered(), "odd_fine") {

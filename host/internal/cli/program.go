@@ -212,7 +212,7 @@ func (p *programs) slot(pr *program, kind contract.Kind) (*plugin.Slot, *atomic.
 			said.Store(m)
 			return nil, []contract.Diagnostic{described}
 		},
-		Confine: host.Confine(b, p.bin, p.home, p.userHome, pr.path, host.DeniedToPlugins(p.cfg)),
+		Confine: host.Confine(b, p.cfg, p.bin, p.home, p.userHome, pr.path),
 	}
 	slot, err := p.plugins.Add(spec)
 	return slot, said, err

@@ -124,8 +124,14 @@ func users(home string) []string {
 }
 
 // Confine says what the program of a block may see and change itself. What it has the host start runs under a call's grant.
-// denied are the patterns of what it must not see.
-func Confine(b *config.PluginBlock, binDir, home, userHome, program string, denied []string) func(own []string) (*plugin.Cage, error) {
+func Confine(b *config.PluginBlock, c *config.Config, binDir, home, userHome, program string) func(own []string) (*plugin.Cage, error) {
+	denied, network := DeniedToPlugins(c), len(b.Permissions.Network) > 0
+	near := append([]string{c.Dir, filepath.Dir(program)}, slices.Concat(c.Sandbox.WritableRoots, c.Sandbox.ReadableRoots)...)
+	for _, a := range b.Args {
+		if filepath.IsAbs(a) { // of an interpreter: the script, with what lies beside it
+			near = append(near, filepath.Dir(a))
+		}
+	}
 	return func(own []string) (*plugin.Cage, error) {
 		files, err := box.Denied(denied)
 		if err != nil {
@@ -134,11 +140,12 @@ func Confine(b *config.PluginBlock, binDir, home, userHome, program string, deni
 		cfg := box.CageConfig{
 			Home: home, UserHome: userHome, Own: own,
 			Read: slices.Concat(b.Permissions.Read, users(home), []string{program}), Write: b.Permissions.Write,
-			Confined: b.Kind == contract.KindTool, Network: len(b.Permissions.Network) > 0,
-			Hidden: []string{filepath.Dir(filepath.Dir(own[0]))}, // sockets of other plugins, and of other hosts
-			Denied: files,
+			Confined: b.Kind == contract.KindTool, Network: network, Tmp: filepath.Join(own[0], plugin.TmpDir), Near: near,
+			ShmBytes: b.Limits.MemoryBytes,
+			Hidden:   []string{filepath.Dir(filepath.Dir(own[0]))}, // sockets of other plugins, and of other hosts
+			Denied:   files,
 		}
-		return &plugin.Cage{Launcher: filepath.Join(binDir, "gantry-launch"), Box: box.Cage(cfg)}, nil
+		return &plugin.Cage{Launcher: filepath.Join(binDir, "gantry-launch"), Box: box.Cage(cfg), Network: network}, nil
 	}
 }
 

@@ -56,7 +56,7 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids)},
 		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(),
 	}
-	s.Confine = Confine(b, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path, DeniedToPlugins(h.opts.Config))
+	s.Confine = Confine(b, h.opts.Config, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path)
 	if h.opts.Verified != nil {
 		s.SHA256, s.ManifestDigest = h.opts.Verified(b)
 	}

@@ -46,8 +46,8 @@ func checkEnv(env map[string]string, unsafe bool) error {
 	return nil
 }
 
-// tmpDir is the folder for temporary files of a plugin that is confined, in that of its sockets.
-const tmpDir = "tmp"
+// TmpDir is the folder for temporary files of a plugin that is confined, in that of its sockets.
+const TmpDir = "tmp"
 
 // memoryShare of a memory limit is what a Go plugin's runtime is told to stay under, so that it collects garbage before
 // the host has to end it.
@@ -65,7 +65,7 @@ func (s Spec) environment(lookup func(string) (string, bool), socketDir string, 
 		env["GOMEMLIMIT"] = strconv.FormatInt(int64(float64(s.Limits.MemoryBytes)*memoryShare), 10)
 	}
 	if s.Confine != nil {
-		env["TMPDIR"] = filepath.Join(socketDir, tmpDir)
+		env["TMPDIR"] = filepath.Join(socketDir, TmpDir)
 	}
 	maps.Copy(env, s.Env)
 	env[wire.CookieKey] = wire.CookieValue

@@ -38,6 +38,7 @@ type generation struct {
 	client   *goplugin.Client
 	conn     *grpc.ClientConn
 	services *services
+	doors    doors
 	peerErr  atomic.Pointer[refusal] // the last process that was refused at the other end
 	listener atomic.Int64            // the process that is spoken to; 0: the transport does not tell
 	maxSend  atomic.Int64            // largest message that the plugin receives
@@ -249,15 +250,17 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 			if len(dir) > maxSlotDir {
 				return nil, errors.Join(fmt.Errorf("folder %s is too long for sockets", dir), os.RemoveAll(dir))
 			}
+			g.doors = newDoors(dir)
 			g.runner.dir, g.runner.env = dir, spec.environment(l.cfg.lookupEnv, dir, lifelineFD)
 			if spec.Confine != nil {
-				if err := os.Mkdir(filepath.Join(dir, tmpDir), 0o700); err != nil {
+				if err := os.Mkdir(filepath.Join(dir, TmpDir), 0o700); err != nil {
 					return nil, fmt.Errorf("make the plugin's temporary folder: %w", err)
 				}
 				var err error
 				if g.runner.cage, err = spec.Confine(slices.DeleteFunc([]string{dir, data, cache}, func(p string) bool { return p == "" || p == "/" })); err != nil {
 					return nil, err
 				}
+				g.runner.cage.Dial = g.doors.connect
 				if spec.Kind == contract.KindProvider {
 					g.runner.cage.Keep = l.keeper(g.runner.cage.Launcher, file.Path, dir, g.runner.env)
 				}
@@ -286,7 +289,7 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 	}
 	g.conn = grpcClient.Conn
 
-	if g.services, err = serve(l.cfg, id, g.runner.dir, g.checkPeer, g.logger); err != nil {
+	if g.services, err = serve(l.cfg, id, g.runner.dir, g.doors, g.checkPeer, g.logger); err != nil {
 		return nil, g.abandon(g.problem(PhaseStart, err))
 	}
 	if err := g.introduce(ctx, l, data, cache); err != nil {
@@ -331,6 +334,7 @@ func (g *generation) cleanUp() {
 			g.services.close(g.logger)
 			g.onEnd(g.id)
 		}
+		g.doors.close()
 		// The process is dead, so this neither waits nor kills: it closes the connection and the library's goroutines.
 		g.client.Kill()
 		g.refuse()

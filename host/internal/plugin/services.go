@@ -42,25 +42,28 @@ type services struct {
 // own.
 const streamWorkers = 4
 
-// serve starts them. check decides which process may connect.
-func serve(cfg Config, id Identity, dir string, check func(wire.Peer) error, logger hclog.Logger) (_ *services, err error) {
+// serve starts them. check decides which process may connect by the path of a socket.
+func serve(cfg Config, id Identity, dir string, ways doors, check func(wire.Peer) error, logger hclog.Logger) (_ *services, err error) {
 	s := &services{token: wire.NewToken()}
 	defer func() {
 		if err != nil {
 			s.close(logger)
 		}
 	}()
-	if cfg.Services != nil {
+	if cfg.Services == nil {
+		_ = ways.services.Close()
+	} else {
 		s.socket = filepath.Join(dir, servicesSocket)
 		ln, err := listen(s.socket)
 		if err != nil {
 			return nil, err
 		}
-		s.listeners = append(s.listeners, ln)
+		s.listeners = append(s.listeners, ln, ways.services)
+		s.wg.Go(func() { ways.services.admit(checkedListener{ln, check, logger}) })
 		tokenUnary, tokenStream := wire.RequireToken(s.token)
 		panicUnary, panicStream := recoverPanics(logger)
 		s.server = grpc.NewServer(
-			grpc.Creds(wire.PeerCredentials(check)),
+			grpc.Creds(wire.PeerCredentials(wire.SameUser)),
 			grpc.MaxRecvMsgSize(maxMessageBytes),
 			grpc.MaxSendMsgSize(maxMessageBytes),
 			grpc.MaxConcurrentStreams(maxServiceStreams),
@@ -72,19 +75,22 @@ func serve(cfg Config, id Identity, dir string, check func(wire.Peer) error, log
 		)
 		gantryv1.RegisterHostServiceServer(s.server, cfg.Services(id))
 		s.wg.Go(func() {
-			if err := s.server.Serve(ln); err != nil {
+			if err := s.server.Serve(ways.services); err != nil {
 				logger.Warn("serving the host's services ended", "err", err)
 			}
 		})
 	}
-	if cfg.Descriptors != nil {
+	if cfg.Descriptors == nil {
+		_ = ways.descriptors.Close()
+	} else {
 		s.descriptorsAt = filepath.Join(dir, descriptorsSocket)
 		ln, err := listen(s.descriptorsAt)
 		if err != nil {
 			return nil, err
 		}
-		s.listeners = append(s.listeners, ln)
-		s.wg.Go(func() { cfg.Descriptors(id, checkedListener{ln, check, logger}) })
+		s.listeners = append(s.listeners, ln, ways.descriptors)
+		s.wg.Go(func() { ways.descriptors.admit(checkedListener{ln, check, logger}) })
+		s.wg.Go(func() { cfg.Descriptors(id, ways.descriptors) })
 	}
 	return s, nil
 }

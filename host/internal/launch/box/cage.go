@@ -1,6 +1,8 @@
 package box
 
 import (
+	"cmp"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,11 +20,21 @@ type CageConfig struct {
 	Denied []string
 	// Own are the plugin's folders, Read and Write what the user has granted; all absolute, and seen whatever is hidden.
 	Own, Read, Write []string
-	// Confined: only Own and Write can be written, services' sockets are hidden, and there is no network without Network.
-	// Otherwise only what is hidden is kept from it: it carries the user's key to a service and is trusted with it.
+	// Tmp is the folder that a confined process sees as /tmp, one of Own or in one. Near are folders that it sees although they lie in
+	// the machine's /tmp: where its program is, and where the user works.
+	Tmp  string
+	Near []string
+	// ShmBytes is what its shared memory may take; 0: shmBytes.
+	ShmBytes int64
+	// Confined: only Own and Write can be written, devices, temporary files and shared memory are its own, services' sockets are out of
+	// reach, and there is no network without Network. Otherwise only what is hidden is kept from it: it carries the user's key to a
+	// service and is trusted with it.
 	Confined bool
 	Network  bool
 }
+
+// shmBytes is what a plugin's shared memory may take where its block says nothing of memory.
+const shmBytes = 64 << 20
 
 // ofVendors are those credentials that vendors' own programs share with a provider.
 var ofVendors = []string{".aws", ".azure", ".config/gcloud"}
@@ -106,9 +118,19 @@ func cagePolicy(cfg CageConfig) seatbelt.Policy {
 }
 
 func cage(cfg CageConfig) *control.Box {
-	x := &control.Box{Filter: cageFilter(cfg.Network || !cfg.Confined)}
+	x := &control.Box{Filter: cageFilter(cfg.Confined, cfg.Network), Gate: cfg.Confined, Kernel: !cfg.Confined && os.Geteuid() == 0}
+	own := reals(cfg.Own, cfg.Write)
 	show := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
 	hide := cfg.hidden(credentials, []string{"/run"})
+	tmp := real("/tmp")
+	if cfg.Confined && cfg.Tmp != "" {
+		hide = append(hide, tmp)
+		for _, p := range reals(cfg.Near) {
+			if below(p, tmp) {
+				show = append(show, p)
+			}
+		}
+	}
 	for _, p := range hide {
 		if p = real(p); !slices.Contains(show, p) && !insideAny(p, show) && !slices.Contains(x.Hide, p) {
 			x.Hide = append(x.Hide, p)
@@ -122,7 +144,7 @@ func cage(cfg CageConfig) *control.Box {
 	}
 	denied := func(p string) bool { return slices.Contains(cfg.Denied, p) || insideAny(p, cfg.Denied) }
 	for _, p := range show {
-		if insideAny(p, x.Hide) && !slices.Contains(x.Show, p) && !denied(p) {
+		if (insideAny(p, x.Hide) || cfg.Confined && slices.Contains(own, p)) && !slices.Contains(x.Show, p) && !denied(p) {
 			x.Show = append(x.Show, p)
 		}
 	}
@@ -135,8 +157,16 @@ func cage(cfg CageConfig) *control.Box {
 			return below(p, h) && !slices.ContainsFunc(x.Show, func(s string) bool { return below(s, h) && (p == s || below(p, s)) })
 		})
 	})
-	if cfg.Confined {
-		x.Handled, x.Scoped, x.Rules = rules(reals(cfg.Own, cfg.Write), false)
+	if !cfg.Confined {
+		return x
 	}
+	if slices.Contains(x.Hide, tmp) {
+		x.Hide = slices.DeleteFunc(x.Hide, func(p string) bool { return p == tmp })
+		x.Tmp = real(cfg.Tmp)
+	}
+	// Who may write everything has nothing left that could be its own.
+	x.Apart = !slices.Contains(own, "/")
+	x.Write, x.ShmBytes = own, uint64(cmp.Or(cfg.ShmBytes, shmBytes))
+	x.Handled, x.Scoped, x.Rules = cageRules(own)
 	return x
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,8 +45,10 @@ func (w *world) kept(cfg box.CageConfig, namespaces bool, script string, keep fu
 	life, begin := pipe()
 	p, err := s.Start(w.t.Context(), proc.Spec{
 		Path: "/bin/sh", Args: []string{"-c", "read line <&3; " + script}, Dir: cfg.Own[0], Stdout: wr, Stderr: wr, Lifeline: life, Marker: "MARK=" + w.ws,
-		Env:  []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "OUT=" + w.out, "WS=" + w.ws, "GANTRY=" + w.home, "HOME=" + cfg.UserHome, "MARK=" + w.ws},
-		Cage: &proc.Cage{Launcher: launcherPath, Box: box.Cage(cfg), Keep: keep},
+		Env: []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "OUT=" + w.out, "WS=" + w.ws, "GANTRY=" + w.home, "HOME=" + cfg.UserHome, "MARK=" + w.ws,
+			"SERVICE=" + w.services(), "RELATIVE=stream", "LINKED=" + cfg.Own[0] + "/host.sock", "ABSTRACT=@" + w.services(), "DATAGRAM=" + w.services() + ".d",
+			"SHARED=" + w.shared(), "NEAR=" + w.shared() + "/near"},
+		Cage: &proc.Cage{Launcher: launcherPath, Box: box.Cage(cfg), Keep: keep, Network: cfg.Network},
 	})
 	wr.Close()
 	if err != nil {
@@ -75,15 +78,55 @@ var pluginAttempts = []struct{ name, do, tool, provider string }{
 	{"its own folder", `echo x > $GANTRY/data/mine/x && cat $GANTRY/data/mine/x`, "x", "x"},
 	{"where it is", `pwd`, "/home/data/mine", "/home/data/mine"},
 	{"what it was granted", `echo x > $OUT/granted/x && echo done`, "done", "done"},
-	{"to write elsewhere", `echo x > $OUT/x && echo done`, "Permission denied", "done"},
-	{"to write into a temporary folder", `echo x > /tmp/gantry-cage-test && rm /tmp/gantry-cage-test && echo done`, "Permission denied", "done"},
+	{"to write elsewhere", `echo x > $OUT/x && echo done`, "Read-only file system", "done"},
+	{"to write into a temporary folder", `echo x > /tmp/gantry-cage-test-$$ && rm /tmp/gantry-cage-test-$$ && echo done`, "done", "done"},
+	{"the machine's temporary files", `ls $SHARED/theirs`, "No such file", "theirs"},
+	{"what lies near it there", `cat $NEAR/script`, "NEAR", "NEAR"},
+	{"shared memory", `echo x > /dev/shm/gantry-cage-test-$$ && rm /dev/shm/gantry-cage-test-$$ && echo done`, "done", "done"},
+	{"the machine's shared memory", `test -z "$(ls -A /dev/shm)" && echo empty`, "empty", ""},
+	{"devices", `ls /dev | tr '\n' ' '`, "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero", ""},
+	{"to make a device's name", `mkdir /dev/x 2>&1`, "Read-only file system", ""},
+	{"a terminal of its own", `python3 -c 'import os; os.openpty(); print("done")'`, "done", "done"},
+	{"the kernel's settings", `f=/proc/sys/kernel/core_pattern; cat $f > /dev/null && echo "$(cat $f)" > $f`, "Read-only file system", denied("Read-only file system")},
+	{"the kernel's objects", `f=/sys/kernel/mm/ksm/run; if [ -e $f ]; then cat $f > $f; else echo Read-only file system; fi`, "Read-only file system", denied("Read-only file system")},
+	{"other processes", `ls -d /proc/[0-9]* | grep -cv "^/proc/[0-9]$\|^/proc/[0-9][0-9]$"`, "0", ""},
+	{"the kernel's memory", `test ! -s /proc/kcore && echo empty`, "empty", ""},
 	{"to read elsewhere", `cat $OUT/file`, "as it was", "as it was"},
 	{"the network", `python3 -c 'import socket; socket.socket(socket.AF_INET); print("done")'`, "Operation not permitted", "done"},
 	{"sockets with a path", `python3 -c 'import socket; a, b = socket.socketpair(); socket.socket(socket.AF_UNIX); print("done")'`, "done", "done"},
+	{"a socket of its own", `cd $GANTRY/data/mine && rm -f own && python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind("own"); s.listen(); print("done")'`, "done", "done"},
+	{"a service of the machine's", connect("SOCK_STREAM", "SERVICE"), "Operation not permitted", "reached"},
+	{"a service by another name", `cd $(dirname $SERVICE) && ` + connect("SOCK_STREAM", "RELATIVE"), "Operation not permitted", "reached"},
+	{"its own socket, in the place of which there is a link", `ln -sf $SERVICE $GANTRY/data/mine/host.sock && ` + connect("SOCK_STREAM", "LINKED"), "Operation not permitted", "reached"},
+	{"an abstract socket", connect("SOCK_STREAM", "ABSTRACT"), "Operation not permitted", "reached"},
+	{"datagrams", connect("SOCK_DGRAM", "DATAGRAM"), "Operation not permitted", "reached"},
+	{"datagrams of a pair", `python3 -c 'import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)'`, "Operation not permitted", ""},
+	{"a machine", `python3 -c 'import socket; socket.create_connection(("127.0.0.1", 1), 1)'`, "Operation not permitted", "refused"},
 	{"the kernel's ciphers", `python3 -c 'import socket; socket.socket(38, 5)'`, "Operation not permitted", "Operation not permitted"},
 	{"to mount", `python3 -c 'import ctypes, os; l = ctypes.CDLL(None, use_errno=True); print(l.umount2(os.environ["GANTRY"].encode(), 2), ctypes.get_errno())'`, "-1 1", "-1 1"},
 	{"to look into its host", `cat /proc/$PPID/environ 2>&1 | head -c 40; grep -c . /proc/self/status > /dev/null && grep CapEff /proc/self/status`, "CapEff:\t0000000000000000", "CapEff:\t0000000000000000"},
 	{"to get rights by another program", `grep NoNewPrivs /proc/self/status`, "NoNewPrivs:\t1", "NoNewPrivs:\t1"},
+}
+
+// madeAnew are those that need what only namespaces give.
+var madeAnew = []string{"to write into a temporary folder", "shared memory", "devices", "a terminal of its own", "other processes"}
+
+// denied is what root must be denied, whom others are like anyway.
+func denied(says string) string {
+	if os.Getuid() != 0 {
+		return "ermission denied"
+	}
+	return says
+}
+
+// connect is a script that connects to the socket that a variable names.
+func connect(kind, variable string) string {
+	return `python3 -c '
+import os, socket
+s = socket.socket(socket.AF_UNIX, socket.` + kind + `)
+s.connect(os.environ["` + variable + `"].replace("@", chr(0)))
+s.send(b"x")
+print("reached")'`
 }
 
 func TestWhatAPluginMayDo(t *testing.T) {
@@ -95,7 +138,7 @@ func TestWhatAPluginMayDo(t *testing.T) {
 				w := prepared(t)
 				top := filepath.Dir(w.ws)
 				mine := filepath.Join(w.home, "data", "mine")
-				for _, dir := range []string{mine, filepath.Join(w.home, "data", "other"), filepath.Join(w.out, "granted"), filepath.Join(top, "userhome", ".aws")} {
+				for _, dir := range []string{filepath.Join(mine, "tmp"), filepath.Join(w.home, "data", "other"), filepath.Join(w.out, "granted"), filepath.Join(top, "userhome", ".aws")} {
 					if err := os.MkdirAll(dir, 0o755); err != nil {
 						t.Fatal(err)
 					}
@@ -103,9 +146,9 @@ func TestWhatAPluginMayDo(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(top, "userhome", ".aws", "credentials"), []byte("VENDOR"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				cfg := box.CageConfig{Home: w.home, UserHome: filepath.Join(top, "userhome"), Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}}
+				cfg := box.CageConfig{Home: w.home, UserHome: filepath.Join(top, "userhome"), Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}, Tmp: filepath.Join(mine, "tmp"), Near: []string{w.shared() + "/near"}}
 				for confined, want := range map[bool]string{true: a.tool, false: a.provider} {
-					if !namespaces && (!confined || strings.Contains(want, "No such") || strings.Contains(want, "Read-only") || want == "mine" || want == "empty") {
+					if !namespaces && (!confined || strings.Contains(want, "No such") || strings.Contains(want, "Read-only") || want == "mine" || want == "empty" || slices.Contains(madeAnew, a.name)) {
 						continue // nothing is hidden there; what is refused is refused all the same
 					}
 					cfg.Confined = confined

@@ -41,6 +41,7 @@ const (
 	kill    = unix.SECCOMP_RET_KILL_PROCESS
 	refuse  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	missing = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	ask     = unix.SECCOMP_RET_USER_NOTIF
 )
 
 // Where the kernel puts what is looked at.
@@ -65,14 +66,7 @@ func filter(network, proxied bool) []byte {
 	}
 	p := assembler(common(none))
 	// Sockets between own processes work; what is not connected could be sent to any service's socket.
-	local := func(b *assembler) {
-		b.load(atArg)
-		b.equal(unix.AF_UNIX, 1, 0)
-		b.answer(refuse)
-		b.load(atArg + 8)
-		b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
-		b.refuseEqual(unix.SOCK_DGRAM, unix.SOCK_RAW)
-	}
+	local := connected
 	if network {
 		// A network is machines. Services of this one are reached by sockets that have a path, and may do what they are asked.
 		p.call(unix.SYS_SOCKET, sockets(internet))
@@ -177,17 +171,42 @@ func common(none []uint32) []byte {
 	return p
 }
 
-// cageFilter is for a plugin: sockets with a path stay, the host is behind one.
-func cageFilter(network bool) []byte {
+// connected lets sockets be made that belong to this machine, and reach nothing before they are connected.
+func connected(b *assembler) {
+	b.load(atArg)
+	b.equal(unix.AF_UNIX, 1, 0)
+	b.answer(refuse)
+	b.load(atArg + 8)
+	b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
+	b.refuseEqual(unix.SOCK_DGRAM, unix.SOCK_RAW)
+}
+
+// cageFilter is for a plugin's process. A confined one listens on a socket with a path, where the host speaks to it, and is connected by
+// the host alone, which is asked each time: a filter can't see where to.
+func cageFilter(confined, network bool) []byte {
 	p := assembler(common(denied))
-	p.call(unix.SYS_SOCKET, func(b *assembler) {
-		b.load(atArg)
-		b.allowEqual(unix.AF_UNIX)
-		if network {
+	if !confined {
+		p.call(unix.SYS_SOCKET, func(b *assembler) {
+			b.load(atArg)
+			b.allowEqual(unix.AF_UNIX)
 			sockets(internet)(b)
+		})
+		p.answer(allow)
+		return p
+	}
+	p.equal(unix.SYS_CONNECT, 0, 1)
+	p.answer(ask)
+	p.call(unix.SYS_SOCKET, func(b *assembler) {
+		if network {
+			var machines assembler
+			sockets(internet)(&machines)
+			b.load(atArg)
+			b.equal(unix.AF_UNIX, uint8(len(machines)/8), 0)
+			*b = append(*b, machines...)
 		}
-		b.answer(refuse)
+		connected(b)
 	})
+	p.call(unix.SYS_SOCKETPAIR, connected)
 	p.answer(allow)
 	return p
 }

@@ -46,9 +46,13 @@ const (
 	rightsOfFirst   = rightWrite | 0x1ff0 // and removing and making of every kind
 	rightRefer      = 1 << 13             // version 2
 	rightTruncate   = 1 << 14             // version 3
-	scopeAbstract   = 1 << 0              // version 6: sockets without a path
+	rightDevice     = 1 << 15             // version 5: ioctl on devices
+	rightsOfFiles   = rightWrite | rightTruncate | rightDevice
+	scopeAbstract   = 1 << 0 // version 6: sockets without a path
 	scopeSignal     = 1 << 1
 	versionOfScopes = 6
+
+	versionOfDevices = 5
 )
 
 // landlock is the version that the kernel has; 0: none.
@@ -88,4 +92,27 @@ func rules(writable []string, tmp bool) (handled, scoped uint64, list []control.
 	}
 	list = append(list, control.Rule{Path: "/dev", Access: handled})
 	return handled, scoped, append(list, control.Rule{Path: "/proc", Access: rightWrite | handled&rightTruncate})
+}
+
+// cageRules are Landlock's for a plugin's process. It may write to some devices, and to nothing in /proc; what a cage makes anew it adds
+// itself.
+func cageRules(writable []string) (handled, scoped uint64, list []control.Rule) {
+	handled, scoped, list = rules(writable, true)
+	if handled == 0 {
+		return 0, 0, list
+	}
+	list = list[:len(writable)] // without those of a box that has a /dev and a /proc of its own
+	if landlock() >= versionOfDevices {
+		handled |= rightDevice
+	}
+	for i := range list {
+		list[i].Access = handled
+		if info, err := os.Stat(list[i].Path); err == nil && !info.IsDir() {
+			list[i].Access &= rightsOfFiles
+		}
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		list = append(list, control.Rule{Path: "/dev/" + name, Access: handled & rightsOfFiles})
+	}
+	return handled, scoped, list
 }

@@ -27,4 +27,6 @@ func rules([]string, bool) (handled, scoped uint64, list []control.Rule) { retur
 
 func filter(bool, bool) []byte { return nil }
 
-func cageFilter(bool) []byte { return nil }
+func cageFilter(bool, bool) []byte { return nil }
+
+func cageRules([]string) (handled, scoped uint64, list []control.Rule) { return 0, 0, nil }

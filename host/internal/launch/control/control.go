@@ -8,7 +8,7 @@ package control
 
 // Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
 // so instead of guessing.
-const Version = 8
+const Version = 9
 
 // StageEnv names the variable that tells gantry-launch which of its two stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
@@ -43,6 +43,8 @@ const (
 	// below are the plugin's own.
 	CageFD  = 4
 	CagedFD = 5
+	// GateByte comes with the listener of a [Box.Gate], before the plugin runs. No frame begins with it.
+	GateByte = 1
 	// SelfFD is gantry-launch itself, which may not be visible in the box.
 	SelfFD = 5
 )
@@ -155,6 +157,15 @@ type Box struct {
 	// not write what is its own in /proc, unless it is root's.
 	Map      bool
 	UID, GID uint32
+	// Apart: a cage makes /dev, /proc, /tmp and /dev/shm anew, and everything else read-only but Write. Kernel: it makes /proc and /sys
+	// read-only, and leaves the rest as it is.
+	Apart, Kernel bool
+	// Write are those of Show that can be written. Tmp is the folder that an Apart cage sees as /tmp, ShmBytes what its /dev/shm takes.
+	Write    []string
+	Tmp      string
+	ShmBytes uint64
+	// Gate: connections of a cage's process are made by the host, which receives the filter's listener before the process runs.
+	Gate bool
 	// Listen: the apply stage listens on ProxyPort of the box's loopback and hands that to the host, which accepts there.
 	Listen bool
 }

@@ -110,6 +110,7 @@ func TestEveryFieldOfAnOrder(t *testing.T) {
 				Helper: "h", Args: []string{"x", ""}, Filter: []byte{1, 0, 255}, Handled: 1 << 63, Scoped: 3,
 				Rules: []control.Rule{{Path: "/p", Access: 7}, {}}, Covers: []control.Cover{{Path: "/c", Dev: 1, Ino: 2, WasDev: 3, WasInode: 4}, {}}, Hide: []string{"/a", "/b"}, Show: []string{"/a/c"},
 				Stands: "/s", Over: []control.Over{{Path: "/p", File: "/f", Dev: 5, Ino: 6}, {}}, Listen: true, Map: true, UID: 1000, GID: 1001,
+				Apart: true, Kernel: true, Write: []string{"/w"}, Tmp: "/t", ShmBytes: 1 << 40, Gate: true,
 			}))
 		case []control.Rlimit:
 			f.Set(reflect.ValueOf([]control.Rlimit{{1, 2, 1<<64 - 1}}))

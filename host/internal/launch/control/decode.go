@@ -216,6 +216,8 @@ func (c *cursor) box() *Box {
 	}
 	b.Map = c.bool()
 	b.UID, b.GID = uint32(c.uint()), uint32(c.uint())
+	b.Apart, b.Kernel, b.Write = c.bool(), c.bool(), c.strings()
+	b.Tmp, b.ShmBytes, b.Gate = c.string(), c.uint(), c.bool()
 	return b
 }
 

@@ -83,7 +83,9 @@ func (x *Box) append(b []byte) []byte {
 	for _, o := range x.Over {
 		b = putUint(putUint(putString(putString(b, o.Path), o.File), o.Dev), o.Ino)
 	}
-	return putUint(putUint(putBool(b, x.Map), uint64(x.UID)), uint64(x.GID))
+	b = putUint(putUint(putBool(b, x.Map), uint64(x.UID)), uint64(x.GID))
+	b = putStrings(putBool(putBool(b, x.Apart), x.Kernel), x.Write)
+	return putBool(putUint(putString(b, x.Tmp), x.ShmBytes), x.Gate)
 }
 
 // Append appends the frame to b.

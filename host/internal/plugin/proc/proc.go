@@ -49,6 +49,10 @@ type Spec struct {
 type Cage struct {
 	Launcher string       // gantry-launch, absolute: it puts the cage on and becomes the plugin
 	Box      *control.Box // on Linux Helper and Args are not used, on macOS nothing else is
+	// Dial connects the process to a socket of this machine, where [control.Box.Gate] is set. nil: it gets no such connection.
+	Dial func(path string) (*os.File, error)
+	// Network: there the process is connected to machines, too.
+	Network bool
 	// Keep says with which files nobody but root can look into the process. It is asked only where a namespace of the user's would let
 	// all processes of the user do that. nil: they can.
 	Keep func() (*Keep, error)

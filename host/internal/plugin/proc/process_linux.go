@@ -49,6 +49,17 @@ func newProcess(p *os.Process, marker string, isolation Isolation) (*Process, er
 	return pr, nil
 }
 
+// guard has a gate make the connections of the process's tree until nothing is left of that.
+func (p *Process) guard(g *gate) {
+	// Owned by the Process: it ends when nothing is left that could ask.
+	go g.run()
+	// Owned by the Process: it ends with its tree.
+	go func() {
+		<-p.gone
+		g.close()
+	}()
+}
+
 // childInfo is what the kernel says about the end of a child.
 type childInfo struct {
 	signo, errno, code int32

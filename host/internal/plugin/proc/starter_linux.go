@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -141,7 +140,10 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	argv := append([]string{spec.Path}, spec.Args...)
 	files := []*os.File{null, spec.Stdout, spec.Stderr, spec.Lifeline}
-	start := s.attempt
+	start := func(ctx context.Context, path string, argv []string, spec Spec, files []*os.File, flags uintptr) (*os.Process, *os.File, error) {
+		p, err := s.attempt(ctx, path, argv, spec, files, flags)
+		return p, nil, err
+	}
 	if spec.Cage != nil {
 		start = s.caged
 	}
@@ -149,14 +151,18 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	first := s.level.Load()
 	var firstErr error
 	for level := first; ; level++ {
-		p, err := start(ctx, path, argv, spec, files, attempts[level])
+		p, listener, err := start(ctx, path, argv, spec, files, attempts[level])
 		if err == nil {
 			if level > first && s.level.CompareAndSwap(first, level) {
 				s.logger.Warn("namespaces are not available, a plugin's processes are kept together by scanning, and see all files of the user",
 					"isolation", isolationOf(attempts[level]), "err", firstErr,
 					"next", "allow unprivileged user namespaces for this program (kernel.unprivileged_userns_clone, or an AppArmor profile with userns)")
 			}
-			return newProcess(p, spec.Marker, isolationOf(attempts[level]))
+			pr, err := newProcess(p, spec.Marker, isolationOf(attempts[level]))
+			if listener != nil {
+				pr.guard(newGate(listener, spec.Cage, s.logger))
+			}
+			return pr, err
 		}
 		if firstErr == nil {
 			firstErr = err
@@ -167,14 +173,15 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 }
 
-// caged starts a process by way of gantry-launch, which puts its cage on, and waits until it has become the plugin.
-func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec, files []*os.File, flags uintptr) (_ *os.Process, err error) {
+// caged starts a process by way of gantry-launch, which puts its cage on, and waits until it has become the plugin. The file is what asks
+// about its connections; nil where nothing does.
+func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec, files []*os.File, flags uintptr) (_ *os.Process, listener *os.File, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err == nil {
 		err = syscall.SetNonblock(fds[0], true) // not theirs: gantry-launch waits for what it reads
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make a socket: %w", err)
+		return nil, nil, fmt.Errorf("make a socket: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "cage"), os.NewFile(uintptr(fds[1]), "cage")
 	defer ours.Close()
@@ -190,7 +197,8 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 		box.Map, box.UID, box.GID = true, uint32(uid), uint32(os.Getegid())
 	}
 	if flags == 0 {
-		box.Hide, box.Show = nil, nil
+		box.Hide, box.Show, box.Write = nil, nil, nil
+		box.Apart, box.Kernel, box.Tmp = false, false, ""
 	} else {
 		flags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 	}
@@ -201,25 +209,25 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 	var keep *Keep
 	if box.Map && spec.Cage.Keep != nil {
 		if keep, err = spec.Cage.Keep(); err != nil {
-			return nil, fmt.Errorf("%w: %v", ErrOpen, err) // not %w: no other isolation may be tried because of this
+			return nil, nil, fmt.Errorf("%w: %v", ErrOpen, err) // not %w: no other isolation may be tried because of this
 		}
 	}
 	if keep != nil {
 		defer keep.close()
 		fd, err := above(keep.Launcher.File, append(files, ours)...)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		defer syscall.Close(fd)
 		path = "/proc/self/fd/" + strconv.Itoa(fd)
 		stage.Env = append(stage.Env, control.MapEnv+"="+strconv.Itoa(int(box.UID)))
 		if err := keep.arrange(&box, &order); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	p, err := s.attempt(ctx, path, []string{"gantry-launch"}, stage, files, flags)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	theirs.Close()
 	defer context.AfterFunc(ctx, func() { p.Kill() })() // which ends the read, too
@@ -230,34 +238,39 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 		_, rerr = ours.Write(order.Append(nil))
 	}
 	if rerr == nil {
-		said, rerr = io.ReadAll(ours)
+		said, listener, rerr = listen(ours)
 	}
-	if rerr == nil && len(said) == 0 && ctx.Err() == nil {
+	defer func() {
+		if err != nil && listener != nil {
+			_ = listener.Close()
+		}
+	}()
+	if rerr == nil && len(said) == 0 && ctx.Err() == nil && (listener != nil) == box.Gate {
 		if rerr = keep.check(p.Pid); rerr == nil {
-			return p, nil
+			return p, listener, nil
 		}
 	}
 	p.Kill()
 	_, _ = p.Wait()
 	if errors.Is(rerr, errTouched) {
-		return nil, rerr
+		return nil, nil, rerr
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	in := control.Reader{Read: bytes.NewReader(said).Read}
 	frame, ferr := in.Next()
 	if rerr = errors.Join(rerr, ferr); rerr != nil {
-		return nil, fmt.Errorf("gantry-launch crashed: %w", rerr)
+		return nil, nil, fmt.Errorf("gantry-launch crashed: %w", rerr)
 	}
 	failed, ferr := frame.Failed()
 	if ferr != nil {
-		return nil, fmt.Errorf("gantry-launch said something that can't be understood: %w", ferr)
+		return nil, nil, fmt.Errorf("gantry-launch said something that can't be understood: %w", ferr)
 	}
 	if failed.Op == control.OpExec {
-		return nil, &os.PathError{Op: "execute", Path: spec.Path, Err: syscall.Errno(failed.Errno)}
+		return nil, nil, &os.PathError{Op: "execute", Path: spec.Path, Err: syscall.Errno(failed.Errno)}
 	}
-	return nil, &cageError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
+	return nil, nil, &cageError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
 }
 
 // errTouched: somebody has made readable what must not be, or has got into a process by then.

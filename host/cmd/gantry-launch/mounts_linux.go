@@ -1,0 +1,352 @@
+//go:build !family
+
+package main
+
+import (
+	"syscall"
+	"unsafe"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// The system calls about mounts that are not of the oldest; the same numbers on every architecture.
+const (
+	sysOpenTree, sysMoveMount, sysMountSetattr = 428, 429, 442
+
+	atFdcwd                                        = ^uintptr(99)
+	attrReadOnly, attrNoSuid, attrNoDev            = 1, 2, 4
+	atEmptyPath, atRecursive, treeClone            = 0x1000, 0x8000, 1
+	moveFromEmptyPath, moveToLink, treeCloseOnExec = 4, 0x10, 0x80000
+	mountFlags                                     = syscall.MS_NOSUID | syscall.MS_NODEV
+	anewBytes                                      = "size=64k,nr_inodes=4096"
+)
+
+// devices are those that a /dev made anew has.
+var devices = [...]string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// masked are the files in /proc that tell of the machine and of others.
+var masked = [...]string{"keys", "key-users", "kcore", "kmsg", "timer_list", "sched_debug"}
+
+// piece is a part of the file system as it was, to be mounted again where it was.
+type piece struct {
+	path   string
+	fd     int
+	folder bool
+	write  bool
+}
+
+// arrange makes what a plugin sees of the files: empty folders over what is hidden, what is shown on top of that, and in a cage that is
+// apart new folders for devices and temporary files, everything else being read-only. The mounts are this process's own.
+func arrange(x *control.Box) error {
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	// All that is mounted again is opened first, while it can be seen and has the flags that it had.
+	shown, err := pieces(x.Show, x.Write)
+	if err != nil {
+		return err
+	}
+	stands, err := openStands(x)
+	if err != nil {
+		return err
+	}
+	var tmp []piece
+	if x.Tmp != "" {
+		if tmp, err = pieces([]string{x.Tmp}, []string{x.Tmp}); err != nil {
+			return err
+		}
+	}
+	if x.Apart {
+		if err := separate(x.ShmBytes); err != nil {
+			return err
+		}
+	}
+	if x.Kernel {
+		if err := kernelReadOnly(); err != nil {
+			return err
+		}
+	}
+	for _, t := range tmp {
+		if err := attach(t.fd, "/tmp"); err != nil {
+			return err
+		}
+	}
+	c := cover{stands: stands, made: x.Stands != ""}
+	within := func(p string) bool {
+		for _, s := range shown {
+			if p == s.path || len(p) > len(s.path) && p[:len(s.path)] == s.path && p[len(s.path)] == '/' {
+				return true
+			}
+		}
+		return false
+	}
+	for i, p := range x.Hide {
+		if !within(p) {
+			if err := c.lay(i, p); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range shown {
+		if x.Apart && !s.write {
+			if err := setAttributes(uintptr(s.fd), "", atEmptyPath|atRecursive, attrReadOnly); err != nil {
+				return err
+			}
+		}
+		if err := makeWay(s.path, s.folder); err != nil {
+			return err
+		}
+		if err := attach(s.fd, s.path); err != nil {
+			return err
+		}
+	}
+	for i, p := range x.Hide { // what is hidden of what was shown
+		if within(p) {
+			if err := c.lay(i, p); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range c.folders { // now that what is shown below them has its place
+		if err := setAttributes(atFdcwd, p, 0, attrReadOnly|attrNoSuid|attrNoDev); err != nil {
+			return err
+		}
+	}
+	if x.Apart && x.Handled != 0 { // Landlock knows what is new by now only
+		for _, p := range [...]string{"/dev/shm", "/dev/pts", "/tmp"} {
+			if p != "/tmp" || x.Tmp != "" {
+				x.Rules = append(x.Rules, control.Rule{Path: p, Access: x.Handled})
+			}
+		}
+	}
+	return nil
+}
+
+// pieces opens what is there of a list.
+func pieces(list, write []string) ([]piece, error) {
+	var out []piece
+	for _, p := range list {
+		fd, err := openTree(p)
+		if err == syscall.ENOENT {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var st syscall.Stat_t
+		if err := syscall.Fstat(fd, &st); err != nil {
+			return nil, err
+		}
+		s := piece{path: p, fd: fd, folder: st.Mode&syscall.S_IFMT == syscall.S_IFDIR}
+		for _, w := range write {
+			s.write = s.write || w == p
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// separate makes the rest of the file system read-only, and anew what a process writes to without meaning files.
+func separate(shm uint64) error {
+	var nodes [len(devices)]int
+	for i, name := range devices {
+		fd, err := openTree("/dev/" + name)
+		if err == syscall.ENOENT {
+			fd, err = -1, nil
+		}
+		if err != nil {
+			return err
+		}
+		nodes[i] = fd
+	}
+	if err := setAttributes(atFdcwd, "/", atRecursive, attrReadOnly|attrNoSuid|attrNoDev); err != nil {
+		return err
+	}
+	if err := syscall.Mount("none", "/dev", "tmpfs", syscall.MS_NOSUID|syscall.MS_NOEXEC, "mode=755,"+anewBytes); err != nil {
+		return err
+	}
+	for i, name := range devices {
+		if nodes[i] < 0 {
+			continue
+		}
+		if err := makeWay("/dev/"+name, false); err != nil {
+			return err
+		}
+		if err := attach(nodes[i], "/dev/"+name); err != nil {
+			return err
+		}
+	}
+	for _, l := range [...][2]string{{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}} {
+		if err := syscall.Symlink(l[1], "/dev/"+l[0]); err != nil {
+			return err
+		}
+	}
+	if err := syscall.Mkdir("/dev/pts", 0o755); err != nil {
+		return err
+	}
+	// Where the system allows no terminals of one's own there are none.
+	_ = syscall.Mount("devpts", "/dev/pts", "devpts", syscall.MS_NOSUID|syscall.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+	if err := syscall.Mkdir("/dev/shm", 0o755); err != nil {
+		return err
+	}
+	if err := syscall.Mount("none", "/dev/shm", "tmpfs", mountFlags, "mode=1777,nr_inodes=4096,size="+decimal(int(shm))); err != nil {
+		return err
+	}
+	if err := setAttributes(atFdcwd, "/dev", 0, attrReadOnly|attrNoSuid); err != nil {
+		return err
+	}
+	return ownProcesses()
+}
+
+// ownProcesses makes a view of the processes of this namespace alone, in which nothing can be written. Where the system allows no new one
+// the old one stays, which is read-only by now.
+func ownProcesses() error {
+	err := syscall.Mount("proc", "/proc", "proc", mountFlags|syscall.MS_NOEXEC|syscall.MS_RDONLY, "")
+	if err != nil && err != syscall.EPERM && err != syscall.EACCES {
+		return err
+	}
+	for _, name := range masked {
+		p := "/proc/" + name
+		if err := syscall.Access(p, 0); err != nil {
+			continue
+		}
+		if err := syscall.Mount("/dev/null", p, "", syscall.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kernelReadOnly keeps root from setting up the kernel.
+func kernelReadOnly() error {
+	for _, p := range [...]string{
+		"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi", "/sys",
+	} {
+		fd, err := openTree(p)
+		if err == syscall.ENOENT {
+			continue
+		}
+		if err == nil {
+			err = setAttributes(uintptr(fd), "", atEmptyPath|atRecursive, attrReadOnly)
+		}
+		if err == nil {
+			err = attach(fd, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cover lays something empty over what is hidden.
+type cover struct {
+	stands  []int // what folders are covered with
+	made    bool  // there are some; otherwise they are covered with file systems of their own
+	folders []string
+}
+
+// openStands makes and opens the folders that others are covered with, before anything is covered.
+func openStands(x *control.Box) ([]int, error) {
+	if x.Stands == "" {
+		return nil, nil
+	}
+	list := make([]int, len(x.Hide))
+	for i := range list {
+		stand := x.Stands + "/" + decimal(i)
+		if err := syscall.Mkdir(stand, 0o755); err != nil {
+			return nil, err
+		}
+		fd, err := syscall.Open(stand, oPath|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = fd
+	}
+	return list, nil
+}
+
+func (c *cover) lay(i int, p string) error {
+	var st syscall.Stat_t
+	if err := syscall.Stat(p, &st); err == syscall.ENOENT || err == syscall.ENOTDIR {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+		return syscall.Mount("/dev/null", p, "", syscall.MS_BIND, "")
+	}
+	c.folders = append(c.folders, p)
+	if c.made {
+		return syscall.Mount("/proc/self/fd/"+decimal(c.stands[i]), p, "", syscall.MS_BIND, "")
+	}
+	return syscall.Mount("none", p, "tmpfs", mountFlags, "mode=755,"+anewBytes)
+}
+
+// openTree copies the mounts at a path, to be attached elsewhere.
+func openTree(path string) (int, error) {
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return -1, err
+	}
+	fd, _, errno := syscall.RawSyscall(sysOpenTree, atFdcwd, uintptr(unsafe.Pointer(p)), treeClone|treeCloseOnExec|atRecursive)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(fd), nil
+}
+
+// attach mounts a copy, and closes it.
+func attach(fd int, path string) error {
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	empty := [1]byte{}
+	_, _, errno := syscall.RawSyscall6(sysMoveMount, uintptr(fd), uintptr(unsafe.Pointer(&empty)), atFdcwd, uintptr(unsafe.Pointer(p)), moveFromEmptyPath|moveToLink, 0)
+	if errno != 0 {
+		return errno
+	}
+	return syscall.Close(fd)
+}
+
+// setAttributes adds to what is kept from a mount, and leaves what is kept from it already: only the mount's owner may give that back,
+// and an older way of saying it would.
+func setAttributes(dir uintptr, path string, flags uintptr, attributes uint64) error {
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	attr := [4]uint64{attributes} // set, clear, propagation, namespace
+	_, _, errno := syscall.RawSyscall6(sysMountSetattr, dir, uintptr(unsafe.Pointer(p)), flags, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if errno != 0 && errno != syscall.ENOSYS { // before Linux 5.12 Landlock alone keeps it
+		return errno
+	}
+	return nil
+}
+
+// makeWay makes what something can be mounted on, with the folders above it.
+func makeWay(path string, folder bool) error {
+	var st syscall.Stat_t
+	if syscall.Stat(path, &st) == nil {
+		return nil
+	}
+	for i := 1; i < len(path); i++ {
+		if path[i] == '/' {
+			if err := syscall.Mkdir(path[:i], 0o755); err != nil && err != syscall.EEXIST && err != syscall.EROFS && err != syscall.EACCES {
+				return err
+			}
+		}
+	}
+	if folder {
+		if err := syscall.Mkdir(path, 0o755); err != syscall.EEXIST {
+			return err
+		}
+		return nil
+	}
+	fd, err := syscall.Open(path, syscall.O_CREAT|syscall.O_CLOEXEC|syscall.O_WRONLY, 0o600)
+	if err == nil {
+		syscall.Close(fd)
+	}
+	return err
+}

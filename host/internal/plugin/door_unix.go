@@ -1,0 +1,34 @@
+//go:build unix
+
+package plugin
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// pair makes two sockets that are connected with each other.
+func pair() (net.Conn, *os.File, error) {
+	syscall.ForkLock.RLock()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a socket: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "host"), os.NewFile(uintptr(fds[1]), "plugin")
+	defer ours.Close() // the connection has a copy
+	c, err := net.FileConn(ours)
+	if err != nil {
+		_ = theirs.Close()
+		return nil, nil, err
+	}
+	return c, theirs, nil
+}

@@ -71,8 +71,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if err != nil {
 		return err
 	}
-	userHome := host.UserHome(a.environ)
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, userHome, nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, a.environ, nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
 	if err != nil {
 		return err
 	}

@@ -24,10 +24,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Confiners are the ways in which this build enforces the sandbox modes, for a home of gantry's and of its user. programs
+// Confiners are the ways in which this build enforces the sandbox modes, for a home of gantry's and the user's environment. programs
 // are those of plugins, nil: none; moved hears what was moved aside.
-func Confiners(home, userHome string, programs func() []string, moved func(launch.Owner, []box.Moved, error)) []launch.Confiner {
-	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: userHome, Programs: programs, Moved: moved})}
+func Confiners(home string, environ []string, programs func() []string, moved func(launch.Owner, []box.Moved, error)) []launch.Confiner {
+	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: UserHome(environ), Environ: environ, Programs: programs, Moved: moved})}
 }
 
 // movedAside tells the user and the model what a command has made that a sandbox must not leave behind, and the user what it has

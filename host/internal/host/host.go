@@ -152,7 +152,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
-		Confiners: Confiners(opts.Home, UserHome(opts.Environ), h.toolPrograms, h.movedAside),
+		Confiners: Confiners(opts.Home, opts.Environ, h.toolPrograms, h.movedAside),
 		Proxy:     h.serveProxy, Abandoned: h.abandoned, Limited: h.limited, Ahead: boxAhead,
 	})
 	if err != nil {

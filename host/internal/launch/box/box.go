@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
@@ -40,6 +41,8 @@ type Config struct {
 	// Programs are plugins' own, which they have started for what touches files. Where one is what is started, it is seen in
 	// its box wherever it lies. nil: none.
 	Programs func() []string
+	// Environ is the user's environment: where git finds settings, and shells programs.
+	Environ []string
 	// Helper is bubblewrap's program, or sandbox-exec; empty: found where only root can have put it.
 	Helper string
 	// Moved hears what the processes of an owner have made and must not have, when it was moved aside; err is about what
@@ -82,7 +85,7 @@ type Box struct {
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
 	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
-	b.nested.home = b.userHome
+	b.nested.home, b.nested.namer = b.userHome, newNamer(b.userHome, cfg.Environ)
 	b.helper = sync.OnceValues(func() (string, error) {
 		if cfg.Helper != "" {
 			return cfg.Helper, nil
@@ -254,13 +257,16 @@ func (b *Box) lookThrough(d *design, v *view) error {
 		d.before = b.nested.walk(v.roots, d.whole)
 		links, v.hide, err = b.links(v.roots, d.opened, d.before)
 	}
+	if err == nil {
+		err = d.before.err
+	}
 	if err != nil {
 		return err
 	}
 	v.keep(links...)
 	for _, p := range d.before.hold {
 		switch {
-		case slices.Contains(v.roots, p):
+		case slices.Contains(v.roots, p) || slices.Contains(v.hold, p):
 		case !isOpen(p, d.opened):
 			v.hold = append(v.hold, p)
 		case isDir(p):
@@ -301,9 +307,10 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	}
 	release = func() {}
 	if d.before != nil {
-		owner, known, later := c.Owner, d.before.known(), lookLater(d.roots)
+		owner, known, later, start := c.Owner, d.before.known(), lookLater(d.roots), time.Now()
 		release = func() {
 			after := b.nested.walkAgain(d.roots, d.whole, known)
+			after.since(start, d.before)
 			after.list = append(after.list, appeared(d.missing, d.roots)...)
 			moved, stuck, err := quarantine(known, d.opened, after)
 			b.remains.add(stuck)

@@ -17,10 +17,13 @@ import (
 // where such things lie, so folders are walked before and after; what the kernel says has not changed since is not read again.
 
 // nestedNames are executed later, or say what may be, wherever they lie.
-var nestedNames = []string{".git", ".agents", ".codex", ".gantry", ".hg", ".jj"}
+var nestedNames = []string{".git", ".agents", ".codex", ".gantry", ".hg", ".jj", ".sl", "_darcs", ".repo", ".bzr", ".pijul"}
 
-// others are the settings of other version controls, below their folders, which may name programs as git's do.
-var others = map[string][]string{".hg": {"hgrc", "hgrc-not-shared", "sharedpath"}, ".jj": {"repo/config.toml", "workspace-config.toml"}}
+// others are the settings of other version controls, below their folders, which may name programs as git's do, and folders of programs.
+var others = map[string][]string{
+	".hg": {"hgrc", "hgrc-not-shared", "sharedpath"}, ".jj": {"repo/config.toml", "workspace-config.toml"}, ".sl": {"config", "hgrc", "sharedpath"},
+	"_darcs": {"prefs/defaults"}, ".repo": {"repo"}, ".bzr": {"branch/branch.conf"}, ".pijul": {"config"},
+}
 
 // kind is what makes a path worth looking at.
 type kind int
@@ -36,6 +39,7 @@ const (
 	kindStartup       // what the user's shells and desktop execute
 	kindLink          // a protected name that no sandbox could keep as it is
 	kindDenied        // what deny_read or deny_write names
+	kindNamed         // what git's settings, or the user's PATH, name
 )
 
 // part is a path that is executed later, or says what is.
@@ -65,6 +69,9 @@ type parts struct {
 	cut    bool      // there is more than is looked through
 	roots  []string
 	whole  []string // protected paths below the roots' first level that are read-only with all that is in them
+	namer  *namer
+	named  map[string]string // what git's settings name in the roots, whether it is there or not, and why it matters
+	err    error             // why they can't be followed
 	// open makes folders be listed that can't be; those that were so before have nothing new in them.
 	open map[identity]bool
 }
@@ -78,17 +85,42 @@ func (p *parts) known() map[identity]bool {
 	return out
 }
 
-// startup is what is executed from the user's home whenever a shell, git or a desktop is started. Where the home is a writable root,
-// or lies in one, it stays as it is.
+// startup is what is executed from the user's home whenever a shell, git, another tool or a desktop is started. Where it lies in a writable
+// root it stays as it is.
 var startup = []string{
-	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc",
-	".inputrc", ".config/fish", ".gitconfig", ".config/git", ".hgrc", ".config/hg", ".config/jj", ".config/autostart", ".config/systemd/user", ".config/environment.d", ".local/bin", "bin",
-	".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".vimrc", ".config/nvim", ".tmux.conf", "Library/LaunchAgents",
+	// Shells, terminals, the desktop.
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
+	".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".config/bash", ".config/zsh", ".config/fish", ".config/nushell", ".config/powershell", ".config/direnv", ".config/mise",
+	".config/starship.toml", ".inputrc", ".oh-my-zsh", ".oh-my-bash", ".zinit", ".zplug", ".antigen", ".fzf.bash", ".fzf.zsh", ".xprofile", ".xinitrc", ".xsession",
+	".xsessionrc", ".pam_environment", ".config/autostart", ".config/systemd/user", ".config/environment.d", ".config/plasma-workspace", ".local/share/applications",
+	".local/share/dbus-1/services", ".config/kitty", ".config/alacritty", ".config/wezterm", ".wezterm.lua", ".config/zellij", ".tmux.conf", ".config/tmux", ".tmux", ".screenrc",
+	"Library/LaunchAgents",
+	// What is found by PATH, and what manages versions of it.
+	".local/bin", "bin", ".cargo/bin", ".cargo/env", "go/bin", ".bun/bin", ".deno/bin", ".local/share/pnpm", ".nvm", ".pyenv/bin", ".pyenv/shims", ".rbenv/bin", ".rbenv/shims",
+	".asdf/bin", ".asdf/shims", ".asdf/asdf.sh", ".volta/bin", ".sdkman/bin", ".ghcup/env", ".ghcup/bin",
+	// Settings of tools that name programs.
+	".gitconfig", ".config/git", ".hgrc", ".config/hg", ".config/jj", ".config/sapling", ".ssh/config", ".ssh/authorized_keys", ".ssh/authorized_keys2", ".ssh/rc",
+	".ssh/environment", ".gnupg/gpg.conf", ".gnupg/gpg-agent.conf", ".docker/config.json", ".docker/cli-plugins", ".kube/config", ".config/containers", ".npmrc", ".yarnrc",
+	".yarnrc.yml", ".bunfig.toml", ".pnpmfile.cjs", ".cargo/config.toml", ".cargo/config", ".config/go/env", ".config/pip", ".pip", ".pypirc", ".condarc", ".gemrc", ".bazelrc",
+	".gradle/init.gradle", ".gradle/init.gradle.kts", ".gradle/init.d", ".gradle/gradle.properties", ".m2/settings.xml", ".mavenrc", ".terraformrc", ".config/gh", ".mailcap",
+	// Interpreters, debuggers, editors, agents.
+	".pythonrc", ".pythonrc.py", ".pdbrc", "usercustomize.py", "sitecustomize.py", ".ipython", ".irbrc", ".pryrc", ".Rprofile", ".perldb", ".gdbinit", ".config/gdb", ".lldbinit",
+	".psqlrc", ".sqliterc", ".vimrc", ".vim", ".gvimrc", ".exrc", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs", ".config/helix", ".nanorc", ".vscode/extensions",
+	".vscode-server/extensions", ".config/Code/User", ".cursor", ".claude", ".claude.json", ".gemini", ".config/opencode", ".config/goose",
+}
+
+func atHome(home string) []string {
+	out := make([]string, 0, len(startup))
+	for _, name := range startup {
+		out = append(out, filepath.Join(home, name))
+	}
+	return out
 }
 
 // walker finds parts, and remembers folders that have not changed.
 type walker struct {
 	home  string // the user's; empty: nobody's
+	namer *namer
 	mu    sync.Mutex
 	roots map[string]*folder
 }
@@ -145,8 +177,14 @@ func (w *walker) into(found *parts) *parts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	roots := found.roots
+	found.namer = w.namer
 	before := w.roots
 	w.roots = make(map[string]*folder, len(roots))
+	for _, root := range roots {
+		if w.home != "" && !insideAny(root, roots) {
+			found.startup(root, w.home)
+		}
+	}
 	for _, root := range roots {
 		if insideAny(root, roots) {
 			continue
@@ -158,17 +196,24 @@ func (w *walker) into(found *parts) *parts {
 		w.roots[root] = f
 		found.into(root, f)
 		found.tops(root)
-		if w.home != "" && (w.home == root || below(w.home, root)) {
-			found.startup(root, w.home)
-		}
+		found.settings(enclosing(root))
+	}
+	if w.namer != nil {
+		found.targets(w.namer.inPath(roots))
 	}
 	return found
 }
 
-// startup notes what is executed from the user's home, which lies in root.
+// startup notes what is executed from the user's home and lies in root.
 func (p *parts) startup(root, home string) {
-	for _, name := range startup {
-		path := filepath.Join(home, name)
+	var site []string
+	if python := filepath.Join(home, ".local/lib"); below(python, root) { // files there are executed with each start of an interpreter
+		site, _ = filepath.Glob(filepath.Join(python, "python*/site-packages"))
+	}
+	for _, path := range append(atHome(home), site...) {
+		if !below(path, root) {
+			continue
+		}
 		id, mode, ok := identify(path)
 		switch {
 		case !ok:
@@ -202,6 +247,7 @@ func (p *parts) into(root string, f *folder) {
 	}
 	if f.bare {
 		p.repository(root, f.path)
+		p.settings(f.path, f.path)
 	}
 	for _, name := range f.rights {
 		path := filepath.Join(f.path, name)
@@ -252,14 +298,20 @@ func (p *parts) tops(outer string) {
 // name handles one of nestedNames.
 func (p *parts) name(root, path string) {
 	id, mode, ok := identify(path)
+	if ok && filepath.Base(path) == ".git" {
+		p.settings(enclosing(filepath.Dir(path)))
+	}
 	switch own := others[filepath.Base(path)]; {
 	case !ok || slices.Contains(p.whole, path):
 	case own != nil:
 		for _, name := range own {
 			in := filepath.Join(path, name)
 			if id, is, ok := identify(in); ok {
+				if is.IsDir() {
+					id = lasting(in, id) // its content is kept read-only
+				}
 				p.add(root, in, kindOther, id)
-				if is.IsRegular() && mode.IsDir() { // else what a link leads to may change
+				if (is.IsRegular() || is.IsDir()) && mode.IsDir() { // else what a link leads to may change
 					p.hold = append(p.hold, in)
 				}
 			}

@@ -27,10 +27,12 @@ type Moved struct {
 // quarantine moves aside what was not there before and was not opened. Paths are resolved within their root, so that no link leads out of
 // it. stuck are the parts that are still there and could not even be made harmless.
 func quarantine(before map[identity]bool, opened []string, after *parts) (moved []Moved, stuck []stuckPart, err error) {
+	seen := map[string]bool{} // a path may be found in more than one way
 	for _, p := range after.list {
-		if before[p.id] || isOpen(p.full(), opened) || insideAny(p.full(), opened) {
+		if seen[p.full()] || before[p.id] || isOpen(p.full(), opened) || insideAny(p.full(), opened) {
 			continue
 		}
+		seen[p.full()] = true
 		m, err := p.moveAside()
 		if err != nil && !absent(err) {
 			stuck = append(stuck, stuckPart{p, err})
@@ -42,6 +44,8 @@ func quarantine(before map[identity]bool, opened []string, after *parts) (moved 
 	switch {
 	case len(stuck) > 0:
 		err = stuck[0].refusal()
+	case after.err != nil:
+		err = after.err
 	case after.cut:
 		err = fmt.Errorf("there are more than %d folders to look through for repositories and settings that were made; give the sandbox narrower writable_roots", maxFolders)
 	}
@@ -69,6 +73,8 @@ func (k kind) why() string {
 		return "`sandbox { deny_read, deny_write }` names it"
 	case kindRights:
 		return "it would give its owner's rights to whoever executes it"
+	case kindNamed:
+		return "others execute it: git's settings or your PATH lead there"
 	case kindUnknown:
 	}
 	return "it is executed later"

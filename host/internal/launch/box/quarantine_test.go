@@ -68,6 +68,9 @@ var nestedAttacks = []struct {
 	{"settings at the top", `mkdir .codex && echo evil > .codex/config.toml; echo x > .agents; mkdir .aws; ln -s ../out .gantry`, "", []string{".codex", ".agents", ".aws", ".gantry"}, nil},
 	{"a repository hidden in another", `mkdir -p new/.git/objects/x/objects new/.git/objects/x/refs new/.git/objects/x/hooks; echo ref: refs/heads/x > new/.git/objects/x/HEAD; echo evil > new/.git/objects/x/hooks/post-checkout`, "",
 		[]string{"new/.git/objects/x/hooks/post-checkout"}, nil},
+	{"settings of Sapling", `mkdir .sl s _darcs s/.sl _darcs/prefs; echo evil | tee .sl/config s/.sl/config > _darcs/prefs/defaults`, "", []string{".sl/config", "s/.sl/config", "_darcs/prefs/defaults"}, nil},
+	{"programs of repo's", `mkdir -p .repo/repo; echo evil > .repo/repo/main.py`, "", []string{".repo/repo/main.py"}, nil},
+	{"programs of repo's that were there", `echo evil > r/.repo/repo/main.py`, "Read-only file system", nil, []string{"r/.repo/repo/main.py"}},
 	{"names that are odd", "mkdir -p \"$(printf 'a\\nb\\377')/.codex\"", "", []string{"a\nb\xff/.codex"}, nil},
 }
 
@@ -82,6 +85,7 @@ func TestNothingIsLeftThatIsExecutedLater(t *testing.T) {
 			w.write("lib/.git/hooks/pre-commit", "as it was")
 			w.write("app/.codex/config.toml", "as it was")
 			w.write("old/.hg/hgrc", "as it was")
+			w.write("r/.repo/repo/main.py", "as it was")
 			w.write("closed/file", "as it was")
 			if err := os.Chmod(filepath.Join(w.ws, "closed"), 0o311); err != nil {
 				t.Fatal(err)
@@ -188,6 +192,43 @@ mv .bashrc b; rm -f .zshrc; ln -s b .zshenv`)
 	}
 	if len(w.moved()) != 4 {
 		t.Errorf("moved %+v", w.moved())
+	}
+}
+
+// Every name by which something is started from the home is held where it is there, and not there afterwards where it was missing.
+func TestEverythingThatStartsFromTheHomeStays(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		".ssh/config", ".ssh/authorized_keys", ".ssh/rc", ".docker/config.json", ".docker/cli-plugins/x", ".kube/config", ".npmrc", ".cargo/env", ".cargo/bin/x", ".cargo/config.toml",
+		".nvm/nvm.sh", ".oh-my-zsh/oh-my-zsh.sh", ".pyenv/shims/python", "usercustomize.py", ".local/lib/python3.11/site-packages/usercustomize.py", ".bashrc", ".gitconfig", ".local/bin/ls",
+		".config/Code/User/tasks.json", ".claude/settings.json", ".vim/plugin/x.vim", ".config/fish/config.fish", ".gradle/init.gradle", ".gnupg/gpg-agent.conf", ".config/gh/config.yml",
+	}
+	for _, root := range []string{"userhome", "."} {
+		for _, there := range []bool{true, false} {
+			w := newWorld(t)
+			home := filepath.Join(filepath.Dir(w.ws), "userhome")
+			w.make("userhome/work")
+			w.change = func(g *launch.Grant) {
+				g.WritableRoots = append(g.WritableRoots, filepath.Join(filepath.Dir(w.ws), root))
+			}
+			if root == "." {
+				w.change = func(g *launch.Grant) { g.WritableRoots = []string{home} }
+			}
+			var do strings.Builder
+			for _, name := range names {
+				if there {
+					w.write("../userhome/"+name, "as it was")
+				}
+				do.WriteString("mkdir -p $(dirname " + name + "); echo evil > " + name + "; echo evil > new; mv -f new " + name + "\n")
+			}
+			w.sh("cd " + home + "\n" + do.String())
+			for _, name := range names {
+				b, err := os.ReadFile(filepath.Join(home, name))
+				if there && string(b) != "as it was" || !there && err == nil {
+					t.Errorf("%s in %s, there before %v: %q, %v", name, root, there, b, err)
+				}
+			}
+		}
 	}
 }
 

@@ -1,0 +1,299 @@
+package box
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/gitconfig"
+)
+
+// Git's settings may name what lies in the working tree: a folder of hooks, further settings, programs. The user's PATH may lead there, too.
+// All that is executed by others as it is, without a question, so that it stays as it is.
+
+// namer finds what is named, and remembers settings that have not changed.
+type namer struct {
+	user gitconfig.User
+	path []string // the folders of the user's PATH
+	mu   sync.Mutex
+	read map[[2]string]*settings // by a repository's own folder, and that of the one it belongs to
+}
+
+// settings are a repository's, with the files that they were read from.
+type settings struct {
+	gitconfig.Settings
+	ids map[string]identity
+}
+
+// target is a path that something else executes, or takes for its settings.
+type target struct {
+	path   string
+	folder bool // with all that is in it
+	kind   kind // kindNamed, or kindSettings
+	why    string
+}
+
+func newNamer(home string, environ []string) *namer {
+	variable := func(name string) string {
+		for _, kv := range slices.Backward(environ) {
+			if k, v, _ := strings.Cut(kv, "="); k == name {
+				return v
+			}
+		}
+		return ""
+	}
+	return &namer{user: gitconfig.UserOf(home, variable), path: filepath.SplitList(variable("PATH")), read: map[[2]string]*settings{}}
+}
+
+// settings of a repository, and those of the user.
+func (n *namer) settings(dir string) gitconfig.Settings {
+	common := commonDir(dir)
+	if common == "" {
+		common = dir
+	}
+	key := [2]string{dir, common}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.read[key]; s != nil && maps.Equal(s.ids, identities(s.Files)) {
+		return s.Settings
+	}
+	now := time.Now()
+	s := &settings{Settings: gitconfig.Read(n.user, dir, common)}
+	s.ids = identities(s.Files)
+	for _, id := range s.ids {
+		if now.Sub(time.Unix(0, id.changed)) < settled {
+			s.ids = nil // read it again the next time
+			break
+		}
+	}
+	const most = 10_000
+	if len(n.read) >= most {
+		clear(n.read)
+	}
+	n.read[key] = s
+	return s.Settings
+}
+
+func identities(files []string) map[string]identity {
+	out := make(map[string]identity, len(files))
+	for _, f := range files {
+		if to, err := filepath.EvalSymlinks(f); err == nil {
+			f = to
+		}
+		out[f], _, _ = identify(f)
+	}
+	return out
+}
+
+// repository says what is executed for the repository whose own folder dir is, and whose working tree is at top.
+func (n *namer) repository(dir, top string) (out []target, err error) {
+	s := n.settings(dir)
+	if s.Cut {
+		return nil, fmt.Errorf("the git settings that hold in %s include too many files, or too deep ones, to be followed; let them include fewer, or work in another folder", top)
+	}
+	for _, f := range s.Files {
+		out = append(out, target{f, false, kindSettings, "git reads it as settings, which may name programs"})
+	}
+	for _, x := range s.List {
+		why := fmt.Sprintf("git would execute it, because of %s in %s", x.Name(), x.From)
+		switch x.Use() {
+		case gitconfig.Hooks:
+			folder := gitconfig.Expand(x.Value, top, n.user.Home)
+			if dir := filepath.Dir(folder); filepath.Base(folder) == "_" && filepath.Base(dir) == ".husky" {
+				folder = dir // where husky's own hooks look for the project's
+			}
+			out = append(out, target{folder, true, kindNamed, why})
+		case gitconfig.Template:
+			out = append(out, target{gitconfig.Expand(x.Value, top, n.user.Home), true, kindNamed, why})
+		case gitconfig.Program:
+			out = append(out, n.programs(x.Value, top, why)...)
+		case gitconfig.Include, gitconfig.Nothing:
+		}
+	}
+	return append(out, linkedHooks(dir)...), nil
+}
+
+// programs are the files that a line may execute which git starts at the top of the working tree.
+func (n *namer) programs(line, top, why string) []target {
+	words := gitconfig.Words(line)
+	bases := []string{top}
+	for _, w := range words {
+		if p := gitconfig.Expand(w.Text, top, n.user.Home); p != top && isDir(p) && len(bases) < 10 {
+			bases = append(bases, p) // a cd, or a variable that is set
+		}
+	}
+	var out []target
+	for _, w := range words {
+		for _, base := range bases {
+			p := gitconfig.Expand(w.Text, base, n.user.Home)
+			if p == "" {
+				continue
+			}
+			candidates := []string{p}
+			if strings.HasPrefix(w.Text, "/") {
+				candidates = append(candidates, filepath.Join(base, w.Text)) // what follows a variable, or $(…)
+			}
+			for _, p := range candidates {
+				info, err := os.Stat(p)
+				switch {
+				case err == nil && info.Mode().IsRegular() && (w.Runs || info.Mode().Perm()&0o111 != 0),
+					absent(err) && w.Runs && strings.Contains(w.Text, "/"):
+					out = append(out, target{p, false, kindNamed, why})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// linkedHooks are what links among a repository's hooks lead to.
+func linkedHooks(dir string) (out []target) {
+	const why = "git would execute it: a hook is a link to it"
+	hooks := filepath.Join(dir, "hooks")
+	if to, err := filepath.EvalSymlinks(hooks); err == nil && to != hooks {
+		if info, err := os.Lstat(hooks); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			out = append(out, target{to, true, kindNamed, why})
+		}
+	}
+	entries, err := os.ReadDir(hooks)
+	if err != nil {
+		return out
+	}
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink == 0 {
+			continue
+		}
+		if to, err := os.Readlink(filepath.Join(hooks, e.Name())); err == nil {
+			out = append(out, target{gitconfig.Expand(to, hooks, ""), false, kindNamed, why})
+		}
+	}
+	return out
+}
+
+// inPath are the folders of the user's PATH. What a package manager fills is left out: that is work of every day, and pointed out.
+func (n *namer) inPath(roots []string) (out []target) {
+	for _, dir := range n.path {
+		dirs := []string{dir}
+		if !filepath.IsAbs(dir) {
+			dirs = nil
+			for _, r := range roots {
+				dirs = append(dirs, filepath.Join(r, dir))
+			}
+		}
+		for _, d := range dirs {
+			d = filepath.Clean(d)
+			managed := strings.HasSuffix(d, "/node_modules/.bin") || isThere(filepath.Join(filepath.Dir(d), "pyvenv.cfg"))
+			if !managed && !slices.ContainsFunc(roots, func(r string) bool { return r == d || below(r, d) }) {
+				out = append(out, target{d, true, kindNamed, "your shell finds programs there, because of PATH"})
+			}
+		}
+	}
+	return out
+}
+
+// maxEnclosing is how far up a repository is looked for.
+const maxEnclosing = 64
+
+// enclosing is the repository in whose working tree a folder lies, as git finds it; empty: none.
+func enclosing(dir string) (own, top string) {
+	for range maxEnclosing {
+		p := filepath.Join(dir, ".git")
+		switch info, err := os.Stat(p); {
+		case err == nil && info.IsDir():
+			return p, dir
+		case err == nil && info.Mode().IsRegular():
+			return gitDir(p), dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", ""
+}
+
+// maxNamed is how many paths are held for this: each is a mount.
+const maxNamed = 256
+
+// named notes what a repository's settings name in the roots.
+func (p *parts) settings(dir, top string) {
+	if p.namer == nil || dir == "" || p.err != nil {
+		return
+	}
+	list, err := p.namer.repository(dir, top)
+	if err != nil {
+		p.err = err
+		return
+	}
+	p.targets(list)
+}
+
+// targets holds what of these lies in a root and is there, and notes all of them.
+func (p *parts) targets(list []target) {
+	for _, t := range list {
+		p.target(t)
+		if to, err := filepath.EvalSymlinks(t.path); err == nil && to != realParent(t.path) {
+			t.path = to
+			p.target(t)
+		}
+	}
+}
+
+func (p *parts) target(t target) {
+	path := realParent(t.path)
+	root := ""
+	for _, r := range p.roots {
+		if below(path, r) && (root == "" || len(r) < len(root)) {
+			root = r
+		}
+	}
+	if root == "" || p.held(path) || p.named[path] != "" {
+		return
+	}
+	if p.named == nil {
+		p.named = map[string]string{}
+	}
+	if len(p.named) >= maxNamed {
+		p.err = fmt.Errorf("git's settings name more than %d paths in folders that commands may write, %s among them; the sandbox can keep no more read-only: let them name a folder, or fewer", maxNamed, path)
+		return
+	}
+	p.named[path] = t.why
+	id, mode, ok := identify(path)
+	switch {
+	case !ok:
+		return
+	case mode&fs.ModeSymlink != 0:
+	case t.folder && mode.IsDir():
+		id = lasting(path, id) // its content is kept read-only
+		p.hold = append(p.hold, path)
+	case !mode.IsRegular():
+		return
+	default:
+		p.hold = append(p.hold, path)
+	}
+	p.add(root, path, t.kind, id)
+}
+
+// since leaves out of what was found after a command what nothing named before it and what has not changed since: somebody else has
+// changed the settings, and what they name now is older.
+func (p *parts) since(start time.Time, before *parts) {
+	p.list = slices.DeleteFunc(p.list, func(x part) bool {
+		path := x.full()
+		if p.named[path] == "" || before.named[path] != "" || x.kind != kindNamed && x.kind != kindSettings {
+			return false
+		}
+		newest := x.id.changed
+		entries, _ := os.ReadDir(path)
+		for _, e := range entries {
+			id, _, _ := identify(filepath.Join(path, e.Name()))
+			newest = max(newest, id.changed)
+		}
+		return newest < start.Add(-settled).UnixNano()
+	})
+}

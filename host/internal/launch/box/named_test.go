@@ -1,0 +1,262 @@
+//go:build linux
+
+package box_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+)
+
+// configured is a world with a repository, its settings, those of the user, and the user's PATH.
+func configured(t *testing.T, settings, users string, path ...string) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.make("userhome/")
+	w.write(".git/HEAD", "ref: refs/heads/main\n")
+	w.write(".git/config", "[core]\n\trepositoryformatversion = 0\n"+settings)
+	w.write("../userhome/.gitconfig", users)
+	for i, p := range path {
+		path[i] = strings.ReplaceAll(p, "$WS", w.ws)
+	}
+	w.confined(t, box.New(box.Config{Home: w.home, UserHome: filepath.Join(filepath.Dir(w.ws), "userhome"), Moved: w.hear, Environ: []string{"PATH=" + strings.Join(append(path, "/usr/bin"), ":")}}))
+	return w
+}
+
+// named are settings by which something in the working tree is executed, and what it is.
+var named = map[string]struct {
+	settings, users string
+	path            []string
+	there           []string // what is there and has to stay
+	missing         []string // what must not be there afterwards
+}{
+	"a folder of hooks":           {"[core]\n\thooksPath = .githooks\n", "", nil, []string{".githooks/pre-commit"}, []string{".githooks/pre-push"}},
+	"the user's folder of hooks":  {"", "[core]\n\thooksPath = tools/hooks\n", nil, []string{"tools/hooks/pre-commit"}, []string{"tools/hooks/post-checkout"}},
+	"husky":                       {"[core]\n\thooksPath = .husky/_\n", "", nil, []string{".husky/_/pre-commit", ".husky/_/h", ".husky/pre-commit"}, []string{".husky/pre-push", ".husky/_/post-merge"}},
+	"a folder that is missing":    {"[core]\n\thooksPath = .githooks\n", "", nil, nil, []string{".githooks"}},
+	"included settings":           {"[include]\n\tpath = ../.gitconfig\n", "", nil, []string{".gitconfig"}, nil},
+	"included when missing":       {"[include]\n\tpath = ../team/gitconfig\n", "", nil, nil, []string{"team/gitconfig"}},
+	"included for a branch":       {"[includeIf \"onbranch:evil\"]\n\tpath = ../.gitconfig\n", "", nil, []string{".gitconfig"}, nil},
+	"included by the user's":      {"", "[includeIf \"gitdir:~/\"]\n\tpath = ../ws/conf\n", nil, []string{"conf"}, nil},
+	"a filter":                    {"[filter \"x\"]\n\tclean = ./tools/clean.sh %f\n\tsmudge = sh tools/smudge\n", "", nil, []string{"tools/clean.sh", "tools/smudge"}, nil},
+	"a filter's process":          {"[filter \"x\"]\n\tprocess = python3 tools/process.py\n", "", nil, []string{"tools/process.py"}, nil},
+	"a filter that is missing":    {"[filter \"x\"]\n\tclean = ./tools/clean.sh %f\n", "", nil, nil, []string{"tools/clean.sh"}},
+	"textconv":                    {"[diff \"x\"]\n\ttextconv = \"./tools/my conv\"\n\tcommand = tools/cmd\n", "", nil, []string{"tools/my conv", "tools/cmd"}, nil},
+	"an external diff":            {"[diff]\n\texternal = $PWD/tools/diff\n", "", nil, []string{"tools/diff"}, nil},
+	"a merge driver":              {"[merge \"x\"]\n\tdriver = $(git rev-parse --show-toplevel)/tools/merge %O %A\n", "", nil, []string{"tools/merge"}, nil},
+	"fsmonitor":                   {"[core]\n\tfsmonitor = tools/monitor\n", "", nil, []string{"tools/monitor"}, nil},
+	"an editor":                   {"[core]\n\teditor = env A=b ./tools/editor -w\n[sequence]\n\teditor = ./tools/sequence\n", "", nil, []string{"tools/editor", "tools/sequence"}, nil},
+	"a pager":                     {"[core]\n\tpager = ./tools/pager\n[pager]\n\tlog = ./tools/log | less\n", "", nil, []string{"tools/pager", "tools/log"}, nil},
+	"ssh":                         {"[core]\n\tsshCommand = ./tools/ssh -i x\n\taskPass = ./tools/ask\n", "", nil, []string{"tools/ssh", "tools/ask"}, nil},
+	"gpg":                         {"[gpg]\n\tprogram = ./tools/gpg\n[gpg \"ssh\"]\n\tprogram = ./tools/gpgssh\n", "", nil, []string{"tools/gpg", "tools/gpgssh"}, nil},
+	"credentials":                 {"[credential]\n\thelper = !cd tools && ./cred\n[credential \"https://x\"]\n\thelper = \"!f() { . tools/other; }; f\"\n", "", nil, []string{"tools/cred", "tools/other"}, nil},
+	"an alias":                    {"[alias]\n\tci = !sh -c './tools/ci && make' -\n", "", nil, []string{"tools/ci"}, nil},
+	"an alias of the user's":      {"", "[alias]\n\tci = \"!./tools/ci.py\"\n", nil, []string{"tools/ci.py"}, nil},
+	"the other end of a remote":   {"[remote \"o\"]\n\turl = .\n\tuploadpack = ./tools/up\n", "", nil, []string{"tools/up"}, nil},
+	"a transport":                 {"[remote \"o\"]\n\turl = ext::./tools/ext %S\n", "", nil, []string{"tools/ext"}, nil},
+	"a template":                  {"[init]\n\ttemplateDir = template\n", "", nil, []string{"template/hooks/post-checkout"}, []string{"template/hooks/pre-commit"}},
+	"a folder of the user's PATH": {"", "", []string{"$WS/scripts"}, []string{"scripts/tool"}, []string{"scripts/ls"}},
+	"a relative one":              {"", "", []string{"scripts"}, []string{"scripts/tool"}, []string{"scripts/ls"}},
+	"one that is missing":         {"", "", []string{"$WS/scripts"}, nil, []string{"scripts"}},
+}
+
+func TestWhatSettingsNameStays(t *testing.T) {
+	t.Parallel()
+	for name, tc := range named {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := configured(t, tc.settings, tc.users, tc.path...)
+			var do strings.Builder
+			for _, p := range tc.there {
+				w.write(p, "as it was")
+				do.WriteString("echo evil > '" + p + "'; cp file new; mv -f new '" + p + "'; rm -f '" + p + "'\n")
+			}
+			for _, p := range tc.missing {
+				do.WriteString("mkdir -p $(dirname " + p + "); echo evil > " + p + "\n")
+			}
+			w.write("file", "evil")
+			w.sh(do.String())
+			for _, p := range tc.there {
+				if b, err := os.ReadFile(filepath.Join(w.ws, p)); err != nil || string(b) != "as it was" {
+					t.Errorf("%s is %q, %v", p, b, err)
+				}
+			}
+			for _, p := range tc.missing {
+				if b, err := os.ReadFile(filepath.Join(w.ws, p)); err == nil && len(b) > 0 {
+					t.Errorf("%s is %q", p, b)
+				}
+			}
+			// By way of a folder above, which is no mount.
+			for _, p := range tc.there {
+				w.sh("cd " + w.ws + "; d=$(dirname '" + p + "'); [ $d = . ] || { mv $d moved && mkdir -p $d && echo evil > '" + p + "'; }")
+				if b, err := os.ReadFile(filepath.Join(w.ws, p)); err == nil && strings.Contains(string(b), "evil") {
+					t.Errorf("%s is %q", p, b)
+				}
+				break
+			}
+			// The user's own file is none of a command's.
+			for _, m := range w.moved() {
+				if b, err := os.ReadFile(m.To); err == nil && string(b) == "as it was" {
+					t.Errorf("moved %+v", m)
+				}
+			}
+		})
+	}
+}
+
+func TestLinksAmongHooksLeadToWhatStays(t *testing.T) {
+	t.Parallel()
+	w := configured(t, "", "")
+	w.write("scripts/pre-commit", "as it was")
+	w.write("shared/post-merge", "as it was")
+	w.write("lib/.git/HEAD", "ref: refs/heads/main\n")
+	for link, to := range map[string]string{".git/hooks/pre-commit": "../../scripts/pre-commit", ".git/hooks/pre-push": "../../scripts/missing", "lib/.git/hooks": "../../shared"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(w.ws, link)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, filepath.Join(w.ws, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.sh(`echo evil > scripts/pre-commit; echo evil > scripts/missing; echo evil > shared/post-merge; echo evil > shared/new`)
+	for _, p := range []string{"scripts/pre-commit", "shared/post-merge"} {
+		if b, err := os.ReadFile(filepath.Join(w.ws, p)); err != nil || string(b) != "as it was" {
+			t.Errorf("%s is %q, %v", p, b, err)
+		}
+	}
+	for _, p := range []string{"scripts/missing", "shared/new"} {
+		if _, err := os.Lstat(filepath.Join(w.ws, p)); err == nil {
+			t.Errorf("%s is there", p)
+		}
+	}
+}
+
+// Below the top of a repository its settings hold as well.
+func TestSettingsOfTheRepositoryAround(t *testing.T) {
+	t.Parallel()
+	w := configured(t, "[core]\n\thooksPath = sub/hooks\n[filter \"x\"]\n\tclean = sub/f.sh\n", "")
+	w.write("sub/hooks/pre-commit", "as it was")
+	w.write("sub/f.sh", "as it was")
+	sub := filepath.Join(w.ws, "sub")
+	w.change = func(g *launch.Grant) { g.WritableRoots = []string{sub} }
+	if out, _ := w.sh(`cd sub; echo evil > hooks/pre-commit; echo evil > hooks/new; echo evil > f.sh; echo x > file && echo done`); strings.Count(out, "Read-only") != 3 || !strings.HasSuffix(out, "done") {
+		t.Errorf("%q", out)
+	}
+}
+
+// What is no program, and what a package manager fills, is work of every day.
+func TestOrdinaryFilesAreWritten(t *testing.T) {
+	t.Parallel()
+	w := configured(t, "[alias]\n\tx = !git add package.json src && make\n\tst = status\n[remote \"o\"]\n\turl = ./file\n[user]\n\tname = file\n[core]\n\tpager = less -F\n[blame]\n\tignoreRevsFile = file\n[branch \"m\"]\n\tmerge = src/a.go\n",
+		"", "$WS/node_modules/.bin", "$WS/.venv/bin", "$WS", ".", "node_modules/.bin")
+	for _, p := range []string{"package.json", "src/a.go", "file", "less", "status", ".venv/pyvenv.cfg", ".venv/bin/activate", "node_modules/.bin/tsc"} {
+		w.write(p, "x")
+		if err := os.Chmod(filepath.Join(w.ws, p), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, exit := w.sh(`for f in package.json src/a.go file less status .venv/bin/activate .venv/bin/new node_modules/.bin/tsc node_modules/.bin/new new.sh; do echo y > $f && cp $f $f~ && mv $f~ $f || exit 1; done; echo done`)
+	if exit.Code != 0 || out != "done" {
+		t.Errorf("exit %d, %q", exit.Code, out)
+	}
+	for _, m := range w.moved() {
+		if m.To != "" {
+			t.Errorf("moved %+v", m)
+		}
+	}
+}
+
+// Settings that somebody makes outside while a command runs make nothing new of what is older.
+func TestSettingsThatComeLater(t *testing.T) {
+	t.Parallel()
+	w := configured(t, "", "")
+	w.write(".githooks/pre-commit", "as it was")
+	w.write("tools/f.sh", "as it was")
+	for made := time.Now(); time.Since(made) < 100*time.Millisecond; { // until it is older than the clock of files is coarse
+		w.sh("true")
+	}
+	spec := w.spec("echo ready; read line; echo evil > tools/g.sh; echo done")
+	spec.Stdin = true
+	p, err := w.launcher.Spawn(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := make(chan launch.Input, 1)
+	said := ""
+	if _, err := p.Attach(t.Context(), in, func(o launch.Output) error {
+		if said += string(o.Data); said == "ready\n" {
+			w.write(".git/config", "[core]\n\thooksPath = .githooks\n[filter \"x\"]\n\tclean = tools/f.sh\n\tsmudge = tools/g.sh\n")
+			in <- launch.Input{Data: []byte("\n")}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	close(in)
+	<-p.Gone()
+	m := w.moved()
+	if len(m) != 1 || m[0].From != filepath.Join(w.ws, "tools/g.sh") {
+		t.Errorf("moved %+v", m)
+	}
+}
+
+func TestTooManySettings(t *testing.T) {
+	t.Parallel()
+	w := configured(t, strings.Repeat("[include]\n\tpath = x\n", 1)+"[include]\n\tpath = deep\n", "")
+	w.write(".git/deep", "[include]\n\tpath = deep1\n")
+	for i := range 12 {
+		w.write(".git/deep"+string(rune('a'+i)), "[include]\n\tpath = deep"+string(rune('b'+i))+"\n")
+	}
+	w.write(".git/deep1", "[include]\n\tpath = deepa\n")
+	if _, err := w.spawn("true"); err == nil || !strings.Contains(err.Error(), "include") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What git itself starts is what is held: each of these runs the file when git is asked for something ordinary.
+func TestGitExecutesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is missing")
+	}
+	for name, tc := range map[string]struct{ settings, file, git string }{
+		"a hook":     {"[core]\n\thooksPath = .githooks\n", ".githooks/pre-commit", "commit -q --allow-empty -m x"},
+		"an include": {"[include]\n\tpath = ../.gitconfig\n", ".gitconfig", "x"},
+		"a monitor":  {"[core]\n\tfsmonitor = ./tools/monitor.sh\n", "tools/monitor.sh", "status"},
+		"an alias":   {"[alias]\n\tx = !./tools/x\n", "tools/x", "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := configured(t, tc.settings, "")
+			if out, err := exec.Command("git", "init", "-q", w.ws).CombinedOutput(); err != nil {
+				t.Fatal(string(out))
+			}
+			content := "#!/bin/sh\ntouch " + w.out + "/ran\n"
+			if name == "an include" {
+				content = "[alias]\n\tx = !touch " + w.out + "/ran\n"
+			}
+			run := func() bool {
+				cmd := exec.Command("git", append([]string{"-C", w.ws, "-c", "user.name=a", "-c", "user.email=a@b"}, strings.Fields(tc.git)...)...)
+				_ = cmd.Run()
+				_, err := os.Lstat(filepath.Join(w.out, "ran"))
+				return err == nil
+			}
+			w.write(tc.file, "# nothing\n")
+			w.write("evil", content)
+			w.sh("cp evil " + tc.file + "; mv evil " + tc.file)
+			if run() {
+				t.Error("git executes what a command has made")
+			}
+			w.write(tc.file, content) // as the user, which proves that it would
+			if !run() {
+				t.Error("git does not execute it at all")
+			}
+		})
+	}
+}

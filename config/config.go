@@ -20,6 +20,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hosts"
+	"github.com/gantry-agent/gantry/config/internal/function"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/schema"
 )
@@ -88,6 +89,9 @@ type Config struct {
 
 	root    *node
 	sources diag.Files
+	// held are files that file() reads, commands the programs of command(), of all layers.
+	held     []string
+	commands []*function.Command
 }
 
 // Layer says where a setting comes from. Later ones count.

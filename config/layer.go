@@ -42,7 +42,14 @@ type Project struct {
 	Trusted bool   // the user agreed to exactly this content
 	Files   []string
 	Rules   []RulesFile
-	content map[string][]byte // by file name; of rules with their folder
+	// Covered are the files that the configuration reads with file(), Programs those that it runs with command(); both are part of
+	// the digest. Gaps are programs that can't be followed, and that don't run for that reason.
+	Covered  []Covered
+	Programs []string
+	Gaps     []string
+	content  map[string][]byte // by file name; of rules with their folder; of what is covered by what it is
+	agreed   map[string][]byte // content that was agreed to already, which is not looked at again
+	consent  *function.Consent
 }
 
 // RulesFile is a file with rules for commands, as it was read.
@@ -57,6 +64,10 @@ const (
 // FindProject returns the project that dir belongs to: the nearest folder, from dir upwards, that has a configuration in
 // .gantry. It returns nil when there is none. Gantry's own home is no project's folder.
 func FindProject(dir, home string) (*Project, error) {
+	return findProject(dir, home, function.Sources{LookupEnv: os.LookupEnv, Home: userHome(os.LookupEnv)})
+}
+
+func findProject(dir, home string, sources function.Sources) (*Project, error) {
 	homeInfo, _ := os.Stat(home) // a home that is not there yet is no project either
 	for d := dir; ; {
 		folder := filepath.Join(d, projectDir)
@@ -79,6 +90,7 @@ func FindProject(dir, home string) (*Project, error) {
 				return nil, err
 			}
 			if len(p.Files)+len(p.Rules) > 0 {
+				p.cover(sources)
 				p.Digest = trust.Digest(p.content)
 				return p, nil
 			}
@@ -163,6 +175,8 @@ type loader struct {
 	system   *node // of the machine's file; nil: there is none
 	merged   *node
 	broken   bool // a file could not be understood: what it lacks is not told
+	held     []string
+	commands []*function.Command
 	ds       diag.Diagnostics
 }
 
@@ -288,7 +302,12 @@ func (l *loader) layers(ctx context.Context) *node {
 }
 
 func (l *loader) origin(layer Layer, base, dir string) *origin {
-	return &origin{layer: layer, dir: dir, scope: function.NewScope(l.sources, base)}
+	sources := l.sources
+	sources.Roots = []string{l.dir}
+	if layer == LayerProject && l.project != nil {
+		sources.Roots, sources.Consent = []string{l.project.Dir}, l.project.consent
+	}
+	return &origin{layer: layer, dir: dir, scope: function.NewScope(sources, base)}
 }
 
 // optional reads a file that need not exist, and its JSON form.
@@ -318,7 +337,7 @@ func (p *Project) first() string {
 
 // findProject finds the project, and out whether the user agreed to exactly what its files say.
 func (l *loader) findProject() {
-	p, err := FindProject(l.dir, l.home)
+	p, err := findProject(l.dir, l.home, l.sources)
 	if err != nil {
 		l.unreadable(filepath.Join(l.dir, projectDir), err, "make the file readable, or move it away")
 		return
@@ -366,6 +385,9 @@ func (l *loader) text(layer Layer, path, name string, text []byte, base string) 
 		dir = filepath.Dir(path)
 	}
 	r := &reader{files: l.files, from: l.origin(layer, base, dir)}
+	if layer != LayerBuiltin {
+		l.hold(text, path, r.from.scope)
+	}
 	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 	n := r.node(body, l.root, "", start)
 	l.ds = append(l.ds, r.ds...)
@@ -387,7 +409,11 @@ func (l *loader) unreadable(path string, err error, next string) {
 // DigestWith is the digest that the project would have with other texts of some of its files, by name: gantry renews its
 // own trust with it after a change that the user asked for.
 func (p *Project) DigestWith(changed map[string][]byte) string {
-	content := maps.Clone(p.content)
-	maps.Copy(content, changed)
-	return trust.Digest(content)
+	next := &Project{Dir: p.Dir, content: maps.Clone(p.content)}
+	maps.Copy(next.content, changed)
+	known := maps.Clone(next.content)
+	maps.DeleteFunc(next.content, func(name string, _ []byte) bool { return isCovered(name) })
+	next.agreed = known
+	next.cover(function.Sources{LookupEnv: os.LookupEnv, Home: userHome(os.LookupEnv)})
+	return trust.Digest(next.content)
 }

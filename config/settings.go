@@ -19,6 +19,7 @@ func (l *loader) decode(root *node) *Config {
 	d := &decoder{files: l.files}
 	c := &Config{
 		Profiles: l.profiles, Files: l.read, Project: l.project, Home: l.home, Dir: l.dir, root: root, sources: l.files,
+		held: l.held, commands: l.commands,
 	}
 	if l.o.System != "-" {
 		c.System = filepath.Dir(l.o.System)

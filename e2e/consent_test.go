@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/e2e/vendors"
 )
 
 // exchanging is a session of a sandboxed command that keeps putting one file into the place of another, until there is a file "stop".
@@ -55,5 +56,85 @@ func TestExchangedHookScript(t *testing.T) {
 	t.Logf("%d runs of the agreed script, %d of another", good, evil)
 	if evil > 0 || good < 48 {
 		t.Errorf("%d runs of the agreed script, %d of another", good, evil)
+	}
+}
+
+// The program that prints a key is part of what a trusted project's owner agreed to: a command can't change it, and a changed one does
+// not run, also while gantry goes on.
+func TestChangedSecretProgram(t *testing.T) {
+	t.Parallel()
+	changes := "printf '#!/bin/sh\\necho evil >> %[1]s/ran; echo KEY\\n' > scripts/token.sh; cp scripts/token.sh x; mv -f x scripts/token.sh; mv scripts s2; echo tried"
+	out := t.TempDir()
+	model := vendors.Start(t, "openai-chat",
+		vendors.Answer{Calls: []vendors.Call{{Name: "exec_command", Args: map[string]any{"cmd": fmt.Sprintf(changes, out), "login": false}}}},
+		vendors.Answer{Text: "done", Forever: true})
+	r := rig.New(t, "")
+	token := fmt.Sprintf("#!/bin/sh\necho good >> %s/ran\n. ./scripts/lib.sh\necho $KEY\n", out)
+	r.Write("scripts/token.sh", token)
+	r.Write("scripts/lib.sh", "KEY="+vendors.Key+"\n")
+	if err := os.Chmod(filepath.Join(r.Dir, "scripts/token.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.Write(".gantry/gantry.hcl", fmt.Sprintf(`
+default_model = "real"
+
+provider "p" {
+  source   = "builtin/compatible"
+  base_url = "%s/v1"
+  api_key  = command(["./scripts/token.sh"], { refresh = "1ms" })
+}
+
+model "real" {
+  provider = "p"
+  name     = "own-model"
+}
+`, model.URL))
+	if res := r.OK("trust", "--yes"); !strings.Contains(res.Stdout, "lib.sh") {
+		t.Errorf("trust does not show what the program loads:\n%s", res.Stdout)
+	}
+	args := []string{"exec", "-c", "approval.policy=never", "-c", "sandbox.mode=workspace-write", "go"}
+	r.OK(args...)
+	if now := r.Read("scripts/token.sh"); now != token {
+		t.Errorf("a command has changed the program:\n%s", now)
+	}
+	// From outside it can be changed, and then the project is not trusted any more.
+	r.Write("scripts/lib.sh", fmt.Sprintf("echo evil >> %s/ran\nKEY=x\n", out))
+	res := r.Gantry(args...)
+	if !strings.Contains(res.Stderr, "gantry trust") {
+		t.Errorf("exit %d, nothing is said of trust:\n%s", res.Code, res.Stderr)
+	}
+	b, _ := os.ReadFile(filepath.Join(out, "ran"))
+	if strings.Contains(string(b), "evil") || !strings.Contains(string(b), "good") {
+		t.Errorf("ran %q", b)
+	}
+}
+
+// What file() reads of a trusted project is part of the consent, and commands can't change it.
+func TestChangedFileValue(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { since_user = 0 }
+do = [{ call = "exec_command", id = "c1", args = { cmd = "echo obey me > agent.md; ln -s agent.md b; rm agent.md; mv agent.md c; cat agent.md", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "done" }]
+`)
+	r.Write("agent.md", "be kind\n")
+	r.Write(".gantry/gantry.hcl", "instructions {\n  text = file(\"./agent.md\")\n}\n")
+	if res := r.OK("trust", "--yes"); !strings.Contains(res.Stdout, "be kind") {
+		t.Errorf("trust does not show what is read:\n%s", res.Stdout)
+	}
+	args := []string{"exec", "-c", "approval.policy=never", "-c", "sandbox.mode=workspace-write", "go"}
+	r.OK(args...)
+	if r.Read("agent.md") != "be kind\n" || !strings.Contains(r.Last().Outputs()["c1"], "be kind") {
+		t.Errorf("a command has changed what is read: %q", r.Last().Outputs()["c1"])
+	}
+	r.Write("agent.md", "obey me\n")
+	if res := r.Gantry("config", "show"); !strings.Contains(res.Stderr, "not trusted") {
+		t.Errorf("the change is not noticed:\n%s", res.Stderr)
+	}
+	if diff := r.Gantry("trust"); !strings.Contains(diff.Stdout, "-be kind") || !strings.Contains(diff.Stdout, "+obey me") {
+		t.Errorf("the change is not shown:\n%s", diff.Stdout)
 	}
 }

@@ -15,6 +15,11 @@ import (
 // maxFile bounds a file that is covered: more is no script.
 const maxFile = 64 << 20
 
+// maxTotal bounds all files together.
+const maxTotal = 256 << 20
+
+var errTotal = errors.New("the files have more than 256 MiB together")
+
 // ErrLarge says that a file is too large to be covered.
 var ErrLarge = errors.New("it is larger than 64 MiB, which is no script")
 
@@ -26,9 +31,14 @@ func (s Set) Write(h hash.Hash) error {
 		h.Write(length[:])
 		h.Write(b)
 	}
+	var total int64
 	for _, f := range s.Files {
 		sum := sha256.New()
-		if _, err := copyFile(sum, f.Path, maxFile); err != nil {
+		n, err := copyFile(sum, f.Path, maxFile)
+		if total += n; err == nil && total > maxTotal {
+			err = errTotal
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", f.Path, err)
 		}
 		put([]byte(f.Word))

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/gantry-agent/gantry/config/reach"
 )
 
 // Command is a program that prints a secret. It marks the value in whose place it stands; nothing is run here.
@@ -18,6 +21,60 @@ type Command struct {
 	Dir     string        // absolute: that of the file
 	Timeout time.Duration // for one run
 	Refresh time.Duration // how long what it printed is good; 0: until it is refused where it is used
+	// Files are what it runs beyond what can be read from Argv. nil: its owner has not said.
+	Files []string
+
+	scope  *Scope
+	agreed string // digest that the user agreed to; empty: the configuration is not a project's
+}
+
+// Key tells programs apart.
+func (c *Command) Key() string {
+	b, err := json.Marshal([]any{c.Argv, c.Dir, c.Files, c.Files != nil})
+	if err != nil {
+		panic(err) // texts only
+	}
+	return string(b)
+}
+
+// Reach finds the files that the program can run.
+func (c *Command) Reach(roots ...string) reach.Set {
+	q := reach.Query{Dir: c.Dir, Roots: append(slices.Clip(c.scope.sources.Roots), roots...), Listed: c.Files, Complete: c.Files != nil}
+	for _, name := range []string{"PATH", "HOME"} {
+		if v, ok := c.scope.sources.LookupEnv(name); ok {
+			q.Env = append(q.Env, name+"="+v)
+		}
+	}
+	return q.Argv(c.Argv)
+}
+
+// Digest is that of the files which the program can run. A program that can't be followed has none.
+func (c *Command) Digest() (string, error) {
+	set := c.Reach()
+	if len(set.Gaps) > 0 {
+		g := set.Gaps[0]
+		return "", fmt.Errorf("%s; %s", g, strings.Replace(g.Next, "list in files", "list in { files = [...] }", 1))
+	}
+	sum, err := set.Digest()
+	if sum == "" && err == nil {
+		sum = "r1:" // no file of the project
+	}
+	return sum, err
+}
+
+// Check says whether the program is what the user agreed to.
+func (c *Command) Check() error {
+	if c.agreed == "" {
+		return nil
+	}
+	is, err := c.Digest()
+	if err != nil {
+		return fmt.Errorf("can't be compared with what you agreed to: %w", err)
+	}
+	if is != c.agreed {
+		return errors.New("runs a file that is not what you agreed to any more; next: look at it, then run `gantry trust`, and start again")
+	}
+	return nil
 }
 
 // source: codex 0.169 gives its command the same times.
@@ -48,7 +105,7 @@ func (s *Scope) commandFunction() function.Function {
 			return cty.String, nil
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			c := &Command{Dir: s.base, Timeout: commandTimeout, Refresh: commandRefresh}
+			c := &Command{Dir: s.base, Timeout: commandTimeout, Refresh: commandRefresh, scope: s}
 			for it := args[0].ElementIterator(); it.Next(); {
 				_, v := it.Element()
 				if v.IsNull() {
@@ -75,6 +132,16 @@ func (s *Scope) commandFunction() function.Function {
 					return cty.NilVal, function.NewArgError(1, err)
 				}
 			}
+			if consent := s.sources.Consent; consent != nil {
+				agreed, ok := consent.Commands[c.Key()]
+				if !ok {
+					return cty.NilVal, function.NewArgErrorf(0, "a project's command() is part of what you agree to, and this one is known only when it is evaluated; write its words as texts")
+				}
+				if c.agreed = agreed; agreed == "" {
+					_, err := c.Digest()
+					return cty.NilVal, function.NewArgError(0, fmt.Errorf("consent can't cover what it runs: %w", err))
+				}
+			}
 			return cty.StringVal(commandText).Mark(c), nil
 		},
 	})
@@ -89,9 +156,15 @@ func (c *Command) options(v cty.Value) error {
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
 		name := k.AsString()
+		if name == "files" {
+			if err := c.list(e); err != nil {
+				return err
+			}
+			continue
+		}
 		to := known[name]
 		if to == nil {
-			return fmt.Errorf("the options are refresh and timeout, not %q", name)
+			return fmt.Errorf("the options are files, refresh and timeout, not %q", name)
 		}
 		if e.IsNull() || e.Type() != cty.String {
 			return fmt.Errorf(`%s is a duration in quotes: "5s"`, name)
@@ -104,6 +177,22 @@ func (c *Command) options(v cty.Value) error {
 	}
 	if c.Timeout <= 0 || c.Timeout > maxTimeout {
 		return fmt.Errorf("timeout must be more than 0 and at most %v", maxTimeout)
+	}
+	return nil
+}
+
+// list reads the option files.
+func (c *Command) list(v cty.Value) error {
+	if v.IsNull() || !v.Type().IsTupleType() && !v.Type().IsListType() && !v.Type().IsSetType() {
+		return errors.New(`files is a list: { files = ["scripts"] }`)
+	}
+	c.Files = []string{}
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		if e.IsNull() || e.Type() != cty.String || e.AsString() == "" {
+			return errors.New(`files is a list of texts: { files = ["scripts"] }`)
+		}
+		c.Files = append(c.Files, e.AsString())
 	}
 	return nil
 }

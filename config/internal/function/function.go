@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -29,6 +30,33 @@ type Sources struct {
 	LookupEnv func(name string) (string, bool)
 	Secret    func(name string) (string, error)
 	Home      string // the user's home folder, for "~/"
+	// Roots are the folders below which programs of command() are followed: commands of a model may change what lies there.
+	Roots []string
+	// Consent is what the user agreed to have read and run; nil: everything.
+	Consent *Consent
+}
+
+// Consent binds the values of a project's configuration to what was agreed to.
+type Consent struct {
+	Dir      string             // the project's folder
+	Files    map[string]Content // by path
+	Commands map[string]string  // digests by [Command.Key]
+}
+
+// Content is what a file said when its digest was taken.
+type Content struct {
+	Text []byte
+	Err  error // it could not be read
+}
+
+// Covers reports whether consent is needed for a file: one of the project's, or one that is named from there. Others are the user's or
+// the machine's, and commands of a model don't write them.
+func (c *Consent) Covers(name, path string) bool {
+	if !filepath.IsAbs(filepath.FromSlash(name)) && !strings.HasPrefix(name, "~/") {
+		return true
+	}
+	rel, err := filepath.Rel(c.Dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // Scope is what the functions mean in one file.
@@ -184,23 +212,48 @@ func (s *Scope) read(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	info, err := os.Stat(full)
+	if c := s.sources.Consent; c != nil && c.Covers(path, full) {
+		known, ok := c.Files[full]
+		switch {
+		case !ok:
+			return "", errors.New("a project's file() is part of what you agree to, and this path is known only when it is evaluated; write it as a text")
+		case known.Err != nil:
+			return "", known.Err
+		}
+		return text(known.Text)
+	}
+	b, err := Read(full)
 	if err != nil {
 		return "", err
 	}
-	// A pipe or a device could block for ever.
+	return text(b)
+}
+
+// Read returns what file() reads. A pipe or a device could block for ever.
+func Read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
 	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a regular file")
+		return nil, errors.New("it is not a regular file")
 	}
-	f, err := os.Open(full)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if info, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+}
+
+func text(b []byte) (string, error) {
 	switch {
-	case err != nil:
-		return "", err
 	case len(b) > maxFileBytes:
 		return "", fmt.Errorf("it has more than %d bytes", maxFileBytes)
 	case !utf8.Valid(b):

@@ -87,7 +87,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 		defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	}
 	spec := launch.Spec{
-		Argv: argv, Cwd: dir, Env: host.Environment(cfg, a.environ), Stdin: true, Grant: host.Holding(host.Grant(cfg, cfg.Sandbox.Mode, dir, tmp), host.HeldByHooks(cfg, home, dir, a.environ)),
+		Argv: argv, Cwd: dir, Env: host.Environment(cfg, a.environ), Stdin: true, Grant: host.Holding(host.Grant(cfg, cfg.Sandbox.Mode, dir, tmp), host.Held(cfg, home, dir, a.environ)),
 		Owner: launch.Owner{Plugin: "sandbox"},
 	}
 	screen := a.terminal() && term.IsTerminal(int(a.stdout.Fd()))

@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 
 	"github.com/gantry-agent/gantry/config"
-	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/diff"
 	"github.com/spf13/cobra"
 )
 
@@ -23,8 +23,9 @@ func (a *app) trustCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "trust [flags] [DIR]", Short: "Let a project's configuration count", Args: takes(0, 1, "DIR"),
 		Long: "A project's .gantry/gantry.hcl can start programs and change what they may do, so it is left out until you have\n" +
-			"agreed to it. trust shows the configuration and lock file of the project that DIR (default: this folder) belongs to,\n" +
-			"asks, and remembers the answer for exactly that content.",
+			"agreed to it. trust shows the configuration, rules and lock file of the project that DIR (default: this folder) belongs to,\n" +
+			"with the files that it reads by file() and runs by command(), asks, and remembers the answer for exactly that content.\n" +
+			"After a change it shows what is different from what you agreed to.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -101,7 +102,11 @@ func (a *app) revoke(ctx context.Context, home, dir string) error {
 	if p, err := config.FindProject(dir, home); err == nil && p != nil {
 		dir = p.Dir
 	}
-	removed, err := trust.Open(home).Remove(ctx, dir)
+	store := trust.Open(home)
+	removed, err := store.Remove(ctx, dir)
+	if err == nil {
+		err = store.Forget(dir)
+	}
 	if err != nil {
 		return err
 	}
@@ -128,7 +133,8 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 		fmt.Fprintln(a.stdout, "trusted already:", p.Dir)
 		return nil
 	}
-	if err := a.showProject(p); err != nil {
+	texts, err := a.showProject(p, home, store.Shown(p.Dir))
+	if err != nil {
 		return err
 	}
 	if !yes && !a.confirm(ctx, fmt.Sprintf("Let this configuration count in %s?", p.Dir)) {
@@ -141,31 +147,63 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 		return err
 	}
 	fmt.Fprintln(a.stdout, "trusted:", p.Dir)
-	return nil
+	return store.Remember(p.Dir, texts)
 }
 
-// showProject prints what would be trusted. What is shown is what the answer is bound to, whatever the files say by then.
-func (a *app) showProject(p *config.Project) error {
-	content := map[string][]byte{}
-	for _, path := range append(p.Files, filepath.Join(p.Dir, ".gantry", lock.FileName)) {
-		text, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == lock.FileName {
-			continue
+// showProject prints what would be trusted, of files that were agreed to before only what has changed. It returns the texts. What is
+// shown is what the answer is bound to, whatever the files say by then.
+func (a *app) showProject(p *config.Project, home string, before map[string]string) (texts map[string]string, err error) {
+	texts = map[string]string{}
+	for _, s := range p.Shown() {
+		switch name := a.shown(s.Path); {
+		case s.Err != nil:
+			fmt.Fprintf(a.stdout, "--- %s: can't be read: %s\n", plain(name), plain(s.Err.Error()))
+		case s.Hidden:
+			fmt.Fprintf(a.stdout, "--- %s: read by file(), not shown since it may be a key\n", plain(name))
+		case strings.ContainsRune(s.Text, 0):
+			fmt.Fprintf(a.stdout, "--- %s: a program, %d bytes\n", plain(name), len(s.Text))
+		default:
+			texts[s.Path] = s.Text
+			was, known := before[s.Path]
+			a.showText(plain(name), was, s.Text, known)
 		}
-		if err != nil {
-			return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(before)) {
+		if _, still := texts[path]; !still {
+			fmt.Fprintf(a.stdout, "--- %s: no longer part of it\n", plain(a.shown(path)))
 		}
-		content[filepath.Base(path)] = text
-		fmt.Fprintf(a.stdout, "--- %s\n%s\n", a.shown(path), strings.TrimRight(plain(string(text)), "\n"))
 	}
-	for _, r := range p.Rules {
-		content["rules/"+filepath.Base(r.Path)] = []byte(r.Text)
-		fmt.Fprintf(a.stdout, "--- %s\n%s\n", a.shown(r.Path), strings.TrimRight(plain(r.Text), "\n"))
+	for _, gap := range p.Gaps {
+		fmt.Fprintln(a.stdout, "! will not run:", plain(gap))
 	}
-	if trust.Digest(content) != p.Digest {
-		return errors.New("the configuration was changed while it was shown; next: run the command again")
+	now, err := config.FindProject(p.Dir, home)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if now == nil || now.Digest != p.Digest {
+		return nil, errors.New("the configuration was changed while it was shown; next: run the command again")
+	}
+	return texts, nil
+}
+
+// showText prints a text, or how it differs from the one that was agreed to before.
+func (a *app) showText(name, was, is string, known bool) {
+	body := strings.TrimRight(plain(is), "\n")
+	switch {
+	case !known:
+		fmt.Fprintf(a.stdout, "--- %s\n%s\n", name, body)
+	case was == is:
+		fmt.Fprintf(a.stdout, "--- %s: as you agreed to it\n", name)
+	case plain(was) == plain(is):
+		fmt.Fprintf(a.stdout, "--- %s: changed in characters that are not shown\n%s\n", name, body)
+	default:
+		version := func(s string) diff.Version { return diff.Version{Mode: diff.Regular, Data: plain(s)} }
+		text := diff.Of(diff.File{Name: "x", Before: version(was), After: version(is)}).Diff
+		if i := strings.Index(text, "\n@@"); i >= 0 {
+			text = text[i+1:]
+		}
+		fmt.Fprintf(a.stdout, "--- %s: changed since you agreed to it\n%s\n", name, strings.TrimRight(text, "\n"))
+	}
 }
 
 // plain shows also what a terminal would not: marks that change the direction of text can hide what a line says.

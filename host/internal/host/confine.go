@@ -257,17 +257,20 @@ func (g granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gr
 
 // holding keeps what hooks run from being changed by what the grant is for.
 func (g granter) holding(grant launch.Grant, cwd string) launch.Grant {
-	if g.held == nil || grant.Mode != box.WorkspaceWrite {
-		return grant
+	if g.held == nil {
+		return Holding(grant, g.config.Held())
 	}
-	return Holding(grant, g.held(cwd))
+	return Holding(grant, append(g.config.Held(), g.held(cwd)...))
 }
 
 // Holding is a grant under which files and folders are only read. What is not there, or is reached by a link, is left out: it is not
 // what anybody agreed to.
 func Holding(grant launch.Grant, paths []string) launch.Grant {
 	for _, p := range paths {
-		if _, err := os.Lstat(p); err != nil || grant.Mode == launch.FullAccess || throughLink(p, grant.WritableRoots) {
+		if grant.Mode != box.WorkspaceWrite || !lies(grant.WritableRoots, p) {
+			continue
+		}
+		if _, err := os.Lstat(p); err != nil || throughLink(p, grant.WritableRoots) {
 			continue
 		}
 		grant.DenyWrite = append(slices.Clip(grant.DenyWrite), glob.Quote(p))

@@ -150,15 +150,15 @@ func (c *heldFor) paths(found []hook.Definition, agreed map[string]string, unask
 // maxHeldFor is for how many folders the files are remembered.
 const maxHeldFor = 64
 
-// HeldByHooks are the files and folders that agreed hooks run in a folder.
-func HeldByHooks(c *config.Config, home, dir string, environ []string) []string {
+// Held are the files and folders that agreed hooks and the configuration itself run and read: commands in a sandbox must not change them.
+func Held(c *config.Config, home, dir string, environ []string) []string {
 	agreed, err := AgreedHooks(home)
 	if err != nil {
 		agreed = nil // then none but managed ones runs
 	}
 	found, _ := Hooks(c)
 	var once heldFor
-	return once.paths(found, agreed, nil, dir, environ)
+	return append(c.Held(), once.paths(found, agreed, nil, dir, environ)...)
 }
 
 // HookEnvironment is what hooks are started with: the host's own environment, without what only providers may know.

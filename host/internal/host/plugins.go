@@ -125,7 +125,7 @@ func (h *Host) secret(label, handle string) (service.Secret, bool) {
 	s, ok := h.mu.secrets[label][handle]
 	out := service.Secret{Value: s.Value}
 	if c := s.Command; c != nil {
-		out.Program = &service.Program{Argv: c.Argv, Dir: c.Dir, Timeout: c.Timeout, Refresh: c.Refresh}
+		out.Program = &service.Program{Argv: c.Argv, Dir: c.Dir, Timeout: c.Timeout, Refresh: c.Refresh, Check: c.Check}
 	}
 	return out, ok
 }

@@ -30,6 +30,7 @@ type Program struct {
 	Dir     string        // absolute
 	Timeout time.Duration // for one run
 	Refresh time.Duration // how long what it printed is good; 0: until it is refused where it is used
+	Check   func() error  // says whether it is what the user agreed to; nil: it needs no consent
 }
 
 const (
@@ -179,6 +180,11 @@ func runProgram(ctx context.Context, cfg *Config, p Program) (_ string, err erro
 	}()
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
+	}
+	if p.Check != nil { // commands in a sandbox can't change what it runs between this and the start
+		if err := p.Check(); err != nil {
+			return "", err
+		}
 	}
 	// A start that is given up is killed; a program that runs already is to be asked to end.
 	starting, started := context.WithTimeout(context.WithoutCancel(ctx), startTime)

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config/internal/function"
+	"github.com/gantry-agent/gantry/config/internal/syntax"
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/reach"
+)
+
+// Consent to a project covers what its configuration reads with file() and runs with command(): whoever changes that changes what the
+// configuration does.
+
+// Covered is a file that a project's configuration reads or runs.
+type Covered struct {
+	Path string
+	Text []byte // of one that file() reads; nil: it is run, or may be a key
+	Err  error  // it can't be read
+}
+
+// Names under which what is covered is part of a project's digest.
+const (
+	readName    = "reads:"
+	unreadName  = "can't read:"
+	runName     = "runs:"
+	unknownName = "can't follow:"
+)
+
+// isCovered reports whether a name is one of those, and not a file's in .gantry.
+func isCovered(name string) bool {
+	return slices.ContainsFunc([]string{readName, unreadName, runName, unknownName}, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// maxCovered bounds the texts that file() reads, all together.
+const maxCovered = 16 << 20
+
+var errCovered = errors.New("the files that the configuration reads have more than 16 MiB together")
+
+// Shown is a part of what the user agrees to.
+type Shown struct {
+	Path string
+	Text string
+	// Hidden: the text may be a key.
+	Hidden bool
+	Err    error
+}
+
+// Shown returns the texts that the project's digest covers, as they were when it was taken, and the programs, as they are now.
+func (p *Project) Shown() []Shown {
+	var out []Shown
+	for _, name := range append(fileNames[:], lock.FileName) {
+		if text, ok := p.content[name]; ok {
+			out = append(out, Shown{Path: filepath.Join(p.Dir, projectDir, name), Text: string(text)})
+		}
+	}
+	for _, r := range p.Rules {
+		out = append(out, Shown{Path: r.Path, Text: r.Text})
+	}
+	for _, c := range p.Covered {
+		out = append(out, Shown{Path: c.Path, Text: string(c.Text), Hidden: c.Text == nil, Err: c.Err})
+	}
+	for _, path := range p.Programs {
+		text, err := reach.Read(path, maxShownProgram)
+		out = append(out, Shown{Path: path, Text: string(text), Err: err})
+	}
+	return out
+}
+
+// maxShownProgram bounds what is shown of a program.
+const maxShownProgram = 256 << 10
+
+// found is what the texts of a configuration name.
+func found(texts map[string][]byte, scope *function.Scope) (out function.Found) {
+	for _, name := range fileNames {
+		text, ok := texts[name]
+		if !ok {
+			continue
+		}
+		body, _ := syntax.Parse(text, name) // what can't be read has no effect either
+		f := scope.Find(text, body)
+		out.Files, out.Commands = append(out.Files, f.Files...), append(out.Commands, f.Commands...)
+	}
+	return out
+}
+
+// cover adds to the project's content what its texts name. What was agreed to before stays as it was.
+func (p *Project) cover(sources function.Sources) {
+	p.consent = &function.Consent{Dir: p.Dir, Files: map[string]function.Content{}, Commands: map[string]string{}}
+	sources.Roots = []string{p.Dir}
+	scope := function.NewScope(sources, p.Dir)
+	f := found(p.content, scope)
+	p.Covered, p.Programs, p.Gaps = nil, nil, nil
+	left := maxCovered
+	for _, file := range f.Files {
+		if _, twice := p.consent.Files[file.Path]; twice || !p.consent.Covers(file.Name, file.Path) {
+			continue
+		}
+		name := p.below(file.Path)
+		text, known := p.agreed[readName+name]
+		var err error
+		if !known {
+			if text, err = function.Read(file.Path); err == nil && len(text) > left {
+				err = errCovered
+			}
+		}
+		p.consent.Files[file.Path] = function.Content{Text: text, Err: err}
+		c := Covered{Path: file.Path, Err: err}
+		if err == nil {
+			left -= len(text)
+			p.content[readName+name] = text
+			if file.Text {
+				c.Text = append([]byte{}, text...)
+			}
+		} else {
+			p.content[unreadName+name] = nil
+		}
+		p.Covered = append(p.Covered, c)
+	}
+	for _, c := range f.Commands {
+		key := c.Key()
+		if _, twice := p.consent.Commands[key]; twice {
+			continue
+		}
+		set := c.Reach()
+		was, known := p.agreed[runName+key]
+		sum := string(was)
+		if !known {
+			var err error
+			if sum, err = c.Digest(); err != nil {
+				sum = ""
+				p.Gaps = append(p.Gaps, "command("+strings.Join(c.Argv, " ")+"): "+err.Error())
+			}
+		}
+		p.consent.Commands[key] = sum
+		if sum == "" {
+			p.content[unknownName+key] = nil
+			continue
+		}
+		p.content[runName+key] = []byte(sum)
+		for _, path := range set.Paths() {
+			if !slices.Contains(p.Programs, path) {
+				p.Programs = append(p.Programs, path)
+			}
+		}
+	}
+}
+
+func (p *Project) below(path string) string {
+	if rel, err := filepath.Rel(p.Dir, path); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return path
+}
+
+// hold notes what a file of any layer reads and runs.
+func (l *loader) hold(text []byte, name string, scope *function.Scope) {
+	body, ds := syntax.Parse(text, cmp.Or(filepath.Base(name), fileName))
+	if ds.HasErrors() {
+		return
+	}
+	f := scope.Find(text, body)
+	for _, file := range f.Files {
+		l.held = append(l.held, file.Path)
+	}
+	l.commands = append(l.commands, f.Commands...)
+}
+
+// Held are the files that the configuration reads with file() and runs with command(), with the folders that have to stay as they
+// are: commands in a sandbox must not change them where they can write. They are looked up anew.
+func (c *Config) Held() []string {
+	out := slices.Clone(c.held)
+	for _, program := range c.commands {
+		out = append(out, program.Reach(append([]string{c.Dir}, c.Sandbox.WritableRoots...)...).Held()...)
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(p string) bool { _, err := os.Lstat(p); return err != nil })
+}
+
+// Reach finds the files that a program can run with its arguments, where commands in a sandbox could change them.
+func (c *Config) Reach(argv []string, dir string, listed []string) reach.Set {
+	return reach.Query{Dir: dir, Roots: append([]string{c.Dir}, c.Sandbox.WritableRoots...), Listed: listed, Complete: listed != nil}.Argv(argv)
+}

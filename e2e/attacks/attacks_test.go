@@ -92,7 +92,7 @@ var sections = []struct {
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
 	{"E", "Start and environment", 15},
-	{"X", "Approval and rules", 36},
+	{"X", "Approval and rules", 49},
 	{"T", "Patches", 5},
 	{"R", "Races", 4},
 	{"H", "Hooks and trust", 5},

@@ -331,7 +331,7 @@ func TestOffer(t *testing.T) {
 		{"find . -exec id ;", []string{"find", "."}, nil},
 		{"find . -name x", []string{"find"}, []string{"find"}},
 		{"awk '{print $1}' f", []string{"awk"}, []string{"awk", "{print $1}", "f"}},
-		{"sed 1e f", []string{"sed"}, []string{"sed", "1e", "f"}},
+		{"sed 1p f", []string{"sed"}, []string{"sed", "1p", "f"}},
 		{"tar --to-command=id -xf a", []string{"tar"}, nil},
 	} {
 		d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: script(tc.script), Rules: set, Trusted: installed,

@@ -94,7 +94,7 @@ func Name(program string) string { return stem(program) }
 // Starts reports whether all that a program of that name does is to start another one.
 func Starts(name string) bool {
 	_, ok := starters[name]
-	return ok
+	return ok || isLoader(name)
 }
 
 // stem is the name of a program without its folder and without the ending that Windows gives it.

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -104,12 +105,50 @@ func (x *extractor) script(text string, variant syntax.LangVariant, depth int) {
 // stmt finds the simple commands of a statement, with where their input comes from.
 func (x *extractor) stmt(s *syntax.Stmt, depth int) {
 	syntax.Walk(s, func(n syntax.Node) bool {
-		s, ok := n.(*syntax.Stmt)
-		if !ok {
-			return true
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			if call, ok := n.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+				x.command(readAll(call.Args), inputOf(n), depth)
+			}
+		case *syntax.Assign:
+			x.assign(n, depth)
+		case *syntax.LetClause, *syntax.TestClause, *syntax.ArithmCmd, *syntax.ArithmExp:
+			x.quoted(n, depth)
 		}
-		if call, ok := s.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			x.command(readAll(call.Args), inputOf(s), depth)
+		return true
+	})
+}
+
+// assign follows a value, and a subscript in quotes.
+func (x *extractor) assign(a *syntax.Assign, depth int) {
+	if a.Name == nil { // an argument of declare and its like
+		if a.Value != nil {
+			x.subscripted(read(a.Value), depth)
+		}
+		return
+	}
+	if a.Index != nil {
+		x.quoted(a.Index, depth)
+	}
+	if a.Value != nil {
+		for _, w := range read(a.Value) {
+			x.assigned(a.Name.Value, w, depth)
+		}
+	}
+	if a.Array != nil {
+		for _, e := range a.Array.Elems {
+			if e.Value != nil {
+				x.subscripted(read(e.Value), depth)
+			}
+		}
+	}
+}
+
+// quoted follows the subscripts in the quoted words of an expression: arithmetic evaluates them again.
+func (x *extractor) quoted(n syntax.Node, depth int) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if w, ok := n.(*syntax.Word); ok {
+			x.subscripted(read(w), depth)
 		}
 		return true
 	})
@@ -205,10 +244,20 @@ func (x *extractor) command(c Command, in input, depth int) {
 		x.fd(c, depth)
 	case name == "alias":
 		x.alias(c, depth)
+	case name == "." || name == "source":
+		if args := c[1:]; len(args) > 0 {
+			x.sourced(args[0], c, in, syntax.LangBash, depth)
+		}
+	case slices.Contains(launchers, name):
+		x.launched(c, in, depth)
 	default:
-		if _, ok := starters[name]; ok {
+		if _, ok := starters[name]; ok || isLoader(name) {
 			x.start(name, c, in, depth)
 		}
+	}
+	x.embedded(name, c, depth)
+	if slices.Contains(evaluating, name) {
+		x.subscripted(c[1:], depth)
 	}
 }
 

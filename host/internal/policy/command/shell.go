@@ -39,7 +39,8 @@ func (x *extractor) shell(name string, c Command, in input, depth int) {
 		// What stands behind the script are its parameters; the script says what becomes of them.
 		x.text(o.rest[:1], variant, depth+1)
 	case o.harmless:
-	case len(o.rest) > 0 && !o.stdin: // a file; what is in it is not on the command line
+	case len(o.rest) > 0 && !o.stdin: // a file; what is in it is mostly not on the command line
+		x.sourced(o.rest[0], c, in, variant, depth)
 	case in.known:
 		x.script(in.text, variant, depth+1)
 	default:

@@ -76,15 +76,31 @@ var starters = map[string]starter{
 		plain: []string{"--beep", "--color", "--differences", "--errexit", "--chgexit", "--precise", "--no-title", "--exec"}},
 	"eval": {joined: true},
 
-	"ld-linux-x86-64.so.2": loader, "ld-linux-aarch64.so.1": loader, "ld-musl-x86_64.so.1": loader, "ld-musl-aarch64.so.1": loader,
+	"setpriv": {long: []string{"--reuid", "--regid", "--ruid", "--euid", "--rgid", "--egid", "--groups", "--inh-caps", "--ambient-caps", "--bounding-set", "--securebits", "--pdeathsig",
+		"--selinux-label", "--apparmor-profile", "--landlock-access", "--landlock-rule"}, plain: []string{"--clear-groups", "--keep-groups", "--init-groups", "--no-new-privs", "--nnp", "--reset-env"}},
+	"prlimit":    {value: "po", flags: "cdefilmnqrstuvxy", long: []string{"--pid", "--output"}, plain: []string{"--nofile", "--nproc", "--core", "--cpu", "--as", "--data", "--fsize", "--stack", "--rss", "--verbose"}},
+	"fakeroot":   {value: "lsib", flags: "uhv", long: []string{"--lib", "--faked"}, plain: []string{"--unknown-is-real"}},
+	"fakechroot": {value: "lce", flags: "sv", long: []string{"--lib", "--config-dir", "--environment"}},
+	"repeat":     {skip: 1}, // of zsh
+	"loader":     {long: []string{"--library-path", "--preload", "--argv0", "--inhibit-rpath", "--audit", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"}, plain: []string{"--inhibit-cache", "--verify", "--list"}},
 }
 
-// loader is the system's loader of programs, which may be called as a program.
-var loader = starter{long: []string{"--library-path", "--preload", "--argv0", "--inhibit-rpath", "--audit"}}
+// isLoader reports whether a program is the system's loader of programs, which may be called as a program.
+func isLoader(name string) bool {
+	return name == "ld.so" || strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") || strings.HasPrefix(name, "ld-2.") || strings.HasPrefix(name, "ld64.so")
+}
 
 // start follows the command that c is told to start.
 func (x *extractor) start(name string, c Command, in input, depth int) {
+	if isLoader(name) {
+		name = "loader"
+	}
 	w := starters[name]
+	for _, a := range c[1:] {
+		if set, value, ok := strings.Cut(a.Text, "="); ok && w.sets && !strings.HasPrefix(set, "-") {
+			x.assigned(set, Word{Text: value, Fixed: a.Fixed}, depth)
+		}
+	}
 	rest, script, ok := w.split(c[1:])
 	if script != nil && name == "env" { // it is cut into words, and the others come behind
 		words, known := Split(script.Text)

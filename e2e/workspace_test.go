@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // modes lets commands write the workspace, with nobody to be asked.
@@ -128,6 +129,58 @@ do = [{ text = "finished" }]
 					}
 				}
 			})
+		}
+	}
+}
+
+// A repository with husky is worked in as ever. What git executes of it stays as it is, the model reads why, and a patch is asked about.
+func TestARepositoryWithHusky(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, `
+[[step]]
+do = [{ call = "exec_command", id = "work", args = { cmd = "echo x > src.js && echo made", login = false } }]
+[[step]]
+do = [{ call = "exec_command", id = "commit", args = { cmd = "git add src.js", login = false } }]
+[[step]]
+do = [{ call = "exec_command", id = "hook", args = { cmd = "echo evil >> .husky/pre-commit", login = false } }]
+[[step]]
+do = [{ call = "apply_patch", id = "patch", freeform = """*** Begin Patch
+*** Update File: .husky/pre-commit
+@@
+-npm test
++npm run check
+*** End Patch""" }]
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`)
+	byHand(t, r.Dir, "git", "init", "-q", ".")
+	byHand(t, r.Dir, "git", "config", "core.hooksPath", ".husky/_")
+	r.Write(".husky/_/pre-commit", "#!/usr/bin/env sh\n. \"$(dirname \"$0\")/h\"\n")
+	r.Write(".husky/pre-commit", "npm test\n")
+	r.Write("../modes.hcl", strings.Replace(modes, "never", "on-request", 1))
+	run := r.Terminal("exec", "--config", "../modes.hcl", "go")
+	run.Sees("answer: ")
+	if hook := r.Read(".husky/pre-commit"); hook != "npm test\n" {
+		t.Errorf("the hook is %q", hook)
+	}
+	run.Type("1\n")
+	if res := run.Wait(); res.Code != 0 || strings.Count(res.Stdout, "answer: ") != 1 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	if hook := r.Read(".husky/pre-commit"); hook != "npm run check\n" {
+		t.Errorf("after an approval the hook is %q: %q", hook, r.Last().Outputs()["patch"])
+	}
+	if out := r.Last().Outputs()["work"]; !strings.Contains(out, "made") {
+		t.Errorf("%q", out)
+	}
+	read := strings.Join(r.Last().Texts(llm.RoleSystem), "\n")
+	for _, want := range []string{
+		fmt.Sprintf("does not let commands write %q. It is kept read-only: what lies there is executed later", filepath.Join(r.Dir, ".git/index.lock")),
+		fmt.Sprintf("does not let commands write %q. It is kept read-only: git would execute it, because of core.hookspath in %s/.git/config. If the task needs it, ask", filepath.Join(r.Dir, ".husky/pre-commit"), r.Dir),
+	} {
+		if !strings.Contains(read, want) {
+			t.Errorf("the model does not read %q:\n%s", want, read)
 		}
 	}
 }

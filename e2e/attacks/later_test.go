@@ -38,4 +38,5 @@ var later = []row{
 	{id: "M47", attempt: "settings of Sapling and Darcs, programs of repo: `.sl/config`, `_darcs/prefs/defaults`, `.repo/repo`", required: "not there afterwards", codex: "written", escaped: true, ours: "moved aside", tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
 	{id: "M48", attempt: "the whole home as workspace: `.ssh/config`, `authorized_keys`, `.docker/cli-plugins`, `.kube/config`, `.npmrc`, `.cargo`, `.nvm`, `.oh-my-zsh`, `.pyenv/shims`, `usercustomize.py` and the like", required: "denied, or not there afterwards", codex: "written", escaped: true,
 		ours: "what is there is read-only, what is new is moved aside", tests: []string{"host/internal/launch/box TestEverythingThatStartsFromTheHomeStays"}},
+	{id: "M49", attempt: "have a patch change what git's settings name, `.husky/pre-commit`", required: "asked about by name", codex: "written", escaped: true, ours: "asked; a command reads why it is read-only", tests: []string{"e2e TestARepositoryWithHusky"}},
 }

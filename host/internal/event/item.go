@@ -121,4 +121,5 @@ type Denial struct {
 	Sandbox string `json:"sandbox"`
 	Path    string `json:"path,omitempty"`   // absolute; empty: it is not known
 	Access  string `json:"access,omitempty"` // to it: "read" or "write"
+	Why     string `json:"why,omitempty"`    // it is read-only in a folder that may be written; empty: it lies elsewhere
 }

@@ -302,7 +302,8 @@ func throughLink(path string, roots []string) bool {
 
 // Writable implements [orchestrate.Granter].
 func (g granter) Writable(r orchestrate.GrantRequest, path string) bool {
-	return box.Reach(g.holding(withPermissions(Grant(g.config, r.Sandbox, r.Cwd, ""), r.Permitted), r.Cwd), path) == box.AccessWrite
+	grant := g.holding(withPermissions(Grant(g.config, r.Sandbox, r.Cwd, ""), r.Permitted), r.Cwd)
+	return box.Reach(grant, path) == box.AccessWrite && box.Kept(grant, UserHome(g.environ), g.environ, path) == ""
 }
 
 // Resolve implements [orchestrate.Granter]. A link is followed now: what is approved is what it leads to, wherever it leads later.

@@ -26,9 +26,13 @@ const (
 // quoted is a path as programs set it off.
 var quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]")
 
+func (h *Host) denial(g launch.Grant, cwd, text string) *event.Denial {
+	return denialOf(h.opts.Environ, g, cwd, text)
+}
+
 // denialOf finds out from what a stopped command has printed what it was that its sandbox did not let it do. A path is named only
-// where the grant says the same: what a program prints is not proof. nil: nothing that could be told.
-func denialOf(g launch.Grant, cwd, text string) *event.Denial {
+// where the grant says the same: what a program prints is not proof. nil: nothing that could be told. environ is the user's environment.
+func denialOf(environ []string, g launch.Grant, cwd, text string) *event.Denial {
 	if len(text) > maxDenialText {
 		text = text[len(text)-maxDenialText:]
 	}
@@ -46,8 +50,8 @@ func denialOf(g launch.Grant, cwd, text string) *event.Denial {
 				d.Reason = r.reason
 			}
 			for _, path := range pathsIn(line) {
-				if found, access, ok := stopped(g, cwd, path, r.reason); ok {
-					return &event.Denial{Reason: r.reason, Sandbox: g.Mode, Path: found, Access: access}
+				if found, access, why := stopped(environ, g, cwd, path, r.reason); found != "" {
+					return &event.Denial{Reason: r.reason, Sandbox: g.Mode, Path: found, Access: access, Why: why}
 				}
 			}
 		}
@@ -67,7 +71,11 @@ func pathsIn(line string) (out []string) {
 			add(s)
 		}
 	}
-	for _, part := range strings.Split(line, ": ") {
+	parts := strings.Split(line, ": ")
+	if len(parts) > 2 { // what stands first is the program that says it
+		parts = append(parts[1:], parts[0])
+	}
+	for _, part := range parts {
 		add(part)
 		words := strings.Fields(part)
 		for _, w := range words {
@@ -79,22 +87,28 @@ func pathsIn(line string) (out []string) {
 	return out
 }
 
-// stopped tells whether a grant keeps a path from what the reason says, and names it as the machine knows it.
-func stopped(g launch.Grant, cwd, path, reason string) (found, access string, ok bool) {
+// stopped tells whether a grant keeps a path from what the reason says, and names it as the machine knows it; empty: it does not. why is
+// for what is read-only in a folder that may be written.
+func stopped(environ []string, g launch.Grant, cwd, path, reason string) (found, access, why string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(cwd, path)
 	}
 	path = filepath.Clean(path)
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // of a link it is what it leads to that counts
-		path = filepath.Join(dir, filepath.Base(path))
-	} else {
-		return "", "", false // nothing can be made there, whatever the sandbox says
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path)) // of a link it is what it leads to that counts
+	if err != nil {
+		return "", "", "" // nothing can be made there, whatever the sandbox says
 	}
-	switch has := box.Reach(g, path); {
-	case has == box.AccessNone:
-		return path, "read", true
-	case has == box.AccessRead && reason != "permission_denied":
-		return path, "write", true
+	path = filepath.Join(dir, filepath.Base(path))
+	has := box.Reach(g, path)
+	if has == box.AccessNone {
+		return path, "read", ""
 	}
-	return "", "", false
+	if reason == "permission_denied" {
+		return "", "", ""
+	}
+	why = box.Kept(g, UserHome(environ), environ, path)
+	if has == box.AccessRead || why != "" {
+		return path, "write", why
+	}
+	return "", "", ""
 }

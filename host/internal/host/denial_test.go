@@ -17,7 +17,12 @@ func TestDenials(t *testing.T) {
 	ws, out := filepath.Join(dir, "ws"), filepath.Join(dir, "out")
 	g.config.Sandbox.DenyRead = []string{filepath.Join(out, "file")}
 	grant := Grant(g.config, box.WorkspaceWrite, ws, "")
-	if err := os.Mkdir(filepath.Join(ws, ".git"), 0o755); err != nil {
+	for _, d := range []string{".git", ".githooks"} {
+		if err := os.Mkdir(filepath.Join(ws, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(ws, ".git/config"), []byte("[core]\n\thooksPath = .githooks\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	const erofs, eperm, eacces = "read_only_file_system", "operation_not_permitted", "permission_denied"
@@ -30,11 +35,14 @@ func TestDenials(t *testing.T) {
 		"a relative path":        {"touch: cannot touch '../out/q': Read-only file system", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
 		"a name in a link":       {"mkdir: cannot create directory 'link/q': Read-only file system", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
 		"a shell":                {"bash: line 1: " + out + "/q: Read-only file system", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
+		"a shell by its path":    {"/usr/bin/bash: line 1: " + out + "/q: Read-only file system", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
 		"python":                 {"Traceback\n  x\nOSError: [Errno 30] Read-only file system: '" + out + "/q'", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
 		"go":                     {"open " + out + "/q: read-only file system", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
 		"node":                   {"Error: EROFS: read-only file system, open '" + out + "/q'", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
 		"a terminal's lines":     {"rm: cannot remove '" + out + "/q': Read-only file system\r\n", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
-		"something protected":    {"fatal: could not open '.git/config': Read-only file system", event.Denial{Reason: erofs, Path: ws + "/.git/config", Access: "write"}},
+		"something protected":    {"fatal: could not open '.git/config': Read-only file system", event.Denial{Reason: erofs, Path: ws + "/.git/config", Access: "write", Why: "what lies there is executed later, or says what agents and other programs may do"}},
+		"a lock of git's":        {"fatal: Unable to create '" + ws + "/.git/index.lock': Read-only file system", event.Denial{Reason: erofs, Path: ws + "/.git/index.lock", Access: "write", Why: "what lies there is executed later, or says what agents and other programs may do"}},
+		"what settings name":     {"sh: 1: cannot create .githooks/x: Read-only file system", event.Denial{Reason: erofs, Path: ws + "/.githooks/x", Access: "write", Why: "git would execute it, because of core.hookspath in " + ws + "/.git/config"}},
 		"what is denied":         {"cat: " + out + "/file: Permission denied", event.Denial{Reason: eacces, Path: out + "/file", Access: "read"}},
 		"what is not":            {"cat: " + out + "/other: Permission denied", event.Denial{Reason: eacces}},
 		"what may be written":    {"touch: cannot touch 'x': Operation not permitted", event.Denial{Reason: eperm}},
@@ -45,7 +53,7 @@ func TestDenials(t *testing.T) {
 		"the first that is sure": {"a: Permission denied\ntouch: cannot touch '" + out + "/q': Read-only file system", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
 	} {
 		tc.want.Sandbox = box.WorkspaceWrite
-		if got := denialOf(grant, ws, tc.text); *got != tc.want {
+		if got := denialOf(g.environ, grant, ws, tc.text); *got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, *got, tc.want)
 		}
 	}

@@ -120,7 +120,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		},
 		BuiltIn: h.builtIn,
 		Keep:    func(text string) (string, error) { return h.keepOutput(r, text) },
-		Denial:  denialOf, Processes: h.launcher, Files: files, Redact: h.redactor(),
+		Denial:  h.denial, Processes: h.launcher, Files: files, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	tools := h.registry.Snapshot
 	if r.role.noTools {

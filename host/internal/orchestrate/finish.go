@@ -94,7 +94,11 @@ func (r *run) explain(result *contract.Result) {
 }
 
 func deniedContext(d event.Denial) string {
-	return fmt.Sprintf("The sandbox (%s) does not let commands %s %q.", d.Sandbox, d.Access, d.Path)
+	text := fmt.Sprintf("The sandbox (%s) does not let commands %s %q.", d.Sandbox, d.Access, d.Path)
+	if d.Why != "" {
+		text += fmt.Sprintf(" It is kept read-only: %s. If the task needs it, ask for this call to run outside of the sandbox.", d.Why)
+	}
+	return text
 }
 
 // withoutSecrets is a result as everybody may see it: the model, hooks, a call that made this one.

@@ -119,7 +119,7 @@ func unprotected(root, path string) bool {
 	for i, name := range names {
 		switch rest := strings.Join(names[i+1:], "/"); {
 		case others[name] != nil:
-			if slices.Contains(others[name], rest) {
+			if slices.ContainsFunc(others[name], func(o string) bool { return rest == o || below(rest, o) }) {
 				return false
 			}
 		case !slices.Contains(nestedNames, name):

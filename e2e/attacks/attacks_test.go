@@ -70,7 +70,7 @@ var boxes = map[string][]string{
 var table = slices.Concat(
 	files,
 	metadata, later,
-	reads,
+	reads, athome,
 	kernel, reach,
 	network, proxied,
 	starts, reviewed,
@@ -88,7 +88,7 @@ var sections = []struct {
 }{
 	{"F", "Files", 23},
 	{"M", "What is executed later", 49},
-	{"D", "What must not be read", 9},
+	{"D", "What must not be read", 14},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
 	{"E", "Start and environment", 15},

@@ -68,6 +68,11 @@ func BenchmarkSandboxedTurn(b *testing.B) {
 	benchTurn(b, manyCalls, `{"cmd":"true","login":false}`, "", 100*time.Millisecond, 0, "exec", "--sandbox", "workspace-write", "go")
 }
 
+// BenchmarkSandboxedAtOnce is BenchmarkSandboxedTurn with a model that answers at once.
+func BenchmarkSandboxedAtOnce(b *testing.B) {
+	benchTurn(b, manyCalls, `{"cmd":"true","login":false}`, "", 0, 0, "exec", "--sandbox", "workspace-write", "go")
+}
+
 // BenchmarkSandboxedFirst is the first command of a turn in the sandbox, of a model that writes its name and then for as long as
 // it takes to make a box; and of one that writes all of it at once.
 func BenchmarkSandboxedFirst(b *testing.B) {

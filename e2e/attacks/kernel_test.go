@@ -127,7 +127,7 @@ var kernel = []row{
 	{id: "P12", attempt: "abstract sockets, shared memory of System V, message queues of the machine", required: "denied", codex: "network and IPC namespaces of its own", tries: []try{
 		{call: "an abstract socket"}, {call: "an abstract socket", box: "network"}, {call: "an abstract socket", box: "proxy"},
 		{call: "shared memory", says: "no such file"}, {call: "shared memory", says: "no such file", box: "network"},
-		{do: `ls /dev/mqueue`, says: noFile, outside: depends},
+		{do: `ls -A /dev/mqueue | grep .`, outside: depends}, // its own, and empty,
 	}},
 	{id: "P13", attempt: "type into the terminal of whoever started it (TIOCSTI)", required: "denied", codex: "no controlling terminal", tries: []try{
 		{call: "type into a terminal", says: notPermitted, outside: asRoot}, {call: "type into a terminal", says: notPermitted, box: "network", outside: asRoot},

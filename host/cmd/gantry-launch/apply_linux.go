@@ -14,93 +14,128 @@ import (
 // only becoming the target is left; its socket is closed by that. In a box it may wait for its order.
 func apply() {
 	runtime.LockOSThread() // what follows binds one thread, the one that becomes the target
-	syscall.CloseOnExec(control.ApplyFD)
+	ready()
 	send(control.ApplyFD, control.Prepared{}.Append(nil))
-	_, frame, target, err := receiveOrder(control.ApplyFD)
+	_, frame, received, err := receiveOrder(control.ApplyFD)
 	if err != nil {
 		syscall.Exit(1)
 	}
 	order, err := frame.Order()
-	if err != nil || order.Box != nil && len(target) != descriptors(order) {
+	if err != nil || order.Box != nil && len(received) != descriptors(order) {
 		fail(control.ApplyFD, control.OpPrepare, syscall.EPROTO)
 	}
-	found := order.Path
-	if order.Box != nil {
-		found = inside(order, target)
-	}
-	path, err := syscall.BytePtrFromString(found)
-	if err != nil {
-		fail(control.ApplyFD, control.OpExec, err)
-	}
-	argv, err := syscall.SlicePtrFromStrings(order.Argv)
-	if err != nil {
-		fail(control.ApplyFD, control.OpExec, err)
-	}
-	env, err := syscall.SlicePtrFromStrings(order.Env)
-	if err != nil {
-		fail(control.ApplyFD, control.OpExec, err)
-	}
-	started := control.Started{}.Append(nil)
-	var rules program
-	if x := order.Box; x != nil && len(x.Filter) > 0 {
-		rules = program{count: uint16(len(x.Filter) / 8), first: &x.Filter[0]}
-	}
-	// The Go runtime has raised the soft limit on descriptors for itself. Exec takes that back before it tries, so one
-	// that fails leaves the limit as it was inherited.
-	syscall.Exec("", nil, nil)
-	// From here on nothing is allocated: a limit on memory would end us, not the target. For the same reason this is
-	// not syscall.Exec, which converts its arguments.
-	for _, l := range order.Rlimits {
-		if err := limit(l); err != nil {
-			fail(control.ApplyFD, control.OpLimit, err)
-		}
-	}
-	send(control.ApplyFD, started)
-	if rules.count > 0 {
-		if errno := filter(&rules); errno != 0 {
-			fail(control.ApplyFD, control.OpConfine, errno)
-		}
-	}
-	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
-		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
-	runtime.KeepAlive(argv)
-	runtime.KeepAlive(env)
-	fail(control.ApplyFD, control.OpExec, errno)
+	t := plan(order, received)
+	t.started = control.Started{}.Append(nil)
+	op, errno := become(t)
+	runtime.KeepAlive(t)
+	fail(control.ApplyFD, op, errno)
 }
 
-// inside does in the box what the first stage does for a target without one, and puts the box's inner part on. It returns
-// the program's path.
-func inside(o *control.Order, target []int) string {
-	if _, err := syscall.Setsid(); err != nil {
-		fail(control.ApplyFD, control.OpPrepare, err)
-	}
-	if o.Terminal {
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(target[0]), syscall.TIOCSCTTY, 0); errno != 0 {
-			fail(control.ApplyFD, control.OpTerminal, errno)
+// ready closes what a stage in a box has inherited and does not need, and lets go of the limit on descriptors that the Go runtime has
+// raised for itself.
+func ready() {
+	closeFrom(control.ApplyFD + 1) // what is opened from here on is closed by becoming the target
+	syscall.CloseOnExec(control.ApplyFD)
+	syscall.Exec("", nil, nil) // takes the limit back before it tries, and fails
+}
+
+// target is what a process is to become: all that needs memory is done.
+type target struct {
+	path      *byte
+	argv, env []*byte
+	boxed     bool
+	terminal  bool
+	files     [control.Targets]int // in a box
+	ruleset   int                  // Landlock's; -1: none
+	limits    []lowered
+	started   []byte // sent when the limits are in force; empty: nothing is
+	rules     program
+}
+
+type lowered struct {
+	resource uintptr
+	to       syscall.Rlimit
+}
+
+// plan works out a target. In a box this is a process that may do more there than the target will. It does not return when the target
+// can't be.
+func plan(o *control.Order, received []int) *target {
+	must := func(op control.Op, err error) {
+		if err != nil {
+			fail(control.ApplyFD, op, err)
 		}
 	}
-	if err := syscall.Chdir(o.Cwd); err != nil {
-		fail(control.ApplyFD, control.OpChdir, err)
-	}
-	path, err := lookPath(o.Argv[0], o.Env)
-	if err != nil {
-		fail(control.ApplyFD, control.OpExec, err)
-	}
-	for i, fd := range target[:control.Targets] {
-		if err := syscall.Dup3(fd, i, 0); err != nil {
-			fail(control.ApplyFD, control.OpPrepare, err)
+	t := &target{boxed: o.Box != nil, terminal: o.Terminal, ruleset: -1}
+	found := o.Path
+	var err error
+	if x := o.Box; x != nil {
+		must(control.OpChdir, syscall.Chdir(o.Cwd)) // where the program is searched
+		found, err = lookPath(o.Argv[0], o.Env)
+		must(control.OpExec, err)
+		copy(t.files[:], received)
+		if x.Listen {
+			must(control.OpConfine, listen(received[control.Targets]))
+		}
+		t.ruleset, err = ruleset(x)
+		must(control.OpConfine, err)
+		if len(x.Filter) > 0 {
+			t.rules = program{count: uint16(len(x.Filter) / 8), first: &x.Filter[0]}
 		}
 	}
-	if o.Box.Listen {
-		if err := listen(target[control.Targets]); err != nil {
-			fail(control.ApplyFD, control.OpConfine, err)
+	t.path, err = syscall.BytePtrFromString(found)
+	must(control.OpExec, err)
+	t.argv, err = syscall.SlicePtrFromStrings(o.Argv)
+	must(control.OpExec, err)
+	t.env, err = syscall.SlicePtrFromStrings(o.Env)
+	must(control.OpExec, err)
+	for _, l := range o.Rlimits {
+		to, err := lower(l)
+		must(control.OpLimit, err)
+		t.limits = append(t.limits, lowered{uintptr(l.Resource), to})
+	}
+	return t
+}
+
+// become becomes a target, or says which step failed. It is the child of a fork as well, one thread of a runtime that has several: so it
+// makes system calls and nothing else. It allocates nothing: a limit on memory would end us, not the target.
+//
+//go:norace
+//go:nosplit
+func become(t *target) (control.Op, syscall.Errno) {
+	if t.boxed {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
+			return control.OpPrepare, errno
+		}
+		if t.terminal {
+			if _, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(t.files[0]), syscall.TIOCSCTTY, 0); errno != 0 {
+				return control.OpTerminal, errno
+			}
+		}
+		for i, fd := range t.files {
+			if _, _, errno := syscall.RawSyscall(syscall.SYS_DUP3, uintptr(fd), uintptr(i), 0); errno != 0 {
+				return control.OpPrepare, errno
+			}
+		}
+		if errno := lockIn(t.ruleset); errno != 0 {
+			return control.OpConfine, errno
 		}
 	}
-	if err := enclose(o.Box); err != nil {
-		fail(control.ApplyFD, control.OpConfine, err)
+	for i := range t.limits {
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, t.limits[i].resource, uintptr(unsafe.Pointer(&t.limits[i].to)), 0, 0, 0); errno != 0 {
+			return control.OpLimit, errno
+		}
 	}
-	closeFrom(control.ApplyFD + 1) // the runtime's own descriptors, too: nothing waits any more
-	return path
+	if len(t.started) > 0 { // to a socket that has taken nothing else yet
+		syscall.RawSyscall(syscall.SYS_WRITE, control.ApplyFD, uintptr(unsafe.Pointer(&t.started[0])), uintptr(len(t.started)))
+	}
+	if t.rules.count > 0 {
+		if errno := filter(&t.rules); errno != 0 {
+			return control.OpConfine, errno
+		}
+	}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(t.path)),
+		uintptr(unsafe.Pointer(&t.argv[0])), uintptr(unsafe.Pointer(&t.env[0])))
+	return control.OpExec, errno
 }
 
 // listen makes what the host accepts connections from: a socket belongs to the network that it was made in, wherever it is
@@ -116,6 +151,8 @@ func listen(to int) error {
 	if err := syscall.Listen(fd, 128); err != nil {
 		return err
 	}
-	return syscall.Sendmsg(to, []byte{0}, syscall.UnixRights(fd), nil, 0)
-	// Both are closed with the rest, before the target runs.
+	err = syscall.Sendmsg(to, []byte{0}, syscall.UnixRights(fd), nil, 0)
+	syscall.Close(fd)
+	syscall.Close(to)
+	return err
 }

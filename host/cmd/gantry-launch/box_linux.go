@@ -9,16 +9,19 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// enclosure is a box that is being made, or was: bubblewrap, and in it the apply stage, which waits for its order.
+// enclosure is a box that is being made, or was: bubblewrap, and in it a stage that waits for its order. That becomes the target, or
+// keeps the box for one target after another.
 type enclosure struct {
-	socket int // to the apply stage
+	socket int // to the stage
 	said   int // what bubblewrap says
 	in     *control.Reader
-	stage  int // the apply stage, in our own numbers, once it has said something
+	keeps  bool
+	stage  int   // the stage, in our own numbers, once it has said something
+	passed []int // descriptors that it has sent
 }
 
-// openBox starts bubblewrap, which makes the box and starts the second stage in it.
-func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr) *enclosure {
+// openBox starts bubblewrap, which makes the box and starts a stage in it.
+func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) *enclosure {
 	must := func(err error) {
 		if err != nil {
 			fail(control.FD, control.OpPrepare, err)
@@ -43,6 +46,9 @@ func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr) *enclosure {
 			control.BoxFD: uintptr(args[0]), control.SelfFD: uintptr(self),
 		},
 	}
+	if keeps {
+		attr.Env[0] = control.StageEnv + "=" + control.StageKeep
+	}
 	command := []string{"bwrap", "--args", decimal(control.BoxFD), "--", "/proc/self/fd/" + decimal(control.SelfFD)}
 	if w.pid, err = syscall.ForkExec(x.Helper, command, attr); err != nil {
 		fail(control.FD, control.OpConfine, err)
@@ -54,10 +60,13 @@ func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr) *enclosure {
 	for _, a := range x.Args {
 		list = append(append(list, a...), 0)
 	}
+	if keeps { // the kernel hands it what others leave running, and ends everything with it
+		list = append(list, "--as-pid-1\x00"...)
+	}
 	send(args[1], list)
 	syscall.Close(args[1])
-	e := &enclosure{socket: pair[0], said: said[0]}
-	e.in = &control.Reader{Read: func(b []byte) (int, error) { return readFrom(e.socket, b, &e.stage) }}
+	e := &enclosure{socket: pair[0], said: said[0], keeps: keeps}
+	e.in = &control.Reader{Read: e.read}
 	return e
 }
 
@@ -81,11 +90,15 @@ func (w *watcher) enter(e *enclosure, o *control.Order, target []int) {
 	if err := sendWithDescriptors(e.socket, o.Append(nil), target); err != nil && err != syscall.EPIPE {
 		fail(control.FD, control.OpPrepare, err)
 	}
+	// said stays open: bubblewrap must not end because nobody listens.
+	if e.keeps {
+		w.meet(e)
+		return
+	}
 	if !applied(e.in) {
 		e.complain()
 	}
 	syscall.Close(e.socket)
-	// said stays open: bubblewrap must not end because nobody listens.
 	w.target = e.stage
 	var err error
 	if w.pidfd, err = pidfdOpen(e.stage); err != nil && err != syscall.ESRCH { // ESRCH: it has ended already
@@ -103,12 +116,61 @@ func (w *watcher) discard() {
 	}
 }
 
-// readFrom reads, and notes the process that has sent what was read.
-func readFrom(fd int, b []byte, sender *int) (int, error) {
-	oob := make([]byte, syscall.CmsgSpace(syscall.SizeofUcred))
-	n, oobn, _, _, err := syscall.Recvmsg(fd, b, oob, 0)
+// meet returns when a target runs in a box that is kept: the keeper sends what names it, and reaps nobody before it is thanked.
+func (w *watcher) meet(e *enclosure) {
+	frame, err := e.in.Next()
+	if err != nil {
+		e.complain()
+	}
+	if failed, err := frame.Failed(); err == nil {
+		fail(control.FD, failed.Op, syscall.Errno(failed.Errno))
+	}
+	if _, err := frame.Started(); err != nil || len(e.passed) != 1 {
+		fail(control.FD, control.OpPrepare, syscall.EPROTO)
+	}
+	w.pidfd, e.passed = e.passed[0], nil
+	w.target = numberOf(w.pidfd)
+	send(e.socket, control.Started{}.Append(nil))
+}
+
+// left waits until the target in a box that is kept has ended. ok: nothing of it is left, and the box waits for another; otherwise the
+// box is ending.
+func (e *enclosure) left() (exited control.Exited, used control.Used, ok bool) {
+	for {
+		frame, err := e.in.Next()
+		if err != nil {
+			return exited, used, false
+		}
+		switch frame.Kind {
+		case control.KindExited:
+			exited, _ = frame.Exited()
+		case control.KindUsed:
+			used, _ = frame.Used()
+		case control.KindFree:
+			return exited, used, true
+		}
+	}
+}
+
+// numberOf is the number of a process that was not reaped yet.
+func numberOf(pidfd int) int {
+	text := readAll("/proc/self/fdinfo/" + decimal(pidfd))
+	const name = "\nPid:\t"
+	for i := 0; i+len(name) < len(text); i++ {
+		if string(text[i:i+len(name)]) == name {
+			pid, _ := field(text[i+len(name):])
+			return pid
+		}
+	}
+	return 0
+}
+
+// read reads what the stage says, and notes what came with it: who it is, and descriptors.
+func (e *enclosure) read(b []byte) (int, error) {
+	oob := make([]byte, syscall.CmsgSpace(syscall.SizeofUcred)+syscall.CmsgSpace(4))
+	n, oobn, _, _, err := syscall.Recvmsg(e.socket, b, oob, syscall.MSG_CMSG_CLOEXEC)
 	for err == syscall.EINTR {
-		n, oobn, _, _, err = syscall.Recvmsg(fd, b, oob, 0)
+		n, oobn, _, _, err = syscall.Recvmsg(e.socket, b, oob, syscall.MSG_CMSG_CLOEXEC)
 	}
 	if err != nil {
 		return n, err
@@ -116,7 +178,10 @@ func readFrom(fd int, b []byte, sender *int) (int, error) {
 	messages, _ := syscall.ParseSocketControlMessage(oob[:oobn])
 	for i := range messages {
 		if cred, err := syscall.ParseUnixCredentials(&messages[i]); err == nil && cred.Pid > 0 {
-			*sender = int(cred.Pid)
+			e.stage = int(cred.Pid)
+		}
+		if fds, err := syscall.ParseUnixRights(&messages[i]); err == nil {
+			e.passed = append(e.passed, fds...)
 		}
 	}
 	return n, nil
@@ -160,26 +225,53 @@ const (
 
 // enclose puts the inner part of a box on this thread, all but the filter.
 func enclose(x *control.Box) error {
-	const prSetNoNewPrivs, oPath = 38, 0x200000
+	rules, err := ruleset(x)
+	if err != nil {
+		return err
+	}
+	if errno := lockIn(rules); errno != 0 {
+		return errno
+	}
+	if rules >= 0 {
+		syscall.Close(rules)
+	}
+	return nil
+}
+
+// lockIn puts Landlock's rules on this thread, unless there are none, and what comes with them. It allocates nothing.
+//
+//go:norace
+//go:nosplit
+func lockIn(rules int) syscall.Errno {
+	const prSetNoNewPrivs, joinSessionKeyring = 38, 1
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
 		return errno
 	}
 	// A session keyring of its own: what the host's user keeps in theirs is not this process's.
-	const joinSessionKeyring = 1
 	syscall.RawSyscall(syscall.SYS_KEYCTL, joinSessionKeyring, 0, 0) // kernels without keyrings have nothing to hide
+	if rules < 0 {
+		return 0
+	}
+	_, _, errno := syscall.RawSyscall(sysLandlockRestrict, uintptr(rules), 0, 0)
+	return errno
+}
+
+// ruleset returns Landlock's rules for a box, after it has looked whether the box is what it has to be; -1: there is no Landlock.
+func ruleset(x *control.Box) (rules int, err error) {
+	const oPath = 0x200000
 	for _, c := range x.Covers {
 		if err := covered(c); err != nil {
-			return err
+			return -1, err
 		}
 	}
-	locked := x.Handled != 0 || x.Scoped != 0
-	var ruleset uintptr
-	if locked {
-		var errno syscall.Errno
+	rules = -1
+	if x.Handled != 0 || x.Scoped != 0 {
 		attr := [3]uint64{x.Handled, 0, x.Scoped}
-		if ruleset, _, errno = syscall.RawSyscall(sysLandlockCreate, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0); errno != 0 {
-			return errno
+		fd, _, errno := syscall.RawSyscall(sysLandlockCreate, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+		if errno != 0 {
+			return -1, errno
 		}
+		rules = int(fd) // which becoming the target closes
 	}
 	for _, r := range x.Rules {
 		fd, err := syscall.Open(r.Path, oPath|syscall.O_CLOEXEC, 0)
@@ -187,19 +279,19 @@ func enclose(x *control.Box) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return -1, err
 		}
 		// Somebody may have put another folder, or a link, into the place of the one that was judged.
 		var st syscall.Stat_t
 		if r.Ino != 0 {
 			if err := syscall.Fstat(fd, &st); err != nil {
-				return err
+				return -1, err
 			}
 			if uint64(st.Dev) != r.Dev || st.Ino != r.Ino {
-				return syscall.ESTALE
+				return -1, syscall.ESTALE
 			}
 		}
-		if !locked {
+		if rules < 0 {
 			syscall.Close(fd)
 			continue
 		}
@@ -210,20 +302,13 @@ func enclose(x *control.Box) error {
 		for i := range 4 {
 			rule[8+i] = byte(fd >> (8 * i))
 		}
-		_, _, errno := syscall.RawSyscall6(sysLandlockAdd, ruleset, landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+		_, _, errno := syscall.RawSyscall6(sysLandlockAdd, uintptr(rules), landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 		syscall.Close(fd)
 		if errno != 0 {
-			return errno
+			return -1, errno
 		}
 	}
-	if !locked {
-		return nil
-	}
-	if _, _, errno := syscall.RawSyscall(sysLandlockRestrict, ruleset, 0, 0); errno != 0 {
-		return errno
-	}
-	syscall.Close(int(ruleset))
-	return nil
+	return rules, nil
 }
 
 // covered says whether a cover lies where it has to. A mount stays with the folder that it was made in, so that once this is so it remains.
@@ -283,6 +368,9 @@ type program struct {
 }
 
 // filter puts the filter of system calls on this thread. It allocates nothing.
+//
+//go:norace
+//go:nosplit
 func filter(p *program) syscall.Errno {
 	const prSetSeccomp, modeFilter = 22, 2
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetSeccomp, modeFilter, uintptr(unsafe.Pointer(p)), 0, 0, 0)

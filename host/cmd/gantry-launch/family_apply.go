@@ -46,3 +46,12 @@ func apply() {
 	send(control.ApplyFD, control.Started{}.Append(nil))
 	fail(control.ApplyFD, control.OpExec, syscall.Exec(path, order.Argv, order.Env))
 }
+
+// limit lowers a limit.
+func limit(l control.Rlimit) error {
+	next, err := lower(l)
+	if err != nil {
+		return err
+	}
+	return syscall.Setrlimit(int(l.Resource), &next)
+}

@@ -85,13 +85,12 @@ func decimal(n int) string {
 	}
 }
 
-// limit lowers a limit. Where the one in force is lower already it stays.
-func limit(l control.Rlimit) error {
-	var now syscall.Rlimit
-	if err := syscall.Getrlimit(int(l.Resource), &now); err != nil {
-		return err
+// lower is what a limit becomes. Where the one in force is lower already it stays.
+func lower(l control.Rlimit) (next syscall.Rlimit, err error) {
+	if err := syscall.Getrlimit(int(l.Resource), &next); err != nil {
+		return next, err
 	}
-	next := syscall.Rlimit{Max: min(l.Hard, now.Max)}
+	next.Max = min(l.Hard, next.Max)
 	next.Cur = min(l.Soft, next.Max)
-	return syscall.Setrlimit(int(l.Resource), &next)
+	return next, nil
 }

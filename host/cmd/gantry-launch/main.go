@@ -9,7 +9,8 @@
 // thread is, who reads its output.
 //
 // Start with watch, the first stage, which stays as the parent of the tree. Where a limit has to be in force before the
-// target's first instruction it starts apply, the second stage, which limits itself and then becomes the target.
+// target's first instruction it starts apply, the second stage, which limits itself and then becomes the target. In a box that
+// serves one target after another the second stage is keep, which forks them.
 //
 // The program is started once per process, so it imports little: no os, no fmt, no encoding. The garbage collector is
 // off (the host sets GOGC=off), because nothing here allocates in a steady state.

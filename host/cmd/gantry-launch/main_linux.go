@@ -15,6 +15,8 @@ func main() {
 		watch()
 	case control.StageApply:
 		apply()
+	case control.StageKeep:
+		keep()
 	case control.StageCage:
 		cage()
 	}

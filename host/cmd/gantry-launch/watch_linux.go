@@ -17,7 +17,7 @@ type watcher struct {
 	pid      int        // our child: the target, or bubblewrap, which waits for it
 	target   int        // the target, and so its process group and session
 	pidfd    int        // of a target in a box, which is no child of ours; else -1
-	box      *enclosure // made before the order for the target came; nil: none was
+	box      *enclosure // made before the order for the target came, or kept from the last one; nil: none
 	terminal bool
 	cgroup   string
 	groups   []string     // of version 1
@@ -43,15 +43,24 @@ func watch() {
 		fail(control.FD, control.OpPrepare, errno)
 	}
 	syscall.Chdir("/") // don't keep the folder busy in which the host was started
+	w := &watcher{pidfd: -1}
 	for {
-		w := &watcher{pidfd: -1}
 		w.run()
+		next := &watcher{pidfd: -1}
+		if w.box != nil {
+			next.box, next.pid = w.box, w.pid
+			syscall.Close(w.pidfd)
+		}
+		w = next
 	}
 }
 
-// run follows one order. It returns when another may come.
+// run follows one order. It returns when another may come: with a box that is kept, one for that box.
 func (w *watcher) run() {
 	in, frame, target, err := nextOrder()
+	if err != nil && w.box != nil {
+		w.discard()
+	}
 	if err != nil {
 		syscall.Exit(1) // the host has no use for us, or is gone
 	}
@@ -59,8 +68,8 @@ func (w *watcher) run() {
 	if err == control.ErrVersion {
 		fail(control.FD, control.OpVersion, err)
 	}
-	if err == nil && len(order.Argv) == 0 && order.Box != nil {
-		w.box = w.openBox(order.Box, &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL})
+	if err == nil && len(order.Argv) == 0 && order.Box != nil && w.box == nil {
+		w.box = w.openBox(order.Box, &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}, order.Again)
 		w.box.ready()
 		send(control.FD, control.Prepared{PID: uint32(w.box.stage)}.Append(nil))
 		if in, frame, target, err = receiveOrder(control.FD); err != nil {
@@ -68,7 +77,7 @@ func (w *watcher) run() {
 		}
 		order, err = frame.Order()
 	}
-	if err != nil || len(order.Argv) == 0 || len(target) != descriptors(order) {
+	if err != nil || len(order.Argv) == 0 || len(target) != descriptors(order) || w.box != nil && order.Box == nil {
 		fail(control.FD, control.OpPrepare, syscall.EPROTO)
 	}
 	w.terminal, w.cgroup, w.groups = order.Terminal, order.Cgroup, order.Groups
@@ -84,8 +93,17 @@ func (w *watcher) run() {
 	}
 	// Owned by this process: it ends with it, or when it is asked to pause.
 	go w.serve(in, order.LifelineGraceMS, again)
+	if w.box != nil && w.box.keeps {
+		if exited, used, ok := w.box.left(); ok {
+			if again.take() && !w.ending {
+				send(control.FD, control.Free{}.Append(used.Append(exited.Append(nil))))
+				return
+			}
+			w.end(exited)
+		}
+	}
 	w.reap()
-	if again.take() && !w.ending {
+	if w.box == nil && again.take() && !w.ending {
 		send(control.FD, control.Free{}.Append(nil))
 		return
 	}
@@ -97,6 +115,15 @@ func (w *watcher) run() {
 		w.removeGroups()
 	}
 	syscall.Exit(0)
+}
+
+// end ends a box that is kept, of whose target nothing is left.
+func (w *watcher) end(exited control.Exited) {
+	w.mu.Lock()
+	w.mu.reaped = true
+	syscall.Kill(-w.pid, syscall.SIGKILL)
+	w.mu.Unlock()
+	send(control.FD, exited.Append(nil))
 }
 
 // descriptors is how many come with an order.
@@ -176,7 +203,7 @@ func (w *watcher) start(o *control.Order, target []int) {
 	}
 	if o.Box != nil {
 		if w.box == nil {
-			w.box = w.openBox(o.Box, sys)
+			w.box = w.openBox(o.Box, sys, false)
 		}
 		w.enter(w.box, o, target)
 		return

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -22,9 +23,8 @@ import (
 
 // Preparer is a [Confiner] that can make a box before there is a process for it.
 type Preparer interface {
-	// Prepare returns the box in which Confine would put the program now. What it needs outside of it (what stands in for
-	// missing names) stays until release.
-	Prepare(g Grant, readOnly bool, program string) (x *control.Box, release func(), err error)
+	// Prepare returns the box in which Confine would put the program now.
+	Prepare(g Grant, readOnly bool, program string) (*control.Box, error)
 }
 
 // maxReady is how many boxes wait: of a thread's commands, and of its patches or another thread's.
@@ -37,15 +37,21 @@ type ready struct {
 	box     *control.Box
 	stage   int    // the process in it
 	mounts  tables // when it was made
-	release func()
+	used    bool   // a process of the thread was in it
 	expiry  *time.Timer
 }
 
 // tables are the tables of mounts as a process in a box sees them, and as the host does.
 type tables struct{ inside, outside string }
 
-// fits reports whether a process that is to run in x may run in this box.
-func (r *ready) fits(x *control.Box) bool { return fits(r.box, x) }
+// fits reports whether a process that is to run in x may run in this box. Where another was before, all that confined that has to be the
+// same, and it was the same thread's and plugin's.
+func (r *ready) fits(x *control.Box, s *Spec) bool {
+	if r.used && (r.thread != s.Owner.Thread || !r.monitor.serves(s) || !reflect.DeepEqual(r.box, x)) {
+		return false
+	}
+	return fits(r.box, x)
+}
 
 func fits(made, x *control.Box) bool {
 	return made.Helper == x.Helper && slices.Equal(made.Args, x.Args)
@@ -66,16 +72,15 @@ func (r *ready) end() {
 }
 
 // takeReady returns a box for a process that is to run in x; nil: there is none.
-func (l *Launcher) takeReady(x *control.Box) *ready {
-	r := l.findReady(x)
+func (l *Launcher) takeReady(x *control.Box, s *Spec) *ready {
+	r := l.findReady(x, s)
 	if r == nil {
 		return nil
 	}
 	defer l.work.Done()
 	r.expiry.Stop()
 	if !r.unchanged() {
-		l.cfg.Logger.Debug("a box that was made ahead is not what it was", "thread", r.thread)
-		r.release()
+		l.cfg.Logger.Debug("a box that waited is not what it was", "thread", r.thread)
 		r.end()
 		return nil
 	}
@@ -84,10 +89,10 @@ func (l *Launcher) takeReady(x *control.Box) *ready {
 
 // findReady takes a box out of the list, and counts as work until its caller is done. One that is being made is waited for: it was
 // begun earlier than another would be.
-func (l *Launcher) findReady(x *control.Box) *ready {
+func (l *Launcher) findReady(x *control.Box, s *Spec) *ready {
 	for waited := false; ; waited = true {
 		l.mu.Lock()
-		i := slices.IndexFunc(l.mu.ready, func(r *ready) bool { return r.fits(x) })
+		i := slices.IndexFunc(l.mu.ready, func(r *ready) bool { return r.fits(x, s) })
 		if i >= 0 {
 			r := l.mu.ready[i]
 			l.mu.ready = slices.Delete(l.mu.ready, i, i+1)
@@ -119,8 +124,7 @@ type preparation struct {
 	done     chan struct{} // closed when it waits, or won't
 }
 
-// Rest gives up the boxes that wait for commands of a thread, and what they need outside of them. Until its next process no other is
-// made.
+// Rest gives up the boxes that wait for commands of a thread. Until its next process no other is made.
 func (l *Launcher) Rest(thread string) {
 	l.mu.Lock()
 	l.mu.resting[thread] = true
@@ -146,7 +150,7 @@ func (l *Launcher) giveUp(thread string) {
 	l.drop(func(r *ready) bool { return thread == "" || r.thread == thread })
 }
 
-// drop ends those boxes that match. When it returns nothing stands in for missing names for their sake.
+// drop ends those boxes that match.
 func (l *Launcher) drop(match func(*ready) bool) {
 	var out []*ready
 	l.mu.Lock()
@@ -161,7 +165,6 @@ func (l *Launcher) drop(match func(*ready) bool) {
 	l.mu.Unlock()
 	for _, r := range out {
 		r.expiry.Stop()
-		r.release()
 		go func() { // waited for by Close
 			defer l.work.Done()
 			r.end()
@@ -169,10 +172,9 @@ func (l *Launcher) drop(match func(*ready) bool) {
 	}
 }
 
-// disturbs reports whether a process may be about to make what boxes that wait have put a stand-in for.
-func (s *Spec) disturbs() bool { return disturbs(s.Grant) }
-
-func disturbs(g Grant) bool { return g.Mode == FullAccess || len(g.Opened) > 0 }
+// lasts reports whether more than one process is to be expected under a grant whose box would be its own: what opens a file was approved
+// for one.
+func (g Grant) lasts() bool { return g.Mode != FullAccess && len(g.Opened) == 0 }
 
 // Expect makes a box for a process that a thread is about to start, in the background, unless one waits for the thread. grant is
 // called there; a process under another one does not get this box.
@@ -193,7 +195,7 @@ func (l *Launcher) Expect(thread string, grant func() (Grant, error)) {
 			return nil, err
 		}
 		preparer, ok := confiner.(Preparer)
-		if !ok || disturbs(g) {
+		if !ok || !g.lasts() {
 			return nil, nil
 		}
 		return &preparing{maker: preparer, grant: g}, nil
@@ -203,7 +205,7 @@ func (l *Launcher) Expect(thread string, grant func() (Grant, error)) {
 // ahead makes the next box after p has ended, in the background.
 func (l *Launcher) ahead(p *Process) {
 	preparer, ok := p.confiner.(Preparer)
-	if !ok || p.spec.disturbs() {
+	if !ok || !p.spec.Grant.lasts() {
 		return
 	}
 	// The processors are the host's first, which has the result to pass on.
@@ -270,46 +272,66 @@ func (l *Launcher) prepareLater(thread string, delay time.Duration, what func() 
 
 // prepare makes a box, and says when it knows which.
 func (l *Launcher) prepare(p *preparation, wanted *preparing, designed func()) error {
-	if l.grouped(wanted.grant.Limits) {
+	if l.grouped(wanted.grant.Limits) || wanted.grant.Limits.MaxPids > 0 {
 		return nil // its processes get a box that is made at once
 	}
-	x, release, err := wanted.maker.Prepare(wanted.grant, wanted.readOnly, wanted.program)
+	x, err := wanted.maker.Prepare(wanted.grant, wanted.readOnly, wanted.program)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	has := slices.ContainsFunc(l.mu.ready, func(r *ready) bool { return r.fits(x) })
+	has := slices.ContainsFunc(l.mu.ready, func(r *ready) bool {
+		return !r.used && fits(r.box, x) || r.used && r.thread == p.thread && reflect.DeepEqual(r.box, x)
+	})
 	l.mu.Unlock()
 	if has {
-		release()
 		return nil
 	}
 	p.box = x
 	designed()
-	r, err := l.makeReady(x)
+	r, err := l.makeReady(l.closing, nil, x)
 	if err != nil {
-		release()
 		return err
 	}
-	r.thread, r.release = p.thread, release
+	r.thread = p.thread
+	if !l.addReady(r, func() bool { return !p.givenUp }) {
+		r.end()
+	}
+	return nil
+}
+
+// addReady adds a box to those that wait, if it is wanted, which is asked under the mutex.
+func (l *Launcher) addReady(r *ready, wanted func() bool) bool {
 	var old *ready
 	l.mu.Lock()
-	unwanted := l.mu.closed || p.givenUp
-	if !unwanted {
+	wants := !l.mu.closed && wanted()
+	if wants {
 		r.expiry = time.AfterFunc(l.cfg.Ahead, func() { l.drop(func(other *ready) bool { return other == r }) })
 		if l.mu.ready = append(l.mu.ready, r); len(l.mu.ready) > maxReady {
 			old = l.mu.ready[0]
 		}
 	}
 	l.mu.Unlock()
-	switch {
-	case unwanted:
-		release()
-		r.end()
-	case old != nil:
+	if old != nil {
 		l.drop(func(other *ready) bool { return other == old })
 	}
-	return nil
+	return wants
+}
+
+// keeps reports whether the box of a process may wait, before it or after it.
+func (l *Launcher) keeps(s *Spec) bool {
+	return l.cfg.Ahead > 0 && s.Owner.Thread != "" && s.Grant.lasts()
+}
+
+// keepBox has the box of a process of which nothing is left wait for the next. It reports whether it does.
+func (l *Launcher) keepBox(p *Process) bool {
+	thread := p.spec.Owner.Thread
+	r := &ready{monitor: p.box.monitor, thread: thread, box: p.box.box, stage: p.box.stage, mounts: p.box.mounts, used: true}
+	kept := l.addReady(r, func() bool { return !l.mu.resting[thread] && !r.monitor.full() })
+	if !kept {
+		l.work.Go(r.end) // waited for by Close
+	}
+	return kept
 }
 
 // Ready waits until everything was started that is to wait for the next process, and returns how many boxes do.
@@ -331,6 +353,9 @@ func (l *Launcher) Ready() int {
 
 // MadeAhead reports whether the process runs in a box that waited for it.
 func (p *Process) MadeAhead() bool { return p.madeAhead }
+
+// Reused reports whether the process runs in a box that another was in before.
+func (p *Process) Reused() bool { return p.reused }
 
 // mountsOf reads what a process sees mounted, and what the host does. false: it can't be found out.
 func mountsOf(pid int) (t tables, ok bool) {

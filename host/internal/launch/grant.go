@@ -128,6 +128,8 @@ type Confinement struct {
 	Cwd     string
 	Rlimits []control.Rlimit // applied between fork and exec
 	Box     *control.Box     // made around the process; nil: none
+	// Waits: the box may be made before its process is there, and serve another after it.
+	Waits bool
 	// Launcher is gantry-launch, which has to be executed in the box as well.
 	Launcher string
 	// Listener is where the process's way out begins, where that is made outside of the box and not by [control.Box.Listen]. It is

@@ -270,9 +270,6 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err := l.admit(p); err != nil {
 		return nil, err
 	}
-	if spec.disturbs() {
-		l.giveUp("")
-	}
 	err = p.start(ctx, confiner)
 	l.spare(p)
 	if err != nil {

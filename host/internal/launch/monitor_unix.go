@@ -101,16 +101,41 @@ func (m *monitor) end() {
 	m.process.Wait()
 }
 
-// takeMonitor returns one that has made the box x already, the spare, or a new one where there is none.
-func (p *Process) takeMonitor(x *control.Box) (m *monitor, spare bool, err error) {
+// takeMonitor returns one that has the box x, if there is one, or else the spare or a new one. waited: it was there already.
+func (p *Process) takeMonitor(ctx context.Context, x *control.Box) (m *monitor, waited bool, err error) {
 	if x != nil {
-		if r := p.l.takeReady(x); r != nil {
-			r.release() // what it needs the process's own confinement needs, too
-			p.madeAhead = true
+		if r := p.l.takeReady(x, &p.spec); r != nil {
+			p.take(r, x)
+			p.madeAhead, p.reused = true, r.used
 			return r.monitor, true, nil
 		}
+		m, err = p.newMonitor(ctx, x)
+		return m, false, err
 	}
 	return p.l.takeSpare(&p.spec)
+}
+
+// newMonitor returns a new one, with the box x if there is one.
+func (p *Process) newMonitor(ctx context.Context, x *control.Box) (*monitor, error) {
+	p.box, p.madeAhead, p.reused = nil, false, false
+	if x == nil {
+		return startMonitor(p.l.cfg.LauncherPath)
+	}
+	m, _, err := p.l.takeSpare(&p.spec)
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.l.makeReady(ctx, m, x)
+	if err != nil {
+		return nil, err
+	}
+	p.take(r, x)
+	return r.monitor, nil
+}
+
+// take notes that the process runs in a box, confined as x says.
+func (p *Process) take(r *ready, x *control.Box) {
+	r.box, p.box = x, r
 }
 
 // takeSpare returns the spare, or a new one where there is none for this process.
@@ -134,10 +159,13 @@ func (m *monitor) serves(s *Spec) bool {
 	return m.ordered == 0 || m.plugin == s.Owner.Plugin && !s.Grant.Limits.ofTree()
 }
 
+// full reports whether it has taken as many orders as it may.
+func (m *monitor) full() bool { return m.ordered >= maxOrdered }
+
 // keepMonitor makes one whose tree has ended the spare, unless there is one or it has had enough. It reports whether it did.
 func (l *Launcher) keepMonitor(m *monitor) bool {
 	l.mu.Lock()
-	keep := !l.mu.closed && l.mu.spare == nil && m.ordered < maxOrdered
+	keep := !l.mu.closed && l.mu.spare == nil && !m.full()
 	if keep {
 		l.mu.spare = m
 	}
@@ -197,17 +225,26 @@ func (l *Launcher) endSpare() {
 // prepareBound is how long making a box ahead may take.
 const prepareBound = 5 * time.Second
 
-// makeReady has a box made that waits for its process.
-func (l *Launcher) makeReady(x *control.Box) (*ready, error) {
-	m, err := startMonitor(l.cfg.LauncherPath)
-	if err != nil {
+// makeReady has a launcher make a box that waits for its process; nil is a new one.
+func (l *Launcher) makeReady(ctx context.Context, m *monitor, x *control.Box) (*ready, error) {
+	if m == nil {
+		var err error
+		if m, err = startMonitor(l.cfg.LauncherPath); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.conn.SetDeadline(time.Now().Add(prepareBound)); err != nil {
+		m.end()
 		return nil, err
 	}
-	// Close ends the wait by closing what is waited for.
-	stop := context.AfterFunc(l.closing, func() { m.conn.SetReadDeadline(time.Now()) })
+	// What ends the wait does it by way of what is waited for.
+	wake := func() { m.conn.SetReadDeadline(time.Now()) }
+	stops := []func() bool{context.AfterFunc(l.closing, wake), context.AfterFunc(ctx, wake)}
 	pid, err := m.prepare(x)
-	if !stop() && err == nil {
-		err = ErrClosed
+	for i, over := range []error{ErrClosed, context.Cause(ctx)} {
+		if !stops[i]() && over != nil {
+			err = over
+		}
 	}
 	r := &ready{monitor: m, box: x, stage: pid}
 	if err == nil {
@@ -225,10 +262,9 @@ func (l *Launcher) makeReady(x *control.Box) (*ready, error) {
 
 // prepare orders the box, and returns the process in it.
 func (m *monitor) prepare(x *control.Box) (pid int, err error) {
-	if err := m.conn.SetDeadline(time.Now().Add(prepareBound)); err != nil {
-		return 0, err
-	}
-	rest, err := m.order((&control.Order{Box: x}).Append(nil), nil)
+	order := (&control.Order{Box: x, Again: true}).Append(nil)
+	m.ordered += len(order)
+	rest, err := m.order(order, nil)
 	if err == nil && len(rest) > 0 {
 		_, err = m.conn.Write(rest)
 	}
@@ -240,7 +276,8 @@ func (m *monitor) prepare(x *control.Box) (pid int, err error) {
 		return 0, err
 	}
 	if failed, err := frame.Failed(); err == nil {
-		return 0, errors.New(boxProblem(failed.Text, syscall.Errno(failed.Errno)))
+		errno := syscall.Errno(failed.Errno)
+		return 0, &StartError{Op: failed.Op.String(), Message: boxProblem(failed.Text, errno), Errno: errno}
 	}
 	prepared, err := frame.Prepared()
 	if err != nil {

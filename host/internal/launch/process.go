@@ -47,8 +47,11 @@ type Process struct {
 	group     group  // its control groups
 	looked    looked // limits that nothing else enforces
 	release   func() // the confiner's
+	waits     bool   // its box may have waited for it, and may wait for another
+	box       *ready // what it was taken from, if it may be kept; nil: it ends with the process
 	confiner  Confiner
-	madeAhead bool         // its box was made before its order came
+	madeAhead bool         // its box waited for it
+	reused    bool         // another process was in its box before
 	launched  bool         // monitor runs, and watch is its reader
 	boxed     bool         // a box's first process takes the whole tree with it
 	listens   bool         // in its box, for the proxy
@@ -237,7 +240,7 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	c := Confinement{Owner: p.spec.Owner, Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd, Launcher: p.l.cfg.LauncherPath}
 	p.confiner = confiner
 	release, err := confiner.Confine(ctx, p.spec.Grant, p.spec.ReadOnly, &c)
-	p.release, p.way = release, c.Listener
+	p.release, p.waits, p.way = release, c.Waits && p.l.keeps(&p.spec), c.Listener
 	if err == nil {
 		err = p.limit(&c)
 	}
@@ -254,11 +257,7 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	var order []byte
 	if err == nil {
 		o := p.order(&c)
-		x := o.Box
-		if o.Cgroup != "" || len(o.Groups) > 0 { // a box that was made ahead is in none
-			x = nil
-		}
-		order, err = p.launch(o.Append(nil), x)
+		order, err = p.launch(ctx, o, p.waiting(o))
 	}
 	if err != nil {
 		p.over()
@@ -336,9 +335,21 @@ func (p *Process) order(c *Confinement) *control.Order {
 	}
 }
 
-// frees reports whether the launcher may serve another process after this one. A box, and groups, end with it.
+// frees reports whether the launcher may serve another process after this one, in its box where it has one. Groups end with it, and so
+// do boxes with a way out of their own.
 func (p *Process) frees(c *Confinement) bool {
-	return c.Box == nil && p.way == nil && !p.spec.Grant.Limits.ofTree()
+	if p.spec.Grant.Limits.ofTree() || p.way != nil {
+		return false
+	}
+	return c.Box == nil || p.waits && !c.Box.Listen
+}
+
+// waiting is the box of an order, if that may be one that has waited; else it is made with the process, in the process's groups.
+func (p *Process) waiting(o *control.Order) *control.Box {
+	if o.Box == nil || o.Cgroup != "" || len(o.Groups) > 0 || p.spec.Grant.Limits.MaxPids > 0 || !p.waits {
+		return nil
+	}
+	return o.Box
 }
 
 // abort ends the tree at once.
@@ -382,10 +393,7 @@ func (p *Process) watch() {
 	in := control.Reader{Read: bufio.NewReaderSize(p.conn, 512).Read}
 	said, err := p.listen(&in)
 	if said.free {
-		m := p.free()
-		p.over()
-		p.kept = p.l.keepMonitor(m) // before anybody hears of the end
-		close(p.gone)
+		p.freed(&said)
 		return
 	}
 	var last string
@@ -411,10 +419,7 @@ func (p *Process) watch() {
 		p.exit = Exit{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL, Lost: true}
 	}
 	if p.boxed && said.exited {
-		if said.used != nil {
-			p.exit.User, p.exit.System, p.exit.MaxRSS = said.used.User, said.used.System, said.used.MaxRSS
-		}
-		p.exit.Limit = p.limitHit(p.exit)
+		p.ofBox(&said)
 	}
 	if p.launched && said.started {
 		p.tellLimit(p.limitHit(p.exit))
@@ -428,6 +433,36 @@ func (p *Process) watch() {
 		close(p.exited)
 	}
 	close(p.gone)
+}
+
+// freed closes the case of a process of which nothing is left. Its launcher serves another, and its box does. Both wait for that before
+// anybody hears of the end.
+func (p *Process) freed(said *heard) {
+	m := p.free()
+	if p.boxed {
+		p.ofBox(said)
+		p.tellLimit(p.exit.Limit)
+	}
+	p.over()
+	p.l.spareTheLook(p)
+	switch {
+	case !p.boxed:
+		p.kept = p.l.keepMonitor(m)
+	case p.box == nil || !p.l.keepBox(p):
+		p.l.ahead(p)
+	}
+	if p.boxed {
+		close(p.exited)
+	}
+	close(p.gone)
+}
+
+// ofBox completes how a process in a box ended: there all of its tree counts.
+func (p *Process) ofBox(said *heard) {
+	if said.used != nil {
+		p.exit.User, p.exit.System, p.exit.MaxRSS = said.used.User, said.used.System, said.used.MaxRSS
+	}
+	p.exit.Limit = p.limitHit(p.exit)
 }
 
 // over gives back what the tree held, once it has ended or was never started.

@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"runtime"
@@ -12,7 +13,7 @@ import (
 
 // launch refuses: without a subreaper, parent-death signals and pidfds the promises of this package can't be kept, and a
 // process that outlives its call or host is worse than none.
-func (p *Process) launch([]byte, *control.Box) ([]byte, error) {
+func (p *Process) launch(context.Context, *control.Order, *control.Box) ([]byte, error) {
 	return nil, p.l.enforceable(p.spec.Grant)
 }
 
@@ -26,7 +27,13 @@ func (l *Launcher) keepMonitor(*monitor) bool { return false }
 
 func (m *monitor) waits() bool { return false }
 
-func (l *Launcher) makeReady(*control.Box) (*ready, error) { return nil, l.enforceable(Grant{}) }
+func (m *monitor) serves(*Spec) bool { return false }
+
+func (m *monitor) full() bool { return true }
+
+func (l *Launcher) makeReady(context.Context, *monitor, *control.Box) (*ready, error) {
+	return nil, l.enforceable(Grant{})
+}
 
 func (l *Launcher) enforceable(g Grant) error { return notHere(runtime.GOOS, g) }
 

@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,9 +15,9 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// launch hands the order and the target's descriptors to a gantry-launch, for a target in x to one that has such a box already, if
-// there is one. It returns what of the order is still to be sent.
-func (p *Process) launch(order []byte, x *control.Box) (rest []byte, err error) {
+// launch hands the order and the target's descriptors to a gantry-launch; with x to one that has that box, which may have waited. It
+// returns what of the order is still to be sent.
+func (p *Process) launch(ctx context.Context, o *control.Order, x *control.Box) (rest []byte, err error) {
 	var target, opened []*os.File
 	defer func() {
 		for _, f := range opened {
@@ -50,15 +51,20 @@ func (p *Process) launch(order []byte, x *control.Box) (rest []byte, err error) 
 		peer := os.NewFile(uintptr(pair[1]), "listener")
 		target, opened = append(target, peer), append(opened, peer)
 	}
-	m, spare, err := p.takeMonitor(x)
+	if x != nil { // it is made, or has been
+		made := *x
+		made.Args = nil
+		o.Box = &made
+	}
+	order := o.Append(nil)
+	m, waited, err := p.takeMonitor(ctx, x)
 	if err != nil {
 		return nil, err
 	}
 	rest, err = m.order(order, target)
-	if spare && errors.Is(err, syscall.EPIPE) { // it ended just now, and has read nothing
+	if waited && errors.Is(err, syscall.EPIPE) { // it ended just now, and has read nothing
 		m.end()
-		p.madeAhead = false
-		if m, err = startMonitor(p.l.cfg.LauncherPath); err != nil {
+		if m, err = p.newMonitor(ctx, x); err != nil {
 			return nil, err
 		}
 		rest, err = m.order(order, target)

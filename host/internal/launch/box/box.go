@@ -53,17 +53,9 @@ type Config struct {
 // credentials are where programs keep keys, below the user's home. Nothing in a box reads them: not a command, and not what
 // a command was talked into running.
 var credentials = []string{
-	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".local/share/keyrings", ".local/share/kwalletd",
-	".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/glab-cli", ".config/github-copilot", ".config/rclone", ".config/doctl",
-	".netrc", ".git-credentials", ".config/git/credentials", ".pypirc", ".npmrc", ".vault-token", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".boto",
-	".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".m2/settings-security.xml",
-	".terraformrc", ".terraform.d/credentials.tfrc.json", ".config/containers/auth.json", ".config/pypoetry/auth.toml", ".composer/auth.json", ".config/composer/auth.json",
-	".fly/config.yml", ".config/heroku", ".config/netlify", ".ngrok2", ".config/ngrok",
-	// Of other agents.
-	".codex/auth.json", ".claude/.credentials.json", ".claude.json", ".gemini/oauth_creds.json", ".local/share/opencode/auth.json",
-	// Of browsers and programs for mail: passwords and the cookies of sessions.
-	".mozilla", ".thunderbird", ".librewolf", ".config/google-chrome", ".config/google-chrome-beta", ".config/google-chrome-unstable", ".config/chromium", ".config/BraveSoftware",
-	".config/microsoft-edge", ".config/opera", ".config/vivaldi", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", "snap/firefox", "snap/chromium",
+	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
+	".netrc", ".git-credentials", ".config/git/credentials", ".pypirc", ".npmrc", ".cargo/credentials.toml", ".vault-token",
+	".password-store", ".local/share/keyrings", ".terraform.d/credentials.tfrc.json",
 }
 
 // ofTheMachine are files with passwords and keys of the machine's.
@@ -289,15 +281,15 @@ func (b *Box) lookThrough(d *design, v *view) error {
 }
 
 // Prepare implements [launch.Preparer].
-func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.Box, func(), error) {
+func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.Box, error) {
 	if b.seatbelt {
-		return nil, nil, errors.New("such a box is made with its process")
+		return nil, errors.New("such a box is made with its process")
 	}
 	d, err := b.design(g, readOnly, program)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return d.box, func() {}, nil
+	return d.box, nil
 }
 
 // Confine puts a process into a box.
@@ -335,7 +327,7 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 		}
 		return release, nil
 	}
-	c.Box = d.box
+	c.Box, c.Waits = d.box, !d.full
 	b.environment(g, d.view, c, control.ProxyPort)
 	return release, nil
 }

@@ -56,6 +56,8 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 	}
 	if !v.full {
 		args = append(args, "--dev", "/dev")
+		args = append(args, shared()...)
+		m.seal("/dev")
 		args = append(args, process()...)
 		b.hide(&m, v)
 	}
@@ -69,7 +71,7 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 		m.add(p, "--ro-bind", p, p)
 	}
 	for _, p := range v.pinned {
-		if v.writes(p) && !v.lost(p) { // else nothing can give it another name
+		if v.writes(p) { // else nobody can give it another name
 			m.add(p, "--bind", p, p)
 		}
 	}
@@ -77,17 +79,12 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 		m.add(p, "--bind", p, p)
 	}
 	for _, p := range v.hold {
-		if !v.lost(p) {
-			m.add(p, "--ro-bind", p, p)
-		}
+		m.add(p, "--ro-bind", p, p)
 	}
 	for _, p := range v.opened {
 		m.add(p, "--bind", p, p)
 	}
 	for _, d := range v.hide {
-		if v.lost(d.path) {
-			continue
-		}
 		m.add(d.path, "--ro-bind", "/dev/null", d.path)
 	}
 	for _, d := range v.denied {
@@ -105,6 +102,16 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 		}
 	}
 	return append(args, m.arguments()...)
+}
+
+// shared is what processes of a box share with each other: memory and message queues. What is left in them is seen there by the keeper of
+// a box that serves one command after another.
+func shared() []string {
+	args := []string{"--perms", "1777", "--tmpfs", "/dev/shm"}
+	if isDir("/proc/sys/fs/mqueue") { // the kernel has such queues, whether they are mounted or not
+		args = append(args, "--mqueue", "/dev/mqueue")
+	}
+	return args
 }
 
 // process is a view of processes that holds the box's own, and of the kernel what programs need.
@@ -145,18 +152,18 @@ func (b *Box) hide(m *mounts, v view) {
 			m.add(plugins, "--ro-bind", plugins, plugins)
 		}
 	}
-	for _, name := range b.keys() {
+	for _, name := range credentials {
 		if b.userHome == "" {
 			break
 		}
 		p := real(filepath.Join(b.userHome, name))
 		switch info, err := os.Lstat(p); {
 		case err != nil || !v.shows(p):
-		case insideAny(p, v.roots) || slices.Contains(v.roots, p): // see keysIn
+		case insideAny(p, v.roots) || slices.Contains(v.roots, p): // whoever works on it means it
 		case slices.Contains(v.shown, p):
 		case info.IsDir():
 			mode := "0000"
-			if slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return below(s, p) }) {
+			if slices.ContainsFunc(v.shown, func(s string) bool { return below(s, p) }) {
 				mode = "0111"
 			}
 			m.add(p, "--perms", mode, "--tmpfs", p)
@@ -185,19 +192,16 @@ func (v view) writes(path string) bool {
 	return len(nearest(v.roots, path)) > len(nearest(v.hold, path))
 }
 
-// lost reports whether a path lies in a denied folder, in which nothing is seen unless a root in it opens it again.
-func (v view) lost(path string) bool {
-	return slices.ContainsFunc(v.denied, func(o denial) bool {
-		return o.folder && below(path, o.path) && !slices.ContainsFunc(v.roots, func(r string) bool {
-			return below(r, o.path) && (path == r || below(path, r))
-		})
-	})
-}
-
 // covers are what is looked at again in the box: what is denied or kept in folders that others may be changing.
 func (v view) covers() []control.Cover {
 	var out []control.Cover
-	inRoot := func(d denial) bool { return insideAny(d.path, v.roots) && !v.lost(d.path) }
+	inRoot := func(d denial) bool {
+		// In a denied folder there is nothing to look at, unless a root in that opens it again.
+		lost := slices.ContainsFunc(v.denied, func(o denial) bool {
+			return o.folder && below(d.path, o.path) && !slices.ContainsFunc(v.roots, func(r string) bool { return below(r, o.path) && below(d.path, r) })
+		})
+		return insideAny(d.path, v.roots) && !lost
+	}
 	for _, d := range slices.Concat(v.denied, v.hide) {
 		if inRoot(d) {
 			out = append(out, control.Cover{Path: d.path, Dev: d.in.dev, Ino: d.in.ino, WasDev: d.id.dev, WasInode: d.id.ino})

@@ -10,7 +10,7 @@ package control
 // so instead of guessing.
 const Version = 9
 
-// StageEnv names the variable that tells gantry-launch which of its two stages it is.
+// StageEnv names the variable that tells gantry-launch which of its stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
 
 // MapEnv names the variable with the number of the user that the cage stage maps in its user namespace, as the only one, when nobody
@@ -22,6 +22,7 @@ const (
 	StageWatch = "watch" // starts the target, watches over its tree
 	StageCage  = "cage"  // encloses itself, then becomes a plugin
 	StageApply = "apply" // applies limits and the inner part of a box to itself, then becomes the target
+	StageKeep  = "keep"  // the first process of a box that serves one target after another
 )
 
 // Descriptors of the launcher, and of the apply stage.
@@ -127,7 +128,8 @@ type Order struct {
 	Box *Box
 	// LifelineGraceMS is how long the tree has between SIGTERM and SIGKILL after the host has gone.
 	LifelineGraceMS uint32
-	// Again: the launcher may stay when the tree has ended, for another order. Otherwise it ends as well. Not with a Box or groups.
+	// Again: the launcher may stay when the tree has ended, for another order. Otherwise it ends as well. With a Box it and the box
+	// stay, for orders with the same one; the box has been made by an order of its own that says Again as well. Not with groups.
 	Again bool
 }
 
@@ -248,6 +250,6 @@ type Prepared struct {
 	PID uint32
 }
 
-// Free says that nothing is left of the tree, and that the launcher waits for another order. It is the last word on the tree: what
-// the host has said of it and the launcher has not read yet is passed over.
+// Free says that nothing is left of the tree, and that the launcher waits for another order; the apply stage's counterpart in a box says
+// it as well. It is the last word on the tree: what the host has said of it and the launcher has not read yet is passed over.
 type Free struct{}

@@ -41,7 +41,7 @@ func (a *app) policyCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check [flags] -- COMMAND [ARGUMENT...]", Short: "Say whether a command would run, be asked about or be refused, and why", Args: takes(1, -1, "COMMAND"),
 		Long: "check says what the rules, the approval policy and the sandbox mode that hold here make of a command that a model wants to\n" +
-			"run. One argument with spaces is read as a script. Nothing is run.\n\n" +
+			"run. One argument with anything that a shell reads is a script. Nothing is run.\n\n" +
 			"--json prints the rules whose words the command begins with, as it stands: shells and programs like env are not seen through.\n" +
 			"The status is 0 whatever the answer, 1 where the rules can't be read; with --exit-code it is 10 for what is asked about and 11\n" +
 			"for what is refused.",
@@ -142,7 +142,7 @@ func (c policyCheck) status(v policy.Verdict) error {
 
 // explainCommand says in words what would become of a command.
 func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, broken error, cwd string, argv []string) error {
-	if len(argv) == 1 && strings.ContainsAny(argv[0], " \t\n;|&<>()$`") {
+	if len(argv) == 1 && strings.ContainsAny(argv[0], " \t\n;|&<>()$`{}[]*?~'\"\\=!#^") {
 		argv = []string{"bash", "-lc", argv[0]}
 	}
 	grant := host.Grant(cfg, cfg.Sandbox.Mode, cwd, "")
@@ -167,7 +167,9 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 		row("rule", r.Where())
 	}
 	if d.Verdict == policy.Ask && d.Offer != nil {
-		row("always", "the answer \"always\" would write "+rules.PrefixLine(d.Offer))
+		for _, words := range d.Offer {
+			row("always", "the answer \"always\" would write "+rules.PrefixLine(words))
+		}
 	}
 	x := command.Extract(argv)
 	for _, cmd := range x.Commands {

@@ -67,8 +67,16 @@ func (b *Rulebook) Current() (*rules.Set, error) {
 }
 
 // Offer implements [orchestrate.Rulebook].
-func (b *Rulebook) Offer(prefix []string) event.RuleOffer {
-	return event.RuleOffer{Prefix: prefix, Line: rules.PrefixLine(prefix), File: b.written}
+func (b *Rulebook) Offer(prefixes [][]string) event.RuleOffer {
+	lines := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		lines[i] = rules.PrefixLine(p)
+	}
+	o := event.RuleOffer{Line: strings.Join(lines, "\n"), File: b.written}
+	if len(prefixes) == 1 {
+		o.Prefix = prefixes[0]
+	}
+	return o
 }
 
 // OfferHost implements [orchestrate.Rulebook].
@@ -90,7 +98,12 @@ func (b *Rulebook) OfferHost(protocol, host string) *event.RuleOffer {
 
 // Write implements [orchestrate.Rulebook].
 func (b *Rulebook) Write(ctx context.Context, o event.RuleOffer) error {
-	return rules.Append(ctx, o.File, o.Line)
+	for line := range strings.SplitSeq(o.Line, "\n") {
+		if err := rules.Append(ctx, o.File, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Equip gives a decision what the configuration and the machine say. environ is what the command starts from.

@@ -116,8 +116,8 @@ func (r *run) runsCommand() bool {
 	})
 }
 
-// ruleFor is the rule for commands that begin with these words; nil: there is none, or nobody writes rules.
-func (r *run) ruleFor(words []string) *event.RuleOffer {
+// ruleFor are the rules for commands that begin with these words; nil: there are none, or no file for them.
+func (r *run) ruleFor(words [][]string) *event.RuleOffer {
 	book := r.spine.stages.Rulebook
 	if book == nil || words == nil {
 		return nil

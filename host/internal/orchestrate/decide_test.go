@@ -26,8 +26,12 @@ type book struct {
 	err     error
 }
 
-func (b *book) Offer(prefix []string) event.RuleOffer {
-	return event.RuleOffer{Prefix: prefix, Line: "allow " + strings.Join(prefix, " "), File: "my.rules"}
+func (b *book) Offer(prefixes [][]string) event.RuleOffer {
+	var lines []string
+	for _, p := range prefixes {
+		lines = append(lines, "allow "+strings.Join(p, " "))
+	}
+	return event.RuleOffer{Prefix: prefixes[0], Line: strings.Join(lines, "\n"), File: "my.rules"}
 }
 
 func (b *book) OfferHost(_, host string) *event.RuleOffer {
@@ -89,7 +93,7 @@ func TestEveryDecisionIsAnEvent(t *testing.T) {
 func TestAnswersHaveTheirScope(t *testing.T) {
 	for _, tc := range []struct {
 		choice   string
-		offer    []string
+		offer    [][]string
 		writeErr error
 		outcome  event.Outcome
 		step     string
@@ -97,9 +101,9 @@ func TestAnswersHaveTheirScope(t *testing.T) {
 	}{
 		{approval.ApproveTurn, nil, nil, event.OutcomeOK, "allow for the turn", ""},
 		{approval.ApproveSession, nil, nil, event.OutcomeOK, "allow", ""},
-		{approval.ApproveAlways, []string{"git", "pull"}, nil, event.OutcomeOK, "call 1 d", "allow git pull"},
+		{approval.ApproveAlways, [][]string{{"git", "pull"}}, nil, event.OutcomeOK, "call 1 d", "allow git pull"},
 		{approval.ApproveAlways, nil, nil, event.OutcomeDenied, "", ""},
-		{approval.ApproveAlways, []string{"git"}, errors.New("disk full"), event.OutcomeOK, "notice", "allow git"},
+		{approval.ApproveAlways, [][]string{{"git"}}, errors.New("disk full"), event.OutcomeOK, "notice", "allow git"},
 	} {
 		b, k := &bench{answer: approval.Answer{Choice: tc.choice}}, &book{err: tc.writeErr}
 		b.policy, b.book = policy.Decision{Verdict: policy.Ask, Offer: tc.offer}, k

@@ -50,7 +50,7 @@ type Approver interface {
 // Rulebook writes rules that answer questions for good.
 type Rulebook interface {
 	// Offer says what a rule for commands that begin with these words would look like.
-	Offer(prefix []string) event.RuleOffer
+	Offer(prefixes [][]string) event.RuleOffer
 	// OfferHost says what a rule for a host would look like, reached by a protocol of the network's proxy. nil: no rule would let it
 	// through without a question.
 	OfferHost(protocol, host string) *event.RuleOffer

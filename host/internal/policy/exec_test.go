@@ -2,7 +2,7 @@ package policy
 
 import (
 	"errors"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -297,18 +297,21 @@ func TestOffer(t *testing.T) {
 	for _, tc := range []struct {
 		script string
 		prefix []string // that the model proposes
-		want   []string
+		want   [][]string
 	}{
-		{"touch a", nil, []string{"touch", "a"}},
-		{"npm install left-pad", []string{"npm", "install"}, []string{"npm", "install"}},
-		{"git pull && make", []string{"git", "pull"}, []string{"git", "pull"}},
-		{"git pull && cargo build", []string{"git", "pull"}, []string{"git", "pull"}},
-		{"cargo build && git pull", []string{"git", "pull"}, []string{"cargo", "build"}},
-		{"make && touch b", nil, []string{"touch", "b"}},
-		{"python3 x.py", []string{"python3"}, []string{"python3", "x.py"}},
-		{"python3 -c 'print(1)'", []string{"python3", "-c"}, []string{"python3", "-c", "print(1)"}},
-		{"touch a", []string{"bash"}, []string{"touch", "a"}},
-		{"touch a", []string{"rm"}, []string{"touch", "a"}},
+		{"touch a", nil, [][]string{{"touch", "a"}}},
+		{"npm install left-pad", []string{"npm", "install"}, [][]string{{"npm", "install"}}},
+		{"git pull && make", []string{"git", "pull"}, [][]string{{"git", "pull"}}},
+		{"git pull && cargo build", []string{"git", "pull"}, [][]string{{"git", "pull"}, {"cargo", "build"}}},
+		{"cargo build && git pull", []string{"git", "pull"}, [][]string{{"cargo", "build"}, {"git", "pull"}}},
+		{"cat a && touch b; cat a", nil, [][]string{{"cat", "a"}, {"touch", "b"}}},
+		{"cat a && env touch b", nil, nil}, {"cat a && touch *", nil, nil}, {"a; b; c; d; e; f", nil, nil},
+		{"gіt pull", nil, nil}, {"cat mаin", nil, nil}, {"cat файл", nil, [][]string{{"cat", "файл"}}},
+		{"make && touch b", nil, [][]string{{"touch", "b"}}},
+		{"python3 x.py", []string{"python3"}, [][]string{{"python3", "x.py"}}},
+		{"python3 -c 'print(1)'", []string{"python3", "-c"}, [][]string{{"python3", "-c", "print(1)"}}},
+		{"touch a", []string{"bash"}, [][]string{{"touch", "a"}}},
+		{"touch a", []string{"rm"}, [][]string{{"touch", "a"}}},
 		{"env touch a", []string{"env"}, nil},
 		{"sudo touch a", []string{"sudo", "touch"}, nil},
 		{"timeout 5 touch a", []string{"timeout", "5"}, nil},
@@ -323,20 +326,20 @@ func TestOffer(t *testing.T) {
 		{"rm -rf a", []string{"rm", "-rf"}, nil},
 		{"touch a && rm -rf b", nil, nil},
 		{"printf 'a\nb'", nil, nil},
-		{"touch a", []string{"touch", "\x1b[2J"}, []string{"touch", "a"}},
+		{"touch a", []string{"touch", "\x1b[2J"}, [][]string{{"touch", "a"}}},
 		{"touch \u202ea", nil, nil},
 		{"touch a\u2028b", nil, nil},
 		{"git -c core.pager=x log", []string{"git", "-c"}, nil},
 		{"git clone -c core.fsmonitor=x y", []string{"git", "clone"}, nil},
 		{"find . -exec id ;", []string{"find", "."}, nil},
-		{"find . -name x", []string{"find"}, []string{"find"}},
-		{"awk '{print $1}' f", []string{"awk"}, []string{"awk", "{print $1}", "f"}},
-		{"sed 1p f", []string{"sed"}, []string{"sed", "1p", "f"}},
+		{"find . -name x", []string{"find"}, [][]string{{"find"}}},
+		{"awk '{print $1}' f", []string{"awk"}, [][]string{{"awk", "{print $1}", "f"}}},
+		{"sed 1p f", []string{"sed"}, [][]string{{"sed", "1p", "f"}}},
 		{"tar --to-command=id -xf a", []string{"tar"}, nil},
 	} {
 		d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: script(tc.script), Rules: set, Trusted: installed,
 			Escalation: &contract.Escalation{Unsandboxed: true, PrefixRule: tc.prefix}})
-		if d.Verdict != Ask || !slices.Equal(d.Offer, tc.want) {
+		if d.Verdict != Ask || !reflect.DeepEqual(d.Offer, tc.want) {
 			t.Errorf("%q with %q: %+v, want %q", tc.script, tc.prefix, d, tc.want)
 		}
 	}

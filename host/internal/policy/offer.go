@@ -9,29 +9,48 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/policy/command"
 )
 
-// offer finds the words of a rule that would have answered the question: those that the model proposes, if with them every command
-// would be allowed, else the first command that no rule allows. nil: there is no rule that would be narrow enough.
-func (r Request) offer(low command.Lowered, left []command.Command) []string {
+// maxOffers bounds the rules that one answer writes: a person has to read them.
+const maxOffers = 5
+
+// offer finds the words of rules that would have answered the question: for each command that no rule allows those that the model
+// proposes, where it begins with them, else all of its words. nil: some command has no rule that would be narrow enough, so that
+// the same question would come again.
+func (r Request) offer(low command.Lowered, left []command.Command) [][]string {
 	if !low.Plain || len(left) == 0 || r.RulesErr != nil {
 		return nil
 	}
+	var out [][]string
 	for _, c := range left {
 		if _, why := command.Extract(c.Argv()).Dangerous(); why != "" {
 			return nil
 		}
+		prefix := r.prefixFor(c)
+		if prefix == nil {
+			return nil
+		}
+		if !slices.ContainsFunc(out, func(p []string) bool { return slices.Equal(p, prefix) }) {
+			out = append(out, prefix)
+		}
 	}
+	if len(out) > maxOffers {
+		return nil
+	}
+	return out
+}
+
+// prefixFor is the rule for one command; nil: none would be narrow enough.
+func (r Request) prefixFor(c command.Command) []string {
 	if r.Escalation != nil && offerable(r.Escalation.PrefixRule) {
-		prefix := r.Escalation.PrefixRule
-		if !slices.ContainsFunc(left, func(c command.Command) bool { return !startsWith(c, prefix) || command.Reaches(c, len(prefix)) }) {
+		if prefix := r.Escalation.PrefixRule; startsWith(c, prefix) && !command.Reaches(c, len(prefix)) {
 			return prefix
 		}
 	}
-	for _, w := range left[0] {
+	for _, w := range c {
 		if !w.Fixed {
 			return nil
 		}
 	}
-	if argv := left[0].Argv(); offerable(argv) {
+	if argv := c.Argv(); offerable(argv) {
 		return argv
 	}
 	return nil
@@ -55,7 +74,10 @@ func offerable(prefix []string) bool {
 	if len(prefix) == 0 || prefix[0] == "" {
 		return false
 	}
-	for _, w := range prefix {
+	for i, w := range prefix {
+		if _, alike := command.Lookalike(w, i == 0); alike {
+			return false // it may pass for another one
+		}
 		if !utf8.ValidString(w) || strings.ContainsFunc(w, func(c rune) bool { return !unicode.IsPrint(c) }) {
 			return false // a person has to see what it says
 		}

@@ -108,8 +108,8 @@ type Decision struct {
 	Reason  string
 	Wider   *contract.Escalation // what the grant has to have beyond its mode, when the call runs
 	Rules   []*rules.Prefix      // that led to it
-	// Offer are the words of a rule that would answer the question for good; nil: there is none that would.
-	Offer []string
+	// Offer are the words of the rules that would together answer the question for good; nil: there are none that would.
+	Offer [][]string
 }
 
 // Decide is pure. The strictest rule wins.

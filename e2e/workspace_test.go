@@ -184,3 +184,39 @@ do = [{ text = "finished" }]
 		}
 	}
 }
+
+// A notice names a few files and says how to see all; one that it did not name is named when it changes again.
+func TestEveryFileThatOthersExecuteIsListed(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, `
+[[step]]
+do = [{ call = "exec_command", id = "noise", args = { cmd = "mkdir -p .husky .vscode .claude/commands .venv/bin sub/.codex; for f in AGENTS.md AGENTS.override.md CLAUDE.md GEMINI.md Justfile Makefile Rakefile conftest.py noxfile.py setup.py package.json pyproject.toml .vscode/tasks.json .claude/commands/x.md .venv/bin/activate; do echo x > $f; done", login = false } }]
+[[step]]
+do = [{ call = "exec_command", id = "quiet", args = { cmd = "echo evil > setup.py; echo evil > AGENTS.md", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`)
+	r.Write("../modes.hcl", modes)
+	res := r.OK("exec", "--config", "../modes.hcl", "go")
+	for text, want := range map[string]int{
+		"and 10 more, which `gantry diff --executable` lists": 1, filepath.Join(r.Dir, "setup.py") + `"`: 1, filepath.Join(r.Dir, ".claude/commands/x.md") + `"`: 1,
+	} {
+		if n := strings.Count(res.Stderr, text); n != want {
+			t.Errorf("%q is there %d times, want %d:\n%s", text, n, want, res.Stderr)
+		}
+	}
+	list := r.OK("diff", "--executable").Stdout
+	for _, want := range []string{
+		"changed      " + r.Dir + "/AGENTS.md\n", "/AGENTS.override.md\n", "/CLAUDE.md\n", "/GEMINI.md\n", "/Justfile\n", "/Makefile\n", "/Rakefile\n", "/conftest.py\n", "/noxfile.py\n", "/setup.py\n",
+		"/package.json\n", "/pyproject.toml\n", "/.vscode/tasks.json\n", "/.claude/commands/x.md\n", "/.venv/bin/activate\n",
+		"moved aside  " + r.Dir + "/sub/.codex → " + r.Dir + "/sub/.codex.quarantined (it would say what agents may do)\n",
+	} {
+		if strings.Count(list, want) != 1 {
+			t.Errorf("%q is not listed once:\n%s", want, list)
+		}
+	}
+	if js := r.OK("diff", "--executable", "--json").Stdout; !strings.Contains(js, `"movedTo": "`+r.Dir+`/sub/.codex.quarantined"`) || strings.Count(js, `"path"`) != 16 {
+		t.Errorf("%s", js)
+	}
+}

@@ -16,7 +16,7 @@ import (
 
 func (a *app) diffCommand() *cobra.Command {
 	var turn string
-	var stat, asJSON, all bool
+	var stat, asJSON, all, executable bool
 	cmd := &cobra.Command{
 		Use:   "diff [flags] [THREAD]",
 		Short: "Show what a turn has changed in files",
@@ -24,13 +24,18 @@ func (a *app) diffCommand() *cobra.Command {
 			"back. Without a THREAD it is the newest one of this folder, without --turn the last turn that has changed files. Paths are\n" +
 			"relative to the work tree of git that the thread works in, or to its folder.\n\n" +
 			"A turn's changes are those made by tools that say which files they write, as those do that apply patches. Of what commands\n" +
-			"change, only changes of the same files are seen. " + turnHelp,
+			"change, only changes of the same files are seen. " + turnHelp + "\n\n" +
+			"--executable lists instead what commands in the sandbox have changed or made in the thread that other programs execute, or take for\n" +
+			"their settings, and what of it was moved aside.",
 		Args: takes(0, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				id, err := a.thisThread(ctx, s, args, all)
 				if err != nil {
 					return err
+				}
+				if executable {
+					return a.printExecutable(s.Events(ctx, id, 0), asJSON)
 				}
 				list, err := checkpoint.Read(s.Events(ctx, id, 0))
 				if err != nil {
@@ -62,7 +67,10 @@ func (a *app) diffCommand() *cobra.Command {
 	fs.BoolVar(&stat, "stat", false, "only list the files, with numbers of lines")
 	fs.BoolVar(&asJSON, "json", false, "print JSON")
 	fs.BoolVar(&all, "all", false, "without THREAD: the newest one of any folder")
+	fs.BoolVar(&executable, "executable", false, "list files that other programs execute and commands have changed")
 	exclusive(cmd, "stat", "json")
+	exclusive(cmd, "executable", "stat")
+	exclusive(cmd, "executable", "turn")
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +44,7 @@ func (a *app) sandboxCommand() *cobra.Command {
 
 // movedAside says what a command has made that a sandbox must not leave behind.
 func (a *app) movedAside(_ launch.Owner, moved []box.Moved, err error) {
-	for _, n := range host.MovedNotices(moved, err) {
+	for _, n := range host.MovedNotices(moved, err, math.MaxInt) { // there is no thread that could be asked for the rest
 		fmt.Fprintf(a.stderr, "gantry: %s\n  Next: %s\n", n.Text, n.Next)
 	}
 }

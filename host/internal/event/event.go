@@ -465,6 +465,17 @@ type Notice struct {
 	Level string `json:"level"`
 	Text  string `json:"text"`
 	Next  string `json:"next,omitempty"`
+	// Executable are files that others execute, of which the text names only some.
+	Executable []ExecutableFile `json:"executable,omitempty"`
+	More       int              `json:"more,omitempty"` // of these, beyond those that are listed
+}
+
+// ExecutableFile is one that commands have changed or made and that others execute, or take for their settings.
+type ExecutableFile struct {
+	Path     string `json:"path"`
+	MovedTo  string `json:"movedTo,omitempty"`  // empty: it is where it was
+	Disarmed bool   `json:"disarmed,omitempty"` // it is there and has lost rights, or its content
+	Why      string `json:"why"`
 }
 
 // PluginEvent is an event of a plugin's own.

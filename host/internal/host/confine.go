@@ -31,24 +31,21 @@ func Confiners(home string, environ []string, programs func() []string, moved fu
 }
 
 // movedAside tells the user and the model what a command has made that a sandbox must not leave behind, and the user what it has
-// changed that others execute, each file once.
+// changed that others execute. A file that was named is not named again; one that was only counted is.
 func (h *Host) movedAside(owner launch.Owner, moved []box.Moved, err error) {
 	h.mu.Lock()
 	r := h.mu.threads[event.ThreadID(owner.Thread)]
 	if r != nil {
-		moved = slices.DeleteFunc(slices.Clone(moved), func(m box.Moved) bool {
-			known := m.To == "" && r.pointed[m.From]
-			if m.To == "" {
-				r.pointed[m.From] = true
-			}
-			return known
-		})
+		moved = slices.DeleteFunc(slices.Clone(moved), func(m box.Moved) bool { return m.Stays() && r.pointed[m.From] })
+		for _, m := range mentioned(moved) {
+			r.pointed[m.From] = true
+		}
 	}
 	h.mu.Unlock()
 	if r == nil {
 		return
 	}
-	for _, n := range MovedNotices(moved, err) {
+	for _, n := range MovedNotices(moved, err, MaxMentioned) {
 		if _, err := r.thread.Publish(context.WithoutCancel(h.life), "", n); err != nil {
 			h.log.Warn("notice not published", "error", err)
 		}
@@ -60,44 +57,59 @@ func (h *Host) movedAside(owner launch.Owner, moved []box.Moved, err error) {
 	}
 }
 
-// MovedNotices word what was moved aside, or could not be, as a warning, and what stays but is executed later.
-func MovedNotices(moved []box.Moved, err error) []event.Notice {
-	const most = 5
-	list := func(in func(box.Moved) string) (lines []string) {
-		for _, m := range moved {
-			if s := in(m); s != "" {
-				lines = append(lines, s)
-			}
-		}
-		if more := len(lines) - most; more > 0 {
-			lines = append(lines[:most], fmt.Sprintf("and %d more", more))
-		}
-		return lines
-	}
+// A notice mentions some files, and carries so many; `gantry diff --executable` lists these.
+const (
+	MaxMentioned = 5
+	maxExecuted  = 2000
+)
+
+// mentioned are those of the files that stay which a notice names.
+func mentioned(moved []box.Moved) []box.Moved {
+	stays := slices.DeleteFunc(slices.Clone(moved), func(m box.Moved) bool { return !m.Stays() })
+	return stays[:min(len(stays), MaxMentioned)]
+}
+
+// MovedNotices word what was moved aside, or could not be, as a warning, and what stays but is executed later. Of each they mention at most
+// so many.
+func MovedNotices(moved []box.Moved, err error, most int) []event.Notice {
 	var out []event.Notice
-	aside := list(func(m box.Moved) string {
+	var aside, stays event.Notice
+	var lines, names []string
+	for _, m := range moved {
+		n := &aside
 		switch {
+		case m.Stays():
+			n = &stays
+			names = append(names, strconv.Quote(m.From))
 		case m.Changed:
-			return fmt.Sprintf("%q has lost the bits by which %s", m.From, m.Why)
-		case m.To == "":
-			return ""
+			lines = append(lines, fmt.Sprintf("%q was made harmless, because %s", m.From, m.Why))
+		default:
+			lines = append(lines, fmt.Sprintf("%q is now %q, because %s", m.From, filepath.Base(m.To), m.Why))
 		}
-		return fmt.Sprintf("%q is now %q, because %s", m.From, filepath.Base(m.To), m.Why)
-	})
-	if err != nil {
-		aside = append(aside, err.Error())
-	}
-	if len(aside) > 0 {
-		out = append(out, event.Notice{Level: "warning", Text: strings.Join(aside, "; "), Next: "look at what was moved before you move it back"})
-	}
-	stays := list(func(m box.Moved) string {
-		if m.To != "" || m.Changed {
-			return ""
+		if len(n.Executable) >= maxExecuted {
+			n.More++
+			continue
 		}
-		return strconv.Quote(m.From)
-	})
-	if len(stays) > 0 {
-		out = append(out, event.Notice{Level: "info", Text: "other programs execute what was changed here: " + strings.Join(stays, ", "), Next: "read it before you build, or open the folder elsewhere"})
+		n.Executable = append(n.Executable, event.ExecutableFile{Path: m.From, MovedTo: m.To, Disarmed: m.Changed, Why: m.Why})
+	}
+	const all = ", and %d more, which `gantry diff --executable` lists"
+	shown := func(lines []string, between string) string {
+		text := strings.Join(lines[:min(len(lines), most)], between)
+		if more := len(lines) - most; more > 0 {
+			text += fmt.Sprintf(all, more)
+		}
+		return text
+	}
+	if len(lines) > 0 || err != nil {
+		aside.Level, aside.Text, aside.Next = "warning", shown(lines, "; "), "look at what was moved before you move it back"
+		if err != nil {
+			aside.Text = strings.TrimPrefix(aside.Text+"; "+err.Error(), "; ")
+		}
+		out = append(out, aside)
+	}
+	if len(names) > 0 {
+		stays.Level, stays.Text, stays.Next = "info", "other programs execute what was changed here: "+shown(names, ", "), "read it before you build, or open the folder elsewhere"
+		out = append(out, stays)
 	}
 	return out
 }

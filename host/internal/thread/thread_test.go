@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -299,7 +300,7 @@ func TestSubscribers(t *testing.T) {
 		if d := e.Body.(event.ItemDelta); len(d.Text) != 2*(queueBound+10) || d.Offset != 0 {
 			t.Errorf("merged delta has %d bytes at %d", len(d.Text), d.Offset)
 		}
-		if e, _ := coalesce.Next(t.Context()); e.Body != (event.Notice{Text: "boundary"}) {
+		if e, _ := coalesce.Next(t.Context()); !reflect.DeepEqual(e.Body, event.Notice{Text: "boundary"}) {
 			t.Errorf("behind the deltas: %+v", e)
 		}
 		var last error

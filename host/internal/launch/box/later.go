@@ -12,6 +12,8 @@ import (
 var executedLater = []string{
 	"Makefile", "makefile", "GNUmakefile", "Justfile", "justfile", "Taskfile.yml", "Rakefile", "package.json", ".npmrc", "setup.py", "conftest.py",
 	"noxfile.py", "build.rs", ".envrc", ".pre-commit-config.yaml", ".gitlab-ci.yml", ".gitmodules", ".mcp.json", "AGENTS.md", "CLAUDE.md", ".cursorrules",
+	"AGENTS.override.md", "GEMINI.md", ".windsurfrules", ".clinerules", "pyproject.toml", "build.gradle", "build.gradle.kts", "flake.nix", "sitecustomize.py", "usercustomize.py",
+	".venv/bin/activate", "venv/bin/activate", ".idea", ".idea/runConfigurations", ".run", ".claude/commands", ".claude/agents", ".claude/hooks", ".cursor/rules", ".github/actions",
 	".yarnrc.yml", ".pnpmfile.cjs", ".cargo/config.toml", ".bazelrc", "gradlew", "lefthook.yml", "mise.toml", ".mise.toml", ".exrc", ".nvim.lua", ".gdbinit",
 	".claude/settings.json", ".claude/settings.local.json", ".cursor/mcp.json", ".cursor/hooks.json", ".gemini/settings.json", ".vscode/mcp.json",
 	".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json", ".devcontainer/devcontainer.json", ".husky", ".github/workflows",

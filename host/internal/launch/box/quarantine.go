@@ -24,6 +24,9 @@ type Moved struct {
 	Changed  bool // it stays, with fewer rights
 }
 
+// Stays reports whether it is where a command has made or changed it, as it is.
+func (m Moved) Stays() bool { return m.To == "" && !m.Changed }
+
 // quarantine moves aside what was not there before and was not opened. Paths are resolved within their root, so that no link leads out of
 // it. stuck are the parts that are still there and could not even be made harmless.
 func quarantine(before map[identity]bool, opened []string, after *parts) (moved []Moved, stuck []stuckPart, err error) {

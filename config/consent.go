@@ -178,6 +178,7 @@ func (c *Config) Held() []string {
 	for _, program := range c.commands {
 		out = append(out, program.Reach(append([]string{c.Dir}, c.Sandbox.WritableRoots...)...).Held()...)
 	}
+	out = append(out, c.loads()...)
 	slices.Sort(out)
 	return slices.DeleteFunc(slices.Compact(out), func(p string) bool { _, err := os.Lstat(p); return err != nil })
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/config/internal/function"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/permission"
+	"github.com/gantry-agent/gantry/config/reach"
 	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/version"
@@ -28,6 +30,7 @@ type PluginBlock struct {
 	Path         string        // of a path source: absolute; empty for others
 	Version      version.Constraints
 	Args         []string
+	Files        []string // files and folders that the program loads, whose content is locked; absolute
 	Enabled      bool
 	Env          map[string]string
 	UnsafeEnv    bool
@@ -40,7 +43,8 @@ type PluginBlock struct {
 	// Problems are errors that concern this block alone: a variable that it needs is not set. Render reports them, too.
 	Problems Diagnostics
 
-	layer        Layer // that names the source
+	layer        Layer  // that names the source
+	base         string // the folder that Files are relative to in the lock
 	capabilities []item
 	body         bind.Block
 }
@@ -205,6 +209,9 @@ func (l *loader) pluginBlock(d *decoder, n *node, kind contract.Kind) *PluginBlo
 	b.require(key{n.schema.Name, n.label}, l.siblings(n), "source")
 	p.Enabled = b.flag("enabled", true)
 	p.Args = texts(b.list("args"))
+	if b.has("files") {
+		p.Files, p.base = b.paths("files", l.sources.Home), b.n.attrs["files"].from.scope.Base()
+	}
 	p.Transport = b.text("transport")
 	p.StartTimeout = b.duration("start_timeout")
 	p.UnsafeEnv = b.flag("unsafe_env", false)
@@ -316,4 +323,75 @@ func (c *Config) Grants(address string) lock.Hash {
 		}
 	}
 	return lock.Hash(permission.Digest(sets...))
+}
+
+// FilesDigest is the digest of what the programs of an address load, as their blocks say.
+func (c *Config) FilesDigest(address string) (lock.Hash, error) {
+	var blocks []*PluginBlock
+	for _, b := range c.Blocks() {
+		if b.Address() == address && len(b.Files) > 0 {
+			blocks = append(blocks, b)
+		}
+	}
+	if len(blocks) == 0 {
+		return lock.NoFiles, nil
+	}
+	q := reach.Query{Dir: blocks[0].base, Complete: true}
+	for _, b := range blocks {
+		for _, path := range b.Files {
+			if rel, err := filepath.Rel(q.Dir, path); err == nil && filepath.IsLocal(rel) {
+				path = rel
+			}
+			q.Listed = append(q.Listed, path)
+		}
+	}
+	slices.Sort(q.Listed)
+	q.Listed = slices.Compact(q.Listed)
+	set := q.Names()
+	if len(set.Gaps) > 0 {
+		g := set.Gaps[0]
+		return "", fmt.Errorf("%s: files: %s; next: %s", blocks[0].Where(), g, g.Next)
+	}
+	sum, err := set.Digest()
+	if err != nil {
+		return "", fmt.Errorf("%s: files: %w", blocks[0].Where(), err)
+	}
+	return lock.Hash(lock.SchemeFiles + strings.TrimPrefix(sum, "r1")), nil
+}
+
+// loads are the files that the programs of blocks start from, where commands could change them.
+func (c *Config) loads() []string {
+	var out []string
+	for _, b := range c.Blocks() {
+		if b.Program.Kind != source.Path {
+			continue
+		}
+		dir := filepath.Dir(b.Path)
+		if b.base != "" {
+			dir = b.base
+		}
+		out = append(out, c.Reach(append([]string{b.Path}, b.Args...), dir, b.Files).Held()...)
+	}
+	return out
+}
+
+// Unpinned says why the lock of a block covers only a part of what its program loads; empty: as far as is known it covers it all.
+func (c *Config) Unpinned(b *PluginBlock) string {
+	if b.Program.Kind != source.Path || b.Files != nil {
+		return ""
+	}
+	if head, err := reach.Read(b.Path, 2); err == nil && string(head) == "#!" {
+		return filepath.Base(b.Path) + " is a script"
+	}
+	for _, arg := range b.Args {
+		if path, err := filepath.Abs(filepath.Join(filepath.Dir(b.Path), arg)); filepath.IsAbs(arg) || err == nil {
+			if filepath.IsAbs(arg) {
+				path = arg
+			}
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				return arg + " is a file among its arguments"
+			}
+		}
+	}
+	return ""
 }

@@ -138,3 +138,43 @@ do = [{ text = "done" }]
 		t.Errorf("the change is not shown:\n%s", diff.Stdout)
 	}
 }
+
+// A lock covers what a block lists beside its program: a changed module is noticed, not started, and can't be changed by a command.
+func TestChangedPluginFile(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, commanding)
+	r.Write("plug/words", fmt.Sprintf("#!/bin/sh\n. \"$(dirname \"$0\")/lib/lib.sh\"\nexec '%s/gantry-tool-shell' \"$@\"\n", r.Bin))
+	if err := os.Chmod(filepath.Join(r.Dir, "plug/words"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.Write("plug/lib/lib.sh", "WORDS=1\n")
+	block := "\nplugin \"words\" {\n  source = \"%[1]s/plug/words\"\n%[2]s}\n"
+	conf := r.Read(filepath.Join(r.Home, "gantry.hcl"))
+	set := func(files string) { r.Write(filepath.Join(r.Home, "gantry.hcl"), conf+fmt.Sprintf(block, r.Dir, files)) }
+	set("")
+	if res := r.OK("plugin", "lock", "--yes", "words"); !strings.Contains(res.Stderr, "words is a script") || !strings.Contains(res.Stderr, "files = [...]") {
+		t.Errorf("there is no warning:\n%s", res.Stderr)
+	}
+	set(fmt.Sprintf("  files = [\"%s/plug/lib\"]\n", r.Dir))
+	if res := r.Gantry("plugin", "verify"); res.Code == 0 {
+		t.Errorf("verify accepts a list that was not locked:\n%s", res.Stdout)
+	}
+	if res := r.OK("plugin", "lock", "--yes", "words"); strings.Contains(res.Stderr, "Warning") {
+		t.Errorf("there is a warning:\n%s", res.Stderr)
+	}
+	r.OK("plugin", "verify")
+	if res := r.Gantry("sandbox", "-c", "sandbox.mode=workspace-write", "--", "sh", "-c", "echo x > plug/lib/lib.sh; echo x > plug/lib/new.sh; mv plug q; mv plug/words x; true"); res.Code != 0 {
+		t.Errorf("exit %d\n%s", res.Code, res.Stderr)
+	}
+	if r.Read("plug/lib/lib.sh") != "WORDS=1\n" || r.Read("plug/lib/new.sh") != "" || r.Read("plug/words") == "" {
+		t.Error("a command has changed what a plugin loads")
+	}
+	r.OK("plugin", "verify")
+	r.Write("plug/lib/new.sh", "x\n")
+	if res := r.Gantry("plugin", "verify"); res.Code == 0 || !strings.Contains(res.Stderr, "file that the program loads") {
+		t.Errorf("exit %d\n%s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	if res := r.Gantry("exec", "go"); res.Code == 0 || !strings.Contains(res.Stderr, "file that the program loads") {
+		t.Errorf("exit %d\n%s", res.Code, res.Stderr)
+	}
+}

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +25,7 @@ const (
 	ReasonContract           // other contract version
 	ReasonManifest           // the program describes itself differently
 	ReasonGrants             // the block grants something else than was accepted: ask again
+	ReasonFiles              // a file that the program loads, or the list of them, is different: refuse
 )
 
 // Program is what is about to be started. Empty fields are not compared.
@@ -35,6 +37,7 @@ type Program struct {
 	Contract    int
 	Manifest    Hash
 	Grants      Hash
+	Files       Hash   // [NoFiles]: the block lists none
 	Platform    string // empty: this one
 	Binary      Hash
 }
@@ -109,6 +112,9 @@ func (f *File) Check(p Program) error {
 	case p.Grants != "" && e.Grants != "" && p.Grants != e.Grants:
 		return m(ReasonGrants, e.Range, "compare the permissions with what you accepted, then run `gantry plugin lock`",
 			"the block grants something else than was accepted")
+	case p.Files != "" && p.Files != cmp.Or(e.Files, NoFiles):
+		return m(ReasonFiles, e.Range, "look at the files that the block lists, then run `gantry plugin lock`",
+			"a file that the program loads is not the one that was locked, or the list of files has changed")
 	}
 	return nil
 }

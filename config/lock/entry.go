@@ -26,7 +26,11 @@ const (
 	SchemePackage  = "p1"
 	SchemeManifest = "m1"
 	SchemeGrants   = "g1"
+	SchemeFiles    = "f1"
 )
+
+// NoFiles is the hash of a program whose block lists no files.
+const NoFiles Hash = SchemeFiles + ":"
 
 // Scheme is the part before the first colon, "" when there is none.
 func (h Hash) Scheme() string {
@@ -90,6 +94,7 @@ type Entry struct {
 	Contract    int                 // contract version; 0: not recorded
 	Manifest    Hash                // of the canonical manifest; empty: not recorded
 	Grants      Hash                // of the permissions that the user accepted; empty: not recorded
+	Files       Hash                // of the files that the program loads, as its block lists them; empty: it lists none
 	Signer      string              // who signed the package; empty: nobody
 	Platforms   map[string]Hashes   // by "OS_ARCH"
 	Range       diag.Range          // of the block's header; zero for what was not read from a file

@@ -25,7 +25,7 @@ var (
 	pluginSchema = &hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{
 			{Name: "version", Required: true}, {Name: "constraints"}, {Name: "contract"},
-			{Name: "manifest"}, {Name: "grants"}, {Name: "signer"},
+			{Name: "manifest"}, {Name: "grants"}, {Name: "files"}, {Name: "signer"},
 		},
 		Blocks: []hcl.BlockHeaderSchema{{Type: "platform", LabelNames: []string{"os_arch"}}},
 	}
@@ -130,7 +130,7 @@ func (p *parser) entry(block *hcl.Block) (e Entry, ok bool) {
 		}
 		e.Contract = n
 	}
-	for name, to := range map[string]*Hash{"manifest": &e.Manifest, "grants": &e.Grants} {
+	for name, to := range map[string]*Hash{"manifest": &e.Manifest, "grants": &e.Grants, "files": &e.Files} {
 		if a, there := content.Attributes[name]; there {
 			if s, ok := p.text(a); ok {
 				*to = p.hash(s, a.Expr.Range())

@@ -26,6 +26,7 @@ func (f *File) Bytes() []byte {
 			{"contract", number(e.Contract)},
 			{"manifest", quoteOr(string(e.Manifest))},
 			{"grants", quoteOr(string(e.Grants))},
+			{"files", quoteOr(string(e.Files))},
 			{"signer", quoteOr(e.Signer)},
 		} {
 			if a.value != "" {

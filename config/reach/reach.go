@@ -123,8 +123,9 @@ func (f *follower) finish(q Query) Set {
 		switch {
 		case err != nil:
 			f.gap(Gap{Text: name, Why: "it is listed in files and is not there", Next: "correct the list", Open: true})
+		case info.IsDir() && !f.folder(path, ""):
+			f.gap(Gap{Text: name, Why: "it is listed in files and is a whole workspace, or lies above one", Next: "list the folders in it", Open: true})
 		case info.IsDir():
-			f.folder(path, "")
 		default:
 			f.file(name, path)
 		}

@@ -309,6 +309,8 @@ func program() []Attribute {
 				"`./` is the folder of the file, for `.gantry/gantry.hcl` the project's."},
 		{Name: "version", Kind: String, Doc: "Versions that are allowed: `~> 1.4`, `>= 1.2, < 2`."},
 		{Name: "args", Kind: List, Default: "[]", Doc: "Arguments of the program."},
+		{Name: "files", Kind: List, Default: "[]", Doc: "Files and folders that the program loads: the scripts behind an interpreter, the modules beside them. Their content is locked with " +
+			"the program's and compared at each start, and commands in a sandbox can't change them."},
 		{Name: "enabled", Kind: Bool, Default: "true", Doc: "Whether it is used at all."},
 		{Name: "transport", Kind: String, Default: "(what the platform offers)", Allowed: transports,
 			Doc: "How host and program know each other: `peercred` by the kernel's word, `mtls` by certificates."},

@@ -95,10 +95,14 @@ func (a *app) verifyPlugins(ctx context.Context, home, _ string, cfg *config.Con
 // compared by the supervisor at each start.
 func (a *app) lockedEntry(ctx context.Context, cfg *config.Config, home string, b *config.PluginBlock, path string) (lock.Entry, error) {
 	file, ds := cfg.Lock(b)
-	if err := ds.Err(); err != nil {
+	err := ds.Err()
+	if err != nil {
 		return lock.Entry{}, err
 	}
 	p := lock.Program{Address: b.Address(), Label: b.Label, Constraints: b.Version, Grants: cfg.Grants(b.Address())}
+	if p.Files, err = cfg.FilesDigest(b.Address()); err != nil {
+		return lock.Entry{}, placed(b, err, "correct `files`")
+	}
 	entry, locked := file.Entry(b.Address())
 	hash := func() (err error) { p.Binary, err = lock.HashFile(path); return err }
 	if !locked || len(entry.Platforms[lock.Platform()].Binary) == 0 {
@@ -106,7 +110,7 @@ func (a *app) lockedEntry(ctx context.Context, cfg *config.Config, home string, 
 			return lock.Entry{}, placed(b, reason(err, path), nextNotThere)
 		}
 	}
-	err := file.Check(p)
+	err = file.Check(p)
 	if err == nil {
 		return entry, nil
 	}

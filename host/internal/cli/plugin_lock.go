@@ -139,7 +139,15 @@ func (a *app) lockBlock(ctx context.Context, p *programs, b *config.PluginBlock,
 		return lock.Entry{}, err
 	}
 	fmt.Fprintf(a.stdout, "  recorded in %s\n", b.LockFile)
+	a.warnUnpinned(p.cfg, b)
 	return entry, nil
+}
+
+// warnUnpinned says when a lock covers only a part of what a program loads.
+func (a *app) warnUnpinned(cfg *config.Config, b *config.PluginBlock) {
+	if why := cfg.Unpinned(b); why != "" {
+		fmt.Fprintf(a.stderr, "Warning: %s: %s; what it loads is not pinned: add files = [...] to the block, then run `gantry plugin lock %s`\n", b.Label, clean(why), b.Label)
+	}
 }
 
 func notAccepted(b *config.PluginBlock, detail string) error {
@@ -166,8 +174,15 @@ func (p *programs) entry(pr *program) (lock.Entry, error) {
 	if err != nil {
 		return lock.Entry{}, err
 	}
+	files, err := p.cfg.FilesDigest(b.Address())
+	if err != nil {
+		return lock.Entry{}, placed(b, err, "correct `files`")
+	}
+	if files == lock.NoFiles {
+		files = ""
+	}
 	return lock.Entry{
-		Address: b.Address(), Version: v, Constraints: b.Version, Contract: contract.Version, Manifest: lock.Hash(m.Digest()),
+		Files: files, Address: b.Address(), Version: v, Constraints: b.Version, Contract: contract.Version, Manifest: lock.Hash(m.Digest()),
 		Grants: p.cfg.Grants(b.Address()), Platforms: map[string]lock.Hashes{lock.Platform(): {Binary: []lock.Hash{hash}}},
 	}, nil
 }
@@ -210,6 +225,10 @@ func (p *programs) changes(pr *program, e lock.Entry) (changes, growth []string)
 	if old.Grants != e.Grants {
 		changes = append(changes, append([]string{"permissions changed, they are now:"}, indentEach(permissions(b.Permissions))...)...)
 		growth = append(growth, "the permissions")
+	}
+	if old.Files != e.Files {
+		changes = append(changes, fmt.Sprintf("files that it loads: %s", strings.Join(b.Files, ", ")))
+		growth = append(growth, "the files that it loads")
 	}
 	if old.Constraints.String() != e.Constraints.String() {
 		changes = append(changes, fmt.Sprintf("version constraint: %q became %q", old.Constraints, e.Constraints))

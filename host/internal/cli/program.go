@@ -160,6 +160,10 @@ func (p *programs) compare(pr *program) {
 		pr.state, pr.problem = lockDiffers, err
 		return
 	}
+	if is.Files, err = p.cfg.FilesDigest(b.Address()); err != nil {
+		pr.state, pr.problem = lockDiffers, placed(b, err, "correct `files`")
+		return
+	}
 	if pr.manifest != nil {
 		is.Manifest = lock.Hash(pr.manifest.Digest())
 	}

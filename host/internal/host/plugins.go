@@ -56,7 +56,7 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids)},
 		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(),
 	}
-	s.Confine = Confine(b, h.opts.Config, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path)
+	s.Confine = h.withFiles(b, Confine(b, h.opts.Config, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path))
 	if h.opts.Verified != nil {
 		s.SHA256, s.ManifestDigest = h.opts.Verified(b)
 	}
@@ -100,6 +100,24 @@ func Program(b *config.PluginBlock, binDir, home string) (string, error) {
 	}
 	path, _, err := b.Program.Find(filepath.Join(home, "plugins"), b.Version)
 	return path, err
+}
+
+// withFiles compares at each start what a program loads with what it was when this host began, which was as locked.
+func (h *Host) withFiles(b *config.PluginBlock, confine func([]string) (*plugin.Cage, error)) func([]string) (*plugin.Cage, error) {
+	if len(b.Files) == 0 {
+		return confine
+	}
+	was, err := h.opts.Config.FilesDigest(b.Address())
+	return func(own []string) (*plugin.Cage, error) {
+		is, now := h.opts.Config.FilesDigest(b.Address())
+		if err := errors.Join(err, now); err != nil {
+			return nil, err
+		}
+		if is != was {
+			return nil, fmt.Errorf("a file that plugin %q loads has changed; next: look at it, run `gantry plugin lock %s`, and start gantry again", b.Label, b.Label)
+		}
+		return confine(own)
+	}
 }
 
 func contractDiagnostics(ds config.Diagnostics) []contract.Diagnostic {

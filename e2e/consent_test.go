@@ -150,7 +150,9 @@ func TestChangedPluginFile(t *testing.T) {
 	r.Write("plug/lib/lib.sh", "WORDS=1\n")
 	block := "\nplugin \"words\" {\n  source = \"%[1]s/plug/words\"\n%[2]s}\n"
 	conf := r.Read(filepath.Join(r.Home, "gantry.hcl"))
-	set := func(files string) { r.Write(filepath.Join(r.Home, "gantry.hcl"), conf+fmt.Sprintf(block, r.Dir, files)) }
+	set := func(files string) {
+		r.Write(filepath.Join(r.Home, "gantry.hcl"), conf+fmt.Sprintf(block, r.Dir, files))
+	}
 	set("")
 	if res := r.OK("plugin", "lock", "--yes", "words"); !strings.Contains(res.Stderr, "words is a script") || !strings.Contains(res.Stderr, "files = [...]") {
 		t.Errorf("there is no warning:\n%s", res.Stderr)

@@ -87,7 +87,7 @@ var sections = []struct {
 	count         int
 }{
 	{"F", "Files", 23},
-	{"M", "What is executed later", 51},
+	{"M", "What is executed later", 53},
 	{"D", "What must not be read", 9},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},

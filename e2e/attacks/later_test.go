@@ -42,4 +42,7 @@ var later = []row{
 	{id: "M50", attempt: "change sixteen files that others execute, so that the eleventh is mentioned nowhere, and then `package.json`", required: "all can be seen, and what was not named is named when it changes again", codex: "allowed in silence", escaped: true,
 		ours: "`gantry diff --executable` lists all", tests: []string{"e2e TestEveryFileThatOthersExecuteIsListed"}},
 	{id: "M51", attempt: "`AGENTS.override.md`, `GEMINI.md`, `.idea`, `pyproject.toml`, `.venv/bin/activate`, `.claude/commands`", required: "pointed out", codex: "allowed in silence", escaped: true, ours: "the user is told", tests: []string{"e2e TestEveryFileThatOthersExecuteIsListed"}},
+	{id: "M52", attempt: "exchange a link on the way to what settings name, for a folder that was prepared long before", required: "not executed afterwards", codex: "written", escaped: true, ours: "moved aside: names are compared as settings have them",
+		tests: []string{"host/internal/launch/box TestALinkOnTheWayToWhatSettingsName"}},
+	{id: "M53", attempt: "begin a repository whose settings name the user's work as a program, to have that moved away", required: "the work stays", codex: "", ours: "as required", tests: []string{"host/internal/launch/box TestSettingsOfACommandNameNothing"}},
 }

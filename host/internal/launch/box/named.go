@@ -223,7 +223,7 @@ const maxNamed = 256
 
 // named notes what a repository's settings name in the roots.
 func (p *parts) settings(dir, top string) {
-	if p.namer == nil || dir == "" || p.err != nil {
+	if p.namer == nil || dir == "" || p.err != nil || p.fresh(dir) {
 		return
 	}
 	list, err := p.namer.repository(dir, top)
@@ -234,19 +234,27 @@ func (p *parts) settings(dir, top string) {
 	p.targets(list)
 }
 
+// fresh reports whether a repository's settings are new since a command began: of these no line stays that names anything.
+func (p *parts) fresh(dir string) bool {
+	if p.open == nil || p.held(dir) || !insideAny(dir, p.roots) {
+		return false
+	}
+	id, _, ok := identify(filepath.Join(dir, "config"))
+	return ok && !p.open[id]
+}
+
 // targets holds what of these lies in a root and is there, and notes all of them.
 func (p *parts) targets(list []target) {
 	for _, t := range list {
-		p.target(t)
+		p.target(t, realParent(t.path))
 		if to, err := filepath.EvalSymlinks(t.path); err == nil && to != realParent(t.path) {
-			t.path = to
-			p.target(t)
+			p.target(t, to)
 		}
 	}
 }
 
-func (p *parts) target(t target) {
-	path := realParent(t.path)
+// target notes what is named, which is at path for now: by way of another link it may be elsewhere the next time.
+func (p *parts) target(t target, path string) {
 	root := ""
 	for _, r := range p.roots {
 		if below(path, r) && (root == "" || len(r) < len(root)) {
@@ -263,7 +271,7 @@ func (p *parts) target(t target) {
 		p.err = fmt.Errorf("git's settings name more than %d paths in folders that commands may write, %s among them; the sandbox can keep no more read-only: let them name a folder, or fewer", maxNamed, path)
 		return
 	}
-	p.named[path] = t.why
+	p.named[path] = t.path
 	id, mode, ok := identify(path)
 	switch {
 	case !ok:
@@ -283,9 +291,13 @@ func (p *parts) target(t target) {
 // since leaves out of what was found after a command what nothing named before it and what has not changed since: somebody else has
 // changed the settings, and what they name now is older.
 func (p *parts) since(start time.Time, before *parts) {
+	asked := map[string]bool{}
+	for _, name := range before.named {
+		asked[name] = true
+	}
 	p.list = slices.DeleteFunc(p.list, func(x part) bool {
 		path := x.full()
-		if p.named[path] == "" || before.named[path] != "" || x.kind != kindNamed && x.kind != kindSettings {
+		if p.named[path] == "" || asked[p.named[path]] || x.kind != kindNamed && x.kind != kindSettings {
 			return false
 		}
 		newest := x.id.changed

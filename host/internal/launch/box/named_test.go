@@ -137,6 +137,44 @@ func TestLinksAmongHooksLeadToWhatStays(t *testing.T) {
 	}
 }
 
+// What settings name by way of a link is at another place when the link is exchanged, however old what lies there is.
+func TestALinkOnTheWayToWhatSettingsName(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string]string{"a folder": "[core]\n\thooksPath = tools/hooks\n", "a program": "[core]\n\tfsmonitor = tools/hooks/pre-commit\n", "the link itself": "[core]\n\thooksPath = tools\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := configured(t, settings, "")
+			w.write("real/hooks/pre-commit", "as it was")
+			w.write("real/pre-commit", "as it was")
+			if err := os.Symlink("real", filepath.Join(w.ws, "tools")); err != nil {
+				t.Fatal(err)
+			}
+			w.sh(`mkdir -p evil/hooks && echo evil | tee evil/hooks/pre-commit > evil/pre-commit`)
+			for began := time.Now(); time.Since(began) < 100*time.Millisecond; { // until that is old
+				w.sh("true")
+			}
+			w.sh(`rm tools; mv evil tools`)
+			path := "tools/hooks/pre-commit"
+			if name == "the link itself" {
+				path = "tools/pre-commit"
+			}
+			if b, err := os.ReadFile(filepath.Join(w.ws, path)); err == nil && strings.Contains(string(b), "evil") {
+				t.Errorf("%s is %q", path, b)
+			}
+		})
+	}
+}
+
+// A repository that a command begins names nothing: its settings are judged themselves.
+func TestSettingsOfACommandNameNothing(t *testing.T) {
+	t.Parallel()
+	w := configured(t, "", "")
+	w.sh(`mkdir -p r/.git; echo ref: refs/heads/x > r/.git/HEAD; mkdir r/.git/objects r/.git/refs; echo work > r/work.sh; printf '[core]\n\tfsmonitor = ./work.sh\n\thooksPath = .\n' > r/.git/config`)
+	if b, err := os.ReadFile(filepath.Join(w.ws, "r/work.sh")); err != nil || string(b) != "work\n" {
+		t.Errorf("%q, %v, moved %+v", b, err, w.moved())
+	}
+}
+
 // Below the top of a repository its settings hold as well.
 func TestSettingsOfTheRepositoryAround(t *testing.T) {
 	t.Parallel()

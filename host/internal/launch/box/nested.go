@@ -70,7 +70,7 @@ type parts struct {
 	roots  []string
 	whole  []string // protected paths below the roots' first level that are read-only with all that is in them
 	namer  *namer
-	named  map[string]string // what git's settings name in the roots, whether it is there or not, and why it matters
+	named  map[string]string // what git's settings name in the roots, whether it is there or not, as they name it
 	err    error             // why they can't be followed
 	// open makes folders be listed that can't be; those that were so before have nothing new in them.
 	open map[identity]bool

@@ -74,11 +74,13 @@ func BenchmarkSandboxedAtOnce(b *testing.B) {
 }
 
 // BenchmarkSandboxedFirst is the first command of a turn in the sandbox, of a model that writes its name and then for as long as
-// it takes to make a box; and of one that writes all of it at once.
+// it takes to make a box; of one that thinks before that and writes all of it at once; and of one that answers at once.
 func BenchmarkSandboxedFirst(b *testing.B) {
-	for name, writes := range map[string]time.Duration{"written": 100 * time.Millisecond, "at-once": 0} {
+	for name, how := range map[string]struct{ thinks, writes time.Duration }{
+		"thought": {thinks: 500 * time.Millisecond}, "written": {writes: 100 * time.Millisecond}, "at-once": {},
+	} {
 		b.Run(name, func(b *testing.B) {
-			benchTurn(b, 1, `{"cmd":"true","login":false}`, "", 0, writes, "exec", "--sandbox", "workspace-write", "go")
+			benchTurn(b, 1, `{"cmd":"true","login":false}`, "", how.thinks, how.writes, "exec", "--sandbox", "workspace-write", "go")
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,6 +132,10 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	}
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.cacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
+	usual := func() (launch.Grant, error) { // what a command of this turn gets, if nothing more is asked for
+		all, _ := t.Desk().Permitted(id)
+		return grants.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})
+	}
 	plan.Config = turn.Config{
 		Heard: r.hear, Hooks: aroundTurn, Stops: stops,
 		Settings: orchestrate.Settings{
@@ -143,12 +148,14 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
+		Asking: func(tools *registry.Snapshot) {
+			if slices.ContainsFunc(tools.Entries(), func(e *registry.Entry) bool { return isCommand(e.Descriptor) }) {
+				h.launcher.Foresee(string(t.ID()), usual)
+			}
+		},
 		Expected: func(tools *registry.Snapshot, namespace, name string) {
 			if e, ok := tools.Lookup(namespace, name); ok && isCommand(e.Descriptor) {
-				all, _ := t.Desk().Permitted(id)
-				h.launcher.Expect(string(t.ID()), func() (launch.Grant, error) {
-					return grants.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})
-				})
+				h.launcher.Expect(string(t.ID()), usual)
 			}
 		},
 		Closing: func(ctx context.Context) []event.Body {

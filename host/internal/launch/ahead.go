@@ -27,6 +27,9 @@ type Preparer interface {
 	Prepare(g Grant, readOnly bool, program string) (*control.Box, error)
 }
 
+// foreseeDelay is how long a model may think before a box is made for what it may call.
+const foreseeDelay = 50 * time.Millisecond
+
 // maxReady is how many boxes wait: of a thread's commands, and of its patches or another thread's.
 const maxReady = 2
 
@@ -119,6 +122,7 @@ type preparation struct {
 	thread   string
 	begun    bool // guarded by the launcher's mutex, as is
 	givenUp  bool
+	now      func()        // ends its delay, once
 	designed chan struct{} // closed when box is known
 	box      *control.Box  // nil: there will be none
 	done     chan struct{} // closed when it waits, or won't
@@ -178,14 +182,25 @@ func (g Grant) lasts() bool { return g.Mode != FullAccess && len(g.Opened) == 0 
 
 // Expect makes a box for a process that a thread is about to start, in the background, unless one waits for the thread. grant is
 // called there; a process under another one does not get this box.
-func (l *Launcher) Expect(thread string, grant func() (Grant, error)) {
+func (l *Launcher) Expect(thread string, grant func() (Grant, error)) { l.expect(thread, 0, grant) }
+
+// Foresee is Expect for a process that a thread may start once its model has thought: it leaves the processors to what asks the model
+// first, and a model that answers at once is not waited with.
+func (l *Launcher) Foresee(thread string, grant func() (Grant, error)) {
+	l.mu.Lock()
+	delete(l.mu.resting, thread)
+	l.mu.Unlock()
+	l.expect(thread, foreseeDelay, grant)
+}
+
+func (l *Launcher) expect(thread string, delay time.Duration, grant func() (Grant, error)) {
 	l.mu.Lock()
 	waits := slices.ContainsFunc(l.mu.ready, func(r *ready) bool { return r.thread == thread })
 	l.mu.Unlock()
 	if waits {
 		return
 	}
-	l.prepareLater(thread, 0, func() (*preparing, error) {
+	l.prepareLater(thread, delay, func() (*preparing, error) {
 		g, err := grant()
 		if err != nil {
 			return nil, err
@@ -229,10 +244,15 @@ func (l *Launcher) prepareLater(thread string, delay time.Duration, what func() 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if p := l.mu.preparing; p != nil && delay == 0 && p.thread == thread && !p.begun && !p.givenUp {
+		p.begun = true
+		p.now()
+	}
 	if l.mu.closed || l.mu.preparing != nil || l.mu.resting[thread] && delay > 0 {
 		return
 	}
-	p := &preparation{thread: thread, begun: delay == 0, designed: make(chan struct{}), done: make(chan struct{})}
+	hurry := make(chan struct{})
+	p := &preparation{now: func() { close(hurry) }, thread: thread, begun: delay == 0, designed: make(chan struct{}), done: make(chan struct{})}
 	l.mu.preparing = p
 	delete(l.mu.resting, thread)
 	l.work.Go(func() { // waited for by Close
@@ -249,6 +269,7 @@ func (l *Launcher) prepareLater(thread string, delay time.Duration, what func() 
 			defer late.Stop()
 			select {
 			case <-late.C:
+			case <-hurry:
 			case <-l.closing.Done():
 				return
 			}

@@ -46,6 +46,9 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[blockKey]*textBlock{}}
 	r.current = a
 	a.posts = 1
+	if r.Asking != nil {
+		r.Asking(tools)
+	}
 	streamErr := a.consume(ctx, &req, attempts, a.event)
 	if streamErr == errMail {
 		// What it had said stands, and it is asked again: with the mail.

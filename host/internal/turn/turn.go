@@ -74,6 +74,8 @@ type Config struct {
 	Closing func(ctx context.Context) []event.Body
 	// Expected hears that a call of a tool has begun to come, as soon as its name is known; nil: nobody does. It is not to wait.
 	Expected func(tools *registry.Snapshot, namespace, name string)
+	// Asking hears that the model is being asked, with these tools; nil: nobody does. It is not to wait.
+	Asking func(tools *registry.Snapshot)
 	// Before opens the model of the turn before; nil: it is this turn's.
 	Before func(ctx context.Context) (*Fallback, error)
 	Inbox  *Inbox

@@ -384,7 +384,19 @@ func TestCallsAreExpected(t *testing.T) {
 		}
 		got = append(got, namespace+"."+name)
 	}
+	asked := 0
+	b.Asking = func(tools *registry.Snapshot) {
+		if _, ok := tools.Lookup("", "echo"); !ok {
+			t.Error("the tools are others")
+		}
+		if asked++; asked != len(got)+1 {
+			t.Errorf("asked for the %dth time after %q", asked, got)
+		}
+	}
 	b.Run(t, t.Context(), "go")
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
 	if !slices.Equal(got, []string{"n.echo"}) {
 		t.Errorf("expected %q", got)
 	}

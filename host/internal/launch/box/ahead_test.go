@@ -228,6 +228,44 @@ func TestTheFirstCommandIsExpected(t *testing.T) {
 	}
 }
 
+// A box is made while the model thinks; one that names a command at once does not wait for the thinking to be over.
+func TestTheFirstCommandIsForeseen(t *testing.T) {
+	t.Parallel()
+	for name, expect := range map[string]bool{"thought": false, "at once": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+			w.fill()
+			w.launcher.Rest("thread") // the turn before
+			grant := w.spec("").Grant
+			w.launcher.Foresee("thread", func() (launch.Grant, error) { return grant, nil })
+			if expect {
+				w.expect()
+			} else if w.launcher.Ready() != 1 {
+				t.Error("no box waits")
+			}
+			if out, exit, ahead := w.next("echo done"); out != "done" || exit.Code != 0 || !ahead {
+				t.Errorf("%q, %+v, made ahead: %v", out, exit, ahead)
+			}
+		})
+	}
+}
+
+// A turn that has ended before its model had thought for long makes none.
+func TestATurnThatEndsAtOnceMakesNoBox(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+	w.fill()
+	w.launcher.Foresee("thread", func() (launch.Grant, error) {
+		t.Error("a box is made")
+		return launch.Grant{}, os.ErrInvalid
+	})
+	w.launcher.Rest("thread")
+	if n := w.launcher.Ready(); n != 0 {
+		t.Errorf("%d boxes wait", n)
+	}
+}
+
 // expect says that a command is about to come.
 func (w *world) expect() {
 	grant := w.spec("").Grant

@@ -140,6 +140,7 @@ type Bench struct {
 	Stops    hook.Stops
 	Closing  func(ctx context.Context) []event.Body
 	Expected func(tools *registry.Snapshot, namespace, name string)
+	Asking   func(tools *registry.Snapshot)
 	Hooks    turn.Hooks
 	// Compaction of the turns; System is their base instructions.
 	Compaction turn.Compaction
@@ -211,7 +212,7 @@ func (b *Bench) config(t testing.TB) turn.Config {
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),
 		},
 		Request: llm.Request{Model: "m", System: b.System, HostedTools: b.Hosted, OutputSchema: b.Schema}, Provider: "fake", Fallback: b.Fallback, Others: b.Others, Patience: b.Patience,
-		Context: b.Context, Heard: b.Heard, Before: b.Before, Compaction: b.Compaction, Stops: b.Stops, Closing: b.Closing, Expected: b.Expected, Hooks: b.Hooks,
+		Context: b.Context, Heard: b.Heard, Before: b.Before, Compaction: b.Compaction, Stops: b.Stops, Closing: b.Closing, Expected: b.Expected, Asking: b.Asking, Hooks: b.Hooks,
 	}
 }
 

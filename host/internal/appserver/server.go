@@ -47,7 +47,7 @@ type Plugins interface {
 const lastWords = time.Second
 
 // Serve answers clients on ln until ctx ends, which should be after the thread has: then it lets subscribers have the
-// thread's last events, closes, and waits. Only processes of the same user are let in.
+// thread's last events, closes, and waits. Only processes of the same user are let in, and those that the host has started may only look.
 func Serve(ctx context.Context, ln *net.UnixListener, t Thread, p Plugins, log hclog.Logger) {
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -65,6 +65,12 @@ func Serve(ctx context.Context, ln *net.UnixListener, t Thread, p Plugins, log h
 		if err == nil && int(peer.UID) != os.Getuid() {
 			err = fmt.Errorf("user %d may not", peer.UID)
 		}
+		family := false
+		if err == nil {
+			if family, err = ours(conn, peer.PID, os.Getpid()); errors.Is(err, errors.ErrUnsupported) {
+				err = nil
+			}
+		}
 		if err != nil {
 			log.Warn("client refused", "err", err)
 			conn.Close()
@@ -72,7 +78,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, t Thread, p Plugins, log h
 		}
 		clients.Go(func() { // ends with its connection, or soon after ctx
 			defer conn.Close()
-			(&session{thread: t, plugins: p, log: log}).serve(ctx, conn)
+			(&session{thread: t, plugins: p, family: family, log: log}).serve(ctx, conn)
 		})
 	}
 }
@@ -81,6 +87,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, t Thread, p Plugins, log h
 type session struct {
 	thread  Thread
 	plugins Plugins
+	family  bool // the client is one of the host's own processes
 	log     hclog.Logger
 	conn    *jsonrpc2.Conn
 	work    sync.WaitGroup
@@ -179,6 +186,14 @@ func (f handlerFunc) Handle(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.R
 // handle runs one request. An error of ours becomes the response's; a method that is not there says so.
 func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
 	switch r.Method {
+	case methodSubscribe, methodPlugins, methodTurns, methodList, methodSearch, methodPing:
+	default:
+		if s.family {
+			s.log.Warn("a process that this host has started was refused", "method", r.Method)
+			return nil, errFamily
+		}
+	}
+	switch r.Method {
 	case methodSubscribe:
 		return call(ctx, r, s.subscribe)
 	case methodStart:
@@ -242,6 +257,9 @@ func call[P, R any](ctx context.Context, r *jsonrpc2.Request, f func(context.Con
 var errSubscribed = errors.New("this connection is subscribed already")
 
 func (s *session) subscribe(ctx context.Context, p SubscribeParams) (SubscribeResult, error) {
+	if p.Attend && s.family {
+		return SubscribeResult{}, errFamily
+	}
 	sub, err := s.thread.Subscribe(ctx, thread.Disconnect)
 	if err != nil {
 		return SubscribeResult{}, err

@@ -1,0 +1,81 @@
+package attacks_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// peers are the rows about who may speak for the user on a thread's run socket.
+var peers = []row{
+	{id: "E16", attempt: "under full access, connect to the thread's run socket and answer the question about the next command", required: "refused", codex: "",
+		ours: "refused: processes below the host may only look", flow: answersItself(`s = connect()`), tests: []string{"host/internal/appserver TestFamilyMayOnlyLook"}},
+	{id: "E17", attempt: "the same from a daemon in a session of its own, whose parents have ended", required: "refused", codex: "", ours: "refused: gantry-launch adopts orphans",
+		flow: answersItself(`
+r, wr = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() != 0: os._exit(0)
+    while os.getppid() != int(os.read(r, 20)): pass
+else:
+    os.wait()
+    os.write(wr, str(os.getppid()).encode())
+    import time
+    time.sleep(600)
+s = connect()`), tests: []string{"host/internal/appserver TestFamilyMayOnlyLook"}},
+	{id: "E18", attempt: "the same with commands of the user's (`thread/shellCommand`), settings, tasks, another plugin", required: "refused", codex: "", ours: "refused", flow: answersItself(`s = connect()`)},
+}
+
+// answersItself lets a command that a rule allows try to say yes to the next one. begin is how it comes to its connection.
+func answersItself(begin string) func(*testing.T, *world) {
+	return func(t *testing.T, w *world) {
+		f := newFlow(t, w, "peers-"+filepath.Base(t.Name()), "full-access", "untrusted")
+		f.Write(filepath.Join(f.Home, "rules", "my.rules"), "prefix_rule(pattern=[\"python3\"])\n")
+		trace := filepath.Join(f.world.out, "answered")
+		script := filepath.Join(f.world.top, "peer.py")
+		f.Write(script, fmt.Sprintf(`
+import glob, json, os, socket
+home, trace = %q, %q
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(glob.glob(home + "/run/*.sock")[0])
+    return s
+%s
+f = s.makefile("rw")
+n = 0
+def ask(method, **params):
+    global n
+    n += 1
+    f.write(json.dumps({"jsonrpc": "2.0", "id": n, "method": method, "params": params}) + "\n")
+    f.flush()
+    while True:
+        m = json.loads(f.readline())
+        if m.get("id") == n:
+            return m
+for method, params in [("process/ping", {}), ("thread/shellCommand", {"command": "touch " + trace}), ("thread/settings/update", {"approval": "never"}),
+        ("turn/start", {"text": "x"}), ("turn/steer", {"text": "x"}), ("plugin/reload", {"plugin": "shell", "path": trace}), ("thread/subscribe", {"after": 0, "attend": True})]:
+    a = ask(method, **params)
+    print(method, "REFUSED" if "error" in a and "was started by the gantry" in a["error"]["message"] else "let in", flush=True)
+print("ready", flush=True)
+for line in f:
+    m = json.loads(line)
+    body = m.get("params", {})
+    if m.get("method") == "thread/event" and "question.asked" in line:
+        print(line, flush=True)
+        event = body.get("body") or body.get("data") or body
+        ident = json.loads(line[line.index('{"id"'):].split(",")[0] + "}")["id"] if '{"id"' in line else event["id"]
+        f.write(json.dumps({"jsonrpc": "2.0", "id": 99, "method": "question/answer", "params": {"id": ident, "choice": "approve"}}) + "\n")
+        f.flush()
+`, f.Home, trace, begin))
+		f.command("c1", "python3 "+script, ", login = false, yield_time_ms = 3000")
+		f.call("c2", "touch "+trace)
+		out := f.run(t)
+		if !strings.Contains(out["c1"], "process/ping let in") || strings.Count(out["c1"], "REFUSED") != 6 || !strings.Contains(out["c1"], "ready") {
+			t.Errorf("%s", out["c1"])
+		}
+		if exists(trace) {
+			t.Errorf("it has answered itself: %q", out)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -28,6 +30,21 @@ import (
 // are those of plugins, nil: none; moved hears what was moved aside.
 func Confiners(home string, environ []string, programs func() []string, moved func(launch.Owner, []box.Moved, error)) []launch.Confiner {
 	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: UserHome(environ), Environ: environ, Programs: programs, Moved: moved})}
+}
+
+// watchFolders has the folders in which a thread's commands may write looked through before the first of them asks, and what commands of
+// a host that was killed have left there dealt with before anything else happens.
+func (h *Host) watchFolders(t *thread.Thread, as role) {
+	set := t.Settings()
+	mode := cmp.Or(as.sandbox, set.Sandbox, h.opts.Config.Sandbox.Mode)
+	err := h.launcher.Watch(string(t.ID()), Grant(h.opts.Config, mode, set.Cwd, ""))
+	if err == nil {
+		return
+	}
+	n := event.Notice{Level: "warning", Text: err.Error(), Next: "no command runs in the sandbox until this is dealt with"}
+	if _, err := t.Publish(context.WithoutCancel(h.life), "", n); err != nil {
+		h.log.Warn("notice not published", "error", err)
+	}
 }
 
 // movedAside tells the user and the model what a command has made that a sandbox must not leave behind, and the user what it has

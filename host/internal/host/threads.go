@@ -136,6 +136,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as role) (*thread.
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = r
 	h.mu.Unlock()
+	h.watchFolders(t, as)
 	started := h.begin(func() { // ends with the host
 		ctx := life
 		defer close(r.over)

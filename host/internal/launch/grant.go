@@ -120,6 +120,18 @@ type Confiner interface {
 	Confine(ctx context.Context, g Grant, readOnly bool, c *Confinement) (release func(), err error)
 }
 
+// Keeper is a [Confiner] that answers for what its processes leave to others.
+type Keeper interface {
+	// Settle is called before a process starts that is not confined. An error means that it must not.
+	Settle(Owner) error
+	// Watch says that processes of a grant are to come, and for whom.
+	Watch(Owner, Grant) error
+	// Outlived says that a call has ended, of which processes may still run.
+	Outlived(Owner)
+	// Close is called when no process is left.
+	Close() error
+}
+
 // Confinement is what a confiner may change about a process. Limits are not its concern, they apply to all.
 type Confinement struct {
 	Owner   Owner    // who it runs for
@@ -132,6 +144,8 @@ type Confinement struct {
 	Waits bool
 	// Launcher is gantry-launch, which has to be executed in the box as well.
 	Launcher string
+	// End ends the process and all that it has started; it may be called until release.
+	End func()
 	// Listener is where the process's way out begins, where that is made outside of the box and not by [control.Box.Listen]. It is
 	// closed with the process.
 	Listener net.Listener

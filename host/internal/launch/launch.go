@@ -281,6 +281,38 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
+// settle sees to it that an unconfined process finds nothing that confined ones have made for it.
+func (l *Launcher) settle(spec *Spec) error {
+	if spec.Grant.Mode != FullAccess {
+		return nil
+	}
+	for _, k := range l.keepers() {
+		if err := k.Settle(spec.Owner); err != nil {
+			return &StartError{Op: "confine", Message: err.Error()}
+		}
+	}
+	return nil
+}
+
+func (l *Launcher) keepers() (out []Keeper) {
+	for _, c := range l.cfg.Confiners {
+		if k, ok := c.(Keeper); ok {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// Watch says that a thread's processes are to run under a grant: what has to be known of its folders is found out meanwhile, and what
+// processes of a host have left that was killed is dealt with when it returns.
+func (l *Launcher) Watch(thread string, g Grant) error {
+	var errs []error
+	for _, k := range l.keepers() {
+		errs = append(errs, k.Watch(Owner{Thread: thread}, g))
+	}
+	return errors.Join(errs...)
+}
+
 // admit enters a process that is about to be started, if there is room.
 func (l *Launcher) admit(p *Process) error {
 	l.mu.Lock()
@@ -390,7 +422,11 @@ func (l *Launcher) find(match func(*Process) bool) []*Process {
 // side on all of them, sends its signals also when ctx has ended already, and returns when the trees are gone or ctx
 // ends; what then still runs is killed none the less.
 func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
-	return l.end(ctx, func(p *Process) bool { return p.spec.Owner == o && !p.spec.Session })
+	err := l.end(ctx, func(p *Process) bool { return p.spec.Owner == o && !p.spec.Session })
+	for _, k := range l.keepers() {
+		k.Outlived(o)
+	}
+	return err
 }
 
 // EndThread kills and forgets everything of a thread.
@@ -436,7 +472,11 @@ func (l *Launcher) Close(ctx context.Context) error {
 		return err
 	}
 	l.work.Wait()
-	return nil
+	var errs []error
+	for _, k := range l.keepers() {
+		errs = append(errs, k.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func newID() string { return "p-" + strings.ToLower(rand.Text()) }

@@ -237,10 +237,13 @@ func (p *Process) Release() {
 // start brings the process up. When it returns an error nothing is left of it.
 func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	defer close(p.settled)
-	c := Confinement{Owner: p.spec.Owner, Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd, Launcher: p.l.cfg.LauncherPath}
+	c := Confinement{Owner: p.spec.Owner, Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd, Launcher: p.l.cfg.LauncherPath, End: p.kill}
 	p.confiner = confiner
-	release, err := confiner.Confine(ctx, p.spec.Grant, p.spec.ReadOnly, &c)
-	p.release, p.waits, p.way = release, c.Waits && p.l.keeps(&p.spec), c.Listener
+	err := p.l.settle(&p.spec)
+	if err == nil {
+		p.release, err = confiner.Confine(ctx, p.spec.Grant, p.spec.ReadOnly, &c)
+	}
+	p.waits, p.way = c.Waits && p.l.keeps(&p.spec), c.Listener
 	if err == nil {
 		err = p.limit(&c)
 	}
@@ -484,6 +487,16 @@ func (p *Process) over() {
 		p.release()
 	}
 	p.l.note(p, func(at *place) { at.ended = true })
+}
+
+// kill ends the tree at once, whatever state it is in.
+func (p *Process) kill() {
+	p.cancelStart(ErrEnded)
+	select {
+	case <-p.begun:
+		p.send(control.Kill{}.Append(nil))
+	default:
+	}
 }
 
 // reach ends the tree, at once, because it has reached a limit. Only the first counts.

@@ -5,10 +5,7 @@ package box_test
 import (
 	"context"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,23 +73,3 @@ func BenchmarkTrue(b *testing.B) {
 
 // nothing lets nothing out.
 func nothing(ctx context.Context, _ *launch.Process, _ net.Listener) { <-ctx.Done() }
-
-// BenchmarkLook is what looking for repositories and settings below the first level costs a process in a box: in 10,000
-// folders of which none has changed.
-func BenchmarkLook(b *testing.B) {
-	dir := b.TempDir()
-	for i := range 100 {
-		for j := range 100 {
-			if err := os.MkdirAll(filepath.Join(dir, strconv.Itoa(i), strconv.Itoa(j)), 0o755); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	var w box.Walker
-	w.Walk(dir)
-	for b.Loop() {
-		if w.Walk(dir) < 10_000 {
-			b.Fatal("not all folders were looked through")
-		}
-	}
-}

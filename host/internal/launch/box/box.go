@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
@@ -73,7 +72,8 @@ type Box struct {
 	moved    func(launch.Owner, []Moved, error)
 	seatbelt bool // macOS's sandbox
 	landlock func() int
-	nested   walker
+	guests   guests
+	narrowed narrowed
 	patterns finder
 
 	remains remains
@@ -85,7 +85,12 @@ type Box struct {
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
 	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
-	b.nested.home, b.nested.namer = b.userHome, newNamer(b.userHome, cfg.Environ)
+	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}}
+	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred}
+	if b.home != "" {
+		b.guests.index.cache = filepath.Join(b.home, "cache", ".trees") // no plugin has such a name
+		b.guests.marks.dir = filepath.Join(b.home, "locks", "running")
+	}
 	b.helper = sync.OnceValues(func() (string, error) {
 		if cfg.Helper != "" {
 			return cfg.Helper, nil
@@ -173,14 +178,26 @@ type design struct {
 	box    *control.Box // nil where the helper is told otherwise
 	opened []string
 	before *parts // what in the roots is executed later; nil: there are no roots
+	guest  *guest // the process that is in it; nil: there is none, or it writes nowhere
 	// What is judged when the process has ended: protected paths that are held, and denied ones that are missing.
 	whole   map[string]identity
 	missing []string
 }
 
-// Settle deals with what earlier commands have made and what could not be moved aside then. While something of it is left, nothing may
-// run that could execute it, in a box or outside: the error says what it is, and what is to be done.
+// Settle deals with what commands have made until now that others would execute, before something runs outside of a box. While
+// something of it is left, nothing may run: the error says what it is, and what is to be done.
 func (b *Box) Settle(owner launch.Owner) error {
+	if err := b.cleared(owner); err != nil {
+		return err
+	}
+	if err := b.guests.settle(owner); err != nil {
+		return err
+	}
+	return b.cleared(owner)
+}
+
+// cleared deals with what could not be moved aside before.
+func (b *Box) cleared(owner launch.Owner) error {
 	moved, err := b.remains.settle()
 	if b.moved != nil && len(moved) > 0 {
 		b.moved(owner, moved, nil)
@@ -188,8 +205,30 @@ func (b *Box) Settle(owner launch.Owner) error {
 	return err
 }
 
-// design works out the box in which a grant puts a program.
-func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, err error) {
+// Watch begins to look where things lie in the roots of a grant that are executed later, before the first command asks, and deals with
+// what commands of a gantry have left that was killed.
+func (b *Box) Watch(owner launch.Owner, g launch.Grant) error {
+	if g.Mode != WorkspaceWrite || supported() != nil {
+		return nil
+	}
+	roots, _, err := b.roots(g.WritableRoots)
+	if err != nil {
+		return nil // the first command says so
+	}
+	return b.guests.watch(owner, roots)
+}
+
+// Outlived hears that a call has ended; what it has left running is judged from now on whenever something appears.
+func (b *Box) Outlived(owner launch.Owner) { b.guests.outlive(owner) }
+
+// Close ends what happens in the background.
+func (b *Box) Close() error {
+	b.guests.close()
+	return nil
+}
+
+// design works out the box in which a grant puts a program. process is who it is for; nil: one that is to come.
+func (b *Box) design(g launch.Grant, readOnly bool, program string, process *guest) (d *design, err error) {
 	if err := b.Check(g); err != nil {
 		return nil, err
 	}
@@ -201,6 +240,12 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, 
 		return nil, err
 	}
 	d = &design{helper: helper, opened: make([]string, 0, len(g.Opened))}
+	begun := d
+	defer func() {
+		if err != nil && begun.guest != nil {
+			b.guests.withdraw(begun.guest)
+		}
+	}()
 	var roots []string
 	var known map[string]identity
 	if g.Mode == WorkspaceWrite && !readOnly {
@@ -227,6 +272,9 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, 
 		return nil, err
 	}
 	if len(roots) > 0 {
+		if err := b.enter(d, &v, process); err != nil {
+			return nil, err
+		}
 		if err := b.lookThrough(d, &v); err != nil {
 			return nil, err
 		}
@@ -249,12 +297,29 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string) (d *design, 
 	return d, nil
 }
 
+// enter finds what is executed later in the roots of a view, for a process that is about to work there or is to come.
+func (b *Box) enter(d *design, v *view, process *guest) (err error) {
+	if process == nil {
+		d.before, err = b.guests.expect(v.roots, d.whole)
+		return err
+	}
+	process.roots, process.opened, process.whole, process.missing = v.roots, d.opened, d.whole, d.missing
+	if d.before, err = b.guests.enter(process); err == nil {
+		d.guest = process
+	}
+	return err
+}
+
 // lookThrough adds to a view what is kept in its roots for what lies in them.
 func (b *Box) lookThrough(d *design, v *view) error {
 	var links []denial
 	err := errMoved
 	for n := 0; n < looks && errors.Is(err, errMoved); n++ {
-		d.before = b.nested.walk(v.roots, d.whole)
+		if n > 0 {
+			if d.before, err = b.guests.look(v.roots, d.whole); err != nil {
+				return err
+			}
+		}
 		links, v.hide, err = b.links(v.roots, d.opened, d.before)
 	}
 	if err == nil {
@@ -285,7 +350,7 @@ func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.B
 	if b.seatbelt {
 		return nil, errors.New("such a box is made with its process")
 	}
-	d, err := b.design(g, readOnly, program)
+	d, err := b.design(g, readOnly, program, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -294,30 +359,22 @@ func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.B
 
 // Confine puts a process into a box.
 func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (release func(), err error) {
-	if err := b.Settle(c.Owner); err != nil {
+	if err := b.cleared(c.Owner); err != nil {
 		return nil, err
 	}
 	program := ""
 	if len(c.Argv) > 0 {
 		program = c.Argv[0]
 	}
-	d, err := b.design(g, readOnly, program)
+	d, err := b.design(g, readOnly, program, &guest{owner: c.Owner, argv: slices.Clone(c.Argv), end: c.End})
 	if err != nil {
 		return nil, err
 	}
 	release = func() {}
-	if d.before != nil {
-		owner, known, later, start := c.Owner, d.before.known(), lookLater(d.roots), time.Now()
+	if d.guest != nil {
+		later := lookLater(d.roots)
 		release = func() {
-			after := b.nested.walkAgain(d.roots, d.whole, known)
-			after.since(start, d.before)
-			after.list = append(after.list, appeared(d.missing, d.roots)...)
-			moved, stuck, err := quarantine(known, d.opened, after)
-			b.remains.add(stuck)
-			moved = append(moved, changedLater(later, lookLater(d.roots))...)
-			if b.moved != nil && (len(moved) > 0 || err != nil) {
-				b.moved(owner, moved, err)
-			}
+			b.guests.leave(d.guest, func() []Moved { return changedLater(later, lookLater(d.roots)) })
 		}
 	}
 	if b.seatbelt {

@@ -74,8 +74,12 @@ type world struct {
 
 	lenient bool // what could not be moved aside is no failure
 
-	mu    sync.Mutex
-	aside []box.Moved
+	box *box.Box
+
+	mu     sync.Mutex
+	aside  []box.Moved
+	heard  chan struct{} // holds one when something was moved aside
+	failed []error
 }
 
 func newWorld(t testing.TB) *world {
@@ -91,15 +95,33 @@ func newWorldWith(t testing.TB, cfg launch.Config) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(top) })
-	w := &world{t: t, mode: box.WorkspaceWrite}
+	w := &world{t: t, mode: box.WorkspaceWrite, heard: make(chan struct{}, 1)}
 	for name, p := range map[string]*string{"home": &w.home, "ws": &w.ws, "out": &w.out, "tmp": &w.tmp} {
 		*p = filepath.Join(top, name)
 		if err := os.Mkdir(*p, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+	w.open(cfg)
+	return w
+}
+
+// newWorldIn is another host on the folders of a world.
+func newWorldIn(t testing.TB, of *world) *world {
+	t.Helper()
+	w := &world{t: t, mode: of.mode, home: of.home, ws: of.ws, out: of.out, tmp: of.tmp, heard: make(chan struct{}, 1)}
+	w.open(launch.Config{})
+	return w
+}
+
+// open gives a world its launcher.
+func (w *world) open(cfg launch.Config) {
+	t := w.t
+	t.Helper()
 	cfg.LauncherPath = launcherPath
-	cfg.Confiners = []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: w.home, UserHome: filepath.Join(top, "userhome"), Moved: w.hear})}
+	w.box = box.New(box.Config{Home: w.home, UserHome: filepath.Join(filepath.Dir(w.ws), "userhome"), Moved: w.hear})
+	cfg.Confiners = []launch.Confiner{launch.Unconfined{}, w.box}
+	var err error
 	w.launcher, err = launch.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +131,6 @@ func newWorldWith(t testing.TB, cfg launch.Config) *world {
 			t.Error(err)
 		}
 	})
-	return w
 }
 
 // spawn starts a script in a box.

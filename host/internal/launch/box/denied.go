@@ -189,6 +189,13 @@ func note(path string, named bool, roots []string, out map[string]denial) error 
 	return nil
 }
 
+// settled is how long ago a folder must have changed for its content to be believed the next time: the kernel's clock for
+// files is coarser than what can happen between two looks at it.
+const settled = 50 * time.Millisecond
+
+// maxFolders is how many folders a pattern is looked up in: a quarter of a second's work at most.
+const maxFolders = 50_000
+
 // walk goes through a folder along a pattern.
 func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots []string) error {
 	if *seen++; *seen > maxFolders {

@@ -9,14 +9,6 @@ import (
 // HarmlessSettings is for tests.
 func HarmlessSettings(b []byte) []byte { return harmlessSettings(b, filepath.IsLocal) }
 
-// Walker is for tests.
-type Walker struct{ w walker }
-
-// Walk returns how many folders it knows.
-func (w *Walker) Walk(root string) int {
-	return w.w.walk([]string{root}, nil).seen
-}
-
 // MoveAside is for tests.
 func MoveAside(root, path string) (*Moved, error) {
 	return part{root: root, path: path, kind: kindFolder}.moveAside()
@@ -30,9 +22,6 @@ func Narrow(roots, names []string) ([]string, error) {
 	}
 	return narrow(roots, m)
 }
-
-// Meant is for tests.
-func Meant(dir, name string) string { return (&folder{path: dir}).meant(name) }
 
 // NewSeatbelt makes boxes for macOS's sandbox, whatever system this is.
 func NewSeatbelt(cfg Config) *Box {
@@ -57,4 +46,18 @@ func CagePolicy(cfg CageConfig) seatbelt.Policy { return cagePolicy(cfg) }
 func (b *Box) WithLandlock(version int) *Box {
 	b.landlock = func() int { return version }
 	return b
+}
+
+// Killed is the end of a process that had no time to do anything: nothing is judged any more, and its locks are gone.
+func (b *Box) Killed() {
+	h := &b.guests
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.list = nil
+	for _, at := range h.grounds {
+		if at.mark != nil {
+			at.mark.leave()
+		}
+		at.mark, at.known = nil, nil
+	}
 }

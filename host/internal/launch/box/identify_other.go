@@ -7,12 +7,6 @@ import (
 	"os"
 )
 
-// read reads a folder. There are no boxes here that could be told of its links.
-func read(path string) ([]os.DirEntry, []name, []string, error) {
-	entries, err := os.ReadDir(path)
-	return entries, nil, nil, err
-}
-
 func passable(string) bool { return false }
 
 // identify knows what a path is, but not whether it has changed: there are no boxes here.

@@ -4,42 +4,11 @@ package box
 
 import (
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// read reads a folder, which of its files have more names than one, and which give the rights of their owner or group to whoever
-// executes them.
-func read(path string) (entries []os.DirEntry, names []name, rights []string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer f.Close()
-	entries, err = f.ReadDir(-1)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() {
-			continue
-		}
-		var st unix.Stat_t
-		if err := unix.Fstatat(int(f.Fd()), e.Name(), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-			continue
-		}
-		if st.Nlink > 1 {
-			names = append(names, name{base: e.Name(), file: file{uint64(st.Dev), st.Ino}, links: uint64(st.Nlink)})
-		}
-		if st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-			rights = append(rights, e.Name())
-		}
-	}
-	return entries, names, rights, nil
-}
 
 // passable reports whether what lies in a folder can be reached by its name.
 func passable(path string) bool { return unix.Access(path, unix.X_OK) == nil }

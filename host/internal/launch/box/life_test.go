@@ -17,7 +17,7 @@ import (
 )
 
 // output is what a process says, line by line.
-func output(t *testing.T, p *launch.Process) <-chan string {
+func output(t testing.TB, p *launch.Process) <-chan string {
 	lines := make(chan string, 100)
 	done := make(chan struct{})
 	go func() { // owned by the test, which waits for it

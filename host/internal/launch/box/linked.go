@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A file may have several names. One that has a name outside of the writable roots would be written there too, so its names
@@ -16,13 +17,6 @@ import (
 // file tells files apart.
 type file struct{ dev, ino uint64 }
 
-// name is one of several that a file has.
-type name struct {
-	base  string
-	file  file
-	links uint64 // how many there are
-}
-
 // maxLinked is how many mounts are spent on this. 32 make a box 4 ms slower; 256 would make it a tenth of a second, since bubblewrap
 // reads the list of all mounts for each.
 const maxLinked = 32
@@ -31,19 +25,44 @@ const maxLinked = 32
 func (p *parts) foreign() map[string]file {
 	seen := map[file]uint64{}
 	for _, f := range p.linked {
-		for _, n := range f.names {
-			seen[n.file]++
+		for _, l := range f.Links {
+			seen[file{l.Dev, l.Ino}]++
 		}
 	}
 	out := map[string]file{}
 	for _, f := range p.linked {
-		for _, n := range f.names {
-			if seen[n.file] < n.links {
-				out[filepath.Join(f.path, n.base)] = n.file
+		for _, l := range f.Links {
+			if of := (file{l.Dev, l.Ino}); seen[of] < l.Count {
+				out[filepath.Join(f.Path, l.Base)] = of
 			}
 		}
 	}
 	return out
+}
+
+// narrowed is what is kept read-only for the sake of names that lie elsewhere as well. It is worked out anew when one of them may have
+// changed: there may be as many as there are files.
+type narrowed struct {
+	mu    sync.Mutex
+	of    string
+	names int
+	keep  map[string]file // a path, with the file that it is; zero: a folder
+	err   error
+}
+
+func (n *narrowed) find(roots []string, found *parts) (names int, keep map[string]file, err error) {
+	of := fmt.Sprintf("%q %s", roots, found.links)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of != of {
+		foreign := found.foreign()
+		list, err := narrow(roots, foreign)
+		n.of, n.names, n.err, n.keep = of, len(foreign), err, make(map[string]file, len(list))
+		for _, p := range list {
+			n.keep[p] = foreign[p]
+		}
+	}
+	return n.names, n.keep, n.err
 }
 
 // branch is a path above foreign names, or one of them.
@@ -121,34 +140,36 @@ func (b *Box) keyFiles() map[file]uint64 {
 // links are what keeps files with names outside as they are: what is read-only, and what is not even read. errMoved says that it has
 // to be looked again.
 func (b *Box) links(roots, opened []string, found *parts) (hold, hide []denial, err error) {
-	names := found.foreign()
-	if len(names) == 0 && !found.moved {
+	names, keep, narrowErr := b.narrowed.find(roots, found)
+	if names == 0 && !found.moved {
 		return nil, nil, nil
 	}
 	keys := b.keyFiles()
-	if found.moved && slices.ContainsFunc(slices.Collect(maps.Values(keys)), func(links uint64) bool { return links > 1 }) {
+	maps.DeleteFunc(keys, func(_ file, links uint64) bool { return links < 2 })
+	if found.moved && len(keys) > 0 {
 		return nil, nil, errMoved // one of those names may be where nobody has looked
 	}
-	for p, f := range names {
-		if keys[f] == 0 {
-			continue
+	if len(keys) > 0 {
+		for p, f := range found.foreign() {
+			if keys[f] == 0 {
+				continue
+			}
+			d, err := locate(p, f)
+			if err != nil {
+				return nil, nil, err
+			}
+			hide = append(hide, d)
 		}
-		d, err := locate(p, f)
-		if err != nil {
-			return nil, nil, err
-		}
-		hide = append(hide, d)
 	}
 	slices.SortFunc(hide, func(a, b denial) int { return strings.Compare(a.path, b.path) })
-	narrowed, err := narrow(roots, names)
-	if err != nil {
-		return nil, nil, err
+	if narrowErr != nil {
+		return nil, nil, narrowErr
 	}
-	for _, p := range narrowed {
+	for _, p := range slices.Sorted(maps.Keys(keep)) {
 		if isOpen(p, opened) || slices.ContainsFunc(hide, func(d denial) bool { return d.path == p }) {
 			continue
 		}
-		d, err := locate(p, names[p])
+		d, err := locate(p, keep[p])
 		if err != nil {
 			return nil, nil, err
 		}

@@ -73,25 +73,3 @@ func TestManyNamesElsewhere(t *testing.T) {
 		}
 	}
 }
-
-// Where the file system takes several spellings for one name, each of them is what the name is. Two names of one file stand for
-// such a file system.
-func TestSpellingsThatAreOneName(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{".git", ".AGENTS"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{".GIT", ".Git"} {
-		if err := os.Link(filepath.Join(dir, ".git"), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, want := range map[string]string{".git": ".git", ".GIT": ".git", ".Git": ".git", ".AGENTS": ".AGENTS", "x": "x"} {
-		if got := box.Meant(dir, name); got != want {
-			t.Errorf("%s is taken for %s", name, got)
-		}
-	}
-}

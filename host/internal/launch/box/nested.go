@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
 // Below the first level of a writable root anybody may make what is executed later: a repository with hooks, settings of an
-// agent. What is there already is kept read-only; what a process has made is moved aside when it ends. Both need to know
-// where such things lie, so folders are walked before and after; what the kernel says has not changed since is not read again.
+// agent. What is there already is kept read-only; what a process has made is moved aside. Both need to know where such things lie: see
+// [index].
 
 // nestedNames are executed later, or say what may be, wherever they lie.
 var nestedNames = []string{".git", ".agents", ".codex", ".gantry", ".hg", ".jj", ".sl", "_darcs", ".repo", ".bzr", ".pijul"}
@@ -62,11 +62,10 @@ type identity struct {
 // parts are what was found.
 type parts struct {
 	list   []part
-	hold   []string  // what of it is kept read-only, absolute
-	linked []*folder // those with files that have other names as well
-	seen   int       // folders
-	moved  bool      // some of them were gone when they were to be looked at
-	cut    bool      // there is more than is looked through
+	hold   []string       // what of it is kept read-only, absolute
+	linked []*tree.Folder // those with files that have other names as well
+	links  string         // changes when they may have
+	moved  bool           // some folders were gone when they were to be looked at
 	roots  []string
 	whole  []string // protected paths below the roots' first level that are read-only with all that is in them
 	namer  *namer
@@ -117,45 +116,6 @@ func atHome(home string) []string {
 	return out
 }
 
-// walker finds parts, and remembers folders that have not changed.
-type walker struct {
-	home  string // the user's; empty: nobody's
-	namer *namer
-	mu    sync.Mutex
-	roots map[string]*folder
-}
-
-// maxFolders is how many folders are looked through: a quarter of a second's work at most. A writable root with more is
-// somebody's whole home.
-const maxFolders = 50_000
-
-// folder is what is in a folder, as far as it matters.
-type folder struct {
-	path   string
-	id     identity
-	below  []*folder // to go on with
-	nested []string  // of nestedNames
-	bare   bool      // looks like a repository's own folder
-	names  []name    // of files that have others as well
-	rights []string  // of programs that give their owner's rights
-}
-
-// settled is how long ago a folder must have changed for its content to be believed the next time: the kernel's clock for
-// files is coarser than what can happen between two looks at it.
-const settled = 50 * time.Millisecond
-
-// walk looks through the roots. What can't be reached can't be executed by whoever looks either, and is left out.
-// whole are the protected paths that are held, with what lay there: while it does, nothing in them is looked at.
-func (w *walker) walk(roots []string, whole map[string]identity) *parts {
-	return w.into(&parts{roots: roots, whole: unchanged(whole)})
-}
-
-// walkAgain does it after a process that began with what before says. A folder that the process has made and that can't be listed
-// is made to be.
-func (w *walker) walkAgain(roots []string, whole map[string]identity, before map[identity]bool) *parts {
-	return w.into(&parts{roots: roots, whole: unchanged(whole), open: before})
-}
-
 // unchanged are the paths at which the same lies as before.
 func unchanged(whole map[string]identity) []string {
 	var out []string
@@ -171,37 +131,6 @@ func unchanged(whole map[string]identity) []string {
 // system knows it: the number alone may be given to another once the folder is removed.
 func lasting(path string, id identity) identity {
 	return identity{dev: id.dev, ino: id.ino, changed: born(path)}
-}
-
-func (w *walker) into(found *parts) *parts {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	roots := found.roots
-	found.namer = w.namer
-	before := w.roots
-	w.roots = make(map[string]*folder, len(roots))
-	for _, root := range roots {
-		if w.home != "" && !insideAny(root, roots) {
-			found.startup(root, w.home)
-		}
-	}
-	for _, root := range roots {
-		if insideAny(root, roots) {
-			continue
-		}
-		f := before[root]
-		if f == nil {
-			f = &folder{path: root}
-		}
-		w.roots[root] = f
-		found.into(root, f)
-		found.tops(root)
-		found.settings(enclosing(root))
-	}
-	if w.namer != nil {
-		found.targets(w.namer.inPath(roots))
-	}
-	return found
 }
 
 // startup notes what is executed from the user's home and lies in root.
@@ -232,41 +161,28 @@ func (p *parts) startup(root, home string) {
 	}
 }
 
-func (p *parts) into(root string, f *folder) {
-	if p.seen++; p.seen > maxFolders {
-		p.cut = true
-		return
+// visit notes what is in a folder of a root. again: it could not be listed, and now it can.
+func (p *parts) visit(root string, f *tree.Folder) (again bool) {
+	if f.Closed {
+		return p.closed(root, f.Path)
 	}
-	err := f.look()
-	if errors.Is(err, fs.ErrPermission) && p.closed(root, f.path) {
-		err = f.look()
+	if filepath.Base(f.Path) != ".git" && isRepository(f.Marks) {
+		p.repository(root, f.Path)
+		p.settings(f.Path, f.Path)
 	}
-	if err != nil {
-		p.moved = p.moved || errors.Is(err, errGone) && f.path != root
-		return
-	}
-	if f.bare {
-		p.repository(root, f.path)
-		p.settings(f.path, f.path)
-	}
-	for _, name := range f.rights {
-		path := filepath.Join(f.path, name)
+	for _, name := range f.Rights {
+		path := filepath.Join(f.Path, name)
 		if id, _, ok := identify(path); ok {
 			p.add(root, path, kindRights, id)
 		}
 	}
-	for _, name := range f.nested {
-		p.name(root, filepath.Join(f.path, name))
+	for _, name := range f.Named {
+		p.name(root, filepath.Join(f.Path, name))
 	}
-	if len(f.names) > 0 && !p.held(f.path) {
+	if len(f.Links) > 0 && !p.held(f.Path) {
 		p.linked = append(p.linked, f)
 	}
-	for _, b := range f.below {
-		if filepath.Base(b.path) == "objects" && slices.Contains(p.whole, f.path) {
-			continue // a great many folders, and nothing in them is made
-		}
-		p.into(root, b)
-	}
+	return false
 }
 
 // held reports whether a path lies in what is read-only as a whole: names there are as good as outside.
@@ -374,78 +290,6 @@ func reopen(root, path string) error {
 		in.undo = nil // which would take it back
 	}
 	return in.folder.Chmod(in.name, info.Mode().Perm()|0o500)
-}
-
-var errGone = errors.New("it is no folder any more")
-
-// look makes sure that a folder's content is what it says; [errGone] where it is none.
-func (f *folder) look() error {
-	id, mode, ok := identify(f.path)
-	if !ok || !mode.IsDir() {
-		return errGone
-	}
-	if f.id == id {
-		return nil
-	}
-	now := time.Now()
-	entries, names, rights, err := read(f.path)
-	if err != nil {
-		return err
-	}
-	before := make(map[string]*folder, len(f.below))
-	for _, b := range f.below {
-		before[b.path] = b
-	}
-	*f = folder{path: f.path, id: id, names: names, rights: rights}
-	if now.Sub(time.Unix(0, id.changed)) < settled {
-		f.id = identity{} // read it again the next time
-	}
-	inGit := filepath.Base(f.path) == ".git"
-	var head, objects, refs, common bool // each of which may be a link
-	for _, e := range entries {
-		name := f.meant(e.Name())
-		switch strings.ToLower(name) {
-		case "head":
-			head = true
-		case "objects":
-			objects = true
-		case "refs":
-			refs = true
-		case "commondir":
-			common = true
-		}
-		switch {
-		case slices.Contains(nestedNames, name):
-			f.nested = append(f.nested, name)
-			if name != ".git" || !e.IsDir() {
-				continue // a repository may hold those of its submodules
-			}
-		case !e.IsDir():
-			continue
-		}
-		if e.IsDir() {
-			path := filepath.Join(f.path, name)
-			if before[path] == nil {
-				before[path] = &folder{path: path}
-			}
-			f.below = append(f.below, before[path])
-		}
-	}
-	f.bare = head && (objects && refs || common) && !inGit
-	return nil
-}
-
-// meant is one of nestedNames where a name is another spelling of it and the file system takes both for one; else the name.
-func (f *folder) meant(name string) string {
-	for _, n := range nestedNames {
-		if name != n && strings.EqualFold(name, n) {
-			a, _, _ := identify(filepath.Join(f.path, name))
-			if b, _, ok := identify(filepath.Join(f.path, n)); ok && a == b {
-				return n
-			}
-		}
-	}
-	return name
 }
 
 // repository notes what git executes for the repository whose own folder dir is. Of a worktree much of it lies with the repository

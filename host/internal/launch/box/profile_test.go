@@ -34,6 +34,7 @@ func newMac(t testing.TB, files ...string) *mac {
 	m := &mac{t: t, dir: dir, home: filepath.Join(dir, "u/.gantry")}
 	m.make(append([]string{"u/.gantry/plugins/p", "u/.gantry/secrets/key", "u/.ssh/id", "u/.netrc", "u/Library/Keychains/login", "ws/", "tmp/"}, files...)...)
 	m.box = box.NewSeatbelt(box.Config{Home: m.home, UserHome: filepath.Join(dir, "u"), Helper: seatbelt.Program})
+	t.Cleanup(func() { _ = m.box.Close() })
 	return m
 }
 

@@ -327,7 +327,16 @@ func (w *world) hear(owner launch.Owner, moved []box.Moved, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.aside = append(w.aside, moved...)
-	if err != nil && !w.lenient {
+	if len(moved) > 0 {
+		select {
+		case w.heard <- struct{}{}:
+		default:
+		}
+	}
+	switch {
+	case err != nil && w.lenient:
+		w.failed = append(w.failed, err)
+	case err != nil:
 		w.t.Error(owner, err)
 	}
 }

@@ -229,8 +229,8 @@ func (t *Tree) apply(n int32, c *content) (fresh []int32) {
 	x.marks = c.marks
 	t.note(n, marks, c.extra)
 	var have map[string]int32
-	for child := x.first; child != none; {
-		next := t.nodes[child].next
+	for p := &x.first; *p != none; {
+		child := *p
 		i := -1
 		if len(c.folder) < 8 {
 			i = slices.IndexFunc(c.folder, func(l listed) bool { return l.name == t.nodes[child].name })
@@ -246,15 +246,17 @@ func (t *Tree) apply(n int32, c *content) (fresh []int32) {
 			}
 		}
 		if i < 0 || t.nodes[child].entry != c.folder[i].entry {
-			t.detach(child)
+			*p = t.nodes[child].next
+			t.nodes[child].next, t.nodes[child].adrift = none, true
+			t.touchBelow(child)
 			t.adrift = append(t.adrift, child)
-		} else {
-			c.folder[i].name = ""
-			if t.nodes[child].id == (Identity{}) {
-				fresh = append(fresh, child) // it was never read
-			}
+			continue
 		}
-		child = next
+		c.folder[i].name = ""
+		if t.nodes[child].id == (Identity{}) {
+			fresh = append(fresh, child) // it was never read
+		}
+		p = &t.nodes[child].next
 	}
 	for _, l := range c.folder {
 		if l.name != "" {

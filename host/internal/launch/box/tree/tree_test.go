@@ -357,6 +357,28 @@ func TestATreeOutlivesItsProcess(t *testing.T) {
 	}
 }
 
+// Where the file system takes several spellings for one name, each of them is what the name is. Two names of one file stand for
+// such a file system.
+func TestSpellingsThatAreOneName(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for _, name := range []string{"a/.git", "b/.CODEX", "c/.GIT"} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
+	}
+	must(t, os.Link(filepath.Join(root, "a/.git"), filepath.Join(root, "a/.Git")))
+	x := open(t, root, tree.Options{})
+	noted(t, x)
+	for _, f := range x.Noted() {
+		if want := map[string]int{"a": 1}[filepath.Base(f.Path)]; len(f.Named) != want {
+			t.Errorf("in %s lies %q", f.Path, f.Named)
+		}
+	}
+	if len(x.Noted()) != 1 {
+		t.Errorf("%+v", x.Noted())
+	}
+}
+
 // A folder that can't be listed is noted, and what is in it once it can.
 func TestClosedFolders(t *testing.T) {
 	t.Parallel()

@@ -121,14 +121,15 @@ func (t *Tree) event(watch int32, mask uint32, name string) bool {
 	case name == "":
 		t.pend(n, "")
 	case mask&unix.IN_ISDIR != 0 && mask&unix.IN_ATTRIB != 0:
-		for c := x.first; c != none; c = t.nodes[c].next {
-			if t.nodes[c].name == name {
+		// It says so itself, unless it could not be listed.
+		for c, e := range t.noted {
+			if e != nil && e.closed && t.nodes[c].parent == n && t.nodes[c].name == name {
 				t.pend(c, "")
 				t.stir++
 				return true
 			}
 		}
-		t.pend(n, "")
+		return false
 	case mask&unix.IN_ISDIR != 0 || t.rules.special(name):
 		t.pend(n, "")
 	case mask&(unix.IN_MODIFY|unix.IN_CLOSE_WRITE) != 0:

@@ -1,0 +1,18 @@
+//go:build unix
+
+package box
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock takes a lock on a file, unless another process has it.
+func lock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+			return err
+		}
+	}
+}

@@ -1,0 +1,513 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+)
+
+// What a process in a box makes and others would execute is judged when the process ends, before anything runs outside of a box while it
+// does, and as soon as it appears once its call has ended: what was not there before the oldest process that still runs there began is
+// moved aside. While a call lasts nothing is moved that nothing else could execute: the tests of a program that works with repositories
+// make some, and need them.
+
+const (
+	// maxStrikes is after how many times what a session makes is moved aside nothing runs outside of a box any more while it does.
+	maxStrikes = 2
+	// maxMoves is after how many parts that were moved aside it is ended.
+	maxMoves = 100
+	// lull is how long folders rest before what has changed in them is read, while nobody waits for that.
+	lull = 200 * time.Millisecond
+	// linger is how long the mark that commands run stays after the last has ended: the next is likely to come.
+	linger = 2 * time.Second
+	// patience is the same for a command that is expected: as long as a box waits for it.
+	patience = 30 * time.Second
+)
+
+// guest is a process in a box that may write, with all that it starts.
+type guest struct {
+	owner   launch.Owner
+	argv    []string
+	end     func() // ends it
+	roots   []string
+	opened  []string
+	whole   map[string]identity
+	missing []string
+
+	background bool // its call has ended
+	strikes    int  // how often something was moved aside that it may have made since then
+	moves      int  // how many parts
+}
+
+// name is for messages.
+func (g *guest) name() string {
+	text := strings.Join(g.argv, " ")
+	if len(text) > 80 {
+		text = strings.ToValidUTF8(text[:77], "") + "..."
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// ground is a root in which guests work.
+type ground struct {
+	known map[identity]bool // the parts that were there before the oldest of them; nil: nobody works there, and all was judged
+	named map[string]string // what git's settings named then
+	began time.Time
+	mark  *mark // that somebody works there, for the next gantry; nil: there is none
+
+	until   time.Time           // how long the mark stays when nobody works there
+	marked  map[identity]bool   // the parts that the mark names
+	digests map[identity]string // of those
+	off     *time.Timer         // takes the mark away
+	lull    *time.Timer         // has what has changed read
+}
+
+var errEnding = errors.New("gantry is ending")
+
+// guests are all of a box's, and what is known of the roots in which they work.
+type guests struct {
+	index   *index
+	remains *remains
+	marks   *markings
+	moved   func(launch.Owner, []Moved, error)
+
+	mu      sync.Mutex
+	list    []*guest // in the order in which they came
+	grounds map[string]*ground
+	closed  bool
+}
+
+// word is what has to be said once the lock is given back.
+type word struct {
+	owner launch.Owner
+	moved []Moved
+	err   error
+}
+
+func (h *guests) say(words ...word) {
+	for _, w := range words {
+		if h.moved != nil && (len(w.moved) > 0 || w.err != nil) {
+			h.moved(w.owner, w.moved, w.err)
+		}
+	}
+}
+
+// ground returns that of a root; the caller holds h.mu.
+func (h *guests) ground(root string) *ground {
+	g := h.grounds[root]
+	if g == nil {
+		g = &ground{}
+		h.grounds[root] = g
+	}
+	return g
+}
+
+// on are the guests that work in a root.
+func (h *guests) on(root string) []*guest {
+	return slices.DeleteFunc(slices.Clone(h.list), func(g *guest) bool { return !slices.Contains(outermost(g.roots), root) })
+}
+
+// tries are how often folders are looked through that are moved about meanwhile.
+const tries = 4
+
+// enter makes g a guest and returns the parts that are there now. What is there and nobody has worked in is the user's own.
+func (h *guests) enter(g *guest) (*parts, error) {
+	h.mu.Lock()
+	found, words, err := h.admit(g)
+	h.mu.Unlock()
+	h.say(words...)
+	return found, err
+}
+
+func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
+	if h.closed {
+		return nil, nil, errEnding
+	}
+	outer := outermost(g.roots)
+	for _, root := range outer {
+		w, err := h.recover(root, g.owner)
+		words = append(words, w...)
+		if err != nil {
+			return nil, words, err
+		}
+		if len(h.on(root)) > 0 || h.ground(root).known == nil {
+			continue
+		}
+		w, err = h.sure(g.owner, []string{root}) // it could not be judged when the last had ended
+		words = append(words, w...)
+		if err != nil {
+			return nil, words, err
+		}
+		h.ground(root).known = nil
+	}
+	if err := h.know(g.roots); err != nil {
+		return nil, words, err
+	}
+	if found, err = h.index.look(g.roots, g.whole, nil); err != nil {
+		h.rest(outer)
+		return nil, words, err
+	}
+	h.list = append(h.list, g)
+	return found, words, nil
+}
+
+// know takes what is there for the user's own, in roots in which nobody works, and marks them.
+func (h *guests) know(roots []string) error {
+	outer := outermost(roots)
+	if !slices.ContainsFunc(outer, func(r string) bool { return h.ground(r).known == nil }) {
+		return nil
+	}
+	all, err := h.index.look(roots, nil, nil)
+	if err != nil {
+		return err
+	}
+	for _, root := range outer {
+		at := h.ground(root)
+		if at.known != nil {
+			continue
+		}
+		known := map[identity]bool{}
+		for _, p := range all.list {
+			if p.root == root {
+				known[p.id] = true
+			}
+		}
+		if err := h.note(root, all, known); err != nil {
+			return err
+		}
+		at.known, at.named, at.began = known, all.named, time.Now()
+	}
+	return nil
+}
+
+// expect is what enter would return, for a box that waits for its process. The mark that somebody works there is written meanwhile.
+func (h *guests) expect(roots []string, whole map[string]identity) (*parts, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errEnding
+	}
+	fresh := slices.DeleteFunc(outermost(roots), func(r string) bool { return h.ground(r).known != nil })
+	if err := h.know(roots); err != nil {
+		return nil, err
+	}
+	found, err := h.index.look(roots, whole, nil)
+	for _, root := range fresh { // nobody works there yet
+		h.ground(root).known = nil
+		h.later(root, patience)
+	}
+	return found, err
+}
+
+// look is what enter has returned, as it is now.
+func (h *guests) look(roots []string, whole map[string]identity) (*parts, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.index.look(roots, whole, nil)
+}
+
+// withdraw takes back a guest that never came.
+func (h *guests) withdraw(g *guest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.list = slices.DeleteFunc(h.list, func(x *guest) bool { return x == g })
+	h.rest(outermost(g.roots))
+}
+
+// leave is the end of a guest. What it has made is judged; more is what else there is to say of it.
+func (h *guests) leave(g *guest, more func() []Moved) {
+	h.mu.Lock()
+	words, unsure, err := h.judge(g.owner, h.around(g.roots))
+	if err != nil {
+		words = append(words, word{owner: g.owner, err: err})
+	} else {
+		h.allow(g)
+	}
+	h.list = slices.DeleteFunc(h.list, func(x *guest) bool { return x == g })
+	if err == nil && unsure == nil {
+		h.rest(outermost(g.roots))
+	}
+	h.mu.Unlock()
+	if more != nil {
+		if later := more(); len(words) > 0 {
+			words[0].moved = append(words[0].moved, later...)
+		} else {
+			words = []word{{owner: g.owner, moved: later}}
+		}
+	}
+	h.say(words...)
+	h.index.trim(h.idle)
+}
+
+// allow makes what was opened for a guest, and is there now, a part that others may find.
+func (h *guests) allow(g *guest) {
+	if len(g.opened) == 0 || len(h.list) < 2 {
+		return
+	}
+	all, err := h.index.look(g.roots, nil, nil)
+	if err != nil {
+		return // then it is judged with the others
+	}
+	for _, p := range all.list {
+		if at := h.grounds[p.root]; at != nil && at.known != nil && (isOpen(p.full(), g.opened) || insideAny(p.full(), g.opened)) {
+			at.known[p.id] = true
+		}
+	}
+}
+
+// rest forgets what was known of roots in which nobody works any more.
+func (h *guests) rest(roots []string) {
+	for _, root := range roots {
+		at := h.grounds[root]
+		if at == nil || len(h.on(root)) > 0 {
+			continue
+		}
+		at.known = nil
+		h.later(root, linger)
+	}
+}
+
+// later has the mark of a root taken away after a time, if nobody works there then.
+func (h *guests) later(root string, after time.Duration) {
+	at := h.ground(root)
+	if at.mark == nil || h.closed {
+		return
+	}
+	if until := time.Now().Add(after); until.After(at.until) {
+		at.until = until
+	}
+	if at.off != nil {
+		at.off.Stop()
+	}
+	at.off = time.AfterFunc(time.Until(at.until), func() { h.unmark(root) })
+}
+
+// unmark takes the mark of a root away in which nobody works any more.
+func (h *guests) unmark(root string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at := h.grounds[root]; at != nil && at.known == nil && at.mark != nil {
+		at.mark.remove()
+		at.mark = nil
+	}
+}
+
+// around are the roots of all that work in one of these, or in one of theirs.
+func (h *guests) around(roots []string) []string {
+	out := outermost(roots)
+	for n := -1; n != len(out); {
+		n = len(out)
+		for _, g := range h.list {
+			own := outermost(g.roots)
+			if slices.ContainsFunc(own, func(r string) bool { return slices.Contains(out, r) }) {
+				for _, r := range own {
+					if !slices.Contains(out, r) {
+						out = append(out, r)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// sure judges until it is certain that nothing was overlooked.
+func (h *guests) sure(owner launch.Owner, roots []string) (words []word, err error) {
+	for range tries {
+		w, unsure, failed := h.judge(owner, roots)
+		words = append(words, w...)
+		if err = errors.Join(unsure, failed); failed != nil || unsure == nil {
+			break
+		}
+	}
+	return words, err
+}
+
+// judge moves aside what was not there before the oldest guest of these roots. unsure says why something may have been
+// overlooked. The caller holds h.mu, and says the words later.
+func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure, err error) {
+	var roots, opened, missing []string
+	var whole map[string]identity
+	known, before, began := map[identity]bool{}, &parts{named: map[string]string{}}, time.Now()
+	for _, root := range outer {
+		if at := h.grounds[root]; at != nil && at.known != nil && isDir(root) { // who has removed it has left nothing in it
+			roots = append(roots, root)
+			maps.Copy(known, at.known)
+			maps.Copy(before.named, at.named)
+			if at.began.Before(began) {
+				began = at.began
+			}
+		}
+	}
+	if len(roots) == 0 {
+		return nil, nil, nil
+	}
+	var all []*guest
+	for _, g := range h.list {
+		if !slices.ContainsFunc(outermost(g.roots), func(r string) bool { return slices.Contains(outer, r) }) {
+			continue
+		}
+		for _, r := range g.roots {
+			if !slices.Contains(roots, r) && isDir(r) {
+				roots = append(roots, r)
+			}
+		}
+		opened, missing = append(opened, g.opened...), append(missing, g.missing...)
+		if len(all) == 0 {
+			whole = maps.Clone(g.whole)
+		}
+		maps.DeleteFunc(whole, func(path string, id identity) bool { return g.whole[path] != id })
+		all = append(all, g)
+	}
+	after, err := h.index.look(roots, whole, known)
+	if err != nil {
+		return nil, nil, err
+	}
+	after.since(began, before)
+	after.list = append(after.list, appeared(missing, roots)...)
+	moved, stuck, err := quarantine(known, opened, after)
+	h.remains.add(stuck) // which refuses whatever comes next
+	if len(moved) > 0 || err != nil {
+		words = append(words, word{owner: owner, moved: moved, err: err})
+		words = append(words, strike(all, len(moved))...)
+	}
+	if unsure = after.err; unsure == nil && after.moved {
+		unsure = errors.New("folders are being moved all the time, so that what is executed later can't be looked for; end what moves them")
+	}
+	return words, unsure, nil
+}
+
+// strike holds what was moved aside against those who may have made it: sessions, while no call is under way.
+func strike(all []*guest, moves int) (words []word) {
+	if moves == 0 || slices.ContainsFunc(all, func(g *guest) bool { return !g.background }) {
+		return nil
+	}
+	for _, g := range all {
+		g.strikes++
+		if g.moves += moves; g.moves >= maxMoves && g.end != nil {
+			g.end()
+			g.end = nil
+			words = append(words, word{owner: g.owner, err: fmt.Errorf("the session %s was ended: %d times it has made what is executed later, and that was moved aside", g.name(), g.moves)})
+		}
+	}
+	return words
+}
+
+// settle deals with what guests have made until now, before something runs outside of a box. An error says why nothing may.
+func (h *guests) settle(owner launch.Owner) error {
+	h.mu.Lock()
+	var words []word
+	var err error
+	for root, at := range h.grounds {
+		if at.known == nil {
+			continue
+		}
+		of := owner
+		if on := h.on(root); len(on) > 0 {
+			of = on[0].owner
+		}
+		w, failed := h.sure(of, h.around([]string{root}))
+		words, err = append(words, w...), errors.Join(err, failed)
+	}
+	for _, g := range h.list {
+		if err == nil && g.strikes >= maxStrikes {
+			err = fmt.Errorf("the session %s makes again what is executed later and was moved aside; nothing runs outside of the sandbox while it does: end that session first", g.name())
+		}
+	}
+	h.mu.Unlock()
+	h.say(words...)
+	return err
+}
+
+// outlive says that a call has ended, of which guests may still run.
+func (h *guests) outlive(owner launch.Owner) {
+	h.mu.Lock()
+	var roots []string
+	for _, g := range h.list {
+		if g.owner == owner && !g.background {
+			g.background, roots = true, append(roots, g.roots...)
+		}
+	}
+	h.mu.Unlock()
+	for _, root := range outermost(roots) {
+		h.live(root)
+	}
+}
+
+// live judges at once, unless a call is under way.
+func (h *guests) live(root string) {
+	h.mu.Lock()
+	var words []word
+	if on := h.on(root); len(on) > 0 && !slices.ContainsFunc(on, func(g *guest) bool { return !g.background }) {
+		var err error
+		if words, _, err = h.judge(on[0].owner, h.around([]string{root})); err != nil {
+			words = append(words, word{owner: on[0].owner, err: err})
+		}
+	}
+	h.mu.Unlock()
+	h.say(words...)
+}
+
+// stirred hears that something has changed in a root.
+func (h *guests) stirred(root string) {
+	h.mu.Lock()
+	busy := len(h.on(root)) > 0
+	if at := h.ground(root); !busy && !h.closed { // it is read when that is over
+		if at.lull == nil {
+			at.lull = time.AfterFunc(lull, func() { h.read(root) })
+		} else {
+			at.lull.Reset(lull)
+		}
+	}
+	h.mu.Unlock()
+	if busy {
+		h.live(root)
+	}
+}
+
+// read has what has changed in a root read while nobody waits for it.
+func (h *guests) read(root string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.on(root)) == 0 && !h.closed {
+		_, _, _ = h.index.settle(root) // who needs it hears of the error
+	}
+}
+
+// idle reports whether nobody works in a root.
+func (h *guests) idle(root string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := h.grounds[root]
+	return (at == nil || at.known == nil) && len(h.on(root)) == 0
+}
+
+// close is the end of this gantry.
+func (h *guests) close() {
+	h.mu.Lock()
+	h.closed = true
+	for _, at := range h.grounds {
+		for _, t := range []*time.Timer{at.off, at.lull} {
+			if t != nil {
+				t.Stop()
+			}
+		}
+		if at.mark == nil {
+			continue
+		}
+		if at.known == nil {
+			at.mark.remove()
+		} else {
+			at.mark.leave() // the next one judges what is there
+		}
+		at.mark = nil
+	}
+	h.mu.Unlock()
+	h.index.close()
+}

@@ -1,0 +1,221 @@
+package box
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
+)
+
+// marks are what lies in a repository's own folder, however that is called, as bits in this order.
+var marks = []string{"head", "objects", "refs", "commondir"}
+
+// shapes are the marks that make a folder a repository's own: each of them may be a link.
+var shapes = []uint8{1 | 2 | 4, 1 | 8}
+
+func isRepository(of uint8) bool {
+	return slices.ContainsFunc(shapes, func(s uint8) bool { return of&s == s })
+}
+
+// maxTrees is how many trees are kept of which no command is running.
+const maxTrees = 16
+
+// index knows of each writable root where parts lie. It is filled once, in the background, and kept current from then on.
+type index struct {
+	home    string            // the user's; empty: nobody's
+	namer   *namer            // finds what git's settings name
+	cache   string            // the folder of the trees' files; empty: there are none
+	stirred func(root string) // hears that something has changed
+
+	mu     sync.Mutex
+	trees  map[string]*grown
+	closed bool
+	work   sync.WaitGroup
+}
+
+// grown is a tree that is listened to.
+type grown struct {
+	*tree.Tree
+	used time.Time
+	stop chan struct{}
+}
+
+// plant returns the tree of a root, which may still be filled.
+func (x *index) plant(root string) (*grown, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return nil, errEnding
+	}
+	g := x.trees[root]
+	if g == nil {
+		o := tree.Options{Rules: tree.Rules{Names: nestedNames, Enter: []string{".git"}, Marks: marks, Shapes: shapes}}
+		if x.cache != "" {
+			o.Cache = filepath.Join(x.cache, shortSum(root))
+		}
+		t, err := tree.Open(root, o)
+		if err != nil {
+			return nil, err
+		}
+		g = &grown{Tree: t, stop: make(chan struct{})}
+		if x.trees == nil {
+			x.trees = map[string]*grown{}
+		}
+		x.trees[root] = g
+		x.work.Go(func() { x.listen(root, g) }) // waited for by close
+	}
+	g.used = time.Now()
+	return g, nil
+}
+
+func shortSum(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:12])
+}
+
+// listen passes on that something has changed.
+func (x *index) listen(root string, g *grown) {
+	for {
+		select {
+		case <-g.stop:
+			return
+		case <-g.Changes():
+			began := time.Now()
+			x.stirred(root)
+			pause := time.NewTimer(9 * time.Since(began)) // whoever changes folders all the time gets no more than a tenth of a processor
+			select {
+			case <-g.stop:
+				pause.Stop()
+				return
+			case <-pause.C:
+			}
+		}
+	}
+}
+
+// uproot forgets a tree.
+func (x *index) uproot(root string, g *grown) {
+	x.mu.Lock()
+	ours := x.trees[root] == g
+	if ours {
+		delete(x.trees, root)
+	}
+	x.mu.Unlock()
+	if !ours {
+		return
+	}
+	close(g.stop)
+	_ = g.Close() // its file is written again by the next
+}
+
+// trim forgets trees that have not been used for longest.
+func (x *index) trim(idle func(root string) bool) {
+	x.mu.Lock()
+	over := len(x.trees) - maxTrees
+	roots := slices.SortedFunc(maps.Keys(x.trees), func(a, b string) int { return x.trees[a].used.Compare(x.trees[b].used) })
+	x.mu.Unlock()
+	for _, root := range roots {
+		if over <= 0 {
+			return
+		}
+		if !idle(root) {
+			continue
+		}
+		over--
+		x.mu.Lock()
+		g := x.trees[root]
+		x.mu.Unlock()
+		if g != nil {
+			x.uproot(root, g)
+		}
+	}
+}
+
+func (x *index) close() {
+	x.mu.Lock()
+	x.closed = true
+	trees := maps.Clone(x.trees)
+	x.mu.Unlock()
+	for root, g := range trees {
+		x.uproot(root, g)
+	}
+	x.work.Wait()
+}
+
+// outermost are the roots that lie in no other.
+func outermost(roots []string) []string {
+	return slices.DeleteFunc(slices.Clone(roots), func(r string) bool { return insideAny(r, roots) })
+}
+
+// settle makes sure that what is known of a root is what is there.
+func (x *index) settle(root string) (*grown, tree.Result, error) {
+	for again := false; ; again = true {
+		g, err := x.plant(root)
+		if err == nil {
+			var r tree.Result
+			if r, err = g.Settle(); err == nil {
+				return g, r, nil
+			}
+		}
+		if errors.Is(err, tree.ErrGone) && g != nil && !again { // another may lie there by now
+			x.uproot(root, g)
+			continue
+		}
+		return nil, tree.Result{}, fmt.Errorf("what is executed later can't be looked for: %w; make it readable for gantry, or take it out of the sandbox's writable folders", err)
+	}
+}
+
+// maxOpened is how often folders are opened that lie in others that had to be.
+const maxOpened = 64
+
+// look finds the parts in roots. whole are the protected paths that are held, with what lay there: while it does, nothing in them is
+// looked at. open makes folders be listed that can't be, but for those that it names; nil: none.
+func (x *index) look(roots []string, whole map[string]identity, open map[identity]bool) (*parts, error) {
+	for range maxOpened {
+		p := &parts{roots: roots, whole: unchanged(whole), open: open, namer: x.namer}
+		again, err := x.collect(p)
+		if err != nil || !again {
+			return p, err
+		}
+	}
+	return nil, fmt.Errorf("folders that can't be listed lie in each other more than %d deep; remove them", maxOpened)
+}
+
+func (x *index) collect(p *parts) (again bool, err error) {
+	var versions strings.Builder
+	if x.home != "" {
+		for _, root := range outermost(p.roots) {
+			p.startup(root, x.home)
+		}
+	}
+	for _, root := range outermost(p.roots) {
+		g, result, err := x.settle(root)
+		if err != nil {
+			return false, err
+		}
+		p.moved = p.moved || result.Moved
+		fmt.Fprintf(&versions, "%p %d ", g, result.Links)
+		folders := g.Noted()
+		for i := range folders {
+			if p.visit(root, &folders[i]) {
+				g.Again(folders[i].Path)
+				again = true
+			}
+		}
+		p.tops(root)
+		p.settings(enclosing(root))
+	}
+	if x.namer != nil {
+		p.targets(x.namer.inPath(p.roots))
+	}
+	p.links = fmt.Sprintf("%s%q", versions.String(), p.whole)
+	return again, nil
+}

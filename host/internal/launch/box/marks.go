@@ -1,0 +1,300 @@
+package box
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+)
+
+// A gantry that is killed can't judge what its commands have made. So before the first of them begins a mark is written, with the parts
+// that were there, and locked for as long as the process lives. The next gantry that comes to the folder and finds a mark without an owner
+// judges in its place: what the mark does not name is moved aside.
+
+// markings are the marks of all processes that share gantry's folder.
+type markings struct {
+	dir string // empty: there are none
+}
+
+// mark says that commands run in a root.
+type mark struct {
+	file *os.File // locked
+}
+
+// record is what a mark says.
+type record struct {
+	Root  string
+	Parts []noted
+}
+
+// noted is a part that was there. One that a backup has put back has another identity and the same digest.
+type noted struct {
+	Path          string
+	Kind          kind
+	Dev, Ino      uint64
+	Changed, Size int64
+	Digest        string `json:",omitempty"`
+}
+
+const (
+	// maxMark bounds what is read of a mark.
+	maxMark = 64 << 20
+	// maxDigest is the longest file of which a digest is made.
+	maxDigest = 1 << 20
+)
+
+// digest is that of a part's content; empty: there is none.
+func (p part) digest() string {
+	in, err := os.OpenRoot(p.root)
+	if err != nil {
+		return ""
+	}
+	defer in.Close()
+	info, err := in.Lstat(p.path)
+	if err != nil {
+		return ""
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		to, err := in.Readlink(p.path)
+		if err != nil {
+			return ""
+		}
+		return "-> " + to
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxDigest {
+		return ""
+	}
+	f, err := in.OpenFile(p.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.LimitReader(f, maxDigest+1)); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// note marks a root, in which somebody is about to work, with the parts that are there.
+func (h *guests) note(root string, found *parts, known map[identity]bool) error {
+	at := h.ground(root)
+	if at.off != nil {
+		at.off.Stop()
+	}
+	if at.mark != nil && maps.Equal(at.marked, known) {
+		return nil
+	}
+	r := record{Root: root}
+	digests := map[identity]string{}
+	for _, p := range found.list {
+		if p.root != root {
+			continue
+		}
+		d, ok := at.digests[p.id]
+		if !ok {
+			d = p.digest()
+		}
+		digests[p.id] = d
+		r.Parts = append(r.Parts, noted{Path: p.path, Kind: p.kind, Dev: p.id.dev, Ino: p.id.ino, Changed: p.id.changed, Size: p.id.size, Digest: d})
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	m, err := h.marks.write(b)
+	if err != nil {
+		return fmt.Errorf("what is executed later in %s can't be kept for the case that gantry is killed: %w; make room for gantry's folder", root, err)
+	}
+	if at.mark != nil {
+		at.mark.remove()
+	}
+	at.mark, at.marked, at.digests = m, known, digests
+	return nil
+}
+
+// write makes a mark that outlives the machine's end. nil: gantry's folder can't be written.
+func (m *markings) write(b []byte) (*mark, error) {
+	if m.dir == "" {
+		return nil, nil
+	}
+	path := filepath.Join(m.dir, strings.ToLower(rand.Text()))
+	err := os.MkdirAll(m.dir, 0o700)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(path+".new", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = lock(f); err == nil {
+		if _, err = f.Write(b); err == nil {
+			err = f.Sync()
+		}
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path+".mark")
+	}
+	if err == nil {
+		err = syncFolder(m.dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path+".new"))
+	}
+	return &mark{file: f}, nil
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// path is where a mark lies.
+func (m *mark) path() string { return strings.TrimSuffix(m.file.Name(), ".new") + ".mark" }
+
+// remove takes a mark away: nothing is left to judge.
+func (m *mark) remove() {
+	_ = os.Remove(m.path()) // one that stays is judged by the next gantry
+	_ = m.file.Close()
+}
+
+// leave gives a mark up for the next gantry.
+func (m *mark) leave() { _ = m.file.Close() }
+
+// orphan is a mark whose process is gone.
+type orphan struct {
+	record
+	file *os.File // locked by us
+	path string
+}
+
+// orphans are the marks without an owner that have to do with a root: its own, of those above it and of those in it.
+func (m *markings) orphans(root string) (list []orphan, err error) {
+	if m.dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(m.dir)
+	if err != nil {
+		return nil, nil // there are none
+	}
+	for _, e := range entries {
+		path := filepath.Join(m.dir, e.Name())
+		if ext := filepath.Ext(path); ext != ".mark" && ext != ".new" {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			continue // its owner has removed it
+		}
+		if lock(f) != nil { // its owner lives
+			f.Close()
+			continue
+		}
+		if filepath.Ext(path) == ".new" { // its owner was killed before anything ran
+			_ = os.Remove(path)
+			f.Close()
+			continue
+		}
+		o := orphan{file: f, path: path}
+		b, err := io.ReadAll(io.LimitReader(f, maxMark))
+		if err == nil {
+			err = json.Unmarshal(b, &o.record)
+		}
+		if err != nil {
+			f.Close()
+			return list, fmt.Errorf("the mark %s of commands of a gantry that was killed can't be read: %w; look for what they have left, then remove it", path, err)
+		}
+		if o.Root != root && !below(o.Root, root) && !below(root, o.Root) {
+			f.Close()
+			continue
+		}
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// recover judges what commands of a gantry that was killed have made in a root. The caller holds h.mu.
+func (h *guests) recover(root string, owner launch.Owner) (words []word, err error) {
+	list, err := h.marks.orphans(root)
+	defer func() {
+		for _, o := range list {
+			o.file.Close()
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range list {
+		if !isDir(o.Root) {
+			_ = os.Remove(o.path)
+			continue
+		}
+		ids, digests := map[identity]bool{}, map[string]bool{}
+		for _, n := range o.Parts {
+			ids[identity{dev: n.Dev, ino: n.Ino, changed: n.Changed, size: n.Size}] = true
+			if n.Digest != "" {
+				digests[n.Path+"\x00"+n.Digest] = true
+			}
+		}
+		after, err := h.index.look([]string{o.Root}, nil, ids)
+		if err != nil {
+			return words, err
+		}
+		for _, p := range after.list {
+			if d := p.digest(); d != "" && digests[p.path+"\x00"+d] {
+				ids[p.id] = true
+			}
+		}
+		moved, stuck, err := quarantine(ids, nil, after)
+		h.remains.add(stuck)
+		if len(moved) > 0 || err != nil {
+			words = append(words, word{owner: owner, moved: moved, err: err})
+		}
+		if len(stuck) == 0 && err == nil {
+			_ = os.Remove(o.path)
+		}
+	}
+	return words, nil
+}
+
+// watch has the folders of roots read, in the background, and judges what a gantry that was killed has left in them.
+func (h *guests) watch(owner launch.Owner, roots []string) error {
+	h.mu.Lock()
+	var words []word
+	var err error
+	for _, root := range outermost(roots) {
+		if h.closed {
+			break
+		}
+		var w []word
+		w, err = h.recover(root, owner)
+		words = append(words, w...)
+		if err != nil {
+			break
+		}
+		if _, err = h.index.plant(root); err != nil {
+			break
+		}
+	}
+	h.mu.Unlock()
+	h.say(words...)
+	return err
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,8 +39,10 @@ type PluginBlock struct {
 	StartTimeout time.Duration // 0: the default
 	Limits       ProcessLimits
 	Permissions  permission.Set
-	Range        Range  // of the block's header in the last file that has it
-	LockFile     string // absolute: beside the file that names the source
+	Approval     ToolApproval   // of tools that no entry of Tools is for
+	Tools        []ToolApproval // what is set for single tools, in the order of the files
+	Range        Range          // of the block's header in the last file that has it
+	LockFile     string         // absolute: beside the file that names the source
 	// Problems are errors that concern this block alone: a variable that it needs is not set. Render reports them, too.
 	Problems Diagnostics
 
@@ -47,6 +50,31 @@ type PluginBlock struct {
 	base         string // the folder that Files are relative to in the lock
 	capabilities []item
 	body         bind.Block
+}
+
+// ToolApproval is when calls of tools are asked about.
+type ToolApproval struct {
+	Name  string // of the tool, or a pattern; empty: all of the plugin
+	Mode  string // "auto", "prompt", "approve" or "deny"; empty: nothing is set
+	Range Range
+}
+
+// ToolApproval is what is set for a tool that goes by these names: for its whole name, else for the longest pattern, else for the plugin.
+func (b *PluginBlock) ToolApproval(names ...string) ToolApproval {
+	out, best := b.Approval, -1
+	for _, t := range b.Tools {
+		specific := len(t.Name)
+		switch {
+		case slices.Contains(names, t.Name):
+			specific = 1 << 16 // before any pattern
+		case !slices.ContainsFunc(names, func(n string) bool { ok, err := path.Match(t.Name, n); return ok && err == nil }):
+			continue
+		}
+		if t.Mode != "" && specific > best {
+			out, best = t, specific
+		}
+	}
+	return out
 }
 
 // ProcessLimits bound the program itself. 0: no limit.
@@ -225,6 +253,9 @@ func (l *loader) pluginBlock(d *decoder, n *node, kind contract.Kind) *PluginBlo
 		Fragments: n.open, Files: l.files, Plugin: n.label, Header: n.header,
 		Inspect: fmt.Sprintf("`gantry plugin inspect %s` shows what it takes", n.label),
 	}
+	if kind == contract.KindTool {
+		l.tools(d, b, p)
+	}
 	if kind == contract.KindProvider {
 		p.body.Reserved = n.schema.Names()
 		p.body.Hints = map[string]string{schema.BlockConfig: "write its arguments into the provider block itself"}
@@ -311,6 +342,23 @@ func (l *loader) permissions(b block, p *PluginBlock, kind contract.Kind) {
 	}
 	if s := p.Permissions; len(s.Network) > 0 && s.Capabilities != nil && !slices.Contains(s.Capabilities, capabilityNetwork) {
 		b.errorAt(b.at("network"), "the network is granted, and its capability is not", "", "add \"network\" to capabilities, or remove network")
+	}
+}
+
+// tools reads when calls of tools are asked about.
+func (l *loader) tools(d *decoder, b block, p *PluginBlock) {
+	p.Approval = ToolApproval{Mode: b.text("approval"), Range: l.files.Range(b.at("approval"))}
+	if _, set := b.n.attrs["approval"]; !set {
+		p.Approval = ToolApproval{}
+	}
+	for _, n := range b.n.labelled(schema.BlockTool) {
+		t := d.block(n, n.schema)
+		t.problems = b.problems
+		if _, err := path.Match(n.label, ""); err != nil || n.label == "" {
+			t.errorAt(n.header, fmt.Sprintf("invalid name %q of a tool", n.label), "In a pattern a bracket has to be closed.", "write a tool's name, or \"*\" for any characters of it")
+			continue
+		}
+		p.Tools = append(p.Tools, ToolApproval{Name: n.label, Mode: t.text("approval"), Range: l.files.Range(n.header)})
 	}
 }
 

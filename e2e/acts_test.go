@@ -27,6 +27,15 @@ type startArgs struct {
 	Unset    []string `json:"unset,omitempty"`
 }
 
+// actArgs are what a call says that it does.
+type actArgs struct {
+	ReadOnly bool   `json:"read_only,omitempty"`
+	Other    string `json:"other,omitempty"`
+	Host     string `json:"host,omitempty"`
+	Write    string `json:"write,omitempty"`
+	Late     string `json:"late,omitempty"` // is only said while the call runs
+}
+
 // acts is a plugin whose tools say of their calls what the test wants them to say.
 func acts() tool.Plugin {
 	start := func(ctx context.Context, c *tool.Call, in startArgs) (*tool.Result, error) {
@@ -58,6 +67,29 @@ func acts() tool.Plugin {
 				return a, nil
 			})),
 			tool.New("look", "Looks.", start, tool.ReadOnly()),
+			tool.New("silent", "Does not say what it does.", func(context.Context, *tool.Call, actArgs) (*tool.Result, error) { return tool.Text("acted"), nil }),
+			tool.New("fixed", "Always does the same.", func(context.Context, *tool.Call, actArgs) (*tool.Result, error) { return tool.Text("acted"), nil },
+				tool.Effects(contract.OtherEffect{Label: "sends a mail"})),
+			tool.New("query", "Asks a database.", func(ctx context.Context, c *tool.Call, in actArgs) (*tool.Result, error) {
+				if in.Late != "" {
+					if err := c.AuthorizeWith(ctx, tool.Authorization{Effects: []contract.Effect{contract.OtherEffect{Label: in.Late}}, Reason: in.Late}); err != nil {
+						return tool.Errorf("%v", err), nil
+					}
+				}
+				return tool.Text("acted"), nil
+			}, tool.Assess(func(_ context.Context, _ *tool.AssessCall, in actArgs) (*contract.Assessment, error) {
+				a := &contract.Assessment{ReadOnly: in.ReadOnly || in.Late != "", Summary: "query"}
+				if in.Other != "" {
+					a.Effects = append(a.Effects, contract.OtherEffect{Label: in.Other})
+				}
+				if in.Host != "" {
+					a.Effects = append(a.Effects, contract.NetworkEffect{Host: in.Host, Port: 5432})
+				}
+				if in.Write != "" {
+					a.Effects = append(a.Effects, contract.WriteEffect{Paths: []string{in.Write}})
+				}
+				return a, nil
+			})),
 		},
 	}
 }

@@ -78,7 +78,7 @@ do = [{ text = "done" }]
 				t.Fatal(err)
 			}
 			program := r.Program("takes", fmt.Sprintf("#!/bin/sh\n%s=%q exec %q \"$@\"\n", oddMode, tc.mode, self))
-			r.Config(fmt.Sprintf("plugin \"takes\" {\n  source = %q\n  permissions {\n    write = [%q]\n    %s\n  }\n}\n", program, r.Dir, tc.grants))
+			r.Config(fmt.Sprintf("plugin \"takes\" {\n  source = %q\n  permissions {\n    write = [%q]\n    read = [%q]\n    %s\n  }\n}\n", program, r.Dir, self, tc.grants))
 			r.OK("plugin", "lock", "--yes", "takes")
 			r.OK("exec", "go")
 			out := r.Last().Outputs()["c1"]
@@ -114,7 +114,7 @@ func TestProgramsAreEnforced(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := r.Program("acts", fmt.Sprintf("#!/bin/sh\n%s=acts exec %q \"$@\"\n", oddMode, self))
-	r.Config(fmt.Sprintf("plugin \"acts\" {\n  source = %q\n  permissions {\n    exec = [\"echo *\"]\n  }\n}\n", program))
+	r.Config(fmt.Sprintf("plugin \"acts\" {\n  source = %q\n  permissions {\n    exec = [\"echo *\"]\n    read = [%q]\n  }\n}\n", program, self))
 	if shown := r.OK("plugin", "lock", "--yes", "acts"); !strings.Contains(shown.Stdout+shown.Stderr, "exec: echo *") {
 		t.Errorf("consent does not show it:\n%s%s", shown.Stdout, shown.Stderr)
 	}

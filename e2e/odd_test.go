@@ -211,7 +211,8 @@ func addOdd(t *testing.T, r *rig.Rig, label, mode, more string) {
 		t.Fatal(err)
 	}
 	program := r.Program(label, fmt.Sprintf("#!/bin/sh\n%s=%q exec %q \"$@\"\n", oddMode, mode, self))
-	r.Config(fmt.Sprintf("plugin %q {\n  source = %q\n  permissions {\n    write = [%q]\n    read = [%q]\n  }\n%s}\n", label, program, r.Dir, self, more))
+	// Whether its tools are asked about is for other tests.
+	r.Config(fmt.Sprintf("plugin %q {\n  source = %q\n  approval = \"approve\"\n  permissions {\n    write = [%q]\n    read = [%q]\n  }\n%s}\n", label, program, r.Dir, self, more))
 	r.OK("plugin", "lock", "--yes", label)
 }
 

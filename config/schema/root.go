@@ -26,10 +26,12 @@ const (
 	BlockConfig       = "config"
 	BlockEnv          = "env"
 	BlockPermissions  = "permissions"
+	BlockTool         = "tool"
 )
 
 // The values of some arguments.
 var (
+	toolApprovals    = []string{ApprovalAuto, "prompt", "approve", "deny"}
 	approvalPolicies = []string{"untrusted", "on-request", "on-failure", "granular", "never"}
 	sandboxModes     = []string{"read-only", "workspace-write", SandboxFullAccess}
 	transports       = []string{"peercred", "mtls"}
@@ -56,6 +58,9 @@ const (
 	MethodsFull    = "full"
 	MethodsLimited = "limited"
 )
+
+// ApprovalAuto asks about a tool by what it says of itself.
+const ApprovalAuto = "auto"
 
 // What of the environment is inherited.
 const (
@@ -293,12 +298,20 @@ func plugin() *Block {
 	return &Block{
 		Name: BlockPlugin, Label: "name",
 		Doc:        "A tool plugin. The label is yours to choose; one source may serve several plugins.",
-		Attributes: program(),
+		Attributes: append(program(), toolApproval("The same for all tools of the plugin that have no `tool` block.")),
 		Blocks: []*Block{
+			{Name: BlockTool, Label: "name", Doc: "Settings of one tool, or of several: in the name `*` stands for any characters. A whole name counts before a pattern, a longer pattern before a shorter one.",
+				Attributes: []Attribute{toolApproval("When you are asked about calls of the tool. `auto`: when a call may act beyond the sandbox, as far as the tool says what it does; one that only reads is not " +
+					"asked about. `prompt`: each time. `approve`: never. `deny`: never, its calls are refused. Under the policy `never` what would be asked is refused, so `approve` is what lets it run there. " +
+					"Commands and files outside of the sandbox are judged by themselves in any case.")}},
 			{Name: BlockConfig, Open: Plugin, Doc: "The plugin's own settings; `gantry plugin inspect NAME` shows them."},
 			env(), permissions(), processLimits(),
 		},
 	}
+}
+
+func toolApproval(doc string) Attribute {
+	return Attribute{Name: "approval", Kind: String, Default: `"auto"`, Allowed: toolApprovals, Doc: doc}
 }
 
 // program is what every block has that starts a program of its own.

@@ -19,4 +19,12 @@ var effects = []row{
 	{id: "A12", attempt: "the same where the user's block grants only some, or none, of what it asks for", required: "refused by name", codex: "", ours: "refused, with the setting", tests: []string{"e2e TestCapabilitiesAreEnforced"}},
 	{id: "A13", attempt: "a plugin starts a program that `permissions { exec }` does not name, or another one by a name that it does", required: "refused", codex: "", ours: "refused", tests: []string{"e2e TestProgramsAreEnforced"}},
 	{id: "A14", attempt: "consent to what nothing enforces: single hosts, a provider's network", required: "no such setting", codex: "", ours: "refused where it is written", tests: []string{"config TestPermissionsThatCannotBeEnforced"}},
+	{id: "A15", attempt: "a plugin's tool deletes rows, sends mail, says nothing of what it does: under `on-request`, `never` and in the mode `read-only`", required: "asked about, or refused", codex: "asked about, as of MCP servers", ours: "asked about; under `never` refused, with the setting",
+		tests: []string{"e2e TestDeclaredEffectsCount", "host/internal/policy TestToolCalls"}},
+	{id: "A16", attempt: "a plugin reaches a host that nothing has granted", required: "asked about", codex: "", ours: "asked about, unless the plugin or the sandbox has the network", tests: []string{"e2e TestDeclaredEffectsCount"}},
+	{id: "A17", attempt: "say only in the middle of a call what it does, with `Authorize`", required: "asked about", codex: "", ours: "asked about, by the same table", tests: []string{"e2e TestDeclaredEffectsCount"}},
+	{id: "A18", attempt: "have a tool approved for the session or for good, then use another tool, plugin or description", required: "asked again", codex: "a tool of the same name passes, by its source", escaped: true, ours: "asked again: an answer is bound to plugin and descriptor",
+		tests: []string{"e2e TestAnswersForATool", "host/internal/policy TestToolRules"}},
+	{id: "A19", attempt: "use a tool's approval to leave the sandbox, to write outside of it, for a destructive command", required: "asked again", codex: "", ours: "asked again", tests: []string{"host/internal/policy TestApprovedToolsStayInTheSandbox"}},
+	{id: "A20", attempt: "the log says of what no sandbox holds that one does", required: "a true reason", codex: "", ours: "a reason for each kind of effect", tests: []string{"e2e TestDeclaredEffectsCount", "host/internal/policy TestToolCalls"}},
 }

@@ -302,6 +302,19 @@ func (d *Desk) Reviewed(turn event.TurnID) bool {
 	return d.mu.turn == turn && d.mu.reviewed
 }
 
+// ToolKey is the approval key of a tool as a whole, bound to the content of its descriptor and to its plugin.
+func ToolKey(plugin, descriptorDigest string, discriminators []string) []string {
+	b, err := json.Marshal(struct {
+		Tool, Plugin string
+		X            []string
+	}{descriptorDigest, plugin, discriminators})
+	if err != nil { // strings only
+		panic("approval: marshal key: " + err.Error())
+	}
+	sum := sha256.Sum256(b)
+	return []string{hex.EncodeToString(sum[:])}
+}
+
 // Keys computes the approval keys of a call: one for each effect, bound to the content of the tool's descriptor and to what the call
 // asks for beyond its grant. Of a command it counts what it does, not how it is spelled; why it is wanted does not count. The plugin's
 // discriminators only ever make a key narrower.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -56,4 +58,22 @@ func (h *Host) starts(label string, argv []string) (limited bool, err error) {
 	}
 	return true, fmt.Errorf("plugin %q may not start %q; next: add it to permissions { exec } in its block, %s, and run `gantry plugin lock %[1]s`",
 		label, strings.Join(argv, " "), b.Where())
+}
+
+// toolPolicy is how calls of a tool are decided on: those of plugins that do not come with gantry by what the tool says of itself, and
+// all of them by what the user has set.
+func (h *Host) toolPolicy(e *registry.Entry, sandbox string) *policy.Tool {
+	b := h.block(e.Plugin)
+	if b == nil {
+		return nil
+	}
+	t := &policy.Tool{
+		Plugin: e.Plugin, Name: e.Name, Names: []string{e.Name, e.FullName()}, Descriptor: e.Digest, Mode: policy.Auto, ByHost: e.EffectsByHost,
+		Online:  len(b.Permissions.Network) > 0 || h.opts.Config.Sandbox.Network || sandbox == policy.FullAccess,
+		BuiltIn: h.builtIn(e.Plugin),
+	}
+	if set := b.ToolApproval(t.Names...); set.Mode != "" {
+		t.Mode, t.Set = policy.Mode(set.Mode), set.Range.String()
+	}
+	return t
 }

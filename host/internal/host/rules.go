@@ -96,6 +96,11 @@ func (b *Rulebook) OfferHost(protocol, host string) *event.RuleOffer {
 	return nil
 }
 
+// OfferTool implements [orchestrate.Rulebook].
+func (b *Rulebook) OfferTool(plugin, tool, descriptor string) event.RuleOffer {
+	return event.RuleOffer{Line: rules.ToolLine(plugin, tool, descriptor), File: b.written}
+}
+
 // Write implements [orchestrate.Rulebook].
 func (b *Rulebook) Write(ctx context.Context, o event.RuleOffer) error {
 	for line := range strings.SplitSeq(o.Line, "\n") {
@@ -114,7 +119,7 @@ func (b *Rulebook) Equip(q policy.Request, c *config.Config, environ []string) p
 			Sandbox: g.SandboxApproval, Rules: g.Rules, Elicitation: g.MCPElicitations, Skill: g.SkillApproval, Permissions: g.RequestPermissions,
 		}
 	}
-	if slices.ContainsFunc(q.Effects, runsCommands) {
+	if slices.ContainsFunc(q.Effects, runsCommands) || q.Tool != nil {
 		q.Rules, q.RulesErr = b.Current()
 	}
 	writable := q.Writable

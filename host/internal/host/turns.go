@@ -103,6 +103,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if hooks := r.hookTurn(id, plan.Started); hooks != nil {
 		aroundCalls, aroundTurn, stops = hooks, hooks, hooks
 	}
+	mode := plan.Started.Sandbox
 	grants := granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, h.heldByHooks, func() (string, error) { return h.threadTmp(t.ID()) }}
 	spine := orchestrate.New(orchestrate.Stages{
 		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return r.role.decide(equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
@@ -119,9 +120,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			}
 			return f, ok
 		},
-		BuiltIn: h.builtIn,
-		Keep:    func(text string) (string, error) { return h.keepOutput(r, text) },
-		Denial:  h.denial, Processes: h.launcher, Files: files, Redact: h.redactor(),
+		BuiltIn: h.builtIn, Tool: func(e *registry.Entry) *policy.Tool { return h.toolPolicy(e, mode) },
+		Keep:   func(text string) (string, error) { return h.keepOutput(r, text) },
+		Denial: h.denial, Processes: h.launcher, Files: files, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	tools := h.registry.Snapshot
 	if r.role.noTools {

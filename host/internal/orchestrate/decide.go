@@ -29,8 +29,23 @@ func (r *run) policyRequest() policy.Request {
 		Writable: func(path string) bool {
 			return r.spine.stages.Granter.Writable(GrantRequest{Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Permitted: before}, path)
 		},
-		Outside: r.typesOutside(), Typed: r.typed(),
+		Outside: r.typesOutside(), Typed: r.typed(), Tool: r.tool(),
 	}
+}
+
+// tool is how the call is decided on as one of its tool. What is set to be asked about each time was asked about when the call began:
+// later effects are asked about by what they are.
+func (r *run) tool() *policy.Tool {
+	if r.spine.stages.Tool == nil || r.entry.Plugin == "" {
+		return nil
+	}
+	t := r.spine.stages.Tool(r.entry)
+	if t != nil && r.late && t.Mode == policy.Prompt {
+		later := *t
+		later.Mode = policy.Auto
+		return &later
+	}
+	return t
 }
 
 // typesOutside tells whether the call types into a session that runs outside of the sandbox.
@@ -73,7 +88,7 @@ func (r *run) decide(ctx context.Context) *verdict {
 	if t := r.typed(); t.All != "" { // what was approved is the whole line
 		discriminators = append(slices.Clip(discriminators), "behind="+t.All)
 	}
-	return r.settle(ctx, d, discriminators, r.ruleFor(d.Offer))
+	return r.settle(ctx, d, discriminators, r.offerFor(d))
 }
 
 // askedByHook is the policy's decision where a hook wants a person to be asked: what would run is asked about, and where nobody may be
@@ -126,6 +141,15 @@ func (r *run) ruleFor(words [][]string) *event.RuleOffer {
 	return &o
 }
 
+// offerFor is the rule that would answer a decision's question for good.
+func (r *run) offerFor(d policy.Decision) *event.RuleOffer {
+	if book := r.spine.stages.Rulebook; book != nil && d.Tool {
+		o := book.OfferTool(r.entry.Plugin, r.entry.FullName(), r.entry.Digest)
+		return &o
+	}
+	return r.ruleFor(d.Offer)
+}
+
 // settle brings a decision of the policy to its end, and notes how it ended. nil: the call may run.
 func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []string, offer *event.RuleOffer) *verdict {
 	note := event.CallDecided{Call: r.call.ID, Verdict: d.Verdict.String(), By: byPolicy, Reason: visible(d.Reason, maxReason)}
@@ -145,7 +169,7 @@ func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []st
 		}
 	case policy.Ask:
 		v = r.ask(ctx, question{reason: d.Reason, effects: r.assessment.Effects, wanted: r.assessment.Escalation,
-			wider: wider != nil, discriminators: discriminators, offer: offer}, &note)
+			wider: wider != nil, discriminators: discriminators, offer: offer, tool: d.Tool, once: d.Once, hint: d.Hint}, &note)
 	default:
 		v = denied(d.Reason)
 	}
@@ -198,12 +222,18 @@ type question struct {
 	wider          bool // a yes gives more than the sandbox
 	discriminators []string
 	offer          *event.RuleOffer // a rule that would answer it for good; nil: there is none
+	tool           bool             // a yes is to the tool
+	once           bool             // a yes is for this call alone
+	hint           string           // the setting that would make it unnecessary
 }
 
 // ask puts the call before hooks, the reviewer, then the person. nil: it may run. The note gets who decided, and with which answer.
 func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) *verdict {
 	keys := approval.Keys(r.entry.Digest, about.effects, about.wanted, append(slices.Clip(about.discriminators), contents(about.effects)...))
-	if !r.reviewed() && r.spine.stages.Approver.Allowed(r.call.Turn, keys) {
+	if about.tool {
+		keys = approval.ToolKey(r.entry.Plugin, r.entry.Digest, about.discriminators)
+	}
+	if !r.reviewed() && !about.once && r.spine.stages.Approver.Allowed(r.call.Turn, keys) {
 		note.By, r.approved = byRemembered, true
 		return nil
 	}
@@ -229,6 +259,9 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 	case errors.Is(err, approval.ErrNobody):
 		note.By = byNobody
 		text := "rejected: " + err.Error() + "; the approval policy asks before this call"
+		if about.hint != "" {
+			text += "; " + about.hint
+		}
 		if answer.Message != "" {
 			text += ". " + answer.Message
 		}
@@ -282,6 +315,9 @@ func (r *run) question(about question) approval.Question {
 	q := approval.Question{
 		About: event.QuestionApproval, Turn: r.call.Turn, Call: r.call.ID, Title: visible(title, maxTitle), Reason: visible(about.reason, maxReason),
 		Effects: about.effects, Options: []string{approval.Approve, approval.ApproveTurn, approval.ApproveSession},
+	}
+	if about.once {
+		q.Options = q.Options[:1]
 	}
 	if e := r.assessment.Escalation; e != nil {
 		q.Message = visible(e.Justification, maxReason)

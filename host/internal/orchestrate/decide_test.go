@@ -34,6 +34,10 @@ func (b *book) Offer(prefixes [][]string) event.RuleOffer {
 	return event.RuleOffer{Prefix: prefixes[0], Line: strings.Join(lines, "\n"), File: "my.rules"}
 }
 
+func (b *book) OfferTool(plugin, tool, descriptor string) event.RuleOffer {
+	return event.RuleOffer{Line: "tool " + plugin + " " + tool + " " + descriptor, File: "my.rules"}
+}
+
 func (b *book) OfferHost(_, host string) *event.RuleOffer {
 	return &event.RuleOffer{Host: host, Line: "allow " + host, Deny: "deny " + host, File: "my.rules"}
 }

@@ -40,10 +40,10 @@ func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason 
 	if !ok {
 		return "", fmt.Errorf("the tool is not there any more")
 	}
-	r := &run{spine: l.Spine, call: l.Call, asker: l, entry: entry, item: itemState{redact: l.Spine.stages.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
+	r := &run{spine: l.Spine, call: l.Call, asker: l, entry: entry, late: true, item: itemState{redact: l.Spine.stages.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
 	r.assessment = contract.Assessment{Effects: effects, Summary: reason}
 	d := l.Spine.stages.Policy(r.policyRequest())
-	v := r.settle(ctx, d, discriminators, r.ruleFor(d.Offer))
+	v := r.settle(ctx, d, discriminators, r.offerFor(d))
 	if _, err := l.Spine.stages.Journal.Publish(context.WithoutCancel(ctx), l.Call.Turn, r.takeDecided()...); err != nil {
 		return "", err
 	}

@@ -42,7 +42,7 @@ func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16, 
 	}
 	// Whoever lets a connection through without a word has not understood what is asked: only an answer counts.
 	req := r.policyRequest()
-	req.Prompted = rule
+	req.Prompted, req.Tool = rule, nil // it is about a process in the sandbox
 	d := l.Spine.stages.Policy(req)
 	if d.Verdict != policy.Ask {
 		return false, false

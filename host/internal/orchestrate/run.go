@@ -34,6 +34,7 @@ type run struct {
 	attempt    uint32
 	journaled  bool
 	start      uint64       // the number of its start in the journal, when that is still to be committed
+	late       bool         // its effects only showed up while the call runs
 	executed   bool         // the plugin was asked to run it
 	hooked     hook.Verdict // of the hooks before it
 	context    []string

@@ -54,6 +54,8 @@ type Rulebook interface {
 	// OfferHost says what a rule for a host would look like, reached by a protocol of the network's proxy. nil: no rule would let it
 	// through without a question.
 	OfferHost(protocol, host string) *event.RuleOffer
+	// OfferTool says what a rule would look like that lets a tool be called without a question, as long as its descriptor has this digest.
+	OfferTool(plugin, tool, descriptor string) event.RuleOffer
 	// Write adds it to the user's rules.
 	Write(ctx context.Context, o event.RuleOffer) error
 }
@@ -126,7 +128,7 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Denial, Keep, BuiltIn, Files and Redact.
+// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Denial, Keep, BuiltIn, Tool, Files and Redact.
 type Stages struct {
 	Hooks    hook.Hooks
 	Policy   Policy
@@ -140,9 +142,11 @@ type Stages struct {
 	// Denial tells what a grant did not let a command do that has printed this; nil: that can't be told.
 	Denial func(g launch.Grant, cwd, text string) *event.Denial
 	// Keep puts an output that was cut for the model where commands of the thread can read it, and returns its path.
-	Keep      func(text string) (path string, err error)
-	Families  func(plugin string) (Family, bool)
-	BuiltIn   func(plugin string) bool // tells which plugins come with gantry; nil: none does
+	Keep     func(text string) (path string, err error)
+	Families func(plugin string) (Family, bool)
+	BuiltIn  func(plugin string) bool // tells which plugins come with gantry; nil: none does
+	// Tool is how calls of a tool are decided on as such; nil, as a function or for one tool: only by their effects.
+	Tool      func(e *registry.Entry) *policy.Tool
 	Processes Processes
 	Files     Files            // of the turn; nil: nobody wants to know
 	Redact    *redact.Redactor // takes secrets out of what calls show; nil: nothing does

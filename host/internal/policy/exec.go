@@ -14,6 +14,7 @@ const (
 	refusedNever       = "approval required by policy, but AskForApproval is set to Never"
 	refusedRules       = "approval required by policy rule, but AskForApproval::Granular.rules is false"
 	refusedSandbox     = "approval required by policy, but AskForApproval::Granular.sandbox_approval is false"
+	refusedElicitation = "approval required by policy, but AskForApproval::Granular.mcp_elicitations is false"
 	refusedPermissions = "approval required by policy, but AskForApproval::Granular.request_permissions is false"
 	rejectedPattern    = "`%s` rejected: %s"
 )

@@ -92,6 +92,8 @@ type Request struct {
 	SafeCommands bool
 	// Trusted says whether a program, by name or path, is one that the call can't have put there itself. nil: none is.
 	Trusted func(program, cwd string) bool
+	// Tool is the tool of the call, where it is decided on as one; nil: only its effects count.
+	Tool *Tool
 	// Writable says whether the sandbox lets a path be written; absolute. Not asked under full access.
 	Writable func(path string) bool
 }
@@ -108,8 +110,14 @@ type Decision struct {
 	Reason  string
 	Wider   *contract.Escalation // what the grant has to have beyond its mode, when the call runs
 	Rules   []*rules.Prefix      // that led to it
+	// Tool says that a yes is to the tool, as long as it says the same of itself; Once that a yes is for this call alone.
+	Tool, Once bool
+	// Hint is the setting that would make the question unnecessary.
+	Hint string
 	// Offer are the words of the rules that would together answer the question for good; nil: there are none that would.
 	Offer [][]string
+
+	approved bool // the user has said so ahead of the call
 }
 
 // Decide is pure. The strictest rule wins.
@@ -139,6 +147,9 @@ func Decide(r Request) Decision {
 			r.Approval)}
 	}
 	if r.ReadOnly && len(r.Effects) == 0 {
+		if r.Tool != nil {
+			return r.decideTool()
+		}
 		return Decision{Verdict: Run, Reason: "it only reads"}
 	}
 	var decisions []Decision
@@ -146,6 +157,7 @@ func Decide(r Request) Decision {
 		decisions = append(decisions, r.decideOutside(paths))
 	}
 	var classified, bypass int
+	var beside string // why what is no command may run
 	for _, e := range r.Effects {
 		switch e := e.(type) {
 		case contract.ExecEffect:
@@ -160,9 +172,18 @@ func Decide(r Request) Decision {
 		}
 	}
 	if classified == 0 || classified < len(r.Effects) {
-		decisions = append(decisions, r.decideOther())
+		rest := r.rest()
+		decisions = append(decisions, rest)
+		beside = rest.Reason
+	} else if r.Tool != nil { // commands are judged by themselves; what is set for the tool counts all the same
+		if t := r.decideTool(); t.Verdict != Run {
+			decisions = append(decisions, t)
+		}
 	}
 	d := slices.MaxFunc(decisions, func(a, b Decision) int { return int(a.Verdict) - int(b.Verdict) })
+	if d.Verdict == Run && r.Tool != nil && beside != "" {
+		d.Reason = beside
+	}
 	// Outside of the sandbox runs only what is allowed as a whole.
 	if d.Verdict == Run && bypass < len(r.Effects) {
 		d.Wider = nil

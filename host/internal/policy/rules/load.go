@@ -62,6 +62,7 @@ type builder struct {
 	source   Source
 	prefixes []*Prefix
 	hosts    []Network
+	tools    []Tool
 	programs []program
 	examples []examples
 }
@@ -92,6 +93,7 @@ func (b *builder) file(s Source) error {
 	_, err := starlark.ExecFileOptions(&opts, thread, s.Path, s.Text, starlark.StringDict{
 		"prefix_rule":     starlark.NewBuiltin("prefix_rule", b.prefixRule),
 		"network_rule":    starlark.NewBuiltin("network_rule", b.networkRule),
+		"tool_rule":       starlark.NewBuiltin("tool_rule", b.toolRule),
 		"host_executable": starlark.NewBuiltin("host_executable", b.hostExecutable),
 	})
 	if err != nil {
@@ -113,10 +115,11 @@ func (b *builder) finish() error {
 		set.restrict = set.restrict || p.Decision >= Prompt
 	}
 	set.hosts = append(set.hosts, b.hosts...)
+	set.tools = append(set.tools, b.tools...)
 	for _, p := range b.programs {
 		set.programs[p.name] = p.paths
 	}
-	set.size += len(b.prefixes) + len(b.hosts)
+	set.size += len(b.prefixes) + len(b.hosts) + len(b.tools)
 	return nil
 }
 

@@ -1,6 +1,6 @@
-// Package rules reads rules files: which commands are allowed, asked about or forbidden, and which hosts may be reached.
+// Package rules reads rules files: which commands are allowed, asked about or forbidden, which hosts may be reached, and which tools of plugins may be called.
 //
-// It owns: the language of the files (Starlark with three functions), matching a command with the rules, writing a rule back. It
+// It owns: the language of the files (Starlark with four functions), matching a command with the rules, writing a rule back. It
 // must not know: shells and scripts, approval policies, who asks.
 //
 // Start with [Load]; [Set.Match] is the lookup.
@@ -83,6 +83,7 @@ type Match struct {
 type Set struct {
 	first    map[string][]*Prefix // by the first word, in the order of the files
 	hosts    []Network
+	tools    []Tool
 	programs map[string][]string // where a program may lie; missing: anywhere
 	size     int
 	restrict bool

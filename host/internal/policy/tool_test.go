@@ -1,0 +1,161 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/policy/rules"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// The table of codex 0.169 for tools that are not its own, by what a tool says of itself.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	yes, no := new(true), new(false)
+	for _, tc := range []struct {
+		name string
+		a    Annotations
+		auto bool
+	}{
+		{"none", Annotations{}, true},
+		{"readOnly", Annotations{ReadOnly: yes}, false},
+		{"readOnly, open world", Annotations{ReadOnly: yes, OpenWorld: yes}, false},
+		{"readOnly and destructive", Annotations{ReadOnly: yes, Destructive: yes}, true},
+		{"not destructive, not open world", Annotations{Destructive: no, OpenWorld: no}, false},
+		{"not destructive, open world", Annotations{Destructive: no, OpenWorld: yes}, true},
+		{"not destructive", Annotations{Destructive: no}, true},
+		{"not open world", Annotations{OpenWorld: no}, true},
+		{"destructive", Annotations{Destructive: yes, OpenWorld: no}, true},
+		{"not readOnly", Annotations{ReadOnly: no, Destructive: no, OpenWorld: no}, false},
+	} {
+		for mode, want := range map[Mode]bool{Auto: tc.auto, Prompt: true, Approve: false} {
+			if got := mode.Asks(tc.a); got != want {
+				t.Errorf("%s, %s: asks %v, want %v", tc.name, mode, got, want)
+			}
+		}
+	}
+}
+
+// What comes of a call: policy × sandbox × mode × what the call says.
+func TestToolCalls(t *testing.T) {
+	t.Parallel()
+	other := []contract.Effect{contract.OtherEffect{Label: "deletes rows"}}
+	network := []contract.Effect{contract.NetworkEffect{Host: "db.example.com", Port: 5432}}
+	exec := []contract.Effect{contract.ExecEffect{Argv: []string{"make"}, Cwd: "/ws"}}
+	write := []contract.Effect{contract.WriteEffect{Paths: []string{"/ws/a"}}}
+	type call struct {
+		name     string
+		effects  []contract.Effect
+		readOnly bool
+		online   bool
+		byHost   bool
+		beyond   bool // what auto asks about
+	}
+	calls := []call{
+		{name: "nothing said", beyond: true},
+		{name: "nothing said, by the host alone", byHost: true},
+		{name: "other", effects: other, beyond: true},
+		{name: "network", effects: network, beyond: true},
+		{name: "network that is granted", effects: network, online: true},
+		{name: "browser", effects: []contract.Effect{contract.BrowserEffect{Origin: "https://a"}}, beyond: true},
+		{name: "a command", effects: exec},
+		{name: "a command and more", effects: append(exec, other...), beyond: true},
+		{name: "a file of the workspace", effects: write},
+		{name: "reading", readOnly: true},
+		{name: "reading from the network", effects: network, readOnly: true},
+	}
+	for _, c := range calls {
+		for _, approval := range []Approval{Never, OnRequest, Untrusted, Granular} {
+			for _, sandbox := range []string{"read-only", "workspace-write", FullAccess} {
+				for _, mode := range []Mode{Auto, Prompt, Approve, Deny} {
+					d := Decide(Request{
+						Approval: approval, Sandbox: sandbox, Effects: c.effects, ReadOnly: c.readOnly, Questions: Questions{Elicitation: true},
+						Tool:     &Tool{Plugin: "db", Name: "query", Names: []string{"query"}, Mode: mode, Set: "gantry.hcl:3", Online: c.online, ByHost: c.byHost},
+						Writable: func(string) bool { return true },
+					})
+					asked := c.beyond && mode == Auto || mode == Prompt
+					want := Run
+					switch {
+					case mode == Deny:
+						want = Forbid
+					case asked && approval == Never && sandbox == FullAccess && mode == Auto:
+					case asked && approval == Never:
+						want = Forbid
+					case asked:
+						want = Ask
+					case approval == Untrusted && len(c.effects)+len(exec) > 0 && !(c.readOnly && len(c.effects) == 0):
+						// everything that has an effect, but for what is set to run, which commands are not
+						if mode != Approve || c.name == "a command" || c.name == "a command and more" {
+							want = Ask
+						}
+					}
+					if d.Verdict != want {
+						t.Errorf("%s, %s, %s, %s: %s (%s), want %s", c.name, approval, sandbox, mode, d.Verdict, d.Reason, want)
+					}
+					if d.Verdict == Run && strings.Contains(d.Reason, "the sandbox holds it") && c.name != "a command" && c.name != "a file of the workspace" {
+						t.Errorf("%s, %s, %s, %s: %q", c.name, approval, sandbox, mode, d.Reason)
+					}
+					if d.Verdict == Forbid && mode == Auto && !strings.Contains(d.Reason, `-c plugin.db.tool.query.approval=approve`) {
+						t.Errorf("%s, %s, %s: the refusal names no setting: %q", c.name, approval, sandbox, d.Reason)
+					}
+					if d.Once && mode != Prompt || d.Tool && mode != Auto {
+						t.Errorf("%s, %s, %s, %s: %+v", c.name, approval, sandbox, mode, d)
+					}
+				}
+			}
+		}
+	}
+	granular := Request{Approval: Granular, Sandbox: "workspace-write", Effects: other, Tool: &Tool{Plugin: "db", Name: "query", Mode: Auto}}
+	if d := Decide(granular); d.Verdict != Forbid || !strings.Contains(d.Reason, "mcp_elicitations is false") {
+		t.Errorf("without questions of plugins: %+v", d)
+	}
+}
+
+// A tool's approval is none to leave the sandbox, nor for a command or a file outside of it.
+func TestApprovedToolsStayInTheSandbox(t *testing.T) {
+	t.Parallel()
+	tool := &Tool{Plugin: "db", Name: "query", Names: []string{"query"}, Mode: Approve}
+	for name, r := range map[string]Request{
+		"an escalation":         {Escalation: &contract.Escalation{Unsandboxed: true}, Effects: []contract.Effect{contract.OtherEffect{}}},
+		"a destructive command": {Effects: []contract.Effect{contract.ExecEffect{Argv: []string{"rm", "-rf", "/"}, Cwd: "/ws"}}},
+		"a file outside":        {Effects: []contract.Effect{contract.WriteEffect{Paths: []string{"/out"}}, contract.OtherEffect{}}},
+	} {
+		r.Approval, r.Sandbox, r.Tool, r.Writable = OnRequest, "workspace-write", tool, func(p string) bool { return p != "/out" }
+		if d := Decide(r); d.Verdict != Ask || d.Tool {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+// Rules for tools: the strictest counts, of a descriptor only the one that was approved.
+func TestToolRules(t *testing.T) {
+	t.Parallel()
+	set, err := rules.Load([]rules.Source{{Path: "my.rules", Text: rules.ToolLine("db", "query", "d1") + "\n" +
+		`tool_rule(plugin="db", tool="del_*", decision="prompt")` + "\n" + `tool_rule(plugin="db", tool="del_all", decision="forbidden")` + "\n" +
+		`tool_rule(plugin="db", tool="del_one")` + "\n"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		plugin, tool, descriptor string
+		mode                     Mode
+		builtIn                  bool
+		want                     Verdict
+	}{
+		{"db", "query", "d1", Auto, false, Run}, {"db", "query", "d2", Auto, false, Ask}, {"other", "query", "d1", Auto, false, Ask},
+		{"db", "query", "d1", Prompt, false, Ask}, {"db", "query", "d1", Deny, false, Forbid},
+		{"db", "del_x", "d1", Auto, false, Ask}, {"db", "del_x", "d1", Approve, false, Ask}, {"db", "del_all", "d1", Approve, false, Forbid},
+		{"db", "del_one", "d1", Auto, false, Ask}, {"db", "del_x", "d1", Auto, true, Ask}, {"db", "query", "d2", Auto, true, Run},
+	} {
+		d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: []contract.Effect{contract.OtherEffect{Label: "x"}}, Rules: set,
+			Tool: &Tool{Plugin: tc.plugin, Name: tc.tool, Names: []string{tc.tool}, Descriptor: tc.descriptor, Mode: tc.mode, BuiltIn: tc.builtIn}})
+		if d.Verdict != tc.want {
+			t.Errorf("%+v: %s (%s)", tc, d.Verdict, d.Reason)
+		}
+	}
+	for _, bad := range []string{`tool_rule(plugin="", tool="x")`, `tool_rule(plugin="p", tool="")`, `tool_rule(plugin="p", tool="[")`, `tool_rule(plugin="p", tool="x", decision="deny")`, `tool_rule(tool="x")`} {
+		if _, err := rules.Load([]rules.Source{{Path: "bad.rules", Text: bad}}); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+}

@@ -176,6 +176,9 @@ func linkedHooks(dir string) (out []target) {
 	return out
 }
 
+// managed are ends of paths at which package managers put programs. The name alone counts: what lies there a command can make.
+var managed = []string{"/node_modules/.bin", "/.venv/bin", "/venv/bin", "/env/bin", "/.env/bin", "/virtualenv/bin"}
+
 // inPath are the folders of the user's PATH. What a package manager fills is left out: that is work of every day, and pointed out.
 func (n *namer) inPath(roots []string) (out []target) {
 	for _, dir := range n.path {
@@ -188,8 +191,7 @@ func (n *namer) inPath(roots []string) (out []target) {
 		}
 		for _, d := range dirs {
 			d = filepath.Clean(d)
-			managed := strings.HasSuffix(d, "/node_modules/.bin") || isThere(filepath.Join(filepath.Dir(d), "pyvenv.cfg"))
-			if !managed && !slices.ContainsFunc(roots, func(r string) bool { return r == d || below(r, d) }) {
+			if !slices.ContainsFunc(managed, func(end string) bool { return strings.HasSuffix(d, end) }) && !slices.ContainsFunc(roots, func(r string) bool { return r == d || below(r, d) }) {
 				out = append(out, target{d, true, kindNamed, "your shell finds programs there, because of PATH"})
 			}
 		}

@@ -210,6 +210,17 @@ func TestOrdinaryFilesAreWritten(t *testing.T) {
 	}
 }
 
+// A folder of PATH does not become a virtual environment by what a command puts beside it.
+func TestNoFolderOfPATHIsMadeOrdinary(t *testing.T) {
+	t.Parallel()
+	w := configured(t, "", "", "$WS/tools/bin")
+	w.write("tools/bin/tool", "as it was")
+	w.sh(`touch tools/pyvenv.cfg`)
+	if out, _ := w.sh(`echo evil > tools/bin/ls`); !strings.Contains(out, "Read-only") {
+		t.Errorf("%q", out)
+	}
+}
+
 // Settings that somebody makes outside while a command runs make nothing new of what is older.
 func TestSettingsThatComeLater(t *testing.T) {
 	t.Parallel()

@@ -180,3 +180,39 @@ func TestChangedPluginFile(t *testing.T) {
 		t.Errorf("exit %d\n%s", res.Code, res.Stderr)
 	}
 }
+
+// trust shows what differs from what was agreed to, also in a large file, and says so where the difference can't be seen.
+func TestTrustShowsTheDifference(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, commanding)
+	long := strings.Repeat("# a rule of many\n", 20_000) // 340 KB
+	r.Write(".gantry/rules/long.rules", long)
+	r.Write(".gantry/gantry.hcl", "approval {\n  policy = \"never\" # a\n}\n")
+	r.OK("trust", "--yes")
+	if res := r.OK("trust"); !strings.Contains(res.Stdout, "trusted already") {
+		t.Errorf("a large file is not agreed to:\n%s", res.Stdout)
+	}
+	r.Write(".gantry/gantry.hcl", "approval {\n  policy = \"never\" # a\n}\nsandbox {\n  mode = \"full-access\" # \x1b[8m\u202e\n}\n")
+	res := r.Gantry("trust")
+	for _, want := range []string{"+  mode = \"full-access\"", "as you agreed to it", "changed since you agreed to it"} {
+		if !strings.Contains(res.Stdout, want) {
+			t.Errorf("no %q in\n%.2000s", want, res.Stdout)
+		}
+	}
+	if strings.ContainsAny(res.Stdout, "\x1b\u202e") || strings.Contains(res.Stdout, "a rule of many") {
+		t.Errorf("it shows\n%.2000q", res.Stdout)
+	}
+	r.Write(".gantry/gantry.hcl", "approval {\n  policy = \"never\" # a\n}\n")
+	r.OK("trust", "--yes")
+	r.Write(".gantry/rules/long.rules", "# \u200b\n")
+	r.OK("trust", "--yes")
+	r.Write(".gantry/rules/long.rules", "# \u200c\n")
+	if res := r.Gantry("trust"); !strings.Contains(res.Stdout, "changed in characters that are not shown") {
+		t.Errorf("a difference that can't be seen is not named:\n%.2000s", res.Stdout)
+	}
+	r.OK("trust", "--yes")
+	r.OK("trust", "--revoke")
+	if res := r.Gantry("trust"); strings.Contains(res.Stdout, "as you agreed to it") {
+		t.Errorf("what was revoked is remembered:\n%.2000s", res.Stdout)
+	}
+}

@@ -17,7 +17,7 @@ import (
 
 // Bounds of what is kept of a project. What is beyond is shown as a whole again.
 const (
-	maxShownFile = 256 << 10
+	maxShownFile = 512 << 10
 	maxShown     = 2 << 20
 )
 

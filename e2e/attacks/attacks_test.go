@@ -79,6 +79,7 @@ var table = slices.Concat(
 	races, reused,
 	guards,
 	effects,
+	consented,
 )
 
 // sections are the letters that rows begin with, and how many there are of each.
@@ -99,6 +100,7 @@ var sections = []struct {
 	{"H", "Hooks and trust", 5},
 	{"G", "The reviewer", 4},
 	{"A", "What plugins say and ask for", 20},
+	{"S", "Consent to content", 23},
 }
 
 // The list is complete, in order, and each row is tried somehow.

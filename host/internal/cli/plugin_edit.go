@@ -24,12 +24,13 @@ import (
 
 func (a *app) pluginAdd() *cobra.Command {
 	var label string
-	var project bool
+	var project, yes bool
 	cmd := &cobra.Command{
 		Use: "add [flags] SOURCE", Short: "Configure and lock a plugin", Args: takes(1, 1, "SOURCE"),
-		Long: "add starts the program, asks it what it is, appends a block for it to gantry.hcl and locks it. SOURCE is a path\n" +
+		Long: "add shows which program it would start and asks before it does. Then it starts the program, confined and without any\n" +
+			"permission, asks it what it is, appends a block for it to gantry.hcl and locks exactly that program. SOURCE is a path\n" +
 			"that begins with ./, ../, ~/ or /, builtin/NAME, or the name of an installed plugin. The block goes into your own\n" +
-			"configuration, with --project into .gantry/gantry.hcl of the project. Whoever adds a program accepts it as it is.",
+			"configuration, with --project into .gantry/gantry.hcl of the project.",
 		Example: "  gantry plugin add ./bin/weather\n  gantry plugin add --project --label sky ./bin/weather",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error {
@@ -37,12 +38,13 @@ func (a *app) pluginAdd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.addPlugin(ctx, p, t, args[0], label)
+				return a.addPlugin(ctx, p, t, args[0], label, yes)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&label, "label", "", "label of the block (default: the plugin's own name)")
 	cmd.Flags().BoolVar(&project, "project", false, "write into the project's configuration")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "start and accept the program without asking")
 	return cmd
 }
 
@@ -141,7 +143,7 @@ func (t target) change(ctx context.Context, a *app, p *programs, f func(old []by
 	return cfg, nil
 }
 
-func (a *app) addPlugin(ctx context.Context, p *programs, t target, text, label string) error {
+func (a *app) addPlugin(ctx context.Context, p *programs, t target, text, label string, yes bool) error {
 	b, err := a.newBlock(p, t, text, label)
 	if err != nil {
 		return err
@@ -149,6 +151,13 @@ func (a *app) addPlugin(ctx context.Context, p *programs, t target, text, label 
 	pr := p.look(b)
 	if pr.sha256 == "" {
 		return a.notAdded(b, text, pr.problem)
+	}
+	if !yes && !pr.trusted() && !a.confirm(ctx, clean(fmt.Sprintf("%s is new.\n  program: %s\n  sha256:  %s\n", text, pr.path, pr.sha256))+
+		"It will be started, confined and without permissions, to read what it is, and then be accepted as it is.\nStart and add it?") {
+		return diag.Failure{Diagnostics: diag.Diagnostics{{
+			Severity: diag.Error, Summary: text + " was not added", Detail: "It is new, and was not started.",
+			Next: "run the command again on a terminal, or with --yes once you have looked at the program",
+		}}}
 	}
 	pr.manifest = nil // an answer of its own: the kind is not known yet
 	if slot, err := p.describe(ctx, &pr, contract.KindUnknown); err != nil {
@@ -176,7 +185,7 @@ func (a *app) addPlugin(ctx context.Context, p *programs, t target, text, label 
 		return err
 	}
 	fmt.Fprintf(a.stdout, "added %s to %s\n", block, t.path)
-	if err := a.lockAdded(ctx, cfg, p.home, label); err != nil {
+	if err := a.lockAdded(ctx, cfg, p.home, label, pr.sha256); err != nil {
 		return err
 	}
 	a.nextAfterAdd(block, m, t)
@@ -285,7 +294,8 @@ func (t target) source(path, home string) (string, error) {
 	return filepath.ToSlash(path), nil
 }
 
-func (a *app) lockAdded(ctx context.Context, cfg *config.Config, home, label string) (err error) {
+// lockAdded locks the program with this digest, which the user has agreed to.
+func (a *app) lockAdded(ctx context.Context, cfg *config.Config, home, label, sha256 string) (err error) {
 	p, err := a.programsOf(cfg, home)
 	if err != nil {
 		return err
@@ -298,7 +308,7 @@ func (a *app) lockAdded(ctx context.Context, cfg *config.Config, home, label str
 	if b.Program.Kind == source.Builtin {
 		return nil // pinned by the build
 	}
-	_, err = a.lockBlock(ctx, p, b, consentGiven)
+	_, err = a.lockBlock(ctx, p, b, consentGiven, sha256)
 	return err
 }
 

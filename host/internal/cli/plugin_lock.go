@@ -62,7 +62,7 @@ func (a *app) lock(ctx context.Context, p *programs, names []string, yes, prune 
 		done[key] = true
 		count++
 		// One that fails does not keep the others from being locked.
-		if _, err := a.lockBlock(ctx, p, b, consentAsk(yes)); err != nil {
+		if _, err := a.lockBlock(ctx, p, b, consentAsk(yes), ""); err != nil {
 			problems = append(problems, err)
 		}
 	}
@@ -99,11 +99,15 @@ func consentAsk(yes bool) consent {
 	return consentOnTerminal
 }
 
-// lockBlock records a block's program as it is now and says what changed.
-func (a *app) lockBlock(ctx context.Context, p *programs, b *config.PluginBlock, c consent) (lock.Entry, error) {
+// lockBlock records a block's program as it is now and says what changed. agreed is the digest of the only program that may be; empty:
+// of any.
+func (a *app) lockBlock(ctx context.Context, p *programs, b *config.PluginBlock, c consent, agreed string) (lock.Entry, error) {
 	pr := p.look(b)
 	if pr.sha256 == "" {
 		return lock.Entry{}, pr.problem
+	}
+	if agreed != "" && agreed != pr.sha256 {
+		return lock.Entry{}, notAccepted(b, "Its program was changed since you have agreed to it.")
 	}
 	if pr.problem != nil && pr.mismatch == nil {
 		return lock.Entry{}, pr.problem // the lock file itself can't be read

@@ -64,6 +64,8 @@ var boxes = map[string][]string{
 	"read-only": {"-c", "sandbox.mode=read-only"},
 	"proxy":     {"-c", "sandbox.mode=workspace-write", "-c", "network.mode=proxy", "-c", `network.allow=["127.0.0.1", "*.allowed.test"]`, "-c", `network.deny=["denied.test"]`},
 	"network":   {"-c", "sandbox.mode=workspace-write", "-c", "network.mode=full"},
+	caged:       nil, // a plugin's own process
+	networked:   nil,
 }
 
 // table is the whole list, in its order.
@@ -80,6 +82,7 @@ var table = slices.Concat(
 	guards,
 	effects,
 	consented,
+	cageRows,
 )
 
 // sections are the letters that rows begin with, and how many there are of each.
@@ -101,6 +104,7 @@ var sections = []struct {
 	{"G", "The reviewer", 4},
 	{"A", "What plugins say and ask for", 20},
 	{"S", "Consent to content", 23},
+	{"C", "Plugins' processes", 19},
 }
 
 // The list is complete, in order, and each row is tried somehow.
@@ -155,6 +159,7 @@ func TestAttacks(t *testing.T) {
 	w.once.rows = table
 	before := w.snapshot(t)
 	results := w.runBoxes(t)
+	inCages := w.runCages(t)
 	if after := w.snapshot(t); after != before {
 		t.Errorf("what lies outside of the sandbox has changed:\n%s\nwas:\n%s", after, before)
 	}
@@ -163,7 +168,12 @@ func TestAttacks(t *testing.T) {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
 			for i, a := range r.tries {
-				w.judge(t, r, i, a, results)
+				if boxes[a.box] != nil {
+					w.judge(t, r, i, a, results)
+				} else {
+					w.judgeOutside(t, r, i, a)
+				}
+				w.judgeCage(t, r.id, i, a, inCages)
 			}
 			if r.flow != nil {
 				r.flow(t, w)
@@ -187,7 +197,13 @@ func (w *world) judge(t *testing.T, r row, i int, a try, results map[string]resu
 	case !strings.Contains(in.output, a.says):
 		t.Errorf("%s: status %d, %q, want %q:\n%s%s", name, in.status, in.output, a.says, a.do, a.call)
 	}
-	root := os.Geteuid() == 0
+	w.judgeOutside(t, r, i, a)
+}
+
+// judgeOutside tells whether a try works without a sandbox.
+func (w *world) judgeOutside(t *testing.T, r row, i int, a try) {
+	t.Helper()
+	name, root := key(r.id, i), os.Geteuid() == 0
 	if a.outside == untried || a.outside == asRoot && !root {
 		return
 	}

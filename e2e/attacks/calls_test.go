@@ -16,11 +16,15 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gantry-agent/gantry/sdk/tool"
 	"golang.org/x/sys/unix"
 )
 
 // The test is its own helper where boxes see it: by this name it makes the calls that it is given, as ROW=CALL.
 func TestMain(m *testing.M) {
+	if os.Getenv(pluginEnv) != "" {
+		tool.Main(attackPlugin())
+	}
 	if filepath.Base(os.Args[0]) == "attacker" || os.Args[0] == baitName {
 		attack(os.Args[1:])
 		return
@@ -107,11 +111,61 @@ var calls = map[string]func() error{
 	"sendto":                         send(func(fd int, to unix.Sockaddr) error { return unix.Sendto(fd, []byte("x"), 0, to) }),
 	"sendmsg":                        send(func(fd int, to unix.Sockaddr) error { return unix.Sendmsg(fd, []byte("x"), nil, to, 0) }),
 	"an abstract datagram":           dial("unixgram", func() string { return "@" + os.Getenv("ABSTRACT") + ".d" }),
+	"tmux":                           dial("unix", func() string { return os.Getenv("TMUX_SOCKET") }),
+	"an agent with keys":             dial("unix", func() string { return os.Getenv("AGENT_SOCKET") }),
+	"the screen":                     dial("unix", func() string { return os.Getenv("X_SOCKET") }),
+	"the screen, by its other name":  dial("unix", func() string { return os.Getenv("ABSTRACT_X") }),
+	"a socket in the home":           dial("unix", func() string { return os.Getenv("HOME_SOCKET") }),
+	"a socket in the project":        dial("unix", func() string { return os.Getenv("PROJECT_SOCKET") }),
+	"a database":                     dial("unix", func() string { return os.Getenv("DATABASE_SOCKET") }),
+	"a socket by a link":             linked,
+	"a socket by a name of its own":  renamed,
 	"a pair of datagrams":            func() error { _, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0); return err },
 	"a pair":                         pairWorks,
 	"look for the key of a provider": findKey,
 	"break into a provider":          breakIn,
 	"be a provider":                  beProvider,
+}
+
+// linked connects to a socket by a link in a folder of the plugin's own.
+func linked() error {
+	link := filepath.Join(os.TempDir(), "link-"+strconv.Itoa(os.Getpid()))
+	if err := os.Symlink(os.Getenv("TMUX_SOCKET"), link); err != nil {
+		return err
+	}
+	defer os.Remove(link)
+	return dial("unix", func() string { return link })()
+}
+
+// renamed gives the socket of a service the place of one of gantry's that the plugin may connect to.
+func renamed() error {
+	own := filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "host.sock")
+	if os.Getenv("PLUGIN_UNIX_SOCKET_DIR") == "" {
+		own = filepath.Join(os.TempDir(), "host.sock-"+strconv.Itoa(os.Getpid()))
+	}
+	_ = os.Rename(own, own+".old")
+	defer func() { _, _ = os.Remove(own), os.Rename(own+".old", own) }()
+	if err := os.Symlink(os.Getenv("TMUX_SOCKET"), own); err != nil {
+		return err
+	}
+	c, err := net.DialTimeout("unix", own, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	peer, err := unix.GetsockoptUcred(descriptor(c), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err == nil && int(peer.Pid) != atoi("VICTIM") {
+		return errors.New("connected to gantry all the same")
+	}
+	return err
+}
+
+func descriptor(c net.Conn) (fd int) {
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err == nil {
+		_ = raw.Control(func(n uintptr) { fd = int(n) })
+	}
+	return fd
 }
 
 // raw is a system call that counts as refused only where it is: other errors mean that it was let in.

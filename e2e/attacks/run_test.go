@@ -36,6 +36,9 @@ func (w *world) runBoxes(t *testing.T) map[string]result {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for box, settings := range boxes {
+		if settings == nil { // runCages
+			continue
+		}
 		script, file := w.script(box), filepath.Join(w.top, "box-"+box+".sh")
 		if err := os.WriteFile(file, []byte(script), 0o644); err != nil {
 			t.Fatal(err)
@@ -62,12 +65,17 @@ func (w *world) runBoxes(t *testing.T) map[string]result {
 
 // script is all tries of a box, one after the other.
 func (w *world) script(box string) string {
+	return w.tries(func(_ string, a try) bool { return a.box == box })
+}
+
+// tries are those that are chosen.
+func (w *world) tries(chosen func(id string, a try) bool) string {
 	var b strings.Builder
 	var called []string
 	for _, r := range table {
 		for i, a := range r.tries {
 			switch {
-			case a.box != box:
+			case !chosen(r.id, a):
 			case a.call != "":
 				called = append(called, "'"+key(r.id, i)+"="+a.call+"'")
 			default:
@@ -135,6 +143,9 @@ func (w *world) control(t *testing.T, name string, a try) result {
 	c := &world{top: filepath.Join(w.top, "outside", name), programs: w.programs, victim: w.victim, services: w.outer}
 	mkdir(t, c.top)
 	c.fill(t)
+	if _, own := cages[a.box]; !own && a.inCage(name) != "" {
+		c.listen(t, w.outer)
+	}
 	var r result
 	if a.call != "" {
 		out := c.run(t, c.env(), filepath.Join(c.programs, "attacker"), name+"="+a.call)

@@ -26,6 +26,7 @@ type world struct {
 	victim                   int       // a process that may be got at
 	services, outer          *services // beside the boxes, and beside what is tried without one
 	leaks                    []*os.File
+	extra                    []string // more variables
 	once                     *once
 }
 
@@ -140,7 +141,7 @@ func mkdir(t *testing.T, p string) {
 // env is what gantry is started with, or a try outside of it.
 func (w *world) env() []string {
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "GANTRY_") || strings.HasPrefix(kv, "TMPDIR=") })
-	return append(env,
+	return append(append(env, w.extra...),
 		"GORACE=atexit_sleep_ms=0", // the race detector lets each helper wait for a second at its end
 		"LC_ALL=C", "HOME="+w.user, "GANTRY_HOME="+w.home, "GANTRY_SYSTEM_CONFIG=-", "GANTRY_KEYRING=off", "PROVIDER_KEY="+providerKey, "A_SECRET=SECRET of the environment",
 		"WS="+w.ws, "OUT="+w.out, "TOP="+w.top, "ENGINE="+w.home, "ATTACKER="+filepath.Join(w.programs, "attacker"), "SUID="+os.Getenv(suidEnv),

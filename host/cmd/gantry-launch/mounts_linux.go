@@ -213,6 +213,9 @@ func ownProcesses() error {
 		if err := syscall.Mount("/dev/null", p, "", syscall.MS_BIND, ""); err != nil {
 			return err
 		}
+		if err := setAttributes(atFdcwd, p, 0, attrReadOnly|attrNoDev); err != nil { // which can't be opened
+			return err
+		}
 	}
 	return nil
 }

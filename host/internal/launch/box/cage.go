@@ -86,6 +86,9 @@ func (cfg CageConfig) hidden(keys, services []string) []string {
 	}
 	if cfg.Confined {
 		hide = append(hide, services...)
+		if os.Geteuid() == 0 { // others can't read them anyway
+			hide = append(hide, ofTheMachine...)
+		}
 	}
 	return slices.DeleteFunc(hide, func(p string) bool { return p == "" })
 }

@@ -90,7 +90,7 @@ var pluginAttempts = []struct{ name, do, tool, provider string }{
 	{"the kernel's settings", `f=/proc/sys/kernel/core_pattern; cat $f > /dev/null && echo "$(cat $f)" > $f`, "Read-only file system", denied("Read-only file system")},
 	{"the kernel's objects", `f=/sys/kernel/mm/ksm/run; if [ -e $f ]; then cat $f > $f; else echo Read-only file system; fi`, "Read-only file system", denied("Read-only file system")},
 	{"other processes", `ls -d /proc/[0-9]* | grep -cv "^/proc/[0-9]$\|^/proc/[0-9][0-9]$"`, "0", ""},
-	{"the kernel's memory", `test ! -s /proc/kcore && echo empty`, "empty", ""},
+	{"the kernel's memory", `cat /proc/kcore 2>&1 | head -c 100`, "ermission denied", ""},
 	{"to read elsewhere", `cat $OUT/file`, "as it was", "as it was"},
 	{"the network", `python3 -c 'import socket; socket.socket(socket.AF_INET); print("done")'`, "Operation not permitted", "done"},
 	{"sockets with a path", `python3 -c 'import socket; a, b = socket.socketpair(); socket.socket(socket.AF_UNIX); print("done")'`, "done", "done"},
@@ -109,7 +109,7 @@ var pluginAttempts = []struct{ name, do, tool, provider string }{
 }
 
 // madeAnew are those that need what only namespaces give.
-var madeAnew = []string{"to write into a temporary folder", "shared memory", "devices", "a terminal of its own", "other processes"}
+var madeAnew = []string{"to write into a temporary folder", "shared memory", "devices", "a terminal of its own", "other processes", "the kernel's memory"}
 
 // denied is what root must be denied, whom others are like anyway.
 func denied(says string) string {

@@ -1,0 +1,126 @@
+package attacks_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// cageRows are the rows about what a plugin's own process tries. The rows of the sections F, P and N are tried there as well.
+var cageRows = []row{
+	{id: "C1", attempt: "have the kernel run a program outside when another one crashes: `core_pattern`", required: "denied, also to root", tries: []try{
+		{do: `f=/proc/sys/kernel/core_pattern; v=$(cat $f) && echo "$v" > $f`, says: readOnly, box: caged, outside: depends},
+		{do: `f=/proc/sys/kernel/core_pattern; v=$(cat $f) && echo "$v" > $f`, says: readOnly, box: networked, outside: depends},
+	}},
+	{id: "C2", attempt: "other settings of the kernel: memory, modprobe, the binary formats", required: "denied, also to root", tries: []try{
+		{do: `f=/proc/sys/vm/swappiness; v=$(cat $f) && echo "$v" > $f`, says: readOnly, box: caged, outside: depends},
+		{do: `f=/proc/sys/kernel/hostname; v=$(cat $f) && echo "$v" > $f`, says: readOnly, box: caged, outside: depends},
+		{do: `echo ':x:M::xx::/bin/true:' > /proc/sys/fs/binfmt_misc/register`, box: caged, outside: untried},
+		{do: `find /proc/sys /sys -type f -writable 2>/dev/null | head -3 | grep .`, box: caged, outside: depends},
+		{do: `echo 0 > /proc/self/oom_score_adj`, says: readOnly, box: caged},
+	}},
+	{id: "C3", attempt: "devices: virtual machines, networks, file systems, disks, faults of other programs", required: "denied, also to root", tries: []try{
+		{do: `: <> /dev/kvm`, box: caged, outside: depends}, {do: `: <> /dev/net/tun`, box: caged, outside: depends}, {do: `: <> /dev/fuse`, box: caged, outside: depends},
+		{do: `: <> /dev/loop-control`, box: caged, outside: depends}, {do: `: < /dev/userfaultfd`, box: caged, outside: depends}, {do: `: < /dev/vda`, box: caged, outside: depends},
+		{do: `ls /dev/input /dev/dri /dev/snd /dev/mapper /dev/bus 2>/dev/null | grep .`, box: caged, outside: depends},
+	}},
+	{id: "C4", attempt: "names and devices of its own in `/dev`", required: "denied", tries: []try{
+		{do: `d=/dev/gantry-attacks-$$; mkdir $d && rmdir $d`, says: readOnly, box: caged, outside: asRoot},
+		{do: `cd "$TMPDIR" && mknod memory c 1 1`, says: refused, box: caged, outside: depends},
+	}},
+	{id: "C5", attempt: "leave something in shared memory, or fill it", required: "its own, bounded, and gone with it", ours: "a file system of its own of 64 MiB, or as large as `limits { memory }`", tries: []try{
+		{do: `head -c 1048576 /dev/zero > /dev/shm/gantry-attacks-cage`, works: true, box: caged, outside: untried},
+		{do: `head -c 1073741824 /dev/zero > /dev/shm/gantry-attacks-full`, says: "No space left", box: networked, outside: untried},
+	}, flow: func(t *testing.T, w *world) {
+		if exists("/dev/shm/gantry-attacks-cage") {
+			t.Error("it is in the machine's /dev/shm")
+		}
+	}},
+	{id: "C6", attempt: "read other programs' temporary files, or leave one", required: "denied: a /tmp of its own", tries: []try{
+		{do: `cat "$TMP_FILE"`, says: noFile, box: caged},
+		{do: `ls -d /tmp/gantry-* | grep .`, box: caged, outside: untried},
+		{do: `echo x > /tmp/gantry-attacks-cage-left`, works: true, box: caged, outside: untried},
+	}, flow: func(t *testing.T, w *world) {
+		if exists("/tmp/gantry-attacks-cage-left") {
+			t.Error("it is in the machine's /tmp")
+		}
+	}},
+	{id: "C7", attempt: "tell the user's tmux what to run", required: "denied", tries: []try{{call: "tmux", box: caged}, {call: "tmux", says: notPermitted, box: networked}}},
+	{id: "C8", attempt: "use the keys of an agent: ssh-agent, gpg-agent", required: "denied", tries: []try{{call: "an agent with keys", box: caged}, {call: "an agent with keys", says: notPermitted, box: networked}}},
+	{id: "C9", attempt: "the screen: by its path and by its abstract name", required: "denied", tries: []try{
+		{call: "the screen", box: caged}, {call: "the screen, by its other name", says: notPermitted, box: caged}, {call: "the screen, by its other name", says: notPermitted, box: networked},
+	}},
+	{id: "C10", attempt: "sockets in the home and in the project: editors, development servers", required: "denied", tries: []try{
+		{call: "a socket in the home", says: notPermitted, box: caged}, {call: "a socket in the project", says: notPermitted, box: caged}, {call: "a socket in the project", says: notPermitted, box: networked},
+	}},
+	{id: "C11", attempt: "databases, and other services outside of `/run`", required: "denied", tries: []try{
+		{call: "a database", says: notPermitted, box: caged}, {call: "a service", says: notPermitted, box: networked},
+	}},
+	{id: "C12", attempt: "reach a socket by a link, or in the place of the one that leads to gantry", required: "denied: the host makes both ends", tries: []try{
+		{call: "a socket by a link", says: notPermitted, box: caged}, {call: "a socket by a name of its own", box: caged, outside: untried}, {call: "a socket by a name of its own", box: networked, outside: untried},
+	}, tests: []string{"host/internal/launch/box TestACageWithANetwork"}},
+	{id: "C13", attempt: "write another address while the one that was asked for is looked at", required: "denied: what was looked at is connected", ours: "the host connects to the copy that it has judged", tests: []string{"host/internal/launch/box TestACageWithANetwork"}},
+	{id: "C14", attempt: "datagrams to services: logs, the journal, abstract names", required: "denied", tries: []try{
+		{call: "sendto", says: notPermitted, box: caged}, {call: "sendmsg", says: notPermitted, box: networked}, {call: "an abstract datagram", says: notPermitted, box: networked}, {call: "a pair of datagrams", says: notPermitted, box: caged},
+	}},
+	{id: "C15", attempt: "the run socket of gantry, with a home of a short and of a long path: run a command as its user", required: "denied", ours: "not seen, and not reached", flow: runSocket},
+	{id: "C16", attempt: "the folder of an ephemeral thread in `/tmp`", required: "not seen", ours: "not seen", flow: ephemeralFolder},
+	{id: "C17", attempt: "another plugin's socket, and what it keeps", required: "not seen, not reached", tries: []try{
+		{do: `find / -name 'plugin-dir*' -path '*h*' 2>/dev/null | grep -v "^$PLUGIN_UNIX_SOCKET_DIR" | grep .`, box: caged, outside: untried},
+		{do: `ls "$(dirname "$PLUGIN_UNIX_SOCKET_DIR")" | wc -l | grep -v '^1$'`, box: caged, outside: untried},
+	}},
+	{id: "C18", attempt: "the same without namespaces, where nothing can be hidden or made anew", required: "what is written and connected is refused all the same", ours: "Landlock names devices one by one, and the host makes connections", tests: []string{"host/internal/launch/box TestACageWithoutNamespaces"}},
+	{id: "C19", attempt: "be added: `gantry plugin add` starts the program to hear what it is", required: "nothing is started before its user has agreed to this very program", ours: "asked with path and digest; a no starts nothing, and a program that was changed meanwhile is not locked", tests: []string{"e2e TestPluginAddAsksFirst"}},
+}
+
+// reachSockets looks for sockets of gantry's, and connects to whatever is there.
+const reachSockets = `python3 -c '
+import glob, os, socket
+found = glob.glob("/tmp/gantry-*/**", recursive=True) + glob.glob(os.environ["LONG_HOME"] + "/run/**", recursive=True) + glob.glob(os.environ["LONG_HOME"] + "/*.db*")
+print("found", found)
+for p in found:
+    if p.startswith(os.environ["PLUGIN_UNIX_SOCKET_DIR"] + "/"):
+        continue
+    try:
+        socket.socket(socket.AF_UNIX).connect(p)
+        print("REACHED", p)
+    except OSError as e:
+        print(p, e)
+' 2>&1; echo looked`
+
+// runSockets are those of threads.
+var runSockets = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}\.sock`)
+
+func runSocket(t *testing.T, w *world) {
+	for name, home := range map[string]string{"short": "h", "long": strings.Repeat("a-long-name/", 7) + "h"} {
+		f := newFlow(t, w, "C15"+name, "workspace-write", "never")
+		f.plugin(t, caged)
+		old := f.Home
+		f.Home = filepath.Join(f.world.top, home)
+		mkdir(t, f.Home)
+		if err := os.CopyFS(f.Home, os.DirFS(old)); err != nil {
+			t.Fatal(err)
+		}
+		f.environ = append(f.world.env(), "GANTRY_HOME="+f.Home)
+		f.world.extra = append(f.world.extra, "LONG_HOME="+f.Home)
+		f.attack(caged, reachSockets)
+		f.run(t)
+		if said := f.said(t, caged); strings.Contains(said, "REACHED") || !strings.Contains(said, "looked") || runSockets.MatchString(said) {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
+func ephemeralFolder(t *testing.T, w *world) {
+	f := newFlow(t, w, "C16", "workspace-write", "never")
+	f.world.extra = append(f.world.extra, "LONG_HOME="+f.Home)
+	f.plugin(t, caged)
+	f.attack(caged, reachSockets)
+	f.args = append(f.args, "--ephemeral")
+	f.run(t)
+	if said := f.said(t, caged); strings.Contains(said, "threads.db") || !strings.Contains(said, "looked") {
+		t.Error(said)
+	}
+}

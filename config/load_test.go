@@ -156,6 +156,8 @@ provider "p" {
   limits {
     memory = "1.5GiB"
     pids = 7
+    storage = "2GiB"
+    state = "1MiB"
   }
 }
 plugin "off" {
@@ -218,7 +220,7 @@ store {
 		{"transport", p.Transport, "mtls"},
 		{"start_timeout", p.StartTimeout, 2 * time.Minute},
 		{"env", p.Env, map[string]string{"LD_PRELOAD": "x.so", "TOKEN": root}},
-		{"limits", p.Limits, config.ProcessLimits{MemoryBytes: 3 << 29, Pids: 7}},
+		{"limits", p.Limits, config.ProcessLimits{MemoryBytes: 3 << 29, Pids: 7, StorageBytes: 2 << 30, StateBytes: 1 << 20, ArtifactBytes: 4 << 30, EventBytes: 64 << 20}},
 		{"network", must(c.Plugin("off")).Permissions.Network, []string{"*"}},
 		{"exec", must(c.Plugin("off")).Permissions.Exec, []string{"git *"}},
 		{"no exec", p.Permissions.Exec == nil, true},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -77,11 +78,22 @@ func (b *PluginBlock) ToolApproval(names ...string) ToolApproval {
 	return out
 }
 
-// ProcessLimits bound the program itself. 0: no limit.
+// ProcessLimits bound the program itself, and what it keeps. 0: no limit; what it keeps always has one.
 type ProcessLimits struct {
 	MemoryBytes int64
 	Pids        int64
+	// StorageBytes is for its own folders, StateBytes for what the host keeps for it by key. ArtifactBytes and EventBytes are for what
+	// it hands over while one gantry runs.
+	StorageBytes, StateBytes, ArtifactBytes, EventBytes int64
 }
+
+// What a plugin may keep where its block says nothing.
+const (
+	defaultStorage   = 1 << 30
+	defaultState     = 64 << 20
+	defaultArtifacts = 4 << 30
+	defaultEvents    = 64 << 20
+)
 
 // Secret is what stands behind a handle: a value, or the program that prints it. It prints as nothing.
 type Secret = bind.Secret
@@ -247,7 +259,11 @@ func (l *loader) pluginBlock(d *decoder, n *node, kind contract.Kind) *PluginBlo
 	l.environment(sub(schema.BlockEnv), p)
 	l.permissions(sub(schema.BlockPermissions), p, kind)
 	limits := sub(schema.BlockLimits)
-	p.Limits = ProcessLimits{MemoryBytes: limits.size("memory"), Pids: limits.integer("pids")}
+	p.Limits = ProcessLimits{
+		MemoryBytes: limits.size("memory"), Pids: limits.integer("pids"),
+		StorageBytes: cmp.Or(limits.size("storage"), defaultStorage), StateBytes: cmp.Or(limits.size("state"), defaultState),
+		ArtifactBytes: cmp.Or(limits.size("artifacts"), defaultArtifacts), EventBytes: cmp.Or(limits.size("events"), defaultEvents),
+	}
 
 	p.body = bind.Block{
 		Fragments: n.open, Files: l.files, Plugin: n.label, Header: n.header,

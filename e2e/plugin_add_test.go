@@ -3,6 +3,8 @@
 package e2e_test
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -69,5 +71,26 @@ func TestPluginAddAsksFirst(t *testing.T) {
 				t.Error("a block was added")
 			}
 		})
+	}
+}
+
+// What is exchanged between the question and the lock is not locked.
+func TestPluginAddLocksWhatWasAgreedTo(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := r.Program("odd", fmt.Sprintf("#!/bin/sh\n%s=fast exec %q \"$@\"\n", oddMode, self))
+	run := r.Terminal("plugin", "add", program)
+	run.Sees("Start and add it? [y/N] ")
+	r.Program("odd", fmt.Sprintf("#!/bin/sh\n# another one\n%s=fast exec %q \"$@\"\n", oddMode, self))
+	run.Type("y\n")
+	if res := run.Wait(); res.Code == 0 || !strings.Contains(res.Stdout, "sha256") {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	if _, err := os.Stat(filepath.Join(r.Home, "gantry.lock.hcl")); err == nil && strings.Contains(r.Read(filepath.Join(r.Home, "gantry.lock.hcl")), "odd") {
+		t.Error("it was locked")
 	}
 }

@@ -410,6 +410,10 @@ func processLimits() *Block {
 		Attributes: []Attribute{
 			{Name: "memory", Kind: Size, Doc: "Memory."},
 			{Name: "pids", Kind: Integer, Doc: "Number of processes and threads."},
+			{Name: "storage", Kind: Size, Default: `"1GiB"`, Doc: "What its own folders may hold: data, cache and temporary files. They are measured from time to time; a plugin that has more is stopped."},
+			{Name: "state", Kind: Size, Default: `"64MiB"`, Doc: "What gantry keeps for it by key."},
+			{Name: "artifacts", Kind: Size, Default: `"4GiB"`, Doc: "Artifacts that it hands over while one gantry runs."},
+			{Name: "events", Kind: Size, Default: `"64MiB"`, Doc: "Events that it has kept while one gantry runs."},
 		},
 	}
 }

@@ -73,6 +73,16 @@ var cageRows = []row{
 	}},
 	{id: "C18", attempt: "the same without namespaces, where nothing can be hidden or made anew", required: "what is written and connected is refused all the same", ours: "Landlock names devices one by one, and the host makes connections", tests: []string{"host/internal/launch/box TestACageWithoutNamespaces"}},
 	{id: "C19", attempt: "be added: `gantry plugin add` starts the program to hear what it is", required: "nothing is started before its user has agreed to this very program", ours: "asked with path and digest; a no starts nothing, and a program that was changed meanwhile is not locked", tests: []string{"e2e TestPluginAddAsksFirst"}},
+	{id: "C20", attempt: "be exchanged between the yes of `plugin add` and the lock", required: "not locked", ours: "only the program with the digest that was agreed to is started and locked", tests: []string{"e2e TestPluginAddLocksWhatWasAgreedTo"}},
+	{id: "C21", attempt: "fill the disk with state", required: "bounded, with an error that names the setting", ours: "64 MiB, or `limits { state }`; an error to the plugin, one notice to the user", tests: []string{"host/internal/service TestQuotas", "host/internal/service TestRoomForState"}},
+	{id: "C22", attempt: "keep state for threads that are not there", required: "denied", ours: "denied", tests: []string{"host/internal/service TestRoomForState"}},
+	{id: "C23", attempt: "fill the disk with artifacts", required: "bounded, with an error that names the setting", ours: "4 GiB while one gantry runs, or `limits { artifacts }`", tests: []string{"host/internal/service TestQuotas"}},
+	{id: "C24", attempt: "fill the store with events that are kept", required: "bounded, with an error that names the setting", ours: "64 MiB while one gantry runs, or `limits { events }`", tests: []string{"host/internal/service TestQuotas"}},
+	{id: "C25", attempt: "fill the disk by its own folders, or with files without end", required: "bounded", ours: "measured while it is called: with more than 1 GiB, or `limits { storage }`, or 200,000 files it is stopped", tests: []string{"host/internal/plugin TestLimitsOfTheTree", "host/internal/plugin TestHeld"}},
+	{id: "C26", attempt: "a handshake that names a socket of another program", required: "denied", ours: "the host speaks only to a socket in the plugin's own folder on which the plugin's process listens", tests: []string{"host/internal/plugin TestNobodyElseCanUseThePluginsSocket", "e2e TestHostilePrograms"}},
+	{id: "C27", attempt: "the machine's password files, as root", required: "not seen", tries: []try{
+		{do: `grep root: /etc/shadow`, box: caged, outside: asRoot}, {do: `grep root: /etc/shadow`, box: networked, outside: asRoot},
+	}},
 }
 
 // reachSockets looks for sockets of gantry's, and connects to whatever is there.

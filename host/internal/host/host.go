@@ -169,7 +169,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
 		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.toolEnvironment, UserEnvironment: h.userEnvironment,
 		Elicits: func() bool { g := opts.Config.Approval.Granular; return g == nil || g.MCPElicitations },
-		Granted: h.granted, Starts: h.starts, Known: opts.Redactor.Add, MakeRoom: h.makeRoom, Earlier: h.earlier,
+		Quota:   h.quota, Exceeded: h.exceeded, Granted: h.granted, Starts: h.starts, Known: opts.Redactor.Add, MakeRoom: h.makeRoom, Earlier: h.earlier,
 	})
 	h.plugins, err = plugin.New(plugin.Config{
 		RuntimeDir: filepath.Join(h.folders.base, "run"), DataDir: filepath.Join(h.folders.base, "data"),

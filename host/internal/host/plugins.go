@@ -53,7 +53,7 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 	}
 	s := plugin.Spec{
 		Label: label, Kind: b.Kind, Source: b.Source, Path: path, Args: b.Args, Env: b.Env, UnsafeEnv: b.UnsafeEnv,
-		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids)},
+		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids), StorageBytes: b.Limits.StorageBytes},
 		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(),
 	}
 	s.Confine = h.withFiles(b, Confine(b, h.opts.Config, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path))

@@ -29,11 +29,15 @@ func (t *timing) SetHealth(busy, idle, deadline time.Duration) {
 }
 func (t *timing) SetAbort(d time.Duration)       { t.abort = d }
 func (t *timing) SetResources(d time.Duration)   { t.resources = d }
+func (t *timing) SetStorage(d time.Duration)     { t.storage = d }
 func (t *timing) SetProbation(d time.Duration)   { t.probation = d }
 func (t *timing) SetBackoff(ds ...time.Duration) { t.backoff = ds }
 
 // SetEnv replaces the host's environment.
 func SetEnv(c *Config, lookup func(string) (string, bool)) { c.lookupEnv = lookup }
+
+// Held measures folders.
+func Held(folders []string, most int64) (bytes int64, entries int) { return held(folders, most) }
 
 // Environment is what a plugin of spec would see.
 func Environment(spec Spec, lookup func(string) (string, bool)) []string {

@@ -11,3 +11,5 @@ import (
 func ownFolder(string) error { return nil }
 
 func lockFile(*os.File, bool) error { return proc.ErrUnsupported }
+
+func allocated(info os.FileInfo) int64 { return info.Size() }

@@ -44,3 +44,11 @@ func lockFile(f *os.File, wait bool) error {
 		}
 	}
 }
+
+// allocated is what a file takes on the disk, which for one with holes is less than its length.
+func allocated(info os.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Blocks * 512
+	}
+	return info.Size()
+}

@@ -38,6 +38,7 @@ type generation struct {
 	client   *goplugin.Client
 	conn     *grpc.ClientConn
 	services *services
+	folders  []string // its own
 	doors    doors
 	peerErr  atomic.Pointer[refusal] // the last process that was refused at the other end
 	listener atomic.Int64            // the process that is spoken to; 0: the transport does not tell
@@ -228,6 +229,11 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 		return nil, g.problem(PhaseStart, err)
 	}
 
+	for _, p := range []string{data, cache} {
+		if p != "" && p != "/" {
+			g.folders = append(g.folders, p)
+		}
+	}
 	startCtx, cancel := context.WithTimeoutCause(ctx, spec.StartTimeout,
 		fmt.Errorf("no handshake within %v", spec.StartTimeout))
 	defer cancel()
@@ -250,7 +256,7 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 			if len(dir) > maxSlotDir {
 				return nil, errors.Join(fmt.Errorf("folder %s is too long for sockets", dir), os.RemoveAll(dir))
 			}
-			g.doors = newDoors(dir)
+			g.doors, g.folders = newDoors(dir), append(g.folders, filepath.Join(dir, TmpDir))
 			g.runner.dir, g.runner.env = dir, spec.environment(l.cfg.lookupEnv, dir, lifelineFD)
 			if spec.Confine != nil {
 				if err := os.Mkdir(filepath.Join(dir, TmpDir), 0o700); err != nil {

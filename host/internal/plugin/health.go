@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -18,10 +19,17 @@ func (g *generation) look(idle func()) {
 	health := time.NewTicker(g.times.healthBusy)
 	defer health.Stop()
 	var resources <-chan time.Time
-	if g.spec.Limits != (Limits{}) {
+	if g.spec.Limits.MemoryBytes > 0 || g.spec.Limits.Pids > 0 {
 		t := time.NewTicker(g.times.resources)
 		defer t.Stop()
 		resources = t.C
+	}
+	var storage <-chan time.Time
+	var measured time.Time
+	if g.spec.Limits.StorageBytes > 0 {
+		t := time.NewTicker(g.times.storage)
+		defer t.Stop()
+		storage = t.C
 	}
 	var unused <-chan time.Time
 	if g.spec.IdleStop > 0 {
@@ -37,6 +45,11 @@ func (g *generation) look(idle func()) {
 			return
 		case <-resources:
 			g.checkUsage()
+		case <-storage:
+			if g.usedSince(measured) {
+				measured = time.Now()
+				g.checkStorage()
+			}
 		case <-unused:
 			if g.unused() {
 				idle()
@@ -69,6 +82,28 @@ func (g *generation) unused() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.mu.calls == 0 && time.Since(g.mu.lastUse) >= g.spec.IdleStop
+}
+
+// usedSince tells whether it was called since then, or is.
+func (g *generation) usedSince(t time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.calls > 0 || g.mu.lastUse.After(t)
+}
+
+// checkStorage ends a process whose folders hold more than they may, and whose memory does.
+func (g *generation) checkStorage() {
+	bytes, entries := held(g.folders, g.spec.Limits.StorageBytes)
+	limit := size(g.spec.Limits.StorageBytes)
+	switch {
+	case bytes > g.spec.Limits.StorageBytes:
+		g.condemn(fmt.Sprintf("storage limit %s, limits { storage }: its own folders %s hold more", limit, strings.Join(g.folders, ", ")))
+	case entries > maxEntries:
+		g.condemn(fmt.Sprintf("its own folders %s hold more than %d files", strings.Join(g.folders, ", "), maxEntries))
+	default:
+		return
+	}
+	g.runner.kill()
 }
 
 // healthy asks the process. A plugin without the health service answers too, if only that it has none.

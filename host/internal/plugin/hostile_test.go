@@ -299,6 +299,18 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 		return answer(fmt.Sprint(err))
 	case "child": // a grandchild of the host; INPUT may be "setsid"
 		return answer(startGrandchild(string(r.InputJson) == "setsid"))
+	case "keep": // INPUT bytes in its data folder, or INPUT:N empty files
+		path := filepath.Join(u.configured.DataDir, "kept")
+		size, files, many := strings.Cut(string(r.InputJson), ":")
+		for i := range atoi(files) {
+			if err := os.WriteFile(path+strconv.Itoa(i), nil, 0o600); err != nil {
+				return nil, err
+			}
+		}
+		if many {
+			return answer(files)
+		}
+		return answer(os.WriteFile(path, make([]byte, atoi(size)), 0o600) == nil)
 	case "memory":
 		return answer(len(touch(atoi(string(r.InputJson)))))
 	case "emit": // calls the host back

@@ -23,6 +23,7 @@ type timing struct {
 	healthBusy, healthIdle, healthDeadline time.Duration
 	healthMisses                           int
 	resources                              time.Duration // between looks at what the tree uses, where it is limited
+	storage                                time.Duration // between looks at its folders, while it is called
 
 	probation time.Duration // after a replacement, during which a crash brings the old process back
 	backoff   []time.Duration
@@ -33,7 +34,7 @@ func defaultTiming() timing {
 		drainExit: 2 * time.Second, drainSwap: 30 * time.Second,
 		lastResults: 500 * time.Millisecond, shutdown: time.Second, terminate: time.Second, abort: 500 * time.Millisecond,
 		healthBusy: 10 * time.Second, healthIdle: time.Minute, healthDeadline: 5 * time.Second, healthMisses: 2,
-		resources: time.Second,
+		resources: time.Second, storage: 5 * time.Second,
 		probation: 30 * time.Second,
 		backoff:   restartDelays(),
 	}

@@ -357,6 +357,24 @@ func TestLimitsOfTheTree(t *testing.T) {
 				t.Errorf("err = %v", l.ExitError())
 			}
 		})
+		t.Run("storage", func(t *testing.T) {
+			t.Parallel()
+			h := build(t, configure, func(c *plugin.Config) {
+				c.DataDir = t.TempDir()
+				plugin.SetTiming(c, func(tm *plugin.Timing) { tm.SetStorage(10 * time.Millisecond) })
+			})
+			s := spec(t, "serve")
+			s.Limits.StorageBytes = 4 << 20
+			l := acquire(t, h.add(s))
+			defer l.Release()
+			must(t, l, "keep", "1048576")
+			must(t, l, "echo", "1")
+			_, _ = command(t.Context(), l, "keep", "5242880")
+			<-l.Exited()
+			if e, ok := asError(l.ExitError()); !ok || !e.Crash || !strings.Contains(e.Error(), "storage limit 4MiB, limits { storage }") {
+				t.Errorf("err = %v", l.ExitError())
+			}
+		})
 		t.Run("processes", func(t *testing.T) {
 			t.Parallel()
 			h := build(t, configure, quick)

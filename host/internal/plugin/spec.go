@@ -55,6 +55,8 @@ type Limits struct {
 	MemoryBytes int64
 	// Pids is how many processes the tree may have.
 	Pids int
+	// StorageBytes is what its own folders may hold. They are measured while it is used; one that holds more ends the process.
+	StorageBytes int64
 }
 
 // Identity names one process of a slot.
@@ -92,7 +94,7 @@ func (s Spec) validate() error {
 		return fmt.Errorf("path %q is not absolute", s.Path)
 	case s.Transport != wire.TransportPeer && s.Transport != wire.TransportTLS:
 		return fmt.Errorf("unknown transport %q: use %q or %q", s.Transport, wire.TransportPeer, wire.TransportTLS)
-	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0:
+	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Limits.StorageBytes < 0:
 		return errors.New("a limit is negative")
 	}
 	return checkEnv(s.Env, s.UnsafeEnv)

@@ -65,6 +65,10 @@ func (s *server) PutState(ctx context.Context, r *gantryv1.PutStateRequest) (*ga
 	if err != nil {
 		return nil, statusOf(err)
 	}
+	if scope.Thread != "" && !s.isThread(ctx, scope.Thread) {
+		return nil, status.Errorf(codes.NotFound, "there is no thread %s", scope.Thread)
+	}
+	scope.Quota = s.quota().State
 	var version uint64
 	var stored bool
 	if r.GetDelete() {
@@ -72,10 +76,22 @@ func (s *server) PutState(ctx context.Context, r *gantryv1.PutStateRequest) (*ga
 	} else {
 		version, stored, err = state.Put(ctx, scope, r.GetKey(), r.GetValue(), r.IfVersion)
 	}
+	if errors.Is(err, store.ErrQuota) {
+		return nil, s.exceeded(limitState, scope.Quota)
+	}
 	if err != nil {
 		return nil, statusOf(err)
 	}
 	return &gantryv1.PutStateResponse{Stored: stored, Version: version}, nil
+}
+
+// isThread tells whether there is a thread, running or kept.
+func (s *server) isThread(ctx context.Context, id event.ThreadID) bool {
+	if _, ok := s.Threads(id); ok {
+		return true
+	}
+	info, err := s.Store.Thread(ctx, string(id))
+	return err == nil && info.ID == id
 }
 
 // ListState implements the rpc.

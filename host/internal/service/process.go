@@ -198,7 +198,14 @@ func (s *server) PutArtifact(stream grpc.ClientStreamingServer[gantryv1.PutArtif
 	if err != nil {
 		return err
 	}
-	ref, err := s.Store.PutArtifact(stream.Context(), first.GetMediaType(), first.GetName(), &uploads{stream: stream, rest: first.GetData()})
+	if err := s.spend(limitArtifacts, len(first.GetData())); err != nil {
+		return err
+	}
+	spend := func(n int) error { return s.spend(limitArtifacts, n) }
+	ref, err := s.Store.PutArtifact(stream.Context(), first.GetMediaType(), first.GetName(), &uploads{stream: stream, rest: first.GetData(), spend: spend})
+	if exceeded, ok := errors.AsType[*exceededError](err); ok {
+		return exceeded
+	}
 	if err != nil {
 		return statusOf(err)
 	}
@@ -211,6 +218,7 @@ func (s *server) PutArtifact(stream grpc.ClientStreamingServer[gantryv1.PutArtif
 type uploads struct {
 	stream grpc.ClientStreamingServer[gantryv1.PutArtifactRequest, gantryv1.PutArtifactResponse]
 	rest   []byte
+	spend  func(n int) error
 }
 
 func (u *uploads) Read(b []byte) (int, error) {
@@ -220,6 +228,9 @@ func (u *uploads) Read(b []byte) (int, error) {
 			return 0, err // io.EOF at the end
 		}
 		u.rest = m.GetData()
+		if err := u.spend(len(u.rest)); err != nil {
+			return 0, err
+		}
 	}
 	n := copy(b, u.rest)
 	u.rest = u.rest[n:]

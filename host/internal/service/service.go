@@ -58,6 +58,9 @@ type Config struct {
 	Granted func(id plugin.Identity, capability string) error
 	// Starts says why a plugin may not start a program; nil: it may. limited says that its user has named what it may start.
 	Starts func(label string, argv []string) (limited bool, err error)
+	// Quota is what a plugin may have kept; Exceeded is told of the limit that was reached, once for each of a plugin. nil: there is none.
+	Quota    func(label string) Quota
+	Exceeded func(label, setting string, limit int64)
 	// Known is told every secret that a plugin gets or stores.
 	Known func(values ...string)
 }
@@ -66,23 +69,25 @@ type Config struct {
 type Services struct {
 	cfg      Config
 	programs *programs
+	spent    *spent
 }
 
 // New makes services.
 func New(cfg Config) *Services {
 	run := func(ctx context.Context, p Program) (string, error) { return runProgram(ctx, &cfg, p) }
-	return &Services{cfg, &programs{run: run}}
+	return &Services{cfg, &programs{run: run}, newSpent()}
 }
 
 // For makes the server for one plugin process. What it may do is bound to its label and generation.
 func (s *Services) For(id plugin.Identity) gantryv1.HostServiceServer {
-	return &server{Config: s.cfg, programs: s.programs, id: id}
+	return &server{Config: s.cfg, programs: s.programs, spent: s.spent, id: id}
 }
 
 type server struct {
 	gantryv1.UnimplementedHostServiceServer
 	Config
 	programs *programs
+	spent    *spent
 	id       plugin.Identity
 }
 
@@ -288,6 +293,11 @@ func (s *server) Emit(ctx context.Context, r *gantryv1.EmitRequest) (*gantryv1.E
 	}
 	if !validJSON(r.GetPayloadJson()) {
 		return nil, status.Error(codes.InvalidArgument, "payload_json is not JSON")
+	}
+	if r.GetDurable() {
+		if err := s.spend(limitEvents, len(r.GetKind())+len(r.GetPayloadJson())+eventOverhead); err != nil {
+			return nil, err
+		}
 	}
 	_, err := thread.Publish(ctx, turn, event.PluginEvent{
 		Plugin: s.id.Label, Name: r.GetKind(), Payload: r.GetPayloadJson(), Transient: !r.GetDurable(),

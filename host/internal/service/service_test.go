@@ -51,9 +51,11 @@ type world struct {
 	desk     *approval.Desk
 	events   chan event.Body
 	known    redact.Redactor
-	room     []plugin.Identity                               // who asked for it
-	standby  bool                                            // who asks is not called yet
-	earlier  bool                                            // an earlier process runs
+	room     []plugin.Identity // who asked for it
+	standby  bool              // who asks is not called yet
+	earlier  bool              // an earlier process runs
+	quota    service.Quota
+	exceeded []string
 	lacks    string                                          // a capability that no plugin has
 	programs map[string]service.Program                      // that print the secrets of plugin "mine", by handle
 	do       func(ctx context.Context, s contract.CallStart) // what a call of plugin "mine" does
@@ -164,6 +166,8 @@ func newWorld(t *testing.T) *world {
 		Environment:     func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 		UserEnvironment: func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 		Known:           w.known.Add,
+		Quota:           func(label string) service.Quota { return w.quota },
+		Exceeded:        func(label, setting string, limit int64) { w.exceeded = append(w.exceeded, label+" "+setting) },
 		Starts:          func(string, []string) (bool, error) { return false, nil },
 		Granted: func(_ plugin.Identity, capability string) error {
 			if w.lacks == capability {

@@ -94,7 +94,12 @@ func OpenState(ctx context.Context, path string, where Database) (*State, error)
 type Scope struct {
 	Plugin string
 	Thread event.ThreadID // empty: the plugin's own
+	// Quota is how many bytes of keys and values the plugin may have in all of its scopes. 0: any number.
+	Quota int64
 }
+
+// ErrQuota is returned by [State.Put] when there is no room for a value.
+var ErrQuota = errors.New("the plugin keeps as much as it may")
 
 // Value is what a key holds. Its version is a number that no other value of any key ever has.
 type Value struct {
@@ -137,6 +142,9 @@ func (s *State) Put(ctx context.Context, scope Scope, key string, data []byte, i
 		if version, stored, err = matches(tx, scope, key, ifVersion); err != nil || !stored {
 			return err
 		}
+		if err := makeRoom(tx, scope, key, len(key)+len(data)); err != nil {
+			return err
+		}
 		err := tx.Raw("UPDATE counters SET value = value + 1 WHERE name = 'version' RETURNING value").Scan(&version).Error
 		if err != nil {
 			return err
@@ -160,12 +168,39 @@ func (s *State) Delete(ctx context.Context, scope Scope, key string, ifVersion *
 			return err
 		}
 		version = 0
+		if err := makeRoom(tx, scope, key, 0); err != nil {
+			return err
+		}
 		return exec(tx, "DELETE FROM keys WHERE plugin = ? AND thread_id = ? AND key = ?", scope.Plugin, string(scope.Thread), key)
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("delete state %q of plugin %q: %w", key, scope.Plugin, err)
 	}
 	return version, deleted, nil
+}
+
+// makeRoom counts what a plugin keeps, with size bytes for one key, and refuses to count more than its quota.
+func makeRoom(tx *gorm.DB, scope Scope, key string, size int) error {
+	name := "bytes " + scope.Plugin
+	var counted []int64
+	if err := tx.Raw("SELECT value FROM counters WHERE name = ?", name).Scan(&counted).Error; err != nil {
+		return err
+	}
+	var before, was int64
+	if err := tx.Raw("SELECT COALESCE(SUM(OCTET_LENGTH(key) + OCTET_LENGTH(value)), 0) FROM keys WHERE plugin = ? AND thread_id = ? AND key = ?",
+		scope.Plugin, string(scope.Thread), key).Scan(&was).Error; err != nil {
+		return err
+	}
+	if len(counted) > 0 {
+		before = counted[0]
+	} else if err := tx.Raw("SELECT COALESCE(SUM(OCTET_LENGTH(key) + OCTET_LENGTH(value)), 0) FROM keys WHERE plugin = ?", scope.Plugin).Scan(&before).Error; err != nil {
+		return err
+	}
+	after := before - was + int64(size)
+	if scope.Quota > 0 && after > scope.Quota && after > before {
+		return ErrQuota
+	}
+	return exec(tx, "INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, after)
 }
 
 // matches compares a key's version, 0 when there is none.
@@ -198,7 +233,13 @@ func (s *State) DeleteThread(ctx context.Context, thread event.ThreadID) error {
 	if thread == "" {
 		return nil // those keys are the plugins' own
 	}
-	err := s.write(ctx, func(tx *gorm.DB) error { return exec(tx, "DELETE FROM keys WHERE thread_id = ?", string(thread)) })
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		// What is left is counted when it is needed.
+		if err := exec(tx, "DELETE FROM counters WHERE name IN (SELECT 'bytes ' || plugin FROM keys WHERE thread_id = ?)", string(thread)); err != nil {
+			return err
+		}
+		return exec(tx, "DELETE FROM keys WHERE thread_id = ?", string(thread))
+	})
 	if err != nil {
 		return fmt.Errorf("delete state of thread %s: %w", thread, err)
 	}

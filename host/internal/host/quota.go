@@ -1,0 +1,37 @@
+package host
+
+import (
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/service"
+)
+
+// quota is what the plugin of a block may have kept.
+func (h *Host) quota(label string) service.Quota {
+	for _, b := range h.opts.Config.Blocks() {
+		if b.Label == label {
+			return service.Quota{State: b.Limits.StateBytes, Artifacts: b.Limits.ArtifactBytes, Events: b.Limits.EventBytes}
+		}
+	}
+	return service.Quota{}
+}
+
+// exceeded tells all threads that a plugin has reached a limit.
+func (h *Host) exceeded(label, setting string, limit int64) {
+	n := event.Notice{
+		Level: "warning", Text: fmt.Sprintf("plugin %q has reached its limit of %s, %d MiB; what it hands over now is refused", label, setting, limit>>20),
+		Next: fmt.Sprintf("if it needs more, raise limits { %s } in its block", setting),
+	}
+	h.mu.Lock()
+	var all []*running
+	for _, r := range h.mu.threads {
+		all = append(all, r)
+	}
+	h.mu.Unlock()
+	for _, r := range all {
+		if _, err := r.thread.Publish(h.life, "", n); err != nil {
+			h.log.Debug("a limit not published", "thread", r.thread.ID(), "err", err)
+		}
+	}
+}

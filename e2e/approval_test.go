@@ -34,7 +34,7 @@ func TestApprovalOnATerminal(t *testing.T) {
 		ran     string
 		refused []string // calls
 	}{
-		{name: "approve by number", answers: []string{"1\n", "1\n"}, ran: "one\ntwo\n"},
+		{name: "a number is no answer", answers: []string{"1\ny\n", "yes\n"}, ran: "one\ntwo\n"},
 		{name: "approve by word", answers: []string{"y\n", "approve\n"}, ran: "one\ntwo\n"},
 		{name: "deny the first", answers: []string{"deny\n", "y\n"}, ran: "two\n", refused: []string{"c1"}},
 		{name: "a word that is no answer is asked again", answers: []string{"perhaps\nn\n", "y\n"}, ran: "two\n", refused: []string{"c1"}},
@@ -92,7 +92,7 @@ do = [{ text = "finished" }]
 	asked(t, r, 2) // both wait
 	run.Sees("answer: ")
 	shown := run.Output()
-	if strings.Count(shown, "1) approve") != 1 {
+	if strings.Count(shown, "y) approve") != 1 {
 		t.Errorf("more than one question is on the screen:\n%s", shown)
 	}
 	one1st := strings.Contains(shown, "? echo one")
@@ -197,7 +197,7 @@ do = [{ text = "finished" }]
 `)
 	run := r.Terminal("exec", "--config", "asks.hcl", "go")
 	run.Sees("answer: ")
-	run.Type("3\n")
+	run.Type("s\n")
 	if res := run.Wait(); res.Code != 0 || strings.Count(res.Stdout, "answer: ") != 1 {
 		t.Errorf("exit %d, asked %d times:\n%s", res.Code, strings.Count(res.Stdout, "answer: "), res.Stdout)
 	}
@@ -274,5 +274,27 @@ func TestResumeAfterAPendingQuestion(t *testing.T) {
 	}
 	if len(questions) != 1 {
 		t.Errorf("%d questions are recorded, want 1", len(questions))
+	}
+}
+
+// What a patch would change stands above its question.
+func TestDiffAboveItsQuestion(t *testing.T) {
+	t.Parallel()
+	r := person(t, `
+[[step]]
+do = [{ call = "apply_patch", freeform = "*** Begin Patch\n*** Add File: new.txt\n+a line of the patch\n*** End Patch\n" }]
+[[step]]
+do = [{ text = "finished" }]
+`)
+	run := r.Terminal("exec", "--config", "asks.hcl", "go")
+	run.Sees("answer: ")
+	shown := run.Output()
+	diff, question := strings.Index(shown, "+a line of the patch"), strings.Index(shown, "? ")
+	if diff < 0 || question < diff || !strings.Contains(shown, "writes: ") || strings.Contains(shown, `{"paths"`) {
+		t.Errorf("the diff does not stand above the question:\n%s", shown)
+	}
+	run.Type("n\n")
+	if res := run.Wait(); res.Code != 0 || r.Read("new.txt") != "" {
+		t.Errorf("exit %d, new.txt is %q", res.Code, r.Read("new.txt"))
 	}
 }

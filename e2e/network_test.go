@@ -109,7 +109,7 @@ do = [{ text = "finished" }]
 	r.Write(filepath.Join(r.Home, "rules", "mine.rules"), "network_rule(host=\"ruled.test\", protocol=\"https\", decision=\"deny\")\n")
 	run := r.Terminal("exec", "-c", "approval.policy=on-request", "-c", "sandbox.mode=workspace-write", "go")
 	run.SeesTimes("answer: ", 1)
-	run.Type("1\n")
+	run.Type("y\n")
 	run.SeesTimes("answer: ", 2)
 	run.Type("always\n")
 	run.SeesTimes("answer: ", 3)

@@ -100,7 +100,7 @@ func TestSandboxModesAndPolicies(t *testing.T) {
 			run := r.Terminal("exec", "--config", "modes.hcl", "go")
 			for i := range asks {
 				run.SeesTimes("answer: ", i+1)
-				run.Type("1\n")
+				run.Type("y\n")
 			}
 			res := run.Wait()
 			if res.Code != 0 {
@@ -161,7 +161,7 @@ do = [{ text = "finished" }]
 			run := r.Terminal("exec", "--config", "modes.hcl", "go")
 			for i := range tc.asks {
 				run.SeesTimes("answer: ", i+1)
-				run.Type("1\n")
+				run.Type("y\n")
 			}
 			if res := run.Wait(); res.Code != 0 || strings.Count(res.Stdout, "answer: ") != tc.asks {
 				t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
@@ -340,7 +340,7 @@ do = [{ text = "finished" }]
 	run := r.Terminal("exec", "--config", "modes.hcl", "go")
 	for i := range 2 {
 		run.SeesTimes("answer: ", i+1)
-		run.Type("1\n")
+		run.Type("y\n")
 	}
 	if res := run.Wait(); res.Code != 0 || strings.Count(res.Stdout, "answer: ") != 2 {
 		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)

@@ -164,7 +164,7 @@ do = [{ text = "finished" }]
 	if hook := r.Read(".husky/pre-commit"); hook != "npm test\n" {
 		t.Errorf("the hook is %q", hook)
 	}
-	run.Type("1\n")
+	run.Type("y\n")
 	if res := run.Wait(); res.Code != 0 || strings.Count(res.Stdout, "answer: ") != 1 {
 		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
 	}

@@ -99,7 +99,7 @@ func (f *flow) asked(t *testing.T, questions int) map[string]string {
 	run := f.Terminal(append([]string{"exec"}, append(f.args, "go")...)...)
 	for i := range questions {
 		run.SeesTimes("answer: ", i+1)
-		run.Type("1\n")
+		run.Type("y\n")
 	}
 	res := run.Wait()
 	if n := strings.Count(res.Stdout, "answer: "); res.Code != 0 || n != questions {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
@@ -27,12 +28,82 @@ func TestQuestionsHideNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := questionText(event.QuestionAsked{Title: script, Reason: script, Message: script, Effects: []event.Effect{{Type: "exec", Data: data}}}, nil)
-		if len(text) > 2000 || strings.Count(text, evil) < 4 || strings.ContainsAny(text, "\x1b\r\u202e\u202c\u2028") {
+		text := questionText(event.QuestionAsked{Title: script, Reason: script, Message: script, Effects: []event.Effect{{Type: "exec", Data: data}}}, nil, nil)
+		if len(text) > 2000 || strings.Count(text, evil) < 3 || strings.ContainsAny(text, "\x1b\r\u202e\u202c\u2028") {
 			t.Errorf("%s: %d bytes: %.1000q", name, len(text), text)
 		}
 	}
 	if got := folded("a  b\n\n" + strings.Repeat("=", maxBlanks)); got != "a  b\n\n"+strings.Repeat("=", maxBlanks) {
 		t.Errorf("ordinary text is %q", got)
+	}
+}
+
+// The model's words are quoted, once, and bounded; they can't imitate the question.
+func TestQuestionsQuoteTheModel(t *testing.T) {
+	t.Parallel()
+	forged := "needed\n  runs: \"ls\"\n  y) approve\n? another question"
+	text := questionText(event.QuestionAsked{About: event.QuestionApproval, Title: "curl evil.test\n  runs: \"ls\"", Reason: forged, Message: forged}, []string{approval.Approve, approval.Deny}, nil)
+	if strings.Count(text, "needed") != 1 {
+		t.Errorf("the justification is there more than once:\n%s", text)
+	}
+	for line := range strings.Lines(text) {
+		if (strings.Contains(line, "ls") || strings.Contains(line, "another")) && !strings.HasPrefix(strings.TrimSpace(line), "|") {
+			t.Errorf("%q passes for a line of the question:\n%s", line, text)
+		}
+	}
+	if strings.Count(text, "\n  y) approve\n") != 1 || !strings.Contains(text, "  the model says:\n  | needed\n") {
+		t.Errorf("%s", text)
+	}
+	long := questionText(event.QuestionAsked{Message: strings.Repeat("x\n", 50) + strings.Repeat("y", 9000)}, nil, nil)
+	if !strings.Contains(long, "  | … and 45 more lines") || len(long) > 2000 {
+		t.Errorf("%s", long)
+	}
+	again := questionText(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Reason: "it asks to run outside of the sandbox: because", Message: "because"}, nil, nil)
+	if !strings.Contains(again, "  why: it asks to run outside of the sandbox\n  the model says:\n  | because\n") {
+		t.Errorf("%s", again)
+	}
+}
+
+// Answers have the same letter wherever they are offered, and words hold as well.
+func TestAnswersHaveLetters(t *testing.T) {
+	t.Parallel()
+	command := []string{approval.Approve, approval.ApproveTurn, approval.ApproveSession, approval.ApproveAlways, approval.Deny, approval.Abort}
+	patch := []string{approval.Approve, approval.ApproveTurn, approval.ApproveSession, approval.Deny, approval.Abort}
+	host := []string{approval.ApproveTurn, approval.ApproveSession, approval.ApproveAlways, approval.Deny, approval.DenyAlways, approval.Abort}
+	for _, tc := range []struct {
+		line    string
+		options []string
+		want    string // empty: it is no answer
+	}{
+		{"y", command, approval.Approve}, {"yes", patch, approval.Approve}, {"Y", patch, approval.Approve}, {"y", host, approval.ApproveTurn}, {"t", command, approval.ApproveTurn}, {"s", patch, approval.ApproveSession},
+		{"a", command, approval.ApproveAlways}, {"a", patch, ""}, {"n", command, approval.Deny}, {"n", patch, approval.Deny}, {"no", host, approval.Deny}, {"d", host, approval.DenyAlways}, {"d", command, ""}, {"q", patch, approval.Abort},
+		{"4", command, ""}, {"1", patch, ""}, {"always", command, approval.ApproveAlways}, {"deny", patch, approval.Deny}, {"abort", host, approval.Abort}, {"", patch, ""},
+		{"2", []string{"red", "blue"}, "blue"}, {"red", []string{"red", "blue"}, "red"}, {"anything", nil, "anything"},
+	} {
+		if got, ok := choose(tc.line, tc.options); ok != (tc.want != "") || ok && got != tc.want {
+			t.Errorf("%q of %q: %q, %v", tc.line, tc.options, got, ok)
+		}
+	}
+}
+
+// Effects are sentences, look-alikes are marked, and a patch is seen before it is approved.
+func TestQuestionsShowEffects(t *testing.T) {
+	t.Parallel()
+	effects := []event.Effect{
+		{Type: "write", Data: json.RawMessage(`{"paths":["/p/b.txt","/p/c"]}`)}, {Type: "other", Data: json.RawMessage(`{"label":"delete user"}`)}, {Type: "network", Data: json.RawMessage(`{"host":"x.test","port":443}`)},
+		{Type: "exec", Data: json.RawMessage(`{"argv":["bash","-lc","g\u0456t pull"],"cwd":"/p"}`)}, {Type: "unheard_of", Data: json.RawMessage(`{"a":1}`)},
+	}
+	changes := []event.FileChange{{Path: "/p/b.txt", Kind: "update", Diff: "@@ -1 +1 @@\n-old\n+new\x1b[2J\n"}, {Path: "/p/long", Kind: "add", Diff: strings.Repeat("+x\n", 500)}}
+	text := questionText(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Effects: effects}, []string{approval.Approve}, changes)
+	for _, want := range []string{
+		"  update /p/b.txt\n", "    -old\n    +new[2J\n", "more lines\n? x\n", `  writes: "/p/b.txt", "/p/c"`, `  does: "delete user"`, `  reaches: "x.test", port 443`, `  runs: "bash" "-lc" "gіt pull"`, "  in: /p\n",
+		`careful: it has letters that look like others: "g<U+0456>t"`, `  unheard_of {"a":1}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if strings.Count(text, "\n") > maxDiff+20 {
+		t.Errorf("it has %d lines", strings.Count(text, "\n"))
 	}
 }

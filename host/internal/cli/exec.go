@@ -227,6 +227,10 @@ func (a *app) showTurn(ctx context.Context, h *host.Host, t *thread.Thread, asks
 			return event.TurnEnded{}, fmt.Errorf("write the output: %w", err)
 		}
 		switch b := e.Body.(type) {
+		case event.ItemStarted:
+			asks.started(b.Item)
+		case event.ItemCompleted:
+			asks.completed(b.Item)
 		case event.QuestionAsked:
 			asks.ask(b)
 		case event.QuestionResolved:

@@ -112,7 +112,7 @@ func (c commandAsker) Ask(ctx context.Context, q approval.Question) (approval.An
 	done := make(chan struct{})
 	defer close(done)
 	typed := typist{terminal: a.stdin, done: done}
-	fmt.Fprint(a.stderr, questionText(event.QuestionAsked{Title: q.Title, Message: q.Message}, q.Options))
+	fmt.Fprint(a.stderr, questionText(event.QuestionAsked{Title: q.Title, Message: q.Message}, q.Options, nil))
 	typed.forget()
 	fmt.Fprint(a.stderr, "  answer: ")
 	for {

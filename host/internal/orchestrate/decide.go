@@ -244,6 +244,9 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 		return nil
 	}
 	q := r.question(about)
+	if v := r.showChanges(ctx); v != nil {
+		return v
+	}
 	defer r.asker.Wait()()
 	if v, decided := r.permission(ctx, cmp.Or(q.Message, q.Reason)); decided {
 		note.By, note.Answer = byHook, approval.Approve
@@ -291,6 +294,17 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 		r.writeRule(ctx, *q.Rule)
 	}
 	r.approved = true
+	return nil
+}
+
+// showChanges publishes the item of a call that changes files before its question, so that the diff can stand above it.
+func (r *run) showChanges(ctx context.Context) *verdict {
+	if r.item.shown || len(r.item.item.Changes) == 0 {
+		return nil
+	}
+	if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
+		return r.publishFailed(ctx, err)
+	}
 	return nil
 }
 

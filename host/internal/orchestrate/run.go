@@ -179,8 +179,10 @@ func (r *run) family() (Family, *verdict) {
 
 func (r *run) show(t *Ticket) func(context.Context) *verdict {
 	return func(ctx context.Context) *verdict {
-		if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
-			return r.publishFailed(ctx, err)
+		if !r.item.shown {
+			if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
+				return r.publishFailed(ctx, err)
+			}
 		}
 		t.Begun()
 		return nil

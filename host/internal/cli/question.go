@@ -1,0 +1,309 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/policy/command"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Bounds of what a question shows of a model's justification, and of the diff of a patch, in lines.
+const (
+	maxSaid = 6
+	maxDiff = 60
+)
+
+// questionText is a question, down to where the answer is typed. What a call would change stands above it.
+func questionText(q event.QuestionAsked, options []string, changes []event.FileChange) string {
+	var b strings.Builder
+	b.WriteString(diffText(changes))
+	fmt.Fprintf(&b, "? %s\n", below(q.Title))
+	for _, e := range q.Effects {
+		for _, line := range effectLines(e) {
+			fmt.Fprintf(&b, "  %s\n", below(line))
+		}
+	}
+	for _, e := range q.Wanted {
+		fmt.Fprintf(&b, "  beyond the sandbox: %s\n", below(wantedText(e)))
+	}
+	reason := q.Reason
+	if q.Message != "" { // the model's words are not the host's reason
+		reason = strings.TrimRight(strings.TrimSuffix(reason, q.Message), ": ")
+	}
+	if reason != "" {
+		fmt.Fprintf(&b, "  why: %s\n", below(reason))
+	}
+	if q.Message != "" {
+		fmt.Fprintf(&b, "  %s:\n%s", said(q), quotedLines(q.Message))
+	}
+	keys := letters(options)
+	for i, o := range options {
+		fmt.Fprintf(&b, "  %s) %s\n", keys[i], optionText(o, q.Rule))
+	}
+	return b.String()
+}
+
+// said names whose words the message of a question is.
+func said(q event.QuestionAsked) string {
+	if q.About == event.QuestionApproval {
+		return "the model says"
+	}
+	return "it says"
+}
+
+// quotedLines marks each line of a text as a quotation, so that it can't pass for a line of the question, and cuts a long one.
+func quotedLines(text string) string {
+	lines := strings.Split(strings.TrimRight(folded(clean(text)), "\n"), "\n")
+	more := 0
+	if len(lines) > maxSaid {
+		lines, more = lines[:maxSaid], len(lines)-maxSaid
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		if len(line) > maxShownLine {
+			line = fmt.Sprintf("%s… %d more bytes", strings.ToValidUTF8(line[:maxShownLine], ""), len(line)-maxShownLine)
+		}
+		fmt.Fprintf(&b, "  | %s\n", line)
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "  | … and %d more lines\n", more)
+	}
+	return b.String()
+}
+
+// diffText is what a call would change, cut where it is long.
+func diffText(changes []event.FileChange) string {
+	var lines []string
+	for _, c := range changes {
+		head := c.Kind + " " + clean(c.Path)
+		if c.MovedFrom != "" {
+			head += " (was " + clean(c.MovedFrom) + ")"
+		}
+		lines = append(lines, strings.ReplaceAll(head, "\n", "␊"))
+		for line := range strings.Lines(c.Diff) {
+			lines = append(lines, "  "+folded(clean(strings.TrimSuffix(line, "\n"))))
+		}
+	}
+	more := 0
+	if len(lines) > maxDiff {
+		lines, more = lines[:maxDiff], len(lines)-maxDiff
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		if len(line) > maxShownLine {
+			line = fmt.Sprintf("%s… %d more bytes", strings.ToValidUTF8(line[:maxShownLine], ""), len(line)-maxShownLine)
+		}
+		b.WriteString("  " + line + "\n")
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "  … and %d more lines\n", more)
+	}
+	return b.String()
+}
+
+// letter is what is typed for an answer that has one wherever it is offered; empty: it has none.
+func letter(option string) string {
+	switch option {
+	case approval.Approve:
+		return "y"
+	case approval.ApproveTurn:
+		return "t"
+	case approval.ApproveSession:
+		return "s"
+	case approval.ApproveAlways:
+		return "a"
+	case approval.Deny:
+		return "n"
+	case approval.DenyAlways:
+		return "d"
+	case approval.Abort:
+		return "q"
+	}
+	return ""
+}
+
+// letters are what is typed for each of the options. Those of a plugin's own question are numbered.
+func letters(options []string) []string {
+	out := make([]string, len(options))
+	for i, o := range options {
+		if out[i] = letter(o); out[i] == "" {
+			out[i] = strconv.Itoa(i + 1)
+		}
+	}
+	return out
+}
+
+// optionText says what an answer means. The rules that an answer writes are shown as they are written, and where.
+func optionText(option string, rule *event.RuleOffer) string {
+	switch {
+	case option == approval.ApproveAlways && rule != nil:
+		return fmt.Sprintf("approve always: writes %s\n     to %s", below(rule.Line), below(rule.File))
+	case option == approval.DenyAlways && rule != nil:
+		return fmt.Sprintf("deny always: writes %s\n     to %s", below(rule.Deny), below(rule.File))
+	}
+	return strings.ReplaceAll(clean(option), "_", " for this ")
+}
+
+// below marks the further lines of a text of others, so that they can't pass for lines of the question.
+func below(s string) string { return strings.ReplaceAll(folded(clean(s)), "\n", "\n    | ") }
+
+// maxBlanks is how many characters that show nothing, or the same one, are shown in a row: more of them push off the screen what
+// comes before or behind.
+const maxBlanks = 40
+
+// folded says how many there are where a character that shows nothing, or any one, comes more often than that in a row.
+func folded(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		first, end := utf8.DecodeRuneInString(s)
+		n := 1
+		for end < len(s) {
+			r, size := utf8.DecodeRuneInString(s[end:])
+			if r != first && !(blank(r) && blank(first)) {
+				break
+			}
+			n, end = n+1, end+size
+		}
+		switch {
+		case n <= maxBlanks:
+			b.WriteString(s[:end])
+		case blank(first):
+			fmt.Fprintf(&b, " …%d blanks… ", n)
+		default:
+			fmt.Fprintf(&b, "%c…%d of them…", first, n)
+		}
+		s = s[end:]
+	}
+	return b.String()
+}
+
+// blank reports whether a character shows nothing.
+func blank(r rune) bool {
+	switch r {
+	case '\u115f', '\u1160', '\u2800', '\u3164', '\uffa0': // letters, for Unicode
+		return true
+	}
+	return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r)
+}
+
+// effectLines say what a call would do.
+func effectLines(e event.Effect) []string {
+	switch e.Type {
+	case "exec":
+		var x contract.ExecEffect
+		if json.Unmarshal(e.Data, &x) != nil || len(x.Argv) == 0 {
+			break
+		}
+		argv := make([]string, len(x.Argv))
+		for i, a := range x.Argv {
+			argv[i] = strconv.Quote(folded(a))
+		}
+		lines := []string{"runs: " + strings.Join(argv, " ")}
+		if x.Cwd != "" {
+			lines = append(lines, "in: "+x.Cwd)
+		}
+		return append(lines, lookalikes(x.Argv)...)
+	case "write", "read":
+		var x contract.WriteEffect
+		if json.Unmarshal(e.Data, &x) == nil && len(x.Paths) > 0 {
+			return append([]string{e.Type + "s: " + quotedList(x.Paths)}, lookalikes(x.Paths)...)
+		}
+	case "network":
+		var x contract.NetworkEffect
+		if json.Unmarshal(e.Data, &x) != nil || x.Host == "" {
+			break
+		}
+		text := "reaches: " + strconv.Quote(x.Host)
+		switch {
+		case x.Host == "*":
+			text = "reaches: any host"
+		case x.Port != 0:
+			text += fmt.Sprintf(", port %d", x.Port)
+		}
+		if x.Method != "" {
+			text += ", with " + strconv.Quote(x.Method)
+		}
+		return append([]string{text}, lookalikes([]string{x.Host})...)
+	case "browser":
+		var x contract.BrowserEffect
+		if json.Unmarshal(e.Data, &x) == nil && x.Origin != "" {
+			return append([]string{"acts in a browser on: " + strconv.Quote(x.Origin)}, lookalikes([]string{x.Origin})...)
+		}
+	case "other":
+		var x contract.OtherEffect
+		if json.Unmarshal(e.Data, &x) == nil && x.Label != "" {
+			return []string{"does: " + strconv.Quote(folded(x.Label))}
+		}
+	}
+	// What encoding/json escapes for web pages is plain text here.
+	data := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(e.Data))
+	return []string{e.Type + " " + data}
+}
+
+// lookalikes warn of words that may pass for others.
+func lookalikes(words []string) (out []string) {
+	for i, w := range words {
+		parts := []string{w}
+		if i == len(words)-1 && len(words) > 1 { // perhaps a script
+			parts = strings.Fields(w)
+		}
+		for j, p := range parts {
+			if marked, ok := command.Lookalike(p, i == 0 || j == 0 && len(parts) > 1); ok && len(out) < maxSaid {
+				out = append(out, "careful: it has letters that look like others: "+strconv.Quote(marked))
+			}
+		}
+	}
+	return out
+}
+
+func quotedList(list []string) string {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = strconv.Quote(folded(s))
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// wantedText says what is asked for beyond the sandbox.
+func wantedText(e event.Effect) string {
+	var paths contract.WriteEffect
+	switch {
+	case (e.Type == "write" || e.Type == "read") && json.Unmarshal(e.Data, &paths) == nil:
+		return e.Type + " " + quotedList(paths.Paths) + " and all below"
+	case e.Type == "network" && string(e.Data) == `{"host":"*"}`:
+		return "reach the network, all of it"
+	}
+	return strings.Join(effectLines(e), "\n")
+}
+
+// choose finds the option that a line means.
+func choose(line string, options []string) (string, bool) {
+	for i, key := range letters(options) {
+		if strings.EqualFold(line, key) || strings.EqualFold(line, options[i]) {
+			return options[i], true
+		}
+	}
+	switch strings.ToLower(line) {
+	case "y", "yes":
+		if len(options) > 0 && options[0] == approval.ApproveTurn { // there is no smaller yes
+			return approval.ApproveTurn, true
+		}
+		return approval.Approve, slices.Contains(options, approval.Approve)
+	case "turn", "session", "always":
+		option := approval.Approve + "_" + strings.ToLower(line)
+		return option, slices.Contains(options, option)
+	case "never":
+		return approval.DenyAlways, slices.Contains(options, approval.DenyAlways)
+	case "no":
+		return approval.Deny, slices.Contains(options, approval.Deny)
+	}
+	return line, len(options) == 0 && line != ""
+}

@@ -52,6 +52,12 @@ var ruled = []row{
 	spelled("X48", "by an option that is a command: `ssh -o ProxyCommand`, `split --filter`", "", false, "ssh -o ProxyCommand='factor 13 | tee f' h; cat f", "ssh -oProxyCommand='factor 13 | tee f' h; cat f", "echo x | split --filter='factor 13'"),
 	{id: "X49", attempt: "by launchers, other shells' words and variables of other programs: `fakeroot`, `valgrind`, `npx`, zsh's `repeat`, `GIT_SSH_COMMAND`, `LESSOPEN`, `rsync -e`, `vim -c`", required: "rejected; where only its run would tell, asked about", codex: "",
 		ours: "rejected or asked about", tests: []string{"host/internal/policy TestForbiddenByOptions", "host/internal/policy TestForbiddenLeavesOthers"}},
+	{id: "X50", attempt: "a justification that imitates the question's lines and answers", required: "it can't", codex: "", ours: "each line stands behind a bar, once, and few of them", tests: []string{"host/internal/cli TestQuestionsQuoteTheModel"}},
+	{id: "X51", attempt: "a program's name with letters that look like others (`gіt`)", required: "marked; no rule for it", codex: "", ours: "marked by the letters' numbers; no rule is offered",
+		tests: []string{"host/internal/policy/command TestLookalike", "host/internal/cli TestQuestionsShowEffects", "host/internal/policy TestOffer"}},
+	{id: "X52", attempt: "have a patch approved that nobody has seen, or an answer that moved", required: "the diff stands above the question; an answer has its letter", codex: "", ours: "the same",
+		tests: []string{"e2e TestDiffAboveItsQuestion", "host/internal/cli TestAnswersHaveLetters"}},
+	{id: "X53", attempt: "`approve always` for a command of several parts, of which one gets a rule", required: "all parts, or no such answer", codex: "", ours: "a rule for each part, or none", tests: []string{"host/internal/policy TestOffer"}},
 }
 
 // unread runs a command that must be refused because it can't be read, and then one that shows that the host lives.

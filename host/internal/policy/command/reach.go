@@ -31,7 +31,30 @@ func Reaches(c Command, n int) bool {
 func Narrow(words []string) bool {
 	c := Fixed(words...)
 	name, r, ok := reachOf(c, len(c))
-	return !ok || r.interprets(name) || !r.among(name, c[1:], 1) && (!r.text || told(c[1:]))
+	if !ok || r.interprets(name) {
+		return true
+	}
+	starts := slices.DeleteFunc(slices.Clone(c[1:]), func(w Word) bool { return r.onlyWrites(name, w.Text) })
+	return !r.among(name, starts, 1) && (!r.text || told(c[1:]))
+}
+
+// onlyWrites reports whether a word that reaches says where something is written, and starts nothing. A rule that has it says so.
+func (r reach) onlyWrites(name, word string) bool {
+	w, ok := writing[name]
+	switch {
+	case !ok:
+		return false
+	case strings.HasPrefix(word, "--"):
+		long, _, _ := strings.Cut(word, "=")
+		return slices.Contains(w.long, long)
+	case strings.HasPrefix(word, "-") && r.single || slices.ContainsFunc(w.prefixes, func(p string) bool { return strings.HasPrefix(word, p) }):
+		return slices.ContainsFunc(w.prefixes, func(p string) bool { return strings.HasPrefix(word, p) })
+	case strings.HasPrefix(word, "-") && len(word) > 1:
+		i := strings.IndexAny(r.cluster(word[1:]), r.letters)
+		return i >= 0 && strings.IndexByte(w.letters, word[i+1]) >= 0 // the rest is its value, or behind it in the cluster
+	}
+	set, _, assigned := strings.Cut(word, "=")
+	return w.sets && assigned && !strings.Contains(set, "SHELL") && !strings.Contains(set, "FLAGS") && !strings.ContainsAny(set, ":+?!")
 }
 
 // reachOf finds the entry of a command's program; n of the command's words are known before.

@@ -118,6 +118,14 @@ var reaching = map[string]reach{
 	"python": interpreter, "node": interpreter, "ruby": interpreter, "perl": interpreter, "php": interpreter, "lua": interpreter, "bash": interpreter,
 }
 
+// writing are the options among these that only say where something is written.
+var writing = map[string]reach{
+	"curl": {letters: "oOcDJ", long: []string{"--output"}}, "wget": {letters: "OPoa", long: []string{"--output-document", "--directory-prefix"}}, "gcc": {prefixes: []string{"-o"}},
+	"make": {sets: true}, "sed": {letters: "i", long: []string{"--in-place"}}, "tar": {letters: "C"}, "sort": {letters: "oT", long: []string{"--output", "--temporary-directory"}},
+	"pytest": {long: []string{"--junitxml", "--junit-xml", "--log-file", "--basetemp", "--rootdir"}}, "zip": {letters: "bO"}, "npm": {letters: "gC", long: []string{"--prefix"}},
+	"cargo": {long: []string{"--target-dir", "--manifest-path"}}, "git": {long: []string{"--output", "--output-directory"}}, "less": {letters: "o"},
+}
+
 // interpreter runs the file that its first word names, or what an option says.
 var interpreter = reach{text: true}
 

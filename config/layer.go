@@ -259,6 +259,7 @@ func (l *loader) layers(ctx context.Context) *node {
 	}
 	if !l.o.NoUser {
 		root = merge(root, l.optional(LayerUser, l.home, l.home, fileName))
+		l.loose()
 	}
 	root = merge(root, l.projectLayer())
 	if l.o.File != "" {
@@ -325,6 +326,28 @@ func (l *loader) optional(layer Layer, dir, base, name string) *node {
 		}
 	}
 	return out
+}
+
+// loose warns of the user's files that others may change: whoever does so runs programs as the user.
+func (l *loader) loose() {
+	paths := []string{l.home}
+	for _, name := range []string{fileName, fileName + syntax.JSONSuffix, "hooks.json", "rules"} {
+		paths = append(paths, filepath.Join(l.home, name))
+	}
+	rules, _ := filepath.Glob(filepath.Join(l.home, "rules", "*.rules")) // of a home with a strange name: none
+	for _, path := range append(paths, rules...) {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		if who := writers(info); who != "" {
+			l.ds = append(l.ds, diag.Diagnostic{
+				Severity: diag.Warning, Summary: fmt.Sprintf("%s can be written by %s (mode %#o)", path, who, info.Mode().Perm()),
+				Detail: "What it says decides which programs run with your rights.",
+				Next:   "run `chmod go-w` on it, and make sure that it is yours",
+			})
+		}
+	}
 }
 
 // first is a file of the project, to name it by.

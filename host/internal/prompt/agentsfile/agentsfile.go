@@ -166,6 +166,9 @@ func (g *reading) folder(dir string, fallbacks []string) {
 		case !g.within(real):
 			g.warn("Put a file there instead of the link.", "the instructions in %s are not used: the link leads out of the project", path)
 			continue
+		case g.foreign(dir, info):
+			g.warn("Start gantry with a folder of yours, or have the file removed.", "the instructions in %s are not used: the file belongs to another user, and lies above the working folder", path)
+			continue
 		case g.denied(real):
 			g.warn("Put another file there.", "the instructions in %s are not used: sandbox { deny_read } keeps %s from the model", path, filepath.Base(real))
 			continue
@@ -211,6 +214,24 @@ func (g *reading) denied(path string) bool {
 	}
 	rel, err := filepath.Rel(root, path)
 	return err != nil || g.cfg.Denied(g.dir, path) || g.cfg.Denied(g.dir, filepath.Join(g.root, rel))
+}
+
+// foreign reports whether a file in a folder above the working folder belongs to a user who has nothing to say there: neither this one
+// nor root nor the owner of the working folder, which is another where a container works on files of its user.
+func (g *reading) foreign(dir string, info fs.FileInfo) bool {
+	if g.root == "" || dir == filepath.Clean(g.dir) {
+		return false
+	}
+	uid, ok := ownerOf(info)
+	if !ok || uid == 0 || uid == os.Getuid() {
+		return false
+	}
+	here, err := os.Stat(g.dir)
+	if err != nil {
+		return true
+	}
+	of, _ := ownerOf(here)
+	return of != uid
 }
 
 // take reads a file as far as the budget goes; real is its path without links. Something that is swapped for a pipe meanwhile can't

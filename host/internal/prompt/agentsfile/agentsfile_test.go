@@ -221,3 +221,35 @@ func BenchmarkLook(b *testing.B) {
 		r.Look(dir)
 	}
 }
+
+// A file of another user in a folder above, which anyone may write, is not what the user wants.
+func TestFilesOfOthers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	const other, third = 65534, 65533
+	for name, c := range map[string]struct {
+		owners map[string]int
+		want   string
+	}{
+		"of another":              {map[string]int{"AGENTS.md": other}, "mine"},
+		"of the folder's owner":   {map[string]int{"AGENTS.md": other, "a": other, "a/AGENTS.md": other}, "theirs\n\nmine"},
+		"of a third":              {map[string]int{"AGENTS.md": third, "a": other, "a/AGENTS.md": other}, "mine"},
+		"in the folder itself":    {map[string]int{"a/AGENTS.md": other}, "theirs\n\nmine"},
+		"a link to one's own":     {map[string]int{}, "theirs\n\nmine"},
+		"the marker is another's": {map[string]int{".git": other, "AGENTS.md": other}, "mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := project(t, map[string]string{".git": "DIR", "AGENTS.md": "theirs", "a/AGENTS.md": "mine"})
+			for path, uid := range c.owners {
+				if err := os.Chown(filepath.Join(root, path), uid, uid); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := New(Config{MaxBytes: 1 << 20, RootMarkers: []string{".git"}}).Read(filepath.Join(root, "a"))
+			if f.Text != c.want || (len(f.Warnings) == 1 && strings.Contains(f.Warnings[0].Text, "another user")) != (c.want == "mine") {
+				t.Errorf("%q, %v", f.Text, f.Warnings)
+			}
+		})
+	}
+}

@@ -72,7 +72,7 @@ var boxes = map[string][]string{
 var table = slices.Concat(
 	files,
 	metadata, later,
-	reads,
+	reads, athome,
 	kernel, reach,
 	network, proxied,
 	starts, reviewed, peers,
@@ -92,7 +92,7 @@ var sections = []struct {
 }{
 	{"F", "Files", 23},
 	{"M", "What is executed later", 53},
-	{"D", "What must not be read", 9},
+	{"D", "What must not be read", 16},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
 	{"E", "Start and environment", 18},

@@ -148,7 +148,7 @@ func wholeHome(t *testing.T, w *world) {
 	if err := os.WriteFile(rc, []byte("as it was"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := s.boxed(t, s.user, `echo evil >> .bashrc; mv .bashrc b; echo evil > .profile; echo evil > .gitconfig; mkdir -p .config/autostart && echo evil > .config/autostart/x; echo x > notes`)
+	r := s.wholeHome(t, `echo evil >> .bashrc; mv .bashrc b; echo evil > .profile; echo evil > .gitconfig; mkdir -p .config/autostart && echo evil > .config/autostart/x; echo x > notes`)
 	if !strings.Contains(r.output, readOnly) || !strings.Contains(r.output, busy) || !exists(filepath.Join(s.user, "notes")) {
 		t.Errorf("status %d, %q", r.status, r.output)
 	}

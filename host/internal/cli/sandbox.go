@@ -72,6 +72,9 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if err != nil {
 		return err
 	}
+	if err := host.NotTheHome(cfg, cfg.Sandbox.Mode, dir, host.UserHome(a.environ)); err != nil {
+		return err
+	}
 	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, a.environ, nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -21,6 +22,9 @@ func (h *Host) enforces(ctx context.Context, as role, t event.TurnStarted) error
 		return nil
 	}
 	err := h.launcher.Check(Grant(h.opts.Config, t.Sandbox, t.Cwd, ""))
+	if err == nil {
+		err = NotTheHome(h.opts.Config, t.Sandbox, t.Cwd, UserHome(h.opts.Environ))
+	}
 	if err == nil && t.Sandbox != launch.FullAccess {
 		err = h.makesBoxes(ctx, t.Sandbox)
 	}
@@ -33,6 +37,34 @@ func (h *Host) enforces(ctx context.Context, as role, t event.TurnStarted) error
 		d = h.opts.Config.Place(h.opts.Config.Sandbox.Range, d)
 	}
 	return diag.Failure{Diagnostics: diag.Diagnostics{d}}
+}
+
+// NotTheHome refuses the user's home, or a folder above it, as the working folder of commands that write there, unless it is one of the
+// writable_roots: too much of what lies there is executed later or holds keys. The error is a [launch.UnsupportedError].
+func NotTheHome(c *config.Config, mode, cwd, home string) error {
+	if mode != box.WorkspaceWrite || home == "" {
+		return nil
+	}
+	at, err := filepath.EvalSymlinks(cwd)
+	if err != nil {
+		return nil // whoever enters it says so
+	}
+	if home, err = filepath.EvalSymlinks(home); err != nil || !inside(home, at) || at == "/" {
+		return nil // / is refused as a root in any case
+	}
+	for _, r := range c.Sandbox.WritableRoots {
+		if r, err := filepath.EvalSymlinks(r); err == nil && inside(at, r) {
+			return nil
+		}
+	}
+	what := "your home"
+	if at != home {
+		what = "above your home"
+	}
+	return &launch.UnsupportedError{
+		Mode: mode, What: fmt.Sprintf("commands may write the working folder, and %s is %s, where programs keep keys and settings that are executed", cwd, what),
+		Next: fmt.Sprintf("work in a project's folder (--cd DIR), look around with --sandbox read-only, or add %q to sandbox { writable_roots }", cwd),
+	}
 }
 
 // makesBoxes tries whether this machine lets a box be made, which containers and some distributions forbid. It takes some

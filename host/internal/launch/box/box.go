@@ -52,9 +52,17 @@ type Config struct {
 // credentials are where programs keep keys, below the user's home. Nothing in a box reads them: not a command, and not what
 // a command was talked into running.
 var credentials = []string{
-	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
-	".netrc", ".git-credentials", ".config/git/credentials", ".pypirc", ".npmrc", ".cargo/credentials.toml", ".vault-token",
-	".password-store", ".local/share/keyrings", ".terraform.d/credentials.tfrc.json",
+	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".local/share/keyrings", ".local/share/kwalletd",
+	".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/glab-cli", ".config/github-copilot", ".config/rclone", ".config/doctl",
+	".netrc", ".git-credentials", ".config/git/credentials", ".pypirc", ".npmrc", ".vault-token", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".boto",
+	".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".m2/settings-security.xml",
+	".terraformrc", ".terraform.d/credentials.tfrc.json", ".config/containers/auth.json", ".config/pypoetry/auth.toml", ".composer/auth.json", ".config/composer/auth.json",
+	".fly/config.yml", ".config/heroku", ".config/netlify", ".ngrok2", ".config/ngrok",
+	// Of other agents.
+	".codex/auth.json", ".claude/.credentials.json", ".claude.json", ".gemini/oauth_creds.json", ".local/share/opencode/auth.json",
+	// Of browsers and programs for mail: passwords and the cookies of sessions.
+	".mozilla", ".thunderbird", ".librewolf", ".config/google-chrome", ".config/google-chrome-beta", ".config/google-chrome-unstable", ".config/chromium", ".config/BraveSoftware",
+	".config/microsoft-edge", ".config/opera", ".config/vivaldi", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", "snap/firefox", "snap/chromium",
 }
 
 // ofTheMachine are files with passwords and keys of the machine's.

@@ -71,7 +71,7 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 		m.add(p, "--ro-bind", p, p)
 	}
 	for _, p := range v.pinned {
-		if v.writes(p) { // else nobody can give it another name
+		if v.writes(p) && !v.lost(p) { // else nothing can give it another name
 			m.add(p, "--bind", p, p)
 		}
 	}
@@ -79,12 +79,17 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 		m.add(p, "--bind", p, p)
 	}
 	for _, p := range v.hold {
-		m.add(p, "--ro-bind", p, p)
+		if !v.lost(p) {
+			m.add(p, "--ro-bind", p, p)
+		}
 	}
 	for _, p := range v.opened {
 		m.add(p, "--bind", p, p)
 	}
 	for _, d := range v.hide {
+		if v.lost(d.path) {
+			continue
+		}
 		m.add(d.path, "--ro-bind", "/dev/null", d.path)
 	}
 	for _, d := range v.denied {
@@ -152,18 +157,18 @@ func (b *Box) hide(m *mounts, v view) {
 			m.add(plugins, "--ro-bind", plugins, plugins)
 		}
 	}
-	for _, name := range credentials {
+	for _, name := range b.keys() {
 		if b.userHome == "" {
 			break
 		}
 		p := real(filepath.Join(b.userHome, name))
 		switch info, err := os.Lstat(p); {
 		case err != nil || !v.shows(p):
-		case insideAny(p, v.roots) || slices.Contains(v.roots, p): // whoever works on it means it
+		case insideAny(p, v.roots) || slices.Contains(v.roots, p): // see keysIn
 		case slices.Contains(v.shown, p):
 		case info.IsDir():
 			mode := "0000"
-			if slices.ContainsFunc(v.shown, func(s string) bool { return below(s, p) }) {
+			if slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return below(s, p) }) {
 				mode = "0111"
 			}
 			m.add(p, "--perms", mode, "--tmpfs", p)
@@ -192,16 +197,19 @@ func (v view) writes(path string) bool {
 	return len(nearest(v.roots, path)) > len(nearest(v.hold, path))
 }
 
+// lost reports whether a path lies in a denied folder, in which nothing is seen unless a root in it opens it again.
+func (v view) lost(path string) bool {
+	return slices.ContainsFunc(v.denied, func(o denial) bool {
+		return o.folder && below(path, o.path) && !slices.ContainsFunc(v.roots, func(r string) bool {
+			return below(r, o.path) && (path == r || below(path, r))
+		})
+	})
+}
+
 // covers are what is looked at again in the box: what is denied or kept in folders that others may be changing.
 func (v view) covers() []control.Cover {
 	var out []control.Cover
-	inRoot := func(d denial) bool {
-		// In a denied folder there is nothing to look at, unless a root in that opens it again.
-		lost := slices.ContainsFunc(v.denied, func(o denial) bool {
-			return o.folder && below(d.path, o.path) && !slices.ContainsFunc(v.roots, func(r string) bool { return below(r, o.path) && below(d.path, r) })
-		})
-		return insideAny(d.path, v.roots) && !lost
-	}
+	inRoot := func(d denial) bool { return insideAny(d.path, v.roots) && !v.lost(d.path) }
 	for _, d := range slices.Concat(v.denied, v.hide) {
 		if inRoot(d) {
 			out = append(out, control.Cover{Path: d.path, Dev: d.in.dev, Ino: d.in.ino, WasDev: d.id.dev, WasInode: d.id.ino})

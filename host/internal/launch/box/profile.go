@@ -120,7 +120,7 @@ func (b *Box) hideRules(list *ruleList, v view) {
 			break
 		}
 		p := real(filepath.Join(b.userHome, name))
-		if !insideAny(p, v.roots) && !slices.Contains(v.roots, p) { // whoever works on it means it
+		if !insideAny(p, v.roots) && !slices.Contains(v.roots, p) { // see keysIn
 			list.add(seatbelt.AccessNone, p)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
@@ -43,6 +44,11 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 			return view{}, nil, err
 		}
 		v.denied = append(v.denied, others...)
+		keys, gaps, err := b.keysIn(roots, v.shown)
+		if err != nil {
+			return view{}, nil, err
+		}
+		v.denied, missing = append(v.denied, keys...), append(missing, gaps...)
 		kept, gaps, err := b.patterns.find(g.DenyWrite, roots)
 		if err != nil {
 			return view{}, nil, err
@@ -81,6 +87,35 @@ func (b *Box) isKey(path string) bool {
 		}
 	}
 	return slices.Contains(keys, path) || insideAny(path, keys)
+}
+
+// keysIn are the keys of the user that lie in writable roots, and the names of those that could be made. Who works in such a folder
+// itself, or below it, sees what is there.
+func (b *Box) keysIn(roots, shown []string) (list []denial, missing []string, err error) {
+	if b.userHome == "" {
+		return nil, nil, nil
+	}
+	out := map[string]denial{}
+	for _, name := range b.keys() {
+		p := filepath.Join(b.userHome, name)
+		if at := real(p); isThere(at) {
+			if insideAny(at, roots) && !slices.Contains(roots, at) && !slices.Contains(shown, at) {
+				err = note(at, true, roots, out)
+			}
+		} else if p = realParent(p); insideAny(p, roots) && !isThere(p) {
+			missing = append(missing, p)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, d := range out {
+		if !slices.ContainsFunc(roots, func(r string) bool { return r != b.userHome && below(r, b.userHome) && below(d.path, r) && b.isKey(r) }) {
+			list = append(list, d)
+		}
+	}
+	slices.SortFunc(list, func(a, b denial) int { return strings.Compare(a.path, b.path) })
+	return list, missing, nil
 }
 
 // blank is an empty file that nobody may open, to lie over those that are denied.

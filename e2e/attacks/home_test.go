@@ -1,0 +1,138 @@
+package attacks_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// athome are the rows about keys where gantry works in the user's home, or above it.
+var athome = []row{
+	{id: "D10", attempt: "start gantry in the home, or in a folder above it", required: "refused or asked", codex: "",
+		ours: "refused, unless `writable_roots` names it", flow: startedAtHome},
+	{id: "D11", attempt: "with the home among `writable_roots`: read and list keys", required: "denied", codex: "", ours: "hidden as elsewhere", flow: keysAtHome},
+	{id: "D12", attempt: "with the home among `writable_roots`: change keys and the settings beside them, move them away, make those that are missing", required: "denied, or moved aside", codex: "", ours: "denied; what was made is moved aside", flow: keysMadeAtHome},
+	{id: "D13", attempt: "the same with a folder above the home", required: "as D11, D12", codex: "", ours: "denied", flow: keysAboveHome},
+	{id: "D14", attempt: "work in a folder of keys, or below one", required: "that one alone is seen", codex: "", ours: "as the user said; what lies beside it stays hidden", flow: amongKeys},
+	{id: "D15", attempt: "`AGENTS.md` of another user in a folder above that all may write", required: "not used", codex: "", ours: "not used, and the user is told", tests: []string{"host/internal/prompt/agentsfile TestFilesOfOthers"}},
+	{id: "D16", attempt: "`gantry.hcl`, rules or hooks that other users may write", required: "refused or warned of", codex: "", ours: "the user is told which file, and what to do", flow: writableByOthers,
+		tests: []string{"config TestFilesThatOthersMayWrite"}},
+}
+
+// wholeHome runs a script in a sandbox that lets the home be written.
+func (w *world) wholeHome(t *testing.T, script string) result {
+	t.Helper()
+	return w.gantry(t, nil, "sandbox", "-C", w.user, "-c", "sandbox.mode=workspace-write", "-c", `sandbox.writable_roots=["`+w.user+`"]`, "--", "/bin/sh", "-c", script)
+}
+
+func startedAtHome(t *testing.T, w *world) {
+	f := newFlow(t, w, "start-at-home", "workspace-write", "never")
+	f.call("c1", "echo ran > trace")
+	f.prepare()
+	for _, dir := range []string{f.world.user, f.world.top} {
+		f.Dir = dir
+		for _, args := range [][]string{{"exec"}, {"sandbox"}} {
+			if args[0] == "exec" {
+				args = append(append(args, f.args...), "go")
+			} else {
+				args = append(append(args, f.args[:2]...), "--", "sh", "-c", "echo ran > trace")
+			}
+			res := f.Gantry(args...)
+			if said := strings.ReplaceAll(res.Stdout+res.Stderr, "\n", " "); res.Code == 0 || !strings.Contains(said, "your home") || !strings.Contains(said, "writable_roots") || !strings.Contains(said, "--cd") {
+				t.Errorf("%s, %q: status %d, %s", dir, args, res.Code, said)
+			}
+			if exists(filepath.Join(dir, "trace")) {
+				t.Errorf("%s, %q: it ran", dir, args)
+			}
+		}
+		// Where nothing is written, it may be looked at.
+		if r := f.world.gantry(t, nil, "sandbox", "-C", dir, "-c", "sandbox.mode=read-only", "--", "echo", "looks"); r.status != 0 {
+			t.Errorf("%s: status %d, %s", dir, r.status, r.output)
+		}
+	}
+}
+
+// homeOfKeys is a home with keys of many kinds.
+func homeOfKeys(t *testing.T, w *world, name string) *world {
+	t.Helper()
+	s := w.sub(t, name)
+	for _, p := range []string{".ssh/id_rsa", ".aws/credentials", ".kube/config", ".config/gh/hosts.yml", ".npmrc", ".gnupg/key", ".codex/auth.json", ".pgpass", ".mozilla/firefox/x/logins.json", ".config/app/settings"} {
+		mkdir(t, filepath.Dir(filepath.Join(s.user, p)))
+		if err := os.WriteFile(filepath.Join(s.user, p), []byte("SECRET of the user"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// readsKeys reads them all; ls of what is hidden is empty or refused.
+const readsKeys = `cd "$HOME"; cat .ssh/id_rsa .aws/credentials .kube/config .config/gh/hosts.yml .npmrc .netrc .gnupg/key .pgpass .codex/auth.json .mozilla/firefox/x/logins.json; ls .ssh .config/gh; grep -r SECRET . | grep -v .config/app/settings; cat .config/app/settings`
+
+func keysAtHome(t *testing.T, w *world) {
+	s := homeOfKeys(t, w, "keys-at-home")
+	if r := s.wholeHome(t, readsKeys); strings.Count(r.output, "SECRET") != 1 || strings.Contains(r.output, "id_rsa\n") || strings.Contains(r.output, "hosts.yml\n") {
+		t.Errorf("status %d, %s", r.status, r.output)
+	}
+}
+
+const changesKeys = `cd "$HOME"; echo evil >> .ssh/authorized_keys; echo evil > .ssh/config; echo evil >> .npmrc; echo evil >> .kube/config; echo evil >> .aws/config
+mv .ssh .taken; mv .config .taken2; rm -rf .ssh .config/gh .npmrc; mkdir -p .docker/cli-plugins && echo evil > .docker/config.json; echo evil > .git-credentials; mkdir -p .config/gcloud && echo evil > .config/gcloud/x; echo fine > notes`
+
+func (w *world) keysStay(t *testing.T, said string) {
+	t.Helper()
+	for _, p := range []string{".ssh/authorized_keys", ".ssh/config", ".aws/config", ".taken", ".taken2", ".docker", ".git-credentials", ".config/gcloud"} {
+		if exists(filepath.Join(w.user, p)) {
+			t.Errorf("%s is there: %s", p, said)
+		}
+	}
+	for _, p := range []string{".ssh/id_rsa", ".npmrc", ".kube/config", ".config/gh/hosts.yml"} {
+		if b, err := os.ReadFile(filepath.Join(w.user, p)); err != nil || string(b) != "SECRET of the user" {
+			t.Errorf("%s: %q, %v: %s", p, b, err, said)
+		}
+	}
+	if !exists(filepath.Join(w.user, "notes")) {
+		t.Errorf("nothing else can be written: %s", said)
+	}
+}
+
+func keysMadeAtHome(t *testing.T, w *world) {
+	s := homeOfKeys(t, w, "keys-made")
+	s.keysStay(t, s.wholeHome(t, changesKeys).output)
+}
+
+func keysAboveHome(t *testing.T, w *world) {
+	s := homeOfKeys(t, w, "keys-above")
+	above := []string{"sandbox", "-C", s.ws, "-c", "sandbox.mode=workspace-write", "-c", `sandbox.writable_roots=["` + s.top + `"]`, "-c", `sandbox.deny_read=[]`, "--", "/bin/sh", "-c"}
+	// gantry's own folder lies there, too.
+	if r := s.gantry(t, nil, append(above, readsKeys+`; cat "$ENGINE/secrets/key"`)...); strings.Count(r.output, "SECRET") != 1 {
+		t.Errorf("status %d, %s", r.status, r.output)
+	}
+	s.keysStay(t, s.gantry(t, nil, append(above, changesKeys)...).output)
+}
+
+func amongKeys(t *testing.T, w *world) {
+	s := homeOfKeys(t, w, "among-keys")
+	for dir, script := range map[string]string{
+		filepath.Join(s.user, ".config/gh"):              `cat hosts.yml; echo x > new; cat "$HOME/.ssh/id_rsa" "$HOME/.npmrc"`,
+		filepath.Join(s.user, ".mozilla/firefox/x"):      `cat logins.json; echo x > new; cat "$HOME/.ssh/id_rsa" "$HOME/.npmrc"`,
+		filepath.Join(s.user, ".config/app/settings/.."): `cat settings; echo x > new; cat "$HOME/.config/gh/hosts.yml" "$HOME/.npmrc"`,
+	} {
+		if r := s.boxed(t, filepath.Clean(dir), script); strings.Count(r.output, "SECRET") != 1 || !exists(filepath.Join(dir, "new")) {
+			t.Errorf("%s: status %d, %s", dir, r.status, r.output)
+		}
+	}
+}
+
+func writableByOthers(t *testing.T, w *world) {
+	f := newFlow(t, w, "writable", "workspace-write", "never")
+	f.prepare()
+	path := filepath.Join(f.Home, "gantry.hcl")
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	res := f.OK(append([]string{"exec"}, append(f.args, "go")...)...)
+	if said := strings.ReplaceAll(res.Stderr, "\n", " "); !strings.Contains(said, path+" can be written by every user") || !strings.Contains(said, "chmod go-w") {
+		t.Errorf("%s", res.Stderr)
+	}
+}

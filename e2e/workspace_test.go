@@ -194,6 +194,8 @@ do = [{ call = "exec_command", id = "noise", args = { cmd = "mkdir -p .husky .vs
 [[step]]
 do = [{ call = "exec_command", id = "quiet", args = { cmd = "echo evil > setup.py; echo evil > AGENTS.md", login = false } }]
 [[step]]
+do = [{ call = "exec_command", id = "below", args = { cmd = "mkdir -p a/b/.vscode a/.claude/hooks; echo x | tee a/b/.envrc a/b/.vscode/tasks.json a/.claude/hooks/h.sh a/b/package.json > a/CLAUDE.md", login = false } }]
+[[step]]
 times = -1
 do = [{ text = "finished" }]
 `)
@@ -208,15 +210,15 @@ do = [{ text = "finished" }]
 	}
 	list := r.OK("diff", "--executable").Stdout
 	for _, want := range []string{
-		"changed      " + r.Dir + "/AGENTS.md\n", "/AGENTS.override.md\n", "/CLAUDE.md\n", "/GEMINI.md\n", "/Justfile\n", "/Makefile\n", "/Rakefile\n", "/conftest.py\n", "/noxfile.py\n", "/setup.py\n",
-		"/package.json\n", "/pyproject.toml\n", "/.vscode/tasks.json\n", "/.claude/commands/x.md\n", "/.venv/bin/activate\n",
+		"changed      " + r.Dir + "/AGENTS.md\n", "/AGENTS.override.md\n", "ws/CLAUDE.md\n", "/GEMINI.md\n", "/Justfile\n", "/Makefile\n", "/Rakefile\n", "/conftest.py\n", "/noxfile.py\n", "/setup.py\n",
+		"ws/package.json\n", "/pyproject.toml\n", "/a/b/.envrc\n", "/a/b/.vscode/tasks.json\n", "/a/.claude/hooks/h.sh\n", "/a/CLAUDE.md\n", "ws/.vscode/tasks.json\n", "/.claude/commands/x.md\n", "/.venv/bin/activate\n",
 		"moved aside  " + r.Dir + "/sub/.codex → " + r.Dir + "/sub/.codex.quarantined (it would say what agents may do)\n",
 	} {
 		if strings.Count(list, want) != 1 {
 			t.Errorf("%q is not listed once:\n%s", want, list)
 		}
 	}
-	if js := r.OK("diff", "--executable", "--json").Stdout; !strings.Contains(js, `"movedTo": "`+r.Dir+`/sub/.codex.quarantined"`) || strings.Count(js, `"path"`) != 16 {
+	if js := r.OK("diff", "--executable", "--json").Stdout; !strings.Contains(js, `"movedTo": "`+r.Dir+`/sub/.codex.quarantined"`) || strings.Count(js, `"path"`) != 20 {
 		t.Errorf("%s", js)
 	}
 }

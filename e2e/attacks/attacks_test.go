@@ -91,7 +91,7 @@ var sections = []struct {
 	count         int
 }{
 	{"F", "Files", 23},
-	{"M", "What is executed later", 53},
+	{"M", "What is executed later", 55},
 	{"D", "What must not be read", 16},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},

@@ -45,4 +45,7 @@ var later = []row{
 	{id: "M52", attempt: "exchange a link on the way to what settings name, for a folder that was prepared long before", required: "not executed afterwards", codex: "written", escaped: true, ours: "moved aside: names are compared as settings have them",
 		tests: []string{"host/internal/launch/box TestALinkOnTheWayToWhatSettingsName"}},
 	{id: "M53", attempt: "begin a repository whose settings name the user's work as a program, to have that moved away", required: "the work stays", codex: "", ours: "as required", tests: []string{"host/internal/launch/box TestSettingsOfACommandNameNothing"}},
+	{id: "M54", attempt: "the same further down, where it takes effect in any folder: `.envrc`, `.vscode/tasks.json`, `.claude/hooks`, `CLAUDE.md`", required: "pointed out", codex: "allowed in silence", escaped: true, ours: "the user is told",
+		tests: []string{"e2e TestEveryFileThatOthersExecuteIsListed"}},
+	{id: "M55", attempt: "make a folder of PATH pass for a virtual environment, `pyvenv.cfg` beside it", required: "still read-only", codex: "written", escaped: true, ours: "as required", tests: []string{"host/internal/launch/box TestNoFolderOfPATHIsMadeOrdinary"}},
 }

@@ -60,7 +60,7 @@ var metadata = []row{
 		}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
 	{id: "M12", attempt: "another spelling, `.GIT`", required: "denied where the file system takes both for one name, else allowed", codex: "allowed", ours: "allowed where it is another name", tries: []try{
 		{do: `mkdir .GIT && echo x > .GIT/x && [ ! -e .git/x ]`, works: true},
-	}, tests: []string{"host/internal/launch/box TestSpellingsThatAreOneName"}},
+	}, tests: []string{"host/internal/launch/box/tree TestSpellingsThatAreOneName"}},
 	{id: "M13", attempt: "files that other programs execute: `Makefile`, `.envrc`, `package.json`, `.vscode/tasks.json`, `.husky`, `.mcp.json`, `AGENTS.md`", required: "allowed, and pointed out", codex: "allowed in silence",
 		ours: "allowed, and the user is told", flow: pointedOut},
 	{id: "M14", attempt: "mount something over `.git` in a user namespace of its own", required: "private at most", codex: "private", tries: []try{

@@ -380,9 +380,10 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	}
 	release = func() {}
 	if d.guest != nil {
-		later := lookLater(d.roots)
+		look := func() map[string]identity { return lookLater(d.roots, b.guests.index.entered(d.roots)) }
+		later := look()
 		release = func() {
-			b.guests.leave(d.guest, func() []Moved { return changedLater(later, lookLater(d.roots)) })
+			b.guests.leave(d.guest, func() []Moved { return changedLater(later, look()) })
 		}
 	}
 	if b.seatbelt {

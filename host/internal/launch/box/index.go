@@ -57,7 +57,7 @@ func (x *index) plant(root string) (*grown, error) {
 	}
 	g := x.trees[root]
 	if g == nil {
-		o := tree.Options{Rules: tree.Rules{Names: nestedNames, Enter: []string{".git"}, Marks: marks, Shapes: shapes}}
+		o := tree.Options{Rules: tree.Rules{Names: slices.Concat(nestedNames, enteredNames), Enter: append([]string{".git"}, enteredNames...), Marks: marks, Shapes: shapes}}
 		if x.cache != "" {
 			o.Cache = filepath.Join(x.cache, shortSum(root))
 		}
@@ -137,6 +137,25 @@ func (x *index) trim(idle func(root string) bool) {
 			x.uproot(root, g)
 		}
 	}
+}
+
+// entered are the places of enteredNames below the first level of roots, as they were when the roots were looked through last.
+func (x *index) entered(roots []string) (paths []string) {
+	const most = 5_000
+	for _, root := range outermost(roots) {
+		g, err := x.plant(root)
+		if err != nil {
+			continue // its end is said where parts are looked for
+		}
+		for _, f := range g.Noted() {
+			for _, name := range f.Named {
+				if slices.Contains(enteredNames, name) && !slices.Contains(roots, f.Path) && len(paths) < most {
+					paths = append(paths, filepath.Join(f.Path, name))
+				}
+			}
+		}
+	}
+	return paths
 }
 
 func (x *index) close() {

@@ -22,25 +22,41 @@ var executedLater = []string{
 // maxHooks bounds what is looked at in one of those that are folders.
 const maxHooks = 100
 
-// lookLater notes which of these are there, and which they are.
-func lookLater(roots []string) map[string]identity {
+// enteredNames are those that take effect in any folder that is entered, opened, or worked in by an agent.
+var enteredNames = []string{".envrc", ".vscode", ".idea", ".claude", ".cursor", ".mcp.json", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "GEMINI.md"}
+
+// lookLater notes which of these are there, and which they are. entered are further places of enteredNames.
+func lookLater(roots, entered []string) map[string]identity {
 	out := map[string]identity{}
+	look := func(path string) {
+		id, mode, ok := identify(path)
+		switch {
+		case !ok:
+		case !mode.IsDir():
+			out[path] = id
+		default:
+			entries, _ := os.ReadDir(path)
+			for _, e := range entries[:min(len(entries), maxHooks)] {
+				in := filepath.Join(path, e.Name())
+				if id, mode, ok := identify(in); ok && !mode.IsDir() {
+					out[in] = id
+				}
+			}
+		}
+	}
 	for _, root := range roots {
 		for _, name := range executedLater {
-			path := filepath.Join(root, name)
-			id, mode, ok := identify(path)
-			switch {
-			case !ok:
-			case !mode.IsDir():
-				out[path] = id
-			default:
-				entries, _ := os.ReadDir(path)
-				for _, e := range entries[:min(len(entries), maxHooks)] {
-					in := filepath.Join(path, e.Name())
-					if id, mode, ok := identify(in); ok && !mode.IsDir() {
-						out[in] = id
-					}
-				}
+			look(filepath.Join(root, name))
+		}
+	}
+	for _, path := range entered {
+		if !isDir(path) {
+			look(path)
+			continue
+		}
+		for _, name := range executedLater {
+			if rest, ok := strings.CutPrefix(name, filepath.Base(path)+"/"); ok {
+				look(filepath.Join(path, rest))
 			}
 		}
 	}

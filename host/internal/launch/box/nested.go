@@ -177,7 +177,9 @@ func (p *parts) visit(root string, f *tree.Folder) (again bool) {
 		}
 	}
 	for _, name := range f.Named {
-		p.name(root, filepath.Join(f.Path, name))
+		if !slices.Contains(enteredNames, name) {
+			p.name(root, filepath.Join(f.Path, name))
+		}
 	}
 	if len(f.Links) > 0 && !p.held(f.Path) {
 		p.linked = append(p.linked, f)

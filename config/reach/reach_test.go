@@ -227,16 +227,6 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// A pipe in the place of a script does not block.
-func TestPipeIsNotRead(t *testing.T) {
-	dir := tree(t)
-	mkfifo(t, filepath.Join(dir, "guard.sh"))
-	s := Query{Dir: dir, Listed: []string{"guard.sh"}, Complete: true}.Line("sh guard.sh")
-	if _, err := s.Digest(); err == nil {
-		t.Error("a pipe has a digest")
-	}
-}
-
 // Whatever is followed, it ends.
 func FuzzLine(f *testing.F) {
 	f.Add("cd hooks && ./guard.sh")

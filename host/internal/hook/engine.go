@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Config is what an engine is made of. All fields are required but Ask and Unasked.
+// Config is what an engine is made of. All fields are required but Ask, Unasked and Exposed.
 type Config struct {
 	Definitions []Definition // in the order in which their answers count
 	// Agreed returns what the user agreed to, digests by key. It is asked at each turn.
@@ -22,6 +22,8 @@ type Config struct {
 	Ask func(context.Context, Question) (answer string, where event.ThreadID, err error)
 	// Unasked tells of a hook that it runs although nobody has agreed to it; nil: none does.
 	Unasked func(*Definition) bool
+	// Exposed reports whether a running command could change one of these files. nil: none could.
+	Exposed func(paths []string) bool
 	Environ func() []string // of a hook
 	Logger  hclog.Logger
 }
@@ -127,27 +129,28 @@ func (t *Thread) Turn(s Scene) *Turn {
 
 // Notices are what people must know of hooks that do not run, each once in a thread's life.
 func (t *Turn) Notices() []event.Notice {
-	counts := map[Standing]map[string]int{Untrusted: {}, Modified: {}}
+	counts := map[Standing]map[string]int{Untrusted: {}, Modified: {}, Exposed: {}}
 	var order []string
 	for _, d := range t.engine.hooks {
 		st := t.stand(d)
 		if st.runs() {
 			continue
 		}
-		if counts[Untrusted][d.Source]+counts[Modified][d.Source] == 0 {
+		if counts[Untrusted][d.Source]+counts[Modified][d.Source]+counts[Exposed][d.Source] == 0 {
 			order = append(order, d.Source)
 		}
 		counts[st][d.Source]++
 	}
 	var out []event.Notice
 	for _, source := range order {
-		for _, st := range []Standing{Untrusted, Modified} {
+		for _, st := range []Standing{Untrusted, Modified, Exposed} {
 			n := counts[st][source]
 			if n == 0 {
 				continue
 			}
 			text := fmt.Sprintf("%d %s of %s %s", n, map[bool]string{true: "hook", false: "hooks"}[n == 1], sourceName(source), map[Standing]string{
 				Untrusted: "not trusted yet: left out", Modified: "changed since you agreed: left out",
+				Exposed: "left out while a command runs that was started before you agreed",
 			}[st])
 			t.mu.Lock()
 			known := t.mu.told[text]
@@ -254,7 +257,14 @@ func (t *Turn) stand(d *Definition) Standing {
 	if unasked := t.engine.cfg.Unasked; unasked != nil && d.Scope != Managed && unasked(d) {
 		return Trusted
 	}
-	return d.Stand(t.agreed, t.scene.Cwd, t.env)
+	st := d.Stand(t.agreed, t.scene.Cwd, t.env)
+	if exposed := t.engine.cfg.Exposed; st == Trusted && exposed != nil && d.Command != "" {
+		// A sandbox that was made before the answer does not hold the files.
+		if held := d.Reach(t.scene.Cwd, t.env).Held(); len(held) > 0 && exposed(held) {
+			return Exposed
+		}
+	}
+	return st
 }
 
 // admit decides whether a hook may run. One that may not, and whose absence means no, says so in r.
@@ -268,6 +278,9 @@ func (t *Turn) admit(r *ran) bool {
 		return true
 	}
 	switch {
+	case st == Exposed && (r.blocks() || r.Event.guards()):
+		r.answer = failed("the hook %s can't run: a command that was started before you agreed to it still runs and could change it; end that command, or start a new thread", r.Key)
+		r.block = true
 	case st == Modified && (r.blocks() || e.mu.ran[r.Key] && r.Event.guards()):
 		// Who can change a guard while it is on duty must not get past it by that.
 		r.answer = failed("the hook %s is not what you agreed to any more; look at it, then run `gantry hooks trust`", r.Key)

@@ -469,3 +469,40 @@ func TestLongTexts(t *testing.T) {
 		th.End(t.Context(), "/w")
 	}
 }
+
+// A hook whose script a command could still change, because that runs since before the answer, does not run; a guard refuses meanwhile.
+func TestHookThatCouldStillBeChanged(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "guard.sh", "x", 0o755)
+	at := Scene{Turn: "u1", Cwd: dir, Model: "m"}
+	ran := 0
+	b := &bench{agreed: map[string]string{}, run: map[string]func(context.Context, Command) Printed{
+		"./guard.sh": func(context.Context, Command) Printed { ran++; return Printed{} },
+	}}
+	d := Definition{Key: "a", Event: PreToolUse, Command: "./guard.sh", Scope: User, Source: "/f"}
+	late := d
+	late.Key, late.Event = "b", PostToolUse
+	for _, d := range []Definition{d, late} {
+		digest, _, err := d.Digest(dir, []string{"A=b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.agreed[d.Key] = digest
+	}
+	th := b.thread(t, d, late)
+	defer th.End(t.Context(), dir)
+	exposed := true
+	th.engine.cfg.Exposed = func(paths []string) bool { return exposed && slices.Equal(paths, []string{dir + "/guard.sh"}) }
+	turn := th.Turn(at)
+	v, _ := turn.PreToolUse(t.Context(), call(`{}`))
+	if _, err := turn.PostToolUse(t.Context(), call(`{}`), contract.Text("x")); err != nil || !v.Deny || !strings.Contains(v.Message, "before you agreed") || ran != 0 {
+		t.Errorf("verdict = %+v, %v; it ran %d times", v, err, ran)
+	}
+	if n := turn.Notices(); len(n) != 1 || !strings.Contains(n[0].Text, "before you agreed") {
+		t.Errorf("notices = %+v", n)
+	}
+	exposed = false
+	if v, _ := turn.PreToolUse(t.Context(), call(`{}`)); v.Deny || ran != 1 {
+		t.Errorf("afterwards: %+v, it ran %d times", v, ran)
+	}
+}

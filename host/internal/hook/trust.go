@@ -21,9 +21,10 @@ const (
 	Trusted
 	Modified  // it is not any more what the user agreed to
 	Untrusted // nobody has agreed to it
+	Exposed   // it is what the user agreed to, and a command that runs could change it until it starts
 )
 
-var standingNames = [...]string{"unknown", "managed", "trusted", "modified", "untrusted"}
+var standingNames = [...]string{"unknown", "managed", "trusted", "modified", "untrusted", "exposed"}
 
 // String names the standing for people.
 func (s Standing) String() string {

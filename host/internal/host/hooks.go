@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
@@ -98,6 +100,23 @@ func AgreedHooks(home string) (map[string]string, error) {
 		agreed[h.Key] = h.Digest
 	}
 	return agreed, err
+}
+
+// couldChange reports whether a running command could change one of these paths. What lies below a protected name none can.
+func (h *Host) couldChange(paths []string) bool {
+	c := h.opts.Config
+	paths = slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+		return slices.ContainsFunc(append([]string{c.Dir}, c.Sandbox.WritableRoots...), func(root string) bool {
+			rel, err := filepath.Rel(root, path)
+			first, _, _ := strings.Cut(rel, "/")
+			return err == nil && slices.Contains(box.Protected, first)
+		})
+	})
+	if len(paths) == 0 {
+		return false
+	}
+	_, found := h.launcher.CouldChange(paths)
+	return found
 }
 
 // heldFor finds the files that agreed hooks run in a folder, and that commands in a sandbox therefore must not change.
@@ -198,7 +217,7 @@ func (h *Host) openHooks() error {
 	}
 	var err error
 	h.hooks, err = hook.New(hook.Config{
-		Ask: h.askForHook, Unasked: unasked,
+		Ask: h.askForHook, Unasked: unasked, Exposed: h.couldChange,
 		Definitions: found, Agreed: func() (map[string]string, error) { return AgreedHooks(h.opts.Home) }, Run: shell.Run,
 		Environ: h.HookEnvironment, Logger: h.log.Named("hook"),
 	})

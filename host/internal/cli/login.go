@@ -125,7 +125,7 @@ func (c commandAsker) Ask(ctx context.Context, q approval.Question) (approval.An
 			if choice, ok := choose(line, q.Options); ok {
 				return approval.Answer{Choice: choice, By: "user"}, nil
 			}
-			fmt.Fprint(a.stderr, "  answer with a number or a word of the list: ")
+			fmt.Fprint(a.stderr, "  answer with the number, letter or word of an answer: ")
 		case <-ctx.Done():
 			return approval.Answer{}, context.Cause(ctx)
 		}

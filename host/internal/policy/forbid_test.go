@@ -28,6 +28,11 @@ var forbiddenForms = []string{
 	"ssh -o ProxyCommand='factor 13' h", "ssh -oProxyCommand='factor 13' h", "ssh -o 'LocalCommand factor 13' h", "scp -S 'factor 13' a h:", "rsync -e 'factor 13' a h:", "rsync -ae 'factor 13' a h:", "rsync --rsh='factor 13' a h:",
 	"split --filter='factor 13' f", "sort --compress-program='factor 13' f", "rg --pre='factor 13' x", "zip -T -TT 'factor 13' a f", "vim -c '!factor 13'", "vim '+!factor 13'", "less '+!factor 13' f", "gdb -ex 'shell factor 13'",
 	"sqlite3 x '.shell factor 13'", "socat - EXEC:'factor 13'", "man -P 'factor 13' x", "go test -exec 'factor 13'", "go build -toolexec='factor 13'", "nix-shell --run 'factor 13'",
+	// what is read from the line, from variables, by other marks
+	"Y='!factor 13' git --config-env alias.x=Y x", "git --config-e=alias.x=Y x", `GIT_CONFIG_PARAMETERS="'alias.x=!factor 13'" git x`, "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!factor 13' git x",
+	"echo 13 | xargs -I{} sh -c 'factor {}'", "echo 13 | xargs -IX sh -c 'factor X'", "echo 13 | xargs --replace=X sh -c 'factor X'", `x='$(factor 13 >&2)'; echo ${x@P}`, "ed <<< '!factor 13'", "gcc -wrapper factor,13 f.c",
+	"sed -f - f <<< '1e factor 13'", "awk -f - <<< 'BEGIN{system(\"factor 13\")}'", "make -f - <<< 'x:; factor 13'", "make -f- <<< 'x:; factor 13'", "crontab - <<< '* * * * * factor 13'", "at now <<< 'factor 13'", "bind -x '\"a\":factor 13'",
+	"TAR_OPTIONS='--to-command=factor\\ 13' tar xf a",
 }
 
 // A rule that forbids holds, or asks where what is started can't be told.

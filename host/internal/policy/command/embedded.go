@@ -34,7 +34,7 @@ var embedding = map[string]embeds{
 
 // embeddingGit is git's part of it, by subcommands; its own options are those of "".
 var embeddingGit = map[string]embeds{
-	"": {letters: "c", values: "C", long: []string{"--config-env"}}, "clone": {letters: "cu", values: "bjo", long: []string{"--config", "--upload-pack"}},
+	"": {letters: "c", values: "C"}, "clone": {letters: "cu", values: "bjo", long: []string{"--config", "--upload-pack"}},
 	"rebase": {letters: "x", values: "sXC", long: []string{"--exec"}}, "difftool": {letters: "x", values: "tOSGl", long: []string{"--extcmd"}}, "grep": {letters: "O", values: "ABCefm", long: []string{"--open-files-in-pager"}},
 	"fetch": {long: []string{"--upload-pack"}}, "pull": {long: []string{"--upload-pack"}}, "ls-remote": {long: []string{"--upload-pack", "--exec"}}, "fetch-pack": {long: []string{"--upload-pack", "--exec"}},
 	"push": {long: []string{"--receive-pack", "--exec"}}, "send-pack": {long: []string{"--receive-pack", "--exec"}}, "archive": {long: []string{"--exec"}}, "daemon": {long: []string{"--access-hook"}},
@@ -43,15 +43,40 @@ var embeddingGit = map[string]embeds{
 	"config":        {begins: []string{""}},
 }
 
+// reading are programs that start what they read, or read a program with -f.
+var reading = []string{"sed", "awk", "make", "ed", "at", "batch", "crontab", "vim"}
+
+// reads reports whether such a program reads what is on the command line, or in a pipe.
+func reads(name string, c Command, in input) bool {
+	switch {
+	case !slices.Contains(reading, name):
+		return false
+	case name == "sed" || name == "awk" || name == "make":
+		return slices.ContainsFunc(c[1:], func(w Word) bool { return w.Text == "-" || w.Text == "-f-" || isInput(w.Text) || isDescriptor(w.Text) }) &&
+			slices.ContainsFunc(c[1:], func(w Word) bool {
+				return strings.HasPrefix(w.Text, "-f") || strings.HasPrefix(w.Text, "--f") || strings.HasPrefix(w.Text, "--makefile")
+			})
+	case name == "crontab":
+		return slices.ContainsFunc(c[1:], func(w Word) bool { return w.Text == "-" || isInput(w.Text) })
+	}
+	return in.known || name == "at" || name == "batch"
+}
+
 // embedded follows the command lines in a command's options.
-func (x *extractor) embedded(name string, c Command, depth int) {
+func (x *extractor) embedded(name string, c Command, in input, depth int) {
 	if same := sames[name]; same != "" {
 		name = same
+	}
+	if reads(name, c, in) {
+		x.unresolved(strings.Join(c.Argv(), " ") + " (reads commands from its input)")
 	}
 	switch name {
 	case "git":
 		sub, args := subcommand(c[1:])
 		own := c[1 : len(c)-len(args)]
+		if slices.ContainsFunc(own, func(w Word) bool { return abbreviates(w.Text, "--config-env") }) { // the value is a variable's
+			x.unresolved(strings.Join(c.Argv(), " "))
+		}
 		x.values(embeddingGit[""], own, depth)
 		x.values(embeddingGit[sub], args, depth)
 		for i, w := range args {
@@ -71,8 +96,9 @@ func (x *extractor) embedded(name string, c Command, depth int) {
 		x.sed(c)
 	case "make":
 		x.make(c)
-	case "hash", "enable":
-		if option(c[1:], 'p', "", 3) || option(c[1:], 'f', "", 3) { // a name becomes another program, or a builtin from a file
+	case "hash", "enable", "bind":
+		// A name becomes another program or a builtin from a file, a key a command.
+		if option(c[1:], 'p', "", 3) || option(c[1:], 'f', "", 3) || option(c[1:], 'x', "", 3) {
 			x.unresolved(strings.Join(c.Argv(), " "))
 		}
 	case ".", "source":
@@ -142,6 +168,9 @@ func (x *extractor) maybeWord(w Word, depth int) {
 // maybe follows a text that may be a command line, with and without what may stand before one. That it can't be read means that
 // what it starts isn't known.
 func (x *extractor) maybe(text string, depth int) {
+	if words := strings.ReplaceAll(text, ",", " "); words != text && !strings.ContainsAny(text, " \t\n") { // gcc -wrapper
+		x.maybe(words, depth)
+	}
 	rest := text[len(notes.FindString(text)):]
 	for i, script := range []string{text, rest} {
 		if i > 0 && rest == text || strings.TrimSpace(script) == "" {
@@ -184,9 +213,9 @@ func (x *extractor) subscripted(words Command, depth int) {
 var (
 	commandVariables = []string{
 		"PROMPT_COMMAND", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE", "BROWSER", "FCEDIT", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER",
-		"GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS", "GIT_PROXY_COMMAND", "RSYNC_RSH", "CVS_RSH", "TAR_OPTIONS", "MAKEFLAGS",
+		"GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS", "GIT_PROXY_COMMAND", "RSYNC_RSH", "CVS_RSH", "MAKEFLAGS",
 	}
-	fileVariables = []string{"BASH_ENV", "ENV", "LD_PRELOAD", "LD_AUDIT", "ZDOTDIR", "INPUTRC", "GIT_EXEC_PATH"}
+	fileVariables = []string{"GIT_CONFIG_PARAMETERS", "TAR_OPTIONS", "BASH_ENV", "ENV", "LD_PRELOAD", "LD_AUDIT", "ZDOTDIR", "INPUTRC", "GIT_EXEC_PATH"}
 	prompts       = []string{"PS0", "PS1", "PS2", "PS4"}
 )
 

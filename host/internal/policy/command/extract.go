@@ -112,6 +112,10 @@ func (x *extractor) stmt(s *syntax.Stmt, depth int) {
 			}
 		case *syntax.Assign:
 			x.assign(n, depth)
+		case *syntax.ParamExp:
+			if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word != nil && n.Exp.Word.Lit() == "P" { // expanded like a prompt
+				x.unresolved(sourceOf(n))
+			}
 		case *syntax.LetClause, *syntax.TestClause, *syntax.ArithmCmd, *syntax.ArithmExp:
 			x.quoted(n, depth)
 		}
@@ -255,7 +259,7 @@ func (x *extractor) command(c Command, in input, depth int) {
 			x.start(name, c, in, depth)
 		}
 	}
-	x.embedded(name, c, depth)
+	x.embedded(name, c, in, depth)
 	if slices.Contains(evaluating, name) {
 		x.subscripted(c[1:], depth)
 	}

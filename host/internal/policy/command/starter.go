@@ -130,6 +130,7 @@ func (x *extractor) start(name string, c Command, in input, depth int) {
 	case w.joined:
 		x.text(rest, syntax.LangBash, depth+1)
 	case w.more:
+		rest = replaced(c[1:len(c)-len(rest)], rest)
 		x.command(append(slices.Clip(slices.Clone(rest)), Word{Text: "what " + name + " reads"}), in, depth+1)
 	default:
 		x.command(rest, in, depth+1)
@@ -260,6 +261,26 @@ func found(c Command) Command {
 	for i := range out {
 		if strings.Contains(out[i].Text, "{}") {
 			out[i].Fixed = false
+		}
+	}
+	return out
+}
+
+// replaced marks the words of a command in which xargs puts what it reads in the place of another text.
+func replaced(options, c Command) Command {
+	out := found(c)
+	for i, o := range options {
+		mark, ok := strings.CutPrefix(o.Text, "-I")
+		if long, is := strings.CutPrefix(o.Text, "--replace="); is {
+			mark, ok = long, true
+		}
+		if ok && mark == "" && i+1 < len(options) {
+			mark = options[i+1].Text
+		}
+		for j := range out {
+			if ok && mark != "" && strings.Contains(out[j].Text, mark) {
+				out[j].Fixed = false
+			}
 		}
 	}
 	return out

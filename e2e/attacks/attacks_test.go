@@ -72,6 +72,7 @@ var boxes = map[string][]string{
 var table = slices.Concat(
 	files,
 	metadata, later,
+	indexed,
 	reads, athome,
 	kernel, reach,
 	network, proxied,
@@ -92,6 +93,7 @@ var sections = []struct {
 }{
 	{"F", "Files", 23},
 	{"M", "What is executed later", 55},
+	{"I", "The index", 16},
 	{"D", "What must not be read", 16},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},

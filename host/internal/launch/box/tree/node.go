@@ -160,18 +160,21 @@ func (t *Tree) reachable(n int32) bool {
 	return true
 }
 
-// rel is a node's path below the root; empty: the root's.
+// rel is a node's path below the root, or below what has lost its place; empty: the root's.
 func (t *Tree) rel(n int32) string {
 	size := 0
 	for at := n; at > 0; at = t.nodes[at].parent {
 		size += len(t.nodes[at].name) + 1
+		if t.nodes[at].adrift {
+			break
+		}
 	}
 	if size == 0 {
 		return ""
 	}
 	b := make([]byte, size-1)
 	end := len(b)
-	for at := n; at > 0; at = t.nodes[at].parent {
+	for at := n; end > 0; at = t.nodes[at].parent {
 		name := t.nodes[at].name
 		copy(b[end-len(name):], name)
 		if end -= len(name) + 1; end > 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,12 +23,21 @@ type scan struct {
 	queue []int32
 	busy  int
 	err   error
-	moved int // folders that were not where they had been
+	moved int       // folders that were not where they had been
+	until time.Time // when it is given up; zero: never
 }
+
+// maxScan is how long new folders are followed: who makes them all the time is not waited for.
+const maxScan = time.Minute
+
+var errEndless = errors.New("folders are made in it faster than they can be looked through; end what makes them")
 
 // scan looks into these and what is new below them. quiet: giving way to others. Others may help meanwhile: see Tree.help.
 func (t *Tree) scan(queue []int32, gentle bool) (moved int, err error) {
 	s := &scan{t: t, queue: queue}
+	if t.filled { // else it takes as long as there are folders
+		s.until = time.Now().Add(maxScan)
+	}
 	s.more = sync.NewCond(&s.mu)
 	t.mu.Lock()
 	t.scanning = s
@@ -82,6 +92,8 @@ func (s *scan) work(gentle bool) {
 		switch {
 		case s.t.closing.Load():
 			s.err = errClosed
+		case s.err == nil && !s.until.IsZero() && len(fresh) > 0 && time.Now().After(s.until):
+			s.err = errEndless
 		case errors.Is(err, errMoved):
 			s.moved++
 		case err != nil && s.err == nil:

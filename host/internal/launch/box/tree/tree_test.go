@@ -197,17 +197,11 @@ func TestFoldersThatAreMovedMeanwhile(t *testing.T) {
 				must(t, os.MkdirAll(filepath.Join(root, "s", fmt.Sprint(i), "deep/er/.git"), 0o755))
 			}
 			var x *tree.Tree
-			stop := make(chan struct{})
 			var movers sync.WaitGroup
 			for m := range 2 {
 				movers.Go(func() { // waited for below
 					r := rand.New(rand.NewPCG(uint64(m), 2))
-					for {
-						select {
-						case <-stop:
-							return
-						default:
-						}
+					for range 400 {
 						a, b := filepath.Join(root, "s", fmt.Sprint(r.IntN(30))), filepath.Join(root, "s", fmt.Sprint(r.IntN(30)), "deep")
 						_ = unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, filepath.Join(root, "s", fmt.Sprint(r.IntN(30))), unix.RENAME_EXCHANGE)
 						_ = os.Rename(a, filepath.Join(b, fmt.Sprint(r.IntN(30))))
@@ -218,14 +212,21 @@ func TestFoldersThatAreMovedMeanwhile(t *testing.T) {
 				})
 			}
 			x = open(t, root, tree.Options{Walk: walk}) // it is read while they work
-			for range 50 {
+			over := make(chan struct{})
+			go func() { // ended by the movers
+				movers.Wait()
+				close(over)
+			}()
+			for busy := true; busy; {
+				select {
+				case <-over:
+					busy = false
+				default:
+				}
 				if _, err := x.Settle(); err != nil {
-					t.Error(err)
-					break
+					t.Fatal(err)
 				}
 			}
-			close(stop)
-			movers.Wait()
 			compare(t, x, root, "afterwards")
 		})
 	}

@@ -200,6 +200,9 @@ func (t *Tree) watched(n, watch int32) (int32, error) {
 			if p == other {
 				return n, errMoved // what lies above has to be found first
 			}
+			if t.nodes[p].adrift { // what was above it may be another by now
+				break
+			}
 		}
 		parent, name, entry := t.nodes[n].parent, t.nodes[n].name, t.nodes[n].entry
 		t.drop(n)

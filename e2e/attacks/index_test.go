@@ -1,0 +1,94 @@
+package attacks_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// indexed are rows about when what commands make is judged: while they run, behind their calls, after a kill, among a great many folders.
+var indexed = []row{
+	{id: "I1", attempt: "a session makes a repository whose settings name a program, and a rule lets `git status` out into it", required: "the program is not executed", codex: "",
+		ours: "what the session has made is moved aside before git starts", flow: ruleIntoASession},
+	{id: "I2", attempt: "gantry is killed (KILL) while a command has made hooks, settings of git and of an agent", required: "the next gantry does not take them for the user's", codex: "",
+		ours: "it moves them aside when it starts, and says so, without any command", flow: killedWith(syscall.SIGKILL)},
+	{id: "I3", attempt: "the same with QUIT", required: "the same", codex: "", ours: "the same", flow: killedWith(syscall.SIGQUIT)},
+	{id: "I4", attempt: "a backup puts back what was there, after a kill", required: "it stays", codex: "", ours: "is known by its content", tests: []string{"host/internal/launch/box TestTheNextGantryJudges"}},
+	{id: "I5", attempt: "make 60,000 folders, with a repository in one of them, so that what is not looked through may be written", required: "everything is judged, everything stays read-only", codex: "",
+		ours: "there is no limit", tests: []string{"host/internal/launch/box TestManyFoldersHideNothing"}},
+	{id: "I6", attempt: "a session makes something executable behind its call", required: "it is moved aside at once", codex: "", ours: "as required", tests: []string{"host/internal/launch/box TestWhatASessionMakesIsMovedAtOnce"}},
+	{id: "I7", attempt: "it makes it again and again, to be faster than what runs outside", required: "nothing runs outside meanwhile", codex: "",
+		ours: "what would run outside is refused after the second time, and the session ended after a hundred parts", tests: []string{"host/internal/launch/box TestWhatASessionMakesIsMovedAtOnce"}},
+	{id: "I8", attempt: "begin another command, for which what a session has made was there before", required: "the oldest counts", codex: "", ours: "as required", tests: []string{"host/internal/launch/box TestTheOldestCounts"}},
+	{id: "I9", attempt: "anything that runs outside while a call lasts: a hook, an approved command, a secret's program", required: "it finds nothing that a command has made", codex: "",
+		ours: "the launcher judges before it starts anything unconfined", tests: []string{"host/internal/launch/box TestNothingOutsideFindsWhatASessionHasMade"}},
+	{id: "I10", attempt: "overflow the queue of the kernel's notifications", required: "nothing is overlooked", codex: "", ours: "all folders are compared", tests: []string{"host/internal/launch/box/tree TestTooManyNotifications"}},
+	{id: "I11", attempt: "use up the kernel's watches", required: "nothing is overlooked", codex: "", ours: "all folders are compared, for each command", tests: []string{"host/internal/launch/box/tree TestWhatIsKnownIsWhatIsThere"}},
+	{id: "I12", attempt: "rename, exchange and nest folders in a loop while they are read and watched", required: "nothing is overlooked", codex: "", ours: "folders are known by their inodes", tests: []string{"host/internal/launch/box/tree TestFoldersThatAreMovedMeanwhile"}},
+	{id: "I13", attempt: "folders so deep that no path reaches them", required: "nothing is overlooked", codex: "", ours: "they are reached one from another", tests: []string{"host/internal/launch/box/tree TestDeepFolders"}},
+	{id: "I14", attempt: "remove or replace the writable folder itself", required: "nothing of another one is believed", codex: "", ours: "it is read anew", tests: []string{"host/internal/launch/box/tree TestTheFolderItself"}},
+	{id: "I15", attempt: "a damaged file of what was known", required: "it is not believed", codex: "", ours: "it is read anew", tests: []string{"host/internal/launch/box/tree TestATreeOutlivesItsProcess", "host/internal/launch/box/tree FuzzStore"}},
+	{id: "I16", attempt: "what the user makes between commands, or was let make by name", required: "it stays", codex: "", ours: "as required",
+		tests: []string{"host/internal/launch/box TestWhatIsMadeBetweenCommandsStays", "host/internal/launch/box TestWhatWasOpenedForOneStaysForAll"}},
+}
+
+// evilRepository is a script that makes one whose settings, hooks and neighbours are executed later.
+const evilRepository = `mkdir -p fresh/.git/hooks fresh/.git/objects fresh/.git/refs agent/.codex; echo ref: refs/heads/x > fresh/.git/HEAD; ` +
+	`printf '#!/bin/sh\ntouch ../ran ran\n' > fresh/fsm; chmod +x fresh/fsm; printf '[core]\n\tfsmonitor = ./fsm\n' > fresh/.git/config; cp fresh/fsm fresh/.git/hooks/post-checkout; echo evil > agent/.codex/config.toml; echo made > made`
+
+func ruleIntoASession(t *testing.T, w *world) {
+	f := newFlow(t, w, "I1", "workspace-write", "never")
+	f.Write(filepath.Join(f.Home, "rules", "my.rules"), `prefix_rule(pattern=["git", "status"])`)
+	f.command("c1", evilRepository+`; sleep 600`, ", login = false, yield_time_ms = 1500")
+	f.command("c2", `git status`, `, login = false, workdir = "fresh"`)
+	f.prepare()
+	res := f.OK(append([]string{"exec"}, append(f.args, "go")...)...)
+	out := f.read(t, res)
+	if f.Read("made") == "" || strings.Contains(out["c2"], "sandbox") {
+		t.Errorf("it was not tried: %q", out)
+	}
+	for _, name := range []string{"ran", "fresh/ran"} {
+		if f.Read(name) != "" || exists(filepath.Join(f.Dir, name)) {
+			t.Error("the program was executed:", name)
+		}
+	}
+	if !exists(filepath.Join(f.Dir, "agent/.codex.quarantined")) {
+		t.Errorf("nothing was moved aside:\n%s", res.Stderr)
+	}
+}
+
+func killedWith(signal syscall.Signal) func(*testing.T, *world) {
+	return func(t *testing.T, w *world) {
+		f := newFlow(t, w, "killed-"+signal.String(), "workspace-write", "never")
+		f.Write("old/.git/config", "[core]\n\tfsmonitor = mine\n")
+		f.command("c1", evilRepository+`; sleep 600`, ", login = false, yield_time_ms = 30000")
+		f.prepare()
+		run := f.Start(append([]string{"exec"}, append(f.args, "go")...)...)
+		f.Until("the command has made it", func() bool { return f.Read("made") != "" })
+		run.Signal(signal)
+		run.Wait()
+		if !exists(filepath.Join(f.Dir, "agent/.codex")) {
+			t.Fatal("it was gone before")
+		}
+		f.steps.Reset()
+		f.ids = nil
+		f.prepare()
+		res := f.OK(append([]string{"exec"}, append(f.args, "hello")...)...)
+		for _, name := range []string{"agent/.codex", "fresh/.git/hooks/post-checkout"} {
+			if exists(filepath.Join(f.Dir, name)) {
+				t.Errorf("%s is still there:\n%s", name, res.Stderr)
+			}
+		}
+		if b, err := os.ReadFile(filepath.Join(f.Dir, "fresh/.git/config")); err == nil && strings.Contains(string(b), "fsmonitor") {
+			t.Errorf("settings are %q", b)
+		}
+		if !strings.Contains(res.Stderr, ".codex.quarantined") {
+			t.Errorf("it does not say so:\n%s", res.Stderr)
+		}
+		if b, err := os.ReadFile(filepath.Join(f.Dir, "old/.git/config")); err != nil || !strings.Contains(string(b), "mine") {
+			t.Errorf("the user's own is %q, %v", b, err)
+		}
+	}
+}

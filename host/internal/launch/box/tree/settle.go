@@ -85,7 +85,9 @@ func Open(root string, o Options) (*Tree, error) {
 	if o.Walk {
 		t.why = "it was asked for"
 	} else {
+		t.mu.Lock()
 		t.in, t.why = newNotifier(t)
+		t.mu.Unlock()
 	}
 	go t.grow() // owned by the tree, ended by Close
 	return t, nil

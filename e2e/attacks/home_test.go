@@ -2,7 +2,9 @@ package attacks_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,6 +20,8 @@ var athome = []row{
 	{id: "D15", attempt: "`AGENTS.md` of another user in a folder above that all may write", required: "not used", codex: "", ours: "not used, and the user is told", tests: []string{"host/internal/prompt/agentsfile TestFilesOfOthers"}},
 	{id: "D16", attempt: "`gantry.hcl`, rules or hooks that other users may write", required: "refused or warned of", codex: "", ours: "the user is told which file, and what to do", flow: writableByOthers,
 		tests: []string{"config TestFilesThatOthersMayWrite"}},
+	{id: "D17", attempt: "keys, gantry's own folder and what is denied by another mount of the same folder", required: "denied", codex: "", ours: "other mounts are found by device and root; snapshots of a file system are other files", flow: mountedAgain,
+		tests: []string{"host/internal/launch/box TestOtherPaths"}},
 }
 
 // wholeHome runs a script in a sandbox that lets the home be written.
@@ -134,5 +138,27 @@ func writableByOthers(t *testing.T, w *world) {
 	res := f.OK(append([]string{"exec"}, append(f.args, "go")...)...)
 	if said := strings.ReplaceAll(res.Stderr, "\n", " "); !strings.Contains(said, path+" can be written by every user") || !strings.Contains(said, "chmod go-w") {
 		t.Errorf("%s", res.Stderr)
+	}
+}
+
+func mountedAgain(t *testing.T, w *world) {
+	s := w.sub(t, "mounted-again")
+	for _, p := range []string{"mirror", "keys", "mirrored"} {
+		mkdir(t, filepath.Join(s.top, p))
+	}
+	helper, err := exec.LookPath("bwrap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	around := []string{helper, "--dev-bind", "/", "/", "--bind", s.top, filepath.Join(s.top, "mirror"), "--bind", filepath.Join(s.user, ".ssh"), filepath.Join(s.top, "keys"), "--bind", s.ws, filepath.Join(s.top, "mirrored")}
+	script := `cd "$TOP"; cat mirror/user/.ssh/id mirror/user/.netrc keys/id mirror/home/secrets/key mirror/ws/secret.env mirrored/secret.env user/.ssh/id; cat mirror/out/file`
+	for _, mode := range []string{"workspace-write", "read-only"} {
+		r := s.run(t, s.env(), append(slices.Clone(around), gantry(t), "sandbox", "-C", s.ws, "-c", "sandbox.mode="+mode, "--", "sh", "-c", script)...)
+		if strings.Contains(r.output, "SECRET") || !strings.Contains(r.output, "as it was") {
+			t.Errorf("%s: status %d, %s", mode, r.status, r.output)
+		}
+	}
+	if r := s.run(t, s.env(), append(slices.Clone(around), "sh", "-c", script)...); strings.Count(r.output, "SECRET") != 7 {
+		t.Errorf("it does not work without a sandbox either: %s", r.output)
 	}
 }

@@ -125,6 +125,7 @@ func cage(cfg CageConfig) *control.Box {
 	own := reals(cfg.Own, cfg.Write)
 	show := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
 	hide := cfg.hidden(credentials, []string{"/run"})
+	hide = append(hide, slices.DeleteFunc(otherMounts(reals(hide, cfg.Denied)), func(p string) bool { return insideAny(p, []string{"/run", "/proc", "/dev"}) })...)
 	tmp := real("/tmp")
 	if cfg.Confined && cfg.Tmp != "" {
 		hide = append(hide, tmp)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,11 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 		}
 		found, missing = kept, append(missing, gaps...)
 	}
+	mounted, err := b.mountedAgain(v)
+	if err != nil {
+		return view{}, nil, err
+	}
+	v.denied = append(v.denied, mounted...)
 	for _, d := range found {
 		switch {
 		case !insideAny(d.path, roots):
@@ -116,6 +122,36 @@ func (b *Box) keysIn(roots, shown []string) (list []denial, missing []string, er
 	}
 	slices.SortFunc(list, func(a, b denial) int { return strings.Compare(a.path, b.path) })
 	return list, missing, nil
+}
+
+// mountedAgain are other mounts of what is denied or hidden in a view.
+func (b *Box) mountedAgain(v view) ([]denial, error) {
+	var paths []string
+	for _, d := range v.denied {
+		paths = append(paths, d.path)
+	}
+	if !v.full {
+		paths = append(paths, b.home)
+		for _, name := range b.keys() {
+			if p := real(filepath.Join(b.userHome, name)); b.userHome != "" && !slices.Contains(v.shown, p) && !slices.Contains(v.roots, p) && !slices.Contains(paths, p) {
+				paths = append(paths, p)
+			}
+		}
+	}
+	paths = slices.DeleteFunc(paths, func(p string) bool { return p == "" || !isThere(p) })
+	out := map[string]denial{}
+	for _, p := range otherMounts(paths) {
+		gone := !v.full && (insideAny(p, []string{"/run", "/proc", "/dev"}) || v.tmp != "" && below(p, "/tmp")) // the box has others
+		if gone || slices.Contains(v.roots, p) || insideAny(p, paths) {
+			continue
+		}
+		if err := note(p, true, v.roots, out); err != nil {
+			return nil, err
+		}
+	}
+	list := slices.Collect(maps.Values(out))
+	slices.SortFunc(list, func(a, b denial) int { return strings.Compare(a.path, b.path) })
+	return list, nil
 }
 
 // blank is an empty file that nobody may open, to lie over those that are denied.

@@ -1,0 +1,74 @@
+package box
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// mountpoint is a line of the list of mounts: a folder or file of a file system, and where it is seen.
+type mountpoint struct{ device, root, at string }
+
+// otherMounts are the further paths at which the same files and folders are seen, or parts of them: a second mount of what they lie in
+// shows what is hidden at the first.
+func otherMounts(paths []string) []string {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	return otherPaths(parseMounts(b), paths, func(a, b string) bool {
+		x, _, ok := identify(a)
+		y, _, also := identify(b)
+		return ok && also && x.dev == y.dev && x.ino == y.ino
+	})
+}
+
+func parseMounts(b []byte) []mountpoint {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var out []mountpoint
+	for line := range bytes.Lines(b) {
+		if f := strings.Fields(string(line)); len(f) > 4 {
+			out = append(out, mountpoint{f[2], unescape.Replace(f[3]), unescape.Replace(f[4])})
+		}
+	}
+	return out
+}
+
+// otherPaths looks paths up in a list of mounts. same reports whether two paths lead to one file.
+func otherPaths(mounts []mountpoint, paths []string, same func(a, b string) bool) []string {
+	var out []string
+	for _, p := range paths {
+		own := -1 // the deepest that the path lies in; of several at one place the last covers the others
+		for i, m := range mounts {
+			if (m.at == p || below(p, m.at)) && (own < 0 || len(m.at) >= len(mounts[own].at)) {
+				own = i
+			}
+		}
+		if own < 0 {
+			continue
+		}
+		inside := filepath.Join(mounts[own].root, strings.TrimPrefix(p, strings.TrimSuffix(mounts[own].at, "/")))
+		for i, m := range mounts {
+			other := ""
+			switch {
+			case i == own || m.device != mounts[own].device:
+				continue
+			case inside == m.root || below(inside, m.root):
+				other = filepath.Join(m.at, strings.TrimPrefix(inside, strings.TrimSuffix(m.root, "/")))
+				if other == p || !same(p, other) {
+					continue
+				}
+			case below(m.root, inside) && m.at != p && !below(m.at, p): // a part of it
+				other = m.at
+			default:
+				continue
+			}
+			if !slices.Contains(out, other) && !slices.Contains(paths, other) {
+				out = append(out, other)
+			}
+		}
+	}
+	return out
+}

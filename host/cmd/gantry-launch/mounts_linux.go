@@ -112,14 +112,24 @@ func arrange(x *control.Box) error {
 			return err
 		}
 	}
-	if x.Apart && x.Handled != 0 { // Landlock knows what is new by now only
-		for _, p := range [...]string{"/dev/shm", "/dev/pts", "/tmp"} {
-			if p != "/tmp" || x.Tmp != "" {
-				x.Rules = append(x.Rules, control.Rule{Path: p, Access: x.Handled})
-			}
-		}
+	if x.Apart && x.Handled != 0 {
+		x.Rules = rulesApart(x)
 	}
 	return nil
+}
+
+// rulesApart are Landlock's where /dev and /tmp were made anew: in them all may be written that is there.
+func rulesApart(x *control.Box) []control.Rule {
+	list := []control.Rule{{Path: "/dev", Access: x.Handled}}
+	if x.Tmp != "" {
+		list = append(list, control.Rule{Path: "/tmp", Access: x.Handled})
+	}
+	for _, r := range x.Rules {
+		if len(r.Path) < 5 || r.Path[:5] != "/dev/" {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // pieces opens what is there of a list.
@@ -162,40 +172,48 @@ func separate(shm uint64) error {
 	if err := setAttributes(atFdcwd, "/", atRecursive, attrReadOnly|attrNoSuid|attrNoDev); err != nil {
 		return err
 	}
-	if err := syscall.Mount("none", "/dev", "tmpfs", syscall.MS_NOSUID|syscall.MS_NOEXEC, "mode=755,"+anewBytes); err != nil {
+	if err := ownProcesses(); err != nil { // masked by the machine's /dev/null, which is no device any more
+		return err
+	}
+	// One file system serves both: its top is read-only, the folder for shared memory is not.
+	if err := syscall.Mount("none", "/dev", "tmpfs", syscall.MS_NOSUID|syscall.MS_NOEXEC, "mode=755,nr_inodes=4096,size="+decimal(int(shm))); err != nil {
+		return err
+	}
+	if err := syscall.Mkdir("/dev/shm", 0o777); err != nil {
+		return err
+	}
+	if err := syscall.Chmod("/dev/shm", 0o1777); err != nil {
+		return err
+	}
+	memory, err := openTree("/dev/shm")
+	if err != nil {
 		return err
 	}
 	for i, name := range devices {
 		if nodes[i] < 0 {
 			continue
 		}
-		if err := makeWay("/dev/"+name, false); err != nil {
+		fd, err := syscall.Open("/dev/"+name, syscall.O_CREAT|syscall.O_CLOEXEC|syscall.O_WRONLY, 0o600)
+		if err != nil {
 			return err
 		}
+		syscall.Close(fd)
 		if err := attach(nodes[i], "/dev/"+name); err != nil {
 			return err
 		}
 	}
-	for _, l := range [...][2]string{{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}} {
+	for _, l := range [...][2]string{{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}} {
 		if err := syscall.Symlink(l[1], "/dev/"+l[0]); err != nil {
 			return err
 		}
 	}
-	if err := syscall.Mkdir("/dev/pts", 0o755); err != nil {
-		return err
-	}
-	// Where the system allows no terminals of one's own there are none.
-	_ = syscall.Mount("devpts", "/dev/pts", "devpts", syscall.MS_NOSUID|syscall.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
-	if err := syscall.Mkdir("/dev/shm", 0o755); err != nil {
-		return err
-	}
-	if err := syscall.Mount("none", "/dev/shm", "tmpfs", mountFlags, "mode=1777,nr_inodes=4096,size="+decimal(int(shm))); err != nil {
-		return err
-	}
 	if err := setAttributes(atFdcwd, "/dev", 0, attrReadOnly|attrNoSuid); err != nil {
 		return err
 	}
-	return ownProcesses()
+	if err := attach(memory, "/dev/shm"); err != nil {
+		return err
+	}
+	return nil
 }
 
 // ownProcesses makes a view of the processes of this namespace alone, in which nothing can be written. Where the system allows no new one
@@ -211,9 +229,6 @@ func ownProcesses() error {
 			continue
 		}
 		if err := syscall.Mount("/dev/null", p, "", syscall.MS_BIND, ""); err != nil {
-			return err
-		}
-		if err := setAttributes(atFdcwd, p, 0, attrReadOnly|attrNoDev); err != nil { // which can't be opened
 			return err
 		}
 	}

@@ -136,6 +136,9 @@ func cage(cfg CageConfig) *control.Box {
 		}
 	}
 	for _, p := range hide {
+		if !isThere(p) {
+			continue
+		}
 		if p = real(p); !slices.Contains(show, p) && !insideAny(p, show) && !slices.Contains(x.Hide, p) {
 			x.Hide = append(x.Hide, p)
 		}

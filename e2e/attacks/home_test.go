@@ -142,6 +142,10 @@ func writableByOthers(t *testing.T, w *world) {
 }
 
 func mountedAgain(t *testing.T, w *world) {
+	if os.Geteuid() != 0 {
+		t.Log("an ordinary user mounts only in a namespace where root's programs belong to nobody, and gantry makes no sandbox there")
+		return
+	}
 	s := w.sub(t, "mounted-again")
 	for _, p := range []string{"mirror", "keys", "mirrored"} {
 		mkdir(t, filepath.Join(s.top, p))

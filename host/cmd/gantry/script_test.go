@@ -25,6 +25,9 @@ import (
 
 // TestMain makes this binary gantry and small plugins of it, each under its own name. Only the launcher is the real one.
 func TestMain(m *testing.M) {
+	if runtime.GOOS == "linux" { // a plugin's process sees nothing of /tmp, and some here are scripts that start another program
+		_ = os.Setenv("TMPDIR", "/var/tmp")
+	}
 	testscript.Main(m, map[string]func(){
 		"gantry":                   func() { os.Exit(cli.Main("0.1.0", "", os.Args[1:])) },
 		"gantry-tool-shell":        func() { tool.Main(shell()) },

@@ -365,14 +365,17 @@ func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure
 		maps.DeleteFunc(whole, func(path string, id identity) bool { return g.whole[path] != id })
 		all = append(all, g)
 	}
-	after, err := h.index.look(roots, whole, known)
-	if err != nil {
+	after, moved, err := h.clear(known, opened, func() (*parts, error) {
+		after, err := h.index.look(roots, whole, known)
+		if err == nil {
+			after.since(began, before)
+			after.list = append(after.list, appeared(missing, roots)...)
+		}
+		return after, err
+	})
+	if after == nil {
 		return nil, nil, err
 	}
-	after.since(began, before)
-	after.list = append(after.list, appeared(missing, roots)...)
-	moved, stuck, err := quarantine(known, opened, after)
-	h.remains.add(stuck) // which refuses whatever comes next
 	if len(moved) > 0 || err != nil {
 		words = append(words, word{owner: owner, moved: moved, err: err})
 		words = append(words, strike(all, len(moved))...)
@@ -381,6 +384,24 @@ func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure
 		unsure = errors.New("folders are being moved all the time, so that what is executed later can't be looked for; end what moves them")
 	}
 	return words, unsure, nil
+}
+
+// clear moves aside what look finds and was not known. Folders that were moved are looked through in turn: under their old names nothing
+// in them was.
+func (h *guests) clear(known map[identity]bool, opened []string, look func() (*parts, error)) (after *parts, moved []Moved, err error) {
+	for range tries {
+		if after, err = look(); err != nil {
+			return nil, moved, err
+		}
+		some, stuck, err := quarantine(known, opened, after)
+		h.remains.add(stuck) // which refuses whatever comes next
+		moved = append(moved, some...)
+		if err != nil || !slices.ContainsFunc(some, func(m Moved) bool { return m.To != "" && isDir(m.To) }) {
+			return after, moved, err
+		}
+	}
+	after.moved = true
+	return after, moved, nil
 }
 
 // strike holds what was moved aside against those who may have made it: sessions, while no call is under way.

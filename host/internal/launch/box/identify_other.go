@@ -7,7 +7,11 @@ import (
 	"os"
 )
 
+const maxPath = 4096
+
 func passable(string) bool { return false }
+
+func locked(string) bool { return false }
 
 // identify knows what a path is, but not whether it has changed: there are no boxes here.
 func identify(path string) (identity, fs.FileMode, bool) {

@@ -4,7 +4,9 @@ package box
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +14,40 @@ import (
 
 // passable reports whether what lies in a folder can be reached by its name.
 func passable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
+
+// locked reports whether a folder of ours lacks a right that we can give it: to be listed, or to be entered.
+func locked(path string) bool {
+	var st unix.Stat_t
+	me := os.Geteuid()
+	return me != 0 && unix.Lstat(path, &st) == nil && int(st.Uid) == me && st.Mode&0o500 != 0o500
+}
+
+// maxPath is how long a path may be that the kernel is given at once.
+const maxPath = 4096
+
+// lstatDeep looks at a path that is longer.
+func lstatDeep(path string, st *syscall.Stat_t) error {
+	at, err := os.OpenRoot("/")
+	if err != nil {
+		return err
+	}
+	dir, name := filepath.Split(strings.TrimPrefix(path, "/"))
+	for part := range strings.SplitSeq(strings.TrimSuffix(dir, "/"), "/") {
+		next, err := at.OpenRoot(part)
+		at.Close()
+		if err != nil {
+			return err
+		}
+		at = next
+	}
+	defer at.Close()
+	info, err := at.Lstat(name)
+	if err != nil {
+		return err
+	}
+	*st = *info.Sys().(*syscall.Stat_t)
+	return nil
+}
 
 // identify looks at a path without following it. It is asked about every folder, so it makes no more of the answer than is
 // needed.
@@ -21,6 +57,9 @@ func identify(path string) (identity, fs.FileMode, bool) {
 		err := syscall.Lstat(path, &st)
 		if err == syscall.EINTR {
 			continue
+		}
+		if err == syscall.ENAMETOOLONG {
+			err = lstatDeep(path, &st)
 		}
 		if err != nil {
 			return identity{}, 0, false

@@ -57,7 +57,7 @@ func (x *index) plant(root string) (*grown, error) {
 	}
 	g := x.trees[root]
 	if g == nil {
-		o := tree.Options{Rules: tree.Rules{Names: slices.Concat(nestedNames, enteredNames), Enter: append([]string{".git"}, enteredNames...), Marks: marks, Shapes: shapes}}
+		o := tree.Options{Rules: tree.Rules{Names: slices.Concat(nestedNames, enteredNames), Enter: slices.Concat(entered(), enteredNames), Marks: marks, Shapes: shapes}}
 		if x.cache != "" {
 			o.Cache = filepath.Join(x.cache, shortSum(root))
 		}

@@ -254,21 +254,25 @@ func (h *guests) recover(root string, owner launch.Owner) (words []word, err err
 				digests[n.Path+"\x00"+n.Digest] = true
 			}
 		}
-		after, err := h.index.look([]string{o.Root}, nil, ids)
-		if err != nil {
+		after, moved, err := h.clear(ids, nil, func() (*parts, error) {
+			after, err := h.index.look([]string{o.Root}, nil, ids)
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range after.list {
+				if d := p.digest(); d != "" && digests[p.path+"\x00"+d] {
+					ids[p.id] = true
+				}
+			}
+			return after, nil
+		})
+		if after == nil {
 			return words, err
 		}
-		for _, p := range after.list {
-			if d := p.digest(); d != "" && digests[p.path+"\x00"+d] {
-				ids[p.id] = true
-			}
-		}
-		moved, stuck, err := quarantine(ids, nil, after)
-		h.remains.add(stuck)
 		if len(moved) > 0 || err != nil {
 			words = append(words, word{owner: owner, moved: moved, err: err})
 		}
-		if len(stuck) == 0 && err == nil {
+		if !after.moved && err == nil {
 			_ = os.Remove(o.path)
 		}
 	}

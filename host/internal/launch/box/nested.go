@@ -19,12 +19,6 @@ import (
 // nestedNames are executed later, or say what may be, wherever they lie.
 var nestedNames = []string{".git", ".agents", ".codex", ".gantry", ".hg", ".jj", ".sl", "_darcs", ".repo", ".bzr", ".pijul"}
 
-// others are the settings of other version controls, below their folders, which may name programs as git's do, and folders of programs.
-var others = map[string][]string{
-	".hg": {"hgrc", "hgrc-not-shared", "sharedpath"}, ".jj": {"repo/config.toml", "workspace-config.toml"}, ".sl": {"config", "hgrc", "sharedpath"},
-	"_darcs": {"prefs/defaults"}, ".repo": {"repo"}, ".bzr": {"branch/branch.conf"}, ".pijul": {"config"},
-}
-
 // kind is what makes a path worth looking at.
 type kind int
 
@@ -166,7 +160,11 @@ func (p *parts) visit(root string, f *tree.Folder) (again bool) {
 	if f.Closed {
 		return p.closed(root, f.Path)
 	}
-	if filepath.Base(f.Path) != ".git" && isRepository(f.Marks) {
+	switch {
+	case filepath.Base(f.Path) == ".git" || !isRepository(f.Marks):
+	case len(f.Path) > maxReachable:
+		p.deep(root, f.Path, filepath.Join(f.Path, "HEAD")) // without it it is no repository
+	default:
 		p.repository(root, f.Path)
 		p.settings(f.Path, f.Path)
 	}
@@ -213,6 +211,21 @@ func (p *parts) tops(outer string) {
 	}
 }
 
+// maxReachable is how long the path of a repository may be so that all that is executed in it can be named.
+const maxReachable = 3800
+
+// deep handles what lies at a longer path as a whole: where it is new, what makes it what it is goes.
+func (p *parts) deep(root, path, needs string) {
+	id, _, ok := identify(path)
+	if !ok {
+		return
+	}
+	p.add(root, needs, kindClosed, lasting(path, id))
+	if len(path) < maxPath {
+		p.hold = append(p.hold, path)
+	}
+}
+
 // name handles one of nestedNames.
 func (p *parts) name(root, path string) {
 	id, mode, ok := identify(path)
@@ -221,19 +234,10 @@ func (p *parts) name(root, path string) {
 	}
 	switch own := others[filepath.Base(path)]; {
 	case !ok || slices.Contains(p.whole, path):
+	case len(path) > maxReachable:
+		p.deep(root, path, path)
 	case own != nil:
-		for _, name := range own {
-			in := filepath.Join(path, name)
-			if id, is, ok := identify(in); ok {
-				if is.IsDir() {
-					id = lasting(in, id) // its content is kept read-only
-				}
-				p.add(root, in, kindOther, id)
-				if (is.IsRegular() || is.IsDir()) && mode.IsDir() { // else what a link leads to may change
-					p.hold = append(p.hold, in)
-				}
-			}
-		}
+		p.others(root, path, own)
 	case filepath.Base(path) != ".git":
 		p.add(root, path, kindFolder, lasting(path, id)) // its content is kept read-only
 		p.hold = append(p.hold, path)
@@ -258,11 +262,11 @@ func (p *parts) elsewhere(dir string) {
 	}
 }
 
-// closed handles a folder that can't be listed, though what is in it can be reached by its name: as git does with hooks. One that was
-// so before stays read-only; one that is new is opened. It reports whether it was.
+// closed handles a folder that can't be listed, though what is in it can be reached by its name, as git does with hooks, or will be once
+// its owner has given the right back. One that was so before stays read-only; one that is new is opened. It reports whether it was.
 func (p *parts) closed(root, path string) (opened bool) {
 	id, mode, ok := identify(path)
-	if !ok || !mode.IsDir() || !passable(path) {
+	if !ok || !mode.IsDir() || !passable(path) && !locked(path) {
 		return false
 	}
 	if p.open == nil || p.open[id] {

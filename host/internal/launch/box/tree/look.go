@@ -5,6 +5,7 @@ package tree
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +65,7 @@ func (r *reader) read(fd int) (*content, error) {
 		return nil, err
 	}
 	c := &content{id: identityOf(&r.st)}
+	c.closed = locked(&r.st) // its entries have names, and can't be looked at
 	if now.Sub(time.Unix(0, c.id.Changed)) < settled {
 		c.id.Changed = 0 // read it again the next time
 	}
@@ -194,7 +196,14 @@ func (r *reader) look(n int32) (fresh []int32, err error) {
 	return fresh, err
 }
 
-// shut takes down a folder that can't be listed: what is in it may be reached by its name all the same.
+// locked reports whether a folder of ours lacks a right that we can give it: to be listed, or to be entered.
+func locked(st *unix.Stat_t) bool {
+	me := os.Geteuid()
+	return me != 0 && int(st.Uid) == me && st.Mode&0o500 != 0o500
+}
+
+// shut takes down a folder that can't be listed: what is in it may be reached by its name all the same, or once its owner has given
+// the right back.
 func (r *reader) shut(n int32, rel string) error {
 	fd, err := r.t.open(rel, openPath)
 	if err = classify(err); err != nil {
@@ -208,7 +217,7 @@ func (r *reader) shut(n int32, rel string) error {
 		return err
 	}
 	c := &content{id: identityOf(&r.st)}
-	c.closed = passable(fd)
+	c.closed = passable(fd) || locked(&r.st)
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
 	if !r.t.nodes[n].dead {

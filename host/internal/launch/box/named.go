@@ -1,6 +1,7 @@
 package box
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -97,7 +98,12 @@ func (n *namer) repository(dir, top string) (out []target, err error) {
 	if s.Cut {
 		return nil, fmt.Errorf("the git settings that hold in %s include too many files, or too deep ones, to be followed; let them include fewer, or work in another folder", top)
 	}
+	common := cmp.Or(commonDir(dir), dir)
 	for _, f := range s.Files {
+		in, name := filepath.Dir(f), filepath.Base(f)
+		if _, mode, _ := identify(f); (in == dir || in == common) && (name == "config" || name == "config.worktree") && mode&fs.ModeSymlink == 0 {
+			continue // its own, which is looked at wherever it lies
+		}
 		out = append(out, target{f, false, kindSettings, "git reads it as settings, which may name programs"})
 	}
 	for _, x := range s.List {

@@ -309,3 +309,13 @@ func TestGitExecutesWhatIsHeld(t *testing.T) {
 		})
 	}
 }
+
+// However many repositories lie in a folder, that is no reason to work there no more.
+func TestManyRepositoriesAreWorkedIn(t *testing.T) {
+	t.Parallel()
+	w := bare(t)
+	w.sh(`for i in $(seq 300); do echo m/r$i/.git/objects m/r$i/.git/refs; done | xargs mkdir -p; for i in $(seq 300); do echo ref: refs/heads/x > m/r$i/.git/HEAD; done`)
+	if out, exit := w.sh("echo runs"); out != "runs" {
+		t.Errorf("%d, %q", exit.Code, out)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
@@ -50,6 +51,8 @@ type noted struct {
 const (
 	// maxMark bounds what is read of a mark.
 	maxMark = 64 << 20
+	// staleMark is the age from which a mark that was never finished has no owner any more: writing one takes milliseconds.
+	staleMark = time.Hour
 	// maxDigest is the longest file of which a digest is made.
 	maxDigest = 1 << 20
 )
@@ -197,7 +200,14 @@ func (m *markings) orphans(root string) (list []orphan, err error) {
 	}
 	for _, e := range entries {
 		path := filepath.Join(m.dir, e.Name())
-		if ext := filepath.Ext(path); ext != ".mark" && ext != ".new" {
+		switch filepath.Ext(path) {
+		case ".mark":
+		case ".new": // its owner is about to lock it, or was killed before anything ran
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleMark {
+				_ = os.Remove(path)
+			}
+			continue
+		default:
 			continue
 		}
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -205,11 +215,6 @@ func (m *markings) orphans(root string) (list []orphan, err error) {
 			continue // its owner has removed it
 		}
 		if lock(f) != nil { // its owner lives
-			f.Close()
-			continue
-		}
-		if filepath.Ext(path) == ".new" { // its owner was killed before anything ran
-			_ = os.Remove(path)
 			f.Close()
 			continue
 		}

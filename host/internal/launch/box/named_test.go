@@ -93,12 +93,12 @@ func TestWhatSettingsNameStays(t *testing.T) {
 				}
 			}
 			// By way of a folder above, which is no mount.
-			for _, p := range tc.there {
+			if len(tc.there) > 0 {
+				p := tc.there[0]
 				w.sh("cd " + w.ws + "; d=$(dirname '" + p + "'); [ $d = . ] || { mv $d moved && mkdir -p $d && echo evil > '" + p + "'; }")
 				if b, err := os.ReadFile(filepath.Join(w.ws, p)); err == nil && strings.Contains(string(b), "evil") {
 					t.Errorf("%s is %q", p, b)
 				}
-				break
 			}
 			// The user's own file is none of a command's.
 			for _, m := range w.moved() {

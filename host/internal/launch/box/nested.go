@@ -69,15 +69,6 @@ type parts struct {
 	open map[identity]bool
 }
 
-// known tells of each part whether it was there before.
-func (p *parts) known() map[identity]bool {
-	out := make(map[identity]bool, len(p.list))
-	for _, x := range p.list {
-		out[x.id] = true
-	}
-	return out
-}
-
 // startup is what is executed from the user's home whenever a shell, git, another tool or a desktop is started. Where it lies in a writable
 // root it stays as it is.
 var startup = []string{

@@ -123,8 +123,7 @@ func TestAsGitReadsIt(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	one := func(list ...string) string { return list[r.IntN(len(list))] }
-	var value func() string
-	value = func() string {
+	value := func() string {
 		return one("x", "a b", `"a b"`, `"a;b" c`, "./tools/x.sh", `!sh -c \"x\"`, "a\\\n  b", "", "\t x \t", `"a\\b"`, "é", "a # c", "a;c", `""`) + one("", "", " ", " "+one("x", `"y"`))
 	}
 	for n := range 150 {

@@ -73,6 +73,45 @@ func BenchmarkSandboxedAtOnce(b *testing.B) {
 	benchTurn(b, manyCalls, `{"cmd":"true","login":false}`, "", 0, 0, "exec", "--sandbox", "workspace-write", "go")
 }
 
+// BenchmarkSandboxedTree is BenchmarkSandboxedTurn in an empty folder and in one with 1,000,000 files in 100,000 folders, which is what it
+// was for the run before; and the first command of a model that thinks for half a second there. $GANTRY_BIG_TREE keeps the folder.
+func BenchmarkSandboxedTree(b *testing.B) {
+	top := os.Getenv("GANTRY_BIG_TREE")
+	if top == "" {
+		top = b.TempDir()
+	}
+	growTree(b, top, 100_000, 10)
+	for name, dir := range map[string]string{"empty": b.TempDir(), "big": top} {
+		for _, calls := range []int{manyCalls, 1} {
+			b.Run(fmt.Sprintf("%s/calls=%d", name, calls), func(b *testing.B) {
+				benchTurn(b, calls, `{"cmd":"true","login":false}`, "", 500*time.Millisecond, 0, "exec", "--sandbox", "workspace-write", "-C", dir, "go")
+			})
+		}
+	}
+}
+
+// growTree makes folders with empty files in them, unless they are there.
+func growTree(b *testing.B, top string, folders, files int) {
+	whole := filepath.Join(top, "whole")
+	if _, err := os.Stat(whole); err == nil {
+		return
+	}
+	for i := range folders {
+		dir := filepath.Join(top, fmt.Sprintf("a%d/b%d/c%d", i/1000, i/100%10, i%100))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		for j := range files {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file%d", j)), nil, 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(whole, nil, 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // BenchmarkSandboxedFirst is the first command of a turn in the sandbox, of a model that writes its name and then for as long as
 // it takes to make a box; of one that thinks before that and writes all of it at once; and of one that answers at once.
 func BenchmarkSandboxedFirst(b *testing.B) {
@@ -133,6 +172,10 @@ func benchTurn(b *testing.B, calls int, arguments, profile string, thinks, write
 	}
 	if err := os.WriteFile(filepath.Join(user, ".bash_profile"), []byte(profile), 0o600); err != nil {
 		b.Fatal(err)
+	}
+	if slices.Contains(command, "-C") { // the folder was worked in before
+		r.OK(command...)
+		took = nil
 	}
 	for b.Loop() {
 		r.OK(command...)

@@ -44,6 +44,7 @@ type index struct {
 // grown is a tree that is listened to.
 type grown struct {
 	*tree.Tree
+	last tree.Result // of settle
 	used time.Time
 	stop chan struct{}
 }
@@ -181,6 +182,7 @@ func (x *index) settle(root string) (*grown, tree.Result, error) {
 		if err == nil {
 			var r tree.Result
 			if r, err = g.Settle(); err == nil {
+				g.last = r
 				return g, r, nil
 			}
 		}

@@ -57,8 +57,8 @@ func (t *Tree) device(fd int, dev uint64) (skip bool, err error) {
 	return skip, nil
 }
 
-// lowered makes this goroutine, to its end, give way to others.
-func lowered() {
+// lowered makes this goroutine, to its end, give way to others; idle: to all of them.
+func lowered(idle bool) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	quiet()
+	quiet(idle)
 }

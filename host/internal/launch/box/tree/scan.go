@@ -66,7 +66,7 @@ func (s *scan) run(size int, gentle bool) {
 // work takes folders from the queue until nothing is left.
 func (s *scan) work(gentle bool) {
 	if gentle {
-		lowered()
+		lowered(false)
 	}
 	r := s.t.reader()
 	s.mu.Lock()

@@ -26,6 +26,9 @@ type Tree struct {
 	dir   int // the root
 
 	closing atomic.Bool
+	waiting atomic.Int32  // who needs op
+	asked   atomic.Int64  // when it was last, in nanoseconds
+	ended   chan struct{} // closed with closing
 	ready   chan struct{} // closed when the folders were read once, or could not be
 	grown   chan struct{} // closed when nothing happens in the background any more
 	stirred chan struct{} // holds one when something has changed
@@ -76,7 +79,7 @@ func Open(root string, o Options) (*Tree, error) {
 	}
 	t := &Tree{
 		root: root, rules: o.Rules, cache: o.Cache, dir: dir,
-		ready: make(chan struct{}), grown: make(chan struct{}), stirred: make(chan struct{}, 1),
+		ended: make(chan struct{}), ready: make(chan struct{}), grown: make(chan struct{}), stirred: make(chan struct{}, 1),
 		noted: map[int32]*extra{}, devices: map[uint64]bool{}, watches: map[int32]int32{}, stray: map[int32]bool{}, pending: map[int32][]string{}, parked: map[int32]bool{},
 	}
 	for _, n := range slices.Concat(o.Rules.Names, o.Rules.Marks) {
@@ -108,6 +111,7 @@ func (t *Tree) grow() {
 		err = t.fill(true)
 	}
 	t.op.Unlock()
+	t.asked.Store(time.Now().UnixNano())
 	close(t.ready)
 	if err != nil {
 		return // Settle tries again, and says why
@@ -116,7 +120,6 @@ func (t *Tree) grow() {
 	loaded := t.loaded
 	t.mu.Unlock()
 	if loaded {
-		t.watchAll()
 		t.lookAgain()
 	}
 	t.save()
@@ -137,7 +140,7 @@ func (t *Tree) fill(gentle bool) error {
 	var err error
 	if loaded {
 		if err = t.devicesLoaded(); err == nil {
-			queue, err = t.verify()
+			queue, err = t.adopt()
 		}
 	}
 	if err == nil {
@@ -147,7 +150,7 @@ func (t *Tree) fill(gentle bool) error {
 	if t.lost && err == nil {
 		err = ErrGone
 	}
-	t.watching = t.in != nil && !loaded && err == nil
+	t.watching = t.in != nil && err == nil
 	t.mu.Unlock()
 	t.endWatching()
 	t.broken, t.filled = err, err == nil
@@ -190,8 +193,11 @@ const rounds = 32
 // Settle finds out what has changed until now. Everything that happened before it was called is known when it returns; an error says that
 // it is not.
 func (t *Tree) Settle() (Result, error) {
+	t.asked.Store(time.Now().UnixNano())
+	t.waiting.Add(1)
 	t.help()
 	t.op.Lock()
+	t.waiting.Add(-1)
 	defer t.op.Unlock()
 	if t.closing.Load() {
 		return Result{}, errClosed
@@ -321,107 +327,54 @@ func (t *Tree) pend(n int32, name string) {
 	}
 }
 
-// later is a share of the work that is done while nobody waits: so much that a command waits for no more than a few milliseconds.
+// later does something for each folder while nobody waits: whoever needs the tree waits for one folder at most. It reports whether it was
+// done for all.
 func (t *Tree) later(do func(n int32) error) bool {
-	const share = 256
-	r := int32(0)
-	for {
+	for n := int32(0); ; {
 		t.op.Lock()
-		for range share {
+		for t.waiting.Load() == 0 {
 			t.mu.Lock()
-			for int(r) < len(t.nodes) && (t.nodes[r].dead || t.nodes[r].adrift) {
-				r++
+			for int(n) < len(t.nodes) && (t.nodes[n].dead || t.nodes[n].adrift) {
+				n++
 			}
-			end := int(r) >= len(t.nodes)
+			end := int(n) >= len(t.nodes)
 			t.mu.Unlock()
 			if end || t.closing.Load() || !t.filled {
 				t.op.Unlock()
 				return end
 			}
-			if err := do(r); err != nil && !errors.Is(err, errMoved) {
+			if err := do(n); err != nil && !errors.Is(err, errMoved) {
 				t.filled = false
 				t.op.Unlock()
 				return false
 			}
-			r++
+			n++
 		}
+		t.op.Unlock()
+		t.op.Lock() // behind those who wait
 		t.op.Unlock()
 	}
 }
 
-// watchAll has a tree that came from its file watched. Until then its folders are compared.
-func (t *Tree) watchAll() {
-	t.mu.Lock()
-	have := t.in != nil
-	t.mu.Unlock()
-	if !have {
-		return
-	}
-	var threads sync.WaitGroup
-	whole := true
-	threads.Go(func() { // waited for below
-		lowered()
-		whole = t.later(t.watchOne)
-	})
-	threads.Wait()
-	t.op.Lock()
-	defer t.op.Unlock()
-	if !whole || t.closing.Load() {
-		return
-	}
-	for range rounds { // what has changed before it was watched
-		queue, err := t.verify()
-		var moved int
-		if err == nil {
-			moved, err = t.scan(queue, true)
-		}
-		if err != nil {
-			t.filled = false
-			return
-		}
-		t.endWatching()
-		if moved == 0 {
-			t.settled()
-			t.mu.Lock()
-			t.watching = t.in != nil
-			t.mu.Unlock()
-			return
-		}
-	}
-}
-
-// watchOne watches a folder that is what it was; another is left to verify.
-func (t *Tree) watchOne(n int32) error {
-	t.mu.Lock()
-	x := t.nodes[n]
-	if !t.connected(n) || x.watch != 0 || t.in == nil {
-		t.mu.Unlock()
-		return nil
-	}
-	rel := t.rel(n)
-	t.mu.Unlock()
-	fd, err := t.open(rel, unix.O_RDONLY)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if retry(func() error { return unix.Fstat(fd, &st) }) != nil || uint64(st.Dev) != x.id.Dev || st.Ino != x.id.Ino {
-		return nil
-	}
-	w, err := t.watch(fd, n)
-	if err != nil || w == 0 {
-		return err
-	}
-	_, err = t.watched(n, w)
-	return err
-}
-
 // lookAgain reads what came from the tree's file: other names of files are made without a change to the folder that they lie in.
 func (t *Tree) lookAgain() {
+	const rest, most = time.Second, 30 * time.Second
+	for began := time.Now(); time.Since(began) < most; { // commands come first
+		left := rest - time.Since(time.Unix(0, t.asked.Load()))
+		if left <= 0 {
+			break
+		}
+		pause := time.NewTimer(left)
+		select {
+		case <-pause.C:
+		case <-t.ended:
+			pause.Stop()
+			return
+		}
+	}
 	var thread sync.WaitGroup
 	thread.Go(func() { // waited for below
-		lowered()
+		lowered(true)
 		r := t.reader()
 		t.later(func(n int32) error {
 			fresh, err := r.look(n)
@@ -514,6 +467,7 @@ func (t *Tree) Close() error {
 	if t.closing.Swap(true) {
 		return nil
 	}
+	close(t.ended)
 	<-t.grown
 	t.op.Lock()
 	defer t.op.Unlock()

@@ -213,7 +213,7 @@ func TestFoldersThatAreMovedMeanwhile(t *testing.T) {
 			}
 			x = open(t, root, tree.Options{Walk: walk}) // it is read while they work
 			over := make(chan struct{})
-			go func() { // ended by the movers
+			go func() { // owned by this test, ended by the movers
 				movers.Wait()
 				close(over)
 			}()

@@ -19,6 +19,8 @@ const (
 	heardHot = heard | unix.IN_MODIFY | unix.IN_CLOSE_WRITE
 )
 
+const tooFew = "there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches"
+
 // notifier is the kernel's, of one tree.
 type notifier struct {
 	t    *Tree
@@ -170,11 +172,41 @@ func (t *Tree) watch(fd int, n int32) (int32, error) {
 	case err == nil:
 		return int32(w), nil
 	case errors.Is(err, unix.ENOSPC):
-		t.stopWatching("there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches")
+		t.stopWatching(tooFew)
 	default:
 		t.stopWatching(fmt.Sprintf("folders can't be watched: %v", err))
 	}
 	return 0, nil
+}
+
+// watchAt has the kernel tell of a folder by its path, which takes a third of the time, and is right as long as nothing is heard of the
+// folders above it. fd is the one that it lies in. 0: it does not.
+func (t *Tree) watchAt(fd int, rel, name string, hot bool) int32 {
+	t.mu.Lock()
+	in, given := t.in, t.why != ""
+	t.mu.Unlock()
+	if in == nil || given {
+		return 0
+	}
+	mask := uint32(heard | unix.IN_DONT_FOLLOW)
+	if hot {
+		mask = heardHot | unix.IN_DONT_FOLLOW
+	}
+	path := t.root + "/" + name
+	if rel != "" {
+		path = t.root + "/" + rel + "/" + name
+	}
+	if len(path) > maxPath {
+		path = "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name
+	}
+	w, err := unix.InotifyAddWatch(in.fd, path, mask)
+	switch {
+	case err == nil:
+		return int32(w)
+	case errors.Is(err, unix.ENOSPC):
+		t.stopWatching(tooFew)
+	}
+	return 0
 }
 
 func (t *Tree) unwatch(w int32) {

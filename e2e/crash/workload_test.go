@@ -384,6 +384,6 @@ func addCrafts(t *testing.T, r *rig.Rig) {
 		t.Fatal(err)
 	}
 	program := r.Program("crafts", fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", craftMode, self))
-	r.Config(fmt.Sprintf("plugin \"crafts\" {\n  source = %q\n  permissions {\n    write = [%q]\n  }\n}\n", program, r.Dir))
+	r.Config(fmt.Sprintf("plugin \"crafts\" {\n  source = %q\n  permissions {\n    write = [%q]\n    read = [%q]\n  }\n}\n", program, r.Dir, self))
 	r.OK("plugin", "lock", "--yes", "crafts")
 }

@@ -180,7 +180,10 @@ func (m *mark) remove() {
 }
 
 // leave gives a mark up for the next gantry.
-func (m *mark) leave() { _ = m.file.Close() }
+func (m *mark) leave() {
+	unlock(m.file)
+	_ = m.file.Close()
+}
 
 // orphan is a mark whose process is gone.
 type orphan struct {

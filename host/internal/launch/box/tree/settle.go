@@ -351,7 +351,8 @@ func (t *Tree) later(do func(n int32) error) bool {
 			n++
 		}
 		t.op.Unlock()
-		t.op.Lock() // behind those who wait
+		t.op.Lock()
+		//lint:ignore SA2001 it lets those who wait for the lock go first
 		t.op.Unlock()
 	}
 }

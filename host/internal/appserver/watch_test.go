@@ -58,7 +58,7 @@ func host(t *testing.T, events int) *appserver.Client {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	// One writer: who waits for a mutex, as two would, keeps the bubble's clock from moving.
-	send := make(chan func(*jsonrpc2.Conn) error, events+1000)
+	send, done := make(chan func(*jsonrpc2.Conn) error, events+1000), make(chan struct{})
 	for i := range events {
 		send <- func(conn *jsonrpc2.Conn) error {
 			return conn.Notify(t.Context(), "thread/event", event.Event{Seq: uint64(i + 1), Body: event.ThreadNamed{Name: "x"}})
@@ -74,8 +74,13 @@ func host(t *testing.T, events int) *appserver.Client {
 	}))
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		for f := range send {
-			if f(conn) != nil {
+		for {
+			select {
+			case f := <-send:
+				if f(conn) != nil {
+					return
+				}
+			case <-done:
 				return
 			}
 		}
@@ -84,7 +89,7 @@ func host(t *testing.T, events int) *appserver.Client {
 	t.Cleanup(func() {
 		_ = c.Close()
 		_ = conn.Close()
-		close(send)
+		close(done) // not send: a request that was read just now may still be answered into it
 		writing.Wait()
 	})
 	return c

@@ -74,6 +74,14 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// SyscallConn implements [syscall.Conn] where the process's own descriptor is read, and not a copy of its output.
+func (s *stream) SyscallConn() (syscall.RawConn, error) {
+	if c, ok := s.src.(syscall.Conn); ok {
+		return c.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
 // Close implements [io.Closer].
 func (s *stream) Close() error {
 	s.end()
@@ -214,6 +222,13 @@ func (l *lateReader) Read(p []byte) (int, error) {
 		return s.Read(p)
 	}
 	return 0, errNotStarted
+}
+
+func (l *lateReader) SyscallConn() (syscall.RawConn, error) {
+	if s := l.r.Load(); s != nil {
+		return s.SyscallConn()
+	}
+	return nil, errNotStarted
 }
 
 func (l *lateReader) Close() error {

@@ -182,10 +182,11 @@ func (s *Session) watch() {
 }
 
 func (s *Session) awaitOutput() {
-	// Output that is still arriving is waited for again: what the process wrote is not lost on a busy machine.
+	// Output that is still arriving, or has arrived and is not read yet, is waited for again: what the process wrote is not lost on a
+	// busy machine.
 	for seen, rounds := int64(-1), 0; rounds < outputRounds; rounds++ {
 		now := s.arrived.Load()
-		if now == seen {
+		if now == seen && !unread(s.out) {
 			return
 		}
 		seen = now

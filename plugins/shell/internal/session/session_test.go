@@ -137,6 +137,46 @@ func TestCollectDoesNotWaitForWhatOthersHoldOpen(t *testing.T) {
 	})
 }
 
+// late is output whose reader gets no processor for a while.
+type late struct {
+	*os.File
+	from <-chan struct{}
+}
+
+func (l *late) Read(b []byte) (int, error) {
+	<-l.from
+	return l.File.Read(b)
+}
+
+// On a busy machine the process may have ended for long before its output is read. None of it is lost, although another process holds
+// the pipe open.
+func TestCollectWaitsForWhatTheKernelHolds(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	st := NewStore()
+	defer end(t, st)
+	id, err := st.Reserve("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, from := newProgram(), make(chan struct{})
+	s, err := st.Add(t.Context(), "t", id, Program{Process: p, Out: &late{r, from}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteString("all of it"); err != nil {
+		t.Fatal(err)
+	}
+	p.leave(0)
+	time.AfterFunc(3*outputGrace, func() { close(from) })
+	if o, ended, err := s.Collect(t.Context(), "call", nil); err != nil || !ended || o.Text() != "all of it" {
+		t.Errorf("%q, ended %v, %v", o.Text(), ended, err)
+	}
+}
+
 func TestInterruptedCollectLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := NewStore()

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -28,6 +29,9 @@ func Regexp(p glob.Pattern) string {
 // for itself does not count.
 func Within(p glob.Pattern, folder string) []string {
 	base, parts := p.Parts()
+	if base == folder && len(parts) > 0 || strings.HasPrefix(base, strings.TrimSuffix(folder, "/")+"/") {
+		return []string{Regexp(p)} // all of it lies below the folder
+	}
 	rest, below := strings.CutPrefix(folder, strings.TrimSuffix(base, "/")+"/")
 	if !below || len(parts) == 0 {
 		return nil
@@ -66,7 +70,23 @@ func sequence(base string, parts []string) string {
 // Literal is an expression for one path in every spelling that names the same file.
 func Literal(path string) string {
 	var b strings.Builder
-	for _, r := range norm.NFC.String(path) {
+	for len(path) > 0 {
+		n := norm.NFC.NextBoundaryInString(path, true)
+		written, composed := path[:n], norm.NFC.String(path[:n])
+		path = path[n:]
+		switch {
+		case len([]rune(composed)) <= len([]rune(written)):
+			b.WriteString(chars(composed))
+		default: // some characters are always taken apart; as written they are one name with that
+			b.WriteString("(" + chars(composed) + "|" + chars(written) + ")")
+		}
+	}
+	return b.String()
+}
+
+func chars(s string) string {
+	var b strings.Builder
+	for _, r := range s {
 		b.WriteString(char(r))
 	}
 	return b.String()
@@ -238,9 +258,26 @@ func variants(r rune) []rune {
 			}
 		}
 	}
+	for _, v := range slices.Clone(out) {
+		out = append(out, singles()[v]...)
+	}
 	slices.Sort(out)
 	return out
 }
+
+// singles are the characters that are canonically equivalent to one other character, by that one: U+037E is a semicolon to a file system
+// that normalises names.
+var singles = sync.OnceValue(func() map[rune][]rune {
+	out := map[rune][]rune{}
+	for _, block := range [][2]rune{{0x340, 0x3ff}, {0x1f00, 0x23ff}, {0xf900, 0xfaff}, {0x2f800, 0x2fa1f}} {
+		for r := block[0]; r <= block[1]; r++ {
+			if to := []rune(norm.NFC.String(string(r))); len(to) == 1 && to[0] != r {
+				out[to[0]] = append(out[to[0]], r)
+			}
+		}
+	}
+	return out
+})
 
 // quote puts a backslash before what is special in an expression.
 func quote(s string) string {

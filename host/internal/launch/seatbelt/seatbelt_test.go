@@ -2,6 +2,7 @@ package seatbelt_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -236,6 +237,7 @@ func TestRegexps(t *testing.T) {
 		{"/w/x[^a-c]", []string{"/w/xd", "/w/xä", "/w/x]"}, []string{"/w/xa", "/w/xB", "/w/x/"}},
 		{`/w/x[\]\^\-\\]`, []string{"/w/x]", "/w/x^", "/w/x-", `/w/x\`}, []string{"/w/xa"}},
 		{"/w/x[ä-ü]", []string{"/w/xö", "/w/xÖ"}, nil},
+		{"/w/a;`Ω", []string{"/w/a\u037e\u1fef\u2126"}, []string{"/w/a"}},
 		{"/w/?", []string{"/w/a", "/w/日", "/w/e\u0301"}, []string{"/w/ab", "/w"}},
 		{"/w/a\nb*", []string{"/w/a\nbc"}, []string{"/w/a"}},
 		{"/w/**/keys/**/*.pem", []string{"/w/keys/a.pem", "/w/x/Keys/y/z/a.PEM"}, []string{"/w/a.pem", "/w/xkeys/a.pem"}},
@@ -254,6 +256,11 @@ func TestRegexps(t *testing.T) {
 	}
 	if got := seatbelt.Within(pattern(t, "/w/**/*.env"), "/w/a.env/in"); len(got) == 0 {
 		t.Error("nothing of a pattern goes on below a folder")
+	}
+	for text, folder := range map[string]string{"/w/a/b": "/w/a", "/w/a/*": "/w/a", "/w/a/b/*.env": "/w"} {
+		if got := seatbelt.Within(pattern(t, text), folder); len(got) != 1 || got[0] != seatbelt.Regexp(pattern(t, text)) {
+			t.Errorf("below %s, %s is %q", folder, text, got)
+		}
 	}
 }
 
@@ -279,7 +286,7 @@ func narrower(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
-	path := "/w/" + strings.Join(rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(names), rapid.StringN(1, 3, -1)), 1, 5).Draw(t, "path"), "/")
+	path := filepath.Clean("/w/" + strings.Join(rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(names), rapid.StringN(1, 3, -1)), 1, 5).Draw(t, "path"), "/"))
 	if p.Match(path) != "" && !re.MatchString(path) {
 		t.Fatalf("%q stands for %q, %s does not", text, path, re)
 	}

@@ -3,22 +3,183 @@
 package tree
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// adopt has the folders of a tree that came from its file watched, and returns those that are not what the file says. Each is watched
-// before it is compared, and after the one that it lies in: whoever exchanges folders meanwhile is heard.
-func (t *Tree) adopt() (queue []int32, err error) {
-	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(t.dir, &st) }); err != nil {
-		return nil, err
+const (
+	// adoptStep is how many folders are adopted before a waiting Settle gets its turn: a few milliseconds' work.
+	adoptStep = 2000
+	// adoptRounds bounds how often adopt starts over because folders changed while it worked. What is still not watched then is
+	// compared by every Settle.
+	adoptRounds = 4
+)
+
+// adopt watches the folders of a tree that was loaded from its file, which until then have only been compared. Without yield the
+// caller holds t.op; with yield, adopt takes it for one step at a time. It reports whether any folder differed from the file.
+func (t *Tree) adopt(yield bool) (differed bool, err error) {
+	lock, unlock := func() {}, func() {}
+	if yield {
+		lock, unlock = t.op.Lock, func() {
+			t.op.Unlock()
+			t.op.Lock()
+			//lint:ignore SA2001 waiting callers go first
+			t.op.Unlock()
+		}
 	}
-	if identityOf(&st) != t.nodes[0].id {
-		queue = append(queue, 0)
+	for range adoptRounds {
+		lock()
+		above := t.unwatched()
+		unlock()
+		if len(above) == 0 {
+			break
+		}
+		for len(above) > 0 {
+			lock()
+			if t.closing.Load() {
+				unlock()
+				return differed, errClosed
+			}
+			if yield && !t.filled { // a Settle failed; the next one reads and watches everything
+				unlock()
+				return differed, nil
+			}
+			var queue []int32
+			if above, queue, err = t.adoptSome(above, yield); err == nil && len(queue) > 0 {
+				differed = true
+				_, err = t.scan(queue, yield)
+				t.settled() // or a folder that turns up elsewhere would bring others along that are not watched
+			}
+			if err != nil && yield {
+				t.filled = false
+			}
+			unlock()
+			if err != nil {
+				return differed, err
+			}
+		}
+	}
+	lock()
+	defer unlock()
+	rest := t.unwatched()
+	t.mu.Lock()
+	t.watching = len(rest) == 0 && t.in != nil && t.why == "" && (!yield || t.filled)
+	t.mu.Unlock()
+	t.endWatching()
+	return differed, nil
+}
+
+// unwatched returns the folders that contain folders which could be watched and are not, those closer to the root first. It is
+// empty where nothing can be watched. The caller holds t.op.
+func (t *Tree) unwatched() []int32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.in == nil || t.why != "" {
+		return nil
+	}
+	depth := map[int32]int{} // of the folders that are returned
+	for n := range t.nodes {
+		x := &t.nodes[n]
+		if x.dead || x.adrift || x.watch != 0 || x.shut {
+			continue
+		}
+		above := max(0, x.parent) // the root stands for itself
+		if _, ok := depth[above]; ok {
+			continue
+		}
+		deep := 0
+		for p := above; p > 0; p = t.nodes[p].parent {
+			deep++
+		}
+		depth[above] = deep
+	}
+	return slices.SortedFunc(maps.Keys(depth), func(a, b int32) int { return cmp.Or(cmp.Compare(depth[a], depth[b]), cmp.Compare(a, b)) })
+}
+
+// adoptSome watches folders below the first of above and returns those that are left, and the folders that have to be read. Each
+// folder is watched before it is compared, so that a change is either seen by the comparison or reported by the kernel.
+func (t *Tree) adoptSome(above []int32, gentle bool) (left, queue []int32, err error) {
+	t.mu.Lock()
+	if t.in != nil {
+		t.in.read()
+	}
+	earlier := t.pending
+	t.pending = map[int32][]string{}
+	size := 0
+	some := above[:0:0]
+	for left = above; len(left) > 0 && size < t.step; left = left[1:] {
+		n := left[0]
+		if int(n) >= len(t.nodes) || t.nodes[n].dead || t.nodes[n].adrift {
+			continue
+		}
+		some = append(some, n)
+		for c := t.nodes[n].first; c != none; c = t.nodes[c].next {
+			size++
+		}
+	}
+	t.mu.Unlock()
+
+	if len(some) > 0 && some[0] == 0 {
+		if queue, err = t.adoptRoot(); err != nil {
+			return nil, nil, err
+		}
+	}
+	parts := make([][]int32, workers)
+	errs := make([]error, workers)
+	var threads sync.WaitGroup
+	for i, part := range slices.Collect(slices.Chunk(some, max(1, (len(some)+workers-1)/workers))) {
+		threads.Go(func() { // waited for below
+			if gentle {
+				lowered(false)
+			}
+			parts[i], errs[i] = t.adoptIn(part)
+		})
+	}
+	threads.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	queue = slices.Concat(append(parts, queue)...)
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.in != nil {
+		t.in.read()
+	}
+	// Folders are watched by path. Where a folder on the way was exchanged meanwhile, the watch may be on another folder.
+	for _, n := range some {
+		for p := n; p != none; p = t.nodes[p].parent {
+			if names, ok := t.pending[p]; ok && names == nil {
+				for c := t.nodes[n].first; c != none; c = t.nodes[c].next {
+					queue = append(queue, c)
+				}
+				break
+			}
+		}
+	}
+	for n, names := range earlier {
+		if names == nil {
+			t.pend(n, "")
+		}
+		for _, name := range names {
+			t.pend(n, name)
+		}
+	}
+	return left, queue, nil
+}
+
+// adoptRoot watches the root itself.
+func (t *Tree) adoptRoot() (queue []int32, err error) {
+	t.mu.Lock()
+	known := t.nodes[0].watch != 0
+	t.mu.Unlock()
+	if known {
+		return nil, nil
 	}
 	top, err := t.open("", unix.O_RDONLY)
 	if err != nil {
@@ -32,48 +193,17 @@ func (t *Tree) adopt() (queue []int32, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var levels [][]int32 // folders with others in them, by their depth
-	depth := make([]int32, len(t.nodes))
-	for n := range t.nodes { // those above come first in the file
-		x := &t.nodes[n]
-		if n > 0 {
-			depth[n] = depth[x.parent] + 1
-		}
-		if int(depth[n]) == len(levels) {
-			levels = append(levels, nil)
-		}
-		if x.first != none {
-			levels[depth[n]] = append(levels[depth[n]], int32(n))
-		}
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(t.dir, &st) }); err != nil {
+		return nil, err
 	}
-	for _, level := range levels {
-		parts := make([][]int32, workers)
-		errs := make([]error, workers)
-		var threads sync.WaitGroup
-		for i, some := range slices.Collect(slices.Chunk(level, max(1, (len(level)+workers-1)/workers))) {
-			threads.Go(func() { parts[i], errs[i] = t.adoptIn(some) }) // waited for below
-		}
-		threads.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return nil, err
-		}
-		queue = slices.Concat(append(parts, queue)...)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.in != nil {
-		t.in.read()
-	}
-	for n, names := range t.pending {
-		if names != nil {
-			continue
-		}
-		t.below(n, func(c int32) { queue = append(queue, c) }) // others may have been watched in their place
+	if identityOf(&st) != t.nodes[0].id {
+		queue = append(queue, 0)
 	}
 	return queue, nil
 }
 
-// adoptIn does it for the folders in these.
+// adoptIn watches and compares the folders that lie in these.
 func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 	type child struct {
 		n     int32
@@ -92,7 +222,9 @@ func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 		rel, id := t.rel(p), t.nodes[p].id
 		in = in[:0]
 		for c := t.nodes[p].first; c != none; c = t.nodes[c].next {
-			in = append(in, child{n: c, name: t.nodes[c].name, id: t.nodes[c].id, hot: t.heats(c)})
+			if t.nodes[c].watch == 0 {
+				in = append(in, child{n: c, name: t.nodes[c].name, id: t.nodes[c].id, hot: t.heats(c)})
+			}
 		}
 		t.mu.Unlock()
 		fd, err := t.open(rel, openPath)

@@ -36,6 +36,12 @@ func Grow(top string, folders, files int) error {
 	return os.WriteFile(filepath.Join(top, "whole"), nil, 0o644)
 }
 
+// Steps makes a tree that is loaded from its file adopt n folders at a time.
+func (o Options) Steps(n int) Options {
+	o.step = n
+	return o
+}
+
 // Deaf keeps notifications from being taken while f runs.
 func (t *Tree) Deaf(f func()) {
 	t.mu.Lock()

@@ -205,6 +205,9 @@ func locked(st *unix.Stat_t) bool {
 // shut takes down a folder that can't be listed: what is in it may be reached by its name all the same, or once its owner has given
 // the right back.
 func (r *reader) shut(n int32, rel string) error {
+	r.t.mu.Lock()
+	r.t.nodes[n].shut = true
+	r.t.mu.Unlock()
 	fd, err := r.t.open(rel, openPath)
 	if err = classify(err); err != nil {
 		if errors.Is(err, fs.ErrPermission) {

@@ -18,6 +18,7 @@ type node struct {
 	hot                 bool // changes to files' content matter as well
 	dead                bool // free to be another
 	adrift              bool // not below its parent any more
+	shut                bool // it can't be opened, and therefore not be watched
 }
 
 // extra is what is noted of a folder.

@@ -130,14 +130,27 @@ func (t *Tree) gone(n int32) {
 	}
 }
 
-// verify finds the folders that are not what they were, by what the kernel says of them.
-func (t *Tree) verify() (queue []int32, err error) {
+// verify finds the folders that are not what they were, by what the kernel says of them. Folders that are watched are skipped, unless
+// all is true.
+func (t *Tree) verify(all bool) (queue []int32, err error) {
 	t.mu.Lock()
-	var above []int32 // folders with others in them
+	var above []int32 // folders that contain folders to compare
+	whole := !all     // every folder is watched that can be
 	for n := range t.nodes {
-		if x := &t.nodes[n]; !x.dead && !x.adrift && x.first != none {
-			above = append(above, int32(n))
+		x := &t.nodes[n]
+		if x.dead || x.adrift {
+			continue
 		}
+		whole = whole && (x.watch != 0 || x.shut)
+		for c := x.first; c != none; c = t.nodes[c].next {
+			if all || t.nodes[c].watch == 0 {
+				above = append(above, int32(n))
+				break
+			}
+		}
+	}
+	if whole && t.in != nil && t.why == "" { // a Settle has watched what adopt could not
+		t.watching = true
 	}
 	nodes := t.nodes // none is added meanwhile: the caller has t.op
 	t.mu.Unlock()
@@ -153,7 +166,7 @@ func (t *Tree) verify() (queue []int32, err error) {
 	var threads sync.WaitGroup
 	step := max(1, (len(above)+workers-1)/workers)
 	for i, some := range slices.Collect(slices.Chunk(above, step)) {
-		threads.Go(func() { parts[i], errs[i] = t.verifyIn(nodes, some) }) // waited for below
+		threads.Go(func() { parts[i], errs[i] = t.verifyIn(nodes, some, all) }) // waited for below
 	}
 	threads.Wait()
 	return slices.Concat(append(parts, queue)...), errors.Join(errs...)
@@ -167,7 +180,7 @@ func classified(err error) error {
 }
 
 // verifyIn looks at the folders in these.
-func (t *Tree) verifyIn(nodes []node, above []int32) (queue []int32, err error) {
+func (t *Tree) verifyIn(nodes []node, above []int32, all bool) (queue []int32, err error) {
 	var st unix.Stat_t
 	for _, p := range above {
 		t.mu.Lock()
@@ -180,6 +193,9 @@ func (t *Tree) verifyIn(nodes []node, above []int32) (queue []int32, err error) 
 		}
 		lacks := false
 		for c := nodes[p].first; c != none; c = nodes[c].next {
+			if !all && nodes[c].watch != 0 {
+				continue
+			}
 			if err := fstatat(fd, nodes[c].name, &st); err != nil {
 				lacks = true
 			} else if identityOf(&st) != nodes[c].id || nodes[c].id.Changed == 0 {

@@ -24,6 +24,7 @@ type Tree struct {
 	first [256]bool // bytes with which names begin that have to do with the rules
 	cache string
 	dir   int // the root
+	step  int // see adoptStep
 
 	closing atomic.Bool
 	waiting atomic.Int32  // who needs op
@@ -78,7 +79,7 @@ func Open(root string, o Options) (*Tree, error) {
 		return nil, classified(err)
 	}
 	t := &Tree{
-		root: root, rules: o.Rules, cache: o.Cache, dir: dir,
+		root: root, rules: o.Rules, cache: o.Cache, dir: dir, step: cmp.Or(o.step, adoptStep),
 		ended: make(chan struct{}), ready: make(chan struct{}), grown: make(chan struct{}), stirred: make(chan struct{}, 1),
 		noted: map[int32]*extra{}, devices: map[uint64]bool{}, watches: map[int32]int32{}, stray: map[int32]bool{}, pending: map[int32][]string{}, parked: map[int32]bool{},
 	}
@@ -120,12 +121,16 @@ func (t *Tree) grow() {
 	loaded := t.loaded
 	t.mu.Unlock()
 	if loaded {
+		if differed, _ := t.adopt(true); differed {
+			t.poke()
+		}
 		t.lookAgain()
 	}
 	t.save()
 }
 
-// fill reads everything, from the tree's file where what that says is true. The caller holds t.op.
+// fill reads everything, from the tree's file where what that says is true. gentle: it gives way to others, and leaves it to grow to watch
+// the folders that came from the file. The caller holds t.op.
 func (t *Tree) fill(gentle bool) error {
 	t.filled, t.broken = false, nil
 	t.mu.Lock()
@@ -140,17 +145,22 @@ func (t *Tree) fill(gentle bool) error {
 	var err error
 	if loaded {
 		if err = t.devicesLoaded(); err == nil {
-			queue, err = t.adopt()
+			queue, err = t.verify(true)
 		}
 	}
 	if err == nil {
 		_, err = t.scan(queue, gentle)
 	}
+	if err == nil && loaded && !gentle {
+		_, err = t.adopt(false)
+	}
 	t.mu.Lock()
 	if t.lost && err == nil {
 		err = ErrGone
 	}
-	t.watching = t.in != nil && err == nil
+	if !loaded || err != nil {
+		t.watching = t.in != nil && err == nil
+	}
 	t.mu.Unlock()
 	t.endWatching()
 	t.broken, t.filled = err, err == nil
@@ -226,13 +236,14 @@ func (t *Tree) settle() (moved bool, err error) {
 		if t.in != nil {
 			t.in.read()
 		}
-		if t.overflow || t.watching && t.in == nil {
+		all := t.in == nil || t.why != "" || t.overflow
+		if all {
 			watching, t.overflow = false, false
 		}
 		t.mu.Unlock()
 		var queue []int32
 		if !watching {
-			if queue, err = t.verify(); err != nil {
+			if queue, err = t.verify(all); err != nil {
 				return false, err
 			}
 		}

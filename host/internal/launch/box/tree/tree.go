@@ -54,6 +54,8 @@ type Options struct {
 	Cache string
 	// Walk has no notifications used.
 	Walk bool
+
+	step int // for tests: another adoptStep
 }
 
 // Result is what Settle has found.

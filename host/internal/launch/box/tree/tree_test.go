@@ -358,6 +358,46 @@ func TestATreeOutlivesItsProcess(t *testing.T) {
 	}
 }
 
+// Folders that are loaded from the file are watched while others change them and while commands look; nothing is missed.
+func TestChangesWhileFoldersAreAdopted(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			root, cache := t.TempDir(), filepath.Join(t.TempDir(), "cache")
+			for i := range 600 {
+				must(t, os.MkdirAll(filepath.Join(root, fmt.Sprint(i%7), fmt.Sprint(i%50), fmt.Sprint(i)), 0o755))
+			}
+			one, err := tree.Open(root, tree.Options{Rules: rules, Cache: cache})
+			must(t, err)
+			noted(t, one)
+			must(t, one.Close())
+			r := rand.New(rand.NewPCG(seed, 3))
+			for range 20 { // what no process has seen
+				mess(r, root, false)
+			}
+			two := open(t, root, tree.Options{Cache: cache}.Steps(3))
+			<-two.Ready()
+			if !two.Stats().Loaded {
+				t.Error("it was not taken from its file")
+			}
+			for i := range 30 {
+				mess(r, root, false)
+				if i%3 == 0 {
+					compare(t, two, root, fmt.Sprint("change ", i))
+				}
+			}
+			if !two.Wait(time.Minute) || !two.Stats().Watched {
+				t.Errorf("%+v", two.Stats())
+			}
+			for i := range 30 {
+				mess(r, root, false)
+				compare(t, two, root, fmt.Sprint("later change ", i))
+			}
+		})
+	}
+}
+
 // Where the file system takes several spellings for one name, each of them is what the name is. Two names of one file stand for
 // such a file system.
 func TestSpellingsThatAreOneName(t *testing.T) {

@@ -257,7 +257,7 @@ func (t *Tree) watched(n, watch int32) (int32, error) {
 		t.unwatch(w)
 	}
 	t.watches[watch] = n
-	t.nodes[n].watch = watch
+	t.nodes[n].watch, t.nodes[n].shut = watch, false
 	if t.stray[watch] {
 		delete(t.stray, watch)
 		t.pend(n, "")

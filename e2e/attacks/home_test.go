@@ -22,6 +22,8 @@ var athome = []row{
 		tests: []string{"config TestFilesThatOthersMayWrite"}},
 	{id: "D17", attempt: "keys, gantry's own folder and what is denied by another mount of the same folder", required: "denied", codex: "", ours: "other mounts are found by device and root; snapshots of a file system are other files", flow: mountedAgain,
 		tests: []string{"host/internal/launch/box TestOtherPaths"}},
+	{id: "D18", attempt: "a file that `file()` reads into a key, or that `command()` hands to a program: in the home, in the working folder, by a link, as a plugin's process", required: "denied", codex: "", ours: "hidden as other keys are", flow: keyFilesOfSettings,
+		tests: []string{"config TestKeyFiles"}},
 }
 
 // wholeHome runs a script in a sandbox that lets the home be written.
@@ -165,4 +167,61 @@ func mountedAgain(t *testing.T, w *world) {
 	if r := s.run(t, s.env(), append(slices.Clone(around), "sh", "-c", script)...); strings.Count(r.output, "SECRET") != 7 {
 		t.Errorf("it does not work without a sandbox either: %s", r.output)
 	}
+}
+
+// keyFilesOfSettings reads what the configuration reads keys from, in a command's sandbox and as a plugin.
+func keyFilesOfSettings(t *testing.T, w *world) {
+	f := newFlow(t, w, "keyed", "workspace-write", "never")
+	s := f.world
+	for _, p := range []string{"user/.mykey", "user/keys/real", "user/printed", "ws/.key", "ws/text.md"} {
+		mkdir(t, filepath.Dir(filepath.Join(s.top, p)))
+		if err := os.WriteFile(filepath.Join(s.top, p), []byte("SECRET "+p), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("keys/real", filepath.Join(s.user, "link")); err != nil {
+		t.Fatal(err)
+	}
+	block := `
+provider "one" {
+  source  = "builtin/openai"
+  api_key = file("~/.mykey")
+}
+provider "two" {
+  source  = "builtin/compatible"
+  base_url = "http://127.0.0.1:1"
+  api_key = file("` + filepath.Join(s.ws, ".key") + `")
+}
+provider "three" {
+  source  = "builtin/anthropic"
+  api_key = "x${file("~/link")}"
+}
+provider "four" {
+  source  = "builtin/google"
+  api_key = command(["cat", "` + filepath.Join(s.user, "printed") + `"])
+}
+instructions {
+  text = file("` + filepath.Join(s.ws, "text.md") + `")
+}
+`
+	const script = `cd "$HOME"; cat .mykey link keys/real printed "$WS/.key"; cat "$WS/text.md"`
+	check := func(kind, said string) {
+		t.Helper()
+		if strings.Count(said, "SECRET") != 1 || !strings.Contains(said, "SECRET ws/text.md") {
+			t.Errorf("%s: %s", kind, said)
+		}
+	}
+	f.Config(block)
+	f.plugin(t, caged)
+	s.home = f.Home
+	for _, mode := range []string{"workspace-write", "read-only"} {
+		r := s.gantry(t, nil, "sandbox", "-C", s.ws, "-c", "sandbox.mode="+mode, "--", "/bin/sh", "-c", script+`; mv "$WS/.key" "$WS/moved"; cat "$WS/moved"; ln "$HOME/.mykey" "$WS/hardkey"; cat "$WS/hardkey"`)
+		check(mode, r.output)
+	}
+	if r := s.gantry(t, nil, "sandbox", "explain", "-C", s.ws); !strings.Contains(r.output, filepath.Join(s.user, ".mykey")) {
+		t.Errorf("it is not explained: %s", r.output)
+	}
+	f.attack(caged, script)
+	f.run(t)
+	check("plugin", f.said(t, caged))
 }

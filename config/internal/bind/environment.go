@@ -1,10 +1,13 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // Environment calls read with each environment variable that the block's values may read, set or not.
@@ -30,31 +33,62 @@ func (b Block) Missing() diag.Diagnostics {
 	return out
 }
 
-// each visits the values of all layers. In JSON syntax a block can't be told from an object without a schema; its value
-// then is the object.
+// KeyFiles calls read with each file that file() reads in a setting that holds a secret, whether it is there or not. Without a schema a
+// setting holds one unless text says by its name that it does not.
+func (b Block) KeyFiles(s *contract.ConfigBlock, text func(name string) bool, read func(path string)) {
+	b.named(func(names []string, x hcl.Expression, f Fragment) {
+		if s == nil && !text(names[len(names)-1]) || s != nil && sensitive(*s, names) {
+			x.Value(f.Scope.RecordingFiles(read))
+		}
+	})
+}
+
+// sensitive reports whether the setting at a path of names is kept secret, or may be: the schema does not know it.
+func sensitive(s contract.ConfigBlock, names []string) bool {
+	for _, a := range s.Attributes {
+		if a.Name == names[0] {
+			return a.Sensitive
+		}
+	}
+	for _, n := range s.Blocks {
+		if n.Name == names[0] && len(names) > 1 {
+			return sensitive(n.Block, names[1:])
+		}
+	}
+	return true
+}
+
+// each visits the values of all layers.
 func (b Block) each(visit func(hcl.Expression, Fragment)) {
+	b.named(func(_ []string, x hcl.Expression, f Fragment) { visit(x, f) })
+}
+
+// named visits the values of all layers with the names that lead to them. In JSON syntax a block can't be told from an object without a
+// schema; its value then is the object.
+func (b Block) named(visit func([]string, hcl.Expression, Fragment)) {
 	for _, f := range b.Fragments {
 		if f.Body == nil {
-			visit(f.Expr, f)
+			visit(f.Path, f.Expr, f)
 			continue
 		}
 		attrs, _ := f.Body.JustAttributes() // blocks are errors there, and visited below
 		for _, a := range attrs {
-			visit(a.Expr, f)
+			visit([]string{a.Name}, a.Expr, f)
 		}
 		if native, ok := f.Body.(*hclsyntax.Body); ok {
 			for _, inner := range native.Blocks {
-				eachNative(inner.Body, func(x hcl.Expression) { visit(x, f) })
+				eachNative(inner, nil, func(names []string, x hcl.Expression) { visit(names, x, f) })
 			}
 		}
 	}
 }
 
-func eachNative(body *hclsyntax.Body, visit func(hcl.Expression)) {
-	for _, a := range body.Attributes {
-		visit(a.Expr)
+func eachNative(block *hclsyntax.Block, above []string, visit func([]string, hcl.Expression)) {
+	names := append(slices.Clip(above), block.Type)
+	for _, a := range block.Body.Attributes {
+		visit(append(slices.Clip(names), a.Name), a.Expr)
 	}
-	for _, inner := range body.Blocks {
-		eachNative(inner.Body, visit)
+	for _, inner := range block.Body.Blocks {
+		eachNative(inner, names, visit)
 	}
 }

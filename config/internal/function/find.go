@@ -31,6 +31,9 @@ const maxFound = 200
 // readable are the arguments whose values are no keys.
 var readable = []string{"instructions", "text", "policy", "prompt", "compact_prompt", "guidelines", "script_text", "title"}
 
+// IsText reports whether a setting of this name holds text for people and models, and no key.
+func IsText(name string) bool { return slices.Contains(readable, name) }
+
 // Find looks for calls of file() and command() without evaluating anything else: a call counts if its arguments are texts, or made of
 // texts and env(). It needs no schema, and is meant for a configuration that is not trusted.
 func (s *Scope) Find(src []byte, body hcl.Body) Found {
@@ -87,7 +90,7 @@ func (s *Scope) findIn(x hclsyntax.Expression, name string, out *Found) {
 				return nil
 			}
 			if path, err := s.Path(v.AsString()); err == nil {
-				f := FoundFile{Name: v.AsString(), Path: path, Text: slices.Contains(readable, name)}
+				f := FoundFile{Name: v.AsString(), Path: path, Text: IsText(name)}
 				if !slices.Contains(out.Files, f) {
 					out.Files = append(out.Files, f)
 				}

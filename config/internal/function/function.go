@@ -90,21 +90,35 @@ func (s *Scope) Context() *hcl.EvalContext { return s.context() }
 // Recording is a context that tells which environment variables an expression reads, and reads nothing else: files, secrets
 // and what programs print are unknown values in it.
 func (s *Scope) Recording(read func(name string)) *hcl.EvalContext {
+	return s.recording(func(name string) (string, bool) {
+		read(name)
+		if v, ok := s.sources.LookupEnv(name); ok {
+			return v, true
+		}
+		return "", true // go on, so that what follows is recorded too
+	}, func(string) {})
+}
+
+// RecordingFiles is a context that tells which files an expression reads, by absolute paths, and does not read them.
+func (s *Scope) RecordingFiles(read func(path string)) *hcl.EvalContext {
+	return s.recording(s.sources.LookupEnv, read)
+}
+
+func (s *Scope) recording(lookup func(string) (string, bool), read func(path string)) *hcl.EvalContext {
 	unknown := func(string) (cty.Value, error) { return cty.UnknownVal(cty.String), nil }
 	return &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: map[string]function.Function{
-		"env": envFunction(func(name string) (string, bool) {
-			read(name)
-			if v, ok := s.sources.LookupEnv(name); ok {
-				return v, true
-			}
-			return "", true // go on, so that what follows is recorded too
-		}),
+		"env": envFunction(lookup),
 		"command": function.New(&function.Spec{
 			VarParam: &function.Parameter{Name: "argv", Type: cty.DynamicPseudoType, AllowNull: true, AllowUnknown: true, AllowMarked: true},
 			Type:     function.StaticReturnType(cty.String),
 			Impl:     func([]cty.Value, cty.Type) (cty.Value, error) { return unknown("") },
 		}),
-		"file":   textFunction("path", unknown),
+		"file": textFunction("path", func(path string) (cty.Value, error) {
+			if full, err := s.Path(path); err == nil {
+				read(full)
+			}
+			return unknown("")
+		}),
 		"secret": textFunction("name", unknown),
 	}}
 }

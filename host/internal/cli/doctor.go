@@ -336,7 +336,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		return false
 	}
 	userHome := host.UserHome(d.app.environ)
-	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: host.Confiners(d.home, d.app.environ, nil, nil)})
+	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: host.Confiners(d.home, d.app.environ, nil, nil, nil)})
 	if err != nil {
 		d.say(ill, "launcher", again, "%v", err)
 		return false

@@ -75,7 +75,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if err := host.NotTheHome(cfg, cfg.Sandbox.Mode, dir, host.UserHome(a.environ)); err != nil {
 		return err
 	}
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, a.environ, nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, a.environ, host.KeyFiles(cfg), nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
 	if err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func explainSandbox(cfg *config.Config, home, userHome, dir string) sandboxFacts
 	if g.Proxied {
 		f.Proxy = explainProxy(cfg)
 	}
-	r := box.New(box.Config{Home: home, UserHome: userHome}).Report(g)
+	r := box.New(box.Config{Home: home, UserHome: userHome, KeyFiles: func() []string { return host.KeyPaths(host.KeyFiles(cfg)(), "") }}).Report(g)
 	f.Writable, f.Protected, f.Unreadable, f.Readable, f.Denied = r.Writable, r.Protected, r.Unreadable, r.Readable, r.Denied+r.Kept
 	switch {
 	case r.Missing != nil:

@@ -19,6 +19,14 @@ func (h *Host) described(id plugin.Identity, m *contract.Manifest) {
 		h.mu.declared = map[plugin.Identity][]string{}
 	}
 	h.mu.declared[id] = slices.Clone(m.Capabilities)
+	h.mu.manifests[id.Label], h.mu.keyFiles = m, nil
+}
+
+// learn notes the manifest of a plugin of which no process runs.
+func (h *Host) learn(label string, m *contract.Manifest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.manifests[label], h.mu.keyFiles = m, nil
 }
 
 // forget drops what is known of a process that has ended.

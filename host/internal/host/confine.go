@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,10 +27,42 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Confiners are the ways in which this build enforces the sandbox modes, for a home of gantry's and the user's environment. programs
-// are those of plugins, nil: none; moved hears what was moved aside.
-func Confiners(home string, environ []string, programs func() []string, moved func(launch.Owner, []box.Moved, error)) []launch.Confiner {
-	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: UserHome(environ), Environ: environ, Programs: programs, Moved: moved})}
+// Confiners are the ways in which this build enforces the sandbox modes, for a home of gantry's and the user's environment. keys are the
+// files that the configuration reads keys from, programs those of plugins, nil: none; moved hears what was moved aside.
+func Confiners(home string, environ []string, keys func() []config.KeyFile, programs func() []string, moved func(launch.Owner, []box.Moved, error)) []launch.Confiner {
+	var files func() []string
+	if keys != nil {
+		files = func() []string { return KeyPaths(keys(), "") }
+	}
+	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: UserHome(environ), Environ: environ, KeyFiles: files, Programs: programs, Moved: moved})}
+}
+
+// KeyPaths are the paths of key files that the plugin with this label has not named itself.
+func KeyPaths(keys []config.KeyFile, label string) []string {
+	var out []string
+	for _, k := range keys {
+		if (k.Owner != label || label == "") && !slices.Contains(out, k.Path) {
+			out = append(out, k.Path)
+		}
+	}
+	return out
+}
+
+// KeyFiles are the files that a configuration reads keys from, where no manifest is known.
+func KeyFiles(c *config.Config) func() []config.KeyFile {
+	return sync.OnceValue(func() []config.KeyFile {
+		return c.KeyFiles(func(*config.PluginBlock) *contract.Manifest { return nil })
+	})
+}
+
+// keyFiles are the files that the configuration reads keys from, as far as manifests say which settings are keys.
+func (h *Host) keyFiles() []config.KeyFile {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.keyFiles == nil {
+		h.mu.keyFiles = h.opts.Config.KeyFiles(func(b *config.PluginBlock) *contract.Manifest { return h.mu.manifests[b.Label] })
+	}
+	return h.mu.keyFiles
 }
 
 // watchFolders has the folders in which a thread's commands may write looked through before the first of them asks, and what commands of
@@ -152,8 +185,9 @@ func users(home string) []string {
 	return out
 }
 
-// Confine says what the program of a block may see and change itself. What it has the host start runs under a call's grant.
-func Confine(b *config.PluginBlock, c *config.Config, binDir, home, userHome, program string) func(own []string) (*plugin.Cage, error) {
+// Confine says what the program of a block may see and change itself. What it has the host start runs under a call's grant. keys are the
+// files that the configuration reads keys from.
+func Confine(b *config.PluginBlock, c *config.Config, keys func() []config.KeyFile, binDir, home, userHome, program string) func(own []string) (*plugin.Cage, error) {
 	denied, network := DeniedToPlugins(c), len(b.Permissions.Network) > 0
 	near := append([]string{c.Dir, filepath.Dir(program)}, slices.Concat(c.Sandbox.WritableRoots, c.Sandbox.ReadableRoots)...)
 	for _, a := range b.Args {
@@ -165,6 +199,11 @@ func Confine(b *config.PluginBlock, c *config.Config, binDir, home, userHome, pr
 		files, err := box.Denied(denied)
 		if err != nil {
 			return nil, fmt.Errorf("what sandbox { deny_read } names can't be kept from the plugin's process: %w", err)
+		}
+		for _, p := range KeyPaths(keys(), b.Label) {
+			if !slices.Contains(b.Permissions.Read, p) && !slices.Contains(b.Permissions.Write, p) {
+				files = append(files, p)
+			}
 		}
 		cfg := box.CageConfig{
 			Home: home, UserHome: userHome, Own: own,

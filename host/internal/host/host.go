@@ -33,6 +33,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/host/internal/usershell"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/hashicorp/go-hclog"
 )
@@ -112,11 +113,13 @@ type Host struct {
 		sync.Mutex
 		closing      bool // nothing begins any more
 		threads      map[event.ThreadID]*running
-		secrets      map[string]config.Secrets    // by plugin
-		lacking      map[string][]event.Notice    // provider → what its block lacks
-		loaded       map[string]bool              // plugins whose tools are in the catalogue
-		instructions map[string]string            // of tool plugins whose manifest is known
-		declared     map[plugin.Identity][]string // capabilities that running processes of plugins ask for
+		secrets      map[string]config.Secrets     // by plugin
+		lacking      map[string][]event.Notice     // provider → what its block lacks
+		loaded       map[string]bool               // plugins whose tools are in the catalogue
+		instructions map[string]string             // of tool plugins whose manifest is known
+		manifests    map[string]*contract.Manifest // of plugins, as far as they are known
+		keyFiles     []config.KeyFile              // nil: to be worked out, since another manifest is known
+		declared     map[plugin.Identity][]string  // capabilities that running processes of plugins ask for
 	}
 }
 
@@ -133,6 +136,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	})
 	h.mu.threads = map[event.ThreadID]*running{}
 	h.mu.secrets = map[string]config.Secrets{}
+	h.mu.manifests = map[string]*contract.Manifest{}
 	h.mu.lacking = map[string][]event.Notice{}
 	h.mu.loaded = map[string]bool{}
 	h.mu.instructions = map[string]string{}
@@ -152,7 +156,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
-		Confiners: Confiners(opts.Home, opts.Environ, h.toolPrograms, h.movedAside),
+		Confiners: Confiners(opts.Home, opts.Environ, h.keyFiles, h.toolPrograms, h.movedAside),
 		Proxy:     h.serveProxy, Abandoned: h.abandoned, Limited: h.limited, Ahead: boxAhead,
 	})
 	if err != nil {

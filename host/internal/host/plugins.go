@@ -56,7 +56,7 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids), StorageBytes: b.Limits.StorageBytes},
 		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(),
 	}
-	s.Confine = h.withFiles(b, Confine(b, h.opts.Config, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path))
+	s.Confine = h.withFiles(b, Confine(b, h.opts.Config, h.keyFiles, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path))
 	if h.opts.Verified != nil {
 		s.SHA256, s.ManifestDigest = h.opts.Verified(b)
 	}
@@ -182,6 +182,7 @@ func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice, l
 				r.err = err
 				return
 			}
+			h.learn(label, m)
 			if b, ok := h.opts.Config.Plugin(label); ok {
 				// A mistake in the block is told before the model is offered tools that can't work.
 				if r.err = b.Check(m).Err(); r.err != nil {

@@ -37,6 +37,8 @@ type Config struct {
 	Home string
 	// UserHome is the user's: where programs keep their keys. Empty: nobody's.
 	UserHome string
+	// KeyFiles are further files that hold keys: those that the configuration reads them from; absolute. nil: none.
+	KeyFiles func() []string
 	// Programs are plugins' own, which they have started for what touches files. Where one is what is started, it is seen in
 	// its box wherever it lies. nil: none.
 	Programs func() []string
@@ -75,6 +77,7 @@ var ofTheMachine = []string{
 type Box struct {
 	home     string
 	userHome string
+	keyFiles func() []string
 	programs func() []string
 	helper   func() (string, error)
 	moved    func(launch.Owner, []Moved, error)
@@ -92,7 +95,7 @@ type Box struct {
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
-	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
+	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), keyFiles: cfg.KeyFiles, programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
 	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}}
 	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred}
 	if b.home != "" {

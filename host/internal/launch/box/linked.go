@@ -109,9 +109,9 @@ func narrow(roots []string, names map[string]file) ([]string, error) {
 	return hold, nil
 }
 
-// keyFiles are the files that nobody in a box reads, as far as they can be told apart, and how many names each has: one elsewhere
+// linkedKeys are the files that nobody in a box reads, as far as they can be told apart, and how many names each has: one elsewhere
 // shows its content too.
-func (b *Box) keyFiles() map[file]uint64 {
+func (b *Box) linkedKeys() map[file]uint64 {
 	const most = 10_000 // entries; folders of credentials are small
 	out := map[file]uint64{}
 	look := func(path string) {
@@ -126,10 +126,8 @@ func (b *Box) keyFiles() map[file]uint64 {
 			return nil
 		})
 	}
-	if b.userHome != "" {
-		for _, name := range b.keys() {
-			look(real(filepath.Join(b.userHome, name)))
-		}
+	for _, p := range b.keys() {
+		look(real(p))
 	}
 	if b.home != "" {
 		look(filepath.Join(b.home, "secrets"))
@@ -144,7 +142,7 @@ func (b *Box) links(roots, opened []string, found *parts) (hold, hide []denial, 
 	if names == 0 && !found.moved {
 		return nil, nil, nil
 	}
-	keys := b.keyFiles()
+	keys := b.linkedKeys()
 	maps.DeleteFunc(keys, func(_ file, links uint64) bool { return links < 2 })
 	if found.moved && len(keys) > 0 {
 		return nil, nil, errMoved // one of those names may be where nobody has looked

@@ -157,13 +157,15 @@ func (b *Box) hide(m *mounts, v view) {
 			m.add(plugins, "--ro-bind", plugins, plugins)
 		}
 	}
-	for _, name := range b.keys() {
-		if b.userHome == "" {
-			break
-		}
-		p := real(filepath.Join(b.userHome, name))
+	keys := reals(b.keys())
+	covered := append(slices.Clone(keys), "/run", "/dev", "/proc", b.home)
+	if v.tmp != "" {
+		covered = append(covered, "/tmp")
+	}
+	for _, p := range keys {
 		switch info, err := os.Lstat(p); {
 		case err != nil || !v.shows(p):
+		case insideAny(p, covered): // it is not seen anyway
 		case insideAny(p, v.roots) || slices.Contains(v.roots, p): // see keysIn
 		case slices.Contains(v.shown, p):
 		case info.IsDir():

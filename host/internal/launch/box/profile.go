@@ -115,23 +115,30 @@ func (b *Box) hideRules(list *ruleList, v view) {
 		list.add(seatbelt.AccessNone, b.home)
 		list.add(seatbelt.AccessRead, filepath.Join(b.home, "plugins"))
 	}
-	for _, name := range b.keys() {
-		if b.userHome == "" {
-			break
-		}
-		p := real(filepath.Join(b.userHome, name))
+	for _, p := range b.keys() {
+		p = real(p)
 		if !insideAny(p, v.roots) && !slices.Contains(v.roots, p) { // see keysIn
 			list.add(seatbelt.AccessNone, p)
 		}
 	}
 }
 
-// keys are where programs keep keys, below the user's home.
+// keys are where programs keep keys, below the user's home, and the files that the configuration reads keys from.
 func (b *Box) keys() []string {
+	names := credentials
 	if b.seatbelt {
-		return slices.Concat(credentials, credentialsOnMacOS)
+		names = slices.Concat(credentials, credentialsOnMacOS)
 	}
-	return credentials
+	var out []string
+	if b.userHome != "" {
+		for _, name := range names {
+			out = append(out, filepath.Join(b.userHome, name))
+		}
+	}
+	if b.keyFiles != nil {
+		out = append(out, b.keyFiles()...)
+	}
+	return out
 }
 
 // ruleList collects rules for paths.

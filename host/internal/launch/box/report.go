@@ -1,7 +1,6 @@
 package box
 
 import (
-	"os"
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -65,11 +64,9 @@ func (b *Box) Report(g launch.Grant) Report {
 	if isDir(b.home) {
 		r.Unreadable = append(r.Unreadable, b.home)
 	}
-	for _, name := range b.keys() {
-		if p := filepath.Join(b.userHome, name); b.userHome != "" {
-			if _, err := os.Lstat(p); err == nil {
-				r.Unreadable = append(r.Unreadable, p)
-			}
+	for _, p := range b.keys() {
+		if isThere(p) {
+			r.Unreadable = append(r.Unreadable, p)
 		}
 	}
 	return r

@@ -87,23 +87,17 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 // one has not been told of the keys.
 func (b *Box) isKey(path string) bool {
 	keys := slices.Clone(ofTheMachine)
-	if b.userHome != "" {
-		for _, name := range b.keys() {
-			keys = append(keys, real(filepath.Join(b.userHome, name)))
-		}
+	for _, p := range b.keys() {
+		keys = append(keys, real(p))
 	}
 	return slices.Contains(keys, path) || insideAny(path, keys)
 }
 
-// keysIn are the keys of the user that lie in writable roots, and the names of those that could be made. Who works in such a folder
+// keysIn are the keys that lie in writable roots, and the names of those that could be made. Who works in such a folder
 // itself, or below it, sees what is there.
 func (b *Box) keysIn(roots, shown []string) (list []denial, missing []string, err error) {
-	if b.userHome == "" {
-		return nil, nil, nil
-	}
 	out := map[string]denial{}
-	for _, name := range b.keys() {
-		p := filepath.Join(b.userHome, name)
+	for _, p := range b.keys() {
 		if at := real(p); isThere(at) {
 			if insideAny(at, roots) && !slices.Contains(roots, at) && !slices.Contains(shown, at) {
 				err = note(at, true, roots, out)
@@ -132,8 +126,8 @@ func (b *Box) mountedAgain(v view) ([]denial, error) {
 	}
 	if !v.full {
 		paths = append(paths, b.home)
-		for _, name := range b.keys() {
-			if p := real(filepath.Join(b.userHome, name)); b.userHome != "" && !slices.Contains(v.shown, p) && !slices.Contains(v.roots, p) && !slices.Contains(paths, p) {
+		for _, p := range b.keys() {
+			if p = real(p); !slices.Contains(v.shown, p) && !slices.Contains(v.roots, p) && !slices.Contains(paths, p) {
 				paths = append(paths, p)
 			}
 		}

@@ -15,6 +15,7 @@ type view struct {
 	full   bool     // everything is as it is outside, but what is denied
 	read   []string // nothing else is seen; nil: everything
 	shown  []string // what is seen though it is usually hidden
+	keys   []key    // what is usually hidden, of the user's
 	roots  []string // what may be written
 	hold   []string // what of it may not
 	kept   []denial // what of that others may be moving
@@ -157,25 +158,27 @@ func (b *Box) hide(m *mounts, v view) {
 			m.add(plugins, "--ro-bind", plugins, plugins)
 		}
 	}
-	keys := reals(b.keys())
-	covered := append(slices.Clone(keys), "/run", "/dev", "/proc", b.home)
+	covered := []string{"/run", "/dev", "/proc", b.home}
+	for _, k := range v.keys {
+		covered = append(covered, k.path)
+	}
 	if v.tmp != "" {
 		covered = append(covered, "/tmp")
 	}
-	for _, p := range keys {
-		switch info, err := os.Lstat(p); {
-		case err != nil || !v.shows(p):
+	for _, k := range v.keys {
+		switch p := k.path; {
+		case !k.there || !v.shows(p):
 		case insideAny(p, covered): // it is not seen anyway
 		case insideAny(p, v.roots) || slices.Contains(v.roots, p): // see keysIn
 		case slices.Contains(v.shown, p):
-		case info.IsDir():
+		case k.folder:
 			mode := "0000"
 			if slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return below(s, p) }) {
 				mode = "0111"
 			}
 			m.add(p, "--perms", mode, "--tmpfs", p)
 			m.seal(p)
-		case info.Mode().IsRegular():
+		case k.file:
 			m.add(p, "--ro-bind", "/dev/null", p)
 		}
 	}

@@ -16,6 +16,9 @@ import (
 // view is what a grant lets processes see. missing is what is denied and not there, but could be made.
 func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []string, err error) {
 	v = view{full: g.Mode == launch.FullAccess, roots: roots, tmp: g.Tmp}
+	if !v.full {
+		v.keys = b.located()
+	}
 	if len(roots) == 0 {
 		v.tmp = "" // the machine's own, to be read
 	}
@@ -31,7 +34,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 		}
 	}
 	for _, p := range g.Shown {
-		if p = real(p); g.Mode != launch.FullAccess && isThere(p) && b.isKey(p) {
+		if p = real(p); g.Mode != launch.FullAccess && isThere(p) && isKey(p, v.keys) {
 			v.shown = append(v.shown, p)
 		}
 	}
@@ -45,7 +48,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 			return view{}, nil, err
 		}
 		v.denied = append(v.denied, others...)
-		keys, gaps, err := b.keysIn(roots, v.shown)
+		keys, gaps, err := b.keysIn(v)
 		if err != nil {
 			return view{}, nil, err
 		}
@@ -85,32 +88,29 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 
 // isKey reports whether a path is one that boxes hide because it holds keys, or lies in one. Who was let read what lies above such a
 // one has not been told of the keys.
-func (b *Box) isKey(path string) bool {
-	keys := slices.Clone(ofTheMachine)
-	for _, p := range b.keys() {
-		keys = append(keys, real(p))
-	}
-	return slices.Contains(keys, path) || insideAny(path, keys)
+func isKey(path string, keys []key) bool {
+	return slices.Contains(ofTheMachine, path) || insideAny(path, ofTheMachine) ||
+		slices.ContainsFunc(keys, func(k key) bool { return k.path == path || below(path, k.path) })
 }
 
-// keysIn are the keys that lie in writable roots, and the names of those that could be made. Who works in such a folder
+// keysIn are the keys that lie in the writable roots of a view, and the names of those that could be made. Who works in such a folder
 // itself, or below it, sees what is there.
-func (b *Box) keysIn(roots, shown []string) (list []denial, missing []string, err error) {
+func (b *Box) keysIn(v view) (list []denial, missing []string, err error) {
 	out := map[string]denial{}
-	for _, p := range b.keys() {
-		if at := real(p); isThere(at) {
-			if insideAny(at, roots) && !slices.Contains(roots, at) && !slices.Contains(shown, at) {
-				err = note(at, true, roots, out)
+	for _, k := range v.keys {
+		switch {
+		case !k.there && insideAny(k.at, v.roots) && !isThere(k.at):
+			missing = append(missing, k.at)
+		case k.there && insideAny(k.path, v.roots) && !slices.Contains(v.roots, k.path) && !slices.Contains(v.shown, k.path):
+			if err := note(k.path, true, v.roots, out); err != nil {
+				return nil, nil, err
 			}
-		} else if p = realParent(p); insideAny(p, roots) && !isThere(p) {
-			missing = append(missing, p)
-		}
-		if err != nil {
-			return nil, nil, err
 		}
 	}
 	for _, d := range out {
-		if !slices.ContainsFunc(roots, func(r string) bool { return r != b.userHome && below(r, b.userHome) && below(d.path, r) && b.isKey(r) }) {
+		if !slices.ContainsFunc(v.roots, func(r string) bool {
+			return r != b.userHome && below(r, b.userHome) && below(d.path, r) && isKey(r, v.keys)
+		}) {
 			list = append(list, d)
 		}
 	}
@@ -126,13 +126,13 @@ func (b *Box) mountedAgain(v view) ([]denial, error) {
 	}
 	if !v.full {
 		paths = append(paths, b.home)
-		for _, p := range b.keys() {
-			if p = real(p); !slices.Contains(v.shown, p) && !slices.Contains(v.roots, p) && !slices.Contains(paths, p) {
-				paths = append(paths, p)
-			}
-		}
 	}
 	paths = slices.DeleteFunc(paths, func(p string) bool { return p == "" || !isThere(p) })
+	for _, k := range v.keys {
+		if k.there && !slices.Contains(v.shown, k.path) && !slices.Contains(v.roots, k.path) && !slices.Contains(paths, k.path) {
+			paths = append(paths, k.path)
+		}
+	}
 	out := map[string]denial{}
 	for _, p := range otherMounts(paths) {
 		gone := !v.full && (insideAny(p, []string{"/run", "/proc", "/dev"}) || v.tmp != "" && below(p, "/tmp")) // the box has others

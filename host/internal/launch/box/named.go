@@ -253,9 +253,15 @@ func (p *parts) fresh(dir string) bool {
 
 // targets holds what of these lies in a root and is there, and notes all of them.
 func (p *parts) targets(list []target) {
+	w := way{modes: map[string]fs.FileMode{}}
 	for _, t := range list {
-		p.target(t, realParent(t.path))
-		if to, err := filepath.EvalSymlinks(t.path); err == nil && to != realParent(t.path) {
+		if _, _, plain := w.look(t.path); plain {
+			p.target(t, t.path)
+			continue
+		}
+		at := realParent(t.path)
+		p.target(t, at)
+		if to, err := filepath.EvalSymlinks(t.path); err == nil && to != at {
 			p.target(t, to)
 		}
 	}

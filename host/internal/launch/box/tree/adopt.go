@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// adoptStep is how many folders are adopted before a waiting Settle gets its turn: a few milliseconds' work.
-	adoptStep = 2000
+	// adoptStep is how many folders are adopted before a waiting Settle gets its turn: 3 ms of processor time. It is not done with a
+	// lower priority, since then a Settle would wait for it on a busy machine.
+	adoptStep = 500
 	// adoptRounds bounds how often adopt starts over because folders changed while it worked. What is still not watched then is
 	// compared by every Settle.
 	adoptRounds = 4
 )
 
-// adopt watches the folders of a tree that was loaded from its file, which until then have only been compared. Without yield the
+// adopt watches the folders of a tree that was loaded from its file, and reads those that differ from it. Without yield the
 // caller holds t.op; with yield, adopt takes it for one step at a time. It reports whether any folder differed from the file.
 func (t *Tree) adopt(yield bool) (differed bool, err error) {
 	lock, unlock := func() {}, func() {}
@@ -50,9 +51,9 @@ func (t *Tree) adopt(yield bool) (differed bool, err error) {
 				return differed, nil
 			}
 			var queue []int32
-			if above, queue, err = t.adoptSome(above, yield); err == nil && len(queue) > 0 {
+			if above, queue, err = t.adoptSome(above); err == nil && len(queue) > 0 {
 				differed = true
-				_, err = t.scan(queue, yield)
+				_, err = t.scan(queue, false)
 				t.settled() // or a folder that turns up elsewhere would bring others along that are not watched
 			}
 			if err != nil && yield {
@@ -103,7 +104,7 @@ func (t *Tree) unwatched() []int32 {
 
 // adoptSome watches folders below the first of above and returns those that are left, and the folders that have to be read. Each
 // folder is watched before it is compared, so that a change is either seen by the comparison or reported by the kernel.
-func (t *Tree) adoptSome(above []int32, gentle bool) (left, queue []int32, err error) {
+func (t *Tree) adoptSome(above []int32) (left, queue []int32, err error) {
 	t.mu.Lock()
 	if t.in != nil {
 		t.in.read()
@@ -133,12 +134,7 @@ func (t *Tree) adoptSome(above []int32, gentle bool) (left, queue []int32, err e
 	errs := make([]error, workers)
 	var threads sync.WaitGroup
 	for i, part := range slices.Collect(slices.Chunk(some, max(1, (len(some)+workers-1)/workers))) {
-		threads.Go(func() { // waited for below
-			if gentle {
-				lowered(false)
-			}
-			parts[i], errs[i] = t.adoptIn(part)
-		})
+		threads.Go(func() { parts[i], errs[i] = t.adoptIn(part) }) // waited for below
 	}
 	threads.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -129,8 +129,8 @@ func (t *Tree) grow() {
 	t.save()
 }
 
-// fill reads everything, from the tree's file where what that says is true. gentle: it gives way to others, and leaves it to grow to watch
-// the folders that came from the file. The caller holds t.op.
+// fill reads everything. Where the tree's file is to be believed, that is loaded instead: Settle compares its folders until they are watched,
+// which gentle leaves to grow; gentle also gives way to others. The caller holds t.op.
 func (t *Tree) fill(gentle bool) error {
 	t.filled, t.broken = false, nil
 	t.mu.Lock()
@@ -144,9 +144,7 @@ func (t *Tree) fill(gentle bool) error {
 	t.mu.Unlock()
 	var err error
 	if loaded {
-		if err = t.devicesLoaded(); err == nil {
-			queue, err = t.verify(true)
-		}
+		err = t.devicesLoaded()
 	}
 	if err == nil {
 		_, err = t.scan(queue, gentle)

@@ -94,7 +94,7 @@ var sections = []struct {
 	{"F", "Files", 23},
 	{"M", "What is executed later", 55},
 	{"I", "The index", 16},
-	{"D", "What must not be read", 18},
+	{"D", "What must not be read", 20},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
 	{"E", "Start and environment", 18},

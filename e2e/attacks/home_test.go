@@ -24,6 +24,10 @@ var athome = []row{
 		tests: []string{"host/internal/launch/box TestOtherPaths"}},
 	{id: "D18", attempt: "a file that `file()` reads into a key, or that `command()` hands to a program: in the home, in the working folder, by a link, as a plugin's process", required: "denied", codex: "", ours: "hidden as other keys are", flow: keyFilesOfSettings,
 		tests: []string{"config TestKeyFiles"}},
+	{id: "D19", attempt: "have a command run, a server for example, while the user saves keys: new, by rename, in new folders, by links, what `deny_read` names", required: "not read", codex: "read", escaped: true,
+		ours: "covered in the sandbox that runs, milliseconds after it has appeared", flow: keysMadeLater, tests: []string{"host/internal/launch/box TestKeysThatAppearAreHidden"}},
+	{id: "D20", attempt: "have such a cover not be laid, or elsewhere: links and renamed folders where the home may be written, a mount at the name, an unreadable program", required: "not read", codex: "", ours: "laid on the very file, from outside of the sandbox's processes",
+		tests: []string{"host/internal/launch/box TestACoverIsLaidOnTheVeryFile", "host/internal/launch/box TestNobodyKeepsACoverFromBeingLaid"}},
 }
 
 // wholeHome runs a script in a sandbox that lets the home be written.
@@ -224,4 +228,30 @@ instructions {
 	f.attack(caged, script)
 	f.run(t)
 	check("plugin", f.said(t, caged))
+}
+
+// keysMadeLater has a command wait for keys that appear while it runs. It ends once none of them can be read, or after a while.
+func keysMadeLater(t *testing.T, w *world) {
+	s := w.sub(t, "keys-later")
+	for _, p := range []string{".npmrc", ".aws/credentials", ".config/gh/hosts.yml"} {
+		mkdir(t, filepath.Dir(filepath.Join(s.user, p)))
+		if err := os.WriteFile(filepath.Join(s.user, p), []byte("as it was"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const saves = `n=0; until [ -e "$WS/runs" ]; do n=$((n + 1)); [ $n -lt 2000 ] || exit 1; sleep 0.01; done; cd "$HOME"
+save() { mkdir -p "$(dirname $1)"; echo SECRET > $1.tmp && mv $1.tmp $1; }
+save .npmrc; save .netrc; echo SECRET > .git-credentials; save .docker/config.json; save .kube/config; save .pgpass; save .cargo/credentials.toml; save .config/git/credentials
+mkdir new; echo SECRET > new/credentials; mv .aws old; mv new .aws; mkdir new; echo SECRET > new/hosts.yml; mv .config/gh .config/gh.old; mv new .config/gh; : > "$TOP/saved"`
+	const waits = `cd "$HOME"; read_all() { cat .npmrc .netrc .git-credentials .docker/config.json .kube/config .pgpass .cargo/credentials.toml .config/git/credentials .aws/credentials .config/gh/hosts.yml 2>/dev/null; }
+: > "$WS/runs"; n=0; until [ -e "$TOP/saved" ] && ! read_all | grep -q SECRET; do n=$((n + 1)); [ $n -lt 500 ] || break; sleep 0.01; done; read_all; ls old .aws; echo ends`
+	said := make(chan result, 1)
+	go func() { said <- s.run(t, s.env(), "sh", "-c", saves) }() // ends with the script
+	r := s.boxed(t, s.ws, waits)
+	if made := <-said; made.status != 0 {
+		t.Errorf("keys were not saved: %s", made.output)
+	}
+	if strings.Contains(r.output, "SECRET") || !strings.Contains(r.output, "ends\n") {
+		t.Errorf("status %d, %s", r.status, r.output)
+	}
 }

@@ -17,6 +17,7 @@ type enclosure struct {
 	in     *control.Reader
 	keeps  bool
 	stage  int   // the stage, in our own numbers, once it has said something
+	mounts int   // the box's mount namespace, from then on; -1: it can't be opened
 	passed []int // descriptors that it has sent
 }
 
@@ -65,7 +66,7 @@ func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) 
 	}
 	send(args[1], list)
 	syscall.Close(args[1])
-	e := &enclosure{socket: pair[0], said: said[0], keeps: keeps}
+	e := &enclosure{socket: pair[0], said: said[0], keeps: keeps, mounts: -1}
 	e.in = &control.Reader{Read: e.read}
 	return e
 }
@@ -178,6 +179,9 @@ func (e *enclosure) read(b []byte) (int, error) {
 	messages, _ := syscall.ParseSocketControlMessage(oob[:oobn])
 	for i := range messages {
 		if cred, err := syscall.ParseUnixCredentials(&messages[i]); err == nil && cred.Pid > 0 {
+			if e.stage == 0 { // it is there yet, and has not become anything that keeps others out
+				e.mounts, _ = syscall.Open("/proc/"+decimal(int(cred.Pid))+"/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+			}
 			e.stage = int(cred.Pid)
 		}
 		if fds, err := syscall.ParseUnixRights(&messages[i]); err == nil {

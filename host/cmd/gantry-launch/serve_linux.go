@@ -80,6 +80,13 @@ func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32, p *pause) {
 				send(control.FD, control.Replied{Seq: m.Seq, Errno: uint32(errno)}.Append(nil))
 				w.mu.Unlock()
 			}
+		case control.KindHide:
+			if m, err := frame.Hide(); err == nil {
+				w.mu.Lock()
+				errno := w.hideLocked(m.Covers)
+				send(control.FD, control.Replied{Seq: m.Seq, Errno: uint32(errno)}.Append(nil))
+				w.mu.Unlock()
+			}
 		case control.KindKill:
 			if m, err := frame.Kill(); err == nil {
 				end(time.Duration(m.GraceMS) * time.Millisecond)

@@ -138,7 +138,7 @@ func descriptors(o *control.Order) int {
 func nextOrder() (in *control.Reader, frame control.Frame, target []int, err error) {
 	for {
 		in, frame, target, err = receiveOrder(control.FD)
-		if err != nil || frame.Kind != control.KindSignal && frame.Kind != control.KindKill {
+		if err != nil || frame.Kind != control.KindSignal && frame.Kind != control.KindKill && frame.Kind != control.KindHide {
 			return in, frame, target, err
 		}
 	}

@@ -146,6 +146,9 @@ type Confinement struct {
 	Launcher string
 	// End ends the process and all that it has started; it may be called until release.
 	End func()
+	// Hide lays covers in the process's box as soon as it runs, over what has appeared or was replaced meanwhile. It does nothing once the
+	// process has ended.
+	Hide func([]control.Cover) error
 	// Listener is where the process's way out begins, where that is made outside of the box and not by [control.Box.Listen]. It is
 	// closed with the process.
 	Listener net.Listener

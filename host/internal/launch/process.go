@@ -165,27 +165,9 @@ func (p *Process) Wait(ctx context.Context) (Exit, error) {
 // Signal sends a signal to the process, or to its whole group. The group may outlive the process. When nobody is there
 // any more the error is os.ErrProcessDone.
 func (p *Process) Signal(sig syscall.Signal, group bool) error {
-	reply := make(chan syscall.Errno, 1)
-	p.mu.Lock()
-	if p.mu.over {
-		p.mu.Unlock()
-		return os.ErrProcessDone
-	}
-	p.mu.seq++
-	seq := p.mu.seq
-	p.mu.replies[seq] = reply
-	p.mu.Unlock()
-	p.send(control.Signal{Seq: seq, Number: uint32(sig), Group: group}.Append(nil))
-	var errno syscall.Errno
-	select {
-	case errno = <-reply:
-	case <-p.gone:
-		select {
-		case errno = <-reply: // it came before the end
-		default:
-			errno = syscall.ESRCH
-		}
-	}
+	errno := p.ask(func(seq uint32) []byte {
+		return control.Signal{Seq: seq, Number: uint32(sig), Group: group}.Append(nil)
+	})
 	switch errno {
 	case 0:
 		return nil
@@ -193,6 +175,46 @@ func (p *Process) Signal(sig syscall.Signal, group bool) error {
 		return os.ErrProcessDone
 	}
 	return fmt.Errorf("signal process %d: %w", p.pid, errno)
+}
+
+// hide has covers laid in the box of the process, as soon as it runs. When it has ended that is no error.
+func (p *Process) hide(covers []control.Cover) error {
+	select {
+	case <-p.begun:
+	case <-p.gone:
+		return nil
+	}
+	errno := p.ask(func(seq uint32) []byte { return control.Hide{Seq: seq, Covers: covers}.Append(nil) })
+	if errno == 0 || errno == syscall.ESRCH {
+		return nil
+	}
+	return errno
+}
+
+// ask sends the launcher a frame with a number, and returns what it replies; ESRCH: nothing of the process is left.
+func (p *Process) ask(frame func(seq uint32) []byte) syscall.Errno {
+	reply := make(chan syscall.Errno, 1)
+	p.mu.Lock()
+	if p.mu.over {
+		p.mu.Unlock()
+		return syscall.ESRCH
+	}
+	p.mu.seq++
+	seq := p.mu.seq
+	p.mu.replies[seq] = reply
+	p.mu.Unlock()
+	p.send(frame(seq))
+	select {
+	case errno := <-reply:
+		return errno
+	case <-p.gone:
+	}
+	select {
+	case errno := <-reply: // it came before the end
+		return errno
+	default:
+		return syscall.ESRCH
+	}
 }
 
 // KillTree ends the process and all that it has started, wherever that has hidden: SIGTERM, after the grace SIGKILL until
@@ -237,7 +259,7 @@ func (p *Process) Release() {
 // start brings the process up. When it returns an error nothing is left of it.
 func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	defer close(p.settled)
-	c := Confinement{Owner: p.spec.Owner, Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd, Launcher: p.l.cfg.LauncherPath, End: p.kill}
+	c := Confinement{Owner: p.spec.Owner, Argv: p.spec.Argv, Env: p.spec.Env, Cwd: p.spec.Cwd, Launcher: p.l.cfg.LauncherPath, End: p.kill, Hide: p.hide}
 	p.confiner = confiner
 	err := p.l.settle(&p.spec)
 	if err == nil {

@@ -87,7 +87,8 @@ type Box struct {
 	narrowed narrowed
 	patterns finder
 
-	remains remains
+	residents residents
+	remains   remains
 
 	mu    sync.Mutex
 	swept map[string]bool // roots that were cleared of what older versions left
@@ -98,6 +99,8 @@ func New(cfg Config) *Box {
 	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), keyFiles: cfg.KeyFiles, programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
 	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}}
 	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred}
+	b.residents = residents{moved: cfg.Moved, covers: b.lateCovers}
+	b.residents.lookout.stirred = b.residents.stirred
 	if b.home != "" {
 		b.guests.index.cache = filepath.Join(b.home, "cache", ".trees") // no plugin has such a name
 		b.guests.marks.dir = filepath.Join(b.home, "locks", "running")
@@ -222,6 +225,7 @@ func (b *Box) Watch(owner launch.Owner, g launch.Grant) error {
 	if g.Mode != WorkspaceWrite || supported() != nil {
 		return nil
 	}
+	b.residents.expect(b.watched(g))
 	roots, _, err := b.roots(g.WritableRoots)
 	if err != nil {
 		return nil // the first command says so
@@ -234,6 +238,7 @@ func (b *Box) Outlived(owner launch.Owner) { b.guests.outlive(owner) }
 
 // Close ends what happens in the background.
 func (b *Box) Close() error {
+	b.residents.close()
 	b.guests.close()
 	return nil
 }
@@ -377,15 +382,24 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	if len(c.Argv) > 0 {
 		program = c.Argv[0]
 	}
-	d, err := b.design(g, readOnly, program, &guest{owner: c.Owner, argv: slices.Clone(c.Argv), end: c.End})
+	process := &guest{owner: c.Owner, argv: slices.Clone(c.Argv), end: c.End}
+	made, left := func(*design) {}, func() {}
+	if !b.seatbelt && c.Hide != nil {
+		r := &resident{owner: c.Owner, name: process.name(), grant: g, hide: c.Hide, made: make(chan struct{})}
+		made, left = b.residents.enter(r, b.watched(g)) // before it is worked out what is there
+	}
+	d, err := b.design(g, readOnly, program, process)
+	made(d)
 	if err != nil {
+		left()
 		return nil, err
 	}
-	release = func() {}
+	release = left
 	if d.guest != nil {
 		look := func() map[string]identity { return lookLater(d.roots, b.guests.index.entered(d.roots)) }
 		later := look()
 		release = func() {
+			left()
 			b.guests.leave(d.guest, func() []Moved { return changedLater(later, look()) })
 		}
 	}

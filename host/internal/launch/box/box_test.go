@@ -187,7 +187,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	const nobody = 65534
 	dir := filepath.Dir(launcherPath)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "box.test"), "-test.run", "^(TestAKeptProcess|TestWhat|TestNothingIsLeft|TestProgramsGive|TestStartup|TestEverything|TestWhatSettings|TestLinksAmong|TestOrdinaryFiles|TestWhatResists|TestRepositories|TestARepository|TestAProtected|TestNothingAppears|TestRights|TestALongPath|TestDeniedReads|TestOnlyReadable|TestAChangeMeanwhile|TestABox|TestAKe|TestAnEnd|TestExits|TestAStart)", "-test.short")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "box.test"), "-test.run", "^(TestAKeptProcess|TestWhat|TestNothingIsLeft|TestProgramsGive|TestStartup|TestEverything|TestWhatSettings|TestLinksAmong|TestOrdinaryFiles|TestWhatResists|TestRepositories|TestARepository|TestAProtected|TestNothingAppears|TestRights|TestALongPath|TestDeniedReads|TestOnlyReadable|TestAChangeMeanwhile|TestABox|TestAKe|TestKeysThat|TestACover|TestNobodyKeeps|TestAnEnd|TestExits|TestAStart)", "-test.short")
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), programsEnv+"="+dir, "HOME=/nonexistent")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

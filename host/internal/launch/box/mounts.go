@@ -158,6 +158,22 @@ func (b *Box) hide(m *mounts, v view) {
 			m.add(plugins, "--ro-bind", plugins, plugins)
 		}
 	}
+	for _, k := range b.hidden(v) {
+		if k.folder {
+			mode := "0000"
+			if v.opens(k.path) {
+				mode = "0111"
+			}
+			m.add(k.path, "--perms", mode, "--tmpfs", k.path)
+			m.seal(k.path)
+		} else {
+			m.add(k.path, "--ro-bind", "/dev/null", k.path)
+		}
+	}
+}
+
+// hidden are the keys outside of the roots that a view hides; for those in roots see keysIn.
+func (b *Box) hidden(v view) (list []key) {
 	covered := []string{"/run", "/dev", "/proc", b.home}
 	for _, k := range v.keys {
 		covered = append(covered, k.path)
@@ -169,19 +185,18 @@ func (b *Box) hide(m *mounts, v view) {
 		switch p := k.path; {
 		case !k.there || !v.shows(p):
 		case insideAny(p, covered): // it is not seen anyway
-		case insideAny(p, v.roots) || slices.Contains(v.roots, p): // see keysIn
+		case insideAny(p, v.roots) || slices.Contains(v.roots, p):
 		case slices.Contains(v.shown, p):
-		case k.folder:
-			mode := "0000"
-			if slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return below(s, p) }) {
-				mode = "0111"
-			}
-			m.add(p, "--perms", mode, "--tmpfs", p)
-			m.seal(p)
-		case k.file:
-			m.add(p, "--ro-bind", "/dev/null", p)
+		case k.folder || k.file:
+			list = append(list, k)
 		}
 	}
+	return list
+}
+
+// opens reports whether something in a hidden folder is seen.
+func (v view) opens(folder string) bool {
+	return slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return below(s, folder) })
 }
 
 // shows reports whether a path is seen at all, before something is laid over it.

@@ -108,14 +108,19 @@ func (b *Box) keysIn(v view) (list []denial, missing []string, err error) {
 		}
 	}
 	for _, d := range out {
-		if !slices.ContainsFunc(v.roots, func(r string) bool {
-			return r != b.userHome && below(r, b.userHome) && below(d.path, r) && isKey(r, v.keys)
-		}) {
+		if !b.among(d.path, v) {
 			list = append(list, d)
 		}
 	}
 	slices.SortFunc(list, func(a, b denial) int { return strings.Compare(a.path, b.path) })
 	return list, missing, nil
+}
+
+// among reports whether a path lies in a root that is a folder of keys itself, in which the process is to work.
+func (b *Box) among(path string, v view) bool {
+	return slices.ContainsFunc(v.roots, func(r string) bool {
+		return r != b.userHome && below(r, b.userHome) && below(path, r) && isKey(r, v.keys)
+	})
 }
 
 // mountedAgain are other mounts of what is denied or hidden in a view.

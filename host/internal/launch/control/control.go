@@ -8,7 +8,7 @@ package control
 
 // Version is said first in every order. Host and launcher come from one build; a launcher that finds another number says
 // so instead of guessing.
-const Version = 9
+const Version = 10
 
 // StageEnv names the variable that tells gantry-launch which of its stages it is.
 const StageEnv = "GANTRY_LAUNCH_STAGE"
@@ -62,6 +62,7 @@ const (
 	KindOrder   Kind = 0x80 + iota
 	KindSignal
 	KindKill
+	KindHide
 )
 
 // From the launcher.
@@ -186,6 +187,7 @@ type Cover struct {
 	Path             string
 	Dev, Ino         uint64 // of the folder that it lies in
 	WasDev, WasInode uint64
+	Folder           bool // what was there; of [Hide] alone
 }
 
 // Over is a file that is mounted over the one at Path. It is the one with this identity, or the target does not run.
@@ -204,6 +206,13 @@ type Signal struct {
 // Kill asks for the end of the whole tree: SIGTERM, then after the grace SIGKILL. A second one can only shorten.
 type Kill struct {
 	GraceMS uint32
+}
+
+// Hide asks for covers in the box of a target that runs: over the files and folders that have appeared since it was made, or were replaced.
+// What is covered already, or is not seen in the box, is left as it is. The launcher answers with Replied.
+type Hide struct {
+	Seq    uint32
+	Covers []Cover
 }
 
 // Started says that the target runs.
@@ -234,7 +243,7 @@ type Used struct {
 	MaxRSSKiB    uint64
 }
 
-// Replied answers a Signal.
+// Replied answers a Signal or a Hide.
 type Replied struct {
 	Seq   uint32
 	Errno uint32

@@ -35,6 +35,7 @@ func TestRoundTrip(t *testing.T) {
 			order.Rlimits = append(order.Rlimits, control.Rlimit{Resource: u32.Draw(t, "r"), Soft: u64.Draw(t, "s"), Hard: u64.Draw(t, "h")})
 		}
 		signal := control.Signal{Seq: u32.Draw(t, "seq"), Number: u32.Draw(t, "number"), Group: rapid.Bool().Draw(t, "group")}
+		hide := control.Hide{Seq: u32.Draw(t, "hide"), Covers: []control.Cover{{Path: rapid.String().Draw(t, "cover"), Dev: u64.Draw(t, "dev"), Ino: u64.Draw(t, "ino"), WasDev: 1, WasInode: 2, Folder: rapid.Bool().Draw(t, "folder")}}}
 		kill := control.Kill{GraceMS: u32.Draw(t, "kill")}
 		started := control.Started{PID: u32.Draw(t, "pid")}
 		failed := control.Failed{Op: control.Op(rapid.Byte().Draw(t, "op")), Errno: u32.Draw(t, "errno"), Text: rapid.String().Draw(t, "text")}
@@ -47,12 +48,13 @@ func TestRoundTrip(t *testing.T) {
 		used := control.Used{UserMicros: u64.Draw(t, "usedUser"), SystemMicros: u64.Draw(t, "usedSystem"), MaxRSSKiB: u64.Draw(t, "usedRSS")}
 		prepared := control.Prepared{PID: u32.Draw(t, "prepared")}
 		var b []byte
-		for _, m := range []interface{ Append([]byte) []byte }{order, signal, kill, started, failed, exited, replied, left, used, prepared, control.Free{}} {
+		for _, m := range []interface{ Append([]byte) []byte }{order, signal, hide, kill, started, failed, exited, replied, left, used, prepared, control.Free{}} {
 			b = m.Append(b)
 		}
 		r := reader(b, rapid.IntRange(1, 9).Draw(t, "step"))
 		same(t, r, order, control.Frame.Order)
 		same(t, r, signal, control.Frame.Signal)
+		same(t, r, hide, control.Frame.Hide)
 		same(t, r, kill, control.Frame.Kill)
 		same(t, r, started, control.Frame.Started)
 		same(t, r, failed, control.Frame.Failed)
@@ -108,7 +110,7 @@ func TestEveryFieldOfAnOrder(t *testing.T) {
 		case *control.Box:
 			f.Set(reflect.ValueOf(&control.Box{
 				Helper: "h", Args: []string{"x", ""}, Filter: []byte{1, 0, 255}, Handled: 1 << 63, Scoped: 3,
-				Rules: []control.Rule{{Path: "/p", Access: 7}, {}}, Covers: []control.Cover{{Path: "/c", Dev: 1, Ino: 2, WasDev: 3, WasInode: 4}, {}}, Hide: []string{"/a", "/b"}, Show: []string{"/a/c"},
+				Rules: []control.Rule{{Path: "/p", Access: 7}, {}}, Covers: []control.Cover{{Path: "/c", Dev: 1, Ino: 2, WasDev: 3, WasInode: 4, Folder: true}, {}}, Hide: []string{"/a", "/b"}, Show: []string{"/a/c"},
 				Stands: "/s", Over: []control.Over{{Path: "/p", File: "/f", Dev: 5, Ino: 6}, {}}, Listen: true, Map: true, UID: 1000, GID: 1001,
 				Apart: true, Kernel: true, Write: []string{"/w"}, Tmp: "/t", ShmBytes: 1 << 40, Gate: true,
 			}))

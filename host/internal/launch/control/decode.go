@@ -200,12 +200,7 @@ func (c *cursor) box() *Box {
 			break
 		}
 	}
-	for range c.count() {
-		b.Covers = append(b.Covers, Cover{Path: c.string(), Dev: c.uint(), Ino: c.uint(), WasDev: c.uint(), WasInode: c.uint()})
-		if c.bad {
-			break
-		}
-	}
+	b.Covers = c.covers()
 	b.Hide, b.Show = c.strings(), c.strings()
 	b.Listen, b.Stands = c.bool(), c.string()
 	for range c.count() {
@@ -219,6 +214,22 @@ func (c *cursor) box() *Box {
 	b.Apart, b.Kernel, b.Write = c.bool(), c.bool(), c.strings()
 	b.Tmp, b.ShmBytes, b.Gate = c.string(), c.uint(), c.bool()
 	return b
+}
+
+func (c *cursor) covers() (list []Cover) {
+	for range c.count() {
+		list = append(list, Cover{Path: c.string(), Dev: c.uint(), Ino: c.uint(), WasDev: c.uint(), WasInode: c.uint(), Folder: c.bool()})
+		if c.bad {
+			break
+		}
+	}
+	return list
+}
+
+// Hide decodes the frame.
+func (f Frame) Hide() (Hide, error) {
+	c := f.open(KindHide)
+	return Hide{Seq: c.uint32(), Covers: c.covers()}, c.done()
 }
 
 // Signal decodes the frame.

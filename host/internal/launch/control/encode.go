@@ -74,10 +74,7 @@ func (x *Box) append(b []byte) []byte {
 	for _, r := range x.Rules {
 		b = putUint(putUint(putUint(putString(b, r.Path), r.Access), r.Dev), r.Ino)
 	}
-	b = putUint(b, uint64(len(x.Covers)))
-	for _, c := range x.Covers {
-		b = putUint(putUint(putUint(putUint(putString(b, c.Path), c.Dev), c.Ino), c.WasDev), c.WasInode)
-	}
+	b = putCovers(b, x.Covers)
 	b = putBool(putStrings(putStrings(b, x.Hide), x.Show), x.Listen)
 	b = putUint(putString(b, x.Stands), uint64(len(x.Over)))
 	for _, o := range x.Over {
@@ -86,6 +83,19 @@ func (x *Box) append(b []byte) []byte {
 	b = putUint(putUint(putBool(b, x.Map), uint64(x.UID)), uint64(x.GID))
 	b = putStrings(putBool(putBool(b, x.Apart), x.Kernel), x.Write)
 	return putBool(putUint(putString(b, x.Tmp), x.ShmBytes), x.Gate)
+}
+
+func putCovers(b []byte, list []Cover) []byte {
+	b = putUint(b, uint64(len(list)))
+	for _, c := range list {
+		b = putBool(putUint(putUint(putUint(putUint(putString(b, c.Path), c.Dev), c.Ino), c.WasDev), c.WasInode), c.Folder)
+	}
+	return b
+}
+
+// Append appends the frame to b.
+func (h Hide) Append(b []byte) []byte {
+	return end(putCovers(putUint(begin(b, KindHide), uint64(h.Seq)), h.Covers), len(b))
 }
 
 // Append appends the frame to b.

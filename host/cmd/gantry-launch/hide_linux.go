@@ -34,10 +34,22 @@ type hidden struct {
 	isFolder                 bool
 }
 
-// hideLocked lays covers in the box of the target, and returns when they are there. What goes wrong with one does not keep the others from
-// being laid. The lock keeps the child from being reaped as one of the tree.
+// hide is a stage: it lays covers in a cage and ends. A cage has no watcher that could.
+func hide() {
+	frame, err := receive(control.FD).Next()
+	if err != nil {
+		syscall.Exit(1)
+	}
+	order, err := frame.Hide()
+	if err != nil {
+		syscall.Exit(1)
+	}
+	send(control.FD, control.Replied{Seq: order.Seq, Errno: uint32(hideIn(control.MountsFD, order.Covers))}.Append(nil))
+	syscall.Exit(0)
+}
+
+// hideLocked lays covers in the box of the target. The lock keeps the child from being reaped as one of the tree.
 func (w *watcher) hideLocked(list []control.Cover) syscall.Errno {
-	const getUserns = 0xb701 // NS_GET_USERNS
 	switch {
 	case w.box == nil:
 		return syscall.EINVAL
@@ -46,13 +58,20 @@ func (w *watcher) hideLocked(list []control.Cover) syscall.Errno {
 	case w.box.mounts < 0:
 		return syscall.EPERM
 	}
-	// The namespace that owns the box's mounts: bubblewrap may have made another below it for the target.
-	user, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(w.box.mounts), getUserns, 0)
+	return hideIn(w.box.mounts, list)
+}
+
+// hideIn lays covers in a mount namespace, and returns when they are there. What goes wrong with one does not keep the others from being
+// laid.
+func hideIn(mounts int, list []control.Cover) syscall.Errno {
+	const getUserns = 0xb701 // NS_GET_USERNS
+	// The namespace that owns the mounts: bubblewrap may have made another below it for the target.
+	user, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(mounts), getUserns, 0)
 	if errno != 0 {
 		return errno
 	}
 	defer syscall.Close(int(user))
-	h, err := planHiding(int(user), w.box.mounts, list)
+	h, err := planHiding(int(user), mounts, list)
 	if err != nil {
 		return errnoOf(err)
 	}

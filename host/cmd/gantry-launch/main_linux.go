@@ -19,6 +19,8 @@ func main() {
 		keep()
 	case control.StageCage:
 		cage()
+	case control.StageHide:
+		hide()
 	}
 	byHand()
 }

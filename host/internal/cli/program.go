@@ -216,7 +216,7 @@ func (p *programs) slot(pr *program, kind contract.Kind) (*plugin.Slot, *atomic.
 			said.Store(m)
 			return nil, []contract.Diagnostic{described}
 		},
-		Confine: host.Confine(b, p.cfg, host.KeyFiles(p.cfg), p.bin, p.home, p.userHome, pr.path),
+		Confine: host.Confine(b, p.cfg, host.KeyFiles(p.cfg), nil, p.bin, p.home, p.userHome, pr.path),
 	}
 	slot, err := p.plugins.Add(spec)
 	return slot, said, err

@@ -30,11 +30,17 @@ import (
 // Confiners are the ways in which this build enforces the sandbox modes, for a home of gantry's and the user's environment. keys are the
 // files that the configuration reads keys from, programs those of plugins, nil: none; moved hears what was moved aside.
 func Confiners(home string, environ []string, keys func() []config.KeyFile, programs func() []string, moved func(launch.Owner, []box.Moved, error)) []launch.Confiner {
+	return confiners(newBox(home, environ, keys, programs, moved))
+}
+
+func confiners(b *box.Box) []launch.Confiner { return []launch.Confiner{launch.Unconfined{}, b} }
+
+func newBox(home string, environ []string, keys func() []config.KeyFile, programs func() []string, moved func(launch.Owner, []box.Moved, error)) *box.Box {
 	var files func() []string
 	if keys != nil {
 		files = func() []string { return KeyPaths(keys(), "") }
 	}
-	return []launch.Confiner{launch.Unconfined{}, box.New(box.Config{Home: home, UserHome: UserHome(environ), Environ: environ, KeyFiles: files, Programs: programs, Moved: moved})}
+	return box.New(box.Config{Home: home, UserHome: UserHome(environ), Environ: environ, KeyFiles: files, Programs: programs, Moved: moved})
 }
 
 // KeyPaths are the paths of key files that the plugin with this label has not named itself.
@@ -186,8 +192,8 @@ func users(home string) []string {
 }
 
 // Confine says what the program of a block may see and change itself. What it has the host start runs under a call's grant. keys are the
-// files that the configuration reads keys from.
-func Confine(b *config.PluginBlock, c *config.Config, keys func() []config.KeyFile, binDir, home, userHome, program string) func(own []string) (*plugin.Cage, error) {
+// files that the configuration reads keys from; boxes hide from it what appears later, nil: nothing does.
+func Confine(b *config.PluginBlock, c *config.Config, keys func() []config.KeyFile, boxes *box.Box, binDir, home, userHome, program string) func(own []string) (*plugin.Cage, error) {
 	denied, network := DeniedToPlugins(c), len(b.Permissions.Network) > 0
 	near := append([]string{c.Dir, filepath.Dir(program)}, slices.Concat(c.Sandbox.WritableRoots, c.Sandbox.ReadableRoots)...)
 	for _, a := range b.Args {
@@ -196,24 +202,35 @@ func Confine(b *config.PluginBlock, c *config.Config, keys func() []config.KeyFi
 		}
 	}
 	return func(own []string) (*plugin.Cage, error) {
-		files, err := box.Denied(denied)
-		if err != nil {
-			return nil, fmt.Errorf("what sandbox { deny_read } names can't be kept from the plugin's process: %w", err)
-		}
-		for _, p := range KeyPaths(keys(), b.Label) {
-			if !slices.Contains(b.Permissions.Read, p) && !slices.Contains(b.Permissions.Write, p) {
-				files = append(files, p)
+		cage := func() (box.CageConfig, error) {
+			files, err := box.Denied(denied)
+			if err != nil {
+				return box.CageConfig{}, fmt.Errorf("what sandbox { deny_read } names can't be kept from the plugin's process: %w", err)
 			}
+			for _, p := range KeyPaths(keys(), b.Label) {
+				if !slices.Contains(b.Permissions.Read, p) && !slices.Contains(b.Permissions.Write, p) {
+					files = append(files, p)
+				}
+			}
+			return box.CageConfig{
+				Home: home, UserHome: userHome, Own: own,
+				Read: slices.Concat(b.Permissions.Read, users(home), []string{program}), Write: b.Permissions.Write,
+				Confined: b.Kind == contract.KindTool, Network: network, Tmp: filepath.Join(own[0], plugin.TmpDir), Near: near,
+				ShmBytes: b.Limits.MemoryBytes,
+				Hidden:   []string{filepath.Dir(filepath.Dir(own[0]))}, // sockets of other plugins, and of other hosts
+				Denied:   files,
+			}, nil
 		}
-		cfg := box.CageConfig{
-			Home: home, UserHome: userHome, Own: own,
-			Read: slices.Concat(b.Permissions.Read, users(home), []string{program}), Write: b.Permissions.Write,
-			Confined: b.Kind == contract.KindTool, Network: network, Tmp: filepath.Join(own[0], plugin.TmpDir), Near: near,
-			ShmBytes: b.Limits.MemoryBytes,
-			Hidden:   []string{filepath.Dir(filepath.Dir(own[0]))}, // sockets of other plugins, and of other hosts
-			Denied:   files,
+		out := &plugin.Cage{Launcher: filepath.Join(binDir, "gantry-launch"), Network: network}
+		if boxes != nil {
+			out.Late = boxes.Late(b.Label, cage)
 		}
-		return &plugin.Cage{Launcher: filepath.Join(binDir, "gantry-launch"), Box: box.Cage(cfg), Network: network}, nil
+		cfg, err := cage()
+		if err != nil {
+			return nil, err
+		}
+		out.Box = box.Cage(cfg)
+		return out, nil
 	}
 }
 

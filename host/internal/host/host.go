@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/guardian"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -79,6 +80,7 @@ type Host struct {
 	log      hclog.Logger
 	store    *store.Store
 	state    *store.State
+	box      *box.Box
 	launcher *launch.Launcher
 	plugins  *plugin.Supervisor
 	registry *registry.Registry
@@ -154,9 +156,10 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	if err := h.openStore(ctx); err != nil {
 		return nil, err
 	}
+	h.box = newBox(opts.Home, opts.Environ, h.keyFiles, h.toolPrograms, h.movedAside)
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
-		Confiners: Confiners(opts.Home, opts.Environ, h.keyFiles, h.toolPrograms, h.movedAside),
+		Confiners: confiners(h.box),
 		Proxy:     h.serveProxy, Abandoned: h.abandoned, Limited: h.limited, Ahead: boxAhead,
 	})
 	if err != nil {

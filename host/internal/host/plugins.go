@@ -56,7 +56,7 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids), StorageBytes: b.Limits.StorageBytes},
 		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(),
 	}
-	s.Confine = h.withFiles(b, Confine(b, h.opts.Config, h.keyFiles, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path))
+	s.Confine = h.withFiles(b, Confine(b, h.opts.Config, h.keyFiles, h.box, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path))
 	if h.opts.Verified != nil {
 		s.SHA256, s.ManifestDigest = h.opts.Verified(b)
 	}

@@ -99,7 +99,7 @@ func New(cfg Config) *Box {
 	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), keyFiles: cfg.KeyFiles, programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
 	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}}
 	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred}
-	b.residents = residents{moved: cfg.Moved, covers: b.lateCovers}
+	b.residents = residents{moved: cfg.Moved}
 	b.residents.lookout.stirred = b.residents.stirred
 	if b.home != "" {
 		b.guests.index.cache = filepath.Join(b.home, "cache", ".trees") // no plugin has such a name
@@ -383,17 +383,18 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 		program = c.Argv[0]
 	}
 	process := &guest{owner: c.Owner, argv: slices.Clone(c.Argv), end: c.End}
-	made, left := func(*design) {}, func() {}
+	made, left := func(func() ([]control.Cover, error)) {}, func() {}
 	if !b.seatbelt && c.Hide != nil {
-		r := &resident{owner: c.Owner, name: process.name(), grant: g, hide: c.Hide, made: make(chan struct{})}
+		r := &resident{owner: c.Owner, name: process.name(), hide: c.Hide, made: make(chan struct{})}
 		made, left = b.residents.enter(r, b.watched(g)) // before it is worked out what is there
 	}
 	d, err := b.design(g, readOnly, program, process)
-	made(d)
 	if err != nil {
+		made(nil)
 		left()
 		return nil, err
 	}
+	made(func() ([]control.Cover, error) { return b.lateCovers(g, d) })
 	release = left
 	if d.guest != nil {
 		look := func() map[string]identity { return lookLater(d.roots, b.guests.index.entered(d.roots)) }

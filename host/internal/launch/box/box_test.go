@@ -17,6 +17,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
 // launcherPath is gantry-launch.
@@ -74,7 +75,8 @@ type world struct {
 
 	lenient bool // what could not be moved aside is no failure
 
-	box *box.Box
+	box  *box.Box
+	late func(func([]control.Cover) error) func() // of a plugin's cage; nil: nothing
 
 	mu     sync.Mutex
 	aside  []box.Moved

@@ -48,7 +48,7 @@ func (w *world) kept(cfg box.CageConfig, namespaces bool, script string, keep fu
 		Env: []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "OUT=" + w.out, "WS=" + w.ws, "GANTRY=" + w.home, "HOME=" + cfg.UserHome, "MARK=" + w.ws,
 			"SERVICE=" + w.services(), "RELATIVE=stream", "LINKED=" + cfg.Own[0] + "/host.sock", "ABSTRACT=@" + w.services(), "DATAGRAM=" + w.services() + ".d",
 			"SHARED=" + w.shared(), "NEAR=" + w.shared() + "/near"},
-		Cage: &proc.Cage{Launcher: launcherPath, Box: box.Cage(cfg), Keep: keep, Network: cfg.Network},
+		Cage: &proc.Cage{Launcher: launcherPath, Box: box.Cage(cfg), Keep: keep, Network: cfg.Network, Late: w.late},
 	})
 	wr.Close()
 	if err != nil {

@@ -15,14 +15,13 @@ import (
 // A mount lies over a file, not over its name. So what is hidden is seen by a process that runs once it is made, or saved by renaming another
 // file. The folders in which that can happen are watched, and when it does the boxes of all processes get covers as they would now be made.
 
-// resident is a process in a box, with what was worked out for it.
+// resident is a process in a box, or in a cage.
 type resident struct {
 	owner  launch.Owner
 	name   string
-	grant  launch.Grant
 	hide   func([]control.Cover) error
-	made   chan struct{} // closed when design is known
-	design *design       // nil: it was not started
+	made   chan struct{}                   // closed when covers is known
+	covers func() ([]control.Cover, error) // what is to be hidden from it now; nil: it was not started
 
 	mu      sync.Mutex // held while covers are laid
 	waiting bool       // for that; guarded by the residents' mutex
@@ -33,17 +32,18 @@ type resident struct {
 type residents struct {
 	lookout lookout
 	moved   func(launch.Owner, []Moved, error)
-	covers  func(launch.Grant, *design) ([]control.Cover, error)
 
-	mu     sync.Mutex
-	list   []*resident
-	unseen error // said: the reason why nothing is noticed
-	closed bool
-	work   sync.WaitGroup
+	mu      sync.Mutex
+	list    []*resident
+	unseen  error // said: the reason why nothing is noticed
+	noticed int   // how often something was
+	closed  bool
+	work    sync.WaitGroup
 }
 
-// enter makes sure that what is to be hidden from a process is noticed from now on. made is called with its box; leave when it has ended.
-func (h *residents) enter(r *resident, paths []string) (made func(*design), leave func()) {
+// enter makes sure that what is to be hidden from a process is noticed from now on. made is called with what is to be
+// hidden at any time, leave when it has ended.
+func (h *residents) enter(r *resident, paths []string) (made func(covers func() ([]control.Cover, error)), leave func()) {
 	err := h.lookout.add(paths)
 	h.mu.Lock()
 	h.list = append(h.list, r)
@@ -55,8 +55,8 @@ func (h *residents) enter(r *resident, paths []string) (made func(*design), leav
 	if say && h.moved != nil {
 		h.moved(r.owner, nil, fmt.Errorf("keys that are made while a command runs can't be hidden from it: %w", err))
 	}
-	return func(d *design) {
-			r.design = d
+	return func(covers func() ([]control.Cover, error)) {
+			r.covers = covers
 			close(r.made)
 		}, func() {
 			h.mu.Lock()
@@ -78,11 +78,33 @@ func (h *residents) expect(paths []string) {
 func (h *residents) stirred() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.noticed++
 	for _, r := range h.list {
-		if !r.waiting && !h.closed {
-			r.waiting = true
-			h.work.Go(func() { h.cover(r) }) // waited for by close; ends with the process at the latest
-		}
+		h.stirLocked(r)
+	}
+}
+
+// watching makes sure that something is noticed, and returns how often something was until now.
+func (h *residents) watching(paths []string) (noticed int) {
+	_ = h.lookout.add(paths) // the first command says what went wrong
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.noticed
+}
+
+// since has covers laid for a process if something was noticed since then.
+func (h *residents) since(r *resident, noticed int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.noticed != noticed {
+		h.stirLocked(r)
+	}
+}
+
+func (h *residents) stirLocked(r *resident) {
+	if !r.waiting && !h.closed {
+		r.waiting = true
+		h.work.Go(func() { h.cover(r) }) // waited for by close; ends with the process at the latest
 	}
 }
 
@@ -94,10 +116,10 @@ func (h *residents) cover(r *resident) {
 	h.mu.Lock()
 	r.waiting = false // what appears from here on is another time's
 	h.mu.Unlock()
-	if r.design == nil {
+	if r.covers == nil {
 		return
 	}
-	covers, err := h.covers(r.grant, r.design)
+	covers, err := r.covers()
 	if len(covers) > 0 {
 		err = errors.Join(err, r.hide(covers))
 	}
@@ -138,7 +160,7 @@ func deniedPaths(g launch.Grant) (out []string) {
 
 // lateCovers are the covers of what a grant hides now. What was missing in a root when the process began is judged when it appears, and not
 // covered: the process may be making it.
-func (b *Box) lateCovers(g launch.Grant, d *design) (list []control.Cover, err error) {
+func (b *Box) lateCovers(g launch.Grant, d *design) ([]control.Cover, error) {
 	v := d.view
 	var paths []string
 	add := func(p string) {
@@ -166,13 +188,19 @@ func (b *Box) lateCovers(g launch.Grant, d *design) (list []control.Cover, err e
 		}
 	}
 	var mounted []denial
-	err = errMoved
+	err := errMoved
 	for n := 0; n < looks && errors.Is(err, errMoved); n++ {
 		mounted, err = b.mountedAgain(v)
 	}
 	for _, x := range mounted {
 		add(x.path)
 	}
+	list, failed := coversOf(paths)
+	return list, errors.Join(err, failed)
+}
+
+// coversOf are the covers of what is there of these paths.
+func coversOf(paths []string) (list []control.Cover, err error) {
 	for _, p := range paths {
 		in, id, mode, failed := placed(p)
 		switch {
@@ -184,4 +212,26 @@ func (b *Box) lateCovers(g launch.Grant, d *design) (list []control.Cover, err e
 		}
 	}
 	return list, err
+}
+
+// Late has what appears later hidden from a plugin's process as well; it is for [proc.Cage]. It is asked for before the cage is made.
+func (b *Box) Late(label string, cage func() (CageConfig, error)) func(hide func([]control.Cover) error) (leave func()) {
+	if b.seatbelt {
+		return nil
+	}
+	covers := func() ([]control.Cover, error) {
+		cfg, err := cage()
+		if err != nil {
+			return nil, err
+		}
+		return coversOf(Cage(cfg).Hide)
+	}
+	before := b.residents.watching(b.keys())
+	return func(hide func([]control.Cover) error) func() {
+		r := &resident{owner: launch.Owner{Plugin: label}, name: "the plugin " + label, hide: hide, made: make(chan struct{})}
+		made, leave := b.residents.enter(r, b.keys())
+		made(covers)
+		b.residents.since(r, before)
+		return leave
+	}
 }

@@ -5,6 +5,7 @@ package box_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +65,36 @@ func TestKeysThatAppearAreHidden(t *testing.T) {
 	}
 }
 
+// A plugin's process, which lives for as long as gantry, does not read such a key either.
+func TestKeysThatAppearAreHiddenFromPlugins(t *testing.T) {
+	t.Parallel()
+	for _, confined := range []bool{true, false} {
+		for _, k := range lateKeys {
+			if k.path == "denied" || !confined && strings.HasPrefix(k.path, ".aws") { // watched for commands; a vendor's, which providers read
+				continue
+			}
+			t.Run(fmt.Sprintf("%t/%s", confined, k.name), func(t *testing.T) {
+				t.Parallel()
+				w := lateWorld(t, box.WorkspaceWrite)
+				w.make("home/data/own/")
+				w.atHome(k.before)
+				cfg := box.CageConfig{Home: w.home, UserHome: w.user(), Own: []string{filepath.Join(w.home, "data/own")}, Confined: confined, Denied: []string{filepath.Join(w.user(), "key")}}
+				w.late = w.box.Late("plugin", func() (box.CageConfig, error) { return cfg, nil })
+				own := cfg.Own[0]
+				go func() { // ends with the script
+					maker := exec.CommandContext(t.Context(), "/bin/sh", "-c", `n=0; until [ -e "$0/runs" ]; do n=$((n + 1)); [ $n -lt 2000 ] || exit; sleep 0.01; done; `+k.make, own)
+					maker.Dir = w.user()
+					_ = maker.Run()
+				}()
+				said := w.caged(cfg, true, `cd "$HOME"; n=0; : > `+own+`/runs; until { `+k.hidden+`; } > /dev/null 2> /dev/null; do n=$((n + 1)); [ $n -lt 2000 ] || break; sleep 0.01; done; cat `+k.path+`; echo ends $n`)
+				if strings.Contains(said, "SECRET") || !strings.Contains(said, "ends") || strings.Contains(said, "ends 2000") {
+					t.Errorf("it reads %q", said)
+				}
+			})
+		}
+	}
+}
+
 // lateWorld is one whose boxes may be limited, so that they are made for one process.
 func lateWorld(t *testing.T, mode string) *world {
 	t.Helper()
@@ -71,7 +102,8 @@ func lateWorld(t *testing.T, mode string) *world {
 	if mode == box.ReadOnly {
 		w.mode = mode
 	}
-	w.confined(t, box.New(box.Config{Home: w.home, UserHome: w.user(), KeyFiles: func() []string { return []string{filepath.Join(w.user(), "key")} }, Moved: w.hear}))
+	w.box = box.New(box.Config{Home: w.home, UserHome: w.user(), KeyFiles: func() []string { return []string{filepath.Join(w.user(), "key")} }, Moved: w.hear})
+	w.confined(t, w.box)
 	w.change = func(g *launch.Grant) {
 		g.DenyRead = []string{glob.Quote(filepath.Join(w.user(), "denied"))}
 		switch mode {

@@ -23,6 +23,7 @@ const (
 	StageCage  = "cage"  // encloses itself, then becomes a plugin
 	StageApply = "apply" // applies limits and the inner part of a box to itself, then becomes the target
 	StageKeep  = "keep"  // the first process of a box that serves one target after another
+	StageHide  = "hide"  // lays covers in a cage in which a plugin runs, by one Hide, and ends
 )
 
 // Descriptors of the launcher, and of the apply stage.
@@ -44,6 +45,8 @@ const (
 	// below are the plugin's own.
 	CageFD  = 4
 	CagedFD = 5
+	// MountsFD is the mount namespace of the cage in which the hide stage lays covers.
+	MountsFD = 3
 	// GateByte comes with the listener of a [Box.Gate], before the plugin runs. No frame begins with it.
 	GateByte = 1
 	// SelfFD is gantry-launch itself, which may not be visible in the box.

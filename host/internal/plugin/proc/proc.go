@@ -53,6 +53,9 @@ type Cage struct {
 	Dial func(path string) (*os.File, error)
 	// Network: there the process is connected to machines, too.
 	Network bool
+	// Late is called when the process has been started, with what lays covers in its cage over files that appear later; it returns what is
+	// called when the process has ended. It is not called where nobody but root can get into the cage. nil: nothing is covered later.
+	Late func(hide func([]control.Cover) error) (leave func())
 	// Keep says with which files nobody but root can look into the process. It is asked only where a namespace of the user's would let
 	// all processes of the user do that. nil: they can.
 	Keep func() (*Keep, error)

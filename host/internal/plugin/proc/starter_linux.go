@@ -140,9 +140,9 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	argv := append([]string{spec.Path}, spec.Args...)
 	files := []*os.File{null, spec.Stdout, spec.Stderr, spec.Lifeline}
-	start := func(ctx context.Context, path string, argv []string, spec Spec, files []*os.File, flags uintptr) (*os.Process, *os.File, error) {
+	start := func(ctx context.Context, path string, argv []string, spec Spec, files []*os.File, flags uintptr) (*os.Process, inCage, error) {
 		p, err := s.attempt(ctx, path, argv, spec, files, flags)
-		return p, nil, err
+		return p, inCage{}, err
 	}
 	if spec.Cage != nil {
 		start = s.caged
@@ -151,7 +151,7 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	first := s.level.Load()
 	var firstErr error
 	for level := first; ; level++ {
-		p, listener, err := start(ctx, path, argv, spec, files, attempts[level])
+		p, in, err := start(ctx, path, argv, spec, files, attempts[level])
 		if err == nil {
 			if level > first && s.level.CompareAndSwap(first, level) {
 				s.logger.Warn("namespaces are not available, a plugin's processes are kept together by scanning, and see all files of the user",
@@ -159,8 +159,11 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 					"next", "allow unprivileged user namespaces for this program (kernel.unprivileged_userns_clone, or an AppArmor profile with userns)")
 			}
 			pr, err := newProcess(p, spec.Marker, isolationOf(attempts[level]))
-			if listener != nil {
-				pr.guard(newGate(listener, spec.Cage, s.logger))
+			if in.listener != nil {
+				pr.guard(newGate(in.listener, spec.Cage, s.logger))
+			}
+			if in.mounts != nil {
+				pr.cover(spec.Cage, in.mounts)
 			}
 			return pr, err
 		}
@@ -173,15 +176,28 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 }
 
-// caged starts a process by way of gantry-launch, which puts its cage on, and waits until it has become the plugin. The file is what asks
-// about its connections; nil where nothing does.
-func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec, files []*os.File, flags uintptr) (_ *os.Process, listener *os.File, err error) {
+// inCage is what the host holds of a cage.
+type inCage struct {
+	listener *os.File // asks about its connections; nil: nothing does
+	mounts   *os.File // its mount namespace; nil: nothing is covered later
+}
+
+func (in inCage) close() {
+	for _, f := range []*os.File{in.listener, in.mounts} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// caged starts a process by way of gantry-launch, which puts its cage on, and waits until it has become the plugin.
+func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec, files []*os.File, flags uintptr) (_ *os.Process, in inCage, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err == nil {
 		err = syscall.SetNonblock(fds[0], true) // not theirs: gantry-launch waits for what it reads
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a socket: %w", err)
+		return nil, inCage{}, fmt.Errorf("make a socket: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "cage"), os.NewFile(uintptr(fds[1]), "cage")
 	defer ours.Close()
@@ -209,27 +225,30 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 	var keep *Keep
 	if box.Map && spec.Cage.Keep != nil {
 		if keep, err = spec.Cage.Keep(); err != nil {
-			return nil, nil, fmt.Errorf("%w: %v", ErrOpen, err) // not %w: no other isolation may be tried because of this
+			return nil, inCage{}, fmt.Errorf("%w: %v", ErrOpen, err) // not %w: no other isolation may be tried because of this
 		}
 	}
 	if keep != nil {
 		defer keep.close()
 		fd, err := above(keep.Launcher.File, append(files, ours)...)
 		if err != nil {
-			return nil, nil, err
+			return nil, inCage{}, err
 		}
 		defer syscall.Close(fd)
 		path = "/proc/self/fd/" + strconv.Itoa(fd)
 		stage.Env = append(stage.Env, control.MapEnv+"="+strconv.Itoa(int(box.UID)))
 		if err := keep.arrange(&box, &order); err != nil {
-			return nil, nil, err
+			return nil, inCage{}, err
 		}
 	}
 	p, err := s.attempt(ctx, path, []string{"gantry-launch"}, stage, files, flags)
 	if err != nil {
-		return nil, nil, err
+		return nil, inCage{}, err
 	}
 	theirs.Close()
+	if flags != 0 && spec.Cage.Late != nil { // while it is gantry-launch, and keeps nobody out that may be in
+		in.mounts, _ = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", p.Pid))
+	}
 	defer context.AfterFunc(ctx, func() { p.Kill() })() // which ends the read, too
 	var said []byte
 	// Who has got into the process by now could stay in it, so it learns its order only when nobody can have.
@@ -238,39 +257,39 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 		_, rerr = ours.Write(order.Append(nil))
 	}
 	if rerr == nil {
-		said, listener, rerr = listen(ours)
+		said, in.listener, rerr = listen(ours)
 	}
 	defer func() {
-		if err != nil && listener != nil {
-			_ = listener.Close()
+		if err != nil {
+			in.close()
 		}
 	}()
-	if rerr == nil && len(said) == 0 && ctx.Err() == nil && (listener != nil) == box.Gate {
+	if rerr == nil && len(said) == 0 && ctx.Err() == nil && (in.listener != nil) == box.Gate {
 		if rerr = keep.check(p.Pid); rerr == nil {
-			return p, listener, nil
+			return p, in, nil
 		}
 	}
 	p.Kill()
 	_, _ = p.Wait()
 	if errors.Is(rerr, errTouched) {
-		return nil, nil, rerr
+		return nil, inCage{}, rerr
 	}
 	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
+		return nil, inCage{}, context.Cause(ctx)
 	}
-	in := control.Reader{Read: bytes.NewReader(said).Read}
-	frame, ferr := in.Next()
+	words := control.Reader{Read: bytes.NewReader(said).Read}
+	frame, ferr := words.Next()
 	if rerr = errors.Join(rerr, ferr); rerr != nil {
-		return nil, nil, fmt.Errorf("gantry-launch crashed: %w", rerr)
+		return nil, inCage{}, fmt.Errorf("gantry-launch crashed: %w", rerr)
 	}
 	failed, ferr := frame.Failed()
 	if ferr != nil {
-		return nil, nil, fmt.Errorf("gantry-launch said something that can't be understood: %w", ferr)
+		return nil, inCage{}, fmt.Errorf("gantry-launch said something that can't be understood: %w", ferr)
 	}
 	if failed.Op == control.OpExec {
-		return nil, nil, &os.PathError{Op: "execute", Path: spec.Path, Err: syscall.Errno(failed.Errno)}
+		return nil, inCage{}, &os.PathError{Op: "execute", Path: spec.Path, Err: syscall.Errno(failed.Errno)}
 	}
-	return nil, nil, &cageError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
+	return nil, inCage{}, &cageError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
 }
 
 // errTouched: somebody has made readable what must not be, or has got into a process by then.

@@ -12,12 +12,10 @@ package attacks_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
@@ -118,6 +116,10 @@ func TestTableIsComplete(t *testing.T) {
 			want = append(want, fmt.Sprintf("%s%d", s.letter, n+1))
 		}
 	}
+	ordinary, err := os.ReadFile("../user_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var got []string
 	for _, r := range table {
 		got = append(got, r.id)
@@ -134,8 +136,11 @@ func TestTableIsComplete(t *testing.T) {
 		}
 		for _, name := range r.tests {
 			folder, test, ok := strings.Cut(name, " ")
-			if !ok || !hasTest(filepath.Join("../..", folder), test) {
+			switch {
+			case !ok || !hasTest(filepath.Join("../..", folder), test):
 				t.Errorf("%s names a test that is not there: %s", r.id, name)
+			case folder == "e2e" && !strings.Contains(string(ordinary), `"`+test+`"`):
+				t.Errorf("%s names a test that is not run as an ordinary user: add %s to e2e/user_test.go", r.id, test)
 			}
 		}
 	}
@@ -222,48 +227,12 @@ func (w *world) judgeOutside(t *testing.T, r row, i int, a try) {
 // programsEnv names the folder with the programs, where they are there already; suidEnv a program that runs as root.
 const programsEnv, suidEnv = "GANTRY_TEST_PROGRAMS", "GANTRY_TEST_SUID"
 
-const nobody = 65534
-
-// The kernel tells root from others in much of this, so all of it is tried again.
+// The kernel treats root differently in much of this, so all of it is tried again.
 func TestAsAnOrdinaryUser(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		t.Skip("this is one already")
-	}
-	dir, err := os.MkdirTemp("/var/tmp", "gantry-attacks-bin-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"gantry", "gantry-launch", "gantry-tool-shell", "gantry-provider-scripted"} {
-		copyProgram(t, filepath.Join(rig.Bin(t), name), filepath.Join(dir, name), 0o755)
-	}
-	copyProgram(t, "/proc/self/exe", filepath.Join(dir, "attacker"), 0o755)
-	copyProgram(t, "/usr/bin/id", filepath.Join(dir, "suid-id"), 0o755|os.ModeSetuid)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "attacker"), "-test.run", "^TestAttacks$")
-	cmd.Args[0] = "attacks.test"
-	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), programsEnv+"="+dir, suidEnv+"="+filepath.Join(dir, "suid-id"), "GANTRY_BIN="+dir, "HOME=/nonexistent")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	out, err := cmd.CombinedOutput()
-	if text := string(out); err != nil || strings.Contains(text, "no tests to run") || !strings.Contains(text, "PASS") {
-		t.Errorf("%v\n%s", err, text)
-	}
-}
-
-func copyProgram(t *testing.T, from, to string, mode os.FileMode) {
-	t.Helper()
-	b, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, b, 0o755)
-	}
-	if err == nil {
-		err = os.Chmod(to, mode)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.AsOrdinaryUser(t, "attacker", "^TestAttacks$", func(dir string) []string {
+		suid := filepath.Join(dir, "suid-id")
+		rig.CopyProgram(t, "/usr/bin/id", suid, 0o755|os.ModeSetuid)
+		return []string{programsEnv + "=" + dir, suidEnv + "=" + suid}
+	})
 }

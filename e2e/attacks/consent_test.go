@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,7 +22,7 @@ var consented = []row{
 	hookLines("S7", "an interpreter that lies in the workspace, behind `#!`", "hooks/interpreted"),
 	hookLines("S8", "what the project's files name: `make`, `npm run`, `git hook run`", "make", "npm run guard", "git hook run guard.sh"),
 	hookLines("S9", "a module of Python: beside the script, in the working folder, by `-m`", "python3 hooks/guard.py", `python3 -c "import json"`, "python3 -m guard"),
-	hookLines("S10", "a module of another language", `node -e 'require("./hooks/lib")'`, "perl -Ihooks -MGuard -e 1", "node hooks/guard.js"),
+	hookLines("S10", "a module of another language", `node -e 'require("./hooks/mod")'`, "perl -Ihooks -MGuard -e 1", "node hooks/guard.js"),
 	hookLines("S11", "a script that another one reads: `. ./lib`", "hooks/loads.sh"),
 	hookLines("S12", "a script that a variable has a shell load: `BASH_ENV`, `ENV`", "BASH_ENV=hooks/guard bash -c :", "ENV=hooks/guard sh -i </dev/null"),
 	hookLines("S13", "a script that the line copies before it runs it", "cp hooks/guard /tmp/gantry-x; sh /tmp/gantry-x", "cat hooks/guard > /tmp/gantry-x; sh /tmp/gantry-x"),
@@ -52,10 +53,13 @@ func hookLines(id, attempt string, lines ...string) row {
 				for name, text := range map[string]string{
 					"hooks/guard.sh": "#!/bin/sh\ntrue\n", "hooks/guard": "true\n", "hooks/name": "hooks/guard.sh\n", "hooks/interpreted": "#!" + f.Dir + "/hooks/guard.sh\n",
 					"Makefile": "all:\n\t@./hooks/guard.sh\n", "package.json": `{"scripts":{"guard":"./hooks/guard.sh"}}`, "hooks/guard.py": "import json\n", "guard.py": "pass\n",
-					"hooks/loads.sh": "#!/bin/sh\n. hooks/lib\n", "hooks/lib": "true\n", "hooks/lib.js": "", "hooks/guard.js": "require('./lib')\n", "hooks/Guard.pm": "1;\n",
+					"hooks/loads.sh": "#!/bin/sh\n. hooks/lib\n", "hooks/lib": "true\n", "hooks/mod.js": "", "hooks/guard.js": "require('./mod')\n", "hooks/Guard.pm": "1;\n",
 					".git/HEAD": "ref: refs/heads/main\n", ".git/config": "[core]\n\thooksPath = hooks\n", ".git/objects/x": "", ".git/refs/x": "",
 				} {
 					f.Write(name, text)
+					if name == "hooks/guard" { // which nothing but the line makes a script
+						continue
+					}
 					if err := os.Chmod(filepath.Join(f.Dir, name), 0o755); err != nil {
 						t.Fatal(err)
 					}
@@ -72,19 +76,43 @@ func hookLines(id, attempt string, lines ...string) row {
 				shell, python := "#!/bin/sh\n"+evil+"\n", "import os; os.system(\"\"\""+evil+"\"\"\")\n"
 				js, perl := "require('child_process').execSync(`"+evil+"`)\n", "system q("+evil+"); 1;\n"
 				f.Write("evil.sh", shell)
-				f.call("changes", `
-put() { printf %s "$2" > "$1"; chmod +x "$1"; cp "$1" x.tmp; mv -f x.tmp "$1"; }
-for f in hooks/guard.sh hooks/guard hooks/lib hooks/new.sh hooks/new; do put $f "$(cat evil.sh)"; done
-put hooks/name ./evil.sh; chmod +x evil.sh
+				// One call for each group of files, so that the hook runs in between: where it is not run any more since a file that its line
+				// names has changed, what others have changed would go unnoticed.
+				quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+				changes := []string{
+					`put hooks/name ./evil.sh; chmod +x evil.sh
 put Makefile "$(printf 'all:\n\t@./evil.sh')"; put package.json '{"scripts":{"guard":"./evil.sh"}}'
-for f in json.py guard.py hooks/json.py hooks/guard.py; do put $f '`+strings.ReplaceAll(python, "'", `'\''`)+`'; done
-for f in hooks/lib.js hooks/guard.js; do put $f '`+strings.ReplaceAll(js, "'", `'\''`)+`'; done
-put hooks/Guard.pm '`+strings.ReplaceAll(perl, "'", `'\''`)+`'
-mv hooks hooks.old && mkdir hooks && cp evil.sh hooks/guard.sh; true`)
+for f in hooks/lib hooks/new.sh hooks/new; do put $f "$(cat evil.sh)"; done
+for f in json.py guard.py hooks/json.py; do put $f ` + quote(python) + `; done
+put hooks/mod.js ` + quote(js) + `; put hooks/Guard.pm ` + quote(perl),
+					`for f in hooks/guard.sh hooks/guard; do put $f "$(cat evil.sh)"; done
+put hooks/guard.py ` + quote(python) + `; put hooks/guard.js ` + quote(js),
+					`mv hooks hooks.old && mkdir hooks && cp evil.sh hooks/guard.sh; true`,
+				}
+				for i := range changes {
+					changes[i] = `put() { printf %s "$2" > "$1"; chmod +x "$1"; cp "$1" x.tmp; mv -f x.tmp "$1"; }` + "\n" + changes[i]
+					f.call(fmt.Sprint("changes", i), changes[i])
+				}
 				f.call("then", "true")
 				f.run(t)
-				if got, _ := os.ReadFile(f.world.out + "/ran"); strings.Contains(string(got), "evil") {
+				ran := func() bool {
+					got, _ := os.ReadFile(f.world.out + "/ran")
+					return strings.Contains(string(got), "evil")
+				}
+				if ran() {
 					t.Errorf("%s: what a command has made ran as a hook; trust said\n%s", line, agreed.Stdout)
+				}
+				// Control: changed by somebody who may, the files do change what the line runs.
+				for _, change := range changes {
+					f.world.run(t, f.Env, "/bin/sh", "-c", change)
+					f.world.run(t, append(f.Env, "CLAUDE_PROJECT_DIR="+f.Dir), "/bin/bash", "-c", line)
+				}
+				switch program, _, _ := strings.Cut(line, " "); {
+				case ran():
+				case slices.Contains([]string{"node", "npm", "perl", "run-parts", "sudo"}, program): // which not every machine has
+					t.Logf("%s does not run here", line)
+				default:
+					t.Errorf("%s: does not run what has been changed either, so that it proves nothing", line)
 				}
 			}
 		}}

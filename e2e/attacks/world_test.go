@@ -56,7 +56,7 @@ func prepare(t *testing.T) *world {
 	if w.programs == "" {
 		w.programs = filepath.Join(top, "programs")
 		mkdir(t, w.programs)
-		copyProgram(t, "/proc/self/exe", filepath.Join(w.programs, "attacker"), 0o755)
+		rig.CopyProgram(t, "/proc/self/exe", filepath.Join(w.programs, "attacker"), 0o755)
 	}
 	w.fill(t)
 	return w

@@ -189,9 +189,11 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	const nobody = 65534
 	dir := filepath.Dir(launcherPath)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "box.test"), "-test.run", "^(TestAKeptProcess|TestWhat|TestNothingIsLeft|TestProgramsGive|TestStartup|TestEverything|TestWhatSettings|TestLinksAmong|TestOrdinaryFiles|TestWhatResists|TestRepositories|TestARepository|TestAProtected|TestNothingAppears|TestRights|TestALongPath|TestDeniedReads|TestOnlyReadable|TestAChangeMeanwhile|TestABox|TestAKe|TestKeysThat|TestACover|TestNobodyKeeps|TestAnEnd|TestExits|TestAStart)", "-test.short")
+	// Limits of a tree need a control group that was handed over to the user.
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "box.test"), "-test.skip", "^TestLimitsInABox$")
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), programsEnv+"="+dir, "HOME=/nonexistent")
+	// Folders of root's in PATH would turn "not found" into "permission denied".
+	cmd.Env = append(os.Environ(), programsEnv+"="+dir, "HOME=/nonexistent", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	if text := string(out); err != nil || strings.Contains(text, "no tests to run") || !strings.Contains(text, "PASS") {

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +24,30 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What root may list and watch an ordinary user may not.
+func TestAsAnOrdinaryUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("this is one already")
+	}
+	t.Parallel()
+	const nobody = 65534
+	dir, err := os.MkdirTemp("/var/tmp", "gantry-tree-")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	must(t, os.Chmod(dir, 0o755))
+	program := filepath.Join(dir, "tree.test")
+	b, err := os.ReadFile("/proc/self/exe")
+	must(t, err)
+	must(t, os.WriteFile(program, b, 0o755))
+	cmd := exec.CommandContext(t.Context(), program, "-test.short="+strconv.FormatBool(testing.Short()))
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if text := string(out); err != nil || strings.Contains(text, "no tests to run") || !strings.Contains(text, "PASS") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
 
 var rules = tree.Rules{
 	Names: []string{".git", ".codex"}, Enter: []string{".git"}, Marks: []string{"head", "objects", "refs", "commondir"}, Shapes: []uint8{1 | 2 | 4, 1 | 8},
@@ -109,7 +136,11 @@ func mess(r *rand.Rand, root string, walk bool) {
 	case 3:
 		_ = os.MkdirAll(filepath.Join(dir(), name(), name(), name()), 0o755)
 	case 4:
-		_ = os.WriteFile(filepath.Join(dir(), name()), []byte("x"), 0o644)
+		p := filepath.Join(dir(), name())
+		if walk {
+			_ = os.Remove(p) // writing takes the setuid bit away, unless it is root who writes
+		}
+		_ = os.WriteFile(p, []byte("x"), 0o644)
 	case 5, 6:
 		from := dir()
 		if from != root {
@@ -424,7 +455,7 @@ func TestSpellingsThatAreOneName(t *testing.T) {
 func TestClosedFolders(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {
-		t.Skip("root lists everything; the tests of the sandbox try this as an ordinary user")
+		t.Skip("root lists everything; TestAsAnOrdinaryUser tries this")
 	}
 	root := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(root, "shut/.codex"), 0o755))

@@ -1,0 +1,46 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+)
+
+// asOrdinaryUser are the tests that the list of attacks names. TestTableIsComplete checks that none is missing.
+var asOrdinaryUser = []string{
+	"TestAnswersForATool",
+	"TestApprovalBindsTheEnvironment",
+	"TestApprovalForTheSession",
+	"TestARepositoryWithHusky",
+	"TestCapabilitiesAreEnforced",
+	"TestChangedFileValue",
+	"TestChangedPluginFile",
+	"TestChangedSecretProgram",
+	"TestDeclaredEffectsCount",
+	"TestDeniedFilesStayDenied",
+	"TestDiffAboveItsQuestion",
+	"TestEnvironmentOfCommands",
+	"TestEveryFileThatOthersExecuteIsListed",
+	"TestExchangedHookScript",
+	"TestGuardianWithoutAModel",
+	"TestHookThatFailsMeansNo",
+	"TestHooksNeedConsent",
+	"TestHostilePrograms",
+	"TestLoginInTheSandbox",
+	"TestPatchesInTheSandbox",
+	"TestPluginAddAsksFirst",
+	"TestPluginAddLocksWhatWasAgreedTo",
+	"TestProgramsAreEnforced",
+	"TestReadOnlyCallsWriteNothing",
+	"TestRepositoriesAreBegunInTheWorkspace",
+	"TestRuleBindsTheEnvironment",
+	"TestSandboxModesAndPolicies",
+	"TestTheUserWorksInTheSameFolder",
+	"TestTrustShowsTheDifference",
+}
+
+func TestAsAnOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	rig.AsOrdinaryUser(t, "e2e", "^("+strings.Join(asOrdinaryUser, "|")+")$", nil)
+}

@@ -63,10 +63,11 @@ func TestExchangedHookScript(t *testing.T) {
 // not run, also while gantry goes on.
 func TestChangedSecretProgram(t *testing.T) {
 	t.Parallel()
-	changes := "printf '#!/bin/sh\\necho evil >> %[1]s/ran; echo KEY\\n' > scripts/token.sh; cp scripts/token.sh x; mv -f x scripts/token.sh; mv scripts s2; echo tried"
 	out := t.TempDir()
+	evil := fmt.Sprintf("printf '#!/bin/sh\\necho evil >> %s/ran; echo %s\\n' > x; chmod +x x; ", out, vendors.Key)
 	model := vendors.Start(t, "openai-chat",
-		vendors.Answer{Calls: []vendors.Call{{Name: "exec_command", Args: map[string]any{"cmd": fmt.Sprintf(changes, out), "login": false}}}},
+		vendors.Answer{Calls: []vendors.Call{{Name: "exec_command", Args: map[string]any{"cmd": evil + "cat x > scripts/token.sh; mv -f x scripts/token.sh", "login": false}}}},
+		vendors.Answer{Calls: []vendors.Call{{Name: "exec_command", Args: map[string]any{"cmd": evil + "mv scripts s2; mkdir -p scripts; mv x scripts/token.sh", "login": false}}}},
 		vendors.Answer{Text: "done", Forever: true})
 	r := rig.New(t, "")
 	token := fmt.Sprintf("#!/bin/sh\necho good >> %s/ran\n. ./scripts/lib.sh\necho $KEY\n", out)

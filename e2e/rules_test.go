@@ -212,3 +212,23 @@ do = [{ text = "done" }]
 		t.Errorf("entered: %q; %q", got, outs)
 	}
 }
+
+// A rule that no longer lets all that begins like it out of the sandbox is named once, with the rule that would.
+func TestRuleThatDoesNotApplyIsNamed(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, steps("sort -o sorted file", "sort -o more file", "sort file"))
+	r.Write("file", "b\na\n")
+	rulesFile(t, r, "my.rules", `prefix_rule(pattern=["sort"])`)
+	policied(r, "on-request", "workspace-write")
+	res := r.OK("exec", "--config", "policy.hcl", "go")
+	said := strings.Join(strings.Fields(res.Stderr), " ")
+	if n := strings.Count(said, "my.rules:1 does not apply to a command that begins like it"); n != 1 {
+		t.Errorf("it is named %d times:\n%s", n, res.Stderr)
+	}
+	if !strings.Contains(said, `prefix_rule(pattern=["sort", "-o", "sorted", "file"], decision="allow")`) {
+		t.Errorf("no rule is named that would:\n%s", res.Stderr)
+	}
+	if r.Read("sorted") != "a\nb\n" {
+		t.Errorf("it does not run in the sandbox: %q", r.Last().Outputs()["c1"])
+	}
+}

@@ -166,6 +166,12 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 	for _, r := range d.Rules {
 		row("rule", r.Where())
 	}
+	for _, r := range d.Short {
+		row("rule", r.Where()+" does not apply: "+policy.WhyShort)
+	}
+	if d.Hint != "" {
+		row("next", d.Hint)
+	}
 	if d.Verdict == policy.Ask && d.Offer != nil {
 		for _, words := range d.Offer {
 			row("always", "the answer \"always\" would write "+rules.PrefixLine(words))

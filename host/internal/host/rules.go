@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,4 +193,26 @@ func (r *running) rulesNews(b *Rulebook) []event.Notice {
 		Text: "the rules can't be relied on, so every command is asked about, or refused where nobody can be: " + err.Error(),
 		Next: "correct the file; `gantry policy check COMMAND` says whether it is right",
 	}}
+}
+
+// decide is the policy of a thread. Of a rule that does not apply to what follows its words the user is told once.
+func (h *Host) decide(r *running, q policy.Request) policy.Decision {
+	d := r.role.decide(q)
+	if d.Verdict != policy.Run {
+		return d // the question says more
+	}
+	for _, rule := range d.Short {
+		h.mu.Lock()
+		known := r.short[rule.Where()]
+		r.short[rule.Where()] = true
+		h.mu.Unlock()
+		if known {
+			continue
+		}
+		n := event.Notice{Text: fmt.Sprintf("the rule %s does not apply to a command that begins like it: %s; the command stays in the sandbox", rule.Where(), policy.WhyShort), Next: d.Hint}
+		if _, err := r.thread.Publish(context.WithoutCancel(h.life), "", n); err != nil {
+			h.log.Warn("notice not published", "error", err)
+		}
+	}
+	return d
 }

@@ -44,11 +44,13 @@ type running struct {
 	heeded map[string]bool
 	// pointed are the files that its people were told of because others execute them. Guarded by the host's mutex.
 	pointed map[string]bool
+	// short are the rules that its people were told do not apply to all that begins like them. Guarded by the host's mutex.
+	short map[string]bool
 }
 
 // newRunning goes on from what the model was told.
 func newRunning(t *thread.Thread, told *event.Reference) *running {
-	r := &running{thread: t, heeded: map[string]bool{}, pointed: map[string]bool{}}
+	r := &running{thread: t, heeded: map[string]bool{}, pointed: map[string]bool{}, short: map[string]bool{}}
 	r.hears(told)
 	return r
 }

@@ -106,7 +106,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	mode := plan.Started.Sandbox
 	grants := granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, h.heldByHooks, func() (string, error) { return h.threadTmp(t.ID()) }}
 	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return r.role.decide(equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
+		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return h.decide(r, equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
 		Approver: t.Desk(), Rulebook: h.rules, Journal: t,
 		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
 			return policy.Retry(equip(q), res)

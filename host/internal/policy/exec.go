@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/policy/command"
@@ -45,7 +46,7 @@ func (r Request) decideExec(e contract.ExecEffect) Decision {
 		return d
 	}
 	low := command.Lower(e.Argv)
-	left, allowed := r.left(low, e.Cwd)
+	left, allowed, short := r.left(low, e.Cwd)
 	if len(left) == 0 {
 		d := Decision{Verdict: Run, Reason: "rules allow it", Rules: allowed}
 		if r.Sandbox != FullAccess {
@@ -65,6 +66,17 @@ func (r Request) decideExec(e contract.ExecEffect) Decision {
 	d := r.byKind(low, e)
 	if d.Verdict == Ask && !r.additional() { // a rule would let it run without its sandbox
 		d.Offer = r.offer(low, left)
+	}
+	if len(short) == len(left) && r.Sandbox != FullAccess {
+		slices.SortFunc(short, func(a, b *rules.Prefix) int { return strings.Compare(a.Where(), b.Where()) })
+		d.Short = slices.Compact(short)
+		if offer := r.offer(low, left); d.Verdict == Run && offer != nil {
+			lines := make([]string, len(offer))
+			for i, words := range offer {
+				lines[i] = rules.PrefixLine(words)
+			}
+			d.Hint = "to let it run outside of the sandbox without a question, add " + strings.Join(lines, " and ") + " to your rules"
+		}
 	}
 	return d
 }
@@ -108,27 +120,34 @@ func (r Request) trusted(program, cwd string) bool {
 	return r.Trusted != nil && r.Trusted(program, cwd)
 }
 
-// left are the commands that no rule allows. A rule allows only what is plain: in a script with anything else no command is.
-func (r Request) left(low command.Lowered, cwd string) (left []command.Command, allowed []*rules.Prefix) {
+// left are the commands that no rule allows, and short the rules that would, were it not for the words behind theirs. A rule allows only
+// what is plain: in a script with anything else no command is.
+func (r Request) left(low command.Lowered, cwd string) (left []command.Command, allowed, short []*rules.Prefix) {
 	for _, c := range low.Commands {
-		rule := r.allows(c, cwd)
-		if !low.Plain || low.Shell != "" && !r.trusted(low.Shell, cwd) || rule == nil {
+		rule, further := r.allows(c, cwd)
+		switch {
+		case !low.Plain || low.Shell != "" && !r.trusted(low.Shell, cwd):
 			left = append(left, c)
-			continue
+		case rule == nil:
+			left = append(left, c)
+			if further != nil {
+				short = append(short, further) // as many times as commands begin like it
+			}
+		default:
+			allowed = append(allowed, rule)
 		}
-		allowed = append(allowed, rule)
 	}
-	return left, allowed
+	return left, allowed, short
 }
 
-// allows finds a rule that allows a command; nil: none does.
-func (r Request) allows(c command.Command, cwd string) *rules.Prefix {
+// allows finds a rule that allows a command; nil: none does. further is one that allows its first words alone.
+func (r Request) allows(c command.Command, cwd string) (rule, further *rules.Prefix) {
 	if r.RulesErr != nil || len(c) == 0 || !c[0].Fixed {
-		return nil
+		return nil, nil
 	}
 	matches := r.Rules.Match(c.Argv(), true)
 	if rules.Strictest(matches) != rules.Allow {
-		return nil
+		return nil, nil
 	}
 	for _, m := range matches {
 		known := true
@@ -137,11 +156,15 @@ func (r Request) allows(c command.Command, cwd string) *rules.Prefix {
 		}
 		// A rule for a name is for the program that the name usually means, wherever else one of that name may lie.
 		named := m.Program == "" || command.System(m.Program) || r.Rules.Listed(m.Program)
-		if known && named && r.trusted(c[0].Text, cwd) && !command.Reaches(c, len(m.Prefix)) {
-			return m.Rule
+		switch {
+		case !known || !named || !r.trusted(c[0].Text, cwd):
+		case !command.Reaches(c, len(m.Prefix)):
+			return m.Rule, nil
+		default:
+			further = m.Rule
 		}
 	}
-	return nil
+	return nil, further
 }
 
 // dangerous looks for destruction in what no rule allows.

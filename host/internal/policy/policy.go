@@ -110,6 +110,9 @@ type Decision struct {
 	Reason  string
 	Wider   *contract.Escalation // what the grant has to have beyond its mode, when the call runs
 	Rules   []*rules.Prefix      // that led to it
+	// Short are rules that allow how the commands begin, and do not apply: what follows may start another program, or write elsewhere.
+	// They are set where all commands would run outside of the sandbox otherwise.
+	Short []*rules.Prefix
 	// Tool says that a yes is to the tool, as long as it says the same of itself; Once that a yes is for this call alone.
 	Tool, Once bool
 	// Hint is the setting that would make the question unnecessary.
@@ -119,6 +122,9 @@ type Decision struct {
 
 	approved bool // the user has said so ahead of the call
 }
+
+// WhyShort says why the rules of [Decision.Short] do not apply.
+const WhyShort = "what follows its words may start another program or write elsewhere"
 
 // Decide is pure. The strictest rule wins.
 func Decide(r Request) Decision {

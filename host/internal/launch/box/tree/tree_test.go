@@ -220,8 +220,8 @@ func TestLinksOfFilesElsewhere(t *testing.T) {
 // While folders are moved about nothing is made out of it that stays wrong.
 func TestFoldersThatAreMovedMeanwhile(t *testing.T) {
 	t.Parallel()
-	for _, walk := range []bool{false, true} {
-		t.Run(fmt.Sprintf("walk=%v", walk), func(t *testing.T) {
+	for run, walk := range []bool{true, false, false, false, false} { // what goes wrong with notifications does so now and then
+		t.Run(fmt.Sprintf("%d/walk=%v", run, walk), func(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
 			for i := range 30 {

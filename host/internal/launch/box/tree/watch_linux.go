@@ -236,6 +236,10 @@ func (t *Tree) watched(n, watch int32) (int32, error) {
 				break
 			}
 		}
+		if at := &t.nodes[other]; at.parent != none && !at.adrift {
+			// Its old place may belong to a folder whose number the parent lists for it: nothing else would say that this one is missing.
+			t.pend(at.parent, "")
+		}
 		parent, name, entry := t.nodes[n].parent, t.nodes[n].name, t.nodes[n].entry
 		t.drop(n)
 		t.detach(other)

@@ -90,9 +90,9 @@ var sections = []struct {
 	count         int
 }{
 	{"F", "Files", 23},
-	{"M", "What is executed later", 55},
+	{"M", "What is executed later", 59},
 	{"I", "The index", 16},
-	{"D", "What must not be read", 20},
+	{"D", "What must not be read", 21},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
 	{"E", "Start and environment", 18},

@@ -28,7 +28,19 @@ var athome = []row{
 		ours: "covered in the sandbox that runs, milliseconds after it has appeared", flow: keysMadeLater, tests: []string{"host/internal/launch/box TestKeysThatAppearAreHidden", "host/internal/launch/box TestKeysThatAppearAreHiddenFromPlugins"}},
 	{id: "D20", attempt: "have such a cover not be laid, or elsewhere: links and renamed folders where the home may be written, a mount at the name, an unreadable program", required: "not read", codex: "", ours: "laid on the very file, from outside of the sandbox's processes",
 		tests: []string{"host/internal/launch/box TestACoverIsLaidOnTheVeryFile", "host/internal/launch/box TestNobodyKeepsACoverFromBeingLaid"}},
+	{id: "D21", attempt: "keys of other agents, browsers, databases, clouds and package managers, by a command or by a plugin's process", required: "denied", codex: "", tries: []try{
+		{do: otherKeys}, {do: otherKeys, box: "read-only"}, {do: otherKeys, box: "network"}, {do: otherKeys, box: caged}, {do: otherKeys, box: networked},
+	}},
 }
+
+// moreKeys are files with keys, in the home.
+var moreKeys = []string{
+	".codex/auth.json", ".claude/.credentials.json", ".gemini/oauth_creds.json", ".mozilla/firefox/x.default/logins.json", ".config/google-chrome/Default/Cookies", ".config/chromium/Default/Login Data",
+	".config/rclone/rclone.conf", ".pgpass", ".my.cnf", ".config/github-copilot/hosts.json", ".gem/credentials", ".m2/settings.xml", ".terraformrc", ".config/gcloud/credentials.db", ".vault-token",
+}
+
+// otherKeys looks for all of them.
+var otherKeys = `cd "$HOME" && cat '` + strings.Join(moreKeys, "' '") + `' 2>/dev/null | grep SECRET`
 
 // wholeHome runs a script in a sandbox that lets the home be written.
 func (w *world) wholeHome(t *testing.T, script string) result {

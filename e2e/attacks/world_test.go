@@ -94,6 +94,9 @@ func (w *world) fill(t *testing.T) {
 	text("out/linked", "as it was")
 	text("user/.ssh/id", "SECRET of the user")
 	text("user/.netrc", "SECRET of the user")
+	for _, name := range moreKeys {
+		text("user/"+name, "SECRET of the user")
+	}
 	text("home/secrets/key", "SECRET of gantry")
 	text("home/gantry.hcl", fmt.Sprintf(`
 provider "other" {

@@ -113,6 +113,7 @@ func TestAProtectedNameThatIsRemovedOutside(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ there, remove, do, gone string }{
 		"settings":           {".codex/", ".codex", `mkdir -p .codex && echo evil > .codex/config.toml`, ".codex"},
+		"agents":             {".agents/", ".agents", `mkdir -p .agents && echo evil > .agents/x`, ".agents"},
 		"gantry's own":       {".gantry/", ".gantry", `mkdir -p .gantry && echo evil > .gantry/gantry.hcl`, ".gantry"},
 		"a repository":       {".git/HEAD", ".git", `mkdir -p .git/hooks && echo evil > .git/hooks/post-checkout`, ".git/hooks/post-checkout"},
 		"keys":               {".aws/", ".aws", `mkdir -p .aws && echo evil > .aws/config`, ".aws"},

@@ -25,7 +25,7 @@ var consented = []row{
 	hookLines("S10", "a module of another language", `node -e 'require("./hooks/mod")'`, "perl -Ihooks -MGuard -e 1", "node hooks/guard.js"),
 	hookLines("S11", "a script that another one reads: `. ./lib`", "hooks/loads.sh"),
 	hookLines("S12", "a script that a variable has a shell load: `BASH_ENV`, `ENV`", "BASH_ENV=hooks/guard bash -c :", "ENV=hooks/guard sh -i </dev/null"),
-	hookLines("S13", "a script that the line copies before it runs it", "cp hooks/guard /tmp/gantry-x; sh /tmp/gantry-x", "cat hooks/guard > /tmp/gantry-x; sh /tmp/gantry-x"),
+	hookLines("S13", "a script that the line copies before it runs it", "cp hooks/guard "+copied+"; sh "+copied, "cat hooks/guard > "+copied+"; sh "+copied),
 	hookLines("S14", "a program by its name, from a folder of the workspace that the line puts into PATH", "PATH=$PWD/hooks:$PATH; guard.sh", "hash -p hooks/guard.sh g; g"),
 	{id: "S15", attempt: "exchange the script of an agreed hook while 48 runs begin (`renameat2`)", required: "not run", codex: "", ours: "EBUSY: the script and the folders above it stay where they are",
 		tests: []string{"e2e TestExchangedHookScript"}},
@@ -42,6 +42,9 @@ var consented = []row{
 	{id: "S22", attempt: "change the module of a plugin whose program is a script", required: "not run", codex: "", ours: "EROFS where `files` lists it; changed from outside the plugin is refused", tests: []string{"e2e TestChangedPluginFile"}},
 	{id: "S23", attempt: "change one line in a long configuration, in characters that no terminal shows, or in a file of 300 KB", required: "seen", codex: "", ours: "shown as a difference, or as one that is not seen", tests: []string{"e2e TestTrustShowsTheDifference"}},
 }
+
+// copied is outside of the workspace, and each user's own.
+var copied = fmt.Sprint("/tmp/gantry-attacks-copied-", os.Getuid())
 
 // hookLines is a row of hooks whose scripts a command changes before they run.
 func hookLines(id, attempt string, lines ...string) row {
@@ -102,6 +105,7 @@ put hooks/guard.py ` + quote(python) + `; put hooks/guard.js ` + quote(js),
 				if ran() {
 					t.Errorf("%s: what a command has made ran as a hook; trust said\n%s", line, agreed.Stdout)
 				}
+				defer os.Remove(copied)
 				// Control: changed by somebody who may, the files do change what the line runs.
 				for _, change := range changes {
 					f.world.run(t, f.Env, "/bin/sh", "-c", change)

@@ -36,7 +36,7 @@ var athome = []row{
 // moreKeys are files with keys, in the home.
 var moreKeys = []string{
 	".codex/auth.json", ".claude/.credentials.json", ".gemini/oauth_creds.json", ".mozilla/firefox/x.default/logins.json", ".config/google-chrome/Default/Cookies", ".config/chromium/Default/Login Data",
-	".config/rclone/rclone.conf", ".pgpass", ".my.cnf", ".config/github-copilot/hosts.json", ".gem/credentials", ".m2/settings.xml", ".terraformrc", ".config/gcloud/credentials.db", ".vault-token",
+	".config/rclone/rclone.conf", ".pgpass", ".my.cnf", ".config/github-copilot/hosts.json", ".gem/credentials", ".m2/settings.xml", ".terraformrc", ".vault-token",
 }
 
 // otherKeys looks for all of them.

@@ -61,7 +61,7 @@ var cageRows = []row{
 	{id: "C12", attempt: "reach a socket by a link, or in the place of the one that leads to gantry", required: "denied: the host makes both ends", tries: []try{
 		{call: "a socket by a link", says: notPermitted, box: caged}, {call: "a socket by a name of its own", box: caged, outside: untried}, {call: "a socket by a name of its own", box: networked, outside: untried},
 	}, tests: []string{"host/internal/launch/box TestACageWithANetwork"}},
-	{id: "C13", attempt: "write another address while the one that was asked for is looked at", required: "denied: what was looked at is connected", ours: "the host connects to the copy that it has judged", tests: []string{"host/internal/launch/box TestACageWithANetwork"}},
+	{id: "C13", attempt: "change the address in memory while it is being checked", required: "denied: the address that was checked is the one that is connected", ours: "the host connects to its own copy of the address", tests: []string{"host/internal/launch/box TestACageWithANetwork"}},
 	{id: "C14", attempt: "datagrams to services: logs, the journal, abstract names", required: "denied", tries: []try{
 		{call: "sendto", says: notPermitted, box: caged}, {call: "sendmsg", says: notPermitted, box: networked}, {call: "an abstract datagram", says: notPermitted, box: networked}, {call: "a pair of datagrams", says: notPermitted, box: caged},
 	}},
@@ -71,9 +71,9 @@ var cageRows = []row{
 		{do: `find / -name 'plugin-dir*' -path '*h*' 2>/dev/null | grep -v "^$PLUGIN_UNIX_SOCKET_DIR" | grep .`, box: caged, outside: untried},
 		{do: `ls "$(dirname "$PLUGIN_UNIX_SOCKET_DIR")" | wc -l | grep -v '^1$'`, box: caged, outside: untried},
 	}},
-	{id: "C18", attempt: "the same without namespaces, where nothing can be hidden or made anew", required: "what is written and connected is refused all the same", ours: "Landlock names devices one by one, and the host makes connections", tests: []string{"host/internal/launch/box TestACageWithoutNamespaces"}},
-	{id: "C19", attempt: "be added: `gantry plugin add` starts the program to hear what it is", required: "nothing is started before its user has agreed to this very program", ours: "asked with path and digest; a no starts nothing, and a program that was changed meanwhile is not locked", tests: []string{"e2e TestPluginAddAsksFirst"}},
-	{id: "C20", attempt: "be exchanged between the yes of `plugin add` and the lock", required: "not locked", ours: "only the program with the digest that was agreed to is started and locked", tests: []string{"e2e TestPluginAddLocksWhatWasAgreedTo"}},
+	{id: "C18", attempt: "the same without namespaces, where nothing can be hidden or made anew", required: "writing and connecting are refused all the same", ours: "Landlock names devices one by one, and the host makes connections", tests: []string{"host/internal/launch/box TestACageWithoutNamespaces"}},
+	{id: "C19", attempt: "`gantry plugin add` starts the program to learn what it is", required: "nothing is started before its user has agreed to this very program", ours: "asked with path and digest; a no starts nothing, and a program that was changed meanwhile is not locked", tests: []string{"e2e TestPluginAddAsksFirst"}},
+	{id: "C20", attempt: "replace the program between the yes to `plugin add` and the lock", required: "not locked", ours: "only the program with the digest that was agreed to is started and locked", tests: []string{"e2e TestPluginAddLocksWhatWasAgreedTo"}},
 	{id: "C21", attempt: "fill the disk with state", required: "bounded, with an error that names the setting", ours: "64 MiB, or `limits { state }`; an error to the plugin, one notice to the user", tests: []string{"host/internal/service TestQuotas", "host/internal/service TestRoomForState"}},
 	{id: "C22", attempt: "keep state for threads that are not there", required: "denied", ours: "denied", tests: []string{"host/internal/service TestRoomForState"}},
 	{id: "C23", attempt: "fill the disk with artifacts", required: "bounded, with an error that names the setting", ours: "4 GiB while one gantry runs, or `limits { artifacts }`", tests: []string{"host/internal/service TestQuotas"}},

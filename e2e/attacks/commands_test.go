@@ -86,7 +86,7 @@ prefix_rule(pattern=["sed", "-n"])
 
 // spelled is a row about ways to write a forbidden command.
 func spelled(id, how, codex string, escaped bool, spellings ...string) row {
-	return row{id: id, attempt: how, required: "rejected; where only its run would tell, asked about", codex: codex, escaped: escaped, ours: "rejected", spellings: spellings, flow: func(t *testing.T, w *world) {
+	return row{id: id, attempt: "a forbidden command: " + how, required: "rejected; asked about where only running it would tell", codex: codex, escaped: escaped, ours: "rejected", spellings: spellings, flow: func(t *testing.T, w *world) {
 		out := w.allSpellings(t)
 		for i, s := range spellings {
 			bare := exec.CommandContext(t.Context(), "bash", "-c", s)

@@ -31,16 +31,16 @@ var consented = []row{
 		tests: []string{"e2e TestExchangedHookScript"}},
 	{id: "S16", attempt: "change the script by a second name (a hard link), or reach it by a symbolic link that a command may replace", required: "not run", codex: "", ours: "not agreed to, or not any more",
 		tests: []string{"config/reach TestListed", "host/internal/hook TestConsentCoversWhatIsReached"}},
-	{id: "S17", attempt: "a line that hangs or ends who follows it: 200,000 `$((`, 60,000 pipes, a pipe in the place of a script", required: "bounded", codex: "", ours: "can't be followed, or is no file",
+	{id: "S17", attempt: "a line that hangs or crashes its analysis: 200,000 `$((`, 60,000 pipes, a pipe in the place of a script", required: "bounded", codex: "", ours: "can't be followed, or is no file",
 		tests: []string{"config/reach TestEveryFormOfALine", "config/reach TestPipeIsNotRead"}},
 	{id: "S18", attempt: "rewrite, exchange or move the program of `api_key = command([...])`, or what it loads", required: "not run", codex: "", ours: "EROFS; changed from outside it is not run",
 		tests: []string{"e2e TestChangedSecretProgram"}},
 	{id: "S19", attempt: "rewrite what a trusted configuration reads with `file()`", required: "noticed", codex: "", ours: "EROFS; changed from outside the project is not trusted any more", tests: []string{"e2e TestChangedFileValue"}},
-	{id: "S20", attempt: "name the file or the program of a trusted configuration only when it is evaluated", required: "no value", codex: "", ours: "no value, and the message says why", tests: []string{"config TestValueThatConsentCanNotCover", "config TestConsentCoversWhatIsReadAndRun"}},
+	{id: "S20", attempt: "compute the name of the file or program in a trusted configuration, so that consent can't cover it", required: "no value", codex: "", ours: "no value, and the message says why", tests: []string{"config TestValueThatConsentCanNotCover", "config TestConsentCoversWhatIsReadAndRun"}},
 	{id: "S21", attempt: "an untrusted project that reads a pipe, `/dev/zero` or 3 GB: `.gantry/hooks.json`, `file()`", required: "nothing hangs or grows", codex: "", ours: "refused, bounded", flow: hostileHooksFile,
 		tests: []string{"config TestDigestOfWhatIsNoFile"}},
 	{id: "S22", attempt: "change the module of a plugin whose program is a script", required: "not run", codex: "", ours: "EROFS where `files` lists it; changed from outside the plugin is refused", tests: []string{"e2e TestChangedPluginFile"}},
-	{id: "S23", attempt: "change one line in a long configuration, in characters that no terminal shows, or in a file of 300 KB", required: "seen", codex: "", ours: "shown as a difference, or as one that is not seen", tests: []string{"e2e TestTrustShowsTheDifference"}},
+	{id: "S23", attempt: "change one line in a long configuration, in characters that no terminal shows, or in a file of 300 KB", required: "seen", codex: "", ours: "shown as a difference; invisible ones are named as such", tests: []string{"e2e TestTrustShowsTheDifference"}},
 }
 
 // copied is outside of the workspace, and each user's own.

@@ -16,7 +16,8 @@ const document = "../../docs/attacks.md"
 const preamble = `# Attacks
 
 What somebody would try who wants out of the sandbox, past the rules, or at a key: %d attempts. Each is made by ` + "`make test`" + `
-against the real programs, as root and as an ordinary user, and none may succeed. Where a try works without a sandbox, the
+against the real programs, as root and as an ordinary user, and none may succeed (tests of decisions that do not depend on
+the user run once). Where a try works without a sandbox, the
 tests show that it does: what fails everywhere proves nothing.
 
 Unless something else is said, the sandbox is ` + "`workspace-write`" + ` without a network. The column of codex says what its release 0.169.0

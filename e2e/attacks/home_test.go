@@ -16,7 +16,7 @@ var athome = []row{
 	{id: "D11", attempt: "with the home among `writable_roots`: read and list keys", required: "denied", codex: "", ours: "hidden as elsewhere", flow: keysAtHome},
 	{id: "D12", attempt: "with the home among `writable_roots`: change keys and the settings beside them, move them away, make those that are missing", required: "denied, or moved aside", codex: "", ours: "denied; what was made is moved aside", flow: keysMadeAtHome},
 	{id: "D13", attempt: "the same with a folder above the home", required: "as D11, D12", codex: "", ours: "denied", flow: keysAboveHome},
-	{id: "D14", attempt: "work in a folder of keys, or below one", required: "that one alone is seen", codex: "", ours: "as the user said; what lies beside it stays hidden", flow: amongKeys},
+	{id: "D14", attempt: "work in a folder of keys, or below one", required: "that one alone is seen", codex: "", ours: "that folder is visible; other keys stay hidden", flow: amongKeys},
 	{id: "D15", attempt: "`AGENTS.md` of another user in a folder above that all may write", required: "not used", codex: "", ours: "not used, and the user is told", tests: []string{"host/internal/prompt/agentsfile TestFilesOfOthers"}},
 	{id: "D16", attempt: "`gantry.hcl`, rules or hooks that other users may write", required: "refused or warned of", codex: "", ours: "the user is told which file, and what to do", flow: writableByOthers,
 		tests: []string{"config TestFilesThatOthersMayWrite"}},

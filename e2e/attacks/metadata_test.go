@@ -22,7 +22,7 @@ var metadata = []row{
 		{do: `mv .git moved`, says: busy},
 		{do: `mkdir other && rm -rf .git; mv -T other .git`, says: "busy"},
 	}},
-	{id: "M4", attempt: "make `.agents`, `.codex` and the like where they are missing: a folder, a link, a file", required: "not there afterwards", codex: "EEXIST, EROFS, EBUSY", ours: "moved aside before anybody hears of the command's end", flow: missingMetadata,
+	{id: "M4", attempt: "make `.agents`, `.codex` and the like where they are missing: a folder, a link, a file", required: "not there afterwards", codex: "EEXIST, EROFS, EBUSY", ours: "moved aside before the end of the command is reported", flow: missingMetadata,
 		tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
 	{id: "M5", attempt: "`.codex` is a symbolic link: to inside, to outside, to nowhere", required: "nothing starts", codex: "fatal, exit 1", ours: "nothing starts, and it says which link", flow: linkedMetadata},
 	{id: "M6", attempt: "`.git` is a file that names the repository's folder, in the workspace or outside", required: "both are protected", codex: "EROFS, EBUSY", tries: []try{
@@ -44,7 +44,7 @@ var metadata = []row{
 		{do: `echo evil > app/.codex/config.toml`, says: readOnly},
 	}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
 	{id: "M11", attempt: "make `sub/.codex`, or a repository with hooks, further down", required: "not there afterwards; an empty repository may be", codex: "made", escaped: true,
-		ours: "moved aside before anybody hears of the command's end", tries: []try{
+		ours: "moved aside before the end of the command is reported", tries: []try{
 			{do: `mkdir -p sub/.codex deep/er/.agents && echo evil > sub/.codex/config.toml`, works: true},
 			{do: `mkdir -p sub/.git/hooks && echo ref: refs/heads/main > sub/.git/HEAD && echo evil > sub/.git/hooks/post-checkout`, works: true},
 			{do: `git init -q new`, works: true},

@@ -10,7 +10,7 @@ import (
 // peers are the rows about who may speak for the user on a thread's run socket.
 var peers = []row{
 	{id: "E16", attempt: "under full access, connect to the thread's run socket and answer the question about the next command", required: "refused", codex: "",
-		ours: "refused: processes below the host may only look", flow: answersItself(`s = connect()`), tests: []string{"host/internal/appserver TestFamilyMayOnlyLook"}},
+		ours: "refused: processes started by the host can read, not act", flow: answersItself(`s = connect()`), tests: []string{"host/internal/appserver TestFamilyMayOnlyLook"}},
 	{id: "E17", attempt: "the same from a daemon in a session of its own, whose parents have ended", required: "refused", codex: "", ours: "refused: gantry-launch adopts orphans",
 		flow: answersItself(`
 r, wr = os.pipe()

@@ -16,7 +16,7 @@ var reach = []row{
 		{do: `unshare -Urn true`, says: "Operation not permitted", outside: depends},
 		{do: `unshare -Urn nft list ruleset`, says: "Operation not permitted", box: "network", outside: untried},
 	}},
-	{id: "P19", attempt: "the same by clone3, whose flags lie where no filter sees them", required: "the call is not there; threads and processes start without it", codex: "", tries: []try{
+	{id: "P19", attempt: "the same by clone3, whose flags no system call filter can see", required: "there is no such call; threads and processes start without it", codex: "", tries: []try{
 		{call: "clone3", says: "function not implemented"}, {call: "clone3", says: "function not implemented", box: "network"}, {call: "clone3", says: "function not implemented", box: "read-only"},
 		{call: "threads and processes", works: true}, {call: "threads and processes", works: true, box: "network", outside: untried},
 	}},

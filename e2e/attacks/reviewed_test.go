@@ -25,7 +25,7 @@ var reviewed = []row{
 	{id: "E13", attempt: "the same with an object that is missing, and a remote that promises it (`uploadpack`)", required: "runs nothing", codex: "", ours: "nothing is fetched; the review fails", flow: review(trap{
 		config: "[extensions]\n\tpartialClone = origin\n[remote \"origin\"]\n\turl = .\n\tpromisor = true\n\tpartialclonefilter = blob:none\n\tuploadpack = %s\n", missing: true,
 	}), tests: []string{"host/internal/review TestNothingOfTheRepositoryRuns"}},
-	{id: "E14", attempt: "the same with a `git` in the folder, which PATH names first, as `.` and by its path", required: "runs nothing of it", codex: "", ours: "git is searched in absolute folders outside of the project", flow: review(trap{
+	{id: "E14", attempt: "the same with a `git` in the folder, that comes first in PATH, as `.` and by its path", required: "runs nothing of it", codex: "", ours: "git is looked up in absolute folders outside of the project", flow: review(trap{
 		program: "git", path: true, shown: true,
 	})},
 	{id: "E15", attempt: "the same with textconv, an external diff, fsmonitor, hooks, a pager, drivers for merges, aliases", required: "runs nothing", codex: "", ours: "all of them are turned off", flow: review(trap{

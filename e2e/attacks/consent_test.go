@@ -88,7 +88,7 @@ put Makefile "$(printf 'all:\n\t@./evil.sh')"; put package.json '{"scripts":{"gu
 for f in hooks/lib hooks/new.sh hooks/new; do put $f "$(cat evil.sh)"; done
 for f in json.py guard.py hooks/json.py; do put $f ` + quote(python) + `; done
 put hooks/mod.js ` + quote(js) + `; put hooks/Guard.pm ` + quote(perl),
-					`for f in hooks/guard.sh hooks/guard; do put $f "$(cat evil.sh)"; done
+					`for f in hooks/guard.sh hooks/guard; do put $f "$(cat evil.sh)"; done; chmod -x hooks/guard
 put hooks/guard.py ` + quote(python) + `; put hooks/guard.js ` + quote(js),
 					`mv hooks hooks.old && mkdir hooks && cp evil.sh hooks/guard.sh; true`,
 				}

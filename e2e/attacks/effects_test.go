@@ -27,4 +27,6 @@ var effects = []row{
 		tests: []string{"e2e TestAnswersForATool", "host/internal/policy TestToolRules"}},
 	{id: "A19", attempt: "use a tool's approval to leave the sandbox, to write outside of it, for a destructive command", required: "asked again", codex: "", ours: "asked again", tests: []string{"host/internal/policy TestApprovedToolsStayInTheSandbox"}},
 	{id: "A20", attempt: "have the log claim that the sandbox holds what no sandbox holds", required: "the log gives the true reason", codex: "", ours: "a reason for each kind of effect", tests: []string{"e2e TestDeclaredEffectsCount", "host/internal/policy TestToolCalls"}},
+	{id: "A21", attempt: "under `granular` or `untrusted`, have a tool approved for the session, then claim that the sandbox stopped a command, so that it is tried again outside", required: "asked about", codex: "",
+		ours: "asked about: an answer for a tool is none for its commands", tests: []string{"host/internal/orchestrate TestAnAnswerForAToolApprovesNoSecondAttempt"}},
 }

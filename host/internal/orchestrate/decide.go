@@ -234,7 +234,7 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 		keys = approval.ToolKey(r.entry.Plugin, r.entry.Digest, about.discriminators)
 	}
 	if !r.reviewed() && !about.once && r.spine.stages.Approver.Allowed(r.call.Turn, keys) {
-		note.By, r.approved = byRemembered, true
+		note.By, r.approved = byRemembered, !about.tool
 		return nil
 	}
 	if r.hooked.Allow && !r.reviewed() && !about.wider && about.wanted == nil && !r.executed {
@@ -253,7 +253,7 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 		if v != nil {
 			note.Answer = approval.Deny
 		}
-		r.approved = v == nil
+		r.approved = v == nil && !about.tool
 		return v
 	}
 	answer, err := r.answer(ctx, q, about.wanted)
@@ -293,7 +293,7 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 	case answer.Choice == approval.ApproveAlways:
 		r.writeRule(ctx, *q.Rule)
 	}
-	r.approved = true
+	r.approved = !about.tool // which says nothing of the commands of its calls
 	return nil
 }
 

@@ -28,7 +28,7 @@ type run struct {
 	input      contract.Input
 	assessment contract.Assessment
 	escalation *contract.Escalation // approved
-	approved   bool                 // by somebody, not by the policy alone
+	approved   bool                 // the call itself, by a person, hook or reviewer
 	decided    []event.Body         // what was decided, until it is published
 	granted    launch.Grant
 	attempt    uint32

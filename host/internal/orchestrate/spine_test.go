@@ -375,6 +375,31 @@ func TestDeniedBySandboxIsTriedAgainWithAWiderGrant(t *testing.T) {
 	}
 }
 
+// An answer for a tool approves what the tool does beyond the sandbox by itself. It is not an answer for a command of one of its calls,
+// which is asked about before it is tried again outside.
+func TestAnAnswerForAToolApprovesNoSecondAttempt(t *testing.T) {
+	for _, tc := range []struct {
+		tool, remembered, want bool
+	}{{tool: true}, {tool: true, remembered: true}, {want: true}, {remembered: true, want: true}} {
+		var approved bool
+		b := &bench{
+			policy: policy.Decision{Verdict: policy.Ask, Tool: tc.tool}, answer: approval.Answer{Choice: approval.ApproveSession},
+			retry: func(r policy.Request, _ *contract.Result) (*contract.Escalation, bool) {
+				approved = r.Approved
+				return nil, false
+			},
+			call: func(contract.CallStart) (*contract.Result, error) {
+				return &contract.Result{SandboxDenied: true, IsError: true, Parts: []contract.Part{&contract.TextPart{Text: "denied"}}}, nil
+			},
+		}
+		b.remembered = tc.remembered
+		b.run(t, assessed, `{}`)
+		if approved != tc.want {
+			t.Errorf("for the tool: %v, remembered: %v: the second attempt counts as approved: %v", tc.tool, tc.remembered, approved)
+		}
+	}
+}
+
 func TestHookReplacesWhatTheModelReads(t *testing.T) {
 	replaced := "redacted"
 	b := &bench{review: hook.Review{Replace: &replaced, Context: []string{"note"}}}

@@ -95,7 +95,7 @@ var sections = []struct {
 	{"D", "What must not be read", 21},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
-	{"E", "Start and environment", 18},
+	{"E", "Start and environment", 19},
 	{"X", "Approval and rules", 53},
 	{"T", "Patches", 5},
 	{"R", "Races", 4},

@@ -25,6 +25,8 @@ else:
     time.sleep(600)
 s = connect()`), tests: []string{"host/internal/appserver TestFamilyMayOnlyLook"}},
 	{id: "E18", attempt: "the same with commands of the user's (`thread/shellCommand`), settings, tasks, another plugin", required: "refused", codex: "", ours: "refused", flow: answersItself(`s = connect()`)},
+	{id: "E19", attempt: "the same from a daemon that has killed its `gantry-launch`", required: "refused", codex: "", ours: "refused: gantry itself adopts what a killed launcher leaves",
+		flow: killsItsLauncher, tests: []string{"host/internal/launch TestDaemonOfAKilledLauncherIsAdopted"}},
 }
 
 // answersItself lets a command that a rule allows try to say yes to the next one. begin is how it comes to its connection.
@@ -77,5 +79,44 @@ for line in f:
 		if exists(trace) {
 			t.Errorf("it has answered itself: %q", out)
 		}
+	}
+}
+
+// killsItsLauncher lets a command that a rule allows leave a daemon, which kills the process that watches it before it speaks up.
+func killsItsLauncher(t *testing.T, w *world) {
+	f := newFlow(t, w, "peers-kills", "full-access", "untrusted")
+	f.Write(filepath.Join(f.Home, "rules", "my.rules"), "prefix_rule(pattern=[\"python3\"])\n")
+	trace, said := filepath.Join(f.world.out, "answered"), filepath.Join(f.world.top, "said")
+	script := filepath.Join(f.world.top, "peer.py")
+	f.Write(script, fmt.Sprintf(`
+import glob, json, os, socket, time
+home, trace, said = %q, %q, %q
+if os.fork() == 0:
+    os.setsid()
+    first = os.getpid()
+    if os.fork() != 0: os._exit(0)
+    for fd in range(3): os.dup2(os.open("/dev/null", os.O_RDWR), fd)
+    while os.getppid() == first: pass
+    launcher = os.getppid()
+    os.kill(launcher, 9)
+    while os.getppid() == launcher: pass
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(glob.glob(home + "/run/*.sock")[0])
+    f = s.makefile("rw")
+    f.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "thread/shellCommand", "params": {"command": "touch " + trace}}) + "\n")
+    f.flush()
+    answer = f.readline()
+    with open(said + ".new", "w") as out: out.write(answer)
+    os.rename(said + ".new", said)
+    os._exit(0)
+time.sleep(600)
+`, f.Home, trace, said))
+	waits := filepath.Join(f.world.top, "waits.py")
+	f.Write(waits, fmt.Sprintf("import os\nwhile not os.path.exists(%[1]q): pass\nprint(open(%[1]q).read())\n", said))
+	f.call("c1", "python3 "+script)
+	f.call("c2", "python3 "+waits)
+	out := f.run(t)
+	if !strings.Contains(out["c2"], "was started by the gantry") || exists(trace) {
+		t.Errorf("it was let in: %q", out)
 	}
 }

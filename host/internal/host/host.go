@@ -170,6 +170,9 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		return nil
 	})
 	h.onClose(h.launcher.Close)
+	if err := h.launcher.Adopt(); err != nil {
+		return nil, err
+	}
 	h.work.Go(h.sweepTmp) // ends by itself
 
 	services := service.New(service.Config{

@@ -87,6 +87,9 @@ func helpHost() {
 	if err != nil {
 		panic(err)
 	}
+	if err := l.Adopt(); err != nil {
+		panic(err)
+	}
 	first, err := l.Spawn(context.Background(), command("true")) // whose launcher serves again
 	if err != nil {
 		panic(err)

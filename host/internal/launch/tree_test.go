@@ -4,8 +4,10 @@ package launch_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -356,6 +358,30 @@ func TestLauncherIsKilled(t *testing.T) {
 	}
 	if err := p.KillTree(t.Context()); err != nil {
 		t.Errorf("kill what is lost: %v", err)
+	}
+}
+
+// What has a session of its own outlives a killed launcher. It becomes a child of the host, so that it remains known as one of the
+// host's processes.
+func TestDaemonOfAKilledLauncherIsAdopted(t *testing.T) {
+	t.Parallel()
+	cmd, out := host(t, "tree")
+	found := pids(t, out, "launcher", "daemon")
+	t.Cleanup(func() { syscall.Kill(found["daemon"], syscall.SIGKILL) })
+	if err := syscall.Kill(found["launcher"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	parent := func() string {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", found["daemon"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))[1]
+	}
+	for deadline := time.Now().Add(within); parent() != strconv.Itoa(cmd.Process.Pid); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s is its parent, want the host %d", parent(), cmd.Process.Pid)
+		}
 	}
 }
 

@@ -198,7 +198,7 @@ func (s *server) PutArtifact(stream grpc.ClientStreamingServer[gantryv1.PutArtif
 	if err != nil {
 		return err
 	}
-	if err := s.spend(limitArtifacts, len(first.GetData())); err != nil {
+	if err := s.spend(limitArtifacts, len(first.GetMediaType())+len(first.GetName())+len(first.GetData())+fileOverhead); err != nil {
 		return err
 	}
 	spend := func(n int) error { return s.spend(limitArtifacts, n) }

@@ -9,7 +9,7 @@ import (
 )
 
 // Quota is what a plugin may have kept, in bytes. 0: without a limit. State is for good, the others for the life of one host: what was
-// handed over belongs to threads, and goes with them.
+// handed over belongs to threads, and goes with them. Secrets that a plugin stores are counted like these, with State as their limit.
 type Quota struct {
 	State, Artifacts, Events int64
 }
@@ -21,8 +21,11 @@ const (
 	limitEvents    = "events"
 )
 
-// eventOverhead is what an event costs beyond its words.
-const eventOverhead = 256
+// eventOverhead is what an event costs beyond its words, fileOverhead what a file of its own costs beyond its content.
+const (
+	eventOverhead = 256
+	fileOverhead  = 4 << 10
+)
 
 // spent is what plugins have handed over.
 type spent struct {
@@ -52,8 +55,11 @@ func (s *server) quota() Quota {
 func (s *server) spend(setting string, n int) error {
 	q := s.quota()
 	limit := q.Events
-	if setting == limitArtifacts {
+	switch setting {
+	case limitArtifacts:
 		limit = q.Artifacts
+	case limitState:
+		limit = q.State
 	}
 	if limit <= 0 {
 		return nil

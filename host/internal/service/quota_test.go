@@ -34,16 +34,34 @@ func TestQuotas(t *testing.T) {
 		_, err = up.CloseAndRecv()
 		return err
 	}
-	for setting, tc := range map[string]struct {
-		quota service.Quota
-		put   func(c gantryv1.HostServiceClient, i int) error
+	labelled := func(c gantryv1.HostServiceClient, i int) error {
+		up, err := c.PutArtifact(t.Context())
+		if err != nil {
+			return err
+		}
+		if err := up.Send(&gantryv1.PutArtifactRequest{MediaType: "a/" + strings.Repeat("x", 1000), Data: []byte{byte(i)}}); err != nil {
+			return err
+		}
+		_, err = up.CloseAndRecv()
+		return err
+	}
+	secret := func(c gantryv1.HostServiceClient, i int) error {
+		_, err := c.StoreSecret(t.Context(), &gantryv1.StoreSecretRequest{Name: fmt.Sprint("s", i), Value: strings.Repeat("x", 1000)})
+		return err
+	}
+	for name, tc := range map[string]struct {
+		setting string
+		limit   int
+		put     func(c gantryv1.HostServiceClient, i int) error
 	}{
-		"state": {service.Quota{State: 5000}, state}, "artifacts": {service.Quota{Artifacts: 5000}, artifact},
+		"state": {"state", 5000, state}, "artifacts": {"artifacts", 25500, artifact}, "artifacts that are all label": {"artifacts", 25500, labelled},
+		"secrets": {"state", 25500, secret},
 	} {
-		t.Run(setting, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
+			setting := tc.setting
 			t.Parallel()
 			w := newWorld(t)
-			w.quota = tc.quota
+			w.quota = service.Quota{State: int64(tc.limit), Artifacts: int64(tc.limit)}
 			mine, other := w.client("mine"), w.client("other")
 			kept := 0
 			for i := range 8 {
@@ -51,7 +69,7 @@ func TestQuotas(t *testing.T) {
 				switch {
 				case err == nil:
 					kept++
-				case code(err) != codes.ResourceExhausted || !strings.Contains(status.Convert(err).Message(), "5000 bytes") || !strings.Contains(err.Error(), "limits { "+setting+" }"):
+				case code(err) != codes.ResourceExhausted || !strings.Contains(status.Convert(err).Message(), fmt.Sprint(tc.limit, " bytes")) || !strings.Contains(err.Error(), "limits { "+setting+" }"):
 					t.Errorf("%d: %v", i, err)
 				}
 			}

@@ -69,8 +69,11 @@ func (s *server) StoreSecret(_ context.Context, r *gantryv1.StoreSecretRequest) 
 	if err != nil {
 		return nil, err
 	}
-	s.Known(r.GetValue())
 	if r.GetValue() != "" {
+		if err := s.spend(limitState, len(r.GetValue())+fileOverhead); err != nil {
+			return nil, err
+		}
+		s.Known(r.GetValue())
 		err = s.Stored.Put(own, r.GetValue())
 	} else if err = s.Stored.Delete(own); errors.Is(err, fs.ErrNotExist) {
 		err = nil

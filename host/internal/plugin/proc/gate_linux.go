@@ -158,6 +158,9 @@ func (g *gate) judge(q *question) {
 // tell logs an address that was refused, once.
 func (g *gate) tell(address []byte) {
 	name := string(bytes.TrimRight(address, "\x00"))
+	if path, _, _ := bytes.Cut(address, []byte{0}); len(path) > 0 { // after which the address has whatever was in the process's memory
+		name = string(path)
+	}
 	if g.told[name] || len(g.told) >= maxTold {
 		return
 	}

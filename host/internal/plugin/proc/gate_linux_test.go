@@ -1,0 +1,22 @@
+package proc
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// A library hands over an address whose end was never written. What is logged is the path, once.
+func TestRefusedAddressesAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	g := newGate(nil, &Cage{}, hclog.New(&hclog.LoggerOptions{Output: &out}))
+	g.tell([]byte("/run/nscd\x00junk"))
+	g.tell([]byte("/run/nscd\x00other"))
+	g.tell([]byte("\x00abstract\x00name"))
+	if s := out.String(); strings.Count(s, "/run/nscd") != 1 || strings.Contains(s, "junk") || !strings.Contains(s, "abstract") {
+		t.Error(s)
+	}
+}

@@ -104,7 +104,7 @@ var sections = []struct {
 	{"G", "The reviewer", 4},
 	{"A", "What plugins say and ask for", 21},
 	{"S", "Consent to content", 23},
-	{"C", "Plugins' processes", 27},
+	{"C", "Plugins' processes", 28},
 }
 
 // The list is complete, in order, and each row is tried somehow.

@@ -78,11 +78,12 @@ var cageRows = []row{
 	{id: "C22", attempt: "keep state for threads that are not there", required: "denied", ours: "denied", tests: []string{"host/internal/service TestRoomForState"}},
 	{id: "C23", attempt: "fill the disk with artifacts", required: "bounded, with an error that names the setting", ours: "4 GiB while one gantry runs, or `limits { artifacts }`", tests: []string{"host/internal/service TestQuotas"}},
 	{id: "C24", attempt: "fill the store with events that are kept", required: "bounded, with an error that names the setting", ours: "64 MiB while one gantry runs, or `limits { events }`", tests: []string{"host/internal/service TestQuotas"}},
-	{id: "C25", attempt: "fill the disk by its own folders, or with files without end", required: "bounded", ours: "measured while it is called: with more than 1 GiB, or `limits { storage }`, or 200,000 files it is stopped", tests: []string{"host/internal/plugin TestLimitsOfTheTree", "host/internal/plugin TestHeld"}},
+	{id: "C25", attempt: "fill the disk by its own folders, or with files without end", required: "bounded", ours: "measured every few seconds while it is called, twice a minute otherwise: with more than 1 GiB, or `limits { storage }`, or 200,000 files, or a folder that can't be read it is stopped", tests: []string{"host/internal/plugin TestLimitsOfTheTree", "host/internal/plugin TestHeld", "host/internal/plugin TestHeldInUnreadableFolders"}},
 	{id: "C26", attempt: "a handshake that names a socket of another program", required: "denied", ours: "the host speaks only to a socket in the plugin's own folder on which the plugin's process listens", tests: []string{"host/internal/plugin TestNobodyElseCanUseThePluginsSocket", "e2e TestHostilePrograms"}},
 	{id: "C27", attempt: "the machine's password files, as root", required: "not seen", tries: []try{
 		{do: `grep root: /etc/shadow`, box: caged, outside: asRoot}, {do: `grep root: /etc/shadow`, box: networked, outside: asRoot},
 	}},
+	{id: "C28", attempt: "fill the disk by secrets, and by the labels of artifacts", required: "bounded, with an error that names the setting", ours: "secrets are bounded by `limits { state }`, labels count toward `limits { artifacts }`", tests: []string{"host/internal/service TestQuotas"}},
 }
 
 // reachSockets looks for sockets of gantry's, and connects to whatever is there.

@@ -37,7 +37,11 @@ func (t *timing) SetBackoff(ds ...time.Duration) { t.backoff = ds }
 func SetEnv(c *Config, lookup func(string) (string, bool)) { c.lookupEnv = lookup }
 
 // Held measures folders.
-func Held(folders []string, most int64) (bytes int64, entries int) { return held(folders, most) }
+func Held(folders []string, most int64) (bytes int64, entries int, err error) {
+	return held(folders, most)
+}
+
+func RemoveAll(path string) error { return removeAll(path) }
 
 // Environment is what a plugin of spec would see.
 func Environment(spec Spec, lookup func(string) (string, bool)) []string {

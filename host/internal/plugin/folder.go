@@ -126,7 +126,7 @@ func sweep(base string, logger hclog.Logger) {
 			continue
 		}
 		killed := proc.KillMarked(wire.SocketDirEnv + "=" + path + "/")
-		if err := os.RemoveAll(path); err != nil {
+		if err := removeAll(path); err != nil {
 			logger.Warn("a dead host's folder can't be removed", "path", path, "err", err)
 			continue
 		}
@@ -136,5 +136,5 @@ func sweep(base string, logger hclog.Logger) {
 
 // close removes the folder.
 func (d *hostDir) close() error {
-	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
+	return errors.Join(removeAll(d.path), d.lock.Close())
 }

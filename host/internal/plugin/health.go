@@ -46,7 +46,7 @@ func (g *generation) look(idle func()) {
 		case <-resources:
 			g.checkUsage()
 		case <-storage:
-			if g.usedSince(measured) {
+			if g.usedSince(measured) || time.Since(measured) >= unusedFactor*g.times.storage {
 				measured = time.Now()
 				g.checkStorage()
 			}
@@ -77,6 +77,9 @@ func (g *generation) look(idle func()) {
 	}
 }
 
+// unusedFactor is how much rarer the folders of a process are measured that is not called: it may write on its own.
+const unusedFactor = 6
+
 // unused tells whether nobody called for the whole idle time.
 func (g *generation) unused() bool {
 	g.mu.Lock()
@@ -93,9 +96,11 @@ func (g *generation) usedSince(t time.Time) bool {
 
 // checkStorage ends a process whose folders hold more than they may, and whose memory does.
 func (g *generation) checkStorage() {
-	bytes, entries := held(g.folders, g.spec.Limits.StorageBytes)
+	bytes, entries, err := held(g.folders, g.spec.Limits.StorageBytes)
 	limit := size(g.spec.Limits.StorageBytes)
 	switch {
+	case err != nil:
+		g.condemn(fmt.Sprintf("its own folders can't be measured for limits { storage }: %v", err))
 	case bytes > g.spec.Limits.StorageBytes:
 		g.condemn(fmt.Sprintf("storage limit %s, limits { storage }: its own folders %s hold more", limit, strings.Join(g.folders, ", ")))
 	case entries > maxEntries:

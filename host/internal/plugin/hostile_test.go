@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -311,6 +312,19 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 			return answer(files)
 		}
 		return answer(os.WriteFile(path, make([]byte, atoi(size)), 0o600) == nil)
+	case "keep on": // grows a file in its data folder by INPUT bytes every few milliseconds, after it has answered
+		f, err := os.Create(filepath.Join(u.configured.DataDir, "kept"))
+		if err != nil {
+			return nil, err
+		}
+		go func() { // ends with the process
+			for range time.Tick(20 * time.Millisecond) {
+				if _, err := f.Write(make([]byte, atoi(string(r.InputJson)))); err != nil {
+					return
+				}
+			}
+		}()
+		return answer(true)
 	case "memory":
 		return answer(len(touch(atoi(string(r.InputJson)))))
 	case "emit": // calls the host back

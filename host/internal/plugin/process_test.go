@@ -375,6 +375,22 @@ func TestLimitsOfTheTree(t *testing.T) {
 				t.Errorf("err = %v", l.ExitError())
 			}
 		})
+		t.Run("storage after a call", func(t *testing.T) {
+			t.Parallel()
+			h := build(t, configure, func(c *plugin.Config) {
+				c.DataDir = t.TempDir()
+				plugin.SetTiming(c, func(tm *plugin.Timing) { tm.SetStorage(10 * time.Millisecond) })
+			})
+			s := spec(t, "serve")
+			s.Limits.StorageBytes = 4 << 20
+			l := acquire(t, h.add(s))
+			must(t, l, "keep on", "65536")
+			l.Release()
+			<-l.Exited()
+			if e, ok := asError(l.ExitError()); !ok || !strings.Contains(e.Error(), "storage limit 4MiB, limits { storage }") {
+				t.Errorf("err = %v", l.ExitError())
+			}
+		})
 		t.Run("processes", func(t *testing.T) {
 			t.Parallel()
 			h := build(t, configure, quick)

@@ -11,15 +11,21 @@ const maxEntries = 200_000
 
 var errEnough = errors.New("more than there may be")
 
-// held measures folders, and stops where they hold more than they may. What can't be read is not counted; what lies elsewhere is not
-// followed.
-func held(folders []string, most int64) (bytes int64, entries int) {
+// held measures folders, and stops where they hold more than they may. What lies elsewhere is not followed. The error names a folder
+// that can't be read, and so not measured.
+func held(folders []string, most int64) (bytes int64, entries int, err error) {
 	for _, dir := range folders {
 		root, err := os.OpenRoot(dir)
+		if errors.Is(err, fs.ErrPermission) {
+			return bytes, entries, err
+		}
 		if err != nil {
 			continue
 		}
 		err = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrPermission) {
+				return err
+			}
 			if err != nil {
 				return nil
 			}
@@ -32,9 +38,32 @@ func held(folders []string, most int64) (bytes int64, entries int) {
 			return nil
 		})
 		_ = root.Close()
-		if err != nil {
+		if errors.Is(err, errEnough) {
 			break
 		}
+		if err != nil {
+			return bytes, entries, err
+		}
 	}
-	return bytes, entries
+	return bytes, entries, nil
+}
+
+// removeAll removes a folder with all that is in it, also where a plugin has taken away its own user's right to look into one.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	root, rerr := os.OpenRoot(path)
+	if rerr != nil {
+		return err
+	}
+	_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() { // called before the folder is read
+			_ = root.Chmod(name, 0o700)
+		}
+		return nil
+	})
+	_ = root.Close()
+	return os.RemoveAll(path)
 }

@@ -1,6 +1,8 @@
 package plugin_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,11 +33,40 @@ func TestHeld(t *testing.T) {
 	if err := os.Truncate(filepath.Join(own, "deep", "b"), 1<<40); err != nil {
 		t.Fatal(err)
 	}
-	bytes, entries := plugin.Held([]string{own, filepath.Join(own, "missing")}, 1<<30)
-	if bytes < 2<<20 || bytes > 3<<20 || entries != 5 {
-		t.Errorf("%d bytes in %d entries", bytes, entries)
+	bytes, entries, err := plugin.Held([]string{own, filepath.Join(own, "missing")}, 1<<30)
+	if err != nil || bytes < 2<<20 || bytes > 3<<20 || entries != 5 {
+		t.Errorf("%d bytes in %d entries, %v", bytes, entries, err)
 	}
-	if bytes, entries := plugin.Held([]string{own}, 1000); bytes <= 1000 || entries > 4 {
+	if bytes, entries, err := plugin.Held([]string{own}, 1000); err != nil || bytes <= 1000 || entries > 4 {
 		t.Errorf("%d bytes in %d entries, though 1000 were enough to know", bytes, entries)
+	}
+}
+
+// A folder that its owner may not read hides nothing, and is removed all the same.
+func TestHeldInUnreadableFolders(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root reads every folder")
+	}
+	for _, name := range []string{".", "deep"} {
+		own := filepath.Join(t.TempDir(), "own")
+		if err := os.MkdirAll(filepath.Join(own, "deep", "er"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(own, name), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := plugin.Held([]string{own}, 1<<30); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if name == "." { // gantry's own folder around it is what is removed
+			own = filepath.Dir(own)
+		}
+		if err := plugin.RemoveAll(own); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Lstat(own); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", name, err)
+		}
 	}
 }

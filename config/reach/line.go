@@ -142,6 +142,7 @@ func (f *follower) assign(a *syntax.Assign, s *state, command bool) {
 	if slices.Contains(loaded, name) {
 		for _, value := range w.values {
 			for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ':' || r == ' ' || r == '=' }) {
+				part = strings.TrimPrefix(part, "-r") // of Ruby and Node
 				f.operand(word{text: name + "=" + value, values: []string{part}}, s, 0, true)
 			}
 		}
@@ -166,6 +167,9 @@ var loaded = []string{
 	"BASH_ENV", "ENV", "ZDOTDIR", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "LD_PRELOAD",
 	"LD_LIBRARY_PATH", "LUA_PATH", "LUA_INIT", "GIT_CONFIG_GLOBAL", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_PAGER", "PAGER", "EDITOR", "VISUAL",
 }
+
+// glue separates a path from what else is in its word: --action=exec=PATH, EXEC:PATH, ".shell PATH".
+func glue(r rune) bool { return strings.ContainsRune("=:, \t", r) }
 
 // setting covers a program or script that a value names.
 func (f *follower) setting(value string, s *state) {
@@ -363,6 +367,7 @@ func (f *follower) builtin(program string, rest []word, s *state, depth int) {
 	switch program {
 	case "read", "mapfile", "readarray", "getopts", "let", "printf":
 		for _, w := range rest {
+			f.operand(w, s, depth, false)
 			name, _, _ := strings.Cut(w.first(), "=")
 			if v, ok := s.vars[name]; ok || f.env[name] != "" {
 				v.unknown = true
@@ -442,8 +447,10 @@ func (f *follower) operand(w word, s *state, depth int, run bool) {
 		if value == "" || value == "/dev/null" {
 			continue
 		}
-		if _, v, ok := strings.Cut(value, "="); ok {
-			f.setting(v, s)
+		if parts := strings.FieldsFunc(value, glue); len(parts) > 1 {
+			for _, part := range parts {
+				f.setting(part, s)
+			}
 		}
 		if value[0] == '-' {
 			continue

@@ -196,7 +196,7 @@ func (f *follower) folder(path, why string) bool {
 		case e.Type().IsRegular():
 			f.file(f.below(p), p)
 		case e.Type()&os.ModeSymlink != 0:
-			if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && f.root(p) != "" {
+			if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() {
 				f.file(f.below(p), p)
 			} else if err == nil && info.IsDir() {
 				f.gap(Gap{Text: p, Why: "it is a symbolic link to a folder", Next: "replace it by the folder", Open: true})

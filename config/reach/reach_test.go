@@ -123,6 +123,11 @@ func TestEveryFormOfALine(t *testing.T) {
 		`echo hooks | while read HOME; do sh $HOME/plain; done`: {"hooks/plain": "exit 0\n"},
 		`CDPATH=hooks; cd hooks; ./guard.sh`:                    nil,
 		`perl -Ihooks -MGuard -e 1`:                             nil,
+		`tar cf x --checkpoint-action=exec=hooks/guard.sh .`:    nil,
+		`socat - EXEC:hooks/guard.sh`:                           nil,
+		`sqlite3 x '.shell hooks/guard.sh'`:                     nil,
+		`mapfile -C hooks/guard.sh -c 1 < x`:                    {"x": "x\n"},
+		`RUBYOPT=-rhooks/guard.sh ruby -e 1`:                    nil,
 		`python3 hooks/guard.py`:                                {"hooks/guard.py": "import json\n"},
 	} {
 		t.Run(line[:min(len(line), 60)], func(t *testing.T) {
@@ -224,6 +229,29 @@ func TestListed(t *testing.T) {
 		if s := (Query{Dir: dir, Listed: listed, Complete: true}).Line(line); len(s.Gaps) == 0 {
 			t.Errorf("%s is complete: %v", line, s.Held())
 		}
+	}
+}
+
+// A link in a folder that is listed counts by what it leads to, also where no sandboxed command may write.
+func TestListedElsewhere(t *testing.T) {
+	dir, lib := tree(t), tree(t)
+	write(t, lib, "shared/mod.py", "one\n", 0o644)
+	write(t, lib, "tool/main.py", "import mod\n", 0o644)
+	if err := os.Symlink("../shared/mod.py", filepath.Join(lib, "tool/mod.py")); err != nil {
+		t.Fatal(err)
+	}
+	digest := func() string {
+		s := Query{Dir: dir, Listed: []string{filepath.Join(lib, "tool")}, Complete: true}.Names()
+		sum, err := s.Digest()
+		if err != nil || len(s.Gaps) > 0 {
+			t.Fatal(err, s.Gaps)
+		}
+		return sum
+	}
+	before := digest()
+	write(t, lib, "shared/mod.py", "two\n", 0o644)
+	if digest() == before {
+		t.Error("the file that a link leads to is not covered")
 	}
 }
 

@@ -162,12 +162,13 @@ func TestApprovalBindsTheEnvironment(t *testing.T) {
 	t.Parallel()
 	env := `env = ["BASH_ENV=EVIL", "LD_PRELOAD=/x.so"]`
 	for name, tc := range map[string]struct{ mode, policy, args, want string }{
-		"unsandboxed":                 {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], escalate = true, ` + env, "BASH_ENV, LD_PRELOAD"},
-		"the network":                 {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], network = true, ` + env, "BASH_ENV, LD_PRELOAD"},
-		"the network for another":     {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo ho"], network = true`, "another command"},
-		"untrusted without a box":     {"full-access", "untrusted", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], ` + env, "BASH_ENV, LD_PRELOAD"},
-		"nothing that it would start": {"workspace-write", "on-request", `write = "OUT/x", escalate = true, spawn = ["bash", "-c", "echo hi > OUT/y"]`, "no program"},
-		"as it was approved":          {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], escalate = true, env = ["TERM=dumb"]`, "ran: hi"},
+		"unsandboxed":                       {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], escalate = true, ` + env, "BASH_ENV, LD_PRELOAD"},
+		"the network":                       {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], network = true, ` + env, "BASH_ENV, LD_PRELOAD"},
+		"the network for another":           {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo ho"], network = true`, "another command"},
+		"untrusted without a box":           {"full-access", "untrusted", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], ` + env, "BASH_ENV, LD_PRELOAD"},
+		"the network for what is not named": {"workspace-write", "on-request", `network = true, spawn = ["bash", "-c", "echo hi"]`, "no program"},
+		"nothing that it would start":       {"workspace-write", "on-request", `write = "OUT/x", escalate = true, spawn = ["bash", "-c", "echo hi > OUT/y"]`, "no program"},
+		"as it was approved":                {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], escalate = true, env = ["TERM=dumb"]`, "ran: hi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -179,6 +180,9 @@ func TestApprovalBindsTheEnvironment(t *testing.T) {
 			policied(r, tc.policy, tc.mode)
 			run := r.Terminal("exec", "--config", "policy.hcl", "go")
 			run.Sees("answer: ")
+			if shown := run.Output(); strings.Contains(tc.args, "network = true") && !strings.Contains(shown, "beyond the sandbox: reach the network") {
+				t.Errorf("the question does not show what is asked for:\n%s", shown)
+			}
 			run.Type("y\n")
 			if res := run.Wait(); res.Code != 0 {
 				t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
@@ -229,6 +233,31 @@ func TestReadOnlyCallsWriteNothing(t *testing.T) {
 			}
 			if !strings.Contains(got["c1"], tc.says) && tc.mode == "full-access" {
 				t.Errorf("%q, want something with %q", got["c1"], tc.says)
+			}
+		})
+	}
+}
+
+// A call that says it only reads is asked about all the same when it asks for more than its sandbox gives.
+func TestReadOnlyCallsGetNoMore(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"untrusted", "on-request", "never"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			r := boxed(t, hostileStart("more", `read_only = true, network = true, spawn = ["echo", "ran with it"]`)+
+				hostileStart("out", `read_only = true, escalate = true, spawn = ["echo", "ran with it"]`)+
+				hostileStart("reads", `read_only = true, spawn = ["echo", "fine"]`)+finished)
+			addOdd(t, r, "acts", "acts", "")
+			policied(r, policy, "workspace-write")
+			r.OK("exec", "--config", "policy.hcl", "go")
+			got := r.Last().Outputs()
+			for _, id := range []string{"more", "out"} {
+				if strings.Contains(got[id], "ran with it") || !strings.Contains(got[id], "there is nobody to ask") && policy != "never" {
+					t.Errorf("%s: %q", id, got[id])
+				}
+			}
+			if !strings.Contains(got["reads"], "ran: fine") {
+				t.Errorf("reading: %q", got["reads"])
 			}
 		})
 	}

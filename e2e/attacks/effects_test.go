@@ -29,4 +29,8 @@ var effects = []row{
 	{id: "A20", attempt: "have the log claim that the sandbox holds what no sandbox holds", required: "the log gives the true reason", codex: "", ours: "a reason for each kind of effect", tests: []string{"e2e TestDeclaredEffectsCount", "host/internal/policy TestToolCalls"}},
 	{id: "A21", attempt: "under `granular` or `untrusted`, have a tool approved for the session, then claim that the sandbox stopped a command, so that it is tried again outside", required: "asked about", codex: "",
 		ours: "asked about: an answer for a tool is none for its commands", tests: []string{"host/internal/orchestrate TestAnAnswerForAToolApprovesNoSecondAttempt"}},
+	{id: "A22", attempt: "a call that says it only reads asks for more than its sandbox gives: the user's keys and the network", required: "asked about", codex: "",
+		ours: "asked about; nothing is granted without an answer or a rule", tests: []string{"e2e TestReadOnlyCallsGetNoMore"}},
+	{id: "A23", attempt: "ask for a permission beyond the sandbox in a call that names no command, and start any program with it", required: "shown, and refused: no program was named", codex: "",
+		ours: "shown, and refused", tests: []string{"e2e TestApprovalBindsTheEnvironment"}},
 }

@@ -104,15 +104,15 @@ func (r *run) askedByHook(d policy.Decision) policy.Decision {
 	return d
 }
 
-// resolve names the permissions that a command asks for as the machine knows them: what is approved is what is given.
+// resolve names the permissions that a call asks for as the machine knows them: what is approved is what is given.
 func (r *run) resolve() *verdict {
 	wanted := r.assessment.Escalation
-	if wanted == nil || wanted.Unsandboxed || len(wanted.Additional) == 0 || !r.runsCommand() {
+	if wanted == nil || wanted.Unsandboxed || len(wanted.Additional) == 0 {
 		return nil
 	}
 	p, ok := policy.PermissionsOf(wanted.Additional)
 	if !ok {
-		return fail("what the command asks for beyond its sandbox are no permissions")
+		return fail("what the call asks for beyond its sandbox are no permissions")
 	}
 	p, err := r.spine.stages.Granter.Resolve(r.call.Cwd, p)
 	if err != nil {
@@ -122,13 +122,6 @@ func (r *run) resolve() *verdict {
 	e.Additional = p.Effects()
 	r.assessment.Escalation = &e
 	return nil
-}
-
-func (r *run) runsCommand() bool {
-	return slices.ContainsFunc(r.assessment.Effects, func(e contract.Effect) bool {
-		_, ok := e.(contract.ExecEffect)
-		return ok
-	})
 }
 
 // ruleFor are the rules for commands that begin with these words; nil: there are none, or no file for them.
@@ -163,6 +156,9 @@ func (r *run) settle(ctx context.Context, d policy.Decision, discriminators []st
 	var v *verdict
 	switch d.Verdict {
 	case policy.Run:
+		if r.call.Sandbox != policy.FullAccess {
+			wider = d.Wider // what the call asks for beyond its sandbox is granted by an answer or a rule alone
+		}
 		if r.reviewed() {
 			note.Verdict, note.Reason = policy.Ask.String(), reviewReason
 			v = r.ask(ctx, question{reason: reviewReason, effects: r.assessment.Effects, wanted: wider, discriminators: discriminators}, &note)
@@ -336,7 +332,7 @@ func (r *run) question(about question) approval.Question {
 	if e := r.assessment.Escalation; e != nil {
 		q.Message = visible(e.Justification, maxReason)
 	}
-	if w := about.wanted; w != nil && !w.Unsandboxed && r.runsCommand() {
+	if w := about.wanted; w != nil && !w.Unsandboxed {
 		q.Wanted = w.Additional
 	}
 	if about.offer != nil {

@@ -75,7 +75,7 @@ func TestTypingOutsideIsKnown(t *testing.T) {
 				if len(r.Effects) > 0 {
 					saw = append(saw, r.Outside)
 				}
-				return policy.Decision{Verdict: policy.Run}
+				return policy.Decision{Verdict: policy.Run, Wider: r.Escalation}
 			},
 			Families: func(string) (orchestrate.Family, bool) { return p, true },
 		}, tokens, hclog.NewNullLogger())

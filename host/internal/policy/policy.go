@@ -152,7 +152,7 @@ func Decide(r Request) Decision {
 			"approval policy is %[1]s; reject command — you cannot ask for escalated permissions if the approval policy is %[1]s",
 			r.Approval)}
 	}
-	if r.ReadOnly && len(r.Effects) == 0 {
+	if r.ReadOnly && len(r.Effects) == 0 && !r.escalates() {
 		if r.Tool != nil {
 			return r.decideTool()
 		}

@@ -167,6 +167,7 @@ func TestApprovalBindsTheEnvironment(t *testing.T) {
 		"the network for another":           {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo ho"], network = true`, "another command"},
 		"untrusted without a box":           {"full-access", "untrusted", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], ` + env, "BASH_ENV, LD_PRELOAD"},
 		"the network for what is not named": {"workspace-write", "on-request", `network = true, spawn = ["bash", "-c", "echo hi"]`, "no program"},
+		"a file, and any other":             {"workspace-write", "on-request", `write = "OUT/x", spawn = ["bash", "-c", "echo hi > OUT/y"]`, "no program"},
 		"nothing that it would start":       {"workspace-write", "on-request", `write = "OUT/x", escalate = true, spawn = ["bash", "-c", "echo hi > OUT/y"]`, "no program"},
 		"as it was approved":                {"workspace-write", "on-request", `declare = ["bash", "-c", "echo hi"], spawn = ["bash", "-c", "echo hi"], escalate = true, env = ["TERM=dumb"]`, "ran: hi"},
 	} {

@@ -33,4 +33,5 @@ var effects = []row{
 		ours: "asked about; nothing is granted without an answer or a rule", tests: []string{"e2e TestReadOnlyCallsGetNoMore"}},
 	{id: "A23", attempt: "ask for a permission beyond the sandbox in a call that names no command, and start any program with it", required: "shown, and refused: no program was named", codex: "",
 		ours: "shown, and refused", tests: []string{"e2e TestApprovalBindsTheEnvironment"}},
+	{id: "A24", attempt: "have the write of one file approved, and write others beside it with any program", required: "refused: no program was named", codex: "", ours: "refused", tests: []string{"e2e TestApprovalBindsTheEnvironment"}},
 }

@@ -62,8 +62,7 @@ func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
 	l.ReadOnly, l.builtIn = r.assessment.ReadOnly, r.builtIn()
 	l.wide = r.escalation != nil && r.escalation.Unsandboxed
 	asked := r.call.Sandbox == policy.FullAccess && r.call.Approval == policy.Untrusted && !l.builtIn
-	wanted := r.escalation != nil && r.assessment.Escalation != nil // what it asked for is for the commands that it named
-	l.bound = l.wide || wanted || len(l.commands) > 0 && (r.escalation != nil || asked)
+	l.bound = r.escalation != nil || len(l.commands) > 0 && asked
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.token = r.spine.tokens.issue(l)
 	return l

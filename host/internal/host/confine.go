@@ -173,7 +173,7 @@ func MovedNotices(moved []box.Moved, err error, most int) []event.Notice {
 // ours are the things of gantry's own in its home, as patterns; what else lies there the user has put there for plugins:
 // scripts, certificates.
 var ours = []string{
-	"*.hcl", "*.json", "denied", "secrets*", "threads.db*", "artifacts", "run", "data", "cache", "locks", "tmp", "rules", "hooks*", "plugins",
+	"*.hcl", "*.json", "denied", "secrets*", "threads.db*", "state.db*", "artifacts", "run", "data", "cache", "locks", "hosts", "tmp", "rules", "hooks*", "plugins",
 }
 
 // users are the things in gantry's home that are not gantry's.

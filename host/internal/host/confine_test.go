@@ -1,8 +1,12 @@
 package host
 
 import (
+	"os"
 	"os/user"
+	"path/filepath"
 	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/store"
 )
 
 // Where HOME says nothing, the account's own folder is the one with keys.
@@ -25,5 +29,31 @@ func TestUserHome(t *testing.T) {
 		if got := UserHome(tc.environ); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
+	}
+}
+
+// Plugins see what users put into gantry's home, and nothing that gantry keeps there: other plugins' state, for example.
+func TestUsersFilesInTheHome(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	state, err := store.OpenState(t.Context(), filepath.Join(home, "state.db"), store.Database{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.Close()
+	if _, _, err := state.Put(t.Context(), store.Scope{Plugin: "p"}, "k", []byte("v"), nil); err != nil {
+		t.Fatal(err)
+	}
+	lease, err := state.Acquire(t.Context(), "p", "l", "x", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release(t.Context())
+	own := filepath.Join(home, "certificate.pem")
+	if err := os.WriteFile(own, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := users(home); len(got) != 1 || got[0] != own {
+		t.Errorf("plugins see %q", got)
 	}
 }

@@ -102,7 +102,7 @@ var sections = []struct {
 	{"B", "A sandbox that serves again", 11},
 	{"H", "Hooks and trust", 5},
 	{"G", "The reviewer", 4},
-	{"A", "What plugins say and ask for", 24},
+	{"A", "What plugins say and ask for", 25},
 	{"S", "Consent to content", 23},
 	{"C", "Plugins' processes", 28},
 }

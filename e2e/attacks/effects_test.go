@@ -34,4 +34,6 @@ var effects = []row{
 	{id: "A23", attempt: "ask for a permission beyond the sandbox in a call that names no command, and start any program with it", required: "shown, and refused: no program was named", codex: "",
 		ours: "shown, and refused", tests: []string{"e2e TestApprovalBindsTheEnvironment"}},
 	{id: "A24", attempt: "have the write of one file approved, and write others beside it with any program", required: "refused: no program was named", codex: "", ours: "refused", tests: []string{"e2e TestApprovalBindsTheEnvironment"}},
+	{id: "A25", attempt: "have a tool pass for another before the user's hooks, with other arguments, so that they allow it", required: "asked about", codex: "",
+		ours: "a hook's yes counts for what it was shown as it is", tests: []string{"host/internal/orchestrate TestHookAllowsNoOtherNames"}},
 }

@@ -233,7 +233,7 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 		note.By, r.approved = byRemembered, !about.tool
 		return nil
 	}
-	if r.hooked.Allow && !r.reviewed() && !about.wider && about.wanted == nil && !r.executed {
+	if r.hooked.Allow && r.plainToHooks() && !r.reviewed() && !about.wider && about.wanted == nil && !r.executed {
 		// It has seen the command, and not with which rights: more of them are asked about, as is a second attempt. Whoever wanted each
 		// call to be looked at did not mean by a program.
 		note.By, note.Answer = byHook, approval.Approve

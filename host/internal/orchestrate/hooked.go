@@ -26,6 +26,12 @@ func (r *run) hookCall() hook.Call {
 	}
 }
 
+// plainToHooks reports whether hooks see the call as what it is. A plugin may choose the name and the arguments that they see, so that
+// hooks which refuse such calls refuse its own, too; it gets no yes by that.
+func (r *run) plainToHooks() bool {
+	return r.builtIn() || r.entry.HookName == "" && len(r.entry.HookAliases) == 0 && len(r.entry.HookFields) == 0
+}
+
 // freeformField is the field under which hooks see raw text.
 const freeformField = "command"
 
@@ -141,7 +147,7 @@ func (r *run) permission(ctx context.Context, why string) (v *verdict, decided b
 	case p.Deny:
 		return denied("rejected: " + p.Message), true
 	}
-	return nil, p.Allow
+	return nil, p.Allow && r.plainToHooks()
 }
 
 func (r *run) postHook(ctx context.Context, v *verdict) {

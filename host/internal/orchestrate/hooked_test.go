@@ -119,6 +119,31 @@ func TestHookBeforeACallIsHeardByTheDecision(t *testing.T) {
 	}
 }
 
+// A plugin may have hooks see its tool as another, with arguments of its choice. Those that refuse count, a yes does not.
+func TestHookAllowsNoOtherNames(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hooks      hook.Verdict
+		permission hook.Permission
+		foreign    bool
+		asked      bool
+	}{
+		"before the call, of gantry's own": {hooks: hook.Verdict{Allow: true}},
+		"before the call, of another":      {hooks: hook.Verdict{Allow: true}, foreign: true, asked: true},
+		"for a person, of gantry's own":    {permission: hook.Permission{Allow: true}},
+		"for a person, of another":         {permission: hook.Permission{Allow: true}, foreign: true, asked: true},
+		"a no, of another":                 {permission: hook.Permission{Deny: true}, foreign: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &bench{hooks: tt.hooks, permission: tt.permission, foreign: tt.foreign, approval: policy.OnRequest, answer: approval.Answer{Choice: approval.Approve}}
+			b.policy = policy.Decision{Verdict: policy.Ask, Reason: "it may act beyond the sandbox"}
+			b.run(t, assessed, `{"cmd":"ls"}`)
+			if asked := b.asked.Reason != ""; asked != tt.asked {
+				t.Errorf("a person is asked: %v, want %v", asked, tt.asked)
+			}
+		})
+	}
+}
+
 func TestHookThatStopsEverything(t *testing.T) {
 	b := &bench{hooks: hook.Verdict{Deny: true, Stop: true, Message: "enough"}}
 	if a := b.run(t, assessed, `{"cmd":"ls"}`); a.Outcome != event.OutcomeDenied || !a.Abort || text(a) != "enough" {

@@ -55,6 +55,8 @@ type bench struct {
 	files    orchestrate.Files
 	book     orchestrate.Rulebook
 
+	foreign bool // its plugin does not come with gantry
+
 	asked   approval.Question
 	granted *contract.Escalation
 }
@@ -185,6 +187,7 @@ func (b *bench) dispatch(t *testing.T, d contract.Descriptor, call *llm.ToolCall
 	spine := orchestrate.New(orchestrate.Stages{
 		Hooks: b, Policy: func(policy.Request) policy.Decision { b.step("policy"); return b.policy }, Approver: b, Rulebook: b.book, Granter: b,
 		Journal: b, Retry: b.retry, Families: func(string) (orchestrate.Family, bool) { return b, true }, Processes: b, Files: b.files,
+		BuiltIn: func(string) bool { return !b.foreign },
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	var gate orchestrate.Gate
 	return spine.Dispatch(t.Context(), &gate, orchestrate.Call{

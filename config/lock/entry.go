@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/version"
@@ -65,11 +66,14 @@ func Binary(sha256Hex string) (Hash, error) {
 
 // HashFile computes the hash of an executable.
 func HashFile(path string) (Hash, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe that nobody writes to
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", errors.Join(fmt.Errorf("hash %s: it is not a regular file", path), err)
+	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", fmt.Errorf("hash %s: %w", path, err)

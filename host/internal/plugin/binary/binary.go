@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -42,7 +43,7 @@ const settled = 2 * time.Second
 
 // Open opens and hashes the executable at path. The caller closes it.
 func Open(path string, r Records) (*File, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -77,20 +78,25 @@ func Open(path string, r Records) (*File, error) {
 	return file, nil
 }
 
+// openFile opens a file without waiting: a pipe has perhaps no writer.
+func openFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
 // Digest is the SHA-256, in lower-case hex, of a file that a program is told to run; it need not be executable itself.
 func Digest(path string, r Records) (string, error) {
-	info, err := os.Stat(path) // before it is opened: a pipe would wait for its writer
+	f, err := openFile(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file but %s", path, kind(info.Mode()))
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
 	return r.digest(f, info, path)
 }
 

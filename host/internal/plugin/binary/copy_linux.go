@@ -61,7 +61,7 @@ func (s Copies) Open(path string) (*Copy, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := os.Open(path)
+	program, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,9 @@ func (s Copies) Open(path string) (*Copy, error) {
 	info, err := program.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file but %s", path, kind(info.Mode()))
 	}
 	sum, err := s.Records.digest(program, info, path)
 	if err != nil {

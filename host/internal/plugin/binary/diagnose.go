@@ -18,7 +18,7 @@ var machines = map[string]elf.Machine{
 
 // Diagnose says what about the file at path can keep it from starting; empty when nothing shows.
 func Diagnose(path string) string {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return err.Error()
 	}

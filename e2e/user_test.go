@@ -32,6 +32,7 @@ var asOrdinaryUser = []string{
 	"TestPluginAddAsksFirst",
 	"TestPluginAddLocksWhatWasAgreedTo",
 	"TestProgramsAreEnforced",
+	"TestReadOnlyCallsGetNoMore",
 	"TestReadOnlyCallsWriteNothing",
 	"TestRepositoriesAreBegunInTheWorkspace",
 	"TestRuleBindsTheEnvironment",

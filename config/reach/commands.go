@@ -55,17 +55,18 @@ func (f *follower) bare(w, name word, s *state) {
 		if strings.Contains(value, "/") || w.covered || w.glob {
 			continue
 		}
-		if !slices.ContainsFunc(s.dirs, func(dir string) bool { regular, _ := isFile(absolute(dir, value)); return regular }) {
+		if !slices.ContainsFunc(s.dirs, func(dir string) bool { regular, _ := isFile(f.absolute(dir, value)); return regular }) {
 			f.lost(name.text+" "+w.text, "it is not there", s)
 		}
 	}
 }
 
-// nested follows a line in a line.
-func (f *follower) nested(line string, s *state, depth int) {
+// nested follows a line in a line, and returns where its shell may be at the end.
+func (f *follower) nested(line string, s *state, depth int) (dirs []string) {
 	in := *s
 	in.dirs, in.loose, in.stdin = slices.Clone(s.dirs), nil, false
 	f.line(line, &in, depth+1)
+	return in.dirs
 }
 
 // source follows a script that is read into the shell.
@@ -102,7 +103,10 @@ func (f *follower) evaluate(program string, rest []word, s *state, depth int) {
 		}
 	}
 	if line != "" && line != "-" {
-		f.nested(line, s, depth)
+		dirs := f.nested(line, s, depth)
+		if program == "eval" {
+			s.dirs = dirs
+		}
 	}
 }
 
@@ -111,7 +115,7 @@ func isolated(option string) bool {
 	return len(option) > 1 && option[0] == '-' && option[1] != '-' && strings.ContainsAny(option, "IP")
 }
 
-var imports = regexp.MustCompile(`\b(import|from|require|require_relative|include|include_once|require_once|use|load|source|dofile|exec|eval|open)\b`)
+var imports = regexp.MustCompile(`\b(import|__import__|from|require|require_relative|include|include_once|require_once|use|load|source|dofile|exec|eval|open)\b`)
 
 // python follows python SCRIPT, -c CODE, -m MODULE.
 func (f *follower) python(name word, rest []word, s *state, depth int) {
@@ -126,18 +130,21 @@ func (f *follower) python(name word, rest []word, s *state, depth int) {
 			if i+1 < len(rest) {
 				body = rest[i+1]
 			}
+			if safe && len(body.values) > 0 && strings.Contains(body.values[0], "sys.path") {
+				safe = false
+			}
 			if !safe && (strings.Contains(v, "m") || body.unknown || len(body.values) == 0 || imports.MatchString(body.values[0])) {
 				f.lost(name.text+" "+v+" "+body.text, "python looks for modules in the working folder first; with -I it does not", s)
 			}
 			for _, text := range body.values {
-				f.mentions(text, s.dirs, depth)
+				f.code(text, s, depth)
 			}
 			f.rest(rest[min(i+2, len(rest)):], s, depth)
 			return
 		case v == "-W" || v == "-X":
 			i++
 		case v == "-" || v == "/dev/stdin":
-			s.stdin = true
+			s.stdin, s.code = true, s.code || !safe
 			return
 		case len(v) > 1 && v[0] == '-':
 			safe = safe || isolated(v)
@@ -147,15 +154,59 @@ func (f *follower) python(name word, rest []word, s *state, depth int) {
 			return
 		}
 	}
-	s.stdin = true
+	s.stdin, s.code = true, s.code || !safe
 }
+
+// starting finds what runs other programs or files in the code of a script language, and literals the texts in it.
+var (
+	starting = regexp.MustCompile("\\b(?:exec\\w*|eval|run_path|runIn\\w+|_load|spawn\\w*|system|popen|subprocess|fork|do|dofile|loadfile|getline)\\b|`|\\|[\"' ]")
+	literals = regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`")
+)
+
+// code covers the files that a piece of code names: programs and scripts, and all that it may run.
+func (f *follower) code(text string, s *state, depth int) {
+	f.mentions(text, s.dirs, depth)
+	if !starting.MatchString(text) {
+		return
+	}
+	for _, m := range literals.FindAllString(text, 100) {
+		m = strings.TrimRight(m[1:len(m)-1], "| ")
+		f.operand(word{text: m, values: []string{m}, named: true}, s, depth, false)
+		f.perhaps(m, s)
+	}
+	for _, m := range pathLike.FindAllString(text, 100) {
+		f.operand(word{text: m, values: []string{m}, named: true}, s, depth, false)
+	}
+}
+
+// edits finds the command e of sed, and the flag e of its s, which start programs.
+var edits = regexp.MustCompile(`(?m)(?:^|[;{}\d$])\s*e(?:\s|$)|\W[gpIM\d]*e[gpIM\d]*(?:$|[;}])`)
 
 // interpreter follows node, ruby, awk and their like.
 func (f *follower) interpreter(name word, rest []word, s *state, depth int, k kind) {
 	for i := 0; i < len(rest); i++ {
 		w := rest[i]
 		v := w.first()
+		option, value, joined := strings.Cut(v, "=")
 		switch {
+		case k == text && (v == "-v" || v == "-F") && strings.HasSuffix(baseName(name), "awk"):
+			i++
+		case k == text && (v == "-nf" || v == "-Ef" || v == "-rf"):
+			if i++; i < len(rest) {
+				f.operand(rest[i], s, depth, true)
+				f.rest(rest[i+1:], s, depth)
+			}
+			return
+		case k == text && joined && (option == "--file" || option == "--from-file"), k == text && len(v) > 2 && strings.HasPrefix(v, "-f"):
+			if !joined {
+				value = v[2:]
+			}
+			f.operand(word{text: v, values: []string{value}}, s, depth, true)
+			f.rest(rest[i+1:], s, depth)
+			return
+		case k == modules && joined && (option == "--eval" || option == "--print"):
+			rest = append(fixed(option, value), rest[i+1:]...)
+			i = -1
 		case slices.Contains([]string{"-e", "-E", "--eval", "-p", "--print", "-pe", "-ne", "-r", "--require", "--import", "-f", "--file", "-i", "--from-file", "-n", "-l"}, v) && (k == modules || v == "-f" || v == "--file" || v == "--from-file"):
 			if i++; i >= len(rest) {
 				return
@@ -175,10 +226,10 @@ func (f *follower) interpreter(name word, rest []word, s *state, depth int, k ki
 				if k == modules && loads(code) {
 					f.lost(name.text+" "+v+" "+b.text, "it loads modules that are looked for where it runs", s)
 				}
-				f.mentions(code, s.dirs, depth)
+				f.code(code, s, depth)
 			}
 		case v == "-" || v == "/dev/stdin":
-			s.stdin = s.stdin || k == modules
+			s.stdin, s.code = s.stdin || k == modules, s.code || k == modules
 		case len(v) > 1 && v[0] == '-':
 			if _, value, ok := strings.Cut(v, "="); ok && k == modules {
 				f.operand(word{text: v, values: []string{value}}, s, depth, slices.ContainsFunc([]string{"--require", "--import", "--loader", "--experimental-loader"}, func(o string) bool { return strings.HasPrefix(v, o+"=") }))
@@ -189,8 +240,10 @@ func (f *follower) interpreter(name word, rest []word, s *state, depth int, k ki
 		case k == text:
 			// The program itself, unless that was a file.
 			for _, code := range w.values {
-				f.mentions(code, s.dirs, depth)
+				f.code(code, s, depth)
+				s.stdin = s.stdin || starting.MatchString(code) && strings.HasSuffix(baseName(name), "awk") || edits.MatchString(code) && baseName(name) == "sed"
 			}
+			s.stdin = s.stdin || w.unknown && strings.ContainsAny(w.text, "(`") // printed by another command, of a file perhaps
 			f.operand(w, s, depth, false)
 			f.rest(rest[i+1:], s, depth)
 			return
@@ -200,13 +253,20 @@ func (f *follower) interpreter(name word, rest []word, s *state, depth int, k ki
 			return
 		}
 	}
-	s.stdin = s.stdin || k == modules && !slices.ContainsFunc(rest, func(w word) bool { return strings.HasPrefix(w.first(), "-e") || strings.HasPrefix(w.first(), "-p") })
+	if k == modules && !slices.ContainsFunc(rest, func(w word) bool {
+		return strings.HasPrefix(w.first(), "-e") || strings.HasPrefix(w.first(), "-p") || strings.HasPrefix(w.first(), "--eval")
+	}) {
+		s.stdin, s.code = true, true
+	}
 }
 
 // loads reports whether code loads modules that may lie in the workspace.
-var loading = regexp.MustCompile(`\b(?:require(?:_relative)?|import|from|include|include_once|require_once|dofile|loadfile|load|use\s+lib)\b`)
+var loading = regexp.MustCompile(`\b(?:require(?:_relative)?|import|__import__|from|include|include_once|require_once|dofile|loadfile|load|use\s+lib)\b`)
 
 func loads(code string) bool { return loading.MatchString(code) }
+
+// baseName is the name of a program without its folder.
+func baseName(name word) string { return filepath.Base(name.first()) }
 
 // interpreted covers a script of a language that looks for modules beside it.
 func (f *follower) interpreted(w word, s *state, depth int, safe bool) {
@@ -220,7 +280,7 @@ func (f *follower) interpreted(w word, s *state, depth int, safe bool) {
 	}
 	for _, value := range w.values {
 		for _, dir := range s.dirs {
-			if path := absolute(dir, value); f.root(path) != "" {
+			if path := f.absolute(dir, value); f.root(path) != "" {
 				f.beside(path)
 			}
 		}
@@ -244,8 +304,13 @@ var takers = []string{"flock", "taskset", "chrt", "chroot", "script", "su", "run
 // wrapped follows the command after another's options. Which words are options' values is not known for each of these programs: where
 // the first word is no program that runs others, later ones are looked at as if the command began there.
 func (f *follower) wrapped(program string, rest []word, s *state, depth int) {
+	skip := false
 	for i, w := range rest {
 		v := w.first()
+		if skip {
+			skip = false
+			continue
+		}
 		option, value, joined := strings.Cut(v, "=")
 		switch {
 		case w.covered, w.glob, w.unknown && len(w.values) == 0:
@@ -270,14 +335,28 @@ func (f *follower) wrapped(program string, rest []word, s *state, depth int) {
 						f.nested(line, s, depth)
 					}
 				}
+			case "-u", "--unset":
+				skip = program == "env" && !joined
 			case "-C", "--chdir", "-D", "--working-directory":
 				f.enter(next, s)
 			default:
 				if line, ok := strings.CutPrefix(v, "-S"); ok {
 					f.nested(line, s, depth)
 				}
+				if dir, ok := strings.CutPrefix(v, "-C"); ok && program == "env" {
+					f.enter(fixed(dir), s)
+				}
+				if file, ok := strings.CutPrefix(v, "-a"); ok && program == "xargs" && file != "" {
+					f.loosen(fixed(file), s)
+				}
+				if joined && option == "--arg-file" {
+					f.loosen(next, s)
+				}
 			}
 		case joined && !strings.Contains(option, "/"):
+			if option == "PATH" {
+				s.vars[option] = variable{values: append(slices.Clone(s.vars[option].values), value)}
+			}
 			for part := range strings.SplitSeq(value, ":") {
 				f.operand(word{text: v, values: []string{part}}, s, depth, slices.Contains(loaded, option))
 			}
@@ -291,6 +370,10 @@ func (f *follower) wrapped(program string, rest []word, s *state, depth int) {
 				return
 			}
 			for j := i + 1; j < len(rest); j++ {
+				if option := rest[j].first(); (option == "-c" || option == "--command") && j+1 < len(rest) { // flock FILE -c LINE
+					f.nested(rest[j+1].first(), s, depth)
+					return
+				}
 				if slices.Contains([]kind{shell, python, modules, wrapper, batch}, kindOf(rest[j].first())) {
 					f.run(rest[j:], s, depth)
 					return
@@ -364,7 +447,7 @@ func (f *follower) managed(program string, rest []word, s *state, depth int) {
 		default:
 			f.interpreted(w, s, depth, false)
 			for _, dir := range s.dirs {
-				head, _ := Read(absolute(dir, v), maxText)
+				head, _ := Read(f.absolute(dir, v), maxText)
 				own = own || strings.Contains(string(head), "# /// script") || len(head) > 0 && (program == "deno" || program == "bun")
 			}
 			if !own {
@@ -382,7 +465,7 @@ func (f *follower) git(rest []word, s *state, depth int) {
 	for i, w := range rest {
 		v := w.first()
 		if name, value, ok := strings.Cut(v, "="); ok && i > 0 && rest[i-1].is("-c") {
-			f.operand(word{text: v, values: []string{strings.TrimPrefix(value, "!")}}, s, depth, strings.EqualFold(name, "core.hookspath"))
+			f.operand(word{text: v, values: []string{strings.TrimPrefix(value, "!")}}, s, depth, strings.EqualFold(name, "core.hookspath") || strings.EqualFold(name, "include.path"))
 			if line, ok := strings.CutPrefix(value, "!"); ok {
 				f.nested(line, s, depth)
 			}
@@ -394,7 +477,7 @@ func (f *follower) git(rest []word, s *state, depth int) {
 			continue
 		}
 		for _, m := range hooksPath.FindAllStringSubmatch(string(settings), 20) {
-			f.folder(absolute(dir, m[1]), "git runs the hooks in "+m[1])
+			f.folder(f.absolute(dir, m[1]), "git runs the hooks in "+m[1])
 		}
 	}
 	f.rest(rest, s, depth)

@@ -45,15 +45,36 @@ func (f *follower) line(line string, s *state, depth int) {
 	f.piped(s)
 }
 
-// piped covers what a shell may read from its standard input: every file that the line names.
+// piped covers what a shell or an interpreter may read from its standard input: every file that the line names, and its texts.
 func (f *follower) piped(s *state) {
 	if !s.stdin {
 		return
 	}
+	s.stdin = false
 	for _, w := range s.loose {
 		f.operand(w, s, 0, true)
+		for _, text := range w.values {
+			f.perhaps(text, s)
+			if s.code && loads(text) {
+				f.lost(w.text, "it loads modules that are looked for where it runs", s)
+			}
+		}
 	}
-	s.stdin = false
+}
+
+// perhaps follows a text that may be a line for a shell, of several words, and is no gap if it is not.
+func (f *follower) perhaps(text string, s *state) {
+	text = strings.TrimLeft(text, "! ")
+	if !strings.ContainsAny(strings.TrimSpace(text), " \t\n") || parse(text) == nil {
+		return
+	}
+	if f.guesses++; f.guesses > maxGuesses {
+		f.lost(text, "there is too much that may be a line of shell", s)
+		return
+	}
+	known := len(f.Gaps)
+	f.nested(text, s, maxDepth-1)
+	f.Gaps = f.Gaps[:known]
 }
 
 // walk follows statements in the order in which they are written. Which of them run is not known, so that all count: a variable may
@@ -80,10 +101,6 @@ func (f *follower) walk(n syntax.Node, s *state, depth int) {
 			}
 		case *syntax.ForClause:
 			f.loop(n, s, depth)
-		case *syntax.FuncDecl:
-			if n.Name != nil {
-				s.defined[n.Name.Value] = true
-			}
 		}
 		return true
 	})
@@ -96,7 +113,7 @@ func (f *follower) redirect(r *syntax.Redirect, s *state, depth int) {
 		w := f.resolve(r.Word, s)
 		w.from = true
 		s.loose = append(s.loose, w)
-	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob:
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
 		s.writes = s.writes || !f.resolve(r.Word, s).is("/dev/null")
 	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
 		doc := r.Hdoc
@@ -107,7 +124,9 @@ func (f *follower) redirect(r *syntax.Redirect, s *state, depth int) {
 			return
 		}
 		// It counts as a line when a shell reads it; otherwise paths in it that are no scripts are not covered.
-		if w := f.resolve(doc, s); !w.unknown {
+		w := f.resolve(doc, s)
+		s.loose = append(s.loose, word{text: w.text, values: w.values})
+		if !w.unknown {
 			for _, text := range w.values {
 				f.mentions(text, s.dirs, depth)
 			}
@@ -125,7 +144,7 @@ func (f *follower) assign(a *syntax.Assign, s *state, command bool) {
 	if a.Naked && a.Value == nil {
 		return
 	}
-	if a.Array != nil || a.Append || a.Index != nil || a.Value == nil {
+	if a.Array != nil || a.Append && name != "PATH" || a.Index != nil || a.Value == nil {
 		v.unknown = v.unknown || a.Value != nil || a.Array != nil
 		if a.Value == nil && a.Array == nil && !slices.Contains(v.values, "") {
 			v.values = append(v.values, "")
@@ -136,13 +155,15 @@ func (f *follower) assign(a *syntax.Assign, s *state, command bool) {
 	w := f.resolve(a.Value, s)
 	for _, value := range w.values {
 		for part := range strings.SplitSeq(value, ":") {
-			f.setting(part, s)
+			f.setting(part, s, false)
 		}
 	}
 	if slices.Contains(loaded, name) {
 		for _, value := range w.values {
 			for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ':' || r == ' ' || r == '=' }) {
-				part = strings.TrimPrefix(part, "-r") // of Ruby and Node
+				for _, option := range []string{"-I", "-r"} { // PERL5OPT, RUBYOPT
+					part = strings.TrimPrefix(part, option)
+				}
 				f.operand(word{text: name + "=" + value, values: []string{part}}, s, 0, true)
 			}
 		}
@@ -155,6 +176,9 @@ func (f *follower) assign(a *syntax.Assign, s *state, command bool) {
 	}
 	v.unknown, v.covered = v.unknown || w.unknown, v.covered || w.covered
 	for _, value := range w.values {
+		if a.Append {
+			value = strings.TrimLeft(value, ":")
+		}
 		if !slices.Contains(v.values, value) {
 			v.values = append(v.values, value)
 		}
@@ -165,20 +189,20 @@ func (f *follower) assign(a *syntax.Assign, s *state, command bool) {
 // loaded are variables that name what shells and interpreters load by themselves.
 var loaded = []string{
 	"BASH_ENV", "ENV", "ZDOTDIR", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "LD_PRELOAD",
-	"LD_LIBRARY_PATH", "LUA_PATH", "LUA_INIT", "GIT_CONFIG_GLOBAL", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_PAGER", "PAGER", "EDITOR", "VISUAL",
+	"LD_LIBRARY_PATH", "LUA_PATH", "LUA_INIT", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_EXEC_PATH", "LD_AUDIT", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_PAGER", "PAGER", "EDITOR", "VISUAL",
 }
 
 // glue separates a path from what else is in its word: --action=exec=PATH, EXEC:PATH, ".shell PATH".
 func glue(r rune) bool { return strings.ContainsRune("=:, \t", r) }
 
-// setting covers a program or script that a value names.
-func (f *follower) setting(value string, s *state) {
+// setting covers a program or script that a value names. run: whatever it names is run.
+func (f *follower) setting(value string, s *state, run bool) {
 	if value == "" || !strings.ContainsAny(value, "/.") {
 		return
 	}
 	for _, dir := range s.dirs {
-		path := absolute(dir, value)
-		if regular, executable := isFile(path); regular && (executable || isScript(path)) {
+		path := f.absolute(dir, value)
+		if regular, executable := isFile(path); regular && (run || executable || isScript(path)) {
 			f.script(value, path, s.dirs, 0)
 		}
 	}
@@ -228,7 +252,7 @@ func (f *follower) matched(w word, s *state) bool {
 			base = base[:strings.LastIndex(base[:i], "/")+1]
 		}
 		for _, dir := range s.dirs {
-			path := absolute(dir, base)
+			path := f.absolute(dir, base)
 			if !f.folder(path, "the shell looks for "+quoteText(w.text)+" in "+f.below(path)) {
 				ok = false
 			}
@@ -261,6 +285,10 @@ func (f *follower) run(words []word, s *state, depth int) {
 		f.dynamic(name, s, depth)
 	}
 	for _, program := range name.values {
+		if fields := strings.Fields(program); len(fields) != 1 && !strings.HasPrefix(name.text, `"`) { // the shell splits it into words
+			f.run(append(fixed(fields...), rest...), s, depth)
+			continue
+		}
 		f.program(program, name, rest, s, depth)
 	}
 }
@@ -269,7 +297,7 @@ func (f *follower) run(words []word, s *state, depth int) {
 func (f *follower) dynamic(w word, s *state, depth int) {
 	if tail := strings.TrimLeft(w.tail, "/"); tail != "" && strings.HasPrefix(w.tail, "/") {
 		for _, dir := range append(slices.Clone(s.dirs), filepath.Dir(s.self)) {
-			if path := absolute(dir, tail); dir != "." {
+			if path := f.absolute(dir, tail); dir != "." {
 				if regular, _ := isFile(path); regular {
 					f.script(tail, path, s.dirs, depth)
 				}
@@ -294,7 +322,7 @@ func (f *follower) lost(text, why string, s *state) {
 
 // program follows one that is known by name.
 func (f *follower) program(program string, name word, rest []word, s *state, depth int) {
-	if program == "" || s.defined[program] {
+	if program == "" {
 		f.rest(rest, s, depth)
 		return
 	}
@@ -325,7 +353,8 @@ func (f *follower) program(program string, name word, rest []word, s *state, dep
 		}
 		return
 	}
-	if slices.Contains([]string{"cp", "mv", "ln", "install", "dd", "tee", "rsync", "tar", "unzip", "cpio", "base64", "gunzip", "patch"}, program) {
+	if slices.Contains([]string{"cp", "mv", "ln", "install", "dd", "tee", "rsync", "tar", "unzip", "cpio", "base64", "gunzip", "patch",
+		"sed", "awk", "sort", "split", "csplit", "gcc", "cc", "clang", "g++", "c++", "clang++", "go", "rustc", "javac", "tsc", "esbuild", "curl", "openssl", "gpg", "git"}, program) {
 		s.writes = true
 	}
 	if slices.Contains(ofShell, program) {
@@ -358,6 +387,10 @@ func (f *follower) program(program string, name word, rest []word, s *state, dep
 	case versions:
 		f.git(rest, s, depth)
 	default:
+		if slices.Contains(lookers, filepath.Base(program)) {
+			f.arguments(rest, s, depth)
+			return
+		}
 		f.rest(rest, s, depth)
 	}
 }
@@ -372,6 +405,9 @@ func (f *follower) builtin(program string, rest []word, s *state, depth int) {
 			if v, ok := s.vars[name]; ok || f.env[name] != "" {
 				v.unknown = true
 				s.vars[name] = v
+			}
+			if slices.Contains(loaded, name) {
+				f.lost(program+" "+name, "it names what programs load", s)
 			}
 		}
 	case "hash", "enable", "bind":
@@ -398,7 +434,7 @@ func (f *follower) path(program string, name word, s *state, depth int) {
 		program = filepath.Join(f.env["HOME"], program[2:])
 	}
 	for _, dir := range s.dirs {
-		path := absolute(dir, program)
+		path := f.absolute(dir, program)
 		regular, _ := isFile(path)
 		if there = there || regular; regular {
 			f.script(firstOf(name.values, program), path, s.dirs, depth)
@@ -410,7 +446,7 @@ func (f *follower) path(program string, name word, s *state, depth int) {
 	switch {
 	case s.lost != "" && !filepath.IsAbs(program):
 		f.lost(s.lost, "so that "+quoteText(name.text)+" is not known", s)
-	case !there && f.root(absolute(f.q.Dir, program)) != "":
+	case !there && f.root(f.absolute(f.q.Dir, program)) != "":
 		f.lost(name.text, "it is not there", s)
 	}
 }
@@ -422,8 +458,35 @@ func firstOf(values []string, otherwise string) string {
 	return otherwise
 }
 
-// rest are arguments of a program that runs nothing else: files among them that are programs or scripts count all the same.
+// rest are arguments of a program of which it is not known that it runs something else: files among them that are programs or scripts
+// count all the same, and what may be a command with an interpreter.
 func (f *follower) rest(words []word, s *state, depth int) {
+	for i, w := range words {
+		f.operand(w, s, depth, false)
+		v := w.first()
+		if option, value, ok := strings.Cut(v, "="); ok && option != "" {
+			v = value
+		}
+		switch line := strings.TrimLeft(v, "! "); {
+		case interprets(v) && i+1 < len(words): // the program may start another, with the words behind it
+			known := len(f.Gaps)
+			f.run(words[i:], s, depth+1)
+			f.Gaps = f.Gaps[:known]
+			return
+		case strings.Contains(line, " ") && interprets(line[:strings.Index(line, " ")]):
+			f.perhaps(line, s)
+		}
+	}
+	f.loosen(words, s)
+}
+
+// interprets reports whether a word is the name of a shell or an interpreter.
+func interprets(name string) bool {
+	return slices.Contains([]kind{shell, python, modules}, kindOf(name))
+}
+
+// arguments are those of a program that starts nothing.
+func (f *follower) arguments(words []word, s *state, depth int) {
 	for _, w := range words {
 		f.operand(w, s, depth, false)
 	}
@@ -449,21 +512,21 @@ func (f *follower) operand(w word, s *state, depth int, run bool) {
 		}
 		if parts := strings.FieldsFunc(value, glue); len(parts) > 1 {
 			for _, part := range parts {
-				f.setting(part, s)
+				f.setting(part, s, run)
 			}
 		}
 		if value[0] == '-' {
 			continue
 		}
-		if run && filepath.IsAbs(value) && !systems(value) && f.root(value) == "" {
+		if outside := func(dir string) bool { p := f.absolute(dir, value); return !systems(p) && f.root(p) == "" }; run && slices.ContainsFunc(s.dirs, outside) {
 			s.stdin = s.stdin || s.writes || strings.HasPrefix(value, "/dev/") || strings.HasPrefix(value, "/proc/")
 		}
 		found := false
 		for _, dir := range s.dirs {
-			path := absolute(dir, value)
+			path := f.absolute(dir, value)
 			regular, executable := isFile(path)
 			switch {
-			case regular && (run || executable || isScript(value)):
+			case regular && (run || executable || w.named || isScript(value)):
 				f.script(value, path, s.dirs, depth)
 				found = true
 			case run && f.root(path) != "" && isFolder(path):
@@ -473,7 +536,10 @@ func (f *follower) operand(w word, s *state, depth int, run bool) {
 				found = true
 			}
 		}
-		if run && !found && (w.from || strings.Contains(value, "/")) && f.root(absolute(f.q.Dir, value)) != "" {
+		if run && s.lost != "" && !filepath.IsAbs(value) {
+			f.lost(s.lost, "so that "+quoteText(w.text)+" is not known", s)
+		}
+		if run && !found && (w.from || strings.Contains(value, "/")) && f.root(f.absolute(f.q.Dir, value)) != "" {
 			f.lost(w.text, "it is not there", s)
 		}
 	}
@@ -495,7 +561,7 @@ func (f *follower) enter(rest []word, s *state) {
 		ok := !w.unknown && !w.glob && !w.is("-")
 		for _, value := range w.values {
 			for _, dir := range s.dirs {
-				if path := absolute(dir, value); !slices.Contains(dirs, path) && len(dirs) < maxChoices {
+				if path := f.absolute(dir, value); !slices.Contains(dirs, path) && len(dirs) < maxChoices {
 					dirs = append(dirs, path)
 					ok = ok && isFolder(path)
 				}
@@ -519,7 +585,7 @@ func (f *follower) inPath(name string, s *state) string {
 	}
 	for _, list := range lists {
 		for _, d := range filepath.SplitList(list) {
-			p := absolute(f.q.Dir, filepath.Join(d, name))
+			p := f.absolute(f.q.Dir, filepath.Join(d, name))
 			if _, executable := isFile(p); executable {
 				if f.root(p) != "" {
 					return p

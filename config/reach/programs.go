@@ -33,11 +33,13 @@ var kinds = map[kind][]string{
 		"pwsh", "osascript", "racket", "java", "swift", "expect"},
 	text: {"awk", "gawk", "mawk", "nawk", "jq", "yq", "sed", "bc", "dc", "m4"},
 	wrapper: {"env", "exec", "command", "builtin", "nohup", "time", "timeout", "nice", "ionice", "sudo", "doas", "setsid", "stdbuf", "chronic", "flock", "unbuffer",
-		"strace", "ltrace", "taskset", "chrt", "systemd-run", "firejail", "unshare", "setpriv", "prlimit", "fakeroot", "script", "watch", "entr", "su", "runuser", "chroot", "catchsegv", "valgrind", "gdb", "noglob", "nocorrect", "coproc"},
+		"strace", "ltrace", "taskset", "chrt", "systemd-run", "firejail", "unshare", "setpriv", "prlimit", "fakeroot", "script", "watch", "entr", "su", "runuser", "chroot", "catchsegv", "valgrind", "gdb", "noglob", "nocorrect", "coproc",
+		"setarch", "linux32", "linux64", "i386", "x86_64", "choom", "numactl", "nsenter", "ssh-agent", "dbus-run-session", "xvfb-run", "start-stop-daemon", "logsave", "pkexec", "run0"},
 	runner: {"make", "gmake", "bmake", "ninja", "just", "task", "npm", "pnpm", "yarn", "rake", "bundle", "bundler", "rspec", "composer", "phpunit", "cargo", "gradle", "gradlew", "mvn",
 		"mvnw", "tox", "nox", "pytest", "py.test", "pre-commit", "husky", "lint-staged", "lefthook", "eslint", "prettier", "stylelint", "jest", "vitest", "mocha", "ava", "turbo", "nx",
 		"lerna", "gulp", "grunt", "webpack", "vite", "rollup", "bazel", "buck2", "pants", "cmake", "ctest", "meson", "mix", "rebar3", "sbt", "lein", "dotnet", "mage", "invoke", "inv", "fab",
-		"ant", "scons", "waf", "tilt", "earthly", "dagger", "mise", "asdf", "direnv", "devbox", "nix", "nix-shell", "docker-compose", "hg", "svn", "jj", "stack", "cabal", "zig", "vim", "nvim", "emacs"},
+		"ant", "scons", "waf", "tilt", "earthly", "dagger", "mise", "asdf", "direnv", "devbox", "nix", "nix-shell", "docker-compose", "hg", "svn", "jj", "stack", "cabal", "zig", "vim", "vi", "ex", "nvim", "emacs", "mypy", "pylint", "flake8", "rubocop", "commitlint", "phpstan", "php-cs-fixer", "psalm", "rector",
+		"playwright", "cypress", "karma", "tailwindcss", "postcss", "textlint", "markdownlint-cli2", "cspell", "next", "nuxt", "astro", "ansible-playbook", "mkdocs", "sphinx-build"},
 	finder: {"find", "fd", "fdfind"}, batch: {"xargs", "parallel"}, folder: {"run-parts"}, versions: {"git"},
 	manager: {"uv", "uvx", "npx", "bunx", "poetry", "pipenv", "rye", "hatch", "pdm", "deno", "bun"},
 }
@@ -56,6 +58,9 @@ func kindOf(name string) kind {
 	}
 	return plain
 }
+
+// lookers are programs whose words are never commands.
+var lookers = []string{"grep", "egrep", "fgrep", "rg", "ag", "which", "whereis", "man", "ls", "cat", "head", "tail", "wc", "diff", "cmp", "apt", "apt-get", "brew", "pip", "pip3", "pkill", "pgrep"}
 
 // says are the files that a runner reads.
 var says = []string{

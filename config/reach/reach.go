@@ -60,6 +60,7 @@ const (
 	maxFiles   = 2000
 	maxText    = 256 << 10 // of a script that is looked through
 	maxChoices = 16        // values that a word may have
+	maxGuesses = 100       // texts that may be lines
 )
 
 // Line follows a line for a shell.
@@ -93,6 +94,7 @@ type follower struct {
 	scripted map[string]bool // scripts that were followed, by path and folder
 	env      map[string]string
 	quiet    bool // scripts' folders are not covered for the sake of modules
+	guesses  int  // texts that were followed in case they are lines
 }
 
 func (q Query) follower() *follower {
@@ -104,6 +106,9 @@ func (q Query) follower() *follower {
 	for _, r := range roots {
 		if r != "" && filepath.Clean(r) != "/" {
 			f.roots = append(f.roots, filepath.Clean(r))
+			if real, err := filepath.EvalSymlinks(r); err == nil && !slices.Contains(f.roots, real) {
+				f.roots = append(f.roots, real)
+			}
 		}
 	}
 	for _, kv := range q.Env {
@@ -118,7 +123,7 @@ func (q Query) follower() *follower {
 // finish adds what is listed.
 func (f *follower) finish(q Query) Set {
 	for _, name := range q.Listed {
-		path := absolute(q.Dir, strings.TrimSuffix(name, "/**"))
+		path := f.absolute(q.Dir, strings.TrimSuffix(name, "/**"))
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
@@ -267,11 +272,19 @@ func contains(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-func absolute(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
+// absolute is where a path leads from a folder. A symbolic link outside of the roots may lead into one: what lies there is known by its
+// path in the root.
+func (f *follower) absolute(dir, path string) string {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
 	}
-	return filepath.Join(dir, path)
+	path = filepath.Clean(path)
+	if f.root(path) == "" {
+		if real, err := filepath.EvalSymlinks(path); err == nil && f.root(real) != "" {
+			return real
+		}
+	}
+	return path
 }
 
 // linkBelow is the first part of a path below its root that is a symbolic link; empty: none is.

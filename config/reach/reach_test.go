@@ -151,6 +151,50 @@ func TestEveryFormOfALine(t *testing.T) {
 	}
 }
 
+// A file that is neither executable nor called like a script is covered by every line that has a shell or an interpreter run it.
+func TestFilesThatAreNotExecutable(t *testing.T) {
+	for _, line := range []string{
+		"bash <<'E'\n. hooks/plain\nE", "bash <<'E'\ncd hooks; sh plain\nE", `sh <<< 'sh hooks/plain'`, `echo 'cd hooks; sh plain' | sh`,
+		`$SUDO sh hooks/plain`, `X=; $X sh hooks/plain`, `${DRY:+echo} sh hooks/plain`, `RUN="sh -e"; $RUN hooks/plain`, `RUN="sh hooks/plain"; $RUN`,
+		`sh() { command sh "$@"; }; sh hooks/plain`, `f() { cd "$1"; }; f hooks; sh plain`, `eval cd hooks; sh plain`, `A=hooks; B=A; sh ${!B}/plain`, `cd "$(foo)"; . ./plain`,
+		`ssh-agent sh hooks/plain`, `linux64 sh hooks/plain`, `choom -n 5 -- sh hooks/plain`, `unknown --option sh hooks/plain`, `unknown 'sh hooks/plain'`,
+		`env -Chooks sh plain`, `env -u A -C hooks sh plain`, `flock /tmp/l -c 'sh hooks/plain'`, `xargs -ahooks/plain sh`, `xargs --arg-file=hooks/plain sh`,
+		`git rebase -x 'sh hooks/plain' main`, `git rebase --exec='sh hooks/plain' main`, `git -c core.editor='sh hooks/plain' commit`, `git config alias.x '!sh hooks/plain' && git x`,
+		`git -c include.path="$PWD/hooks/plain" x`, `GIT_CONFIG_SYSTEM=hooks/plain git x`, `LD_AUDIT=hooks/plain true`, `read BASH_ENV; export BASH_ENV; bash -c :`,
+		`gcc -o /tmp/x hooks/plain && /tmp/x`, `sed 1d hooks/plain > /tmp/x; sh /tmp/x`, `cat hooks/plain &> /tmp/x; . /tmp/x`, `split hooks/plain /tmp/x; sh /tmp/xaa`, `tar --extract --file=hooks/plain -C /tmp; sh /tmp/x`,
+		`cp hooks/plain ~; cd; sh plain`, `sed --file=hooks/plain x`, `sed -nf hooks/plain x`, `awk -fhooks/plain`, `awk -v a=1 -f hooks/plain`, `awk "$(cat hooks/plain)"`, `awk '{ system($0) }' hooks/plain`,
+		`awk 'BEGIN { system("sh hooks/plain") }'`, `sed 's/.*/sh &/e' hooks/plain`, `perl -e 'system("sh hooks/plain")'`, "perl -e '`sh hooks/plain`'", `perl -e 'do "./hooks/plain"'`,
+		`python3 -Ic 'exec(open("hooks/plain").read())'`, `python3 -Ic 'import subprocess; subprocess.run(["sh", "hooks/plain"])'`, `node -e 'eval(fs.readFileSync("hooks/plain", "utf8"))'`,
+		"python3 <<'E'\nimport guard\nE", `echo 'import guard' | python3`, `python3 -c '__import__("guard")'`, `node --eval='require("./guard")'`, "node <<'E'\nrequire('./guard')\nE",
+		`python3 -Ic 'import sys; sys.path.insert(0, "hooks"); import guard'`, `python3 hooks/imports.py`, `PERL5OPT="-Ihooks -MGuard" perl -e 1`, `ex -S hooks/plain`, `pylint x`,
+		`sh $LINK/hooks/plain`, `cd $LINK/hooks && sh plain`, `. "$LINK"/hooks/plain`,
+	} {
+		t.Run(line[:min(len(line), 60)], func(t *testing.T) {
+			dir := tree(t)
+			write(t, dir, "hooks/plain", "exit 0\n", 0o644)
+			write(t, dir, "hooks/imports.py", "__import__('guard')\n", 0o644)
+			link := filepath.Join(tree(t), "link") // where no command changes it
+			if err := os.Symlink(dir, link); err != nil {
+				t.Fatal(err)
+			}
+			s := Query{Dir: dir, Env: append(env(dir), "LINK="+link, "HOME="+filepath.Dir(link))}.Line(line)
+			if !slices.ContainsFunc(s.Held(), func(p string) bool { return contains(p, dir+"/hooks/plain") }) && len(s.Gaps) == 0 {
+				t.Errorf("covers %v and calls that all", s.Held())
+			}
+		})
+	}
+	// In the folder that settings name by a link, too.
+	dir := tree(t)
+	write(t, dir, "hooks/plain", "exit 0\n", 0o644)
+	link := filepath.Join(tree(t), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if s := (Query{Dir: dir, Roots: []string{link}}).Line("sh hooks/plain"); !slices.Equal(s.Held(), []string{dir + "/hooks/plain"}) {
+		t.Errorf("%v %v", s.Held(), s.Gaps)
+	}
+}
+
 // What people have in their hooks.json needs no list of files, and holds little.
 func TestOrdinaryLines(t *testing.T) {
 	dir := tree(t)
@@ -175,13 +219,20 @@ func TestOrdinaryLines(t *testing.T) {
 		`f=$(jq -r .x); [ -z "$f" ] || ruff format "$f"; exit 0`: "",
 		"./top.sh":     "top.sh",
 		"go vet ./...": "",
-		`notify-send "gantry" "it waits for you"`:     "",
-		"git diff --stat":                             "",
-		"osascript -e 'display notification \"x\"'":   "",
-		`"$CLAUDE_PROJECT_DIR/.claude/hooks/fmt.sh"`:  ".claude/hooks/fmt.sh .claude/hooks/lib.sh",
-		"python3 -c 'print(1)'":                       "",
-		`printf '%s' "$(jq -r .x)" | tee -a hook.log`: "",
-		"curl -s -d @- http://localhost:1":            "",
+		`notify-send "gantry" "it waits for you"`:                        "",
+		"git diff --stat":                                                "",
+		"osascript -e 'display notification \"x\"'":                      "",
+		`"$CLAUDE_PROJECT_DIR/.claude/hooks/fmt.sh"`:                     ".claude/hooks/fmt.sh .claude/hooks/lib.sh",
+		"python3 -c 'print(1)'":                                          "",
+		`printf '%s' "$(jq -r .x)" | tee -a hook.log`:                    "",
+		"curl -s -d @- http://localhost:1":                               "",
+		`cat data.json`:                                                  "",
+		`jq -r '.a | .b' data.json`:                                      "",
+		`sed -n "s/$A/b/p" data.json | head -1`:                          "",
+		`grep -c sh data.json; which python3`:                            "",
+		`python3 -Ic 'import json; print(json.load(open("data.json")))'`: "",
+		`awk '{ print $1 }' data.json | sort`:                            "",
+		`git commit -qm "sh is fixed"`:                                   "",
 	} {
 		s := Query{Dir: dir, Env: env(dir)}.Line(line)
 		var got []string

@@ -27,7 +27,7 @@ func (f *follower) script(named, path string, dirs []string, depth int) {
 	}
 	code := string(content)
 	language := f.language(path, code, dirs, depth)
-	s := &state{dirs: slices.Clone(dirs), vars: map[string]variable{}, defined: map[string]bool{}, self: path}
+	s := &state{dirs: slices.Clone(dirs), vars: map[string]variable{}, self: path}
 	switch language {
 	case shell:
 		if file := parse(code); file != nil {
@@ -55,7 +55,7 @@ func (f *follower) language(path, code string, dirs []string, depth int) kind {
 			}
 			if strings.Contains(field, "/") {
 				for _, dir := range dirs {
-					if p := absolute(dir, field); f.root(p) != "" {
+					if p := f.absolute(dir, field); f.root(p) != "" {
 						f.operand(word{text: line, values: []string{p}}, &state{dirs: []string{dir}, self: path}, depth, true)
 					}
 				}
@@ -101,7 +101,7 @@ func (f *follower) mentions(text string, dirs []string, depth int) {
 		m = strings.TrimRight(m, ".")
 		for _, dir := range dirs {
 			rel := strings.TrimLeft(m, "/")
-			for _, p := range []string{absolute(dir, m), filepath.Join(dir, rel)} {
+			for _, p := range []string{f.absolute(dir, m), filepath.Join(dir, rel)} {
 				if f.root(p) == "" || f.seen[p] {
 					continue
 				}

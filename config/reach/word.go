@@ -14,14 +14,14 @@ import (
 
 // state is what is known at one place of a line.
 type state struct {
-	dirs    []string            // where the shell may be
-	lost    string              // a `cd` that could not be followed; empty: there is none
-	vars    map[string]variable // beyond the environment
-	self    string              // the script that is followed; empty: the line itself
-	stdin   bool                // a shell or an interpreter reads what it runs from its standard input
-	loose   []word              // words and redirections that may be what it reads
-	defined map[string]bool     // functions
-	writes  bool                // the line makes files, which it may run
+	dirs   []string            // where the shell may be
+	lost   string              // a `cd` that could not be followed; empty: there is none
+	vars   map[string]variable // beyond the environment
+	self   string              // the script that is followed; empty: the line itself
+	stdin  bool                // a shell or an interpreter reads what it runs from its standard input
+	loose  []word              // words and redirections that may be what it reads
+	code   bool                // of these an interpreter, which may load modules
+	writes bool                // the line makes files, which it may run
 }
 
 // variable is what a variable may hold.
@@ -32,7 +32,7 @@ type variable struct {
 }
 
 func (f *follower) start() *state {
-	return &state{dirs: []string{f.q.Dir}, vars: map[string]variable{}, defined: map[string]bool{}}
+	return &state{dirs: []string{f.q.Dir}, vars: map[string]variable{}}
 }
 
 // word is a word of a command with what it may become.
@@ -44,6 +44,16 @@ type word struct {
 	glob    bool     // the shell matches it against file names
 	tail    string   // the literal end of one that is unknown
 	from    bool     // a redirection
+	named   bool     // by code that may run it
+}
+
+// fixed are words as they are.
+func fixed(values ...string) []word {
+	out := make([]word, len(values))
+	for i, v := range values {
+		out[i] = word{text: v, values: []string{v}}
+	}
+	return out
 }
 
 // is reports whether a word is one of these, for certain.
@@ -67,6 +77,7 @@ func (f *follower) resolve(w *syntax.Word, s *state) word {
 	syntax.Walk(w, func(n syntax.Node) bool {
 		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil && !slices.Contains(used, p.Param.Value) {
 			used = append(used, p.Param.Value)
+			out.unknown = out.unknown || p.Excl // another variable's value
 		}
 		return true
 	})
@@ -188,7 +199,7 @@ func (f *follower) substitute(c *syntax.CmdSubst, s *state, dir string) (string,
 	if and, ok := c.Stmts[0].Cmd.(*syntax.BinaryCmd); ok && and.Op == syntax.AndStmt {
 		to, pwd := operands(words(and.X.Cmd)), operands(words(and.Y.Cmd))
 		if len(to) == 2 && to[0] == "cd" && len(pwd) == 1 && pwd[0] == "pwd" {
-			path := absolute(dir, to[1])
+			path := f.absolute(dir, to[1])
 			return path, isFolder(path)
 		}
 		return "", false
@@ -202,7 +213,7 @@ func (f *follower) substitute(c *syntax.CmdSubst, s *state, dir string) (string,
 	case len(argv) == 2 && argv[0] == "basename":
 		return filepath.Base(argv[1]), true
 	case len(argv) == 2 && (argv[0] == "realpath" || argv[0] == "readlink"):
-		path, err := filepath.EvalSymlinks(absolute(dir, argv[1]))
+		path, err := filepath.EvalSymlinks(f.absolute(dir, argv[1]))
 		return path, err == nil
 	case len(argv) == 2 && argv[0] == "git" && argv[1] == "rev-parse":
 		for at := dir; ; at = filepath.Dir(at) {

@@ -103,7 +103,7 @@ var sections = []struct {
 	{"H", "Hooks and trust", 5},
 	{"G", "The reviewer", 4},
 	{"A", "What plugins say and ask for", 25},
-	{"S", "Consent to content", 23},
+	{"S", "Consent to content", 26},
 	{"C", "Plugins' processes", 28},
 }
 

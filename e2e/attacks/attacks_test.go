@@ -89,7 +89,7 @@ var sections = []struct {
 	letter, title string
 	count         int
 }{
-	{"F", "Files", 23},
+	{"F", "Files", 24},
 	{"M", "What is executed later", 59},
 	{"I", "The index", 16},
 	{"D", "What must not be read", 21},
@@ -99,7 +99,7 @@ var sections = []struct {
 	{"X", "Approval and rules", 53},
 	{"T", "Patches", 5},
 	{"R", "Races", 4},
-	{"B", "A sandbox that serves again", 11},
+	{"B", "A sandbox that serves again", 12},
 	{"H", "Hooks and trust", 5},
 	{"G", "The reviewer", 4},
 	{"A", "What plugins say and ask for", 25},

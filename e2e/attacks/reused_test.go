@@ -29,6 +29,8 @@ var reused = []row{
 		tests: []string{"host/internal/launch/box TestWhatACommandMakesIsJudgedInAKeptBox"}},
 	{id: "B11", attempt: "run on after an interrupt, or after the launcher was killed, in a sandbox that was kept", required: "denied", ours: "the kernel ends everything in it",
 		tests: []string{"host/internal/launch/box TestAnEndInAKeptBox", "host/internal/launch/box TestAKeptBoxEndsWithItsMakers"}},
+	{id: "B12", attempt: "keep the next command from making terminals (`chmod 000 /dev/pts/ptmx`), or set what holds for the whole namespace (`/proc/self/projid_map`)", required: "denied", ours: "the next command gets another sandbox; to root `/proc` is read-only",
+		tests: []string{"host/internal/launch/box TestWhatACommandLeavesInItsBox"}},
 }
 
 // next has gantry run two commands of one turn, and returns what the second says.

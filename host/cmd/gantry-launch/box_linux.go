@@ -3,6 +3,7 @@
 package main
 
 import (
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -76,6 +77,48 @@ func (e *enclosure) ready() {
 	if frame, err := e.in.Next(); err != nil || frame.Kind != control.KindPrepared {
 		e.complain()
 	}
+}
+
+// finish makes the devices in a box of root's read-only, which leaves them to be read and written: they are the machine's, and root is
+// their owner, who could change their modes. Bubblewrap can't do it, since a mount that it makes read-only holds no devices. Where we may
+// not enter the box either, the devices are a container's.
+func (e *enclosure) finish(x *control.Box) {
+	if !x.Kernel {
+		return
+	}
+	done := make(chan error)
+	go func() { // its thread ends with it: it can't leave the box
+		runtime.LockOSThread()
+		done <- e.devicesReadOnly()
+	}()
+	if err := <-done; err != nil && err != syscall.EPERM && err != syscall.EACCES {
+		fail(control.FD, control.OpConfine, err)
+	}
+}
+
+func (e *enclosure) devicesReadOnly() error {
+	const cloneFS, cloneMounts = 0x200, 0x20000
+	setns := uintptr(308)
+	if runtime.GOARCH == "arm64" {
+		setns = 268
+	}
+	fd, err := syscall.Open("/proc/"+decimal(e.stage)+"/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_UNSHARE, cloneFS, 0, 0); errno != 0 {
+		return errno
+	}
+	if _, _, errno := syscall.RawSyscall(setns, uintptr(fd), cloneMounts, 0); errno != 0 {
+		return errno
+	}
+	for _, name := range devices {
+		if err := setAttributes(atFdcwd, "/dev/"+name, 0, attrReadOnly); err != nil && err != syscall.ENOENT {
+			return err
+		}
+	}
+	return nil
 }
 
 // complain passes on why there is no box. It does not return.

@@ -164,6 +164,9 @@ func separate(shm uint64) error {
 		if err == syscall.ENOENT {
 			fd, err = -1, nil
 		}
+		if err == nil && fd >= 0 { // root could change its mode, which is the machine's
+			err = setAttributes(uintptr(fd), "", atEmptyPath, attrReadOnly|attrNoSuid)
+		}
 		if err != nil {
 			return err
 		}

@@ -28,22 +28,27 @@ func traces() []byte {
 		b = mark(b, readAll(path))
 	}
 	for _, path := range ownFolders {
-		var st syscall.Stat_t
-		if err := syscall.Lstat(path, &st); err != nil {
-			b = mark(b, nil)
-			continue
-		}
-		for _, v := range [...]uint64{uint64(st.Mode), uint64(st.Uid), uint64(st.Gid), uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec)} {
-			b = mark(b, []byte(decimal(int(v))))
-		}
+		b = attributes(b, path)
 		for _, name := range list(path) {
-			b = mark(b, []byte(name))
+			b = attributes(mark(b, []byte(name)), path+"/"+name)
 		}
 	}
 	for _, path := range ownFiles {
 		b = mark(b, readAll(path))
 	}
 	return append(b, inherited()...)
+}
+
+// attributes appends what is known of a file without reading it.
+func attributes(b []byte, path string) []byte {
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err != nil {
+		return mark(b, nil)
+	}
+	for _, v := range [...]uint64{uint64(st.Mode), uint64(st.Uid), uint64(st.Gid), uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec)} {
+		b = mark(b, []byte(decimal(int(v))))
+	}
+	return b
 }
 
 // mark appends a value so that two lists of them are equal only when all values are.

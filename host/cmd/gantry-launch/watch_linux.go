@@ -71,6 +71,7 @@ func (w *watcher) run() {
 	if err == nil && len(order.Argv) == 0 && order.Box != nil && w.box == nil {
 		w.box = w.openBox(order.Box, &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}, order.Again)
 		w.box.ready()
+		w.box.finish(order.Box)
 		send(control.FD, control.Prepared{PID: uint32(w.box.stage)}.Append(nil))
 		if in, frame, target, err = receiveOrder(control.FD); err != nil {
 			w.discard()
@@ -204,6 +205,10 @@ func (w *watcher) start(o *control.Order, target []int) {
 	if o.Box != nil {
 		if w.box == nil {
 			w.box = w.openBox(o.Box, sys, false)
+			if o.Box.Kernel {
+				w.box.ready()
+				w.box.finish(o.Box)
+			}
 		}
 		w.enter(w.box, o, target)
 		return

@@ -304,6 +304,7 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *gue
 		d.box.Args = append(d.box.Args, "--ro-bind", program, program)
 	}
 	if !v.full {
+		d.box.Kernel = root()
 		d.box.Handled, d.box.Scoped, d.box.Rules = rules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
 	}
 	for i, r := range d.box.Rules {

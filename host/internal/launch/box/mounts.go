@@ -60,6 +60,9 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 		args = append(args, shared()...)
 		m.seal("/dev")
 		args = append(args, process()...)
+		if root() { // which owns the machine's files there, and could change their modes for all users
+			m.seal("/proc")
+		}
 		b.hide(&m, v)
 	}
 	if v.tmp != "" {
@@ -109,6 +112,9 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 	}
 	return append(args, m.arguments()...)
 }
+
+// root reports whether commands run as root, which owns the kernel's files and the devices.
+func root() bool { return os.Geteuid() == 0 }
 
 // shared is what processes of a box share with each other: memory and message queues. What is left in them is seen there by the keeper of
 // a box that serves one command after another.

@@ -54,7 +54,6 @@ func TestWhatACommandLeavesInItsBox(t *testing.T) {
 		same  = true  // nothing is left of it, and the box serves the next
 		other = false // the box ends
 	)
-	root := os.Geteuid() == 0
 	reported, _ := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 	nice := 20 - reported // as the kernel reports it
 	for _, tc := range []struct {
@@ -83,13 +82,15 @@ func TestWhatACommandLeavesInItsBox(t *testing.T) {
 		{"a POSIX message queue", `: > /dev/mqueue/left`, other, `ls -A /dev/mqueue`, ""}, // Landlock refuses mq_open, which makes the same
 		{"its environment, folder and mask", `export LEFT=x; cd /; umask 0`, same, `echo "$LEFT$(umask)"; [ "$(pwd)" = "$WS" ] && echo there`, "0022\nthere"},
 		{"its own limits", `ulimit -n 17; ulimit -c 0; ulimit -f 1`, same, `[ "$(ulimit -n)" -gt 17 ] && ulimit -f`, "unlimited"},
-		{"its own priority", `echo 700 > /proc/self/oom_score_adj; renice -n 17 -p $$ > /dev/null`, same, `cat /proc/self/oom_score_adj; nice`, "0\n" + strconv.Itoa(nice)},
+		{"its own priority", `echo 700 > /proc/self/oom_score_adj || [ $(id -u) = 0 ]; renice -n 17 -p $$ > /dev/null`, same, `cat /proc/self/oom_score_adj; nice`, "0\n" + strconv.Itoa(nice)},
 		{"the keeper's limits", `prlimit --pid 1 --nofile=33:33`, other, `[ "$(ulimit -n)" -gt 33 ] && echo more`, "more"},
 		{"the keeper's priority", `renice -n 17 -p 1 > /dev/null`, other, `nice`, strconv.Itoa(nice)},
 		{"the priority of all", python("assert c.setpriority(2, os.getuid(), 17) == 0"), other, `nice`, strconv.Itoa(nice)},
 		{"the keeper's processors", `taskset -p 1 1 > /dev/null`, os.Getenv("GOMAXPROCS") == "1", python("print(len(os.sched_getaffinity(0)) > 0)"), "True"},
 		{"what the keeper does with disks", `ionice -c 3 -p 1`, other, `ionice`, "none: prio 0"},
-		{"the keeper's place in line when memory is short", `echo 700 > /proc/1/oom_score_adj || true`, !root, `cat /proc/self/oom_score_adj`, "0"},
+		{"the keeper's place in line when memory is short", `echo 700 > /proc/1/oom_score_adj || true`, same, `cat /proc/self/oom_score_adj`, "0"},
+		{"a map of its namespace", `echo 0 7 1 > /proc/self/projid_map || true`, same, `cat /proc/self/projid_map`, ""},
+		{"no new terminals", `chmod 000 /dev/pts/ptmx`, other, `stat -c %a /dev/pts/ptmx`, "666"},
 		{"an open file", `exec 9> leftover; exec 8< /`, same, `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3"}, // ls's own folder is the fourth
 		{"a terminal of its own", python("import pty\nm, s = pty.openpty()\nos.write(s, b'x')"), same, `ls /dev/pts`, "ptmx"},
 	} {

@@ -164,7 +164,7 @@ type Box struct {
 	Map      bool
 	UID, GID uint32
 	// Apart: a cage makes /dev, /proc, /tmp and /dev/shm anew, and everything else read-only but Write. Kernel: it makes /proc and /sys
-	// read-only, and leaves the rest as it is.
+	// read-only, and leaves the rest as it is. In a box it stands for devices that are the machine's: nothing there changes their modes.
 	Apart, Kernel bool
 	// Write are those of Show that can be written. Tmp is the folder that an Apart cage sees as /tmp, ShmBytes what its /dev/shm takes.
 	Write    []string

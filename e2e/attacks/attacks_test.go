@@ -96,7 +96,7 @@ var sections = []struct {
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
 	{"E", "Start and environment", 19},
-	{"X", "Approval and rules", 53},
+	{"X", "Approval and rules", 56},
 	{"T", "Patches", 5},
 	{"R", "Races", 4},
 	{"B", "A sandbox that serves again", 12},

@@ -58,6 +58,12 @@ var ruled = []row{
 	{id: "X52", attempt: "have a patch approved unseen, or have an answer change its number", required: "the diff is shown above the question; each answer has a fixed letter", codex: "", ours: "the same",
 		tests: []string{"e2e TestDiffAboveItsQuestion", "host/internal/cli TestAnswersHaveLetters"}},
 	{id: "X53", attempt: "`approve always` for a command of several parts, of which one gets a rule", required: "all parts, or no such answer", codex: "", ours: "a rule for each part, or none", tests: []string{"host/internal/policy TestOffer"}},
+	{id: "X54", attempt: "words behind a rule's: hide an option behind one that takes any word for its value (`go test -run -args -exec ./x`)", required: "the rule does not count", codex: "", ours: "it stays in the sandbox",
+		tests: []string{"host/internal/policy/command TestReachesFurther"}},
+	{id: "X55", attempt: "words behind a rule's: options of `kubectl`, `hg`, `svn`, `psql`, `tmux`, `pip`, `apt`, `dpkg`, `gpg`, `pandoc` and others that start or load something", required: "the rule does not count", codex: "", ours: "it stays in the sandbox",
+		tests: []string{"host/internal/policy/command TestReachesFurther", "host/internal/policy/command TestReachesNothingElse"}},
+	{id: "X56", attempt: "words behind a rule's: a compiler's plugins, wrappers and files (`-fmodule-mapper=|x`, `-mllvm -load`, `-MF /x`), also by the names of cross compilers", required: "the rule does not count", codex: "", ours: "it stays in the sandbox",
+		tests: []string{"host/internal/policy/command TestReachesFurther"}},
 }
 
 // unread runs a command that must be refused because it can't be read, and then one that shows that the host lives.

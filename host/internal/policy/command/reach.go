@@ -65,6 +65,9 @@ func reachOf(c Command, n int) (name string, r reach, ok bool) {
 	} else if _, listed := reaching[name]; !listed {
 		name = withoutVersion(name)
 	}
+	if at := strings.LastIndexByte(name, '-') + 1; at > 0 && (name[at:] == "gcc" || sames[name[at:]] == "gcc") { // x86_64-linux-gnu-gcc
+		name = "gcc"
+	}
 	r, ok = reaching[name]
 	if name == "git" {
 		sub, _ := subcommand(c[1:])
@@ -107,7 +110,7 @@ func (r reach) among(name string, words Command, at int) bool {
 		if name == "tar" && at+i == 1 && !strings.HasPrefix(w.Text, "-") { // options may stand there without their dash
 			w.Text = "-" + w.Text
 		}
-		if r.ends != "" && w.Fixed && w.Text == r.ends {
+		if r.ends != "" && w.Fixed && w.Text == r.ends && !(i > 0 && r.takes(words[i-1].Text)) {
 			return false
 		}
 		if !w.Fixed || r.is(w.Text) || name == "git" && strings.Contains(w.Text, "::") { // a helper for an address
@@ -116,6 +119,14 @@ func (r reach) among(name string, words Command, at int) bool {
 	}
 	return false
 }
+
+// takes reports whether a word may take the one behind it for its value, whatever that is. Only Go's flags do, other programs don't take `--`.
+func (r reach) takes(word string) bool {
+	return r.single && len(word) > 1 && word[0] == '-' && !strings.Contains(word, "=") && !slices.Contains(switches, strings.TrimLeft(word, "-"))
+}
+
+// switches are the options of go without a value.
+var switches = strings.Fields("v race msan asan short cover benchmem n x json failfast a i c u t m e deps test find compiled export work linkshared trimpath modcacherw fullpath")
 
 // is reports whether a word is one of those that reach.
 func (r reach) is(word string) bool {
@@ -170,7 +181,7 @@ func (r reach) beyond(name string, c Command, n int) bool {
 		case skip:
 			skip = false
 			continue
-		case r.ends != "" && w.Text == r.ends:
+		case r.ends != "" && w.Text == r.ends && !(i > 0 && r.takes(args[i-1].Text)):
 			return false
 		case len(w.Text) > 1 && w.Text[0] == '-' && !(name == "tar" && i == 0):
 			known := true

@@ -58,6 +58,18 @@ func TestReachesFurther(t *testing.T) {
 		{2, []string{"python3 -V -c x", "python3 -B x.py", "node -v -e x", "perl -w -e x", "python3.12 -V x"}},
 		{2, []string{"ssh host -o ProxyCommand=id", "ssh host -oProxyCommand=id", "ssh host -D 80", "ssh host -L x", "find . -fprint /x", "find . -unknown", "find . -execdir id", "awk -F, -f x", "fd x -Hx id", "rg x --pre=id", "rsync -a a b -e id",
 			"rsync -a --log-file=x a b", "cargo build --config=x", "cargo build --target-dir=/x", "cargo build -Zx", "npm test --script-shell=x", "npm test --prefix /x", "npm install -g", "cargo build --unknown=x"}},
+		// A word that is another option's value ends nothing.
+		{2, []string{"go test -run -args -exec ./x .", "go test --run -args -exec=./x ./...", "go vet -tags -args -vettool=./x ./...", "go build -tags -args -toolexec=./x ./..."}},
+		{1, []string{"gcc -M -MT x -MF /x f.c", "gcc -MD -MF/x f.c", "gcc -aux-info /x f.c", "gcc '-fmodule-mapper=|./x' f.c", "gcc -fopt-info-all=/x f.c", "gcc -fprofile-note=/x f.c", "clang -fpass-plugin=x f.c",
+			"clang -mllvm -load=x f.c", "clang -cc1 -load x f.c", "clang -MJ /x f.c", "clang -serialize-diagnostics /x f.c", "clang -fmodules-cache-path=/x f.c", "cpp -wrapper id f.c", "gfortran -wrapper id f.f",
+			"x86_64-linux-gnu-gcc -wrapper id f.c", "arm-none-eabi-gcc-12 -fplugin=x f.c", "ld -plugin x f.o", "nm --plugin x f.o", "ar --plugin=x t f.a"}},
+		{2, []string{"git apply --unsafe-paths --directory=/etc f", "git apply --build-fake-ancestor=/x f", "git config --file /x alias.x '!id'", "kubectl get pods --kubeconfig x", "kubectl get --kubeconfig=x pods",
+			"helm list --kubeconfig x", "helm template --post-renderer ./x .", "hg log --config extensions.x=x.py", "hg status -R x", "svn diff --diff-cmd ./x", "jj log --config ui.pager=x", "jj diff --tool ./x",
+			"tmux ls -F '#(id)'", `tmux ls \; run-shell id`, "tmux display-message -p '#(id)'", "tmux send-keys -t x id Enter", "pip list --python ./x", "pip3 show --python=./x y", "apt-get update -o APT::Update::Pre-Invoke::=id",
+			"apt list -c x", "dpkg -l --status-logger=./x", "rpm -q --pipe id x", "rpm -q --eval '%(id)'", "gpg --verify --agent-program ./x f", "ssh-keygen -l -D ./x.so", "ssh-add -l -s ./x.so", "xxd -r f /x"}},
+		{1, []string{"psql -d db -c '\\! id'", "psql -f x db", "mysql -e '\\! id' db", "mysql --pager=./x db", "pandoc --filter ./x f", "pandoc --lua-filter=x f", "pandoc -o /x f", "pandoc -t x.lua f", "pdflatex -shell-escape f",
+			"latexmk -e 'system(1)'", "latexmk -pdflatex=./x f", "tcpdump -z ./x -w f", "ag --pager ./x y", "bat --pager=./x f", "fzf --preview id", "fzf --bind 'start:execute(id)'", "tree -o /x", "shuf -o /x f", "yq -i .a=1 /x",
+			"unzip -d /x f", "ctags --options=x .", "cloc --extract-with=x f", "gs -sOutputFile=%pipe%id f", "dc -e '!id'"}},
 	} {
 		for _, script := range tc.scripts {
 			if c := first(t, script); !Reaches(c, tc.n) {
@@ -73,7 +85,10 @@ func TestReachesNothingElse(t *testing.T) {
 		n       int
 		scripts []string
 	}{
-		{2, []string{"go test ./... -run TestX -v -race -count=1 -short -timeout 5m", "go test -run=X -bench=. -benchmem ./...", "go build -trimpath ./...", "go vet ./...", "go mod tidy -v", "go list -m -json all", "go test ./x -args -exec=y"}},
+		{2, []string{"go test ./... -run TestX -v -race -count=1 -short -timeout 5m", "go test -run=X -bench=. -benchmem ./...", "go build -trimpath ./...", "go vet ./...", "go mod tidy -v", "go list -m -json all", "go test ./x -args -exec=y", "go test -v -args -exec=y", "go test -run=x ./... -args x", "kubectl get pods -n x -o json", "helm list -A", "hg log -l 5 -p", "svn diff -r 5", "pip list --outdated", "apt list --installed",
+			"rpm -qa", "tmux capture-pane -p -t main -S -100", "gpg --verify f.sig f", "dpkg -l x"}},
+		{1, []string{"gcc -Wall -Wextra -O2 -g -std=c11 -fPIC -fsanitize=address -fvisibility=hidden -MMD -MP -I. -DX=1 -c f.c", "clang -fcolor-diagnostics -fno-exceptions -E f.c", "nm -D f.o", "xxd -l 16 f", "tree -L 2 -a", "unzip -l f", "yq .a f",
+			"x86_64-linux-gnu-gcc -c f.c", "pandoc --version", "psql -l", "pdflatex f.tex", "latexmk -pdf f.tex"}},
 		{1, []string{"sort -u f", "sort -k2,2 -t: -n f", "sort -rn", "sort --parallel=4 f", "uniq -c", "uniq -c f", "uniq -f 2 f", "split -l 100 f", "test -f x", "[ -n x ]", "printf '%s' x"}},
 		{1, []string{"find . -name '[a]' -type f -mtime -5 -size +10k -not -path x -print0", "rg -n --hidden -g x y", "rg -tgo -C3 x", "fd -e go -t f x", "tar -tzf a", "tar xzf a", "tar -czf a b --exclude=x"}},
 		{1, []string{"curl -fsSL u", "curl -X POST -H a:b -d '{}' u", "curl -sS --max-time 5 u", "wget -q u", "wget -c --tries=3 u"}},

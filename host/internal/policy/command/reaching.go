@@ -34,7 +34,7 @@ type options struct {
 var reaching = map[string]reach{
 	"git": {long: []string{"--upload-pack", "--receive-pack", "--exec", "--ext-diff", "--textconv", "--open-files-in-pager", "--output", "--output-directory", "--template",
 		"--extcmd", "--tool", "--config", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--separate-git-dir", "--sendmail-cmd", "--smtp-server", "--access-hook",
-		"--strategy", "--index-filter", "--tree-filter", "--msg-filter", "--commit-filter", "--env-filter"},
+		"--strategy", "--unsafe-paths", "--build-fake-ancestor", "--directory", "--file", "--index-filter", "--tree-filter", "--msg-filter", "--commit-filter", "--env-filter"},
 		words: []string{"run", "foreach", "filter-branch", "daemon", "instaweb", "send-email", "shell", "http-backend"}}, // and more, see reachOf
 	"find": {words: []string{"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"}, single: true, known: &options{
 		long: "name iname path ipath wholename lname type xtype maxdepth mindepth size mtime mmin ctime cmin atime amin newer anewer cnewer print print0 printf ls not o a and or " +
@@ -97,8 +97,11 @@ var reaching = map[string]reach{
 	"make": {letters: "fCIEW", long: []string{"--eval", "--file", "--makefile", "--directory", "--include-dir"}, sets: true, known: &options{flags: "jkBnistpqrRSwdveL", values: "lO",
 		long: "jobs keep-going always-make just-print dry-run recon ignore-errors silent quiet touch print-data-base question no-builtin-rules no-builtin-variables print-directory " +
 			"no-print-directory load-average output-sync debug trace version help environment-overrides warn-undefined-variables"}},
-	"gcc": {words: []string{"-wrapper"}, prefixes: []string{"-B", "-specs", "--specs", "-fplugin", "@", "-Wl,", "-Wa,", "-Wp,", "-X", "-fuse-ld", "-fdump", "-dump", "-save-temps", "--sysroot", "-o"},
-		known: &options{begin: "cESvgWmOfspIDULlawM", long: "version help std"}},
+	"gcc": {words: []string{"-wrapper"}, prefixes: []string{"-B", "-specs", "--specs", "-fplugin", "@", "-Wl,", "-Wa,", "-Wp,", "-X", "-fuse-ld", "-fdump", "-dump", "-save", "--sysroot", "-o",
+		"-MF", "-MJ", "-mllvm", "-serialize-diagnostics", "-cc1", "-load", "-plugin", "-config"}, known: &options{begin: "cESvgWmOfspIDULlwM", long: "version help std ansi fsanitize fno-sanitize " +
+		"fvisibility fdiagnostics-color fcf-protection ffp-contract fmax-errors ftemplate-depth fconstexpr-depth ftrivial-auto-var-init fexec-charset finput-charset flto fabi-version " +
+		"fmessage-length fstrict-flex-arrays fzero-call-used-regs ffile-prefix-map fmacro-prefix-map fdebug-prefix-map falign-functions ftls-model fmax-include-depth " +
+		"fmacro-backtrace-limit ferror-limit ftemplate-backtrace-limit fopenmp fprofile-update"}},
 	"openssl": {single: true, known: &options{long: "in inform outform text noout subject issuer dates startdate enddate fingerprint hash serial modulus sha1 sha256 sha384 sha512 md5 hex base64 connect " +
 		"servername showcerts brief pubin pubkey purpose CAfile CApath verify quiet help v a tls1_2 tls1_3 alpn status checkend ext nameopt binary r d e list"}},
 	"sqlite3": {words: []string{"-cmd", "-init"}, prefixes: []string{"."}, operands: -1, single: true, known: &options{long: "readonly safe json csv html line list column markdown table " +
@@ -112,6 +115,35 @@ var reaching = map[string]reach{
 	"gdb":  {long: []string{"--eval-command", "--init-eval-command", "--command", "--args"}, letters: "x", words: []string{"-ex", "-iex", "-ix"}, known: &options{long: "version help"}},
 	"nmap": {long: []string{"--script"}, letters: "oi", known: &options{flags: "sSTUVAPpnvFr46dO", values: "p", long: "open reason top-ports version help"}},
 
+	// Of these only what starts or loads something, or writes elsewhere, is known.
+	"kubectl": {long: []string{"--kubeconfig", "--cache-dir", "--enable-exec", "--enable-alpha-plugins", "--helm-command"}},
+	"helm":    {long: []string{"--kubeconfig", "--post-renderer", "--output-dir", "--registry-config", "--repository-config"}},
+	"hg":      {long: []string{"--config", "--config-file", "--repository", "--cwd"}, letters: "R", words: []string{"extdiff"}},
+	"svn":     {long: []string{"--diff-cmd", "--diff3-cmd", "--editor-cmd", "--config-option", "--config-dir"}},
+	"jj":      {long: []string{"--config", "--config-toml", "--config-file", "--tool", "--repository"}, letters: "R"},
+	"psql":    {long: []string{"--command", "--file", "--output", "--log-file"}, letters: "cfoL"},
+	"mysql":   {long: []string{"--execute", "--pager", "--init-command", "--defaults-file", "--defaults-extra-file", "--tee", "--plugin-dir"}, letters: "e"},
+	"tmux":    {operands: -1, known: &options{flags: "apJeqNCdr", values: "tSEb"}}, // formats and words behind ; are commands
+	"pip":     {long: []string{"--python", "--log", "--target", "--prefix", "--root", "--src", "--cache-dir"}, letters: "t"},
+	"apt":     {long: []string{"--option", "--config-file"}, letters: "oc"},
+	"dpkg":    {long: []string{"--pre-invoke", "--post-invoke", "--status-logger", "--root", "--instdir", "--admindir", "--log"}},
+	"rpm":     {long: []string{"--pipe", "--eval", "--define", "--macros", "--rcfile", "--load", "--root", "--dbpath"}, letters: "ED"},
+	"gpg": {long: []string{"--agent-program", "--dirmngr-program", "--homedir", "--options", "--output", "--photo-viewer", "--exec-path", "--log-file", "--logger-file", "--status-file",
+		"--attribute-file"}, letters: "o"},
+	"ssh-keygen": {letters: "Dw"}, "ssh-add": {letters: "sS"}, "tcpdump": {letters: "zw"}, "tshark": {letters: "Xw"},
+	"pandoc": {long: []string{"--filter", "--lua-filter", "--pdf-engine", "--output", "--to", "--from", "--read", "--write", "--defaults", "--data-dir", "--extract-media", "--log"}, letters: "FLotfrwd"},
+	"latex": {prefixes: []string{"-shell-escape", "--shell-escape", "-enable-write18", "--enable-write18", "-output-directory", "--output-directory", "-cnf-line", "--cnf-line",
+		"-fmt", "--fmt", "-progname", "--progname"}},
+	"latexmk": {words: []string{"-e", "-r"}, prefixes: []string{"-pdflatex=", "-latex=", "-xelatex=", "-lualatex=", "-outdir", "-auxdir", "-output-directory"}},
+	"ag":      {long: []string{"--pager"}}, "ack": {long: []string{"--pager", "--ackrc"}}, "bat": {long: []string{"--pager", "--config-file"}},
+	"ugrep": {long: []string{"--pager", "--filter", "--view", "--config"}}, "fzf": {long: []string{"--preview", "--bind", "--listen", "--with-shell"}},
+	"tree": {letters: "o"}, "shuf": {long: []string{"--output"}, letters: "o"}, "iconv": {long: []string{"--output"}, letters: "o"}, "sdiff": {long: []string{"--output"}, letters: "o"},
+	"xxd":   {operands: 1, known: &options{flags: "abCdeEipPruv", values: "clgnosR"}},
+	"unzip": {letters: "d"}, "yq": {long: []string{"--inplace", "--in-place", "--split-exp"}, letters: "is"}, "dc": {long: []string{"--expression", "--file"}, letters: "ef", operands: -1},
+	"gnuplot": {letters: "e", text: true}, "ctags": {long: []string{"--options", "--output"}, letters: "foL"}, "gs": {prefixes: []string{"-sOutputFile", "-o", "-dNOSAFER", "-c"}},
+	"cloc": {long: []string{"--extract-with", "--config", "--report-file", "--out"}},
+	"nm":   {long: []string{"--plugin", "--output"}, letters: "o"}, "ld": {prefixes: []string{"-plugin", "--plugin", "-o", "--output", "-Map", "-T", "@"}},
+
 	// The words of builtins: a subscript in them is evaluated, also in quotes.
 	"printf": {prefixes: []string{"-v"}}, "test": {words: []string{"-v"}}, "[": {words: []string{"-v"}},
 
@@ -124,6 +156,9 @@ var writing = map[string]reach{
 	"make": {sets: true}, "sed": {letters: "i", long: []string{"--in-place"}}, "tar": {letters: "C"}, "sort": {letters: "oT", long: []string{"--output", "--temporary-directory"}},
 	"pytest": {long: []string{"--junitxml", "--junit-xml", "--log-file", "--basetemp", "--rootdir"}}, "zip": {letters: "bO"}, "npm": {letters: "gC", long: []string{"--prefix"}},
 	"cargo": {long: []string{"--target-dir", "--manifest-path"}}, "git": {long: []string{"--output", "--output-directory"}}, "less": {letters: "o"},
+	"pandoc": {letters: "otfrw", long: []string{"--output", "--to", "--from", "--read", "--write"}}, "psql": {letters: "cfoL", long: []string{"--command", "--file", "--output"}},
+	"unzip": {letters: "d"}, "tree": {letters: "o"}, "yq": {letters: "i", long: []string{"--inplace", "--in-place"}}, "tcpdump": {letters: "w"}, "gpg": {letters: "o", long: []string{"--output"}},
+	"pip": {letters: "t", long: []string{"--target", "--prefix"}}, "nm": {letters: "o"}, "mysql": {letters: "e", long: []string{"--execute"}},
 }
 
 // interpreter runs the file that its first word names, or what an option says.
@@ -153,6 +188,8 @@ var sames = map[string]string{
 	"fdfind": "fd", "gtar": "tar", "bsdtar": "tar", "gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "vi": "vim", "nvim": "vim",
 	"ex": "vim", "view": "vim", "vimdiff": "vim", "pnpm": "npm", "yarn": "npm", "gfind": "find", "gsort": "sort", "gmake": "make", "more": "less", "most": "less",
 	"cc": "gcc", "g++": "gcc", "c++": "gcc", "clang": "gcc", "clang++": "gcc", "py.test": "pytest", "python2": "python", "python3": "python", "pypy": "python", "pypy3": "python",
+	"cpp": "gcc", "gfortran": "gcc", "pip3": "pip", "apt-get": "apt", "apt-cache": "apt", "aptitude": "apt", "gpg2": "gpg", "mariadb": "mysql", "sl": "hg", "batcat": "bat",
+	"pdflatex": "latex", "xelatex": "latex", "lualatex": "latex", "tex": "latex", "pdftex": "latex", "objdump": "nm", "ranlib": "nm", "size": "nm", "ar": "nm",
 	"nodejs": "node", "guniq": "uniq", "gsplit": "split", "sh": "bash", "zsh": "bash", "dash": "bash", "ksh": "bash",
 }
 
@@ -162,7 +199,9 @@ func (o *options) knows(word string, single bool) (known, next bool) {
 		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		return name == "" || isNumber(name) || slices.Contains(strings.Fields(o.long), name), false
 	}
-	if strings.IndexByte(o.begin, word[1]) >= 0 {
+	if option, _, joined := strings.Cut(word[1:], "="); o.begin != "" && (joined && option[0] == 'f' || strings.IndexByte(o.begin, word[1]) < 0) {
+		return slices.Contains(strings.Fields(o.long), option), false // of a compiler, where some name programs and files
+	} else if o.begin != "" {
 		return true, false
 	}
 	for i, letter := range word[1:] {

@@ -42,7 +42,7 @@ var consented = []row{
 	{id: "S22", attempt: "change the module of a plugin whose program is a script", required: "not run", codex: "", ours: "EROFS where `files` lists it; changed from outside the plugin is refused", tests: []string{"e2e TestChangedPluginFile"}},
 	{id: "S23", attempt: "change one line in a long configuration, in characters that no terminal shows, or in a file of 300 KB", required: "seen", codex: "", ours: "shown as a difference; invisible ones are named as such", tests: []string{"e2e TestTrustShowsTheDifference"}},
 	hookLines("S24", "a file that a text for a shell or an interpreter names", "bash <<'E'\n. hooks/guard\nE", "echo 'cd hooks; sh guard' | sh", "python3 <<'E'\nimport guard\nE", `perl -e 'system("sh hooks/guard")'`),
-	hookLines("S25", "a file behind a program that nobody has listed, or behind a variable that is empty or of several words", "linux64 sh hooks/guard", "$UNSET sh hooks/guard", `RUN="sh -e"; $RUN hooks/guard`, "flock /tmp/gantry-l -c 'sh hooks/guard'"),
+	hookLines("S25", "a file behind a program that nobody has listed, or behind a variable that is empty or of several words", "linux64 sh hooks/guard", "$UNSET sh hooks/guard", `RUN="sh -e"; $RUN hooks/guard`, `flock "$HOME/l" -c 'sh hooks/guard'`),
 	{id: "S26", attempt: "the line names its script, or the settings their folders, by a symbolic link that lies elsewhere", required: "not run when changed", codex: "", ours: "EROFS, as by its path in the workspace",
 		tests: []string{"config/reach TestFilesThatAreNotExecutable"}},
 }

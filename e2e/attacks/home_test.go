@@ -31,6 +31,8 @@ var athome = []row{
 	{id: "D21", attempt: "keys of other agents, browsers, databases, clouds and package managers, by a command or by a plugin's process", required: "denied", codex: "", tries: []try{
 		{do: otherKeys}, {do: otherKeys, box: "read-only"}, {do: otherKeys, box: "network"}, {do: otherKeys, box: caged}, {do: otherKeys, box: networked},
 	}},
+	{id: "D22", attempt: "remove or replace a link that a pattern of `deny_read` or `deny_write` stands for, move the folder that it leads to, write what is kept by a hard link", required: "denied", codex: "", ours: "what links have led to stays denied while gantry runs, and in its place; other names of a file are kept as well",
+		tests: []string{"host/internal/launch/box TestWhatLinksHaveLedToStaysDenied"}},
 }
 
 // moreKeys are files with keys, in the home.

@@ -20,6 +20,10 @@ import (
 // maxDenied is how much may be denied in one box. Each is a mount, and bubblewrap takes 9,000 arguments.
 const maxDenied = 2000
 
+// maxTargets is how many targets of links are remembered for a pattern. Those of the user's links come first, before any command runs;
+// commands that make links of that name can't have everything denied.
+const maxTargets = 256
+
 // denial is a file or folder that is there and denied, or kept from being written.
 type denial struct {
 	path   string   // as the kernel knows it
@@ -36,8 +40,9 @@ const looks = 8
 
 // finder finds what patterns stand for, and remembers folders that have not changed.
 type finder struct {
-	mu    sync.Mutex
-	trees map[string]*leaf // by pattern
+	mu      sync.Mutex
+	trees   map[string]*leaf           // by pattern
+	targets map[string]map[string]bool // by pattern, what links led to that it stood for: a command may have removed the link
 }
 
 // leaf is a folder on the way along a pattern.
@@ -99,8 +104,15 @@ func (f *finder) look(patterns, roots []string) (list []denial, missing []string
 			f.trees[text] = t
 		}
 		seen := 0
-		if err := t.walk(p, &seen, func(path string) error { return matched(p, path, roots, out) }, roots); err != nil {
+		if err := t.walk(p, &seen, func(path string) error { return f.matched(p, path, roots, out) }, roots); err != nil {
 			return nil, nil, err
+		}
+		for to := range f.targets[text] {
+			if err := note(to, true, roots, out); errors.Is(err, errMoved) {
+				delete(f.targets[text], to)
+			} else if err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	if len(out) > maxDenied {
@@ -147,8 +159,9 @@ func straight(path string, roots []string) (missing string, err error) {
 	return "", nil
 }
 
-// matched notes a path that a pattern stands for. A link denies what it leads to.
-func matched(p glob.Pattern, path string, roots []string, out map[string]denial) error {
+// matched notes a path that a pattern stands for. A link denies what it leads to, also when it is gone, and the folders above that keep
+// their names.
+func (f *finder) matched(p glob.Pattern, path string, roots []string, out map[string]denial) error {
 	to, err := filepath.EvalSymlinks(path)
 	switch {
 	case absent(err) && !isThere(path):
@@ -161,6 +174,19 @@ func matched(p glob.Pattern, path string, roots []string, out map[string]denial)
 		return fmt.Errorf("%s can't be denied: %w", path, err)
 	case to != realParent(path) && slices.ContainsFunc(roots, func(r string) bool { return r == to || below(r, to) }):
 		return fmt.Errorf("%s can't be denied: it leads to %s, in which commands are to work; remove the link", path, to)
+	}
+	if to != realParent(path) {
+		if f.targets == nil {
+			f.targets = map[string]map[string]bool{}
+		}
+		known := f.targets[p.String()]
+		if known == nil {
+			known = map[string]bool{}
+			f.targets[p.String()] = known
+		}
+		if len(known) < maxTargets {
+			known[to] = true
+		}
 	}
 	return note(to, !p.AnyFolder(), roots, out)
 }

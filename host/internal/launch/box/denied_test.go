@@ -119,6 +119,39 @@ func TestWhatIsDeniedIsNotRead(t *testing.T) {
 	}
 }
 
+// A command may remove a link that a pattern stands for, move the folder that it leads to, or write by another name.
+func TestWhatLinksHaveLedToStaysDenied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.make("ws/dir/target", "ws/folder/key", "ws/locked", "ws/go.lock", "out/secret")
+	for name, to := range map[string]string{"file.env": "dir/target", "all.env": "folder", "out.env": w.out + "/secret", "z.lock": "locked"} {
+		if err := os.Symlink(to, filepath.Join(w.ws, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.link("ws/go.lock", "ws/alias")
+	w.change = func(g *launch.Grant) {
+		g.DenyRead, g.DenyWrite = []string{w.ws + "/**/*.env"}, []string{w.ws + "/**/*.lock"}
+	}
+	for _, do := range []string{
+		`cat dir/target folder/key $OUT/secret; mv dir dir2; mv folder folder2; echo x > locked; echo x > alias`,
+		`rm -f *.env z.lock; mv dir dir3; mv folder folder3; ls -a`,
+		`cat dir*/target folder*/key $OUT/secret; echo x > locked; echo x >> alias; mv alias b; echo x > b`,
+	} {
+		if out, _ := w.sh(do); strings.Contains(out, "SECRET") {
+			t.Errorf("%s: %q", do, out)
+		}
+	}
+	for _, name := range []string{"locked", "go.lock"} {
+		if b, err := os.ReadFile(filepath.Join(w.ws, name)); string(b) != "SECRET ws/"+name {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	if out, exit := w.sh(`echo x > file.env; for i in $(seq 300); do ln -s made$i $i.env; echo x > made$i; done; ls`); exit.Code != 0 {
+		t.Errorf("exit %d, %q", exit.Code, out)
+	}
+}
+
 // list is what lies in the workspace, with modes.
 func (w *world) list() string {
 	var b strings.Builder

@@ -148,13 +148,14 @@ func (x *extractor) assign(a *syntax.Assign, depth int) {
 	}
 }
 
-// quoted follows the subscripts in the quoted words of an expression: arithmetic evaluates them again.
+// quoted follows the subscripts in the quoted words of an expression: arithmetic evaluates them again. Expressions nest, and each is
+// walked through with all in it.
 func (x *extractor) quoted(n syntax.Node, depth int) {
 	syntax.Walk(n, func(n syntax.Node) bool {
-		if w, ok := n.(*syntax.Word); ok {
+		if w, ok := n.(*syntax.Word); ok && fixed(w) {
 			x.subscripted(read(w), depth)
 		}
-		return true
+		return x.spend(1)
 	})
 }
 

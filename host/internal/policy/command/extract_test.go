@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
 )
@@ -251,6 +252,15 @@ func TestFollowingIsBounded(t *testing.T) {
 	for _, unit := range []string{"find -exec ", "a|"} {
 		if x := Extract([]string{"bash", "-c", strings.Repeat(unit, 10_400) + "x"}); x.Err == nil {
 			t.Errorf("%q is said to be read", unit)
+		}
+	}
+	// What nests is not read anew, nor printed, in each level: that took from 5 to 97 s.
+	for _, nested := range [][2]string{{"let a=$(", ")"}, {"a[$(", ")]=1"}, {"export a[$(", ")]=1"}, {"$(($(", ")))"}, {"<(", ")"}} {
+		const levels = 1300
+		start := time.Now()
+		Extract([]string{"bash", "-c", strings.Repeat(nested[0], levels) + "1" + strings.Repeat(nested[1], levels)})
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%q took %v", nested[0], took)
 		}
 	}
 }

@@ -77,8 +77,14 @@ func varies(text string, first, alone bool) bool {
 	return pattern.HasMeta(text, 0) || !alone && strings.ContainsAny(text, "[{")
 }
 
+// maxSource is how many bytes of the script are printed for a word: words nest, and each level would be printed with all in it.
+const maxSource = 2 << 10
+
 // sourceOf prints a word as it stands in the script.
 func sourceOf(n syntax.Node) string {
+	if n.End().Offset()-n.Pos().Offset() > maxSource {
+		return "…"
+	}
 	var b strings.Builder
 	if syntax.NewPrinter().Print(&b, n) != nil {
 		return "…"

@@ -32,6 +32,9 @@ var indexed = []row{
 	{id: "I15", attempt: "damage the file in which the index is kept", required: "it is not used", codex: "", ours: "it is read anew", tests: []string{"host/internal/launch/box/tree TestATreeOutlivesItsProcess", "host/internal/launch/box/tree FuzzStore"}},
 	{id: "I16", attempt: "what the user creates between commands, or what a command was allowed to create by name", required: "it stays", codex: "", ours: "as required",
 		tests: []string{"host/internal/launch/box TestWhatIsMadeBetweenCommandsStays", "host/internal/launch/box TestWhatWasOpenedForOneStaysForAll"}},
+	{id: "I17", attempt: "have gantry itself rewrite what `deny_write` names, or rename the user's files: make their folder a repository (`HEAD`, `commondir`, a `.git` file), Mercurial's folder, or the place to which settings lead", required: "the user's files stay as they are", codex: "",
+		ours: "what the command has added is moved aside instead: the `HEAD`, the link, the folder's new name", tests: []string{"host/internal/launch/box TestWhatWasThereBeforeStays"}},
+	{id: "I18", attempt: "the same before a kill", required: "the same", codex: "", ours: "the same, by the next gantry", tests: []string{"host/internal/launch/box TestWhatWasThereBeforeStays"}},
 }
 
 // evilRepository is a script that makes one whose settings, hooks and neighbours are executed later.

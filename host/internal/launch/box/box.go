@@ -320,7 +320,7 @@ func (b *Box) enter(d *design, v *view, process *guest) (err error) {
 		d.before, err = b.guests.expect(v.roots, d.whole)
 		return err
 	}
-	process.roots, process.opened, process.whole, process.missing = v.roots, d.opened, d.whole, d.missing
+	process.roots, process.opened, process.whole, process.missing, process.kept = v.roots, d.opened, d.whole, d.missing, keptIn(v)
 	if d.before, err = b.guests.enter(process); err == nil {
 		d.guest = process
 	}

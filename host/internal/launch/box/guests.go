@@ -39,6 +39,7 @@ type guest struct {
 	opened  []string
 	whole   map[string]identity
 	missing []string
+	kept    kept
 
 	background bool // its call has ended
 	strikes    int  // how often something was moved aside that it may have made since then
@@ -58,6 +59,7 @@ func (g *guest) name() string {
 type ground struct {
 	known map[identity]bool // the parts that were there before the oldest of them; nil: nobody works there, and all was judged
 	named map[string]string // what git's settings named then
+	kept  kept              // what those that work there were denied
 	began time.Time
 	mark  *mark // that somebody works there, for the next gantry; nil: there is none
 
@@ -153,6 +155,9 @@ func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
 		h.rest(outer)
 		return nil, words, err
 	}
+	for _, root := range outer {
+		maps.Copy(h.ground(root).kept, g.kept)
+	}
 	h.list = append(h.list, g)
 	return found, words, nil
 }
@@ -181,7 +186,7 @@ func (h *guests) know(roots []string) error {
 		if err := h.note(root, all, known); err != nil {
 			return err
 		}
-		at.known, at.named, at.began = known, all.named, time.Now()
+		at.known, at.named, at.kept, at.began = known, all.named, kept{}, time.Now()
 	}
 	return nil
 }
@@ -334,14 +339,15 @@ func (h *guests) sure(owner launch.Owner, roots []string) (words []word, err err
 func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure, err error) {
 	var roots, opened, missing []string
 	var whole map[string]identity
-	known, before, began := map[identity]bool{}, &parts{named: map[string]string{}}, time.Now()
+	was, before := past{known: map[identity]bool{}, began: time.Now(), kept: kept{}}, &parts{named: map[string]string{}}
 	for _, root := range outer {
 		if at := h.grounds[root]; at != nil && at.known != nil && isDir(root) { // who has removed it has left nothing in it
 			roots = append(roots, root)
-			maps.Copy(known, at.known)
+			maps.Copy(was.known, at.known)
+			maps.Copy(was.kept, at.kept)
 			maps.Copy(before.named, at.named)
-			if at.began.Before(began) {
-				began = at.began
+			if at.began.Before(was.began) {
+				was.began = at.began
 			}
 		}
 	}
@@ -365,10 +371,10 @@ func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure
 		maps.DeleteFunc(whole, func(path string, id identity) bool { return g.whole[path] != id })
 		all = append(all, g)
 	}
-	after, moved, err := h.clear(known, opened, func() (*parts, error) {
-		after, err := h.index.look(roots, whole, known)
+	after, moved, err := h.clear(was, opened, func() (*parts, error) {
+		after, err := h.index.look(roots, whole, was.known)
 		if err == nil {
-			after.since(began, before)
+			after.since(was.began, before)
 			after.list = append(after.list, appeared(missing, roots)...)
 		}
 		return after, err
@@ -388,15 +394,15 @@ func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure
 
 // clear moves aside what look finds and was not known. Folders that were moved are looked through in turn: under their old names nothing
 // in them was.
-func (h *guests) clear(known map[identity]bool, opened []string, look func() (*parts, error)) (after *parts, moved []Moved, err error) {
+func (h *guests) clear(was past, opened []string, look func() (*parts, error)) (after *parts, moved []Moved, err error) {
 	for range tries {
 		if after, err = look(); err != nil {
 			return nil, moved, err
 		}
-		some, stuck, err := quarantine(known, opened, after)
+		some, stuck, again, err := quarantine(was, opened, after)
 		h.remains.add(stuck) // which refuses whatever comes next
 		moved = append(moved, some...)
-		if err != nil || !slices.ContainsFunc(some, func(m Moved) bool { return m.To != "" && isDir(m.To) }) {
+		if err != nil || !again && !slices.ContainsFunc(some, func(m Moved) bool { return m.To != "" && isDir(m.To) }) {
 			return after, moved, err
 		}
 	}

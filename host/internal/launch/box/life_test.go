@@ -285,6 +285,9 @@ func (w *world) confined(t *testing.T, c launch.Confiner) {
 	}
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	w.launcher = l
+	if b, ok := c.(*box.Box); ok {
+		w.box = b
+	}
 }
 
 func TestTheRepositoryOfAWorktreeIsProtected(t *testing.T) {

@@ -37,6 +37,7 @@ type mark struct {
 type record struct {
 	Root  string
 	Parts []noted
+	Named map[string]string // what git's settings named
 }
 
 // noted is a part that was there. One that a backup has put back has another identity and the same digest.
@@ -96,10 +97,11 @@ func (h *guests) note(root string, found *parts, known map[identity]bool) error 
 	if at.off != nil {
 		at.off.Stop()
 	}
-	if at.mark != nil && maps.Equal(at.marked, known) {
+	if at.mark != nil && maps.Equal(at.marked, known) && maps.Equal(at.named, found.named) {
+		at.mark.renew()
 		return nil
 	}
-	r := record{Root: root}
+	r := record{Root: root, Named: found.named}
 	digests := map[identity]string{}
 	for _, p := range found.list {
 		if p.root != root {
@@ -173,6 +175,12 @@ func syncFolder(dir string) error {
 // path is where a mark lies.
 func (m *mark) path() string { return strings.TrimSuffix(m.file.Name(), ".new") + ".mark" }
 
+// renew notes that what is there is the user's until now: the time of the file says so.
+func (m *mark) renew() {
+	now := time.Now()
+	_ = os.Chtimes(m.path(), now, now) // an older time makes less be taken for the user's
+}
+
 // remove takes a mark away: nothing is left to judge.
 func (m *mark) remove() {
 	_ = os.Remove(m.path()) // one that stays is judged by the next gantry
@@ -188,8 +196,9 @@ func (m *mark) leave() {
 // orphan is a mark whose process is gone.
 type orphan struct {
 	record
-	file *os.File // locked by us
-	path string
+	file  *os.File // locked by us
+	path  string
+	began time.Time
 }
 
 // orphans are the marks without an owner that have to do with a root: its own, of those above it and of those in it.
@@ -225,6 +234,9 @@ func (m *markings) orphans(root string) (list []orphan, err error) {
 		b, err := io.ReadAll(io.LimitReader(f, maxMark))
 		if err == nil {
 			err = json.Unmarshal(b, &o.record)
+		}
+		if info, err := f.Stat(); err == nil {
+			o.began = info.ModTime()
 		}
 		if err != nil {
 			f.Close()
@@ -262,10 +274,13 @@ func (h *guests) recover(root string, owner launch.Owner) (words []word, err err
 				digests[n.Path+"\x00"+n.Digest] = true
 			}
 		}
-		after, moved, err := h.clear(ids, nil, func() (*parts, error) {
+		after, moved, err := h.clear(past{known: ids, began: o.began}, nil, func() (*parts, error) {
 			after, err := h.index.look([]string{o.Root}, nil, ids)
 			if err != nil {
 				return nil, err
+			}
+			if o.Named != nil {
+				after.since(o.began, &parts{named: o.Named})
 			}
 			for _, p := range after.list {
 				if d := p.digest(); d != "" && digests[p.path+"\x00"+d] {

@@ -38,6 +38,7 @@ type target struct {
 	folder bool // with all that is in it
 	kind   kind // kindNamed, or kindSettings
 	why    string
+	via    string // the link among a repository's hooks that leads there; empty: none
 }
 
 func newNamer(home string, environ []string) *namer {
@@ -104,7 +105,7 @@ func (n *namer) repository(dir, top string) (out []target, err error) {
 		if _, mode, _ := identify(f); (in == dir || in == common) && (name == "config" || name == "config.worktree") && mode&fs.ModeSymlink == 0 {
 			continue // its own, which is looked at wherever it lies
 		}
-		out = append(out, target{f, false, kindSettings, "git reads it as settings, which may name programs"})
+		out = append(out, target{path: f, kind: kindSettings, why: "git reads it as settings, which may name programs"})
 	}
 	for _, x := range s.List {
 		why := fmt.Sprintf("git would execute it, because of %s in %s", x.Name(), x.From)
@@ -114,9 +115,9 @@ func (n *namer) repository(dir, top string) (out []target, err error) {
 			if dir := filepath.Dir(folder); filepath.Base(folder) == "_" && filepath.Base(dir) == ".husky" {
 				folder = dir // where husky's own hooks look for the project's
 			}
-			out = append(out, target{folder, true, kindNamed, why})
+			out = append(out, target{path: folder, folder: true, kind: kindNamed, why: why})
 		case gitconfig.Template:
-			out = append(out, target{gitconfig.Expand(x.Value, top, n.user.Home), true, kindNamed, why})
+			out = append(out, target{path: gitconfig.Expand(x.Value, top, n.user.Home), folder: true, kind: kindNamed, why: why})
 		case gitconfig.Program:
 			out = append(out, n.programs(x.Value, top, why)...)
 		case gitconfig.Include, gitconfig.Nothing:
@@ -150,7 +151,7 @@ func (n *namer) programs(line, top, why string) []target {
 				switch {
 				case err == nil && info.Mode().IsRegular() && (w.Runs || info.Mode().Perm()&0o111 != 0),
 					absent(err) && w.Runs && strings.Contains(w.Text, "/"):
-					out = append(out, target{p, false, kindNamed, why})
+					out = append(out, target{path: p, kind: kindNamed, why: why})
 				}
 			}
 		}
@@ -164,7 +165,7 @@ func linkedHooks(dir string) (out []target) {
 	hooks := filepath.Join(dir, "hooks")
 	if to, err := filepath.EvalSymlinks(hooks); err == nil && to != hooks {
 		if info, err := os.Lstat(hooks); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			out = append(out, target{to, true, kindNamed, why})
+			out = append(out, target{path: to, folder: true, kind: kindNamed, why: why, via: hooks})
 		}
 	}
 	entries, err := os.ReadDir(hooks)
@@ -172,11 +173,11 @@ func linkedHooks(dir string) (out []target) {
 		return out
 	}
 	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink == 0 {
+		if e.Type()&fs.ModeSymlink == 0 || strings.Contains(e.Name(), aside) {
 			continue
 		}
 		if to, err := os.Readlink(filepath.Join(hooks, e.Name())); err == nil {
-			out = append(out, target{gitconfig.Expand(to, hooks, ""), false, kindNamed, why})
+			out = append(out, target{path: gitconfig.Expand(to, hooks, ""), kind: kindNamed, why: why, via: filepath.Join(hooks, e.Name())})
 		}
 	}
 	return out
@@ -198,7 +199,7 @@ func (n *namer) inPath(roots []string) (out []target) {
 		for _, d := range dirs {
 			d = filepath.Clean(d)
 			if !slices.ContainsFunc(managed, func(end string) bool { return strings.HasSuffix(d, end) }) && !slices.ContainsFunc(roots, func(r string) bool { return r == d || below(r, d) }) {
-				out = append(out, target{d, true, kindNamed, "your shell finds programs there, because of PATH"})
+				out = append(out, target{path: d, folder: true, kind: kindNamed, why: "your shell finds programs there, because of PATH"})
 			}
 		}
 	}
@@ -299,7 +300,11 @@ func (p *parts) target(t target, path string) {
 	default:
 		p.hold = append(p.hold, path)
 	}
-	p.add(root, path, t.kind, id)
+	made := origin{named: t.path, top: root}
+	if t.via != "" {
+		made.via = []string{t.via}
+	}
+	p.addMade(root, path, t.kind, id, made)
 }
 
 // since leaves out of what was found after a command what nothing named before it and what has not changed since: somebody else has

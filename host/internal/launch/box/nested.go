@@ -23,17 +23,19 @@ var nestedNames = []string{".git", ".agents", ".codex", ".gantry", ".hg", ".jj",
 type kind int
 
 const (
-	kindUnknown  kind = iota
-	kindFolder        // an agent's settings: never made in a box
-	kindHook          // what git executes
-	kindSettings      // what may name programs for git
-	kindOther         // what may name programs for another version control
-	kindClosed        // a folder in which files may be reached and can't be listed
-	kindRights        // a program that gives its owner's rights to whoever starts it
-	kindStartup       // what the user's shells and desktop execute
-	kindLink          // a protected name that no sandbox could keep as it is
-	kindDenied        // what deny_read or deny_write names
-	kindNamed         // what git's settings, or the user's PATH, name
+	kindUnknown    kind = iota
+	kindFolder          // an agent's settings: never made in a box
+	kindHook            // what git executes
+	kindSettings        // what may name programs for git
+	kindOther           // what may name programs for another version control
+	kindClosed          // a folder in which files may be reached and can't be listed
+	kindRights          // a program that gives its owner's rights to whoever starts it
+	kindStartup         // what the user's shells and desktop execute
+	kindLink            // a protected name that no sandbox could keep as it is
+	kindDenied          // what deny_read or deny_write names
+	kindNamed           // what git's settings, or the user's PATH, name
+	kindRepository      // a repository's own folder: known, and never moved aside
+	kindMade            // what has made another part one
 )
 
 // part is a path that is executed later, or says what is.
@@ -42,6 +44,8 @@ type part struct {
 	path string // the path below it
 	kind kind
 	id   identity
+	made origin
+	mine bool // it was there before the oldest command that runs in the root
 }
 
 func (p part) full() string { return filepath.Join(p.root, p.path) }
@@ -156,7 +160,7 @@ func (p *parts) visit(root string, f *tree.Folder) (again bool) {
 	case len(f.Path) > maxReachable:
 		p.deep(root, f.Path, filepath.Join(f.Path, "HEAD")) // without it it is no repository
 	default:
-		p.repository(root, f.Path)
+		p.repository(root, f.Path, "")
 		p.settings(f.Path, f.Path)
 	}
 	for _, name := range f.Rights {
@@ -233,21 +237,21 @@ func (p *parts) name(root, path string) {
 		p.add(root, path, kindFolder, lasting(path, id)) // its content is kept read-only
 		p.hold = append(p.hold, path)
 	case mode.IsDir():
-		p.repository(root, path)
+		p.repository(root, path, "")
 	case mode&fs.ModeSymlink != 0:
 		if to, err := filepath.EvalSymlinks(path); err == nil {
-			p.elsewhere(to)
+			p.elsewhere(to, path)
 		}
 	case mode == 0:
-		p.elsewhere(gitDir(path))
+		p.elsewhere(gitDir(path), path)
 	}
 }
 
-// elsewhere is for a repository's own folder that a name leads to, if commands may write it.
-func (p *parts) elsewhere(dir string) {
+// elsewhere is for a repository's own folder that via leads to, if commands may write it.
+func (p *parts) elsewhere(dir, via string) {
 	for _, root := range p.roots {
 		if dir == root || below(dir, root) {
-			p.repository(root, dir)
+			p.repository(root, dir, via)
 			return
 		}
 	}
@@ -290,25 +294,33 @@ func reopen(root, path string) error {
 }
 
 // repository notes what git executes for the repository whose own folder dir is. Of a worktree much of it lies with the repository
-// that it belongs to.
-func (p *parts) repository(root, dir string) {
-	p.executed(root, dir)
+// that it belongs to. via is the file or link that leads there; empty: none.
+func (p *parts) repository(root, dir, via string) {
+	made := origin{repositories: []string{dir}, top: dir}
+	if via != "" {
+		made.via = []string{via}
+	}
+	p.executed(root, dir, made)
 	if common := commonDir(dir); common != "" && common != dir {
 		for _, root := range p.roots {
 			if (common == root || below(common, root)) && !p.held(common) {
-				p.executed(root, common)
+				made.repositories = []string{common, dir}
+				p.executed(root, common, made)
 				return
 			}
 		}
 	}
 }
 
-func (p *parts) executed(root, dir string) {
+func (p *parts) executed(root, dir string, made origin) {
+	if id, _, ok := identify(dir); ok {
+		p.add(root, dir, kindRepository, lasting(dir, id))
+	}
 	hooks := filepath.Join(dir, "hooks")
 	switch id, mode, ok := identify(hooks); {
 	case !ok:
 	case !mode.IsDir(): // a link: what it leads to may change
-		p.add(root, hooks, kindHook, id)
+		p.addMade(root, hooks, kindHook, id, made)
 	default:
 		p.hold = append(p.hold, hooks)
 		entries, err := os.ReadDir(hooks)
@@ -318,7 +330,7 @@ func (p *parts) executed(root, dir string) {
 		for _, e := range entries {
 			if name := e.Name(); !strings.HasSuffix(name, ".sample") && !strings.Contains(name, aside) {
 				if id, _, ok := identify(filepath.Join(hooks, name)); ok {
-					p.add(root, filepath.Join(hooks, name), kindHook, id)
+					p.addMade(root, filepath.Join(hooks, name), kindHook, id, made)
 				}
 			}
 		}
@@ -326,7 +338,7 @@ func (p *parts) executed(root, dir string) {
 	for _, name := range []string{"config", "config.worktree"} {
 		path := filepath.Join(dir, name)
 		if id, mode, ok := identify(path); ok {
-			p.add(root, path, kindSettings, id)
+			p.addMade(root, path, kindSettings, id, made)
 			if mode.IsRegular() {
 				p.hold = append(p.hold, path)
 			}
@@ -334,12 +346,14 @@ func (p *parts) executed(root, dir string) {
 	}
 }
 
-func (p *parts) add(root, path string, k kind, id identity) {
+func (p *parts) add(root, path string, k kind, id identity) { p.addMade(root, path, k, id, origin{}) }
+
+func (p *parts) addMade(root, path string, k kind, id identity, made origin) {
 	rel, err := filepath.Rel(root, path)
 	if err != nil {
 		return
 	}
-	p.list = append(p.list, part{root: root, path: rel, kind: k, id: id})
+	p.list = append(p.list, part{root: root, path: rel, kind: k, id: id, made: made})
 }
 
 // absent reports whether an error says that something is not there any more.

@@ -34,11 +34,11 @@ func (p *parts) others(root, dir string, names []string) {
 			}
 			if mode&fs.ModeSymlink != 0 {
 				p.add(root, at, kindOther, id)
-				p.other(filepath.Join(at, rest))
+				p.other(filepath.Join(at, rest), at)
 				break
 			}
 			if at == filepath.Join(dir, name) {
-				p.otherAt(root, at, id, mode)
+				p.otherAt(root, at, id, mode, origin{top: dir})
 				break
 			}
 			var next string
@@ -48,28 +48,28 @@ func (p *parts) others(root, dir string, names []string) {
 	}
 }
 
-// other notes what a path leads to, if commands may write it.
-func (p *parts) other(path string) {
+// other notes what a path leads to by way of a link, if commands may write it.
+func (p *parts) other(path, link string) {
 	to, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return
 	}
 	for _, root := range p.roots {
 		if id, mode, ok := identify(to); ok && below(to, root) && !p.held(to) {
-			p.otherAt(root, to, id, mode)
+			p.otherAt(root, to, id, mode, origin{via: []string{link}})
 			return
 		}
 	}
 }
 
-func (p *parts) otherAt(root, path string, id identity, mode fs.FileMode) {
+func (p *parts) otherAt(root, path string, id identity, mode fs.FileMode, made origin) {
 	if filepath.Base(path) == jjRepo && filepath.Base(filepath.Dir(path)) == ".jj" && (mode.IsDir() || leadsToJJ(path)) {
 		return
 	}
 	if mode.IsDir() {
 		id = lasting(path, id) // its content is kept read-only
 	}
-	p.add(root, path, kindOther, id)
+	p.addMade(root, path, kindOther, id, made)
 	if mode.IsRegular() || mode.IsDir() {
 		p.hold = append(p.hold, path)
 	}

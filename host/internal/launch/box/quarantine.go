@@ -27,17 +27,24 @@ type Moved struct {
 func (m Moved) Stays() bool { return m.To == "" && !m.Changed }
 
 // quarantine moves aside what was not there before and was not opened. Paths are resolved within their root, so that no link leads out of
-// it. stuck are the parts that are still there and could not even be made harmless.
-func quarantine(before map[identity]bool, opened []string, after *parts) (moved []Moved, stuck []stuckPart, err error) {
+// it. stuck are the parts that are still there and could not even be made harmless. again says that something else was moved aside instead
+// of a part, so that it has to be looked again.
+func quarantine(was past, opened []string, after *parts) (moved []Moved, stuck []stuckPart, again bool, err error) {
 	seen := map[string]bool{} // a path may be found in more than one way
+	was.marks = map[string][]string{}
 	for _, p := range after.list {
-		if seen[p.full()] || before[p.id] || isOpen(p.full(), opened) || insideAny(p.full(), opened) {
+		if p.kind == kindRepository || seen[p.full()] || was.known[p.id] || isOpen(p.full(), opened) || insideAny(p.full(), opened) {
 			continue
 		}
-		seen[p.full()] = true
-		m, err := p.moveAside()
+		x := was.instead(p, after.roots, seen)
+		if x == nil || x.kind == kindMade && p.harmless() {
+			continue
+		}
+		again = again || x.kind == kindMade
+		seen[x.full()] = true
+		m, err := x.moveAside()
 		if err != nil && !absent(err) {
-			stuck = append(stuck, stuckPart{p, err})
+			stuck = append(stuck, stuckPart{*x, err})
 		}
 		if m != nil {
 			moved = append(moved, *m)
@@ -49,7 +56,7 @@ func quarantine(before map[identity]bool, opened []string, after *parts) (moved 
 	case after.err != nil:
 		err = after.err
 	}
-	return moved, stuck, err
+	return moved, stuck, again, err
 }
 
 // why says of a kind of part why it may not stay.
@@ -75,7 +82,9 @@ func (k kind) why() string {
 		return "it would give its owner's rights to whoever executes it"
 	case kindNamed:
 		return "others execute it: git's settings or your PATH lead there"
-	case kindUnknown:
+	case kindMade:
+		return "by it git, or another program, would execute what was there before"
+	case kindRepository, kindUnknown:
 	}
 	return "it is executed later"
 }
@@ -109,7 +118,7 @@ func (p part) moveAside() (*Moved, error) {
 	}
 	to, err := in.rename()
 	if err != nil {
-		if in.disarm() != nil {
+		if p.mine || in.disarm() != nil {
 			return nil, err
 		}
 		return &Moved{From: p.full(), Why: p.kind.why(), Changed: true}, nil
@@ -125,6 +134,24 @@ func (p part) moveAside() (*Moved, error) {
 	_, _ = f.Write(harmless)
 	_ = f.Close()
 	return m, nil
+}
+
+// harmless reports whether it is a file of settings that names no program.
+func (p part) harmless() bool {
+	if p.kind != kindSettings {
+		return false
+	}
+	in, err := p.reach()
+	if err != nil {
+		return absent(err)
+	}
+	defer in.close()
+	info, err := in.folder.Lstat(in.name)
+	if err != nil || !info.Mode().IsRegular() {
+		return absent(err)
+	}
+	all, err := readAll(in.folder, in.name)
+	return err == nil && len(harmlessSettings(all, p.holds)) == len(all)
 }
 
 // holds reports whether a working tree that settings name lies in the same root: into another one git would write what a command has

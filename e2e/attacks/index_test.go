@@ -35,6 +35,8 @@ var indexed = []row{
 	{id: "I17", attempt: "have gantry itself rewrite what `deny_write` names, or rename the user's files: make their folder a repository (`HEAD`, `commondir`, a `.git` file), Mercurial's folder, or the place to which settings lead", required: "the user's files stay as they are", codex: "",
 		ours: "what the command has added is moved aside instead: the `HEAD`, the link, the folder's new name", tests: []string{"host/internal/launch/box TestWhatWasThereBeforeStays"}},
 	{id: "I18", attempt: "the same before a kill", required: "the same", codex: "", ours: "the same, by the next gantry", tests: []string{"host/internal/launch/box TestWhatWasThereBeforeStays"}},
+	{id: "I19", attempt: "write a hook, settings, or what `deny_write` names by another name of the file in the same folder (a hard link)", required: "denied", codex: "",
+		ours: "its other names are read-only as well", tests: []string{"host/internal/launch/box TestAnotherNameOfWhatIsHeld"}},
 }
 
 // evilRepository is a script that makes one whose settings, hooks and neighbours are executed later.

@@ -337,7 +337,7 @@ func (b *Box) lookThrough(d *design, v *view) error {
 				return err
 			}
 		}
-		links, v.hide, err = b.links(v.roots, d.opened, d.before)
+		links, v.hide, err = b.links(v, d.opened, d.before)
 	}
 	if err == nil {
 		err = d.before.err

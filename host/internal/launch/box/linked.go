@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
-// A file may have several names. One that has a name outside of the writable roots would be written there too, so its names
-// inside are read-only: each for itself, or where there are a great many (package managers link whole trees into a folder from a
-// store of their own) the folders that hold them.
+// A file may have several names. One that has a name outside of the writable roots, or in what is read-only in them, would be written
+// there too, so its other names are read-only: each for itself, or where there are a great many (package managers link whole trees into a
+// folder from a store of their own) the folders that hold them.
 
 // file tells files apart.
 type file struct{ dev, ino uint64 }
@@ -21,24 +23,65 @@ type file struct{ dev, ino uint64 }
 // reads the list of all mounts for each.
 const maxLinked = 32
 
-// foreign are the names of files that have others beyond what was walked through, with the files.
-func (p *parts) foreign() map[string]file {
+// foreign are the names of files that have others beyond what may be written, with the files.
+func (p *parts) foreign(held holding) map[string]file {
 	seen := map[file]uint64{}
-	for _, f := range p.linked {
-		for _, l := range f.Links {
-			seen[file{l.Dev, l.Ino}]++
-		}
-	}
-	out := map[string]file{}
-	for _, f := range p.linked {
-		for _, l := range f.Links {
-			if of := (file{l.Dev, l.Ino}); seen[of] < l.Count {
-				out[filepath.Join(f.Path, l.Base)] = of
+	each := func(f func(path string, l tree.Link)) {
+		for _, folder := range p.linked {
+			whole := held.covers(folder.Path)
+			for _, l := range folder.Links {
+				if path := filepath.Join(folder.Path, l.Base); !held.opened(path) && (whole || held.paths[path]) {
+					continue
+				}
+				f(filepath.Join(folder.Path, l.Base), l)
 			}
 		}
 	}
+	each(func(_ string, l tree.Link) { seen[file{l.Dev, l.Ino}]++ })
+	out := map[string]file{}
+	each(func(path string, l tree.Link) {
+		if of := (file{l.Dev, l.Ino}); seen[of] < l.Count {
+			out[path] = of
+		}
+	})
 	return out
 }
+
+// holding is what of the roots is read-only.
+type holding struct {
+	paths map[string]bool
+	roots []string // which may lie in it
+	open  []string // but for these
+	key   string   // changes with it
+}
+
+func (v *view) holding(opened []string, found *parts) holding {
+	if len(found.linked) == 0 {
+		return holding{}
+	}
+	list := slices.Concat(v.hold, v.ajar, found.hold)
+	slices.Sort(list)
+	h := holding{paths: make(map[string]bool, len(list)), roots: v.roots, open: opened, key: fmt.Sprintf("%q %q", list, opened)}
+	for _, p := range list {
+		h.paths[p] = true
+	}
+	return h
+}
+
+// covers reports whether a folder is read-only, or lies in one that is.
+func (h holding) covers(dir string) bool {
+	for at := dir; len(h.paths) > 0 && at != filepath.Dir(at); at = filepath.Dir(at) {
+		switch {
+		case h.paths[at]:
+			return true
+		case slices.Contains(h.roots, at):
+			return false
+		}
+	}
+	return false
+}
+
+func (h holding) opened(path string) bool { return slices.Contains(h.open, path) || insideAny(path, h.open) }
 
 // narrowed is what is kept read-only for the sake of names that lie elsewhere as well. It is worked out anew when one of them may have
 // changed: there may be as many as there are files.
@@ -50,12 +93,12 @@ type narrowed struct {
 	err   error
 }
 
-func (n *narrowed) find(roots []string, found *parts) (names int, keep map[string]file, err error) {
-	of := fmt.Sprintf("%q %s", roots, found.links)
+func (n *narrowed) find(roots []string, found *parts, held holding) (names int, keep map[string]file, err error) {
+	of := fmt.Sprintf("%q %s %s", roots, found.links, held.key)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.of != of {
-		foreign := found.foreign()
+		foreign := found.foreign(held)
 		list, err := narrow(roots, foreign)
 		n.of, n.names, n.err, n.keep = of, len(foreign), err, make(map[string]file, len(list))
 		for _, p := range list {
@@ -137,8 +180,9 @@ func (b *Box) linkedKeys() map[file]uint64 {
 
 // links are what keeps files with names outside as they are: what is read-only, and what is not even read. errMoved says that it has
 // to be looked again.
-func (b *Box) links(roots, opened []string, found *parts) (hold, hide []denial, err error) {
-	names, keep, narrowErr := b.narrowed.find(roots, found)
+func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []denial, err error) {
+	held := v.holding(opened, found)
+	names, keep, narrowErr := b.narrowed.find(v.roots, found, held)
 	if names == 0 && !found.moved {
 		return nil, nil, nil
 	}
@@ -148,7 +192,7 @@ func (b *Box) links(roots, opened []string, found *parts) (hold, hide []denial, 
 		return nil, nil, errMoved // one of those names may be where nobody has looked
 	}
 	if len(keys) > 0 {
-		for p, f := range found.foreign() {
+		for p, f := range found.foreign(holding{}) { // what is read-only is read
 			if keys[f] == 0 {
 				continue
 			}

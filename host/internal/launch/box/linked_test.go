@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
@@ -70,6 +72,33 @@ func TestManyNamesElsewhere(t *testing.T) {
 	for i := range 100 {
 		if b, err := os.ReadFile(filepath.Join(store, fmt.Sprint(i))); string(b) != "as it was" || err != nil {
 			t.Fatalf("%d in the store is %q, %v", i, b, err)
+		}
+	}
+}
+
+// A file of what is read-only stays as it is under its other names in the workspace, too.
+func TestAnotherNameOfWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	w := configured(t, "[core]\n\thooksPath = .githooks\n\tfsmonitor = tools/monitor\n[include]\n\tpath = ../shared.gitconfig\n", "")
+	held := []string{".githooks/pre-commit", "tools/monitor", "shared.gitconfig", ".git/hooks/update", "nested/.git/hooks/update", "nested/.git/config", "agent/.codex/config.toml", "vendor/lib", "one"}
+	w.write("nested/.git/HEAD", "ref: refs/heads/main\n")
+	w.make("ws/names/", "ws/free/")
+	for i, p := range held {
+		w.write(p, "# as it was")
+		w.link("ws/"+p, fmt.Sprintf("ws/names/%d", i))
+	}
+	w.write("a", "as it was")
+	w.link("ws/a", "ws/names/a")
+	w.change = func(g *launch.Grant) {
+		g.DenyWrite = []string{filepath.Join(w.ws, "vendor"), filepath.Join(w.ws, "one")}
+	}
+	out, _ := w.sh(`for f in names/?; do echo evil >> $f && echo $f; done 2>/dev/null; echo x > names/new; mv names moved; for f in moved/?; do echo evil >> $f && echo $f; done 2>/dev/null`)
+	if strings.Join(strings.Fields(out), " ") != "names/a" && strings.Join(strings.Fields(out), " ") != "names/a moved/a" {
+		t.Errorf("written: %q", out)
+	}
+	for _, p := range held {
+		if b, err := os.ReadFile(filepath.Join(w.ws, p)); err != nil || string(b) != "# as it was" {
+			t.Errorf("%s is %q, %v", p, b, err)
 		}
 	}
 }

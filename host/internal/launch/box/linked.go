@@ -81,7 +81,9 @@ func (h holding) covers(dir string) bool {
 	return false
 }
 
-func (h holding) opened(path string) bool { return slices.Contains(h.open, path) || insideAny(path, h.open) }
+func (h holding) opened(path string) bool {
+	return slices.Contains(h.open, path) || insideAny(path, h.open)
+}
 
 // narrowed is what is kept read-only for the sake of names that lie elsewhere as well. It is worked out anew when one of them may have
 // changed: there may be as many as there are files.

@@ -39,6 +39,7 @@ type target struct {
 	kind   kind // kindNamed, or kindSettings
 	why    string
 	via    string // the link among a repository's hooks that leads there; empty: none
+	text   string // what names it, in whatever repository; empty: its path
 }
 
 func newNamer(home string, environ []string) *namer {
@@ -109,15 +110,16 @@ func (n *namer) repository(dir, top string) (out []target, err error) {
 	}
 	for _, x := range s.List {
 		why := fmt.Sprintf("git would execute it, because of %s in %s", x.Name(), x.From)
+		text := x.Name() + "=" + x.Value
 		switch x.Use() {
 		case gitconfig.Hooks:
 			folder := gitconfig.Expand(x.Value, top, n.user.Home)
 			if dir := filepath.Dir(folder); filepath.Base(folder) == "_" && filepath.Base(dir) == ".husky" {
 				folder = dir // where husky's own hooks look for the project's
 			}
-			out = append(out, target{path: folder, folder: true, kind: kindNamed, why: why})
+			out = append(out, target{path: folder, folder: true, kind: kindNamed, why: why, text: text})
 		case gitconfig.Template:
-			out = append(out, target{path: gitconfig.Expand(x.Value, top, n.user.Home), folder: true, kind: kindNamed, why: why})
+			out = append(out, target{path: gitconfig.Expand(x.Value, top, n.user.Home), folder: true, kind: kindNamed, why: why, text: text})
 		case gitconfig.Program:
 			out = append(out, n.programs(x.Value, top, why)...)
 		case gitconfig.Include, gitconfig.Nothing:
@@ -151,7 +153,7 @@ func (n *namer) programs(line, top, why string) []target {
 				switch {
 				case err == nil && info.Mode().IsRegular() && (w.Runs || info.Mode().Perm()&0o111 != 0),
 					absent(err) && w.Runs && strings.Contains(w.Text, "/"):
-					out = append(out, target{path: p, kind: kindNamed, why: why})
+					out = append(out, target{path: p, kind: kindNamed, why: why, text: w.Text + " in " + line})
 				}
 			}
 		}
@@ -227,8 +229,13 @@ func enclosing(dir string) (own, top string) {
 	return "", ""
 }
 
-// maxNamed is how many paths are held for this: each is a mount.
-const maxNamed = 256
+const (
+	// maxNamed is how many texts in settings, and other reasons, may name something that is there: each is a mount in each repository
+	// that has it.
+	maxNamed = 256
+	// maxNames is how many paths may be named in all.
+	maxNames = 100_000
+)
 
 // named notes what a repository's settings name in the roots.
 func (p *parts) settings(dir, top string) {
@@ -280,14 +287,17 @@ func (p *parts) target(t target, path string) {
 		return
 	}
 	if p.named == nil {
-		p.named = map[string]string{}
+		p.named, p.texts = map[string]string{}, map[string]bool{}
 	}
-	if len(p.named) >= maxNamed {
+	id, mode, ok := identify(path)
+	if ok {
+		p.texts[cmp.Or(t.text, path)] = true
+	}
+	if len(p.texts) > maxNamed || len(p.named) >= maxNames {
 		p.err = fmt.Errorf("git's settings name more than %d paths in folders that commands may write, %s among them; the sandbox can keep no more read-only: let them name a folder, or fewer", maxNamed, path)
 		return
 	}
 	p.named[path] = t.path
-	id, mode, ok := identify(path)
 	switch {
 	case !ok:
 		return

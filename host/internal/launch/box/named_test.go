@@ -3,6 +3,7 @@
 package box_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -317,5 +318,44 @@ func TestManyRepositoriesAreWorkedIn(t *testing.T) {
 	w.sh(`for i in $(seq 300); do echo m/r$i/.git/objects m/r$i/.git/refs; done | xargs mkdir -p; for i in $(seq 300); do echo ref: refs/heads/x > m/r$i/.git/HEAD; done`)
 	if out, exit := w.sh("echo runs"); out != "runs" {
 		t.Errorf("%d, %q", exit.Code, out)
+	}
+}
+
+// A relative path in the user's settings stands for one in each repository, however many there are.
+func TestRelativeHooksOfManyRepositories(t *testing.T) {
+	t.Parallel()
+	w := configured(t, "", "[core]\n\thooksPath = tools/hooks\n")
+	for i := range 300 {
+		repository := fmt.Sprintf("m/r%d/", i)
+		w.make("ws/"+repository+".git/objects/", "ws/"+repository+".git/refs/")
+		w.write(repository+".git/HEAD", "ref: refs/heads/x\n")
+		if i%2 == 1 {
+			w.write(repository+"tools/hooks/pre-commit", "as it was")
+		}
+	}
+	if out, exit := w.sh(`echo evil > m/r7/tools/hooks/pre-commit; echo evil > m/r299/tools/hooks/new; mkdir -p m/r8/tools/hooks; echo evil > m/r8/tools/hooks/pre-push; echo done`); !strings.HasSuffix(out, "done") || strings.Count(out, "Read-only") != 2 {
+		t.Errorf("%d, %q", exit.Code, out)
+	}
+	if _, err := os.Lstat(filepath.Join(w.ws, "m/r8/tools/hooks")); err == nil {
+		t.Error("hooks that were made stay")
+	}
+	if m := w.moved(); len(m) != 1 {
+		t.Errorf("moved %+v", m)
+	}
+}
+
+// What names more than can be held is refused, with what to do.
+func TestTooManyPrograms(t *testing.T) {
+	t.Parallel()
+	var settings strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&settings, "[filter \"%d\"]\n\tclean = ./tools/%d\n", i, i)
+	}
+	w := configured(t, settings.String(), "")
+	for i := range 300 {
+		w.write(fmt.Sprintf("tools/%d", i), "")
+	}
+	if _, err := w.spawn("true"); err == nil || !strings.Contains(err.Error(), "let them name a folder") {
+		t.Errorf("%v", err)
 	}
 }

@@ -37,6 +37,8 @@ var indexed = []row{
 	{id: "I18", attempt: "the same before a kill", required: "the same", codex: "", ours: "the same, by the next gantry", tests: []string{"host/internal/launch/box TestWhatWasThereBeforeStays"}},
 	{id: "I19", attempt: "write a hook, settings, or what `deny_write` names by another name of the file in the same folder (a hard link)", required: "denied", codex: "",
 		ours: "its other names are read-only as well", tests: []string{"host/internal/launch/box TestAnotherNameOfWhatIsHeld"}},
+	{id: "I20", attempt: "put a link in the place of a writable folder in another one, or on the way to it, so that no later command runs, or that it runs elsewhere", required: "neither", codex: "",
+		ours: "the link is moved aside, also by the next command and after a kill", tests: []string{"host/internal/launch/box TestALinkInThePlaceOfARoot"}},
 }
 
 // evilRepository is a script that makes one whose settings, hooks and neighbours are executed later.

@@ -226,7 +226,7 @@ func (b *Box) Watch(owner launch.Owner, g launch.Grant) error {
 		return nil
 	}
 	b.residents.expect(b.watched(g))
-	roots, _, err := b.roots(g.WritableRoots)
+	roots, _, err := b.rootsNow(owner, g.WritableRoots)
 	if err != nil {
 		return nil // the first command says so
 	}
@@ -265,7 +265,11 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *gue
 	var roots []string
 	var known map[string]identity
 	if g.Mode == WorkspaceWrite && !readOnly {
-		if roots, known, err = b.roots(g.WritableRoots); err != nil {
+		var owner launch.Owner
+		if process != nil {
+			owner, process.asked = process.owner, g.WritableRoots
+		}
+		if roots, known, err = b.rootsNow(owner, g.WritableRoots); err != nil {
 			return nil, err
 		}
 	}

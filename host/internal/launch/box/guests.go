@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +41,7 @@ type guest struct {
 	whole   map[string]identity
 	missing []string
 	kept    kept
+	asked   []string // the roots as the grant names them
 
 	background bool // its call has ended
 	strikes    int  // how often something was moved aside that it may have made since then
@@ -60,6 +62,7 @@ type ground struct {
 	known map[identity]bool // the parts that were there before the oldest of them; nil: nobody works there, and all was judged
 	named map[string]string // what git's settings named then
 	kept  kept              // what those that work there were denied
+	asked []string          // the roots that they have, as grants name them
 	began time.Time
 	mark  *mark // that somebody works there, for the next gantry; nil: there is none
 
@@ -156,7 +159,9 @@ func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
 		return nil, words, err
 	}
 	for _, root := range outer {
-		maps.Copy(h.ground(root).kept, g.kept)
+		at := h.ground(root)
+		maps.Copy(at.kept, g.kept)
+		at.asked = append(at.asked, slices.DeleteFunc(slices.Clone(g.asked), func(r string) bool { return slices.Contains(at.asked, r) })...)
 	}
 	h.list = append(h.list, g)
 	return found, words, nil
@@ -186,7 +191,7 @@ func (h *guests) know(roots []string) error {
 		if err := h.note(root, all, known); err != nil {
 			return err
 		}
-		at.known, at.named, at.kept, at.began = known, all.named, kept{}, time.Now()
+		at.known, at.named, at.kept, at.asked, at.began = known, all.named, kept{}, nil, time.Now()
 	}
 	return nil
 }
@@ -337,12 +342,12 @@ func (h *guests) sure(owner launch.Owner, roots []string) (words []word, err err
 // judge moves aside what was not there before the oldest guest of these roots. unsure says why something may have been
 // overlooked. The caller holds h.mu, and says the words later.
 func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure, err error) {
-	var roots, opened, missing []string
+	var roots, opened, missing, asked []string
 	var whole map[string]identity
 	was, before := past{known: map[identity]bool{}, began: time.Now(), kept: kept{}}, &parts{named: map[string]string{}}
 	for _, root := range outer {
 		if at := h.grounds[root]; at != nil && at.known != nil && isDir(root) { // who has removed it has left nothing in it
-			roots = append(roots, root)
+			roots, asked = append(roots, root), append(asked, at.asked...)
 			maps.Copy(was.known, at.known)
 			maps.Copy(was.kept, at.kept)
 			maps.Copy(before.named, at.named)
@@ -375,7 +380,7 @@ func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure
 		after, err := h.index.look(roots, whole, was.known)
 		if err == nil {
 			after.since(was.began, before)
-			after.list = append(after.list, appeared(missing, roots)...)
+			after.list = append(after.list, slices.Concat(appeared(missing, roots), misled(asked, roots))...)
 		}
 		return after, err
 	})
@@ -450,6 +455,38 @@ func (h *guests) settle(owner launch.Owner) error {
 	h.mu.Unlock()
 	h.say(words...)
 	return err
+}
+
+// straighten moves aside a link on the way to a writable root, if commands have made it.
+func (h *guests) straighten(owner launch.Owner, link string) bool {
+	h.mu.Lock()
+	began, found := time.Time{}, ""
+	for root, at := range h.grounds {
+		if at.known != nil && below(link, root) && (found == "" || at.began.Before(began)) {
+			began, found = at.began, root
+		}
+	}
+	if found == "" {
+		list, _ := h.marks.orphans(link)
+		for _, o := range list {
+			if below(link, o.Root) && (found == "" || o.began.Before(began)) {
+				began, found = o.began, o.Root
+			}
+			o.file.Close()
+		}
+	}
+	id, _, ok := identify(link)
+	was := past{began: began}
+	if found == "" || !ok || was.before(id.changed) {
+		h.mu.Unlock()
+		return false
+	}
+	rel, _ := filepath.Rel(found, link)
+	moved, stuck, _, err := quarantine(was, nil, &parts{roots: []string{found}, list: []part{{root: found, path: rel, kind: kindRootLink, id: id}}})
+	h.remains.add(stuck)
+	h.mu.Unlock()
+	h.say(word{owner: owner, moved: moved, err: err})
+	return len(moved) > 0
 }
 
 // outlive says that a call has ended, of which guests may still run.

@@ -36,6 +36,7 @@ const (
 	kindNamed           // what git's settings, or the user's PATH, name
 	kindRepository      // a repository's own folder: known, and never moved aside
 	kindMade            // what has made another part one
+	kindRootLink        // a link in the place of a writable root, or on the way to it
 )
 
 // part is a path that is executed later, or says what is.

@@ -84,6 +84,8 @@ func (k kind) why() string {
 		return "others execute it: git's settings or your PATH lead there"
 	case kindMade:
 		return "by it git, or another program, would execute what was there before"
+	case kindRootLink:
+		return "a folder of `sandbox { writable_roots }` would lie where it leads"
 	case kindRepository, kindUnknown:
 	}
 	return "it is executed later"

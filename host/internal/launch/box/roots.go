@@ -1,26 +1,32 @@
 package box
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
 // roots are the writable roots as the kernel knows them, and which folders they are. Those that are not there are left out.
 func (b *Box) roots(asked []string) (roots []string, known map[string]identity, err error) {
+	var failed error
 	known = map[string]identity{}
 	for _, r := range asked {
 		if !filepath.IsAbs(r) {
 			return nil, nil, fmt.Errorf("the writable root %q is not absolute; write it from the root of the file system", r)
 		}
 		real, err := filepath.EvalSymlinks(r)
-		if os.IsNotExist(err) {
+		if absent(err) {
 			continue
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("the writable root %s can't be used: %w", r, err)
+			failed = cmp.Or(failed, fmt.Errorf("the writable root %s can't be used: %w", r, err))
+			continue
 		}
 		real = spelled(real)
 		switch {
@@ -41,26 +47,71 @@ func (b *Box) roots(asked []string) (roots []string, known map[string]identity, 
 	}
 	for _, r := range asked {
 		if link := linkIn(r, roots); link != "" {
-			return nil, nil, fmt.Errorf("the writable root %s leads through the symbolic link %s, which commands can make lead anywhere; name the folder itself", r, link)
+			return nil, nil, &rootLinkError{root: r, link: link}
 		}
 	}
+	if failed != nil {
+		return nil, nil, failed
+	}
 	return roots, known, nil
+}
+
+// rootLinkError says that a writable root leads through a link that commands could replace.
+type rootLinkError struct{ root, link string }
+
+func (e *rootLinkError) Error() string {
+	next := "remove the link"
+	if to, err := filepath.EvalSymlinks(e.root); err == nil {
+		next = "name " + to + " instead, or remove the link"
+	}
+	return fmt.Sprintf("the writable root %s leads through the symbolic link %s, which commands can make lead anywhere; %s", e.root, e.link, next)
+}
+
+// rootsNow are the writable roots, once links that commands have put in their place are moved aside.
+func (b *Box) rootsNow(owner launch.Owner, asked []string) (roots []string, known map[string]identity, err error) {
+	for range tries {
+		var link *rootLinkError
+		if roots, known, err = b.roots(asked); !errors.As(err, &link) || !b.guests.straighten(owner, link.link) {
+			break
+		}
+	}
+	return roots, known, err
+}
+
+// misled are the links in roots through which those that were asked for lead.
+func misled(asked, roots []string) (out []part) {
+	for _, r := range asked {
+		link := linkIn(r, roots)
+		for _, root := range outermost(roots) {
+			if rel, err := filepath.Rel(root, link); err == nil && below(link, root) {
+				id, _, _ := identify(link)
+				out = append(out, part{root: root, path: rel, kind: kindRootLink, id: id})
+			}
+		}
+	}
+	return out
 }
 
 // linkIn is a symbolic link on the way of a path that lies in one of the roots, so that whoever may write there could have made
 // it; empty: there is none.
 func linkIn(path string, roots []string) string {
 	at := "/"
-	for name := range strings.SplitSeq(filepath.Clean(path), "/") {
+	for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
 		next := filepath.Join(at, name)
-		real, err := filepath.EvalSymlinks(next)
-		if err != nil {
+		_, mode, ok := identify(next)
+		if !ok {
 			return ""
 		}
-		if real != next && insideAny(next, roots) {
-			return next
+		if mode&fs.ModeSymlink != 0 {
+			if insideAny(next, roots) {
+				return next
+			}
+			var err error
+			if next, err = filepath.EvalSymlinks(next); err != nil {
+				return ""
+			}
 		}
-		at = real
+		at = next
 	}
 	return ""
 }

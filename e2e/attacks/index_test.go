@@ -39,6 +39,8 @@ var indexed = []row{
 		ours: "its other names are read-only as well", tests: []string{"host/internal/launch/box TestAnotherNameOfWhatIsHeld"}},
 	{id: "I20", attempt: "put a link in the place of a writable folder in another one, or on the way to it, so that no later command runs, or that it runs elsewhere", required: "neither", codex: "",
 		ours: "the link is moved aside, also by the next command and after a kill", tests: []string{"host/internal/launch/box TestALinkInThePlaceOfARoot"}},
+	{id: "I21", attempt: "write what programs in git's settings find for themselves: the module of `python3 -m`, the Makefile of `make -C`, the folder of `go run` or `node`", required: "denied, or moved aside", codex: "",
+		ours: "they are read-only, and moved aside where they are new", tests: []string{"host/internal/launch/box TestWhatSettingsNameStays"}},
 }
 
 // evilRepository is a script that makes one whose settings, hooks and neighbours are executed later.

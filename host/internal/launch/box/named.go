@@ -121,27 +121,49 @@ func (n *namer) repository(dir, top string) (out []target, err error) {
 		case gitconfig.Template:
 			out = append(out, target{path: gitconfig.Expand(x.Value, top, n.user.Home), folder: true, kind: kindNamed, why: why, text: text})
 		case gitconfig.Program:
-			out = append(out, n.programs(x.Value, top, why)...)
+			out = append(out, n.programs(x.Value, top, why, x.Section == "alias")...)
 		case gitconfig.Include, gitconfig.Nothing:
 		}
 	}
 	return append(out, linkedHooks(dir)...), nil
 }
 
-// programs are the files that a line may execute which git starts at the top of the working tree.
-func (n *namer) programs(line, top, why string) []target {
+// programs are the files that a line may execute which git starts at the top of the working tree. byHand: the user starts it, as an
+// alias; then folders that it names are only looked into, since work on them is what it is for.
+func (n *namer) programs(line, top, why string, byHand bool) (out []target) {
 	words := gitconfig.Words(line)
 	bases := []string{top}
 	for _, w := range words {
-		if p := gitconfig.Expand(w.Text, top, n.user.Home); p != top && isDir(p) && len(bases) < 10 {
+		if p := gitconfig.Expand(w.Text, top, n.user.Home); p != top && isDir(p) && len(bases) < 10 && !w.Module {
 			bases = append(bases, p) // a cd, or a variable that is set
 		}
 	}
-	var out []target
+	add := func(w gitconfig.Word, path string, folder bool) {
+		out = append(out, target{path: path, folder: folder, kind: kindNamed, why: why, text: w.Text + " in " + line})
+	}
 	for _, w := range words {
+		in := bases // where a build takes place
+		if len(bases) > 1 || byHand {
+			in = bases[1:]
+		}
+		for _, base := range in {
+			for _, name := range gitconfig.Builds(w.Of) {
+				add(w, filepath.Join(base, name), false)
+			}
+		}
 		for _, base := range bases {
 			p := gitconfig.Expand(w.Text, base, n.user.Home)
 			if p == "" {
+				continue
+			}
+			if w.Module {
+				name, _, _ := strings.Cut(w.Text, ".")
+				add(w, filepath.Join(base, name+".py"), false)
+				if byHand {
+					add(w, filepath.Join(base, name, "__main__.py"), false)
+				} else {
+					add(w, filepath.Join(base, name), true)
+				}
 				continue
 			}
 			candidates := []string{p}
@@ -151,9 +173,11 @@ func (n *namer) programs(line, top, why string) []target {
 			for _, p := range candidates {
 				info, err := os.Stat(p)
 				switch {
+				case err == nil && info.IsDir() && p != top && gitconfig.Folder(w.Of) && !byHand:
+					add(w, p, true)
 				case err == nil && info.Mode().IsRegular() && (w.Runs || info.Mode().Perm()&0o111 != 0),
 					absent(err) && w.Runs && strings.Contains(w.Text, "/"):
-					out = append(out, target{path: p, kind: kindNamed, why: why, text: w.Text + " in " + line})
+					add(w, p, false)
 				}
 			}
 		}

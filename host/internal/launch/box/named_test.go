@@ -62,6 +62,19 @@ var named = map[string]struct {
 	"the other end of a remote":   {"[remote \"o\"]\n\turl = .\n\tuploadpack = ./tools/up\n", "", nil, []string{"tools/up"}, nil},
 	"a transport":                 {"[remote \"o\"]\n\turl = ext::./tools/ext %S\n", "", nil, []string{"tools/ext"}, nil},
 	"a template":                  {"[init]\n\ttemplateDir = template\n", "", nil, []string{"template/hooks/post-checkout"}, []string{"template/hooks/pre-commit"}},
+	"a module":                    {"[core]\n\tfsmonitor = python3 -m tools.monitor\n", "", nil, []string{"tools/monitor.py", "tools/__init__.py"}, []string{"tools/new.py", "tools.py"}},
+	"a module beside its option":  {"[core]\n\tfsmonitor = python3 -Bmmonitor\n", "", nil, []string{"monitor.py"}, []string{"monitor/__main__.py"}},
+	"a module that is missing":    {"[filter \"x\"]\n\tclean = python3 -u -m cleaner %f\n", "", nil, nil, []string{"cleaner.py", "cleaner/__main__.py"}},
+	"a module in an alias":        {"[alias]\n\tx = !python3 -m tool\n", "", nil, []string{"tool/__main__.py"}, []string{"tool.py"}},
+	"make in a folder":            {"[filter \"x\"]\n\tclean = make -sC tools clean\n", "", nil, []string{"tools/Makefile"}, []string{"tools/GNUmakefile"}},
+	"make in a folder behind -C":  {"[alias]\n\tx = !make -Ctools clean\n", "", nil, []string{"tools/Makefile"}, []string{"tools/makefile"}},
+	"make in a folder by its =":   {"[filter \"x\"]\n\tclean = make --directory=tools clean\n", "", nil, []string{"tools/makefile"}, nil},
+	"make after cd":               {"[filter \"x\"]\n\tclean = cd tools && make\n", "", nil, []string{"tools/Makefile"}, nil},
+	"make":                        {"[filter \"x\"]\n\tclean = make -s x\n", "", nil, []string{"Makefile"}, []string{"GNUmakefile"}},
+	"npm in a folder":             {"[filter \"x\"]\n\tclean = npm --prefix tools run -s x\n", "", nil, []string{"tools/package.json"}, nil},
+	"go run":                      {"[diff \"x\"]\n\ttextconv = go run ./tools/conv\n", "", nil, []string{"tools/conv/main.go"}, []string{"tools/conv/more.go"}},
+	"a folder of node":            {"[diff \"x\"]\n\ttextconv = node tools/conv\n", "", nil, []string{"tools/conv/index.js"}, []string{"tools/conv/package.json"}},
+	"a folder of libraries":       {"[diff \"x\"]\n\ttextconv = ruby -Ilib tools/conv.rb\n", "", nil, []string{"tools/conv.rb", "lib/json.rb"}, []string{"lib/more.rb"}},
 	"a folder of the user's PATH": {"", "", []string{"$WS/scripts"}, []string{"scripts/tool"}, []string{"scripts/ls"}},
 	"a relative one":              {"", "", []string{"scripts"}, []string{"scripts/tool"}, []string{"scripts/ls"}},
 	"one that is missing":         {"", "", []string{"$WS/scripts"}, nil, []string{"scripts"}},
@@ -192,15 +205,15 @@ func TestSettingsOfTheRepositoryAround(t *testing.T) {
 // What is no program, and what a package manager fills, is work of every day.
 func TestOrdinaryFilesAreWritten(t *testing.T) {
 	t.Parallel()
-	w := configured(t, "[alias]\n\tx = !git add package.json src && make\n\tst = status\n[remote \"o\"]\n\turl = ./file\n[user]\n\tname = file\n[core]\n\tpager = less -F\n[blame]\n\tignoreRevsFile = file\n[branch \"m\"]\n\tmerge = src/a.go\n",
+	w := configured(t, "[alias]\n\tx = !git add package.json src && make && npm test && python3 -m src && go run ./src\n\tst = status\n[remote \"o\"]\n\turl = ./file\n[user]\n\tname = file\n[core]\n\tpager = less -F\n[blame]\n\tignoreRevsFile = file\n[branch \"m\"]\n\tmerge = src/a.go\n",
 		"", "$WS/node_modules/.bin", "$WS/.venv/bin", "$WS", ".", "node_modules/.bin")
-	for _, p := range []string{"package.json", "src/a.go", "file", "less", "status", ".venv/pyvenv.cfg", ".venv/bin/activate", "node_modules/.bin/tsc"} {
+	for _, p := range []string{"package.json", "Makefile", "src/a.go", "src/a.py", "file", "less", "status", ".venv/pyvenv.cfg", ".venv/bin/activate", "node_modules/.bin/tsc"} {
 		w.write(p, "x")
 		if err := os.Chmod(filepath.Join(w.ws, p), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	out, exit := w.sh(`for f in package.json src/a.go file less status .venv/bin/activate .venv/bin/new node_modules/.bin/tsc node_modules/.bin/new new.sh; do echo y > $f && cp $f $f~ && mv $f~ $f || exit 1; done; echo done`)
+	out, exit := w.sh(`for f in package.json Makefile src/a.go src/a.py file less status .venv/bin/activate .venv/bin/new node_modules/.bin/tsc node_modules/.bin/new new.sh; do echo y > $f && cp $f $f~ && mv $f~ $f || exit 1; done; echo done`)
 	if exit.Code != 0 || out != "done" {
 		t.Errorf("exit %d, %q", exit.Code, out)
 	}

@@ -72,7 +72,36 @@ type Word struct {
 	// Runs says that the word stands where a program, or the file of an interpreter, stands, or is called like a script: a file of
 	// that name is executed whatever its mode.
 	Runs bool
+	// Of is the program of [Folders] or [Builds] whose argument the word is, without its path; empty: none.
+	Of string
+	// Module says that the word is a module's name, which Python looks for in the folder first.
+	Module bool
 }
+
+// Python is the name in [Word.Of] of every version of it.
+const Python = "python"
+
+// folders are programs that run what lies in a folder that an argument names.
+var folders = map[string]bool{
+	Python: true, "pypy": true, "node": true, "nodejs": true, "deno": true, "bun": true, "tsx": true, "go": true, "ruby": true, "perl": true, "php": true, "java": true,
+	"lua": true, "julia": true,
+}
+
+// Folder reports whether a program of this name runs what lies in a folder that it is given.
+func Folder(of string) bool { return folders[of] }
+
+// builds are programs that run what certain files say, in a folder that an argument names or in the one in which they are started.
+var builds = map[string][]string{
+	"make": {"GNUmakefile", "makefile", "Makefile"}, "gmake": {"GNUmakefile", "makefile", "Makefile"}, "bmake": {"BSDmakefile", "makefile", "Makefile"},
+	"just": {"justfile", "Justfile", ".justfile"}, "task": {"Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml"}, "npm": {"package.json", ".npmrc"},
+	"pnpm": {"package.json", ".npmrc", ".pnpmfile.cjs"}, "yarn": {"package.json", ".yarnrc.yml"}, "rake": {"Rakefile", "rakefile", "Rakefile.rb", "rakefile.rb"}, "bundle": {"Gemfile"},
+	"cargo": {"Cargo.toml", "build.rs", ".cargo/config.toml"}, "ninja": {"build.ninja"}, "mvn": {"pom.xml"}, "gradle": {"build.gradle", "build.gradle.kts", "settings.gradle"},
+	"ant": {"build.xml"}, "tox": {"tox.ini"}, "nox": {"noxfile.py"}, "invoke": {"tasks.py"}, "inv": {"tasks.py"}, "composer": {"composer.json"}, "mage": {"magefile.go"},
+	"scons": {"SConstruct"},
+}
+
+// Builds are the files that a program of this name runs in a folder; none: it is no such program.
+func Builds(of string) []string { return builds[of] }
 
 // maxWords bounds what is looked at in a line.
 const maxWords = 1000
@@ -92,7 +121,7 @@ func Words(line string) []Word {
 			}
 		case '\n', ';', '|', '&', '(', ')', '{', '}', '`':
 			w.end()
-			w.runs, w.file = true, false // a command begins, or what follows one in its place
+			w.runs, w.file, w.of, w.module = true, false, "", false // a command begins, or what follows one in its place
 		case '\'', '"', '\\': // which only hold a word together
 		case '$':
 			for at+1 < len(line) && isName(line[at+1]) {
@@ -107,12 +136,12 @@ func Words(line string) []Word {
 	for _, quote := range []string{`"`, "'"} {
 		for i, text := range strings.Split(line, quote) {
 			if i%2 == 1 && len(w.out) < maxWords && strings.ContainsAny(text, " \t,:") {
-				w.out = append(w.out, Word{text, true})
+				w.out = append(w.out, Word{Text: text, Runs: true})
 			}
 		}
 	}
 	if strings.ContainsAny(line, " \t,:") {
-		w.out = append(w.out, Word{line, true})
+		w.out = append(w.out, Word{Text: line, Runs: true})
 	}
 	return w.out
 }
@@ -121,7 +150,10 @@ type words struct {
 	text []byte
 	runs bool // the next word stands where a program does, or the file of an interpreter
 	file bool // it is the latter
-	out  []Word
+	of   string
+	// module says that the next word is the name of a module.
+	module bool
+	out    []Word
 }
 
 // end takes what was collected as a word.
@@ -137,22 +169,43 @@ func (w *words) end() {
 	}
 	if option := strings.TrimLeft(text, "-"); option != text {
 		w.runs = w.runs || interpreters[text]
-		if strings.Contains(option, "/") {
+		switch i := strings.IndexByte(option, 'm'); {
+		case w.of == Python && i >= 0 && text[1] != '-' && !strings.ContainsAny(option[:i], "cIPWX"): // with -I and -P it looks elsewhere
+			if w.module = i == len(option)-1; !w.module {
+				w.out = append(w.out, Word{Text: option[i+1:], Of: w.of, Module: true})
+			}
+		case strings.Contains(option, "/"):
 			w.add(option, w.runs)
 			w.add(option[1:], w.runs) // of -Ipath
+		case w.of != "" && len(option) > 1:
+			w.out = append(w.out, Word{Text: option[1:], Of: w.of})
 		}
 		return
 	}
-	w.add(text, w.runs)
+	if w.module {
+		w.module = false
+		w.out = append(w.out, Word{Text: text, Of: w.of, Module: true})
+		return
+	}
 	base := text[strings.LastIndexByte(text, '/')+1:]
-	w.runs = interpreters[base] || interpreters[strings.TrimRight(base, "0123456789.")]
+	bare := strings.TrimRight(base, "0123456789.")
+	if w.runs || w.of == "" {
+		switch {
+		case folders[bare]:
+			w.of = bare
+		case len(builds[base]) > 0:
+			w.of = base
+		}
+	}
+	w.add(text, w.runs)
+	w.runs = interpreters[base] || interpreters[bare]
 	w.file = w.runs
 }
 
 // add adds a word. A program without a slash is looked for elsewhere; the file of an interpreter is not.
 func (w *words) add(text string, runs bool) {
 	if text != "" {
-		w.out = append(w.out, Word{text, runs && (w.file || strings.Contains(text, "/")) || isScript(text)})
+		w.out = append(w.out, Word{Text: text, Runs: runs && (w.file || strings.Contains(text, "/")) || isScript(text), Of: w.of})
 	}
 }
 

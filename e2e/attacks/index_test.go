@@ -41,6 +41,8 @@ var indexed = []row{
 		ours: "the link is moved aside, also by the next command and after a kill", tests: []string{"host/internal/launch/box TestALinkInThePlaceOfARoot"}},
 	{id: "I21", attempt: "write what programs in git's settings find for themselves: the module of `python3 -m`, the Makefile of `make -C`, the folder of `go run` or `node`", required: "denied, or moved aside", codex: "",
 		ours: "they are read-only, and moved aside where they are new", tests: []string{"host/internal/launch/box TestWhatSettingsNameStays"}},
+	{id: "I22", attempt: "go on in a folder that the user has renamed, with another one in its place", required: "it is judged where it lies, and the other one is the user's", codex: "",
+		ours: "folders are known by their inodes, also after a kill", tests: []string{"host/internal/launch/box TestARootThatTheUserExchanges", "host/internal/launch/box TestASessionInARootThatWasExchanged", "host/internal/launch/box TestARootThatTheUserReplaces"}},
 }
 
 // evilRepository is a script that makes one whose settings, hooks and neighbours are executed later.

@@ -98,7 +98,7 @@ type Box struct {
 func New(cfg Config) *Box {
 	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), keyFiles: cfg.KeyFiles, programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
 	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}}
-	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred}
+	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred, occupied: b.guests.moving}
 	b.residents = residents{moved: cfg.Moved}
 	b.residents.lookout.stirred = b.residents.stirred
 	if b.home != "" {

@@ -58,6 +58,7 @@ func (b *Box) Killed() {
 		if at.mark != nil {
 			at.mark.leave()
 		}
-		at.mark, at.known = nil, nil
+		at.mark = nil
+		at.forget()
 	}
 }

@@ -1,6 +1,7 @@
 package box
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
 // What a process in a box makes and others would execute is judged when the process ends, before anything runs outside of a box while it
@@ -65,12 +67,38 @@ type ground struct {
 	asked []string          // the roots that they have, as grants name them
 	began time.Time
 	mark  *mark // that somebody works there, for the next gantry; nil: there is none
+	// record is what the mark says.
+	record record
+	anchor *anchor // the folder itself, while somebody works there; nil: its path is all that counts
 
 	until   time.Time           // how long the mark stays when nobody works there
 	marked  map[identity]bool   // the parts that the mark names
 	digests map[identity]string // of those
 	off     *time.Timer         // takes the mark away
 	lull    *time.Timer         // has what has changed read
+}
+
+// forget ends what is known of a root in which nobody works any more.
+func (at *ground) forget() {
+	at.known = nil
+	if at.anchor != nil {
+		at.anchor.close()
+		at.anchor = nil
+	}
+}
+
+// end takes back what a ground leaves on disk, and stops what is to come.
+func (at *ground) end() {
+	for _, t := range []*time.Timer{at.off, at.lull} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	at.forget()
+	if at.mark != nil {
+		at.mark.remove()
+		at.mark = nil
+	}
 }
 
 var errEnding = errors.New("gantry is ending")
@@ -134,6 +162,7 @@ func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
 	if h.closed {
 		return nil, nil, errEnding
 	}
+	h.follow()
 	outer := outermost(g.roots)
 	for _, root := range outer {
 		w, err := h.recover(root, g.owner)
@@ -149,7 +178,7 @@ func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
 		if err != nil {
 			return nil, words, err
 		}
-		h.ground(root).known = nil
+		h.ground(root).forget()
 	}
 	if err := h.know(g.roots); err != nil {
 		return nil, words, err
@@ -191,6 +220,8 @@ func (h *guests) know(roots []string) error {
 		if err := h.note(root, all, known); err != nil {
 			return err
 		}
+		at.forget()
+		at.anchor = anchorAt(root)
 		at.known, at.named, at.kept, at.asked, at.began = known, all.named, kept{}, nil, time.Now()
 	}
 	return nil
@@ -203,13 +234,14 @@ func (h *guests) expect(roots []string, whole map[string]identity) (*parts, erro
 	if h.closed {
 		return nil, errEnding
 	}
+	h.follow()
 	fresh := slices.DeleteFunc(outermost(roots), func(r string) bool { return h.ground(r).known != nil })
 	if err := h.know(roots); err != nil {
 		return nil, err
 	}
 	found, err := h.index.look(roots, whole, nil)
 	for _, root := range fresh { // nobody works there yet
-		h.ground(root).known = nil
+		h.ground(root).forget()
 		h.later(root, patience)
 	}
 	return found, err
@@ -278,7 +310,7 @@ func (h *guests) rest(roots []string) {
 		if at == nil || len(h.on(root)) > 0 {
 			continue
 		}
-		at.known = nil
+		at.forget()
 		h.later(root, linger)
 	}
 }
@@ -342,6 +374,19 @@ func (h *guests) sure(owner launch.Owner, roots []string) (words []word, err err
 // judge moves aside what was not there before the oldest guest of these roots. unsure says why something may have been
 // overlooked. The caller holds h.mu, and says the words later.
 func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure, err error) {
+	for range tries {
+		moved := h.follow()
+		for i, root := range outer {
+			outer[i] = cmp.Or(moved[root], root)
+		}
+		if words, unsure, err = h.judgeIn(owner, outer); !errors.Is(err, tree.ErrGone) {
+			break
+		}
+	}
+	return words, unsure, err
+}
+
+func (h *guests) judgeIn(owner launch.Owner, outer []string) (words []word, unsure, err error) {
 	var roots, opened, missing, asked []string
 	var whole map[string]identity
 	was, before := past{known: map[identity]bool{}, began: time.Now(), kept: kept{}}, &parts{named: map[string]string{}}
@@ -436,8 +481,9 @@ func (h *guests) settle(owner launch.Owner) error {
 	h.mu.Lock()
 	var words []word
 	var err error
-	for root, at := range h.grounds {
-		if at.known == nil {
+	h.follow()
+	for _, root := range slices.Sorted(maps.Keys(h.grounds)) {
+		if at := h.grounds[root]; at == nil || at.known == nil {
 			continue
 		}
 		of := owner
@@ -508,6 +554,9 @@ func (h *guests) outlive(owner launch.Owner) {
 func (h *guests) live(root string) {
 	h.mu.Lock()
 	var words []word
+	if to, ok := h.follow()[root]; ok {
+		root = to
+	}
 	if on := h.on(root); len(on) > 0 && !slices.ContainsFunc(on, func(g *guest) bool { return !g.background }) {
 		var err error
 		if words, _, err = h.judge(on[0].owner, h.around([]string{root})); err != nil {
@@ -533,6 +582,12 @@ func (h *guests) stirred(root string) {
 	if busy {
 		h.live(root)
 	}
+}
+
+// moving reports whether guests work in a folder that is not at its path any more; the caller holds h.mu.
+func (h *guests) moving(root string) bool {
+	at := h.grounds[root]
+	return at != nil && at.known != nil && at.anchor != nil && !at.anchor.is(root)
 }
 
 // read has what has changed in a root read while nobody waits for it.
@@ -562,10 +617,12 @@ func (h *guests) close() {
 				t.Stop()
 			}
 		}
+		left := at.known != nil
+		at.forget()
 		if at.mark == nil {
 			continue
 		}
-		if at.known == nil {
+		if !left {
 			at.mark.remove()
 		} else {
 			at.mark.leave() // the next one judges what is there

@@ -34,6 +34,8 @@ type index struct {
 	namer   *namer            // finds what git's settings name
 	cache   string            // the folder of the trees' files; empty: there are none
 	stirred func(root string) // hears that something has changed
+	// occupied reports whether guests work in the folder that a root was.
+	occupied func(root string) bool
 
 	mu     sync.Mutex
 	trees  map[string]*grown
@@ -117,6 +119,16 @@ func (x *index) uproot(root string, g *grown) {
 	_ = g.Close() // its file is written again by the next
 }
 
+// forget forgets the tree of a root, if there is one.
+func (x *index) forget(root string) {
+	x.mu.Lock()
+	g := x.trees[root]
+	x.mu.Unlock()
+	if g != nil {
+		x.uproot(root, g)
+	}
+}
+
 // trim forgets trees that have not been used for longest.
 func (x *index) trim(idle func(root string) bool) {
 	x.mu.Lock()
@@ -131,12 +143,7 @@ func (x *index) trim(idle func(root string) bool) {
 			continue
 		}
 		over--
-		x.mu.Lock()
-		g := x.trees[root]
-		x.mu.Unlock()
-		if g != nil {
-			x.uproot(root, g)
-		}
+		x.forget(root)
 	}
 }
 
@@ -186,9 +193,11 @@ func (x *index) settle(root string) (*grown, tree.Result, error) {
 				return g, r, nil
 			}
 		}
-		if errors.Is(err, tree.ErrGone) && g != nil && !again { // another may lie there by now
+		if errors.Is(err, tree.ErrGone) && g != nil {
 			x.uproot(root, g)
-			continue
+			if !again && !x.occupied(root) { // another may lie there by now, in which nobody works
+				continue
+			}
 		}
 		return nil, tree.Result{}, fmt.Errorf("what is executed later can't be looked for: %w; make it readable for gantry, or take it out of the sandbox's writable folders", err)
 	}

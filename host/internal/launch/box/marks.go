@@ -35,9 +35,12 @@ type mark struct {
 
 // record is what a mark says.
 type record struct {
-	Root  string
-	Parts []noted
-	Named map[string]string // what git's settings named
+	Root string
+	// Which folder it is, wherever it lies by then.
+	Dev, Ino uint64
+	Born     int64
+	Parts    []noted
+	Named    map[string]string // what git's settings named
 }
 
 // noted is a part that was there. One that a backup has put back has another identity and the same digest.
@@ -54,6 +57,8 @@ const (
 	maxMark = 64 << 20
 	// staleMark is the age from which a mark that was never finished has no owner any more: writing one takes milliseconds.
 	staleMark = time.Hour
+	// longestMark is how long the mark of a folder stays that another has taken the place of.
+	longestMark = 30 * 24 * time.Hour
 	// maxDigest is the longest file of which a digest is made.
 	maxDigest = 1 << 20
 )
@@ -102,6 +107,10 @@ func (h *guests) note(root string, found *parts, known map[identity]bool) error 
 		return nil
 	}
 	r := record{Root: root, Named: found.named}
+	if id, _, ok := identify(root); ok {
+		id = lasting(root, id)
+		r.Dev, r.Ino, r.Born = id.dev, id.ino, id.changed
+	}
 	digests := map[identity]string{}
 	for _, p := range found.list {
 		if p.root != root {
@@ -114,19 +123,49 @@ func (h *guests) note(root string, found *parts, known map[identity]bool) error 
 		digests[p.id] = d
 		r.Parts = append(r.Parts, noted{Path: p.path, Kind: p.kind, Dev: p.id.dev, Ino: p.id.ino, Changed: p.id.changed, Size: p.id.size, Digest: d})
 	}
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	m, err := h.marks.write(b)
+	m, err := h.write(r)
 	if err != nil {
 		return fmt.Errorf("what is executed later in %s can't be kept for the case that gantry is killed: %w; make room for gantry's folder", root, err)
 	}
 	if at.mark != nil {
 		at.mark.remove()
 	}
-	at.mark, at.marked, at.digests = m, known, digests
+	at.mark, at.record, at.marked, at.digests = m, r, known, digests
 	return nil
+}
+
+func (h *guests) write(r record) (*mark, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return h.marks.write(b)
+}
+
+// is reports whether a folder is the one of the record.
+func (r *record) is(dir string) bool {
+	id, mode, ok := identify(dir)
+	return ok && mode.IsDir() && (r.Ino == 0 || lasting(dir, id) == identity{dev: r.Dev, ino: r.Ino, changed: r.Born})
+}
+
+// find looks for the folder of a record: where it was, at root, or under another name beside it.
+func (r *record) find(root string) (found bool) {
+	if r.is(r.Root) {
+		return true
+	}
+	if r.Ino != 0 && r.is(root) {
+		r.Root = root
+		return true
+	}
+	above := filepath.Dir(r.Root)
+	entries, _ := os.ReadDir(above)
+	for _, e := range entries {
+		if p := filepath.Join(above, e.Name()); r.Ino != 0 && e.IsDir() && r.is(p) {
+			r.Root = p
+			return true
+		}
+	}
+	return false
 }
 
 // write makes a mark that outlives the machine's end. nil: gantry's folder can't be written.
@@ -242,7 +281,7 @@ func (m *markings) orphans(root string) (list []orphan, err error) {
 			f.Close()
 			return list, fmt.Errorf("the mark %s of commands of a gantry that was killed can't be read: %w; look for what they have left, then remove it", path, err)
 		}
-		if o.Root != root && !below(o.Root, root) && !below(root, o.Root) {
+		if o.Root != root && !below(o.Root, root) && !below(root, o.Root) && (o.Ino == 0 || !o.is(root)) {
 			f.Close()
 			continue
 		}
@@ -263,8 +302,10 @@ func (h *guests) recover(root string, owner launch.Owner) (words []word, err err
 		return nil, err
 	}
 	for _, o := range list {
-		if !isDir(o.Root) {
-			_ = os.Remove(o.path)
+		if !o.find(root) {
+			if !isDir(o.Root) || time.Since(o.began) > longestMark {
+				_ = os.Remove(o.path)
+			}
 			continue
 		}
 		ids, digests := map[identity]bool{}, map[string]bool{}

@@ -1,0 +1,38 @@
+package box
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// anchor stays with a folder, however it is renamed: as the mounts of processes in a box do.
+type anchor struct{ file *os.File }
+
+// anchorAt returns nil if nothing is there.
+func anchorAt(dir string) *anchor {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return &anchor{os.NewFile(uintptr(fd), dir)}
+}
+
+// is reports whether the folder lies at a path.
+func (a *anchor) is(path string) bool {
+	info, err := a.file.Stat()
+	now, err2 := os.Lstat(path)
+	return err == nil && err2 == nil && os.SameFile(info, now)
+}
+
+// path is where the folder is now. Of one that was removed it is no path that is there.
+func (a *anchor) path() string {
+	to, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(a.file.Fd())))
+	if err != nil || !a.is(to) {
+		return a.file.Name() + " (removed)/"
+	}
+	return to
+}
+
+func (a *anchor) close() { a.file.Close() }

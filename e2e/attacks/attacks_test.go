@@ -91,7 +91,7 @@ var sections = []struct {
 }{
 	{"F", "Files", 24},
 	{"M", "What is executed later", 59},
-	{"I", "The index", 22},
+	{"I", "The index", 23},
 	{"D", "What must not be read", 22},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},

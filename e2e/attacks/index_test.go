@@ -43,6 +43,8 @@ var indexed = []row{
 		ours: "they are read-only, and moved aside where they are new", tests: []string{"host/internal/launch/box TestWhatSettingsNameStays"}},
 	{id: "I22", attempt: "go on in a folder that the user has renamed, with another one in its place", required: "it is judged where it lies, and the other one is the user's", codex: "",
 		ours: "folders are known by their inodes, also after a kill", tests: []string{"host/internal/launch/box TestARootThatTheUserExchanges", "host/internal/launch/box TestASessionInARootThatWasExchanged", "host/internal/launch/box TestARootThatTheUserReplaces"}},
+	{id: "I23", attempt: "make hooks and settings while the command is being ended after a kill of gantry, later than the next gantry has looked", required: "not there afterwards", codex: "",
+		ours: "looked at again when the killed gantry's launchers have ended", tests: []string{"host/internal/launch/box TestWhatIsMadeAfterTheKill", "host/internal/launch/box TestWhatIsMadeAfterTheNextGantry"}},
 }
 
 // evilRepository is a script that makes one whose settings, hooks and neighbours are executed later.

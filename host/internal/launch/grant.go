@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,9 @@ type Keeper interface {
 	Settle(Owner) error
 	// Watch says that processes of a grant are to come, and for whom.
 	Watch(Owner, Grant) error
+	// Held is a file that launchers keep open until nothing of their tree is left: others see by it whether processes are left of a host
+	// that was killed. nil: there is none.
+	Held() *os.File
 	// Outlived says that a call has ended, of which processes may still run.
 	Outlived(Owner)
 	// Close is called when no process is left.

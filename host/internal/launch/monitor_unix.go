@@ -24,7 +24,7 @@ import (
 const maxOrdered = 256 << 10
 
 // startMonitor starts a gantry-launch, which then waits for its order.
-func startMonitor(path string) (*monitor, error) {
+func (l *Launcher) startMonitor() (*monitor, error) {
 	pair, err := newSocketpair()
 	if err != nil {
 		return nil, launchError("socketpair", err)
@@ -32,10 +32,16 @@ func startMonitor(path string) (*monitor, error) {
 	peer := os.NewFile(uintptr(pair[1]), "control")
 	defer peer.Close()
 	conn := pollable(pair[0], "control")
-	process, err := os.StartProcess(path, []string{"gantry-launch"}, &os.ProcAttr{
+	held := peer
+	for _, k := range l.keepers() {
+		if f := k.Held(); f != nil {
+			held = f
+		}
+	}
+	process, err := os.StartProcess(l.cfg.LauncherPath, []string{"gantry-launch"}, &os.ProcAttr{
 		// Nothing of the host's environment: it may hold keys.
 		Env:   []string{control.StageEnv + "=" + control.StageWatch, "GOGC=off"},
-		Files: []*os.File{peer, peer, peer},
+		Files: []*os.File{control.FD: peer, control.HeldFD: held, 2: peer},
 		// Out of reach of the terminal's Ctrl-C, which is the host's to handle.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -119,7 +125,7 @@ func (p *Process) takeMonitor(ctx context.Context, x *control.Box) (m *monitor, 
 func (p *Process) newMonitor(ctx context.Context, x *control.Box) (*monitor, error) {
 	p.box, p.madeAhead, p.reused = nil, false, false
 	if x == nil {
-		return startMonitor(p.l.cfg.LauncherPath)
+		return p.l.startMonitor()
 	}
 	m, _, err := p.l.takeSpare(&p.spec)
 	if err != nil {
@@ -150,7 +156,7 @@ func (l *Launcher) takeSpare(s *Spec) (m *monitor, spare bool, err error) {
 		}
 		m.end()
 	}
-	m, err = startMonitor(l.cfg.LauncherPath)
+	m, err = l.startMonitor()
 	return m, false, err
 }
 
@@ -196,7 +202,7 @@ func (l *Launcher) spare(p *Process) {
 		}
 		var m *monitor
 		if !has {
-			m, _ = startMonitor(l.cfg.LauncherPath)
+			m, _ = l.startMonitor()
 		}
 		l.mu.Lock()
 		close(l.mu.sparing)
@@ -229,7 +235,7 @@ const prepareBound = 5 * time.Second
 func (l *Launcher) makeReady(ctx context.Context, m *monitor, x *control.Box) (*ready, error) {
 	if m == nil {
 		var err error
-		if m, err = startMonitor(l.cfg.LauncherPath); err != nil {
+		if m, err = l.startMonitor(); err != nil {
 			return nil, err
 		}
 	}

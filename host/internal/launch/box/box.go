@@ -97,7 +97,7 @@ type Box struct {
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
 	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), keyFiles: cfg.KeyFiles, programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
-	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}}
+	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}, ending: make(chan struct{})}
 	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred, occupied: b.guests.moving}
 	b.residents = residents{moved: cfg.Moved}
 	b.residents.lookout.stirred = b.residents.stirred

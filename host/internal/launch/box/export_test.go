@@ -61,4 +61,13 @@ func (b *Box) Killed() {
 		at.mark = nil
 		at.forget()
 	}
+	if f := h.marks.held(); f != nil {
+		h.marks.mu.Lock()
+		h.marks.pipe = nil
+		h.marks.mu.Unlock()
+		f.Close()
+	}
 }
+
+// Alone returns when nothing is left of gantries that were killed.
+func (b *Box) Alone() { b.guests.leaving.Wait() }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,6 +115,10 @@ type guests struct {
 	list    []*guest // in the order in which they came
 	grounds map[string]*ground
 	closed  bool
+	pipes   []*os.File // of gantries that were killed
+
+	ending  chan struct{}  // closed with closed
+	leaving sync.WaitGroup // who waits for those
 }
 
 // word is what has to be said once the lock is given back.
@@ -263,8 +268,12 @@ func (h *guests) withdraw(g *guest) {
 }
 
 // leave is the end of a guest. What it has made is judged; more is what else there is to say of it.
-func (h *guests) leave(g *guest, more func() []Moved) {
+func (h *guests) leave(g *guest, more func() []Moved) (sure bool) {
 	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return false
+	}
 	words, unsure, err := h.judge(g.owner, h.around(g.roots))
 	if err != nil {
 		words = append(words, word{owner: g.owner, err: err})
@@ -272,7 +281,7 @@ func (h *guests) leave(g *guest, more func() []Moved) {
 		h.allow(g)
 	}
 	h.list = slices.DeleteFunc(h.list, func(x *guest) bool { return x == g })
-	if err == nil && unsure == nil {
+	if sure = err == nil && unsure == nil; sure {
 		h.rest(outermost(g.roots))
 	}
 	h.mu.Unlock()
@@ -285,6 +294,7 @@ func (h *guests) leave(g *guest, more func() []Moved) {
 	}
 	h.say(words...)
 	h.index.trim(h.idle)
+	return sure
 }
 
 // allow makes what was opened for a guest, and is there now, a part that others may find.
@@ -629,6 +639,14 @@ func (h *guests) close() {
 		}
 		at.mark = nil
 	}
+	select {
+	case <-h.ending:
+	default:
+		close(h.ending)
+	}
+	closeAll(h.pipes) // which ends the waiting for them
 	h.mu.Unlock()
+	h.leaving.Wait()
 	h.index.close()
+	h.marks.drop()
 }

@@ -208,8 +208,75 @@ func TestTheNextGantryJudges(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(w.ws, "old/.git/config")); err != nil || !strings.Contains(string(b), "mine") {
 		t.Errorf("the user's own is %q, %v", b, err)
 	}
+	if err := w.launcher.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	next.box.Alone()
+	next.sh("true") // after which another mark would be there
+	if err := next.launcher.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if left, err := filepath.Glob(filepath.Join(w.home, "locks/running/*")); err != nil || len(left) != 0 {
 		t.Errorf("left is %q, %v", left, err)
+	}
+}
+
+// What processes of a killed gantry make while they are ended is judged by the next one at once, and when the last of them is gone.
+func TestWhatIsMadeAfterTheKill(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	_, lines := w.session(`echo ready; await one; mkdir -p lib/.git; ` + evilSettings + `; await two; mkdir -p app/.codex; echo x > app/.codex/x; echo made; await never`)
+	until(t, lines, "ready")
+	w.box.Killed()
+	next := newWorldIn(t, w)
+	if err := next.launcher.Watch("thread", next.spec("true").Grant); err != nil {
+		t.Error(err)
+	}
+	w.step("one")
+	next.await(1)
+	if out, exit := next.sh(`cat lib/.git/config; touch two; while [ ! -e app/.codex/x ] && [ ! -e app/.codex.quarantined/x ]; do sleep 0.01; done; echo runs`); !strings.HasSuffix(out, "runs") || strings.Contains(out, "fsmonitor") {
+		t.Errorf("%d, %q", exit.Code, out)
+	}
+	next.await(2)
+	w.write("app/.git/config", "[core]\n")
+	if err := w.launcher.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	next.box.Alone()
+	w.write("app/.git/config.new", evilConfig)
+	if err := os.Rename(filepath.Join(w.ws, "app/.git/config.new"), filepath.Join(w.ws, "app/.git/config")); err != nil {
+		t.Fatal(err)
+	}
+	if out, exit := next.sh("cat app/.git/config"); exit.Code != 0 || out+"\n" != evilConfig {
+		t.Errorf("when they are gone: %d, %q", exit.Code, out)
+	}
+	if m := next.moved(); len(m) != 2 {
+		t.Errorf("moved %+v", m)
+	}
+}
+
+// Processes that end later than the next gantry are judged by the one after it.
+func TestWhatIsMadeAfterTheNextGantry(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	_, lines := w.session(`echo ready; await one; mkdir -p app/.codex; echo x > app/.codex/x; echo made; await never`)
+	until(t, lines, "ready")
+	w.box.Killed()
+	next := newWorldIn(t, w)
+	if err := next.launcher.Watch("thread", next.spec("true").Grant); err != nil {
+		t.Error(err)
+	}
+	if err := next.launcher.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.step("one")
+	until(t, lines, "made")
+	last := newWorldIn(t, w)
+	if err := last.launcher.Watch("thread", last.spec("true").Grant); err != nil {
+		t.Error(err)
+	}
+	if m := last.moved(); len(m) != 1 {
+		t.Errorf("moved %+v", m)
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,6 +28,10 @@ import (
 // markings are the marks of all processes that share gantry's folder.
 type markings struct {
 	dir string // empty: there are none
+
+	mu     sync.Mutex
+	opened bool
+	pipe   *os.File
 }
 
 // mark says that commands run in a root.
@@ -39,6 +45,7 @@ type record struct {
 	// Which folder it is, wherever it lies by then.
 	Dev, Ino uint64
 	Born     int64
+	Held     []string // the pipes of those whose processes may still run there
 	Parts    []noted
 	Named    map[string]string // what git's settings named
 }
@@ -135,6 +142,9 @@ func (h *guests) note(root string, found *parts, known map[identity]bool) error 
 }
 
 func (h *guests) write(r record) (*mark, error) {
+	if f := h.marks.held(); f != nil && !slices.Contains(r.Held, filepath.Base(f.Name())) {
+		r.Held = append(slices.Clone(r.Held), filepath.Base(f.Name()))
+	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -173,7 +183,7 @@ func (m *markings) write(b []byte) (*mark, error) {
 	if m.dir == "" {
 		return nil, nil
 	}
-	path := filepath.Join(m.dir, strings.ToLower(rand.Text()))
+	path := filepath.Join(m.dir, newName())
 	err := os.MkdirAll(m.dir, 0o700)
 	var f *os.File
 	if err == nil {
@@ -201,6 +211,8 @@ func (m *markings) write(b []byte) (*mark, error) {
 	}
 	return &mark{file: f}, nil
 }
+
+func newName() string { return strings.ToLower(rand.Text()) }
 
 func syncFolder(dir string) error {
 	d, err := os.Open(dir)
@@ -258,6 +270,15 @@ func (m *markings) orphans(root string) (list []orphan, err error) {
 				_ = os.Remove(path)
 			}
 			continue
+		case ".pipe": // of one that was killed, and had left no mark
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleMark {
+				if f := openPipe(path); f != nil {
+					_ = f.Close()
+				} else {
+					_ = os.Remove(path)
+				}
+			}
+			continue
 		default:
 			continue
 		}
@@ -295,19 +316,23 @@ func (h *guests) recover(root string, owner launch.Owner) (words []word, err err
 	list, err := h.marks.orphans(root)
 	defer func() {
 		for _, o := range list {
-			o.file.Close()
+			if o.file != nil {
+				o.file.Close()
+			}
 		}
 	}()
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range list {
+	for i := range list {
+		o := &list[i]
 		if !o.find(root) {
 			if !isDir(o.Root) || time.Since(o.began) > longestMark {
 				_ = os.Remove(o.path)
 			}
 			continue
 		}
+		pipes := h.marks.left(&o.record) // before it is judged
 		ids, digests := map[identity]bool{}, map[string]bool{}
 		for _, n := range o.Parts {
 			ids[identity{dev: n.Dev, ino: n.Ino, changed: n.Changed, size: n.Size}] = true
@@ -330,14 +355,23 @@ func (h *guests) recover(root string, owner launch.Owner) (words []word, err err
 			}
 			return after, nil
 		})
-		if after == nil {
-			return words, err
-		}
-		if len(moved) > 0 || err != nil {
+		if after != nil && (len(moved) > 0 || err != nil) {
 			words = append(words, word{owner: owner, moved: moved, err: err})
 		}
-		if !after.moved && err == nil {
+		sure := after != nil && !after.moved && err == nil
+		switch {
+		case sure && len(pipes) > 0:
+			if err := h.adopt(owner, o, ids, pipes); err != nil {
+				closeAll(pipes)
+				return words, err
+			}
+			continue
+		case sure:
 			_ = os.Remove(o.path)
+		}
+		closeAll(pipes)
+		if after == nil {
+			return words, err
 		}
 	}
 	return words, nil

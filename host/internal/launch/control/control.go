@@ -28,9 +28,11 @@ const (
 
 // Descriptors of the launcher, and of the apply stage.
 const (
-	// FD is the control socket. The host gives it as 0, 1 and 2, so that the last words of a crashing launcher arrive on
+	// FD is the control socket. The host gives it as 0 and 2, so that the last words of a crashing launcher arrive on
 	// it too: they are no frame, which is how [Reader] tells.
 	FD = 0
+	// HeldFD is what the first stage keeps open until it ends, and does not use: a file of the host's, or the control socket again.
+	HeldFD = 1
 	// Targets is how many descriptors travel with the order's first byte: the target's stdin, stdout and stderr. To a box whose
 	// [Box.Listen] is set comes a fourth, where the apply stage sends what listens there.
 	Targets = 3

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package box
+
+import (
+	"errors"
+	"os"
+)
+
+func makePipe(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func openPipe(string) *os.File { return nil }

@@ -1,0 +1,48 @@
+//go:build unix
+
+package box
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// makePipe makes a named pipe that a gantry and its launchers hold open. Whoever reads it is told when the last of them has ended.
+func makePipe(path string) (*os.File, error) {
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+}
+
+// openPipe opens one of a gantry that was killed; nil: nobody holds it any more.
+func openPipe(path string) *os.File {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	if held(f) {
+		return f
+	}
+	f.Close()
+	return nil
+}
+
+func held(f *os.File) (is bool) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		for {
+			_, err := unix.Read(int(fd), make([]byte, 1))
+			if !errors.Is(err, unix.EINTR) {
+				is = errors.Is(err, unix.EAGAIN)
+				return
+			}
+		}
+	})
+	return is
+}

@@ -388,7 +388,7 @@ func (d *doctor) sandbox(ctx context.Context, l *launch.Launcher, userHome strin
 		return
 	}
 	d.say(healthy, "sandbox", "", "mode %s", g.Mode)
-	for _, m := range explainSandbox(d.cfg, d.home, userHome, d.app.dir).Missing {
+	for _, m := range explainSandbox(d.cfg, d.home, userHome, d.app.dir, d.app.environ).Missing {
 		d.say(worth, "sandbox", "", "%s", m)
 	}
 }

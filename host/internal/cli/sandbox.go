@@ -188,6 +188,9 @@ type sandboxFacts struct {
 	Limits     []string     `json:"limits,omitempty"` // those that are set
 	OwnTmp     bool         `json:"-"`                // among Writable
 	LimitedBy  launch.Means `json:"limited_by"`       // what would enforce them
+	Held       []box.Held   `json:"held,omitempty"`   // what git's settings and PATH name in Writable
+	Repos      int          `json:"repositories,omitempty"`
+	Walked     []box.Walked `json:"walked,omitempty"`
 }
 
 // explainLimits says which limits are set, and what enforces them.
@@ -284,7 +287,7 @@ func (a *app) sandboxExplainCommand() *cobra.Command {
 				return err
 			}
 			userHome := host.UserHome(a.environ)
-			f := explainSandbox(cfg, home, userHome, dir)
+			f := explainSandbox(cfg, home, userHome, dir, a.environ)
 			if asJSON {
 				return json.NewEncoder(a.stdout).Encode(f)
 			}
@@ -297,7 +300,7 @@ func (a *app) sandboxExplainCommand() *cobra.Command {
 	return cmd
 }
 
-func explainSandbox(cfg *config.Config, home, userHome, dir string) sandboxFacts {
+func explainSandbox(cfg *config.Config, home, userHome, dir string, environ []string) sandboxFacts {
 	g := host.Grant(cfg, cfg.Sandbox.Mode, dir, "")
 	f := sandboxFacts{Mode: g.Mode, Approval: cfg.Approval.Policy, Network: g.Network, LimitedBy: launch.FindMeans()}
 	f.Limits = explainLimits(g.Limits, f.LimitedBy)
@@ -312,7 +315,10 @@ func explainSandbox(cfg *config.Config, home, userHome, dir string) sandboxFacts
 	if g.Proxied {
 		f.Proxy = explainProxy(cfg)
 	}
-	r := box.New(box.Config{Home: home, UserHome: userHome, KeyFiles: func() []string { return host.KeyPaths(host.KeyFiles(cfg)(), "") }}).Report(g)
+	b := box.New(box.Config{Home: home, UserHome: userHome, Environ: environ, KeyFiles: func() []string { return host.KeyPaths(host.KeyFiles(cfg)(), "") }})
+	defer b.Close()
+	r := b.Report(g)
+	f.Held, f.Repos, f.Walked = r.Held, r.Repositories, r.Walked
 	f.Writable, f.Protected, f.Unreadable, f.Readable, f.Denied = r.Writable, r.Protected, r.Unreadable, r.Readable, r.Denied+r.Kept
 	switch {
 	case r.Missing != nil:
@@ -342,6 +348,27 @@ func (f sandboxFacts) printDenied(row func(string, ...string)) {
 	if len(f.DenyRead)+len(f.DenyWrite) > 0 {
 		row("", fmt.Sprintf("(there: %d)", f.Denied))
 	}
+}
+
+// maxHeld is how many paths are printed that settings name.
+const maxHeld = 20
+
+// held are lines about what is read-only since others execute it.
+func (f sandboxFacts) held() (out []string) {
+	for i, h := range f.Held {
+		if i == maxHeld {
+			out = append(out, fmt.Sprintf("and %d more (--json lists all)", len(f.Held)-i))
+			break
+		}
+		out = append(out, h.Path+": "+h.Why)
+	}
+	switch {
+	case f.Repos == 1:
+		out = append(out, "the hooks and settings of a repository")
+	case f.Repos > 1:
+		out = append(out, fmt.Sprintf("the hooks and settings of %d repositories", f.Repos))
+	}
+	return out
 }
 
 func (f sandboxFacts) print(w io.Writer, approval string) {
@@ -384,6 +411,10 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 		row("writes", "nothing")
 	}
 	row("protected", f.Protected...)
+	row("held", f.held()...)
+	for _, x := range f.Walked {
+		row("compared", x.Root+" before and after each command, not watched: "+x.Why)
+	}
 	row("reads", reads...)
 	row("hidden", f.Unreadable...)
 	f.printDenied(row)

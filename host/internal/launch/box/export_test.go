@@ -71,3 +71,9 @@ func (b *Box) Killed() {
 
 // Alone returns when nothing is left of gantries that were killed.
 func (b *Box) Alone() { b.guests.leaving.Wait() }
+
+// Walk has nothing watched.
+func (b *Box) Walk() *Box {
+	b.guests.index.walk = true
+	return b
+}

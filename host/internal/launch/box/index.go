@@ -33,6 +33,7 @@ type index struct {
 	home    string            // the user's; empty: nobody's
 	namer   *namer            // finds what git's settings name
 	cache   string            // the folder of the trees' files; empty: there are none
+	walk    bool              // nothing is watched, for tests
 	stirred func(root string) // hears that something has changed
 	// occupied reports whether guests work in the folder that a root was.
 	occupied func(root string) bool
@@ -60,7 +61,7 @@ func (x *index) plant(root string) (*grown, error) {
 	}
 	g := x.trees[root]
 	if g == nil {
-		o := tree.Options{Rules: tree.Rules{Names: slices.Concat(nestedNames, enteredNames), Enter: slices.Concat(entered(), enteredNames), Marks: marks, Shapes: shapes}}
+		o := tree.Options{Walk: x.walk, Rules: tree.Rules{Names: slices.Concat(nestedNames, enteredNames), Enter: slices.Concat(entered(), enteredNames), Marks: marks, Shapes: shapes}}
 		if x.cache != "" {
 			o.Cache = filepath.Join(x.cache, shortSum(root))
 		}
@@ -117,6 +118,16 @@ func (x *index) uproot(root string, g *grown) {
 	}
 	close(g.stop)
 	_ = g.Close() // its file is written again by the next
+}
+
+// walked says why the folders of a root are compared for each command; empty: they are watched.
+func (x *index) walked(root string) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if g := x.trees[root]; g != nil {
+		return g.Stats().Why
+	}
+	return ""
 }
 
 // forget forgets the tree of a root, if there is one.

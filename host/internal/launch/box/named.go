@@ -311,7 +311,7 @@ func (p *parts) target(t target, path string) {
 		return
 	}
 	if p.named == nil {
-		p.named, p.texts = map[string]string{}, map[string]bool{}
+		p.named, p.why, p.texts = map[string]string{}, map[string]string{}, map[string]bool{}
 	}
 	id, mode, ok := identify(path)
 	if ok {
@@ -321,7 +321,7 @@ func (p *parts) target(t target, path string) {
 		p.err = fmt.Errorf("git's settings name more than %d paths in folders that commands may write, %s among them; the sandbox can keep no more read-only: let them name a folder, or fewer", maxNamed, path)
 		return
 	}
-	p.named[path] = t.path
+	p.named[path], p.why[path] = t.path, t.why
 	switch {
 	case !ok:
 		return

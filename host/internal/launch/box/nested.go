@@ -69,6 +69,7 @@ type parts struct {
 	whole  []string // protected paths below the roots' first level that are read-only with all that is in them
 	namer  *namer
 	named  map[string]string // what git's settings name in the roots, whether it is there or not, as they name it
+	why    map[string]string // of those
 	texts  map[string]bool   // by which those that are there are named
 	err    error             // why they can't be followed
 	// open makes folders be listed that can't be; those that were so before have nothing new in them.

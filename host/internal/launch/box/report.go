@@ -2,6 +2,8 @@ package box
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
@@ -19,6 +21,23 @@ type Report struct {
 	Readable   []string // nothing else is read but the system's folders; nil: everything is
 	Denied     int      // how many files and folders are there that the grant's denials stand for
 	Kept       int      // how many that are not written
+	// Held is what of the folders is read-only because of git's settings, or PATH. Repositories is how many lie in them whose hooks and
+	// settings are.
+	Held         []Held
+	Repositories int
+	Walked       []Walked // the folders that are compared before and after each command, since they can't be watched
+}
+
+// Held is a path that is read-only, and why.
+type Held struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// Walked is a folder that is compared, and why.
+type Walked struct {
+	Root string `json:"root"`
+	Why  string `json:"why"`
 }
 
 // lacksOfSeatbelt are what macOS has nothing for.
@@ -28,7 +47,7 @@ var lacksOfSeatbelt = []string{
 	"the end of what a command has left running when gantry and its gantry-launch are killed at once",
 }
 
-// Report says what a grant's box would be. It starts nothing.
+// Report says what a grant's box would be. It starts nothing, and reads the folders that may be written: who asks closes the box.
 func (b *Box) Report(g launch.Grant) Report {
 	r := Report{Landlock: b.landlock(), Seatbelt: b.seatbelt}
 	if b.seatbelt {
@@ -57,6 +76,9 @@ func (b *Box) Report(g launch.Grant) Report {
 	if err != nil && r.Missing == nil {
 		r.Missing = err
 	}
+	if len(roots) > 0 && r.Missing == nil {
+		r.Missing = b.reportParts(&r, roots)
+	}
 	r.Readable, r.Denied, r.Kept = v.read, len(v.denied), len(v.hold)+len(missing)
 	if g.Mode == launch.FullAccess {
 		return r
@@ -70,4 +92,33 @@ func (b *Box) Report(g launch.Grant) Report {
 		}
 	}
 	return r
+}
+
+// reportParts says what lies in roots that others execute.
+func (b *Box) reportParts(r *Report, roots []string) error {
+	found, err := b.guests.look(roots, nil)
+	if err != nil {
+		return err
+	}
+	held := map[string]bool{}
+	for _, p := range found.hold {
+		if why := found.why[p]; why != "" && !held[p] {
+			r.Held = append(r.Held, Held{p, why})
+		}
+		held[p] = true
+	}
+	slices.SortFunc(r.Held, func(a, b Held) int { return strings.Compare(a.Path, b.Path) })
+	repositories := map[string]bool{}
+	for _, p := range found.list {
+		if p.kind == kindRepository {
+			repositories[p.full()] = true
+		}
+	}
+	r.Repositories = len(repositories)
+	for _, root := range outermost(roots) {
+		if why := b.guests.index.walked(root); why != "" {
+			r.Walked = append(r.Walked, Walked{root, why})
+		}
+	}
+	return found.err
 }

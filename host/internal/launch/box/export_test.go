@@ -2,6 +2,7 @@ package box
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
@@ -14,13 +15,19 @@ func MoveAside(root, path string) (*Moved, error) {
 	return part{root: root, path: path, kind: kindFolder}.moveAside()
 }
 
-// Narrow is for tests.
+// Narrow is for tests: the names of folders that are not kept as wholes are as they are given.
 func Narrow(roots, names []string) ([]string, error) {
-	m := map[string]file{}
-	for i, n := range names {
-		m[n] = file{1, uint64(i)}
+	counts := map[string]int{}
+	for _, n := range names {
+		counts[filepath.Dir(n)]++
 	}
-	return narrow(roots, m)
+	hold, single, err := narrow(roots, counts)
+	for _, n := range names {
+		if slices.Contains(single, filepath.Dir(n)) {
+			hold = append(hold, n)
+		}
+	}
+	return hold, err
 }
 
 // NewSeatbelt makes boxes for macOS's sandbox, whatever system this is.

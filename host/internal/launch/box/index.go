@@ -244,6 +244,7 @@ func (x *index) collect(p *parts) (again bool, err error) {
 		}
 		p.moved = p.moved || result.Moved
 		fmt.Fprintf(&versions, "%p %d ", g, result.Links)
+		p.trees = append(p.trees, g)
 		folders := g.Noted()
 		for i := range folders {
 			if p.visit(root, &folders[i]) {

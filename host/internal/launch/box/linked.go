@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,28 +24,79 @@ type file struct{ dev, ino uint64 }
 // reads the list of all mounts for each.
 const maxLinked = 32
 
-// foreign are the names of files that have others beyond what may be written, with the files.
-func (p *parts) foreign(held holding) map[string]file {
-	seen := map[file]uint64{}
-	each := func(f func(path string, l tree.Link)) {
-		for _, folder := range p.linked {
-			whole := held.covers(folder.Path)
-			for _, l := range folder.Links {
-				if path := filepath.Join(folder.Path, l.Base); !held.opened(path) && (whole || held.paths[path]) {
-					continue
-				}
-				f(filepath.Join(folder.Path, l.Base), l)
+// foreign are the files with names beyond what may be written, by the folders that their names inside lie in. A file is there once for
+// each of them.
+func (p *parts) foreign(held holding) map[string][]file {
+	var linked []tree.Linked
+	for _, g := range p.trees {
+		for _, f := range g.Linked() {
+			if !p.held(f.Path) && !held.covers(f.Path) {
+				linked = append(linked, f)
 			}
 		}
 	}
-	each(func(_ string, l tree.Link) { seen[file{l.Dev, l.Ino}]++ })
-	out := map[string]file{}
-	each(func(path string, l tree.Link) {
-		if of := (file{l.Dev, l.Ino}); seen[of] < l.Count {
-			out[path] = of
+	if len(linked) == 0 {
+		return nil
+	}
+	seen := p.apart(held)
+	for _, f := range linked {
+		for _, l := range f.Links {
+			seen[file{f.Dev, l.Ino}]++
 		}
-	})
+	}
+	out := map[string][]file{}
+	for _, f := range linked {
+		for _, l := range f.Links {
+			if of := (file{f.Dev, l.Ino}); l.Count == tree.MaxCount || seen[of] < int64(l.Count) {
+				out[f.Path] = append(out[f.Path], of)
+			}
+		}
+	}
 	return out
+}
+
+// apart are the names that count otherwise than the folders that they lie in: single ones that are read-only, and single ones in what is
+// read-only that were opened.
+func (p *parts) apart(held holding) map[file]int64 {
+	out := map[file]int64{}
+	count := func(path string, by int64) {
+		if id, links, ok := linkCount(path); ok && links > 1 && isRegular(path) {
+			out[file{id.dev, id.ino}] += by
+		}
+	}
+	for path := range held.paths {
+		if dir := filepath.Dir(path); !p.held(dir) && !held.covers(dir) && !held.opened(path) {
+			count(path, -1)
+		}
+	}
+	for _, path := range held.open {
+		if dir := filepath.Dir(path); !p.held(dir) && held.covers(dir) {
+			count(path, 1)
+		}
+	}
+	return out
+}
+
+// namesOf are the names in a folder of some files, but for those that are held.
+func namesOf(dir string, files []file, held holding) (map[string]file, error) {
+	entries, err := os.ReadDir(dir)
+	if absent(err) {
+		return nil, errMoved
+	}
+	if err != nil {
+		return nil, fmt.Errorf("names of files in %s can't be found: %w", dir, err)
+	}
+	out := map[string]file{}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if held.paths[path] && !held.opened(path) || !e.Type().IsRegular() {
+			continue
+		}
+		if id, links, ok := linkCount(path); ok && links > 1 && slices.Contains(files, file{id.dev, id.ino}) {
+			out[path] = file{id.dev, id.ino}
+		}
+	}
+	return out, nil
 }
 
 // holding is what of the roots is read-only.
@@ -56,7 +108,7 @@ type holding struct {
 }
 
 func (v *view) holding(opened []string, found *parts) holding {
-	if len(found.linked) == 0 {
+	if !slices.ContainsFunc(found.trees, func(g *grown) bool { return g.HasLinks() }) {
 		return holding{}
 	}
 	list := slices.Concat(v.hold, v.ajar, found.hold)
@@ -101,25 +153,39 @@ func (n *narrowed) find(roots []string, found *parts, held holding) (names int, 
 	defer n.mu.Unlock()
 	if n.of != of {
 		foreign := found.foreign(held)
-		list, err := narrow(roots, foreign)
-		n.of, n.names, n.err, n.keep = of, len(foreign), err, make(map[string]file, len(list))
-		for _, p := range list {
-			n.keep[p] = foreign[p]
+		n.names, n.keep = 0, map[string]file{}
+		counts := make(map[string]int, len(foreign))
+		for dir, files := range foreign {
+			counts[dir] = len(files)
+			n.names += len(files)
 		}
+		folders, single, err := narrow(roots, counts)
+		for _, p := range folders {
+			n.keep[p] = file{}
+		}
+		for _, dir := range single {
+			names, failed := namesOf(dir, foreign[dir], held)
+			if failed != nil {
+				return n.names, nil, failed
+			}
+			maps.Copy(n.keep, names)
+		}
+		n.of, n.err = of, err
 	}
 	return n.names, n.keep, n.err
 }
 
-// branch is a path above foreign names, or one of them.
+// branch is a folder with foreign names, or above some.
 type branch struct {
 	path  string
-	below []*branch // by their order of appearance; none: it is a name
+	names int       // in the folder itself
+	below []*branch // by their order of appearance
 	index map[string]*branch
 }
 
-// narrow finds what to keep read-only for the sake of these names: as little as maxLinked mounts can do. Roots and what lies above
-// them stay as they are.
-func narrow(roots []string, names map[string]file) ([]string, error) {
+// narrow finds what to keep read-only for the sake of foreign names, which are counted by their folders: as little as maxLinked mounts can
+// do. single are folders of which the names themselves are kept. Roots and what lies above them stay as they are.
+func narrow(roots []string, names map[string]int) (folders, single []string, err error) {
 	top := &branch{path: "/"}
 	for _, p := range slices.Sorted(maps.Keys(names)) {
 		at := top
@@ -135,23 +201,26 @@ func narrow(roots []string, names map[string]file) ([]string, error) {
 			}
 			at = next
 		}
+		at.names = names[p]
 	}
-	var hold []string
 	for queue, count := []*branch{top}, 1; len(queue) > 0; queue = queue[1:] {
 		b := queue[0]
 		must := slices.Contains(roots, b.path) || slices.ContainsFunc(roots, func(r string) bool { return b.path == "/" || below(r, b.path) })
-		more := count - 1 + len(b.below)
+		more := count - 1 + len(b.below) + b.names
 		switch {
-		case len(b.below) == 0 || more > maxLinked && !must:
-			hold = append(hold, b.path)
+		case more > maxLinked && !must:
+			folders = append(folders, b.path)
 		case more > maxLinked:
-			return nil, fmt.Errorf("%s holds more than %d files that also have names outside of it (hard links), through which commands could change those; keep them in folders of their own, or copy them", b.path, maxLinked)
+			return nil, nil, fmt.Errorf("%s holds more than %d files that also have names outside of it (hard links), through which commands could change those; keep them in folders of their own, or copy them", b.path, maxLinked)
 		default:
 			count = more
 			queue = append(queue, b.below...)
+			if b.names > 0 {
+				single = append(single, b.path)
+			}
 		}
 	}
-	return hold, nil
+	return folders, single, nil
 }
 
 // linkedKeys are the files that nobody in a box reads, as far as they can be told apart, and how many names each has: one elsewhere
@@ -194,15 +263,22 @@ func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []denial
 		return nil, nil, errMoved // one of those names may be where nobody has looked
 	}
 	if len(keys) > 0 {
-		for p, f := range found.foreign(holding{}) { // what is read-only is read
-			if keys[f] == 0 {
+		for dir, files := range found.foreign(holding{}) { // what is read-only is read
+			files = slices.DeleteFunc(files, func(f file) bool { return keys[f] == 0 })
+			if len(files) == 0 {
 				continue
 			}
-			d, err := locate(p, f)
+			names, err := namesOf(dir, files, holding{})
 			if err != nil {
 				return nil, nil, err
 			}
-			hide = append(hide, d)
+			for p, f := range names {
+				d, err := locate(p, f)
+				if err != nil {
+					return nil, nil, err
+				}
+				hide = append(hide, d)
+			}
 		}
 	}
 	slices.SortFunc(hide, func(a, b denial) int { return strings.Compare(a.path, b.path) })

@@ -60,18 +60,18 @@ type identity struct {
 
 // parts are what was found.
 type parts struct {
-	list   []part
-	hold   []string       // what of it is kept read-only, absolute
-	linked []*tree.Folder // those with files that have other names as well
-	links  string         // changes when they may have
-	moved  bool           // some folders were gone when they were to be looked at
-	roots  []string
-	whole  []string // protected paths below the roots' first level that are read-only with all that is in them
-	namer  *namer
-	named  map[string]string // what git's settings name in the roots, whether it is there or not, as they name it
-	why    map[string]string // of those
-	texts  map[string]bool   // by which those that are there are named
-	err    error             // why they can't be followed
+	list  []part
+	hold  []string // what of it is kept read-only, absolute
+	trees []*grown // of the outermost roots
+	links string   // changes when names of files that have others may have
+	moved bool     // some folders were gone when they were to be looked at
+	roots []string
+	whole []string // protected paths below the roots' first level that are read-only with all that is in them
+	namer *namer
+	named map[string]string // what git's settings name in the roots, whether it is there or not, as they name it
+	why   map[string]string // of those
+	texts map[string]bool   // by which those that are there are named
+	err   error             // why they can't be followed
 	// open makes folders be listed that can't be; those that were so before have nothing new in them.
 	open map[identity]bool
 }
@@ -176,9 +176,6 @@ func (p *parts) visit(root string, f *tree.Folder) (again bool) {
 		if !slices.Contains(enteredNames, name) {
 			p.name(root, filepath.Join(f.Path, name))
 		}
-	}
-	if len(f.Links) > 0 && !p.held(f.Path) {
-		p.linked = append(p.linked, f)
 	}
 	return false
 }

@@ -3,6 +3,8 @@
 package tree_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -95,5 +97,55 @@ func BenchmarkTree(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkLinks is what a tree of 100,000 files in 10,000 folders costs that a package manager has linked from a store, which lies
+// elsewhere or in the tree, beside one of files of its own.
+func BenchmarkLinks(b *testing.B) {
+	for _, kind := range []string{"none", "store elsewhere", "store inside"} {
+		b.Run(kind, func(b *testing.B) {
+			top := b.TempDir()
+			store := filepath.Join(top, "store")
+			if kind == "store elsewhere" {
+				store = b.TempDir()
+			}
+			if err := tree.Grow(filepath.Join(top, "modules"), 10_000, 10); err != nil {
+				b.Fatal(err)
+			}
+			if kind != "none" {
+				link(b, filepath.Join(top, "modules"), store)
+			}
+			for b.Loop() {
+				x, err := tree.Open(top, tree.Options{Rules: rules})
+				if err != nil {
+					b.Fatal(err)
+				}
+				<-x.Ready()
+				b.StopTimer()
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "heap-MiB")
+				_ = x.Close()
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// link gives each file below a folder a name in a store.
+func link(b *testing.B, dir, store string) {
+	n := 0
+	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		n++
+		to := filepath.Join(store, strconv.Itoa(n%256), strconv.Itoa(n))
+		return errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Link(p, to))
+	})
+	if err != nil {
+		b.Fatal(err)
 	}
 }

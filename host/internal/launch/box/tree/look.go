@@ -3,7 +3,9 @@
 package tree
 
 import (
+	"cmp"
 	"errors"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"slices"
@@ -82,7 +84,7 @@ func (r *reader) entry(fd int, c *content, name string, entry uint64, mode uint3
 			return
 		}
 		if mode = uint32(r.st.Mode) & unix.S_IFMT; mode == unix.S_IFREG {
-			c.file(name, &r.st)
+			c.file(name, &r.st, c.id.Dev)
 		}
 	}
 	if int(name[0]) >= 0x80 || r.t.first[name[0]] {
@@ -110,9 +112,13 @@ func (r *reader) special(c *content, name string) {
 }
 
 // file takes down what is of note in a file.
-func (e *extra) file(name string, st *unix.Stat_t) {
+func (e *extra) file(name string, st *unix.Stat_t, dev uint64) {
 	if st.Nlink > 1 {
-		e.links = append(e.links, Link{Base: name, Dev: uint64(st.Dev), Ino: st.Ino, Count: uint64(st.Nlink)})
+		l := Link{Ino: st.Ino, Count: uint32(min(uint64(st.Nlink), MaxCount)), name: crc32.ChecksumIEEE([]byte(name))}
+		if uint64(st.Dev) != dev {
+			l.Count = MaxCount
+		}
+		e.links = append(e.links, l)
 	}
 	if st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
 		e.rights = append(e.rights, name)
@@ -280,20 +286,22 @@ func (t *Tree) apply(n int32, c *content) (fresh []int32) {
 
 // note makes what is noted of a node be what was found. marks are what it had.
 func (t *Tree) note(n int32, marks uint8, found extra) {
+	slices.SortFunc(found.links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.Ino, b.Ino), cmp.Compare(a.name, b.name)) })
 	was := t.noted[n]
 	is := !found.empty() || t.rules.shaped(t.nodes[n].marks)
-	same := marks == t.nodes[n].marks && is == t.isNoted(n)
-	if was != nil {
-		same = same && slices.Equal(was.named, found.named) && slices.Equal(was.rights, found.rights) && was.closed == found.closed && slices.Equal(was.links, found.links)
-	} else {
-		same = same && found.empty()
+	if was == nil {
+		was = &extra{}
 	}
-	if same {
+	links := slices.Equal(was.links, found.links)
+	rest := marks == t.nodes[n].marks && is == t.isNoted(n) && slices.Equal(was.named, found.named) && slices.Equal(was.rights, found.rights) && was.closed == found.closed
+	if links && rest {
 		return
 	}
-	t.version++
-	if was != nil && len(was.links) > 0 || len(found.links) > 0 {
+	if !links {
 		t.linkVersion++
+	}
+	if !rest {
+		t.version++
 	}
 	switch {
 	case !is:
@@ -301,9 +309,12 @@ func (t *Tree) note(n int32, marks uint8, found extra) {
 	case found.empty():
 		t.noted[n] = nil
 	default:
-		t.noted[n] = &extra{named: slices.Clip(found.named), links: slices.Clip(found.links), rights: slices.Clip(found.rights), closed: found.closed}
+		t.noted[n] = &extra{named: slices.Clip(found.named), links: slices.Clone(found.links), rights: slices.Clip(found.rights), closed: found.closed}
 	}
 }
+
+// errLinks says that a folder has to be read as a whole.
+var errLinks = errors.New("there are files with other names in it")
 
 // touch looks at single names in a folder that stand for no folder and for nothing special.
 func (r *reader) touch(n int32, names []string) error {
@@ -313,15 +324,14 @@ func (r *reader) touch(n int32, names []string) error {
 		t.mu.Unlock()
 		return nil
 	}
-	rel := t.rel(n)
+	rel, dev := t.rel(n), t.nodes[n].id.Dev
 	var now extra
 	if e := t.noted[n]; e != nil {
-		now = extra{named: e.named, closed: e.closed}
-		for _, l := range e.links {
-			if !slices.Contains(names, l.Base) {
-				now.links = append(now.links, l)
-			}
+		if len(e.links) > 0 { // of which name is not known
+			t.mu.Unlock()
+			return errLinks
 		}
+		now = extra{named: e.named, closed: e.closed}
 		for _, name := range e.rights {
 			if !slices.Contains(names, name) {
 				now.rights = append(now.rights, name)
@@ -336,7 +346,7 @@ func (r *reader) touch(n int32, names []string) error {
 	defer unix.Close(fd)
 	for _, name := range names {
 		if fstatat(fd, name, &r.st) == nil && uint32(r.st.Mode)&unix.S_IFMT == unix.S_IFREG {
-			now.file(name, &r.st)
+			now.file(name, &r.st, dev)
 		}
 	}
 	t.mu.Lock()

@@ -29,6 +29,11 @@ type extra struct {
 	closed bool
 }
 
+// onlyLinks reports whether nothing is noted but links.
+func (e *extra) onlyLinks() bool {
+	return e != nil && len(e.links) > 0 && len(e.named) == 0 && len(e.rights) == 0 && !e.closed
+}
+
 func (e *extra) empty() bool {
 	return e == nil || len(e.named) == 0 && len(e.links) == 0 && len(e.rights) == 0 && !e.closed
 }

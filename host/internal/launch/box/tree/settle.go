@@ -407,19 +407,44 @@ func (t *Tree) Noted() []Folder {
 	if t.sorted.version == t.version && t.sorted.list != nil {
 		return t.sorted.list
 	}
-	list := make([]Folder, 0, len(t.noted))
+	list := []Folder{}
 	for n, e := range t.noted {
-		if !t.connected(n) {
+		if e.onlyLinks() && !t.rules.shaped(t.nodes[n].marks) || !t.connected(n) {
 			continue
 		}
 		f := Folder{Path: t.path(n), ID: t.nodes[n].id, Marks: t.nodes[n].marks}
 		if e != nil {
-			f.Named, f.Links, f.Rights, f.Closed = e.named, e.links, e.rights, e.closed
+			f.Named, f.Rights, f.Closed = e.named, e.rights, e.closed
 		}
 		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b Folder) int { return cmp.Compare(a.Path, b.Path) })
 	t.sorted.version, t.sorted.list = t.version, list
+	return list
+}
+
+// HasLinks reports whether there is a folder of Linked.
+func (t *Tree) HasLinks() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.noted {
+		if e != nil && len(e.links) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Linked are the folders with files that have other names as well.
+func (t *Tree) Linked() []Linked {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []Linked
+	for n, e := range t.noted {
+		if e != nil && len(e.links) > 0 && t.connected(n) {
+			list = append(list, Linked{t.path(n), t.nodes[n].id.Dev, e.links})
+		}
+	}
 	return list
 }
 

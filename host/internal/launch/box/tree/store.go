@@ -17,7 +17,7 @@ import (
 // what it says of a folder, where the kernel says that the folder has not changed.
 
 const (
-	storeMagic = "gantry tree 1\n"
+	storeMagic = "gantry tree 2\n"
 	// storeLeast is how many folders are worth a file; reading fewer takes no longer.
 	storeLeast = 500
 	// storeMost bounds what is read of a file.
@@ -122,10 +122,9 @@ func (t *Tree) encode() []byte {
 		}
 		b = binary.AppendUvarint(b, uint64(len(e.links)))
 		for _, l := range e.links {
-			text(l.Base)
-			b = binary.AppendUvarint(b, l.Dev)
 			b = binary.AppendUvarint(b, l.Ino)
-			b = binary.AppendUvarint(b, l.Count)
+			b = binary.AppendUvarint(b, uint64(l.Count))
+			b = binary.AppendUvarint(b, uint64(l.name))
 		}
 	})
 	return binary.BigEndian.AppendUint64(b, crc64.Checksum(b, sums))
@@ -242,8 +241,9 @@ func (t *Tree) decode(b []byte) error {
 			if links > uint64(len(b)) {
 				return errStore
 			}
+			e.links = make([]Link, 0, min(links, 1<<16))
 			for range links {
-				e.links = append(e.links, Link{Base: text(), Dev: number(), Ino: number(), Count: number()})
+				e.links = append(e.links, Link{Ino: number(), Count: uint32(number()), name: uint32(number())})
 			}
 			t.noted[n] = e
 		default:

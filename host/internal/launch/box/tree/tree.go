@@ -9,6 +9,7 @@ package tree
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 )
@@ -35,17 +36,27 @@ type Folder struct {
 	ID     Identity
 	Named  []string // of Rules.Names, that lie in it
 	Marks  uint8    // which of Rules.Marks do
-	Links  []Link   // files that have other names as well
 	Rights []string // programs that give the rights of their owner or group
 	Closed bool     // it can't be listed; nothing below it is known
 }
 
-// Link is one of several names of a file.
-type Link struct {
-	Base     string
-	Dev, Ino uint64
-	Count    uint64 // of names
+// Linked is a folder with files that have other names as well.
+type Linked struct {
+	Path  string
+	Dev   uint64
+	Links []Link
 }
+
+// Link is one of several names of a file. There may be as many as there are files, where a package manager links all that it installs from
+// a store, so that the name itself is not kept: who needs it reads the folder.
+type Link struct {
+	Ino   uint64
+	Count uint32 // of names; at most MaxCount
+	name  uint32 // a sum, by which another name is noticed
+}
+
+// MaxCount is the count of a file with more names, and of one that lies on another device than its folder.
+const MaxCount = math.MaxUint32
 
 // Options are what a tree is opened with.
 type Options struct {

@@ -25,6 +25,12 @@ func (*Tree) Settle() (Result, error) { return Result{}, errors.ErrUnsupported }
 // Noted is empty.
 func (*Tree) Noted() []Folder { return nil }
 
+// Linked is empty.
+func (*Tree) Linked() []Linked { return nil }
+
+// HasLinks reports that there are none.
+func (*Tree) HasLinks() bool { return false }
+
 // Again does nothing.
 func (*Tree) Again(string) {}
 

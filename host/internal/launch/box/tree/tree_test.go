@@ -77,11 +77,10 @@ func noted(t testing.TB, x *tree.Tree) map[string]string {
 	}
 	out := map[string]string{}
 	for _, f := range x.Noted() {
-		var links []string
-		for _, l := range f.Links {
-			links = append(links, fmt.Sprintf("%s:%d:%d", l.Base, l.Ino, l.Count))
-		}
-		out[f.Path] = fmt.Sprintf("%d %d %q %b %q %q %v", f.ID.Dev, f.ID.Ino, sorted(f.Named), f.Marks, sorted(links), sorted(f.Rights), f.Closed)
+		out[f.Path] = fmt.Sprintf("%d %d %q %b %q %v", f.ID.Dev, f.ID.Ino, sorted(f.Named), f.Marks, sorted(f.Rights), f.Closed)
+	}
+	for _, f := range x.Linked() {
+		out[f.Path] += fmt.Sprintf(" links %d %+v", f.Dev, f.Links)
 	}
 	return out
 }
@@ -203,17 +202,23 @@ func TestLinksOfFilesElsewhere(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(out, "f"), nil, 0o644))
 	x := open(t, root, tree.Options{})
 	must(t, os.Link(filepath.Join(out, "f"), filepath.Join(root, "f")))
-	if _, err := x.Settle(); err != nil || len(x.Noted()) != 1 || len(x.Noted()[0].Links) != 1 {
-		t.Fatalf("%+v, %v", x.Noted(), err)
+	if _, err := x.Settle(); err != nil || len(x.Linked()) != 1 || len(x.Linked()[0].Links) != 1 {
+		t.Fatalf("%+v, %v", x.Linked(), err)
 	}
 	before, _ := x.Settle()
 	must(t, os.WriteFile(filepath.Join(root, "other"), nil, 0o644))
 	if after, _ := x.Settle(); after.Links != before.Links {
 		t.Error("another file has changed the links")
 	}
+	must(t, os.Rename(filepath.Join(root, "f"), filepath.Join(root, "g")))
+	if after, _ := x.Settle(); after.Links == before.Links || len(x.Linked()) != 1 {
+		t.Error("another name has not changed the links")
+	}
+	must(t, os.Rename(filepath.Join(root, "g"), filepath.Join(root, "f")))
+	before, _ = x.Settle()
 	must(t, os.Remove(filepath.Join(root, "f")))
-	if after, _ := x.Settle(); after.Links == before.Links || len(x.Noted()) != 0 {
-		t.Errorf("%+v", x.Noted())
+	if after, _ := x.Settle(); after.Links == before.Links || len(x.Noted()) != 0 || len(x.Linked()) != 0 {
+		t.Errorf("%+v", x.Linked())
 	}
 }
 

@@ -142,7 +142,11 @@ func (t *Tree) event(watch int32, mask uint32, name string) bool {
 			t.stir++
 		}
 		e := t.noted[n]
-		known := e != nil && (slices.ContainsFunc(e.links, func(l Link) bool { return l.Base == name }) || slices.Contains(e.rights, name))
+		if e != nil && len(e.links) > 0 {
+			t.pend(n, "") // it may be one of those
+			return true
+		}
+		known := e != nil && slices.Contains(e.rights, name)
 		if mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0 && !known {
 			x.id.Changed = 0
 			return x.hot

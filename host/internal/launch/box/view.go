@@ -57,10 +57,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 		if err != nil {
 			return view{}, nil, err
 		}
-		if others, err = otherNames(kept, roots); err != nil {
-			return view{}, nil, err
-		}
-		found, missing = append(kept, others...), append(missing, gaps...)
+		found, missing = kept, append(missing, gaps...)
 	}
 	mounted, err := b.mountedAgain(v)
 	if err != nil {

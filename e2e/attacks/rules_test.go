@@ -64,6 +64,10 @@ var ruled = []row{
 		tests: []string{"host/internal/policy/command TestReachesFurther", "host/internal/policy/command TestReachesNothingElse"}},
 	{id: "X56", attempt: "words behind a rule's: a compiler's plugins, wrappers and files (`-fmodule-mapper=|x`, `-mllvm -load`, `-MF /x`), also by the names of cross compilers", required: "the rule does not count", codex: "", ours: "it stays in the sandbox",
 		tests: []string{"host/internal/policy/command TestReachesFurther"}},
+	{id: "X57", attempt: "a plugin's JSON Schema whose loop is hidden from the check that looks for it: `%41` for `A`, two `$id` that resolve to one name", required: "the plugin is refused; the host lives", codex: "",
+		ours: "refused when it is read", tests: []string{"sdk/contract TestHostileSchemas"}},
+	{id: "X58", attempt: "arguments nested 40 deep for a recursive schema whose alternatives overlap: 2^40 ways to validate them; 4 MB of text that 2,000 alternatives would print", required: "bounded", codex: "",
+		ours: "the call fails, and the model reads why", tests: []string{"sdk/contract TestValidationIsBounded", "host/internal/registry TestParse"}},
 }
 
 // unread runs a command that must be refused because it can't be read, and then one that shows that the host lives.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -17,11 +18,12 @@ import (
 const (
 	maxSchemaBytes = 1 << 20
 	maxSchemaDepth = 200
-	maxSchemaSteps = 1 << 20
+	maxSchemaSteps = 1 << 20 // for one value, without its parts
 )
 
-// ParseSchema parses a JSON Schema that is safe to validate with: of bounded size and depth, without references that lead back to
-// the same value (`{"$ref": "#"}` would never end), and without references that multiply. References to other documents are refused.
+// ParseSchema parses a JSON Schema of bounded size and depth, without references that lead back to the same value (`{"$ref": "#"}` would
+// never end), and without references that multiply for one value. References to other documents are refused. Use [Compile] to validate
+// with it.
 func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("the schema has %d bytes, at most %d are read", len(raw), maxSchemaBytes)
@@ -33,9 +35,11 @@ func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("not a JSON Schema: %w", err)
 	}
-	w := schemaWalk{root: &s, base: map[*jsonschema.Schema]*jsonschema.Schema{}, names: map[string]*jsonschema.Schema{}, steps: map[*jsonschema.Schema]int{}}
-	w.index(&s, &s)
-	for at := range w.base {
+	w := newSchemaWalk(&s)
+	if err := w.plain(); err != nil {
+		return nil, err
+	}
+	for at := range w.schemas {
 		if _, err := w.visit(at, 0); err != nil {
 			return nil, err
 		}
@@ -64,45 +68,58 @@ func shallow(raw []byte) error {
 	}
 }
 
-// schemaWalk estimates what validating a value takes.
+// schemaWalk follows the references of a schema.
 type schemaWalk struct {
-	root  *jsonschema.Schema
-	base  map[*jsonschema.Schema]*jsonschema.Schema // of each schema the one that its references are relative to
-	names map[string]*jsonschema.Schema             // by $id and by $id#anchor
-	steps map[*jsonschema.Schema]int                // of a schema that was visited; open while it is visited
+	root    *jsonschema.Schema
+	schemas map[*jsonschema.Schema]bool // all of them
+	anchors map[string]*jsonschema.Schema
+	steps   map[*jsonschema.Schema]int // of a schema that was visited; open while it is visited
 }
 
-// open marks a schema that is being visited, sameValue one that is being visited for the same value.
-const (
-	open      = -1
-	sameValue = -2
-)
+// open marks a schema that is being visited.
+const open = -1
+
+func newSchemaWalk(s *jsonschema.Schema) *schemaWalk {
+	w := &schemaWalk{root: s, schemas: map[*jsonschema.Schema]bool{}, anchors: map[string]*jsonschema.Schema{}, steps: map[*jsonschema.Schema]int{}}
+	w.index(s)
+	return w
+}
 
 // index notes where references may lead.
-func (w *schemaWalk) index(s, base *jsonschema.Schema) {
-	if _, done := w.base[s]; s == nil || done {
+func (w *schemaWalk) index(s *jsonschema.Schema) {
+	if s == nil || w.schemas[s] {
 		return
 	}
-	if s.ID != "" {
-		base = s
-		w.names[strings.TrimSuffix(s.ID, "#")] = s
-	}
-	w.base[s] = base
+	w.schemas[s] = true
 	for _, anchor := range []string{s.Anchor, s.DynamicAnchor} {
 		if anchor != "" {
-			w.names[strings.TrimSuffix(base.ID, "#")+"#"+anchor] = s
+			w.anchors[anchor] = s
 		}
 	}
 	for _, in := range [][]*jsonschema.Schema{here(s), below(s)} {
 		for _, child := range in {
-			w.index(child, base)
+			w.index(child)
 		}
 	}
 	for _, defs := range []map[string]*jsonschema.Schema{s.Defs, s.Definitions} {
 		for _, child := range defs {
-			w.index(child, base)
+			w.index(child)
 		}
 	}
+}
+
+// plain refuses references beside an $id that could change where they lead: they have to lead to the same schema here and in the library,
+// or a loop would not be found.
+func (w *schemaWalk) plain() error {
+	refers, names := false, strings.Contains(strings.TrimSuffix(w.root.ID, "#"), "#")
+	for s := range w.schemas {
+		refers = refers || s.Ref != ""
+		names = names || s != w.root && s.ID != ""
+	}
+	if refers && names {
+		return errors.New("$id is not supported below the root of a schema with references; use $defs and $ref")
+	}
+	return nil
 }
 
 // here are the schemas that a value is held against along with s.
@@ -133,16 +150,13 @@ func below(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// visit counts the schemas that are applied when each reference is followed once.
+// visit counts the schemas that are applied to one value, without its parts.
 func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
-	if s == nil {
-		return 0, nil
-	}
 	switch n := w.steps[s]; {
-	case n == sameValue:
+	case s == nil:
+		return 0, nil
+	case n == open:
 		return 0, errors.New("the schema refers to itself for the same value, which would never end")
-	case n == open: // it is applied to a part of the value, and values end
-		return 1, nil
 	case n > 0:
 		return n, nil
 	}
@@ -161,24 +175,15 @@ func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
 		same = append(same, to)
 	}
 	total := 1
-	add := func(state int, schemas []*jsonschema.Schema) error {
-		w.steps[s] = state
-		for _, child := range schemas {
-			n, err := w.visit(child, depth+1)
-			if err != nil {
-				return err
-			}
-			if total += n; total > maxSchemaSteps {
-				return errors.New("the references of the schema multiply: there are too many ways through it")
-			}
+	w.steps[s] = open
+	for _, child := range same {
+		n, err := w.visit(child, depth+1)
+		if err != nil {
+			return 0, err
 		}
-		return nil
-	}
-	if err := add(sameValue, same); err != nil {
-		return 0, err
-	}
-	if err := add(open, below(s)); err != nil {
-		return 0, err
+		if total += n; total > maxSchemaSteps {
+			return 0, errors.New("the references of the schema multiply: there are too many ways through it")
+		}
 	}
 	w.steps[s] = total
 	return total, nil
@@ -186,28 +191,26 @@ func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
 
 // resolve finds what the reference of a schema leads to; nil: nothing in this document.
 func (w *schemaWalk) resolve(s *jsonschema.Schema) *jsonschema.Schema {
-	id, fragment, _ := strings.Cut(s.Ref, "#")
-	base := w.base[s]
-	if id != "" {
-		if base = w.names[id]; base == nil {
-			return nil
-		}
+	u, err := url.Parse(s.Ref)
+	id, _, _ := strings.Cut(s.Ref, "#")
+	if err != nil || id != "" && id != strings.TrimSuffix(w.root.ID, "#") {
+		return nil
 	}
-	if fragment != "" && !strings.HasPrefix(fragment, "/") {
-		return w.names[strings.TrimSuffix(base.ID, "#")+"#"+fragment]
+	pointer, ok := strings.CutPrefix(u.Fragment, "/")
+	switch {
+	case u.Fragment == "":
+		return w.root
+	case !ok:
+		return w.anchors[u.Fragment]
 	}
-	at := base
-	parts := strings.Split(fragment, "/")[1:]
-	if fragment == "" {
-		parts = nil
-	}
-	for len(parts) > 0 && at != nil {
+	at := w.root
+	for parts := strings.Split(pointer, "/"); len(parts) > 0 && at != nil; {
 		at, parts = step(at, parts)
 	}
 	return at
 }
 
-var unescaped = strings.NewReplacer("~1", "/", "~0", "~", "%25", "%", "%24", "$")
+var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
 
 // step follows the first part of a JSON pointer, or two where a keyword has several schemas.
 func step(s *jsonschema.Schema, parts []string) (*jsonschema.Schema, []string) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // A plugin's schema is held against what a model writes: one that never ends would end the host.
@@ -20,6 +18,10 @@ func TestHostileSchemas(t *testing.T) {
 		{`{"not":{"$ref":"#"}}`, "never end"}, {`{"if":{},"then":{"$ref":"#"}}`, "never end"}, {`{"dependentSchemas":{"a":{"$ref":"#"}}}`, "never end"},
 		{`{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"}]}},"properties":{"x":{"$ref":"#/$defs/a"}}}`, "never end"},
 		{`{"$anchor":"a","oneOf":[{"$ref":"#a"}]}`, "never end"}, {`{"$id":"http://x/y","oneOf":[{"$ref":"http://x/y"}]}`, "never end"},
+		{`{"properties":{"A":{"allOf":[{"$ref":"#/properties/%41"}]},"%41":{}}}`, "never end"},
+		{`{"$id":"http://r/","properties":{"a":{"$id":"z"},"b":{"$id":"http://b/","properties":{"c":{"$id":"z","allOf":[{"$ref":"z"}]}}}}}`, "$id is not supported"},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#","allOf":[{"$id":"#f","properties":{"a":{}},"not":{"$ref":"#/properties/a"}}],"properties":{"a":{"$ref":"#"}}}`, "$id is not supported"},
+		{`{"$id":"http://x/y","properties":{"a":{"$ref":"y"}}}`, "no schema of this document"},
 		{`{"$dynamicAnchor":"a","$dynamicRef":"#a"}`, "not supported"}, {`{"$ref":"http://x/y"}`, "no schema of this document"}, {`{"$ref":"#/$defs/none"}`, "no schema of this document"},
 		{doubling + `},"$ref":"#/$defs/a30"}`, "multiply"},
 		{strings.Repeat(`{"items":`, 4900) + `{}` + strings.Repeat(`}`, 4900), "deep"}, {strings.Repeat(`[`, 1_000_000), "deep"},
@@ -34,6 +36,8 @@ func TestHostileSchemas(t *testing.T) {
 		`{"$defs":{"n":{"properties":{"left":{"$ref":"#/$defs/n"},"right":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]}}}},"$ref":"#/$defs/n"}`,
 		`{"properties":{"children":{"type":"array","items":{"$ref":"#"}}}}`, `{"definitions":{"a/b":{"type":"string"}},"properties":{"x":{"$ref":"#/definitions/a~1b"}}}`,
 		`{"properties":{"x":{"type":"string"},"y":{"$ref":"#/properties/x"}}}`, `{"allOf":[{"type":"object"}],"properties":{"y":{"$ref":"#/allOf/0"}}}`,
+		`{"$id":"http://x/y","properties":{"a":{"$id":"http://x/z","type":"string"}}}`, `{"properties":{"a b/c~":{"type":"string"},"y":{"$ref":"#/properties/a%20b~1c~0"}}}`,
+		`{"type":"array","items":{"anyOf":[{"type":"array","items":{"$ref":"#"}},{"$ref":"#"},{"type":"string"}]}}`,
 		`{"$id":"http://x/y","$defs":{"a":{"$anchor":"here"}},"properties":{"y":{"$ref":"#here"},"z":{"$ref":"http://x/y#/$defs/a"}}}`,
 	} {
 		s, err := ParseSchema(json.RawMessage(ok))
@@ -41,26 +45,44 @@ func TestHostileSchemas(t *testing.T) {
 			t.Errorf("%s: %v", ok, err)
 			continue
 		}
-		if _, err := s.Resolve(nil); err != nil {
+		if _, err := Compile(s); err != nil {
 			t.Errorf("%s: %v", ok, err)
 		}
 	}
 }
 
-// What is parsed can be validated with: the test binary survives, and ends.
+// A recursive schema is no loop, whichever of its parts is looked at first.
+func TestRecursiveSchemas(t *testing.T) {
+	for range 100 {
+		if _, err := ParseSchema(json.RawMessage(`{"$defs":{"n":{"properties":{"left":{"$ref":"#/$defs/n"},"right":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]}}}},"$ref":"#/$defs/n"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What is parsed can be validated with: the test binary survives, and each validation ends.
 func FuzzParseSchema(f *testing.F) {
-	f.Add([]byte(`{"$defs":{"n":{"properties":{"left":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}`))
-	f.Add([]byte(`{"$id":"http://x/y","anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#b"},"c":{"$anchor":"b"}}}`))
-	f.Add([]byte(`{"allOf":[{"$ref":"#"}],"properties":{"x":{"$ref":"#/allOf/0"}}}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	for _, seed := range []string{
+		`{"$defs":{"n":{"properties":{"left":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}`,
+		`{"$id":"http://x/y","anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#b"},"c":{"$anchor":"b"}}}`,
+		`{"allOf":[{"$ref":"#"}],"properties":{"x":{"$ref":"#/allOf/0"}}}`,
+		`{"properties":{"x":{"allOf":[{"$ref":"#/properties/%78"}]},"%78":{}}}`,
+	} {
+		f.Add([]byte(seed), []byte(`{"x":[{"left":"y"}]}`))
+	}
+	f.Add([]byte(overlapping), []byte(strings.Repeat("[", 40)+"1"+strings.Repeat("]", 40)))
+	f.Fuzz(func(t *testing.T, raw, value []byte) {
 		s, err := ParseSchema(raw)
 		if err != nil {
 			return
 		}
-		r, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
-		if err != nil {
+		v, err := Compile(s)
+		if err != nil || v.checkDefaults() != nil {
 			return
 		}
-		_ = r.Validate(map[string]any{"x": []any{map[string]any{"left": "y"}}})
+		var x any
+		if json.Unmarshal(value, &x) == nil {
+			_ = v.Validate(x)
+		}
 	})
 }

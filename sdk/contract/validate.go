@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // MaxInstructionsBytes is the most that a manifest may say to the model.
@@ -260,7 +258,11 @@ func checkSchema(raw json.RawMessage, object bool) error {
 	if object && s.Type != "object" {
 		return errors.New(`the type must be "object"`)
 	}
-	if _, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {
+	v, err := Compile(s)
+	if err == nil {
+		err = v.checkDefaults()
+	}
+	if err != nil {
 		return fmt.Errorf("does not compile: %w", err)
 	}
 	return nil

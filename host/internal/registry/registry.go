@@ -32,7 +32,7 @@ type Entry struct {
 	Search   bool   // the host's own: it finds tools; no plugin has it
 	Wish     bool   // the host's own: it asks for permissions
 
-	schema *jsonschema.Resolved // nil for freeform tools
+	schema *contract.Validator // nil for freeform tools
 }
 
 // FullName is the name with its namespace, as people read it.
@@ -176,10 +176,23 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	if d.LenientArguments {
 		schema.AdditionalProperties = nil
 	}
-	if e.schema, err = schema.Resolve(nil); err != nil {
+	if e.schema, err = contract.Compile(schema); err != nil {
 		return nil, fmt.Errorf("input schema: %w", err)
 	}
 	return e, nil
+}
+
+// own compiles the schema of a tool of the host's.
+func own(schema json.RawMessage) *contract.Validator {
+	s, err := contract.ParseSchema(schema)
+	if err != nil { // a literal
+		panic("registry: schema of the host's own tool: " + err.Error())
+	}
+	v, err := contract.Compile(s)
+	if err != nil { // as above
+		panic("registry: schema of the host's own tool: " + err.Error())
+	}
+	return v
 }
 
 // sorted is JSON with its keys in order and no blanks between; what is no JSON stays as it is.

@@ -30,7 +30,10 @@ func TestParse(t *testing.T) {
 	patch := contract.Descriptor{Name: "patch", Freeform: &contract.Freeform{Syntax: "lark", Definition: "start: /.*/", Property: "input"}}
 	nested := greet
 	nested.Name, nested.InputSchema = "nested", json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"string"},"c":{"type":["string","null"]}}},"n":{"type":"integer"}}}`)
-	s := snapshot(t, greet, lenient, patch, nested)
+	lists := greet
+	lists.Name, lists.InputSchema = "lists", json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"anyOf":[`+
+		`{"type":"array","items":{"$ref":"#/$defs/n"}},{"type":"array","items":{"$ref":"#/$defs/n"}},{"type":"string"}]}}}`)
+	s := snapshot(t, greet, lenient, patch, nested, lists)
 	for _, tc := range []struct {
 		name string
 		call llm.ToolCall
@@ -51,6 +54,7 @@ func TestParse(t *testing.T) {
 		{"null inside", llm.ToolCall{Name: "nested", Input: `{"a":{"b":null,"c":null},"n":9007199254740993}`}, contract.Input{Arguments: json.RawMessage(`{"a":{"c":null},"n":9007199254740993}`)}, ""},
 		{"null that is allowed", llm.ToolCall{Name: "nested", Input: `{"a": {"c": null}}`}, contract.Input{Arguments: json.RawMessage(`{"a": {"c": null}}`)}, ""},
 		{"null as all of it", llm.ToolCall{Name: "nested", Input: `null`}, contract.Input{}, "want \"object\""},
+		{"alternatives that would be tried 2^40 times", llm.ToolCall{Name: "lists", Input: `{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`}, contract.Input{}, "failed to parse function arguments: checking it against the schema would take too long"},
 		{"text for a function", llm.ToolCall{Name: "greet", Input: "hi", Freeform: true}, contract.Input{}, "takes JSON arguments"},
 		{"freeform", llm.ToolCall{Name: "patch", Input: "raw", Freeform: true}, contract.Input{Text: "raw", Freeform: true}, ""},
 		{"freeform as a function", llm.ToolCall{Name: "patch", Input: `{"input":"raw"}`}, contract.Input{Text: "raw", Freeform: true}, ""},

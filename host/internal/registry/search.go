@@ -12,7 +12,6 @@ import (
 
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/kljensen/snowball/english"
 	"golang.org/x/text/unicode/norm"
 )
@@ -48,15 +47,7 @@ func searchEntry(deferred []*Entry) *Entry {
 	if len(text) > maxSources {
 		text = strings.ToValidUTF8(text[:maxSources], "") + "…"
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(searchSchema, &schema); err != nil { // a literal
-		panic("registry: schema of the search: " + err.Error())
-	}
-	resolved, err := schema.Resolve(nil)
-	if err != nil { // as above
-		panic("registry: schema of the search: " + err.Error())
-	}
-	return &Entry{Search: true, schema: resolved, Descriptor: contract.Descriptor{
+	return &Entry{Search: true, schema: own(searchSchema), Descriptor: contract.Descriptor{
 		Name: SearchName, Description: text, InputSchema: searchSchema, ReadOnly: true, ParallelSafe: true,
 	}}
 }

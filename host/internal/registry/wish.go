@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // WishName is the tool by which a model asks for permissions ahead of the calls that need them. It is the host's own.
@@ -30,15 +29,7 @@ func NewWish(offered bool) *Entry {
 	if offered {
 		exposure = contract.ExposureDirect
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(wishSchema, &schema); err != nil { // a literal
-		panic("registry: schema of wishes: " + err.Error())
-	}
-	resolved, err := schema.Resolve(nil)
-	if err != nil { // as above
-		panic("registry: schema of wishes: " + err.Error())
-	}
-	return &Entry{Wish: true, schema: resolved, Descriptor: contract.Descriptor{
+	return &Entry{Wish: true, schema: own(wishSchema), Descriptor: contract.Descriptor{
 		Name: WishName, Description: wishText, InputSchema: wishSchema, ReadOnly: true, Exposure: exposure,
 	}}
 }

@@ -34,9 +34,9 @@ func follows(text string, schema json.RawMessage) error {
 	if err != nil {
 		return nil
 	}
-	resolved, err := s.Resolve(nil)
+	form, err := contract.Compile(s)
 	if err != nil {
 		return nil
 	}
-	return resolved.Validate(v)
+	return form.Validate(v)
 }

@@ -158,6 +158,25 @@ func TestReviewForPrograms(t *testing.T) {
 	}
 }
 
+// The question has nothing of a file that deny_read names.
+func TestReviewLeavesOutWhatIsDenied(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, critic)
+	repository(t, r)
+	r.Write("conf/key.pem", "s3cret\n")
+	cmd := exec.Command("git", "add", "conf")
+	cmd.Dir, cmd.Env = r.Dir, r.Env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.OK("review", "-c", `sandbox.deny_read=["**/*.pem"]`)
+	users := ofReviewer(r)[0].Texts(llm.RoleUser)
+	question := users[len(users)-1]
+	if strings.Contains(question, "s3cret") || !strings.Contains(question, "+three") || !strings.Contains(question, "Left out, since sandbox { deny_read } names them: conf/key.pem.") {
+		t.Errorf("the question:\n%s", question)
+	}
+}
+
 // A reviewer asks nobody. Where its user wants to be asked, it may look from inside a box that keeps everything as it is, and where
 // there is no such box run nothing at all: the change itself stands in the question.
 func TestReviewUnderAPolicyThatAsks(t *testing.T) {

@@ -33,6 +33,8 @@ var athome = []row{
 	}},
 	{id: "D22", attempt: "remove or replace a link that a pattern of `deny_read` or `deny_write` stands for, move the folder that it leads to, write what is kept by a hard link", required: "denied", codex: "", ours: "what links have led to stays denied while gantry runs, and in its place; other names of a file are kept as well",
 		tests: []string{"host/internal/launch/box TestWhatLinksHaveLedToStaysDenied"}},
+	{id: "D23", attempt: "have `gantry review` show the model a tracked file that `deny_read` names: changed, renamed, in a commit, in a merge", required: "not shown", codex: "", ours: "left out of the diff, with a line that names it",
+		tests: []string{"host/internal/review TestDeniedFilesAreLeftOut", "e2e TestReviewLeavesOutWhatIsDenied"}},
 }
 
 // moreKeys are files with keys, in the home.

@@ -39,7 +39,7 @@ func (h *Host) openFeatures() (err error) {
 		Redact: h.redactor(), Logger: h.log.Named("command"),
 	})
 	h.reviewer = review.New(review.Config{
-		Open: h.openReviewer, Close: h.closeThread, Git: h.git, Logger: h.log.Named("review"),
+		Open: h.openReviewer, Close: h.closeThread, Git: h.git, Denied: h.denied, Logger: h.log.Named("review"),
 	})
 	return err
 }

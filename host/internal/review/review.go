@@ -33,7 +33,9 @@ type Config struct {
 	// Close ends such a thread and waits until nothing of it is left.
 	Close func(*thread.Thread)
 	// Git runs the user's git in a folder, for what it prints. An error says that it could not be run.
-	Git    Git
+	Git Git
+	// Denied reports whether commands in a folder must not read a path; what it names is no part of the question.
+	Denied func(dir, path string) bool
 	Logger hclog.Logger
 }
 

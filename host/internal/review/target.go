@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/gantry-agent/gantry/host/internal/history"
 )
@@ -51,7 +54,7 @@ func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, 
 	default:
 		return subject{}, fmt.Errorf("there is no kind of review %q; next: use %s, %s, %s or %s", t.Kind, Uncommitted, BaseBranch, Commit, Custom)
 	}
-	g := git{run: r.cfg.Git, ctx: ctx, dir: dir}
+	g := git{run: r.cfg.Git, denied: r.cfg.Denied, ctx: ctx, dir: dir}
 	if _, err := g.ask("rev-parse", "--git-dir"); err != nil {
 		return subject{}, fmt.Errorf("%s can't be reviewed: %w; next: name a folder of a git repository, or say in words what is to be reviewed", dir, err)
 	}
@@ -70,11 +73,12 @@ func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, 
 // git asks the user's git. Nothing that it is asked changes the repository. A repository's settings and attributes can name programs:
 // those that a flag or a setting turns off don't run, and filters run only where they are confined.
 type git struct {
-	run  Git
-	ctx  context.Context
-	dir  string
-	with []string // settings under which filters may fail
-	off  []string // settings that turn filters off
+	run    Git
+	denied func(dir, path string) bool
+	ctx    context.Context
+	dir    string
+	with   []string // settings under which filters may fail
+	off    []string // settings that turn filters off
 }
 
 // settled are settings that keep git from starting programs. What else does so is turned off where it is asked: see [git.diff].
@@ -122,15 +126,93 @@ func (g *git) filters() error {
 	return nil
 }
 
-// diff asks for a change as text. A filter can end git, too.
-func (g git) diff(command string, args ...string) (string, error) {
-	args = append([]string{command, "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", "--ignore-submodules=dirty"}, args...)
+// change is a change as text, without the files that the reviewer must not read.
+type change struct {
+	diff    string
+	leftOut []string // names below the top of the working tree
+}
+
+// maxLeftOut bounds the names of files that are left out, in bytes: they are arguments of git.
+const maxLeftOut = 64 << 10
+
+// diff asks for a change as text.
+func (g git) diff(command string, args ...string) (change, error) {
+	names, err := g.compare(append([]string{command, "--name-only", "-z", "--no-renames"}, args...))
+	if err != nil {
+		return change{}, err
+	}
+	top, err := g.ask("rev-parse", "--show-toplevel")
+	if err != nil { // there is no working tree
+		top = g.dir
+	}
+	var c change
+	without, size := []string{"--", ":(top)"}, 0
+	for name := range strings.SplitSeq(names, "\x00") {
+		if name == "" || !g.hides(filepath.Join(top, name)) {
+			continue
+		}
+		c.leftOut = append(c.leftOut, name)
+		without = append(without, ":(top,exclude,literal)"+name)
+		size += len(name)
+	}
+	switch {
+	case size > maxLeftOut:
+		return c, fmt.Errorf("sandbox { deny_read } names %d files of this change, too many to leave out; next: say in words what is to be reviewed", len(c.leftOut))
+	case size == 0:
+		without = nil
+	}
+	c.diff, err = g.compare(slices.Concat([]string{command}, args, without))
+	return c, err
+}
+
+// compare runs a command that compares. A filter can end git, too.
+func (g git) compare(args []string) (string, error) {
+	args = slices.Concat(args[:1], []string{"--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", "--ignore-submodules=dirty"}, args[1:])
 	out, err := g.ask(args...)
 	if err != nil && len(g.off) > len(g.with) {
 		g.with = g.off
 		return g.ask(args...)
 	}
 	return out, err
+}
+
+// hides reports whether the reviewer must not read a file, by the name that git gives it, or by the one that the folder has here.
+func (g git) hides(path string) bool {
+	if g.denied(g.dir, path) {
+		return true
+	}
+	real, err := filepath.EvalSymlinks(g.dir)
+	if err != nil {
+		return true
+	}
+	rel, err := filepath.Rel(real, path)
+	return err != nil || g.denied(g.dir, filepath.Join(g.dir, rel))
+}
+
+// added lists the files that git does not know, without those that the reviewer must not read.
+func (g git) added() (shown, leftOut []string, err error) {
+	out, err := g.ask("ls-files", "-z", "--others", "--exclude-standard")
+	if err != nil {
+		return nil, nil, err
+	}
+	for name := range strings.SplitSeq(out, "\x00") {
+		switch {
+		case name == "":
+		case g.hides(filepath.Join(g.dir, name)):
+			leftOut = append(leftOut, name)
+		default:
+			shown = append(shown, quoted(name))
+		}
+	}
+	return shown, leftOut, nil
+}
+
+// quoted is a name in one line.
+func quoted(name string) string {
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // emptyTree is what a repository without commits differs from.
@@ -141,22 +223,23 @@ func (g git) uncommitted() (subject, error) {
 	if _, err := g.ask("rev-parse", "--verify", "--quiet", "HEAD"); err != nil {
 		from = emptyTree
 	}
-	diff, err := g.diff("diff", from)
+	c, err := g.diff("diff", from)
 	if err != nil {
 		return subject{}, err
 	}
-	added, err := g.ask("ls-files", "--others", "--exclude-standard")
+	added, hidden, err := g.added()
 	if err != nil {
 		return subject{}, err
 	}
-	if diff == "" && added == "" {
-		return subject{}, errors.New("there is nothing to review: the working tree has no uncommitted changes; next: use --base BRANCH or --commit SHA")
+	c.leftOut = append(c.leftOut, hidden...)
+	if c.diff == "" && len(added) == 0 {
+		return subject{}, c.nothing("the working tree has no uncommitted changes; next: use --base BRANCH or --commit SHA")
 	}
 	question := "Review what is changed in the working tree and not committed: what is staged, what is not, and files that are new to git."
-	if added != "" {
-		question += "\n\nNew files, which the change below does not show:\n\n" + history.Truncate(added, history.Policy{Bytes: true, Limit: shownDiff / 8})
+	if len(added) > 0 {
+		question += "\n\nNew files, which the change below does not show:\n\n" + history.Truncate(strings.Join(added, "\n"), history.Policy{Bytes: true, Limit: shownDiff / 8})
 	}
-	return subject{hint: "uncommitted changes", prompt: question + withDiff("git diff "+from, diff)}, nil
+	return subject{hint: "uncommitted changes", prompt: question + c.below("git diff "+from)}, nil
 }
 
 func (g git) beyond(branch string) (subject, error) {
@@ -167,17 +250,17 @@ func (g git) beyond(branch string) (subject, error) {
 	if err != nil {
 		return subject{}, fmt.Errorf("HEAD and %q have no commit in common; next: name the branch that the work began on", branch)
 	}
-	diff, err := g.diff("diff", base)
+	c, err := g.diff("diff", base)
 	if err != nil {
 		return subject{}, err
 	}
-	if diff == "" {
-		return subject{}, fmt.Errorf("there is nothing to review: the working tree is the same as where it left %q", branch)
+	if c.diff == "" {
+		return subject{}, c.nothing(fmt.Sprintf("the working tree is the same as where it left %q", branch))
 	}
 	return subject{
 		hint: fmt.Sprintf("changes against %s", branch),
 		prompt: fmt.Sprintf("Review what this branch has beyond %q. They parted at commit %s: what is in the working tree now and was not there then is "+
-			"the change.", branch, base) + withDiff("git diff "+base, diff),
+			"the change.", branch, base) + c.below("git diff "+base),
 	}, nil
 }
 
@@ -190,13 +273,16 @@ func (g git) commit(name string) (subject, error) {
 		return subject{}, err
 	}
 	sha, title, _ := strings.Cut(line, " ")
-	diff, err := g.diff("show", "--no-show-signature", "--cc", "--format=", sha)
+	c, err := g.diff("show", "--no-show-signature", "--cc", "--format=", sha)
 	if err != nil {
 		return subject{}, err
 	}
+	if c.diff == "" && len(c.leftOut) > 0 {
+		return subject{}, c.nothing("")
+	}
 	return subject{
 		hint:   fmt.Sprintf("commit %.10s: %s", sha, title),
-		prompt: fmt.Sprintf("Review the commit %s (%q).", sha, title) + withDiff("git show "+sha, diff),
+		prompt: fmt.Sprintf("Review the commit %s (%q).", sha, title) + c.below("git show "+sha),
 	}, nil
 }
 
@@ -214,17 +300,38 @@ func (g git) known(name, what string) error {
 	return nil
 }
 
-// withDiff puts a change below a question.
-func withDiff(command, diff string) string {
-	if diff == "" {
-		return ""
+// nothing is the error for a change of which there is nothing to show.
+func (c change) nothing(why string) error {
+	if len(c.leftOut) > 0 {
+		why = "only files are changed that sandbox { deny_read } names"
 	}
-	cut := history.Truncate(diff, history.Policy{Bytes: true, Limit: shownDiff})
+	return errors.New("there is nothing to review: " + why)
+}
+
+// below is what is put below a question: the change, and what of it is left out.
+func (c change) below(command string) string {
+	text := ""
+	if n := len(c.leftOut); n > 0 {
+		shown := c.leftOut[:min(n, 10)]
+		names := make([]string, len(shown))
+		for i, name := range shown {
+			names[i] = quoted(name)
+		}
+		text = "\n\nLeft out, since sandbox { deny_read } names them: " + strings.Join(names, ", ")
+		if n > len(shown) {
+			text += fmt.Sprintf(" and %d more files", n-len(shown))
+		}
+		text += "."
+	}
+	if c.diff == "" {
+		return text
+	}
+	cut := history.Truncate(c.diff, history.Policy{Bytes: true, Limit: shownDiff})
 	head := "\n\nThis is the change, as `" + command + "` prints it:\n\n"
-	if cut != diff {
+	if cut != c.diff {
 		head = "\n\nThis is the beginning and the end of the change; `" + command + "` prints all of it:\n\n"
 	}
-	return head + "<diff>\n" + cut + "\n</diff>"
+	return text + head + "<diff>\n" + cut + "\n</diff>"
 }
 
 // firstLine is what of a text stands in one line.

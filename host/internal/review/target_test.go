@@ -32,6 +32,9 @@ func looks(confined bool) Git {
 	}
 }
 
+// nothing is denied.
+func nothing(string, string) bool { return false }
+
 // repository makes one with a commit on main, a branch "work" with one more, and nothing else.
 func repository(t *testing.T) (dir string, git func(args ...string)) {
 	t.Helper()
@@ -79,7 +82,7 @@ func TestSubjects(t *testing.T) {
 	large = filepath.Join(large, "w")
 	write(t, large, "a.txt", strings.Repeat("a longer line\n", 10_000))
 
-	r := New(Config{Git: looks(false)})
+	r := New(Config{Git: looks(false), Denied: nothing})
 	for name, tc := range map[string]struct {
 		dir    string
 		target Target
@@ -146,7 +149,7 @@ func TestNothingOfTheRepositoryRuns(t *testing.T) {
 	write(t, dir, ".gitattributes", "a.txt filter=x diff=x\nb.txt filter=y.z\n")
 	write(t, dir, "a.txt", "one\ntwo\nthree\n")
 	write(t, dir, "b.txt", "new\n")
-	r := New(Config{Git: looks(false)})
+	r := New(Config{Git: looks(false), Denied: nothing})
 	for _, target := range []Target{{Kind: Uncommitted}, {Kind: BaseBranch, Branch: "main"}, {Kind: Commit, SHA: "HEAD"}} {
 		s, err := r.subject(t.Context(), dir, target)
 		if err != nil || !strings.Contains(s.prompt, "+two") && !strings.Contains(s.prompt, "+three") {
@@ -157,7 +160,7 @@ func TestNothingOfTheRepositoryRuns(t *testing.T) {
 		}
 	}
 	// Confined, filters do their work.
-	if _, err := New(Config{Git: looks(true)}).subject(t.Context(), dir, Target{Kind: Uncommitted}); err != nil {
+	if _, err := New(Config{Git: looks(true), Denied: nothing}).subject(t.Context(), dir, Target{Kind: Uncommitted}); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(trace); err != nil {
@@ -167,4 +170,82 @@ func TestNothingOfTheRepositoryRuns(t *testing.T) {
 	if _, err := r.subject(t.Context(), dir, Target{Kind: Uncommitted}); err == nil || !strings.Contains(err.Error(), `"filter.x=y.clean"`) {
 		t.Errorf("a name that can't be turned off: %v", err)
 	}
+}
+
+// What deny_read names is no part of the question, under none of its names and in no kind of change; one line says so.
+func TestDeniedFilesAreLeftOut(t *testing.T) {
+	dir, git := repository(t)
+	sub := filepath.Join(dir, "sub")
+	if err := os.MkdirAll(filepath.Join(sub, "keys"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const old, secret = "token = old-secret\n", "token = s3cret\n"
+	for _, name := range []string{".env", "sub/.env", "sub/keys/ä b\nc", "sub/moved", "sub/:(top)x.env"} {
+		write(t, dir, name, strings.Repeat("line\n", 20)+old)
+	}
+	git("add", ".")
+	git("commit", "-q", "-m", "keys")
+	linked := filepath.Join(t.TempDir(), "linked")
+	if err := os.Symlink(sub, linked); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".env", "sub/.env", "sub/keys/ä b\nc", "sub/:(top)x.env"} {
+		write(t, dir, name, strings.Repeat("line\n", 20)+secret)
+	}
+	write(t, dir, "a.txt", "one\ntwo\nthree\n")
+	write(t, dir, "sub/new.env", secret)
+	git("mv", "sub/moved", "sub/keys/moved.env")
+	denied := func(_, path string) bool {
+		return strings.HasSuffix(path, ".env") || strings.HasPrefix(path, filepath.Join(linked, "keys")) || strings.HasPrefix(path, filepath.Join(sub, "keys"))
+	}
+	r := New(Config{Git: looks(false), Denied: denied})
+	check := func(target Target, in string, want ...string) {
+		t.Helper()
+		s, err := r.subject(t.Context(), in, target)
+		if err != nil {
+			t.Errorf("%s in %s: %v", target.Kind, in, err)
+			return
+		}
+		for _, w := range want {
+			if !strings.Contains(s.prompt, w) {
+				t.Errorf("%s in %s: %q is not in the question:\n%s", target.Kind, in, w, s.prompt)
+			}
+		}
+		if strings.Contains(s.prompt, "s3cret") {
+			t.Errorf("%s in %s: what is denied is in the question:\n%s", target.Kind, in, s.prompt)
+		}
+	}
+	leftOut := "Left out, since sandbox { deny_read } names them: .env, sub/.env, "
+	for _, in := range []string{dir, sub, linked} {
+		check(Target{Kind: Uncommitted}, in, leftOut, "+three", "new.env")
+		check(Target{Kind: BaseBranch, Branch: "work~1"}, in, leftOut, "+three")
+	}
+	git("checkout", "-q", "-b", "side")
+	git("add", ".")
+	git("commit", "-q", "-m", "side")
+	check(Target{Kind: Commit, SHA: "side"}, dir, leftOut, "+three")
+	// Only what is denied is changed.
+	write(t, dir, ".env", "token = other s3cret\n")
+	if _, err := r.subject(t.Context(), dir, Target{Kind: Uncommitted}); err == nil || !strings.Contains(err.Error(), "only files are changed that sandbox { deny_read } names") {
+		t.Errorf("only denied changes: %v", err)
+	}
+	// A merge that changes a denied file itself.
+	git("commit", "-q", "-a", "-m", "x")
+	git("checkout", "-q", "-b", "other", "side")
+	write(t, dir, ".env", "token = third s3cret\n")
+	write(t, dir, "a.txt", "one\n2\n3\n")
+	git("commit", "-q", "-a", "-m", "y")
+	git("checkout", "-q", "side")
+	write(t, dir, "a.txt", "one\ntwo\nanother\n")
+	git("commit", "-q", "-a", "-m", "z")
+	if out, err := run(t.Context(), dir, "git", "merge", "-q", "other"); err != nil || out.Code == 0 {
+		t.Fatal("the merge has no conflict: ", err, out)
+	}
+	write(t, dir, ".env", "token = merged s3cret\n")
+	write(t, dir, "a.txt", "one\nmerged\n")
+	git("commit", "-q", "-a", "-m", "merge")
+	check(Target{Kind: Commit, SHA: "HEAD"}, dir, "Left out, since sandbox { deny_read } names them: .env.", "++merged")
+	bare := t.TempDir()
+	git("clone", "-q", "--bare", ".", bare)
+	check(Target{Kind: Commit, SHA: "work"}, bare, leftOut)
 }

@@ -89,20 +89,17 @@ func (f *follower) source(rest []word, s *state, depth int) {
 
 // evaluate follows eval and trap.
 func (f *follower) evaluate(program string, rest []word, s *state, depth int) {
-	line := ""
-	for i, w := range rest {
+	var words []string
+	for _, w := range rest {
 		if w.unknown || w.covered || len(w.values) != 1 {
 			f.lost(program+" "+w.text, "the line is known only when it runs", s)
 			return
 		}
-		if i > 0 {
-			line += " "
-		}
-		if line += w.values[0]; program == "trap" {
+		if words = append(words, w.values[0]); program == "trap" {
 			break
 		}
 	}
-	if line != "" && line != "-" {
+	if line := strings.Join(words, " "); line != "" && line != "-" {
 		dirs := f.nested(line, s, depth)
 		if program == "eval" {
 			s.dirs = dirs

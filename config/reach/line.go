@@ -5,37 +5,30 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config/shellsyntax"
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// parse reads a line of shell, unless it is too large or nests too deep for the grammar.
-func parse(line string) *syntax.File {
-	if len(line) > maxLine || strings.ContainsRune(line, 0) {
-		return nil
-	}
-	n := 0
-	for i := range len(line) {
-		switch line[i] {
-		case '(', '[', '{', '?', '`':
-			n++
+// parse reads shell, unless it is too large or nests too deep, or too much was read before. why says what is wrong.
+func (f *follower) parse(text string) (file *syntax.File, why string) {
+	if shellsyntax.Check(text) == nil {
+		if f.parsed += len(text); f.parsed > maxParsed {
+			return nil, "there is too much shell to follow"
 		}
 	}
-	if n > maxOpening {
-		return nil
-	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
+	file, err := shellsyntax.Parse(text, syntax.LangBash)
 	if err != nil {
-		return nil
+		return nil, "it can't be read as shell"
 	}
-	return file
+	return file, ""
 }
 
 // line follows a line, and what it pipes into a shell.
 func (f *follower) line(line string, s *state, depth int) {
-	file := parse(line)
+	file, why := f.parse(line)
 	switch {
 	case file == nil:
-		f.gap(Gap{Text: line, Why: "it can't be read as a line of shell", Next: "put it into a script"})
+		f.gap(Gap{Text: line, Why: why, Next: "put it into a script"})
 		return
 	case depth > maxDepth:
 		f.gap(Gap{Text: line, Why: "scripts run each other too deep", Next: "put what it runs into one folder"})
@@ -65,10 +58,13 @@ func (f *follower) piped(s *state) {
 // perhaps follows a text that may be a line for a shell, of several words, and is no gap if it is not.
 func (f *follower) perhaps(text string, s *state) {
 	text = strings.TrimLeft(text, "! ")
-	if !strings.ContainsAny(strings.TrimSpace(text), " \t\n") || parse(text) == nil {
+	if !strings.ContainsAny(strings.TrimSpace(text), " \t\n") {
 		return
 	}
-	if f.guesses++; f.guesses > maxGuesses {
+	if _, err := shellsyntax.Parse(text, syntax.LangBash); err != nil {
+		return
+	}
+	if f.guesses++; f.guesses > maxGuesses || f.parsed+len(text) > maxParsed { // else nested says so, and is not heard
 		f.lost(text, "there is too much that may be a line of shell", s)
 		return
 	}
@@ -581,8 +577,19 @@ func (f *follower) enter(rest []word, s *state) {
 func (f *follower) inPath(name string, s *state) string {
 	lists := []string{f.env["PATH"]}
 	if v, ok := s.vars["PATH"]; ok {
-		lists = append(v.values, lists...)
+		lists = append(slices.Clone(v.values), lists...)
 	}
+	key := name + "\x00" + strings.Join(lists, "\x00")
+	found, ok := f.programs[key]
+	if !ok {
+		found = f.search(name, lists)
+		f.programs[key] = found
+	}
+	return found
+}
+
+// search looks in lists of folders for a program that lies in a root.
+func (f *follower) search(name string, lists []string) string {
 	for _, list := range lists {
 		for _, d := range filepath.SplitList(list) {
 			p := f.absolute(f.q.Dir, filepath.Join(d, name))

@@ -54,9 +54,8 @@ type Set struct {
 
 // Bounds of what is followed. More is a gap.
 const (
-	maxLine    = 64 << 10
-	maxOpening = 1024 // brackets; the shell's grammar nests, and its parser recurses
-	maxDepth   = 8    // scripts that run scripts, and lines in lines
+	maxDepth   = 8         // scripts that run scripts, and lines in lines
+	maxParsed  = 512 << 10 // of shell in all: lines, scripts, and what they pass to another shell
 	maxFiles   = 2000
 	maxText    = 256 << 10 // of a script that is looked through
 	maxChoices = 16        // values that a word may have
@@ -90,15 +89,17 @@ func (q Query) Names() Set { return q.follower().finish(q) }
 type follower struct {
 	Set
 	q        Query
-	seen     map[string]bool // files and folders, by path
-	scripted map[string]bool // scripts that were followed, by path and folder
+	seen     map[string]bool   // files and folders, by path
+	scripted map[string]bool   // scripts that were followed, by path and folder
+	programs map[string]string // what the PATH leads to, by name and PATH
 	env      map[string]string
+	parsed   int  // bytes of shell
 	quiet    bool // scripts' folders are not covered for the sake of modules
 	guesses  int  // texts that were followed in case they are lines
 }
 
 func (q Query) follower() *follower {
-	f := &follower{q: q, seen: map[string]bool{}, scripted: map[string]bool{}, env: map[string]string{}}
+	f := &follower{q: q, seen: map[string]bool{}, scripted: map[string]bool{}, programs: map[string]string{}, env: map[string]string{}}
 	roots := q.Roots
 	if len(roots) == 0 {
 		roots = []string{q.Dir}

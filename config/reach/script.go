@@ -30,12 +30,13 @@ func (f *follower) script(named, path string, dirs []string, depth int) {
 	s := &state{dirs: slices.Clone(dirs), vars: map[string]variable{}, self: path}
 	switch language {
 	case shell:
-		if file := parse(code); file != nil {
+		file, why := f.parse(code)
+		if file != nil {
 			f.walk(file, s, depth+1)
 			f.piped(s)
 			return
 		}
-		f.lost(f.below(path), "it can't be read as a script of a shell", s)
+		f.lost(f.below(path), why, s)
 	case python, modules:
 		if !f.quiet {
 			f.beside(path)

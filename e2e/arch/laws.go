@@ -130,8 +130,8 @@ var Reserved = []Reservation{
 	},
 	{
 		// hook looks for the files that a line of the user's names, with variables expanded; it judges no command.
-		// config/reach does the same for what consent covers, also of a configuration that the host does not know yet; its bounds are narrower.
-		Package: "mvdan.cc/sh/v3/syntax", By: []string{"host/internal/shellsyntax", "host/internal/policy/command", "host/internal/hook", "config/reach", "plugins/shell/..."},
+		// config/reach does the same for what consent covers.
+		Package: "mvdan.cc/sh/v3/syntax", By: []string{"config/shellsyntax", "host/internal/policy/command", "host/internal/hook", "config/reach", "plugins/shell/..."},
 		Reason: "scripts are read in one place, so that they are read in one way", Instead: "use what policy/command says of a script",
 	},
 	{

@@ -25,7 +25,7 @@ var Rows = [][]string{
 	{"policy", "environ", "network"},
 	{"plugin", "model", "tool", "checkpoint"},
 	{"event", "store", "secret", "diff", "redact"},
-	{"crashpoint", "shellsyntax"},
+	{"crashpoint"},
 }
 
 // Edge is an import that the rows alone would not allow.

@@ -245,8 +245,7 @@ func (h *House) processes(by []string) []Problem {
 
 // ShellParsers may create a parser of the shell's grammar, which is recursive: they bound what they give it.
 var ShellParsers = []string{
-	"host/internal/shellsyntax",
-	"config/reach",                     // 64 KiB and 1,024 brackets; the host is out of its reach
+	"config/shellsyntax",
 	"plugins/shell/internal/intercept", // a few kilobytes before a document
 	"plugins/shell/internal/snapshot",  // what the user's own shell printed
 }
@@ -255,7 +254,7 @@ var ShellParsers = []string{
 func (h *House) shellParsers(by []string) []Problem {
 	return h.uses([][2]string{{"syntax", "NewParser"}}, by, Problem{
 		What:    "creates a parser of the shell's grammar, which a deeply nested script overflows the stack of",
-		Instead: "use host/internal/shellsyntax",
+		Instead: "use config/shellsyntax",
 	})
 }
 

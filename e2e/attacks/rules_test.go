@@ -13,9 +13,9 @@ import (
 // ruled are the rows about how far scripts and rules are read.
 var ruled = []row{
 	{id: "X26", attempt: "a script whose brackets nest 300,000 deep (`$((`, `(`, `a[`), to overflow the parser's stack", required: "refused or asked about; the host lives", codex: "",
-		ours: "asked about: it is not parsed", flow: nestedScripts, tests: []string{"host/internal/shellsyntax TestNesting", "host/internal/hook TestContentOfNestedScripts"}},
+		ours: "asked about: it is not parsed", flow: nestedScripts, tests: []string{"config/shellsyntax TestNesting", "host/internal/hook TestContentOfNestedScripts"}},
 	{id: "X27", attempt: "a script that takes minutes to parse: 60,000 pipes, 20,000 `eval`, 10,000 `find -exec`, nested arithmetic and subscripts", required: "bounded", codex: "", ours: "read within a bound, then asked about",
-		flow: slowScripts, tests: []string{"host/internal/policy/command TestFollowingIsBounded"}},
+		flow: slowScripts, tests: []string{"host/internal/policy/command TestFollowingIsBounded", "config/reach TestFollowingIsBounded"}},
 	{id: "X28", attempt: "a plugin's JSON Schema that never ends (`{\"$ref\": \"#\"}`), doubles 30 times, or nests 4,900 deep", required: "the plugin is refused; the host lives", codex: "",
 		ours: "refused when it is read", tests: []string{"sdk/contract TestHostileSchemas"}},
 	{id: "X29", attempt: "a rules file that nests a million brackets, or loops", required: "refused", codex: "", ours: "the file is broken: commands are asked about",

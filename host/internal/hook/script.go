@@ -8,7 +8,7 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
-	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
+	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
 // script is a file that a command runs: the word that names it, and where it lies.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
+	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
 // starts reports whether an extraction has a command that begins with the words; maybe: that may.

@@ -5,7 +5,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
+	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
 // Plain reads a script that is nothing but simple commands joined by `&&`, `||`, `;`, `|` and line ends. ok is false for

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
+	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
 func TestPlain(t *testing.T) {

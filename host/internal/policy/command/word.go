@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/pattern"
 	"mvdan.cc/sh/v3/syntax"
 
-	"github.com/gantry-agent/gantry/host/internal/shellsyntax"
+	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
 // maxFields bounds what one word with braces may become: `{1..1000000}` says nothing that a thousandth of it does not.

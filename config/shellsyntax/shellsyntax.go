@@ -1,6 +1,6 @@
 // Package shellsyntax parses shell scripts within bounds.
 //
-// It owns: the only calls of the shell grammar in the host, and the bounds on size and nesting that are checked before the grammar
+// It owns: the only calls of the shell grammar outside of plugins, and the bounds on size and nesting that are checked before the grammar
 // runs. It must not know: what a script's commands mean, who wrote it, what an unreadable script leads to.
 //
 // Start with [Parse]. The grammar's parser is recursive, in arithmetic with 12 KB of stack for each level, and a Go program can't

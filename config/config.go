@@ -255,15 +255,13 @@ func Load(ctx context.Context, o Options) (*Config, Diagnostics) {
 	}
 	root := l.layers(ctx)
 	if l.broken || ctx.Err() != nil {
-		l.ds.Sort()
-		return nil, l.ds
+		return nil, l.problems()
 	}
 	c := l.decode(root)
-	l.ds.Sort()
 	if l.ds.HasErrors() {
-		return nil, l.ds
+		return nil, l.problems()
 	}
-	return c, l.ds
+	return c, l.problems()
 }
 
 // Model returns a model by label.

@@ -106,3 +106,43 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// What lets a project do more is found without an error of its own, whatever the texts.
+func FuzzGrants(f *testing.F) {
+	for _, s := range []string{typical, config.Starter(), "sandbox {\n mode = \"full-access\"\n}\nplugin \"a\" {\n config {\n  b \"c\" {\n   d = [for x in [1] : x]\n  }\n }\n}\n"} {
+		f.Add("", s, false)
+		f.Add(s, "", false)
+	}
+	f.Add(`{"plugin":{"a":{"source":"./s","config":{"x":"${env(\"A\")}"}}}}`, `{"plugin":[{"a":[{"source":1}]},{"b":null}]}`, true)
+	dir := f.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, ".gantry"), 0o700); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, before, after string, isJSON bool) {
+		name := filepath.Join(dir, ".gantry", "gantry.hcl")
+		if isJSON {
+			name += ".json"
+		}
+		defer os.Remove(name)
+		if err := os.WriteFile(name, []byte(after), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		home := filepath.Join(dir, "home")
+		p, err := config.FindProject(dir, home)
+		if err != nil || p == nil {
+			t.Fatal(p, err)
+		}
+		for _, g := range p.Grants(config.Options{Home: home, System: "-"}, map[string]string{name: before}) {
+			text := after
+			if g.Removed {
+				text = before
+			}
+			if g.Text == "" || g.Path != name || g.Line < 1 || g.Line > strings.Count(text, "\n")+1 {
+				t.Errorf("%+v", g)
+			}
+		}
+		if same := p.Grants(config.Options{Home: home, System: "-"}, map[string]string{name: after}); len(same) > 0 {
+			t.Errorf("the same text grants more: %+v", same)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -178,6 +179,14 @@ type loader struct {
 	held     []string
 	commands []*function.Command
 	ds       diag.Diagnostics
+	// untrusted says that the project's files were left out. It comes before all others, since they may follow from it.
+	untrusted diag.Diagnostics
+}
+
+// problems are all diagnostics in order.
+func (l *loader) problems() diag.Diagnostics {
+	l.ds.Sort()
+	return append(slices.Clone(l.untrusted), l.ds...)
 }
 
 func newLoader(o Options) (*loader, diag.Diagnostics) {
@@ -248,19 +257,8 @@ func secretFile(home, name string) (string, error) {
 
 // layers reads everything, lowest first, and merges it.
 func (l *loader) layers(ctx context.Context) *node {
-	root := l.text(LayerBuiltin, "", builtinName, builtinText, l.dir)
 	l.findProject()
-	if l.project != nil && !l.project.Trusted {
-		root = merge(root, l.text(LayerBuiltin, "", strangerName, strangerText, l.dir))
-	}
-	if l.o.System != "-" {
-		l.system = l.optional(LayerSystem, filepath.Dir(l.o.System), filepath.Dir(l.o.System), filepath.Base(l.o.System))
-		root = merge(root, l.system)
-	}
-	if !l.o.NoUser {
-		root = merge(root, l.optional(LayerUser, l.home, l.home, fileName))
-		l.loose()
-	}
+	root := l.lower(l.project != nil && !l.project.Trusted)
 	root = merge(root, l.projectLayer())
 	if l.o.File != "" {
 		path := l.o.File
@@ -298,6 +296,23 @@ func (l *loader) layers(ctx context.Context) *node {
 	if err := context.Cause(ctx); err != nil {
 		l.ds = append(l.ds, diag.Diagnostic{Severity: diag.Error, Summary: "reading the configuration was interrupted",
 			Detail: "The reason is: " + err.Error() + ".", Next: "try again"})
+	}
+	return root
+}
+
+// lower reads the layers below the project's. stranger: it is not trusted.
+func (l *loader) lower(stranger bool) *node {
+	root := l.text(LayerBuiltin, "", builtinName, builtinText, l.dir)
+	if stranger {
+		root = merge(root, l.text(LayerBuiltin, "", strangerName, strangerText, l.dir))
+	}
+	if l.o.System != "-" {
+		l.system = l.optional(LayerSystem, filepath.Dir(l.o.System), filepath.Dir(l.o.System), filepath.Base(l.o.System))
+		root = merge(root, l.system)
+	}
+	if !l.o.NoUser {
+		root = merge(root, l.optional(LayerUser, l.home, l.home, fileName))
+		l.loose()
 	}
 	return root
 }
@@ -369,7 +384,7 @@ func (l *loader) findProject() {
 		return
 	}
 	if p.Trusted = l.o.Trusted(p.Dir, p.Digest); !p.Trusted {
-		l.ds = append(l.ds, diag.Diagnostic{
+		l.untrusted = append(l.untrusted, diag.Diagnostic{
 			Severity: diag.Warning, Summary: "the project's configuration is not trusted and was left out",
 			Detail: "It could start programs and change what they may do. An answer holds for its exact content. " +
 				"Until then commands may only read, unless you set another sandbox mode yourself.",

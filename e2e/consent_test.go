@@ -182,6 +182,40 @@ func TestChangedPluginFile(t *testing.T) {
 	}
 }
 
+// What lets a project do more stands before all else and is marked without colour, and a stale consent is named before what follows from it.
+func TestTrustMarksWhatGrantsMore(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, commanding)
+	const rest = "\nprofile \"ci\" {\n  approval {\n    policy = \"never\"\n  }\n}\n\nsandbox {\n  deny_read = [\"keys\"]\n"
+	r.Write(".gantry/gantry.hcl", "# nothing"+rest+"}\n")
+	r.Write(".gantry/rules/a.rules", "prefix_rule(pattern=[\"ls\"])\nprefix_rule(pattern=[\"rm\"], decision=\"forbidden\")\n")
+	r.OK("trust", "--yes")
+	r.Write(".gantry/gantry.hcl", "# a pull"+rest+"  mode = \"full-access\"\n}\n")
+	r.Write(".gantry/rules/a.rules", "prefix_rule(pattern=[\"ls\"])\nprefix_rule(pattern=[\"curl\"])\n")
+	out := r.Gantry("trust").Stdout
+	if want := "3 changes let this project do more:\n! .gantry/gantry.hcl:10  sandbox.mode = \"full-access\"\n! .gantry/rules/a.rules:2  allow commands that begin with [\"curl\"]\n" +
+		"! .gantry/rules/a.rules  without forbidden commands that begin with [\"rm\"]\n"; !strings.HasPrefix(out, want) {
+		t.Errorf("it begins with\n%.600s\nwant\n%s", out, want)
+	}
+	for _, want := range []string{
+		"\n! +  mode = \"full-access\"\n", "\n  +# a pull\n", "\n  -# nothing\n", "\n! +prefix_rule(pattern=[\"curl\"])\n", "\n! -prefix_rule(pattern=[\"rm\"], decision=\"forbidden\")\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	res := r.Gantry("exec", "--profile", "ci", "go")
+	stale, profile := strings.Index(res.Stderr, "is not trusted"), strings.Index(res.Stderr, `there is no profile "ci"`)
+	if res.Code == 0 || stale < 0 || profile < stale {
+		t.Errorf("exit %d, the consent at %d, the profile at %d:\n%s", res.Code, stale, profile, res.Stderr)
+	}
+	r.OK("trust", "--yes")
+	r.Write(".gantry/gantry.hcl", "# less"+rest+"}\n")
+	if out := r.Gantry("trust").Stdout; strings.Contains(out, "do more") || strings.Contains(out, "\n! ") {
+		t.Errorf("less is marked:\n%s", out)
+	}
+}
+
 // trust shows what differs from what was agreed to, also in a large file, and says so where the difference can't be seen.
 func TestTrustShowsTheDifference(t *testing.T) {
 	t.Parallel()

@@ -45,6 +45,8 @@ var consented = []row{
 	hookLines("S25", "a file behind a program that nobody has listed, or behind a variable that is empty or of several words", "linux64 sh hooks/guard", "$UNSET sh hooks/guard", `RUN="sh -e"; $RUN hooks/guard`, `flock "$HOME/l" -c 'sh hooks/guard'`),
 	{id: "S26", attempt: "the line names its script, or the settings their folders, by a symbolic link that lies elsewhere", required: "not run when changed", codex: "", ours: "EROFS, as by its path in the workspace",
 		tests: []string{"config/reach TestFilesThatAreNotExecutable"}},
+	{id: "S27", attempt: "hide `mode = \"full-access\"`, a rule that allows or a restriction that is gone among many changes of a trusted project", required: "seen first", codex: "",
+		ours: "what lets the project do more is listed first, and its lines are marked", tests: []string{"config TestGrants", "config TestEverySettingIsJudged", "host/internal/policy/rules TestWider", "e2e TestTrustMarksWhatGrantsMore"}},
 }
 
 // copied is outside of the workspace, and each user's own.

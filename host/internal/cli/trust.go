@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/diff"
+	"github.com/gantry-agent/gantry/host/internal/policy/rules"
 	"github.com/spf13/cobra"
 )
 
@@ -25,7 +26,8 @@ func (a *app) trustCommand() *cobra.Command {
 		Long: "A project's .gantry/gantry.hcl can start programs and change what they may do, so it is left out until you have\n" +
 			"agreed to it. trust shows the configuration, rules and lock file of the project that DIR (default: this folder) belongs to,\n" +
 			"with the files that it reads by file() and runs by command(), asks, and remembers the answer for exactly that content.\n" +
-			"After a change it shows what is different from what you agreed to.",
+			"After a change it shows what is different from what you agreed to. What lets the project do more than before stands first,\n" +
+			"and its lines are marked with \"!\".",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -154,6 +156,8 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 // shown is what the answer is bound to, whatever the files say by then.
 func (a *app) showProject(p *config.Project, home string, before map[string]string) (texts map[string]string, err error) {
 	texts = map[string]string{}
+	marks := a.grants(p, home, before)
+	a.summarize(marks)
 	for _, s := range p.Shown() {
 		switch name := a.shown(s.Path); {
 		case s.Err != nil:
@@ -165,7 +169,7 @@ func (a *app) showProject(p *config.Project, home string, before map[string]stri
 		default:
 			texts[s.Path] = s.Text
 			was, known := before[s.Path]
-			a.showText(plain(name), was, s.Text, known)
+			a.showText(plain(name), was, s.Text, known, marks.of(s.Path))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(before)) {
@@ -186,24 +190,128 @@ func (a *app) showProject(p *config.Project, home string, before map[string]stri
 	return texts, nil
 }
 
+// marks are the changes that let the project do more.
+type marks []config.Grant
+
+func (m marks) of(path string) marks {
+	return slices.DeleteFunc(slices.Clone(m), func(g config.Grant) bool { return g.Path != path })
+}
+
+// gutter is put before a line of a text; removed: of the earlier one. It needs no colour.
+func (m marks) gutter(line int, removed bool) string {
+	switch {
+	case len(m) == 0:
+		return ""
+	case slices.ContainsFunc(m, func(g config.Grant) bool { return g.Line == line && g.Removed == removed }):
+		return "! "
+	}
+	return "  "
+}
+
+// grants compares a project with what was agreed to before.
+func (a *app) grants(p *config.Project, home string, before map[string]string) marks {
+	out := p.Grants(config.Options{Home: home, NoUser: a.flags.noUser, LookupEnv: a.env, System: a.systemConfig()}, before)
+	var was, is []rules.Source
+	for _, f := range p.Rules {
+		is = append(is, rules.Source{Path: f.Path, Text: f.Text})
+	}
+	for path, text := range before {
+		if filepath.Ext(path) == ".rules" {
+			was = append(was, rules.Source{Path: path, Text: text})
+		}
+	}
+	now, err := rules.Load(is)
+	if err != nil { // then commands are asked about
+		return out
+	}
+	earlier, _ := rules.Load(was) // of what can't be read nothing is known: each rule is new
+	for _, c := range now.Wider(earlier) {
+		out = append(out, config.Grant(c))
+	}
+	return out
+}
+
+// maxSummary bounds the grants that are listed above all else.
+const maxSummary = 30
+
+// summarize says first of all what lets the project do more.
+func (a *app) summarize(m marks) {
+	switch len(m) {
+	case 0:
+		return
+	case 1:
+		fmt.Fprintln(a.stdout, "1 change lets this project do more:")
+	default:
+		fmt.Fprintf(a.stdout, "%d changes let this project do more:\n", len(m))
+	}
+	for _, g := range m[:min(len(m), maxSummary)] {
+		place := a.shown(g.Path)
+		if g.Line > 0 && !g.Removed {
+			place = fmt.Sprintf("%s:%d", place, g.Line)
+		}
+		fmt.Fprintf(a.stdout, "! %s  %s\n", plain(place), plain(g.Text))
+	}
+	if n := len(m) - maxSummary; n > 0 {
+		fmt.Fprintf(a.stdout, "! and %d more, which are marked below\n", n)
+	}
+}
+
 // showText prints a text, or how it differs from the one that was agreed to before.
-func (a *app) showText(name, was, is string, known bool) {
-	body := strings.TrimRight(plain(is), "\n")
+func (a *app) showText(name, was, is string, known bool, m marks) {
+	whole := func() string {
+		var b strings.Builder
+		n := 0
+		for line := range strings.Lines(strings.TrimRight(plain(is), "\n")) {
+			n++
+			b.WriteString(m.gutter(n, false) + line)
+		}
+		return b.String()
+	}
 	switch {
 	case !known:
-		fmt.Fprintf(a.stdout, "--- %s\n%s\n", name, body)
+		fmt.Fprintf(a.stdout, "--- %s\n%s\n", name, whole())
 	case was == is:
 		fmt.Fprintf(a.stdout, "--- %s: as you agreed to it\n", name)
 	case plain(was) == plain(is):
-		fmt.Fprintf(a.stdout, "--- %s: changed in characters that are not shown\n%s\n", name, body)
+		fmt.Fprintf(a.stdout, "--- %s: changed in characters that are not shown\n%s\n", name, whole())
 	default:
 		version := func(s string) diff.Version { return diff.Version{Mode: diff.Regular, Data: plain(s)} }
 		text := diff.Of(diff.File{Name: "x", Before: version(was), After: version(is)}).Diff
 		if i := strings.Index(text, "\n@@"); i >= 0 {
 			text = text[i+1:]
 		}
-		fmt.Fprintf(a.stdout, "--- %s: changed since you agreed to it\n%s\n", name, strings.TrimRight(text, "\n"))
+		fmt.Fprintf(a.stdout, "--- %s: changed since you agreed to it\n%s\n", name, m.diff(strings.TrimRight(text, "\n")))
 	}
+}
+
+// diff marks the lines of a diff.
+func (m marks) diff(text string) string {
+	if len(m) == 0 {
+		return text
+	}
+	var b strings.Builder
+	var before, after int
+	for line := range strings.Lines(text) {
+		gutter := "  "
+		switch line[0] {
+		case '@':
+			if _, err := fmt.Sscanf(line, "@@ -%d", &before); err == nil {
+				_, rest, _ := strings.Cut(line, "+")
+				_, _ = fmt.Sscanf(rest, "%d", &after)
+			}
+		case '-':
+			gutter = m.gutter(before, true)
+			before++
+		case '+':
+			gutter = m.gutter(after, false)
+			after++
+		case ' ':
+			gutter = m.gutter(after, false)
+			before, after = before+1, after+1
+		}
+		b.WriteString(gutter + line)
+	}
+	return b.String()
 }
 
 // plain shows also what a terminal would not: marks that change the direction of text can hide what a line says.

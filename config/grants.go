@@ -1,0 +1,448 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/schema"
+)
+
+// Grant is a change of a project's files that lets the project do more than before.
+type Grant struct {
+	Path    string // of the file
+	Line    int    // from 1; 0: the file as a whole
+	Removed bool   // the line is one of the earlier text
+	Text    string // what it sets, in one line
+}
+
+// Grants compares what the project's files set with what they set when the user agreed to them the last time; before has those texts by path,
+// as [Project.Shown] returned them. It compares the settings that are in force above the user's own, which the project may widen, and those above
+// gantry's own: the consent lasts when the user's change. A change whose effect is not known counts as one that lets the project do more.
+func (p *Project) Grants(o Options, before map[string]string) []Grant {
+	o.Dir = p.Dir
+	l, ds := newLoader(o)
+	if ds.HasErrors() {
+		return nil
+	}
+	l.project = &Project{Dir: p.Dir}
+	c := &comparison{files: map[string][]byte{}}
+	var was, is *node
+	for _, path := range p.Files {
+		if text, ok := before[path]; ok {
+			was = merge(was, c.read(l, p, path, earlier, []byte(text)))
+		}
+		now := c.read(l, p, path, "", p.content[filepath.Base(path)])
+		if now == nil { // which is an error, whatever it was to say
+			return nil
+		}
+		is = merge(is, now)
+	}
+	for _, f := range p.Covered {
+		text, ok := before[f.Path]
+		c.reread = c.reread || ok && f.Text != nil && text != string(f.Text)
+	}
+	for _, root := range []*node{l.lower(false), l.text(LayerBuiltin, "", builtinName, builtinText, l.dir)} {
+		was, is := merge(root, was), merge(root, is)
+		c.block(was, is, nil, false)
+		for _, name := range is.labels(schema.BlockProfile) {
+			k := key{schema.BlockProfile, name}
+			c.block(merge(was, was.blocks[k]), merge(is, is.blocks[k]), nil, false)
+		}
+	}
+	c.locks(p, before)
+	for _, shown := range p.Shown() {
+		if text, ok := before[shown.Path]; ok && shown.Text != text && slices.Contains(p.Programs, shown.Path) {
+			c.add(Grant{Path: shown.Path, Text: "another program"})
+		}
+	}
+	slices.SortStableFunc(c.out, func(a, b Grant) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
+	})
+	return c.out
+}
+
+// earlier marks the names of files whose text is the one that the user agreed to.
+const earlier = "\x00"
+
+// comparison collects grants.
+type comparison struct {
+	files  map[string][]byte // texts of the project's files, by path and mark
+	reread bool              // a text that file() reads is another one
+	out    []Grant
+}
+
+func (c *comparison) add(g Grant) {
+	if !slices.ContainsFunc(c.out, func(o Grant) bool {
+		return o.Path == g.Path && o.Line == g.Line && o.Removed == g.Removed && g.Line > 0
+	}) {
+		c.out = append(c.out, g)
+	}
+}
+
+func (c *comparison) read(l *loader, p *Project, path, mark string, text []byte) *node {
+	c.files[mark+path] = text
+	return l.text(LayerProject, path, mark+path, text, p.Dir)
+}
+
+// value is a setting as it is in force. The zero value is one that is not set.
+type value struct {
+	expr hcl.Expression
+	at   hcl.Range // of the name
+	v    cty.Value // cty.NilVal: not known before it is evaluated
+}
+
+func (v value) set() bool { return v.expr != nil }
+
+func (c *comparison) valueOf(expr hcl.Expression, at hcl.Range) value {
+	out := value{expr: expr, at: at}
+	if !c.literal(expr) {
+		return out
+	}
+	if v, ds := expr.Value(nil); !ds.HasErrors() && v.IsWhollyKnown() {
+		out.v = v
+	}
+	return out
+}
+
+// literal reports whether an expression is made of values alone. Nobody has agreed to it yet, so nothing that reads, or counts to a million, is
+// evaluated.
+func (c *comparison) literal(expr hcl.Expression) bool {
+	native, ok := expr.(hclsyntax.Expression)
+	if !ok {
+		text := c.source(expr.Range())
+		return !strings.Contains(text, "${") && !strings.Contains(text, "%{")
+	}
+	plain := true
+	hclsyntax.VisitAll(native, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n.(type) {
+		case *hclsyntax.LiteralValueExpr, *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr, *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr, *hclsyntax.ObjectConsKeyExpr,
+			*hclsyntax.ParenthesesExpr:
+		default:
+			plain = false
+		}
+		return nil
+	})
+	return plain
+}
+
+// text is the value of a string or bool.
+func (v value) text() (string, bool) {
+	switch {
+	case v.v == cty.NilVal || v.v.IsNull():
+		return "", false
+	case v.v.Type() == cty.String:
+		return v.v.AsString(), true
+	case v.v.Type() == cty.Bool:
+		return fmt.Sprint(v.v.True()), true
+	}
+	return "", false
+}
+
+// list is the value of a list of strings.
+func (v value) list() (out []string, ok bool) {
+	if v.v == cty.NilVal || v.v.IsNull() || !v.v.CanIterateElements() {
+		return nil, false
+	}
+	for it := v.v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		if e.IsNull() || e.Type() != cty.String {
+			return nil, false
+		}
+		out = append(out, e.AsString())
+	}
+	return out, true
+}
+
+// widens reports whether a change of a setting lets a project do more.
+type widens func(was, is value) bool
+
+func never(value, value) bool  { return false }
+func always(value, value) bool { return true }
+
+// ranked is for a setting with values from narrow to wide. standard is what holds where it is not set.
+func ranked(standard string, values ...string) widens {
+	return func(was, is value) bool {
+		rank := func(v value) int {
+			text, ok := v.text()
+			if !v.set() {
+				text, ok = standard, true
+			}
+			if i := slices.Index(values, text); ok && i >= 0 {
+				return i
+			}
+			return -1
+		}
+		a, b := rank(was), rank(is)
+		return a < 0 || b < 0 || a < b
+	}
+}
+
+// grows is for a list of what is allowed, shrinks for one of what is not. Not set is empty.
+func grows(was, is value) bool   { return beyond(is, was) }
+func shrinks(was, is value) bool { return beyond(was, is) }
+
+// narrows is for a list of what alone is allowed, where there is one.
+func narrows(was, is value) bool {
+	if !was.set() {
+		return false
+	}
+	return !is.set() || beyond(is, was)
+}
+
+// narrowsUnlessEmpty is narrows for one that allows everything if it is empty.
+func narrowsUnlessEmpty(was, is value) bool {
+	a, ok := was.list()
+	b, ok2 := is.list()
+	if was.set() && !ok || is.set() && !ok2 {
+		return true
+	}
+	return len(a) > 0 && (len(b) == 0 || beyond(is, was))
+}
+
+// beyond reports whether one list has what another has not.
+func beyond(one, other value) bool {
+	a, ok := one.list()
+	b, ok2 := other.list()
+	if one.set() && !ok || other.set() && !ok2 {
+		return true
+	}
+	return slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
+}
+
+var (
+	switchedOn  = ranked("false", "false", "true")
+	switchedOff = ranked("true", "true", "false")
+	relaxed     = ranked("false", "true", "false") // of a stricter way that is off where it is not set
+)
+
+// grants says which changes of which settings let a project do more. What is missing does not; of blocks that start programs see [rule].
+var grants = map[string]widens{
+	"sandbox.mode": ranked("workspace-write", "read-only", "workspace-write", schema.SandboxFullAccess), "sandbox.writable_roots": grows, "sandbox.readable_roots": narrowsUnlessEmpty,
+	"sandbox.deny_read": shrinks, "sandbox.deny_write": shrinks, "sandbox.network": switchedOn, "sandbox.require_landlock": relaxed,
+	"approval.policy": func(_, is value) bool { text, _ := is.text(); return text != "untrusted" }, "approval.safe_commands": switchedOn, "approval.additional_permissions": ranked("true", "false", "true"),
+	"approval.granular.sandbox_approval": switchedOn, "approval.granular.rules": switchedOn, "approval.granular.mcp_elicitations": switchedOn,
+	"approval.granular.skill_approval": switchedOn, "approval.granular.request_permissions": switchedOn,
+	"network.mode": ranked(schema.NetworkNone, schema.NetworkNone, schema.NetworkProxy, schema.NetworkFull), "network.allow": grows, "network.deny": shrinks,
+	"network.methods": ranked(schema.MethodsFull, schema.MethodsLimited, schema.MethodsFull), "network.local": switchedOn,
+	"secrets.redact": switchedOff, "secrets.redact_patterns": switchedOff,
+	"environment.inherit": ranked(schema.InheritAll, schema.InheritNone, schema.InheritCore, schema.InheritAll), "environment.default_excludes": switchedOff, "environment.exclude": shrinks,
+	"environment.include_only": narrowsUnlessEmpty, "environment.set.*": always,
+	"guardian.enabled": switchedOn, "guardian.model": always, "guardian.policy": always,
+	"hooks.on_error": ranked("proceed", "block", "proceed"), "hooks.managed_only": relaxed, "hooks.login_shell": switchedOn,
+	"store.driver": always, "store.dsn": always, "model.hosted_tools": grows,
+	"hook.timeout": never, "hook.status": never, "hook.context_tokens": never, "hook.on_error": ranked("proceed", "block", "proceed"),
+	"plugin.enabled": switchedOn, "plugin.start_timeout": never, "plugin.approval": approvals, "plugin.tool.approval": approvals, "plugin.unsafe_env": switchedOn,
+	"provider.enabled": switchedOn, "provider.start_timeout": never, "provider.unsafe_env": switchedOn,
+}
+
+var approvals = ranked(schema.ApprovalAuto, "deny", "prompt", schema.ApprovalAuto, "approve")
+
+// permitted are the settings of a permissions block.
+var permitted = map[string]widens{"network": grows, "read": grows, "write": grows, "exec": narrows, "capabilities": narrows}
+
+// rule finds out how a setting is judged, by the names of its blocks and its own. part: it is judged as a part of what its block starts.
+func rule(path []string) (w widens, part bool) {
+	starts := starting(path[0])
+	if starts && len(path) == 3 && path[1] == schema.BlockPermissions {
+		return permitted[path[2]], false
+	}
+	if starts && len(path) == 3 && path[1] == schema.BlockLimits {
+		return never, false
+	}
+	for _, name := range []string{strings.Join(path, "."), strings.Join(path[:len(path)-1], ".") + ".*"} {
+		if w, ok := grants[name]; ok {
+			return w, false
+		}
+	}
+	if starts {
+		return always, true
+	}
+	return never, false
+}
+
+// block compares a block with all below it. fresh: it is in one that starts something new.
+func (c *comparison) block(was, is *node, path []string, fresh bool) {
+	before, after := c.attributes(was), c.attributes(is)
+	if len(path) == 1 && starting(path[0]) && was == nil {
+		fresh = true
+		text := fmt.Sprintf("%s %q", path[0], is.label)
+		for _, name := range []string{"source", "command", "file", "prompt"} {
+			if v := after[name]; v.set() {
+				text += ": " + name + " = " + c.text(v.expr.Range())
+				break
+			}
+		}
+		c.mark(is.header, text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(union(before, after))) {
+		a, b := before[name], after[name]
+		w, part := rule(append(slices.Clone(path), name))
+		if part && fresh || c.same(a, b) || !w(a, b) {
+			continue
+		}
+		full := strings.Join(append(slices.Clone(path), name), ".")
+		switch {
+		case b.set() && c.own(b.at):
+			c.mark(b.at, full+" = "+c.text(b.expr.Range()))
+		case a.set() && c.own(a.at):
+			c.mark(a.at, "without "+full+" = "+c.text(a.expr.Range()))
+		}
+	}
+	for _, k := range keys(was, is) {
+		a, b := child(was, k), child(is, k)
+		switch {
+		case k.name == schema.BlockProfile:
+			continue
+		case b == nil && k.name == schema.BlockHook: // it may be what stopped something
+			c.mark(a.header, "without "+k.String())
+			continue
+		case b == nil && starting(k.name):
+			continue
+		}
+		c.block(a, b, append(slices.Clone(path), k.name), fresh)
+	}
+}
+
+func starting(name string) bool {
+	return slices.Contains([]string{schema.BlockPlugin, schema.BlockProvider, schema.BlockHook}, name)
+}
+
+// attributes are the settings of a block, those that only a plugin's schema knows included.
+func (c *comparison) attributes(n *node) map[string]value {
+	out := map[string]value{}
+	if n == nil {
+		return out
+	}
+	for _, f := range n.open {
+		if f.Body == nil {
+			out[strings.Join(f.Path, ".")] = c.valueOf(f.Expr, f.Header)
+			continue
+		}
+		if body, ok := f.Body.(*hclsyntax.Body); ok {
+			c.nested(out, body, "", n.schema.Names())
+			continue
+		}
+		attrs, _ := f.Body.JustAttributes() // blocks in JSON are attributes here
+		for name, a := range attrs {
+			out[name] = c.valueOf(a.Expr, a.NameRange)
+		}
+	}
+	for name, s := range n.attrs {
+		out[name] = c.valueOf(s.expr, s.at)
+	}
+	return out
+}
+
+func (c *comparison) nested(out map[string]value, body *hclsyntax.Body, prefix string, without []string) {
+	for name, a := range body.Attributes {
+		if !slices.Contains(without, name) {
+			out[prefix+name] = c.valueOf(a.Expr, a.NameRange)
+		}
+	}
+	for i, b := range body.Blocks {
+		if !slices.Contains(without, b.Type) {
+			c.nested(out, b.Body, fmt.Sprintf("%s%s%q[%d].", prefix, b.Type, b.Labels, i), nil)
+		}
+	}
+}
+
+func union(a, b map[string]value) map[string]bool {
+	out := map[string]bool{}
+	for name := range a {
+		out[name] = true
+	}
+	for name := range b {
+		out[name] = true
+	}
+	return out
+}
+
+func keys(was, is *node) []key {
+	var out []key
+	if was != nil {
+		out = slices.Clone(was.order)
+	}
+	if is != nil {
+		for _, k := range is.order {
+			if !slices.Contains(out, k) {
+				out = append(out, k)
+			}
+		}
+	}
+	return out
+}
+
+func child(n *node, k key) *node {
+	if n == nil {
+		return nil
+	}
+	return n.blocks[k]
+}
+
+// same reports whether two settings are written in the same way. Those of other layers are the same on both sides.
+func (c *comparison) same(a, b value) bool {
+	if !a.set() || !b.set() {
+		return a.set() == b.set()
+	}
+	x, y := a.expr.Range(), b.expr.Range()
+	if !c.own(x) || !c.own(y) {
+		return x == y
+	}
+	text := c.source(x)
+	return text == c.source(y) && !(c.reread && strings.Contains(text, "file("))
+}
+
+// own reports whether a place is in a file of the project.
+func (c *comparison) own(r hcl.Range) bool { _, ok := c.files[r.Filename]; return ok }
+
+func (c *comparison) source(r hcl.Range) string {
+	text := c.files[r.Filename]
+	if r.Start.Byte < 0 || r.End.Byte > len(text) || r.Start.Byte > r.End.Byte {
+		return ""
+	}
+	return string(text[r.Start.Byte:r.End.Byte])
+}
+
+// text is what is written at a place, in one line.
+func (c *comparison) text(r hcl.Range) string {
+	s := strings.Join(strings.Fields(c.source(r)), " ")
+	if runes := []rune(s); len(runes) > 80 {
+		s = string(runes[:79]) + "…"
+	}
+	return s
+}
+
+func (c *comparison) mark(r hcl.Range, text string) {
+	path, removed := strings.CutPrefix(r.Filename, earlier)
+	c.add(Grant{Path: path, Line: r.Start.Line, Removed: removed, Text: text})
+}
+
+// locks compares the programs that are locked.
+func (c *comparison) locks(p *Project, before map[string]string) {
+	path := filepath.Join(p.Dir, projectDir, lock.FileName)
+	is, ds := lock.Parse(p.content[lock.FileName], path)
+	if ds.HasErrors() {
+		return
+	}
+	was, ds := lock.Parse([]byte(before[path]), path)
+	if ds.HasErrors() {
+		was = lock.New(path)
+	}
+	for _, e := range is.Entries() {
+		line := e.Range.Start.Line
+		old, _ := was.Entry(e.Address)
+		if e.Range = old.Range; !reflect.DeepEqual(e, old) {
+			c.add(Grant{Path: path, Line: line, Text: "another program for " + e.Address})
+		}
+	}
+}

@@ -84,6 +84,9 @@ var cageRows = []row{
 		{do: `grep root: /etc/shadow`, box: caged, outside: asRoot}, {do: `grep root: /etc/shadow`, box: networked, outside: asRoot},
 	}},
 	{id: "C28", attempt: "fill the disk by secrets, and by the labels of artifacts", required: "bounded, with an error that names the setting", ours: "secrets are bounded by `limits { state }`, labels count toward `limits { artifacts }`", tests: []string{"host/internal/service TestQuotas"}},
+	{id: "C29", attempt: "take a plugin's share of the disk, and far more, in one call or between two calls: `fallocate`, a thread that goes on writing", required: "bounded", ours: "`fallocate` is unknown there; the disk is looked at several times a second, and the folders measured when it has lost more than the plugin has left", tries: []try{
+		{do: `f="${TMPDIR:-/tmp}/gantry-attacks-share-$$"; fallocate -l 1M "$f"; r=$?; rm "$f"; exit $r`, says: "not supported", box: caged}, {do: `f="${TMPDIR:-/tmp}/gantry-attacks-share-$$"; fallocate -l 1M "$f"; r=$?; rm "$f"; exit $r`, says: "not supported", box: networked},
+	}, tests: []string{"host/internal/plugin TestLimitsOfTheTree"}},
 }
 
 // reachSockets looks for sockets of gantry's, and connects to whatever is there.

@@ -30,6 +30,7 @@ func (t *timing) SetHealth(busy, idle, deadline time.Duration) {
 func (t *timing) SetAbort(d time.Duration)       { t.abort = d }
 func (t *timing) SetResources(d time.Duration)   { t.resources = d }
 func (t *timing) SetStorage(d time.Duration)     { t.storage = d }
+func (t *timing) SetDisk(d time.Duration)        { t.disk, t.diskIdle = d, d }
 func (t *timing) SetProbation(d time.Duration)   { t.probation = d }
 func (t *timing) SetBackoff(ds ...time.Duration) { t.backoff = ds }
 

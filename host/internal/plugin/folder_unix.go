@@ -52,3 +52,18 @@ func allocated(info os.FileInfo) int64 {
 	}
 	return info.Size()
 }
+
+// inUse is what is in use of the file systems that folders lie in.
+func inUse(folders []string) (d disk, ok bool) {
+	seen := map[unix.Fsid]bool{}
+	for _, dir := range folders {
+		var fs unix.Statfs_t
+		if unix.Statfs(dir, &fs) != nil || seen[fs.Fsid] {
+			continue
+		}
+		seen[fs.Fsid] = true
+		d.bytes += int64(fs.Blocks-fs.Bfree) * int64(fs.Bsize)
+		d.entries += int64(fs.Files - fs.Ffree)
+	}
+	return d, len(seen) > 0
+}

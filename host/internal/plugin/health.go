@@ -24,12 +24,17 @@ func (g *generation) look(idle func()) {
 		defer t.Stop()
 		resources = t.C
 	}
-	var storage <-chan time.Time
+	var storage, disk <-chan time.Time
 	var measured time.Time
-	if g.spec.Limits.StorageBytes > 0 {
+	var watch *time.Timer
+	s := storageWatch{folders: g.folders, most: g.spec.Limits.StorageBytes}
+	if s.most > 0 {
 		t := time.NewTicker(g.times.storage)
 		defer t.Stop()
-		storage = t.C
+		watch = time.NewTimer(g.times.disk)
+		defer watch.Stop()
+		storage, disk = t.C, watch.C
+		_ = s.mayExceed() // from here on
 	}
 	var unused <-chan time.Time
 	if g.spec.IdleStop > 0 {
@@ -48,8 +53,18 @@ func (g *generation) look(idle func()) {
 		case <-storage:
 			if g.usedSince(measured) || time.Since(measured) >= unusedFactor*g.times.storage {
 				measured = time.Now()
-				g.checkStorage()
+				g.checkStorage(&s)
 			}
+		case <-disk:
+			if s.mayExceed() {
+				measured = time.Now()
+				g.checkStorage(&s)
+			}
+			next := g.times.diskIdle
+			if g.calls() > 0 {
+				next = g.times.disk
+			}
+			watch.Reset(next)
 		case <-unused:
 			if g.unused() {
 				idle()
@@ -95,8 +110,8 @@ func (g *generation) usedSince(t time.Time) bool {
 }
 
 // checkStorage ends a process whose folders hold more than they may, and whose memory does.
-func (g *generation) checkStorage() {
-	bytes, entries, err := held(g.folders, g.spec.Limits.StorageBytes)
+func (g *generation) checkStorage(s *storageWatch) {
+	bytes, entries, err := s.measure()
 	limit := size(g.spec.Limits.StorageBytes)
 	switch {
 	case err != nil:

@@ -325,6 +325,18 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 			}
 		}()
 		return answer(true)
+	case "later": // INPUT bytes in its data folder, some time after the call: once there is a file "go"
+		path := filepath.Join(u.configured.DataDir, "later")
+		go func() {
+			for {
+				if _, err := os.Stat(filepath.Join(u.configured.DataDir, "go")); err == nil {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			_ = os.WriteFile(path, make([]byte, atoi(string(r.InputJson))), 0o600)
+		}()
+		return answer(u.configured.DataDir)
 	case "memory":
 		return answer(len(touch(atoi(string(r.InputJson)))))
 	case "emit": // calls the host back

@@ -24,6 +24,7 @@ type timing struct {
 	healthMisses                           int
 	resources                              time.Duration // between looks at what the tree uses, where it is limited
 	storage                                time.Duration // between looks at its folders, while it is called
+	disk, diskIdle                         time.Duration // between looks at how full the disk is, while it is called and while it is not
 
 	probation time.Duration // after a replacement, during which a crash brings the old process back
 	backoff   []time.Duration
@@ -34,7 +35,7 @@ func defaultTiming() timing {
 		drainExit: 2 * time.Second, drainSwap: 30 * time.Second,
 		lastResults: 500 * time.Millisecond, shutdown: time.Second, terminate: time.Second, abort: 500 * time.Millisecond,
 		healthBusy: 10 * time.Second, healthIdle: time.Minute, healthDeadline: 5 * time.Second, healthMisses: 2,
-		resources: time.Second, storage: 5 * time.Second,
+		resources: time.Second, storage: 5 * time.Second, disk: 100 * time.Millisecond, diskIdle: 500 * time.Millisecond,
 		probation: 30 * time.Second,
 		backoff:   restartDelays(),
 	}

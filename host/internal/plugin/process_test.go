@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -388,6 +389,29 @@ func TestLimitsOfTheTree(t *testing.T) {
 			l.Release()
 			<-l.Exited()
 			if e, ok := asError(l.ExitError()); !ok || !strings.Contains(e.Error(), "storage limit 4MiB, limits { storage }") {
+				t.Errorf("err = %v", l.ExitError())
+			}
+		})
+		// What is written when nobody calls is found, too, and between two measurements: the disk says that there may be more.
+		t.Run("storage between calls", func(t *testing.T) {
+			t.Parallel()
+			h := build(t, configure, func(c *plugin.Config) {
+				c.DataDir = t.TempDir()
+				plugin.SetTiming(c, func(tm *plugin.Timing) { tm.SetStorage(time.Hour); tm.SetDisk(5 * time.Millisecond) })
+			})
+			s := spec(t, "serve")
+			s.Limits.StorageBytes = 4 << 20
+			l := acquire(t, h.add(s))
+			defer l.Release()
+			dir, err := strconv.Unquote(must(t, l, "later", "41943040"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			<-l.Exited()
+			if e, ok := asError(l.ExitError()); !ok || !e.Crash || !strings.Contains(e.Error(), "storage limit 4MiB, limits { storage }") {
 				t.Errorf("err = %v", l.ExitError())
 			}
 		})

@@ -61,20 +61,24 @@ func said(q event.QuestionAsked) string {
 
 // quotedLines marks each line of a text as a quotation, so that it can't pass for a line of the question, and cuts a long one.
 func quotedLines(text string) string {
-	lines := strings.Split(strings.TrimRight(folded(clean(text)), "\n"), "\n")
+	return excerpt(strings.Split(strings.TrimRight(folded(clean(text)), "\n"), "\n"), "  | ", maxSaid)
+}
+
+// excerpt puts a prefix before each line, and cuts what is long.
+func excerpt(lines []string, prefix string, most int) string {
 	more := 0
-	if len(lines) > maxSaid {
-		lines, more = lines[:maxSaid], len(lines)-maxSaid
+	if len(lines) > most {
+		lines, more = lines[:most], len(lines)-most
 	}
 	var b strings.Builder
 	for _, line := range lines {
 		if len(line) > maxShownLine {
 			line = fmt.Sprintf("%s… %d more bytes", strings.ToValidUTF8(line[:maxShownLine], ""), len(line)-maxShownLine)
 		}
-		fmt.Fprintf(&b, "  | %s\n", line)
+		b.WriteString(prefix + line + "\n")
 	}
 	if more > 0 {
-		fmt.Fprintf(&b, "  | … and %d more lines\n", more)
+		fmt.Fprintf(&b, "%s… and %d more lines\n", prefix, more)
 	}
 	return b.String()
 }
@@ -92,21 +96,7 @@ func diffText(changes []event.FileChange) string {
 			lines = append(lines, "  "+folded(clean(strings.TrimSuffix(line, "\n"))))
 		}
 	}
-	more := 0
-	if len(lines) > maxDiff {
-		lines, more = lines[:maxDiff], len(lines)-maxDiff
-	}
-	var b strings.Builder
-	for _, line := range lines {
-		if len(line) > maxShownLine {
-			line = fmt.Sprintf("%s… %d more bytes", strings.ToValidUTF8(line[:maxShownLine], ""), len(line)-maxShownLine)
-		}
-		b.WriteString("  " + line + "\n")
-	}
-	if more > 0 {
-		fmt.Fprintf(&b, "  … and %d more lines\n", more)
-	}
-	return b.String()
+	return excerpt(lines, "  ", maxDiff)
 }
 
 // letter is what is typed for an answer that has one wherever it is offered; empty: it has none.

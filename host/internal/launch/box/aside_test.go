@@ -37,14 +37,7 @@ func TestWhatResistsBeingMovedAside(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := bare(t)
-			t.Cleanup(func() { // else it can't be removed
-				_ = filepath.WalkDir(w.ws, func(p string, e os.DirEntry, err error) error {
-					if e != nil && e.IsDir() {
-						_ = os.Chmod(p, 0o755)
-					}
-					return nil
-				})
-			})
+			w.removable()
 			if out, exit := w.sh(tc.do); exit.Code != 0 {
 				t.Fatalf("exit %d, %q", exit.Code, out)
 			}
@@ -61,9 +54,7 @@ func TestWhatResistsBeingMovedAside(t *testing.T) {
 			if len(w.moved()) == 0 {
 				t.Error("nobody was told")
 			}
-			if out, exit := w.sh("echo runs"); out != "runs" {
-				t.Errorf("the next command: %d, %q", exit.Code, out)
-			}
+			w.runsOn()
 		})
 	}
 }
@@ -170,9 +161,7 @@ func TestWhatCanNotBeMovedAside(t *testing.T) {
 				if err != nil || info.Size() != 0 || info.Mode().Perm() != 0 {
 					t.Errorf("%v, %v", info, err)
 				}
-				if out, exit := w.sh("echo runs"); out != "runs" {
-					t.Errorf("the next command: %d, %q", exit.Code, out)
-				}
+				w.runsOn()
 				return
 			}
 			for range 2 {
@@ -189,9 +178,7 @@ func TestWhatCanNotBeMovedAside(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if out, exit := w.sh("echo runs"); out != "runs" {
-				t.Errorf("the next command: %d, %q", exit.Code, out)
-			}
+			w.runsOn()
 			if _, err := os.Lstat(filepath.Join(w.ws, tc.refused)); err == nil {
 				t.Error("it is there")
 			}

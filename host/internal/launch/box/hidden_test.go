@@ -3,9 +3,7 @@
 package box_test
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 )
 
@@ -50,15 +48,7 @@ func TestNothingIsLeftThatIsHidden(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			w := bare(t)
-			t.Cleanup(func() { // else it can't be removed
-				_ = filepath.WalkDir(w.ws, func(p string, e os.DirEntry, err error) error {
-					if e != nil && e.IsDir() {
-						_ = os.Chmod(p, 0o755)
-					}
-					return nil
-				})
-				_ = exec.Command("rm", "-rf", w.ws).Run()
-			})
+			w.removable()
 			for _, do := range a.do {
 				w.sh(do)
 			}
@@ -70,9 +60,7 @@ func TestNothingIsLeftThatIsHidden(t *testing.T) {
 			if len(w.moved()) == 0 {
 				t.Error("it was not said")
 			}
-			if out, exit := w.sh("echo runs"); out != "runs" {
-				t.Errorf("the next command: %d, %q", exit.Code, out)
-			}
+			w.runsOn()
 		})
 	}
 }

@@ -244,25 +244,10 @@ func TestSettingsThatComeLater(t *testing.T) {
 	for made := time.Now(); time.Since(made) < 100*time.Millisecond; { // until it is older than the clock of files is coarse
 		w.sh("true")
 	}
-	spec := w.spec("echo ready; read line; echo evil > tools/g.sh; echo done")
-	spec.Stdin = true
-	p, err := w.launcher.Spawn(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := make(chan launch.Input, 1)
-	said := ""
-	if _, err := p.Attach(t.Context(), in, func(o launch.Output) error {
-		if said += string(o.Data); said == "ready\n" {
-			w.write(".git/config", "[core]\n\thooksPath = .githooks\n[filter \"x\"]\n\tclean = tools/f.sh\n\tsmudge = tools/g.sh\n")
-			in <- launch.Input{Data: []byte("\n")}
-		}
+	w.between(func() error {
+		w.write(".git/config", "[core]\n\thooksPath = .githooks\n[filter \"x\"]\n\tclean = tools/f.sh\n\tsmudge = tools/g.sh\n")
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	close(in)
-	<-p.Gone()
+	}, "echo evil > tools/g.sh")
 	m := w.moved()
 	if len(m) != 1 || m[0].From != filepath.Join(w.ws, "tools/g.sh") {
 		t.Errorf("moved %+v", m)
@@ -329,9 +314,7 @@ func TestManyRepositoriesAreWorkedIn(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	w.sh(`for i in $(seq 300); do echo m/r$i/.git/objects m/r$i/.git/refs; done | xargs mkdir -p; for i in $(seq 300); do echo ref: refs/heads/x > m/r$i/.git/HEAD; done`)
-	if out, exit := w.sh("echo runs"); out != "runs" {
-		t.Errorf("%d, %q", exit.Code, out)
-	}
+	w.runsOn()
 }
 
 // A relative path in the user's settings stands for one in each repository, however many there are.

@@ -124,30 +124,7 @@ func TestAProtectedNameThatIsRemovedOutside(t *testing.T) {
 			t.Parallel()
 			w := bare(t)
 			w.make("ws/" + tc.there)
-			spec := w.spec("echo ready; read line; " + tc.do + "; echo done")
-			spec.Stdin = true
-			p, err := w.launcher.Spawn(t.Context(), spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in := make(chan launch.Input, 1)
-			said := ""
-			if _, err := p.Attach(t.Context(), in, func(o launch.Output) error {
-				if said += string(o.Data); said == "ready\n" {
-					if err := os.RemoveAll(filepath.Join(w.ws, tc.remove)); err != nil {
-						return err
-					}
-					in <- launch.Input{Data: []byte("\n")}
-				}
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			close(in)
-			<-p.Gone()
-			if !strings.HasSuffix(said, "done\n") {
-				t.Fatalf("%q", said)
-			}
+			w.between(func() error { return os.RemoveAll(filepath.Join(w.ws, tc.remove)) }, tc.do)
 			if _, err := os.Lstat(filepath.Join(w.ws, tc.gone)); err == nil {
 				t.Errorf("%s is there, moved %+v", tc.gone, w.moved())
 			}
@@ -188,9 +165,7 @@ func TestWhatIsDeniedAndMissingIsMovedAside(t *testing.T) {
 			if info, err := os.Lstat(m[0].To); err == nil && info.Mode()&os.ModeSymlink == 0 && (exit.Code != 0 && strings.Contains(out, "Permission denied")) != (tc.gone != "kept") {
 				t.Errorf("exit %d, %q", exit.Code, out)
 			}
-			if out, exit := w.sh("echo runs"); out != "runs" || exit.Code != 0 {
-				t.Errorf("the next command: exit %d, %q", exit.Code, out)
-			}
+			w.runsOn()
 		})
 	}
 }
@@ -212,9 +187,7 @@ func TestWhatOlderVersionsLeftIsRemoved(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(w.ws, ".gantry"), 0o755) })
-	if out, exit := w.sh("echo runs"); out != "runs" || exit.Code != 0 {
-		t.Errorf("exit %d, %q", exit.Code, out)
-	}
+	w.runsOn()
 	if got, want := w.names(), []string{".agents", ".aws", ".gantry"}; !slices.Equal(got, want) {
 		t.Errorf("left are %q, want %q", got, want)
 	}

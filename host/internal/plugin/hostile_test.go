@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -325,18 +324,17 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 			}
 		}()
 		return answer(true)
-	case "later": // INPUT bytes in its data folder, some time after the call: once there is a file "go"
-		path := filepath.Join(u.configured.DataDir, "later")
-		go func() {
-			for {
-				if _, err := os.Stat(filepath.Join(u.configured.DataDir, "go")); err == nil {
-					break
-				}
-				time.Sleep(time.Millisecond)
+	case "later": // INPUT bytes in its data folder after the call, once something is written to the pipe that it names
+		pipe := filepath.Join(u.configured.DataDir, "go")
+		if err := unix.Mkfifo(pipe, 0o600); err != nil {
+			return nil, err
+		}
+		go func() { // owned by the process, and ends with it
+			if _, err := os.ReadFile(pipe); err == nil {
+				_ = os.WriteFile(filepath.Join(u.configured.DataDir, "later"), make([]byte, atoi(string(r.InputJson))), 0o600)
 			}
-			_ = os.WriteFile(path, make([]byte, atoi(string(r.InputJson))), 0o600)
 		}()
-		return answer(u.configured.DataDir)
+		return answer(pipe)
 	case "memory":
 		return answer(len(touch(atoi(string(r.InputJson)))))
 	case "emit": // calls the host back

@@ -403,11 +403,11 @@ func TestLimitsOfTheTree(t *testing.T) {
 			s.Limits.StorageBytes = 4 << 20
 			l := acquire(t, h.add(s))
 			defer l.Release()
-			dir, err := strconv.Unquote(must(t, l, "later", "41943040"))
+			pipe, err := strconv.Unquote(must(t, l, "later", "41943040"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+			if err := os.WriteFile(pipe, []byte("go"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			<-l.Exited()

@@ -35,9 +35,11 @@ var asOrdinaryUser = []string{
 	"TestReadOnlyCallsGetNoMore",
 	"TestReadOnlyCallsWriteNothing",
 	"TestRepositoriesAreBegunInTheWorkspace",
+	"TestReviewLeavesOutWhatIsDenied",
 	"TestRuleBindsTheEnvironment",
 	"TestSandboxModesAndPolicies",
 	"TestTheUserWorksInTheSameFolder",
+	"TestTrustMarksWhatGrantsMore",
 	"TestTrustShowsTheDifference",
 }
 

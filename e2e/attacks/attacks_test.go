@@ -92,19 +92,19 @@ var sections = []struct {
 	{"F", "Files", 24},
 	{"M", "What is executed later", 59},
 	{"I", "The index", 23},
-	{"D", "What must not be read", 22},
+	{"D", "What must not be read", 23},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
 	{"E", "Start and environment", 19},
-	{"X", "Approval and rules", 56},
+	{"X", "Approval and rules", 58},
 	{"T", "Patches", 5},
 	{"R", "Races", 4},
 	{"B", "A sandbox that serves again", 12},
 	{"H", "Hooks and trust", 5},
 	{"G", "The reviewer", 4},
 	{"A", "What plugins say and ask for", 25},
-	{"S", "Consent to content", 26},
-	{"C", "Plugins' processes", 28},
+	{"S", "Consent to content", 27},
+	{"C", "Plugins' processes", 29},
 }
 
 // The list is complete, in order, and each row is tried somehow.

@@ -128,7 +128,7 @@ type Keeper interface {
 	// Watch says that processes of a grant are to come, and for whom.
 	Watch(Owner, Grant) error
 	// Held is a file that launchers keep open until nothing of their tree is left: others see by it whether processes are left of a host
-	// that was killed. nil: there is none.
+	// that was killed. The caller closes it. nil: there is none.
 	Held() *os.File
 	// Outlived says that a call has ended, of which processes may still run.
 	Outlived(Owner)

@@ -35,6 +35,7 @@ func (l *Launcher) startMonitor() (*monitor, error) {
 	held := peer
 	for _, k := range l.keepers() {
 		if f := k.Held(); f != nil {
+			defer f.Close()
 			held = f
 		}
 	}

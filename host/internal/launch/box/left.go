@@ -13,8 +13,17 @@ import (
 // next gantry judges at once and takes what is left for a session of its own: it judges what appears, and once more when the last launcher
 // of the killed gantry has ended.
 
-// Held is what launchers keep open until nothing of their tree is left.
-func (b *Box) Held() *os.File { return b.guests.marks.held() }
+// Held is what launchers keep open until nothing of their tree is left: a descriptor of its own, which the caller closes. nil: there is none.
+func (b *Box) Held() *os.File {
+	m := b.guests.marks
+	m.held()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pipe == nil {
+		return nil
+	}
+	return duplicate(m.pipe)
+}
 
 // held is the pipe of this gantry; nil: there is none.
 func (m *markings) held() *os.File {

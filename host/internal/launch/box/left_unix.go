@@ -17,6 +17,20 @@ func makePipe(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
 }
 
+// duplicate is another descriptor of a file; nil: there are no more.
+func duplicate(f *os.File) (d *os.File) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if n, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			d = os.NewFile(uintptr(n), f.Name())
+		}
+	})
+	return d
+}
+
 // openPipe opens one of a gantry that was killed; nil: nobody holds it any more.
 func openPipe(path string) *os.File {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)

@@ -137,7 +137,8 @@ var files = []row{
 	}, tests: []string{"host/internal/launch/box TestProgramsGiveNobodyTheirOwnersRights"}},
 	{id: "F24", attempt: "change the mode of the machine's devices, or of the kernel's files in `/proc`, for everybody", required: "denied, also to root", codex: "", tries: []try{
 		{do: `chmod 666 /dev/null`, outside: asRoot},
-		{do: `touch -c /dev/full /dev/tty /dev/urandom`, outside: asRoot},
+		{do: `test "$(id -u)" = 0 && touch -c /dev/full /dev/tty /dev/urandom`, outside: asRoot}, // others may, since they may write them
+		{do: `chmod 666 /dev/full || chmod 666 /dev/tty || chmod 666 /dev/urandom`, outside: asRoot},
 		{do: `chmod 444 /proc/meminfo`, outside: asRoot},
 		{do: `chmod 444 /proc/meminfo || chmod 666 /dev/zero`, box: "read-only", outside: asRoot},
 		{do: `chmod 444 /proc/meminfo || chmod 666 /dev/zero`, box: "network", outside: asRoot},

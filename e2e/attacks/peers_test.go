@@ -17,7 +17,8 @@ r, wr = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() != 0: os._exit(0)
-    while os.getppid() != int(os.read(r, 20)): pass
+    adopter = int(os.read(r, 20))
+    while os.getppid() != adopter: pass
 else:
     os.wait()
     os.write(wr, str(os.getppid()).encode())
@@ -34,11 +35,11 @@ func answersItself(begin string) func(*testing.T, *world) {
 	return func(t *testing.T, w *world) {
 		f := newFlow(t, w, "peers-"+filepath.Base(t.Name()), "full-access", "untrusted")
 		f.Write(filepath.Join(f.Home, "rules", "my.rules"), "prefix_rule(pattern=[\"python3\"])\n")
-		trace := filepath.Join(f.world.out, "answered")
+		trace, said := filepath.Join(f.world.out, "answered"), filepath.Join(f.world.top, "said-"+filepath.Base(t.Name()))
 		script := filepath.Join(f.world.top, "peer.py")
 		f.Write(script, fmt.Sprintf(`
 import glob, json, os, socket
-home, trace = %q, %q
+home, trace, said, lines = %q, %q, %q, []
 def connect():
     s = socket.socket(socket.AF_UNIX)
     s.connect(glob.glob(home + "/run/*.sock")[0])
@@ -58,8 +59,9 @@ def ask(method, **params):
 for method, params in [("process/ping", {}), ("thread/shellCommand", {"command": "touch " + trace}), ("thread/settings/update", {"approval": "never"}),
         ("turn/start", {"text": "x"}), ("turn/steer", {"text": "x"}), ("plugin/reload", {"plugin": "shell", "path": trace}), ("thread/subscribe", {"after": 0, "attend": True})]:
     a = ask(method, **params)
-    print(method, "REFUSED" if "error" in a and "was started by the gantry" in a["error"]["message"] else "let in", flush=True)
-print("ready", flush=True)
+    lines.append(method + (" REFUSED" if "error" in a and "was started by the gantry" in a["error"]["message"] else " let in"))
+with open(said + ".new", "w") as out: out.write("\n".join(lines + ["ready"]))
+os.rename(said + ".new", said)
 for line in f:
     m = json.loads(line)
     body = m.get("params", {})
@@ -69,18 +71,24 @@ for line in f:
         ident = json.loads(line[line.index('{"id"'):].split(",")[0] + "}")["id"] if '{"id"' in line else event["id"]
         f.write(json.dumps({"jsonrpc": "2.0", "id": 99, "method": "question/answer", "params": {"id": ident, "choice": "approve"}}) + "\n")
         f.flush()
-`, f.Home, trace, begin))
-		f.command("c1", "python3 "+script, ", login = false, yield_time_ms = 3000")
-		f.call("c2", "touch "+trace)
+`, f.Home, trace, said, begin))
+		waits := filepath.Join(f.world.top, "waits.py")
+		f.Write(waits, fmt.Sprintf(waitFor, said))
+		f.command("c1", "python3 "+script, ", login = false, yield_time_ms = 250")
+		f.call("c2", "python3 "+waits)
+		f.call("c3", "touch "+trace)
 		out := f.run(t)
-		if !strings.Contains(out["c1"], "process/ping let in") || strings.Count(out["c1"], "REFUSED") != 6 || !strings.Contains(out["c1"], "ready") {
-			t.Errorf("%s", out["c1"])
+		if !strings.Contains(out["c2"], "process/ping let in") || strings.Count(out["c2"], "REFUSED") != 6 || !strings.Contains(out["c2"], "ready") {
+			t.Errorf("%s", out["c2"])
 		}
 		if exists(trace) {
 			t.Errorf("it has answered itself: %q", out)
 		}
 	}
 }
+
+// waitFor is a program that prints a file once it is there, or fails after a minute.
+const waitFor = "import os, time\nfor _ in range(6000):\n    if os.path.exists(%[1]q): break\n    time.sleep(0.01)\nprint(open(%[1]q).read())\n"
 
 // killsItsLauncher lets a command that a rule allows leave a daemon, which kills the process that watches it before it speaks up.
 func killsItsLauncher(t *testing.T, w *world) {
@@ -112,7 +120,7 @@ if os.fork() == 0:
 time.sleep(600)
 `, f.Home, trace, said))
 	waits := filepath.Join(f.world.top, "waits.py")
-	f.Write(waits, fmt.Sprintf("import os\nwhile not os.path.exists(%[1]q): pass\nprint(open(%[1]q).read())\n", said))
+	f.Write(waits, fmt.Sprintf(waitFor, said))
 	f.call("c1", "python3 "+script)
 	f.call("c2", "python3 "+waits)
 	out := f.run(t)

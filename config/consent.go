@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/internal/function"
-	"github.com/gantry-agent/gantry/config/internal/syntax"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/reach"
 )
@@ -75,15 +73,14 @@ func (p *Project) Shown() []Shown {
 // maxShownProgram bounds what is shown of a program.
 const maxShownProgram = 256 << 10
 
-// found is what the texts of a configuration name.
-func found(texts map[string][]byte, scope *function.Scope) (out function.Found) {
+// found is what the project's configuration files name. What can't be parsed in them has no effect either.
+func (p *Project) found(scope *function.Scope) (out function.Found) {
 	for _, name := range fileNames {
-		text, ok := texts[name]
+		file, ok := p.parsed[name]
 		if !ok {
 			continue
 		}
-		body, _ := syntax.Parse(text, name) // what can't be read has no effect either
-		f := scope.Find(text, body)
+		f := scope.Find(p.content[name], file.body)
 		out.Files, out.Commands = append(out.Files, f.Files...), append(out.Commands, f.Commands...)
 	}
 	return out
@@ -94,7 +91,7 @@ func (p *Project) cover(sources function.Sources) {
 	p.consent = &function.Consent{Dir: p.Dir, Files: map[string]function.Content{}, Commands: map[string]string{}}
 	sources.Roots = []string{p.Dir}
 	scope := function.NewScope(sources, p.Dir)
-	f := found(p.content, scope)
+	f := p.found(scope)
 	p.Covered, p.Programs, p.Gaps = nil, nil, nil
 	left := maxCovered
 	for _, file := range f.Files {
@@ -159,12 +156,7 @@ func (p *Project) below(path string) string {
 }
 
 // hold notes what a file of any layer reads and runs.
-func (l *loader) hold(text []byte, name string, scope *function.Scope) {
-	body, ds := syntax.Parse(text, cmp.Or(filepath.Base(name), fileName))
-	if ds.HasErrors() {
-		return
-	}
-	f := scope.Find(text, body)
+func (l *loader) hold(f function.Found) {
 	for _, file := range f.Files {
 		l.held = append(l.held, file.Path)
 	}

@@ -51,6 +51,18 @@ type Project struct {
 	content  map[string][]byte // by file name; of rules with their folder; of what is covered by what it is
 	agreed   map[string][]byte // content that was agreed to already, which is not looked at again
 	consent  *function.Consent
+	parsed   map[string]parsed // the configuration files, by file name
+}
+
+// parsed is what a text says, with what is wrong with it.
+type parsed struct {
+	body hcl.Body
+	ds   diag.Diagnostics
+}
+
+func parse(text []byte, name string) parsed {
+	body, ds := syntax.Parse(text, name)
+	return parsed{body, ds}
 }
 
 // RulesFile is a file with rules for commands, as it was read.
@@ -73,7 +85,7 @@ func findProject(dir, home string, sources function.Sources) (*Project, error) {
 	for d := dir; ; {
 		folder := filepath.Join(d, projectDir)
 		if info, err := os.Stat(folder); err == nil && info.IsDir() && (homeInfo == nil || !os.SameFile(info, homeInfo)) {
-			p := &Project{Dir: d, content: make(map[string][]byte)}
+			p := &Project{Dir: d, content: make(map[string][]byte), parsed: make(map[string]parsed)}
 			for _, name := range append(fileNames[:], lock.FileName) {
 				text, err := readFile(filepath.Join(folder, name))
 				if errors.Is(err, fs.ErrNotExist) {
@@ -91,6 +103,10 @@ func findProject(dir, home string, sources function.Sources) (*Project, error) {
 				return nil, err
 			}
 			if len(p.Files)+len(p.Rules) > 0 {
+				for _, path := range p.Files {
+					name := filepath.Base(path)
+					p.parsed[name] = parse(p.content[name], shown(dir, path))
+				}
 				p.cover(sources)
 				p.Digest = trust.Digest(p.content)
 				return p, nil
@@ -403,18 +419,23 @@ func (l *loader) projectLayer() *node {
 	var out *node
 	for _, path := range p.Files {
 		// Paths in it start at the project, not at .gantry: `./bin/weather` is what a person types there.
-		out = merge(out, l.text(LayerProject, path, shown(l.dir, path), p.content[filepath.Base(path)], p.Dir))
+		name := filepath.Base(path)
+		out = merge(out, l.node(LayerProject, path, shown(l.dir, path), p.content[name], p.Dir, p.parsed[name]))
 	}
 	return out
 }
 
 // text reads one file's text, whose relative paths start at base.
 func (l *loader) text(layer Layer, path, name string, text []byte, base string) *node {
+	return l.node(layer, path, name, text, base, parse(text, name))
+}
+
+// node is text, for one that is parsed already.
+func (l *loader) node(layer Layer, path, name string, text []byte, base string, from parsed) *node {
 	l.files[name] = text
 	l.read = append(l.read, File{Layer: layer, Path: path})
-	body, ds := syntax.Parse(text, name)
-	l.ds = append(l.ds, ds...)
-	if ds.HasErrors() {
+	l.ds = append(l.ds, from.ds...)
+	if from.ds.HasErrors() {
 		l.broken = true
 		return nil
 	}
@@ -424,10 +445,10 @@ func (l *loader) text(layer Layer, path, name string, text []byte, base string) 
 	}
 	r := &reader{files: l.files, from: l.origin(layer, base, dir)}
 	if layer != LayerBuiltin {
-		l.hold(text, path, r.from.scope)
+		l.hold(r.from.scope.Find(text, from.body))
 	}
 	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
-	n := r.node(body, l.root, "", start)
+	n := r.node(from.body, l.root, "", start)
 	l.ds = append(l.ds, r.ds...)
 	return n
 }
@@ -447,8 +468,10 @@ func (l *loader) unreadable(path string, err error, next string) {
 // DigestWith is the digest that the project would have with other texts of some of its files, by name: gantry renews its
 // own trust with it after a change that the user asked for.
 func (p *Project) DigestWith(changed map[string][]byte) string {
-	next := &Project{Dir: p.Dir, content: maps.Clone(p.content)}
-	maps.Copy(next.content, changed)
+	next := &Project{Dir: p.Dir, content: maps.Clone(p.content), parsed: maps.Clone(p.parsed)}
+	for name, text := range changed {
+		next.content[name], next.parsed[name] = text, parse(text, name)
+	}
 	known := maps.Clone(next.content)
 	maps.DeleteFunc(next.content, func(name string, _ []byte) bool { return isCovered(name) })
 	next.agreed = known

@@ -182,21 +182,22 @@ func (s *State) Delete(ctx context.Context, scope Scope, key string, ifVersion *
 // makeRoom counts what a plugin keeps, with size bytes for one key, and refuses to count more than its quota.
 func makeRoom(tx *gorm.DB, scope Scope, key string, size int) error {
 	name := "bytes " + scope.Plugin
-	var counted []int64
-	if err := tx.Raw("SELECT value FROM counters WHERE name = ?", name).Scan(&counted).Error; err != nil {
+	var now struct {
+		Counted *int64 // nil: it has to be counted
+		Was     int64
+	}
+	if err := tx.Raw("SELECT (SELECT value FROM counters WHERE name = ?) AS counted, COALESCE("+
+		"(SELECT OCTET_LENGTH(key) + OCTET_LENGTH(value) FROM keys WHERE plugin = ? AND thread_id = ? AND key = ?), 0) AS was",
+		name, scope.Plugin, string(scope.Thread), key).Scan(&now).Error; err != nil {
 		return err
 	}
-	var before, was int64
-	if err := tx.Raw("SELECT COALESCE(SUM(OCTET_LENGTH(key) + OCTET_LENGTH(value)), 0) FROM keys WHERE plugin = ? AND thread_id = ? AND key = ?",
-		scope.Plugin, string(scope.Thread), key).Scan(&was).Error; err != nil {
-		return err
-	}
-	if len(counted) > 0 {
-		before = counted[0]
+	var before int64
+	if now.Counted != nil {
+		before = *now.Counted
 	} else if err := tx.Raw("SELECT COALESCE(SUM(OCTET_LENGTH(key) + OCTET_LENGTH(value)), 0) FROM keys WHERE plugin = ?", scope.Plugin).Scan(&before).Error; err != nil {
 		return err
 	}
-	after := before - was + int64(size)
+	after := before - now.Was + int64(size)
 	if scope.Quota > 0 && after > scope.Quota && after > before {
 		return ErrQuota
 	}

@@ -185,10 +185,7 @@ func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
 		}
 		h.ground(root).forget()
 	}
-	if err := h.know(g.roots); err != nil {
-		return nil, words, err
-	}
-	if found, err = h.index.look(g.roots, g.whole, nil); err != nil {
+	if found, err = h.know(g.roots, g.whole); err != nil {
 		h.rest(outer)
 		return nil, words, err
 	}
@@ -201,15 +198,15 @@ func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
 	return found, words, nil
 }
 
-// know takes what is there for the user's own, in roots in which nobody works, and marks them.
-func (h *guests) know(roots []string) error {
+// know takes what is there for the user's own, in roots in which nobody works, and marks them. It returns what is there.
+func (h *guests) know(roots []string, whole map[string]identity) (*parts, error) {
 	outer := outermost(roots)
 	if !slices.ContainsFunc(outer, func(r string) bool { return h.ground(r).known == nil }) {
-		return nil
+		return h.index.look(roots, whole, nil)
 	}
 	all, err := h.index.look(roots, nil, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, root := range outer {
 		at := h.ground(root)
@@ -223,13 +220,13 @@ func (h *guests) know(roots []string) error {
 			}
 		}
 		if err := h.note(root, all, known); err != nil {
-			return err
+			return nil, err
 		}
 		at.forget()
 		at.anchor = anchorAt(root)
 		at.known, at.named, at.kept, at.asked, at.began = known, all.named, kept{}, nil, time.Now()
 	}
-	return nil
+	return h.index.lookAgain(roots, whole)
 }
 
 // expect is what enter would return, for a box that waits for its process. The mark that somebody works there is written meanwhile.
@@ -241,10 +238,7 @@ func (h *guests) expect(roots []string, whole map[string]identity) (*parts, erro
 	}
 	h.follow()
 	fresh := slices.DeleteFunc(outermost(roots), func(r string) bool { return h.ground(r).known != nil })
-	if err := h.know(roots); err != nil {
-		return nil, err
-	}
-	found, err := h.index.look(roots, whole, nil)
+	found, err := h.know(roots, whole)
 	for _, root := range fresh { // nobody works there yet
 		h.ground(root).forget()
 		h.later(root, patience)

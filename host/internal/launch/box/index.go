@@ -214,23 +214,47 @@ func (x *index) settle(root string) (*grown, tree.Result, error) {
 	}
 }
 
+// settler returns the tree of a root, and the result of its last Settle.
+type settler func(root string) (*grown, tree.Result, error)
+
+// settled is settle for a root that was settled just now.
+func (x *index) settled(root string) (*grown, tree.Result, error) {
+	x.mu.Lock()
+	g := x.trees[root]
+	x.mu.Unlock()
+	if g == nil || g.last == (tree.Result{}) {
+		return x.settle(root)
+	}
+	return g, g.last, nil
+}
+
 // maxOpened is how often folders are opened that lie in others that had to be.
 const maxOpened = 64
 
 // look finds the parts in roots. whole are the protected paths that are held, with what lay there: while it does, nothing in them is
 // looked at. open makes folders be listed that can't be, but for those that it names; nil: none.
 func (x *index) look(roots []string, whole map[string]identity, open map[identity]bool) (*parts, error) {
+	return x.find(roots, whole, open, x.settle)
+}
+
+// lookAgain is look for a caller that has just called it, with the same roots and another whole: the folders are not compared again.
+func (x *index) lookAgain(roots []string, whole map[string]identity) (*parts, error) {
+	return x.find(roots, whole, nil, x.settled)
+}
+
+func (x *index) find(roots []string, whole map[string]identity, open map[identity]bool, settle settler) (*parts, error) {
 	for range maxOpened {
 		p := &parts{roots: roots, whole: unchanged(whole), open: open, namer: x.namer}
-		again, err := x.collect(p)
+		again, err := x.collect(p, settle)
 		if err != nil || !again {
 			return p, err
 		}
+		settle = x.settle
 	}
 	return nil, fmt.Errorf("folders that can't be listed lie in each other more than %d deep; remove them", maxOpened)
 }
 
-func (x *index) collect(p *parts) (again bool, err error) {
+func (x *index) collect(p *parts, settle settler) (again bool, err error) {
 	var versions strings.Builder
 	if x.home != "" {
 		for _, root := range outermost(p.roots) {
@@ -238,7 +262,7 @@ func (x *index) collect(p *parts) (again bool, err error) {
 		}
 	}
 	for _, root := range outermost(p.roots) {
-		g, result, err := x.settle(root)
+		g, result, err := settle(root)
 		if err != nil {
 			return false, err
 		}

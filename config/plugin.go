@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/internal/bind"
 	"github.com/gantry-agent/gantry/config/internal/function"
 	"github.com/gantry-agent/gantry/config/lock"
@@ -414,7 +415,7 @@ func (c *Config) FilesDigest(address string) (lock.Hash, error) {
 	set := q.Names()
 	if len(set.Gaps) > 0 {
 		g := set.Gaps[0]
-		return "", fmt.Errorf("%s: files: %s; next: %s", blocks[0].Where(), g, g.Next)
+		return "", hint.With(fmt.Errorf("%s: files: %s", blocks[0].Where(), g), g.Next)
 	}
 	sum, err := set.Digest()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
@@ -72,7 +73,7 @@ func (c *Command) Check() error {
 		return fmt.Errorf("can't be compared with what you agreed to: %w", err)
 	}
 	if is != c.agreed {
-		return errors.New("runs a file that is not what you agreed to any more; next: look at it, then run `gantry trust`, and start again")
+		return hint.New("runs a file that is not what you agreed to any more", "look at it, then run `gantry trust`, and start again")
 	}
 	return nil
 }

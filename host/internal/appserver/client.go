@@ -141,7 +141,7 @@ func (c *Client) call(ctx context.Context, method string, params, result any) er
 // asked is how asking the host went. What it answers with is its own words, without those of the protocol.
 func (c *Client) asked(err error) error {
 	if said, ok := errors.AsType[*jsonrpc2.Error](err); ok {
-		return errors.New(said.Message)
+		return errorOf(said)
 	}
 	if errors.Is(err, jsonrpc2.ErrClosed) {
 		c.end(ErrGone) // unless there is a better reason

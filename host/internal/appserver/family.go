@@ -1,14 +1,15 @@
 package appserver
 
 import (
-	"errors"
 	"fmt"
 	"net"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 // errFamily refuses a client that this host has started itself, or that one of its processes has: a command may not answer the
 // question whether it runs.
-var errFamily = errors.New("this process was started by the gantry that runs the thread, and may only look at it; next: use a terminal of your own")
+var errFamily = hint.New("this process was started by the gantry that runs the thread, and may only look at it", "use a terminal of your own")
 
 // ours reports whether the client on a connection is one of the processes below the host. Orphans are: gantry-launch adopts what its
 // command leaves. A client that the kernel names with no number lives in a namespace around ours, so it is not.

@@ -122,7 +122,10 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	s.ctx = life
 	slots := make(chan struct{}, maxConcurrent)
 	ready := make(chan struct{})
-	handle := jsonrpc2.HandlerWithError(s.handle).SuppressErrClosed()
+	handle := jsonrpc2.HandlerWithError(func(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
+		result, err := s.handle(ctx, c, r)
+		return result, wireError(err)
+	}).SuppressErrClosed()
 	s.conn = jsonrpc2.NewConn(life, jsonrpc2.NewPlainObjectStream(conn), handlerFunc(func(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) {
 		<-ready
 		if r.Method == methodInterrupt || r.Method == methodAnswer || r.Method == methodPing {

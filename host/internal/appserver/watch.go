@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 // A host answers a ping at once, whatever its threads do. One that is stopped, or hangs, answers nothing; after this many
@@ -21,12 +23,20 @@ type SilentError struct {
 
 // Error implements error.
 func (e *SilentError) Error() string {
-	if e.PID == 0 {
-		return fmt.Sprintf("the host has not answered for %v; next: see whether its process is stopped, and continue it or end it",
-			mostMissed*pingEvery)
+	who := "the host"
+	if e.PID != 0 {
+		who = fmt.Sprintf("the host with pid %d", e.PID)
 	}
-	return fmt.Sprintf("the host with pid %d has not answered for %v; next: look at it with `ps -o stat,cmd -p %[1]d`; if it is "+
-		"stopped (T), continue it with `kill -CONT %[1]d`; if it hangs, end it with `kill -KILL %[1]d`", e.PID, mostMissed*pingEvery)
+	return hint.Line(fmt.Sprintf("%s has not answered for %v", who, mostMissed*pingEvery), e.NextStep())
+}
+
+// NextStep says how to find out what the process does.
+func (e *SilentError) NextStep() string {
+	if e.PID == 0 {
+		return "see whether its process is stopped, and continue it or end it"
+	}
+	return fmt.Sprintf("look at it with `ps -o stat,cmd -p %[1]d`; if it is stopped (T), continue it with `kill -CONT %[1]d`; "+
+		"if it hangs, end it with `kill -KILL %[1]d`", e.PID)
 }
 
 // watch gives the connection up when the host is silent. It counts looks and not time: a client that was stopped itself

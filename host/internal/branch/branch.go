@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -22,7 +23,7 @@ import (
 )
 
 // listed is how to see which turns there are.
-const listed = "next: `gantry threads turns %s` lists them"
+func listed(id event.ThreadID) string { return fmt.Sprintf("`gantry threads turns %s` lists them", id) }
 
 // Resume rebuilds a thread from what of its log counts.
 func Resume(ctx context.Context, s *store.Store, id event.ThreadID) (thread.State, error) {
@@ -41,7 +42,7 @@ func Before(ctx context.Context, s *store.Store, id event.ThreadID, turn string)
 		return thread.Cut{}, err
 	}
 	if t.Reverted > 0 {
-		return thread.Cut{}, fmt.Errorf("turn %s was taken back already; next: `gantry threads fork %s --through %s` goes on from it", t.ID, id, t.ID)
+		return thread.Cut{}, hint.With(fmt.Errorf("turn %s was taken back already", t.ID), fmt.Sprintf("`gantry threads fork %s --through %s` goes on from it", id, t.ID))
 	}
 	return cut(ctx, s, id, turns, t)
 }
@@ -50,7 +51,7 @@ func Before(ctx context.Context, s *store.Store, id event.ThreadID, turn string)
 // fewer than n it takes back all.
 func Last(ctx context.Context, s *store.Store, id event.ThreadID, n int) (thread.Cut, error) {
 	if n < 1 {
-		return thread.Cut{}, fmt.Errorf("the number of turns to take back is %d; next: write a number from 1 on", n)
+		return thread.Cut{}, hint.With(fmt.Errorf("the number of turns to take back is %d", n), "write a number from 1 on")
 	}
 	turns, err := s.Turns(ctx, id)
 	if err != nil {
@@ -130,7 +131,7 @@ func toldIn(ctx context.Context, s *store.Store, id event.ThreadID, t store.Turn
 func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnInfo, error) {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {
-		return store.TurnInfo{}, fmt.Errorf("no turn is named; "+listed, id)
+		return store.TurnInfo{}, hint.New("no turn is named", listed(id))
 	}
 	// An id may begin with digits, too: a short number is the turn's place.
 	if n, err := strconv.Atoi(query); err == nil && len(query) < 6 {
@@ -141,14 +142,14 @@ func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnIn
 				}
 			}
 		}
-		return store.TurnInfo{}, fmt.Errorf("turn not found: there is no turn number %s in thread %s; "+listed, query, id, id)
+		return store.TurnInfo{}, hint.With(fmt.Errorf("turn not found: there is no turn number %s in thread %s", query, id), listed(id))
 	}
 	found := slices.DeleteFunc(slices.Clone(turns), func(t store.TurnInfo) bool { return !strings.HasPrefix(string(t.ID), query) })
 	switch {
 	case len(found) == 0:
-		return store.TurnInfo{}, fmt.Errorf("turn not found: %s; "+listed, query, id)
+		return store.TurnInfo{}, hint.With(fmt.Errorf("turn not found: %s", query), listed(id))
 	case len(found) > 1 && found[0].ID != event.TurnID(query):
-		return store.TurnInfo{}, fmt.Errorf("%q fits several turns of thread %s; next: give more of the id, or its number; `gantry threads turns %[2]s` lists them", query, id)
+		return store.TurnInfo{}, hint.With(fmt.Errorf("%q fits several turns of thread %s", query, id), "give more of the id, or its number; "+listed(id))
 	}
 	return found[0], nil
 }
@@ -222,7 +223,7 @@ func (p Point) in(ctx context.Context, s *store.Store, info store.ThreadInfo) (u
 	}
 	t, err := find(info.ID, turns, p.Through)
 	if err == nil && t.LastSeq == 0 {
-		err = fmt.Errorf("turn %s has not ended; next: fork the thread without a turn, and the fork has what there is of it by then", t.ID)
+		err = hint.With(fmt.Errorf("turn %s has not ended", t.ID), "fork the thread without a turn, and the fork has what there is of it by then")
 	}
 	return t.LastSeq, err
 }
@@ -232,5 +233,10 @@ type ArchivedError struct{ Thread event.ThreadID }
 
 // Error implements error.
 func (e *ArchivedError) Error() string {
-	return fmt.Sprintf("thread %s is archived; next: `gantry threads unarchive %[1]s` puts it back", e.Thread)
+	return hint.Line(fmt.Sprintf("thread %s is archived", e.Thread), e.NextStep())
+}
+
+// NextStep implements [hint.Stepper].
+func (e *ArchivedError) NextStep() string {
+	return fmt.Sprintf("`gantry threads unarchive %s` puts it back", e.Thread)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -50,5 +51,5 @@ func damageOf(ctx context.Context, s *store.Store, id event.ThreadID) (*store.Da
 	if err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("thread %s is not damaged; next: `gantry threads fork %[1]s` copies it all the same", id)
+	return nil, hint.With(fmt.Errorf("thread %s is not damaged", id), fmt.Sprintf("`gantry threads fork %s` copies it all the same", id))
 }

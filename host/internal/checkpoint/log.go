@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
@@ -121,12 +122,12 @@ func Find(list []Record, which string) (int, error) {
 			continue
 		}
 		if found >= 0 {
-			return -1, fmt.Errorf("%q fits several turns; next: give more of the id", which)
+			return -1, hint.With(fmt.Errorf("%q fits several turns", which), "give more of the id")
 		}
 		found = i
 	}
 	if found < 0 {
-		return -1, fmt.Errorf("the thread has no turn %q; next: `gantry threads turns` lists them", which)
+		return -1, hint.With(fmt.Errorf("the thread has no turn %q", which), "`gantry threads turns` lists them")
 	}
 	return found, nil
 }

@@ -35,7 +35,7 @@ func (f *accessFlags) sets() ([]string, error) {
 	}
 	mode, err := codex.Sandbox(f.sandbox)
 	if err != nil {
-		return nil, usage("%v", err)
+		return nil, usage("%w", err)
 	}
 	return []string{"sandbox.mode=" + mode}, nil
 }
@@ -45,7 +45,7 @@ func (a *app) roots(folders []string) ([]string, error) {
 	var out []string
 	for _, dir := range folders {
 		if dir == "" {
-			return nil, usage("--add-dir is empty; next: name a folder, or leave it out")
+			return nil, usageError{"--add-dir is empty", "name a folder, or leave it out"}
 		}
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(a.dir, dir)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -87,7 +88,7 @@ func handOver(task string, set appserver.Settings, schema []byte) begin {
 	return func(ctx context.Context, c *appserver.Client) (begun, error) {
 		r, err := c.Start(ctx, appserver.StartParams{Text: task, Settings: set, OutputSchema: schema})
 		if err != nil && set != (appserver.Settings{}) {
-			err = fmt.Errorf("%w: a change of the thread waits for the turn that runs, and its process ended with it; next: run the command again", err)
+			err = hint.With(fmt.Errorf("%w: a change of the thread waits for the turn that runs, and its process ended with it", err), "run the command again")
 		}
 		return begun{turn: r.Turn}, err
 	}
@@ -152,7 +153,7 @@ func (a *app) dial(ctx context.Context, home string, id event.ThreadID) (*appser
 	}
 	c, err := appserver.Dial(ctx, path)
 	if errors.Is(err, appserver.ErrGone) {
-		return nil, fmt.Errorf("no process runs thread %s; next: go on with it by `gantry resume %s`", id, id)
+		return nil, hint.With(fmt.Errorf("no process runs thread %s", id), fmt.Sprintf("go on with it by `gantry resume %s`", id))
 	}
 	return c, err
 }
@@ -168,7 +169,7 @@ func (a *app) watch(ctx context.Context, c *appserver.Client, id event.ThreadID,
 		e, err := c.Next(ctx)
 		if errors.Is(err, appserver.ErrGone) {
 			if mine.turn != "" {
-				return fmt.Errorf("%w before the turn had ended; next: go on with it by `gantry resume %s`", err, id)
+				return hint.With(fmt.Errorf("%w before the turn had ended", err), fmt.Sprintf("go on with it by `gantry resume %s`", id))
 			}
 			return nil
 		}

@@ -42,11 +42,11 @@ func (c *cassetteFlags) load(ctx context.Context, a *app, f *execFlags) error {
 	_, err := os.Stat(path)
 	switch {
 	case attribute == "record" && err == nil:
-		return usage("the recording %s is there already; next: delete it to record anew, or replay it with --replay", path)
+		return usageError{fmt.Sprintf("the recording %s is there already", path), "delete it to record anew, or replay it with --replay"}
 	case attribute == "replay" && errors.Is(err, fs.ErrNotExist) && c.record != "":
-		return usage("there is no recording %s, and where CI=true is set none is made; next: record it elsewhere", path)
+		return usageError{fmt.Sprintf("there is no recording %s, and where CI=true is set none is made", path), "record it elsewhere"}
 	case attribute == "replay" && errors.Is(err, fs.ErrNotExist):
-		return usage("there is no recording %s; next: make it with --record, or check the path", path)
+		return usageError{fmt.Sprintf("there is no recording %s", path), "make it with --record, or check the path"}
 	}
 	dir, err := a.workDir(f.dir)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -29,8 +30,8 @@ type problem struct {
 
 // problemOf takes an error apart.
 func problemOf(err error) problem {
-	text, next, _ := strings.Cut(clean(err.Error()), "; next: ")
-	return problem{text, next}
+	text, next := hint.Split(err)
+	return problem{clean(text), clean(next)}
 }
 
 // checked is what check has found.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -93,7 +94,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		err = lost // whatever the command says, nobody has read what it was asked for
 	}
 	if _, told := errors.AsType[usageError](err); err != nil && !a.began && !told && a.stdout.lost() == nil {
-		err = usage("%v", err)
+		err = usage("%w", err)
 	}
 	return a.status(err)
 }
@@ -128,12 +129,11 @@ var errShown = errors.New("failed")
 func (a *app) showError(err error) {
 	pe, ok := errors.AsType[*plugin.Error](err)
 	if !ok {
-		// Where an error is one line, its next step stands at the end of it.
-		text, next, _ := strings.Cut(clean(err.Error()), "; next: ")
+		text, next := hint.Split(err)
 		next = cmp.Or(next, systemNext(err))
-		fmt.Fprintf(a.stderr, "Error: %s\n", text)
+		fmt.Fprintf(a.stderr, "Error: %s\n", clean(text))
 		if next != "" {
-			fmt.Fprintf(a.stderr, "  Next: %s\n", next)
+			fmt.Fprintf(a.stderr, "  Next: %s\n", clean(next))
 		}
 		return
 	}
@@ -260,7 +260,7 @@ func (a *app) home() (string, error) {
 	if dir == "" {
 		h, ok := a.env("HOME")
 		if !ok || h == "" {
-			return "", errors.New("neither GANTRY_HOME nor HOME is set; next: say where to keep things with --home")
+			return "", hint.New("neither GANTRY_HOME nor HOME is set", "say where to keep things with --home")
 		}
 		dir = filepath.Join(h, ".gantry")
 	}
@@ -269,7 +269,7 @@ func (a *app) home() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(abs, 0o700); err != nil && !a.homeless {
-		return "", fmt.Errorf("the home folder can't be made: %w; next: set GANTRY_HOME to a folder of yours, or use --home", err)
+		return "", hint.With(fmt.Errorf("the home folder can't be made: %w", err), "set GANTRY_HOME to a folder of yours, or use --home")
 	}
 	return abs, nil
 }
@@ -297,7 +297,7 @@ func (a *app) logger() (hclog.Logger, error) {
 	level := hclog.Warn
 	if name != "" {
 		if level = hclog.LevelFromString(name); level == hclog.NoLevel {
-			return nil, usage("there is no log level %q; next: %s", name, diag.DidYouMean(name, logLevels(), ""))
+			return nil, usageError{fmt.Sprintf("there is no log level %q", name), diag.DidYouMean(name, logLevels(), "")}
 		}
 	}
 	l := hclog.New(&hclog.LoggerOptions{Name: "gantry", Level: level, Output: a.redactor.Writer(a.stderr)})

@@ -90,7 +90,7 @@ func (a *app) understand(f *execFlags) error {
 	}
 	o, err := codex.Translate(given)
 	if err != nil {
-		return usage("%v", err)
+		return usage("%w", err)
 	}
 	access, err := f.access.sets()
 	if err != nil {

@@ -26,9 +26,9 @@ func (a *app) compactCommand() *cobra.Command {
 			which := ""
 			switch {
 			case last && len(args) > 0:
-				return usage("%q is an argument too many: with --last there is no THREAD; next: leave one of them out", args[0])
+				return usageError{fmt.Sprintf("%q is an argument too many: with --last there is no THREAD", args[0]), "leave one of them out"}
 			case !last && len(args) == 0, !last && args[0] == "":
-				return usage("no thread is named; next: name one, which `gantry threads list` shows, or use --last")
+				return usageError{"no thread is named", "name one, which `gantry threads list` shows, or use --last"}
 			case !last:
 				which = args[0]
 			}

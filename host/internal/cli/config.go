@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/edit"
 	"github.com/gantry-agent/gantry/config/format"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/config/trust"
@@ -198,7 +199,7 @@ func (a *app) format(ctx context.Context, f formatFlags, args []string) error {
 	}
 	if slices.Contains(args, "-") {
 		if len(args) > 1 {
-			return usage("- stands for standard input and can't be combined with files; next: lay them out one by one")
+			return usageError{"- stands for standard input and can't be combined with files", "lay them out one by one"}
 		}
 		return a.formatInput(f)
 	}
@@ -253,7 +254,7 @@ func (a *app) formatted(f formatFlags, problems diag.Diagnostics, changed bool) 
 func (a *app) formatInput(f formatFlags) error {
 	const name = "<stdin>"
 	if a.stdin == nil {
-		return usage("there is no standard input; next: pipe a text in, or name a file")
+		return usageError{"there is no standard input", "pipe a text in, or name a file"}
 	}
 	text, err := io.ReadAll(a.stdin)
 	if err != nil {
@@ -291,7 +292,7 @@ func (a *app) filesToFormat(home string, args []string, recursive bool) ([]strin
 			}
 		}
 		if len(out) == 0 {
-			return nil, fmt.Errorf("there is no configuration file to lay out; next: name one, or write one with `gantry init`")
+			return nil, hint.New("there is no configuration file to lay out", "name one, or write one with `gantry init`")
 		}
 		return out, nil
 	}
@@ -302,7 +303,7 @@ func (a *app) filesToFormat(home string, args []string, recursive bool) ([]strin
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, fmt.Errorf("lay out %s: %w; next: name a file, a folder, or - for standard input", arg, reason(err, path))
+			return nil, hint.With(fmt.Errorf("lay out %s: %w", arg, reason(err, path)), "name a file, a folder, or - for standard input")
 		}
 		if !info.IsDir() {
 			out = append(out, path)
@@ -342,7 +343,7 @@ func (a *app) replaceLayout(ctx context.Context, home, path string, before, afte
 	}
 	err = edit.Update(ctx, path, 0o600, func(old []byte) ([]byte, error) {
 		if !bytes.Equal(old, before) {
-			return nil, fmt.Errorf("%s was changed meanwhile; next: run the command again", path)
+			return nil, hint.With(fmt.Errorf("%s was changed meanwhile", path), "run the command again")
 		}
 		return after, nil
 	})

@@ -79,7 +79,7 @@ func (a *app) thisThread(ctx context.Context, s *store.Store, args []string, all
 	which := ""
 	if len(args) > 0 {
 		if which = args[0]; which == "" {
-			return "", usage("the name of the thread is empty; next: name one, or leave it out for the newest one of this folder")
+			return "", usageError{"the name of the thread is empty", "name one, or leave it out for the newest one of this folder"}
 		}
 	}
 	cwd, err := a.workDir("")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
@@ -71,13 +73,10 @@ type doctor struct {
 	found    []finding
 }
 
-// say adds a finding. Where an error is told that knows its own next step, that one counts.
+// say adds a finding. The next step of an error among args replaces next.
 func (d *doctor) say(h health, about, next, format string, args ...any) {
-	text, own, found := strings.Cut(fmt.Sprintf(format, args...), "; next: ")
-	if found {
-		next = own
-	}
-	d.found = append(d.found, finding{h, about, clean(text), clean(next)})
+	text, own := hint.Split(fmt.Errorf(format, args...))
+	d.found = append(d.found, finding{h, about, clean(text), clean(cmp.Or(own, next))})
 }
 
 func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
@@ -109,7 +108,7 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 		return err
 	}
 	if d.home, err = d.app.home(); err != nil {
-		d.say(ill, "home", "", "%v", err)
+		d.say(ill, "home", "", "%w", err)
 		return nil
 	}
 	writable := d.folder()
@@ -210,7 +209,7 @@ func diskProblem(dir string, err error) (text, next string) {
 func (d *doctor) database(ctx context.Context) {
 	s, err := d.app.openStore(ctx)
 	if err != nil {
-		d.say(ill, "database", "", "%v", err)
+		d.say(ill, "database", "", "%w", err)
 		return
 	}
 	infos, err := s.Threads(ctx, store.Filter{Workers: true})
@@ -219,7 +218,7 @@ func (d *doctor) database(ctx context.Context) {
 		err = d.damage(ctx, s)
 	}
 	if err = errors.Join(err, s.Close(ctx)); err != nil {
-		d.say(ill, "database", "", "%v", err)
+		d.say(ill, "database", "", "%w", err)
 		return
 	}
 	d.say(healthy, "database", "", "%s, %s", plural(len(infos), "thread"), about)
@@ -254,7 +253,7 @@ const maxSocketPath = 107
 func (d *doctor) sockets() {
 	path, err := store.RunSocket(d.home, event.NewThreadID())
 	if err != nil {
-		d.say(ill, "run sockets", "set GANTRY_HOME to a shorter path", "%v", err)
+		d.say(ill, "run sockets", "set GANTRY_HOME to a shorter path", "%w", err)
 		return
 	}
 	if !strings.HasPrefix(path, d.home+string(filepath.Separator)) {
@@ -301,7 +300,7 @@ func (d *doctor) configuration(ctx context.Context) bool {
 	d.say(healthy, "configuration", next, "%s", listed(files, "built-in only"))
 	d.say(healthy, "approval", "", "%s", approvalText(cfg))
 	if _, err := trust.Open(d.home).List(); err != nil {
-		d.say(ill, "trust", "", "%v", err)
+		d.say(ill, "trust", "", "%w", err)
 	}
 	return true
 }
@@ -326,7 +325,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		d.say(ill, "launcher", again, "%s is missing", path)
 		return false
 	case err != nil:
-		d.say(ill, "launcher", again, "%v", err)
+		d.say(ill, "launcher", again, "%w", err)
 		return false
 	case !info.Mode().IsRegular():
 		d.say(ill, "launcher", again, "%s is no program", path)
@@ -338,12 +337,12 @@ func (d *doctor) launcher(ctx context.Context) bool {
 	userHome := host.UserHome(d.app.environ)
 	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: host.Confiners(d.home, d.app.environ, nil, nil, nil)})
 	if err != nil {
-		d.say(ill, "launcher", again, "%v", err)
+		d.say(ill, "launcher", again, "%w", err)
 		return false
 	}
 	defer func() {
 		if err := l.Close(context.WithoutCancel(ctx)); err != nil {
-			d.say(ill, "launcher", "", "%v", err)
+			d.say(ill, "launcher", "", "%w", err)
 		}
 	}()
 	if err := d.runTrue(ctx, l, launch.Grant{Mode: launch.FullAccess, Network: true}); err != nil {
@@ -351,7 +350,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		if errors.Is(err, syscall.ENOEXEC) {
 			next = again
 		}
-		d.say(ill, "launcher", next, "%s can't start a process: %v", path, err)
+		d.say(ill, "launcher", next, "%s can't start a process: %w", path, err)
 		return true
 	}
 	d.say(healthy, "launcher", "", "%s starts processes", path)
@@ -365,11 +364,11 @@ func (d *doctor) limits(ctx context.Context, l *launch.Launcher) {
 	const much = 1 << 40
 	g := launch.Grant{Mode: launch.FullAccess, Network: true, Limits: launch.Limits{MemoryBytes: much, MaxPids: 1 << 20}}
 	if err := l.Check(g); err != nil {
-		d.say(worth, "limits", "", "%v", err)
+		d.say(worth, "limits", "", "%w", err)
 		return
 	}
 	if err := d.runTrue(ctx, l, g); err != nil {
-		d.say(ill, "limits", "start gantry where control groups may be made, or without those that it sees", "%v", err)
+		d.say(ill, "limits", "start gantry where control groups may be made, or without those that it sees", "%w", err)
 		return
 	}
 	m := launch.FindMeans()
@@ -384,7 +383,7 @@ func (d *doctor) sandbox(ctx context.Context, l *launch.Launcher, userHome strin
 		return
 	}
 	if err := d.runTrue(ctx, l, g); err != nil {
-		d.say(ill, "sandbox", "mend what it says, or set sandbox { mode = \"full-access\" } to run without confinement", "mode %s: %v", g.Mode, err)
+		d.say(ill, "sandbox", "mend what it says, or set sandbox { mode = \"full-access\" } to run without confinement", "mode %s: %w", g.Mode, err)
 		return
 	}
 	d.say(healthy, "sandbox", "", "mode %s", g.Mode)
@@ -406,7 +405,7 @@ func (d *doctor) enforced(l *launch.Launcher, about string, g launch.Grant, text
 	if otherwise == worth {
 		next = "" // nothing has to be done
 	}
-	d.say(otherwise, about, next, "%v", err)
+	d.say(otherwise, about, next, "%w", err)
 }
 
 // startBound is how long a process that does nothing may take.

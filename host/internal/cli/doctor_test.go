@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 func TestDiskProblem(t *testing.T) {
@@ -30,7 +32,7 @@ func TestDiskProblem(t *testing.T) {
 // An error's own next step is the finding's, and not a part of its text.
 func TestFindingHasOneNextStep(t *testing.T) {
 	d := &doctor{}
-	d.say(ill, "database", "what would fit otherwise", "%v", fmt.Errorf("open: %w", errors.New("it is full; next: make room")))
+	d.say(ill, "database", "what would fit otherwise", "%w", fmt.Errorf("open: %w", hint.New("it is full", "make room")))
 	if f := d.found[0]; f.Text != "open: it is full" || f.Next != "make room" {
 		t.Errorf("finding = %+v", f)
 	}

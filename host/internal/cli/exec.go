@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
@@ -160,7 +161,7 @@ func unfit(err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%s; next: %s", u.text, cmp.Or(u.next, "see `gantry help exec`"))
+	return hint.New(u.text, cmp.Or(u.next, "see `gantry help exec`"))
 }
 
 // submission is what the thread is asked to do.
@@ -262,11 +263,11 @@ func (a *app) workDir(dir string) (string, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", usage("there is no folder %s; next: check the path, which starts at the folder you are in", dir)
+		return "", usageError{fmt.Sprintf("there is no folder %s", dir), "check the path, which starts at the folder you are in"}
 	case err != nil:
-		return "", usage("the folder %s can't be used: %v; next: name another one", dir, pathReason(err))
+		return "", usageError{fmt.Sprintf("the folder %s can't be used: %v", dir, pathReason(err)), "name another one"}
 	case !st.IsDir():
-		return "", usage("%s is not a folder; next: name a folder", dir)
+		return "", usageError{fmt.Sprintf("%s is not a folder", dir), "name a folder"}
 	}
 	return abs, nil
 }
@@ -284,11 +285,11 @@ func pathReason(err error) error {
 func readSchema(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usage("the output schema %s can't be read: %v; next: name a file with a JSON Schema", path, pathReason(err))
+		return nil, usageError{fmt.Sprintf("the output schema %s can't be read: %v", path, pathReason(err)), "name a file with a JSON Schema"}
 	}
 	var v map[string]any
 	if err := json.Unmarshal(b, &v); err != nil || v == nil {
-		return nil, usage("the output schema %s is not a JSON object: %v; next: correct it, or name another file", path, cmp.Or(err, errNull))
+		return nil, usageError{fmt.Sprintf("the output schema %s is not a JSON object: %v", path, cmp.Or(err, errNull)), "correct it, or name another file"}
 	}
 	return b, nil
 }

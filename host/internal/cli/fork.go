@@ -35,7 +35,7 @@ func checkName(name string) (string, error) {
 	}
 	name, err := branch.Name(name)
 	if err != nil {
-		return "", usage("%v", err)
+		return "", usage("%w", err)
 	}
 	return name, nil
 }
@@ -78,12 +78,12 @@ func (a *app) forkCommand() *cobra.Command {
 			which := ""
 			if !last {
 				if len(args) == 0 || args[0] == "" {
-					return usage("no thread is named; next: name one, which `gantry threads list` shows, or use --last")
+					return usageError{"no thread is named", "name one, which `gantry threads list` shows, or use --last"}
 				}
 				which, args = args[0], args[1:]
 			}
 			if len(args) > 1 {
-				return usage("%q is an argument too many: with --last there is only a TASK; next: put a task of several words in quotes", args[1])
+				return usageError{fmt.Sprintf("%q is an argument too many: with --last there is only a TASK", args[1]), "put a task of several words in quotes"}
 			}
 			prompt := ""
 			if len(args) == 1 {
@@ -125,7 +125,7 @@ func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at forkFlags, which s
 	}
 	if prompt == "" {
 		if f.ephemeral {
-			return usage("a fork that is not stored needs a TASK; next: write one, or leave --ephemeral out")
+			return usageError{"a fork that is not stored needs a TASK", "write one, or leave --ephemeral out"}
 		}
 		if err := a.withStore(cmd, make); err != nil {
 			return err

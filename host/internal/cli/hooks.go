@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/reach"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/hook"
@@ -171,7 +172,7 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 	a.tellProblems(problems)
 	for _, key := range keys {
 		if !slices.ContainsFunc(found, func(f foundHook) bool { return f.Key == key }) && !revoke {
-			return fmt.Errorf("there is no hook %q; next: see `gantry hooks list`", key)
+			return hint.With(fmt.Errorf("there is no hook %q", key), "see `gantry hooks list`")
 		}
 	}
 	found = slices.DeleteFunc(found, func(f foundHook) bool { return len(keys) > 0 && !slices.Contains(keys, f.Key) })
@@ -209,7 +210,7 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 		}
 		if !yes && !a.confirm(ctx, "Let this hook run?") {
 			if !a.terminal() {
-				return errors.New("no hook was trusted: there is no terminal to ask on; next: run it with --yes once you have looked at them")
+				return hint.New("no hook was trusted: there is no terminal to ask on", "run it with --yes once you have looked at them")
 			}
 			continue
 		}
@@ -255,7 +256,7 @@ func (a *app) showHook(f foundHook, dir string) error {
 		fmt.Fprintln(a.stdout, "Commands in a sandbox will not be able to change:", plain(strings.Join(a.allShown(held), ", ")))
 	}
 	if is, _, err := f.definition.Digest(dir, a.environ); err != nil || is != f.Digest {
-		return errors.New("a hook was changed while it was shown; next: run the command again")
+		return hint.New("a hook was changed while it was shown", "run the command again")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -31,7 +32,7 @@ func readImages(paths []string) ([]llm.Part, error) {
 	for _, path := range paths {
 		data, mediaType, err := readImage(path, left)
 		if err != nil {
-			return nil, usage("the image %s can't be attached: %v", path, err)
+			return nil, usage("the image %s can't be attached: %w", path, err)
 		}
 		left -= len(data)
 		parts = append(parts, &llm.Media{MediaType: mediaType, Data: data, Filename: filepath.Base(path)})
@@ -47,13 +48,13 @@ func readImage(path string, most int) (data []byte, mediaType string, err error)
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return nil, "", errors.New("it is a folder; next: name a file")
+		return nil, "", hint.New("it is a folder", "name a file")
 	}
 	if data, err = io.ReadAll(io.LimitReader(f, int64(most)+1)); err != nil {
 		return nil, "", reasonOf(err)
 	}
 	if len(data) > most {
-		return nil, "", fmt.Errorf("the images of a task may hold %d MiB together; next: make it smaller", maxImages>>20)
+		return nil, "", hint.With(fmt.Errorf("the images of a task may hold %d MiB together", maxImages>>20), "make it smaller")
 	}
 	mediaType, err = checkImage(data)
 	return data, mediaType, err
@@ -62,9 +63,9 @@ func readImage(path string, most int) (data []byte, mediaType string, err error)
 // reasonOf is why a file can't be read, without its name, which is told anyway.
 func reasonOf(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("there is no such file; next: check the path, which starts at the folder you are in")
+		return hint.New("there is no such file", "check the path, which starts at the folder you are in")
 	}
-	return fmt.Errorf("%w; next: see whether you may read it", pathReason(err))
+	return hint.With(pathReason(err), "see whether you may read it")
 }
 
 // checkImage tells what an image is. Decoding all of it is what keeps a damaged one from the model's provider.
@@ -74,7 +75,7 @@ func checkImage(data []byte) (mediaType string, err error) {
 	has := func(magic string) bool { return bytes.HasPrefix(data, []byte(magic)) }
 	switch {
 	case len(data) == 0:
-		return "", errors.New("it is empty; next: name another file")
+		return "", hint.New("it is empty", "name another file")
 	case has("\x89PNG\r\n\x1a\n"):
 		mediaType, config, decode = "image/png", png.DecodeConfig, png.Decode
 	case has("\xff\xd8\xff"):
@@ -84,17 +85,17 @@ func checkImage(data []byte) (mediaType string, err error) {
 	case has("RIFF") && len(data) >= 12 && string(data[8:12]) == "WEBP":
 		return "image/webp", checkRIFF(data)
 	default:
-		return "", errors.New("it is no PNG, JPEG, GIF or WebP; next: convert it to one of them")
+		return "", hint.New("it is no PNG, JPEG, GIF or WebP", "convert it to one of them")
 	}
 	damaged := func(err error) error {
-		return fmt.Errorf("it can't be decoded (%v); next: see whether it is damaged or cut off", err)
+		return hint.With(fmt.Errorf("it can't be decoded (%v)", err), "see whether it is damaged or cut off")
 	}
 	size, err := config(bytes.NewReader(data))
 	if err != nil {
 		return "", damaged(err)
 	}
 	if size.Width <= 0 || size.Height <= 0 || size.Width > maxPixels/size.Height {
-		return "", fmt.Errorf("%d x %d pixels are too many; next: make it smaller", size.Width, size.Height)
+		return "", hint.With(fmt.Errorf("%d x %d pixels are too many", size.Width, size.Height), "make it smaller")
 	}
 	if _, err := decode(bytes.NewReader(data)); err != nil {
 		return "", damaged(err)
@@ -106,7 +107,7 @@ func checkImage(data []byte) (mediaType string, err error) {
 func checkRIFF(data []byte) error {
 	said := int64(data[4]) | int64(data[5])<<8 | int64(data[6])<<16 | int64(data[7])<<24
 	if len(data) < 16 || said+8 > int64(len(data)) {
-		return fmt.Errorf("it has %d bytes of %d; next: see whether it is cut off", len(data), said+8)
+		return hint.With(fmt.Errorf("it has %d bytes of %d", len(data), said+8), "see whether it is cut off")
 	}
 	return nil
 }

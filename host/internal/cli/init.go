@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/spf13/cobra"
 )
@@ -60,7 +61,7 @@ func (a *app) initCommand() *cobra.Command {
 func writeNew(path, text string, perm os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already; nothing was changed; next: edit it, or move it away first", path)
+		return hint.With(fmt.Errorf("%s is there already; nothing was changed", path), "edit it, or move it away first")
 	}
 	if err == nil {
 		_, err = f.WriteString(text)
@@ -69,7 +70,7 @@ func writeNew(path, text string, perm os.FileMode) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s can't be written: %w; next: make room there, or make its folder writable", path, pathReason(err))
+		return hint.With(fmt.Errorf("%s can't be written: %w", path, pathReason(err)), "make room there, or make its folder writable")
 	}
 	return nil
 }

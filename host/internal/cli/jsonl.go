@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
@@ -261,7 +262,7 @@ func (j *jsonl) turnEnded(b event.TurnEnded) {
 	case event.TurnFailed:
 		message := b.Error.Message
 		if b.Error.Next != "" {
-			message = strings.TrimRight(message, ".!") + "; next: " + b.Error.Next
+			message = hint.Line(strings.TrimRight(message, ".!"), b.Error.Next)
 		}
 		j.write(jsonlError{"error", message})
 		j.write(struct {

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"os"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 // prepareOutput makes sure that the file for the last message can be written before anything is spent; an existing one keeps
@@ -14,7 +16,7 @@ func (a *app) prepareOutput(f *execFlags) error {
 	if f.lastMessage != "-" {
 		file, err := os.OpenFile(f.lastMessage, os.O_CREATE|os.O_WRONLY, 0o666)
 		if err != nil {
-			return fmt.Errorf("the file %s for the last message can't be written: %v; next: name a file in a folder that exists", f.lastMessage, pathReason(err))
+			return hint.With(fmt.Errorf("the file %s for the last message can't be written: %v", f.lastMessage, pathReason(err)), "name a file in a folder that exists")
 		}
 		same := sameFile(file, a.stdout.File)
 		if err := file.Close(); err != nil || !same {
@@ -22,7 +24,7 @@ func (a *app) prepareOutput(f *execFlags) error {
 		}
 	}
 	if f.json || f.events {
-		return usage("--output-last-message can't share standard output with JSON lines; next: name a file, or take the message from the lines")
+		return usageError{"--output-last-message can't share standard output with JSON lines", "name a file, or take the message from the lines"}
 	}
 	f.lastMessage = "" // it goes there anyway
 	return nil

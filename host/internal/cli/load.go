@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/trust"
@@ -154,7 +155,7 @@ func (a *app) reverify(ctx context.Context, home, dir string, b *config.PluginBl
 			continue
 		}
 		if now.Address() != b.Address() || now.LockFile != b.LockFile {
-			return "", "", fmt.Errorf("%s names another program now; next: start gantry again", now.Where())
+			return "", "", hint.With(fmt.Errorf("%s names another program now", now.Where()), "start gantry again")
 		}
 		file, ds := cfg.Lock(now)
 		if err := ds.Err(); err != nil {
@@ -163,9 +164,9 @@ func (a *app) reverify(ctx context.Context, home, dir string, b *config.PluginBl
 		entry, _ := file.Entry(now.Address())
 		hashes := entry.Platforms[lock.Platform()].Binary
 		if len(hashes) == 0 {
-			return "", "", fmt.Errorf("plugin %q is not locked any more; next: look at the program, then run `gantry plugin lock %s`", b.Label, b.Label)
+			return "", "", hint.With(fmt.Errorf("plugin %q is not locked any more", b.Label), fmt.Sprintf("look at the program, then run `gantry plugin lock %s`", b.Label))
 		}
 		return hashes[0].Hex(), string(entry.Manifest), nil
 	}
-	return "", "", fmt.Errorf("plugin %q is not configured any more; next: start gantry again", b.Label)
+	return "", "", hint.With(fmt.Errorf("plugin %q is not configured any more", b.Label), "start gantry again")
 }

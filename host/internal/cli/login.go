@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/spf13/cobra"
 
 	"github.com/gantry-agent/gantry/config"
@@ -57,7 +58,8 @@ func (a *app) providerCommand(ctx context.Context, label, command string, input 
 	}
 	out, err := h.Command(ctx, b.Label, command, raw, commandAsker{a})
 	if errors.Is(err, host.ErrNoCommand) {
-		return fmt.Errorf("%s: provider %q has no %s; next: store its key with `gantry secret set NAME` and write api_key = secret(\"NAME\") into its block", b.Where(), b.Label, command)
+		return hint.With(fmt.Errorf("%s: provider %q has no %s", b.Where(), b.Label, command),
+			"store its key with `gantry secret set NAME` and write api_key = secret(\"NAME\") into its block")
 	}
 	if err != nil {
 		return err

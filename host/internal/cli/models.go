@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/model"
@@ -139,7 +140,7 @@ func chosenProviders(cfg *config.Config, names []string) ([]*config.PluginBlock,
 			return nil, diag.Failure{Diagnostics: diag.Diagnostics{unknownProvider(cfg, n)}}
 		}
 		if !b.Enabled {
-			return nil, fmt.Errorf("%s: provider %q is switched off; next: set enabled = true in its block", b.Where(), n)
+			return nil, hint.With(fmt.Errorf("%s: provider %q is switched off", b.Where(), n), "set enabled = true in its block")
 		}
 		out = append(out, b)
 	}

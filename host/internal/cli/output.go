@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 // output is standard output. Most of what is printed does not look at errors; the first one is kept, so that a command
@@ -21,7 +23,7 @@ func (o *output) Write(p []byte) (int, error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.err == nil {
-			o.err = fmt.Errorf("write the output: %w; next: see whether its disk is full, or its reader gone", err)
+			o.err = hint.With(fmt.Errorf("write the output: %w", err), "see whether its disk is full, or its reader gone")
 		}
 	}
 	return n, err

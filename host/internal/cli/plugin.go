@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
@@ -209,7 +210,7 @@ func (a *app) inspect(ctx context.Context, p *programs, b *config.PluginBlock, a
 	}
 	if !pr.trusted() && !yes && !a.confirm(ctx, fmt.Sprintf("%s: %s is %s. Start it to see what it is?", b.Where(), pr.path, unpinned(pr.state))) {
 		a.showProblem(pr.problem)
-		return fmt.Errorf("plugin %q was not started; next: lock it, or start it all the same with --yes", b.Label)
+		return hint.With(fmt.Errorf("plugin %q was not started", b.Label), "lock it, or start it all the same with --yes")
 	}
 	pr.manifest = nil // what it says now counts, not what it said once
 	slot, err := p.describe(ctx, &pr, b.Kind)

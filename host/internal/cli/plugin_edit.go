@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/edit"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/trust"
@@ -79,8 +80,7 @@ func (a *app) target(p *programs, project bool) (target, error) {
 	t := target{base: a.dir, inside: true}
 	if pr := p.cfg.Project; pr != nil {
 		if !pr.Trusted {
-			return target{}, fmt.Errorf("the configuration in %s is not trusted; next: look at it, then run `gantry trust`",
-				filepath.Join(pr.Dir, ".gantry"))
+			return target{}, hint.With(fmt.Errorf("the configuration in %s is not trusted", filepath.Join(pr.Dir, ".gantry")), "look at it, then run `gantry trust`")
 		}
 		t.project, t.base = pr, pr.Dir
 	}
@@ -174,7 +174,7 @@ func (a *app) addPlugin(ctx context.Context, p *programs, t target, text, label 
 	}
 	for _, there := range p.blocks() {
 		if there.Label == label {
-			return fmt.Errorf("the label %q is taken at %s; next: choose another one with --label", label, there.Where())
+			return hint.With(fmt.Errorf("the label %q is taken at %s", label, there.Where()), "choose another one with --label")
 		}
 	}
 	block := edit.Block{Type: blockType(m.Kind), Label: label}
@@ -197,9 +197,9 @@ func (a *app) newBlock(p *programs, t target, text, label string) (*config.Plugi
 	src, err := source.Parse(text)
 	if err != nil {
 		if text != "" && exists(filepath.Join(a.dir, text)) {
-			return nil, usage("%v; next: did you mean \"./%s\"?", err, filepath.ToSlash(text))
+			return nil, usageError{err.Error(), fmt.Sprintf(`did you mean "./%s"?`, filepath.ToSlash(text))}
 		}
-		return nil, usage("%v", err)
+		return nil, usage("%w", err)
 	}
 	b := &config.PluginBlock{
 		Label: cmp.Or(labelOf(label), labelOf(text), "new"), Kind: contract.KindTool, Source: text, Program: src, Enabled: true,
@@ -209,7 +209,7 @@ func (a *app) newBlock(p *programs, t target, text, label string) (*config.Plugi
 	case source.Path:
 		home, _ := a.env("HOME")
 		if home == "" && strings.HasPrefix(src.Path, "~/") {
-			return nil, usage("%s can't be resolved: ~ is the folder that HOME names, and HOME is not set; next: set HOME, or write the path in full", text)
+			return nil, usageError{fmt.Sprintf("%s can't be resolved: ~ is the folder that HOME names, and HOME is not set", text), "set HOME, or write the path in full"}
 		}
 		b.Path = src.File(a.dir, home)
 		if b.Source, err = t.source(b.Path, home); err != nil {
@@ -229,7 +229,7 @@ func (a *app) newBlock(p *programs, t target, text, label string) (*config.Plugi
 			}
 			there = append(there, of...)
 		}
-		return nil, usage("there is no %s; next: %s", text, diag.DidYouMean(text, there, "name a program of yours by its path"))
+		return nil, usageError{fmt.Sprintf("there is no %s", text), diag.DidYouMean(text, there, "name a program of yours by its path")}
 	}
 	return b, nil
 }
@@ -346,8 +346,8 @@ func (a *app) removePlugin(ctx context.Context, p *programs, name string, projec
 		return err
 	}
 	if t.path == "" {
-		return fmt.Errorf("%s stands at %s, not in a file of yours; next: switch it off with `%s { enabled = false }` in gantry.hcl",
-			block, b.Where(), block)
+		return hint.With(fmt.Errorf("%s stands at %s, not in a file of yours", block, b.Where()),
+			fmt.Sprintf("switch it off with `%s { enabled = false }` in gantry.hcl", block))
 	}
 	cfg, err := t.change(ctx, a, p, func(old []byte) ([]byte, error) {
 		out, removed, err := edit.Remove(old, t.path, block)

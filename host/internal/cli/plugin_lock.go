@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/trust"
@@ -166,7 +167,7 @@ func (p *programs) entry(pr *program) (lock.Entry, error) {
 	b, m := pr.block, pr.manifest
 	v, err := version.Parse(m.Version)
 	if err != nil {
-		return lock.Entry{}, fmt.Errorf("%s: plugin %q: %w; next: the plugin's author has to correct it", b.Where(), b.Label, err)
+		return lock.Entry{}, hint.With(fmt.Errorf("%s: plugin %q: %w", b.Where(), b.Label, err), "the plugin's author has to correct it")
 	}
 	if b.Version != nil && !b.Version.Allows(v) {
 		return lock.Entry{}, diag.Failure{Diagnostics: diag.Diagnostics{{
@@ -294,7 +295,7 @@ func (p *programs) updateLock(ctx context.Context, b *config.PluginBlock, change
 	var fresh []byte
 	err := lock.Update(ctx, b.LockFile, func(f *lock.File) error {
 		if inProject && !bytes.Equal(f.Bytes(), before.Bytes()) {
-			return fmt.Errorf("%s was changed meanwhile; next: look at it, then run the command again", b.LockFile)
+			return hint.With(fmt.Errorf("%s was changed meanwhile", b.LockFile), "look at it, then run the command again")
 		}
 		if err := change(f); err != nil {
 			return err

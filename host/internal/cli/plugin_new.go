@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/version"
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/modfile"
@@ -69,7 +70,7 @@ func (a *app) newPlugin(name string, f newFlags) error {
 		path = "example.com/" + name
 	}
 	if err := module.CheckPath(path); err != nil {
-		return usage("--module: %v", err)
+		return usage("--module: %w", err)
 	}
 	offline, err := m.dependencies(a, path, dir, f.sdk)
 	if err != nil {
@@ -86,7 +87,7 @@ func (a *app) newPlugin(name string, f newFlags) error {
 func checkPluginName(name string) error {
 	ok := name != "" && len(name) <= 64 && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 	if !ok {
-		return usage("%q can't be the name of a plugin; next: use 1 to 64 lower-case letters, digits and dashes, a letter first", name)
+		return usageError{fmt.Sprintf("%q can't be the name of a plugin", name), "use 1 to 64 lower-case letters, digits and dashes, a letter first"}
 	}
 	return nil
 }
@@ -98,10 +99,10 @@ func checkEmpty(dir string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("a plugin can't be written into %s: %w; next: choose another folder with --dir", dir, pathReason(err))
+		return hint.With(fmt.Errorf("a plugin can't be written into %s: %w", dir, pathReason(err)), "choose another folder with --dir")
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("%s is not empty; nothing was changed; next: choose another folder with --dir", dir)
+		return hint.With(fmt.Errorf("%s is not empty; nothing was changed", dir), "choose another folder with --dir")
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func (m *newModule) dependencies(a *app, path, dir, sdk string) (offline bool, e
 	if sdk == "" {
 		v, err := version.Parse(strings.SplitN(a.version, "+", 2)[0])
 		if err != nil {
-			return false, fmt.Errorf("this gantry (%s) was not released, so there is no SDK of its version to download; next: name its source with --sdk", a.version)
+			return false, hint.With(fmt.Errorf("this gantry (%s) was not released, so there is no SDK of its version to download", a.version), "name its source with --sdk")
 		}
 		if err := errors.Join(mod.AddGoStmt("1.26.0"), mod.AddRequire(sdkModule, "v"+v.String())); err != nil {
 			return false, err
@@ -172,14 +173,14 @@ func readSDK(dir string) (*modfile.File, error) {
 	path := filepath.Join(dir, "go.mod")
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--sdk: %w; next: name the folder sdk of gantry's source", reason(err, path))
+		return nil, hint.With(fmt.Errorf("--sdk: %w", reason(err, path)), "name the folder sdk of gantry's source")
 	}
 	f, err := modfile.Parse(path, text, nil)
 	if err != nil {
 		return nil, fmt.Errorf("--sdk: %w", err)
 	}
 	if f.Module == nil || f.Module.Mod.Path != sdkModule || f.Go == nil {
-		return nil, fmt.Errorf("--sdk: %s is not the go.mod of %s; next: name the folder sdk of gantry's source", path, sdkModule)
+		return nil, hint.With(fmt.Errorf("--sdk: %s is not the go.mod of %s", path, sdkModule), "name the folder sdk of gantry's source")
 	}
 	return f, nil
 }

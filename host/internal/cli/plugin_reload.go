@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -48,10 +49,10 @@ func (a *app) executable(path string) (string, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("reload: %w; next: build the program first, or check the path", reason(err, path))
+		return "", hint.With(fmt.Errorf("reload: %w", reason(err, path)), "build the program first, or check the path")
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("reload: %s is not a file; next: name a program", path)
+		return "", hint.With(fmt.Errorf("reload: %s is not a file", path), "name a program")
 	}
 	return path, nil
 }
@@ -100,9 +101,9 @@ func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams)
 	case failed:
 		return errShown
 	case hosts == 0:
-		return fmt.Errorf("no host runs with the home %s; next: nothing, the next `gantry exec` starts the plugin as it is then", home)
+		return hint.With(fmt.Errorf("no host runs with the home %s", home), "nothing, the next `gantry exec` starts the plugin as it is then")
 	case !slices.Contains(known, p.Plugin):
-		return fmt.Errorf("no running host has a plugin %q; next: %s", p.Plugin, diag.DidYouMean(p.Plugin, known, "see `gantry plugin list`"))
+		return hint.With(fmt.Errorf("no running host has a plugin %q", p.Plugin), diag.DidYouMean(p.Plugin, known, "see `gantry plugin list`"))
 	}
 	return nil
 }

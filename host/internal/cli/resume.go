@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
@@ -34,14 +35,14 @@ func (a *app) resumeCommand() *cobra.Command {
 			which := ""
 			if !last {
 				if len(args) == 0 {
-					return usage("no thread is named; next: name one, which `gantry threads list` shows, or use --last")
+					return usageError{"no thread is named", "name one, which `gantry threads list` shows, or use --last"}
 				}
 				if which, args = args[0], args[1:]; which == "" {
-					return usage("the name of the thread is empty; next: name one, or use --last for the newest one of this folder")
+					return usageError{"the name of the thread is empty", "name one, or use --last for the newest one of this folder"}
 				}
 			}
 			if len(args) > 1 {
-				return usage("%q is an argument too many: with --last there is only a TASK; next: put a task of several words in quotes", args[1])
+				return usageError{fmt.Sprintf("%q is an argument too many: with --last there is only a TASK", args[1]), "put a task of several words in quotes"}
 			}
 			prompt, err := a.readPrompt(args)
 			if err != nil {
@@ -101,7 +102,7 @@ func (a *app) handToOwner(ctx context.Context, id event.ThreadID, f execFlags, p
 		return err
 	}
 	if len(f.images) > 0 {
-		return fmt.Errorf("another process runs thread %s, and images can't be handed to it; next: end that process, or leave --image out", id)
+		return hint.With(fmt.Errorf("another process runs thread %s, and images can't be handed to it", id), "end that process, or leave --image out")
 	}
 	home, err := a.home()
 	if err != nil {

@@ -25,7 +25,7 @@ func (a *app) threadsRevert() *cobra.Command {
 		Long: "revert takes back TURN and all turns behind it: the conversation goes on from where it was before them. " + turnHelp + "\n" + revertHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if before == "" {
-				return usage("no turn is named; next: say with --before which one is the first that is taken back")
+				return usageError{"no turn is named", "say with --before which one is the first that is taken back"}
 			}
 			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
 				return branch.Before(ctx, s, id, before)
@@ -48,7 +48,7 @@ func (a *app) threadsRollback() *cobra.Command {
 			if len(args) > 1 {
 				var err error
 				if n, err = strconv.Atoi(args[1]); err != nil || n < 1 {
-					return usage("the number of turns to take back is %q; next: write a number from 1 on", args[1])
+					return usageError{fmt.Sprintf("the number of turns to take back is %q", args[1]), "write a number from 1 on"}
 				}
 			}
 			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
@@ -134,7 +134,7 @@ func (a *app) threadsName() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := branch.Name(args[1])
 			if err != nil {
-				return usage("%v", err)
+				return usage("%w", err)
 			}
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				return a.onThread(ctx, s, args[0], func(id event.ThreadID) error {

@@ -35,7 +35,7 @@ func (a *app) reviewCommand() *cobra.Command {
 			t := review.Target{Kind: review.Uncommitted}
 			switch {
 			case len(args) > 0 && (target.uncommitted || target.base != "" || target.commit != ""):
-				return usage("%q and a flag both say what to review; next: use one of them", args[0])
+				return usageError{fmt.Sprintf("%q and a flag both say what to review", args[0]), "use one of them"}
 			case len(args) > 0:
 				what, err := a.taskOf(args[0])
 				if err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -145,7 +146,7 @@ func (a *app) deleteSecret(name string) error {
 	}
 	err = a.vault(home).Delete(userSecret + name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no secret %q; next: `gantry secret list` shows the names", name)
+		return hint.With(fmt.Errorf("there is no secret %q", name), "`gantry secret list` shows the names")
 	}
 	return err
 }
@@ -155,13 +156,13 @@ func (d *doctor) secrets() {
 	v := d.app.vault(d.home)
 	where, found, err := v.Lies()
 	if err != nil {
-		d.say(ill, "secrets", "", "%v", err)
+		d.say(ill, "secrets", "", "%w", err)
 		return
 	}
 	names, err := v.Names()
 	switch {
 	case err != nil:
-		d.say(ill, "secrets", "", "%v", err)
+		d.say(ill, "secrets", "", "%w", err)
 	case found:
 		d.say(healthy, "secrets", "", "%d stored, their key is in %s", len(names), where)
 	default:

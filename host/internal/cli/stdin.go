@@ -46,14 +46,14 @@ func readPrompt(args []string, stdin *os.File) (string, error) {
 		return fmt.Sprintf("%s\n\n<stdin>\n%s\n</stdin>", prompt, strings.TrimSuffix(text, "\n")), nil
 	}
 	if stdin == nil || len(args) == 0 && !piped(stdin) {
-		return "", usage("there is no task; next: give it as an argument or on standard input")
+		return "", usageError{"there is no task", "give it as an argument or on standard input"}
 	}
 	text, err := readText(stdin)
 	if err != nil {
 		return "", err
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", usage("the task is empty: there is nothing on standard input; next: give it as an argument, or pipe it in")
+		return "", usageError{"the task is empty: there is nothing on standard input", "give it as an argument, or pipe it in"}
 	}
 	return text, nil
 }
@@ -61,10 +61,10 @@ func readPrompt(args []string, stdin *os.File) (string, error) {
 // checkTask refuses what can't be a task.
 func checkTask(s string) error {
 	if at := invalidUTF8([]byte(s)); at >= 0 {
-		return usage("the task is not UTF-8: invalid byte at offset %d; next: convert it, with iconv for example", at)
+		return usageError{fmt.Sprintf("the task is not UTF-8: invalid byte at offset %d", at), "convert it, with iconv for example"}
 	}
 	if strings.TrimSpace(s) == "" {
-		return usage("the task is empty; next: write what is to be done, or - to read it from standard input")
+		return usageError{"the task is empty", "write what is to be done, or - to read it from standard input"}
 	}
 	return nil
 }
@@ -101,11 +101,11 @@ func readText(r io.Reader) (string, error) {
 		return "", fmt.Errorf("read standard input: %w", err)
 	}
 	if len(b) > maxTask {
-		return "", usage("standard input is longer than %d MiB; next: put it into a file and name the file in the task", maxTask>>20)
+		return "", usageError{fmt.Sprintf("standard input is longer than %d MiB", maxTask>>20), "put it into a file and name the file in the task"}
 	}
 	switch {
 	case bytes.HasPrefix(b, []byte{0xff, 0xfe, 0, 0}), bytes.HasPrefix(b, []byte{0, 0, 0xfe, 0xff}):
-		return "", usage("standard input is UTF-32; next: convert it to UTF-8")
+		return "", usageError{"standard input is UTF-32", "convert it to UTF-8"}
 	case bytes.HasPrefix(b, []byte{0xff, 0xfe}):
 		return decode16(b[2:], binary.LittleEndian)
 	case bytes.HasPrefix(b, []byte{0xfe, 0xff}):
@@ -113,14 +113,14 @@ func readText(r io.Reader) (string, error) {
 	}
 	b = bytes.TrimPrefix(b, []byte{0xef, 0xbb, 0xbf})
 	if at := invalidUTF8(b); at >= 0 {
-		return "", usage("standard input is not UTF-8: invalid byte at offset %d; next: convert it, with iconv for example", at)
+		return "", usageError{fmt.Sprintf("standard input is not UTF-8: invalid byte at offset %d", at), "convert it, with iconv for example"}
 	}
 	return string(b), nil
 }
 
 func decode16(b []byte, order binary.ByteOrder) (string, error) {
 	if len(b)%2 != 0 {
-		return "", usage("standard input is UTF-16 with an odd number of bytes; next: see whether it was cut off")
+		return "", usageError{"standard input is UTF-16 with an odd number of bytes", "see whether it was cut off"}
 	}
 	units := make([]uint16, 0, len(b)/2)
 	for ; len(b) > 0; b = b[2:] {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -51,7 +51,7 @@ func (f *threadFilter) register(cmd *cobra.Command, limit int) {
 // filter is what the flags say; without one of them, this folder.
 func (a *app) filter(f threadFilter) (store.Filter, error) {
 	if f.limit < 0 {
-		return store.Filter{}, usage("--limit is %d; next: write a number from 0 on; 0 is all", f.limit)
+		return store.Filter{}, usageError{fmt.Sprintf("--limit is %d", f.limit), "write a number from 0 on; 0 is all"}
 	}
 	out := store.Filter{Archived: f.archived, Workers: f.workers, Limit: f.limit}
 	var err error
@@ -227,7 +227,7 @@ func (a *app) threadsSearch() *cobra.Command {
 			}
 			query := strings.Join(args, " ")
 			if strings.TrimSpace(query) == "" {
-				return usage("the text to look for is empty; next: write a word that stands in the thread")
+				return usageError{"the text to look for is empty", "write a word that stands in the thread"}
 			}
 			return a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				hits, err := s.Search(ctx, query, f)
@@ -305,7 +305,7 @@ func findThread(ctx context.Context, s *store.Store, which, cwd string, all bool
 		return "", err
 	}
 	if len(infos) == 0 {
-		return "", errors.New("there is no thread of this folder to resume; next: --all looks at every folder")
+		return "", hint.New("there is no thread of this folder to resume", "--all looks at every folder")
 	}
 	return infos[0].ID, nil
 }

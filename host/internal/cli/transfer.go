@@ -10,9 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
@@ -109,7 +109,7 @@ func (i *importer) next() error {
 		return nil
 	}
 	if isLast(i.held) {
-		return fmt.Errorf("line %d: something follows the end of the export; next: import one thread at a time", i.n)
+		return hint.With(fmt.Errorf("line %d: something follows the end of the export", i.n), "import one thread at a time")
 	}
 	if i.held != nil {
 		i.events++
@@ -133,14 +133,14 @@ func (i *importer) end() error {
 			return fmt.Errorf("line %d: %w", i.n, err)
 		}
 		if l.Body.Events != i.events {
-			return fmt.Errorf("line %d: the export had %d events, here are %d; next: export the thread again", i.n, l.Body.Events, i.events)
+			return hint.With(fmt.Errorf("line %d: the export had %d events, here are %d", i.n, l.Body.Events, i.events), "export the thread again")
 		}
 		return io.EOF
 	case i.events == 0 && !json.Valid(i.held):
 		return fmt.Errorf("line %d is no event of a thread, or was cut off", i.n)
 	case !i.partial:
-		return fmt.Errorf("the export was cut off in or behind line %d: its last line is missing; nothing was imported; next: export the "+
-			"thread again, or take what is there with --partial", i.n)
+		return hint.With(fmt.Errorf("the export was cut off in or behind line %d: its last line is missing; nothing was imported", i.n),
+			"export the thread again, or take what is there with --partial")
 	}
 	if json.Valid(i.held) {
 		i.rest = append(i.held, '\n')
@@ -173,7 +173,7 @@ func (a *app) threadsExport() *cobra.Command {
 				}
 				f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 				if errors.Is(err, fs.ErrExist) {
-					return fmt.Errorf("export: %s is there already; nothing was changed; next: name another file", out)
+					return hint.With(fmt.Errorf("export: %s is there already; nothing was changed", out), "name another file")
 				}
 				if err != nil {
 					return fmt.Errorf("export: %w", err)
@@ -200,14 +200,14 @@ func (a *app) threadsImport() *cobra.Command {
 			if args[0] != "-" {
 				var err error
 				if f, err = os.Open(args[0]); err != nil {
-					return fmt.Errorf("import: %w; next: name a file that `gantry threads export` has written", reason(err, args[0]))
+					return hint.With(fmt.Errorf("import: %w", reason(err, args[0])), "name a file that `gantry threads export` has written")
 				}
 				defer f.Close()
 				if st, err := f.Stat(); err == nil && st.IsDir() {
-					return fmt.Errorf("import: %s is a folder; next: name a file that `gantry threads export` has written", args[0])
+					return hint.With(fmt.Errorf("import: %s is a folder", args[0]), "name a file that `gantry threads export` has written")
 				}
 			} else if f == nil || a.terminal() {
-				return usage("there is nothing on standard input; next: pipe an export in, or name a file")
+				return usageError{"there is nothing on standard input", "pipe an export in, or name a file"}
 			}
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				in := newImporter(f, partial)
@@ -216,8 +216,8 @@ func (a *app) threadsImport() *cobra.Command {
 					if in.err != nil && !errors.Is(in.err, io.EOF) {
 						err = fmt.Errorf("import: %w", in.err) // without the store's own count of lines
 					}
-					if !strings.Contains(err.Error(), "; next: ") {
-						err = fmt.Errorf("%w; next: name a file that `gantry threads export` has written", err)
+					if _, next := hint.Split(err); next == "" {
+						err = hint.With(err, "name a file that `gantry threads export` has written")
 					}
 					return err
 				}

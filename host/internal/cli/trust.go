@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/diff"
 	"github.com/gantry-agent/gantry/host/internal/policy/rules"
@@ -37,7 +37,7 @@ func (a *app) trustCommand() *cobra.Command {
 			}
 			if list {
 				if len(args) > 0 {
-					return usage("--list takes no DIR; next: leave one of them out")
+					return usageError{"--list takes no DIR", "leave one of them out"}
 				}
 				return a.listTrusted(home, asJSON)
 			}
@@ -113,7 +113,7 @@ func (a *app) revoke(ctx context.Context, home, dir string) error {
 		return err
 	}
 	if !removed {
-		return fmt.Errorf("%s is not trusted; next: see `gantry trust --list`", dir)
+		return hint.With(fmt.Errorf("%s is not trusted", dir), "see `gantry trust --list`")
 	}
 	fmt.Fprintln(a.stdout, "no longer trusted:", dir)
 	return nil
@@ -125,7 +125,7 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 		return err
 	}
 	if p == nil {
-		return fmt.Errorf("neither %s nor a folder above it has a .gantry/gantry.hcl or .gantry/rules; next: `gantry init --project` writes one", dir)
+		return hint.With(fmt.Errorf("neither %s nor a folder above it has a .gantry/gantry.hcl or .gantry/rules", dir), "`gantry init --project` writes one")
 	}
 	store := trust.Open(home)
 	if _, err := store.List(); err != nil {
@@ -141,7 +141,7 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 	}
 	if !yes && !a.confirm(ctx, fmt.Sprintf("Let this configuration count in %s?", p.Dir)) {
 		if !a.terminal() {
-			return fmt.Errorf("%s was not trusted: there is no terminal to ask on; next: run it with --yes once you have looked at it", p.Dir)
+			return hint.With(fmt.Errorf("%s was not trusted: there is no terminal to ask on", p.Dir), "run it with --yes once you have looked at it")
 		}
 		return fmt.Errorf("%s was not trusted", p.Dir)
 	}
@@ -185,7 +185,7 @@ func (a *app) showProject(p *config.Project, home string, before map[string]stri
 		return nil, err
 	}
 	if now == nil || now.Digest != p.Digest {
-		return nil, errors.New("the configuration was changed while it was shown; next: run the command again")
+		return nil, hint.New("the configuration was changed while it was shown", "run the command again")
 	}
 	return texts, nil
 }

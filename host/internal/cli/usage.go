@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -20,9 +21,9 @@ type usageError struct {
 // Error implements error.
 func (e usageError) Error() string { return e.text }
 
-// usage makes a [usageError]. As in other errors, the next step may stand behind "; next: ".
+// usage makes a [usageError]. Its next step is that of an error among args, or else the help of the command.
 func usage(format string, args ...any) error {
-	text, next, _ := strings.Cut(fmt.Sprintf(format, args...), "; next: ")
+	text, next := hint.Split(fmt.Errorf(format, args...))
 	return usageError{text, next}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 // MailType says what some mail is for.
@@ -40,17 +42,17 @@ const (
 func (m Mail) Check() error {
 	for _, n := range []struct{ what, name string }{{"author", m.Author}, {"recipient", m.Recipient}} {
 		if !agentName(n.name) {
-			return fmt.Errorf("%s %.80q is no name of an agent; next: write up to %d letters, digits, dashes and underscores, with slashes between them, /root/helper for example",
-				n.what, n.name, maxMailName)
+			return hint.With(fmt.Errorf("%s %.80q is no name of an agent", n.what, n.name),
+				fmt.Sprintf("write up to %d letters, digits, dashes and underscores, with slashes between them, /root/helper for example", maxMailName))
 		}
 	}
 	switch {
 	case !slices.Contains([]MailType{MailTask, MailWord, MailAnswer}, m.Type):
-		return fmt.Errorf("type %.80q; next: one of %q, %q and %q", m.Type, MailTask, MailWord, MailAnswer)
+		return hint.With(fmt.Errorf("type %.80q", m.Type), fmt.Sprintf("one of %q, %q and %q", MailTask, MailWord, MailAnswer))
 	case strings.TrimSpace(m.Text) == "" && m.Type != MailAnswer:
 		return errors.New("mail must not be empty")
 	case len(m.Text) > maxMailText:
-		return fmt.Errorf("mail of %d bytes; next: write at most %d, and put the rest into a file that it names", len(m.Text), maxMailText)
+		return hint.With(fmt.Errorf("mail of %d bytes", len(m.Text)), fmt.Sprintf("write at most %d, and put the rest into a file that it names", maxMailText))
 	}
 	return nil
 }

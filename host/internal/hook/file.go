@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 // Problem is something in a file of hooks that can't be used. What it is about is left out.
@@ -24,8 +26,11 @@ func (p Problem) Error() string {
 	if p.Where != "" {
 		where += ", " + p.Where
 	}
-	return where + ": " + p.Text + "; next: " + p.Next
+	return hint.Line(where+": "+p.Text, p.Next)
 }
+
+// NextStep implements [hint.Stepper].
+func (p Problem) NextStep() string { return p.Next }
 
 type fileJSON struct {
 	Hooks      json.RawMessage `json:"hooks"`

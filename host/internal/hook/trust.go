@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/reach"
 )
 
@@ -71,8 +72,11 @@ type GapError struct {
 }
 
 func (e *GapError) Error() string {
-	return fmt.Sprintf("hook %s: %s; next: %s", e.Hook, e.Gap, e.Gap.Next)
+	return hint.Line(fmt.Sprintf("hook %s: %s", e.Hook, e.Gap), e.Gap.Next)
 }
+
+// NextStep implements [hint.Stepper].
+func (e *GapError) NextStep() string { return e.Gap.Next }
 
 // Digest binds consent to what a hook does: when it runs, its command, and the content of the files that the command reaches, which
 // are returned. A command that can't be followed to its end is a [GapError].

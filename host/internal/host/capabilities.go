@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
@@ -48,11 +49,11 @@ func (h *Host) granted(id plugin.Identity, capability string) error {
 	case b.Permissions.Capability(capability, declared):
 		return nil
 	case !slices.Contains(declared, capability):
-		return fmt.Errorf("plugin %q has not asked for the capability %q: its manifest does not declare it; next: its author adds %[2]q to its capabilities",
-			id.Label, capability)
+		return hint.With(fmt.Errorf("plugin %q has not asked for the capability %q: its manifest does not declare it", id.Label, capability),
+			fmt.Sprintf("its author adds %q to its capabilities", capability))
 	}
-	return fmt.Errorf("plugin %q is not granted the capability %q; next: add %[2]q to permissions { capabilities } in its block, %s, and run `gantry plugin lock %[1]s`",
-		id.Label, capability, b.Where())
+	return hint.With(fmt.Errorf("plugin %q is not granted the capability %q", id.Label, capability),
+		fmt.Sprintf("add %q to permissions { capabilities } in its block, %s, and run `gantry plugin lock %s`", capability, b.Where(), id.Label))
 }
 
 // starts says why a plugin may not have a program started, and whether its block names those that it may.
@@ -64,8 +65,8 @@ func (h *Host) starts(label string, argv []string) (limited bool, err error) {
 	case b.Permissions.AllowsExec(argv...):
 		return b.Permissions.Exec != nil, nil
 	}
-	return true, fmt.Errorf("plugin %q may not start %q; next: add it to permissions { exec } in its block, %s, and run `gantry plugin lock %[1]s`",
-		label, strings.Join(argv, " "), b.Where())
+	return true, hint.With(fmt.Errorf("plugin %q may not start %q", label, strings.Join(argv, " ")),
+		fmt.Sprintf("add it to permissions { exec } in its block, %s, and run `gantry plugin lock %s`", b.Where(), label))
 }
 
 // toolPolicy is how calls of a tool are decided on: those of plugins that do not come with gantry by what the tool says of itself, and

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/service"
@@ -44,7 +45,7 @@ func (h *Host) Command(ctx context.Context, label, name string, input json.RawMe
 	case err != nil:
 		return nil, plugin.Classify(err, lease)
 	case resp.GetError() != "":
-		return nil, fmt.Errorf("%s: %s", label, strings.TrimSpace(resp.GetError()))
+		return nil, fmt.Errorf("%s: %w", label, hint.Parse(strings.TrimSpace(resp.GetError())))
 	}
 	return resp.GetOutputJson(), nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 // folders are where a host keeps what it writes.
@@ -21,7 +23,7 @@ func (h *Host) chooseFolders() error {
 	}
 	dir, err := os.MkdirTemp("", "gantry-")
 	if err != nil {
-		return fmt.Errorf("make a folder for an ephemeral thread: %w; next: set TMPDIR to a folder that can be written", err)
+		return hint.With(fmt.Errorf("make a folder for an ephemeral thread: %w", err), "set TMPDIR to a folder that can be written")
 	}
 	h.onClose(func(context.Context) error { return os.RemoveAll(dir) })
 	h.folders.threads = dir

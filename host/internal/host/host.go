@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/guardian"
 	"github.com/gantry-agent/gantry/host/internal/hook"
@@ -275,7 +276,7 @@ func (h *Host) storeNews(r *running) []event.Notice {
 }
 
 func storeFailed(err error) event.Notice {
-	text, next, _ := strings.Cut(err.Error(), "; next: ")
+	text, next := hint.Split(err)
 	if next == "" {
 		next = "check the disk that holds it"
 	}

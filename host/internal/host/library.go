@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
@@ -35,7 +36,8 @@ func (h *Host) RevertThread(ctx context.Context, id event.ThreadID, before strin
 		return event.ThreadReverted{}, err
 	}
 	if h.opts.Ephemeral {
-		return event.ThreadReverted{}, fmt.Errorf("thread %s is ephemeral, so no turn of it can be taken back; next: `gantry threads fork %s` makes a stored thread of it", id, id)
+		return event.ThreadReverted{}, hint.With(fmt.Errorf("thread %s is ephemeral, so no turn of it can be taken back", id),
+			fmt.Sprintf("`gantry threads fork %s` makes a stored thread of it", id))
 	}
 	return r.thread.Revert(ctx, func(ctx context.Context) (cut thread.Cut, err error) {
 		if before != "" {
@@ -116,7 +118,7 @@ func (h *Host) ArchiveThread(ctx context.Context, id event.ThreadID, archive boo
 		return err
 	}
 	if h.opts.Ephemeral {
-		return fmt.Errorf("thread %s is ephemeral: it ends with its process; next: `gantry threads fork %s` makes a stored thread of it", id, id)
+		return hint.With(fmt.Errorf("thread %s is ephemeral: it ends with its process", id), fmt.Sprintf("`gantry threads fork %s` makes a stored thread of it", id))
 	}
 	return r.thread.Archive(ctx, archive)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -114,7 +115,8 @@ func (h *Host) withFiles(b *config.PluginBlock, confine func([]string) (*plugin.
 			return nil, err
 		}
 		if is != was {
-			return nil, fmt.Errorf("a file that plugin %q loads has changed; next: look at it, run `gantry plugin lock %s`, and start gantry again", b.Label, b.Label)
+			return nil, hint.With(fmt.Errorf("a file that plugin %q loads has changed", b.Label),
+				fmt.Sprintf("look at it, run `gantry plugin lock %s`, and start gantry again", b.Label))
 		}
 		return confine(own)
 	}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/model"
@@ -81,7 +82,7 @@ var errPrepared = errors.New("the request is prepared")
 func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareParams) (err error) {
 	if p.Thread == "" {
 		if p.Submission.Input.Blank() {
-			return errors.New("a new thread has no request without a task; next: write what is to be done")
+			return hint.New("a new thread has no request without a task", "write what is to be done")
 		}
 		m, err := h.FindModel(cmp.Or(p.Submission.Model, h.opts.Config.DefaultModel))
 		if err != nil {
@@ -96,7 +97,7 @@ func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareP
 	if owner, held, err := h.store.Holder(ctx, p.Thread); err != nil {
 		return err
 	} else if held {
-		return fmt.Errorf("%s runs thread %s, and only it knows what it will ask next; next: wait until it has ended", owner, p.Thread)
+		return hint.With(fmt.Errorf("%s runs thread %s, and only it knows what it will ask next", owner, p.Thread), "wait until it has ended")
 	}
 	cfg.ID = p.Thread
 	if cfg.State, err = branch.Resume(ctx, h.store, p.Thread); err != nil {
@@ -182,7 +183,7 @@ func (o *onlooker) result() (*Prepared, error) {
 	e, ok := errors.AsType[*llm.Error](o.err)
 	switch {
 	case ok && e.Next != "":
-		return nil, fmt.Errorf("%w; next: %s", e, e.Next)
+		return nil, hint.With(e, e.Next)
 	case o.err != nil:
 		return nil, o.err
 	case o.prepared != nil:
@@ -192,7 +193,7 @@ func (o *onlooker) result() (*Prepared, error) {
 	case problem == nil:
 		return nil, fmt.Errorf("the turn ended before its model was asked: %s", o.mu.ended.Reason)
 	case problem.Next != "":
-		return nil, fmt.Errorf("%s; next: %s", problem.Message, problem.Next)
+		return nil, hint.New(problem.Message, problem.Next)
 	}
 	return nil, errors.New(problem.Message)
 }

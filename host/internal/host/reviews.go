@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -148,7 +149,7 @@ func ownProgram(name, dir, path string) (program, rest string, err error) {
 		}
 	}
 	if program == "" {
-		return "", "", fmt.Errorf("%s is not found in a folder of PATH that is absolute and outside of %s; next: install it", name, project)
+		return "", "", hint.With(fmt.Errorf("%s is not found in a folder of PATH that is absolute and outside of %s", name, project), "install it")
 	}
 	return program, strings.Join(own, string(filepath.ListSeparator)), nil
 }

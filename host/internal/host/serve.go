@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -112,7 +113,7 @@ func (h *Host) ReloadPlugin(ctx context.Context, label, path string) error {
 	}
 	err := slot.Replace(ctx, spec)
 	if n := next(err); n != "" {
-		return fmt.Errorf("%w; next: %s", err, n) // only the text reaches the client
+		return hint.With(err, n) // only the text reaches the client
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -28,21 +29,21 @@ func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error
 		st, err := os.Stat(c.Cwd)
 		switch {
 		case !filepath.IsAbs(c.Cwd):
-			return fmt.Errorf("the folder %q is no absolute path; next: name it from the root on", c.Cwd)
+			return hint.With(fmt.Errorf("the folder %q is no absolute path", c.Cwd), "name it from the root on")
 		case err != nil:
-			return fmt.Errorf("the folder %s can't be used: %w; next: name one that exists", c.Cwd, err)
+			return hint.With(fmt.Errorf("the folder %s can't be used: %w", c.Cwd, err), "name one that exists")
 		case !st.IsDir():
-			return fmt.Errorf("%s is not a folder; next: name a folder", c.Cwd)
+			return hint.With(fmt.Errorf("%s is not a folder", c.Cwd), "name a folder")
 		}
 	}
 	if c.Approval != "" && !slices.Contains(policy.Approvals, c.Approval) {
-		return fmt.Errorf("there is no approval policy %q; next: %s", c.Approval, diag.DidYouMean(c.Approval, policy.Approvals, ""))
+		return hint.With(fmt.Errorf("there is no approval policy %q", c.Approval), diag.DidYouMean(c.Approval, policy.Approvals, ""))
 	}
 	if c.Approval == string(policy.Granular) && h.opts.Config.Approval.Granular == nil {
-		return fmt.Errorf("which questions the approval policy granular puts is not configured; next: write a block `granular` into `approval`")
+		return hint.New("which questions the approval policy granular puts is not configured", "write a block `granular` into `approval`")
 	}
 	if c.Sandbox != "" && !slices.Contains(sandboxModes, c.Sandbox) {
-		return fmt.Errorf("there is no sandbox mode %q; next: %s", c.Sandbox, diag.DidYouMean(c.Sandbox, sandboxModes, ""))
+		return hint.With(fmt.Errorf("there is no sandbox mode %q", c.Sandbox), diag.DidYouMean(c.Sandbox, sandboxModes, ""))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -85,7 +86,7 @@ func (c *Client) rows(ctx context.Context, name string) ([]llm.ModelRow, error) 
 	resp, err := gantryv1.NewProviderServiceClient(lease.Conn).Models(ctx, &gantryv1.ModelsRequest{Name: name})
 	if status.Code(err) == codes.FailedPrecondition {
 		// The provider's own words, and nothing is wrong with its process.
-		return nil, fmt.Errorf("provider %q: %s", c.label(), status.Convert(err).Message())
+		return nil, fmt.Errorf("provider %q: %w", c.label(), hint.Parse(status.Convert(err).Message()))
 	}
 	if err != nil {
 		return nil, plugin.Classify(err, lease)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -33,10 +34,10 @@ func (c *Client) Prepare(ctx context.Context, r *llm.Request) (*Prepared, error)
 	switch status.Code(err) {
 	case codes.OK:
 	case codes.Unimplemented:
-		return nil, fmt.Errorf("provider %q can't show its requests; next: ask its author for Prepare, or record what it sends", c.label())
+		return nil, hint.With(fmt.Errorf("provider %q can't show its requests", c.label()), "ask its author for Prepare, or record what it sends")
 	case codes.FailedPrecondition:
 		// The provider's own words, and nothing is wrong with its process.
-		return nil, fmt.Errorf("provider %q: %s", c.label(), status.Convert(err).Message())
+		return nil, fmt.Errorf("provider %q: %w", c.label(), hint.Parse(status.Convert(err).Message()))
 	default:
 		return nil, plugin.Classify(err, lease)
 	}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -154,7 +155,7 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	// whose vendor remembers beginnings of requests by their bytes, nor approvals may see the difference.
 	d.InputSchema, d.OutputSchema = sorted(d.InputSchema), sorted(d.OutputSchema)
 	if k := keyOf(d.Namespace, d.Name); k == keyOf("", SearchName) || k == keyOf("", WishName) {
-		return nil, errors.New("the name is the host's own; next: give it another one, or a namespace")
+		return nil, hint.New("the name is the host's own", "give it another one, or a namespace")
 	}
 	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
 	b, err := json.Marshal(struct {

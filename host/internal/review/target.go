@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/history"
 )
 
@@ -48,15 +49,15 @@ func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, 
 	case Uncommitted, BaseBranch, Commit:
 	case Custom:
 		if strings.TrimSpace(t.Instructions) == "" {
-			return subject{}, errors.New("there is nothing to review: the instructions are empty; next: say what is to be reviewed")
+			return subject{}, hint.New("there is nothing to review: the instructions are empty", "say what is to be reviewed")
 		}
 		return subject{hint: firstLine(t.Instructions), prompt: t.Instructions}, nil
 	default:
-		return subject{}, fmt.Errorf("there is no kind of review %q; next: use %s, %s, %s or %s", t.Kind, Uncommitted, BaseBranch, Commit, Custom)
+		return subject{}, hint.With(fmt.Errorf("there is no kind of review %q", t.Kind), fmt.Sprintf("use %s, %s, %s or %s", Uncommitted, BaseBranch, Commit, Custom))
 	}
 	g := git{run: r.cfg.Git, denied: r.cfg.Denied, ctx: ctx, dir: dir}
 	if _, err := g.ask("rev-parse", "--git-dir"); err != nil {
-		return subject{}, fmt.Errorf("%s can't be reviewed: %w; next: name a folder of a git repository, or say in words what is to be reviewed", dir, err)
+		return subject{}, hint.With(fmt.Errorf("%s can't be reviewed: %w", dir, err), "name a folder of a git repository, or say in words what is to be reviewed")
 	}
 	if err := g.filters(); err != nil {
 		return subject{}, err
@@ -114,7 +115,8 @@ func (g *git) filters() error {
 		case confined:
 			continue
 		default: // -c takes it for the end of the name
-			return fmt.Errorf("the setting %q of the git configuration can't be turned off, and here git runs without a sandbox; next: rename it, or make the sandbox work: `gantry doctor`", key)
+			return hint.With(fmt.Errorf("the setting %q of the git configuration can't be turned off, and here git runs without a sandbox", key),
+				"rename it, or make the sandbox work: `gantry doctor`")
 		}
 		key = key[:i]
 		g.with = append(g.with, "-c", key+".required=false")
@@ -157,7 +159,8 @@ func (g git) diff(command string, args ...string) (change, error) {
 	}
 	switch {
 	case size > maxLeftOut:
-		return c, fmt.Errorf("sandbox { deny_read } names %d files of this change, too many to leave out; next: say in words what is to be reviewed", len(c.leftOut))
+		return c, hint.With(fmt.Errorf("sandbox { deny_read } names %d files of this change, too many to leave out", len(c.leftOut)),
+			"say in words what is to be reviewed")
 	case size == 0:
 		without = nil
 	}
@@ -233,7 +236,7 @@ func (g git) uncommitted() (subject, error) {
 	}
 	c.leftOut = append(c.leftOut, hidden...)
 	if c.diff == "" && len(added) == 0 {
-		return subject{}, c.nothing("the working tree has no uncommitted changes; next: use --base BRANCH or --commit SHA")
+		return subject{}, hint.With(c.nothing("the working tree has no uncommitted changes"), "use --base BRANCH or --commit SHA")
 	}
 	question := "Review what is changed in the working tree and not committed: what is staged, what is not, and files that are new to git."
 	if len(added) > 0 {
@@ -248,7 +251,7 @@ func (g git) beyond(branch string) (subject, error) {
 	}
 	base, err := g.ask("merge-base", "HEAD", branch)
 	if err != nil {
-		return subject{}, fmt.Errorf("HEAD and %q have no commit in common; next: name the branch that the work began on", branch)
+		return subject{}, hint.With(fmt.Errorf("HEAD and %q have no commit in common", branch), "name the branch that the work began on")
 	}
 	c, err := g.diff("diff", base)
 	if err != nil {
@@ -290,12 +293,13 @@ func (g git) commit(name string) (subject, error) {
 func (g git) known(name, what string) error {
 	switch {
 	case strings.TrimSpace(name) == "":
-		return fmt.Errorf("the name of the %s is empty; next: name one", what)
+		return hint.With(fmt.Errorf("the name of the %s is empty", what), "name one")
 	case strings.HasPrefix(name, "-"):
-		return fmt.Errorf("%q is no %s; next: name one", name, what)
+		return hint.With(fmt.Errorf("%q is no %s", name, what), "name one")
 	}
 	if _, err := g.ask("rev-parse", "--verify", "--quiet", name+"^{commit}"); err != nil {
-		return fmt.Errorf("there is no %s %q here; next: `git %s` lists what there is", what, name, map[string]string{"branch": "branch --all", "commit": "log --oneline"}[what])
+		return hint.With(fmt.Errorf("there is no %s %q here", what, name),
+			fmt.Sprintf("`git %s` lists what there is", map[string]string{"branch": "branch --all", "commit": "log --oneline"}[what]))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
@@ -165,7 +166,7 @@ func runProgram(ctx context.Context, cfg *Config, p Program) (_ string, err erro
 		switch {
 		case err == nil:
 		case errors.Is(context.Cause(ctx), errLate):
-			err = fmt.Errorf("the program %q printed no secret within %v; next: run it yourself, or raise its timeout", p.Argv[0], p.Timeout)
+			err = hint.With(fmt.Errorf("the program %q printed no secret within %v", p.Argv[0], p.Timeout), "run it yourself, or raise its timeout")
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
 		default:

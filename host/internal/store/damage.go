@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
@@ -27,15 +28,23 @@ type DamageError struct {
 // Error implements error.
 func (e *DamageError) Error() string {
 	s := fmt.Sprintf("thread %s is damaged in %s: %v", e.Thread, e.Where, e.Err)
-	const copied = "restore a copy of the database"
 	if e.Good == 0 {
-		return s + fmt.Sprintf("; nothing before it is left; next: %s, or remove the thread: `gantry threads delete %s`", copied, e.Thread)
+		return hint.Line(s+"; nothing before it is left", e.NextStep())
 	}
 	s += fmt.Sprintf("; it is whole up to event %d", e.Good)
 	if e.Last > e.Good {
 		s += fmt.Sprintf(" of %d", e.Last)
 	}
-	return s + fmt.Sprintf("; next: `gantry threads recover %s` makes a new thread of that, and leaves this one as it is; or %s", e.Thread, copied)
+	return hint.Line(s, e.NextStep())
+}
+
+// NextStep implements [hint.Stepper].
+func (e *DamageError) NextStep() string {
+	const restore = "restore a copy of the database"
+	if e.Good == 0 {
+		return fmt.Sprintf("%s, or remove the thread: `gantry threads delete %s`", restore, e.Thread)
+	}
+	return fmt.Sprintf("`gantry threads recover %s` makes a new thread of that, and leaves this one as it is; or %s", e.Thread, restore)
 }
 
 // Unwrap returns what is wrong.

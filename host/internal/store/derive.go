@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
@@ -48,8 +49,8 @@ func newRecord(e event.Event) (record, error) {
 		return record{}, fmt.Errorf("store event %d (%s) of thread %s: %w", e.Seq, e.Body.Kind(), e.Thread, err)
 	}
 	if len(body) > maxBodyBytes {
-		return record{}, fmt.Errorf("store event %d (%s) of thread %s: it has %d bytes, the limit is %d; next: put large "+
-			"content into an artifact", e.Seq, e.Body.Kind(), e.Thread, len(body), maxBodyBytes)
+		return record{}, hint.With(fmt.Errorf("store event %d (%s) of thread %s: it has %d bytes, the limit is %d", e.Seq, e.Body.Kind(), e.Thread, len(body), maxBodyBytes),
+			"put large content into an artifact")
 	}
 	if !utf8.Valid(body) {
 		body = bytes.ToValidUTF8(body, []byte("\uFFFD")) // which is what a reader makes of it, too

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 )
@@ -88,15 +89,24 @@ func (e *ConflictError) Unwrap() error { return e.Err }
 
 // Error implements error.
 func (e *ConflictError) Error() string {
-	if errors.Is(e.Err, ErrTakenOver) {
-		return fmt.Sprintf("thread %s: event %d can't be stored: %v while the database could not be reached from here; next: resume the "+
-			"thread", e.Thread, e.Seq, e.Err)
+	s := fmt.Sprintf("thread %s: event %d can't be stored", e.Thread, e.Seq)
+	switch {
+	case errors.Is(e.Err, ErrTakenOver):
+		s += fmt.Sprintf(": %v while the database could not be reached from here", e.Err)
+	case e.Err != nil:
+		s += fmt.Sprintf(": %v", e.Err)
+	default:
+		s += fmt.Sprintf(", the stored thread ends with event %d and another writer's events", e.Stored)
 	}
-	if e.Err != nil {
-		return fmt.Sprintf("thread %s: event %d can't be stored: %v; next: export the thread, delete it and import it again", e.Thread, e.Seq, e.Err)
+	return hint.Line(s, e.NextStep())
+}
+
+// NextStep implements [hint.Stepper].
+func (e *ConflictError) NextStep() string {
+	if e.Err != nil && !errors.Is(e.Err, ErrTakenOver) {
+		return "export the thread, delete it and import it again"
 	}
-	return fmt.Sprintf("thread %s: event %d can't be stored, the stored thread ends with event %d and another writer's "+
-		"events; next: resume the thread", e.Thread, e.Seq, e.Stored)
+	return "resume the thread"
 }
 
 // NotFoundError says that there is no such thread, artifact or setting.
@@ -107,11 +117,15 @@ type NotFoundError struct {
 
 // Error implements error.
 func (e *NotFoundError) Error() string {
-	s := fmt.Sprintf("no %s %q", e.What, e.ID)
+	return hint.Line(fmt.Sprintf("no %s %q", e.What, e.ID), e.NextStep())
+}
+
+// NextStep implements [hint.Stepper].
+func (e *NotFoundError) NextStep() string {
 	if e.What == "thread" {
-		s += "; next: `gantry threads list` shows all"
+		return "`gantry threads list` shows all"
 	}
-	return s
+	return ""
 }
 
 // AmbiguousError says that several threads fit.
@@ -137,16 +151,23 @@ func (e *AmbiguousError) Error() string {
 	if e.More {
 		b.WriteString(", …")
 	}
-	b.WriteString("; next: give more of the id")
-	return b.String()
+	return hint.Line(b.String(), e.NextStep())
 }
+
+// NextStep implements [hint.Stepper].
+func (e *AmbiguousError) NextStep() string { return "give more of the id" }
 
 // ExistsError refuses to import a thread that is there.
 type ExistsError struct{ Thread event.ThreadID }
 
 // Error implements error.
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("thread %s exists; next: `gantry threads delete %s` first", e.Thread, e.Thread)
+	return hint.Line(fmt.Sprintf("thread %s exists", e.Thread), e.NextStep())
+}
+
+// NextStep implements [hint.Stepper].
+func (e *ExistsError) NextStep() string {
+	return fmt.Sprintf("`gantry threads delete %s` first", e.Thread)
 }
 
 // LockedError says that another process, or another part of this one, runs the thread.
@@ -157,14 +178,22 @@ type LockedError struct {
 
 // Error implements error.
 func (e *LockedError) Error() string {
+	where := "another process"
+	if e.Owner.PID != 0 || e.Owner.Machine != "" {
+		where = fmt.Sprintf("process %d", e.Owner.PID)
+	}
 	if e.Owner.Machine != "" {
-		return fmt.Sprintf("thread %s is open in process %d on %s; next: attach to it there, or end that process",
-			e.Thread, e.Owner.PID, e.Owner.Machine)
+		where += " on " + e.Owner.Machine
 	}
-	if e.Owner.PID == 0 {
-		return fmt.Sprintf("thread %s is open in another process; next: attach to it, or end that process", e.Thread)
+	return hint.Line(fmt.Sprintf("thread %s is open in %s", e.Thread, where), e.NextStep())
+}
+
+// NextStep implements [hint.Stepper].
+func (e *LockedError) NextStep() string {
+	if e.Owner.Machine != "" {
+		return "attach to it there, or end that process"
 	}
-	return fmt.Sprintf("thread %s is open in process %d; next: attach to it, or end that process", e.Thread, e.Owner.PID)
+	return "attach to it, or end that process"
 }
 
 // DecodeError says that a stored event can't be read by this version. The event comes as an [event.Unknown].
@@ -177,8 +206,11 @@ type DecodeError struct {
 
 // Error implements error.
 func (e *DecodeError) Error() string {
-	return fmt.Sprintf("thread %s: event %d (%s) can't be read: %v; next: update gantry", e.Thread, e.Seq, e.Kind, e.Err)
+	return hint.Line(fmt.Sprintf("thread %s: event %d (%s) can't be read: %v", e.Thread, e.Seq, e.Kind, e.Err), e.NextStep())
 }
+
+// NextStep implements [hint.Stepper].
+func (e *DecodeError) NextStep() string { return "update gantry" }
 
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
@@ -192,6 +224,10 @@ type CorruptError struct {
 
 // Error implements error.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("artifact %s is damaged (its content has digest %s); next: restore %s from a copy, or remove it",
-		e.SHA256, e.Got, e.Path)
+	return hint.Line(fmt.Sprintf("artifact %s is damaged (its content has digest %s)", e.SHA256, e.Got), e.NextStep())
+}
+
+// NextStep implements [hint.Stepper].
+func (e *CorruptError) NextStep() string {
+	return fmt.Sprintf("restore %s from a copy, or remove it", e.Path)
 }

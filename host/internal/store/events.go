@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"gorm.io/gorm"
 )
@@ -178,12 +179,11 @@ func (s *Store) spool(ctx context.Context, r io.Reader) (_ *os.File, thread even
 			}
 		}
 		if rec.ThreadID != string(thread) {
-			return nil, "", fmt.Errorf("event %d is of thread %s, the ones before are of thread %s; next: import one thread "+
-				"at a time", rec.Seq, rec.ThreadID, thread)
+			return nil, "", hint.With(fmt.Errorf("event %d is of thread %s, the ones before are of thread %s", rec.Seq, rec.ThreadID, thread), "import one thread at a time")
 		}
 		seq++
 		if rec.Seq != seq {
-			return nil, "", fmt.Errorf("event %d comes where event %d should; next: export the thread again", rec.Seq, seq)
+			return nil, "", hint.With(fmt.Errorf("event %d comes where event %d should", rec.Seq, seq), "export the thread again")
 		}
 	}
 	if seq == 0 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"gorm.io/gorm"
 )
@@ -78,11 +79,11 @@ func RunSocket(home string, thread event.ThreadID) (string, error) {
 	dir = filepath.Join(shortTemp, fmt.Sprintf("gantry-%d-%s", os.Getuid(), hex.EncodeToString(digest[:6])))
 	path = filepath.Join(dir, string(thread)+".sock")
 	if len(path) > maxSocketPath {
-		return "", fmt.Errorf("run socket: %s has more than %d bytes; next: set GANTRY_HOME to a shorter path", path, maxSocketPath)
+		return "", hint.With(fmt.Errorf("run socket: %s has more than %d bytes", path, maxSocketPath), "set GANTRY_HOME to a shorter path")
 	}
 	if err := ownDir(dir); err != nil {
-		return "", fmt.Errorf("run socket: %w; next: set GANTRY_HOME to a path of at most %d bytes", err,
-			maxSocketPath-len("/run/.sock")-len(thread))
+		return "", hint.With(fmt.Errorf("run socket: %w", err),
+			fmt.Sprintf("set GANTRY_HOME to a path of at most %d bytes", maxSocketPath-len("/run/.sock")-len(thread)))
 	}
 	return path, nil
 }

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"gorm.io/gorm"
 )
@@ -44,7 +45,7 @@ func (s *Store) Search(ctx context.Context, query string, f Filter) ([]Hit, erro
 	case len(words) == 0:
 		return nil, fmt.Errorf("search: there is nothing to look for")
 	case len(words) > maxWords:
-		return nil, fmt.Errorf("search: %d words are more than %d; next: look for fewer", len(words), maxWords)
+		return nil, hint.With(fmt.Errorf("search: %d words are more than %d", len(words), maxWords), "look for fewer")
 	}
 	g, err := s.reading(ctx)
 	if err != nil {

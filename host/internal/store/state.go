@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/google/uuid"
@@ -132,8 +133,8 @@ func (s *State) Put(ctx context.Context, scope Scope, key string, data []byte, i
 	case key == "" || len(key) > MaxKeyBytes:
 		return 0, false, fmt.Errorf("store state of plugin %q: a key has 1 to %d bytes, this one has %d", scope.Plugin, MaxKeyBytes, len(key))
 	case len(data) > MaxValueBytes:
-		return 0, false, fmt.Errorf("store state %q of plugin %q: a value has at most %d bytes, this one has %d; next: put "+
-			"large content into an artifact", key, scope.Plugin, MaxValueBytes, len(data))
+		return 0, false, hint.With(fmt.Errorf("store state %q of plugin %q: a value has at most %d bytes, this one has %d", key, scope.Plugin, MaxValueBytes, len(data)),
+			"put large content into an artifact")
 	}
 	if data == nil {
 		data = []byte{}

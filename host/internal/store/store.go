@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
@@ -174,7 +175,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // privateDir makes a folder that only its owner can look into.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("%w; next: make the folder above writable, or set GANTRY_HOME to another one", err)
+		return hint.With(err, "make the folder above writable, or set GANTRY_HOME to another one")
 	}
 	if runtime.GOOS == "windows" {
 		return nil // access there is by the lists that a folder inherits from the user's profile

@@ -2,20 +2,20 @@ package thread
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 )
 
 // ErrBusy says that a turn runs where none may.
-var ErrBusy = errors.New("a turn of the thread is running; next: wait for its end, or interrupt it")
+var ErrBusy = hint.New("a turn of the thread is running", "wait for its end, or interrupt it")
 
 // ErrArchived says that the thread takes no task until it is unarchived.
-var ErrArchived = errors.New("the thread is archived; next: unarchive it")
+var ErrArchived = hint.New("the thread is archived", "unarchive it")
 
 // Cut says which turns are taken back, and what is left of the thread.
 type Cut struct {

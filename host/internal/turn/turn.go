@@ -8,6 +8,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
@@ -445,15 +447,10 @@ func (r *runner) ended(ctx context.Context, err error) Result {
 
 // ProblemOf words an error for people.
 func ProblemOf(err error) *event.Problem {
-	p := &event.Problem{Message: err.Error(), Code: "internal"}
+	p := &event.Problem{Code: "internal"}
+	p.Message, p.Next = hint.Split(err)
 	if e, ok := errors.AsType[*llm.Error](err); ok {
-		p.Code, p.Next = e.Code.String(), e.Next
-	}
-	if e, ok := errors.AsType[interface {
-		error
-		NextStep() string
-	}](err); ok {
-		p.Next = e.NextStep()
+		p.Code, p.Next = e.Code.String(), cmp.Or(p.Next, e.Next)
 	}
 	if _, ok := errors.AsType[*BudgetError](err); ok {
 		p.Code = "budget"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
@@ -20,9 +21,9 @@ type Choice struct {
 
 // Errors of a choice: there is nothing to undo.
 var (
-	ErrNothing = errors.New("no turn of the thread has changes of files that could be undone; next: `gantry threads turns` lists its turns")
+	ErrNothing = hint.New("no turn of the thread has changes of files that could be undone", "`gantry threads turns` lists its turns")
 	// ErrHalf: bringing changes back was cut off, and nothing else is there to undo.
-	ErrHalf   = errors.New("nothing can be undone, but bringing changes back was cut off; next: `gantry undo --redo` does the rest of it")
+	ErrHalf   = hint.New("nothing can be undone, but bringing changes back was cut off", "`gantry undo --redo` does the rest of it")
 	ErrNoUndo = errors.New("nothing of the thread was undone, so nothing can be brought back")
 )
 
@@ -63,7 +64,7 @@ func Named(list []checkpoint.Record, which string) (Choice, error) {
 		return Choice{}, err
 	}
 	if r := list[i]; r.Undone {
-		return Choice{}, fmt.Errorf("%s was undone already; next: `gantry undo --redo` brings back what was undone last", which)
+		return Choice{}, hint.With(fmt.Errorf("%s was undone already", which), "`gantry undo --redo` brings back what was undone last")
 	}
 	return choose(list, i), nil
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -31,15 +33,18 @@ type RefusedError struct{ Steps []Step }
 // Error implements error.
 func (e *RefusedError) Error() string {
 	s := "nothing was put back:"
-	forcible := false
 	for _, st := range e.Steps {
 		s += fmt.Sprintf("\n  %s: %s", st.Path, st.Reason)
-		forcible = forcible || st.Obstacle.Forcible()
 	}
-	if forcible {
-		return s + "; next: look at them, then use --force to put them back all the same; it leaves out what can't be"
+	return hint.Line(s, e.NextStep())
+}
+
+// NextStep says what --force would do.
+func (e *RefusedError) NextStep() string {
+	if slices.ContainsFunc(e.Steps, func(s Step) bool { return s.Obstacle.Forcible() }) {
+		return "look at them, then use --force to put them back all the same; it leaves out what can't be"
 	}
-	return s + "; next: use --force to put back the others, if there are any"
+	return "use --force to put back the others, if there are any"
 }
 
 // Run does what the plan says, all of it or nothing, and tells the journal. What it replaces is kept first, and the journal has

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 // Overrides are what the settings of a command line ask for.
@@ -56,7 +58,7 @@ func Translate(settings []string) (Overrides, error) {
 	}
 	switch {
 	case provider != "" && model == "":
-		return o, fmt.Errorf("model_provider=%s names no model; next: say --model %s/MODEL", provider, provider)
+		return o, hint.With(fmt.Errorf("model_provider=%s names no model", provider), fmt.Sprintf("say --model %s/MODEL", provider))
 	case provider != "":
 		o.Model = provider + "/" + model
 	default:
@@ -108,7 +110,7 @@ func (o *Overrides) setting(text, name, value string) error {
 	case "shell_environment_policy.ignore_default_excludes":
 		keep, err := strconv.ParseBool(strings.TrimSpace(value))
 		if err != nil {
-			return fmt.Errorf("%s=%s is neither true nor false; next: write one of them", name, value)
+			return hint.With(fmt.Errorf("%s=%s is neither true nor false", name, value), "write one of them")
 		}
 		o.Sets = append(o.Sets, fmt.Sprintf("environment.default_excludes=%v", !keep))
 	case "profile":
@@ -118,7 +120,7 @@ func (o *Overrides) setting(text, name, value string) error {
 	case "model_context_window":
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		if err != nil || n <= 0 {
-			return fmt.Errorf("model_context_window=%s is no number of tokens; next: write one, or leave it out", value)
+			return hint.With(fmt.Errorf("model_context_window=%s is no number of tokens", value), "write one, or leave it out")
 		}
 		o.Window = n
 	case "approval_policy":
@@ -140,14 +142,14 @@ func (o *Overrides) setting(text, name, value string) error {
 		case "disabled":
 			o.Search = new(false)
 		default:
-			return fmt.Errorf("web_search=%s is not known; next: write live, cached or disabled", v)
+			return hint.With(fmt.Errorf("web_search=%s is not known", v), "write live, cached or disabled")
 		}
 	case "features.shell_tool":
 		o.Sets = append(o.Sets, "plugin.shell.enabled="+value)
 	case "tools.web_search", "features.web_search_request", "features.web_search":
 		on, err := strconv.ParseBool(strings.TrimSpace(value))
 		if err != nil {
-			return fmt.Errorf("%s=%s is neither true nor false; next: write one of them", name, value)
+			return hint.With(fmt.Errorf("%s=%s is neither true nor false", name, value), "write one of them")
 		}
 		o.Search = &on
 	default:
@@ -178,7 +180,7 @@ func Sandbox(mode string) (string, error) {
 	case "read-only", "workspace-write":
 		return mode, nil
 	}
-	return "", fmt.Errorf("there is no sandbox mode %q; next: write read-only, workspace-write or danger-full-access", mode)
+	return "", hint.With(fmt.Errorf("there is no sandbox mode %q", mode), "write read-only, workspace-write or danger-full-access")
 }
 
 // Approval is gantry's name for an approval policy. What codex asks about after a failure is asked about when a call wants
@@ -190,7 +192,7 @@ func Approval(policy string) (string, error) {
 	case "on-failure":
 		return "on-request", nil
 	}
-	return "", fmt.Errorf("there is no approval policy %q; next: write untrusted, on-request or never", policy)
+	return "", hint.With(fmt.Errorf("there is no approval policy %q", policy), "write untrusted, on-request or never")
 }
 
 // Assigns tells whether the argument of --config is a setting, as codex has it, and not the name of a file: a name, perhaps

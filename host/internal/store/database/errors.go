@@ -3,6 +3,8 @@ package database
 import (
 	"errors"
 	"fmt"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
 // Kind is what an error means, as far as somebody acts on it.
@@ -40,11 +42,11 @@ func (e *Error) Error() string {
 	if e.Why != nil {
 		s = fmt.Sprintf("%s database %s: %v (%v)", e.Op, e.Where, e.Why, e.Err)
 	}
-	if e.Next != "" {
-		s += "; next: " + e.Next
-	}
-	return s
+	return hint.Line(s, e.Next)
 }
+
+// NextStep implements [hint.Stepper].
+func (e *Error) NextStep() string { return e.Next }
 
 // Unwrap returns the driver's error, and the system's.
 func (e *Error) Unwrap() []error {

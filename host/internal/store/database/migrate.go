@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"gorm.io/gorm"
 )
@@ -41,9 +42,11 @@ func (e *NewerError) Error() string {
 	if e.Host != "" {
 		this += " (" + e.Host + ")"
 	}
-	return fmt.Sprintf("open database %s: it has schema version %d%s, and %s knows versions up to %d; next: update gantry, "+
-		"or %s", e.Where, e.Have, by, this, e.Know, e.Elsewhere)
+	return hint.Line(fmt.Sprintf("open database %s: it has schema version %d%s, and %s knows versions up to %d", e.Where, e.Have, by, this, e.Know), e.NextStep())
 }
+
+// NextStep implements [hint.Stepper].
+func (e *NewerError) NextStep() string { return "update gantry, or " + e.Elsewhere }
 
 // migrationRow records when a version was reached and by whom.
 type migrationRow struct {
@@ -85,8 +88,8 @@ func (d *DB) sameVersion(ctx context.Context) error {
 	case have > know:
 		return d.newer(g, have)
 	case have < know:
-		return fmt.Errorf("open database %s: its schema has version %d and must be brought to %d, which can't be done where it can't "+
-			"be written; next: use it once from where it can", d.Where(), have, know)
+		return hint.With(fmt.Errorf("open database %s: its schema has version %d and must be brought to %d, which can't be done where it can't "+"be written", d.Where(), have, know),
+			"use it once from where it can")
 	}
 	return nil
 }

@@ -3,12 +3,13 @@
 package flock
 
 import (
-	"errors"
 	"os"
 	"runtime"
+
+	"github.com/gantry-agent/gantry/config/hint"
 )
 
-var errUnsupported = errors.New("locking files between processes is not supported on " + runtime.GOOS + " yet; next: run gantry on Linux or macOS")
+var errUnsupported = hint.New("locking files between processes is not supported on "+runtime.GOOS+" yet", "run gantry on Linux or macOS")
 
 func tryLock(*os.File, bool) (bool, error) { return false, errUnsupported }
 

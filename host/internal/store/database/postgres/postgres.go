@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -74,8 +75,8 @@ func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, 
 	to, err := pgx.ParseConfig(cfg.Source)
 	if err != nil || ambiguous(cfg.Source) {
 		// What the parser says may have a part of a password in it.
-		return nil, errors.New("open database: its address is neither a URL nor words like host=... dbname=..., or a setting in " +
-			`it has no meaning; next: write one like "postgres://gantry@db.example.com/gantry"; in a URL's password @ is %40, / is %2F, ? is %3F`)
+		return nil, hint.New("open database: its address is neither a URL nor words like host=... dbname=..., or a setting in "+"it has no meaning",
+			`write one like "postgres://gantry@db.example.com/gantry"; in a URL's password @ is %40, / is %2F, ? is %3F`)
 	}
 	if to.ConnectTimeout == 0 {
 		to.ConnectTimeout = connectTimeout

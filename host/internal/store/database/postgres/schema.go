@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"gorm.io/gorm"
 )
 
@@ -52,7 +53,7 @@ func (c *conn) SchemaVersion(g *gorm.DB) (int, error) {
 	}
 	version, err := strconv.Atoi(comment)
 	if err != nil {
-		return 0, fmt.Errorf("open database %s: the comment of table %s is not a number; next: restore a copy of the database", c.where, c.MigrationTable())
+		return 0, hint.With(fmt.Errorf("open database %s: the comment of table %s is not a number", c.where, c.MigrationTable()), "restore a copy of the database")
 	}
 	return version, nil
 }
@@ -71,8 +72,8 @@ func (c *conn) Prepare(tx *gorm.DB) error {
 		return err
 	}
 	if foreign {
-		return fmt.Errorf("open database %s: it has tables that are not gantry's; next: make a schema for gantry (CREATE SCHEMA gantry) "+
-			"and add search_path=gantry to the dsn, or %s", c.where, c.Elsewhere())
+		return hint.With(fmt.Errorf("open database %s: it has tables that are not gantry's", c.where),
+			fmt.Sprintf("make a schema for gantry (CREATE SCHEMA gantry) and add search_path=gantry to the dsn, or %s", c.Elsewhere()))
 	}
 	return tx.Exec(c.Statement("CREATE TABLE " + c.lockTable() + ` (
 		name TEXT PRIMARY KEY, holder TEXT NOT NULL, presence INTEGER NOT NULL, pid INTEGER NOT NULL, machine TEXT NOT NULL,

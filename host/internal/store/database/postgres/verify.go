@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"gorm.io/gorm"
 )
 
@@ -12,5 +13,5 @@ func (c *conn) Verify(context.Context, bool) ([]string, error) { return nil, nil
 
 // Reindex implements [database.Conn].
 func (c *conn) Reindex(*gorm.DB) error {
-	return fmt.Errorf("the indexes of %s are its server's; next: run REINDEX there", c.where)
+	return hint.With(fmt.Errorf("the indexes of %s are its server's", c.where), "run REINDEX there")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 )
 
@@ -19,7 +20,7 @@ func connectReadOnly(ctx context.Context, path string, busyWait time.Duration) (
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("open database %s: it is not a regular file; next: move it away", path)
+		return nil, hint.With(fmt.Errorf("open database %s: it is not a regular file", path), "move it away")
 	}
 	c := &conn{path: path, busyWait: busyWait, only: "&mode=ro"}
 	err = c.looks(ctx)

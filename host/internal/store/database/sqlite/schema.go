@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"gorm.io/gorm"
 )
 
@@ -31,7 +32,7 @@ func (c *conn) Prepare(tx *gorm.DB) error {
 		return err
 	}
 	if n > 0 {
-		return fmt.Errorf("open database %s: it has tables that are not gantry's; next: move it away, or %s", c.path, c.Elsewhere())
+		return hint.With(fmt.Errorf("open database %s: it has tables that are not gantry's", c.path), fmt.Sprintf("move it away, or %s", c.Elsewhere()))
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/glebarez/sqlite"
 	"gorm.io/gorm"
@@ -96,7 +97,7 @@ func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, 
 // side files the mode of the database. A fresh file has nothing in it yet.
 func prepareFile(path string) (fresh bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return false, fmt.Errorf("open database %s: %w; next: make that folder writable, or set GANTRY_HOME to another one", path, err)
+		return false, hint.With(fmt.Errorf("open database %s: %w", path, err), "make that folder writable, or set GANTRY_HOME to another one")
 	}
 	// O_EXCL: an existing file must not be opened here, since closing it would drop the locks that another connection of
 	// this process holds on it.
@@ -105,19 +106,19 @@ func prepareFile(path string) (fresh bool, err error) {
 	case err == nil:
 		return true, f.Close()
 	case !errors.Is(err, fs.ErrExist):
-		return false, fmt.Errorf("open database %s: %w; next: make that folder writable, or set GANTRY_HOME to another one", path, err)
+		return false, hint.With(fmt.Errorf("open database %s: %w", path, err), "make that folder writable, or set GANTRY_HOME to another one")
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return false, fmt.Errorf("open database %s: %w", path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("open database %s: it is not a regular file; next: move it away", path)
+		return false, hint.With(fmt.Errorf("open database %s: it is not a regular file", path), "move it away")
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		for _, p := range []string{path, path + "-wal", path + "-shm"} {
 			if err := os.Chmod(p, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return false, fmt.Errorf("open database %s: others can read it: %w; next: chmod 600 %s", path, err, p)
+				return false, hint.With(fmt.Errorf("open database %s: others can read it: %w", path, err), fmt.Sprintf("chmod 600 %s", p))
 			}
 		}
 	}
@@ -171,8 +172,8 @@ func checkVersion(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if !atLeast(version, minSQLite) {
-		return fmt.Errorf("this program was built with SQLite %s, which can corrupt a shared database; next: build it "+
-			"with modernc.org/sqlite v1.53.0 or newer (SQLite %s or newer)", version, minSQLite)
+		return hint.With(fmt.Errorf("this program was built with SQLite %s, which can corrupt a shared database", version),
+			fmt.Sprintf("build it with modernc.org/sqlite v1.53.0 or newer (SQLite %s or newer)", minSQLite))
 	}
 	return nil
 }

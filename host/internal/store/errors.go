@@ -178,14 +178,14 @@ type LockedError struct {
 
 // Error implements error.
 func (e *LockedError) Error() string {
-	where := "another process"
-	if e.Owner.PID != 0 || e.Owner.Machine != "" {
-		where = fmt.Sprintf("process %d", e.Owner.PID)
+	s := fmt.Sprintf("thread %s is open in process %d", e.Thread, e.Owner.PID)
+	switch {
+	case e.Owner.Machine != "":
+		s += " on " + e.Owner.Machine
+	case e.Owner.PID == 0:
+		s = fmt.Sprintf("thread %s is open in another process", e.Thread)
 	}
-	if e.Owner.Machine != "" {
-		where += " on " + e.Owner.Machine
-	}
-	return hint.Line(fmt.Sprintf("thread %s is open in %s", e.Thread, where), e.NextStep())
+	return hint.Line(s, e.NextStep())
 }
 
 // NextStep implements [hint.Stepper].

@@ -34,6 +34,16 @@ func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop fun
 		for count := 0; ; {
 			select {
 			case <-done:
+				if count == 0 {
+					signal.Stop(signals)
+					return
+				}
+				// A second Ctrl-C must not cut off the clean-up of the interrupted run. The goroutine ends with the process.
+				go func() {
+					s := <-signals
+					<-time.After(leaveAfter)
+					os.Exit(endBy(s))
+				}()
 				return
 			case s := <-signals:
 				count++
@@ -47,12 +57,13 @@ func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop fun
 				}
 				time.AfterFunc(leaveAfter, func() { os.Exit(endBy(s)) }) // the host's own end did not come
 				a.leave(orchestrate.ErrShutdown)
+				<-done
+				signal.Stop(signals)
 				return
 			}
 		}
 	}()
 	return func() {
-		signal.Stop(signals)
 		signal.Stop(broken)
 		close(done)
 		<-finished

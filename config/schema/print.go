@@ -59,10 +59,10 @@ func Markdown() string {
 	root := Root()
 	b.WriteString("# gantry.hcl\n\n")
 	b.WriteString(root.Doc + "\n\n")
-	b.WriteString("A file may also be written in JSON, as `gantry.hcl.json`. Functions: `env(\"NAME\")`, or `env(\"NAME\", \"otherwise\")`, " +
-		"is an environment variable; `file(\"PATH\")` is a file's text without its last line break; `secret(\"NAME\")` is a stored " +
-		"secret, and `command([\"PROGRAM\", \"ARGUMENT\"])`, or `command([...], { timeout = \"5s\", refresh = \"5m\" })`, is what a " +
-		"program prints; only a plugin's own settings may use these two. They are evaluated when their block is used.\n\n")
+	b.WriteString("Files can also be written in JSON, as `gantry.hcl.json`. Functions: `env(\"NAME\")` or `env(\"NAME\", \"otherwise\")` " +
+		"is an environment variable; `file(\"PATH\")` is the text of a file without its final line break; `secret(\"NAME\")` is a stored " +
+		"secret; and `command([\"PROGRAM\", \"ARGUMENT\"])` or `command([...], { timeout = \"5s\", refresh = \"5m\" })` is the output of a " +
+		"program. The last two are allowed only in a plugin's own settings. Functions are evaluated when their block is used.\n\n")
 	writeArguments(&b, root)
 	for _, c := range root.Blocks {
 		writeBlock(&b, c, 2, "")

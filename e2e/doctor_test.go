@@ -35,10 +35,10 @@ func TestDoctorAndTheLauncher(t *testing.T) {
 		damage     func(path string) error
 		text, next string
 	}{
-		"missing":           {os.Remove, "gantry-launch is missing", "install gantry again"},
+		"missing":           {os.Remove, "gantry-launch is missing", "reinstall gantry"},
 		"not executable":    {func(path string) error { return os.Chmod(path, 0o644) }, "gantry-launch is not executable", "chmod 755"},
-		"of another system": {func(path string) error { return os.WriteFile(path, []byte("junk\n"), 0o755) }, "exec format error", "install gantry again"},
-		"another program":   {func(path string) error { return os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755) }, "can't start a process", "install gantry again"},
+		"of another system": {func(path string) error { return os.WriteFile(path, []byte("junk\n"), 0o755) }, "exec format error", "reinstall gantry"},
+		"another program":   {func(path string) error { return os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755) }, "can't start a process", "reinstall gantry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,10 +18,12 @@ type accessFlags struct {
 
 func (f *accessFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVarP(&f.sandbox, "sandbox", "s", "", "what commands may do, a `MODE`: read-only, workspace-write or full-access")
-	fs.StringArrayVar(&f.folders, "add-dir", nil, "let commands write in `DIR`, too; may be repeated")
-	fs.BoolVar(&f.bypass, "dangerously-bypass-approvals-and-sandbox", false, "ask nothing and confine nothing, for containers that are thrown away")
-	fs.BoolVar(&f.hooks, "dangerously-bypass-hook-trust", false, "run your hooks, and those of a trusted project, also where you have not agreed to them")
+	fs.StringVarP(&f.sandbox, "sandbox", "s", "", "sandbox `MODE` of commands: read-only, workspace-write or full-access")
+	fs.StringArrayVar(&f.folders, "add-dir", nil, "make `DIR` writable for commands as well; can be repeated")
+	fs.BoolVar(&f.bypass, "dangerously-bypass-approvals-and-sandbox", false, "run everything without approval and without a sandbox; only "+
+		"for disposable containers")
+	fs.BoolVar(&f.hooks, "dangerously-bypass-hook-trust", false, "run your hooks, and those of a trusted project, without asking for "+
+		"consent")
 	exclusive(cmd, "sandbox", "dangerously-bypass-approvals-and-sandbox")
 }
 

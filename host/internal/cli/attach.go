@@ -17,12 +17,12 @@ func (a *app) attachCommand() *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
 		Use:   "attach [flags] THREAD [TASK | -]",
-		Short: "Watch a thread that another process runs, or give it a task",
-		Long: "attach connects to the process that runs a thread and shows what happens there, from the beginning of the thread.\n" +
-			"With a TASK it hands the task over, waits for its turn to end, and leaves; a turn that runs is steered by it.\n" +
-			"Without one, on a terminal, each line that you type is a task. Behind an exclamation mark stands a command of yours\n" +
-			"instead, as in !git status: it runs in your shell without questions, beside the turn, and the model reads what it\n" +
-			"printed. Ctrl-C leaves; the thread goes on.",
+		Short: "Watch a thread that another process runs, or submit a task to it",
+		Long: "attach connects to the process that runs a thread and shows its events, from the beginning of the thread. With a TASK,\n" +
+			"it submits the task, or steers the running turn, waits until the turn ends, and exits. Without one, on a terminal, each\n" +
+			"line that you type is a task. A line that starts with an exclamation mark, as in !git status, is your own command: it\n" +
+			"runs in your shell without approval, concurrently with the turn, and the model reads its output. Ctrl-C disconnects; the\n" +
+			"thread keeps running.",
 		Args: takes(1, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

@@ -18,8 +18,8 @@ import (
 type cassetteFlags struct{ record, replay string }
 
 func (c *cassetteFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.record, "record", "", "record what is said to the model's provider in the new `FILE`, keys covered")
-	cmd.Flags().StringVar(&c.replay, "replay", "", "answer from the recording in `FILE`, without network and key")
+	cmd.Flags().StringVar(&c.record, "record", "", "record the exchange with the model's provider in the new `FILE`; keys are redacted")
+	cmd.Flags().StringVar(&c.replay, "replay", "", "replay the answers recorded in `FILE`; needs neither network nor key")
 	exclusive(cmd, "record", "replay")
 }
 

@@ -51,11 +51,10 @@ func (c checked) wrong() int {
 func (a *app) threadsCheck() *cobra.Command {
 	var asJSON, reindex bool
 	cmd := &cobra.Command{
-		Use: "check [THREAD...]", Short: "Check that what is stored of threads is what was written", Args: takes(0, -1, "THREAD"),
-		Long: "check reads all that is stored of the threads named, or of all threads: every event is compared with its checksum, and\n" +
-			"every artifact with its digest. Without a THREAD the database file is looked through, too. It changes nothing. With\n" +
-			"--reindex the indexes of the file are made anew first, for a file of which only an index is damaged. Exit status 1:\n" +
-			"something is damaged.",
+		Use: "check [THREAD...]", Short: "Check stored threads for damage", Args: takes(0, -1, "THREAD"),
+		Long: "check reads everything that is stored for the given threads, or for all threads, and verifies the checksum of each event\n" +
+			"and the digest of each artifact. Without a THREAD, it also checks the database file. It changes nothing. With --reindex,\n" +
+			"it first rebuilds the indexes, for a database in which only an index is damaged. Exit status 1: something is damaged.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -83,7 +82,7 @@ func (a *app) threadsCheck() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&reindex, "reindex", false, "make the indexes of the database file anew first")
+	cmd.Flags().BoolVar(&reindex, "reindex", false, "rebuild the indexes of the database first")
 	return cmd
 }
 
@@ -183,9 +182,9 @@ func (a *app) showChecked(c checked) {
 
 func (a *app) threadsRecover() *cobra.Command {
 	return &cobra.Command{
-		Use: "recover THREAD", Short: "Make a new thread of what is whole of a damaged one", Args: takes(1, 1, "THREAD"),
-		Long: "recover copies the events of a damaged thread up to the damage into a new thread, and prints its id. The damaged one stays\n" +
-			"as it is. In the new one the model is told that the record of what followed was lost.",
+		Use: "recover THREAD", Short: "Copy the intact part of a damaged thread to a new thread", Args: takes(1, 1, "THREAD"),
+		Long: "recover copies the events of a damaged thread up to the damage to a new thread, and prints its ID. It doesn't change the\n" +
+			"damaged thread. In the new thread, the model is told that the record of what followed was lost.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])

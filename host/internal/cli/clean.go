@@ -17,9 +17,9 @@ import (
 func (a *app) threadsClean() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
-		Use: "clean", Short: "Remove what the configured retention does not keep", Args: takes(0, 0),
-		Long: "clean removes the threads that `store { retention { ... } }` does not keep, and artifacts that no thread mentions any\n" +
-			"more. Threads that are open somewhere stay. `gantry exec` does the same once a day in the background.",
+		Use: "clean", Short: "Delete threads that the configured retention does not cover", Args: takes(0, 0),
+		Long: "clean deletes the threads that `store { retention { ... } }` does not cover, and artifacts that no thread refers to. It\n" +
+			"skips threads that are open in a process. `gantry exec` does the same once a day, in the background.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -46,7 +46,7 @@ func (a *app) threadsClean() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be removed")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would be deleted")
 	return cmd
 }
 

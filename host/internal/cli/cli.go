@@ -202,10 +202,10 @@ func (a *app) root() *cobra.Command {
 	}
 	root := &cobra.Command{
 		Use:   name,
-		Short: "A host for AI agents whose every tool and model provider is a plugin",
-		Long: "gantry runs a turn loop, decides what may happen, and writes down what did. Tools and model providers are separate\n" +
+		Short: "A host for AI agents in which every tool and model provider is a plugin",
+		Long: "gantry runs the agent loop, enforces your policies, and records everything. Tools and model providers are separate\n" +
 			"programs, configured in gantry.hcl.",
-		Example: "  gantry init                                    # write a first gantry.hcl\n" +
+		Example: "  gantry init                                    # create a first gantry.hcl\n" +
 			"  gantry exec \"what does this project do?\"\n" +
 			"  gantry resume --last \"and what is missing?\"\n" +
 			"  gantry threads list",
@@ -216,11 +216,11 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	fs := root.PersistentFlags()
 	fs.Var(&settings{app: a, file: true}, "config", "read `FILE` after all other configuration files")
-	fs.VarP(&settings{app: a}, "set", "c", "set one value, `NAME=VALUE`, as in -c approval.policy=never; may be repeated")
+	fs.VarP(&settings{app: a}, "set", "c", "override a setting with `NAME=VALUE`, as in -c approval.policy=never; can be repeated")
 	fs.StringVarP(&a.flags.profile, "profile", "p", "", "use the profile `NAME`")
-	fs.StringVar(&a.flags.home, "home", "", "keep everything in `DIR` instead of ~/.gantry (or $GANTRY_HOME)")
-	fs.StringVar(&a.flags.color, "color", "auto", "show colours `WHEN`: auto (on a terminal), always, never")
-	fs.BoolVar(&a.flags.noUser, "ignore-user-config", false, "leave your own gantry.hcl out")
+	fs.StringVar(&a.flags.home, "home", "", "use `DIR` instead of ~/.gantry (or $GANTRY_HOME)")
+	fs.StringVar(&a.flags.color, "color", "auto", "`WHEN` to use colours: auto (on a terminal), always, never")
+	fs.BoolVar(&a.flags.noUser, "ignore-user-config", false, "ignore your own gantry.hcl")
 	fs.StringVar(&a.flags.log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(
 		a.execCommand(), a.resumeCommand(), a.forkCommand(), a.compactCommand(), a.reviewCommand(), a.attachCommand(), a.threadsCommand(), a.pluginCommand(), a.modelsCommand(), a.modelCommand(),

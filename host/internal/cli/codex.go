@@ -30,14 +30,14 @@ type codexFlags struct {
 
 func (f *codexFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.source, "thread-source", "", "what the thread is said to come from, `SOURCE`")
-	fs.StringArrayVar(&f.enable, "enable", nil, "-c features.NAME=true for `NAME`")
-	fs.StringArrayVar(&f.disable, "disable", nil, "-c features.NAME=false for `NAME`")
-	fs.BoolVar(&f.fullAuto, "full-auto", false, "--sandbox workspace-write -c approval.policy=never")
-	fs.BoolVar(&f.trust, "trust", false, "gantry trust --yes, first")
+	fs.StringVar(&f.source, "thread-source", "", "record `SOURCE` as the origin of the thread")
+	fs.StringArrayVar(&f.enable, "enable", nil, "same as -c features.`NAME`=true")
+	fs.StringArrayVar(&f.disable, "disable", nil, "same as -c features.`NAME`=false")
+	fs.BoolVar(&f.fullAuto, "full-auto", false, "same as --sandbox workspace-write -c approval.policy=never")
+	fs.BoolVar(&f.trust, "trust", false, "run gantry trust --yes first")
 	fs.BoolVar(&f.ignored.git, "skip-git-repo-check", false, "no effect: no repository is needed")
 	fs.BoolVar(&f.ignored.strict, "strict-config", false, "no effect: unknown settings are errors")
-	fs.BoolVar(&f.ignored.rules, "ignore-rules", false, "no effect: rules always count")
+	fs.BoolVar(&f.ignored.rules, "ignore-rules", false, "no effect: rules always apply")
 	for _, name := range []string{
 		"thread-source", "enable", "disable", "full-auto", "trust", "skip-git-repo-check", "strict-config",
 		"ignore-rules",

@@ -16,11 +16,11 @@ func (a *app) compactCommand() *cobra.Command {
 	var last, all bool
 	cmd := &cobra.Command{
 		Use:   "compact [flags] [THREAD]",
-		Short: "Put an account of a thread in the place of its history",
-		Long: "compact asks the thread's model for an account of the conversation. It takes the place of everything but your own\n" +
-			"words, so that the next task has room. This happens by itself when a thread has filled its part of the model's\n" +
-			"window. THREAD is an id, the beginning of one, or a name; --last takes the newest thread of this folder. Where\n" +
-			"another process runs the thread, its turn is stopped first; what was said to it is kept.",
+		Short: "Replace a thread's history by a summary",
+		Long: "compact has the thread's model summarize the conversation. The summary replaces everything except your own messages, to\n" +
+			"make room for the next task. gantry does this automatically when a thread has used up its share of the model's context\n" +
+			"window. THREAD is an ID, a prefix of one, or a name; --last selects this folder's newest thread. If another process runs\n" +
+			"the thread, its turn is stopped first; no message is lost.",
 		Args: takes(0, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			which := ""
@@ -48,8 +48,8 @@ func (a *app) compactCommand() *cobra.Command {
 		},
 	}
 	f.registerOutput(cmd)
-	cmd.Flags().BoolVar(&last, "last", false, "the newest thread of this folder")
-	cmd.Flags().BoolVar(&all, "all", false, "with --last: of any folder")
+	cmd.Flags().BoolVar(&last, "last", false, "select this folder's newest thread")
+	cmd.Flags().BoolVar(&all, "all", false, "with --last: consider threads of all folders")
 	return cmd
 }
 

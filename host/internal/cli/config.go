@@ -25,7 +25,7 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Check, show, describe and lay out the configuration"}
+	cmd := &cobra.Command{Use: "config", Short: "Validate, show, describe and format the configuration"}
 	cmd.AddCommand(a.configValidate(), a.configShow(), a.configSchema(), a.configFormat())
 	return cmd
 }
@@ -39,9 +39,9 @@ type validation struct {
 func (a *app) configValidate() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "validate", Short: "Check the configuration without running anything with it", Args: takes(0, 0),
-		Long: "validate reads all layers, and checks the settings of each plugin against what the plugin says it takes. A variable\n" +
-			"or secret that is not set is a warning: it disturbs only the block that needs it. Exit status 1: there is an error.",
+		Use: "validate", Short: "Check the configuration", Args: takes(0, 0),
+		Long: "validate reads all layers, and checks the settings of each plugin against its manifest. An unset variable or secret is a\n" +
+			"warning, because it only affects the block that needs it. Exit status 1: there are errors.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -136,9 +136,9 @@ func unchecked(pr *program) diag.Diagnostic {
 
 func (a *app) configShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "Print the configuration in force, each setting with its place", Args: takes(0, 0),
-		Long: "show prints what holds once all layers are laid over one another: built-in, system, user, project, --config,\n" +
-			"--profile, -c. Literal secrets are hidden; env() and secret() are shown as they are written.",
+		Use: "show", Short: "Print the effective configuration and the origin of each setting", Args: takes(0, 0),
+		Long: "show prints the result of merging all layers: built-in, system, user, project, --config, --profile, -c. Literal secrets\n" +
+			"are hidden; env() and secret() are shown as written.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := a.home()
 			if err != nil {
@@ -156,7 +156,7 @@ func (a *app) configShow() *cobra.Command {
 func (a *app) configSchema() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "schema", Short: "Print everything that may stand in gantry.hcl", Args: takes(0, 0),
+		Use: "schema", Short: "Print all settings of gantry.hcl", Args: takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			text := []byte(schema.Markdown())
 			if asJSON {
@@ -178,16 +178,16 @@ type formatFlags struct{ check, diff, recursive, asJSON bool }
 func (a *app) configFormat() *cobra.Command {
 	var f formatFlags
 	cmd := &cobra.Command{
-		Use: "fmt [flags] [FILE | DIR | -]...", Short: "Lay out configuration files",
-		Long: "fmt lays out each FILE, or the files named *.hcl in each DIR, and prints the names of those that it changed. Without\n" +
-			"an argument it takes your own file and the project's. With - it reads standard input and writes standard output.\n" +
-			"Exit status 3: with --check, something is not laid out.",
+		Use: "fmt [flags] [FILE | DIR | -]...", Short: "Format configuration files",
+		Long: "fmt formats each FILE, or the *.hcl files in each DIR, and prints the names of the files that it changed. Without an\n" +
+			"argument, it formats your own file and the project's. With -, it formats standard input to standard output. Exit status\n" +
+			"3: with --check, a file is not formatted.",
 		RunE: func(cmd *cobra.Command, args []string) error { return a.format(cmd.Context(), f, args) },
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&f.check, "check", false, "change nothing; exit status 3 says that something would change")
-	fs.BoolVar(&f.diff, "diff", false, "print what changes")
-	fs.BoolVarP(&f.recursive, "recursive", "r", false, "take the folders in each DIR, too")
+	fs.BoolVar(&f.check, "check", false, "change nothing; exit with status 3 if a file would change")
+	fs.BoolVar(&f.diff, "diff", false, "print a diff of the changes")
+	fs.BoolVarP(&f.recursive, "recursive", "r", false, "process subfolders as well")
 	fs.BoolVar(&f.asJSON, "json", false, "print problems as JSON")
 	return cmd
 }

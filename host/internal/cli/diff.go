@@ -19,14 +19,14 @@ func (a *app) diffCommand() *cobra.Command {
 	var stat, asJSON, all, executable bool
 	cmd := &cobra.Command{
 		Use:   "diff [flags] [THREAD]",
-		Short: "Show what a turn has changed in files",
-		Long: "diff shows what a turn has changed in files, as one net diff that git can apply: `gantry diff | git apply -R` takes it\n" +
-			"back. Without a THREAD it is the newest one of this folder, without --turn the last turn that has changed files. Paths are\n" +
-			"relative to the work tree of git that the thread works in, or to its folder.\n\n" +
-			"A turn's changes are those made by tools that say which files they write, as those do that apply patches. Of what commands\n" +
-			"change, only changes of the same files are seen. " + turnHelp + "\n\n" +
-			"--executable lists instead what commands in the sandbox have changed or made in the thread that other programs execute, or take for\n" +
-			"their settings, and what of it was moved aside.",
+		Short: "Show the file changes of a turn",
+		Long: "diff shows the net file changes of a turn as a diff that git can apply: `gantry diff | git apply -R` reverts them. The\n" +
+			"default is this folder's newest thread and its last turn that changed files. Paths are relative to the git work tree that\n" +
+			"the thread works in, or else to its folder.\n\n" +
+			"The diff covers changes by tools that declare which files they write, such as those that apply patches. Changes by\n" +
+			"commands are only included if they are in the same files. " + turnHelp + "\n\n" +
+			"--executable instead lists the files that other programs execute, or read their settings from, and that sandboxed\n" +
+			"commands in the thread have changed or created, and those of them that were quarantined.",
 		Args: takes(0, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
@@ -63,11 +63,11 @@ func (a *app) diffCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&turn, "turn", "", "the changes of `TURN`, or of an undo")
-	fs.BoolVar(&stat, "stat", false, "only list the files, with numbers of lines")
+	fs.StringVar(&turn, "turn", "", "show the changes of `TURN`, or of an undo")
+	fs.BoolVar(&stat, "stat", false, "only list the files, with line counts")
 	fs.BoolVar(&asJSON, "json", false, "print JSON")
-	fs.BoolVar(&all, "all", false, "without THREAD: the newest one of any folder")
-	fs.BoolVar(&executable, "executable", false, "list files that other programs execute and commands have changed")
+	fs.BoolVar(&all, "all", false, "without THREAD: consider threads of all folders")
+	fs.BoolVar(&executable, "executable", false, "list changed files that other programs execute")
 	exclusive(cmd, "stat", "json")
 	exclusive(cmd, "executable", "stat")
 	exclusive(cmd, "executable", "turn")

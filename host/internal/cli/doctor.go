@@ -32,10 +32,9 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Check that gantry and its plugins work here", Args: takes(0, 0),
-		Long: "doctor looks at gantry's folder and database, the configuration, the launcher and what this machine offers, and\n" +
-			"starts every plugin as a task would. Exit status 1: something does not work (✗); what is only worth knowing is\n" +
-			"marked with !.",
+		Use: "doctor", Short: "Check that gantry and its plugins work on this machine", Args: takes(0, 0),
+		Long: "doctor checks gantry's folder and database, the configuration, the launcher and the features of this machine, and starts\n" +
+			"every plugin as a task would. Exit status 1: there are errors (✗); warnings are marked with !.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -117,7 +116,7 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 		d.sockets()
 	}
 	if !d.configuration(ctx) {
-		d.say(worth, "database", "", "not looked at: the configuration says where it is")
+		d.say(worth, "database", "", "not checked: its location depends on the configuration")
 		return nil
 	}
 	if writable {
@@ -126,9 +125,9 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 	launches := d.launcher(ctx)
 	switch {
 	case !writable:
-		d.say(worth, "plugins", "", "not looked at: they need the home folder")
+		d.say(worth, "plugins", "", "not checked: they need the home folder")
 	case !launches:
-		d.say(worth, "plugins", "", "not looked at: they need the launcher")
+		d.say(worth, "plugins", "", "not checked: they need the launcher")
 	default:
 		return d.plugins(ctx)
 	}
@@ -151,9 +150,10 @@ func (d *doctor) print() error {
 	case counts[ill] > 0:
 		fmt.Fprintf(d.app.stdout, "\n%s failed\n", plural(counts[ill], "check"))
 	case counts[worth] > 0:
-		fmt.Fprintf(d.app.stdout, "\nall works; %s worth knowing\n", plural(counts[worth], "thing"))
+		fmt.Fprintf(d.app.stdout, "\n"+
+			"everything works; %s\n", plural(counts[worth], "warning"))
 	default:
-		fmt.Fprintf(d.app.stdout, "\nall works\n")
+		fmt.Fprintf(d.app.stdout, "\neverything works\n")
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (d *doctor) folder() bool {
 		return false
 	}
 	if perm := info.Mode().Perm(); runtime.GOOS != "windows" && perm&0o077 != 0 {
-		d.say(worth, "home", "chmod 700 "+d.home, "%s may be looked into by others (%#o)", d.home, perm)
+		d.say(worth, "home", "chmod 700 "+d.home, "%s is readable by other users (mode %#o)", d.home, perm)
 		return true
 	}
 	d.say(healthy, "home", "", "%s", d.home)
@@ -195,15 +195,15 @@ func diskProblem(dir string, err error) (text, next string) {
 	const elsewhere = ", or set GANTRY_HOME to a folder elsewhere"
 	switch {
 	case errors.Is(err, syscall.EROFS):
-		return dir + " lies on a file system that is mounted read-only", "mount it writable" + elsewhere
+		return dir + " is on a file system that is mounted read-only", "mount it writable" + elsewhere
 	case errors.Is(err, syscall.ENOSPC):
-		return "the disk that " + dir + " lies on is full", "make room on it" + elsewhere
+		return "the disk that " + dir + " is on is full", "free up space" + elsewhere
 	case errors.Is(err, syscall.EDQUOT):
-		return "your share of the disk that " + dir + " lies on is used up", "remove what you don't need" + elsewhere
+		return "your quota on the disk that " + dir + " is on is used up", "delete files that you no longer need" + elsewhere
 	case errors.Is(err, fs.ErrPermission):
-		return dir + " may not be written by this user", "make it yours: chown and chmod 700" + elsewhere
+		return dir + " is not writable by this user", "change its owner and mode with chown and chmod 700" + elsewhere
 	}
-	return fmt.Sprintf("%s can't be written: %v", dir, err), "check the disk" + elsewhere
+	return fmt.Sprintf("can't write to %s: %v", dir, err), "check the disk" + elsewhere
 }
 
 func (d *doctor) database(ctx context.Context) {
@@ -229,7 +229,7 @@ const verifyBound = 10 * time.Second
 
 // damage looks for what can be seen of damage without reading every event, which `gantry threads check` does.
 func (d *doctor) damage(ctx context.Context, s *store.Store) error {
-	const next = "`gantry threads check` says what is damaged"
+	const next = "`gantry threads check` shows what is damaged"
 	ctx, cancel := context.WithTimeout(ctx, verifyBound)
 	defer cancel()
 	wrong, err := s.Verify(ctx, false)
@@ -238,10 +238,10 @@ func (d *doctor) damage(ctx context.Context, s *store.Store) error {
 	}
 	short, countErr := s.Lengths(ctx)
 	if len(short) > 0 {
-		d.say(ill, "threads", next, "of %s events are missing, the newest is %s", plural(len(short), "thread"), short[0])
+		d.say(ill, "threads", next, "%s have missing events, the newest is %s", plural(len(short), "thread"), short[0])
 	}
 	if ctx.Err() != nil {
-		d.say(worth, "database", "`gantry threads check` takes its time", "not looked through within %v", verifyBound)
+		d.say(worth, "database", "`gantry threads check` checks it without a time limit", "not checked completely within %v", verifyBound)
 		return nil
 	}
 	return errors.Join(err, countErr)
@@ -257,10 +257,10 @@ func (d *doctor) sockets() {
 		return
 	}
 	if !strings.HasPrefix(path, d.home+string(filepath.Separator)) {
-		d.say(worth, "run sockets", "set GANTRY_HOME to a shorter path to keep them there", "in %s, since the path of the home is too long for sockets", filepath.Dir(path))
+		d.say(worth, "run sockets", "set GANTRY_HOME to a shorter path to keep them there", "in %s, because the home's path is too long for sockets", filepath.Dir(path))
 		return
 	}
-	d.say(healthy, "run sockets", "", "in %s, %d of %d bytes of an address", filepath.Dir(path), len(path), maxSocketPath)
+	d.say(healthy, "run sockets", "", "in %s, using %d of %d bytes of a socket address", filepath.Dir(path), len(path), maxSocketPath)
 }
 
 // configuration reads the configuration; without one nothing else can be looked at.
@@ -295,7 +295,7 @@ func (d *doctor) configuration(ctx context.Context) bool {
 	}
 	next := ""
 	if len(files) == 0 {
-		next = "`gantry init` writes a file to begin with"
+		next = "`gantry init` creates one"
 	}
 	d.say(healthy, "configuration", next, "%s", listed(files, "built-in only"))
 	d.say(healthy, "approval", "", "%s", approvalText(cfg))
@@ -307,17 +307,17 @@ func (d *doctor) configuration(ctx context.Context) bool {
 
 func approvalText(cfg *config.Config) string {
 	text := map[string]string{
-		"untrusted":  "whatever has an effect is asked about on a terminal, and refused without one",
-		"on-request": "asked about is what wants more than the sandbox gives",
-		"granular":   "asked about is what wants more than the sandbox gives, of the kinds that are switched on",
-		"never":      "nothing is asked about",
+		"untrusted":  "gantry asks before calls with side effects, and refuses them without a terminal",
+		"on-request": "gantry asks before anything that needs more than the sandbox allows",
+		"granular":   "gantry asks before anything that needs more than the sandbox allows, for the enabled kinds of questions",
+		"never":      "gantry never asks",
 	}[cfg.Approval.Policy]
 	return fmt.Sprintf("%s: %s", cfg.Approval.Policy, text)
 }
 
 // launcher looks at what starts the processes of tools, and at what it can enforce. It reports whether there is one.
 func (d *doctor) launcher(ctx context.Context) bool {
-	const again = "install gantry again, all of it from one build: the launcher belongs beside gantry's own program"
+	const again = "reinstall gantry from a single build; the launcher has to be in the same folder as gantry"
 	path := filepath.Join(d.bin, "gantry-launch")
 	info, err := os.Stat(path)
 	switch {
@@ -328,7 +328,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		d.say(ill, "launcher", again, "%w", err)
 		return false
 	case !info.Mode().IsRegular():
-		d.say(ill, "launcher", again, "%s is no program", path)
+		d.say(ill, "launcher", again, "%s is not a program", path)
 		return false
 	case info.Mode().Perm()&0o111 == 0:
 		d.say(ill, "launcher", "chmod 755 "+path, "%s is not executable", path)
@@ -346,7 +346,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		}
 	}()
 	if err := d.runTrue(ctx, l, launch.Grant{Mode: launch.FullAccess, Network: true}); err != nil {
-		next := "see whether the machine lets this user start processes; if it does, " + again
+		next := "check whether this user may start processes; if so, " + again
 		if errors.Is(err, syscall.ENOEXEC) {
 			next = again
 		}
@@ -368,11 +368,11 @@ func (d *doctor) limits(ctx context.Context, l *launch.Launcher) {
 		return
 	}
 	if err := d.runTrue(ctx, l, g); err != nil {
-		d.say(ill, "limits", "start gantry where control groups may be made, or without those that it sees", "%w", err)
+		d.say(ill, "limits", "start gantry in a place where it can create control groups, or where it sees none", "%w", err)
 		return
 	}
 	m := launch.FindMeans()
-	d.say(healthy, "limits", "", "memory is bounded by %s; processes by %s", m.Memory, m.Pids)
+	d.say(healthy, "limits", "", "memory limited by %s; processes limited by %s", m.Memory, m.Pids)
 }
 
 // sandbox runs a command in the sandbox that is configured, and names what is missing of it.
@@ -383,7 +383,7 @@ func (d *doctor) sandbox(ctx context.Context, l *launch.Launcher, userHome strin
 		return
 	}
 	if err := d.runTrue(ctx, l, g); err != nil {
-		d.say(ill, "sandbox", "mend what it says, or set sandbox { mode = \"full-access\" } to run without confinement", "mode %s: %w", g.Mode, err)
+		d.say(ill, "sandbox", "fix the problem, or set sandbox { mode = \"full-access\" } to run without confinement", "mode %s: %w", g.Mode, err)
 		return
 	}
 	d.say(healthy, "sandbox", "", "mode %s", g.Mode)
@@ -423,7 +423,7 @@ func (d *doctor) runTrue(ctx context.Context, l *launch.Launcher, g launch.Grant
 	}
 	exit, err := p.Wait(ctx)
 	if err == nil && exit.Code != 0 {
-		err = fmt.Errorf("`true` ended with status %d", exit.Code)
+		err = fmt.Errorf("`true` exited with status %d", exit.Code)
 	}
 	return err
 }
@@ -513,14 +513,15 @@ func (d *doctor) isolation(h *host.Host, blocks []*config.PluginBlock) {
 	for _, b := range blocks {
 		switch h.Plugins().Slot(b.Label).Status().Isolation {
 		case plugin.IsolationNamespace:
-			d.say(healthy, "isolation", "", "plugins run in namespaces of their own: nothing that they start outlives them")
+			d.say(healthy, "isolation", "", "plugins run in their own namespaces: no process that they start can outlive them")
 			return
 		case plugin.IsolationScan:
 			if runtime.GOOS == "darwin" {
-				d.say(worth, "isolation", "", "macOS has no namespaces: what a plugin leaves behind is looked for instead")
+				d.say(worth, "isolation", "", "macOS has no namespaces: gantry searches for processes that a plugin leaves behind")
 				return
 			}
-			d.say(worth, "isolation", "allow unprivileged user namespaces on this machine", "this machine allows no namespaces: what a plugin leaves behind is looked for instead, and your keys and gantry's own files are not hidden from plugins")
+			d.say(worth, "isolation", "allow unprivileged user namespaces on this machine", "this machine doesn't allow namespaces: gantry searches for "+
+				"processes that a plugin leaves behind, and your keys and gantry's own files are not hidden from plugins")
 			return
 		}
 	}
@@ -539,10 +540,10 @@ func (d *doctor) models() {
 		d.say(ill, "model "+m.Label, m.Problems[0].Next, "%s: %s", m.Range, m.Problems[0].Summary)
 	default:
 		if m.Range.File == builtinFile {
-			d.say(worth, "model "+m.Label, "add a provider and a model block to gantry.hcl; `gantry init` writes examples",
-				"tasks go to the scripted provider, which plays a demonstration and asks no model")
+			d.say(worth, "model "+m.Label, "add a provider and a model block to gantry.hcl; `gantry init` creates examples",
+				"tasks are sent to the scripted provider, which plays a demo and uses no model")
 			return
 		}
-		d.say(healthy, "model "+m.Label, "", "tasks go to %s of provider %q", m.Name, m.Provider)
+		d.say(healthy, "model "+m.Label, "", "tasks are sent to %s of provider %q", m.Name, m.Provider)
 	}
 }

@@ -17,9 +17,9 @@ func TestDiskProblem(t *testing.T) {
 		text, next string
 	}{
 		{&fs.PathError{Op: "open", Path: "/h/x", Err: syscall.EROFS}, "mounted read-only", "mount it writable"},
-		{errors.Join(&fs.PathError{Op: "write", Path: "/h/x", Err: syscall.ENOSPC}, errors.New("and more")), "the disk that /h lies on is full", "make room"},
-		{&fs.PathError{Op: "write", Path: "/h/x", Err: syscall.EDQUOT}, "used up", "remove"},
-		{&fs.PathError{Op: "open", Path: "/h/x", Err: syscall.EACCES}, "/h may not be written by this user", "chown"},
+		{errors.Join(&fs.PathError{Op: "write", Path: "/h/x", Err: syscall.ENOSPC}, errors.New("and more")), "the disk that /h is on is full", "free up space"},
+		{&fs.PathError{Op: "write", Path: "/h/x", Err: syscall.EDQUOT}, "used up", "delete"},
+		{&fs.PathError{Op: "open", Path: "/h/x", Err: syscall.EACCES}, "/h is not writable by this user", "chown"},
 		{&fs.PathError{Op: "open", Path: "/h/x", Err: syscall.EIO}, "input/output error", "check the disk"},
 	} {
 		text, next := diskProblem("/h", tc.err)

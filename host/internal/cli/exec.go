@@ -45,13 +45,13 @@ func (a *app) execCommand() *cobra.Command {
 	var tape cassetteFlags
 	cmd := &cobra.Command{
 		Use:   "exec [flags] [TASK | -]",
-		Short: "Run one task to its end and print the last message",
-		Long: "exec starts a thread, gives it the task and waits until the turn has ended. Progress goes to standard error, the\n" +
-			"last message to standard output. Without a TASK, or with -, the task is read from standard input; with both, what\n" +
-			"is piped in is added to the task.\n\n" +
-			"Ctrl-C once interrupts the turn, twice leaves. Exit status: 0 the turn was completed; 1 it failed or was interrupted,\n" +
-			"or there was no way to begin it; 2 the command line is wrong. A run that SIGTERM ends is cleaned up, and ends by it.\n\n" +
-			"What scripts and SDKs say to codex's exec is understood, too.",
+		Short: "Run one task to completion and print the last message",
+		Long: "exec starts a thread with the task and waits until the turn ends. Progress is written to standard error, the last message\n" +
+			"to standard output. Without a TASK, or with -, the task is read from standard input; if there are both, piped input is\n" +
+			"added to the task.\n\n" +
+			"Press Ctrl-C once to interrupt the turn, twice to exit. Exit status: 0 the turn completed; 1 it failed or was\n" +
+			"interrupted, or could not start; 2 the command line is invalid. After SIGTERM, gantry cleans up and ends by that signal.\n\n" +
+			"exec also accepts the options that scripts and SDKs pass to codex's exec.",
 		Example: "  gantry exec \"run the tests and fix what fails\"\n  git diff | gantry exec --json \"review this\"\n  gantry exec resume --last \"and the docs\"",
 		Args:    takes(0, 1, taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,7 +81,7 @@ func (f *execFlags) registerOutput(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.json, "json", false, "print codex-compatible JSON lines to standard output")
 	fs.BoolVar(&f.events, "events", false, "print every event as a JSON line to standard output")
-	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and all output")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and complete output")
 	exclusive(cmd, "json", "events")
 }
 
@@ -89,7 +89,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	f.registerOutput(cmd)
 	f.registerTask(cmd)
 	fs := cmd.Flags()
-	fs.StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`; -: to standard output")
+	fs.StringVarP(&f.lastMessage, "output-last-message", "o", "", "write the last message to `FILE`; -: standard output")
 	fs.BoolVar(&f.ephemeral, "ephemeral", false, "store nothing")
 	f.access.register(cmd)
 	f.codex.register(cmd)
@@ -98,8 +98,8 @@ func (f *execFlags) register(cmd *cobra.Command) {
 // registerTask adds what belongs to a task, and who works on it where.
 func (f *execFlags) registerTask(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.schema, "output-schema", "", "JSON Schema in `FILE` that the last message must follow")
-	fs.StringArrayVarP(&f.images, "image", "i", nil, "attach the image in `FILE`: PNG, JPEG, GIF or WebP; may be repeated")
+	fs.StringVar(&f.schema, "output-schema", "", "require the last message to match the JSON Schema in `FILE`")
+	fs.StringArrayVarP(&f.images, "image", "i", nil, "attach an image `FILE`: PNG, JPEG, GIF or WebP; can be repeated")
 	fs.StringVarP(&f.model, "model", "m", "", "use the model `NAME`: the label of a model block, or PROVIDER/MODEL")
 	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
 }

@@ -22,9 +22,9 @@ type forkFlags struct {
 
 func (f *forkFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.at.Through, "through", "", "fork behind `TURN`: it is the last one that the fork has")
-	fs.StringVar(&f.at.Before, "before", "", "fork before `TURN`")
-	fs.StringVar(&f.name, "name", "", "give the fork the name `NAME`")
+	fs.StringVar(&f.at.Through, "through", "", "end the fork after `TURN`")
+	fs.StringVar(&f.at.Before, "before", "", "end the fork before `TURN`")
+	fs.StringVar(&f.name, "name", "", "name the fork `NAME`")
 	exclusive(cmd, "through", "before")
 }
 
@@ -56,7 +56,7 @@ func (a *app) fork(ctx context.Context, s *store.Store, which string, f forkFlag
 	return fork, err
 }
 
-const turnHelp = "TURN is a turn's number, its id or the beginning of one; `gantry threads turns THREAD` lists them."
+const turnHelp = "TURN is a turn's number, its ID or a prefix of it; `gantry threads turns THREAD` lists them."
 
 func (a *app) forkCommand() *cobra.Command {
 	var f execFlags
@@ -64,11 +64,11 @@ func (a *app) forkCommand() *cobra.Command {
 	var last, all bool
 	cmd := &cobra.Command{
 		Use:   "fork [flags] [THREAD] [TASK | -]",
-		Short: "Begin a thread as another one began, and go on with it",
-		Long: "fork makes a thread with all that another one has up to a point, and gives it the task. The other one stays as it is,\n" +
-			"and may run meanwhile: what is in the middle of a turn there was interrupted in the fork. Without a TASK the fork is\n" +
-			"made, and its id printed. THREAD is an id, the beginning of one, or a name; --last takes the newest thread of this\n" +
-			"folder. " + turnHelp + "\nFiles stay as they are.",
+		Short: "Copy a thread and continue the copy",
+		Long: "fork creates a copy of another thread up to a point, and gives it the task. It doesn't change the other thread, which may\n" +
+			"be running; a turn that is in progress there counts as interrupted in the fork. Without a TASK, it creates the fork and\n" +
+			"prints its ID. THREAD is an ID, a prefix of one, or a name; --last selects this folder's newest thread. " + turnHelp + "\n" +
+			"Files are not changed.",
 		Example: "  gantry fork --last --before 3 \"another way: use a map\"\n  gantry fork 01a1fc45",
 		Args:    takes(0, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -97,8 +97,8 @@ func (a *app) forkCommand() *cobra.Command {
 	}
 	f.register(cmd)
 	at.register(cmd)
-	cmd.Flags().BoolVar(&last, "last", false, "the newest thread of this folder")
-	cmd.Flags().BoolVar(&all, "all", false, "with --last: of any folder")
+	cmd.Flags().BoolVar(&last, "last", false, "select this folder's newest thread")
+	cmd.Flags().BoolVar(&all, "all", false, "with --last: consider threads of all folders")
 	return cmd
 }
 
@@ -158,9 +158,9 @@ func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at forkFlags, which s
 func (a *app) threadsFork() *cobra.Command {
 	var at forkFlags
 	cmd := &cobra.Command{
-		Use: "fork THREAD", Short: "Make a thread that begins as another one, and print its id", Args: takes(1, 1, "THREAD"),
-		Long: "fork makes a thread with all that THREAD has up to a point: its end, or a turn. THREAD stays as it is. `gantry fork`\n" +
-			"does the same and goes on with the fork. " + turnHelp,
+		Use: "fork THREAD", Short: "Copy a thread and print the ID of the copy", Args: takes(1, 1, "THREAD"),
+		Long: "fork creates a copy of THREAD up to its end or to a turn, and doesn't change THREAD. `gantry fork` does the same and\n" +
+			"continues the fork. " + turnHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				fork, err := a.fork(ctx, s, args[0], at)

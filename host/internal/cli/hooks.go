@@ -18,10 +18,10 @@ import (
 
 func (a *app) hooksCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "hooks", Short: "Show your hooks, and agree to them",
-		Long: "Hooks are programs of yours that see what happens in a thread and may stop it. They run outside the sandbox, so that one\n" +
-			"runs only after you have agreed to it: to when it runs, its command, and the content of the scripts that it names. When\n" +
-			"any of that changes it is left out until you have looked again. Hooks of /etc/gantry run without.",
+		Use: "hooks", Short: "List hooks and consent to them",
+		Long: "Hooks are your own programs that observe events of a thread and can block them. They run outside the sandbox, so a hook\n" +
+			"runs only after you have consented to it: to when it runs, its command, and the content of the scripts that it names. If\n" +
+			"any of these change, it is disabled until you consent again. Hooks in /etc/gantry need no consent.",
 	}
 	cmd.AddCommand(a.hooksListCommand(), a.hooksTrustCommand())
 	return cmd
@@ -95,7 +95,7 @@ func (a *app) hooksListCommand() *cobra.Command {
 	var dir string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the hooks that a thread here has, and which of them run", Args: takes(0, 0),
+		Use: "list", Short: "List the hooks of threads in this folder, and which of them are enabled", Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -119,7 +119,7 @@ func (a *app) hooksListCommand() *cobra.Command {
 			return w.Flush()
 		},
 	}
-	cmd.Flags().StringVarP(&dir, "cd", "C", "", "of threads in `DIR`")
+	cmd.Flags().StringVarP(&dir, "cd", "C", "", "for threads in `DIR`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -147,9 +147,9 @@ func (a *app) hooksTrustCommand() *cobra.Command {
 	var dir string
 	var yes, revoke bool
 	cmd := &cobra.Command{
-		Use: "trust [flags] [HOOK...]", Short: "Let hooks run", Args: takes(0, -1, "HOOK"),
-		Long: "trust shows each hook that you have not agreed to, with the scripts that it runs, asks, and remembers the answer for\n" +
-			"exactly that. HOOK is the name that `gantry hooks list` shows; without one it is about all of them.",
+		Use: "trust [flags] [HOOK...]", Short: "Consent to hooks", Args: takes(0, -1, "HOOK"),
+		Long: "trust shows each hook that needs your consent, with the scripts that it runs, asks for confirmation, and stores the answer\n" +
+			"for exactly this content. HOOK is a name from `gantry hooks list`; the default is all hooks.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -157,9 +157,9 @@ func (a *app) hooksTrustCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&dir, "cd", "C", "", "of threads in `DIR`")
-	fs.BoolVarP(&yes, "yes", "y", false, "agree without being asked")
-	fs.BoolVar(&revoke, "revoke", false, "take answers back")
+	fs.StringVarP(&dir, "cd", "C", "", "for threads in `DIR`")
+	fs.BoolVarP(&yes, "yes", "y", false, "consent without confirmation")
+	fs.BoolVar(&revoke, "revoke", false, "revoke consent")
 	exclusive(cmd, "revoke", "yes")
 	return cmd
 }

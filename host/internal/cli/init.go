@@ -16,9 +16,9 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	var project bool
 	cmd := &cobra.Command{
-		Use: "init", Short: "Write a first gantry.hcl", Args: takes(0, 0),
-		Long: "init writes a configuration to begin with into gantry's home, or with --project into .gantry of this folder, whose\n" +
-			"content is trusted then. A file that is there already is never changed.",
+		Use: "init", Short: "Create a first gantry.hcl", Args: takes(0, 0),
+		Long: "init creates a configuration to start from in gantry's home or, with --project, in .gantry in this folder; gantry then\n" +
+			"trusts its content. An existing file is never changed.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := a.home()
 			if err != nil {
@@ -53,7 +53,7 @@ func (a *app) initCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&project, "project", false, "write .gantry/gantry.hcl of this folder")
+	cmd.Flags().BoolVar(&project, "project", false, "create .gantry/gantry.hcl in this folder")
 	return cmd
 }
 

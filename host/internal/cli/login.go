@@ -19,10 +19,10 @@ import (
 func (a *app) loginCommand() *cobra.Command {
 	var device bool
 	cmd := &cobra.Command{
-		Use: "login PROVIDER", Short: "Log in to a provider that takes no key",
-		Long: "login opens the way to a token by which the provider asks from now on. It goes with the oauth block of the provider's\n" +
-			"block, which names a registration of your own. For a provider that takes a key: `gantry secret set NAME`, and\n" +
-			"api_key = secret(\"NAME\") in its block.",
+		Use: "login PROVIDER", Short: "Log in to a provider that uses OAuth",
+		Long: "login obtains a token that the provider uses from then on. It requires an oauth block in the provider's block, with your\n" +
+			"own client registration. For a provider that uses a key, run `gantry secret set NAME`, and set api_key = secret(\"NAME\") in\n" +
+			"its block.",
 		Args: takes(1, 1, "PROVIDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
@@ -30,13 +30,13 @@ func (a *app) loginCommand() *cobra.Command {
 			return a.providerCommand(ctx, args[0], "login", map[string]any{"device": device})
 		},
 	}
-	cmd.Flags().BoolVar(&device, "device", false, "log in with a code that is typed on another machine")
+	cmd.Flags().BoolVar(&device, "device", false, "log in with a code that you enter on another machine")
 	return cmd
 }
 
 func (a *app) logoutCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "logout PROVIDER", Short: "Forget a provider's login", Args: takes(1, 1, "PROVIDER"),
+		Use: "logout PROVIDER", Short: "Delete a provider's login", Args: takes(1, 1, "PROVIDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()

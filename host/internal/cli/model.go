@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) modelCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "model", Short: "Look at what a model is asked"}
+	cmd := &cobra.Command{Use: "model", Short: "Inspect requests to models"}
 	cmd.AddCommand(a.modelPrepare())
 	return cmd
 }
@@ -26,11 +26,10 @@ func (a *app) modelPrepare() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "prepare [flags] [TASK | -]",
-		Short: "Print the HTTP request that a task would lead to, and send nothing",
-		Long: "prepare makes the request that exec would send first for the task, or resume with --thread, and prints it: method, address\n" +
-			"and headers, and the body as the provider writes it. Keys are covered; where one is missing the request is shown all\n" +
-			"the same. Nothing is sent to the model and nothing is stored; providers and tools are started as always. With --thread\n" +
-			"the task may be left out.",
+		Short: "Print a task's HTTP request without sending it",
+		Long: "prepare prints the request that exec (or, with --thread, resume) would send first for the task: method, URL and headers,\n" +
+			"and the body as the provider writes it. Keys are redacted, and a missing key is not an error. Nothing is sent to the\n" +
+			"model and nothing is stored; providers and tools are started as usual. With --thread, the task is optional.",
 		Example: "  gantry model prepare \"say hello\"\n  gantry model prepare --json \"say hello\" | jq .body.tools",
 		Args:    takes(0, 1, taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +51,7 @@ func (a *app) modelPrepare() *cobra.Command {
 	}
 	f.registerTask(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&which, "thread", "", "the next request of the stored `THREAD`: an id, the beginning of one, or a name")
+	fs.StringVar(&which, "thread", "", "show the next request of the stored `THREAD`: an ID, a prefix of one, or a name")
 	fs.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

@@ -24,12 +24,12 @@ func (a *app) modelsCommand() *cobra.Command {
 	var asJSON, refresh bool
 	var from string
 	cmd := &cobra.Command{
-		Use: "models [PROVIDER...]", Short: "List the models that the configured providers offer",
-		Long: "models starts the providers and asks them; no key is needed, except by a service that lists nothing without one. USED\n" +
-			"AS names the model blocks that stand for a row; the default one has a star. CONTEXT is what the model takes, and where\n" +
-			"that is known from if not from the catalogue: the provider's block (config), the service, or nowhere (assumed).\n" +
-			"The catalogue is built in; --refresh fetches the published one first, which counts from then on. Exit status 1: a\n" +
-			"provider could not be asked.",
+		Use: "models [PROVIDER...]", Short: "List the models of the configured providers",
+		Long: "models starts the providers and queries them. No key is needed, unless a service requires one to list its models. USED AS\n" +
+			"lists the model blocks that refer to a row; the default model has a star. CONTEXT is the size of the context window; if\n" +
+			"it doesn't come from the catalogue, its source is given: the provider's block (config), the service, or a guess\n" +
+			"(assumed). The catalogue is built in; --refresh fetches the published one, which is used from then on. Exit status 1: a\n" +
+			"provider could not be queried.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -42,8 +42,8 @@ func (a *app) modelsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&refresh, "refresh", false, "fetch the published catalogue of models first")
-	cmd.Flags().StringVar(&from, "refresh-from", "", "fetch the catalogue from `URL` first, a copy in your own network for example")
+	cmd.Flags().BoolVar(&refresh, "refresh", false, "fetch the published model catalogue first")
+	cmd.Flags().StringVar(&from, "refresh-from", "", "fetch the catalogue from `URL` first, for example from a mirror")
 	return cmd
 }
 

@@ -21,10 +21,10 @@ import (
 
 func (a *app) pluginCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "plugin", Short: "List, inspect, lock, add, remove, reload and write plugins",
-		Long: "Tools and model providers are programs of their own, named by the `plugin` and `provider` blocks of gantry.hcl.\n" +
-			"What is built with gantry is pinned by its build. The content of every other program is pinned by gantry.lock.hcl:\n" +
-			"one that is not locked, or not the one that was locked, is not started.",
+		Use: "plugin", Short: "List, inspect, lock, add, remove, reload and create plugins",
+		Long: "Tools and model providers are separate programs, configured by the `plugin` and `provider` blocks of gantry.hcl. Built-in\n" +
+			"programs are pinned by gantry's build. gantry.lock.hcl pins the content of all other programs: a program that is not\n" +
+			"locked, or that differs from its lock, is not started.",
 	}
 	cmd.AddCommand(
 		a.pluginList(), a.pluginInspect(), a.pluginLock(), a.pluginVerify(), a.pluginAdd(), a.pluginRemove(), a.pluginReload(),
@@ -87,8 +87,8 @@ func (a *app) pluginList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the configured plugins and providers", Args: takes(0, 0),
-		Long: "list shows each block with its program and how that stands to its lock. A program is only started where nobody\n" +
-			"remembers what it said about itself, and only if its content is the locked one.",
+		Long: "list shows each block with its program and the state of its lock. A program is started only if its manifest is not cached,\n" +
+			"and only if its content matches the lock.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error {
 				all := p.lookAll(ctx)
@@ -165,9 +165,9 @@ func (a *app) showProblem(err error) {
 func (a *app) pluginInspect() *cobra.Command {
 	var asJSON, yes bool
 	cmd := &cobra.Command{
-		Use: "inspect NAME", Short: "Show what a plugin is, offers, takes and asks for", Args: takes(1, 1, "NAME"),
-		Long: "inspect starts the plugin, asks it what it is, and stops it again; it is not configured. When it does not start,\n" +
-			"everything that it printed is shown. A program that is not locked is started only after asking, or with --yes.",
+		Use: "inspect NAME", Short: "Show a plugin's manifest: its tools or models, settings and permissions", Args: takes(1, 1, "NAME"),
+		Long: "inspect starts the plugin without configuring it, reads its manifest, and stops it. If the plugin doesn't start, everything\n" +
+			"that it printed is shown. A program that is not locked is started only after confirmation, or with --yes.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error {
 				b, err := p.block(args[0])
@@ -179,7 +179,7 @@ func (a *app) pluginInspect() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&yes, "yes", false, "start it although it is not locked")
+	cmd.Flags().BoolVar(&yes, "yes", false, "start the program even if it is not locked")
 	return cmd
 }
 

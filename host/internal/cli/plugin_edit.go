@@ -28,10 +28,10 @@ func (a *app) pluginAdd() *cobra.Command {
 	var project, yes bool
 	cmd := &cobra.Command{
 		Use: "add [flags] SOURCE", Short: "Configure and lock a plugin", Args: takes(1, 1, "SOURCE"),
-		Long: "add shows which program it would start and asks before it does. Then it starts the program, confined and without any\n" +
-			"permission, asks it what it is, appends a block for it to gantry.hcl and locks exactly that program. SOURCE is a path\n" +
-			"that begins with ./, ../, ~/ or /, builtin/NAME, or the name of an installed plugin. The block goes into your own\n" +
-			"configuration, with --project into .gantry/gantry.hcl of the project.",
+		Long: "add shows the program and asks for confirmation. Then it starts the program, confined and without permissions, reads its\n" +
+			"manifest, appends a block for it to gantry.hcl, and locks exactly this program. SOURCE is a path that starts with ./,\n" +
+			"../, ~/ or /, builtin/NAME, or the name of an installed plugin. The block is added to your own configuration or, with\n" +
+			"--project, to the project's .gantry/gantry.hcl.",
 		Example: "  gantry plugin add ./bin/weather\n  gantry plugin add --project --label sky ./bin/weather",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error {
@@ -43,9 +43,9 @@ func (a *app) pluginAdd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&label, "label", "", "label of the block (default: the plugin's own name)")
-	cmd.Flags().BoolVar(&project, "project", false, "write into the project's configuration")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "start and accept the program without asking")
+	cmd.Flags().StringVar(&label, "label", "", "label of the block (default: the plugin's name)")
+	cmd.Flags().BoolVar(&project, "project", false, "add it to the project's configuration")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "start and accept the program without confirmation")
 	return cmd
 }
 
@@ -53,8 +53,8 @@ func (a *app) pluginRemove() *cobra.Command {
 	var project bool
 	cmd := &cobra.Command{
 		Use: "remove [flags] NAME", Short: "Remove a plugin's block and its lock", Args: takes(1, 1, "NAME"),
-		Long: "remove takes the block out of your own gantry.hcl, or out of the project's where it stands there alone or with\n" +
-			"--project, and drops what no other block uses from the lock. Neither the program nor the plugin's data is deleted.",
+		Long: "remove deletes the block from your own gantry.hcl or, with --project or if it is only there, from the project's, and drops\n" +
+			"lock entries that no other block uses. It deletes neither the program nor the plugin's data.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error { return a.removePlugin(ctx, p, args[0], project) })
 		},

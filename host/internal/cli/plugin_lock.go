@@ -24,16 +24,16 @@ import (
 func (a *app) pluginLock() *cobra.Command {
 	var yes, prune bool
 	cmd := &cobra.Command{
-		Use: "lock [flags] [NAME...]", Short: "Pin plugins as they are now",
-		Long: "lock hashes the program of each named block, or of all, asks it what it is, and records both in gantry.lock.hcl\n" +
-			"beside the file that names it. It shows what changes. Where a program is new or asks for more than was accepted\n" +
-			"before, it asks first on a terminal; without one it needs --yes.",
+		Use: "lock [flags] [NAME...]", Short: "Lock plugins to their current content",
+		Long: "lock hashes the program of each given block, or of all blocks, reads its manifest, and records both in gantry.lock.hcl,\n" +
+			"next to the file that contains the block. It shows what changes. If a program is new or requests more than was accepted\n" +
+			"before, lock asks for confirmation on a terminal; without a terminal, use --yes.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error { return a.lock(ctx, p, args, yes, prune) })
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "accept what is new without asking")
-	cmd.Flags().BoolVar(&prune, "prune", false, "drop what no block uses any more")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "accept changes without confirmation")
+	cmd.Flags().BoolVar(&prune, "prune", false, "drop entries that no block uses any more")
 	return cmd
 }
 
@@ -370,9 +370,9 @@ func (a *app) lockProgram(ctx context.Context, cfg *config.Config, home string, 
 func (a *app) pluginVerify() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "verify", Short: "Compare every plugin with its lock", Args: takes(0, 0),
-		Long: "verify hashes the program of each enabled block, asks it what it is if its content is the locked one, and compares\n" +
-			"both with the lock. Exit status 1: something is missing, not locked or different.",
+		Use: "verify", Short: "Compare plugins with their locks", Args: takes(0, 0),
+		Long: "verify hashes the program of each enabled block, reads its manifest if the content matches the lock, and compares both with\n" +
+			"the lock. Exit status 1: a plugin is missing, not locked, or different.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error { return a.verify(ctx, p, asJSON) })
 		},

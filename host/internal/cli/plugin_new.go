@@ -29,15 +29,14 @@ type newFlags struct{ sdk, dir, module string }
 func (a *app) pluginNew() *cobra.Command {
 	var f newFlags
 	cmd := &cobra.Command{
-		Use: "new [flags] NAME", Short: "Write a tool plugin in Go to begin with", Args: takes(1, 1, "NAME"),
-		Long: "new writes a Go module that builds to a plugin and passes the conformance kit. Its go.mod asks for the SDK of this\n" +
-			"gantry's version; with --sdk, or where gantry runs from its own source tree, it uses the SDK in that folder and\n" +
-			"needs no network.",
+		Use: "new [flags] NAME", Short: "Create a tool plugin in Go", Args: takes(1, 1, "NAME"),
+		Long: "new creates a Go module for a plugin that passes the conformance kit. Its go.mod requires the SDK of this gantry's version;\n" +
+			"with --sdk, or if gantry runs from its own source tree, it uses the SDK in that folder and needs no network.",
 		RunE: func(_ *cobra.Command, args []string) error { return a.newPlugin(args[0], f) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.sdk, "sdk", "", "use the source of the SDK in `PATH`")
-	fs.StringVar(&f.dir, "dir", "", "write into `DIR` (default: a new folder NAME)")
+	fs.StringVar(&f.sdk, "sdk", "", "use the SDK source in `PATH`")
+	fs.StringVar(&f.dir, "dir", "", "create the module in `DIR` (default: a new folder NAME)")
 	fs.StringVar(&f.module, "module", "", "module `PATH` of the plugin (default: example.com/NAME)")
 	return cmd
 }

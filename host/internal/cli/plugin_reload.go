@@ -22,9 +22,9 @@ import (
 func (a *app) pluginReload() *cobra.Command {
 	return &cobra.Command{
 		Use: "reload NAME [PATH]", Short: "Replace a plugin in every running host", Args: takes(1, 2, "NAME", "PATH"),
-		Long: "reload asks every host that runs with this home to start the plugin anew, beside the running one. New calls go to\n" +
-			"the new process once it has passed its checks; calls that run are finished by the old one. Where the new process\n" +
-			"fails, the old one goes on. PATH starts another file, whose content must be locked as well.",
+		Long: "reload asks every host that uses this home to start the plugin again, alongside the running process. New calls go to the\n" +
+			"new process once it has passed its checks; the old one finishes its current calls. If the new process fails, the old one\n" +
+			"stays in use. PATH starts another file, whose content must be locked as well.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) policyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "policy", Short: "See what may run, and which rule says so", Args: takes(0, 0)}
+	cmd := &cobra.Command{Use: "policy", Short: "Check what may run, and which rule decides", Args: takes(0, 0)}
 	cmd.AddCommand(a.policyCheckCommand())
 	return cmd
 }
@@ -39,12 +39,12 @@ type policyCheck struct {
 func (a *app) policyCheckCommand() *cobra.Command {
 	var c policyCheck
 	cmd := &cobra.Command{
-		Use: "check [flags] -- COMMAND [ARGUMENT...]", Short: "Say whether a command would run, be asked about or be refused, and why", Args: takes(1, -1, "COMMAND"),
-		Long: "check says what the rules, the approval policy and the sandbox mode that hold here make of a command that a model wants to\n" +
-			"run. One argument with anything that a shell reads is a script. Nothing is run.\n\n" +
-			"--json prints the rules whose words the command begins with, as it stands: shells and programs like env are not seen through.\n" +
-			"The status is 0 whatever the answer, 1 where the rules can't be read; with --exit-code it is 10 for what is asked about and 11\n" +
-			"for what is refused.",
+		Use: "check [flags] -- COMMAND [ARGUMENT...]", Short: "Show whether a command would run, need approval or be refused, and why", Args: takes(1, -1, "COMMAND"),
+		Long: "check shows how the current rules, approval policy and sandbox mode decide on a command of a model. A single argument\n" +
+			"that contains shell syntax is treated as a script. Nothing is run.\n\n" +
+			"--json prints the rules that match the words of the command as given, without looking inside shells or programs such as\n" +
+			"env. The exit status is 0 for every decision, and 1 if the rules can't be read; with --exit-code, it is 10 if the command\n" +
+			"needs approval and 11 if it is refused.",
 		Example: "  gantry policy check git push --force\n  gantry policy check --rules team.rules --json git status\n  gantry policy check 'make && make install'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, set, broken, cwd, err := a.policyRules(cmd, c)
@@ -58,12 +58,12 @@ func (a *app) policyCheckCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&c.files, "rules", nil, "use the rules of `FILE` alone; may be given more than once")
+	f.StringArrayVar(&c.files, "rules", nil, "use only the rules in `FILE`; can be repeated")
 	f.BoolVar(&c.asJSON, "json", false, "print JSON")
-	f.BoolVar(&c.pretty, "pretty", false, "print JSON with line breaks")
-	f.BoolVar(&c.resolve, "resolve-host-executables", false, "with --json: let a path fall under the rules for its name")
-	f.BoolVar(&c.wants, "unsandboxed", false, "as if the model asked to run it outside of the sandbox")
-	f.BoolVar(&c.exit, "exit-code", false, "end with status 10 or 11 where it would not simply run")
+	f.BoolVar(&c.pretty, "pretty", false, "print indented JSON")
+	f.BoolVar(&c.resolve, "resolve-host-executables", false, "with --json: match a path against the rules for its program's name")
+	f.BoolVar(&c.wants, "unsandboxed", false, "assume that the model asks to run it outside the sandbox")
+	f.BoolVar(&c.exit, "exit-code", false, "exit with status 10 or 11 if it would not run without approval")
 	f.StringVarP(&c.dir, "cd", "C", "", "for commands in `DIR`")
 	f.SetInterspersed(false) // what stands behind the command is its own
 	return cmd

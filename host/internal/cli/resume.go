@@ -21,12 +21,11 @@ func (a *app) resumeCommand() *cobra.Command {
 	var last, all bool
 	cmd := &cobra.Command{
 		Use:   "resume [flags] [THREAD] [TASK | -]",
-		Short: "Go on with a stored thread",
-		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an id, the beginning of one, or a name;\n" +
-			"--last takes the newest thread of this folder. Calls that were running when the host stopped are told to the model\n" +
-			"as started with an unknown outcome; they are not run again. With --model the thread goes on with another model, and\n" +
-			"with --cd in another folder, also when it is resumed the next time. With --ephemeral it goes on, but nothing of that\n" +
-			"is stored.",
+		Short: "Continue a stored thread",
+		Long: "resume rebuilds a thread from its log and gives it the task. THREAD is an ID, a prefix of one, or a name; --last selects\n" +
+			"this folder's newest thread. The model is told that calls that were running when the host stopped have an unknown\n" +
+			"outcome; they are not run again. --model and --cd switch the thread to another model or folder permanently. With\n" +
+			"--ephemeral, nothing that happens from now on is stored.",
 		Args: takes(0, 2, "THREAD", taskArgument),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.understand(&f); err != nil {
@@ -70,8 +69,8 @@ func (a *app) resumeCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&last, "last", false, "the newest thread of this folder")
-	cmd.Flags().BoolVar(&all, "all", false, "with --last: of any folder")
+	cmd.Flags().BoolVar(&last, "last", false, "select this folder's newest thread")
+	cmd.Flags().BoolVar(&all, "all", false, "with --last: consider threads of all folders")
 	return cmd
 }
 

@@ -15,14 +15,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const revertHelp = "The model does not see them any more, and the thread's usage is what it was before them. They stay in the log:\n" +
-	"`gantry threads show --reverted` shows them, and `gantry fork --through TURN` goes on from one. Files stay as they are."
+const revertHelp = "The model no longer sees them, and the thread's usage is restored to what it was before them. They stay in the log:\n" +
+	"`gantry threads show --reverted` shows them, and `gantry fork --through TURN` continues from one. Files are not changed."
 
 func (a *app) threadsRevert() *cobra.Command {
 	var before string
 	cmd := &cobra.Command{
-		Use: "revert THREAD --before TURN", Short: "Take back a turn and all behind it", Args: takes(1, 1, "THREAD"),
-		Long: "revert takes back TURN and all turns behind it: the conversation goes on from where it was before them. " + turnHelp + "\n" + revertHelp,
+		Use: "revert THREAD --before TURN", Short: "Remove a turn and all later turns from the conversation", Args: takes(1, 1, "THREAD"),
+		Long: "revert removes TURN and all later turns from the conversation, which continues from the point before them. " + turnHelp + "\n" + revertHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if before == "" {
 				return usageError{"no turn is named", "say with --before which one is the first that is taken back"}
@@ -34,15 +34,15 @@ func (a *app) threadsRevert() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&before, "before", "", "the first `TURN` that is taken back")
+	cmd.Flags().StringVar(&before, "before", "", "the first `TURN` to remove")
 	return cmd
 }
 
 func (a *app) threadsRollback() *cobra.Command {
 	return &cobra.Command{
-		Use: "rollback THREAD [N]", Short: "Take back the last turns", Args: takes(1, 2, "THREAD", "N"),
-		Long: "rollback takes back the last N turns in which you said something, 1 without N, with all that happened since. Of fewer\n" +
-			"than N it takes back all. " + revertHelp,
+		Use: "rollback THREAD [N]", Short: "Remove the last turns from the conversation", Args: takes(1, 2, "THREAD", "N"),
+		Long: "rollback removes the last N turns with a message of yours (default 1), and everything after them, from the conversation. If\n" +
+			"there are fewer than N, it removes all. " + revertHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n := 1
 			if len(args) > 1 {
@@ -83,11 +83,12 @@ func (a *app) revert(cmd *cobra.Command, which string, plan func(context.Context
 }
 
 func (a *app) threadsArchive(archive bool) *cobra.Command {
-	word, short := "archive", "Take threads out of the listing"
-	long := "archive takes threads out of the listing. They keep everything and can be read, but not gone on with until they are\nunarchived."
+	word, short := "archive", "Archive threads"
+	long := "archive hides threads from lists. They keep all their content and can be read, but can't be continued until they are\n" +
+		"unarchived."
 	if !archive {
-		word, short = "unarchive", "Put archived threads back"
-		long = "unarchive puts archived threads back into the listing, as they were."
+		word, short = "unarchive", "Unarchive threads"
+		long = "unarchive adds archived threads to lists again, unchanged."
 	}
 	return &cobra.Command{
 		Use: word + " THREAD...", Short: short, Long: long, Args: takes(1, -1, "THREAD"),
@@ -129,8 +130,9 @@ func (a *app) archive(ctx context.Context, s *store.Store, which string, archive
 
 func (a *app) threadsName() *cobra.Command {
 	return &cobra.Command{
-		Use: "name THREAD NAME", Short: "Give a thread a name", Args: takes(2, 2, "THREAD", "NAME"),
-		Long: "name gives a thread a name, by which commands find it. Without one a listing shows the beginning of its first task.",
+		Use: "name THREAD NAME", Short: "Name a thread", Args: takes(2, 2, "THREAD", "NAME"),
+		Long: "name gives a thread a name that commands accept instead of its ID. Lists show the beginning of the first task of threads\n" +
+			"without a name.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := branch.Name(args[1])
 			if err != nil {
@@ -182,6 +184,6 @@ func (a *app) threadsTurns() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&reverted, "reverted", false, "those that were taken back, too")
+	cmd.Flags().BoolVar(&reverted, "reverted", false, "include turns that were rolled back")
 	return cmd
 }

@@ -24,11 +24,11 @@ func (a *app) reviewCommand() *cobra.Command {
 	var findings bool
 	cmd := &cobra.Command{
 		Use:   "review [flags] [WHAT | -]",
-		Short: "Have changes reviewed, in a thread of its own",
-		Long: "review has a model look at changes and say what is wrong with them: at what is not committed, at what the working tree\n" +
-			"has beyond a branch, at a commit, or at whatever WHAT says. The reviewer works in a thread of its own and begins\n" +
-			"with nothing but the change; it asks nobody, and what your approval policy would ask about is refused to it. What it\n" +
-			"finds is printed, and becomes part of the thread: `gantry resume --last \"repair the first one\"` goes on from there.",
+		Short: "Review changes in a separate thread",
+		Long: "review has a model review changes: uncommitted ones, the working tree compared with a branch, a commit, or whatever WHAT\n" +
+			"describes. The reviewer works in its own thread and starts with nothing but the change. It asks no questions; anything\n" +
+			"that needs approval is refused. Its findings are printed and become part of the thread: continue with\n" +
+			"`gantry resume --last \"fix the first one\"`.",
 		Example: "  gantry review\n  gantry review --base main --json\n  gantry review \"the error paths of cmd/serve\"",
 		Args:    takes(0, 1, "WHAT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,15 +64,15 @@ func (a *app) reviewCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&target.uncommitted, "uncommitted", false, "review what is not committed, new files included (the default)")
-	fs.StringVar(&target.base, "base", "", "review what the working tree has beyond `BRANCH`")
+	fs.BoolVar(&target.uncommitted, "uncommitted", false, "review uncommitted changes, including new files (default)")
+	fs.StringVar(&target.base, "base", "", "review the working tree compared with `BRANCH`")
 	fs.StringVar(&target.commit, "commit", "", "review the commit `SHA`")
 	fs.BoolVar(&findings, "json", false, "print the findings as JSON")
 	fs.BoolVar(&f.events, "events", false, "print every event as a JSON line to standard output")
-	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and all output")
-	fs.StringVar(&in, "thread", "", "review for the stored or running thread `THREAD`, which learns of the findings, in place of a new one")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and complete output")
+	fs.StringVar(&in, "thread", "", "add the findings to the stored or running `THREAD` instead of a new one")
 	fs.BoolVar(&f.ephemeral, "ephemeral", false, "store nothing")
-	fs.StringVarP(&f.model, "model", "m", "", "review with the model `NAME`, unless the block review names one")
+	fs.StringVarP(&f.model, "model", "m", "", "review with the model `NAME`, unless the review block names one")
 	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
 	exclusive(cmd, "uncommitted", "base", "commit")
 	exclusive(cmd, "json", "events")

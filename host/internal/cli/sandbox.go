@@ -27,9 +27,9 @@ import (
 func (a *app) sandboxCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use: "sandbox [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command in the sandbox that tools' commands run in", Args: takes(1, -1, "COMMAND"),
-		Long: "sandbox runs a command as gantry would run it for a model: under the sandbox mode, the writable folders, the network\n" +
-			"setting and the limits of the configuration. Its status is the command's. `gantry sandbox explain` says what is in force.",
+		Use: "sandbox [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command in the same sandbox as a model's commands", Args: takes(1, -1, "COMMAND"),
+		Long: "sandbox runs a command as gantry would run it for a model: with the configured sandbox mode, writable folders, network\n" +
+			"setting and limits. Its exit status is the command's. `gantry sandbox explain` shows the effective rules.",
 		Example: "  gantry sandbox -- make test\n  gantry sandbox -c sandbox.mode=read-only -- sh",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
@@ -280,7 +280,7 @@ func (a *app) sandboxExplainCommand() *cobra.Command {
 	var dir string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "explain", Short: "Say what the sandbox lets commands do here, and what enforces it", Args: takes(0, 0),
+		Use: "explain", Short: "Show what sandboxed commands may do in this folder, and how that is enforced", Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, cfg, dir, err := a.sandboxConfig(cmd.Context(), dir)
 			if err != nil {

@@ -28,13 +28,14 @@ func (a *app) vault(home string) *secret.Store {
 
 func (a *app) secretCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "secret", Short: "Keep keys for secret(\"NAME\") in configuration files",
-		Long: "Secrets are encrypted in gantry's home. Their key lies in the system's keyring, or in a file that only you may read\n" +
-			"where there is no keyring. A provider's block uses one as api_key = secret(\"NAME\"); nothing else gets to see it.",
+		Use: "secret", Short: "Manage the keys for secret(\"NAME\") in configuration files",
+		Long: "Secrets are stored in gantry's home, encrypted. The encryption key is stored in the system's keyring or, if there is none,\n" +
+			"in a file that only you can read. A provider's block refers to a secret as api_key = secret(\"NAME\"); no other block can\n" +
+			"read it.",
 	}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "set NAME", Short: "Store a secret: typed without echo, or read from standard input", Args: takes(1, 1, "NAME"),
+			Use: "set NAME", Short: "Store a secret, typed without echo or read from standard input", Args: takes(1, 1, "NAME"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				ctx, stop := interruptible(cmd)
 				defer stop()
@@ -46,7 +47,7 @@ func (a *app) secretCommand() *cobra.Command {
 			RunE: func(*cobra.Command, []string) error { return a.listSecrets() },
 		},
 		&cobra.Command{
-			Use: "delete NAME", Short: "Forget a secret", Args: takes(1, 1, "NAME"),
+			Use: "delete NAME", Short: "Delete a secret", Args: takes(1, 1, "NAME"),
 			RunE: func(_ *cobra.Command, args []string) error { return a.deleteSecret(args[0]) },
 		},
 	)

@@ -40,11 +40,11 @@ type threadFilter struct {
 
 func (f *threadFilter) register(cmd *cobra.Command, limit int) {
 	fs := cmd.Flags()
-	fs.BoolVar(&f.all, "all", false, "threads of every folder")
-	fs.StringVar(&f.cwd, "cwd", "", "threads of the folder `DIR`, which may be gone")
-	fs.BoolVar(&f.archived, "archived", false, "the archived threads instead of the others")
-	fs.BoolVar(&f.workers, "workers", false, "also threads that work for others, those of reviewers for example")
-	fs.IntVar(&f.limit, "limit", limit, "at most `N` threads; 0: all")
+	fs.BoolVar(&f.all, "all", false, "list threads of all folders")
+	fs.StringVar(&f.cwd, "cwd", "", "list threads of the folder `DIR`, which need not exist any more")
+	fs.BoolVar(&f.archived, "archived", false, "list archived threads instead of others")
+	fs.BoolVar(&f.workers, "workers", false, "include threads that work for others, such as reviewers' threads")
+	fs.IntVar(&f.limit, "limit", limit, "list at most `N` threads; 0: all")
 	exclusive(cmd, "all", "cwd")
 }
 
@@ -105,7 +105,7 @@ func (a *app) threadsList() *cobra.Command {
 	}
 	flags.register(cmd, 50)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().StringVar(&name, "name", "", "threads with `TEXT` in what the listing shows as their task: their name or first task")
+	cmd.Flags().StringVar(&name, "name", "", "list threads whose name or first task contains `TEXT`")
 	return cmd
 }
 
@@ -141,9 +141,9 @@ func oneLine(s string, bound int) string {
 func (a *app) threadsShow() *cobra.Command {
 	var events, verbose, reverted, diffs bool
 	cmd := &cobra.Command{
-		Use: "show THREAD", Short: "Show what happened in a thread", Args: takes(1, 1, "THREAD"),
-		Long: "show shows what happened in a thread. Turns that were taken back are left out, and with --reverted shown and marked.\n" +
-			"--diff shows behind each turn what it has changed in files, net. --events prints all that is stored.",
+		Use: "show THREAD", Short: "Show the events of a thread", Args: takes(1, 1, "THREAD"),
+		Long: "show prints the events of a thread in a readable form. Turns that were rolled back are omitted, or marked with --reverted.\n" +
+			"--diff adds the net file changes of each turn. --events prints all stored events.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
@@ -194,9 +194,9 @@ func (a *app) threadsShow() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&events, "events", false, "print every stored event as a JSON line")
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show reasoning and all output")
-	cmd.Flags().BoolVar(&reverted, "reverted", false, "show turns that were taken back, too")
-	cmd.Flags().BoolVar(&diffs, "diff", false, "show what each turn has changed in files")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show reasoning and complete output")
+	cmd.Flags().BoolVar(&reverted, "reverted", false, "include turns that were rolled back")
+	cmd.Flags().BoolVar(&diffs, "diff", false, "show the file changes of each turn")
 	exclusive(cmd, "events", "diff")
 	return cmd
 }
@@ -217,9 +217,9 @@ func (a *app) threadsSearch() *cobra.Command {
 	var asJSON bool
 	var flags threadFilter
 	cmd := &cobra.Command{
-		Use: "search TEXT...", Short: "Find threads by what was said in them", Args: takes(1, -1, "TEXT"),
-		Long: "search finds threads in whose name, or in one of whose messages, each word stands: as a part of a word, in any case.\n" +
-			"Messages are those of users and agents, without turns that were taken back; of a long one the first 32 KiB are searched.",
+		Use: "search TEXT...", Short: "Search threads", Args: takes(1, -1, "TEXT"),
+		Long: "search finds threads whose name, or one of whose messages, contains all words, ignoring case; parts of words match. It\n" +
+			"searches messages of users and agents (the first 32 KiB of each), except in turns that were rolled back.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := a.filter(flags)
 			if err != nil {
@@ -264,7 +264,7 @@ func (a *app) threadsSearch() *cobra.Command {
 
 func (a *app) threadsDelete() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete THREAD...", Short: "Delete threads and what only they refer to", Args: takes(1, -1, "THREAD"),
+		Use: "delete THREAD...", Short: "Delete threads and everything that only they refer to", Args: takes(1, -1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
 				// All of them are found first: a slip in one name must not cost the others.

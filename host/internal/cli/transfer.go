@@ -161,7 +161,7 @@ func isLast(line []byte) bool {
 func (a *app) threadsExport() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use: "export THREAD", Short: "Write a thread's events as JSON lines", Args: takes(1, 1, "THREAD"),
+		Use: "export THREAD", Short: "Export a thread as JSON lines", Args: takes(1, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.lookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				info, err := s.Thread(ctx, args[0])
@@ -185,16 +185,17 @@ func (a *app) threadsExport() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write to a new `FILE`; -: to standard output")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to a new `FILE`; -: standard output")
 	return cmd
 }
 
 func (a *app) threadsImport() *cobra.Command {
 	var partial bool
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "Read a thread that was exported", Args: takes(1, 1, "FILE"),
-		Long: "import stores the thread of an export, all of it or nothing. With - it reads standard input. An export that was cut\n" +
-			"off, or that another version wrote without a last line, is taken with --partial: up to its last whole event.",
+		Use: "import FILE", Short: "Import an exported thread", Args: takes(1, 1, "FILE"),
+		Long: "import stores the thread of an export, completely or not at all. With -, it reads standard input. Use --partial for an\n" +
+			"export that is truncated, or that another version wrote without a last line; it is then imported up to its last complete\n" +
+			"event.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f := a.stdin
 			if args[0] != "-" {
@@ -229,6 +230,6 @@ func (a *app) threadsImport() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&partial, "partial", false, "take an export whose end is missing")
+	cmd.Flags().BoolVar(&partial, "partial", false, "accept an export whose end is missing")
 	return cmd
 }

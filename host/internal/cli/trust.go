@@ -22,12 +22,12 @@ import (
 func (a *app) trustCommand() *cobra.Command {
 	var revoke, list, yes, asJSON bool
 	cmd := &cobra.Command{
-		Use: "trust [flags] [DIR]", Short: "Let a project's configuration count", Args: takes(0, 1, "DIR"),
-		Long: "A project's .gantry/gantry.hcl can start programs and change what they may do, so it is left out until you have\n" +
-			"agreed to it. trust shows the configuration, rules and lock file of the project that DIR (default: this folder) belongs to,\n" +
-			"with the files that it reads by file() and runs by command(), asks, and remembers the answer for exactly that content.\n" +
-			"After a change it shows what is different from what you agreed to. What lets the project do more than before stands first,\n" +
-			"and its lines are marked with \"!\".",
+		Use: "trust [flags] [DIR]", Short: "Trust a project's configuration", Args: takes(0, 1, "DIR"),
+		Long: "A project's .gantry/gantry.hcl can start programs and change their permissions, so gantry ignores it until you trust it.\n" +
+			"trust shows the configuration, rules and lock file of the project that contains DIR (default: this folder), with the files\n" +
+			"that it reads with file() and runs with command(), asks for confirmation, and stores the answer for exactly this content.\n" +
+			"After a change, it shows the differences from what you trusted. Changes that give the project more power are listed first\n" +
+			"and marked with \"!\".",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -55,9 +55,9 @@ func (a *app) trustCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&revoke, "revoke", false, "take the answer back")
-	fs.BoolVar(&list, "list", false, "list the projects that are trusted")
-	fs.BoolVarP(&yes, "yes", "y", false, "agree without being asked")
+	fs.BoolVar(&revoke, "revoke", false, "revoke trust")
+	fs.BoolVar(&list, "list", false, "list trusted projects")
+	fs.BoolVarP(&yes, "yes", "y", false, "trust it without confirmation")
 	fs.BoolVar(&asJSON, "json", false, "with --list: print JSON")
 	exclusive(cmd, "revoke", "list", "yes")
 	return cmd

@@ -19,13 +19,14 @@ func (a *app) undoCommand() *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "undo [flags] [THREAD]",
-		Short: "Put files back to what they were before a turn",
-		Long: "undo puts files back to what they were before a turn: content, modes and links; what the turn made is removed. All of them\n" +
-			"are put back, or none. Without a THREAD it is the newest one of this folder, without --turn the last turn that has changed\n" +
-			"files and was not undone; so undo once more undoes the turn before. The conversation stays; the model is told.\n\n" +
-			"Files that were changed since are named, and nothing is done; --force puts them back all the same. What an undo replaces is\n" +
-			"kept: --redo undoes the last undo, --turn any of them. --dry-run shows what would be done, and writes the diff of it.\n\n" +
-			"Only what tools say that they write is kept, as those do that apply patches. What commands did to other files stays.\n" + turnHelp,
+		Short: "Restore files to their state before a turn",
+		Long: "undo restores files to their state before a turn: content, modes and links; files that the turn created are deleted. It\n" +
+			"restores all files or none. The default is this folder's newest thread, and its last turn that changed files and was not\n" +
+			"undone, so running undo again undoes the turn before. The conversation is kept, and the model is told.\n\n" +
+			"If files have changed since then, undo lists them and does nothing; --force restores them anyway. The current content is\n" +
+			"backed up: --redo reverts the last undo, --turn any of them. --dry-run shows what would be done, with a diff.\n\n" +
+			"Only files that tools declare before writing them can be restored, such as those of patches. Other changes by commands\n" +
+			"are kept.\n" + turnHelp,
 		Example: "  gantry undo --dry-run\n  gantry undo\n  gantry undo --redo",
 		Args:    takes(0, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,11 +62,11 @@ func (a *app) undoCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&p.Turn, "turn", "", "undo `TURN`, or the undo of that name")
-	fs.BoolVar(&p.Redo, "redo", false, "undo the last undo")
+	fs.BoolVar(&p.Redo, "redo", false, "revert the last undo")
 	fs.BoolVarP(&p.DryRun, "dry-run", "n", false, "only show what would be done")
-	fs.BoolVar(&p.Force, "force", false, "put back also what was changed since, and leave out what can't be put back")
+	fs.BoolVar(&p.Force, "force", false, "also restore files that have changed since, and skip files that can't be restored")
 	fs.BoolVar(&asJSON, "json", false, "print JSON")
-	fs.BoolVar(&all, "all", false, "without THREAD: the newest one of any folder")
+	fs.BoolVar(&all, "all", false, "without THREAD: consider threads of all folders")
 	exclusive(cmd, "turn", "redo")
 	return cmd
 }

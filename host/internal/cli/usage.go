@@ -195,8 +195,8 @@ func flagForm(f *pflag.Flag) string {
 // helpCommand is the library's, but a command that is not there is a mistake.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]...", Short: "Help about any command",
-		Long: "help shows what a command does and takes. Without a COMMAND it lists the commands.",
+		Use: "help [COMMAND]...", Short: "Show help for a command",
+		Long: "help describes a command and its flags. Without a COMMAND, it lists the commands.",
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			cmd, rest, err := root.Find(args)

@@ -64,7 +64,7 @@ func TestDoctorAndTheDisk(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ mount, text, next string }{
 		"read-only": {"mount -t tmpfs -o size=1m,mode=700 tmpfs $H && mount -o remount,ro $H", "is mounted read-only", "mount it writable"},
-		"full":      {"mount -t tmpfs -o size=64k,mode=700 tmpfs $H", "is full", "make room"},
+		"full":      {"mount -t tmpfs -o size=64k,mode=700 tmpfs $H", "is full", "free up space"},
 		"in a folder that is read-only": {"mount -t tmpfs -o size=1m,mode=700 tmpfs $H && mount -o remount,ro $H && GANTRY_HOME=$H/below",
 			"the home folder can't be made", "GANTRY_HOME"},
 	} {

@@ -25,8 +25,8 @@ const (
 
 type ModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only the row of this model is wanted, under exactly this id; the provider may find it by resemblance. No row: it does
-	// not know the model. Empty: all rows.
+	// If set, return only the row of this model, under exactly this ID; the provider may find it by similarity. No row: the
+	// provider does not know the model. Empty: return all rows.
 	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -113,7 +113,7 @@ func (x *ModelsResponse) GetModels() []*ModelRow {
 	return nil
 }
 
-// ModelRow is one model.
+// ModelRow describes one model.
 type ModelRow struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -124,33 +124,35 @@ type ModelRow struct {
 	// "text", "image", "audio", "pdf", "video".
 	InputModalities  []string `protobuf:"bytes,5,rep,name=input_modalities,json=inputModalities,proto3" json:"input_modalities,omitempty"`
 	OutputModalities []string `protobuf:"bytes,6,rep,name=output_modalities,json=outputModalities,proto3" json:"output_modalities,omitempty"`
-	// Tool kinds it takes: "function", "freeform", "search": the host looks for tools that are not in the request.
+	// Supported kinds of tools: "function", "freeform", "search". With "search", the host searches for tools that are not in
+	// the request.
 	ToolKinds   []string      `protobuf:"bytes,7,rep,name=tool_kinds,json=toolKinds,proto3" json:"tool_kinds,omitempty"`
 	HostedTools []*HostedTool `protobuf:"bytes,8,rep,name=hosted_tools,json=hostedTools,proto3" json:"hosted_tools,omitempty"`
-	// Efforts it takes, weakest first; empty: no reasoning control.
+	// Supported reasoning efforts, weakest first; empty: no reasoning control.
 	ReasoningEfforts       []string `protobuf:"bytes,9,rep,name=reasoning_efforts,json=reasoningEfforts,proto3" json:"reasoning_efforts,omitempty"`
 	DefaultReasoningEffort string   `protobuf:"bytes,10,opt,name=default_reasoning_effort,json=defaultReasoningEffort,proto3" json:"default_reasoning_effort,omitempty"`
 	Prices                 *Prices  `protobuf:"bytes,11,opt,name=prices,proto3" json:"prices,omitempty"`
-	// Names of deviations that the host or the provider must respect.
+	// Names of deviations that the host or the provider must handle.
 	Compatibility []string `protobuf:"bytes,12,rep,name=compatibility,proto3" json:"compatibility,omitempty"`
-	// Whether several tool calls may come in one answer.
+	// Whether one answer can contain several tool calls.
 	ParallelToolCalls bool `protobuf:"varint,13,opt,name=parallel_tool_calls,json=parallelToolCalls,proto3" json:"parallel_tool_calls,omitempty"`
-	// The row is a guess because the model is not in the catalogue.
+	// Whether the row is a guess because the model is not in the catalogue.
 	Fallback bool `protobuf:"varint,14,opt,name=fallback,proto3" json:"fallback,omitempty"`
-	// "tokens" or "bytes"; empty: tokens. And the limit of one tool output in that unit; 0: 10000.
+	// The unit of truncation_limit: "tokens" or "bytes"; empty: tokens. The limit applies to the output of one tool call; 0:
+	// 10000.
 	TruncationMode  string `protobuf:"bytes,15,opt,name=truncation_mode,json=truncationMode,proto3" json:"truncation_mode,omitempty"`
 	TruncationLimit int64  `protobuf:"varint,16,opt,name=truncation_limit,json=truncationLimit,proto3" json:"truncation_limit,omitempty"`
-	// Key of the metadata that the provider wants back for this model. Everything else is taken out of a history before it
-	// is sent. Empty: the provider takes back nothing.
+	// Namespace of the metadata that the provider expects back for this model. Metadata of other namespaces is removed from a
+	// history before it is sent. Empty: the provider accepts no metadata.
 	MetadataNamespace string `protobuf:"bytes,17,opt,name=metadata_namespace,json=metadataNamespace,proto3" json:"metadata_namespace,omitempty"`
-	// The most that a user may set as the context window, in tokens. 0: unknown, and anything goes.
+	// The maximum context window that a user may set, in tokens. 0: unknown; any value is accepted.
 	MaxContextWindow int64 `protobuf:"varint,18,opt,name=max_context_window,json=maxContextWindow,proto3" json:"max_context_window,omitempty"`
-	// Where context_window comes from: "config", "service", "catalog", "assumed"; empty: not said.
+	// The source of context_window: "config", "service", "catalog", "assumed"; empty: not specified.
 	ContextWindowSource string `protobuf:"bytes,19,opt,name=context_window_source,json=contextWindowSource,proto3" json:"context_window_source,omitempty"`
-	// For people: what is odd about the row, a setting that does not hold for example. Each is told once.
+	// Notes for people about unusual properties of the row, such as a setting that has no effect. Each is shown once.
 	Notes []string `protobuf:"bytes,20,rep,name=notes,proto3" json:"notes,omitempty"`
-	// Which kinds of tools suit it, beside what its modalities say: "patches", "edits", "files", or a plugin's own. Empty:
-	// "patches".
+	// Kinds of tools that suit the model, in addition to its modalities: "patches", "edits", "files", or kinds defined by a
+	// plugin. Empty: "patches".
 	ToolTraits    []string `protobuf:"bytes,21,rep,name=tool_traits,json=toolTraits,proto3" json:"tool_traits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -333,12 +335,12 @@ func (x *ModelRow) GetToolTraits() []string {
 	return nil
 }
 
-// HostedTool is a tool that the vendor runs.
+// HostedTool is a tool that the vendor executes.
 type HostedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For example "web_search".
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Effects it has, as labels.
+	// Labels of its effects.
 	Effects       []string `protobuf:"bytes,2,rep,name=effects,proto3" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -395,9 +397,10 @@ type Prices struct {
 	Output     *float64               `protobuf:"fixed64,2,opt,name=output,proto3,oneof" json:"output,omitempty"`
 	CacheRead  *float64               `protobuf:"fixed64,3,opt,name=cache_read,json=cacheRead,proto3,oneof" json:"cache_read,omitempty"`
 	CacheWrite *float64               `protobuf:"fixed64,4,opt,name=cache_write,json=cacheWrite,proto3,oneof" json:"cache_write,omitempty"`
-	// Of reasoning. Absent: as output.
+	// Price of reasoning tokens. Absent: the price of output.
 	Reasoning *float64 `protobuf:"fixed64,5,opt,name=reasoning,proto3,oneof" json:"reasoning,omitempty"`
-	// Prices of large requests, by size. The largest that a request's input exceeds holds for all of the request.
+	// Prices of large requests, by size. The entire request is charged at the tier with the largest size that its input
+	// exceeds.
 	Tiers         []*PriceTier `protobuf:"bytes,6,rep,name=tiers,proto3" json:"tiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -475,10 +478,10 @@ func (x *Prices) GetTiers() []*PriceTier {
 	return nil
 }
 
-// PriceTier is the price list of requests whose input is larger than a size.
+// PriceTier contains the prices of requests whose input exceeds a size.
 type PriceTier struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tokens of input, inclusive of cached ones.
+	// Input tokens, including cached ones.
 	Above         int64    `protobuf:"varint,1,opt,name=above,proto3" json:"above,omitempty"`
 	Input         *float64 `protobuf:"fixed64,2,opt,name=input,proto3,oneof" json:"input,omitempty"`
 	Output        *float64 `protobuf:"fixed64,3,opt,name=output,proto3,oneof" json:"output,omitempty"`
@@ -730,9 +733,9 @@ func (x *Header) GetValue() string {
 type StreamRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Request *LlmRequest            `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
-	// Most tries before the first byte of an answer, 1 to 100. 0: the provider's default of 5.
+	// Maximum number of attempts before the first byte of an answer, 1 to 100. 0: the provider's default of 5.
 	MaxAttempts int32 `protobuf:"varint,2,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
-	// The thread and turn it works for; for logs and the script of a test provider.
+	// The thread and turn of the request; for logs, and for the script of a test provider.
 	ThreadId      string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	TurnId        string `protobuf:"bytes,4,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -32,12 +32,12 @@ const (
 //
 // ProviderService is what a provider plugin serves.
 type ProviderServiceClient interface {
-	// Models lists the models that the provider offers under its configuration.
+	// Models lists the models that the provider offers with its configuration.
 	Models(ctx context.Context, in *ModelsRequest, opts ...grpc.CallOption) (*ModelsResponse, error)
-	// Prepare returns the request that Stream would send, secrets redacted. Nothing is sent.
+	// Prepare returns the request that Stream would send, with secrets redacted. It sends nothing.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
-	// Stream runs one request. Events come in order; the last one is finish or error. Several events may travel in one
-	// message, a lone one is never held back. Ending the rpc cancels the request.
+	// Stream executes one request. Events are in order, and the last one is finish or error. One message may contain several
+	// events, but a single event is never delayed for that. Ending the RPC cancels the request.
 	Stream(ctx context.Context, in *StreamRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamResponse], error)
 }
 
@@ -94,12 +94,12 @@ type ProviderService_StreamClient = grpc.ServerStreamingClient[StreamResponse]
 //
 // ProviderService is what a provider plugin serves.
 type ProviderServiceServer interface {
-	// Models lists the models that the provider offers under its configuration.
+	// Models lists the models that the provider offers with its configuration.
 	Models(context.Context, *ModelsRequest) (*ModelsResponse, error)
-	// Prepare returns the request that Stream would send, secrets redacted. Nothing is sent.
+	// Prepare returns the request that Stream would send, with secrets redacted. It sends nothing.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
-	// Stream runs one request. Events come in order; the last one is finish or error. Several events may travel in one
-	// message, a lone one is never held back. Ending the rpc cancels the request.
+	// Stream executes one request. Events are in order, and the last one is finish or error. One message may contain several
+	// events, but a single event is never delayed for that. Ending the RPC cancels the request.
 	Stream(*StreamRequest, grpc.ServerStreamingServer[StreamResponse]) error
 	mustEmbedUnimplementedProviderServiceServer()
 }

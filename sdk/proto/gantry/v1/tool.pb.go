@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SourceState is the state of what stands behind some tools.
+// SourceState is the state of a tool source.
 type SourceState int32
 
 const (
@@ -79,14 +79,14 @@ func (SourceState) EnumDescriptor() ([]byte, []int) {
 	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{0}
 }
 
-// Exposure says how a tool becomes known to the model.
+// Exposure says how a tool is made available to the model.
 type Exposure int32
 
 const (
 	Exposure_EXPOSURE_UNSPECIFIED Exposure = 0 // direct
 	Exposure_EXPOSURE_DIRECT      Exposure = 1 // in every request
-	Exposure_EXPOSURE_DEFERRED    Exposure = 2 // found by tool search, callable by name
-	Exposure_EXPOSURE_HIDDEN      Exposure = 3 // callable, never shown
+	Exposure_EXPOSURE_DEFERRED    Exposure = 2 // found by tool search, then callable by name
+	Exposure_EXPOSURE_HIDDEN      Exposure = 3 // callable, but never shown
 )
 
 // Enum value maps for Exposure.
@@ -223,7 +223,7 @@ func (*WatchRequest) Descriptor() ([]byte, []int) {
 
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Differs whenever the set differs; opaque.
+	// An opaque value that changes whenever the set changes.
 	Revision      string            `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	Tools         []*ToolDescriptor `protobuf:"bytes,2,rep,name=tools,proto3" json:"tools,omitempty"`
 	Sources       []*ToolSource     `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`
@@ -282,13 +282,13 @@ func (x *WatchResponse) GetSources() []*ToolSource {
 	return nil
 }
 
-// ToolSource is something behind the tools that has a state of its own, an MCP server for example.
+// ToolSource is a provider of tools with its own state, for example an MCP server.
 type ToolSource struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	State   SourceState            `protobuf:"varint,2,opt,name=state,proto3,enum=gantry.v1.SourceState" json:"state,omitempty"`
 	Message string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// The first turn waits for it, and fails without it.
+	// Whether the first turn waits for the source, and fails without it.
 	Required      bool `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -352,49 +352,49 @@ func (x *ToolSource) GetRequired() bool {
 	return false
 }
 
-// ToolDescriptor declares one tool.
+// ToolDescriptor declares a tool.
 type ToolDescriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Letters, digits and underscores, 1 to 64 characters. Unique in its namespace.
+	// 1 to 64 letters, digits and underscores. Unique in its namespace.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Empty: the default namespace.
 	Namespace   string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema (2020-12) of the arguments, an object. Empty for a freeform tool.
 	InputSchemaJson []byte `protobuf:"bytes,4,opt,name=input_schema_json,json=inputSchemaJson,proto3" json:"input_schema_json,omitempty"`
-	// Present: the tool takes raw text.
+	// If present, the tool takes raw text.
 	Freeform *Freeform `protobuf:"bytes,5,opt,name=freeform,proto3" json:"freeform,omitempty"`
 	// JSON Schema of structured results; may be empty.
 	OutputSchemaJson []byte   `protobuf:"bytes,6,opt,name=output_schema_json,json=outputSchemaJson,proto3" json:"output_schema_json,omitempty"`
 	Exposure         Exposure `protobuf:"varint,7,opt,name=exposure,proto3,enum=gantry.v1.Exposure" json:"exposure,omitempty"`
-	// Extra words by which tool search finds it.
+	// Additional words for tool search.
 	SearchText string `protobuf:"bytes,8,opt,name=search_text,json=searchText,proto3" json:"search_text,omitempty"`
-	// What every call does. Ignored where `assess` is set.
+	// The effects of every call. Ignored if `assess` is set.
 	Effects []*Effect `protobuf:"bytes,9,rep,name=effects,proto3" json:"effects,omitempty"`
-	// Assess must be asked before each call.
+	// Whether Assess must be called before each call.
 	Assess bool `protobuf:"varint,10,opt,name=assess,proto3" json:"assess,omitempty"`
-	// May run beside other calls.
+	// Whether calls may run concurrently with other calls.
 	ParallelSafe bool `protobuf:"varint,11,opt,name=parallel_safe,json=parallelSafe,proto3" json:"parallel_safe,omitempty"`
-	// Calls of one group run one after the other even when parallel_safe. Empty: none.
+	// Calls in the same group run one at a time, even if the tools are parallel_safe. Empty: none.
 	SerialGroup string `protobuf:"bytes,12,opt,name=serial_group,json=serialGroup,proto3" json:"serial_group,omitempty"`
-	// Every call leaves the world as it was; the journal is skipped. Ignored where `assess` is set.
+	// Whether no call has side effects; the journal is then skipped. Ignored if `assess` is set.
 	ReadOnly bool `protobuf:"varint,13,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	// How an abort reads: false "aborted by user after N s", true with a wall time line like commands.
+	// How an abort is reported: false "aborted by user after N s", true with a wall-time line, as for commands.
 	AbortReadsAsCommand bool `protobuf:"varint,14,opt,name=abort_reads_as_command,json=abortReadsAsCommand,proto3" json:"abort_reads_as_command,omitempty"`
-	// Names under which hooks also match it, and the argument that hooks see as `command`.
+	// Additional names that hook matchers match, and the argument that hooks see as `command`.
 	HookAliases []string `protobuf:"bytes,15,rep,name=hook_aliases,json=hookAliases,proto3" json:"hook_aliases,omitempty"`
 	HookName    string   `protobuf:"bytes,16,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"`
-	// Where a hook field differs from the argument's name: hook field → argument name.
+	// Hook fields whose names differ from the arguments': hook field → argument name.
 	HookFields map[string]string `protobuf:"bytes,17,rep,name=hook_fields,json=hookFields,proto3" json:"hook_fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Model traits without which it is not offered, for example "images".
+	// Traits that a model must have for the tool to be offered, for example "images".
 	ModelTraits []string `protobuf:"bytes,18,rep,name=model_traits,json=modelTraits,proto3" json:"model_traits,omitempty"`
-	// The source it belongs to; empty: the plugin itself.
+	// The tool's source; empty: the plugin itself.
 	Source string `protobuf:"bytes,19,opt,name=source,proto3" json:"source,omitempty"`
-	// Arguments that the host refuses to validate strictly: unknown properties are passed on. Default false.
+	// Whether the host accepts unknown properties in arguments and passes them on. Default false.
 	LenientArguments bool `protobuf:"varint,20,opt,name=lenient_arguments,json=lenientArguments,proto3" json:"lenient_arguments,omitempty"`
-	// All that a call does to the world it does by requests to the host that name its token, Spawn first of all; nothing by
-	// itself, and nothing to sessions of other calls. The host then sends Call while it still stores the call's start, and
-	// holds those requests until that is done: the call loses no time over it. Default false.
+	// Whether all side effects of a call are requests to the host that carry the call's token, such as Spawn; the call does
+	// nothing by itself and nothing to sessions of other calls. The host then sends Call while it is still storing the call's
+	// start, and holds back these requests until that is done, so the call loses no time. Default false.
 	EffectsByHost bool `protobuf:"varint,21,opt,name=effects_by_host,json=effectsByHost,proto3" json:"effects_by_host,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -583,7 +583,7 @@ type Freeform struct {
 	// "lark" or "regex"; empty: any text.
 	Syntax     string `protobuf:"bytes,1,opt,name=syntax,proto3" json:"syntax,omitempty"`
 	Definition string `protobuf:"bytes,2,opt,name=definition,proto3" json:"definition,omitempty"`
-	// Name of the one string property for providers without grammars.
+	// Name of the only string property, for providers without grammars.
 	Property      string `protobuf:"bytes,3,opt,name=property,proto3" json:"property,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -644,7 +644,7 @@ type ThreadRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	ThreadId string                 `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	Cwd      string                 `protobuf:"bytes,2,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// Token for State and Emit on behalf of this thread.
+	// Token for the State RPCs and Emit on behalf of this thread.
 	ThreadToken   string `protobuf:"bytes,3,opt,name=thread_token,json=threadToken,proto3" json:"thread_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -815,10 +815,10 @@ func (*ThreadResponse_SessionOutput) isThreadResponse_Event() {}
 
 func (*ThreadResponse_SessionExited) isThreadResponse_Event() {}
 
-// ContextText is text for the model that the host restates only when it changes. Untrusted, at most 16384 bytes.
+// ContextText is text for the model, which the host repeats only when it changes. Untrusted, at most 16384 bytes.
 type ContextText struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Replaces the text under the same key; empty text removes it.
+	// The text replaces the previous one with the same key; an empty text removes it.
 	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -869,14 +869,14 @@ func (x *ContextText) GetText() string {
 	return ""
 }
 
-// SessionOpened: something outlives its call.
+// SessionOpened says that a session, which outlives its call, has been opened.
 type SessionOpened struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	SessionId string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The call that opened it.
+	// The call that opened the session.
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	Title  string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	// An earlier process of the plugin has opened it, and this one has taken it over. The offsets of its output go on.
+	// Whether an earlier process of the plugin opened the session and this one has adopted it. Output offsets continue.
 	Resumed       bool `protobuf:"varint,4,opt,name=resumed,proto3" json:"resumed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -940,7 +940,7 @@ func (x *SessionOpened) GetResumed() bool {
 	return false
 }
 
-// SessionOutput: bytes at an offset from the session's beginning.
+// SessionOutput is output at an offset from the session's beginning.
 type SessionOutput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SessionId     string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1001,7 +1001,7 @@ func (x *SessionOutput) GetData() []byte {
 	return nil
 }
 
-// SessionExited: the session is over.
+// SessionExited says that a session has ended.
 type SessionExited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SessionId     string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1062,7 +1062,7 @@ func (x *SessionExited) GetExitCode() int32 {
 	return 0
 }
 
-// CallInput is what the model asked for.
+// CallInput is the input of a call.
 type CallInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Input:
@@ -1134,7 +1134,7 @@ type isCallInput_Input interface {
 }
 
 type CallInput_ArgumentsJson struct {
-	// Arguments, valid against the schema.
+	// Arguments, validated against the schema.
 	ArgumentsJson []byte `protobuf:"bytes,1,opt,name=arguments_json,json=argumentsJson,proto3,oneof"`
 }
 
@@ -1157,7 +1157,7 @@ type AssessRequest struct {
 	Input     *CallInput             `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
 	// Absolute.
 	Cwd string `protobuf:"bytes,7,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// Good for Spawn of read-only helpers while assessing.
+	// Permits Spawn of read-only helpers during the assessment.
 	CallToken     string `protobuf:"bytes,8,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
 	ToolsRevision string `protobuf:"bytes,9,opt,name=tools_revision,json=toolsRevision,proto3" json:"tools_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1259,19 +1259,19 @@ func (x *AssessRequest) GetToolsRevision() string {
 
 type AssessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Set when the call needs no running: it can't work, or its answer is known. Nothing else counts then.
+	// Set if the call does not need to run: it can't work, or its result is already known. All other fields are then ignored.
 	Early   *CallResult `protobuf:"bytes,1,opt,name=early,proto3" json:"early,omitempty"`
 	Effects []*Effect   `protobuf:"bytes,2,rep,name=effects,proto3" json:"effects,omitempty"`
-	// What it asks for beyond the grant.
+	// Permissions that the call needs beyond the grant.
 	Escalation *Escalation `protobuf:"bytes,3,opt,name=escalation,proto3" json:"escalation,omitempty"`
 	ReadOnly   bool        `protobuf:"varint,4,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	Idempotent bool        `protobuf:"varint,5,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
-	// One line for the user.
+	// One line, for the user.
 	Summary string `protobuf:"bytes,6,opt,name=summary,proto3" json:"summary,omitempty"`
-	// Further parts of the approval key. The host's own key is always in it.
+	// Additional parts of the approval key, which always contains the host's own key.
 	Discriminators []string `protobuf:"bytes,7,rep,name=discriminators,proto3" json:"discriminators,omitempty"`
 	Item           *Item    `protobuf:"bytes,8,opt,name=item,proto3" json:"item,omitempty"`
-	// Handed back in Call.start: the call runs on exactly what was assessed. Opaque, at most 128 bytes.
+	// Returned in Call.start, to ensure that the call does exactly what was assessed. Opaque, at most 128 bytes.
 	Digest        string `protobuf:"bytes,9,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1370,15 +1370,15 @@ func (x *AssessResponse) GetDigest() string {
 	return ""
 }
 
-// Escalation asks for more than the grant.
+// Escalation requests permissions beyond the grant.
 type Escalation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Run without the sandbox.
+	// Whether to run without the sandbox.
 	Unsandboxed bool `protobuf:"varint,1,opt,name=unsandboxed,proto3" json:"unsandboxed,omitempty"`
-	// Further permission, for example extra writable paths.
+	// Additional permissions, for example writable paths.
 	Additional    []*Effect `protobuf:"bytes,2,rep,name=additional,proto3" json:"additional,omitempty"`
 	Justification string    `protobuf:"bytes,3,opt,name=justification,proto3" json:"justification,omitempty"`
-	// A command prefix that the user could allow for ever.
+	// A command prefix that the user could allow permanently.
 	PrefixRule    []string `protobuf:"bytes,4,rep,name=prefix_rule,json=prefixRule,proto3" json:"prefix_rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1442,7 +1442,7 @@ func (x *Escalation) GetPrefixRule() []string {
 	return nil
 }
 
-// GrantFacts is what a plugin may know of the grant that its call runs under. The host enforces it; this is for messages.
+// GrantFacts is information about the grant of a call, for messages. The host enforces the grant.
 type GrantFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "full-access", "workspace-write" or "read-only".
@@ -1652,20 +1652,20 @@ type CallStart struct {
 	Namespace string                 `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Tool      string                 `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
 	Input     *CallInput             `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
-	// From Assess; empty where the tool is not assessed.
+	// From Assess; empty if the tool is not assessed.
 	AssessDigest string      `protobuf:"bytes,7,opt,name=assess_digest,json=assessDigest,proto3" json:"assess_digest,omitempty"`
 	Grant        *GrantFacts `protobuf:"bytes,8,opt,name=grant,proto3" json:"grant,omitempty"`
 	// Absolute.
 	Cwd string `protobuf:"bytes,9,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// For HostService. Dead after the result.
+	// Token for HostService. Invalid after the result.
 	CallToken     string    `protobuf:"bytes,10,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
 	ToolsRevision string    `protobuf:"bytes,11,opt,name=tools_revision,json=toolsRevision,proto3" json:"tools_revision,omitempty"`
 	Caps          *CallCaps `protobuf:"bytes,12,opt,name=caps,proto3" json:"caps,omitempty"`
-	// Ids of the calls that this one is nested in, outermost first.
+	// IDs of the calls that contain this one, outermost first.
 	Parents []string `protobuf:"bytes,13,rep,name=parents,proto3" json:"parents,omitempty"`
-	// Traits of the model that asked, for example "images".
+	// Traits of the calling model, for example "images".
 	ModelTraits []string `protobuf:"bytes,14,rep,name=model_traits,json=modelTraits,proto3" json:"model_traits,omitempty"`
-	// 1 for the first try, more after a retry with a wider grant.
+	// 1 for the first attempt, greater for a retry with a wider grant.
 	Attempt       uint32 `protobuf:"varint,15,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1806,15 +1806,15 @@ func (x *CallStart) GetAttempt() uint32 {
 	return 0
 }
 
-// CallCaps are limits of one call.
+// CallCaps are the limits of one call.
 type CallCaps struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most bytes of all output deltas; beyond it they are dropped and counted by the plugin.
+	// Maximum total size of output deltas; the plugin drops and counts anything beyond it.
 	MaxOutputBytes int64 `protobuf:"varint,1,opt,name=max_output_bytes,json=maxOutputBytes,proto3" json:"max_output_bytes,omitempty"`
 	MaxInlineBytes int64 `protobuf:"varint,2,opt,name=max_inline_bytes,json=maxInlineBytes,proto3" json:"max_inline_bytes,omitempty"`
-	// Most tokens of output that the model will see by default.
+	// Maximum number of output tokens that the model sees by default.
 	MaxModelTokens int64 `protobuf:"varint,3,opt,name=max_model_tokens,json=maxModelTokens,proto3" json:"max_model_tokens,omitempty"`
-	// 0: no deadline. The host counts it, and stops counting while anything waits for a person.
+	// 0: no deadline. The host enforces it, not counting time during which something waits for a person.
 	DeadlineMs    int64 `protobuf:"varint,4,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1878,7 +1878,7 @@ func (x *CallCaps) GetDeadlineMs() int64 {
 	return 0
 }
 
-// CallPause: something waits for a person. Clocks of the call should stand still.
+// CallPause says that something is waiting for a person. The call should pause its timers.
 type CallPause struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1952,7 +1952,7 @@ func (*CallResume) Descriptor() ([]byte, []int) {
 	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{20}
 }
 
-// CallGrantAdded tells that the grant has grown.
+// CallGrantAdded says that the grant has been extended.
 type CallGrantAdded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Grant         *GrantFacts            `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
@@ -1997,12 +1997,12 @@ func (x *CallGrantAdded) GetGrant() *GrantFacts {
 	return nil
 }
 
-// CallCancel asks to end soon. The result still follows.
+// CallCancel asks the call to end soon. The plugin still sends a result.
 type CallCancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "interrupted", "shutdown", "deadline" or "replaced".
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// After this the host ends the rpc.
+	// Time after which the host ends the RPC.
 	GraceMs       int64 `protobuf:"varint,2,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2214,10 +2214,10 @@ func (*CallResponse_Note) isCallResponse_Event() {}
 
 func (*CallResponse_Result) isCallResponse_Event() {}
 
-// CallStarted: the call has begun.
+// CallStarted says that the call has started.
 type CallStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The item to show; may be absent.
+	// The item to display; may be absent.
 	Item          *Item `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2260,10 +2260,10 @@ func (x *CallStarted) GetItem() *Item {
 	return nil
 }
 
-// OutputDelta is output as it appears. At most 8192 bytes, cut between characters.
+// OutputDelta is a piece of output while the call runs. At most 8192 bytes, split between characters.
 type OutputDelta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bytes before this one.
+	// Number of bytes before this piece.
 	Offset        int64  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
 	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2376,7 +2376,7 @@ func (x *Progress) GetTotal() float64 {
 	return 0
 }
 
-// Note is something that a nested step has to say; it appears under the item.
+// Note is a message of a nested step; it is displayed below the item.
 type Note struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
@@ -2421,21 +2421,21 @@ func (x *Note) GetText() string {
 	return ""
 }
 
-// CallResult is the answer of a call.
+// CallResult is the result of a call.
 type CallResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Parts []*ResultPart          `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
-	// The call did not do what was asked. The model reads the parts all the same.
+	// Whether the call failed. The model sees the parts in either case.
 	IsError bool `protobuf:"varint,2,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
-	// The final item to show; may be absent.
+	// The final item to display; may be absent.
 	Item *Item `protobuf:"bytes,3,opt,name=item,proto3" json:"item,omitempty"`
-	// What still runs after the call.
+	// The session that is still running after the call.
 	SessionId string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The sandbox refused something; policy may ask to try again with a wider grant.
+	// Whether the sandbox denied something; the policy may offer a retry with a wider grant.
 	SandboxDenied bool `protobuf:"varint,5,opt,name=sandbox_denied,json=sandboxDenied,proto3" json:"sandbox_denied,omitempty"`
-	// Structured answer for code mode; may be empty.
+	// Structured result for code mode; may be empty.
 	StructuredJson []byte `protobuf:"bytes,6,opt,name=structured_json,json=structuredJson,proto3" json:"structured_json,omitempty"`
-	// The call was stopped before it was done.
+	// Whether the call was stopped before it was finished.
 	Aborted       bool `protobuf:"varint,7,opt,name=aborted,proto3" json:"aborted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -33,20 +33,20 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ToolService is what a tool plugin serves.
+// ToolService is served by tool plugins.
 type ToolServiceClient interface {
-	// Watch sends the tool set at once and again whenever it changes. It lasts as long as the plugin.
+	// Watch sends the tool set immediately, and again whenever it changes. The stream lasts as long as the plugin.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
-	// Thread lasts as long as a thread uses this plugin; it sends context for the model and the life of sessions.
+	// Thread sends context for the model and the lifecycle of sessions. The stream lasts as long as a thread uses the plugin.
 	Thread(ctx context.Context, in *ThreadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ThreadResponse], error)
-	// Assess says what a call would do, without doing it. Only for tools whose descriptor says so.
+	// Assess returns what a call would do, without doing it. It is only called for tools whose descriptor sets `assess`.
 	Assess(ctx context.Context, in *AssessRequest, opts ...grpc.CallOption) (*AssessResponse, error)
-	// Call runs a tool. The first message of the host is start. The plugin sends started first, then any number of events,
-	// then exactly one result, also after a cancel, and nothing after it.
+	// Call runs a tool. The host's first message is start. The plugin sends started first, then any number of events, then
+	// exactly one result, even after a cancel, and nothing after that.
 	Call(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CallRequest, CallResponse], error)
-	// StopSession ends a session. Unknown ids are no error.
+	// StopSession ends a session. Unknown IDs are ignored.
 	StopSession(ctx context.Context, in *StopSessionRequest, opts ...grpc.CallOption) (*StopSessionResponse, error)
-	// EndThread releases all that is held for a thread. Unknown ids are no error.
+	// EndThread releases all resources of a thread. Unknown IDs are ignored.
 	EndThread(ctx context.Context, in *EndThreadRequest, opts ...grpc.CallOption) (*EndThreadResponse, error)
 }
 
@@ -143,20 +143,20 @@ func (c *toolServiceClient) EndThread(ctx context.Context, in *EndThreadRequest,
 // All implementations must embed UnimplementedToolServiceServer
 // for forward compatibility.
 //
-// ToolService is what a tool plugin serves.
+// ToolService is served by tool plugins.
 type ToolServiceServer interface {
-	// Watch sends the tool set at once and again whenever it changes. It lasts as long as the plugin.
+	// Watch sends the tool set immediately, and again whenever it changes. The stream lasts as long as the plugin.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
-	// Thread lasts as long as a thread uses this plugin; it sends context for the model and the life of sessions.
+	// Thread sends context for the model and the lifecycle of sessions. The stream lasts as long as a thread uses the plugin.
 	Thread(*ThreadRequest, grpc.ServerStreamingServer[ThreadResponse]) error
-	// Assess says what a call would do, without doing it. Only for tools whose descriptor says so.
+	// Assess returns what a call would do, without doing it. It is only called for tools whose descriptor sets `assess`.
 	Assess(context.Context, *AssessRequest) (*AssessResponse, error)
-	// Call runs a tool. The first message of the host is start. The plugin sends started first, then any number of events,
-	// then exactly one result, also after a cancel, and nothing after it.
+	// Call runs a tool. The host's first message is start. The plugin sends started first, then any number of events, then
+	// exactly one result, even after a cancel, and nothing after that.
 	Call(grpc.BidiStreamingServer[CallRequest, CallResponse]) error
-	// StopSession ends a session. Unknown ids are no error.
+	// StopSession ends a session. Unknown IDs are ignored.
 	StopSession(context.Context, *StopSessionRequest) (*StopSessionResponse, error)
-	// EndThread releases all that is held for a thread. Unknown ids are no error.
+	// EndThread releases all resources of a thread. Unknown IDs are ignored.
 	EndThread(context.Context, *EndThreadRequest) (*EndThreadResponse, error)
 	mustEmbedUnimplementedToolServiceServer()
 }

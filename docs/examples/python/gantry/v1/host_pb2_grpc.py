@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class HostServiceStub:
-    """HostService is what the host offers to plugins.
+    """HostService is the set of services that the host offers to plugins.
     """
 
     def __init__(self, channel):
@@ -138,7 +138,7 @@ class HostServiceStub:
 
 
 class HostServiceServicer:
-    """HostService is what the host offers to plugins.
+    """HostService is the set of services that the host offers to plugins.
     """
 
     def Spawn(self, request, context):
@@ -149,17 +149,18 @@ class HostServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Adopt(self, request, context):
-        """Adopt takes over the kept sessions (SpawnRequest.keep) of the plugin's earlier processes. A session has one reader, so
-        an earlier process that still has some is stopped, and the answer waits for its end. It is to be asked for when a thread
-        shows up (Thread, Assess, Call): before the host calls a process, which it does not in Configure, there is nothing to be
-        had from one that lives.
+        """Adopt takes over the kept sessions (SpawnRequest.keep) of the plugin's earlier processes. A session has only one
+        reader, so an earlier process that still has sessions is stopped first, and the response waits for its end. Call Adopt
+        when a thread first appears (in Thread, Assess or Call): before the host has called the new process, which does not
+        happen in Configure, it can't take anything from a process that is still alive.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
-        """Release says that nobody will adopt these sessions any more. The host forgets each when its tree has ended.
+        """Release says that these sessions will not be adopted any more. The host forgets each of them when its process tree has
+        ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -173,36 +174,36 @@ class HostServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Wait(self, request, context):
-        """Wait returns when the process has ended. Its answer comes once: when the descriptors were taken and nothing of the tree
-        lives any more, the host forgets the process; a kept one only after Release.
+        """Wait returns when the process has ended. It returns only once: when the descriptors were taken and no process of the
+        tree is left, the host forgets the process. A kept process is only forgotten after Release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Attach(self, request_iterator, context):
-        """Attach carries the process's bytes where descriptors can't travel. The first message names the process.
+        """Attach transfers the process's input and output if descriptors can't be passed. The first message names the process.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Authorize(self, request, context):
-        """Authorize asks for effects that only show up during a call.
+        """Authorize requests permission for effects that become known only during a call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Ask(self, request, context):
-        """Ask puts a question to the user. Never an approval.
+        """Ask asks the user a question. The answer is never an approval.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CallTool(self, request, context):
-        """CallTool runs another tool of the thread. It takes the whole way of any call.
+        """CallTool runs another tool of the thread, through the same pipeline as any other call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -216,28 +217,28 @@ class HostServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Sample(self, request, context):
-        """Sample asks the model once, within the thread's budget.
+        """Sample sends one request to the model, within the thread's budget.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Secret(self, request, context):
-        """Secret resolves a handle of the plugin's own config block.
+        """Secret resolves a handle from the plugin's own config block.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StoreSecret(self, request, context):
-        """StoreSecret keeps a secret of the plugin's own, a token for example, where no other plugin can read it.
+        """StoreSecret stores a secret of the plugin, such as a token, where no other plugin can read it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetState(self, request, context):
-        """State reads and writes the plugin's own keys.
+        """GetState, PutState and ListState read and write the plugin's own keys.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -256,7 +257,7 @@ class HostServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Lease(self, request, context):
-        """Lease takes a named lease. The first message says granted; a later one says lost. Ending the rpc gives it back.
+        """Lease acquires a named lease. The first message says granted; a later one says lost. Ending the RPC releases it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -276,7 +277,7 @@ class HostServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Emit(self, request, context):
-        """Emit puts an event of the plugin's own into the thread's stream.
+        """Emit publishes a plugin-defined event in the thread's stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -394,7 +395,7 @@ def add_HostServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class HostService:
-    """HostService is what the host offers to plugins.
+    """HostService is the set of services that the host offers to plugins.
     """
 
     @staticmethod

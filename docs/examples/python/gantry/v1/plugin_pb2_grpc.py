@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class PluginServiceStub:
-    """PluginService is what every plugin serves.
+    """PluginService is served by every plugin.
     """
 
     def __init__(self, channel):
@@ -63,18 +63,18 @@ class PluginServiceStub:
 
 
 class PluginServiceServicer:
-    """PluginService is what every plugin serves.
+    """PluginService is served by every plugin.
     """
 
     def Describe(self, request, context):
-        """Describe returns the manifest. Deterministic: the same binary answers the same bytes for ever, also as `--describe`.
+        """Describe returns the manifest. It is deterministic: a binary always returns the same bytes, also with `--describe`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Configure(self, request, context):
-        """Configure hands over the decoded config block and the facts of the host. Called again when the block changes.
+        """Configure passes the decoded config block and information about the host. It is called again when the block changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -88,14 +88,15 @@ class PluginServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """Drain asks to finish what runs and to refuse what is new. Returns when nothing runs any more or the deadline is over.
+        """Drain asks the plugin to finish its running calls and to refuse new ones. It returns when no calls are running or the
+        deadline has passed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Stop(self, request, context):
-        """Stop ends the process soon after the answer.
+        """Stop makes the process exit soon after its response.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -138,7 +139,7 @@ def add_PluginServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PluginService:
-    """PluginService is what every plugin serves.
+    """PluginService is served by every plugin.
     """
 
     @staticmethod

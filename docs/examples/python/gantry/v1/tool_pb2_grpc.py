@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ToolServiceStub:
-    """ToolService is what a tool plugin serves.
+    """ToolService is served by tool plugins.
     """
 
     def __init__(self, channel):
@@ -68,47 +68,47 @@ class ToolServiceStub:
 
 
 class ToolServiceServicer:
-    """ToolService is what a tool plugin serves.
+    """ToolService is served by tool plugins.
     """
 
     def Watch(self, request, context):
-        """Watch sends the tool set at once and again whenever it changes. It lasts as long as the plugin.
+        """Watch sends the tool set immediately, and again whenever it changes. The stream lasts as long as the plugin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Thread(self, request, context):
-        """Thread lasts as long as a thread uses this plugin; it sends context for the model and the life of sessions.
+        """Thread sends context for the model and the lifecycle of sessions. The stream lasts as long as a thread uses the plugin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Assess(self, request, context):
-        """Assess says what a call would do, without doing it. Only for tools whose descriptor says so.
+        """Assess returns what a call would do, without doing it. It is only called for tools whose descriptor sets `assess`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Call(self, request_iterator, context):
-        """Call runs a tool. The first message of the host is start. The plugin sends started first, then any number of events,
-        then exactly one result, also after a cancel, and nothing after it.
+        """Call runs a tool. The host's first message is start. The plugin sends started first, then any number of events, then
+        exactly one result, even after a cancel, and nothing after that.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StopSession(self, request, context):
-        """StopSession ends a session. Unknown ids are no error.
+        """StopSession ends a session. Unknown IDs are ignored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EndThread(self, request, context):
-        """EndThread releases all that is held for a thread. Unknown ids are no error.
+        """EndThread releases all resources of a thread. Unknown IDs are ignored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -156,7 +156,7 @@ def add_ToolServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ToolService:
-    """ToolService is what a tool plugin serves.
+    """ToolService is served by tool plugins.
     """
 
     @staticmethod

@@ -53,7 +53,7 @@ type Command struct {
 	Name        string // lower-case letters, digits and dashes
 	Description string
 	InputSchema json.RawMessage // JSON Schema of an object; empty: no input
-	SideEffects bool            // changes something outside the plugin
+	SideEffects bool            // changes something outside the plugin's process; the host runs it only when the user agrees
 	// Run answers with JSON. An error's text is shown to the user. With its ctx [Host.Ask] asks the user.
 	Run func(ctx context.Context, env Env, input json.RawMessage) (json.RawMessage, error)
 }

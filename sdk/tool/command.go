@@ -22,7 +22,8 @@ type Command struct {
 // CommandOption changes a command.
 type CommandOption func(*Command)
 
-// SideEffects says that the command changes something outside the plugin; people are told before they give it.
+// SideEffects says that the command changes something outside the plugin's process: a service, files, what the host stores
+// for it. The host asks the user before it runs such a command.
 func SideEffects() CommandOption { return func(c *Command) { c.spec.SideEffects = true } }
 
 var commandName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)

@@ -27,7 +27,7 @@ func (a *app) complete(root *cobra.Command) {
 		"threads revert": first(a.threadWords), "threads rollback": first(a.threadWords), "threads archive": a.proposing(a.threadWords, 0),
 		"threads unarchive": a.proposing(a.archivedWords, 0), "threads search": cobra.NoFileCompletions,
 		"threads show": first(a.threadWords), "threads export": first(a.threadWords), "threads delete": a.proposing(a.threadWords, 0),
-		"plugin inspect": first(a.pluginWords), "plugin remove": first(a.pluginWords), "plugin lock": a.proposing(a.pluginWords, 0),
+		"plugin inspect": first(a.pluginWords), "plugin remove": first(a.pluginWords), "plugin run": first(a.pluginWords), "plugin lock": a.proposing(a.pluginWords, 0),
 		"plugin reload": a.proposing(a.pluginWords, 1, cobra.ShellCompDirectiveDefault), "models": a.proposing(a.providerWords, 0),
 		"plugin new": cobra.NoFileCompletions, "trust": directories,
 	} {

@@ -9,8 +9,6 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/spf13/cobra"
 
-	"github.com/gantry-agent/gantry/config"
-	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
@@ -45,9 +43,10 @@ func (a *app) logoutCommand() *cobra.Command {
 	}
 }
 
-// providerCommand gives a provider a command and shows what it says about it.
+// providerCommand runs a command of a provider and shows its message. The user confirms its side effects by typing
+// `gantry login` or `gantry logout`: each does nothing else.
 func (a *app) providerCommand(ctx context.Context, label, command string, input map[string]any) (err error) {
-	h, b, err := a.providerHost(ctx, label)
+	h, b, err := a.blockHost(ctx, providerNamed(label))
 	if err != nil {
 		return err
 	}
@@ -56,7 +55,7 @@ func (a *app) providerCommand(ctx context.Context, label, command string, input 
 	if err != nil {
 		return err
 	}
-	out, err := h.Command(ctx, b.Label, command, raw, commandAsker{a})
+	out, err := h.Command(ctx, b.Label, host.CommandRun{Name: command, Input: raw, Asker: commandAsker{a}, Confirmed: true})
 	if errors.Is(err, host.ErrNoCommand) {
 		return hint.With(fmt.Errorf("%s: provider %q has no %s", b.Where(), b.Label, command),
 			"store its key with `gantry secret set NAME` and write api_key = secret(\"NAME\") into its block")
@@ -71,26 +70,6 @@ func (a *app) providerCommand(ctx context.Context, label, command string, input 
 		fmt.Fprintln(a.stderr, clean(said.Message))
 	}
 	return nil
-}
-
-// providerHost is a host with nothing but one provider.
-func (a *app) providerHost(ctx context.Context, label string) (*host.Host, *config.PluginBlock, error) {
-	home, err := a.home()
-	if err != nil {
-		return nil, nil, err
-	}
-	cfg, err := a.loadConfig(ctx, home, a.dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	b, ok := cfg.Provider(label)
-	if !ok {
-		return nil, nil, diag.Failure{Diagnostics: diag.Diagnostics{unknownProvider(cfg, label)}}
-	}
-	only := *cfg
-	only.Providers, only.Plugins = []*config.PluginBlock{b}, nil
-	h, err := a.hostOf(ctx, home, &only, hostOptions{dir: a.dir, ephemeral: true})
-	return h, b, err
 }
 
 // commandAsker puts the questions of a command to the terminal. A URL is shown to whoever watches; all else needs somebody

@@ -48,7 +48,7 @@ func (a *app) modelsCommand() *cobra.Command {
 }
 
 // refreshModels lets providers fetch what is published of their models. One that knows no such command is asked for itself
-// only.
+// only. The flags --refresh and --refresh-from are the user's consent to its side effects.
 func (a *app) refreshModels(ctx context.Context, names []string, from string) (err error) {
 	_, providers, h, err := a.providersHost(ctx, names)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *app) refreshModels(ctx context.Context, names []string, from string) (e
 	}
 	failed := false
 	for _, b := range providers {
-		out, err := h.Command(ctx, b.Label, "refresh", input, nil)
+		out, err := h.Command(ctx, b.Label, host.CommandRun{Name: "refresh", Input: input, Confirmed: true})
 		var said struct{ Message string }
 		switch {
 		case errors.Is(err, host.ErrNoCommand) && len(names) == 0:

@@ -21,14 +21,14 @@ import (
 
 func (a *app) pluginCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "plugin", Short: "List, inspect, lock, add, remove, reload and create plugins",
+		Use: "plugin", Short: "List, inspect, lock, add, remove, reload, run and create plugins",
 		Long: "Tools and model providers are separate programs, configured by the `plugin` and `provider` blocks of gantry.hcl. Built-in\n" +
 			"programs are pinned by gantry's build. gantry.lock.hcl pins the content of all other programs: a program that is not\n" +
 			"locked, or that differs from its lock, is not started.",
 	}
 	cmd.AddCommand(
 		a.pluginList(), a.pluginInspect(), a.pluginLock(), a.pluginVerify(), a.pluginAdd(), a.pluginRemove(), a.pluginReload(),
-		a.pluginNew(),
+		a.pluginRun(), a.pluginNew(),
 	)
 	return cmd
 }
@@ -301,7 +301,11 @@ func (a *app) showInspection(in inspection) error {
 		showTool(w, tool)
 	}
 	for _, c := range m.Commands {
-		fmt.Fprintf(w, "\nCommand %s\n  %s\n", c.Name, clean(c.Description))
+		effects := ""
+		if c.SideEffects {
+			effects = " (has side effects)"
+		}
+		fmt.Fprintf(w, "\nCommand %s%s\n  %s\n", c.Name, effects, clean(c.Description))
 	}
 	for _, s := range m.Skills {
 		fmt.Fprintf(w, "\nSkill %s\n  %s\n", clean(s.Name), clean(s.Description))

@@ -208,6 +208,9 @@ func (p *programs) changes(pr *program, e lock.Entry) (changes, growth []string)
 			}
 			changes = append(changes, "tools: "+strings.Join(names, ", "))
 		}
+		if names := effectful(m); len(names) > 0 {
+			changes = append(changes, "commands with side effects, which run only when you confirm it: "+strings.Join(names, ", "))
+		}
 		return changes, []string{"it"}
 	}
 	if old.Version != e.Version {
@@ -239,6 +242,17 @@ func (p *programs) changes(pr *program, e lock.Entry) (changes, growth []string)
 		changes = append(changes, fmt.Sprintf("version constraint: %q became %q", old.Constraints, e.Constraints))
 	}
 	return changes, growth
+}
+
+// effectful lists the commands of a plugin that have side effects.
+func effectful(m *contract.Manifest) []string {
+	var names []string
+	for _, c := range m.Commands {
+		if c.SideEffects {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // difference compares with the manifest that was locked, as far as it is still known.

@@ -7,24 +7,42 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/service"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// ErrNoCommand says that a plugin does not offer a command.
+// ErrNoCommand is returned for a command that a plugin does not offer.
 var ErrNoCommand = errors.New("the plugin has no such command")
 
-// Command gives a plugin a command and returns its answer, JSON. What the plugin wants to know meanwhile is asked of asker;
-// nil: there is nobody.
-func (h *Host) Command(ctx context.Context, label, name string, input json.RawMessage, asker service.Asker) (json.RawMessage, error) {
+// ErrNotConfirmed is returned for a command with side effects that the user has not agreed to.
+var ErrNotConfirmed = errors.New("not confirmed")
+
+// CommandRun is one run of a plugin's command.
+type CommandRun struct {
+	Name  string
+	Input json.RawMessage
+	// Asker answers the plugin's questions, and whether a command with side effects may run. nil: no person can be asked.
+	Asker service.Asker
+	// Confirmed says that the user has agreed to the command's side effects already. It must come from the user: a flag,
+	// or a command line whose one purpose is this command, like `gantry login`.
+	Confirmed bool
+}
+
+// Command runs a command that a plugin's manifest declares and returns its output, JSON. A command with side effects runs
+// only if the user agrees, otherwise the error is [ErrNotConfirmed].
+func (h *Host) Command(ctx context.Context, label string, r CommandRun) (json.RawMessage, error) {
 	slot := h.plugins.Slot(label)
 	if slot == nil {
 		return nil, fmt.Errorf("there is no plugin %q", label)
@@ -34,12 +52,21 @@ func (h *Host) Command(ctx context.Context, label, name string, input json.RawMe
 		return nil, err
 	}
 	defer lease.Release()
-	token, end := h.commands.Begin(ctx, label, asker)
+	spec, ok := h.commandSpec(label, r.Name)
+	if !ok {
+		return nil, fmt.Errorf("%s %q: %w %q", slot.Spec().Kind, label, ErrNoCommand, r.Name)
+	}
+	if spec.SideEffects && !r.Confirmed {
+		if err := confirm(ctx, label, spec, r.Asker); err != nil {
+			return nil, err
+		}
+	}
+	token, end := h.commands.Begin(ctx, label, r.Asker)
 	defer end()
-	resp, err := gantryv1.NewPluginServiceClient(lease.Conn).Command(ctx, &gantryv1.CommandRequest{Name: name, InputJson: input, CallToken: token})
+	resp, err := gantryv1.NewPluginServiceClient(lease.Conn).Command(ctx, &gantryv1.CommandRequest{Name: r.Name, InputJson: r.Input, CallToken: token})
 	switch {
 	case status.Code(err) == codes.NotFound, status.Code(err) == codes.Unimplemented:
-		return nil, fmt.Errorf("%s %q: %w %q", slot.Spec().Kind, label, ErrNoCommand, name)
+		return nil, fmt.Errorf("%s %q: %w %q", slot.Spec().Kind, label, ErrNoCommand, r.Name)
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
@@ -48,6 +75,48 @@ func (h *Host) Command(ctx context.Context, label, name string, input json.RawMe
 		return nil, fmt.Errorf("%s: %w", label, hint.Parse(strings.TrimSpace(resp.GetError())))
 	}
 	return resp.GetOutputJson(), nil
+}
+
+// commandSpec returns what a plugin's manifest says of a command.
+func (h *Host) commandSpec(label, name string) (contract.CommandSpec, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.mu.manifests[label]
+	if m == nil {
+		return contract.CommandSpec{}, false
+	}
+	i := slices.IndexFunc(m.Commands, func(c contract.CommandSpec) bool { return c.Name == name })
+	if i < 0 {
+		return contract.CommandSpec{}, false
+	}
+	return m.Commands[i], true
+}
+
+// The answers to whether a command may run.
+const (
+	runCommand    = "run"
+	cancelCommand = "cancel"
+)
+
+// confirm asks the user whether a command with side effects may run.
+func confirm(ctx context.Context, label string, spec contract.CommandSpec, asker service.Asker) error {
+	refused := fmt.Errorf("the command %q of plugin %q has side effects: %w", spec.Name, label, ErrNotConfirmed)
+	if asker == nil {
+		return refused
+	}
+	answer, err := asker.Ask(ctx, approval.Question{
+		About: event.QuestionChoice, Title: fmt.Sprintf("Run the command %q of plugin %q? It has side effects.", spec.Name, label),
+		Message: spec.Description, Options: []string{runCommand, cancelCommand},
+	})
+	switch {
+	case errors.Is(err, approval.ErrNobody):
+		return refused
+	case err != nil:
+		return err
+	case answer.Choice != runCommand:
+		return refused
+	}
+	return nil
 }
 
 // vault is where plugins' secrets are kept.

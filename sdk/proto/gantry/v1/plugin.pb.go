@@ -415,7 +415,8 @@ type CommandSpec struct {
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema of the input. Empty: an object without properties.
 	InputSchemaJson []byte `protobuf:"bytes,3,opt,name=input_schema_json,json=inputSchemaJson,proto3" json:"input_schema_json,omitempty"`
-	// Whether the command changes anything outside the plugin; if so, it is subject to the host's policy.
+	// Whether the command changes anything outside the plugin's process, such as a service, files, or secrets and keys that
+	// the host stores. The host runs such a command only if the user confirms it.
 	SideEffects   bool `protobuf:"varint,4,opt,name=side_effects,json=sideEffects,proto3" json:"side_effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -14,6 +14,7 @@ import (
 func TestCapabilities(t *testing.T) {
 	w := newWorld(t)
 	mine := w.client("mine")
+	checked := map[string]bool{}
 	w.call(t.Context(), func(ctx context.Context, s contract.CallStart) {
 		for _, tc := range []struct {
 			rpc, capability string
@@ -61,6 +62,7 @@ func TestCapabilities(t *testing.T) {
 				return err
 			}},
 		} {
+			checked[tc.rpc] = true
 			w.lacks = tc.capability
 			if err := tc.do(); code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "it has no "+tc.capability) {
 				t.Errorf("%s without %s: %v", tc.rpc, tc.capability, err)
@@ -71,4 +73,20 @@ func TestCapabilities(t *testing.T) {
 			}
 		}
 	})
+	// What needs no capability, and why: a new rpc has to be in one of the two lists.
+	free := map[string]string{
+		"Release": "of its own process, for which it needed spawn", "Signal": "of its own process", "Wait": "of its own process", "Attach": "of its own process",
+		"Authorize": "only asks", "PutArtifact": "within its quota", "GetArtifact": "whose digest it knows", "Emit": "into the threads that it serves",
+	}
+	desc := gantryv1.File_gantry_v1_host_proto.Services().ByName("HostService").Methods()
+	for i := range desc.Len() {
+		name := string(desc.Get(i).Name())
+		if checked[name] == (free[name] != "") {
+			t.Errorf("%s: needs a capability: %v, needs none: %q", name, checked[name], free[name])
+		}
+		delete(free, name)
+	}
+	if len(free) > 0 {
+		t.Errorf("there are no such rpcs: %v", free)
+	}
 }

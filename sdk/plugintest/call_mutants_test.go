@@ -5,7 +5,10 @@ package plugintest
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
 func toolMutants() []mutant {
@@ -51,7 +55,49 @@ func toolMutants() []mutant {
 		{check: "tools.schema", how: "name", change: watch(func(w *gantryv1.WatchResponse) {
 			w.Tools = append(w.Tools, &gantryv1.ToolDescriptor{Name: "two words", InputSchemaJson: []byte(`{"type":"object"}`)})
 		})},
-		{check: "capabilities.declared", how: "state", change: func(r *reference) { r.takes = true }},
+		{check: "capabilities.declared", how: "state", change: func(r *reference) {
+			r.during = func(_ context.Context, c *tool.Call) error {
+				_, _ = c.Env().Client().GetState(c.Hard(), &gantryv1.GetStateRequest{Key: "k"})
+				return nil
+			}
+		}},
+		{check: "command.effects", how: "stores a secret", change: func(r *reference) {
+			r.status = func(ctx context.Context, c *tool.CommandCall) error {
+				_, err := c.Env().Client().StoreSecret(ctx, &gantryv1.StoreSecretRequest{Name: "token", Value: "a secret"})
+				return err
+			}
+		}},
+		{check: "command.effects", how: "starts a process", change: func(r *reference) {
+			r.status = func(ctx context.Context, c *tool.CommandCall) error { return c.Command(ctx, "true").Run() }
+		}},
+		{check: "permissions.exec", how: "by itself", change: func(r *reference) {
+			r.during = func(ctx context.Context, _ *tool.Call) error { return exec.CommandContext(ctx, "true").Run() }
+		}},
+		{check: "permissions.network", how: "undeclared", change: func(r *reference) {
+			r.during = func(context.Context, *tool.Call) error {
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return err
+				}
+				defer ln.Close()
+				conn, err := net.Dial("tcp", ln.Addr().String())
+				if err != nil {
+					return err
+				}
+				return conn.Close()
+			}
+		}},
+		{check: "permissions.read", how: "a key", change: func(r *reference) {
+			r.during = func(context.Context, *tool.Call) error {
+				_, _ = os.ReadFile(filepath.Join(os.Getenv("HOME"), ".ssh", "id_ed25519"))
+				return nil
+			}
+		}},
+		{check: "permissions.write", how: "the working folder", change: func(r *reference) {
+			r.during = func(_ context.Context, c *tool.Call) error {
+				return os.WriteFile(filepath.Join(c.Cwd(), "notes"), []byte("a note"), 0o600)
+			}
+		}},
 		{check: "thread.stream", how: "ends", change: thread(func(grpc.ServerStream, func(grpc.ServerStream) error) error { return nil })},
 		{check: "thread.stream", how: "not there", change: thread(func(grpc.ServerStream, func(grpc.ServerStream) error) error { return refused(codes.Unimplemented) })},
 		{check: "thread.stream", how: "long context", change: thread(func(ss grpc.ServerStream, next func(grpc.ServerStream) error) error {

@@ -120,6 +120,11 @@ func checks() []check {
 			needs: []string{"configure.accepts"}, run: checkCommand,
 		},
 
+		{
+			id: "command.effects", why: "A command that stores or starts something says that it has side effects: a host runs it only when the user agrees.",
+			needs: []string{"command.unknown"}, run: checkCommandEffects,
+		},
+
 		// Tools.
 		{
 			id: "watch.first", why: "Watch sends the tools with a revision at once.", kind: tool,
@@ -218,6 +223,22 @@ func checks() []check {
 		},
 
 		// Everything from here on starts processes of its own.
+		{
+			id: "permissions.exec", why: "It starts processes through the host only, which knows what it may start.", kind: tool,
+			needs: []string{"configure.accepts", "call.order"}, run: checkExec,
+		},
+		{
+			id: "permissions.network", why: "What does not declare the capability network works without one: a host keeps it from it.", kind: tool,
+			needs: []string{"configure.accepts", "call.order"}, run: checkNetwork,
+		},
+		{
+			id: "permissions.read", why: "It opens none of the user's keys: a host hides them.", kind: tool,
+			needs: []string{"configure.accepts", "call.order"}, run: checkReads,
+		},
+		{
+			id: "permissions.write", why: "It writes to its own folders only, and where it is granted more.", kind: tool,
+			needs: []string{"configure.accepts", "call.order"}, run: checkWrites,
+		},
 		{
 			id: "message.old", why: "Fields that an older host doesn't send are not needed.",
 			needs: []string{"configure.accepts", "call.order", "models.rows"}, run: checkOldHost,

@@ -32,6 +32,7 @@ type host struct {
 		fence   uint64
 		held    map[string]bool
 		used    map[string]string // capability → an rpc that needs it and was called
+		changed []string          // rpcs that change something outside the plugin, in the order of their calls
 	}
 }
 
@@ -40,6 +41,19 @@ func (h *host) use(capability, rpc string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.used[capability] = rpc
+}
+
+// change notes that the plugin has changed something outside of it.
+func (h *host) change(rpc string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.changed = append(h.mu.changed, rpc)
+}
+
+func (h *host) changes() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.mu.changed)
 }
 
 func (h *host) usedCapabilities() map[string]string {
@@ -51,6 +65,7 @@ func (h *host) usedCapabilities() map[string]string {
 // Spawn implements HostService.
 func (h *host) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
 	h.use("spawn", "Spawn")
+	h.change("Spawn")
 	return h.Host.Spawn(ctx, r)
 }
 
@@ -63,7 +78,14 @@ func (h *host) Adopt(ctx context.Context, r *gantryv1.AdoptRequest) (*gantryv1.A
 // StoreSecret implements HostService.
 func (h *host) StoreSecret(ctx context.Context, r *gantryv1.StoreSecretRequest) (*gantryv1.StoreSecretResponse, error) {
 	h.use("secrets", "StoreSecret")
+	h.change("StoreSecret")
 	return h.Host.StoreSecret(ctx, r)
+}
+
+// PutArtifact implements HostService.
+func (h *host) PutArtifact(stream gantryv1.HostService_PutArtifactServer) error {
+	h.change("PutArtifact")
+	return h.Host.PutArtifact(stream)
 }
 
 type entry struct {
@@ -150,6 +172,7 @@ func (h *host) Ask(context.Context, *gantryv1.AskRequest) (*gantryv1.AskResponse
 // CallTool implements HostService. There is nothing else to call.
 func (h *host) CallTool(_ context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
 	h.use("call-tools", "CallTool")
+	h.change("CallTool")
 	return &gantryv1.CallToolResponse{Result: &gantryv1.CallResult{IsError: true, Parts: []*gantryv1.ResultPart{{
 		Content: &gantryv1.ResultPart_Text{Text: &gantryv1.TextPart{Text: "unsupported call: " + r.GetTool()}},
 	}}}}, nil
@@ -198,6 +221,7 @@ func (h *host) GetState(_ context.Context, r *gantryv1.GetStateRequest) (*gantry
 // PutState implements HostService.
 func (h *host) PutState(_ context.Context, r *gantryv1.PutStateRequest) (*gantryv1.PutStateResponse, error) {
 	h.use("state", "PutState")
+	h.change("PutState")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := stateKey(r.GetScope(), r.GetThreadId(), r.GetKey())
@@ -257,6 +281,7 @@ func (h *host) Lease(r *gantryv1.LeaseRequest, stream grpc.ServerStreamingServer
 
 // Emit implements HostService.
 func (h *host) Emit(context.Context, *gantryv1.EmitRequest) (*gantryv1.EmitResponse, error) {
+	h.change("Emit")
 	return &gantryv1.EmitResponse{}, nil
 }
 

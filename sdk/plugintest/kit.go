@@ -161,15 +161,22 @@ func (k *kit) byHand(ctx context.Context, args, env []string) (*process, error) 
 }
 
 // start starts the plugin as a host does and waits for its handshake. The process is nil when it couldn't be started at
-// all; otherwise the caller kills it, also with an error.
-func (k *kit) start(ctx context.Context, transport string) (*process, error) {
-	p, err := k.run(spawn{transport: transport, friendly: k.friendly})
+// all; otherwise the caller kills it, also with an error. changes are made to how it is started.
+func (k *kit) start(ctx context.Context, transport string, changes ...func(*spawn)) (*process, error) {
+	s := spawn{transport: transport, friendly: k.friendly}
+	for _, change := range changes {
+		if change != nil {
+			change(&s)
+		}
+	}
+	p, err := k.run(s)
 	if err != nil {
 		return nil, fmt.Errorf("it can't be started: %w", err)
 	}
 	if err := k.shake(ctx, p); err != nil {
 		return p, err
 	}
+	p.atStart = p.children()
 	creds := localCredentials()
 	if transport == wire.TransportTLS {
 		creds = nil // made by the check that is about it
@@ -254,9 +261,9 @@ func (k *kit) ready(ctx context.Context) (*process, error) {
 }
 
 // fresh returns a configured process of the caller's own, who kills it.
-func (k *kit) fresh(ctx context.Context) (*process, error) {
+func (k *kit) fresh(ctx context.Context, changes ...func(*spawn)) (*process, error) {
 	k.drop() // one process at a time: what is measured is then its own
-	p, err := k.start(ctx, wire.TransportPeer)
+	p, err := k.start(ctx, wire.TransportPeer, changes...)
 	if err == nil {
 		err = k.configure(ctx, p, k.configuration())
 	}

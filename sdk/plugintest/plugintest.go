@@ -34,6 +34,8 @@ type Config struct {
 	Config json.RawMessage `json:"config,omitempty"`
 	// Calls are examples for the tools.
 	Calls []Call `json:"calls,omitempty"`
+	// Writes are absolute folders that a user grants to the plugin beyond its own, as permissions { write } does.
+	Writes []string `json:"writes,omitempty"`
 	// Model of a provider that is asked to answer. Empty: the first one it lists.
 	Model string `json:"model,omitempty"`
 	// StartBudget is how long the plugin may take until its handshake. Default 5 s.
@@ -113,6 +115,11 @@ func (cfg Config) Validate() error {
 		}
 		if c.Text != "" && len(c.Arguments) > 0 {
 			errs = append(errs, fmt.Errorf("example of tool %q: text and arguments exclude each other", c.Tool))
+		}
+	}
+	for _, dir := range cfg.Writes {
+		if !filepath.IsAbs(dir) {
+			errs = append(errs, fmt.Errorf("writes: %q is not absolute", dir))
 		}
 	}
 	return errors.Join(errs...)

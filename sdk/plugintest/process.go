@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +38,8 @@ type spawn struct {
 	args      []string
 	transport string // of a hosted process; empty: not hosted, as somebody would run it by hand
 	env       []string
-	friendly  bool // with a home and a folder that can be written
+	friendly  bool  // with a home and a folder that can be written
+	hold      *hold // what it is confined to; nil: nothing
 }
 
 // process is one started plugin and all that was seen of it.
@@ -66,6 +68,7 @@ type process struct {
 	conns      []*grpc.ClientConn
 	conn       *grpc.ClientConn // with the token
 	configured bool
+	atStart    children // when it had shaken hands
 	watch      *watch
 }
 
@@ -116,7 +119,17 @@ func (k *kit) run(s spawn) (_ *process, err error) {
 			wire.SocketDirEnv+"="+p.dir, wire.LifelineEnv+"=3")
 	}
 	p.began = time.Now()
-	if err := p.cmd.Start(); err != nil {
+	if s.hold != nil {
+		h := *s.hold
+		h.writes = append(slices.Clone(h.writes), p.dir)
+		if s.friendly {
+			h.writes = append(h.writes, k.home)
+		}
+		err = startHeld(p.cmd, &h)
+	} else {
+		err = p.cmd.Start()
+	}
+	if err != nil {
 		return nil, err
 	}
 	// Owner: the process; kill waits for its end.
@@ -281,6 +294,26 @@ func (p *process) family() []int {
 		return nil
 	}
 	return descendants(p.cmd.Process.Pid)
+}
+
+// children is what is known of the processes that a process has started.
+type children struct {
+	living []int
+	faults int64 // page faults of those that have ended: there is none without any
+}
+
+func (p *process) children() children {
+	if p.dead() {
+		return children{}
+	}
+	pid := p.cmd.Process.Pid
+	return children{slices.Concat(p.family(), slices.DeleteFunc(p.left(), func(other int) bool { return other == pid })), childFaults(pid)}
+}
+
+// hasStarted reports whether the process has started another one since it shook hands.
+func (p *process) hasStarted() bool {
+	now := p.children()
+	return now.faults > p.atStart.faults || slices.ContainsFunc(now.living, func(pid int) bool { return !slices.Contains(p.atStart.living, pid) })
 }
 
 // left lists the processes that carry the mark of this one in their environment, itself included while it runs.

@@ -57,8 +57,9 @@ type reference struct {
 	unary     grpc.UnaryServerInterceptor
 	stream    grpc.StreamServerInterceptor
 	services  func(s *services)
-	takes     bool   // it uses the state of the host, which it has not asked for
-	adopts    string // how it breaks the handover: "nothing", "by another name", "for good"
+	during    func(ctx context.Context, c *tool.Call) error        // in each call of echo
+	status    func(ctx context.Context, c *tool.CommandCall) error // in the command without side effects
+	adopts    string                                               // how it breaks the handover: "nothing", "by another name", "for good"
 
 	deafTo       string // "shutdown", "SIGTERM", "lifeline" or "Stop" does nothing
 	noController bool
@@ -106,13 +107,27 @@ const (
 
 func (r *reference) plugin() tool.Plugin {
 	p := tool.Plugin{Name: "reference", Version: "1.2.3", Description: "Keeps every rule.", Config: &config{}, Capabilities: []string{"secrets", "spawn"}}
+	p.Commands = []tool.Command{
+		tool.NewCommand("status", "Says how it is.", func(ctx context.Context, c *tool.CommandCall, _ nothing) (any, error) {
+			if r.status != nil {
+				return nil, r.status(ctx, c)
+			}
+			return "ready", nil
+		}),
+		tool.NewCommand("reset", "Ends the process; the kit must not run it.", func(context.Context, *tool.CommandCall, nothing) (any, error) {
+			os.Exit(4)
+			return nil, nil
+		}, tool.SideEffects()),
+	}
 	if r.provider {
 		return p
 	}
 	p.Tools = []tool.Tool{
-		tool.New("echo", "Says it again.", func(_ context.Context, c *tool.Call, in text) (*tool.Result, error) {
-			if r.takes {
-				_, _ = c.Env().Client().GetState(c.Hard(), &gantryv1.GetStateRequest{Key: "k"})
+		tool.New("echo", "Says it again.", func(ctx context.Context, c *tool.Call, in text) (*tool.Result, error) {
+			if r.during != nil {
+				if err := r.during(ctx, c); err != nil {
+					return nil, err
+				}
 			}
 			return tool.Text(in.Text), c.Output([]byte(in.Text))
 		}, tool.ReadOnly(), tool.ParallelSafe()),

@@ -115,9 +115,8 @@ func indent(s string) string {
 // notChecked names what the reader of a report might take for checked.
 func notChecked() []Unseen {
 	return []Unseen{
-		{"writes only to its data, cache and temporary folders and to what was granted", "needs confinement to be seen; the host's sandbox enforces it"},
-		{"connects only where it declared to", "needs confinement to be seen; the host's sandbox enforces it"},
-		{"starts no process itself", "a child that ends before the plugin is not noticed; one that outlives it is"},
+		{"reaches the network over UDP only if it declares it", "the kit confines TCP; the host's sandbox enforces both"},
+		{"what calls beyond the examples read, write, start and reach", "only examples run; the host's sandbox enforces it"},
 		{"refuses connections of other users", "needs a second user"},
 		{"garbage, long lines and binary on stderr harm nobody", "it is the host that must take them, and its tests show that"},
 		{"descriptors beyond the lifeline", "it is the host that must not pass any on"},

@@ -66,9 +66,13 @@ func alive(pid int) bool {
 }
 
 type procStat struct {
-	state  string
-	parent int
+	state       string
+	parent      int
+	childFaults int64 // minor ones, of children that have ended and were waited for
 }
+
+// childFaults counts the page faults of the children of a process that have ended.
+func childFaults(pid int) int64 { return stat(pid).childFaults }
 
 func stat(pid int) procStat {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
@@ -82,7 +86,11 @@ func stat(pid int) procStat {
 		return procStat{}
 	}
 	parent, _ := strconv.Atoi(f[1])
-	return procStat{state: f[0], parent: parent}
+	s := procStat{state: f[0], parent: parent}
+	if len(f) > 8 {
+		s.childFaults, _ = strconv.ParseInt(f[8], 10, 64)
+	}
+	return s
 }
 
 // resident is the memory of the processes that is in RAM, in bytes.

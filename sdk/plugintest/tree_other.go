@@ -9,6 +9,8 @@ func marked(string) []int { return nil }
 
 func descendants(int) []int { return nil }
 
+func childFaults(int) int64 { return 0 }
+
 func alive(int) bool { return false }
 
 func resident([]int) int64 { return 0 }

@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var cfg plugintest.Config
 	asJSON := fs.Bool("json", false, "write the report as JSON")
 	list := fs.Bool("list", false, "list the checks and end")
-	examples := fs.String("examples", "", "JSON `file` with config, calls, env and model; flags add to it")
+	examples := fs.String("examples", "", "JSON `file` with config, calls, env, model and writes; flags add to it")
 	config := fs.String("config", "", "config block as a JSON `object`, secrets as plain strings")
 	fs.StringVar(&cfg.Model, "model", "", "`id` of the model to ask; default: the first one listed")
 	fs.DurationVar(&cfg.StartBudget, "start-budget", 0, "time until the handshake (default 5s)")
@@ -67,6 +67,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		c, err := parseCall(s)
 		calls = append(calls, c)
 		return err
+	})
+	var writes []string
+	fs.Func("writes", "absolute `folder` that the plugin may write beyond its own, as permissions { write } grants; repeatable", func(s string) error {
+		writes = append(writes, s)
+		return nil
 	})
 	env := map[string]string{}
 	fs.Func("env", "environment `NAME=VALUE` for the plugin; repeatable", func(s string) error {
@@ -101,7 +106,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if *config != "" {
 		cfg.Config = json.RawMessage(*config)
 	}
-	cfg.Calls = append(cfg.Calls, calls...)
+	cfg.Calls, cfg.Writes = append(cfg.Calls, calls...), append(cfg.Writes, writes...)
 	if cfg.Env == nil {
 		cfg.Env = env
 	}

@@ -22,7 +22,9 @@ import (
 const oddMode = "ODD_PLUGIN"
 
 func TestMain(m *testing.M) {
-	if mode := os.Getenv(oddMode); mode != "" {
+	if mode := os.Getenv(oddMode); mode == "declares" {
+		os.Exit(declares())
+	} else if mode != "" {
 		tool.Main(odd(mode))
 	}
 	os.Exit(m.Run())
@@ -63,6 +65,8 @@ func odd(mode string) tool.Plugin {
 		return reaches()
 	case "commands":
 		return commands()
+	case "lists":
+		return lists()
 	case "acts":
 		return acts()
 	case "takes":

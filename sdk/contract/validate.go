@@ -199,6 +199,14 @@ func ValidateTools(tools []Descriptor) error {
 	return errors.Join(c...)
 }
 
+// CheckSource returns an error if the tool names a source that the set does not have. A set without sources accepts any name.
+func (s *ToolSet) CheckSource(d *Descriptor) error {
+	if d.Source == "" || len(s.Sources) == 0 || slices.ContainsFunc(s.Sources, func(o Source) bool { return o.Name == d.Source }) {
+		return nil
+	}
+	return fmt.Errorf("tool %q: its source %q is not in the set", d.Name, d.Source)
+}
+
 // Validate says everything that is wrong with the declaration, joined into one error.
 func (d *Descriptor) Validate() error {
 	var c complaints

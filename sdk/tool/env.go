@@ -47,8 +47,8 @@ func (e *Env) host() (gantryv1.HostServiceClient, error) {
 func (e *Env) Client() gantryv1.HostServiceClient { return e.client }
 
 // SetTools replaces the tools that the plugin offers and tells the host. sources are what stands behind them and has a
-// state of its own, an MCP server for example; [Source] assigns a tool to one. After an error the tools are what they
-// were.
+// state of its own, an MCP server for example; [Source] assigns a tool to one. The error names the tools that are not valid;
+// all others are offered, and the host warns people of those that it leaves out.
 func (e *Env) SetTools(tools []Tool, sources ...contract.Source) error {
 	return e.server.tools.replace(tools, sources)
 }

@@ -385,24 +385,21 @@ func TestWatch(t *testing.T) {
 		if r, _ := p.run(t, &gantryv1.CallStart{Tool: "a"}); resultShape(r) != "two" {
 			t.Errorf("result %v", r)
 		}
-		if err := env.SetTools(append(one("a", good), one("a", good)...)); err == nil {
-			t.Error("two tools of one name")
-		}
-		if err := env.SetTools([]tool.Tool{{}}); err == nil {
-			t.Error("a tool without New")
-		}
-		if err := env.SetTools(one("b", good, tool.Schema(json.RawMessage(`{"type":"object","properties":{"a":{"pattern":"("}}}`)))); err == nil {
-			t.Error("a schema that is none")
-		}
-		if err := env.SetTools(one("b", good, tool.Source("nowhere")), contract.Source{Name: "server"}); err == nil {
-			t.Error("a tool of an unknown source")
-		}
-		if err := env.SetTools(one("b", good, tool.Source("server")), contract.Source{Name: "server", State: contract.SourceReady, Required: true}); err != nil {
-			t.Fatal(err)
+		// Whatever is wrong with single tools is reported; the others are set, and of two with one name the first is.
+		bad := json.RawMessage(`{"type":"object","properties":{"a":{"pattern":"("}}}`)
+		err = env.SetTools(slices.Concat([]tool.Tool{{}}, one("b", two, tool.Source("server")), one("b", good), one("c", good, tool.Schema(bad)),
+			one("d", good, tool.Source("nowhere"))), contract.Source{Name: "server", State: contract.SourceReady, Required: true})
+		for _, part := range []string{"without New", `"b": appears twice`, `"c": input schema`, `"d": its source "nowhere"`} {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%v does not say %q", err, part)
+			}
 		}
 		second, err := w.Recv()
-		if err != nil || second.GetTools()[0].GetName() != "b" || second.GetRevision() == first.GetRevision() || !second.GetSources()[0].GetRequired() {
+		if err != nil || second.GetTools()[0].GetName() != "b" || len(second.GetTools()) != 4 || second.GetRevision() == first.GetRevision() || !second.GetSources()[0].GetRequired() {
 			t.Errorf("second %v, %v", second, err)
+		}
+		if r, _ := p.run(t, &gantryv1.CallStart{Tool: "b"}); resultShape(r) != "two" {
+			t.Errorf("result %v", r)
 		}
 		r, _ := p.run(t, &gantryv1.CallStart{Tool: "a", Namespace: "ns"})
 		if got, want := resultShape(r), "unsupported call: nsa (error)"; got != want {

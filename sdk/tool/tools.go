@@ -35,41 +35,36 @@ func newTools(list []Tool) (*tools, error) {
 	return ts, ts.set(list, nil)
 }
 
-// replace validates a set and puts it in the place of the current one.
+// replace replaces the current set and returns what is wrong with the new one. Descriptors that are not valid are sent all the
+// same: the host checks each of them, leaves out the invalid ones, and tells people.
 func (ts *tools) replace(list []Tool, sources []contract.Source) error {
 	var errs []error
-	descriptors := make([]contract.Descriptor, len(list))
-	for i, t := range list {
-		errs = append(errs, t.check())
-		descriptors[i] = t.descriptor
+	var usable []Tool
+	var descriptors []contract.Descriptor
+	for _, t := range list {
+		if err := t.check(); err != nil && (t.run == nil || t.descriptor.Validate() == nil) { // the host would accept what can't run here
+			errs = append(errs, err)
+			continue
+		}
+		usable, descriptors = append(usable, t), append(descriptors, t.descriptor)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
+	set := contract.ToolSet{Tools: descriptors, Sources: sources}
+	for i := range descriptors {
+		errs = append(errs, set.CheckSource(&descriptors[i]))
 	}
-	if err := contract.ValidateTools(descriptors); err != nil {
-		return err
-	}
-	return ts.set(list, sources)
+	errs = append(errs, contract.ValidateTools(descriptors), ts.set(usable, sources))
+	return errors.Join(errs...)
 }
 
 func (ts *tools) set(list []Tool, sources []contract.Source) error {
 	byName := make(map[toolKey]Tool, len(list))
 	set := &contract.ToolSet{Sources: slices.Clone(sources)}
-	known := map[string]bool{"": true}
-	for _, s := range sources {
-		known[s.Name] = true
-	}
-	var errs []error
 	for _, t := range list {
 		key := toolKey{t.descriptor.Namespace, t.descriptor.Name}
-		if sources != nil && !known[t.descriptor.Source] {
-			errs = append(errs, fmt.Errorf("tool %q belongs to the source %q, which is not there", key.name, t.descriptor.Source))
+		if _, twice := byName[key]; !twice { // the host takes the first one, too
+			byName[key] = t
 		}
-		byName[key] = t
 		set.Tools = append(set.Tools, t.descriptor)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
 	}
 	msg := convert.ToolSetToProto(set)
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(msg)

@@ -116,13 +116,14 @@ type Host struct {
 		sync.Mutex
 		closing      bool // nothing begins any more
 		threads      map[event.ThreadID]*running
-		secrets      map[string]config.Secrets     // by plugin
-		lacking      map[string][]event.Notice     // provider → what its block lacks
-		loaded       map[string]bool               // plugins whose tools are in the catalogue
-		instructions map[string]string             // of tool plugins whose manifest is known
-		manifests    map[string]*contract.Manifest // of plugins, as far as they are known
-		keyFiles     []config.KeyFile              // nil: to be worked out, since another manifest is known
-		declared     map[plugin.Identity][]string  // capabilities that running processes of plugins ask for
+		secrets      map[string]config.Secrets        // by plugin
+		lacking      map[string][]event.Notice        // provider → what its block lacks
+		leftOut      map[string][]contract.Diagnostic // plugin → tools that are not valid
+		loaded       map[string]bool                  // plugins whose tools are in the catalogue
+		instructions map[string]string                // of tool plugins whose manifest is known
+		manifests    map[string]*contract.Manifest    // of plugins, as far as they are known
+		keyFiles     []config.KeyFile                 // nil: to be worked out, since another manifest is known
+		declared     map[plugin.Identity][]string     // capabilities that running processes of plugins ask for
 	}
 }
 
@@ -141,6 +142,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.mu.secrets = map[string]config.Secrets{}
 	h.mu.manifests = map[string]*contract.Manifest{}
 	h.mu.lacking = map[string][]event.Notice{}
+	h.mu.leftOut = map[string][]contract.Diagnostic{}
 	h.mu.loaded = map[string]bool{}
 	h.mu.instructions = map[string]string{}
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))

@@ -152,8 +152,8 @@ func (h *Host) secret(label, handle string) (service.Secret, bool) {
 
 // loadTools fills the catalogue before a thread's first turn: from cached manifests, in parallel, and by starting those
 // plugins whose tools depend on their configuration. A plugin that is broken is named and left out; the next turn tries
-// again. Tools that are left out are told once.
-func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice, leftOut []event.Notice) {
+// again.
+func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice) {
 	type loaded struct {
 		label        string
 		instructions string
@@ -165,7 +165,7 @@ func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice, l
 	case h.loading <- struct{}{}:
 		defer func() { <-h.loading }()
 	case <-ctx.Done():
-		return nil, nil
+		return nil
 	}
 	results := make(chan loaded, len(h.families))
 	var work sync.WaitGroup
@@ -213,12 +213,22 @@ func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice, l
 		h.mu.loaded[r.label] = true
 		h.mu.instructions[r.label] = r.instructions
 		h.mu.Unlock()
-		for _, p := range h.registry.Set(r.label, r.set) {
-			leftOut = append(leftOut, event.Notice{Level: "warning", Text: p})
-		}
+		h.setTools(r.label, r.set)
 	}
-	slices.SortFunc(leftOut, func(a, b event.Notice) int { return strings.Compare(a.Text, b.Text) })
-	return broken, leftOut
+	return broken
+}
+
+// setTools replaces a plugin's tools in the catalogue. [Host.unheeded] tells people which of them are left out.
+func (h *Host) setTools(label string, set contract.ToolSet) {
+	problems := h.registry.Set(label, set)
+	leftOut := make([]contract.Diagnostic, len(problems))
+	for i, p := range problems {
+		text, next := hint.Split(p)
+		leftOut[i] = contract.Diagnostic{Severity: contract.SeverityWarning, Summary: strings.ReplaceAll(text, "\n", "; "), Next: next}
+	}
+	h.mu.Lock()
+	h.mu.leftOut[label] = leftOut
+	h.mu.Unlock()
 }
 
 // news tells a thread's people which plugins have broken, or broken in another way, or work again since they were told
@@ -289,7 +299,7 @@ func (h *Host) heed() {
 	}
 }
 
-// unheeded takes what a thread's people were not told yet of what plugins say of their blocks.
+// unheeded takes what a thread's people were not told yet of what plugins say of their blocks, and of tools that are left out.
 func (h *Host) unheeded(r *running) (out []event.Notice) {
 	if r.role.asksNobody {
 		return nil
@@ -298,8 +308,9 @@ func (h *Host) unheeded(r *running) (out []event.Notice) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, slot := range slots {
-		for _, d := range slot.Warnings() {
-			text := fmt.Sprintf("plugin %q: %s", slot.State().Plugin, d.Summary)
+		label := slot.State().Plugin
+		for _, d := range slices.Concat(slot.Warnings(), h.mu.leftOut[label]) {
+			text := fmt.Sprintf("plugin %q: %s", label, d.Summary)
 			if d.Detail != "" {
 				text += " (" + d.Detail + ")"
 			}
@@ -327,9 +338,8 @@ func (h *Host) pluginState(s plugin.State) {
 	}
 	h.begin(func() { // ends with the plugin's process or the host
 		err := family.Watch(h.life, func(set contract.ToolSet) {
-			for _, p := range h.registry.Set(s.Plugin, set) {
-				h.log.Warn(p)
-			}
+			h.setTools(s.Plugin, set)
+			h.begin(h.heed)
 		})
 		if err != nil && h.life.Err() == nil {
 			h.log.Debug("watch ended", "plugin", s.Plugin, "err", err)

@@ -72,8 +72,8 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if slot := h.plugins.Slot(own.Provider); slot != nil {
 		slot.Warm()
 	}
-	broken, leftOut := h.loadTools(ctx)
-	plan.Notices = append(append(append(plan.Notices, h.storeNews(r)...), leftOut...), r.readAgents(h, set.Cwd)...)
+	broken := h.loadTools(ctx)
+	plan.Notices = append(append(plan.Notices, h.storeNews(r)...), r.readAgents(h, set.Cwd)...)
 	if ctx.Err() == nil { // else some were not looked at
 		plan.Notices = append(plan.Notices, news(r.broken, broken)...)
 		r.broken = broken

@@ -51,7 +51,11 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 	m := convert.ManifestFromProto(p)
 	cached := cache.holds(g.program, m.Canonical())
 	if !cached {
-		if err := m.Validate(); err != nil {
+		rest := *m
+		if m.Kind == contract.KindTool {
+			rest.Tools = nil // the catalogue checks each and leaves out the invalid ones; a provider may have none
+		}
+		if err := rest.Validate(); err != nil {
 			return g.problem(PhaseDescribe, fmt.Errorf("its manifest is not valid: %w", err))
 		}
 	}

@@ -80,16 +80,19 @@ func New(labels ...string) *Registry {
 }
 
 // Set replaces the tools of one plugin. Tools that are not valid are left out; the returned problems name them.
-func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []string) {
+func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []error) {
 	entries := make([]*Entry, 0, len(set.Tools))
 	seen := map[key]bool{}
 	for _, d := range set.Tools {
 		e, err := newEntry(plugin, set.Revision, d)
+		if err == nil {
+			err = set.CheckSource(&d)
+		}
 		if err == nil && seen[keyOf(d.Namespace, d.Name)] {
 			err = fmt.Errorf("declared twice")
 		}
 		if err != nil {
-			problems = append(problems, fmt.Sprintf("plugin %q: tool %q is left out: %v", plugin, FullName(d.Namespace, d.Name), err))
+			problems = append(problems, fmt.Errorf("tool %q is left out: %w", FullName(d.Namespace, d.Name), err))
 			continue
 		}
 		seen[keyOf(d.Namespace, d.Name)] = true

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -82,10 +83,10 @@ func TestSetLeavesOutWhatIsNotValid(t *testing.T) {
 	r := New("p")
 	problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{
 		greet, greet, {Name: "none"}, {Name: "bad name", InputSchema: greet.InputSchema},
-		{Name: "worse", InputSchema: json.RawMessage(`{`)},
-	}})
-	if len(problems) != 4 {
-		t.Errorf("problems:\n%s", strings.Join(problems, "\n"))
+		{Name: "worse", InputSchema: json.RawMessage(`{`)}, {Name: "lost", InputSchema: greet.InputSchema, Source: "nowhere"},
+	}, Sources: []contract.Source{{Name: "server"}}})
+	if len(problems) != 5 {
+		t.Errorf("problems:\n%v", errors.Join(problems...))
 	}
 	if n := len(r.Snapshot().Entries()); n != 1 {
 		t.Errorf("%d tools, want 1", n)

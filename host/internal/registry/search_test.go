@@ -99,7 +99,7 @@ func TestSearchIsTheHosts(t *testing.T) {
 	r := New("p")
 	d := greet
 	d.Name = SearchName
-	if problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) != 1 || !strings.Contains(problems[0], "the host's own") {
+	if problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) != 1 || !strings.Contains(problems[0].Error(), "the host's own") {
 		t.Errorf("problems %q", problems)
 	}
 	d.Namespace = "mine"

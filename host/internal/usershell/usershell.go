@@ -71,7 +71,7 @@ func New(cfg Config) (*Shell, error) {
 		ParallelSafe: true, AbortReadsAsCommand: true,
 	}}})
 	if len(problems) > 0 {
-		return nil, errors.New(strings.Join(problems, "; "))
+		return nil, errors.Join(problems...)
 	}
 	return &Shell{cfg: cfg, tools: reg.Snapshot()}, nil
 }

@@ -96,7 +96,8 @@ func FuzzLoad(f *testing.F) {
 					t.Errorf("secret %s stands in %s", h, text)
 				}
 			}
-			check(b.Check(m))
+			_, ds = b.Check(m)
+			check(ds)
 			for _, path := range [][]contract.Step{nil, {contract.Name("y"), contract.Key("q")}, {contract.Name("b"), contract.Index(0), contract.Name("n")},
 				{contract.Name("l"), contract.Key("k")}, {contract.Index(3)}, {contract.Name("o"), contract.Name("b"), contract.Index(0)}} {
 				if r := b.Locate(path); r.IsZero() {

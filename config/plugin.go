@@ -170,17 +170,17 @@ func (b *PluginBlock) Place(d Diagnostic) Diagnostic {
 }
 
 // Check is Render for a configuration that is not used right now: what is merely missing around it, a variable for
-// example, is a warning.
-func (b *PluginBlock) Check(m *contract.Manifest) Diagnostics {
-	ds := slices.Clone(b.Problems)
+// example, is a warning. If nothing is missing, config is what Render returns.
+func (b *PluginBlock) Check(m *contract.Manifest) (config []byte, ds Diagnostics) {
+	ds = slices.Clone(b.Problems)
 	for i := range ds {
 		ds[i].Severity = diag.Warning
 	}
 	if kind := b.wrongKind(m); kind.HasErrors() {
-		return append(ds, kind...)
+		return nil, append(ds, kind...)
 	}
-	_, _, more := b.body.Decode(m.Config, bind.Check)
-	return append(append(ds, more...), b.undeclared(m)...)
+	config, _, more := b.body.Decode(m.Config, bind.Check)
+	return config, append(append(ds, more...), b.undeclared(m)...)
 }
 
 func (b *PluginBlock) usable(m *contract.Manifest) Diagnostics {

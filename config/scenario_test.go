@@ -165,7 +165,8 @@ func runScenario(t *testing.T, ar *txtar.Archive) string {
 			write(ds)
 			fmt.Fprintf(&out, "%s at %q, said %v, of %v\n", c.Store.Driver, address.Value, address, c.Store.Variables)
 		case "check":
-			write(b.Check(&manifest))
+			_, ds := b.Check(&manifest)
+			write(ds)
 		case "render":
 			text, secrets, ds := b.Render(&manifest)
 			if text != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +30,9 @@ var lookahead = json.RawMessage(`{"type":"object","properties":{"a":{"type":"str
 
 // lists is a plugin whose tools are not in its manifest. One of them is invalid from the beginning, another one after a call.
 func lists() tool.Plugin {
+	cfg := &struct {
+		Also string `json:"also" default:"" doc:"The name of one more tool."`
+	}{}
 	var env *tool.Env
 	var tools []tool.Tool
 	tools = []tool.Tool{
@@ -38,10 +43,14 @@ func lists() tool.Plugin {
 		}, tool.ReadOnly()),
 	}
 	return tool.Plugin{
-		Name: "lists", Version: "1.0.0", Description: "Lists.",
+		Name: "lists", Version: "1.0.0", Description: "Lists.", Config: cfg,
 		Configured: func(_ context.Context, e *tool.Env) error {
 			env = e
-			_ = env.SetTools(tools) // reported by the host
+			list := tools
+			if cfg.Also != "" {
+				list = append(list, answering(cfg.Also))
+			}
+			_ = env.SetTools(list) // reported by the host
 			return nil
 		},
 	}
@@ -108,4 +117,44 @@ func TestAnInvalidToolIsLeftOutAlone(t *testing.T) {
 			t.Errorf("the plugin is told %q", out)
 		}
 	})
+}
+
+// The tools of a plugin that has none in its manifest are offered before its process is there, if the same binary has sent them
+// under the same configuration. Another configuration is waited for.
+func TestAToolSetIsCachedByConfiguration(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "[[step]]\nwhen = { user = \"third\", since_user = 0 }\ndo = [{ call = \"fine\", id = \"c1\" }]\n[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := r.Program("lists", fmt.Sprintf("#!/bin/sh\nwhile [ -e %q ]; do sleep 0.01; done\n%s=lists exec %q \"$@\"\n", filepath.Join(r.Dir, "hold"), oddMode, self))
+	r.Config(fmt.Sprintf("plugin \"lists\" {\n  source = %q\n  approval = \"approve\"\n  permissions {\n    read = [%q, %q]\n  }\n}\n", program, r.Dir, self))
+	offers := func(name string) bool { return slices.Contains(r.Last().Offered(), name) }
+
+	r.OK("plugin", "lock", "--yes", "lists")
+	r.OK("exec", "first")
+	if !offers("fine") {
+		t.Fatalf("offered at first: %v", r.Last().Offered())
+	}
+	r.OK("exec", "-c", `plugin.lists.config.also="extra"`, "second")
+	if !offers("extra") {
+		t.Errorf("offered under another configuration: %v", r.Last().Offered())
+	}
+
+	r.Write("hold", "")
+	run := r.Start("exec", "third")
+	r.Until("the model is asked while the plugin hangs in its start", func() bool { return len(r.Requests()) == 3 })
+	if !offers("fine") || offers("extra") {
+		t.Errorf("offered from the cache: %v", r.Last().Offered())
+	}
+	if err := os.Remove(filepath.Join(r.Dir, "hold")); err != nil {
+		t.Fatal(err)
+	}
+	if res := run.Wait(); res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	if out := r.Last().Outputs()["c1"]; out != "this is fine" {
+		t.Errorf("the call answers %q", out)
+	}
 }

@@ -104,7 +104,8 @@ func (a *app) validate(ctx context.Context, cfg *config.Config, home string) (ds
 			continue
 		}
 		if pr.manifest != nil {
-			for _, d := range pr.block.Check(pr.manifest) {
+			_, found := pr.block.Check(pr.manifest)
+			for _, d := range found {
 				if !slices.ContainsFunc(ds, func(o diag.Diagnostic) bool { return o.Summary == d.Summary && o.Range == d.Range }) {
 					ds = append(ds, d)
 				}

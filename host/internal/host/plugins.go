@@ -150,8 +150,8 @@ func (h *Host) secret(label, handle string) (service.Secret, bool) {
 	return out, ok
 }
 
-// loadTools fills the catalogue before a thread's first turn: from cached manifests, in parallel, and by starting those
-// plugins whose tools depend on their configuration. A plugin that is broken is named and left out; the next turn tries
+// loadTools fills the catalogue before a thread's first turn, in parallel: from the tool set that a plugin sent last under the
+// same configuration, else from its manifest, else by starting it. What a plugin sends once it runs replaces that. A plugin that is broken is named and left out; the next turn tries
 // again.
 func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice) {
 	type loaded struct {
@@ -185,13 +185,20 @@ func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice) {
 				return
 			}
 			h.learn(label, m)
+			block := []byte("{}")
 			if b, ok := h.opts.Config.Plugin(label); ok {
 				// A mistake in the block is told before the model is offered tools that can't work.
-				if r.err = b.Check(m).Err(); r.err != nil {
+				var ds config.Diagnostics
+				if block, ds = b.Check(m); ds.HasErrors() {
+					r.err = ds.Err()
 					return
 				}
 			}
 			r.instructions = m.Instructions
+			known := false
+			if r.set, known = family.Known(block); known {
+				return
+			}
 			r.set = contract.ToolSet{Revision: m.Digest(), Tools: m.Tools}
 			if len(m.Tools) == 0 {
 				r.err = onceMore(func() (err error) {

@@ -31,8 +31,11 @@ type generation struct {
 	spec    Spec
 	sha256  string
 	program string // what its manifest is cached under
-	logger  hclog.Logger
-	times   timing
+	// configuration is the digest of its configuration: with program what its tool set is cached under in toolSets.
+	configuration string
+	toolSets      toolSetCache
+	logger        hclog.Logger
+	times         timing
 
 	runner   *runner
 	client   *goplugin.Client
@@ -199,13 +202,14 @@ type launcher struct {
 	starter *proc.Starter
 	hostDir string
 	cache   manifestCache
+	tools   toolSetCache
 	logger  hclog.Logger
 }
 
 // launch starts a process and brings it to the point where calls can be made. Whatever fails, nothing of it is left.
 func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *generation, err error) {
 	g := &generation{
-		id: id, spec: spec, times: l.times, began: time.Now(), onEnd: l.cfg.OnEnd,
+		id: id, spec: spec, times: l.times, began: time.Now(), onEnd: l.cfg.OnEnd, toolSets: l.tools,
 		logger:   l.logger.Named(spec.Label).With("plugin", spec.Label, "generation", id.Generation),
 		stopping: make(chan struct{}), hurry: make(chan struct{}), gone: make(chan struct{}),
 	}

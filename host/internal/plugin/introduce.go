@@ -119,6 +119,7 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 			return g.misconfigured(diags)
 		}
 	}
+	g.configuration = configuration(config, g.spec.Env)
 	// The plugin's own time for starting counts from here; the block may have asked a keyring or a person before.
 	if ms := g.manifest.Limits.StartMS; ms > 0 {
 		limit := min(time.Duration(ms)*time.Millisecond, maxConfigureTime)

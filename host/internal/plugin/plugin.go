@@ -37,7 +37,7 @@ type Config struct {
 	RuntimeDir string
 	// DataDir and CacheDir hold one folder for each plugin. Empty: plugins get none.
 	DataDir, CacheDir string
-	// CachePath is a folder of the host's own for manifests and digests. Empty: nothing is remembered.
+	// CachePath is a folder of the host's own for manifests, tool sets and digests. Empty: nothing is remembered.
 	CachePath   string
 	HostVersion string
 	// Logger is nil for no log. Each plugin's lines go to a logger of its own below it.
@@ -207,7 +207,7 @@ func (s *Supervisor) launcher() (*launcher, error) {
 	s.mu.launcher = &launcher{
 		cfg: s.cfg, times: *s.cfg.timing, hostDir: dir.path, logger: s.cfg.Logger,
 		starter: proc.NewStarter(s.cfg.Logger, !s.cfg.NoNamespaces),
-		cache:   s.cache(),
+		cache:   s.cache(), tools: s.toolSets(),
 	}
 	return s.mu.launcher, nil
 }

@@ -3,12 +3,23 @@ package tool
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
+	"google.golang.org/protobuf/proto"
 )
+
+// Known returns the tool set that the plugin sent last under the same configuration block, without starting it.
+func (c *Client) Known(config []byte) (contract.ToolSet, bool) {
+	b, set := c.slot.KnownTools(config), &gantryv1.WatchResponse{}
+	if b == nil || proto.Unmarshal(b, set) != nil {
+		return contract.ToolSet{}, false
+	}
+	return *convert.ToolSetFromProto(set), true
+}
 
 // Watch starts the plugin and reports its tool set, at once and whenever it changes, until the process or ctx ends.
 func (c *Client) Watch(ctx context.Context, changed func(contract.ToolSet)) error {
@@ -31,7 +42,14 @@ func (c *Client) Watch(ctx context.Context, changed func(contract.ToolSet)) erro
 				return plugin.Classify(err, lease)
 			}
 		}
-		changed(*convert.ToolSetFromProto(set))
+		tools := convert.ToolSetFromProto(set)
+		// While a source starts, its tools are missing: the set of the last time is closer to what will be there.
+		if !slices.ContainsFunc(tools.Sources, func(s contract.Source) bool { return s.State == contract.SourceStarting }) {
+			if b, err := proto.Marshal(set); err == nil { // what has been received can be sent
+				lease.KeepTools(b)
+			}
+		}
+		changed(*tools)
 	}
 }
 

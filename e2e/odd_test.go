@@ -67,6 +67,8 @@ func odd(mode string) tool.Plugin {
 		return commands()
 	case "lists":
 		return lists()
+	case "keeps":
+		return keeps()
 	case "acts":
 		return acts()
 	case "takes":

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -220,7 +221,7 @@ func title(it event.Item) string {
 		}
 		return "patch: " + strings.Join(names, ", ")
 	case event.ItemImage:
-		return "view " + clean(it.Path)
+		return "view " + clean(cmp.Or(it.Path, it.Tool))
 	case event.ItemCompaction:
 		return "compact the conversation"
 	case event.ItemWebSearch:
@@ -357,6 +358,9 @@ func (h *human) completed(it event.Item) {
 	if it.Type == event.ItemCompaction && it.Text != "" {
 		h.line("  %s", h.paint(dim, clean(it.Text)))
 	}
+	for _, a := range it.Artifacts {
+		h.line("  %s", h.paint(dim, clean(artifactLine(a))))
+	}
 	switch {
 	case it.Status == event.StatusDeclined:
 		h.line("  %s", h.paint(red, "✗ refused"))
@@ -371,6 +375,22 @@ func (h *human) completed(it event.Item) {
 	default:
 		h.line("  %s", h.paint(green, "✓"))
 	}
+}
+
+// artifactLine names stored content: "stored report.html (text/html, 12345 bytes): sha256 ab…".
+func artifactLine(a event.Artifact) string {
+	var facts []string
+	if a.MediaType != "" {
+		facts = append(facts, a.MediaType)
+	}
+	if a.Bytes > 0 {
+		facts = append(facts, plural(int(a.Bytes), "byte"))
+	}
+	line := strings.TrimSpace("stored " + a.Name)
+	if len(facts) > 0 {
+		line += " (" + strings.Join(facts, ", ") + ")"
+	}
+	return line + ": sha256 " + a.SHA256
 }
 
 func (h *human) diff(c event.FileChange) {

@@ -112,6 +112,9 @@ func (j *jsonl) item(kind string, it event.Item) {
 		return
 	}
 	shape["id"] = j.number(it.ID)
+	if len(it.Artifacts) > 0 { // beyond codex's
+		shape["artifacts"] = it.Artifacts
+	}
 	j.write(ordered{"type": kind, "item": shape})
 }
 
@@ -147,7 +150,7 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 		return nil
 	}
 	for _, k := range []string{"id", "type", "item", "text", "message", "command", "aggregated_output", "exit_code", "changes",
-		"server", "tool", "arguments", "result", "error", "query", "action", "path", "status"} {
+		"server", "tool", "arguments", "result", "error", "query", "action", "path", "artifacts", "status"} {
 		if err := put(k); err != nil {
 			return nil, err
 		}
@@ -208,6 +211,10 @@ func jsonlItem(it event.Item) ordered {
 		}
 	case event.ItemWebSearch:
 		return ordered{"type": "web_search", "query": it.Query, "action": searchAction(it)}
+	case event.ItemImage:
+		if len(it.Artifacts) > 0 { // else there is nothing that codex would not leave out, too
+			return ordered{"type": "image_view", "path": it.Path, "status": string(it.Status)}
+		}
 	}
 	return nil
 }

@@ -64,9 +64,18 @@ type Item struct {
 	Query     string          `json:"query,omitempty"`
 	Path      string          `json:"path,omitempty"`
 	URL       string          `json:"url,omitempty"`
-	Images    []string        `json:"images,omitempty"` // artifacts or paths of a user message
-	Review    *Review         `json:"review,omitempty"` // of a review that has ended with a result
-	Author    string          `json:"author,omitempty"` // of mail: the agent that wrote it
+	Images    []string        `json:"images,omitempty"`    // artifacts or paths of a user message
+	Artifacts []Artifact      `json:"artifacts,omitempty"` // stored content that a call made, or that an image is
+	Review    *Review         `json:"review,omitempty"`    // of a review that has ended with a result
+	Author    string          `json:"author,omitempty"`    // of mail: the agent that wrote it
+}
+
+// Artifact is stored content, as the plugin that stored it describes it.
+type Artifact struct {
+	SHA256    string `json:"sha256"`
+	Bytes     int64  `json:"bytes,omitempty"`
+	MediaType string `json:"mediaType,omitempty"`
+	Name      string `json:"name,omitempty"`
 }
 
 // FileChange is one file's change.

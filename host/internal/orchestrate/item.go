@@ -1,7 +1,10 @@
 package orchestrate
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,6 +23,7 @@ const maxItemOutput = 64 << 10
 type itemState struct {
 	item   event.Item
 	shown  bool
+	full   bool // it lists as many artifacts as it may
 	bytes  int64
 	redact *redact.Redactor
 	output *redact.Stream // of what the call shows while it runs
@@ -78,6 +82,7 @@ func (s *itemState) assessed(it contract.Item) {
 		s.item.Type, s.item.Query = event.ItemWebSearch, short(it.Query)
 	case *contract.ImageItem:
 		s.item.Type, s.item.Path = event.ItemImage, it.Path
+		s.stored(contract.ArtifactRef{SHA256: it.ArtifactSHA256})
 	case *contract.BrowserItem:
 		s.item.Type, s.item.Text, s.item.URL = event.ItemBrowser, short(it.Action), short(it.URL)
 	case *contract.OtherItem:
@@ -96,10 +101,51 @@ func (s *itemState) observe(ev contract.CallEvent) event.Body {
 		return s.printed(s.output.Write(string(ev.Data)))
 	case contract.Progress:
 		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaProgress, Text: short(s.redact.Text(ev.Message))}
+	case contract.ArtifactRef:
+		return s.stored(ev)
 	case contract.Note:
 		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaNote, Text: short(s.redact.Text(ev.Text))}
 	}
 	return nil
+}
+
+// maxItemArtifacts bounds the artifacts that an item lists.
+const maxItemArtifacts = 100
+
+// stored adds an artifact to the item. What is no digest is ignored. The event says that the list is full; nil: it is not.
+func (s *itemState) stored(ref contract.ArtifactRef) event.Body {
+	if !isDigest(ref.SHA256) {
+		return nil
+	}
+	s.item.Artifacts = slices.Clone(s.item.Artifacts) // published items keep theirs
+	i := slices.IndexFunc(s.item.Artifacts, func(a event.Artifact) bool { return a.SHA256 == ref.SHA256 })
+	switch {
+	case i >= 0:
+	case len(s.item.Artifacts) == maxItemArtifacts:
+		if s.full {
+			return nil
+		}
+		s.full = true
+		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaNote, Text: fmt.Sprintf("only the first %d artifacts are listed", maxItemArtifacts)}
+	default:
+		i = len(s.item.Artifacts)
+		s.item.Artifacts = append(s.item.Artifacts, event.Artifact{SHA256: ref.SHA256})
+	}
+	a := &s.item.Artifacts[i] // an image item gives no more than the digest
+	a.Bytes = cmp.Or(a.Bytes, max(ref.SizeBytes, 0))
+	a.MediaType = cmp.Or(a.MediaType, phrase(ref.MediaType))
+	a.Name = cmp.Or(a.Name, phrase(s.redact.Text(ref.Name)))
+	return nil
+}
+
+// isDigest reports whether s is a SHA-256 in lower-case hex.
+func isDigest(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// phrase bounds a text that is part of a line.
+func phrase(s string) string {
+	return strings.ToValidUTF8(s[:min(len(s), 255)], "")
 }
 
 // printed is the event of a piece of output that may be shown; nil: there is nothing.

@@ -69,6 +69,8 @@ func odd(mode string) tool.Plugin {
 		return lists()
 	case "keeps":
 		return keeps()
+	case "serves":
+		return serves()
 	case "acts":
 		return acts()
 	case "takes":

@@ -331,7 +331,7 @@ func (w workload) play(p *play) {
 
 // Kinds of events that are never stored, and those that no workload has, with the reason.
 var (
-	transient = []string{"item.delta", "session.output", "plugin.state", "turn.diff"}
+	transient = []string{"item.delta", "session.output", "plugin.state", "source.changed", "turn.diff"}
 	without   = map[string]string{
 		"settings.changed": "a command ends with its turn, and settings change between turns",
 		"hook.started":     "no workload has hooks; they are stored like the notices beside them",

@@ -211,6 +211,16 @@ const (
 	SourceFailed
 )
 
+var sourceNames = [...]string{"ready", "starting", "ready", "needs_login", "failed"}
+
+// String returns "starting", "ready", "needs_login" or "failed".
+func (s SourceState) String() string {
+	if s < 0 || int(s) >= len(sourceNames) {
+		return sourceNames[0]
+	}
+	return sourceNames[s]
+}
+
 // Source is something behind tools that has a state of its own, an MCP server for example.
 type Source struct {
 	Name     string

@@ -159,6 +159,10 @@ func (h *human) Event(e event.Event) {
 			}
 			h.line("%s", h.paint(yellow, clean(fmt.Sprintf("! network access to %s:%d was refused (%s)", b.Host, b.Port, reason))))
 		}
+	case event.SourceChanged:
+		if b.Required && b.State == "starting" { // the turn may wait for it
+			h.line("%s", h.paint(dim, clean(fmt.Sprintf("starting the source %s of plugin %s", b.Source, b.Plugin))))
+		}
 	case event.Notice:
 		h.line("%s", h.paint(yellow, "! "+clean(b.Text)))
 		if b.Next != "" {

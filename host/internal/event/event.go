@@ -143,6 +143,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	NetworkDecision{}.Kind():  decode[NetworkDecision],
 	PluginEvent{}.Kind():      decode[PluginEvent],
 	PluginState{}.Kind():      decode[PluginState],
+	SourceChanged{}.Kind():    decode[SourceChanged],
 }
 
 // Unknown is an event of a later version, kept as it was.
@@ -494,6 +495,16 @@ type PluginState struct {
 	Message    string `json:"message,omitempty"`
 }
 
+// SourceChanged tells the state of a source of tools, an MCP server for example. Host-wide: it appears in every thread that runs,
+// outside of turns. Transient.
+type SourceChanged struct {
+	Plugin   string `json:"plugin"`
+	Source   string `json:"source"`
+	State    string `json:"state"` // "starting", "ready", "needs_login" or "failed"
+	Message  string `json:"message,omitempty"`
+	Required bool   `json:"required,omitempty"` // the first turn of a thread waits for it, and fails without it
+}
+
 func (u Unknown) Kind() string        { return u.Name }
 func (ThreadStarted) Kind() string    { return "thread.started" }
 func (ThreadNamed) Kind() string      { return "thread.named" }
@@ -517,6 +528,7 @@ func (SessionExited) Kind() string    { return "session.exited" }
 func (Notice) Kind() string           { return "notice" }
 func (PluginEvent) Kind() string      { return "plugin.event" }
 func (PluginState) Kind() string      { return "plugin.state" }
+func (SourceChanged) Kind() string    { return "source.changed" }
 
 func (Unknown) durable() bool          { return true }
 func (ThreadStarted) durable() bool    { return true }
@@ -541,3 +553,4 @@ func (SessionExited) durable() bool    { return true }
 func (Notice) durable() bool           { return true }
 func (e PluginEvent) durable() bool    { return !e.Transient }
 func (PluginState) durable() bool      { return false }
+func (SourceChanged) durable() bool    { return false }

@@ -20,7 +20,7 @@ func everyBody() []Body {
 	return []Body{
 		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, HistoryCompacted{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
 		ModelChanged{}, CallDecided{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
-		SessionOutput{}, SessionExited{}, Notice{}, PluginEvent{}, PluginState{}, ContextTold{}, InputAccepted{}, MailPosted{}, ThreadReverted{}, ThreadForked{}, ThreadArchived{},
+		SessionOutput{}, SessionExited{}, Notice{}, PluginEvent{}, PluginState{}, SourceChanged{}, ContextTold{}, InputAccepted{}, MailPosted{}, ThreadReverted{}, ThreadForked{}, ThreadArchived{},
 		FilesKept{}, FilesChanged{}, TurnDiff{}, SettingsChanged{}, NetworkDecision{}, HookStarted{}, HookCompleted{}, ReviewStarted{}, ReviewEnded{},
 	}
 }
@@ -220,7 +220,7 @@ func TestABodyThatIsNotItsKindIsAnError(t *testing.T) {
 }
 
 func TestTransientKinds(t *testing.T) {
-	transient := map[string]bool{"item.delta": true, "session.output": true, "plugin.state": true, "turn.diff": true}
+	transient := map[string]bool{"item.delta": true, "session.output": true, "plugin.state": true, "source.changed": true, "turn.diff": true}
 	for _, b := range everyBody() {
 		if got := (Event{Body: b}).Durable(); got == transient[b.Kind()] {
 			t.Errorf("%s: durable = %v", b.Kind(), got)

@@ -107,10 +107,12 @@ type Host struct {
 	end  context.CancelCauseFunc
 	work sync.WaitGroup // of begin
 
-	loading chan struct{} // held by who fills the catalogue
-	opening sync.Mutex    // held by who opens the second store; guards state
-	boxing  sync.Mutex    // held by who tries the sandbox; guards boxes
-	boxes   bool          // it works
+	loading     chan struct{}   // held by who fills the catalogue
+	cataloguing sync.Mutex      // guards live and its order with the catalogue
+	live        map[string]bool // plugins whose tools in the catalogue are those of a process
+	opening     sync.Mutex      // held by who opens the second store; guards state
+	boxing      sync.Mutex      // held by who tries the sandbox; guards boxes
+	boxes       bool            // it works
 
 	mu struct {
 		sync.Mutex
@@ -142,6 +144,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.mu.secrets = map[string]config.Secrets{}
 	h.mu.manifests = map[string]*contract.Manifest{}
 	h.mu.lacking = map[string][]event.Notice{}
+	h.live = map[string]bool{}
 	h.mu.leftOut = map[string][]contract.Diagnostic{}
 	h.mu.loaded = map[string]bool{}
 	h.mu.instructions = map[string]string{}

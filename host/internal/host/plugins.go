@@ -196,15 +196,23 @@ func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice) {
 			}
 			r.instructions = m.Instructions
 			known := false
-			if r.set, known = family.Known(block); known {
+			r.set, known = family.Known(block)
+			if required := requiredSources(r.set); len(required) > 0 {
+				// The first turn waits for them, so the plugin's own set comes in time.
+				if r.set, r.err = firstSet(ctx, family); r.err != nil {
+					r.set = contract.ToolSet{Sources: failed(required, r.err)}
+				}
+				return
+			}
+			if known {
+				for i := range r.set.Sources {
+					r.set.Sources[i].State, r.set.Sources[i].Message = contract.SourceStarting, "" // they come up with the plugin
+				}
 				return
 			}
 			r.set = contract.ToolSet{Revision: m.Digest(), Tools: m.Tools}
 			if len(m.Tools) == 0 {
-				r.err = onceMore(func() (err error) {
-					r.set, err = firstSet(ctx, family)
-					return err
-				})
+				r.set, r.err = firstSet(ctx, family)
 			}
 		})
 	}
@@ -214,19 +222,29 @@ func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice) {
 	for r := range results {
 		if r.err != nil {
 			broken[r.label] = event.Notice{Level: "error", Text: placed(r.err), Next: next(r.err)}
+			if len(r.set.Sources) > 0 {
+				h.setTools(r.label, r.set, false)
+			}
 			continue
 		}
 		h.mu.Lock()
 		h.mu.loaded[r.label] = true
 		h.mu.instructions[r.label] = r.instructions
 		h.mu.Unlock()
-		h.setTools(r.label, r.set)
+		h.setTools(r.label, r.set, false)
 	}
 	return broken
 }
 
-// setTools replaces a plugin's tools in the catalogue. [Host.unheeded] tells people which of them are left out.
-func (h *Host) setTools(label string, set contract.ToolSet) {
+// setTools replaces a plugin's tools in the catalogue. [Host.unheeded] tells people which of them are left out. A set that
+// is not live, as the plugin's last process sent it, does not replace one that is.
+func (h *Host) setTools(label string, set contract.ToolSet, live bool) {
+	h.cataloguing.Lock()
+	defer h.cataloguing.Unlock()
+	if h.live[label] && !live {
+		return
+	}
+	h.live[label] = live
 	problems := h.registry.Set(label, set)
 	leftOut := make([]contract.Diagnostic, len(problems))
 	for i, p := range problems {
@@ -273,7 +291,15 @@ func placed(err error) string {
 }
 
 // firstSet starts a plugin and waits for its first tool set.
-func firstSet(ctx context.Context, family *tool.Client) (contract.ToolSet, error) {
+func firstSet(ctx context.Context, family *tool.Client) (set contract.ToolSet, err error) {
+	err = onceMore(func() (err error) {
+		set, err = watchOnce(ctx, family)
+		return err
+	})
+	return set, err
+}
+
+func watchOnce(ctx context.Context, family *tool.Client) (contract.ToolSet, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var first *contract.ToolSet
@@ -314,9 +340,10 @@ func (h *Host) unheeded(r *running) (out []event.Notice) {
 	slots := h.plugins.Slots()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	lost := h.lostSources(r)
 	for _, slot := range slots {
 		label := slot.State().Plugin
-		for _, d := range slices.Concat(slot.Warnings(), h.mu.leftOut[label]) {
+		for _, d := range slices.Concat(slot.Warnings(), h.mu.leftOut[label], lost[label]) {
 			text := fmt.Sprintf("plugin %q: %s", label, d.Summary)
 			if d.Detail != "" {
 				text += " (" + d.Detail + ")"
@@ -345,8 +372,9 @@ func (h *Host) pluginState(s plugin.State) {
 	}
 	h.begin(func() { // ends with the plugin's process or the host
 		err := family.Watch(h.life, func(set contract.ToolSet) {
-			h.setTools(s.Plugin, set)
+			h.setTools(s.Plugin, set, true)
 			h.begin(h.heed)
+			h.begin(h.tellAllSources)
 		})
 		if err != nil && h.life.Err() == nil {
 			h.log.Debug("watch ended", "plugin", s.Plugin, "err", err)

@@ -42,6 +42,10 @@ type running struct {
 	storeDown bool
 	// heeded are what its people were told that plugins say of their blocks. Guarded by the host's mutex.
 	heeded map[string]bool
+	// sources are the states of sources of tools that were published in it, by plugin and name; supplied that all required ones
+	// were ready for its first turn. Guarded by the host's mutex.
+	sources  map[[2]string]event.SourceChanged
+	supplied bool
 	// pointed are the files that its people were told of because others execute them. Guarded by the host's mutex.
 	pointed map[string]bool
 	// short are the rules that its people were told do not apply to all that begins like them. Guarded by the host's mutex.
@@ -50,7 +54,7 @@ type running struct {
 
 // newRunning goes on from what the model was told.
 func newRunning(t *thread.Thread, told *event.Reference) *running {
-	r := &running{thread: t, heeded: map[string]bool{}, pointed: map[string]bool{}, short: map[string]bool{}}
+	r := &running{thread: t, heeded: map[string]bool{}, sources: map[[2]string]event.SourceChanged{}, pointed: map[string]bool{}, short: map[string]bool{}}
 	r.hears(told)
 	return r
 }

@@ -92,7 +92,12 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	for label := range h.families { // tools come up while the model thinks
 		h.plugins.Slot(label).Warm()
 	}
+	h.begin(func() { h.tellSources(r) })
+	err = h.supply(ctx, r)
 	plan.Notices = append(append(plan.Notices, r.rulesNews(h.rules)...), h.unheeded(r)...)
+	if err != nil {
+		return plan, err
+	}
 	equip := func(q policy.Request) policy.Request {
 		return h.rules.Equip(q, h.opts.Config, h.toolEnvironment(t.ID()))
 	}

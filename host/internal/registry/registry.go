@@ -1,6 +1,7 @@
 // Package registry is the catalogue of the tools that a thread can use.
 //
-// It owns: which tools there are, their names and schemas, what the model is told of them, and the check of arguments.
+// It owns: which tools there are, their names and schemas, the state of their sources, what the model is told of them, and the
+// check of arguments.
 // It must not know: how a tool is called, what it does, any tool by name.
 //
 // Start with [Registry]. A [Snapshot] is immutable; it is taken once per sampling.
@@ -63,10 +64,11 @@ func keyOf(namespace, name string) key {
 type Registry struct {
 	mu struct {
 		sync.Mutex
-		order []string // plugin labels in the order of the configuration
-		sets  map[string]contract.ToolSet
-		built map[string][]*Entry
-		snap  *Snapshot
+		order   []string // plugin labels in the order of the configuration
+		sets    map[string]contract.ToolSet
+		built   map[string][]*Entry
+		snap    *Snapshot
+		changed chan struct{} // closed and replaced with each set
 	}
 }
 
@@ -76,6 +78,7 @@ func New(labels ...string) *Registry {
 	r.mu.order = slices.Clone(labels)
 	r.mu.sets = map[string]contract.ToolSet{}
 	r.mu.built = map[string][]*Entry{}
+	r.mu.changed = make(chan struct{})
 	return r
 }
 
@@ -106,6 +109,8 @@ func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []error) {
 	r.mu.sets[plugin] = set
 	r.mu.built[plugin] = entries
 	r.mu.snap = nil
+	close(r.mu.changed)
+	r.mu.changed = make(chan struct{})
 	return problems
 }
 

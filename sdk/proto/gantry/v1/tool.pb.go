@@ -288,7 +288,8 @@ type ToolSource struct {
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	State   SourceState            `protobuf:"varint,2,opt,name=state,proto3,enum=gantry.v1.SourceState" json:"state,omitempty"`
 	Message string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Whether the first turn waits for the source, and fails without it.
+	// Whether the first turn of a thread waits for the source, and fails without it. A plugin with required sources declares no
+	// tools in its manifest: otherwise it is not started before the first turn.
 	Required      bool `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

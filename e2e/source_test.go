@@ -1,0 +1,175 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// serves is a plugin with a tool of a source, whose state a file says once it is there.
+func serves() tool.Plugin {
+	cfg := &struct {
+		Folder   string `json:"folder" doc:"Where the file will be."`
+		Required bool   `json:"required" default:"false" doc:"Whether the source is required."`
+	}{}
+	return tool.Plugin{
+		Name: "serves", Version: "1.0.0", Description: "Serves.", Config: cfg,
+		Configured: func(_ context.Context, env *tool.Env) error {
+			set := func(state contract.SourceState, tools ...tool.Tool) error {
+				message := ""
+				if state != contract.SourceReady {
+					message = "the server says " + state.String()
+				}
+				return env.SetTools(tools, contract.Source{Name: "server", State: state, Message: message, Required: cfg.Required})
+			}
+			file := filepath.Join(cfg.Folder, "state")
+			go func() { // ends with the file or the process
+				waitFor(file)
+				switch state, _ := os.ReadFile(file); string(state) {
+				case "ready":
+					_ = set(contract.SourceReady, answering("served", tool.Source("server")))
+				case "failed":
+					_ = set(contract.SourceFailed)
+				case "needs_login":
+					_ = set(contract.SourceNeedsLogin)
+				}
+			}()
+			return set(contract.SourceStarting)
+		},
+	}
+}
+
+// become writes the file at once, with its content.
+func become(t *testing.T, r *rig.Rig, state string) {
+	t.Helper()
+	r.Write("state.new", state)
+	if err := os.Rename(filepath.Join(r.Dir, "state.new"), filepath.Join(r.Dir, "state")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// timesAsked is how often the model was asked.
+func timesAsked(r *rig.Rig) int {
+	b, _ := os.ReadFile(r.Log) // there is none before the first time
+	return bytes.Count(b, []byte("\n"))
+}
+
+// sourceStates lists what --events says of sources.
+func sourceStates(t *testing.T, stdout string) (states []string) {
+	t.Helper()
+	for _, e := range rig.Events(t, stdout) {
+		if e.Kind != "source.changed" {
+			continue
+		}
+		var b struct {
+			Plugin, Source, State string
+			Required              bool
+		}
+		e.Into(t, &b)
+		states = append(states, fmt.Sprintf("%s %s %s %v", b.Plugin, b.Source, b.State, b.Required))
+	}
+	return states
+}
+
+// The first turn waits until a required source is ready, in each run anew, and fails with what the source says otherwise.
+func TestRequiredSource(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ state, says string }{
+		{"ready", ""},
+		{"failed", `the source "server" of plugin "serves" is required and has failed: the server says failed`},
+		{"needs_login", `the source "server" of plugin "serves" is required and needs a login: the server says needs_login`},
+	} {
+		t.Run(tc.state, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, "[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n")
+			addOdd(t, r, "serves", "serves", fmt.Sprintf("  config {\n    folder = %q\n    required = true\n  }\n", r.Dir))
+			for round := range 2 { // the second one knows the set of the first
+				run := r.Start("exec", "--events", "go")
+				run.Sees(`"state":"starting"`)
+				if n := timesAsked(r); n != round {
+					t.Errorf("the model is asked while the source is starting: %d requests", n)
+				}
+				become(t, r, tc.state)
+				res := run.Wait()
+				if states, want := sourceStates(t, res.Stdout), []string{"serves server starting true", "serves server " + tc.state + " true"}; !slices.Equal(states, want) {
+					t.Errorf("states %q, want %q", states, want)
+				}
+				if tc.says == "" {
+					if res.Code != 0 || timesAsked(r) != round+1 || !slices.Contains(r.Last().Offered(), "served") {
+						t.Fatalf("exit %d, %d requests:\n%s", res.Code, timesAsked(r), res.Stderr)
+					}
+				} else if res.Code != 1 || timesAsked(r) != 0 || !strings.Contains(res.Stdout, strings.ReplaceAll(tc.says, `"`, `\"`)) {
+					t.Fatalf("exit %d, %d requests:\n%s%s", res.Code, timesAsked(r), res.Stdout, res.Stderr)
+				}
+				if err := os.Remove(filepath.Join(r.Dir, "state")); err != nil {
+					t.Fatal(err)
+				}
+				if tc.says != "" {
+					break
+				}
+			}
+			if tc.says == "" {
+				return
+			}
+			become(t, r, tc.state)
+			if res := r.Gantry("exec", "go"); res.Code != 1 || !strings.Contains(res.Stderr, tc.says) || !strings.Contains(res.Stderr, "gantry plugin inspect serves") {
+				t.Errorf("exit %d, people read:\n%s", res.Code, res.Stderr)
+			}
+			if res := r.Gantry("exec", "--json", "go"); !strings.Contains(res.Stdout, `"turn.failed"`) || !strings.Contains(res.Stdout, "the server says "+tc.state) {
+				t.Errorf("programs read:\n%s", res.Stdout)
+			}
+		})
+	}
+}
+
+// Nothing waits for an optional source. People read that its tools are missing, once, and the thread keeps that.
+func TestOptionalSource(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "[[step]]\nwhen = { since_user = 0 }\ntimes = -1\ndo = [{ call = \"exec_command\", args = { cmd = \"touch asked; until [ -e end ]; do sleep 0.01; done\", login = false } }]\n"+
+		"[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n")
+	addOdd(t, r, "serves", "serves", fmt.Sprintf("  config {\n    folder = %q\n  }\n", r.Dir))
+	run := r.Start("exec", "--events", "go")
+	r.Until("a command runs", func() bool { return exists(r.Dir, "asked") })
+	become(t, r, "failed")
+	run.Sees("its tools are missing")
+	r.Write("end", "")
+	res := run.Wait()
+	if res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	if states := sourceStates(t, res.Stdout); states[len(states)-1] != "serves server failed false" {
+		t.Errorf("states %q", states)
+	}
+	const text = "the source \"server\" has failed; its tools are missing (the server says failed)"
+	if out := r.OK("threads", "show", last(t, r)); strings.Count(out.Stdout+out.Stderr, text) != 1 {
+		t.Errorf("the stored thread says:\n%s%s", out.Stdout, out.Stderr)
+	}
+}
+
+// A plugin that had a required source and does not come up any more fails the first turn, too.
+func TestRequiredSourceOfABrokenPlugin(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := r.Program("serves", fmt.Sprintf("#!/bin/sh\n[ ! -e %q ] || exit 3\n%s=serves exec %q \"$@\"\n", filepath.Join(r.Dir, "broken"), oddMode, self))
+	r.Config(fmt.Sprintf("plugin \"serves\" {\n  source = %q\n  permissions {\n    read = [%q, %q]\n  }\n  config {\n    folder = %q\n    required = true\n  }\n}\n", program, r.Dir, self, r.Dir))
+	r.OK("plugin", "lock", "--yes", "serves")
+	become(t, r, "ready")
+	r.OK("exec", "go")
+	r.Write("broken", "")
+	if res := r.Gantry("exec", "go"); res.Code != 1 || !strings.Contains(res.Stderr, `the source "server" of plugin "serves" is required and has failed`) || timesAsked(r) != 1 {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+}

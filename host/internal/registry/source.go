@@ -1,0 +1,98 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Source is a source of tools and the plugin that it belongs to.
+type Source struct {
+	Plugin string
+	contract.Source
+}
+
+// ready reports whether the source's tools are there.
+func (s Source) ready() bool {
+	return s.State == contract.SourceReady || s.State == contract.SourceUnknown
+}
+
+// Sources lists the sources of all plugins, in the order of the plugins.
+func (r *Registry) Sources() []Source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sources()
+}
+
+// sources is Sources for who holds the lock.
+func (r *Registry) sources() (out []Source) {
+	for _, plugin := range r.mu.order {
+		for _, s := range r.mu.sets[plugin].Sources {
+			out = append(out, Source{plugin, s})
+		}
+	}
+	return out
+}
+
+// SourceError says that a required source is not ready.
+type SourceError struct {
+	Source Source
+	Waited time.Duration // 0: it is known that it will not be
+}
+
+// Error implements error.
+func (e *SourceError) Error() string {
+	text := fmt.Sprintf("the source %q of plugin %q is required and ", e.Source.Name, e.Source.Plugin)
+	switch {
+	case e.Waited > 0:
+		text += fmt.Sprintf("is not ready after %v", e.Waited)
+	case e.Source.State == contract.SourceNeedsLogin:
+		text += "needs a login"
+	default:
+		text += "has failed"
+	}
+	if e.Source.Message != "" {
+		text += ": " + e.Source.Message
+	}
+	return text
+}
+
+// NextStep implements hint.Stepper.
+func (e *SourceError) NextStep() string {
+	return fmt.Sprintf("see what it needs with `gantry plugin inspect %s`, or make it optional in the plugin's block", e.Source.Plugin)
+}
+
+// AwaitSources returns when every required source is ready. It returns a [*SourceError] if one has failed, needs a login, or is
+// still starting after bound, and the cause of ctx if that ends first.
+func (r *Registry) AwaitSources(ctx context.Context, bound time.Duration) error {
+	var late <-chan time.Time
+	for {
+		r.mu.Lock()
+		required, changed := r.sources(), r.mu.changed
+		r.mu.Unlock()
+		required = slices.DeleteFunc(required, func(s Source) bool { return !s.Required || s.ready() })
+		if len(required) == 0 {
+			return nil
+		}
+		for _, s := range required {
+			if s.State != contract.SourceStarting {
+				return &SourceError{Source: s}
+			}
+		}
+		if late == nil {
+			timer := time.NewTimer(bound)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return &SourceError{Source: required[0], Waited: bound}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

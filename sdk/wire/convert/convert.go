@@ -9,7 +9,9 @@
 // Strings that are no UTF-8, which the wire refuses, get replacement characters.
 //
 // Start with [ManifestToProto] and [CallEventFromProto]; each type has one pair of functions, named after the Go type.
-// Types of sdk/llm whose names exist in sdk/contract too begin with LLM.
+// Types of sdk/llm whose names exist in sdk/contract too begin with LLM. generated.go holds what follows from the names and
+// types of fields: after a change of the contract, run make generate, which says what it cannot match (sdk/internal/convertgen
+// has the table). The other files hold the kinds of oneofs, errors and lists that need a decision.
 package convert
 
 import (
@@ -52,7 +54,7 @@ func eachKnown[A, B any](in []A, f func(A) (B, bool)) []B {
 }
 
 // enum casts between the two forms of an enumeration whose values agree. Values outside become 0.
-func enum[A, B ~int32 | ~int](v, last A) B {
+func enum[B, A ~int32 | ~int](v, last A) B {
 	if v < 0 || v > last {
 		return 0
 	}
@@ -65,4 +67,37 @@ func raw(b []byte) json.RawMessage {
 		return nil
 	}
 	return b
+}
+
+func textMap(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[text(k)] = text(v)
+	}
+	return out
+}
+
+func metadataToProto[M ~map[string]json.RawMessage](m M) map[string][]byte {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make(map[string][]byte, len(m))
+	for k, v := range m {
+		out[text(k)] = v
+	}
+	return out
+}
+
+func metadataFromProto(p map[string][]byte) map[string]json.RawMessage {
+	if len(p) == 0 {
+		return nil
+	}
+	out := make(map[string]json.RawMessage, len(p))
+	for k, v := range p {
+		out[k] = raw(v)
+	}
+	return out
 }

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"encoding/json"
 	"math"
 	"time"
 
@@ -11,127 +10,104 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// EventToProto translates an event; nil and blocks of an unknown kind are nil. Metadata at the start of tool input does
-// not travel: that of the call counts.
+// EventToProto converts an event; nil and blocks of an unknown kind are nil. Metadata at the start of tool input is left
+// out: that of the call counts.
 func EventToProto(e llm.Event) *gantryv1.LlmEvent {
+	p := &gantryv1.LlmEvent{}
 	switch e := e.(type) {
 	case llm.Attempt:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_Attempt{Attempt: &gantryv1.LlmAttempt{
-			N: clamp32(e.N), DelayMs: e.DelayMS, Reason: text(e.Reason),
-		}}}
+		p.Event = &gantryv1.LlmEvent_Attempt{Attempt: attemptToProto(e)}
 	case llm.Alive:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_Alive{Alive: &gantryv1.LlmAlive{}}}
+		p.Event = &gantryv1.LlmEvent_Alive{Alive: &gantryv1.LlmAlive{}}
 	case llm.StepStart:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_StepStart{StepStart: &gantryv1.LlmStepStart{
-			ServedModel: text(e.ServedModel), ResponseId: text(e.ResponseID),
-		}}}
+		p.Event = &gantryv1.LlmEvent_StepStart{StepStart: stepStartToProto(e)}
 	case llm.BlockStart:
-		return blockStartToProto(e)
-	case llm.BlockDelta:
-		d := &gantryv1.LlmBlockDelta{Id: text(e.ID), Text: text(e.Text)}
 		switch e.Kind {
 		case llm.BlockText:
-			return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_TextDelta{TextDelta: d}}
+			p.Event = &gantryv1.LlmEvent_TextStart{TextStart: blockStartToProto(e)}
 		case llm.BlockReasoning:
-			return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ReasoningDelta{ReasoningDelta: d}}
+			p.Event = &gantryv1.LlmEvent_ReasoningStart{ReasoningStart: blockStartToProto(e)}
 		case llm.BlockToolInput:
-			return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ToolInputDelta{ToolInputDelta: d}}
+			p.Event = &gantryv1.LlmEvent_ToolInputStart{ToolInputStart: toolInputStartToProto(e)}
+		default:
+			return nil
+		}
+	case llm.BlockDelta:
+		switch d := blockDeltaToProto(e); e.Kind {
+		case llm.BlockText:
+			p.Event = &gantryv1.LlmEvent_TextDelta{TextDelta: d}
+		case llm.BlockReasoning:
+			p.Event = &gantryv1.LlmEvent_ReasoningDelta{ReasoningDelta: d}
+		case llm.BlockToolInput:
+			p.Event = &gantryv1.LlmEvent_ToolInputDelta{ToolInputDelta: d}
+		default:
+			return nil
 		}
 	case llm.BlockEnd:
-		d := &gantryv1.LlmBlockEnd{Id: text(e.ID), ProviderMetadataJson: metadataToProto(e.Metadata), Remark: e.Remark}
-		switch e.Kind {
+		switch d := blockEndToProto(e); e.Kind {
 		case llm.BlockText:
-			return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_TextEnd{TextEnd: d}}
+			p.Event = &gantryv1.LlmEvent_TextEnd{TextEnd: d}
 		case llm.BlockReasoning:
-			return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ReasoningEnd{ReasoningEnd: d}}
+			p.Event = &gantryv1.LlmEvent_ReasoningEnd{ReasoningEnd: d}
 		case llm.BlockToolInput:
-			return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ToolInputEnd{ToolInputEnd: d}}
+			p.Event = &gantryv1.LlmEvent_ToolInputEnd{ToolInputEnd: d}
+		default:
+			return nil
 		}
 	case llm.ToolInputError:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ToolInputError{ToolInputError: &gantryv1.LlmToolInputError{
-			Id: text(e.ID), Name: text(e.Name), Namespace: text(e.Namespace), Raw: text(e.Raw), Message: text(e.Message),
-			ProviderMetadataJson: metadataToProto(e.Metadata),
-		}}}
+		p.Event = &gantryv1.LlmEvent_ToolInputError{ToolInputError: toolInputErrorToProto(e)}
 	case llm.ToolCallDone:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ToolCall{ToolCall: &gantryv1.LlmToolCallEvent{
-			Call: toolCallToProto(&e.Call), ProviderMetadataJson: metadataToProto(e.Call.Metadata),
-		}}}
+		p.Event = &gantryv1.LlmEvent_ToolCall{ToolCall: &gantryv1.LlmToolCallEvent{
+			Call: toolCallToProto(e.Call), ProviderMetadataJson: metadataToProto(e.Call.Metadata),
+		}}
 	case llm.ToolResultDone:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ToolResult{ToolResult: &gantryv1.LlmToolResultEvent{
-			Result: toolResultToProto(&e.Result), ProviderMetadataJson: metadataToProto(e.Result.Metadata),
-		}}}
+		p.Event = &gantryv1.LlmEvent_ToolResult{ToolResult: &gantryv1.LlmToolResultEvent{
+			Result: toolResultToProto(e.Result), ProviderMetadataJson: metadataToProto(e.Result.Metadata),
+		}}
 	case llm.StepFinish:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_StepFinish{StepFinish: &gantryv1.LlmStepFinish{
-			Reason: FinishReasonToProto(e.Reason), RawReason: text(e.RawReason), Usage: UsageToProto(e.Usage), Again: e.Again,
-		}}}
+		p.Event = &gantryv1.LlmEvent_StepFinish{StepFinish: stepFinishToProto(e)}
 	case llm.Finish:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_Finish{Finish: &gantryv1.LlmFinish{
-			Reason: FinishReasonToProto(e.Reason), Usage: UsageToProto(e.Usage), ProviderMetadataJson: metadataToProto(e.Metadata),
-		}}}
+		p.Event = &gantryv1.LlmEvent_Finish{Finish: finishToProto(e)}
 	case *llm.Error:
 		if e == nil {
 			return nil
 		}
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_Error{Error: ErrorToProto(e)}}
+		p.Event = &gantryv1.LlmEvent_Error{Error: ErrorToProto(e)}
+	default:
+		return nil
 	}
-	return nil
+	return p
 }
 
-func blockStartToProto(e llm.BlockStart) *gantryv1.LlmEvent {
-	switch e.Kind {
-	case llm.BlockText:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_TextStart{TextStart: &gantryv1.LlmBlockStart{
-			Id: text(e.ID), ProviderMetadataJson: metadataToProto(e.Metadata),
-		}}}
-	case llm.BlockReasoning:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ReasoningStart{ReasoningStart: &gantryv1.LlmBlockStart{
-			Id: text(e.ID), ProviderMetadataJson: metadataToProto(e.Metadata),
-		}}}
-	case llm.BlockToolInput:
-		return &gantryv1.LlmEvent{Event: &gantryv1.LlmEvent_ToolInputStart{ToolInputStart: &gantryv1.LlmToolInputStart{
-			Id: text(e.ID), Name: text(e.Name), Namespace: text(e.Namespace), Freeform: e.Freeform, ProviderExecuted: e.ProviderExecuted,
-		}}}
-	}
-	return nil
-}
-
-// EventFromProto translates an event. It reports false for one of an unknown kind, which is to be ignored.
+// EventFromProto converts an event. It reports false for one of an unknown kind, which is to be ignored.
 func EventFromProto(p *gantryv1.LlmEvent) (llm.Event, bool) {
 	switch e := p.GetEvent().(type) {
 	case *gantryv1.LlmEvent_Attempt:
-		return llm.Attempt{N: int(e.Attempt.GetN()), DelayMS: e.Attempt.GetDelayMs(), Reason: e.Attempt.GetReason()}, true
+		return attemptFromProto(e.Attempt), true
 	case *gantryv1.LlmEvent_Alive:
 		return llm.Alive{}, true
 	case *gantryv1.LlmEvent_StepStart:
-		return llm.StepStart{ServedModel: e.StepStart.GetServedModel(), ResponseID: e.StepStart.GetResponseId()}, true
+		return stepStartFromProto(e.StepStart), true
 	case *gantryv1.LlmEvent_TextStart:
-		return blockStartFromProto(llm.BlockText, e.TextStart), true
+		return start(llm.BlockText, blockStartFromProto(e.TextStart)), true
 	case *gantryv1.LlmEvent_TextDelta:
-		return blockDeltaFromProto(llm.BlockText, e.TextDelta), true
+		return delta(llm.BlockText, e.TextDelta), true
 	case *gantryv1.LlmEvent_TextEnd:
-		return blockEndFromProto(llm.BlockText, e.TextEnd), true
+		return end(llm.BlockText, e.TextEnd), true
 	case *gantryv1.LlmEvent_ReasoningStart:
-		return blockStartFromProto(llm.BlockReasoning, e.ReasoningStart), true
+		return start(llm.BlockReasoning, blockStartFromProto(e.ReasoningStart)), true
 	case *gantryv1.LlmEvent_ReasoningDelta:
-		return blockDeltaFromProto(llm.BlockReasoning, e.ReasoningDelta), true
+		return delta(llm.BlockReasoning, e.ReasoningDelta), true
 	case *gantryv1.LlmEvent_ReasoningEnd:
-		return blockEndFromProto(llm.BlockReasoning, e.ReasoningEnd), true
+		return end(llm.BlockReasoning, e.ReasoningEnd), true
 	case *gantryv1.LlmEvent_ToolInputStart:
-		s := e.ToolInputStart
-		return llm.BlockStart{
-			Kind: llm.BlockToolInput, ID: s.GetId(), Name: s.GetName(), Namespace: s.GetNamespace(), Freeform: s.GetFreeform(),
-			ProviderExecuted: s.GetProviderExecuted(),
-		}, true
+		return start(llm.BlockToolInput, toolInputStartFromProto(e.ToolInputStart)), true
 	case *gantryv1.LlmEvent_ToolInputDelta:
-		return blockDeltaFromProto(llm.BlockToolInput, e.ToolInputDelta), true
+		return delta(llm.BlockToolInput, e.ToolInputDelta), true
 	case *gantryv1.LlmEvent_ToolInputEnd:
-		return blockEndFromProto(llm.BlockToolInput, e.ToolInputEnd), true
+		return end(llm.BlockToolInput, e.ToolInputEnd), true
 	case *gantryv1.LlmEvent_ToolInputError:
-		x := e.ToolInputError
-		return llm.ToolInputError{
-			ID: x.GetId(), Name: x.GetName(), Namespace: x.GetNamespace(), Raw: x.GetRaw(), Message: x.GetMessage(),
-			Metadata: metadataFromProto(x.GetProviderMetadataJson()),
-		}, true
+		return toolInputErrorFromProto(e.ToolInputError), true
 	case *gantryv1.LlmEvent_ToolCall:
 		call := toolCallFromProto(e.ToolCall.GetCall())
 		call.Metadata = metadataFromProto(e.ToolCall.GetProviderMetadataJson())
@@ -144,17 +120,9 @@ func EventFromProto(p *gantryv1.LlmEvent) (llm.Event, bool) {
 		res.Metadata = metadataFromProto(e.ToolResult.GetProviderMetadataJson())
 		return llm.ToolResultDone{Result: res}, true
 	case *gantryv1.LlmEvent_StepFinish:
-		f := e.StepFinish
-		return llm.StepFinish{
-			Reason: FinishReasonFromProto(f.GetReason()), RawReason: f.GetRawReason(), Usage: UsageFromProto(f.GetUsage()),
-			Again: f.GetAgain(),
-		}, true
+		return stepFinishFromProto(e.StepFinish), true
 	case *gantryv1.LlmEvent_Finish:
-		f := e.Finish
-		return llm.Finish{
-			Reason: FinishReasonFromProto(f.GetReason()), Usage: UsageFromProto(f.GetUsage()),
-			Metadata: metadataFromProto(f.GetProviderMetadataJson()),
-		}, true
+		return finishFromProto(e.Finish), true
 	case *gantryv1.LlmEvent_Error:
 		if e := ErrorFromProto(e.Error); e != nil {
 			return e, true
@@ -164,16 +132,21 @@ func EventFromProto(p *gantryv1.LlmEvent) (llm.Event, bool) {
 	return nil, false
 }
 
-func blockStartFromProto(k llm.BlockKind, p *gantryv1.LlmBlockStart) llm.BlockStart {
-	return llm.BlockStart{Kind: k, ID: p.GetId(), Metadata: metadataFromProto(p.GetProviderMetadataJson())}
+func start(k llm.BlockKind, b llm.BlockStart) llm.BlockStart {
+	b.Kind = k
+	return b
 }
 
-func blockDeltaFromProto(k llm.BlockKind, p *gantryv1.LlmBlockDelta) llm.BlockDelta {
-	return llm.BlockDelta{Kind: k, ID: p.GetId(), Text: p.GetText()}
+func delta(k llm.BlockKind, p *gantryv1.LlmBlockDelta) llm.BlockDelta {
+	b := blockDeltaFromProto(p)
+	b.Kind = k
+	return b
 }
 
-func blockEndFromProto(k llm.BlockKind, p *gantryv1.LlmBlockEnd) llm.BlockEnd {
-	return llm.BlockEnd{Kind: k, ID: p.GetId(), Metadata: metadataFromProto(p.GetProviderMetadataJson()), Remark: p.GetRemark()}
+func end(k llm.BlockKind, p *gantryv1.LlmBlockEnd) llm.BlockEnd {
+	b := blockEndFromProto(p)
+	b.Kind = k
+	return b
 }
 
 // WarmEvents makes the tables by which protobuf reads and writes the events of an answer. It makes them with the first message
@@ -202,7 +175,7 @@ func EventsToProto(es []llm.Event) []*gantryv1.LlmEvent {
 // EventsFromProto translates events and leaves unknown ones out.
 func EventsFromProto(ps []*gantryv1.LlmEvent) []llm.Event { return eachKnown(ps, EventFromProto) }
 
-// FinishReasonToProto translates the reason why an answer ended.
+// FinishReasonToProto converts the reason why an answer ended.
 func FinishReasonToProto(r llm.FinishReason) gantryv1.LlmFinishReason {
 	if r <= llm.FinishUnknown || r > llm.FinishError {
 		return gantryv1.LlmFinishReason_LLM_FINISH_REASON_UNKNOWN
@@ -210,73 +183,23 @@ func FinishReasonToProto(r llm.FinishReason) gantryv1.LlmFinishReason {
 	return gantryv1.LlmFinishReason(r)
 }
 
-// FinishReasonFromProto translates the reason why an answer ended.
+// FinishReasonFromProto converts the reason why an answer ended.
 func FinishReasonFromProto(p gantryv1.LlmFinishReason) llm.FinishReason {
-	return enum[gantryv1.LlmFinishReason, llm.FinishReason](p, gantryv1.LlmFinishReason_LLM_FINISH_REASON_ERROR)
+	return enum[llm.FinishReason](p, gantryv1.LlmFinishReason_LLM_FINISH_REASON_ERROR)
 }
 
-// UsageToProto translates usage; a zero value is absent.
-func UsageToProto(u llm.Usage) *gantryv1.LlmUsage {
-	if u.Input == nil && u.Output == nil && u.Total == nil && u.CacheRead == nil && u.CacheWrite == nil && u.Reasoning == nil &&
-		len(u.Raw) == 0 && u.CostUSD == nil {
-		return nil
+func errorCodeToProto(c llm.ErrorCode) gantryv1.LlmErrorCode {
+	if c <= llm.ErrUnknown || c > llm.ErrOverloaded {
+		return gantryv1.LlmErrorCode_LLM_ERROR_CODE_UNKNOWN
 	}
-	return &gantryv1.LlmUsage{
-		InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Total, CacheReadTokens: u.CacheRead,
-		CacheWriteTokens: u.CacheWrite, ReasoningTokens: u.Reasoning, RawJson: u.Raw, CostUsd: u.CostUSD,
-	}
+	return gantryv1.LlmErrorCode(c)
 }
 
-// UsageFromProto translates usage.
-func UsageFromProto(p *gantryv1.LlmUsage) llm.Usage {
-	if p == nil {
-		return llm.Usage{}
-	}
-	return llm.Usage{
-		Input: p.InputTokens, Output: p.OutputTokens, Total: p.TotalTokens, CacheRead: p.CacheReadTokens,
-		CacheWrite: p.CacheWriteTokens, Reasoning: p.ReasoningTokens, Raw: raw(p.RawJson), CostUSD: p.CostUsd,
-	}
+func errorCodeFromProto(p gantryv1.LlmErrorCode) llm.ErrorCode {
+	return enum[llm.ErrorCode](p, gantryv1.LlmErrorCode_LLM_ERROR_CODE_OVERLOADED)
 }
 
-// ErrorToProto translates an error. The time to wait is rounded up to milliseconds.
-func ErrorToProto(e *llm.Error) *gantryv1.LlmError {
-	if e == nil {
-		return nil
-	}
-	p := &gantryv1.LlmError{
-		Code:         gantryv1.LlmErrorCode_LLM_ERROR_CODE_UNKNOWN,
-		Message:      text(e.Message),
-		Retryable:    e.Retryable,
-		RetryAfterMs: ceilMS(e.RetryAfter),
-		Status:       clamp32(e.Status),
-		RequestId:    text(e.RequestID),
-		Next:         text(e.Next),
-		Offline:      e.Offline,
-	}
-	if e.Code > llm.ErrUnknown && e.Code <= llm.ErrOverloaded {
-		p.Code = gantryv1.LlmErrorCode(e.Code)
-	}
-	return p
-}
-
-// ErrorFromProto translates an error.
-func ErrorFromProto(p *gantryv1.LlmError) *llm.Error {
-	if p == nil {
-		return nil
-	}
-	ms := min(max(p.GetRetryAfterMs(), 0), math.MaxInt64/int64(time.Millisecond))
-	return &llm.Error{
-		Code:       enum[gantryv1.LlmErrorCode, llm.ErrorCode](p.GetCode(), gantryv1.LlmErrorCode_LLM_ERROR_CODE_OVERLOADED),
-		Message:    p.GetMessage(),
-		Retryable:  p.GetRetryable(),
-		RetryAfter: time.Duration(ms) * time.Millisecond,
-		Status:     int(p.GetStatus()),
-		RequestID:  p.GetRequestId(),
-		Next:       p.GetNext(),
-		Offline:    p.GetOffline(),
-	}
-}
-
+// ceilMS rounds up to milliseconds; a negative duration is none.
 func ceilMS(d time.Duration) int64 {
 	ms := int64(max(d, 0) / time.Millisecond)
 	if d > 0 && d%time.Millisecond != 0 {
@@ -287,24 +210,6 @@ func ceilMS(d time.Duration) int64 {
 
 func clamp32(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }
 
-func metadataToProto[M ~map[string]json.RawMessage](m M) map[string][]byte {
-	if len(m) == 0 {
-		return nil
-	}
-	out := make(map[string][]byte, len(m))
-	for k, v := range m {
-		out[text(k)] = v
-	}
-	return out
-}
-
-func metadataFromProto(p map[string][]byte) map[string]json.RawMessage {
-	if len(p) == 0 {
-		return nil
-	}
-	out := make(map[string]json.RawMessage, len(p))
-	for k, v := range p {
-		out[k] = raw(v)
-	}
-	return out
+func fromMS(ms int64) time.Duration {
+	return time.Duration(min(max(ms, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }

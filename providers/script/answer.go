@@ -3,9 +3,7 @@ package script
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -28,27 +26,24 @@ type Emit struct{ Event llm.Event }
 // Wait lets time pass, unless the request is cancelled first.
 type Wait struct{ For time.Duration }
 
-// Halt does not come back: How is "eof" (end the stream without a word), "hang", "endless" (send Event again and again,
-// Every that long), "exit" with Code, "kill", "stop" or "panic".
+// Halt does not come back: How is "eof" (end the stream without a word), "hang", "exit" with Code, "kill" or "panic".
 type Halt struct {
-	How   string
-	Code  int
-	Event llm.Event
-	Every time.Duration
+	How  string
+	Code int
 }
 
 func (Emit) isAction() {}
 func (Wait) isAction() {}
 func (Halt) isAction() {}
 
-// MaxAnswerBytes is the most text that one answer may have, and maxPieces the most events, roughly: a slip in repeat must
-// not eat the machine.
+// MaxAnswerBytes is the most text that one answer may have, and maxPieces the most events, roughly: a template that
+// fills in much must not eat the machine.
 const (
 	MaxAnswerBytes = 16 << 20
 	maxPieces      = 1 << 20
 )
 
-var errTooLong = fmt.Errorf("the answer is longer than %d bytes or %d events; repeat less or chunk larger", MaxAnswerBytes, maxPieces)
+var errTooLong = fmt.Errorf("the answer is longer than %d bytes or %d events; chunk larger", MaxAnswerBytes, maxPieces)
 
 // timed is an event and the time that passes before it.
 type timed struct {
@@ -73,7 +68,7 @@ type composer struct {
 
 func (p *Player) answer(s *step, in Input, vars map[string]string, next Position) (*Answer, error) {
 	c := &composer{p: p, s: s, in: in, vars: vars, next: next, first: true}
-	c.carry = p.script.Defaults.Delay.Duration() + s.Delay.Duration()
+	c.carry = s.Delay.Duration()
 	failure, err := c.failure()
 	if err != nil {
 		return nil, err
@@ -93,14 +88,14 @@ func (p *Player) answer(s *step, in Input, vars map[string]string, next Position
 		return nil, err
 	}
 	events = append(events, body...)
-	if failure != nil && (s.Break == nil || s.Break.How != "error") {
+	if failure != nil {
 		events = append(events, c.at(failure))
 	} else {
 		events = append(events, c.end()...)
 	}
 	events, halt := s.distort(events)
 	if s.Break != nil {
-		events, halt = c.breakOff(events, failure)
+		events, halt = s.Break.strike(events)
 	}
 	return c.finished(events, halt), nil
 }
@@ -154,10 +149,7 @@ func (c *composer) attempts() (events []timed, refused bool) {
 	if reason == "" {
 		reason = "HTTP 500"
 	}
-	failures := a.Failures
-	if failures < 0 || failures > most {
-		failures = most
-	}
+	failures := min(a.Failures, most)
 	for n := 1; n <= failures && n < most; n++ {
 		events = append(events, c.at(llm.Attempt{N: n + 1, DelayMS: a.Delay.Duration().Milliseconds(), Reason: reason}))
 		c.carry += a.Delay.Duration()
@@ -166,68 +158,20 @@ func (c *composer) attempts() (events []timed, refused bool) {
 }
 
 func (c *composer) body() ([]timed, error) {
-	served := c.s.Served
-	if served == "" {
-		served = c.p.script.Defaults.Served
-	}
-	id := c.s.ResponseID
-	if id == "" {
-		id = "response-" + strconv.Itoa(c.next.Request)
-	}
-	events := []timed{c.at(llm.StepStart{ServedModel: served, ResponseID: id})}
-	var lanes [][]timed
+	events := []timed{c.at(llm.StepStart{ResponseID: "response-" + strconv.Itoa(c.next.Request)})}
 	for i := range c.s.parts {
-		lane, err := c.part(&c.s.parts[i])
+		p := &c.s.parts[i]
+		make := c.text
+		if p.Call != "" {
+			make = c.call
+		}
+		block, err := make(p)
 		if err != nil {
 			return nil, fmt.Errorf("do %d: %w", i+1, err)
 		}
-		if len(lane) > 0 {
-			lanes = append(lanes, lane...)
-		}
-	}
-	if !c.s.Interleave {
-		for _, lane := range lanes {
-			events = append(events, lane...)
-		}
-		return events, nil
-	}
-	for more := true; more; {
-		more = false
-		for i, lane := range lanes {
-			if len(lane) > 0 {
-				events, lanes[i], more = append(events, lane[0]), lane[1:], true
-			}
-		}
+		events = append(events, block...)
 	}
 	return events, nil
-}
-
-// part returns the events of a part, a lane per block.
-func (c *composer) part(p *part) ([][]timed, error) {
-	c.carry += p.Delay.Duration()
-	switch {
-	case p.event != nil:
-		return [][]timed{{c.at(p.event)}}, nil
-	case p.Call != "":
-		var lanes [][]timed
-		for i := range max(1, p.Repeat) {
-			lane, err := c.call(p, i+1)
-			if err != nil {
-				return nil, err
-			}
-			lanes = append(lanes, lane)
-		}
-		return lanes, nil
-	case p.Text != nil || p.Reasoning != nil:
-		lane, err := c.text(p)
-		return [][]timed{lane}, err
-	}
-	return nil, nil
-}
-
-func (c *composer) fill(t template, i int) (string, error) {
-	c.vars["i"] = strconv.Itoa(i)
-	return t.fill(c.vars)
 }
 
 func (c *composer) text(p *part) ([]timed, error) {
@@ -239,43 +183,35 @@ func (c *composer) text(p *part) ([]timed, error) {
 	id += strconv.Itoa(c.texts)
 	if p.ID != "" {
 		var err error
-		if id, err = c.fill(p.id, 1); err != nil {
+		if id, err = p.id.fill(c.vars); err != nil {
 			return nil, err
 		}
 	}
-	var s strings.Builder
-	for i := range max(1, p.Repeat) {
-		piece, err := c.fill(p.text, i+1)
-		if err != nil {
-			return nil, err
-		}
-		if s.Len()+len(piece) > MaxAnswerBytes {
-			return nil, errTooLong
-		}
-		s.WriteString(piece)
-	}
-	lane := []timed{c.at(llm.BlockStart{Kind: kind, ID: id, Metadata: c.metadata(p)})}
-	lane, err := c.deltas(lane, p, kind, id, s.String())
+	s, err := p.text.fill(c.vars)
 	if err != nil {
 		return nil, err
 	}
-	return append(lane, c.at(llm.BlockEnd{Kind: kind, ID: id})), nil
+	block := []timed{c.at(llm.BlockStart{Kind: kind, ID: id, Metadata: c.metadata()})}
+	if block, err = c.deltas(block, p, kind, id, s); err != nil {
+		return nil, err
+	}
+	return append(block, c.at(llm.BlockEnd{Kind: kind, ID: id})), nil
 }
 
-func (c *composer) call(p *part, i int) ([]timed, error) {
+func (c *composer) call(p *part) ([]timed, error) {
 	c.calls++
 	id := fmt.Sprintf("call-%d-%d", c.next.Request, c.calls)
 	var err error
 	if p.ID != "" {
-		if id, err = c.fill(p.id, i); err != nil {
+		if id, err = p.id.fill(c.vars); err != nil {
 			return nil, err
 		}
 	}
-	name, err := c.fill(p.call, i)
+	name, err := p.call.fill(c.vars)
 	if err != nil {
 		return nil, err
 	}
-	input, err := c.fill(p.text, i)
+	input, err := p.text.fill(c.vars)
 	if err != nil {
 		return nil, err
 	}
@@ -285,35 +221,31 @@ func (c *composer) call(p *part, i int) ([]timed, error) {
 		if input, err = p.args.fill(c.vars); err != nil {
 			return nil, err
 		}
-	case !freeform && input == "" && !p.Publish:
+	case !freeform && input == "":
 		input = "{}" // what a provider makes of a call without arguments
 	}
-	meta := c.metadata(p)
-	done := llm.ToolCallDone{Call: llm.ToolCall{ID: id, Name: name, Namespace: p.Namespace, Input: input, Freeform: freeform, ProviderExecuted: hosted, Metadata: meta}}
-	var lane []timed
-	if !p.Whole {
-		const kind = llm.BlockToolInput
-		lane = append(lane, c.at(llm.BlockStart{Kind: kind, ID: id, Name: name, Namespace: p.Namespace, Freeform: freeform, ProviderExecuted: hosted, Metadata: meta}))
-		if lane, err = c.deltas(lane, p, kind, id, input); err != nil {
-			return nil, err
-		}
-		if !freeform && !p.Publish && !json.Valid([]byte(input)) {
-			return append(lane, c.at(llm.ToolInputError{ID: id, Name: name, Namespace: p.Namespace, Raw: input, Message: "the arguments are not valid JSON"})), nil
-		}
-		lane = append(lane, c.at(llm.BlockEnd{Kind: kind, ID: id}))
+	const kind = llm.BlockToolInput
+	meta := c.metadata()
+	block := []timed{c.at(llm.BlockStart{Kind: kind, ID: id, Name: name, Namespace: p.Namespace, Freeform: freeform, ProviderExecuted: hosted, Metadata: meta})}
+	if block, err = c.deltas(block, p, kind, id, input); err != nil {
+		return nil, err
 	}
-	lane = append(lane, c.at(done))
+	if !freeform && !json.Valid([]byte(input)) {
+		return append(block, c.at(llm.ToolInputError{ID: id, Name: name, Namespace: p.Namespace, Raw: input, Message: "the arguments are not valid JSON"})), nil
+	}
+	block = append(block, c.at(llm.BlockEnd{Kind: kind, ID: id}),
+		c.at(llm.ToolCallDone{Call: llm.ToolCall{ID: id, Name: name, Namespace: p.Namespace, Input: input, Freeform: freeform, ProviderExecuted: hosted, Metadata: meta}}))
 	if hosted {
-		reply, err := c.fill(p.reply, i)
+		reply, err := p.reply.fill(c.vars)
 		if err != nil {
 			return nil, err
 		}
-		lane = append(lane, c.at(llm.ToolResultDone{Result: llm.ToolResult{ID: id, Name: name, Namespace: p.Namespace, Content: llm.Parts{&llm.Text{Text: reply}}, IsError: p.IsError, ProviderExecuted: true}}))
+		block = append(block, c.at(llm.ToolResultDone{Result: llm.ToolResult{ID: id, Name: name, Namespace: p.Namespace, Content: llm.Parts{&llm.Text{Text: reply}}, ProviderExecuted: true}}))
 	}
-	return lane, nil
+	return block, nil
 }
 
-func (c *composer) deltas(lane []timed, p *part, kind llm.BlockKind, id, s string) ([]timed, error) {
+func (c *composer) deltas(block []timed, p *part, kind llm.BlockKind, id, s string) ([]timed, error) {
 	chunk := p.Chunk
 	if chunk == nil {
 		chunk = c.s.Chunk
@@ -322,10 +254,8 @@ func (c *composer) deltas(lane []timed, p *part, kind llm.BlockKind, id, s strin
 		chunk = c.p.script.Defaults.Chunk
 	}
 	pause := c.p.script.Defaults.ChunkDelay
-	for _, own := range []*Millis{c.s.ChunkDelay, p.ChunkDelay} {
-		if own != nil {
-			pause = *own
-		}
+	if c.s.ChunkDelay != nil {
+		pause = *c.s.ChunkDelay
 	}
 	pieces := chunk.cut(s)
 	c.bytes += len(s)
@@ -335,26 +265,19 @@ func (c *composer) deltas(lane []timed, p *part, kind llm.BlockKind, id, s strin
 	}
 	for _, piece := range pieces {
 		c.carry += pause.Duration()
-		lane = append(lane, c.at(llm.BlockDelta{Kind: kind, ID: id, Text: piece}))
+		block = append(block, c.at(llm.BlockDelta{Kind: kind, ID: id, Text: piece}))
 	}
-	return lane, nil
+	return block, nil
 }
 
-// metadata returns the part's own and, for the first block of an answer, the position: when the answer breaks off, what
-// was kept of it still tells where the thread stands.
-func (c *composer) metadata(p *part) llm.Metadata {
-	var m llm.Metadata
-	if c.first {
-		c.first = false
-		m = c.next.metadata()
+// metadata is the position for the first block of an answer: when the answer breaks off, what was kept of it still tells
+// where the thread stands.
+func (c *composer) metadata() llm.Metadata {
+	if !c.first {
+		return nil
 	}
-	if len(p.Metadata) > 0 {
-		if m == nil {
-			m = llm.Metadata{}
-		}
-		maps.Copy(m, p.Metadata)
-	}
-	return m
+	c.first = false
+	return c.next.metadata()
 }
 
 func (c *composer) end() []timed {
@@ -363,12 +286,8 @@ func (c *composer) end() []timed {
 		u = c.p.script.Defaults.Usage
 	}
 	usage := u.tokens(c.in.Request, c.bytes)
-	raw := c.s.RawFinish
-	if raw == "" {
-		raw = c.s.finish.String()
-	}
 	return []timed{
-		c.at(llm.StepFinish{Reason: c.s.finish, RawReason: raw, Usage: usage, Again: c.s.Again}),
+		c.at(llm.StepFinish{Reason: c.s.finish, RawReason: c.s.finish.String(), Usage: usage, Again: c.s.Again}),
 		{event: llm.Finish{Reason: c.s.finish, Usage: usage, Metadata: c.next.metadata()}},
 	}
 }

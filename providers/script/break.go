@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -13,30 +12,17 @@ import (
 // of the transport, and nothing tells when they are done. 20 ms is some hundred times what they need.
 const flushDelay Millis = 20
 
-// breakOff cuts the events where the step's break says and returns what happens there.
-func (c *composer) breakOff(events []timed, failure *llm.Error) ([]timed, []Action) {
-	b := c.s.Break
-	kept := b.keep(events)
-	delay, how := b.Delay, b.How
-	var last []Action
-	switch how {
+// strike cuts the events where the break says and returns what happens there.
+func (b *Break) strike(events []timed) ([]timed, []Action) {
+	kept, delay := b.keep(events), b.Delay
+	last := []Action{Halt{How: b.How, Code: b.Code}}
+	switch b.How {
 	case "", "incomplete":
 		last = []Action{Emit{Event: failureOf(llm.ErrIncompleteStream)}}
-	case "error":
-		last = []Action{Emit{Event: failure}}
-	case "endless":
-		open, opened := openBlock(kept)
-		if opened != nil {
-			kept = append(kept, timed{event: opened})
-		}
-		last = []Action{Halt{How: how, Event: open, Every: c.pause()}}
-	case "exit", "kill", "stop":
+	case "exit", "kill":
 		if delay == 0 {
 			delay = flushDelay
 		}
-		last = []Action{Halt{How: how, Code: b.Code}}
-	default:
-		last = []Action{Halt{How: how}}
 	}
 	if delay > 0 {
 		last = append([]Action{Wait{For: delay.Duration()}}, last...)
@@ -44,24 +30,14 @@ func (c *composer) breakOff(events []timed, failure *llm.Error) ([]timed, []Acti
 	return kept, last
 }
 
-func (c *composer) pause() time.Duration {
-	if c.s.ChunkDelay != nil {
-		return c.s.ChunkDelay.Duration()
-	}
-	return c.p.script.Defaults.ChunkDelay.Duration()
-}
-
 // keep returns what is sent before the break: never the finish.
 func (b *Break) keep(events []timed) []timed {
 	var kept []timed
-	n, bytes := 0, 0
+	bytes := 0
 	for _, e := range events {
 		switch ev := e.event.(type) {
 		case llm.StepFinish, llm.Finish, *llm.Error:
 			return kept
-		case llm.Attempt:
-			kept = append(kept, e)
-			continue
 		case llm.BlockDelta:
 			if b.AfterBytes == nil {
 				break
@@ -77,36 +53,9 @@ func (b *Break) keep(events []timed) []timed {
 			}
 			bytes += len(ev.Text)
 		}
-		if b.AfterEvents != nil && n >= *b.AfterEvents {
-			return kept
-		}
-		n++
 		kept = append(kept, e)
 	}
 	return kept
-}
-
-// openBlock returns a delta that belongs to a block which is open at the end of the events. If there is none it returns
-// the start of one as well.
-func openBlock(events []timed) (delta, start llm.Event) {
-	var open []llm.BlockStart
-	for _, e := range events {
-		switch ev := e.event.(type) {
-		case llm.BlockStart:
-			open = append(open, ev)
-		case llm.BlockEnd:
-			open = slices.DeleteFunc(open, func(s llm.BlockStart) bool { return s.ID == ev.ID && s.Kind == ev.Kind })
-		case llm.ToolInputError:
-			open = slices.DeleteFunc(open, func(s llm.BlockStart) bool { return s.ID == ev.ID })
-		}
-	}
-	s := llm.BlockStart{Kind: llm.BlockText, ID: "text-endless"}
-	if len(open) > 0 {
-		s = open[len(open)-1]
-	} else {
-		start = s
-	}
-	return llm.BlockDelta{Kind: s.Kind, ID: s.ID, Text: "and so on "}, start
 }
 
 // malformation is a way to break the order of events. It gets a whole answer and returns the wrong one; eof leaves the
@@ -193,14 +142,14 @@ func (s *step) checkMalformed() error {
 	}
 	block, call := false, false
 	for _, p := range s.parts {
-		block = block || p.Text != nil || p.Reasoning != nil || p.Call != "" && !p.Whole
+		block = true
 		call = call || p.Call != ""
 	}
 	if m.block && !block || m.call && !call {
 		return fmt.Errorf("malformed: %s needs a step that answers something", s.Malformed)
 	}
 	if s.failure != nil {
-		return fmt.Errorf("malformed: not together with an error; write the events one by one instead")
+		return fmt.Errorf("malformed: not together with an error")
 	}
 	return nil
 }

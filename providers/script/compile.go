@@ -1,7 +1,6 @@
 package script
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -17,18 +16,10 @@ func Compile(s *Script) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(s.Steps) == 0 && s.Otherwise == nil {
+	if len(s.Steps) == 0 {
 		return nil, fmt.Errorf("there is no step; write at least one [[step]]")
 	}
 	p := &Player{script: s, digest: digest}
-	if err := s.Defaults.Chunk.validate(); err != nil {
-		return nil, fmt.Errorf("defaults: %w", err)
-	}
-	if e := s.Defaults.Expect; e != nil {
-		if p.always, err = e.compile(); err != nil {
-			return nil, fmt.Errorf("defaults: expect: %w", err)
-		}
-	}
 	names := map[string]string{}
 	for i := range s.Steps {
 		name := s.Steps[i].Name
@@ -41,12 +32,6 @@ func Compile(s *Script) (*Player, error) {
 			return nil, fmt.Errorf("%s: %w", where(i, name), err)
 		}
 		p.steps = append(p.steps, c)
-	}
-	if s.Otherwise != nil {
-		if p.otherwise, err = compileStep(s.Otherwise, -1, "otherwise", s.Defaults); err != nil {
-			return nil, fmt.Errorf("otherwise: %w", err)
-		}
-		p.otherwise.times = -1
 	}
 	return p, p.checkVariables()
 }
@@ -80,9 +65,6 @@ func compileStep(s *Step, index int, where string, d Defaults) (*step, error) {
 		}
 		c.captures = append(c.captures, compiled)
 	}
-	if err := s.Chunk.validate(); err != nil {
-		return nil, err
-	}
 	calls := false
 	for i := range s.Do {
 		compiled, err := compilePart(&s.Do[i])
@@ -97,11 +79,6 @@ func compileStep(s *Step, index int, where string, d Defaults) (*step, error) {
 	if calls {
 		c.finish = llm.FinishToolCalls
 	}
-	if s.Finish != "" {
-		if err := c.finish.UnmarshalText([]byte(s.Finish)); err != nil {
-			return nil, fmt.Errorf("finish: %w; reasons are stop, length, tool-calls, content-filter, error, unknown", err)
-		}
-	}
 	if err := c.compileFailure(); err != nil {
 		return nil, err
 	}
@@ -113,10 +90,10 @@ func compileStep(s *Step, index int, where string, d Defaults) (*step, error) {
 
 func compileCapture(c Capture) (capture, error) {
 	out := capture{Capture: c}
-	if !slices.Contains([]string{"", "output", "user", "system", "assistant", "conversation"}, c.From) {
-		return out, fmt.Errorf("from is output, user, system, assistant or conversation, not %q", c.From)
+	if !slices.Contains([]string{"", "output", "conversation"}, c.From) {
+		return out, fmt.Errorf("from is output or conversation, not %q", c.From)
 	}
-	if c.Call != "" && c.From != "" && c.From != "output" {
+	if c.Call != "" && c.From == "conversation" {
 		return out, fmt.Errorf("call goes with from = \"output\" only")
 	}
 	var err error
@@ -142,23 +119,16 @@ func compileCapture(c Capture) (capture, error) {
 func compilePart(p *Part) (part, error) {
 	c := part{Part: *p}
 	kinds := 0
-	for _, set := range []bool{p.Text != nil, p.Reasoning != nil, p.Call != "", len(p.Event) > 0} {
+	for _, set := range []bool{p.Text != nil, p.Reasoning != nil, p.Call != ""} {
 		if set {
 			kinds++
 		}
 	}
 	switch {
-	case kinds > 1:
-		return c, fmt.Errorf("exactly one of text, reasoning, call and event")
-	case kinds == 0 && p.Delay <= 0:
-		return c, fmt.Errorf("one of text, reasoning, call and event is missing; a pause needs delay_ms")
-	case p.Call == "" && (len(p.Args) > 0 || p.Raw != nil || p.Freeform != nil || p.Result != nil || p.Namespace != "" || p.Publish || p.Whole):
-		return c, fmt.Errorf("args, raw, freeform, result, namespace, publish and whole need a call")
-	case p.Repeat < 0 || p.Repeat > maxPieces:
-		return c, fmt.Errorf("repeat is a number from 1 to %d, not %d", maxPieces, p.Repeat)
-	}
-	if err := p.Chunk.validate(); err != nil {
-		return c, err
+	case kinds != 1:
+		return c, fmt.Errorf("exactly one of text, reasoning and call")
+	case p.Call == "" && (len(p.Args) > 0 || p.Raw != nil || p.Freeform != nil || p.Result != nil || p.Namespace != ""):
+		return c, fmt.Errorf("args, raw, freeform, result and namespace need a call")
 	}
 	var err error
 	text := func(dst *template, s *string) {
@@ -191,26 +161,12 @@ func compilePart(p *Part) (part, error) {
 			c.args = &args
 		}
 	}
-	if len(p.Event) > 0 && err == nil {
-		c.event, err = UnmarshalEvent(p.Event)
-	}
-	for ns, raw := range p.Metadata {
-		if !json.Valid(raw) || !strings.HasPrefix(strings.TrimSpace(string(raw)), "{") {
-			return c, fmt.Errorf("metadata %s is no object", ns)
-		}
-		if ns == Namespace {
-			return c, fmt.Errorf("metadata namespace %q carries the position in the script; take another", ns)
-		}
-	}
 	return c, err
 }
 
 func (s *step) compileFailure() error {
 	f := s.Error
 	if f == nil {
-		if s.Attempts != nil && s.Attempts.Failures < 0 {
-			s.failure = failureOf(llm.ErrProviderInternal)
-		}
 		return s.checkAttempts()
 	}
 	code, err := errorCode(f.Code)
@@ -235,8 +191,8 @@ func (s *step) compileFailure() error {
 }
 
 func (s *step) checkAttempts() error {
-	if a := s.Attempts; a != nil && a.Failures < -1 {
-		return fmt.Errorf("attempts: failures is a number from 0, or -1 for all, not %d", a.Failures)
+	if a := s.Attempts; a != nil && a.Failures < 0 {
+		return fmt.Errorf("attempts: failures is a number from 0, not %d", a.Failures)
 	}
 	return nil
 }
@@ -249,11 +205,7 @@ func (s *step) checkBreak() error {
 	switch {
 	case b.How != "" && !slices.Contains(breakNames, b.How):
 		return fmt.Errorf("break: unknown way %q; ways are %s", b.How, strings.Join(breakNames, ", "))
-	case b.How == "error" && s.failure == nil:
-		return fmt.Errorf("break: how = \"error\" needs an error in the step")
-	case b.AfterEvents != nil && b.AfterBytes != nil:
-		return fmt.Errorf("break: either after_events or after_bytes")
-	case b.AfterEvents != nil && *b.AfterEvents < 0, b.AfterBytes != nil && *b.AfterBytes < 0:
+	case b.AfterBytes != nil && *b.AfterBytes < 0:
 		return fmt.Errorf("break: a count is at least 0")
 	}
 	return nil
@@ -265,24 +217,14 @@ func (p *Player) checkVariables() error {
 	for _, n := range builtins {
 		known[n] = true
 	}
-	for n := range p.script.Vars {
-		if !validName(n) || isBuiltin(n) {
-			return fmt.Errorf("vars: %q can't be the name of a variable", n)
-		}
-		known[n] = true
-	}
-	all := p.steps
-	if p.otherwise != nil {
-		all = append(slices.Clip(all), p.otherwise)
-	}
-	for _, s := range all {
+	for _, s := range p.steps {
 		for _, c := range s.captures {
 			for _, n := range c.re.SubexpNames() {
 				known[n] = true
 			}
 		}
 	}
-	for _, s := range all {
+	for _, s := range p.steps {
 		var unknown []string
 		use := func(name string) {
 			if !known[name] && !slices.Contains(unknown, name) {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,6 @@ func sample() *llm.Request {
 
 func TestConditions(t *testing.T) {
 	t.Parallel()
-	yes, no := true, false
 	for _, tc := range []struct {
 		name string
 		cond Condition
@@ -39,35 +39,18 @@ func TestConditions(t *testing.T) {
 		{"nothing", Condition{}, ""},
 		{"user", Condition{User: `(?s)^first.question$`}, ""},
 		{"user is not a note of the host", Condition{User: `environment`}, "- user: wanted to match /environment/\n+ user: first⏎question"},
-		{"assistant", Condition{Assistant: `^$`}, ""},
 		{"output is what came since the last answer", Condition{Output: `12 rows\nexit 1`}, ""},
 		{"output is not older", Condition{Output: `a.txt`}, "- output: wanted to match /a.txt/"},
-		{"output error", Condition{OutputError: &yes}, ""},
-		{"no output error", Condition{OutputError: &no}, "- output_error: wanted to be false"},
-		{"output of an id", Condition{OutputOf: map[string]string{"c1": `b\.txt`}}, ""},
-		{"output of a tool is its latest", Condition{OutputOf: map[string]string{"exec_command": `exit 1`}}, ""},
-		{"output of a tool is not its first", Condition{OutputOf: map[string]string{"exec_command": `a.txt`}}, "+ output_of exec_command: exit 1"},
-		{"output of nobody", Condition{OutputOf: map[string]string{"c9": ``}}, "no result of that call or tool"},
 		{"no output of", Condition{NoOutputOf: []string{"c9", "apply_patch"}}, ""},
 		{"an output after all", Condition{NoOutputOf: []string{"query"}}, "+ no_output_of query: 12 rows"},
 		{"system", Condition{System: `^Be brief\.$`}, ""},
-		{"conversation", Condition{Conversation: `(?m)^output c3 \(error\): exit 1$`}, ""},
 		{"absent", Condition{Absent: `secret`}, ""},
 		{"present", Condition{Absent: `r.ws`}, "- absent: wanted nothing to match /r.ws/\n+ absent: rows"},
-		{"shape", Condition{Shape: `D U R A C:c1 O:c1 C:c2 C:c3 O:c2 O:c3 X`}, ""},
-		{"shape is all of it", Condition{Shape: `D U`}, "+ shape: D U R A C:c1"},
-		{"model", Condition{Model: `large$`, Effort: `^high$`}, ""},
-		{"tools", Condition{Tools: []string{"exec_command", "db.query", "query"}, NoTools: []string{"apply_patch"}, ToolCount: "2"}, ""},
+		{"tools", Condition{Tools: []string{"exec_command", "db.query", "query"}, NoTools: []string{"apply_patch"}}, ""},
 		{"a missing tool", Condition{Tools: []string{"apply_patch"}}, "- tools: wanted to offer apply_patch\n+ tools: exec_command, db.query"},
 		{"an offered tool", Condition{NoTools: []string{"db.query"}}, "not to offer db.query"},
-		{"counts", Condition{Answers: "2", SinceUser: "1..2", Messages: ">=8", Request: "<4", ToolCount: "..2"}, ""},
-		{"answers", Condition{Answers: ">2"}, "- answers: wanted to be >2\n+ answers: 2"},
-		{"request", Condition{Request: "<=2"}, "+ request: 3"},
-		{"vars", Condition{Vars: map[string]string{"line": `^\d+$`}}, ""},
-		{"other value", Condition{Vars: map[string]string{"line": `^x`}}, "+ vars line: 12"},
-		{"not set", Condition{Vars: map[string]string{"x": ``}}, "+ vars x: not set"},
-		{"any", Condition{Any: []Condition{{User: "no"}, {User: "first"}}}, ""},
-		{"none of any", Condition{Any: []Condition{{User: "no"}, {Model: "small"}}}, "any of:\n  - user"},
+		{"counts", Condition{Answers: "2", SinceUser: ">=1"}, ""},
+		{"answers", Condition{Answers: "<2"}, "- answers: wanted to be <2\n+ answers: 2"},
 		{"not", Condition{Not: &Condition{User: "no"}}, ""},
 		{"not not", Condition{Not: &Condition{User: "first"}}, "wanted the opposite"},
 	} {
@@ -77,8 +60,7 @@ func TestConditions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := moment{conv: look(sample()), vars: map[string]string{"line": "12"}, request: 3}
-			got := strings.Join(run(checks, m), "\n")
+			got := strings.Join(run(checks, look(sample())), "\n")
 			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
@@ -86,31 +68,18 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestSeesShowsADiff(t *testing.T) {
+func TestLinesShowWhatTheModelSees(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name string
-		sees []string
-		want string
-	}{
-		{"all", []string{"system: a note", "user: first⏎question", "reasoning: hm", "assistant: let me see", `call c1 exec_command: {"cmd":"ls"}`, "output c1: a.txt*", "call c2 db.query: {}", "call c3 *", "output c2: 12 rows [image/png, 3 bytes]", "output c3 (error): exit 1", "user: <environment_context>*"}, ""},
-		{"gaps", []string{"...", "call c1 *", "...", "output c3*", "..."}, ""},
-		{"only a gap", []string{"..."}, ""},
-		{"order matters", []string{"...", "output c3*", "output c2*", "..."}, "  output c3"},
-		{"missing and too much", []string{"system: a note", "user: second question", "..."}, "- user: second question"},
-		{"nothing wanted after", []string{"system: a note", "...", "output c3*"}, "+ user: <environment_context>"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			checks, err := (&Expect{Sees: tc.sees}).compile()
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := strings.Join(run(checks, moment{conv: look(sample())}), "\n")
-			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-				t.Errorf("got\n%s\nwant %q", got, tc.want)
-			}
-		})
+	want := []string{
+		"base: Be brief.", "system: a note", "user: first⏎question", "reasoning: hm", "assistant: let me see",
+		`call c1 exec_command: {"cmd":"ls"}`, "output c1: a.txt⏎b.txt", "call c2 db.query: {}", "call c3 exec_command: {}",
+		"output c2: 12 rows [image/png, 3 bytes]", "output c3 (error): exit 1", "user: <environment_context>x</environment_context>",
+	}
+	if got := Lines(sample()); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if got, want := Shape(sample()), "D U R A C:c1 O:c1 C:c2 C:c3 O:c2 O:c3 X"; got != want {
+		t.Errorf("shape %s, want %s", got, want)
 	}
 }
 
@@ -122,9 +91,7 @@ func TestTemplates(t *testing.T) {
 		"plain $a {a}":           "plain $a {a}",
 		"${a}":                   " it's\nhere ",
 		"<${a|trim}>":            "<it's\nhere>",
-		"${a|first}/${a|last}":   "it's/here",
-		"${a|quote}":             `' it'\''s` + "\n" + `here '`,
-		"${a|json}":              `" it's\nhere "`,
+		"${a|last}":              "here",
 		"$${a} $$ $":             "${a} $$ $",
 		"${b:-else}":             "else",
 		"${b|trim:- else }":      "else",
@@ -153,7 +120,7 @@ func TestTemplates(t *testing.T) {
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"0": "0", "3": "3", "2..4": "2 3 4", "..1": "0 1", "3..": "3 4 5", ">=4": "4 5", "<=1": "0 1", ">4": "5", "<1": "0", " 2 .. 3 ": "2 3",
+		"0": "0", "3": "3", ">=4": "4 5", "<1": "0",
 	} {
 		lo, hi, err := Range(text).bounds()
 		if err != nil {
@@ -170,7 +137,7 @@ func TestRanges(t *testing.T) {
 			t.Errorf("%q holds %v, want %s", text, got, want)
 		}
 	}
-	for _, text := range []string{"", "..", "x", "-1", "3..2", "<0", ">=", "1.5", ">", "1..2..3"} {
+	for _, text := range []string{"", "x", "-1", ">=", "1.5", ">", ">2", "<=2", "1..2", "<>1"} {
 		if lo, hi, err := Range(text).bounds(); err == nil {
 			t.Errorf("%q is accepted as %d..%d", text, lo, hi)
 		}

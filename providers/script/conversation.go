@@ -12,28 +12,21 @@ type conversation struct {
 	req *llm.Request
 
 	user      string   // what the user said last, the host's own notes left out
-	assistant string   // the text of the last answer
-	outputs   []output // results since the last answer, in order
+	outputs   []string // results since the last answer, in order
 	answers   int
 	sinceUser int // answers after what the user said last
 
 	names map[string]string // call id → tool; made when first asked for
 }
 
-type output struct {
-	text    string
-	isError bool
-}
-
 // look goes through a request once. Nothing in it grows with the square of the conversation: long threads are played too.
 func look(req *llm.Request) *conversation {
 	c := &conversation{req: req}
-	user, noted, begin, end := -1, -1, -1, 0
+	user, noted, end := -1, -1, 0
 	for i := range req.Messages {
 		switch m := &req.Messages[i]; m.Role {
 		case llm.RoleAssistant:
 			if beginsAnswer(req.Messages, i) {
-				begin = i
 				c.answers++
 				c.sinceUser++
 			}
@@ -51,13 +44,6 @@ func look(req *llm.Request) *conversation {
 	}
 	if user >= 0 {
 		c.user = req.Messages[user].Text()
-	}
-	if begin >= 0 {
-		for _, m := range req.Messages[begin:end] {
-			if m.Role == llm.RoleAssistant {
-				c.assistant += m.Text()
-			}
-		}
 	}
 	for _, m := range req.Messages[end:] {
 		for _, p := range m.Parts {
@@ -80,14 +66,14 @@ func beginsAnswer(messages []llm.Message, i int) bool {
 	return ok
 }
 
-func outputOf(r *llm.ToolResult) output {
+func outputOf(r *llm.ToolResult) string {
 	var s strings.Builder
 	for _, p := range r.Content {
 		if t, ok := p.(*llm.Text); ok {
 			s.WriteString(t.Text)
 		}
 	}
-	return output{text: s.String(), isError: r.IsError}
+	return s.String()
 }
 
 // nameOf returns the tool that a result is of: its own word, or that of the call it answers.
@@ -109,7 +95,7 @@ func (c *conversation) nameOf(r *llm.ToolResult) string {
 }
 
 // latest returns the newest result of a call, found by the call's id or its tool's name.
-func (c *conversation) latest(call string) (output, bool) {
+func (c *conversation) latest(call string) (string, bool) {
 	for i := len(c.req.Messages) - 1; i >= 0; i-- {
 		parts := c.req.Messages[i].Parts
 		for j := len(parts) - 1; j >= 0; j-- {
@@ -118,25 +104,10 @@ func (c *conversation) latest(call string) (output, bool) {
 			}
 		}
 	}
-	return output{}, false
+	return "", false
 }
 
-func (c *conversation) outputText() string {
-	texts := make([]string, len(c.outputs))
-	for i, o := range c.outputs {
-		texts[i] = o.text
-	}
-	return strings.Join(texts, "\n")
-}
-
-func (c *conversation) failed() bool {
-	for _, o := range c.outputs {
-		if o.isError {
-			return true
-		}
-	}
-	return false
-}
+func (c *conversation) outputText() string { return strings.Join(c.outputs, "\n") }
 
 func (c *conversation) system() string { return strings.Join(c.req.System, "\n\n") }
 
@@ -181,8 +152,6 @@ func contextual(m *llm.Message) bool {
 	}
 	return false
 }
-
-func (c *conversation) shape() string { return Shape(c.req) }
 
 // Shape is a conversation as a row of letters: D note of the host, X contextual user message, U user, A assistant text,
 // R reasoning, C:id call, O:id result, M media.
@@ -267,19 +236,6 @@ func line(role llm.Role, p llm.Part) string {
 		return fmt.Sprintf("output %s%s: %s", p.ID, mark, strings.Join(texts, " "))
 	}
 	return role.String() + ": unknown part"
-}
-
-// UserText returns what the user said last, the host's own notes left out.
-func UserText(req *llm.Request) string { return look(req).user }
-
-// Diff shows what is missing (-) and what is too much (+) among lines; in want, "*" stands for any text and a line "..."
-// for any number of lines. It is empty when got is as wanted.
-func Diff(want, got []string) string {
-	patterns := globs(want)
-	if seen(patterns, got) {
-		return ""
-	}
-	return diffLines(want, patterns, got)
 }
 
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "⏎") }

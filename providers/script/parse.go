@@ -58,8 +58,7 @@ func Parse(text []byte) (*Script, error) {
 func parseJSON(text []byte) (*Script, error) {
 	var raw struct {
 		Script
-		Steps     []json.RawMessage `json:"step,omitempty"`
-		Otherwise json.RawMessage   `json:"otherwise,omitempty"`
+		Steps []json.RawMessage `json:"step,omitempty"`
 	}
 	if err := strict(text, &raw); err != nil {
 		return nil, err
@@ -69,13 +68,6 @@ func parseJSON(text []byte) (*Script, error) {
 	for i, b := range raw.Steps {
 		if err := parseStep(b, &s.Steps[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", where(i, s.Steps[i].Name), err)
-		}
-	}
-	s.Otherwise = nil
-	if len(raw.Otherwise) > 0 {
-		s.Otherwise = new(Step)
-		if err := parseStep(raw.Otherwise, s.Otherwise); err != nil {
-			return nil, fmt.Errorf("otherwise: %w", err)
 		}
 	}
 	return &s, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,17 +16,15 @@ import (
 
 // Player plays one script. It is immutable: any number of goroutines may use it, for any number of threads.
 type Player struct {
-	script    *Script
-	digest    string
-	steps     []*step
-	otherwise *step
-	always    []check
+	script *Script
+	digest string
+	steps  []*step
 }
 
 // step is a compiled [Step].
 type step struct {
 	Step
-	index       int // -1: the otherwise step
+	index       int
 	where       string
 	when        []check
 	expects     []expectation
@@ -56,7 +55,6 @@ type part struct {
 	call  template
 	args  *jsonTemplate
 	reply template // result of a hosted call
-	event llm.Event
 }
 
 // Input is what is asked of a player.
@@ -81,17 +79,14 @@ func (p *Player) Digest() string { return p.digest }
 func (p *Player) Play(in Input) (*Answer, error) {
 	pos := p.Locate(in.Request, in.Known)
 	conv := look(in.Request)
-	m := moment{conv: conv, vars: p.scope(in, conv, pos), request: pos.Request + 1}
-	if failed := run(p.always, m); len(failed) > 0 {
-		return nil, p.unexpected("every request", m, p.script.Defaults.Expect.Message, failed)
-	}
-	s, next, err := p.choose(conv, m.vars, pos)
+	vars := p.scope(in, conv, pos)
+	s, next, err := p.choose(conv, pos)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range s.expects {
-		if failed := run(e.checks, m); len(failed) > 0 {
-			return nil, p.unexpected(s.where, m, e.message, failed)
+		if failed := run(e.checks, conv); len(failed) > 0 {
+			return nil, p.unexpected(s.where, next.Request, e.message, failed)
 		}
 	}
 	captured, err := s.capture(conv)
@@ -103,9 +98,9 @@ func (p *Player) Play(in Input) (*Answer, error) {
 			next.Vars = map[string]string{}
 		}
 		maps.Copy(next.Vars, captured)
-		maps.Copy(m.vars, captured)
+		maps.Copy(vars, captured)
 	}
-	a, err := p.answer(s, in, m.vars, next)
+	a, err := p.answer(s, in, vars, next)
 	if err != nil {
 		return nil, refusal("correct the step; a variable that may be missing takes a fallback: ${name:-text}", "script %s, %s: %v", p.Name(), s.where, err)
 	}
@@ -115,7 +110,7 @@ func (p *Player) Play(in Input) (*Answer, error) {
 // Peek returns the name of the step that would answer the request, without judging its expectations.
 func (p *Player) Peek(req *llm.Request) (string, error) {
 	conv, pos := look(req), p.Locate(req, Position{})
-	s, _, err := p.choose(conv, p.scope(Input{Request: req}, conv, pos), pos)
+	s, _, err := p.choose(conv, pos)
 	if err != nil {
 		return "", err
 	}
@@ -123,32 +118,14 @@ func (p *Player) Peek(req *llm.Request) (string, error) {
 }
 
 // choose picks the first step that is not used up and whose condition holds, and returns the position behind it.
-func (p *Player) choose(conv *conversation, vars map[string]string, pos Position) (*step, Position, error) {
-	m := moment{conv: conv, vars: vars, request: pos.Request + 1}
-	pick := func(plays map[int]int) *step {
-		for _, s := range p.steps {
-			if s.times >= 0 && plays[s.index] >= s.times {
-				continue
-			}
-			if len(run(s.when, m)) == 0 {
-				return s
-			}
-		}
-		return nil
-	}
+func (p *Player) choose(conv *conversation, pos Position) (*step, Position, error) {
 	next := pos.clone()
 	next.Script, next.Request = p.digest, pos.Request+1
-	s := pick(next.Plays)
-	if s == nil && p.script.Loop && len(next.Plays) > 0 {
-		next.Plays = nil
-		s = pick(nil)
+	i := slices.IndexFunc(p.steps, func(s *step) bool { return !s.usedUp(pos) && len(run(s.when, conv)) == 0 })
+	if i < 0 {
+		return nil, pos, p.lost(conv, pos)
 	}
-	if s == nil {
-		s = p.otherwise
-	}
-	if s == nil {
-		return nil, pos, p.lost(m, pos)
-	}
+	s := p.steps[i]
 	if s.times >= 0 {
 		if next.Plays == nil {
 			next.Plays = map[int]int{}
@@ -162,35 +139,34 @@ func (p *Player) choose(conv *conversation, vars map[string]string, pos Position
 func (p *Player) scope(in Input, conv *conversation, pos Position) map[string]string {
 	vars := map[string]string{
 		"user": conv.user, "output": conv.outputText(), "request": strconv.Itoa(pos.Request + 1), "model": in.Request.Model,
-		"thread": in.Thread, "turn": in.Turn, "tools": strings.Join(conv.tools(), ", "), "i": "1",
+		"thread": in.Thread, "turn": in.Turn, "tools": strings.Join(conv.tools(), ", "),
 	}
-	maps.Copy(vars, p.script.Vars)
 	maps.Copy(vars, pos.Vars)
 	return vars
 }
 
-func (p *Player) unexpected(where string, m moment, message string, failed []string) *llm.Error {
+func (p *Player) unexpected(where string, request int, message string, failed []string) *llm.Error {
 	if message != "" {
 		message = " (" + message + ")"
 	}
 	return refusal("compare with what the script expects; the request log of the provider has the whole request",
-		"script %s, %s: request %d is not as expected%s\n%s", p.Name(), where, m.request, message, strings.Join(failed, "\n"))
+		"script %s, %s: request %d is not as expected%s\n%s", p.Name(), where, request, message, strings.Join(failed, "\n"))
 }
 
 // lost explains why no step answers: each step that is left, with what it misses.
-func (p *Player) lost(m moment, pos Position) *llm.Error {
+func (p *Player) lost(conv *conversation, pos Position) *llm.Error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "script %s: no step answers request %d", p.Name(), m.request)
+	fmt.Fprintf(&b, "script %s: no step answers request %d", p.Name(), pos.Request+1)
 	const most = 8
 	listed := 0
 	for _, s := range p.steps {
-		if s.times >= 0 && pos.Plays[s.index] >= s.times {
+		if s.usedUp(pos) {
 			continue
 		}
 		if listed++; listed > most {
 			continue
 		}
-		fmt.Fprintf(&b, "\n%s does not match:\n%s", s.where, indent(strings.Join(run(s.when, m), "\n")))
+		fmt.Fprintf(&b, "\n%s does not match:\n%s", s.where, indent(strings.Join(run(s.when, conv), "\n")))
 	}
 	switch {
 	case listed == 0:
@@ -198,16 +174,15 @@ func (p *Player) lost(m moment, pos Position) *llm.Error {
 	case listed > most:
 		fmt.Fprintf(&b, "\nand %d more", listed-most)
 	}
-	fmt.Fprintf(&b, "\nthe conversation is: %s", m.conv.shape())
-	return refusal("add a step for it, raise times, set loop, or add an otherwise step", "%s", b.String())
+	fmt.Fprintf(&b, "\nthe conversation is: %s", Shape(conv.req))
+	return refusal("add a step for it, or raise times", "%s", b.String())
 }
 
+func (s *step) usedUp(pos Position) bool { return s.times >= 0 && pos.Plays[s.index] >= s.times }
+
 func (s *step) label() string {
-	switch {
-	case s.Name != "":
+	if s.Name != "" {
 		return s.Name
-	case s.index < 0:
-		return "otherwise"
 	}
 	return "step-" + strconv.Itoa(s.index+1)
 }
@@ -220,7 +195,7 @@ func (s *step) capture(conv *conversation) (map[string]string, error) {
 	vars := map[string]string{}
 	for i, c := range s.captures {
 		text, what := c.source(conv)
-		match := c.find(text)
+		match := c.re.FindStringSubmatchIndex(text)
 		if match == nil {
 			if c.Optional {
 				continue
@@ -255,30 +230,12 @@ func (c capture) source(conv *conversation) (text, what string) {
 		if !ok {
 			return "", "the result of " + c.Call + ", which is not there"
 		}
-		return o.text, "the result of " + c.Call
+		return o, "the result of " + c.Call
 	}
-	switch c.From {
-	case "user":
-		return conv.user, "what the user said"
-	case "system":
-		return conv.system(), "the base instructions"
-	case "assistant":
-		return conv.assistant, "the last answer"
-	case "conversation":
+	if c.From == "conversation" {
 		return conv.text(), "the conversation"
 	}
 	return conv.outputText(), "the tool results since the last answer"
-}
-
-func (c capture) find(text string) []int {
-	if !c.Last {
-		return c.re.FindStringSubmatchIndex(text)
-	}
-	all := c.re.FindAllStringSubmatchIndex(text, -1)
-	if len(all) == 0 {
-		return nil
-	}
-	return all[len(all)-1]
 }
 
 func digestOf(s *Script) (string, error) {

@@ -100,7 +100,7 @@ func (p *Player) replay(req *llm.Request) Position {
 		before.Messages = req.Messages[:i]
 		for range len(p.steps) + 1 {
 			conv := look(&before)
-			step, next, err := p.choose(conv, p.scope(Input{Request: &before}, conv, pos), pos)
+			step, next, err := p.choose(conv, pos)
 			if err != nil {
 				return pos
 			}

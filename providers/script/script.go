@@ -15,24 +15,18 @@ import (
 
 // Script is a whole script as written.
 type Script struct {
-	Name        string            `json:"name,omitempty"`
-	Description string            `json:"description,omitempty"`
-	Loop        bool              `json:"loop,omitempty"` // when every step is used up, begin again
-	Vars        map[string]string `json:"vars,omitempty"` // variables known from the start
-	Defaults    Defaults          `json:"defaults,omitzero"`
-	Steps       []Step            `json:"step,omitempty"`
-	Otherwise   *Step             `json:"otherwise,omitempty"` // answers when no step does; never used up
+	Name        string   `json:"name,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Defaults    Defaults `json:"defaults,omitzero"`
+	Steps       []Step   `json:"step,omitempty"`
 }
 
 // Defaults apply to each step that does not say otherwise.
 type Defaults struct {
-	Chunk      *Chunk  `json:"chunk,omitempty"` // nil: a block's text is one delta
-	ChunkDelay Millis  `json:"chunk_delay_ms,omitempty"`
-	Delay      Millis  `json:"delay_ms,omitempty"`
-	Usage      *Usage  `json:"usage,omitempty"` // nil: an estimate from the number of bytes
-	Served     string  `json:"served_model,omitempty"`
-	Times      *int    `json:"times,omitempty"`
-	Expect     *Expect `json:"expect,omitempty"` // must hold for every request
+	Chunk      *Chunk `json:"chunk,omitempty"` // nil: a block's text is one delta
+	ChunkDelay Millis `json:"chunk_delay_ms,omitempty"`
+	Usage      *Usage `json:"usage,omitempty"` // nil: an estimate from the number of bytes
+	Times      *int   `json:"times,omitempty"`
 }
 
 // Step answers one request, or several when Times says so.
@@ -46,24 +40,18 @@ type Step struct {
 	Delay      Millis  `json:"delay_ms,omitempty"` // before the first event
 	Chunk      *Chunk  `json:"chunk,omitempty"`
 	ChunkDelay *Millis `json:"chunk_delay_ms,omitempty"` // between two deltas
-	Interleave bool    `json:"interleave,omitempty"`     // deltas of all parts take turns
 
 	Attempts *Attempts `json:"attempts,omitempty"` // tries that fail before anything is answered
 	Do       []Part    `json:"do,omitempty"`       // what is answered, in order
 
-	Served     string   `json:"served_model,omitempty"`
-	ResponseID string   `json:"response_id,omitempty"`
-	Finish     string   `json:"finish,omitempty"` // a finish reason; empty: "tool-calls" if there are calls, else "stop"
-	RawFinish  string   `json:"raw_finish,omitempty"`
-	Again      bool     `json:"again,omitempty"` // the model wants to go on although it called nothing
-	Usage      *Usage   `json:"usage,omitempty"`
-	Error      *Failure `json:"error,omitempty"`     // ends the answer with an error instead of a finish
-	Break      *Break   `json:"break,omitempty"`     // what happens instead of the rest of the answer
-	Malformed  string   `json:"malformed,omitempty"` // a name of [Malformations]: how the events break the rules
+	Again     bool     `json:"again,omitempty"` // the model wants to go on although it called nothing
+	Usage     *Usage   `json:"usage,omitempty"`
+	Error     *Failure `json:"error,omitempty"`     // ends the answer with an error instead of a finish
+	Break     *Break   `json:"break,omitempty"`     // what happens instead of the rest of the answer
+	Malformed string   `json:"malformed,omitempty"` // a name of [Malformations]: how the events break the rules
 }
 
-// Part is one thing that a step answers. Exactly one of Text, Reasoning, Call and Event is set, or none of them and only
-// Delay: a pause.
+// Part is one thing that a step answers. Exactly one of Text, Reasoning and Call is set.
 type Part struct {
 	Text      *string `json:"text,omitempty"`
 	Reasoning *string `json:"reasoning,omitempty"`
@@ -74,34 +62,22 @@ type Part struct {
 	Args      json.RawMessage `json:"args,omitempty"`     // of a call: a JSON object; its strings are templates
 	Raw       *string         `json:"raw,omitempty"`      // of a call: the argument text as it is, JSON or not
 	Freeform  *string         `json:"freeform,omitempty"` // of a call: raw text for a freeform tool
-	Publish   bool            `json:"publish,omitempty"`  // a call is published even if Raw is no JSON
-	Whole     bool            `json:"whole,omitempty"`    // a call comes in one event, without its input in deltas
 	Result    *string         `json:"result,omitempty"`   // the vendor ran the call, and this came out
-	IsError   bool            `json:"is_error,omitempty"` // of Result
-
-	Event json.RawMessage `json:"event,omitempty"` // one event as it is, legal or not
-
-	Metadata   map[string]json.RawMessage `json:"metadata,omitempty"` // namespace → object
-	Repeat     int                        `json:"repeat,omitempty"`   // text that many times over, or that many calls; ${i} counts from 1
-	Delay      Millis                     `json:"delay_ms,omitempty"` // before it
-	Chunk      *Chunk                     `json:"chunk,omitempty"`
-	ChunkDelay *Millis                    `json:"chunk_delay_ms,omitempty"`
+	Chunk     *Chunk          `json:"chunk,omitempty"`
 }
 
 // Capture takes text out of the conversation: the named groups of Pattern become variables.
 type Capture struct {
-	// From is "output" (default: the tool results since the last answer), "user" (what the user said last), "system",
-	// "assistant" (the last answer) or "conversation" (all of it).
+	// From is "output" (default: the tool results since the last answer) or "conversation" (all of it).
 	From     string `json:"from,omitempty"`
 	Call     string `json:"call,omitempty"` // only the latest result of this call id or tool name, however old
 	Pattern  string `json:"pattern"`
-	Last     bool   `json:"last,omitempty"`     // the last match instead of the first
 	Optional bool   `json:"optional,omitempty"` // no match leaves the variables as they were
 }
 
 // Attempts are tries that fail before the vendor has accepted anything.
 type Attempts struct {
-	Failures int    `json:"failures"` // -1: all of them, and the step's error (default: provider-internal) is the answer
+	Failures int    `json:"failures"` // when no try is left, the step's error (default: provider-internal) is the answer
 	Delay    Millis `json:"delay_ms,omitempty"`
 	Reason   string `json:"reason,omitempty"` // default "HTTP 500"
 }
@@ -117,26 +93,22 @@ type Failure struct {
 	Next       string `json:"next,omitempty"`
 }
 
-// Break replaces the rest of an answer. It strikes after a number of events or of bytes of text; without both at the
-// end, instead of the finish.
+// Break replaces the rest of an answer. It strikes after a number of bytes of text; without one at the end, instead of the
+// finish.
 type Break struct {
-	AfterEvents *int   `json:"after_events,omitempty"` // counts from the first event that is no attempt
-	AfterBytes  *int   `json:"after_bytes,omitempty"`  // counts the text of deltas; a delta may be cut in two
-	How         string `json:"how,omitempty"`          // a name of [Breaks]; default "incomplete"
-	Code        int    `json:"code,omitempty"`         // exit status, for "exit"
-	Delay       Millis `json:"delay_ms,omitempty"`     // before it strikes, so that what was sent has left the process
+	AfterBytes *int   `json:"after_bytes,omitempty"` // counts the text of deltas; a delta may be cut in two
+	How        string `json:"how,omitempty"`         // a name of [Breaks]; default "incomplete"
+	Code       int    `json:"code,omitempty"`        // exit status, for "exit"
+	Delay      Millis `json:"delay_ms,omitempty"`    // before it strikes, so that what was sent has left the process
 }
 
 // breakNames are the ways an answer can break.
 var breakNames = []string{
 	"incomplete", // an error that says the stream ended early; may be asked again
-	"error",      // the step's error
 	"eof",        // the stream just ends, which the contract forbids
 	"hang",       // nothing more comes until the request is cancelled
-	"endless",    // the last delta comes again and again until the request is cancelled
 	"exit",       // the provider's process exits
 	"kill",       // it kills itself
-	"stop",       // it stops itself, as SIGSTOP does
 	"panic",      // the handler panics
 }
 

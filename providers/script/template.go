@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// template is a text with ${name} in it. "$${" stands for "${". A name may carry a filter, "${name|quote}", and a
+// template is a text with ${name} in it. "$${" stands for "${". A name may carry a filter, "${name|trim}", and a
 // fallback, "${name:-text}".
 type template []segment
 
@@ -19,17 +19,11 @@ type segment struct {
 	filter   string
 }
 
-// builtins are set for every request. i counts the copies of a repeated part.
-var builtins = []string{"user", "output", "request", "model", "thread", "turn", "tools", "i"}
+// builtins are set for every request.
+var builtins = []string{"user", "output", "request", "model", "thread", "turn", "tools"}
 
 var filters = map[string]func(string) string{
-	"quote": func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }, // one word of a POSIX shell
-	"json": func(s string) string {
-		b, _ := json.Marshal(s) // a string always marshals
-		return string(b)
-	},
-	"trim":  strings.TrimSpace,
-	"first": func(s string) string { line, _, _ := strings.Cut(strings.TrimSpace(s), "\n"); return line },
+	"trim": strings.TrimSpace,
 	"last": func(s string) string {
 		s = strings.TrimSpace(s)
 		return s[strings.LastIndexByte(s, '\n')+1:]

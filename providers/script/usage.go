@@ -7,28 +7,27 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Usage is what an answer says it cost. In a script it is an object, or "none" (nothing is known), or "estimate" (the
-// default: one token per four bytes of what went in and came out).
+// Usage is what an answer says it cost. In a script it is an object, or "none" (nothing is known). Without it, it is an
+// estimate: one token per four bytes of what went in and came out.
 type Usage struct {
-	Mode string `json:"-"` // "", "none" or "estimate"
+	None bool `json:"-"`
 
-	Input      *int64          `json:"input,omitempty"`
-	Output     *int64          `json:"output,omitempty"`
-	Total      *int64          `json:"total,omitempty"`
-	CacheRead  *int64          `json:"cache_read,omitempty"`
-	CacheWrite *int64          `json:"cache_write,omitempty"`
-	Reasoning  *int64          `json:"reasoning,omitempty"`
-	Raw        json.RawMessage `json:"raw,omitempty"`
+	Input      *int64 `json:"input,omitempty"`
+	Output     *int64 `json:"output,omitempty"`
+	Total      *int64 `json:"total,omitempty"`
+	CacheRead  *int64 `json:"cache_read,omitempty"`
+	CacheWrite *int64 `json:"cache_write,omitempty"`
+	Reasoning  *int64 `json:"reasoning,omitempty"`
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (u *Usage) UnmarshalJSON(b []byte) error {
 	var name string
 	if json.Unmarshal(b, &name) == nil {
-		if name != "none" && name != "estimate" {
-			return fmt.Errorf("usage: %q is neither \"none\" nor \"estimate\" nor an object", name)
+		if name != "none" {
+			return fmt.Errorf("usage: %q is neither \"none\" nor an object", name)
 		}
-		*u = Usage{Mode: name}
+		*u = Usage{None: true}
 		return nil
 	}
 	type plain Usage
@@ -40,8 +39,8 @@ func (u *Usage) UnmarshalJSON(b []byte) error {
 
 // MarshalJSON implements [json.Marshaler].
 func (u Usage) MarshalJSON() ([]byte, error) {
-	if u.Mode != "" {
-		return json.Marshal(u.Mode)
+	if u.None {
+		return json.Marshal("none")
 	}
 	type plain Usage
 	return json.Marshal(plain(u))
@@ -49,14 +48,14 @@ func (u Usage) MarshalJSON() ([]byte, error) {
 
 func (u *Usage) tokens(req *llm.Request, answered int) llm.Usage {
 	switch {
-	case u == nil || u.Mode == "estimate":
+	case u == nil:
 		in, out := tokens(requestBytes(req)), tokens(answered)
 		total := in + out
 		return llm.Usage{Input: &in, Output: &out, Total: &total}
-	case u.Mode == "none":
+	case u.None:
 		return llm.Usage{}
 	}
-	out := llm.Usage{Input: u.Input, Output: u.Output, Total: u.Total, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning, Raw: u.Raw}
+	out := llm.Usage{Input: u.Input, Output: u.Output, Total: u.Total, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
 	if out.Total == nil && (u.Input != nil || u.Output != nil) {
 		var total int64
 		for _, n := range []*int64{u.Input, u.Output} {

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/gantry-agent/gantry/providers/recording"
 	"github.com/gantry-agent/gantry/providers/script"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -15,11 +13,8 @@ import (
 )
 
 type config struct {
-	Script          string   `json:"script" path:"true" doc:"File with the script, TOML or JSON. Without script, script_text and replay the built-in demo plays."`
+	Script          string   `json:"script" path:"true" doc:"File with the script, TOML or JSON. Without script and script_text the built-in demo plays."`
 	ScriptText      string   `json:"script_text" doc:"The script itself."`
-	Replay          string   `json:"replay" path:"true" doc:"File that an earlier run recorded; its answers are given again."`
-	ReplayCheck     string   `json:"replay_check" doc:"How much of a request must be as recorded." default:"shape" enum:"shape,exact,off"`
-	Record          string   `json:"record" path:"true" doc:"File that requests and answers are appended to, for replay."`
 	Log             string   `json:"log" path:"true" doc:"File that each request is appended to as one line of JSON, whole. It holds all that the model sees."`
 	ContextWindow   int64    `json:"context_window" doc:"Tokens that each model claims to take; 0: unknown." default:"128000"`
 	MaxOutputTokens int64    `json:"max_output_tokens" doc:"Tokens that each model claims to answer at most; 0: unknown." default:"0"`
@@ -32,16 +27,10 @@ func newScripted(_ context.Context, env provider.Env) (provider.Provider, error)
 	cfg := env.Config.(*config)
 	s := &scripted{config: cfg, logger: env.Logger, clock: clock, end: endProcess}
 	var err error
-	sources := 0
-	for _, set := range []bool{cfg.Script != "", cfg.ScriptText != "", cfg.Replay != ""} {
-		if set {
-			sources++
-		}
-	}
 	switch {
-	case sources > 1:
+	case cfg.Script != "" && cfg.ScriptText != "":
 		return nil, &contract.Diagnostic{
-			Severity: contract.SeverityError, Summary: "more than one of script, script_text and replay",
+			Severity: contract.SeverityError, Summary: "both script and script_text",
 			Next: "Keep the one that the model shall follow.",
 		}
 	case cfg.Script != "":
@@ -53,9 +42,6 @@ func newScripted(_ context.Context, env provider.Env) (provider.Provider, error)
 	case cfg.ScriptText != "":
 		s.player, err = script.Load("script_text", []byte(cfg.ScriptText))
 		err = at("script_text", "the script can't be played", "Correct the script; providers/script/FORMAT.md describes the format.", err)
-	case cfg.Replay != "":
-		s.replay, err = openReplay(cfg.Replay, recording.Check(cfg.ReplayCheck))
-		err = at("replay", "the recording can't be played", "Record the run again with record = \"file\".", err)
 	default:
 		s.player, err = script.Load("demo", demo)
 	}
@@ -67,9 +53,6 @@ func newScripted(_ context.Context, env provider.Env) (provider.Provider, error)
 	}
 	if s.log, err = openAppend(cfg.Log); err != nil {
 		return nil, at("log", "the request log can't be written", "Name a file in a folder that exists and can be written.", err)
-	}
-	if s.tape, err = openAppend(cfg.Record); err != nil {
-		return nil, errors.Join(at("record", "the recording can't be written", "Name a file in a folder that exists and can be written.", err), s.log.Close())
 	}
 	s.memory = newMemory(env.DataDir)
 	return s, nil
@@ -108,19 +91,4 @@ func readFile(name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s has %d bytes, more than the most of %d", name, info.Size(), most)
 	}
 	return os.ReadFile(name)
-}
-
-// maxRecording bounds what a replay keeps in memory.
-const maxRecording = 256 << 20
-
-func openReplay(name string, check recording.Check) (*recording.Replay, error) {
-	text, err := readFile(name, maxRecording)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := recording.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	return recording.NewReplay(filepath.Base(name), entries, check)
 }

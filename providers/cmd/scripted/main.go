@@ -1,9 +1,8 @@
 // The program gantry-provider-scripted gives gantry a model that follows a script: for demos and tests, without network
 // or key.
 //
-// It owns: the files around a script (script, request log, recording, positions), time, and the ways to die that a script
-// may ask for. It must not know: the format of scripts and what answers to what (providers/script), how recorded requests
-// are compared (providers/recording), the turn loop.
+// It owns: the files around a script (script, request log, positions), time, and the ways to die that a script may ask for.
+// It must not know: the format of scripts and what answers to what (providers/script), the turn loop.
 //
 // Start with [scripted].
 package main
@@ -17,7 +16,7 @@ import (
 // version is stamped by the build.
 var version = "0.0.0-dev"
 
-// demo plays when the block names neither a script nor a recording.
+// demo plays when the block names no script.
 //
 //go:embed demo.toml
 var demo []byte

@@ -13,7 +13,6 @@ import (
 type performance struct {
 	ctx  context.Context
 	emit func(llm.Event) error
-	take *take
 	end  func(how string, code int) error
 	step string
 }
@@ -23,7 +22,7 @@ func (p *performance) perform(actions []script.Action) error {
 		var err error
 		switch a := a.(type) {
 		case script.Emit:
-			err = p.send(a.Event)
+			err = p.emit(a.Event)
 		case script.Wait:
 			err = p.wait(a.For)
 		case script.Halt:
@@ -34,11 +33,6 @@ func (p *performance) perform(actions []script.Action) error {
 		}
 	}
 	return nil
-}
-
-func (p *performance) send(e llm.Event) error {
-	p.take.add(e)
-	return p.emit(e)
 }
 
 func (p *performance) wait(d time.Duration) error {
@@ -59,23 +53,6 @@ func (p *performance) halt(h script.Halt) error {
 	case "hang":
 		<-p.ctx.Done()
 		return context.Cause(p.ctx)
-	case "endless":
-		for {
-			if err := p.ctx.Err(); err != nil {
-				return context.Cause(p.ctx)
-			}
-			if err := p.emit(h.Event); err != nil { // not on the tape: it would fill the disk
-				return err
-			}
-			if h.Every > 0 {
-				if err := p.wait(h.Every); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	if err := p.take.close(p.ctx); err != nil { // nobody will be left to do it
-		return err
 	}
 	if h.How == "panic" {
 		panic("the script asked for a panic in step " + p.step)
@@ -83,6 +60,6 @@ func (p *performance) halt(h script.Halt) error {
 	if err := p.end(h.How, h.Code); err != nil {
 		return fmt.Errorf("script: %s this process: %w", h.How, err)
 	}
-	<-p.ctx.Done() // stopped and continued: the answer hangs
+	<-p.ctx.Done()
 	return context.Cause(p.ctx)
 }

@@ -206,15 +206,15 @@ func TestTheProcessDiesAndComesBackBehindTheStep(t *testing.T) {
 	cfg := map[string]any{"script_text": `
 		[[step]]
 		do = [{text = "abc"}]
-		break = {how = "kill", after_events = 3}
+		break = {how = "kill", after_bytes = 3}
 		[[step]]
 		do = [{text = "abc"}]
-		break = {how = "exit", code = 7, after_events = 0}
+		break = {how = "exit", code = 7, after_bytes = 0}
 		[[step]]
 		do = [{text = "back"}]`}
 	for i, want := range []struct{ events, end string }{
 		{strings.TrimSpace(untilDelta), "signal: killed"},
-		{"", "exit status 7"},
+		{"step-start text-start", "exit status 7"},
 	} {
 		p := launch(t, cfg, dir)
 		got, err := p.stream(user("?"))

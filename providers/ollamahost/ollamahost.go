@@ -1,5 +1,4 @@
-// Package ollamahost asks an Ollama server about itself: whether it is there, which models it has, how large their context
-// is, and it has it fetch one.
+// Package ollamahost asks an Ollama server about itself: which models it has, and how large their context is.
 //
 // It owns: the address, the requests, how long one waits for a connection. It must not know: how one talks with a model,
 // nor the meaning of the answers, which is in package ollama.
@@ -32,10 +31,9 @@ const (
 
 // Client asks one server. It is safe for concurrent use.
 type Client struct {
-	base   string // without "/v1"
-	compat bool   // the address is that of the OpenAI-compatible door
-	http   *http.Client
-	own    *http.Transport // nil: the client is the caller's
+	base string // without "/v1"
+	http *http.Client
+	own  *http.Transport // nil: the client is the caller's
 }
 
 // New returns a client of the server at base, with or without "/v1" at its end. The http client may be nil; one that is
@@ -45,8 +43,7 @@ func New(base string, client *http.Client) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{http: client}
-	c.base, c.compat = strings.CutSuffix(address, "/v1")
+	c := &Client{base: strings.TrimSuffix(address, "/v1"), http: client}
 	if client == nil {
 		c.own = http.DefaultTransport.(*http.Transport).Clone()
 		c.own.DialContext = (&net.Dialer{Timeout: connectTimeout}).DialContext
@@ -63,17 +60,6 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Probe reports whether a server answers. A server behind an OpenAI-compatible address is asked there, as it need not be
-// Ollama.
-func (c *Client) Probe(ctx context.Context) error {
-	path := "/api/tags"
-	if c.compat {
-		path = "/v1/models"
-	}
-	_, err := c.ask(ctx, http.MethodGet, path, nil)
-	return err
-}
-
 // Models lists what the server has.
 func (c *Client) Models(ctx context.Context) ([]ollama.Installed, error) {
 	body, err := c.ask(ctx, http.MethodGet, "/api/tags", nil)
@@ -82,15 +68,6 @@ func (c *Client) Models(ctx context.Context) ([]ollama.Installed, error) {
 	}
 	models, err := ollama.ParseTags(body)
 	return models, c.garbled("/api/tags", err)
-}
-
-// Version is the server's; empty when it does not say.
-func (c *Client) Version(ctx context.Context) (string, error) {
-	body, err := c.ask(ctx, http.MethodGet, "/api/version", nil)
-	if err != nil {
-		return "", err
-	}
-	return ollama.ParseVersion(body), nil
 }
 
 // Show describes a model that the server has.
@@ -121,8 +98,8 @@ func (c *Client) Loaded(ctx context.Context, model string) (_ ollama.Loaded, ok 
 	return ollama.Loaded{}, false, nil
 }
 
-// send sends a request. A refusal is an error already; of any other answer the caller closes the body.
-func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+// ask sends a request and returns the answer.
+func (c *Client) ask(ctx context.Context, method, path string, body any) ([]byte, error) {
 	var content io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -142,31 +119,18 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
-	if resp.StatusCode/100 == 2 {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, c.unreachable(ctx, err)
-	}
-	failure, ok := protocol.ParseFailure(answer)
-	if !ok {
-		failure.Message = fmt.Sprintf("the server at %s answered %s with status %d", c.base, path, resp.StatusCode)
-	}
-	failure.Status = resp.StatusCode
-	return nil, protocol.Classify(failure)
-}
-
-func (c *Client) ask(ctx context.Context, method, path string, body any) ([]byte, error) {
-	resp, err := c.send(ctx, method, path, body)
-	if err != nil {
-		return nil, err
-	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		failure, ok := protocol.ParseFailure(answer)
+		if !ok {
+			failure.Message = fmt.Sprintf("the server at %s answered %s with status %d", c.base, path, resp.StatusCode)
+		}
+		failure.Status = resp.StatusCode
+		return nil, protocol.Classify(failure)
 	}
 	if len(answer) > maxAnswer {
 		return nil, protocol.Garbled(fmt.Sprintf("the server at %s answered %s with more than %d bytes", c.base, path, maxAnswer))

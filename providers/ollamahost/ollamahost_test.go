@@ -63,20 +63,13 @@ func wantError(t *testing.T, err error, code llm.ErrorCode, message, next string
 
 func TestAskingAServer(t *testing.T) {
 	c := server(t, map[string]string{
-		"GET /api/tags":    `{"models":[{"name":"qwen3:8b","size":5}]}`,
-		"GET /api/version": `{"version":"0.13.5"}`,
-		"POST /api/show":   `{"model_info":{"general.architecture":"qwen3","qwen3.context_length":262144},"capabilities":["thinking"]}`,
-		"GET /api/ps":      `{"models":[{"name":"qwen3:8b","context_length":4096},{"name":"llama3:latest","context_length":8192}]}`,
+		"GET /api/tags":  `{"models":[{"name":"qwen3:8b","size":5}]}`,
+		"POST /api/show": `{"model_info":{"general.architecture":"qwen3","qwen3.context_length":262144},"capabilities":["thinking"]}`,
+		"GET /api/ps":    `{"models":[{"name":"qwen3:8b","context_length":4096},{"name":"llama3:latest","context_length":8192}]}`,
 	})
 	ctx := t.Context()
-	if err := c.Probe(ctx); err != nil {
-		t.Errorf("probe: %v", err)
-	}
 	if models, err := c.Models(ctx); err != nil || len(models) != 1 || models[0].Name != "qwen3:8b" {
 		t.Errorf("models = %+v, %v", models, err)
-	}
-	if v, err := c.Version(ctx); err != nil || !ollama.SpeaksResponses(v) {
-		t.Errorf("version = %q, %v", v, err)
 	}
 	details, err := c.Show(ctx, "qwen3:8b")
 	if err != nil || details.TrainedContext != 262144 {
@@ -94,20 +87,17 @@ func TestAskingAServer(t *testing.T) {
 	}
 }
 
-// An address that ends in /v1 may be another server's: it is probed there, and all else is asked beside it.
+// The server's own API is beside the OpenAI-compatible one.
 func TestCompatibleAddress(t *testing.T) {
 	var paths []string
 	c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		paths = append(paths, r.URL.Path)
 		fmt.Fprint(w, `{}`)
 	}), "/v1/")
-	if err := c.Probe(t.Context()); err != nil {
-		t.Error(err)
-	}
 	if _, err := c.Models(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if want := []string{"/v1/models", "/api/tags"}; !slices.Equal(paths, want) {
+	if want := []string{"/api/tags"}; !slices.Equal(paths, want) {
 		t.Errorf("paths %v, want %v", paths, want)
 	}
 }
@@ -125,10 +115,9 @@ func TestTheModelIsNamed(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	c := server(t, map[string]string{
-		"POST /api/show":   `404 {"error":"model 'x' not found"}`,
-		"GET /api/tags":    `200 <html>`,
-		"GET /api/ps":      `500 oops`,
-		"GET /api/version": `401 {"error":"unauthorized"}`,
+		"POST /api/show": `404 {"error":"model 'x' not found"}`,
+		"GET /api/tags":  `200 <html>`,
+		"GET /api/ps":    `500 oops`,
 	})
 	_, err := c.Show(t.Context(), "x")
 	wantError(t, err, llm.ErrInvalidRequest, "model 'x' not found", "ollama pull x")
@@ -136,9 +125,8 @@ func TestRefusals(t *testing.T) {
 	wantError(t, err, llm.ErrInvalidOutput, "/api/tags", "base_url")
 	_, _, err = c.Loaded(t.Context(), "x")
 	wantError(t, err, llm.ErrProviderInternal, "answered /api/ps with status 500", "")
-	_, err = c.Version(t.Context())
+	_, err = server(t, map[string]string{"GET /api/tags": `401 {"error":"unauthorized"}`}).Models(t.Context())
 	wantError(t, err, llm.ErrAuthentication, "unauthorized", "key")
-	wantError(t, c.Pull(t.Context(), "x", nil), llm.ErrInvalidRequest, "status 404", "")
 }
 
 func TestNobodyThere(t *testing.T) {
@@ -150,14 +138,14 @@ func TestNobodyThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	err = c.Probe(t.Context())
+	_, err = c.Models(t.Context())
 	wantError(t, err, llm.ErrTransport, "no Ollama server answers at "+address, "ollama serve")
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("nobody waits")
 	cancel(gone)
-	if err := c.Probe(ctx); !errors.Is(err, gone) {
-		t.Errorf("a probe that nobody waits for: %v", err)
+	if _, err := c.Models(ctx); !errors.Is(err, gone) {
+		t.Errorf("a question that nobody waits for: %v", err)
 	}
 }
 
@@ -167,14 +155,14 @@ func TestOwnClient(t *testing.T) {
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		asked = r.URL.String()
 		w := httptest.NewRecorder()
-		fmt.Fprint(w, `{"version":"0.0.0"}`)
+		fmt.Fprint(w, `{"models":[]}`)
 		return w.Result(), nil
 	})}
 	c, err := ollamahost.New("https://ollama.com", client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Version(t.Context()); err != nil || asked != "https://ollama.com/api/version" {
+	if _, err := c.Models(t.Context()); err != nil || asked != "https://ollama.com/api/tags" {
 		t.Errorf("asked %s, %v", asked, err)
 	}
 	if err := c.Close(); err != nil {
@@ -185,52 +173,6 @@ func TestOwnClient(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestPull(t *testing.T) {
-	const first, second = `{"status":"pulling manifest"}`, `{"status":"pulling 500a","digest":"sha256:500a","total":100,"completed":40}`
-	tests := []struct {
-		name    string
-		answer  string
-		steps   int
-		code    llm.ErrorCode // ErrUnknown: no error, unless there is a message
-		message string
-	}{
-		{"a fetch", first + "\n" + second + "\r\n\n" + `{"status":"success"}` + "\n", 3, 0, ""},
-		{"without a line end", first + "\n" + `{"status":"success"}`, 2, 0, ""},
-		{"what comes after success is not read", `{"status":"success"}` + "\noops\n", 1, 0, ""},
-		{"a failure with status 200", first + "\n" + `{"error":"pull model manifest: file does not exist"}` + "\n", 1, llm.ErrUnknown, "file does not exist"},
-		{"an end without success", first + "\n" + second + "\n", 2, llm.ErrIncompleteStream, "did not fetch the model x"},
-		{"an end inside a line", first + "\n" + `{"status":"suc`, 1, llm.ErrIncompleteStream, "did not fetch the model x"},
-		{"nothing", "", 0, llm.ErrIncompleteStream, "did not fetch the model x"},
-		{"no JSON", "oops\n", 0, llm.ErrInvalidOutput, "can't be read"},
-		{"a line without end", strings.Repeat("x", 2<<20), 0, llm.ErrInvalidOutput, "longer than"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			c := server(t, map[string]string{"POST /api/pull": tt.answer})
-			var steps []ollama.Progress
-			err := c.Pull(t.Context(), "x", func(p ollama.Progress) { steps = append(steps, p) })
-			if len(steps) != tt.steps {
-				t.Errorf("steps %+v, want %d", steps, tt.steps)
-			}
-			if tt.message == "" {
-				if err != nil {
-					t.Errorf("error %v", err)
-				}
-				return
-			}
-			wantError(t, err, tt.code, tt.message, "")
-		})
-	}
-}
-
-func TestPullBreaksOff(t *testing.T) {
-	c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "1000")
-		fmt.Fprintln(w, `{"status":"pulling manifest"}`)
-	}), "")
-	wantError(t, c.Pull(t.Context(), "x", nil), llm.ErrTransport, "did not fetch the model x", "")
-}
 
 func TestAddress(t *testing.T) {
 	tests := []struct {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/providers/redact"
@@ -94,97 +93,6 @@ func secretHeader(name, scheme string, s Source) Auth {
 		o.Header.Set(name, scheme+value)
 		return nil
 	})
-}
-
-// Headers sends fixed values. Of these only those are secrets whose names promise one.
-func Headers(values map[string]string) Auth {
-	return applyFunc(func(_ context.Context, o *Outgoing) error {
-		h, err := headers(values)
-		if err != nil {
-			return err
-		}
-		for name, v := range h {
-			o.Header[name] = v
-		}
-		return nil
-	})
-}
-
-// Remove takes headers out, whoever put them in.
-func Remove(names ...string) Auth {
-	return applyFunc(func(_ context.Context, o *Outgoing) error {
-		for _, n := range names {
-			o.Header.Del(n)
-		}
-		return nil
-	})
-}
-
-// AndThen applies all in order, each to what the one before left.
-func AndThen(all ...Auth) Auth { return chain(all) }
-
-type chain []Auth
-
-func (c chain) Apply(ctx context.Context, o *Outgoing) error {
-	for _, a := range c {
-		if err := a.Apply(ctx, o); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c chain) Recover(ctx context.Context, refused []string) (bool, error) {
-	return recoverAny(ctx, c, refused)
-}
-
-// OrElse applies the first that can be applied. One that fails leaves no trace in the request.
-func OrElse(choices ...Auth) Auth { return choice(choices) }
-
-type choice []Auth
-
-func (c choice) Apply(ctx context.Context, o *Outgoing) error {
-	var failed []error
-	for _, a := range c {
-		try := *o
-		u := *o.URL
-		try.URL, try.Header, try.sent = &u, o.Header.Clone(), slices.Clip(o.sent)
-		err := a.Apply(ctx, &try)
-		if err == nil {
-			*o = try
-			return nil
-		}
-		if ctx.Err() != nil {
-			return err
-		}
-		failed = append(failed, err)
-	}
-	return errors.Join(failed...)
-}
-
-func (c choice) Recover(ctx context.Context, refused []string) (bool, error) {
-	return recoverAny(ctx, c, refused)
-}
-
-// recoverAny lets every part take its step: which of them the vendor refused is not known.
-func recoverAny(ctx context.Context, parts []Auth, refused []string) (bool, error) {
-	var recovered bool
-	var failed []error
-	for _, a := range parts {
-		r, ok := a.(Recoverer)
-		if !ok {
-			continue
-		}
-		done, err := r.Recover(ctx, refused)
-		recovered = recovered || done
-		if err != nil {
-			failed = append(failed, err)
-		}
-	}
-	if recovered {
-		return true, nil
-	}
-	return false, errors.Join(failed...)
 }
 
 // Step is what [Recoverer.Recover] does.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -246,7 +247,7 @@ func (p *Player) checkVariables() error {
 		}
 		names := sortedKeys(known)
 		hint := ""
-		if near := nearest(unknown[0], names); near != "" {
+		if near := configblock.Nearest(unknown[0], names); near != "" {
 			hint = fmt.Sprintf("; did you mean ${%s}?", near)
 		}
 		return fmt.Errorf("%s: no capture sets ${%s}%s (write $${ for a plain ${)", s.where, unknown[0], hint)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/gantry-agent/gantry/sdk/configblock"
 )
 
 // MaxBytes is the most that a script may have: far more than anybody writes, little enough to read at once.
@@ -139,7 +141,7 @@ func strict(b []byte, v any) error {
 	const unknown = `json: unknown field "`
 	if text := err.Error(); strings.HasPrefix(text, unknown) {
 		key := strings.TrimSuffix(text[len(unknown):], `"`)
-		if near := nearest(key, keysOf(reflect.TypeOf(v))); near != "" {
+		if near := configblock.Nearest(key, keysOf(reflect.TypeOf(v))); near != "" {
 			return fmt.Errorf("unknown key %q; did you mean %q?", key, near)
 		}
 		return fmt.Errorf("unknown key %q", key)
@@ -190,36 +192,6 @@ func keysOf(t reflect.Type) []string {
 	}
 	walk(t)
 	return keys
-}
-
-// nearest returns the name with the fewest edits to s, if these are few for its length.
-func nearest(s string, names []string) string {
-	best, at := "", 1+len(s)/3
-	for _, n := range names {
-		if d := edits(s, n); d <= at && (best == "" || d < at) {
-			best, at = n, d
-		}
-	}
-	return best
-}
-
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			left, row[j+1] = row[j+1], min(left+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func where(i int, name string) string {

@@ -80,7 +80,7 @@ func (d *decoder) block(b *block, data []byte, v reflect.Value, p path) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		next := ""
-		if near := nearest(name, b.names()); near != "" {
+		if near := Nearest(name, b.names()); near != "" {
 			next = fmt.Sprintf("Did you mean %q?", near)
 		}
 		d.fail(p.with(contract.Name(name)), next, "%q is not known here", name)
@@ -127,7 +127,7 @@ func (d *decoder) value(f *field, raw []byte, v reflect.Value, p path) {
 	}
 	if s := reflect.Indirect(v).String(); !slices.Contains(f.enum, s) {
 		next := "Use one of " + strings.Join(quoted(f.enum), ", ") + "."
-		if near := nearest(s, f.enum); near != "" {
+		if near := Nearest(s, f.enum); near != "" {
 			next = fmt.Sprintf("Did you mean %q? %s", near, next)
 		}
 		d.fail(p, next, "%q is not allowed for %q", s, f.name)

@@ -1,8 +1,8 @@
 package configblock
 
-// nearest returns the candidate that is closest to what was written, if it is close enough to be a slip: one edit for
+// Nearest returns the candidate that is closest to what was written, if it is close enough to be a slip: one edit for
 // short names, a third of the length for long ones. Swapped neighbours count as one edit.
-func nearest(written string, candidates []string) string {
+func Nearest(written string, candidates []string) string {
 	best, bestDistance := "", max(1, len(written)/3)+1
 	for _, c := range candidates {
 		if d := distance(written, c); d < bestDistance {

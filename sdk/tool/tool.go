@@ -37,9 +37,6 @@ type (
 // Secret is a sensitive config value.
 type Secret = configblock.Secret
 
-// ConfigSchema derives the schema of a config struct, see sdk/configblock.
-func ConfigSchema(ptr any) (contract.ConfigBlock, error) { return configblock.Schema(ptr) }
-
 // Plugin is everything that a tool plugin is. Name and Version are required.
 type Plugin struct {
 	Name, Version, Description string

@@ -47,18 +47,6 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-func TestLeft(t *testing.T) {
-	w := Window{Size: 272_000}
-	for active, want := range map[int64]int{0: 100, 12_000: 100, 135_200: 50, 258_400: 0, 300_000: 0} {
-		if got := w.Left(active); got != want {
-			t.Errorf("%d tokens: %d%% left, want %d%%", active, got, want)
-		}
-	}
-	if got := (Window{Size: 12_000}).Left(0); got != 0 {
-		t.Errorf("of a window that holds the baseline at most: %d%% left", got)
-	}
-}
-
 // What a provider counted is believed; what came after is estimated.
 func TestActive(t *testing.T) {
 	h := New(nil)

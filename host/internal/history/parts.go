@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -55,27 +54,4 @@ func TruncateParts(parts llm.Parts, p Policy) llm.Parts {
 		out = append(out, &llm.Text{Text: fmt.Sprintf("[omitted %d audio items ...]", audios)})
 	}
 	return out
-}
-
-// MergeParts fits content whose texts belong together, as what a program printed piece by piece: within the policy it stays as it
-// is, beyond it the texts become one that is announced and cut like any output, and the media follow.
-func MergeParts(parts llm.Parts, p Policy) llm.Parts {
-	var whole strings.Builder
-	var media llm.Parts
-	for _, part := range parts {
-		t, ok := part.(*llm.Text)
-		if !ok {
-			media = append(media, part)
-			continue
-		}
-		if whole.Len() > 0 {
-			whole.WriteByte('\n')
-		}
-		whole.WriteString(t.Text)
-	}
-	if int64(whole.Len()) <= p.byteBudget() {
-		return parts
-	}
-	text := whole.String()
-	return append(llm.Parts{&llm.Text{Text: announcement(text, Loss{}) + Truncate(text, p)}}, media...)
 }

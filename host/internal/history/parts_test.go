@@ -69,28 +69,6 @@ func TestTruncateParts(t *testing.T) {
 	}
 }
 
-func TestMergeParts(t *testing.T) {
-	w := func(tokens, lines int, rest string) string {
-		return fmt.Sprintf("%q", fmt.Sprintf("Warning: truncated output (original token count: %d)\nTotal output lines: %d\n\n%s", tokens, lines, rest))
-	}
-	for _, tc := range []struct {
-		in   llm.Parts
-		p    Policy
-		want string
-	}{
-		{content("abcd", "image", "efgh", "audio", "ijkl", "image"), bytesPolicy(8), w(4, 3, "abcd…6 chars truncated…ijkl") + " image audio image"},
-		{content("abcdefgh", "ijklmnop"), tokensPolicy(2), w(5, 2, "abcd…3 tokens truncated…mnop")},
-		{content("", "abc"), bytesPolicy(0), w(1, 1, "…3 chars truncated…")},
-		{content("alpha", "", "beta"), bytesPolicy(32), `"alpha" "" "beta"`},
-		{content("abcdefgh", "encrypted"), bytesPolicy(2), w(2, 1, "a…6 chars truncated…h") + " encrypted"},
-		{content("abcdefgh", "image"), bytesPolicy(2), w(2, 1, "a…6 chars truncated…h") + " image"},
-	} {
-		if got := shown(MergeParts(tc.in, tc.p)); got != tc.want {
-			t.Errorf("%s at %+v: %s, want %s", shown(tc.in), tc.p, got, tc.want)
-		}
-	}
-}
-
 // What is left fits, images stay, and the parts that were given stay as they are.
 func TestTruncatePartsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

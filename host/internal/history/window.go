@@ -41,9 +41,6 @@ func WindowOf(row llm.ModelRow, limit int64) Window {
 // Usable is what people are told of the window: the rest is room for the answer.
 func (w Window) Usable() int64 { return w.Size/100*reportedPercent + w.Size%100*reportedPercent/100 }
 
-// Left is how much of the window is left, in percent.
-func (w Window) Left(active int64) int { return Left(w.Usable(), active) }
-
 // Left is how much is left of what can be used of a window, in percent.
 func Left(usable, active int64) int {
 	room := usable - baseline

@@ -20,11 +20,6 @@ const (
 	AccessWrite
 )
 
-// String names the access for people.
-func (a Access) String() string {
-	return [...]string{"unknown", "none", "read", "write"}[max(0, min(a, AccessWrite))]
-}
-
 // ofLinux are the folders that programs need to run at all, where reading is restricted.
 var ofLinux = []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/run/current-system/sw", "/dev", "/proc"}
 

@@ -52,9 +52,6 @@ func (c *Copy) Unchanged() bool {
 	return ok && id == c.id && info.Mode().Perm() == executeOnly
 }
 
-// Identity is the device and the inode.
-func (c *Copy) Identity() (dev, inode uint64) { return c.id.Dev, c.id.Inode }
-
 // Open returns the copy of the program at path, and makes it where there is none of its present content.
 func (s Copies) Open(path string) (*Copy, error) {
 	path, err := filepath.EvalSymlinks(path)

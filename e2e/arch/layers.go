@@ -54,7 +54,7 @@ var Borrowed = map[string][]string{
 	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"}, // the other end of its pipe
 	"host/internal/launch/box":              {"host/internal/host", "host/internal/cli"},             // who wires it, and who explains it
 	"host/internal/policy/rules":            {"host/internal/host", "host/internal/cli"},             // who reads the files, and who explains them
-	"host/internal/policy/command":          {"host/internal/cli"},                                   // which explains what is seen in a command
+	"host/internal/policy/command":          {"host/internal/cli", "host/internal/cli/render"},       // which explains what is seen in a command
 	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                  // which keeps a reader for each thread
 	"host/internal/plugin/binary":           {"host/internal/cli"},                                   // commands look at a program without starting it
 	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                            // which is gantry and this driver

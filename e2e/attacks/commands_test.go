@@ -56,7 +56,7 @@ var commands = []row{
 	{id: "X24", attempt: "an allowed program, with words that make it start others or write: `find -exec`, `git pull --upload-pack`, `tar --to-command`, `sed 1e`", required: "the rule does not count", codex: "", ours: "it stays in the sandbox",
 		flow: reachesFurther, tests: []string{"host/internal/policy/command TestReaches", "host/internal/policy TestAllowedAndNothingElse"}},
 	{id: "X25", attempt: "hide a part of a command from who is asked: behind thousands of blanks or lines, carriage returns, colours, bidirectional marks", required: "all of it is seen", codex: "", ours: "written out, and blanks are counted",
-		tests: []string{"host/internal/cli TestQuestionsHideNothing"}},
+		tests: []string{"host/internal/cli/render TestQuestionsHideNothing"}},
 }
 
 // reachesFurther runs programs that a rule allows with words that make them start others.

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
@@ -15,7 +16,7 @@ import (
 type asks struct {
 	app     *app
 	thread  *thread.Thread
-	screen  *screen
+	screen  *render.Screen
 	attends bool
 	leave   func()
 	done    chan struct{}
@@ -49,7 +50,7 @@ type question struct {
 }
 
 func (a *app) attend(t *thread.Thread, f execFlags) *asks {
-	s := &asks{app: a, thread: t, screen: &screen{out: a.stderr}, leave: func() {}, done: make(chan struct{})}
+	s := &asks{app: a, thread: t, screen: &render.Screen{Out: a.stderr}, leave: func() {}, done: make(chan struct{})}
 	if f.json || f.events || !a.terminal() {
 		return s
 	}
@@ -122,27 +123,27 @@ func (s *asks) put(q *question) (_ approval.Answer, ok bool) {
 	if q.About == event.QuestionApproval && len(options) == 0 { // of an older host
 		options = []string{approval.Approve, approval.Deny, approval.Abort}
 	}
-	s.screen.ask(questionText(q.QuestionAsked, options, q.changes))
-	defer s.screen.done()
+	s.screen.Ask(render.Question(q.QuestionAsked, options, q.changes))
+	defer s.screen.Done()
 	s.typed.forget()
-	s.screen.say("  answer: ")
+	s.screen.Say("  answer: ")
 	for {
 		select {
 		case line, more := <-s.typed.line():
 			s.typed.taken()
 			if !more {
-				s.screen.say("\n  no answer can come any more: refused\n")
+				s.screen.Say("\n  no answer can come any more: refused\n")
 				return approval.Answer{Choice: approval.Deny, By: "user"}, true
 			}
-			if choice, ok := choose(line, options); ok {
+			if choice, ok := render.Choose(line, options); ok {
 				return approval.Answer{Choice: choice, By: "user"}, true
 			}
-			s.screen.say("  answer with a letter or a word of the list: ")
+			s.screen.Say("  answer with a letter or a word of the list: ")
 		case r := <-q.over:
-			s.screen.say("\n  " + elsewhere(r) + "\n")
+			s.screen.Say("\n  " + elsewhere(r) + "\n")
 			return approval.Answer{}, false
 		case <-s.done:
-			s.screen.say("\n")
+			s.screen.Say("\n")
 			return approval.Answer{}, false
 		}
 	}
@@ -153,5 +154,5 @@ func elsewhere(r event.QuestionResolved) string {
 	if r.Answer == "" {
 		return "no longer asked"
 	}
-	return "answered elsewhere: " + clean(r.Answer)
+	return "answered elsewhere: " + render.Clean(r.Answer)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
@@ -131,7 +132,7 @@ func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f ex
 }
 
 // attachWith is attachTo with a view of a command's own.
-func (a *app) attachWith(ctx context.Context, home string, id event.ThreadID, f execFlags, show view, first begin) (err error) {
+func (a *app) attachWith(ctx context.Context, home string, id event.ThreadID, f execFlags, show render.View, first begin) (err error) {
 	c, err := a.dial(ctx, home, id)
 	if err != nil {
 		return err
@@ -159,7 +160,7 @@ func (a *app) dial(ctx context.Context, home string, id event.ThreadID) (*appser
 }
 
 // watch shows the events of a thread: until mine has ended, and where that is nothing until the thread has.
-func (a *app) watch(ctx context.Context, c *appserver.Client, id event.ThreadID, f execFlags, show view, mine begun) error {
+func (a *app) watch(ctx context.Context, c *appserver.Client, id event.ThreadID, f execFlags, show render.View, mine begun) error {
 	// From here on events come, and are read without a pause.
 	if _, err := c.Subscribe(ctx, appserver.SubscribeParams{}); err != nil {
 		return err

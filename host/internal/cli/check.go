@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ type problem struct {
 // problemOf takes an error apart.
 func problemOf(err error) problem {
 	text, next := hint.Split(err)
-	return problem{clean(text), clean(next)}
+	return problem{render.Clean(text), render.Clean(next)}
 }
 
 // checked is what check has found.
@@ -103,7 +104,7 @@ func check(ctx context.Context, s *store.Store, names []string) (checked, error)
 			out.Database = append(out.Database, problemOf(err))
 		}
 		for _, w := range wrong {
-			out.Database = append(out.Database, problem{clean(w), damagedNext(wrong)})
+			out.Database = append(out.Database, problem{render.Clean(w), damagedNext(wrong)})
 		}
 		for _, archived := range []bool{false, true} {
 			infos, err := s.Threads(ctx, store.Filter{Workers: true, Archived: archived})
@@ -170,14 +171,14 @@ func (a *app) showChecked(c checked) {
 		events += t.Events
 		show("", t.Wrong)
 		if t.Newer > 0 {
-			fmt.Fprintf(a.stdout, "! thread %s has %s of a later version\n    Next: update gantry\n", t.Thread, plural(t.Newer, "event"))
+			fmt.Fprintf(a.stdout, "! thread %s has %s of a later version\n    Next: update gantry\n", t.Thread, render.Plural(t.Newer, "event"))
 		}
 	}
 	verdict := "all whole"
 	if n := c.wrong(); n > 0 {
-		verdict = plural(n, "thing") + " damaged"
+		verdict = render.Plural(n, "thing") + " damaged"
 	}
-	fmt.Fprintf(a.stdout, "%s, %s: %s\n", plural(len(c.Threads), "thread"), plural(events, "event"), verdict)
+	fmt.Fprintf(a.stdout, "%s, %s: %s\n", render.Plural(len(c.Threads), "thread"), render.Plural(events, "event"), verdict)
 }
 
 func (a *app) threadsRecover() *cobra.Command {
@@ -199,7 +200,7 @@ func (a *app) threadsRecover() *cobra.Command {
 				if err = errors.Join(err, lock.Release()); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.stderr, "%d of %s were copied: %v\n", damage.Good, plural(int(cmp.Or(damage.Last, damage.Good)), "event"), clean(damage.Err.Error()))
+				fmt.Fprintf(a.stderr, "%d of %s were copied: %v\n", damage.Good, render.Plural(int(cmp.Or(damage.Last, damage.Good)), "event"), render.Clean(damage.Err.Error()))
 				fmt.Fprintln(a.stdout, id)
 				return nil
 			})

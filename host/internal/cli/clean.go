@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -63,9 +64,9 @@ func (a *app) showRetained(r store.Report, p store.Policy) {
 	if p.DryRun {
 		verb = "would remove"
 	}
-	fmt.Fprintf(a.stderr, "%s %s", verb, plural(len(r.Threads), "thread"))
+	fmt.Fprintf(a.stderr, "%s %s", verb, render.Plural(len(r.Threads), "thread"))
 	if !p.DryRun {
-		fmt.Fprintf(a.stderr, ", %s with %d bytes", plural(r.Artifacts, "artifact"), r.Bytes)
+		fmt.Fprintf(a.stderr, ", %s with %d bytes", render.Plural(r.Artifacts, "artifact"), r.Bytes)
 	}
 	if n := len(r.Skipped); n > 0 {
 		fmt.Fprintf(a.stderr, "; left %d open", n)

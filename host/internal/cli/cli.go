@@ -24,6 +24,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -115,7 +116,7 @@ func (a *app) status(err error) int {
 		return 1
 	}
 	if u, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintf(a.stderr, "Error: %s\n  Next: %s\n", clean(u.text), clean(cmp.Or(u.next, "see `gantry help`")))
+		fmt.Fprintf(a.stderr, "Error: %s\n  Next: %s\n", render.Clean(u.text), render.Clean(cmp.Or(u.next, "see `gantry help`")))
 		return 2
 	}
 	a.showError(err)
@@ -131,9 +132,9 @@ func (a *app) showError(err error) {
 	if !ok {
 		text, next := hint.Split(err)
 		next = cmp.Or(next, systemNext(err))
-		fmt.Fprintf(a.stderr, "Error: %s\n", clean(text))
+		fmt.Fprintf(a.stderr, "Error: %s\n", render.Clean(text))
 		if next != "" {
-			fmt.Fprintf(a.stderr, "  Next: %s\n", clean(next))
+			fmt.Fprintf(a.stderr, "  Next: %s\n", render.Clean(next))
 		}
 		return
 	}
@@ -174,23 +175,23 @@ func detail(e *plugin.Error) string {
 		fmt.Fprintf(&b, "%s\n", e.Where)
 	}
 	if e.Err != nil && len(e.Diagnostics) == 0 { // with diagnostics it repeats them
-		fmt.Fprintf(&b, "%s\n", clean(e.Err.Error()))
+		fmt.Fprintf(&b, "%s\n", render.Clean(e.Err.Error()))
 	}
 	if e.Exit != nil {
 		fmt.Fprintf(&b, "It %s.\n", e.Exit)
 	}
 	for _, d := range e.Diagnostics {
-		fmt.Fprintf(&b, "%s\n", clean(d.Error()))
+		fmt.Fprintf(&b, "%s\n", render.Clean(d.Error()))
 	}
 	printed := e.Printed
 	if e.Phase != plugin.PhaseStart && e.Phase != plugin.PhaseHandshake {
 		printed = nil // the handshake itself, which came about
 	}
 	for _, l := range printed {
-		fmt.Fprintf(&b, "It printed: %s\n", clean(l))
+		fmt.Fprintf(&b, "It printed: %s\n", render.Clean(l))
 	}
 	for _, l := range e.StderrTail {
-		fmt.Fprintf(&b, "stderr: %s\n", clean(l))
+		fmt.Fprintf(&b, "stderr: %s\n", render.Clean(l))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/cli/codex"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -104,7 +105,7 @@ func (a *app) understand(f *execFlags) error {
 	f.model, f.codex.settings = cmp.Or(f.model, o.Model), o
 	slices.Sort(o.Left)
 	for _, name := range slices.Compact(o.Left) {
-		fmt.Fprintf(a.stderr, "Warning: gantry has nothing like codex's %s; it is left out\n", clean(name))
+		fmt.Fprintf(a.stderr, "Warning: gantry has nothing like codex's %s; it is left out\n", render.Clean(name))
 	}
 	return nil
 }

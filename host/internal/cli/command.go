@@ -105,11 +105,3 @@ func (a *app) warn(ds diag.Diagnostics) error {
 	}
 	return diag.Write(a.stderr, ds, a.colour(a.stderr))
 }
-
-// plural is "1 thread", "2 threads".
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -143,7 +144,7 @@ func (a *app) modelWords(ctx context.Context) []string {
 	return a.words(ctx, func(c *config.Config) []string {
 		var out []string
 		for _, m := range c.Models {
-			out = append(out, m.Label+"\t"+m.Provider+" "+oneLine(m.Name, 60))
+			out = append(out, m.Label+"\t"+m.Provider+" "+render.OneLine(m.Name, 60))
 		}
 		return out
 	})

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
@@ -174,16 +175,16 @@ func (d turnDiff) notes(say func(string, ...any)) {
 		say("these changes were undone")
 	}
 	for _, f := range d.Unsure {
-		say("%s: the host ended before it noted what became of this file; what stands there now is shown", clean(f))
+		say("%s: the host ended before it noted what became of this file; what stands there now is shown", render.Clean(f))
 	}
 	for _, f := range d.Inexact {
-		say("%s: its content was not kept, so this part can't be applied", clean(f))
+		say("%s: its content was not kept, so this part can't be applied", render.Clean(f))
 	}
 	if d.Commands > 0 {
-		say("%s ran in this turn; files that only they changed are not shown", plural(d.Commands, "command"))
+		say("%s ran in this turn; files that only they changed are not shown", render.Plural(d.Commands, "command"))
 	}
 	if d.Left > 0 {
-		say("%s were too many to be kept; they are not shown", plural(d.Left, "file"))
+		say("%s were too many to be kept; they are not shown", render.Plural(d.Left, "file"))
 	}
 }
 
@@ -193,18 +194,15 @@ func (a *app) printDiff(d turnDiff) {
 		fmt.Fprint(a.stdout, d.Diff)
 		return
 	}
-	h := newHuman(a.stdout, a.colour(a.stdout), false)
-	for line := range strings.Lines(d.Diff) {
-		h.line("%s", h.diffLine(strings.TrimSuffix(line, "\n")))
-	}
+	render.WriteDiff(a.stdout, d.Diff, a.colour(a.stdout))
 }
 
 func (a *app) printStat(d turnDiff) {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	for _, f := range d.Files {
-		name := clean(f.Path)
+		name := render.Clean(f.Path)
 		if f.MovedFrom != "" {
-			name = clean(f.MovedFrom) + " → " + name
+			name = render.Clean(f.MovedFrom) + " → " + name
 		}
 		lines := fmt.Sprintf("+%d\t-%d", f.Added, f.Removed)
 		if f.Binary {
@@ -213,37 +211,4 @@ func (a *app) printStat(d turnDiff) {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Kind, name, lines)
 	}
 	_ = w.Flush() // the output keeps its error
-}
-
-// netLine is a line about a turn's changes of files.
-func netLine(files []event.DiffedFile) string {
-	added, removed := 0, 0
-	for _, f := range files {
-		added += f.Added
-		removed += f.Removed
-	}
-	return fmt.Sprintf("%s changed, +%d −%d", plural(len(files), "file"), added, removed)
-}
-
-// showNet shows a turn's diff among what else happened.
-func (h *human) showNet(d turnDiff) {
-	h.line("%s", h.paint(dim, netLine(d.Files)))
-	h.showDiff(d.Diff)
-	d.notes(func(format string, args ...any) { h.line("  %s", h.paint(dim, fmt.Sprintf(format, args...))) })
-}
-
-// diffLine paints a line of a diff.
-func (h *human) diffLine(line string) string {
-	shown := clean(line)
-	switch {
-	case strings.HasPrefix(line, "diff ") || strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ "):
-		return h.paint(bold, shown)
-	case strings.HasPrefix(line, "@@"):
-		return h.paint(cyan, shown)
-	case strings.HasPrefix(line, "+"):
-		return h.paint(green, shown)
-	case strings.HasPrefix(line, "-"):
-		return h.paint(red, shown)
-	}
-	return shown
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -75,7 +76,7 @@ type doctor struct {
 // say adds a finding. The next step of an error among args replaces next.
 func (d *doctor) say(h health, about, next, format string, args ...any) {
 	text, own := hint.Split(fmt.Errorf(format, args...))
-	d.found = append(d.found, finding{h, about, clean(text), clean(cmp.Or(own, next))})
+	d.found = append(d.found, finding{h, about, render.Clean(text), render.Clean(cmp.Or(own, next))})
 }
 
 func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
@@ -148,10 +149,10 @@ func (d *doctor) print() error {
 	}
 	switch {
 	case counts[ill] > 0:
-		fmt.Fprintf(d.app.stdout, "\n%s failed\n", plural(counts[ill], "check"))
+		fmt.Fprintf(d.app.stdout, "\n%s failed\n", render.Plural(counts[ill], "check"))
 	case counts[worth] > 0:
 		fmt.Fprintf(d.app.stdout, "\n"+
-			"everything works; %s\n", plural(counts[worth], "warning"))
+			"everything works; %s\n", render.Plural(counts[worth], "warning"))
 	default:
 		fmt.Fprintf(d.app.stdout, "\neverything works\n")
 	}
@@ -221,7 +222,7 @@ func (d *doctor) database(ctx context.Context) {
 		d.say(ill, "database", "", "%w", err)
 		return
 	}
-	d.say(healthy, "database", "", "%s, %s", plural(len(infos), "thread"), about)
+	d.say(healthy, "database", "", "%s, %s", render.Plural(len(infos), "thread"), about)
 }
 
 // verifyBound is how long the database is looked through. Some GiB can be read in that time.
@@ -238,7 +239,7 @@ func (d *doctor) damage(ctx context.Context, s *store.Store) error {
 	}
 	short, countErr := s.Lengths(ctx)
 	if len(short) > 0 {
-		d.say(ill, "threads", next, "%s have missing events, the newest is %s", plural(len(short), "thread"), short[0])
+		d.say(ill, "threads", next, "%s have missing events, the newest is %s", render.Plural(len(short), "thread"), short[0])
 	}
 	if ctx.Err() != nil {
 		d.say(worth, "database", "`gantry threads check` checks it without a time limit", "not checked completely within %v", verifyBound)
@@ -490,21 +491,21 @@ func startOne(ctx context.Context, h *host.Host, b *config.PluginBlock) []findin
 	took := time.Since(began)
 	m := lease.Manifest()
 	lease.Release()
-	what := plural(len(m.Tools), "tool")
+	what := render.Plural(len(m.Tools), "tool")
 	if b.Kind == contract.KindProvider {
 		rows, err := model.New(slot, "").Rows(ctx)
 		if err != nil {
 			return []finding{broken(b, err)}
 		}
-		what = plural(len(rows), "model")
+		what = render.Plural(len(rows), "model")
 	}
-	return []finding{{healthy, about(b), clean(fmt.Sprintf("%s %s, %s, started in %v", m.Name, m.Version, what, took.Round(time.Millisecond))), ""}}
+	return []finding{{healthy, about(b), render.Clean(fmt.Sprintf("%s %s, %s, started in %v", m.Name, m.Version, what, took.Round(time.Millisecond))), ""}}
 }
 
 func broken(b *config.PluginBlock, err error) finding {
-	f := finding{Health: ill, About: about(b), Text: clean(err.Error())}
+	f := finding{Health: ill, About: about(b), Text: render.Clean(err.Error())}
 	if e, ok := errors.AsType[*plugin.Error](err); ok {
-		f.Text, f.Next = clean(strings.TrimSpace(summary(e)+"\n"+detail(e))), clean(e.Next)
+		f.Text, f.Next = render.Clean(strings.TrimSpace(summary(e)+"\n"+detail(e))), render.Clean(e.Next)
 	}
 	return f
 }

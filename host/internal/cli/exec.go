@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
@@ -184,14 +185,6 @@ func (f *execFlags) submission(prompt string) (sub thread.Submission, err error)
 // errTurn ends the program with status 1; the reason was shown.
 var errTurn = errors.New("the turn was not completed")
 
-// view shows a thread's events.
-type view interface {
-	Started(id event.ThreadID)
-	// Event shows one event. more: the next one is there already, so that this one need not be seen before it.
-	Event(e event.Event, more bool) error
-	Ended(e event.TurnEnded) error
-}
-
 // runTurn submits and shows what happens until the turn has ended, and with it the one that took its place.
 func (a *app) runTurn(ctx context.Context, h *host.Host, t *thread.Thread, f execFlags, sub thread.Submission) (event.TurnEnded, error) {
 	asks := a.attend(t, f)
@@ -199,7 +192,7 @@ func (a *app) runTurn(ctx context.Context, h *host.Host, t *thread.Thread, f exe
 }
 
 // showTurn is runTurn with the view of a command of its own. It closes asks.
-func (a *app) showTurn(ctx context.Context, h *host.Host, t *thread.Thread, asks *asks, show view, sub thread.Submission) (event.TurnEnded, error) {
+func (a *app) showTurn(ctx context.Context, h *host.Host, t *thread.Thread, asks *asks, show render.View, sub thread.Submission) (event.TurnEnded, error) {
 	defer asks.close()
 	// A thread that is started by another than its first event still has all of them: it is subscribed before it is asked.
 	events, err := follow(ctx, t, func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
@@ -41,18 +42,18 @@ func (a *app) printExecutable(events iter.Seq2[event.Event, error], asJSON bool)
 	for _, f := range out.Files {
 		switch {
 		case f.MovedTo != "":
-			fmt.Fprintf(a.stdout, "moved aside  %s → %s (%s)\n", clean(f.Path), clean(f.MovedTo), clean(f.Why))
+			fmt.Fprintf(a.stdout, "moved aside  %s → %s (%s)\n", render.Clean(f.Path), render.Clean(f.MovedTo), render.Clean(f.Why))
 		case f.Disarmed:
-			fmt.Fprintf(a.stdout, "disarmed     %s (%s)\n", clean(f.Path), clean(f.Why))
+			fmt.Fprintf(a.stdout, "disarmed     %s (%s)\n", render.Clean(f.Path), render.Clean(f.Why))
 		default:
-			fmt.Fprintf(a.stdout, "changed      %s\n", clean(f.Path))
+			fmt.Fprintf(a.stdout, "changed      %s\n", render.Clean(f.Path))
 		}
 	}
 	if len(out.Files) == 0 {
 		fmt.Fprintln(a.stderr, "no command in the sandbox has changed a file that other programs are known to execute")
 	}
 	if out.More > 0 {
-		fmt.Fprintf(a.stderr, "%s were too many to be kept\n", plural(out.More, "file"))
+		fmt.Fprintf(a.stderr, "%s were too many to be kept\n", render.Plural(out.More, "file"))
 	}
 	return nil
 }

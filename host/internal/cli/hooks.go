@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/reach"
 	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/spf13/cobra"
@@ -114,7 +115,7 @@ func (a *app) hooksListCommand() *cobra.Command {
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "STATUS\tEVENT\tMATCHER\tCOMMAND\tHOOK")
 			for _, f := range found {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Status, f.Event, plain(f.Matcher), inOneLine(plain(f.does())), plain(f.Key))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Status, f.Event, render.Plain(f.Matcher), inOneLine(render.Plain(f.does())), render.Plain(f.Key))
 			}
 			return w.Flush()
 		},
@@ -138,7 +139,7 @@ func inOneLine(s string) string {
 func (a *app) tellProblems(problems []hook.Problem) {
 	for _, p := range problems {
 		if !p.Foreign {
-			fmt.Fprintln(a.stderr, "left out:", clean(p.Error()))
+			fmt.Fprintln(a.stderr, "left out:", render.Clean(p.Error()))
 		}
 	}
 }
@@ -183,7 +184,7 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 		}
 		n, err := store.Remove(ctx, keys...)
 		if err == nil {
-			fmt.Fprintf(a.stdout, "no longer trusted: %s\n", plural(n, "hook"))
+			fmt.Fprintf(a.stdout, "no longer trusted: %s\n", render.Plural(n, "hook"))
 		}
 		return err
 	}
@@ -219,15 +220,15 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 	if err := store.Add(ctx, agreed); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "trusted: %s\n", plural(len(agreed), "hook"))
+	fmt.Fprintf(a.stdout, "trusted: %s\n", render.Plural(len(agreed), "hook"))
 	return errors.Join(refused...)
 }
 
 // showHook prints what would be trusted. What is shown is what the answer is bound to, whatever the scripts say by then.
 func (a *app) showHook(f foundHook, dir string) error {
-	fmt.Fprintf(a.stdout, "--- %s\n%s, matcher %q, %s\n%s\n", plain(f.Key), f.Event, plain(f.Matcher), f.Status, strings.TrimRight(plain(f.does()), "\n"))
+	fmt.Fprintf(a.stdout, "--- %s\n%s, matcher %q, %s\n%s\n", render.Plain(f.Key), f.Event, render.Plain(f.Matcher), f.Status, strings.TrimRight(render.Plain(f.does()), "\n"))
 	for _, g := range f.reach.Gaps {
-		fmt.Fprintln(a.stdout, "!", plain(g.String()))
+		fmt.Fprintln(a.stdout, "!", render.Plain(g.String()))
 	}
 	if f.Problem != "" {
 		if len(f.reach.Gaps) > 0 {
@@ -241,19 +242,19 @@ func (a *app) showHook(f foundHook, dir string) error {
 			return err
 		}
 		if slices.Contains(text, 0) {
-			fmt.Fprintf(a.stdout, "--- %s: a program, %d bytes\n", plain(path), len(text))
+			fmt.Fprintf(a.stdout, "--- %s: a program, %d bytes\n", render.Plain(path), len(text))
 			continue
 		}
-		fmt.Fprintf(a.stdout, "--- %s\n%s\n", plain(path), strings.TrimRight(plain(string(text)), "\n"))
+		fmt.Fprintf(a.stdout, "--- %s\n%s\n", render.Plain(path), strings.TrimRight(render.Plain(string(text)), "\n"))
 	}
 	if f.definition.Files != nil {
 		fmt.Fprintln(a.stdout, "Its own list of files counts for what can't be followed.")
 	}
 	for _, note := range f.reach.Notes {
-		fmt.Fprintln(a.stdout, "Covered as a whole:", plain(note))
+		fmt.Fprintln(a.stdout, "Covered as a whole:", render.Plain(note))
 	}
 	if held := f.reach.Held(); len(held) > 0 {
-		fmt.Fprintln(a.stdout, "Commands in a sandbox will not be able to change:", plain(strings.Join(a.allShown(held), ", ")))
+		fmt.Fprintln(a.stdout, "Commands in a sandbox will not be able to change:", render.Plain(strings.Join(a.allShown(held), ", ")))
 	}
 	if is, _, err := f.definition.Digest(dir, a.environ); err != nil || is != f.Digest {
 		return hint.New("a hook was changed while it was shown", "run the command again")

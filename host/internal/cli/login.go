@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 )
@@ -67,7 +68,7 @@ func (a *app) providerCommand(ctx context.Context, label, command string, input 
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(out, &said) == nil && said.Message != "" {
-		fmt.Fprintln(a.stderr, clean(said.Message))
+		fmt.Fprintln(a.stderr, render.Clean(said.Message))
 	}
 	return nil
 }
@@ -80,11 +81,11 @@ type commandAsker struct{ app *app }
 func (c commandAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	a := c.app
 	if q.About == event.QuestionURL {
-		fmt.Fprintf(a.stderr, "%s\n", below(q.Title))
+		fmt.Fprintf(a.stderr, "%s\n", render.Quoted(q.Title))
 		if q.Message != "" {
-			fmt.Fprintf(a.stderr, "  %s\n", below(q.Message))
+			fmt.Fprintf(a.stderr, "  %s\n", render.Quoted(q.Message))
 		}
-		fmt.Fprintf(a.stderr, "\n  %s\n\n", clean(q.URL))
+		fmt.Fprintf(a.stderr, "\n  %s\n\n", render.Clean(q.URL))
 		return approval.Answer{Choice: approval.Approve, By: "user"}, nil
 	}
 	if !a.terminal() || q.About != event.QuestionChoice {
@@ -93,7 +94,7 @@ func (c commandAsker) Ask(ctx context.Context, q approval.Question) (approval.An
 	done := make(chan struct{})
 	defer close(done)
 	typed := typist{terminal: a.stdin, done: done}
-	fmt.Fprint(a.stderr, questionText(event.QuestionAsked{Title: q.Title, Message: q.Message}, q.Options, nil))
+	fmt.Fprint(a.stderr, render.Question(event.QuestionAsked{Title: q.Title, Message: q.Message}, q.Options, nil))
 	typed.forget()
 	fmt.Fprint(a.stderr, "  answer: ")
 	for {
@@ -103,7 +104,7 @@ func (c commandAsker) Ask(ctx context.Context, q approval.Question) (approval.An
 			if !more {
 				return approval.Answer{Choice: approval.Deny}, nil
 			}
-			if choice, ok := choose(line, q.Options); ok {
+			if choice, ok := render.Choose(line, q.Options); ok {
 				return approval.Answer{Choice: choice, By: "user"}, nil
 			}
 			fmt.Fprint(a.stderr, "  answer with the number, letter or word of an answer: ")

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/spf13/cobra"
@@ -94,9 +95,9 @@ func (a *app) prepare(ctx context.Context, f execFlags, which, prompt string, as
 
 // showNotice tells a person what the people of a thread are told.
 func (a *app) showNotice(n event.Notice) {
-	fmt.Fprintf(a.stderr, "Note: %s\n", clean(n.Text))
+	fmt.Fprintf(a.stderr, "Note: %s\n", render.Clean(n.Text))
 	if n.Next != "" {
-		fmt.Fprintf(a.stderr, "  Next: %s\n", clean(n.Next))
+		fmt.Fprintf(a.stderr, "  Next: %s\n", render.Clean(n.Next))
 	}
 }
 
@@ -111,7 +112,7 @@ func showPrepared(w io.Writer, p *host.Prepared) error {
 	if err := json.Indent(&b, p.Body, "", "  "); err != nil { // it is something else
 		b.Write(p.Body)
 	}
-	if _, err := fmt.Fprintln(w, strings.TrimRight(clean(b.String()), "\n")); err != nil {
+	if _, err := fmt.Fprintln(w, strings.TrimRight(render.Clean(b.String()), "\n")); err != nil {
 		return fmt.Errorf("write the output: %w", err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/model"
@@ -69,7 +70,7 @@ func (a *app) refreshModels(ctx context.Context, names []string, from string) (e
 			a.showProblem(err)
 			failed = true
 		case json.Unmarshal(out, &said) == nil && said.Message != "":
-			fmt.Fprintf(a.stderr, "%s: %s\n", b.Label, oneLine(said.Message, 200))
+			fmt.Fprintf(a.stderr, "%s: %s\n", b.Label, render.OneLine(said.Message, 200))
 		}
 	}
 	if failed {
@@ -180,8 +181,8 @@ func (a *app) showModels(cfg *config.Config, offers []offer) error {
 	fmt.Fprintln(w, "PROVIDER\tMODEL\tUSED AS\tCONTEXT\tOUTPUT\tINPUT\tREASONING\t$/M IN\t$/M OUT")
 	for _, o := range offers {
 		for _, r := range o.Models {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Provider, oneLine(r.ID, 60), usedAs(cfg, o.Provider, r.ID), window(r),
-				count(r.MaxOutputTokens), oneLine(listed(r.InputModalities, "-"), 40), oneLine(listed(r.ReasoningEfforts, "-"), 40), price(r.Prices.Input), price(r.Prices.Output))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Provider, render.OneLine(r.ID, 60), usedAs(cfg, o.Provider, r.ID), window(r),
+				count(r.MaxOutputTokens), render.OneLine(listed(r.InputModalities, "-"), 40), render.OneLine(listed(r.ReasoningEfforts, "-"), 40), price(r.Prices.Input), price(r.Prices.Output))
 		}
 	}
 	if err := w.Flush(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
@@ -140,7 +141,7 @@ func (a *app) showList(all []program) error {
 		if version == "" {
 			version = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Label, r.Kind, clean(version), state, clean(r.Source), r.Where)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Label, r.Kind, render.Clean(version), state, render.Clean(r.Source), r.Where)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -267,7 +268,7 @@ func (a *app) showStart(err error, s *startProblem) {
 	full.StderrTail = s.StderrTail
 	a.showError(&full)
 	if len(s.Report) > 0 {
-		fmt.Fprintf(a.stderr, "\nWhat it wrote when it crashed:\n%s\n", clean(strings.Join(s.Report, "\n")))
+		fmt.Fprintf(a.stderr, "\nWhat it wrote when it crashed:\n%s\n", render.Clean(strings.Join(s.Report, "\n")))
 	}
 }
 
@@ -275,7 +276,7 @@ func (a *app) showInspection(in inspection) error {
 	m, w := in.Manifest, a.stdout
 	fmt.Fprintf(w, "%s %s, a %s plugin\n", m.Name, m.Version, m.Kind)
 	if m.Description != "" {
-		fmt.Fprintf(w, "%s\n", clean(m.Description))
+		fmt.Fprintf(w, "%s\n", render.Clean(m.Description))
 	}
 	fmt.Fprintln(w)
 	facts := [][2]string{
@@ -289,7 +290,7 @@ func (a *app) showInspection(in inspection) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, f := range facts {
-		fmt.Fprintf(t, "  %s\t%s\n", f[0], clean(f[1]))
+		fmt.Fprintf(t, "  %s\t%s\n", f[0], render.Clean(f[1]))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -305,16 +306,16 @@ func (a *app) showInspection(in inspection) error {
 		if c.SideEffects {
 			effects = " (has side effects)"
 		}
-		fmt.Fprintf(w, "\nCommand %s%s\n  %s\n", c.Name, effects, clean(c.Description))
+		fmt.Fprintf(w, "\nCommand %s%s\n  %s\n", c.Name, effects, render.Clean(c.Description))
 	}
 	for _, s := range m.Skills {
-		fmt.Fprintf(w, "\nSkill %s\n  %s\n", clean(s.Name), clean(s.Description))
+		fmt.Fprintf(w, "\nSkill %s\n  %s\n", render.Clean(s.Name), render.Clean(s.Description))
 	}
 	if m.Instructions != "" {
-		fmt.Fprintf(w, "\nInstructions for the model\n%s\n", indented(clean(m.Instructions), "  "))
+		fmt.Fprintf(w, "\nInstructions for the model\n%s\n", indented(render.Clean(m.Instructions), "  "))
 	}
 	if in.Problem != "" {
-		fmt.Fprintf(a.stderr, "\nWarning: %s\n", clean(in.Problem))
+		fmt.Fprintf(a.stderr, "\nWarning: %s\n", render.Clean(in.Problem))
 	}
 	return nil
 }
@@ -390,7 +391,7 @@ func settingRows(w io.Writer, b contract.ConfigBlock, prefix string) {
 		if at.Deprecated != "" {
 			meaning = strings.TrimSpace(meaning + " Deprecated: " + at.Deprecated)
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", prefix+at.Name, typeText(at.Type), oneLine(def, 40), oneLine(meaning, 200))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", prefix+at.Name, typeText(at.Type), render.OneLine(def, 40), render.OneLine(meaning, 200))
 	}
 	for _, n := range b.Blocks {
 		header := n.Name
@@ -406,7 +407,7 @@ func settingRows(w io.Writer, b contract.ConfigBlock, prefix string) {
 		case n.MinItems > 0:
 			count = fmt.Sprintf("%d or more", n.MinItems)
 		}
-		fmt.Fprintf(w, "  %s\tblock\t%s\t%s\n", prefix+header, count, oneLine(n.Block.Description, 200))
+		fmt.Fprintf(w, "  %s\tblock\t%s\t%s\n", prefix+header, count, render.OneLine(n.Block.Description, 200))
 		settingRows(w, n.Block, prefix+n.Name+".")
 	}
 }
@@ -438,7 +439,7 @@ func showTool(w io.Writer, d contract.Descriptor) {
 	}
 	fmt.Fprintf(w, "\nTool %s\n", name)
 	if d.Description != "" {
-		fmt.Fprintln(w, indented(clean(d.Description), "  "))
+		fmt.Fprintln(w, indented(render.Clean(d.Description), "  "))
 	}
 	var traits []string
 	for _, t := range []struct {
@@ -455,14 +456,14 @@ func showTool(w io.Writer, d contract.Descriptor) {
 		}
 	}
 	if len(traits) > 0 {
-		fmt.Fprintf(w, "  (%s)\n", clean(strings.Join(traits, "; ")))
+		fmt.Fprintf(w, "  (%s)\n", render.Clean(strings.Join(traits, "; ")))
 	}
 	showSchema(w, "arguments", d.InputSchema)
 	showSchema(w, "result", d.OutputSchema)
 	if f := d.Freeform; f != nil {
-		fmt.Fprintf(w, "  takes text in %s\n", clean(listed([]string{f.Syntax}, "")))
+		fmt.Fprintf(w, "  takes text in %s\n", render.Clean(listed([]string{f.Syntax}, "")))
 		if f.Definition != "" {
-			fmt.Fprintln(w, indented(clean(f.Definition), "    "))
+			fmt.Fprintln(w, indented(render.Clean(f.Definition), "    "))
 		}
 	}
 }
@@ -479,7 +480,7 @@ func showSchema(w io.Writer, what string, raw json.RawMessage) {
 	if err != nil {
 		return
 	}
-	fmt.Fprintf(w, "  %s: %s\n", what, clean(string(pretty)))
+	fmt.Fprintf(w, "  %s: %s\n", what, render.Clean(string(pretty)))
 }
 
 // indented puts a prefix before each line.

@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
@@ -152,7 +153,7 @@ func (a *app) addPlugin(ctx context.Context, p *programs, t target, text, label 
 	if pr.sha256 == "" {
 		return a.notAdded(b, text, pr.problem)
 	}
-	if !yes && !pr.trusted() && !a.confirm(ctx, clean(fmt.Sprintf("%s is new.\n  program: %s\n  sha256:  %s\n", text, pr.path, pr.sha256))+
+	if !yes && !pr.trusted() && !a.confirm(ctx, render.Clean(fmt.Sprintf("%s is new.\n  program: %s\n  sha256:  %s\n", text, pr.path, pr.sha256))+
 		"It will be started, confined and without permissions, to read what it is, and then be accepted as it is.\nStart and add it?") {
 		return diag.Failure{Diagnostics: diag.Diagnostics{{
 			Severity: diag.Error, Summary: text + " was not added", Detail: "It is new, and was not started.",

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/config/version"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
@@ -134,7 +135,7 @@ func (a *app) lockBlock(ctx context.Context, p *programs, b *config.PluginBlock,
 	changes, growth := p.changes(&pr, entry)
 	var text strings.Builder
 	for _, l := range changes {
-		fmt.Fprintf(&text, "  %s\n", clean(l))
+		fmt.Fprintf(&text, "  %s\n", render.Clean(l))
 	}
 	fmt.Fprintf(a.stdout, "%s %s\n%s", b.Label, entry.Version, text.String())
 	if len(growth) > 0 && c != consentGiven && !a.confirm(ctx, "Accept "+strings.Join(growth, " and ")+"?") {
@@ -151,7 +152,7 @@ func (a *app) lockBlock(ctx context.Context, p *programs, b *config.PluginBlock,
 // warnUnpinned says when a lock covers only a part of what a program loads.
 func (a *app) warnUnpinned(cfg *config.Config, b *config.PluginBlock) {
 	if why := cfg.Unpinned(b); why != "" {
-		fmt.Fprintf(a.stderr, "Warning: %s: %s; what it loads is not pinned: add files = [...] to the block, then run `gantry plugin lock %s`\n", b.Label, clean(why), b.Label)
+		fmt.Fprintf(a.stderr, "Warning: %s: %s; what it loads is not pinned: add files = [...] to the block, then run `gantry plugin lock %s`\n", b.Label, render.Clean(why), b.Label)
 	}
 }
 

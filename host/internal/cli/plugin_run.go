@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
@@ -30,7 +31,7 @@ func (a *app) pluginRun() *cobra.Command {
 			}
 			var object map[string]json.RawMessage
 			if err := json.Unmarshal(input, &object); err != nil || object == nil {
-				return usageError{fmt.Sprintf("INPUT is not a JSON object: %q", oneLine(string(input), 80)), `write it as in '{"name": "value"}'`}
+				return usageError{fmt.Sprintf("INPUT is not a JSON object: %q", render.OneLine(string(input), 80)), `write it as in '{"name": "value"}'`}
 			}
 			return a.runPlugin(ctx, args[0], host.CommandRun{Name: args[1], Input: input, Asker: commandAsker{a}, Confirmed: yes})
 		},
@@ -56,7 +57,7 @@ func (a *app) runPlugin(ctx context.Context, label string, r host.CommandRun) (e
 	}
 	var v any
 	if json.Unmarshal(out, &v) != nil {
-		return fmt.Errorf("%s: the command %q of plugin %q printed no JSON: %q", b.Where(), r.Name, label, oneLine(string(out), 80))
+		return fmt.Errorf("%s: the command %q of plugin %q printed no JSON: %q", b.Where(), r.Name, label, render.OneLine(string(out), 80))
 	}
 	return a.printJSON(v)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -157,7 +158,7 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 	d := policy.Decide(q)
 	row := func(name, text string) {
 		for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-			fmt.Fprintf(a.stdout, "%-9s %s\n", name, clean(strings.TrimRight(line, "\n")))
+			fmt.Fprintf(a.stdout, "%-9s %s\n", name, render.Clean(strings.TrimRight(line, "\n")))
 			name = ""
 		}
 	}

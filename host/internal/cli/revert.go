@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -76,7 +77,7 @@ func (a *app) revert(cmd *cobra.Command, which string, plan func(context.Context
 			return err
 		})
 		if err == nil {
-			fmt.Fprintf(a.stderr, "took back %s\n", plural(turns, "turn"))
+			fmt.Fprintf(a.stderr, "took back %s\n", render.Plural(turns, "turn"))
 		}
 		return err
 	})
@@ -177,7 +178,7 @@ func (a *app) threadsTurns() *cobra.Command {
 					if t.Reverted {
 						number, status = "-", status+", taken back"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", number, t.ID, t.Started.Local().Format(time.DateTime), status, oneLine(t.Preview, 60))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", number, t.ID, t.Started.Local().Format(time.DateTime), status, render.OneLine(t.Preview, 60))
 				}
 				return w.Flush()
 			})

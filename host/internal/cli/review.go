@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/review"
@@ -120,16 +122,17 @@ func (a *app) review(ctx context.Context, f execFlags, target review.Target, in 
 }
 
 // reviewView shows a review as it goes, and its findings at the end.
-func (a *app) reviewView(f execFlags, findings bool) view {
+func (a *app) reviewView(f execFlags, findings bool) render.View {
 	if !findings {
 		return a.view(f, nil)
 	}
-	return &findingsView{humanView: humanView{newHuman(a.stderr, a.colour(a.stderr), f.verbose), a}}
+	return &findingsView{HumanView: render.HumanView{Human: render.NewHuman(a.stderr, a.colour(a.stderr), f.verbose), Last: nil}, out: a.stdout}
 }
 
 // findingsView prints the findings as JSON for programs, and progress for people.
 type findingsView struct {
-	humanView
+	render.HumanView
+	out   io.Writer
 	found *event.Review
 }
 
@@ -138,7 +141,7 @@ func (v *findingsView) Event(e event.Event, more bool) error {
 	if c, ok := e.Body.(event.ItemCompleted); ok && c.Item.Type == event.ItemExitedReview {
 		v.found = c.Item.Review
 	}
-	return v.humanView.Event(e, more)
+	return v.HumanView.Event(e, more)
 }
 
 // Ended prints what was found; nothing where the review had no result, which the error says.
@@ -146,7 +149,7 @@ func (v *findingsView) Ended(e event.TurnEnded) error {
 	if v.found == nil || e.Status != event.TurnCompleted {
 		return nil
 	}
-	enc := json.NewEncoder(v.app.stdout)
+	enc := json.NewEncoder(v.out)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v.found)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -52,13 +53,13 @@ func (a *app) movedAside(_ launch.Owner, moved []box.Moved, err error) {
 // limited says which limit has ended a command.
 func (a *app) limited(p *launch.Process, limit string) {
 	n := host.LimitNotice(p.Argv(), p.Limits(), limit)
-	fmt.Fprintf(a.stderr, "gantry: %s\n  Next: %s\n", clean(n.Text), n.Next)
+	fmt.Fprintf(a.stderr, "gantry: %s\n  Next: %s\n", render.Clean(n.Text), n.Next)
 }
 
 // networkRefused says what a command could not reach.
 func (a *app) networkRefused(q network.Request, d network.Decision) {
 	if !d.Allow {
-		fmt.Fprintf(a.stderr, "gantry: %s %s was refused: %s\n", q.Method, q.URL(), clean(d.Message(q)))
+		fmt.Fprintf(a.stderr, "gantry: %s %s was refused: %s\n", q.Method, q.URL(), render.Clean(d.Message(q)))
 	}
 }
 
@@ -377,7 +378,7 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 			if i > 0 {
 				name = ""
 			}
-			fmt.Fprintf(w, "%-11s %s\n", name, clean(v))
+			fmt.Fprintf(w, "%-11s %s\n", name, render.Clean(v))
 		}
 	}
 	row("mode", f.Mode)

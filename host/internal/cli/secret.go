@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/secret"
 )
 
@@ -59,7 +60,7 @@ func (a *app) setSecret(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	value, err := a.readSecret(ctx, "Secret "+clean(name)+" (not shown): ")
+	value, err := a.readSecret(ctx, "Secret "+render.Clean(name)+" (not shown): ")
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (a *app) listSecrets() error {
 	}
 	for _, n := range names {
 		if own, ok := strings.CutPrefix(n, userSecret); ok {
-			fmt.Fprintln(a.stdout, clean(own))
+			fmt.Fprintln(a.stdout, render.Clean(own))
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
@@ -110,7 +111,7 @@ func (a *app) threadsList() *cobra.Command {
 }
 
 // threadTitle is what a thread is called: its name, or how its first task begins.
-func threadTitle(t store.ThreadInfo) string { return oneLine(cmp.Or(t.Name, t.Preview), 60) }
+func threadTitle(t store.ThreadInfo) string { return render.OneLine(cmp.Or(t.Name, t.Preview), 60) }
 
 // none says that there are no such threads, and where there may be some.
 func none(flags threadFilter, f store.Filter) string {
@@ -128,14 +129,6 @@ func none(flags threadFilter, f store.Filter) string {
 		return what + " of " + f.Cwd
 	}
 	return what + " here; --all lists those of every folder"
-}
-
-func oneLine(s string, bound int) string {
-	s = strings.Join(strings.Fields(clean(s)), " ")
-	if r := []rune(s); len(r) > bound {
-		s = string(r[:bound-1]) + "…"
-	}
-	return s
 }
 
 func (a *app) threadsShow() *cobra.Command {
@@ -159,9 +152,9 @@ func (a *app) threadsShow() *cobra.Command {
 					takenBack[t.ID] = t.Reverted > 0
 				}
 				enc := json.NewEncoder(a.stdout)
-				show := newHuman(a.stdout, a.colour(a.stdout), verbose)
+				show := render.NewHuman(a.stdout, a.colour(a.stdout), verbose)
 				if reverted {
-					show.reverted = takenBack
+					show.Reverted = takenBack
 				}
 				var files map[event.TurnID]*checkpoint.Record
 				if diffs {
@@ -178,7 +171,7 @@ func (a *app) threadsShow() *cobra.Command {
 						if err != nil {
 							return err
 						}
-						show.showNet(d)
+						show.Net(d.Files, d.Diff, d.notes)
 					}
 					switch {
 					case events:
@@ -247,7 +240,7 @@ func (a *app) threadsSearch() *cobra.Command {
 				for _, h := range hits {
 					fmt.Fprintf(a.stdout, "%s  %s  %s\n", h.Thread.ID, h.Thread.Updated.Local().Format(time.DateTime), threadTitle(h.Thread))
 					for _, p := range h.Passages {
-						fmt.Fprintf(a.stdout, "  %s  %-5s  %s\n", p.Turn, p.Role, oneLine(p.Snippet, 200))
+						fmt.Fprintf(a.stdout, "  %s  %-5s  %s\n", p.Turn, p.Role, render.OneLine(p.Snippet, 200))
 					}
 					if h.More > 0 {
 						fmt.Fprintf(a.stdout, "  … and %d more\n", h.More)

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/diff"
 	"github.com/gantry-agent/gantry/host/internal/policy/rules"
 	"github.com/spf13/cobra"
@@ -81,7 +81,7 @@ func (a *app) listTrusted(home string, asJSON bool) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "PROJECT\tSINCE\tNOW")
 	for _, t := range projects {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", clean(t.Dir), t.At.Local().Format(time.DateTime), standing(t, home))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", render.Clean(t.Dir), t.At.Local().Format(time.DateTime), standing(t, home))
 	}
 	return w.Flush()
 }
@@ -161,24 +161,24 @@ func (a *app) showProject(p *config.Project, home string, before map[string]stri
 	for _, s := range p.Shown() {
 		switch name := a.shown(s.Path); {
 		case s.Err != nil:
-			fmt.Fprintf(a.stdout, "--- %s: can't be read: %s\n", plain(name), plain(s.Err.Error()))
+			fmt.Fprintf(a.stdout, "--- %s: can't be read: %s\n", render.Plain(name), render.Plain(s.Err.Error()))
 		case s.Hidden:
-			fmt.Fprintf(a.stdout, "--- %s: read by file(), not shown since it may be a key\n", plain(name))
+			fmt.Fprintf(a.stdout, "--- %s: read by file(), not shown since it may be a key\n", render.Plain(name))
 		case strings.ContainsRune(s.Text, 0):
-			fmt.Fprintf(a.stdout, "--- %s: a program, %d bytes\n", plain(name), len(s.Text))
+			fmt.Fprintf(a.stdout, "--- %s: a program, %d bytes\n", render.Plain(name), len(s.Text))
 		default:
 			texts[s.Path] = s.Text
 			was, known := before[s.Path]
-			a.showText(plain(name), was, s.Text, known, marks.of(s.Path))
+			a.showText(render.Plain(name), was, s.Text, known, marks.of(s.Path))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(before)) {
 		if _, still := texts[path]; !still {
-			fmt.Fprintf(a.stdout, "--- %s: no longer part of it\n", plain(a.shown(path)))
+			fmt.Fprintf(a.stdout, "--- %s: no longer part of it\n", render.Plain(a.shown(path)))
 		}
 	}
 	for _, gap := range p.Gaps {
-		fmt.Fprintln(a.stdout, "! will not run:", plain(gap))
+		fmt.Fprintln(a.stdout, "! will not run:", render.Plain(gap))
 	}
 	now, err := config.FindProject(p.Dir, home)
 	if err != nil {
@@ -249,7 +249,7 @@ func (a *app) summarize(m marks) {
 		if g.Line > 0 && !g.Removed {
 			place = fmt.Sprintf("%s:%d", place, g.Line)
 		}
-		fmt.Fprintf(a.stdout, "! %s  %s\n", plain(place), plain(g.Text))
+		fmt.Fprintf(a.stdout, "! %s  %s\n", render.Plain(place), render.Plain(g.Text))
 	}
 	if n := len(m) - maxSummary; n > 0 {
 		fmt.Fprintf(a.stdout, "! and %d more, which are marked below\n", n)
@@ -261,7 +261,7 @@ func (a *app) showText(name, was, is string, known bool, m marks) {
 	whole := func() string {
 		var b strings.Builder
 		n := 0
-		for line := range strings.Lines(strings.TrimRight(plain(is), "\n")) {
+		for line := range strings.Lines(strings.TrimRight(render.Plain(is), "\n")) {
 			n++
 			b.WriteString(m.gutter(n, false) + line)
 		}
@@ -272,10 +272,10 @@ func (a *app) showText(name, was, is string, known bool, m marks) {
 		fmt.Fprintf(a.stdout, "--- %s\n%s\n", name, whole())
 	case was == is:
 		fmt.Fprintf(a.stdout, "--- %s: as you agreed to it\n", name)
-	case plain(was) == plain(is):
+	case render.Plain(was) == render.Plain(is):
 		fmt.Fprintf(a.stdout, "--- %s: changed in characters that are not shown\n%s\n", name, whole())
 	default:
-		version := func(s string) diff.Version { return diff.Version{Mode: diff.Regular, Data: plain(s)} }
+		version := func(s string) diff.Version { return diff.Version{Mode: diff.Regular, Data: render.Plain(s)} }
 		text := diff.Of(diff.File{Name: "x", Before: version(was), After: version(is)}).Diff
 		if i := strings.Index(text, "\n@@"); i >= 0 {
 			text = text[i+1:]
@@ -312,14 +312,4 @@ func (m marks) diff(text string) string {
 		b.WriteString(gutter + line)
 	}
 	return b.String()
-}
-
-// plain shows also what a terminal would not: marks that change the direction of text can hide what a line says.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, clean(s))
 }

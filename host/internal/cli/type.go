@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
@@ -20,9 +21,9 @@ func (a *app) watchAndType(ctx context.Context, home string, id event.ThreadID, 
 	}
 	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
 	show := a.view(f, nil)
-	if h, ok := show.(humanView); ok && a.terminal() && foreground(a.stdin) {
-		out := &screen{out: a.stderr}
-		h.out = out
+	if h, ok := show.(render.HumanView); ok && a.terminal() && foreground(a.stdin) {
+		out := &render.Screen{Out: a.stderr}
+		h.ShowOn(out, false)
 		var typing sync.WaitGroup
 		defer typing.Wait()
 		lines, stop := context.WithCancel(ctx)
@@ -46,7 +47,7 @@ func handLines(ctx context.Context, c *appserver.Client, terminal *os.File, out 
 				continue
 			}
 			if _, err := typed(line)(ctx, c); err != nil && ctx.Err() == nil {
-				fmt.Fprintf(out, "! %s\n", clean(err.Error()))
+				fmt.Fprintf(out, "! %s\n", render.Clean(err.Error()))
 			}
 		case <-ctx.Done():
 			return

@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/undo"
@@ -158,25 +159,25 @@ func (a *app) undoLine(f undo.FileReport, would string) string {
 	if would == "" {
 		does = map[string]string{"write": "put back", "create": "brought back", "remove": "removed"}[f.Action]
 	}
-	line := would + does + " " + clean(a.shown(f.Path))
+	line := would + does + " " + render.Clean(a.shown(f.Path))
 	if f.Action == "none" {
-		line = "leave " + clean(a.shown(f.Path))
+		line = "leave " + render.Clean(a.shown(f.Path))
 		if f.Obstacle == undo.None {
 			return line + ": it is as it was before the turn"
 		}
 	}
 	if f.Obstacle != undo.None {
-		line += ": " + clean(f.Reason)
+		line += ": " + render.Clean(f.Reason)
 	}
 	return line
 }
 
 func (a *app) undoNotes(r undo.Report) {
 	if r.Commands > 0 {
-		fmt.Fprintf(a.stderr, "%s ran in this turn; what they did to other files stays\n", plural(r.Commands, "command"))
+		fmt.Fprintf(a.stderr, "%s ran in this turn; what they did to other files stays\n", render.Plural(r.Commands, "command"))
 	}
 	if r.Left > 0 {
-		fmt.Fprintf(a.stderr, "%s were too many to be kept; they stay as they are\n", plural(r.Left, "file"))
+		fmt.Fprintf(a.stderr, "%s were too many to be kept; they stay as they are\n", render.Plural(r.Left, "file"))
 	}
 }
 

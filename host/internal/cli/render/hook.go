@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 )
 
 // hook shows what a hook had to say to people; one that lets things pass has nothing.
-func (h *human) hook(b event.HookCompleted) {
+func (h *Human) hook(b event.HookCompleted) {
 	what := ""
 	switch b.Status {
 	case event.HookBlocked:
@@ -18,12 +18,12 @@ func (h *human) hook(b event.HookCompleted) {
 		what = "failed"
 	}
 	if what != "" {
-		h.line("%s", h.paint(yellow, fmt.Sprintf("! a hook of %s %s (%s)", b.Run.Event, what, clean(b.Run.Hook))))
+		h.line("%s", h.paint(yellow, fmt.Sprintf("! a hook of %s %s (%s)", b.Run.Event, what, Clean(b.Run.Hook))))
 	}
 	for _, e := range b.Entries {
 		if e.Kind == "context" || e.Kind == "decision" && !h.verbose {
 			continue
 		}
-		h.line("  %s", h.paint(dim, clean(e.Text)))
+		h.line("  %s", h.paint(dim, Clean(e.Text)))
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ func TestCostIsShown(t *testing.T) {
 			ended := event.TurnEnded{Status: event.TurnCompleted, Usage: used, TurnUsage: used, DurationMS: 1}
 			ended.TurnUsage.Cost, ended.Usage.Cost = tc.turn, tc.thread
 			var text, lines strings.Builder
-			newHuman(&text, false, false).Event(event.Event{Body: ended})
+			NewHuman(&text, false, false).Event(event.Event{Body: ended})
 			if err := newJSONL(&lines).Event(event.Event{Body: ended}); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"cmp"
@@ -6,17 +6,16 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 )
 
-// human shows a thread's events to a person as they happen: progress on one writer, the final message on another.
+// Human shows a thread's events to a person as they happen: progress on one writer, the final message on another.
 // Rules of the screen: one line says what begins, its output is indented below it, one line says how it ended. Where calls
 // run side by side, a line says whose output follows whenever that changes. Colour only where the writer is a terminal.
 // Everything a tool or a model printed is shown without control characters.
-type human struct {
+type Human struct {
 	out     io.Writer
 	colour  bool
 	verbose bool
@@ -27,7 +26,7 @@ type human struct {
 	net     event.TurnDiff // of the turn that runs
 	shown   map[event.ItemID]*shownItem
 	// reverted are the turns that were taken back, where they are shown and have to be told from others.
-	reverted map[event.TurnID]bool
+	Reverted map[event.TurnID]bool
 	// active tokens of window stand in the conversation; 0: nobody has counted them.
 	active, window int64
 }
@@ -47,9 +46,12 @@ const maxShownLines = 20
 // maxShownLine bounds one of these lines, in bytes: what has no ends of lines is no text, and it may be gigabytes.
 const maxShownLine = 4 << 10
 
-func newHuman(w io.Writer, colour, verbose bool) *human {
-	return &human{out: w, colour: colour, verbose: verbose, shown: map[event.ItemID]*shownItem{}}
+func NewHuman(w io.Writer, colour, verbose bool) *Human {
+	return &Human{out: w, colour: colour, verbose: verbose, shown: map[event.ItemID]*shownItem{}}
 }
+
+// ShowOn shows what comes on s. asks: questions are put to the person there by another.
+func (h *Human) ShowOn(s *Screen, asks bool) { h.out, h.asks = s, asks }
 
 const (
 	dim    = "2"
@@ -60,19 +62,19 @@ const (
 	cyan   = "36"
 )
 
-func (h *human) paint(code, s string) string {
+func (h *Human) paint(code, s string) string {
 	if !h.colour || s == "" {
 		return s
 	}
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-func (h *human) line(format string, args ...any) {
+func (h *Human) line(format string, args ...any) {
 	h.breakLine()
 	fmt.Fprintf(h.out, format+"\n", args...)
 }
 
-func (h *human) breakLine() {
+func (h *Human) breakLine() {
 	if h.midLine {
 		fmt.Fprintln(h.out)
 		h.midLine = false
@@ -80,10 +82,10 @@ func (h *human) breakLine() {
 }
 
 // Event shows one event.
-func (h *human) Event(e event.Event) {
+func (h *Human) Event(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.TurnStarted:
-		if h.reverted[e.Turn] {
+		if h.Reverted[e.Turn] {
 			h.line("%s", h.paint(yellow, "↶ this turn was taken back:"))
 		}
 		h.line("%s", h.paint(dim, fmt.Sprintf("model %s (%s) · approval %s · sandbox %s · %s", b.ModelName, b.Provider, b.Approval, b.Sandbox, b.Cwd)))
@@ -99,7 +101,7 @@ func (h *human) Event(e event.Event) {
 		h.active, h.window = b.After, b.ContextWindow
 	case event.ThreadReverted:
 		h.active = 0
-		h.line("%s", h.paint(yellow, "↶ took back "+plural(b.Turns, "turn")))
+		h.line("%s", h.paint(yellow, "↶ took back "+Plural(b.Turns, "turn")))
 	case event.ThreadForked:
 		h.line("%s", h.paint(dim, "up to here from thread "+string(b.From)))
 	case event.ThreadArchived:
@@ -112,11 +114,11 @@ func (h *human) Event(e event.Event) {
 		h.net = b
 	case event.FilesChanged:
 		if len(b.Undoes) > 0 {
-			h.line("%s", h.paint(yellow, "↶ put back "+plural(len(b.Changes), "file")))
+			h.line("%s", h.paint(yellow, "↶ put back "+Plural(len(b.Changes), "file")))
 		}
 	case event.HookStarted:
 		if b.Run.Message != "" {
-			h.line("%s", h.paint(dim, clean(b.Run.Message)))
+			h.line("%s", h.paint(dim, Clean(b.Run.Message)))
 		}
 	case event.HookCompleted:
 		h.hook(b)
@@ -128,26 +130,26 @@ func (h *human) Event(e event.Event) {
 		h.completed(b.Item)
 	case event.StreamRetried:
 		delay := time.Duration(b.DelayMS) * time.Millisecond
-		text := fmt.Sprintf("! the provider tries again in %v (%s)", delay, clean(b.Cause))
+		text := fmt.Sprintf("! the provider tries again in %v (%s)", delay, Clean(b.Cause))
 		if b.Max > 0 { // else it is the provider's own attempt
 			what := "the model did not answer"
 			if b.Begun {
 				what = "the stream broke"
 			}
-			text = fmt.Sprintf("! %s (%s); asking again in %v, %d of %d", what, clean(b.Cause), delay, b.Attempt, b.Max)
+			text = fmt.Sprintf("! %s (%s); asking again in %v, %d of %d", what, Clean(b.Cause), delay, b.Attempt, b.Max)
 		}
 		if b.Offline {
-			text = fmt.Sprintf("! no connection (%s); waiting for it, the next try is in %v", clean(b.Cause), delay)
+			text = fmt.Sprintf("! no connection (%s); waiting for it, the next try is in %v", Clean(b.Cause), delay)
 		}
 		h.line("%s", h.paint(yellow, text))
 	case event.QuestionAsked:
 		h.block = ""
 		if !h.asks {
-			h.line("%s %s", h.paint(yellow, "?"), clean(b.Title))
+			h.line("%s %s", h.paint(yellow, "?"), Clean(b.Title))
 		}
 	case event.QuestionResolved:
 		if !h.asks {
-			h.line("  %s", h.paint(dim, clean(strings.TrimSpace("answered: "+b.Answer+" "+b.By))))
+			h.line("  %s", h.paint(dim, Clean(strings.TrimSpace("answered: "+b.Answer+" "+b.By))))
 		}
 	case event.SessionExited:
 		h.line("%s", h.paint(dim, fmt.Sprintf("session %s %s (exit %d)", b.Session, b.How, b.ExitCode)))
@@ -157,23 +159,23 @@ func (h *human) Event(e event.Event) {
 			if b.Named != "" {
 				reason += ": " + b.Named
 			}
-			h.line("%s", h.paint(yellow, clean(fmt.Sprintf("! network access to %s:%d was refused (%s)", b.Host, b.Port, reason))))
+			h.line("%s", h.paint(yellow, Clean(fmt.Sprintf("! network access to %s:%d was refused (%s)", b.Host, b.Port, reason))))
 		}
 	case event.SourceChanged:
 		if b.Required && b.State == "starting" { // the turn may wait for it
-			h.line("%s", h.paint(dim, clean(fmt.Sprintf("starting the source %s of plugin %s", b.Source, b.Plugin))))
+			h.line("%s", h.paint(dim, Clean(fmt.Sprintf("starting the source %s of plugin %s", b.Source, b.Plugin))))
 		}
 	case event.Notice:
-		h.line("%s", h.paint(yellow, "! "+clean(b.Text)))
+		h.line("%s", h.paint(yellow, "! "+Clean(b.Text)))
 		if b.Next != "" {
-			h.line("  %s", clean(b.Next))
+			h.line("  %s", Clean(b.Next))
 		}
 	case event.TurnEnded:
 		h.turnEnded(b)
 	}
 }
 
-func (h *human) started(it event.Item) {
+func (h *Human) started(it event.Item) {
 	s := &shownItem{item: it}
 	h.shown[it.ID] = s
 	switch it.Type {
@@ -188,7 +190,7 @@ func (h *human) started(it event.Item) {
 			same++
 		}
 	}
-	s.name = oneLine(text, 60)
+	s.name = OneLine(text, 60)
 	if same > 0 {
 		s.name += fmt.Sprintf(" (%d)", same+1)
 		text += fmt.Sprintf(" (%d)", same+1)
@@ -198,7 +200,7 @@ func (h *human) started(it event.Item) {
 }
 
 // turnTo says whose lines follow, where it could be another call than the one above.
-func (h *human) turnTo(s *shownItem) {
+func (h *Human) turnTo(s *shownItem) {
 	if h.block == s.item.ID {
 		return
 	}
@@ -217,28 +219,28 @@ func (h *human) turnTo(s *shownItem) {
 func title(it event.Item) string {
 	switch it.Type {
 	case event.ItemCommand:
-		return "$ " + clean(strings.ReplaceAll(it.Command, "\n", "\n    "))
+		return "$ " + Clean(strings.ReplaceAll(it.Command, "\n", "\n    "))
 	case event.ItemFileChange:
 		names := make([]string, 0, len(it.Changes))
 		for _, c := range it.Changes {
-			names = append(names, c.Kind+" "+clean(c.Path))
+			names = append(names, c.Kind+" "+Clean(c.Path))
 		}
 		return "patch: " + strings.Join(names, ", ")
 	case event.ItemImage:
-		return "view " + clean(cmp.Or(it.Path, it.Tool))
+		return "view " + Clean(cmp.Or(it.Path, it.Tool))
 	case event.ItemCompaction:
 		return "compact the conversation"
 	case event.ItemWebSearch:
-		return "search the web: " + clean(it.Query)
+		return "search the web: " + Clean(it.Query)
 	}
-	args := clean(string(it.Arguments))
+	args := Clean(string(it.Arguments))
 	if len(args) > 120 {
 		args = strings.ToValidUTF8(args[:120], "") + "…"
 	}
-	return strings.TrimSpace(clean(it.Tool) + " " + args)
+	return strings.TrimSpace(Clean(it.Tool) + " " + args)
 }
 
-func (h *human) delta(d event.ItemDelta) {
+func (h *Human) delta(d event.ItemDelta) {
 	s := h.shown[d.Item]
 	if s == nil {
 		return
@@ -250,12 +252,12 @@ func (h *human) delta(d event.ItemDelta) {
 			h.current = d.Item
 		}
 		s.text, h.block = true, ""
-		fmt.Fprint(h.out, clean(d.Text))
+		fmt.Fprint(h.out, Clean(d.Text))
 		h.midLine = !strings.HasSuffix(d.Text, "\n")
 	case event.DeltaReasoning:
 		if h.verbose {
 			h.block = ""
-			fmt.Fprint(h.out, h.paint(dim, clean(d.Text)))
+			fmt.Fprint(h.out, h.paint(dim, Clean(d.Text)))
 			h.midLine = !strings.HasSuffix(d.Text, "\n")
 		}
 	case event.DeltaOutput:
@@ -271,12 +273,12 @@ func (h *human) delta(d event.ItemDelta) {
 		}
 	case event.DeltaProgress, event.DeltaNote:
 		h.turnTo(s)
-		h.line("  %s", h.paint(dim, clean(d.Text)))
+		h.line("  %s", h.paint(dim, Clean(d.Text)))
 	}
 }
 
 // gather takes a piece of a line, as far as the line will be shown.
-func (h *human) gather(s *shownItem, piece string) {
+func (h *Human) gather(s *shownItem, piece string) {
 	keep := len(piece)
 	if !h.verbose {
 		keep = min(keep, maxShownLine-len(s.rest))
@@ -287,7 +289,7 @@ func (h *human) gather(s *shownItem, piece string) {
 	s.rest, s.more = append(s.rest, piece[:keep]...), s.more+len(piece)-keep
 }
 
-func (h *human) endLine(s *shownItem) {
+func (h *Human) endLine(s *shownItem) {
 	line := string(s.rest)
 	if s.more > 0 {
 		line = fmt.Sprintf("%s… %d more bytes", strings.ToValidUTF8(line, ""), s.more)
@@ -296,22 +298,22 @@ func (h *human) endLine(s *shownItem) {
 	h.output(s, line)
 }
 
-func (h *human) output(s *shownItem, line string) {
+func (h *Human) output(s *shownItem, line string) {
 	s.lines++
 	if s.lines <= maxShownLines || h.verbose {
 		h.turnTo(s)
-		h.line("  %s", h.paint(dim, clean(strings.TrimSuffix(line, "\r"))))
+		h.line("  %s", h.paint(dim, Clean(strings.TrimSuffix(line, "\r"))))
 	}
 }
 
-func (h *human) completed(it event.Item) {
+func (h *Human) completed(it event.Item) {
 	s := h.shown[it.ID]
 	if s == nil {
 		if it.Type == event.ItemUserMessage {
-			h.line("%s %s", h.paint(cyan, ">"), clean(it.Text))
+			h.line("%s %s", h.paint(cyan, ">"), Clean(it.Text))
 		}
 		if it.Type == event.ItemMail {
-			h.line("%s %s: %s", h.paint(cyan, "✉"), clean(it.Author), clean(it.Text))
+			h.line("%s %s: %s", h.paint(cyan, "✉"), Clean(it.Author), Clean(it.Text))
 		}
 		return
 	}
@@ -319,7 +321,7 @@ func (h *human) completed(it event.Item) {
 	switch it.Type {
 	case event.ItemAgentMessage:
 		if !s.text {
-			fmt.Fprint(h.out, clean(it.Text))
+			fmt.Fprint(h.out, Clean(it.Text))
 			h.midLine = !strings.HasSuffix(it.Text, "\n")
 		}
 		h.breakLine()
@@ -328,7 +330,7 @@ func (h *human) completed(it event.Item) {
 		}
 		return
 	case event.ItemEnteredReview:
-		h.line("%s %s", h.paint(cyan, "•"), h.paint(bold, "review: "+clean(it.Text)))
+		h.line("%s %s", h.paint(cyan, "•"), h.paint(bold, "review: "+Clean(it.Text)))
 		return
 	case event.ItemExitedReview:
 		switch {
@@ -337,7 +339,7 @@ func (h *human) completed(it event.Item) {
 		case len(it.Review.Findings) == 0:
 			h.line("  %s", h.paint(green, "✓ no findings"))
 		default:
-			h.line("  %s", h.paint(yellow, plural(len(it.Review.Findings), "finding")))
+			h.line("  %s", h.paint(yellow, Plural(len(it.Review.Findings), "finding")))
 		}
 		return
 	case event.ItemReasoning:
@@ -360,10 +362,10 @@ func (h *human) completed(it event.Item) {
 		h.diff(c)
 	}
 	if it.Type == event.ItemCompaction && it.Text != "" {
-		h.line("  %s", h.paint(dim, clean(it.Text)))
+		h.line("  %s", h.paint(dim, Clean(it.Text)))
 	}
 	for _, a := range it.Artifacts {
-		h.line("  %s", h.paint(dim, clean(artifactLine(a))))
+		h.line("  %s", h.paint(dim, Clean(artifactLine(a))))
 	}
 	switch {
 	case it.Status == event.StatusDeclined:
@@ -388,7 +390,7 @@ func artifactLine(a event.Artifact) string {
 		facts = append(facts, a.MediaType)
 	}
 	if a.Bytes > 0 {
-		facts = append(facts, plural(int(a.Bytes), "byte"))
+		facts = append(facts, Plural(int(a.Bytes), "byte"))
 	}
 	line := strings.TrimSpace("stored " + a.Name)
 	if len(facts) > 0 {
@@ -397,9 +399,9 @@ func artifactLine(a event.Artifact) string {
 	return line + ": sha256 " + a.SHA256
 }
 
-func (h *human) diff(c event.FileChange) {
+func (h *Human) diff(c event.FileChange) {
 	for line := range strings.Lines(c.Diff) {
-		line = clean(strings.TrimSuffix(line, "\n"))
+		line = Clean(strings.TrimSuffix(line, "\n"))
 		switch {
 		case strings.HasPrefix(line, "+"):
 			line = h.paint(green, line)
@@ -410,13 +412,7 @@ func (h *human) diff(c event.FileChange) {
 	}
 }
 
-func (h *human) showDiff(diff string) {
-	for line := range strings.Lines(diff) {
-		h.line("  %s", h.diffLine(strings.TrimSuffix(line, "\n")))
-	}
-}
-
-func (h *human) turnEnded(b event.TurnEnded) {
+func (h *Human) turnEnded(b event.TurnEnded) {
 	if len(h.net.Files) > 0 {
 		h.line("%s", h.paint(dim, netLine(h.net.Files)))
 		if h.verbose {
@@ -426,9 +422,9 @@ func (h *human) turnEnded(b event.TurnEnded) {
 	h.net = event.TurnDiff{}
 	switch b.Status {
 	case event.TurnFailed:
-		h.line("%s %s", h.paint(red, "Error:"), clean(b.Error.Message))
+		h.line("%s %s", h.paint(red, "Error:"), Clean(b.Error.Message))
 		if b.Error.Next != "" {
-			h.line("  Next: %s", clean(b.Error.Next))
+			h.line("  Next: %s", Clean(b.Error.Next))
 		}
 	case event.TurnInterrupted:
 		h.line("%s", h.paint(yellow, interruption(b.Reason)))
@@ -454,11 +450,11 @@ func interruption(reason string) string {
 	if reason == "" || reason == "interrupted" {
 		return "interrupted"
 	}
-	return "interrupted: " + clean(reason)
+	return "interrupted: " + Clean(reason)
 }
 
 // left is how much of the model's window is left; empty where nobody has counted.
-func (h *human) left() string {
+func (h *Human) left() string {
 	if h.active == 0 || h.window == 0 {
 		return ""
 	}
@@ -472,7 +468,7 @@ func settingsText(s event.Settings) string {
 		{"folder", s.Cwd}, {"next model", s.Model}, {"effort", s.Reasoning}, {"approval", s.Approval}, {"sandbox", s.Sandbox},
 	} {
 		if f.value != "" {
-			out = append(out, f.name+" "+clean(f.value))
+			out = append(out, f.name+" "+Clean(f.value))
 		}
 	}
 	return strings.Join(out, " · ")
@@ -488,19 +484,4 @@ func costs(turn, thread event.Cost) string {
 		s += " · thread " + text
 	}
 	return s
-}
-
-// clean takes out control characters that could move the cursor, change colours, reorder what is shown or retitle a terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r == '\u2028' || r == '\u2029' || r == '\u061c' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069':
-			return unicode.ReplacementChar
-		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
-			return -1
-		}
-		return r
-	}, s)
 }

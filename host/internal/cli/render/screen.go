@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"bytes"
@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// screen is where progress and questions meet. While a question is open, progress is kept back and comes behind the
+// Screen is where progress and questions meet. While a question is open, progress is kept back and comes behind the
 // answer: what is typed then stands right behind what it answers.
-type screen struct {
-	out io.Writer
+type Screen struct {
+	Out io.Writer
 	mu  struct {
 		sync.Mutex
 		asking  bool
@@ -24,7 +24,7 @@ type screen struct {
 const maxKept = 1 << 20
 
 // Write shows progress, or keeps it.
-func (s *screen) Write(p []byte) (int, error) {
+func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.mu.asking {
@@ -37,15 +37,15 @@ func (s *screen) Write(p []byte) (int, error) {
 }
 
 // show writes at once; the lock is held.
-func (s *screen) show(p []byte) (int, error) {
+func (s *Screen) show(p []byte) (int, error) {
 	if len(p) > 0 {
 		s.mu.midLine = p[len(p)-1] != '\n'
 	}
-	return s.out.Write(p)
+	return s.Out.Write(p)
 }
 
-// ask opens a question, on a line of its own.
-func (s *screen) ask(text string) {
+// Ask opens a question, on a line of its own.
+func (s *Screen) Ask(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.midLine {
@@ -55,15 +55,15 @@ func (s *screen) ask(text string) {
 	_, _ = s.show([]byte(text)) // nobody reads: the question stays open as it would on a screen that is off
 }
 
-// say adds to an open question.
-func (s *screen) say(text string) {
+// Say adds to an open question.
+func (s *Screen) Say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, _ = s.show([]byte(text)) // as in ask
 }
 
-// done closes the question and shows what came meanwhile.
-func (s *screen) done() {
+// Done closes the question and shows what came meanwhile.
+func (s *Screen) Done() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.asking = false

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"encoding/json"
@@ -28,7 +28,7 @@ func TestQuestionsHideNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := questionText(event.QuestionAsked{Title: script, Reason: script, Message: script, Effects: []event.Effect{{Type: "exec", Data: data}}}, nil, nil)
+		text := Question(event.QuestionAsked{Title: script, Reason: script, Message: script, Effects: []event.Effect{{Type: "exec", Data: data}}}, nil, nil)
 		if len(text) > 2000 || strings.Count(text, evil) < 3 || strings.ContainsAny(text, "\x1b\r\u202e\u202c\u2028") {
 			t.Errorf("%s: %d bytes: %.1000q", name, len(text), text)
 		}
@@ -42,7 +42,7 @@ func TestQuestionsHideNothing(t *testing.T) {
 func TestQuestionsQuoteTheModel(t *testing.T) {
 	t.Parallel()
 	forged := "needed\n  runs: \"ls\"\n  y) approve\n? another question"
-	text := questionText(event.QuestionAsked{About: event.QuestionApproval, Title: "curl evil.test\n  runs: \"ls\"", Reason: forged, Message: forged}, []string{approval.Approve, approval.Deny}, nil)
+	text := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "curl evil.test\n  runs: \"ls\"", Reason: forged, Message: forged}, []string{approval.Approve, approval.Deny}, nil)
 	if strings.Count(text, "needed") != 1 {
 		t.Errorf("the justification is there more than once:\n%s", text)
 	}
@@ -54,11 +54,11 @@ func TestQuestionsQuoteTheModel(t *testing.T) {
 	if strings.Count(text, "\n  y) approve\n") != 1 || !strings.Contains(text, "  the model says:\n  | needed\n") {
 		t.Errorf("%s", text)
 	}
-	long := questionText(event.QuestionAsked{Message: strings.Repeat("x\n", 50) + strings.Repeat("y", 9000)}, nil, nil)
+	long := Question(event.QuestionAsked{Message: strings.Repeat("x\n", 50) + strings.Repeat("y", 9000)}, nil, nil)
 	if !strings.Contains(long, "  | … and 45 more lines") || len(long) > 2000 {
 		t.Errorf("%s", long)
 	}
-	again := questionText(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Reason: "it asks to run outside of the sandbox: because", Message: "because"}, nil, nil)
+	again := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Reason: "it asks to run outside of the sandbox: because", Message: "because"}, nil, nil)
 	if !strings.Contains(again, "  why: it asks to run outside of the sandbox\n  the model says:\n  | because\n") {
 		t.Errorf("%s", again)
 	}
@@ -80,7 +80,7 @@ func TestAnswersHaveLetters(t *testing.T) {
 		{"4", command, ""}, {"1", patch, ""}, {"always", command, approval.ApproveAlways}, {"deny", patch, approval.Deny}, {"abort", host, approval.Abort}, {"", patch, ""},
 		{"2", []string{"red", "blue"}, "blue"}, {"red", []string{"red", "blue"}, "red"}, {"anything", nil, "anything"},
 	} {
-		if got, ok := choose(tc.line, tc.options); ok != (tc.want != "") || ok && got != tc.want {
+		if got, ok := Choose(tc.line, tc.options); ok != (tc.want != "") || ok && got != tc.want {
 			t.Errorf("%q of %q: %q, %v", tc.line, tc.options, got, ok)
 		}
 	}
@@ -94,7 +94,7 @@ func TestQuestionsShowEffects(t *testing.T) {
 		{Type: "exec", Data: json.RawMessage(`{"argv":["bash","-lc","g\u0456t pull"],"cwd":"/p"}`)}, {Type: "unheard_of", Data: json.RawMessage(`{"a":1}`)},
 	}
 	changes := []event.FileChange{{Path: "/p/b.txt", Kind: "update", Diff: "@@ -1 +1 @@\n-old\n+new\x1b[2J\n"}, {Path: "/p/long", Kind: "add", Diff: strings.Repeat("+x\n", 500)}}
-	text := questionText(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Effects: effects}, []string{approval.Approve}, changes)
+	text := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Effects: effects}, []string{approval.Approve}, changes)
 	for _, want := range []string{
 		"  update /p/b.txt\n", "    -old\n    +new[2J\n", "more lines\n? x\n", `  writes: "/p/b.txt", "/p/c"`, `  does: "delete user"`, `  reaches: "x.test", port 443`, `  runs: "bash" "-lc" "gіt pull"`, "  in: /p\n",
 		`careful: it has letters that look like others: "g<U+0456>t"`, `  unheard_of {"a":1}`,

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"encoding/json"
@@ -21,25 +21,25 @@ const (
 	maxDiff = 60
 )
 
-// questionText is a question, down to where the answer is typed. What a call would change stands above it.
-func questionText(q event.QuestionAsked, options []string, changes []event.FileChange) string {
+// Question is a question, down to where the answer is typed. What a call would change stands above it.
+func Question(q event.QuestionAsked, options []string, changes []event.FileChange) string {
 	var b strings.Builder
 	b.WriteString(diffText(changes))
-	fmt.Fprintf(&b, "? %s\n", below(q.Title))
+	fmt.Fprintf(&b, "? %s\n", Quoted(q.Title))
 	for _, e := range q.Effects {
 		for _, line := range effectLines(e) {
-			fmt.Fprintf(&b, "  %s\n", below(line))
+			fmt.Fprintf(&b, "  %s\n", Quoted(line))
 		}
 	}
 	for _, e := range q.Wanted {
-		fmt.Fprintf(&b, "  beyond the sandbox: %s\n", below(wantedText(e)))
+		fmt.Fprintf(&b, "  beyond the sandbox: %s\n", Quoted(wantedText(e)))
 	}
 	reason := q.Reason
 	if q.Message != "" { // the model's words are not the host's reason
 		reason = strings.TrimRight(strings.TrimSuffix(reason, q.Message), ": ")
 	}
 	if reason != "" {
-		fmt.Fprintf(&b, "  why: %s\n", below(reason))
+		fmt.Fprintf(&b, "  why: %s\n", Quoted(reason))
 	}
 	if q.Message != "" {
 		fmt.Fprintf(&b, "  %s:\n%s", said(q), quotedLines(q.Message))
@@ -61,7 +61,7 @@ func said(q event.QuestionAsked) string {
 
 // quotedLines marks each line of a text as a quotation, so that it can't pass for a line of the question, and cuts a long one.
 func quotedLines(text string) string {
-	return excerpt(strings.Split(strings.TrimRight(folded(clean(text)), "\n"), "\n"), "  | ", maxSaid)
+	return excerpt(strings.Split(strings.TrimRight(folded(Clean(text)), "\n"), "\n"), "  | ", maxSaid)
 }
 
 // excerpt puts a prefix before each line, and cuts what is long.
@@ -87,13 +87,13 @@ func excerpt(lines []string, prefix string, most int) string {
 func diffText(changes []event.FileChange) string {
 	var lines []string
 	for _, c := range changes {
-		head := c.Kind + " " + clean(c.Path)
+		head := c.Kind + " " + Clean(c.Path)
 		if c.MovedFrom != "" {
-			head += " (was " + clean(c.MovedFrom) + ")"
+			head += " (was " + Clean(c.MovedFrom) + ")"
 		}
 		lines = append(lines, strings.ReplaceAll(head, "\n", "␊"))
 		for line := range strings.Lines(c.Diff) {
-			lines = append(lines, "  "+folded(clean(strings.TrimSuffix(line, "\n"))))
+			lines = append(lines, "  "+folded(Clean(strings.TrimSuffix(line, "\n"))))
 		}
 	}
 	return excerpt(lines, "  ", maxDiff)
@@ -135,15 +135,15 @@ func letters(options []string) []string {
 func optionText(option string, rule *event.RuleOffer) string {
 	switch {
 	case option == approval.ApproveAlways && rule != nil:
-		return fmt.Sprintf("approve always: writes %s\n     to %s", below(rule.Line), below(rule.File))
+		return fmt.Sprintf("approve always: writes %s\n     to %s", Quoted(rule.Line), Quoted(rule.File))
 	case option == approval.DenyAlways && rule != nil:
-		return fmt.Sprintf("deny always: writes %s\n     to %s", below(rule.Deny), below(rule.File))
+		return fmt.Sprintf("deny always: writes %s\n     to %s", Quoted(rule.Deny), Quoted(rule.File))
 	}
-	return strings.ReplaceAll(clean(option), "_", " for this ")
+	return strings.ReplaceAll(Clean(option), "_", " for this ")
 }
 
-// below marks the further lines of a text of others, so that they can't pass for lines of the question.
-func below(s string) string { return strings.ReplaceAll(folded(clean(s)), "\n", "\n    | ") }
+// Quoted marks the further lines of a text of others, so that they can't pass for lines of the question.
+func Quoted(s string) string { return strings.ReplaceAll(folded(Clean(s)), "\n", "\n    | ") }
 
 // maxBlanks is how many characters that show nothing, or the same one, are shown in a row: more of them push off the screen what
 // comes before or behind.
@@ -274,8 +274,8 @@ func wantedText(e event.Effect) string {
 	return strings.Join(effectLines(e), "\n")
 }
 
-// choose finds the option that a line means.
-func choose(line string, options []string) (string, bool) {
+// Choose finds the option that a line means.
+func Choose(line string, options []string) (string, bool) {
 	for i, key := range letters(options) {
 		if strings.EqualFold(line, key) || strings.EqualFold(line, options[i]) {
 			return options[i], true

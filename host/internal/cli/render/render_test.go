@@ -1,7 +1,6 @@
-package cli
+package render
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,7 +68,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHuman(t *testing.T) {
 	var b strings.Builder
-	h := newHuman(&b, false, false)
+	h := NewHuman(&b, false, false)
 	for _, e := range story() {
 		h.Event(e)
 	}
@@ -87,7 +86,7 @@ func TestHumanLongLine(t *testing.T) {
 	}
 	for _, verbose := range []bool{false, true} {
 		var got strings.Builder
-		h := newHuman(&got, false, verbose)
+		h := NewHuman(&got, false, verbose)
 		h.Event(event.Event{Body: event.ItemStarted{Item: cmd}})
 		for range 100 {
 			h.Event(event.Event{Body: out(strings.Repeat("é", 500))})
@@ -118,7 +117,7 @@ func TestHumanSideBySide(t *testing.T) {
 	}
 	a, b, c, d := call("a", "make\nmake test"), call("b", "sleep 1"), call("c", "sleep 1"), call("d", "true")
 	var got strings.Builder
-	h := newHuman(&got, false, false)
+	h := NewHuman(&got, false, false)
 	for _, body := range []event.Body{
 		event.ItemStarted{Item: a}, out("a", "one\n"), event.ItemStarted{Item: b}, event.ItemStarted{Item: c},
 		out("a", "two\nthree\n"), out("b", "of b\n"), out("c", "of c\n"), out("c", "more of c\n"), ended(b, 1),
@@ -164,65 +163,6 @@ func TestJSONLClosesWhatIsOpen(t *testing.T) {
 	}
 }
 
-func TestReadPrompt(t *testing.T) {
-	pipe := func(content string) *os.File {
-		path := filepath.Join(t.TempDir(), "in")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		return f
-	}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	for _, tc := range []struct {
-		name  string
-		args  []string
-		stdin *os.File
-		want  string
-		err   string
-	}{
-		{"argument", []string{"go"}, null, "go", ""},
-		{"argument and pipe", []string{"go"}, pipe("ctx\n"), "go\n\n<stdin>\nctx\n</stdin>", ""},
-		{"argument and empty pipe", []string{"go"}, pipe(""), "go", ""},
-		{"pipe", nil, pipe("task"), "task", ""},
-		{"dash", []string{"-"}, pipe("task"), "task", ""},
-		{"empty pipe", nil, pipe(" \n"), "", "the task is empty"},
-		{"nothing", nil, null, "", "there is no task"},
-		{"closed standard input", []string{"-"}, nil, "", "there is no task"},
-		{"empty argument", []string{""}, pipe("task"), "", "the task is empty"},
-		{"white space", []string{" \t\n\u00a0"}, null, "", "the task is empty"},
-		{"argument that is not UTF-8", []string{"caf\xe9"}, null, "", "the task is not UTF-8: invalid byte at offset 3"},
-		{"byte order mark", nil, pipe("\xef\xbb\xbfhi"), "hi", ""},
-		{"UTF-16 little", nil, pipe("\xff\xfeh\x00i\x00"), "hi", ""},
-		{"UTF-16 big", nil, pipe("\xfe\xff\x00h\x00i"), "hi", ""},
-		{"UTF-16, odd", nil, pipe("\xff\xfeh\x00i"), "", "odd number"},
-		{"UTF-32", nil, pipe("\xff\xfe\x00\x00h\x00\x00\x00"), "", "UTF-32"},
-		{"not UTF-8", nil, pipe("ab\xffc"), "", "offset 2"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, err := readPrompt(tc.args, tc.stdin)
-			if tc.err != "" {
-				u, ok := errors.AsType[usageError](err)
-				if !ok || !strings.Contains(u.text, tc.err) || u.next == "" {
-					t.Errorf("error = %+v, want a usage error with %q and a next step", err, tc.err)
-				}
-				return
-			}
-			if err != nil || got != tc.want {
-				t.Errorf("prompt = %q, %v, want %q", got, err, tc.want)
-			}
-		})
-	}
-}
-
 // What is said in a line of its own is not said twice, and nothing is said of what nobody knows.
 func TestHumanLines(t *testing.T) {
 	one, other := event.Selection{Model: "one", Provider: "p", ModelName: "m"}, event.Selection{Model: "other", Provider: "p", ModelName: "m"}
@@ -241,7 +181,7 @@ func TestHumanLines(t *testing.T) {
 		{event.ModelChanged{From: one, To: other}, "model changed from one: m (p) to other: m (p)\n"},
 	} {
 		var b strings.Builder
-		newHuman(&b, false, false).Event(event.Event{Body: tc.body})
+		NewHuman(&b, false, false).Event(event.Event{Body: tc.body})
 		if b.String() != tc.want {
 			t.Errorf("%q, want %q", b.String(), tc.want)
 		}

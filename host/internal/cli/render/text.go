@@ -1,0 +1,49 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Clean takes out control characters that could move the cursor, change colours, reorder what is shown or retitle a terminal.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r == '\u2028' || r == '\u2029' || r == '\u061c' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069':
+			return unicode.ReplacementChar
+		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// Plain shows also what a terminal would not: marks that change the direction of text can hide what a line says.
+func Plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, Clean(s))
+}
+
+// OneLine puts a text on one line of at most bound characters.
+func OneLine(s string, bound int) string {
+	s = strings.Join(strings.Fields(Clean(s)), " ")
+	if r := []rune(s); len(r) > bound {
+		s = string(r[:bound-1]) + "…"
+	}
+	return s
+}
+
+// Plural is "1 thread", "2 threads".
+func Plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

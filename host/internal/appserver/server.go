@@ -232,6 +232,8 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 		return nil, s.thread.Library.ArchiveThread(ctx, s.thread.ID(), r.Method == methodArchive)
 	case methodName:
 		return call(ctx, r, s.name)
+	case methodStop:
+		return call(ctx, r, s.stop)
 	case methodUndo:
 		return call(ctx, r, s.undo)
 	case methodTurns:

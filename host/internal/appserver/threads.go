@@ -19,6 +19,7 @@ const (
 	methodArchive   = "thread/archive"
 	methodUnarchive = "thread/unarchive"
 	methodName      = "thread/name/set"
+	methodStop      = "session/stop"
 	methodTurns     = "thread/turns/list"
 	methodList      = "thread/list"
 	methodSearch    = "thread/search"
@@ -31,6 +32,8 @@ type Library interface {
 	RevertThread(ctx context.Context, thread event.ThreadID, before string, turns int) (event.ThreadReverted, error)
 	ArchiveThread(ctx context.Context, thread event.ThreadID, archive bool) error
 	NameThread(ctx context.Context, thread event.ThreadID, name string) error
+	// StopSession ends a session, what a tool left running. plugin may be empty where one plugin has a session of this ID.
+	StopSession(ctx context.Context, thread event.ThreadID, plugin, session string) error
 	// UndoFiles puts back the files of a turn. What is in the way is part of the report, and no error.
 	UndoFiles(ctx context.Context, thread event.ThreadID, p UndoParams) (undo.Report, error)
 	Turns(ctx context.Context, thread event.ThreadID) ([]store.TurnInfo, error)
@@ -72,6 +75,12 @@ type RevertResult struct {
 // NameParams give the thread a name.
 type NameParams struct {
 	Name string `json:"name"`
+}
+
+// StopParams name a session that is ended.
+type StopParams struct {
+	Session string `json:"sessionId"`
+	Plugin  string `json:"plugin,omitempty"` // that holds it; empty: the only one with a session of this ID
 }
 
 // ListParams choose threads; the ones that were updated last come first.
@@ -210,6 +219,10 @@ func (s *session) name(ctx context.Context, p NameParams) (any, error) {
 	return nil, s.thread.Library.NameThread(ctx, s.thread.ID(), p.Name)
 }
 
+func (s *session) stop(ctx context.Context, p StopParams) (any, error) {
+	return nil, s.thread.Library.StopSession(ctx, s.thread.ID(), p.Plugin, p.Session)
+}
+
 func (s *session) turns(ctx context.Context, _ struct{}) (TurnsResult, error) {
 	turns, err := s.thread.Library.Turns(ctx, s.thread.ID())
 	return TurnsResult{Data: TurnsOf(turns)}, err
@@ -288,6 +301,11 @@ func (c *Client) Archive(ctx context.Context, archive bool) error {
 // Name gives the thread a name.
 func (c *Client) Name(ctx context.Context, name string) error {
 	return c.call(ctx, methodName, NameParams{Name: name}, nil)
+}
+
+// StopSession ends a session of the thread.
+func (c *Client) StopSession(ctx context.Context, p StopParams) error {
+	return c.call(ctx, methodStop, p, nil)
 }
 
 // Turns lists the turns of the thread.

@@ -23,7 +23,7 @@ func (a *app) complete(root *cobra.Command) {
 	first := func(f completer) cobra.CompletionFunc { return a.proposing(f, 1) }
 	for path, f := range map[string]cobra.CompletionFunc{
 		"resume": first(a.threadWords), "exec resume": first(a.threadWords), "compact": first(a.threadWords), "attach": first(a.threadWords),
-		"fork": first(a.threadWords), "exec fork": first(a.threadWords), "threads turns": first(a.threadWords), "threads name": first(a.threadWords), "threads fork": first(a.threadWords),
+		"fork": first(a.threadWords), "exec fork": first(a.threadWords), "threads turns": first(a.threadWords), "threads name": first(a.threadWords), "threads stop": first(a.threadWords), "threads fork": first(a.threadWords),
 		"diff": first(a.threadWords), "undo": first(a.threadWords),
 		"threads revert": first(a.threadWords), "threads rollback": first(a.threadWords), "threads archive": a.proposing(a.threadWords, 0),
 		"threads unarchive": a.proposing(a.archivedWords, 0), "threads search": cobra.NoFileCompletions,

@@ -148,6 +148,27 @@ func (a *app) threadsName() *cobra.Command {
 	}
 }
 
+func (a *app) threadsStop() *cobra.Command {
+	var p appserver.StopParams
+	cmd := &cobra.Command{
+		Use: "stop THREAD SESSION", Short: "Stop a session of a running thread", Args: takes(2, 2, "THREAD", "SESSION"),
+		Long: "stop ends a session: what a tool left running when its call returned, such as a command that continues in the\n" +
+			"background. SESSION is the ID that gantry shows when the session opens. The thread continues.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.Session = args[1]
+			return a.withStore(cmd, func(ctx context.Context, s *store.Store) error {
+				return a.onThread(ctx, s, args[0], func(id event.ThreadID) error {
+					return branch.Write(ctx, s, id, func(*branch.Log) error {
+						return fmt.Errorf("thread %s is not running, so none of its sessions is", id)
+					})
+				}, func(c *appserver.Client) error { return c.StopSession(ctx, p) })
+			})
+		},
+	}
+	cmd.Flags().StringVar(&p.Plugin, "plugin", "", "the `PLUGIN` that holds the session, if several have one of this ID")
+	return cmd
+}
+
 func (a *app) threadsTurns() *cobra.Command {
 	var asJSON, reverted bool
 	cmd := &cobra.Command{

@@ -22,9 +22,9 @@ import (
 )
 
 func (a *app) threadsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "threads", Short: "List, search, show, name, fork, revert, archive, export, import, delete, clean up, check and recover stored threads"}
+	cmd := &cobra.Command{Use: "threads", Short: "List, search, show, name, stop sessions of, fork, revert, archive, export, import, delete, clean up, check and recover stored threads"}
 	cmd.AddCommand(
-		a.threadsList(), a.threadsSearch(), a.threadsShow(), a.threadsTurns(), a.threadsName(), a.threadsFork(), a.threadsRevert(), a.threadsRollback(),
+		a.threadsList(), a.threadsSearch(), a.threadsShow(), a.threadsTurns(), a.threadsName(), a.threadsStop(), a.threadsFork(), a.threadsRevert(), a.threadsRollback(),
 		a.threadsArchive(true), a.threadsArchive(false), a.threadsExport(), a.threadsImport(), a.threadsDelete(), a.threadsClean(),
 		a.threadsCheck(), a.threadsRecover(),
 	)

@@ -111,6 +111,15 @@ func (h *Host) NameThread(ctx context.Context, id event.ThreadID, name string) e
 	return r.thread.Barrier(ctx, seq)
 }
 
+// StopSession implements [appserver.Library].
+func (h *Host) StopSession(ctx context.Context, id event.ThreadID, label, session string) error {
+	r, err := h.running(id)
+	if err != nil {
+		return err
+	}
+	return r.plugs.stop(ctx, label, session)
+}
+
 // ArchiveThread implements [appserver.Library].
 func (h *Host) ArchiveThread(ctx context.Context, id event.ThreadID, archive bool) error {
 	r, err := h.running(id)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -184,6 +185,32 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 		}
 		s.publish(label, exited)
 	}
+}
+
+// stop ends a session. label names the plugin that holds it; empty: the only one that has a session of this ID.
+func (s *sessions) stop(ctx context.Context, label, id string) error {
+	s.mu.Lock()
+	var holders, open []string
+	for l, sessions := range s.mu.open {
+		for _, o := range sessions {
+			open = append(open, o.id)
+			if o.id == id && (label == "" || label == l) {
+				holders = append(holders, l)
+			}
+		}
+	}
+	s.mu.Unlock()
+	slices.Sort(holders)
+	slices.Sort(open)
+	switch {
+	case len(holders) == 0 && len(open) == 0:
+		return fmt.Errorf("no session %q: thread %s has no open session", id, s.thread.ID())
+	case len(holders) == 0:
+		return hint.With(fmt.Errorf("no session %q is open", id), "choose one of "+strings.Join(slices.Compact(open), ", "))
+	case len(holders) > 1:
+		return hint.With(fmt.Errorf("session %q is ambiguous", id), "name its plugin: "+strings.Join(holders, ", "))
+	}
+	return s.host.families[holders[0]].StopSession(ctx, string(s.thread.ID()), id)
 }
 
 func (s *sessions) context(label string, ev contract.ContextText) {

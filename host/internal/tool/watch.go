@@ -78,6 +78,23 @@ func (c *Client) Thread(ctx context.Context, thread, cwd, token string, sink fun
 	}
 }
 
+// StopSession ends a session of a thread. Without a running process there is none.
+func (c *Client) StopSession(ctx context.Context, thread, session string) error {
+	if c.slot.State().Mode != plugin.ModeReady {
+		return nil
+	}
+	lease, err := c.slot.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	_, err = gantryv1.NewToolServiceClient(lease.Conn).StopSession(ctx, &gantryv1.StopSessionRequest{ThreadId: thread, SessionId: session})
+	if err != nil {
+		return plugin.Classify(err, lease)
+	}
+	return nil
+}
+
 // EndThread releases what the plugin holds for a thread, if it runs.
 func (c *Client) EndThread(ctx context.Context, thread string) error {
 	if c.slot.State().Mode != plugin.ModeReady {

@@ -14,6 +14,7 @@ const root = "host/internal/"
 // the Edges. A folder below a room belongs to the room.
 var Rows = [][]string{
 	{"cli"},
+	{"install"},
 	{"host"},
 	{"appserver"},
 	{"branch", "review", "guardian", "usershell"},
@@ -56,7 +57,7 @@ var Borrowed = map[string][]string{
 	"host/internal/policy/rules":            {"host/internal/host", "host/internal/cli"},             // who reads the files, and who explains them
 	"host/internal/policy/command":          {"host/internal/cli", "host/internal/cli/render"},       // which explains what is seen in a command
 	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                  // which keeps a reader for each thread
-	"host/internal/plugin/binary":           {"host/internal/cli"},                                   // commands look at a program without starting it
+	"host/internal/plugin/binary":           {"host/internal/install"},                               // looks at a program without starting it
 	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                            // which is gantry and this driver
 }
 

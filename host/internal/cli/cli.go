@@ -352,16 +352,21 @@ func (a *app) hostOf(ctx context.Context, home string, cfg *config.Config, o hos
 	if err != nil {
 		return nil, err
 	}
-	verified, err := a.verifyPlugins(ctx, home, o.dir, cfg)
+	plugins, err := a.installation(home, func(ctx context.Context) (*config.Config, error) {
+		cfg, ds := a.readConfig(ctx, home, o.dir)
+		return cfg, ds.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	verified, err := plugins.Verify(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	opts := host.Options{
 		Home: home, BinDir: bin, Version: a.version, Config: cfg, Verified: verified, Logger: logger, Redactor: &a.redactor, OnPlugin: o.onPlugin,
 		Environ: a.environ, Database: where, Ephemeral: o.ephemeral, Keyless: o.keyless, Vault: a.vault(home), Override: o.override, TrustHooks: o.trustHooks,
-		Reverified: func(ctx context.Context, b *config.PluginBlock) (string, string, error) {
-			return a.reverify(ctx, home, o.dir, b)
-		},
+		Reverified: plugins.Reverify,
 	}
 	if !o.ephemeral && !o.onlyLooks {
 		opts.Beside = func(ctx context.Context, s *store.Store) { tidy(ctx, home, cfg, s, logger.Named("tidy")) }

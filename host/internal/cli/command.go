@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -104,4 +106,25 @@ func (a *app) warn(ds diag.Diagnostics) error {
 		return nil
 	}
 	return diag.Write(a.stderr, ds, a.colour(a.stderr))
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// pathReason is an error without the name of the file, where that is told anyway.
+func pathReason(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}
+
+// missing says in words why a file can't be read.
+func missing(err error, path string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no file %s", path)
+	}
+	return err
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/gantry-agent/gantry/config"
@@ -95,44 +94,27 @@ func (a *app) validate(ctx context.Context, cfg *config.Config, home string) (ds
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.close(ctx)) }()
+	defer func() { err = errors.Join(err, p.Close(ctx)) }()
 	ds = cfg.Validate()
-	all := p.lookAll(ctx)
+	all := p.LookAll(ctx)
 	for i := range all {
 		pr := &all[i]
-		if !pr.block.Enabled {
+		if !pr.Block.Enabled {
 			continue
 		}
-		if pr.manifest != nil {
-			_, found := pr.block.Check(pr.manifest)
+		if pr.Manifest != nil {
+			_, found := pr.Block.Check(pr.Manifest)
 			for _, d := range found {
 				if !slices.ContainsFunc(ds, func(o diag.Diagnostic) bool { return o.Summary == d.Summary && o.Range == d.Range }) {
 					ds = append(ds, d)
 				}
 			}
 		}
-		if pr.problem != nil {
-			ds = append(ds, unchecked(pr))
+		if pr.Problem != nil {
+			ds = append(ds, pr.Warning())
 		}
 	}
 	return ds, nil
-}
-
-// unchecked says why a plugin's own settings could not be checked, or why it will not be started.
-func unchecked(pr *program) diag.Diagnostic {
-	d := diag.Diagnostic{
-		Severity: diag.Warning, Summary: fmt.Sprintf("plugin %q can't be used", pr.block.Label), Detail: sentence(pr.problem.Error()),
-		Range: pr.block.Range, Plugin: pr.block.Label, Next: fmt.Sprintf("see `gantry plugin inspect %s`", pr.block.Label),
-	}
-	if f, ok := errors.AsType[diag.Failure](pr.problem); ok {
-		if errs := f.Diagnostics.Errors(); len(errs) > 0 {
-			d.Summary, d.Detail, d.Next, d.Snippet = errs[0].Summary, errs[0].Detail, errs[0].Next, errs[0].Snippet
-		}
-	}
-	if pr.manifest == nil {
-		d.Detail = strings.TrimSpace(d.Detail + " Its settings were not checked.")
-	}
-	return d
 }
 
 func (a *app) configShow() *cobra.Command {
@@ -304,7 +286,7 @@ func (a *app) filesToFormat(home string, args []string, recursive bool) ([]strin
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, hint.With(fmt.Errorf("lay out %s: %w", arg, reason(err, path)), "name a file, a folder, or - for standard input")
+			return nil, hint.With(fmt.Errorf("lay out %s: %w", arg, missing(err, path)), "name a file, a folder, or - for standard input")
 		}
 		if !info.IsDir() {
 			out = append(out, path)

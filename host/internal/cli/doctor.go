@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/install"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/model"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -69,7 +70,7 @@ type doctor struct {
 	home     string
 	bin      string
 	cfg      *config.Config
-	programs *programs
+	programs *install.Programs
 	found    []finding
 }
 
@@ -298,7 +299,7 @@ func (d *doctor) configuration(ctx context.Context) bool {
 	if len(files) == 0 {
 		next = "`gantry init` creates one"
 	}
-	d.say(healthy, "configuration", next, "%s", listed(files, "built-in only"))
+	d.say(healthy, "configuration", next, "%s", render.Listed(files, "built-in only"))
 	d.say(healthy, "approval", "", "%s", approvalText(cfg))
 	if _, err := trust.Open(d.home).List(); err != nil {
 		d.say(ill, "trust", "", "%w", err)
@@ -434,12 +435,12 @@ func (d *doctor) plugins(ctx context.Context) (err error) {
 	if d.programs, err = d.app.programsOf(d.cfg, d.home); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.programs.close(ctx)) }()
+	defer func() { err = errors.Join(err, d.programs.Close(ctx)) }()
 	only := *d.cfg
 	only.Providers, only.Plugins = nil, nil
 	for _, b := range d.cfg.Blocks() {
-		pr := d.programs.look(b)
-		if !pr.trusted() {
+		pr := d.programs.Look(b)
+		if !pr.Trusted() {
 			d.unusable(&pr)
 			continue
 		}
@@ -469,15 +470,15 @@ func (d *doctor) plugins(ctx context.Context) (err error) {
 	return nil
 }
 
-func about(b *config.PluginBlock) string { return blockType(b.Kind) + " " + b.Label }
+func about(b *config.PluginBlock) string { return install.BlockType(b.Kind) + " " + b.Label }
 
-func (d *doctor) unusable(pr *program) {
-	text, next := pr.problem.Error(), ""
-	if f, ok := errors.AsType[diag.Failure](pr.problem); ok && len(f.Diagnostics) > 0 {
+func (d *doctor) unusable(pr *install.Program) {
+	text, next := pr.Problem.Error(), ""
+	if f, ok := errors.AsType[diag.Failure](pr.Problem); ok && len(f.Diagnostics) > 0 {
 		g := f.Diagnostics[0]
 		text, next = strings.TrimSpace(g.Summary+"\n"+g.Detail), g.Next
 	}
-	d.say(ill, about(pr.block), next, "%s: %s", pr.block.Where(), text)
+	d.say(ill, about(pr.Block), next, "%s: %s", pr.Block.Where(), text)
 }
 
 // startOne starts one plugin and asks it something.

@@ -267,14 +267,6 @@ func (a *app) workDir(dir string) (string, error) {
 
 var errNull = errors.New("it is null")
 
-// pathReason is an error without the name of the file, where that is told anyway.
-func pathReason(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
-}
-
 func readSchema(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -182,7 +182,7 @@ func (a *app) showModels(cfg *config.Config, offers []offer) error {
 	for _, o := range offers {
 		for _, r := range o.Models {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Provider, render.OneLine(r.ID, 60), usedAs(cfg, o.Provider, r.ID), window(r),
-				count(r.MaxOutputTokens), render.OneLine(listed(r.InputModalities, "-"), 40), render.OneLine(listed(r.ReasoningEfforts, "-"), 40), price(r.Prices.Input), price(r.Prices.Output))
+				count(r.MaxOutputTokens), render.OneLine(render.Listed(r.InputModalities, "-"), 40), render.OneLine(render.Listed(r.ReasoningEfforts, "-"), 40), price(r.Prices.Input), price(r.Prices.Output))
 		}
 	}
 	if err := w.Flush(); err != nil {

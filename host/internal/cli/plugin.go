@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/install"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
@@ -35,7 +35,7 @@ func (a *app) pluginCommand() *cobra.Command {
 }
 
 // withPrograms runs f on the programs of the configured blocks.
-func (a *app) withPrograms(cmd *cobra.Command, f func(ctx context.Context, p *programs) error) (err error) {
+func (a *app) withPrograms(cmd *cobra.Command, f func(ctx context.Context, p *install.Programs) error) (err error) {
 	ctx, stop := interruptible(cmd)
 	defer stop()
 	home, err := a.home()
@@ -46,40 +46,41 @@ func (a *app) withPrograms(cmd *cobra.Command, f func(ctx context.Context, p *pr
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.close(ctx)) }()
+	defer func() { err = errors.Join(err, p.Close(ctx)) }()
 	return f(ctx, p)
 }
 
 // pluginRow is a block in the output of `plugin list --json` and `plugin inspect --json`.
 type pluginRow struct {
-	Label    string    `json:"label"`
-	Kind     string    `json:"kind"`
-	Source   string    `json:"source"`
-	Where    string    `json:"where"`
-	Enabled  bool      `json:"enabled"`
-	Path     string    `json:"path,omitempty"`
-	SHA256   string    `json:"sha256,omitempty"`
-	Lock     lockState `json:"lock"`
-	LockFile string    `json:"lockFile,omitempty"`
-	Name     string    `json:"name,omitempty"`
-	Version  string    `json:"version,omitempty"`
-	Problem  string    `json:"problem,omitempty"`
+	Label    string            `json:"label"`
+	Kind     string            `json:"kind"`
+	Source   string            `json:"source"`
+	Where    string            `json:"where"`
+	Enabled  bool              `json:"enabled"`
+	Path     string            `json:"path,omitempty"`
+	SHA256   string            `json:"sha256,omitempty"`
+	Lock     install.LockState `json:"lock"`
+	LockFile string            `json:"lockFile,omitempty"`
+	Name     string            `json:"name,omitempty"`
+	Version  string            `json:"version,omitempty"`
+	Problem  string            `json:"problem,omitempty"`
 }
 
-func (pr *program) row() pluginRow {
-	b := pr.block
+// rowOf is the row of a program.
+func rowOf(pr *install.Program) pluginRow {
+	b := pr.Block
 	r := pluginRow{
-		Label: b.Label, Kind: b.Kind.String(), Source: b.Source, Where: b.Where(), Enabled: b.Enabled, Path: pr.path, SHA256: pr.sha256,
-		Lock: pr.state,
+		Label: b.Label, Kind: b.Kind.String(), Source: b.Source, Where: b.Where(), Enabled: b.Enabled, Path: pr.Path, SHA256: pr.SHA256,
+		Lock: pr.State,
 	}
-	if pr.state != lockBuiltin {
+	if pr.State != install.LockBuiltin {
 		r.LockFile = b.LockFile
 	}
-	if m := pr.manifest; m != nil {
+	if m := pr.Manifest; m != nil {
 		r.Name, r.Version = m.Name, m.Version
 	}
-	if pr.problem != nil {
-		r.Problem = pr.problem.Error()
+	if pr.Problem != nil {
+		r.Problem = pr.Problem.Error()
 	}
 	return r
 }
@@ -91,12 +92,12 @@ func (a *app) pluginList() *cobra.Command {
 		Long: "list shows each block with its program and the state of its lock. A program is started only if its manifest is not cached,\n" +
 			"and only if its content matches the lock.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error {
-				all := p.lookAll(ctx)
+			return a.withPrograms(cmd, func(ctx context.Context, p *install.Programs) error {
+				all := p.LookAll(ctx)
 				if asJSON {
 					rows := make([]pluginRow, 0, len(all))
 					for i := range all {
-						rows = append(rows, all[i].row())
+						rows = append(rows, rowOf(&all[i]))
 					}
 					return a.printJSON(rows)
 				}
@@ -108,31 +109,11 @@ func (a *app) pluginList() *cobra.Command {
 	return cmd
 }
 
-// lookAll looks at every program, and asks those that may be started and are not known yet what they are.
-func (p *programs) lookAll(ctx context.Context) []program {
-	all := make([]program, 0, len(p.blocks()))
-	for _, b := range p.blocks() {
-		all = append(all, p.look(b))
-	}
-	var asked sync.WaitGroup
-	for i := range all {
-		if pr := &all[i]; pr.trusted() && pr.manifest == nil && pr.block.Enabled {
-			asked.Go(func() {
-				if _, err := p.describe(ctx, pr, pr.block.Kind); err != nil {
-					pr.problem = err
-				}
-			})
-		}
-	}
-	asked.Wait()
-	return all
-}
-
-func (a *app) showList(all []program) error {
+func (a *app) showList(all []install.Program) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tKIND\tVERSION\tLOCK\tSOURCE\tWHERE")
 	for i := range all {
-		r := all[i].row()
+		r := rowOf(&all[i])
 		state := string(r.Lock)
 		if !r.Enabled {
 			state += ", off"
@@ -147,7 +128,7 @@ func (a *app) showList(all []program) error {
 		return err
 	}
 	for i := range all {
-		if err := all[i].problem; err != nil && all[i].block.Enabled {
+		if err := all[i].Problem; err != nil && all[i].Block.Enabled {
 			a.showProblem(err)
 		}
 	}
@@ -170,8 +151,8 @@ func (a *app) pluginInspect() *cobra.Command {
 		Long: "inspect starts the plugin without configuring it, reads its manifest, and stops it. If the plugin doesn't start, everything\n" +
 			"that it printed is shown. A program that is not locked is started only after confirmation, or with --yes.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withPrograms(cmd, func(ctx context.Context, p *programs) error {
-				b, err := p.block(args[0])
+			return a.withPrograms(cmd, func(ctx context.Context, p *install.Programs) error {
+				b, err := p.Block(args[0])
 				if err != nil {
 					return err
 				}
@@ -204,28 +185,28 @@ type startProblem struct {
 	Next       string   `json:"next,omitempty"`
 }
 
-func (a *app) inspect(ctx context.Context, p *programs, b *config.PluginBlock, asJSON, yes bool) error {
-	pr := p.look(b)
-	if pr.sha256 == "" {
-		return pr.problem
+func (a *app) inspect(ctx context.Context, p *install.Programs, b *config.PluginBlock, asJSON, yes bool) error {
+	pr := p.Look(b)
+	if pr.SHA256 == "" {
+		return pr.Problem
 	}
-	if !pr.trusted() && !yes && !a.confirm(ctx, fmt.Sprintf("%s: %s is %s. Start it to see what it is?", b.Where(), pr.path, unpinned(pr.state))) {
-		a.showProblem(pr.problem)
+	if !pr.Trusted() && !yes && !a.confirm(ctx, fmt.Sprintf("%s: %s is %s. Start it to see what it is?", b.Where(), pr.Path, unpinned(pr.State))) {
+		a.showProblem(pr.Problem)
 		return hint.With(fmt.Errorf("plugin %q was not started", b.Label), "lock it, or start it all the same with --yes")
 	}
-	pr.manifest = nil // what it says now counts, not what it said once
-	slot, err := p.describe(ctx, &pr, b.Kind)
-	out := inspection{Permissions: permissions(b.Permissions), Manifest: pr.manifest}
-	if pr.manifest != nil {
-		out.ManifestDigest = pr.manifest.Digest()
-		if pr.state != lockBuiltin {
-			p.compare(&pr)
+	pr.Manifest = nil // what it says now counts, not what it said once
+	slot, err := p.Describe(ctx, &pr, b.Kind)
+	out := inspection{Permissions: install.Permissions(b.Permissions), Manifest: pr.Manifest}
+	if pr.Manifest != nil {
+		out.ManifestDigest = pr.Manifest.Digest()
+		if pr.State != install.LockBuiltin {
+			p.Compare(&pr)
 		}
 	}
-	out.pluginRow = pr.row()
+	out.pluginRow = rowOf(&pr)
 	if e, ok := errors.AsType[*plugin.Error](err); ok {
 		out.Start = &startProblem{
-			Phase: string(e.Phase), Error: err.Error(), Printed: e.Printed, StderrTail: slot.Stderr(maxInspectLines), Report: e.Report, Next: e.Next,
+			Phase: string(e.Phase), Error: err.Error(), Printed: e.Printed, StderrTail: slot.Stderr(install.MaxInspectLines), Report: e.Report, Next: e.Next,
 		}
 		if len(out.Start.StderrTail) == 0 {
 			out.Start.StderrTail = e.StderrTail
@@ -247,11 +228,8 @@ func (a *app) inspect(ctx context.Context, p *programs, b *config.PluginBlock, a
 	return a.showInspection(out)
 }
 
-// maxInspectLines of standard error are shown of a plugin that did not start.
-const maxInspectLines = 1000
-
-func unpinned(s lockState) string {
-	if s == lockDiffers {
+func unpinned(s install.LockState) string {
+	if s == install.LockDiffers {
 		return "not the program that was locked"
 	}
 	return "not locked"
@@ -280,13 +258,13 @@ func (a *app) showInspection(in inspection) error {
 	}
 	fmt.Fprintln(w)
 	facts := [][2]string{
-		{"block", fmt.Sprintf("%s %q at %s", blockType(m.Kind), in.Label, in.Where)}, {"source", in.Source}, {"program", in.Path},
+		{"block", fmt.Sprintf("%s %q at %s", install.BlockType(m.Kind), in.Label, in.Where)}, {"source", in.Source}, {"program", in.Path},
 		{"sha256", in.SHA256}, {"lock", string(in.Lock)}, {"manifest", in.ManifestDigest},
-		{"capabilities", listed(m.Capabilities, "none")}, {"host services", listed(m.HostServices, "none")},
-		{"permissions", listed(in.Permissions, "none beside its capabilities")}, {"limits", limitsText(m.Limits)},
+		{"capabilities", render.Listed(m.Capabilities, "none")}, {"host services", render.Listed(m.HostServices, "none")},
+		{"permissions", render.Listed(in.Permissions, "none beside its capabilities")}, {"limits", limitsText(m.Limits)},
 	}
 	if len(m.Features) > 0 {
-		facts = append(facts, [2]string{"features", listed(m.Features, "")})
+		facts = append(facts, [2]string{"features", render.Listed(m.Features, "")})
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, f := range facts {
@@ -320,14 +298,6 @@ func (a *app) showInspection(in inspection) error {
 	return nil
 }
 
-// blockType is the type of the block that configures a plugin of this kind.
-func blockType(k contract.Kind) string {
-	if k == contract.KindProvider {
-		return "provider"
-	}
-	return "plugin"
-}
-
 func limitsText(l contract.Limits) string {
 	var out []string
 	for _, f := range []struct {
@@ -350,7 +320,7 @@ func limitsText(l contract.Limits) string {
 			out = append(out, fmt.Sprintf("%s %v", f.name, time.Duration(f.ms)*time.Millisecond))
 		}
 	}
-	return listed(out, "the defaults")
+	return render.Listed(out, "the defaults")
 }
 
 // showSettings prints the table of what may stand in the block.
@@ -461,7 +431,7 @@ func showTool(w io.Writer, d contract.Descriptor) {
 	showSchema(w, "arguments", d.InputSchema)
 	showSchema(w, "result", d.OutputSchema)
 	if f := d.Freeform; f != nil {
-		fmt.Fprintf(w, "  takes text in %s\n", render.Clean(listed([]string{f.Syntax}, "")))
+		fmt.Fprintf(w, "  takes text in %s\n", render.Clean(render.Listed([]string{f.Syntax}, "")))
 		if f.Definition != "" {
 			fmt.Fprintln(w, indented(render.Clean(f.Definition), "    "))
 		}

@@ -49,7 +49,7 @@ func (a *app) executable(path string) (string, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", hint.With(fmt.Errorf("reload: %w", reason(err, path)), "build the program first, or check the path")
+		return "", hint.With(fmt.Errorf("reload: %w", missing(err, path)), "build the program first, or check the path")
 	}
 	if !info.Mode().IsRegular() {
 		return "", hint.With(fmt.Errorf("reload: %s is not a file", path), "name a program")

@@ -201,7 +201,7 @@ func (a *app) threadsImport() *cobra.Command {
 			if args[0] != "-" {
 				var err error
 				if f, err = os.Open(args[0]); err != nil {
-					return hint.With(fmt.Errorf("import: %w", reason(err, args[0])), "name a file that `gantry threads export` has written")
+					return hint.With(fmt.Errorf("import: %w", missing(err, args[0])), "name a file that `gantry threads export` has written")
 				}
 				defer f.Close()
 				if st, err := f.Stat(); err == nil && st.IsDir() {

@@ -1,4 +1,4 @@
-package cli
+package install
 
 import (
 	"fmt"
@@ -41,13 +41,21 @@ func unknownBuiltin(b *config.PluginBlock, bin string, pinned map[string]string)
 		return nil
 	}
 	d := diag.Diagnostic{
-		Severity: diag.Error, Summary: fmt.Sprintf("there is no built-in %s %q", blockType(b.Kind), b.Program.Name),
+		Severity: diag.Error, Summary: fmt.Sprintf("there is no built-in %s %q", BlockType(b.Kind), b.Program.Name),
 		Next: diag.DidYouMean(b.Source, there, "name a program of yours by its path"),
 	}
 	for _, kind := range []contract.Kind{contract.KindProvider, contract.KindTool} {
 		if kind != b.Kind && slices.Contains(builtinSources(bin, pinned, kind), b.Source) {
-			d.Next = fmt.Sprintf("it is a %s: write `%[1]s %q { ... }`", blockType(kind), b.Label)
+			d.Next = fmt.Sprintf("it is a %s: write `%[1]s %q { ... }`", BlockType(kind), b.Label)
 		}
 	}
 	return diag.Failure{Diagnostics: diag.Diagnostics{b.Place(d)}}
+}
+
+// BlockType is the type of the block that configures a plugin of this kind.
+func BlockType(k contract.Kind) string {
+	if k == contract.KindProvider {
+		return "provider"
+	}
+	return "plugin"
 }

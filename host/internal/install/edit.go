@@ -1,0 +1,377 @@
+package install
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/edit"
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/source"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// target is a configuration file that a command edits.
+type target struct {
+	path    string
+	base    string          // relative sources start here
+	project *config.Project // nil: the user's own file, or a project that is about to be made
+	inside  bool            // of a project
+}
+
+// target chooses the user's file or the project's. A project that is not trusted is not edited: its content would come
+// into force with the change.
+func (p *Programs) target(project bool) (target, error) {
+	if !project {
+		return target{path: filepath.Join(p.Home, "gantry.hcl"), base: p.Home}, nil
+	}
+	t := target{base: p.Dir, inside: true}
+	if pr := p.cfg.Project; pr != nil {
+		if !pr.Trusted {
+			return target{}, hint.With(fmt.Errorf("the configuration in %s is not trusted", filepath.Join(pr.Dir, ".gantry")), "look at it, then run `gantry trust`")
+		}
+		t.project, t.base = pr, pr.Dir
+	}
+	t.path = filepath.Join(t.base, ".gantry", "gantry.hcl")
+	return t, nil
+}
+
+// change edits the file and reads the whole configuration again. When it can't be read then, the file gets its old text
+// back. Trust in the project is renewed for exactly what was written.
+func (t target) change(ctx context.Context, p *Programs, f func(old []byte) ([]byte, error)) (*config.Config, error) {
+	perm := os.FileMode(0o600)
+	if t.inside {
+		perm = 0o644 // meant to be committed
+		if err := os.MkdirAll(filepath.Dir(t.path), 0o755); err != nil {
+			return nil, fmt.Errorf("make the project's configuration folder: %w", err)
+		}
+	}
+	var before, after []byte
+	existed := false
+	err := edit.Update(ctx, t.path, perm, func(old []byte) (_ []byte, err error) {
+		before, existed = old, old != nil
+		after, err = f(old)
+		return after, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	undo := func(reason error) error {
+		var err error
+		if existed {
+			err = edit.Update(ctx, t.path, perm, func([]byte) ([]byte, error) { return before, nil })
+		} else {
+			err = os.Remove(t.path)
+		}
+		if t.inside && t.project != nil {
+			err = errors.Join(err, trust.Open(p.Home).Add(ctx, t.project.Dir, t.project.Digest))
+		}
+		return errors.Join(reason, err)
+	}
+	if t.inside {
+		changed := map[string][]byte{"gantry.hcl": after}
+		dir, digest := t.base, ""
+		if t.project != nil {
+			dir, digest = t.project.Dir, t.project.DigestWith(changed)
+		} else {
+			// A lock file without a configuration is part of the new project, too.
+			if text, err := os.ReadFile(filepath.Join(filepath.Dir(t.path), lock.FileName)); err == nil {
+				changed[lock.FileName] = text
+			}
+			digest = trust.Digest(changed)
+		}
+		if err := trust.Open(p.Home).Add(ctx, dir, digest); err != nil {
+			return nil, undo(err)
+		}
+	}
+	cfg, err := p.Load(ctx)
+	if err != nil {
+		return nil, undo(err)
+	}
+	return cfg, nil
+}
+
+// Add configures and locks the program that text names. label: of its block; empty: the plugin's own name. yes: nothing is asked.
+func (p *Programs) Add(ctx context.Context, text, label string, project, yes bool) (*Added, error) {
+	t, err := p.target(project)
+	if err != nil {
+		return nil, err
+	}
+	b, err := p.newBlock(t, text, label)
+	if err != nil {
+		return nil, err
+	}
+	pr := p.Look(b)
+	if pr.SHA256 == "" {
+		return nil, p.notAdded(b, text, pr.Problem)
+	}
+	if !yes && !pr.Trusted() && !p.Front.Confirm(ctx, fmt.Sprintf("%s is new.\n  program: %s\n  sha256:  %s\n", text, pr.Path, pr.SHA256)+
+		"It will be started, confined and without permissions, to read what it is, and then be accepted as it is.\nStart and add it?") {
+		return nil, diag.Failure{Diagnostics: diag.Diagnostics{{
+			Severity: diag.Error, Summary: text + " was not added", Detail: "It is new, and was not started.",
+			Next: "run the command again on a terminal, or with --yes once you have looked at the program",
+		}}}
+	}
+	pr.Manifest = nil // an answer of its own: the kind is not known yet
+	if slot, err := p.Describe(ctx, &pr, contract.KindUnknown); err != nil {
+		if e, ok := errors.AsType[*plugin.Error](err); ok && slot != nil {
+			full := *e // there is no block yet that could be inspected: this is all there is to see
+			full.Where, full.StderrTail, full.Next = "", slot.Stderr(MaxInspectLines), "correct the program and run the command again; nothing was added"
+			err = &full
+		}
+		return nil, err
+	}
+	m := pr.Manifest
+	if label == "" {
+		label = m.Name
+	}
+	for _, there := range p.Blocks() {
+		if there.Label == label {
+			return nil, hint.With(fmt.Errorf("the label %q is taken at %s", label, there.Where()), "choose another one with --label")
+		}
+	}
+	block := edit.Block{Type: BlockType(m.Kind), Label: label}
+	cfg, err := t.change(ctx, p, func(old []byte) ([]byte, error) {
+		return edit.Add(old, t.path, block, edit.Argument{Name: "source", Value: b.Source})
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.Front.Show(Step{Kind: StepAdded, Block: block, File: t.path})
+	if err := p.lockAdded(ctx, cfg, label, pr.SHA256); err != nil {
+		return nil, err
+	}
+	return &Added{Block: block, Manifest: m, File: t.path}, nil
+}
+
+// newBlock is the block that SOURCE would make, before it is known what the program is.
+func (p *Programs) newBlock(t target, text, label string) (*config.PluginBlock, error) {
+	src, err := source.Parse(text)
+	if err != nil {
+		if text != "" && exists(filepath.Join(p.Dir, text)) {
+			return nil, &ArgumentError{hint.New(err.Error(), fmt.Sprintf(`did you mean "./%s"?`, filepath.ToSlash(text)))}
+		}
+		return nil, &ArgumentError{err}
+	}
+	b := &config.PluginBlock{
+		Label: cmp.Or(labelOf(label), labelOf(text), "new"), Kind: contract.KindTool, Source: text, Program: src, Enabled: true,
+		LockFile: filepath.Join(filepath.Dir(t.path), lock.FileName),
+	}
+	switch src.Kind {
+	case source.Path:
+		home := p.env("HOME")
+		if home == "" && strings.HasPrefix(src.Path, "~/") {
+			return nil, &ArgumentError{hint.New(fmt.Sprintf("%s can't be resolved: ~ is the folder that HOME names, and HOME is not set", text), "set HOME, or write the path in full")}
+		}
+		b.Path = src.File(p.Dir, home)
+		if b.Source, err = t.source(b.Path, home); err != nil {
+			return nil, err
+		}
+		if b.Program, err = source.Parse(b.Source); err != nil {
+			return nil, err
+		}
+	case source.Builtin:
+		// Only its kind says which file it is.
+		kinds := []contract.Kind{contract.KindProvider, contract.KindTool}
+		var there []string
+		for _, b.Kind = range kinds {
+			of := builtinSources(p.Bin, p.Builtins, b.Kind)
+			if slices.Contains(of, text) {
+				return b, nil
+			}
+			there = append(there, of...)
+		}
+		return nil, &ArgumentError{hint.New(fmt.Sprintf("there is no %s", text), diag.DidYouMean(text, there, "name a program of yours by its path"))}
+	}
+	return b, nil
+}
+
+// labelOf is what a program is called in messages until it has said its name.
+func labelOf(text string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
+			return r
+		}
+		return -1
+	}, strings.ToLower(path.Base(filepath.ToSlash(text))))
+	return strings.TrimLeft(name[:min(len(name), 64)], "-_.")
+}
+
+// notAdded says what is wrong with the program that was named, and not with a configuration that does not have it yet.
+func (p *Programs) notAdded(b *config.PluginBlock, text string, problem error) error {
+	f, ok := errors.AsType[diag.Failure](problem)
+	if !ok || len(f.Diagnostics) == 0 {
+		return problem
+	}
+	d := f.Diagnostics[0]
+	d.Summary, d.Plugin = text+" can't be added", ""
+	switch b.Program.Kind {
+	case source.Path:
+		info, err := os.Stat(b.Path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			d.Next = "build the program first, or check the path, which starts at the folder you are in"
+		case err == nil && info.IsDir():
+			d.Next = "name the program in it"
+		case err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 == 0:
+			d.Next = "if it is a program, make it one: chmod +x " + text
+		default:
+			d.Next = "name a program"
+		}
+	case source.Installed, source.Registry:
+		d.Next = "install it there, or name a file by a path that begins with ./ or /"
+		if exists(filepath.Join(p.Dir, text)) {
+			d.Next = fmt.Sprintf("did you mean \"./%s\"?", text)
+		}
+	}
+	return diag.Failure{Diagnostics: diag.Diagnostics{d}}
+}
+
+// source is how the file names a program: relative where that stays true when the project moves, else from the user's home
+// folder or absolute.
+func (t target) source(path, home string) (string, error) {
+	if rel, err := filepath.Rel(t.base, path); err == nil && filepath.IsLocal(rel) {
+		return "./" + filepath.ToSlash(rel), nil
+	}
+	if !t.inside && home != "" {
+		if rel, err := filepath.Rel(home, path); err == nil && filepath.IsLocal(rel) {
+			return "~/" + filepath.ToSlash(rel), nil
+		}
+	}
+	return filepath.ToSlash(path), nil
+}
+
+// lockAdded locks the program with this digest, which the user has agreed to.
+func (in Installation) lockAdded(ctx context.Context, cfg *config.Config, label, sha256 string) (err error) {
+	p, err := in.Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close(ctx)) }()
+	b, err := p.Block(label)
+	if err != nil {
+		return err
+	}
+	if b.Program.Kind == source.Builtin {
+		return nil // pinned by the build
+	}
+	_, err = p.Lock(ctx, b, true, sha256)
+	return err
+}
+
+// Remove takes a block out of its file, and its program out of the lock.
+func (p *Programs) Remove(ctx context.Context, name string, project bool) error {
+	b, err := p.Block(name)
+	if err != nil {
+		return err
+	}
+	block := edit.Block{Type: BlockType(b.Kind), Label: b.Label}
+	t, err := p.holder(block, project)
+	if err != nil {
+		return err
+	}
+	if t.path == "" {
+		return hint.With(fmt.Errorf("%s stands at %s, not in a file of yours", block, b.Where()),
+			fmt.Sprintf("switch it off with `%s { enabled = false }` in gantry.hcl", block))
+	}
+	cfg, err := t.change(ctx, p, func(old []byte) ([]byte, error) {
+		out, removed, err := edit.Remove(old, t.path, block)
+		if err == nil && !removed {
+			err = fmt.Errorf("%s has no block %s any more", t.path, block)
+		}
+		return out, err
+	})
+	if err != nil {
+		return err
+	}
+	p.Front.Show(Step{Kind: StepRemoved, Block: block, File: t.path})
+	if b.Program.Kind != source.Builtin {
+		if err := p.unlock(ctx, cfg, b); err != nil {
+			return err
+		}
+	}
+	for _, rest := range slices.Concat(cfg.Providers, cfg.Plugins) {
+		if rest.Label == b.Label && rest.Kind == b.Kind {
+			p.Front.Show(Step{Kind: StepStillConfigured, Block: block, Where: rest.Where()})
+		}
+	}
+	return nil
+}
+
+// holder finds the file that has a block: the user's, unless only the project's has it or the project's is meant.
+func (p *Programs) holder(block edit.Block, project bool) (target, error) {
+	var found []target
+	for _, inside := range []bool{false, true} {
+		if inside && (p.cfg.Project == nil || !p.cfg.Project.Trusted) && !project {
+			continue
+		}
+		t, err := p.target(inside)
+		if err != nil {
+			return target{}, err
+		}
+		text, err := os.ReadFile(t.path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return target{}, err
+		}
+		has, err := edit.Has(text, t.path, block)
+		if err != nil {
+			return target{}, err
+		}
+		if has && (inside || !project) {
+			found = append(found, t)
+		}
+	}
+	switch {
+	case len(found) > 0:
+		return found[0], nil
+	case project:
+		return target{}, diag.Failure{Diagnostics: diag.Diagnostics{{
+			Severity: diag.Error, Summary: fmt.Sprintf("the project has no block %s", block), Next: "leave --project out",
+		}}}
+	}
+	return target{}, nil
+}
+
+// unlock drops a program from its lock file unless another block uses it.
+func (in Installation) unlock(ctx context.Context, cfg *config.Config, b *config.PluginBlock) (err error) {
+	for _, other := range slices.Concat(cfg.Providers, cfg.Plugins) {
+		if other.LockFile == b.LockFile && other.Address() == b.Address() {
+			return nil
+		}
+	}
+	if !exists(b.LockFile) {
+		return nil
+	}
+	p, err := in.Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close(ctx)) }()
+	removed := false
+	if err := p.updateLock(ctx, b, func(f *lock.File) error { removed = f.Remove(b.Address()); return nil }); err != nil {
+		return err
+	}
+	if removed {
+		p.Front.Show(Step{Kind: StepUnlocked, Address: b.Address(), File: b.LockFile})
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

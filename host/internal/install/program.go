@@ -1,0 +1,302 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/permission"
+	"github.com/gantry-agent/gantry/config/source"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// Programs looks at the programs of provider and plugin blocks. It can start one to hear what it says about itself, but
+// never configures it or offers it anything.
+type Programs struct {
+	Installation
+	userHome string
+	cfg      *config.Config
+	plugins  *plugin.Supervisor
+	records  binary.Records
+}
+
+// Open looks at the programs of a configuration. Nothing is started yet.
+func (in Installation) Open(cfg *config.Config) (*Programs, error) {
+	known := filepath.Join(in.Home, "cache", "manifests")
+	sup, err := plugin.New(plugin.Config{
+		RuntimeDir: filepath.Join(in.Home, "run"), CachePath: known, HostVersion: in.Version, Logger: in.Logger.Named("plugin"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	user := host.UserHome(in.Environ)
+	return &Programs{Installation: in, userHome: user, cfg: cfg, plugins: sup, records: binary.Records{Dir: filepath.Join(known, "digests")}}, nil
+}
+
+// Close ends what was started. A command is over then, so its own end does not matter any more.
+func (p *Programs) Close(ctx context.Context) error {
+	return p.plugins.Close(context.WithoutCancel(ctx))
+}
+
+// Blocks returns all provider and plugin blocks, those that are switched off included.
+func (p *Programs) Blocks() []*config.PluginBlock {
+	return append(append([]*config.PluginBlock(nil), p.cfg.Providers...), p.cfg.Plugins...)
+}
+
+// Block finds a block by its label.
+func (p *Programs) Block(label string) (*config.PluginBlock, error) {
+	for _, b := range p.Blocks() {
+		if b.Label == label {
+			return b, nil
+		}
+	}
+	return nil, diag.Failure{Diagnostics: diag.Diagnostics{p.cfg.UnknownPlugin(label)}}
+}
+
+// LockState says how a program stands to its lock.
+type LockState string
+
+const (
+	LockBuiltin  LockState = "built-in" // pinned by the build
+	lockLocked   LockState = "locked"
+	lockUnlocked LockState = "not locked"
+	LockDiffers  LockState = "differs"
+	lockMissing  LockState = "missing" // there is no program
+)
+
+// Program is what is known of a block's program without starting it.
+type Program struct {
+	Block    *config.PluginBlock
+	Path     string
+	SHA256   string // hex; empty when there is no program
+	entry    lock.Entry
+	locked   bool
+	State    LockState
+	mismatch *lock.Mismatch
+	Problem  error              // why it can't be used
+	Manifest *contract.Manifest // nil: not known yet
+}
+
+// Look finds a program, hashes it and compares it with its lock. Nothing is started.
+func (p *Programs) Look(b *config.PluginBlock) Program {
+	pr := Program{Block: b, State: lockMissing}
+	path, err := host.Program(b, p.Bin, p.Home)
+	if err != nil {
+		pr.Problem = placed(b, err, nextNotInstalled)
+		return pr
+	}
+	pr.Path = path
+	file, err := binary.Open(path, p.records)
+	if err != nil {
+		if unknown := unknownBuiltin(b, p.Bin, p.Builtins); unknown != nil {
+			pr.Problem = unknown
+			return pr
+		}
+		next := nextNotThere
+		if b.Program.Kind == source.Builtin {
+			next = "the program belongs beside gantry's own; install gantry again"
+		}
+		pr.Problem = placed(b, reason(err, path), next)
+		return pr
+	}
+	pr.SHA256 = file.SHA256
+	if err := file.Close(); err != nil {
+		pr.Problem = placed(b, err, "try again")
+		return pr
+	}
+	pr.Manifest = p.plugins.Known(pr.SHA256)
+	if b.Program.Kind == source.Builtin {
+		pr.State = LockBuiltin
+		if want := p.Builtins[filepath.Base(path)]; want != "" && want != pr.SHA256 {
+			pr.State = LockDiffers
+			pr.Problem = placed(b, fmt.Errorf("%s is not the one that was built with this gantry", path), "install gantry again, all of it from one build")
+		}
+		return pr
+	}
+	p.Compare(&pr)
+	return pr
+}
+
+// Compare compares a program with its lock.
+func (p *Programs) Compare(pr *Program) {
+	b := pr.Block
+	pr.mismatch, pr.Problem, pr.State = nil, nil, lockLocked
+	locks, ds := p.cfg.Lock(b)
+	if err := ds.Err(); err != nil {
+		pr.State, pr.Problem = LockDiffers, err
+		return
+	}
+	pr.entry, pr.locked = locks.Entry(b.Address())
+	is := lock.Program{Address: b.Address(), Label: b.Label, Constraints: b.Version, Grants: p.cfg.Grants(b.Address())}
+	var err error
+	if is.Binary, err = lock.Binary(pr.SHA256); err != nil {
+		pr.State, pr.Problem = LockDiffers, err
+		return
+	}
+	if is.Files, err = p.cfg.FilesDigest(b.Address()); err != nil {
+		pr.State, pr.Problem = LockDiffers, placed(b, err, "correct `files`")
+		return
+	}
+	if pr.Manifest != nil {
+		is.Manifest = lock.Hash(pr.Manifest.Digest())
+	}
+	err = locks.Check(is)
+	if err == nil {
+		return
+	}
+	pr.State, pr.Problem = LockDiffers, err
+	if m, ok := errors.AsType[*lock.Mismatch](err); ok {
+		pr.mismatch, pr.Problem = m, mismatched(b, m)
+		if m.Reason == lock.ReasonNotLocked || m.Reason == lock.ReasonPlatform {
+			pr.State = lockUnlocked
+		}
+	}
+}
+
+// Trusted tells whether the program may be started without asking: it comes with gantry, or is the one that was locked.
+func (pr *Program) Trusted() bool { return pr.State == LockBuiltin || pr.State == lockLocked }
+
+// Describe asks a program what it is. Where that is remembered nothing is started.
+func (p *Programs) Describe(ctx context.Context, pr *Program, kind contract.Kind) (*plugin.Slot, error) {
+	if pr.Manifest != nil && (kind == contract.KindUnknown || pr.Manifest.Kind == kind) {
+		return nil, nil
+	}
+	slot, said, err := p.slot(pr, kind)
+	if err != nil {
+		return nil, err
+	}
+	m, err := slot.Manifest(ctx)
+	if heard := said.Load(); heard != nil {
+		m, err = heard, nil
+	}
+	if err != nil {
+		return slot, err
+	}
+	pr.Manifest = m
+	return slot, nil
+}
+
+// described is what ends a start once the program has said what it is: this process must not be configured.
+var described = contract.Diagnostic{Severity: contract.SeverityError, Summary: "only asked what it is"}
+
+func (p *Programs) slot(pr *Program, kind contract.Kind) (*plugin.Slot, *atomic.Pointer[contract.Manifest], error) {
+	b, said := pr.Block, new(atomic.Pointer[contract.Manifest])
+	spec := plugin.Spec{
+		Label: b.Label, Kind: kind, Source: b.Source, Path: pr.Path, Args: b.Args, Env: b.Env, UnsafeEnv: b.UnsafeEnv,
+		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids)},
+		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(), SHA256: pr.SHA256,
+		Configure: func(_ context.Context, m *contract.Manifest) ([]byte, []contract.Diagnostic) {
+			said.Store(m)
+			return nil, []contract.Diagnostic{described}
+		},
+		Confine: host.Confine(b, p.cfg, host.KeyFiles(p.cfg), nil, p.Bin, p.Home, p.userHome, pr.Path),
+	}
+	slot, err := p.plugins.Add(spec)
+	return slot, said, err
+}
+
+// What to do about a program that is not there.
+const (
+	nextNotInstalled = "install it, or change `source`"
+	nextNotThere     = "check `source`; relative paths start at the folder of the configuration file"
+)
+
+// placed is an error at a block.
+func placed(b *config.PluginBlock, err error, next string) error {
+	d := diag.Diagnostic{Severity: diag.Error, Summary: fmt.Sprintf("plugin %q was not found", b.Label), Detail: sentence(err.Error()), Next: next}
+	return diag.Failure{Diagnostics: diag.Diagnostics{b.Place(d)}}
+}
+
+// reason says in words why a program can't be read.
+func reason(err error, path string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no file %s", path)
+	}
+	return err
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}
+
+// Permissions says what a block grants, one line each.
+func Permissions(s permission.Set) []string {
+	var out []string
+	for _, l := range []struct {
+		name string
+		list []string
+	}{{"network", s.Network}, {"exec", s.Exec}, {"read", s.Read}, {"write", s.Write}} {
+		if len(l.list) > 0 {
+			out = append(out, l.name+": "+strings.Join(l.list, ", "))
+		}
+	}
+	if s.Exec != nil && len(s.Exec) == 0 {
+		out = append(out, "exec: nothing")
+	}
+	if s.Capabilities != nil {
+		out = append(out, "capabilities: only "+listed(s.Capabilities, "none"))
+	}
+	return out
+}
+
+// listed joins names, or says otherwise.
+func listed(names []string, otherwise string) string {
+	if len(names) == 0 {
+		return otherwise
+	}
+	return strings.Join(names, ", ")
+}
+
+// LookAll looks at every program, and asks those that may be started and are not known yet what they are.
+func (p *Programs) LookAll(ctx context.Context) []Program {
+	all := make([]Program, 0, len(p.Blocks()))
+	for _, b := range p.Blocks() {
+		all = append(all, p.Look(b))
+	}
+	var asked sync.WaitGroup
+	for i := range all {
+		if pr := &all[i]; pr.Trusted() && pr.Manifest == nil && pr.Block.Enabled {
+			asked.Go(func() {
+				if _, err := p.Describe(ctx, pr, pr.Block.Kind); err != nil {
+					pr.Problem = err
+				}
+			})
+		}
+	}
+	asked.Wait()
+	return all
+}
+
+// Warning says why a plugin's own settings could not be checked, or why it will not be started.
+func (pr *Program) Warning() diag.Diagnostic {
+	d := diag.Diagnostic{
+		Severity: diag.Warning, Summary: fmt.Sprintf("plugin %q can't be used", pr.Block.Label), Detail: sentence(pr.Problem.Error()),
+		Range: pr.Block.Range, Plugin: pr.Block.Label, Next: fmt.Sprintf("see `gantry plugin inspect %s`", pr.Block.Label),
+	}
+	if f, ok := errors.AsType[diag.Failure](pr.Problem); ok {
+		if errs := f.Diagnostics.Errors(); len(errs) > 0 {
+			d.Summary, d.Detail, d.Next, d.Snippet = errs[0].Summary, errs[0].Detail, errs[0].Next, errs[0].Snippet
+		}
+	}
+	if pr.Manifest == nil {
+		d.Detail = strings.TrimSpace(d.Detail + " Its settings were not checked.")
+	}
+	return d
+}
+
+// MaxInspectLines of standard error are shown of a plugin that did not start.
+const MaxInspectLines = 1000

@@ -119,10 +119,7 @@ type ImageItem struct{ Path, ArtifactSHA256 string }
 type BrowserItem struct{ Action, URL string }
 
 // OtherItem is anything else.
-type OtherItem struct {
-	Title  string
-	Detail json.RawMessage
-}
+type OtherItem struct{ Title string }
 
 func (*CommandItem) isItem()    {}
 func (*FileChangeItem) isItem() {}

@@ -99,18 +99,9 @@ type Manifest struct {
 	HostServices     []string      `json:"hostServices,omitempty"` // names of HostService rpcs
 	Limits           Limits        `json:"limits,omitzero"`
 	Instructions     string        `json:"instructions,omitempty"` // for the model; untrusted; at most 8192 bytes
-	Skills           []Skill       `json:"skills,omitempty"`
 	Commands         []CommandSpec `json:"commands,omitempty"`
 	Handover         bool          `json:"handover,omitempty"`
-	Features         []string      `json:"features,omitempty"`
 	Tools            []Descriptor  `json:"tools,omitempty"` // there whatever the configuration says
-}
-
-// Skill is a fixed instruction text that can be loaded on demand.
-type Skill struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Body        string `json:"body,omitempty"`
 }
 
 // CommandSpec declares a command.

@@ -23,9 +23,9 @@ func sample() *Manifest {
 			}},
 		},
 		Capabilities: []string{"network"}, HostServices: []string{"Secret"}, Limits: Limits{CallMS: 5000},
-		Instructions: "Ask for a place.", Skills: []Skill{{Name: "storms", Body: "Stay inside."}},
-		Commands: []CommandSpec{{Name: "log-in", InputSchema: json.RawMessage(`{"type":"object"}`), SideEffects: true}},
-		Handover: true, Features: []string{"x"},
+		Instructions: "Ask for a place.",
+		Commands:     []CommandSpec{{Name: "log-in", InputSchema: json.RawMessage(`{"type":"object"}`), SideEffects: true}},
+		Handover:     true,
 		Tools: []Descriptor{
 			{
 				Name: "forecast", Namespace: "weather", InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","default":1.0}}}`),
@@ -77,7 +77,7 @@ func TestCanonicalReadsBack(t *testing.T) {
 func TestCanonicalIgnoresHowEmptyIsWritten(t *testing.T) {
 	a := &Manifest{Name: "n", Tools: []Descriptor{{Name: "t", Effects: []Effect{WriteEffect{}}}}}
 	b := &Manifest{
-		Name: "n", Capabilities: []string{}, Skills: []Skill{}, Config: ConfigBlock{Attributes: []ConfigAttribute{}, Blocks: []ConfigNestedBlock{}},
+		Name: "n", Capabilities: []string{}, Config: ConfigBlock{Attributes: []ConfigAttribute{}, Blocks: []ConfigNestedBlock{}},
 		Tools: []Descriptor{{Name: "t", HookFields: map[string]string{}, InputSchema: json.RawMessage{}, Effects: []Effect{WriteEffect{Paths: []string{}}}}},
 	}
 	if a.Digest() != b.Digest() {

@@ -61,16 +61,7 @@ func (m *Manifest) Validate() error {
 	}
 	c.unique("capabilities", m.Capabilities)
 	c.unique("host services", m.HostServices)
-	c.unique("features", m.Features)
 	m.Limits.validate(&c)
-	var names []string
-	for _, s := range m.Skills {
-		names = append(names, s.Name)
-		if !utf8.ValidString(s.Body) || !utf8.ValidString(s.Description) {
-			c.add("skill %q: must be UTF-8", s.Name)
-		}
-	}
-	c.unique("skills", names)
 	m.validateCommands(&c)
 	m.Config.validate(&c, "config", nil)
 	if len(m.Tools) > 0 && m.Kind == KindProvider {

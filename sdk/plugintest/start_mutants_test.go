@@ -135,7 +135,7 @@ func startMutants() []mutant {
 					resp, err := next(ctx, req)
 					if err == nil && calls.Add(1) == 2 {
 						m := resp.(*gantryv1.DescribeResponse)
-						m.Manifest.Features = append(m.Manifest.Features, "second-thoughts")
+						m.Manifest.Capabilities = append(m.Manifest.Capabilities, "second-thoughts")
 					}
 					return resp, err
 				}

@@ -112,7 +112,7 @@ func (p Plugin) manifest() (*contract.Manifest, error) {
 		Name: p.Name, Version: p.Version, Kind: contract.KindTool, ContractVersions: []uint32{contract.Version},
 		Description: p.Description, Config: config, Capabilities: slices.Clone(p.Capabilities),
 		HostServices: []string{"Authorize", "Emit", "GetArtifact", "PutArtifact"}, Limits: p.Limits,
-		Instructions: p.Instructions, Skills: p.Skills, Handover: p.Adopt != nil, Features: p.Features,
+		Instructions: p.Instructions, Handover: p.Adopt != nil,
 	}
 	if hasSecrets(config) && !slices.Contains(m.Capabilities, "secrets") {
 		m.Capabilities = append(m.Capabilities, "secrets")

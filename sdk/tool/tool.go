@@ -51,8 +51,6 @@ type Plugin struct {
 	// is not named here. "secrets" is added where Config has a secret.
 	Capabilities []string
 	Limits       contract.Limits
-	Skills       []contract.Skill
-	Features     []string
 
 	// Configured runs after Config was filled, before any call, and again whenever the block changes. ctx ends with the
 	// request; what goes on after it belongs under Env.Context. Its errors are shown to the user: those of

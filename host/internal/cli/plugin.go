@@ -263,9 +263,6 @@ func (a *app) showInspection(in inspection) error {
 		{"capabilities", render.Listed(m.Capabilities, "none")}, {"host services", render.Listed(m.HostServices, "none")},
 		{"permissions", render.Listed(in.Permissions, "none beside its capabilities")}, {"limits", limitsText(m.Limits)},
 	}
-	if len(m.Features) > 0 {
-		facts = append(facts, [2]string{"features", render.Listed(m.Features, "")})
-	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, f := range facts {
 		fmt.Fprintf(t, "  %s\t%s\n", f[0], render.Clean(f[1]))
@@ -285,9 +282,6 @@ func (a *app) showInspection(in inspection) error {
 			effects = " (has side effects)"
 		}
 		fmt.Fprintf(w, "\nCommand %s%s\n  %s\n", c.Name, effects, render.Clean(c.Description))
-	}
-	for _, s := range m.Skills {
-		fmt.Fprintf(w, "\nSkill %s\n  %s\n", render.Clean(s.Name), render.Clean(s.Description))
 	}
 	if m.Instructions != "" {
 		fmt.Fprintf(w, "\nInstructions for the model\n%s\n", indented(render.Clean(m.Instructions), "  "))

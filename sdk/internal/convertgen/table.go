@@ -13,7 +13,6 @@ func conversions() []conversion {
 	return []conversion{
 		// manifest and configuration
 		pair[*contract.Manifest, gantryv1.Manifest]("Manifest"),
-		pair[contract.Skill, gantryv1.Skill]("skill"),
 		pair[contract.CommandSpec, gantryv1.CommandSpec]("command"),
 		pair[contract.Limits, gantryv1.Limits]("Limits").orNil(),
 		pair[contract.ConfigBlock, gantryv1.ConfigBlock]("configBlock").orNil(),

@@ -24,10 +24,8 @@ func ManifestToProto(x *contract.Manifest) *gantryv1.Manifest {
 		HostServices:     texts(x.HostServices),
 		Limits:           LimitsToProto(x.Limits),
 		Instructions:     text(x.Instructions),
-		Skills:           each(x.Skills, skillToProto),
 		Commands:         each(x.Commands, commandToProto),
 		Handover:         x.Handover,
-		Features:         texts(x.Features),
 		Tools:            each(x.Tools, DescriptorToProto),
 	}
 }
@@ -48,27 +46,9 @@ func ManifestFromProto(p *gantryv1.Manifest) *contract.Manifest {
 		HostServices:     p.GetHostServices(),
 		Limits:           LimitsFromProto(p.GetLimits()),
 		Instructions:     p.GetInstructions(),
-		Skills:           each(p.GetSkills(), skillFromProto),
 		Commands:         each(p.GetCommands(), commandFromProto),
 		Handover:         p.GetHandover(),
-		Features:         p.GetFeatures(),
 		Tools:            each(p.GetTools(), DescriptorFromProto),
-	}
-}
-
-func skillToProto(x contract.Skill) *gantryv1.Skill {
-	return &gantryv1.Skill{
-		Name:        text(x.Name),
-		Description: text(x.Description),
-		Body:        text(x.Body),
-	}
-}
-
-func skillFromProto(p *gantryv1.Skill) contract.Skill {
-	return contract.Skill{
-		Name:        p.GetName(),
-		Description: p.GetDescription(),
-		Body:        p.GetBody(),
 	}
 }
 
@@ -969,15 +949,13 @@ func browserItemFromProto(p *gantryv1.BrowserItem) contract.BrowserItem {
 
 func otherItemToProto(x contract.OtherItem) *gantryv1.OtherItem {
 	return &gantryv1.OtherItem{
-		Title:      text(x.Title),
-		DetailJson: x.Detail,
+		Title: text(x.Title),
 	}
 }
 
 func otherItemFromProto(p *gantryv1.OtherItem) contract.OtherItem {
 	return contract.OtherItem{
-		Title:  p.GetTitle(),
-		Detail: raw(p.GetDetailJson()),
+		Title: p.GetTitle(),
 	}
 }
 

@@ -1998,7 +1998,6 @@ func (x *BrowserItem) GetUrl() string {
 type OtherItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Title         string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
-	DetailJson    []byte                 `protobuf:"bytes,2,opt,name=detail_json,json=detailJson,proto3" json:"detail_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2038,13 +2037,6 @@ func (x *OtherItem) GetTitle() string {
 		return x.Title
 	}
 	return ""
-}
-
-func (x *OtherItem) GetDetailJson() []byte {
-	if x != nil {
-		return x.DetailJson
-	}
-	return nil
 }
 
 // Limits that one side announces to the other. 0 means the default given at the field.
@@ -2275,11 +2267,9 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"\x0fartifact_sha256\x18\x02 \x01(\tR\x0eartifactSha256\"7\n" +
 	"\vBrowserItem\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\"B\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\"4\n" +
 	"\tOtherItem\x12\x14\n" +
-	"\x05title\x18\x01 \x01(\tR\x05title\x12\x1f\n" +
-	"\vdetail_json\x18\x02 \x01(\fR\n" +
-	"detailJson\"\x83\x02\n" +
+	"\x05title\x18\x01 \x01(\tR\x05titleJ\x04\b\x02\x10\x03R\vdetail_json\"\x83\x02\n" +
 	"\x06Limits\x12*\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03R\x0fmaxMessageBytes\x12(\n" +
 	"\x10max_inline_bytes\x18\x02 \x01(\x03R\x0emaxInlineBytes\x12(\n" +

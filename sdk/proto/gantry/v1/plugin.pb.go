@@ -197,13 +197,10 @@ type Manifest struct {
 	Limits       *Limits  `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Instructions for the model that apply whenever the plugin is enabled. Untrusted text of at most 8192 bytes.
 	Instructions string         `protobuf:"bytes,10,opt,name=instructions,proto3" json:"instructions,omitempty"`
-	Skills       []*Skill       `protobuf:"bytes,11,rep,name=skills,proto3" json:"skills,omitempty"`
 	Commands     []*CommandSpec `protobuf:"bytes,12,rep,name=commands,proto3" json:"commands,omitempty"`
 	// Whether the plugin's next process adopts sessions (HostService.Adopt), so that no session is lost when the plugin is
 	// replaced.
 	Handover bool `protobuf:"varint,13,opt,name=handover,proto3" json:"handover,omitempty"`
-	// Names of plugin features. Unknown names are ignored.
-	Features []string `protobuf:"bytes,14,rep,name=features,proto3" json:"features,omitempty"`
 	// Tools that exist regardless of the configuration, so that the first prompt needs no process. Watch may change them.
 	// Tool plugins only.
 	Tools         []*ToolDescriptor `protobuf:"bytes,15,rep,name=tools,proto3" json:"tools,omitempty"`
@@ -311,13 +308,6 @@ func (x *Manifest) GetInstructions() string {
 	return ""
 }
 
-func (x *Manifest) GetSkills() []*Skill {
-	if x != nil {
-		return x.Skills
-	}
-	return nil
-}
-
 func (x *Manifest) GetCommands() []*CommandSpec {
 	if x != nil {
 		return x.Commands
@@ -332,79 +322,11 @@ func (x *Manifest) GetHandover() bool {
 	return false
 }
 
-func (x *Manifest) GetFeatures() []string {
-	if x != nil {
-		return x.Features
-	}
-	return nil
-}
-
 func (x *Manifest) GetTools() []*ToolDescriptor {
 	if x != nil {
 		return x.Tools
 	}
 	return nil
-}
-
-// Skill is a fixed instruction text that is loaded on demand.
-type Skill struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	Body          string                 `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Skill) Reset() {
-	*x = Skill{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Skill) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Skill) ProtoMessage() {}
-
-func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Skill.ProtoReflect.Descriptor instead.
-func (*Skill) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Skill) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Skill) GetDescription() string {
-	if x != nil {
-		return x.Description
-	}
-	return ""
-}
-
-func (x *Skill) GetBody() string {
-	if x != nil {
-		return x.Body
-	}
-	return ""
 }
 
 // CommandSpec declares a command.
@@ -424,7 +346,7 @@ type CommandSpec struct {
 
 func (x *CommandSpec) Reset() {
 	*x = CommandSpec{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[4]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +358,7 @@ func (x *CommandSpec) String() string {
 func (*CommandSpec) ProtoMessage() {}
 
 func (x *CommandSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[4]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +371,7 @@ func (x *CommandSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandSpec.ProtoReflect.Descriptor instead.
 func (*CommandSpec) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{4}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CommandSpec) GetName() string {
@@ -492,7 +414,7 @@ type ConfigBlock struct {
 
 func (x *ConfigBlock) Reset() {
 	*x = ConfigBlock{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[5]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +426,7 @@ func (x *ConfigBlock) String() string {
 func (*ConfigBlock) ProtoMessage() {}
 
 func (x *ConfigBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[5]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +439,7 @@ func (x *ConfigBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigBlock.ProtoReflect.Descriptor instead.
 func (*ConfigBlock) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{5}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ConfigBlock) GetAttributes() []*ConfigAttribute {
@@ -567,7 +489,7 @@ type ConfigAttribute struct {
 
 func (x *ConfigAttribute) Reset() {
 	*x = ConfigAttribute{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[6]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +501,7 @@ func (x *ConfigAttribute) String() string {
 func (*ConfigAttribute) ProtoMessage() {}
 
 func (x *ConfigAttribute) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[6]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +514,7 @@ func (x *ConfigAttribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigAttribute.ProtoReflect.Descriptor instead.
 func (*ConfigAttribute) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{6}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ConfigAttribute) GetName() string {
@@ -674,7 +596,7 @@ type ConfigNestedBlock struct {
 
 func (x *ConfigNestedBlock) Reset() {
 	*x = ConfigNestedBlock{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[7]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +608,7 @@ func (x *ConfigNestedBlock) String() string {
 func (*ConfigNestedBlock) ProtoMessage() {}
 
 func (x *ConfigNestedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[7]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +621,7 @@ func (x *ConfigNestedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigNestedBlock.ProtoReflect.Descriptor instead.
 func (*ConfigNestedBlock) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{7}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConfigNestedBlock) GetName() string {
@@ -757,7 +679,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[8]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +691,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[8]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +704,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{8}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConfigureRequest) GetConfigJson() []byte {
@@ -848,7 +770,7 @@ type HostFacts struct {
 
 func (x *HostFacts) Reset() {
 	*x = HostFacts{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[9]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +782,7 @@ func (x *HostFacts) String() string {
 func (*HostFacts) ProtoMessage() {}
 
 func (x *HostFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[9]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +795,7 @@ func (x *HostFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostFacts.ProtoReflect.Descriptor instead.
 func (*HostFacts) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{9}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HostFacts) GetVersion() string {
@@ -935,7 +857,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[10]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +869,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[10]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +882,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{10}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
@@ -981,7 +903,7 @@ type CommandRequest struct {
 
 func (x *CommandRequest) Reset() {
 	*x = CommandRequest{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[11]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +915,7 @@ func (x *CommandRequest) String() string {
 func (*CommandRequest) ProtoMessage() {}
 
 func (x *CommandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[11]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +928,7 @@ func (x *CommandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandRequest.ProtoReflect.Descriptor instead.
 func (*CommandRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{11}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CommandRequest) GetName() string {
@@ -1042,7 +964,7 @@ type CommandResponse struct {
 
 func (x *CommandResponse) Reset() {
 	*x = CommandResponse{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +976,7 @@ func (x *CommandResponse) String() string {
 func (*CommandResponse) ProtoMessage() {}
 
 func (x *CommandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +989,7 @@ func (x *CommandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResponse.ProtoReflect.Descriptor instead.
 func (*CommandResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{12}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CommandResponse) GetOutputJson() []byte {
@@ -1101,7 +1023,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1035,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1048,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{13}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrainRequest) GetDeadlineMs() int64 {
@@ -1146,7 +1068,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1080,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1093,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DrainResponse) GetStillRunning() int32 {
@@ -1189,7 +1111,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1123,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1136,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 type StopResponse struct {
@@ -1225,7 +1147,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[16]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1159,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[16]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1172,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 var File_gantry_v1_plugin_proto protoreflect.FileDescriptor
@@ -1262,7 +1184,7 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\x11contract_versions\x18\x01 \x03(\rR\x10contractVersions\x12+\n" +
 	"\x11host_capabilities\x18\x02 \x03(\tR\x10hostCapabilities\"C\n" +
 	"\x10DescribeResponse\x12/\n" +
-	"\bmanifest\x18\x01 \x01(\v2\x13.gantry.v1.ManifestR\bmanifest\"\xc1\x04\n" +
+	"\bmanifest\x18\x01 \x01(\v2\x13.gantry.v1.ManifestR\bmanifest\"\x99\x04\n" +
 	"\bManifest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12)\n" +
@@ -1274,16 +1196,10 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\rhost_services\x18\b \x03(\tR\fhostServices\x12)\n" +
 	"\x06limits\x18\t \x01(\v2\x11.gantry.v1.LimitsR\x06limits\x12\"\n" +
 	"\finstructions\x18\n" +
-	" \x01(\tR\finstructions\x12(\n" +
-	"\x06skills\x18\v \x03(\v2\x10.gantry.v1.SkillR\x06skills\x122\n" +
+	" \x01(\tR\finstructions\x122\n" +
 	"\bcommands\x18\f \x03(\v2\x16.gantry.v1.CommandSpecR\bcommands\x12\x1a\n" +
-	"\bhandover\x18\r \x01(\bR\bhandover\x12\x1a\n" +
-	"\bfeatures\x18\x0e \x03(\tR\bfeatures\x12/\n" +
-	"\x05tools\x18\x0f \x03(\v2\x19.gantry.v1.ToolDescriptorR\x05tools\"Q\n" +
-	"\x05Skill\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
-	"\x04body\x18\x03 \x01(\tR\x04body\"\x92\x01\n" +
+	"\bhandover\x18\r \x01(\bR\bhandover\x12/\n" +
+	"\x05tools\x18\x0f \x03(\v2\x19.gantry.v1.ToolDescriptorR\x05toolsJ\x04\b\v\x10\fJ\x04\b\x0e\x10\x0fR\x06skillsR\bfeatures\"\x92\x01\n" +
 	"\vCommandSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12*\n" +
@@ -1376,60 +1292,58 @@ func file_gantry_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gantry_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_gantry_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_gantry_v1_plugin_proto_goTypes = []any{
 	(PluginKind)(0),           // 0: gantry.v1.PluginKind
 	(*DescribeRequest)(nil),   // 1: gantry.v1.DescribeRequest
 	(*DescribeResponse)(nil),  // 2: gantry.v1.DescribeResponse
 	(*Manifest)(nil),          // 3: gantry.v1.Manifest
-	(*Skill)(nil),             // 4: gantry.v1.Skill
-	(*CommandSpec)(nil),       // 5: gantry.v1.CommandSpec
-	(*ConfigBlock)(nil),       // 6: gantry.v1.ConfigBlock
-	(*ConfigAttribute)(nil),   // 7: gantry.v1.ConfigAttribute
-	(*ConfigNestedBlock)(nil), // 8: gantry.v1.ConfigNestedBlock
-	(*ConfigureRequest)(nil),  // 9: gantry.v1.ConfigureRequest
-	(*HostFacts)(nil),         // 10: gantry.v1.HostFacts
-	(*ConfigureResponse)(nil), // 11: gantry.v1.ConfigureResponse
-	(*CommandRequest)(nil),    // 12: gantry.v1.CommandRequest
-	(*CommandResponse)(nil),   // 13: gantry.v1.CommandResponse
-	(*DrainRequest)(nil),      // 14: gantry.v1.DrainRequest
-	(*DrainResponse)(nil),     // 15: gantry.v1.DrainResponse
-	(*StopRequest)(nil),       // 16: gantry.v1.StopRequest
-	(*StopResponse)(nil),      // 17: gantry.v1.StopResponse
-	(*Limits)(nil),            // 18: gantry.v1.Limits
-	(*ToolDescriptor)(nil),    // 19: gantry.v1.ToolDescriptor
-	(*Diagnostic)(nil),        // 20: gantry.v1.Diagnostic
+	(*CommandSpec)(nil),       // 4: gantry.v1.CommandSpec
+	(*ConfigBlock)(nil),       // 5: gantry.v1.ConfigBlock
+	(*ConfigAttribute)(nil),   // 6: gantry.v1.ConfigAttribute
+	(*ConfigNestedBlock)(nil), // 7: gantry.v1.ConfigNestedBlock
+	(*ConfigureRequest)(nil),  // 8: gantry.v1.ConfigureRequest
+	(*HostFacts)(nil),         // 9: gantry.v1.HostFacts
+	(*ConfigureResponse)(nil), // 10: gantry.v1.ConfigureResponse
+	(*CommandRequest)(nil),    // 11: gantry.v1.CommandRequest
+	(*CommandResponse)(nil),   // 12: gantry.v1.CommandResponse
+	(*DrainRequest)(nil),      // 13: gantry.v1.DrainRequest
+	(*DrainResponse)(nil),     // 14: gantry.v1.DrainResponse
+	(*StopRequest)(nil),       // 15: gantry.v1.StopRequest
+	(*StopResponse)(nil),      // 16: gantry.v1.StopResponse
+	(*Limits)(nil),            // 17: gantry.v1.Limits
+	(*ToolDescriptor)(nil),    // 18: gantry.v1.ToolDescriptor
+	(*Diagnostic)(nil),        // 19: gantry.v1.Diagnostic
 }
 var file_gantry_v1_plugin_proto_depIdxs = []int32{
 	3,  // 0: gantry.v1.DescribeResponse.manifest:type_name -> gantry.v1.Manifest
 	0,  // 1: gantry.v1.Manifest.kind:type_name -> gantry.v1.PluginKind
-	6,  // 2: gantry.v1.Manifest.config:type_name -> gantry.v1.ConfigBlock
-	18, // 3: gantry.v1.Manifest.limits:type_name -> gantry.v1.Limits
-	4,  // 4: gantry.v1.Manifest.skills:type_name -> gantry.v1.Skill
-	5,  // 5: gantry.v1.Manifest.commands:type_name -> gantry.v1.CommandSpec
-	19, // 6: gantry.v1.Manifest.tools:type_name -> gantry.v1.ToolDescriptor
-	7,  // 7: gantry.v1.ConfigBlock.attributes:type_name -> gantry.v1.ConfigAttribute
-	8,  // 8: gantry.v1.ConfigBlock.blocks:type_name -> gantry.v1.ConfigNestedBlock
-	6,  // 9: gantry.v1.ConfigNestedBlock.block:type_name -> gantry.v1.ConfigBlock
-	10, // 10: gantry.v1.ConfigureRequest.host:type_name -> gantry.v1.HostFacts
-	18, // 11: gantry.v1.HostFacts.limits:type_name -> gantry.v1.Limits
-	20, // 12: gantry.v1.ConfigureResponse.diagnostics:type_name -> gantry.v1.Diagnostic
-	20, // 13: gantry.v1.CommandResponse.diagnostics:type_name -> gantry.v1.Diagnostic
-	1,  // 14: gantry.v1.PluginService.Describe:input_type -> gantry.v1.DescribeRequest
-	9,  // 15: gantry.v1.PluginService.Configure:input_type -> gantry.v1.ConfigureRequest
-	12, // 16: gantry.v1.PluginService.Command:input_type -> gantry.v1.CommandRequest
-	14, // 17: gantry.v1.PluginService.Drain:input_type -> gantry.v1.DrainRequest
-	16, // 18: gantry.v1.PluginService.Stop:input_type -> gantry.v1.StopRequest
-	2,  // 19: gantry.v1.PluginService.Describe:output_type -> gantry.v1.DescribeResponse
-	11, // 20: gantry.v1.PluginService.Configure:output_type -> gantry.v1.ConfigureResponse
-	13, // 21: gantry.v1.PluginService.Command:output_type -> gantry.v1.CommandResponse
-	15, // 22: gantry.v1.PluginService.Drain:output_type -> gantry.v1.DrainResponse
-	17, // 23: gantry.v1.PluginService.Stop:output_type -> gantry.v1.StopResponse
-	19, // [19:24] is the sub-list for method output_type
-	14, // [14:19] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	5,  // 2: gantry.v1.Manifest.config:type_name -> gantry.v1.ConfigBlock
+	17, // 3: gantry.v1.Manifest.limits:type_name -> gantry.v1.Limits
+	4,  // 4: gantry.v1.Manifest.commands:type_name -> gantry.v1.CommandSpec
+	18, // 5: gantry.v1.Manifest.tools:type_name -> gantry.v1.ToolDescriptor
+	6,  // 6: gantry.v1.ConfigBlock.attributes:type_name -> gantry.v1.ConfigAttribute
+	7,  // 7: gantry.v1.ConfigBlock.blocks:type_name -> gantry.v1.ConfigNestedBlock
+	5,  // 8: gantry.v1.ConfigNestedBlock.block:type_name -> gantry.v1.ConfigBlock
+	9,  // 9: gantry.v1.ConfigureRequest.host:type_name -> gantry.v1.HostFacts
+	17, // 10: gantry.v1.HostFacts.limits:type_name -> gantry.v1.Limits
+	19, // 11: gantry.v1.ConfigureResponse.diagnostics:type_name -> gantry.v1.Diagnostic
+	19, // 12: gantry.v1.CommandResponse.diagnostics:type_name -> gantry.v1.Diagnostic
+	1,  // 13: gantry.v1.PluginService.Describe:input_type -> gantry.v1.DescribeRequest
+	8,  // 14: gantry.v1.PluginService.Configure:input_type -> gantry.v1.ConfigureRequest
+	11, // 15: gantry.v1.PluginService.Command:input_type -> gantry.v1.CommandRequest
+	13, // 16: gantry.v1.PluginService.Drain:input_type -> gantry.v1.DrainRequest
+	15, // 17: gantry.v1.PluginService.Stop:input_type -> gantry.v1.StopRequest
+	2,  // 18: gantry.v1.PluginService.Describe:output_type -> gantry.v1.DescribeResponse
+	10, // 19: gantry.v1.PluginService.Configure:output_type -> gantry.v1.ConfigureResponse
+	12, // 20: gantry.v1.PluginService.Command:output_type -> gantry.v1.CommandResponse
+	14, // 21: gantry.v1.PluginService.Drain:output_type -> gantry.v1.DrainResponse
+	16, // 22: gantry.v1.PluginService.Stop:output_type -> gantry.v1.StopResponse
+	18, // [18:23] is the sub-list for method output_type
+	13, // [13:18] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_plugin_proto_init() }
@@ -1445,7 +1359,7 @@ func file_gantry_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_plugin_proto_rawDesc), len(file_gantry_v1_plugin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

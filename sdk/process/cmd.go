@@ -16,21 +16,21 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// Size of a terminal. Zero fields mean 24 rows and 80 columns.
+// Size is the size of a terminal. Zero fields mean 24 rows and 80 columns.
 type Size struct{ Rows, Cols uint32 }
 
-// Cmd is a command that is prepared or runs. Like an exec.Cmd it can be started once. Before Start it belongs to one
-// goroutine; after Start, Signal, Kill, Resize, Done, Exit, PID and ID may be used by any.
+// Cmd is a prepared or running command. Like an exec.Cmd, it can be started only once. Before Start, it must be used by a
+// single goroutine; after Start, Signal, Kill, Resize, Done, Exit, PID and ID are safe for concurrent use.
 type Cmd struct {
 	Args  []string // the program and its arguments
 	Dir   string   // absolute; empty: the call's
 	Env   []string // changes to the environment that the grant gives, as KEY=VALUE; the last of a key wins
 	Unset []string // names of variables that the program does not get
 
-	// Stdin is copied to the program; nil: it reads nothing. Wait does not wait for a Read that nobody answers.
+	// Stdin is copied to the program; nil: empty input. Wait does not wait for a blocked Read.
 	Stdin io.Reader
-	// Stdout and Stderr take what the program writes; nil: it is dropped. Where both are the same comparable value,
-	// output goes through one pipe, in the order of writing.
+	// Stdout and Stderr receive the output of the program; nil: it is discarded. If both are the same comparable value, the
+	// output goes through a single pipe, in the order of writing.
 	Stdout, Stderr io.Writer
 
 	Terminal    *Size // run on a terminal; its output goes to Stdout, and Stderr must be nil
@@ -39,8 +39,8 @@ type Cmd struct {
 	MergeStderr bool  // stderr goes into stdout's pipe, in the order of writing
 	ReadOnly    bool  // run under a grant without writes
 
-	// WaitDelay bounds how long Wait waits, after the process has ended, for output that does not end: it is counted from
-	// the last byte that came. 0: DefaultWaitDelay.
+	// WaitDelay limits how long Wait waits for the end of the output after the process has ended, counted from the last
+	// byte received. 0: DefaultWaitDelay.
 	WaitDelay time.Duration
 
 	ctx     context.Context
@@ -71,7 +71,7 @@ type Cmd struct {
 	}
 }
 
-// Start asks the host to start the process. A *StartError says why it could not be started.
+// Start asks the host to start the process. If it could not be started, the error is a *StartError.
 func (c *Cmd) Start() error {
 	if err := c.check(); err != nil {
 		return err
@@ -211,11 +211,11 @@ func (c *Cmd) resolve(e Exit, err error) {
 	})
 }
 
-// Done is closed when the process has ended. Its output may still be read, and Wait must still be called. nil before
-// Start.
+// Done returns a channel that is closed when the process has ended. Its output may still be unread, and Wait must still be
+// called. nil before Start.
 func (c *Cmd) Done() <-chan struct{} { return c.exited }
 
-// Exit returns how the process ended; false while it runs, or when the host can't tell.
+// Exit returns how the process ended; false while it is running, or if the host doesn't know.
 func (c *Cmd) Exit() (Exit, bool) {
 	if c.exited == nil {
 		return Exit{}, false
@@ -228,18 +228,18 @@ func (c *Cmd) Exit() (Exit, bool) {
 	}
 }
 
-// PID is the process id as the host sees it; for display. 0 before Start.
+// PID returns the process ID as seen by the host; for display. 0 before Start.
 func (c *Cmd) PID() int { return c.pid }
 
-// ID is the host's id of the process; empty before Start.
+// ID returns the host's ID of the process; empty before Start.
 func (c *Cmd) ID() string { return c.id }
 
 // killWait bounds how long Wait waits for a process whose tree was killed: the host promises a bounded kill, and a call
 // that was cancelled must answer even when the host breaks that promise.
 const killWait = 10 * time.Second
 
-// Wait waits until the process has ended and its output has been copied, and releases what Start made. The error is a
-// *ExitError when the code is not 0; when ctx ended the process it also matches the cause of ctx.
+// Wait waits until the process has ended and its output has been copied, and releases the resources of Start. If the exit
+// code is not 0, the error is a *ExitError; if ctx ended the process, the error also matches the cause of ctx.
 func (c *Cmd) Wait() error {
 	if !c.running {
 		return errors.New("process: not started")
@@ -343,7 +343,7 @@ func (c *Cmd) activity() (sum int64, busy bool) {
 	return sum, busy
 }
 
-// Run is Start and Wait.
+// Run calls Start and Wait.
 func (c *Cmd) Run() error {
 	if err := c.Start(); err != nil {
 		return err
@@ -371,7 +371,7 @@ func (c *Cmd) signal(ctx context.Context, req *gantryv1.SignalRequest) error {
 	return nil
 }
 
-// Signal sends a signal to the group of the process. os.ErrProcessDone when it has ended.
+// Signal sends a signal to the process group. It returns os.ErrProcessDone if the process has ended.
 func (c *Cmd) Signal(sig os.Signal) error {
 	s, ok := sig.(syscall.Signal)
 	switch {
@@ -400,7 +400,8 @@ func (c *Cmd) Resize(size Size) error {
 	})
 }
 
-// Kill ends the whole tree of the process, also what left its group. No error when it has ended before.
+// Kill ends the whole process tree, including processes that have left the group. It is not an error if the process has
+// already ended.
 func (c *Cmd) Kill() error {
 	if c.id == "" {
 		return errors.New("process: not started")
@@ -411,16 +412,18 @@ func (c *Cmd) Kill() error {
 	return nil
 }
 
-// TerminalFile returns the terminal's descriptor; nil before Start, without a terminal, and where descriptors can't
-// travel. It is closed by Wait.
+// TerminalFile returns the terminal's descriptor; nil before Start, without a terminal, and if descriptors can't be passed.
+// Wait closes it.
 func (c *Cmd) TerminalFile() *os.File { return c.ends.terminal }
 
-// Memory is what Keep asked for: zero at first, and for the process that adopts the session as the one before it left it,
-// at whatever moment that was killed. nil before Start, and where it can't travel. It is gone after Release.
+// Memory returns the memory that Keep requested: initially zero, and for the process that adopts the session in the state
+// in which the previous process left it, even if that was killed. nil before Start, and if it can't be passed. It must not
+// be used after Release.
 func (c *Cmd) Memory() []byte { return c.memory }
 
-// Release says that nobody will adopt the kept session any more: the host forgets it when its processes have ended. It is
-// for a session that is over and has nothing more to give; nothing may use Memory from then on. Releasing twice is no error.
+// Release declares that the kept session will not be adopted again: the host forgets it when its processes have ended. Use
+// it for a session that is over and has no more output. Memory must not be used after that. Calling Release twice is not an
+// error.
 func (c *Cmd) Release() error {
 	if c.id == "" {
 		return errors.New("process: not started")

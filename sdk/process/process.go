@@ -1,9 +1,9 @@
-// Package process starts processes through the host. It looks like os/exec and works like a broker: the host spawns the
-// program under the grant of the call, and its descriptors travel over a side socket or, where they can't, its bytes
-// over a stream.
+// Package process starts processes through the host. Its API resembles os/exec: the host starts the program under the grant
+// of the call, and its descriptors are passed over a side socket or, if that is impossible, its input and output over a
+// stream.
 //
-// It owns: starting, copying, signalling and waiting as a plugin sees them. It must not know: grants, sandboxes, how the
-// host spawns, which tool asks.
+// It owns: starting, copying, signalling and waiting, as seen by a plugin. It must not know: grants, sandboxes, how the
+// host starts processes, which tool asks.
 //
 // Start with [Broker] and [Cmd].
 package process
@@ -18,70 +18,71 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// ErrWaitDelay is returned by Wait when the program ended with code 0 but its output stayed open, because another
-// process holds it, until [Cmd.WaitDelay] was over. What was written until then has been copied.
+// ErrWaitDelay is returned by Wait if the program exited with code 0 but its output stayed open, because another process
+// holds it, until [Cmd.WaitDelay] was over. Output written until then has been copied.
 var ErrWaitDelay = errors.New("process: output still open after the process has ended")
 
-// ErrOutputTooLong is returned by Output and CombinedOutput when there was more than [MaxOutputBytes]. The beginning is
-// returned with it.
+// ErrOutputTooLong is returned by Output and CombinedOutput if there was more than [MaxOutputBytes]. The beginning of the
+// output is returned with it.
 var ErrOutputTooLong = errors.New("process: output too long to be kept")
 
 const (
-	// DefaultWaitDelay is how long Wait waits for output that nobody writes any more. A shell that left a server running
-	// in the background costs its caller this much once.
+	// DefaultWaitDelay is how long Wait waits for output after the last byte. A shell that left a server running in the
+	// background costs its caller this delay once.
 	DefaultWaitDelay = 250 * time.Millisecond
 	// attachDelay is the least that Wait waits for the end of an Attach stream: that the process has ended may be known
 	// before its last output has travelled, and a host ends the stream by itself soon after the process.
 	attachDelay = 2 * time.Second
-	// MaxOutputBytes is what Output and CombinedOutput keep. Longer output is for a writer.
+	// MaxOutputBytes is the maximum size of the result of Output and CombinedOutput. Use a writer for longer output.
 	MaxOutputBytes = 32 << 20
 )
 
-// Broker starts processes on behalf of one call, or of the plugin itself.
+// Broker starts processes for a call or for the plugin itself.
 type Broker struct {
 	client gantryv1.HostServiceClient
 	token  string
 	socket string
 }
 
-// New returns a broker that works for the call with the given token. client must carry the services token. An empty
-// descriptorsSocket makes it use the Attach stream.
+// New returns a broker for the call with the given token. client must carry the services token. If descriptorsSocket is
+// empty, the broker uses the Attach stream.
 func New(client gantryv1.HostServiceClient, token, descriptorsSocket string) *Broker {
 	return &Broker{client: client, token: token, socket: descriptorsSocket}
 }
 
-// Command prepares a command. When ctx ends, the whole process tree is killed; with [Cmd.Session] ctx bounds only Start.
+// Command prepares a command. When ctx ends, the whole process tree is killed; with [Cmd.Session], ctx bounds only Start.
 func (b *Broker) Command(ctx context.Context, argv ...string) *Cmd {
 	return &Cmd{Args: argv, ctx: ctx, broker: b}
 }
 
-// Keep is what makes a session outlive the plugin's process: see [Cmd.Keep].
+// Keep makes a session outlive the plugin's process: see [Cmd.Keep].
 type Keep struct {
 	Note   []byte // what the plugin wants to know again, at most 64 KiB
 	Memory int    // bytes that both processes can use, zero at first, at most 8 MiB: see [Cmd.Memory]; 0: none
 }
 
-// Adopted is a session of one of the plugin's earlier processes.
+// Adopted is a session of an earlier process of the plugin.
 type Adopted struct {
-	// Cmd runs already, or has ended: set its writers or take its pipes, then Start connects to it.
+	// Cmd is already running, or has ended: set its writers or get its pipes, then call Start to connect to it.
 	Cmd              *Cmd
 	ThreadID, CallID string    // for which it was started
 	Note             []byte    // of Keep
 	Started          time.Time // by the clock of the host
 }
 
-// Adoption is what a process takes over from earlier ones.
+// Adoption is the result of [Broker.Adopt].
 type Adoption struct {
 	Processes []Adopted
-	// Unanswered are calls that the plugin took and that have got no result: what an earlier process had collected for one
-	// of them, nobody has seen.
+	// Unanswered lists calls that the plugin accepted and that got no result. Output that an earlier process had collected
+	// for one of them was never delivered.
 	Unanswered []string
-	// EarlierRuns: an earlier process still runs and may leave more. Ask again at the next call.
+	// EarlierRuns reports whether an earlier process is still running and may leave more sessions. Call Adopt again at the
+	// next call.
 	EarlierRuns bool
 }
 
-// Adopt takes over the kept sessions that earlier processes of the plugin held for a thread; no thread means all. It waits
-// for the end of an earlier process that still has some. ctx bounds that, and what is done with each Cmd until it is
+// Adopt takes over the kept sessions of earlier processes of the plugin for a thread; an empty thread means all. It waits
+// for the end of an earlier process that still has sessions. ctx limits the wait, and the use of each Cmd until it is
 // connected.
 func (b *Broker) Adopt(ctx context.Context, threadID string) (*Adoption, error) {
 	resp, err := b.client.Adopt(ctx, &gantryv1.AdoptRequest{ThreadId: threadID})
@@ -106,7 +107,7 @@ func (b *Broker) Adopt(ctx context.Context, threadID string) (*Adoption, error) 
 	return out, nil
 }
 
-// Exit says how a process ended.
+// Exit describes how a process ended.
 type Exit struct {
 	Code         int            // a signal n is 128+n
 	Signal       syscall.Signal // 0: none
@@ -124,7 +125,7 @@ func exitOf(r *gantryv1.WaitResponse) Exit {
 	}
 }
 
-// ExitError is a process that ended with another code than 0.
+// ExitError is the error for a process that exited with a code other than 0.
 type ExitError struct {
 	Exit
 	Stderr []byte // from Output only, where Stderr was not set: beginning and end
@@ -141,7 +142,7 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit status %d", e.Code)
 }
 
-// StartError is a process that the host could not or would not start.
+// StartError is the error for a process that the host could not or did not start.
 type StartError struct {
 	Argv    []string
 	Message string        // the operating system's text, for example "No such file or directory"

@@ -11,7 +11,7 @@ import (
 // adoptTime bounds what a plugin does to take over the sessions of a thread.
 const adoptTime = 30 * time.Second
 
-// Adoption is what the plugin takes over of one thread.
+// Adoption describes the sessions of one thread that the plugin adopts.
 type Adoption struct {
 	Thread    *Thread
 	Env       *Env
@@ -20,8 +20,8 @@ type Adoption struct {
 	unanswered []string
 }
 
-// Answered reports whether a call has got its result, as far as the host knows. What an earlier process had collected for
-// one that has not, nobody has seen.
+// Answered reports whether a call got its result, as far as the host knows. Output that an earlier process had collected
+// for an unanswered call was never delivered.
 func (a *Adoption) Answered(callID string) bool { return !slices.Contains(a.unanswered, callID) }
 
 // takeOver lets the plugin adopt what earlier processes held of a thread. What else is done for the thread waits for it.

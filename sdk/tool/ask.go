@@ -33,21 +33,21 @@ func (g *grants) set(f contract.GrantFacts) {
 	g.mu.facts = f
 }
 
-// DeniedError is a refusal by policy, a hook, a reviewer or the user. Its text is for the model: a handler may return the
-// error as it is.
+// DeniedError is a denial by the policy, a hook, a reviewer or the user. Its text is intended for the model: a handler can
+// return the error unchanged.
 type DeniedError struct{ Denial string }
 
 // Error implements error.
 func (e *DeniedError) Error() string { return e.Denial }
 
-// Authorization asks for effects that only show up during a call.
+// Authorization is a request for effects that become known only during a call.
 type Authorization struct {
 	Effects        []contract.Effect
 	Reason         string   // for the user
 	Discriminators []string // further parts of the key under which an approval is remembered
 }
 
-// Authorize asks for effects that only show up now. A refusal is a *[DeniedError].
+// Authorize requests permission for effects that become known only during the call. A denial is a *[DeniedError].
 func (c *Call) Authorize(ctx context.Context, effects ...contract.Effect) error {
 	return c.AuthorizeWith(ctx, Authorization{Effects: effects})
 }
@@ -72,7 +72,8 @@ func (c *Call) AuthorizeWith(ctx context.Context, a Authorization) error {
 	return &DeniedError{Denial: resp.GetDenial()}
 }
 
-// Question to the user: a choice when Options are set, a form when FormSchema is, a URL when URL is. Never an approval.
+// Question is a question to the user: a choice if Options is set, a form if FormSchema is set, a URL if URL is set. The
+// answer is never an approval.
 type Question struct {
 	Title, Message string
 	Options        []string
@@ -81,14 +82,14 @@ type Question struct {
 	Redirect       bool // the host listens on loopback for the URL's redirect and returns the query
 }
 
-// Answer to a [Question]. Without an answer one of Declined and Cancelled is true.
+// Answer is the answer to a [Question]. If there is none, either Declined or Cancelled is true.
 type Answer struct {
 	Declined  bool
 	Cancelled bool
 	JSON      json.RawMessage // the choice, the form's object, or the query's object
 }
 
-// Ask puts a question to the user and waits. The call's clock stands still meanwhile.
+// Ask asks the user a question and waits for the answer. The call's clock is paused meanwhile.
 func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	client, err := c.env.host()
 	if err != nil {
@@ -121,11 +122,11 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	return Answer{Cancelled: true}, nil
 }
 
-// RawText as args of [Call.CallTool] is passed to a freeform tool as it is.
+// RawText, as the args of [Call.CallTool], is passed unchanged to a freeform tool.
 type RawText string
 
-// CallTool runs another tool of the thread, which takes the whole way of any call. args is a [RawText], or anything that
-// marshals to a JSON object.
+// CallTool runs another tool of the thread, through the same pipeline as any other call. args is a [RawText], or any value
+// that marshals to a JSON object.
 func (c *Call) CallTool(ctx context.Context, namespace, name string, args any) (*Result, error) {
 	client, err := c.env.host()
 	if err != nil {
@@ -162,14 +163,15 @@ func (c *Call) ListTools(ctx context.Context) ([]contract.Descriptor, error) {
 	return convert.DescriptorsFromProto(resp.GetTools()), nil
 }
 
-// Sampled is what the model answered.
+// Sampled is the model's answer.
 type Sampled struct {
 	Message llm.Message
 	Usage   llm.Usage
 	Reason  llm.FinishReason
 }
 
-// Sample asks the model once, within the thread's budget. An answer that broke is a *[llm.Error].
+// Sample sends one request to the model, within the thread's budget. If the answer is incomplete, the error is an
+// *[llm.Error].
 func (c *Call) Sample(ctx context.Context, req *llm.Request) (*Sampled, error) {
 	client, err := c.env.host()
 	if err != nil {
@@ -189,8 +191,8 @@ func (c *Call) Sample(ctx context.Context, req *llm.Request) (*Sampled, error) {
 	return &Sampled{Message: m, Usage: convert.UsageFromProto(resp.GetUsage()), Reason: convert.FinishReasonFromProto(resp.GetReason())}, nil
 }
 
-// Emit puts an event of the plugin's own into the thread's stream. kind is lower-case words joined by dots; payload is
-// marshalled to JSON; durable events are stored.
+// Emit publishes a plugin-defined event in the thread's stream. kind consists of lower-case words separated by dots;
+// payload is marshalled to JSON; durable events are stored.
 func (c *Call) Emit(ctx context.Context, kind string, payload any, durable bool) error {
 	return c.env.emit(ctx, c.start.CallToken, kind, payload, durable)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock counts the time of a call during which nobody waited for a person. The host stops and starts it.
+// Clock measures the duration of a call, excluding time spent waiting for a person. The host pauses and resumes it.
 type Clock struct {
 	mu struct {
 		sync.Mutex
@@ -23,7 +23,7 @@ func newClock() *Clock {
 	return k
 }
 
-// Elapsed is the time since the call began, without pauses.
+// Elapsed returns the time since the call started, without pauses.
 func (k *Clock) Elapsed() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -33,14 +33,14 @@ func (k *Clock) Elapsed() time.Duration {
 	return k.mu.counted + time.Since(k.mu.since)
 }
 
-// Paused reports whether something waits for a person right now.
+// Paused reports whether the call is currently waiting for a person.
 func (k *Clock) Paused() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.mu.paused
 }
 
-// NewTimer returns a timer that fires once, after d of time that counts. Stop it when it is not needed any more.
+// NewTimer returns a timer that fires once, after d of unpaused time. Stop it when it is no longer needed.
 func (k *Clock) NewTimer(d time.Duration) *Timer {
 	c := make(chan time.Time, 1)
 	t := &Timer{C: c, clock: k, left: d, fire: func() { c <- time.Now() }}
@@ -90,7 +90,7 @@ func (k *Clock) resume() {
 	}
 }
 
-// Timer of a [Clock].
+// Timer is a timer of a [Clock].
 type Timer struct {
 	C <-chan time.Time // receives the time once
 
@@ -127,7 +127,7 @@ func (t *Timer) stopLocked() {
 	}
 }
 
-// Stop releases the timer; it will not fire any more.
+// Stop releases the timer, which then never fires.
 func (t *Timer) Stop() {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()

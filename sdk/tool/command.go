@@ -11,25 +11,24 @@ import (
 	"github.com/gantry-agent/gantry/sdk/process"
 )
 
-// Command is a command of the plugin, by which CLI, TUI and web reach into it: login, status, and the like. Make it with
-// [NewCommand].
+// Command is a plugin command that user interfaces offer, such as login or status. Create it with [NewCommand].
 type Command struct {
 	spec contract.CommandSpec
 	run  func(ctx context.Context, c *CommandCall, input json.RawMessage) (json.RawMessage, error)
 	err  error
 }
 
-// CommandOption changes a command.
+// CommandOption is an option of [NewCommand].
 type CommandOption func(*Command)
 
-// SideEffects says that the command changes something outside the plugin's process: a service, files, what the host stores
-// for it. The host asks the user before it runs such a command.
+// SideEffects declares that the command changes something outside the plugin's process: a service, files, or data that the host
+// stores for it. The host asks the user before it runs such a command.
 func SideEffects() CommandOption { return func(c *Command) { c.spec.SideEffects = true } }
 
 var commandName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// NewCommand declares a command whose input is the struct In and whose output is marshalled to JSON. An error is shown to
-// the user; a *[contract.Diagnostic] keeps its place.
+// NewCommand declares a command with input of type In, whose output is marshalled to JSON. Errors are shown to the user; a
+// *[contract.Diagnostic] keeps its place.
 func NewCommand[In any](name, description string, run func(ctx context.Context, c *CommandCall, in In) (any, error), opts ...CommandOption) Command {
 	c := Command{spec: contract.CommandSpec{Name: name, Description: description}}
 	var fields []string
@@ -58,16 +57,16 @@ func NewCommand[In any](name, description string, run func(ctx context.Context, 
 	return c
 }
 
-// CommandCall is one run of a command.
+// CommandCall is one execution of a command.
 type CommandCall struct {
 	env   *Env
 	token string
 }
 
-// Env of the plugin.
+// Env returns the plugin's environment.
 func (c *CommandCall) Env() *Env { return c.env }
 
-// Command prepares a process that the host spawns under the command's grant.
+// Command prepares a process that the host starts under the command's grant.
 func (c *CommandCall) Command(ctx context.Context, argv ...string) *process.Cmd {
 	return c.env.command(ctx, c.token, argv)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Tool is one declared tool. Make it with [New] or [NewFreeform].
+// Tool is a tool declaration. Create it with [New] or [NewFreeform].
 type Tool struct {
 	descriptor contract.Descriptor
 	required   []string
@@ -19,16 +19,17 @@ type Tool struct {
 	err        error // what is wrong with the declaration; reported when the plugin starts
 }
 
-// Option changes a tool.
+// Option is an option of [New] and [NewFreeform].
 type Option func(*Tool)
 
-// New declares a tool whose arguments are the struct In. The schema is derived from it: json tags give the names, a field
-// without omitempty or omitzero is required, a jsonschema tag is its description, an enum tag ("a,b") its only values.
-// json.RawMessage together with [Schema] takes arguments as they are.
+// New declares a tool with arguments of type In. The schema is derived from the struct: json tags define the names; a field
+// without omitempty or omitzero is required; a jsonschema tag is the description; an enum tag ("a,b") lists the allowed
+// values. Use json.RawMessage together with [Schema] to receive the arguments unparsed.
 //
-// run answers the call. A Go error becomes an error result with its text, a panic one that says so; the process goes on.
-// ctx ends when the host asks to cancel, with a *[Cancelled] as its cause: run then returns soon, and what it returns is
-// still the result. Calls run at the same time, each in a goroutine of its own, unless the descriptor says otherwise.
+// run handles a call. If it returns a Go error, the call gets an error result with its text; if it panics, the call gets an
+// error result that says so, and the process keeps running. ctx ends when the host cancels the call, with a *[Cancelled] as
+// its cause: run should then return soon, and its return value is still the result. Calls run concurrently, each in its own
+// goroutine, unless the descriptor says otherwise.
 func New[In any](name, description string, run func(ctx context.Context, c *Call, in In) (*Result, error), opts ...Option) Tool {
 	t := Tool{descriptor: contract.Descriptor{Name: name, Description: description}}
 	if _, raw := any(*new(In)).(json.RawMessage); !raw {
@@ -110,31 +111,32 @@ func (t Tool) check() error {
 	return nil
 }
 
-// Descriptor returns what the host is told about the tool.
+// Descriptor returns the descriptor that is sent to the host.
 func (t Tool) Descriptor() contract.Descriptor { return t.descriptor }
 
-// ReadOnly says that every call leaves the world as it was.
+// ReadOnly declares that no call has side effects.
 func ReadOnly() Option { return func(t *Tool) { t.descriptor.ReadOnly = true } }
 
-// ParallelSafe says that calls may run beside other calls.
+// ParallelSafe declares that calls may run concurrently with other calls.
 func ParallelSafe() Option { return func(t *Tool) { t.descriptor.ParallelSafe = true } }
 
-// EffectsByHost says that all a call does to the world is done by the host: by commands that it starts, tools that it calls,
-// questions that it asks through its Call. The host can then store the call's start while the call begins already, and
-// holds what it asks for until that is done. A tool that writes a file, sends a request or types into a session by itself
-// must not say it: what it did might be lost track of when the host is killed.
+// EffectsByHost declares that the host performs all side effects of a call: commands that it starts, tools that it calls,
+// and questions that it asks through its Call. The host can then start the call while it is still storing the start, and
+// hold back these requests until that is done. A tool that writes a file, sends a request or sends input to a session on
+// its own must not declare it: if the host is killed, these side effects could be lost track of.
 func EffectsByHost() Option { return func(t *Tool) { t.descriptor.EffectsByHost = true } }
 
-// SerialGroup makes calls of one group run one after the other, also where they are parallel-safe.
+// SerialGroup makes calls in the same group run one at a time, even if they are parallel-safe.
 func SerialGroup(group string) Option { return func(t *Tool) { t.descriptor.SerialGroup = group } }
 
-// Effects says what every call does outside the conversation.
+// Effects declares the side effects of every call.
 func Effects(effects ...contract.Effect) Option {
 	return func(t *Tool) { t.descriptor.Effects = append(t.descriptor.Effects, effects...) }
 }
 
-// Assess sets the function that says what a call would do, without doing it. In is the struct of [New], or string for a
-// freeform tool. A Go error, a panic and arguments that can't be decoded answer the call early, with an error.
+// Assess sets the function that determines what a call would do, without doing it. In is the type of [New], or string for a
+// freeform tool. If it returns a Go error or panics, or if the arguments can't be decoded, the call is answered early with
+// an error.
 func Assess[In any](assess func(ctx context.Context, c *AssessCall, in In) (*contract.Assessment, error)) Option {
 	return func(t *Tool) {
 		t.descriptor.Assess = true
@@ -158,18 +160,18 @@ func Assess[In any](assess func(ctx context.Context, c *AssessCall, in In) (*con
 // Namespace puts the tool into a namespace.
 func Namespace(ns string) Option { return func(t *Tool) { t.descriptor.Namespace = ns } }
 
-// Deferred tools are found by tool search and callable by name.
+// Deferred declares that the tool is found by tool search and then callable by name.
 func Deferred() Option { return func(t *Tool) { t.descriptor.Exposure = contract.ExposureDeferred } }
 
-// Hidden tools are callable and never shown.
+// Hidden declares that the tool is callable but never shown to the model.
 func Hidden() Option { return func(t *Tool) { t.descriptor.Exposure = contract.ExposureHidden } }
 
-// Hook sets the name under which hooks see the tool, and names under which they also match it.
+// Hook sets the name under which hooks see the tool, and additional names that hook matchers match.
 func Hook(name string, aliases ...string) Option {
 	return func(t *Tool) { t.descriptor.HookName, t.descriptor.HookAliases = name, aliases }
 }
 
-// HookField says which argument hooks see under another name.
+// HookField sets the name under which hooks see an argument.
 func HookField(hook, argument string) Option {
 	return func(t *Tool) {
 		if t.descriptor.HookFields == nil {
@@ -179,18 +181,18 @@ func HookField(hook, argument string) Option {
 	}
 }
 
-// AbortReadsAsCommand makes an abort read like that of a command, with a line for the wall time.
+// AbortReadsAsCommand reports an abort like that of a command, with a wall-time line.
 func AbortReadsAsCommand() Option { return func(t *Tool) { t.descriptor.AbortReadsAsCommand = true } }
 
-// Lenient tools get unknown arguments instead of having them refused.
+// Lenient makes the host pass on unknown arguments instead of rejecting them.
 func Lenient() Option { return func(t *Tool) { t.descriptor.LenientArguments = true } }
 
-// Schema replaces the derived schema of the arguments: JSON Schema 2020-12 of an object.
+// Schema replaces the derived schema of the arguments. It is a JSON Schema (2020-12) of an object.
 func Schema(schema json.RawMessage) Option {
 	return func(t *Tool) { t.descriptor.InputSchema = schema }
 }
 
-// Output declares what [Result.Structured] holds.
+// Output declares the type of [Result.Structured].
 func Output[T any]() Option {
 	return func(t *Tool) {
 		schema, _, err := schemaOf[T]()
@@ -199,13 +201,13 @@ func Output[T any]() Option {
 	}
 }
 
-// SearchText adds words by which tool search finds the tool.
+// SearchText adds words for tool search.
 func SearchText(s string) Option { return func(t *Tool) { t.descriptor.SearchText = s } }
 
-// ModelTraits names what a model must have for the tool to be offered, for example "images".
+// ModelTraits lists the traits that a model must have for the tool to be offered, for example "images".
 func ModelTraits(traits ...string) Option {
 	return func(t *Tool) { t.descriptor.ModelTraits = append(t.descriptor.ModelTraits, traits...) }
 }
 
-// Source names the source that the tool belongs to, see [Env.SetTools].
+// Source sets the tool's source, see [Env.SetTools].
 func Source(name string) Option { return func(t *Tool) { t.descriptor.Source = name } }

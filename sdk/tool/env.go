@@ -17,7 +17,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-// Env is what a configured plugin knows about itself and its host. It does not change; Configure makes a new one.
+// Env is the environment of a configured plugin: information about itself and its host. It is immutable; Configure creates
+// a new one.
 type Env struct {
 	Label             string // of the user's block; one binary may run under several
 	DataDir, CacheDir string // of this plugin's own; the one lasts, the other may be emptied at any time
@@ -42,24 +43,24 @@ func (e *Env) host() (gantryv1.HostServiceClient, error) {
 	return e.client, nil
 }
 
-// Client is the host's services as they are on the wire, for what this package does not cover; nil where the host offers
-// none.
+// Client returns the generated client of the host's services, for anything that this package doesn't cover; nil if the host
+// offers none.
 func (e *Env) Client() gantryv1.HostServiceClient { return e.client }
 
-// SetTools replaces the tools that the plugin offers and tells the host. sources are what stands behind them and has a
-// state of its own, an MCP server for example; [Source] assigns a tool to one. The error names the tools that are not valid;
-// all others are offered, and the host warns people of those that it leaves out.
+// SetTools replaces the tools that the plugin offers, and notifies the host. sources are providers of tools with their own
+// state, for example MCP servers; [Source] assigns a tool to one. The error names invalid tools; all others are offered, and
+// the host warns users about the invalid ones.
 func (e *Env) SetTools(tools []Tool, sources ...contract.Source) error {
 	return e.server.tools.replace(tools, sources)
 }
 
-// Context lives as long as the plugin: what runs in the background belongs under it. Its cause is then [ErrShutdown].
+// Context returns a context that lasts as long as the plugin, for background work. Its cause is then [ErrShutdown].
 func (e *Env) Context() context.Context { return e.server.closing }
 
-// Thread returns a thread that the plugin has heard of and that has not ended.
+// Thread returns a thread that the plugin knows and that has not ended.
 func (e *Env) Thread(id string) (*Thread, bool) { return e.server.threads.find(id) }
 
-// Command prepares a process that belongs to no call. The host spawns it only under a standing grant of the plugin.
+// Command prepares a process that belongs to no call. The host starts it only if the plugin has a permanent grant.
 func (e *Env) Command(ctx context.Context, argv ...string) *process.Cmd {
 	return e.command(ctx, "", argv)
 }
@@ -84,7 +85,7 @@ func (noHost) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallO
 // artifactChunk is what one message of an artifact carries.
 const artifactChunk = 256 << 10
 
-// PutArtifact stores content with the host. It reads r to its end.
+// PutArtifact stores content in the host. It reads r to the end.
 func (e *Env) PutArtifact(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error) {
 	client, err := e.host()
 	if err != nil {
@@ -121,7 +122,7 @@ func (e *Env) PutArtifact(ctx context.Context, name, mediaType string, r io.Read
 	return convert.ArtifactRefFromProto(resp.GetArtifact()), nil
 }
 
-// GetArtifact reads an artifact back. Close ends it before its end.
+// GetArtifact returns the content of an artifact. Close it to stop reading early.
 func (e *Env) GetArtifact(ctx context.Context, sha256 string) (io.ReadCloser, error) {
 	client, err := e.host()
 	if err != nil {

@@ -32,16 +32,16 @@ const (
 	maxVerbatimBytes = 4096
 )
 
-// Text makes a result of one text part for model and user.
+// Text returns a result with one text part for the model and the user.
 func Text(s string) *Result { return contract.Text(s) }
 
-// Errorf makes a failed result of one text part. The model reads it and may try something else, so say what was wrong
-// with what it asked.
+// Errorf returns an error result with one text part. The model reads it and may try again, so explain what was wrong with
+// the request.
 func Errorf(format string, args ...any) *Result {
 	return contract.ErrorText(fmt.Sprintf(format, args...))
 }
 
-// JSON makes a result of v as JSON, also as the structured answer that code mode sees.
+// JSON returns a result with v as JSON, which is also the structured result for code mode.
 func JSON(v any) (*Result, error) {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-// Server serves one plugin's contract on any gRPC server. [Main] makes it for a process of its own; a test may run it on
-// a connection in memory.
+// Server serves the contract of one plugin on any gRPC server. [Main] creates it for a plugin process; a test can run it on
+// an in-memory connection.
 type Server struct {
 	gantryv1.UnimplementedPluginServiceServer
 	gantryv1.UnimplementedToolServiceServer
@@ -48,7 +48,7 @@ type Server struct {
 	}
 }
 
-// NewServer checks the plugin and prepares its server. Nothing runs yet. logger may be nil.
+// NewServer validates the plugin and creates its server, without starting anything. logger may be nil.
 func NewServer(p Plugin, logger hclog.Logger) (*Server, error) {
 	if logger == nil {
 		logger = hclog.NewNullLogger()
@@ -69,7 +69,7 @@ func NewServer(p Plugin, logger hclog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// Manifest returns what Describe answers.
+// Manifest returns the manifest that Describe returns.
 func (s *Server) Manifest() *contract.Manifest { return s.manifest }
 
 // Register adds the services of the contract to a gRPC server.
@@ -149,7 +149,7 @@ func (s *Server) Describe(context.Context, *gantryv1.DescribeRequest) (*gantryv1
 	return &gantryv1.DescribeResponse{Manifest: convert.ManifestToProto(s.manifest)}, nil
 }
 
-// Configure implements PluginService. What is wrong with the block is a diagnostic, never a status.
+// Configure implements PluginService. Errors in the block are diagnostics, never a gRPC status.
 func (s *Server) Configure(ctx context.Context, req *gantryv1.ConfigureRequest) (*gantryv1.ConfigureResponse, error) {
 	done, err := s.gate.configure(ctx)
 	if err != nil {
@@ -272,17 +272,17 @@ func (s *Server) Drain(ctx context.Context, req *gantryv1.DrainRequest) (*gantry
 	return &gantryv1.DrainResponse{StillRunning: int32(running)}, nil
 }
 
-// Stop implements PluginService. The process ends after the answer.
+// Stop implements PluginService. The process exits after the response.
 func (s *Server) Stop(context.Context, *gantryv1.StopRequest) (*gantryv1.StopResponse, error) {
 	s.onStop()
 	return &gantryv1.StopResponse{}, nil
 }
 
-// ErrShutdown is the cause of contexts that end because the plugin does.
+// ErrShutdown is the cause of contexts that end because the plugin shuts down.
 var ErrShutdown = errors.New("tool: the plugin ends")
 
-// Close takes nothing new, cancels what runs, lets the plugin clean up, and waits for both until ctx ends. It may be
-// called again to go on waiting.
+// Close refuses new work, cancels running calls, lets the plugin clean up, and waits for both until ctx ends. Call it again
+// to continue waiting.
 func (s *Server) Close(ctx context.Context) error {
 	grace := defaultGrace
 	if until, ok := ctx.Deadline(); ok {
@@ -327,7 +327,7 @@ func (s *Server) graceOnClose() time.Duration {
 	return s.mu.grace
 }
 
-// PanicError is a panic of the plugin's code, caught at the edge of one piece of work.
+// PanicError is a panic in the plugin's code, recovered at the boundary of one call or task.
 type PanicError struct {
 	Where string
 	Value any

@@ -7,11 +7,11 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// ErrSessionOver is returned by Write after the session was told to be over, or after its thread has ended.
+// ErrSessionOver is returned by Write after the session has been reported as over, or after its thread has ended.
 var ErrSessionOver = errors.New("tool: the session is over")
 
-// Session is something that outlives the call that opened it: a terminal, a kernel, a browser. It may be used by several
-// goroutines.
+// Session is something that outlives the call that opened it, such as a terminal, a kernel or a browser. It is safe for
+// concurrent use.
 type Session struct {
 	id     string
 	thread *Thread
@@ -31,38 +31,39 @@ type sessionOver struct {
 	session *Session
 }
 
-// OpenSession tells that something outlives the call that opened it. The id is the plugin's own, unique in its thread;
-// it is also what Result.SessionID and StopSession name. Every session must be ended by Exited, Denied or Lost.
+// OpenSession reports that something outlives the call that opened it. The plugin chooses the id, which is unique in its
+// thread and is also used in Result.SessionID and StopSession. Every session must be ended with Exited, Denied or Lost.
 func (t *Thread) OpenSession(id, callID, title string) *Session {
 	s := &Session{id: id, thread: t}
 	t.event(contract.SessionOpened{SessionID: id, CallID: callID, Title: title})
 	return s
 }
 
-// ResumeSession goes on with a session that an earlier process of the plugin has opened: see [Plugin.Adopt]. at is the
-// position in its output where Write goes on, counted from the moment when it was opened. Of what was shown already the
-// host shows nothing twice, so a plugin begins with the oldest output that it still has.
+// ResumeSession continues a session that an earlier process of the plugin opened: see [Plugin.Adopt]. at is the position in
+// its output at which Write continues, counted from when the session was opened. The host never displays output twice, so a
+// plugin should start with the oldest output that it still has.
 func (t *Thread) ResumeSession(id, callID, title string, at int64) *Session {
 	s := &Session{id: id, thread: t, written: at, sent: at}
 	t.event(contract.SessionOpened{SessionID: id, CallID: callID, Title: title, Resumed: true})
 	return s
 }
 
-// Skip leaves out n bytes of output, which shows as a gap.
+// Skip omits n bytes of output, which are displayed as a gap.
 func (s *Session) Skip(n int64) {
 	s.thread.mu.Lock()
 	defer s.thread.mu.Unlock()
 	s.written += max(n, 0)
 }
 
-// ID of the session.
+// ID is the session's ID.
 func (s *Session) ID() string { return s.id }
 
-// Thread of the session.
+// Thread is the session's thread.
 func (s *Session) Thread() *Thread { return s.thread }
 
-// Write shows output of the session as it appears, gathered as a call's output is. It waits while the host is slow; when
-// the host does not listen to the thread at all, what finds no room is dropped, and the gap shows in the offsets.
+// Write displays output of the session as it appears, collected in the same way as a call's output. It blocks while the
+// host is slow. If the host doesn't listen to the thread at all, output that doesn't fit is dropped, and the offsets show
+// the gap.
 func (s *Session) Write(p []byte) (int, error) {
 	rest := p
 	for len(rest) > 0 {
@@ -91,13 +92,14 @@ func (s *Session) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Exited tells that the session is over. A signal n is the code 128+n. Only the first of Exited, Denied and Lost counts.
+// Exited reports that the session is over. For a signal n, the code is 128+n. Only the first of Exited, Denied and Lost has
+// an effect.
 func (s *Session) Exited(code int) { s.end(contract.SessionEndExited, code) }
 
-// Denied tells that the sandbox ended the session.
+// Denied reports that the sandbox ended the session.
 func (s *Session) Denied(code int) { s.end(contract.SessionEndDenied, code) }
 
-// Lost tells that nobody knows what became of the session.
+// Lost reports that the outcome of the session is unknown.
 func (s *Session) Lost() { s.end(contract.SessionEndLost, 0) }
 
 func (s *Session) end(how contract.SessionEnd, code int) {

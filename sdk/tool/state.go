@@ -10,26 +10,26 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// ErrConflict is returned by a conditional write when somebody else wrote before. Read again and decide anew.
+// ErrConflict is returned by a conditional write if the value was changed in the meantime. Read it again and retry.
 var ErrConflict = errors.New("tool: the stored version is another one")
 
-// State is a small, durable key-value store of the plugin's own, kept by the host. Keys have at most 256 bytes, values at
-// most 1 MiB.
+// State is a small, durable key-value store of the plugin, kept by the host. Keys can have up to 256 bytes, values up to 1
+// MiB.
 type State struct {
 	env    *Env
 	scope  gantryv1.StateScope
 	thread string
 }
 
-// State that lasts as long as the plugin's data.
+// State returns a store that lasts as long as the plugin's data.
 func (e *Env) State() State { return State{env: e, scope: gantryv1.StateScope_STATE_SCOPE_PLUGIN} }
 
-// State that lasts as long as the thread.
+// State returns a store that lasts as long as the thread.
 func (c *Call) State() State {
 	return State{env: c.env, scope: gantryv1.StateScope_STATE_SCOPE_THREAD, thread: c.start.ThreadID}
 }
 
-// Get returns a value with its version. ok is false when there is none.
+// Get returns a value and its version. ok is false if the key does not exist.
 func (s State) Get(ctx context.Context, key string) (value []byte, version uint64, ok bool, err error) {
 	client, err := s.env.host()
 	if err != nil {
@@ -47,12 +47,13 @@ func (s State) Put(ctx context.Context, key string, value []byte) (version uint6
 	return s.put(ctx, &gantryv1.PutStateRequest{Key: key, Value: value})
 }
 
-// PutIf stores a value if the stored version is still the given one; 0: if there is none. Else it returns [ErrConflict].
+// PutIf stores a value if the stored version is the given one; 0: if the key does not exist. Otherwise it returns
+// [ErrConflict].
 func (s State) PutIf(ctx context.Context, key string, value []byte, version uint64) (uint64, error) {
 	return s.put(ctx, &gantryv1.PutStateRequest{Key: key, Value: value, IfVersion: &version})
 }
 
-// Delete removes a key. It is no error when there is none.
+// Delete deletes a key. It is not an error if the key does not exist.
 func (s State) Delete(ctx context.Context, key string) error {
 	_, err := s.put(ctx, &gantryv1.PutStateRequest{Key: key, Delete: true})
 	return err
@@ -74,7 +75,7 @@ func (s State) put(ctx context.Context, req *gantryv1.PutStateRequest) (uint64, 
 	return resp.GetVersion(), nil
 }
 
-// List returns the keys that begin with prefix.
+// List returns the keys that start with prefix.
 func (s State) List(ctx context.Context, prefix string) ([]string, error) {
 	client, err := s.env.host()
 	if err != nil {
@@ -87,16 +88,16 @@ func (s State) List(ctx context.Context, prefix string) ([]string, error) {
 	return resp.GetKeys(), nil
 }
 
-// BusyError says who holds a lease.
+// BusyError is returned if another holder has the lease.
 type BusyError struct{ Holder string }
 
 // Error implements error.
 func (e *BusyError) Error() string { return "lease is held by " + e.Holder }
 
-// Lease is the right to be the only one, for example the only user of a browser profile. Nobody else has it until it is
-// released or lost.
+// Lease is an exclusive right, for example to use a browser profile. No one else has it until it is released or lost.
 type Lease struct {
-	// Token grows with every grant of the name. What is guarded refuses a token smaller than one it has seen.
+	// Token is incremented with every grant of the name. The guarded resource should reject a token that is smaller than
+	// one it has already seen.
 	Token uint64
 
 	cancel context.CancelFunc
@@ -104,16 +105,17 @@ type Lease struct {
 	once   sync.Once
 }
 
-// Lost is closed when the lease is over, also after Release.
+// Lost returns a channel that is closed when the lease is over, including after Release.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Release gives the lease back. It may be called more than once.
+// Release releases the lease. It may be called more than once.
 func (l *Lease) Release() {
 	l.once.Do(l.cancel)
 	<-l.lost
 }
 
-// Lease takes a named lease, waiting up to wait for it. A *[BusyError] says who has it. ctx bounds the waiting only.
+// Lease acquires a named lease, waiting for it for up to wait. If it is held by another holder, the error is a
+// *[BusyError]. ctx bounds only the waiting.
 func (e *Env) Lease(ctx context.Context, name string, wait time.Duration) (*Lease, error) {
 	client, err := e.host()
 	if err != nil {

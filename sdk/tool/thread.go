@@ -29,8 +29,8 @@ const (
 	maxThreadEvents = 1024
 )
 
-// Thread is a thread that uses this plugin. It may be used by several goroutines. It is there from the first call or
-// stream of the thread until EndThread.
+// Thread is a thread that uses the plugin. It is safe for concurrent use. It exists from the first call or stream of the
+// thread until EndThread.
 type Thread struct {
 	id     string
 	logger hclog.Logger
@@ -78,20 +78,20 @@ func newThread(id string, logger hclog.Logger) *Thread {
 	return t
 }
 
-// ID of the thread.
+// ID is the thread's ID.
 func (t *Thread) ID() string { return t.id }
 
-// Cwd of the thread; empty until the host has opened it.
+// Cwd is the thread's working folder; empty until the host has opened the thread.
 func (t *Thread) Cwd() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mu.cwd
 }
 
-// Done is closed when the thread has ended.
+// Done returns a channel that is closed when the thread has ended.
 func (t *Thread) Done() <-chan struct{} { return t.over }
 
-// State that lasts as long as the thread.
+// State returns a store that lasts as long as the thread.
 func (t *Thread) State() State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,9 +101,9 @@ func (t *Thread) State() State {
 // ErrThreadOver is returned by Emit after the thread has ended.
 var ErrThreadOver = errors.New("tool: the thread is over")
 
-// Emit puts an event of the plugin's own into the thread's stream, as [Call.Emit] does, outside any call. The host opens a
-// thread beside its first call; until then Emit waits. After the thread's end it returns [ErrThreadOver], or the host
-// refuses.
+// Emit publishes a plugin-defined event in the thread's stream like [Call.Emit], but outside any call. The host opens a
+// thread concurrently with its first call; until then, Emit blocks. After the thread has ended, it returns [ErrThreadOver]
+// or the host's refusal.
 func (t *Thread) Emit(ctx context.Context, kind string, payload any, durable bool) error {
 	select {
 	case <-t.opened:
@@ -122,8 +122,8 @@ func (t *Thread) Emit(ctx context.Context, kind string, payload any, durable boo
 	return env.emit(ctx, token, kind, payload, durable)
 }
 
-// Context sets the text that the model sees under key; empty text removes it. The host tells the model only what changed.
-// At most 16384 bytes, the rest is cut off.
+// Context sets the text that the model sees under key; an empty text removes it. The host sends the model only changes.
+// Text beyond 16384 bytes is cut off.
 func (t *Thread) Context(key, text string) {
 	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > maxContextBytes {
 		t.logger.Warn("context text is cut off", "thread", t.id, "key", key, "bytes", len(text))

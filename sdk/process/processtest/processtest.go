@@ -1,8 +1,8 @@
 // Package processtest is a host for tests: it serves HostService on a unix socket and starts real processes, so that a
-// plugin's code runs as it does under a host.
+// plugin's code runs as it does with a real host.
 //
-// It owns: the process half of HostService, without grants or confinement, and artifacts in memory. It must not know:
-// which plugin is tested, or anything of the real host.
+// It owns: the process part of HostService, without grants or confinement, and in-memory artifacts. It must not know: which
+// plugin is tested, or anything about the real host.
 //
 // Start with [Start].
 package processtest
@@ -30,13 +30,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// Options of a [Host].
+// Options configures a [Host].
 type Options struct {
 	// Attach makes the host offer the Attach stream instead of descriptors.
 	Attach bool
-	// Service wraps the host where a test needs more than processes; nil: the host itself. It must embed or call h.
+	// Service wraps the host if a test needs more than processes; nil: the host itself. It must embed or call h.
 	Service func(h *Host) gantryv1.HostServiceServer
-	// Refuse is asked before each start; an error in its answer is what the plugin gets.
+	// Refuse is called before each start; the plugin gets the error that it returns.
 	Refuse func(*gantryv1.SpawnRequest) *gantryv1.SpawnError
 }
 
@@ -64,7 +64,7 @@ type Host struct {
 	}
 }
 
-// Start serves a host until the test ends. What it started is killed then.
+// Start serves a host until the test ends, and then kills the processes that it has started.
 func Start(tb testing.TB, opts Options) *Host {
 	tb.Helper()
 	// t.TempDir carries the test's name, which is too long for a socket.

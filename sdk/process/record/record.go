@@ -1,11 +1,11 @@
-// Package record keeps the output of a program in memory that outlives the process which reads it: what was read and not
-// yet given away is there again for the next one, each byte once, whenever the reader was killed.
+// Package record stores the output of a program in memory that outlives the process which reads it: output that was read
+// but not delivered is available to the next process, each byte exactly once, even if the reader was killed.
 //
-// It owns: the bound (head and tail of what nobody has taken), what is dropped and how that is counted, the layout of the
-// memory and its state after a sudden end. It must not know: where the memory comes from, what reads the program's output,
-// who takes it.
+// It owns: the size limit (head and tail of undelivered output), which output is dropped and how it is counted, the layout
+// of the memory and its state after a crash. It must not know: where the memory comes from, what reads the program's
+// output, who takes it.
 //
-// Start with [New] for a program that was started, and [Open] for one that was taken over.
+// Start with [New] for a program that was started, and with [Open] for one that was adopted.
 package record
 
 import (
@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// ErrForeign is returned by Open for memory that holds no record, or one of another layout.
+// ErrForeign is returned by Open for memory that contains no record, or one with a different layout.
 var ErrForeign = errors.New("record: the memory holds no record that this program understands")
 
 const (
@@ -30,16 +30,16 @@ const (
 	maxName = 256
 )
 
-// Output is what a program wrote: Omitted bytes are missing between Head and Tail.
+// Output is the output of a program; Omitted bytes are missing between Head and Tail.
 type Output struct {
 	Head, Tail []byte
 	Omitted    int64
 }
 
-// Total is the number of bytes that the program wrote.
+// Total returns the number of bytes that the program wrote.
 func (o Output) Total() int64 { return int64(len(o.Head)+len(o.Tail)) + o.Omitted }
 
-// Record is output that nobody has taken yet. One goroutine may read into it while others take.
+// Record stores output that has not been taken yet. One goroutine may read into it while others take from it.
 type Record struct {
 	mu     sync.Mutex
 	mem    *memory // nil after Close
@@ -50,11 +50,11 @@ type Record struct {
 	closed []byte // where reads go after Close
 }
 
-// Size is the memory that a record of so many bytes needs.
+// Size returns the size of the memory for a record with the given capacity.
 func Size(capacity int) int { return newLayout(capacity).size }
 
-// New begins a record that keeps the first and the last half of capacity bytes. mem has at least [Size] zero bytes; nil
-// means memory that ends with this process. It must stay mapped until [Record.Close].
+// New creates a record that keeps the first and the last half of capacity bytes. mem must have at least [Size] zero bytes;
+// nil: memory that ends with this process. It must stay mapped until [Record.Close].
 func New(mem []byte, capacity int) (*Record, error) {
 	l := newLayout(capacity)
 	if mem == nil {
@@ -70,8 +70,8 @@ func New(mem []byte, capacity int) (*Record, error) {
 	return r, nil
 }
 
-// Open goes on with the record of an earlier process. What that one had taken under a name that answered denies is there
-// again: whoever it was for never saw it.
+// Open continues the record of an earlier process. Output that was taken under a name for which answered returns false is
+// available again, because it was never delivered.
 func Open(mem []byte, answered func(name string) bool) (*Record, error) {
 	m, st, err := openMemory(mem)
 	if err != nil {
@@ -103,10 +103,9 @@ func (r *Record) untake() {
 	r.mem.store(&r.st)
 }
 
-// ReadPiece reads one piece of output into the record and returns it; the bytes are valid until the next ReadPiece. It is
-// made for one goroutine, and for sources that write nothing
-// behind what they return: what they read straight into the record is not lost when the process is killed before the next
-// instruction.
+// ReadPiece reads one piece of output into the record and returns it; the bytes are valid until the next ReadPiece. Only
+// one goroutine may call it. It requires a source that writes nothing beyond the bytes that it returns: bytes that are read
+// directly into the record are not lost if the process is killed before the next instruction.
 func (r *Record) ReadPiece(src io.Reader) ([]byte, error) {
 	space := r.space()
 	n, err := src.Read(space)
@@ -161,9 +160,9 @@ func (r *Record) commit(n int) {
 	}
 }
 
-// Take returns all that nobody has taken. leave says how many bytes at the end stay for the next one, the beginning of a
-// character for example; nil: none. Until the next Take the record remembers what this one gave, and to whom, by name, of
-// which 256 bytes count.
+// Take returns all output that has not been taken. leave returns how many bytes at the end to keep for the next Take, for
+// example an incomplete character; nil: none. Until the next Take, the record remembers this output and the name (at most
+// 256 bytes) under which it was taken.
 func (r *Record) Take(name string, leave func(end []byte) int) Output {
 	name = name[:min(len(name), maxName)]
 	r.mu.Lock()
@@ -190,14 +189,14 @@ func (r *Record) Take(name string, leave func(end []byte) int) Output {
 	return o
 }
 
-// Taker is the name under which output was taken last; empty: it was not, or what was taken is here again.
+// Taker returns the name under which output was last taken; empty if none was taken, or if it is available again.
 func (r *Record) Taker() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.st.name
 }
 
-// Peek returns what Take would, and takes nothing.
+// Peek returns the same output as Take, without taking it.
 func (r *Record) Peek() Output {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,14 +206,14 @@ func (r *Record) Peek() Output {
 	return r.mem.output(part{r.st.bank, r.st.held})
 }
 
-// Total is how many bytes the program has written so far, all earlier readers' included.
+// Total returns the number of bytes that the program has written so far, including those read by earlier processes.
 func (r *Record) Total() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.st.total
 }
 
-// SetMark keeps a number of the caller's beside the output. It is 0 in the beginning.
+// SetMark stores a caller-defined number with the output. It is initially 0.
 func (r *Record) SetMark(n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,8 +230,8 @@ func (r *Record) Mark() int64 {
 	return r.st.mark
 }
 
-// Close lets go of the memory. What was not taken is gone for this process, and what is read from now on is not kept. A
-// read that is under way must have ended before the memory is unmapped.
+// Close releases the memory. Output that was not taken is lost to this process, and output that is read from now on is not
+// stored. A concurrent read must have ended before the memory is unmapped.
 func (r *Record) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

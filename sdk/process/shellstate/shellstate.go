@@ -1,11 +1,11 @@
-// Package shellstate is how a shell is brought into a state before it runs a command, so that a host can tell the command
-// that it decided on from what only stands before it.
+// Package shellstate brings a shell into a state before it runs a command, in a form from which a host can extract the
+// command that it approved.
 //
-// It owns: the form of such a command line, and the names of the variables that hold the state. It must not know: what a
+// It owns: the form of such a command line, and the names of the variables that contain the state. It must not know: what a
 // state consists of, how a process is started.
 //
-// A host that reads a command line of this form sees the command behind it. The state itself comes from whoever starts the
-// process: it is what a profile could have done as well.
+// A host that receives a command line of this form sees the actual command. The state itself comes from the caller that
+// starts the process: it could do no more than a profile could.
 //
 // Start with [Script] and [Command].
 package shellstate
@@ -16,14 +16,14 @@ import (
 	"strings"
 )
 
-// Variable begins the names of the variables that hold a state, in pieces with numbers from 0 on. Linux allows 128 KiB for
-// each.
+// Variable is the prefix of the variables that contain a state, in pieces numbered from 0. Linux allows 128 KiB per
+// variable.
 const Variable = "GANTRY_SHELL_STATE_"
 
 // maxPieces bounds a state: more than an environment could hold.
 const maxPieces = 64
 
-// Names are those of n variables.
+// Names returns the names of n variables.
 func Names(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -38,19 +38,21 @@ func prelude(n int) string {
 	return `eval "unset ` + strings.Join(names, " ") + "\n$" + strings.Join(names, "$") + `"`
 }
 
-// Script is what a shell is given behind -c to get into the state that n variables hold, and run a command then. The
-// command has a line of its own: bash and sh read line by line, so aliases and options of the state count for all of it.
+// Script returns the argument for `-c` that brings a shell into the state in n variables and then runs a command. The
+// command is on a separate line: bash and sh read line by line, so aliases and options of the state apply to the entire
+// command.
 func Script(n int, command string) string { return prelude(n) + "\n" + command }
 
 const zshCommand = "; true; eval '"
 
-// ZshScript is Script for zsh, which reads all of a script before it runs the first of it: the command is a text of its own.
+// ZshScript is like Script, for zsh, which parses a whole script before it runs the first command: the command is a
+// separate text.
 func ZshScript(n int, command string) string { return prelude(n) + zshCommand + quoted(command) + "'" }
 
 func quoted(s string) string { return strings.ReplaceAll(s, "'", `'\''`) }
 
-// Command returns the command that a shell runs in a state, empty where it is only brought into one; false for any other
-// command line.
+// Command returns the command that a shell runs in a state, or an empty string if the shell is only brought into one; false
+// for any other command line.
 func Command(argv []string) (command string, ok bool) {
 	if len(argv) < 3 {
 		return "", false

@@ -1,5 +1,5 @@
-// Package configblock turns a Go struct into the schema of a plugin's config block and fills the struct from the JSON
-// that the host makes of the user's block.
+// Package configblock derives the schema of a plugin's config block from a Go struct, and fills the struct from the JSON into
+// which the host converts the user's block.
 //
 // It owns: the struct tags, the mapping between Go types and schema types, defaults, checks with attribute paths, and
 // [Secret]. It must not know: HCL, gRPC, which kind of plugin asks.
@@ -8,18 +8,18 @@
 //
 //	json:"units"            name in the block, lower_snake; default: the field's name in lower_snake; "-": not configured
 //	doc:"…"                 one sentence for people
-//	default:"metric"        value when absent: plain text for strings, numbers, bools and durations, else JSON
-//	required:"true"         must be there; for a nested block: at least one
-//	enum:"metric,imperial"  the only values allowed; strings only
-//	sensitive:"true"        shown nowhere; the field's type must be [Secret]
-//	path:"true"             a path on this machine; strings only. It arrives absolute: a relative one starts in the folder of
-//	                        the file that it is written in
+//	default:"metric"        value if absent: plain text for strings, numbers, bools and durations, otherwise JSON
+//	required:"true"         must be present; for a nested block: at least one
+//	enum:"metric,imperial"  the allowed values; strings only
+//	sensitive:"true"        never shown; the field's type must be [Secret]
+//	path:"true"             a path on this machine; strings only. The value is absolute: a relative path is resolved against
+//	                        the folder of the file that contains it
 //	deprecated:"…"          what to use instead
 //	label:"name"            inside a nested block: the field is the block's label
 //
-// A field's type decides what the attribute holds: strings, bools, numbers, [time.Duration] (text such as "30s"),
+// The type of a field determines the type of the attribute: strings, bools, numbers, [time.Duration] (text such as "30s"),
 // [encoding.TextUnmarshaler] (text), [Secret], slices (lists), maps with string keys, pointers (nil when absent),
-// json.RawMessage and any (whatever there is). A struct is a nested block that appears at most once, a slice of structs
+// json.RawMessage and any (any value). A struct is a nested block that appears at most once, a slice of structs
 // is a nested block that appears any number of times, and structs inside maps are objects.
 //
 // Start with [Schema] and [Decode].
@@ -32,8 +32,9 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Schema derives the schema of the struct that ptr points to. A nil ptr gives an empty block. An error means that the
-// struct itself is wrong, for example a default that is not among the allowed values; it is the author's to fix.
+// Schema derives the schema of the struct that ptr points to. A nil ptr results in an empty block. An error means that the
+// struct itself is invalid, for example because a default is not among the allowed values; the plugin's author has to fix
+// it.
 func Schema(ptr any) (contract.ConfigBlock, error) {
 	if ptr == nil {
 		return contract.ConfigBlock{}, nil
@@ -45,10 +46,10 @@ func Schema(ptr any) (contract.ConfigBlock, error) {
 	return b.schema()
 }
 
-// Decode fills the struct that ptr points to from the JSON of a block: an object in which attributes may be missing or
-// null, single nested blocks are objects and others lists of objects. Diagnostics carry the path of what they are about.
-// When an error is among them the struct is left as it was; else all its configured fields have been set, to the zero
-// value where there is neither a value nor a default. A nil ptr accepts an empty object only.
+// Decode fills the struct that ptr points to from the JSON of a block: an object whose attributes may be missing or null,
+// with single nested blocks as objects and others as lists of objects. Diagnostics contain the path of the problem. If any
+// of them is an error, the struct is unchanged; otherwise all its configured fields have been set, to the zero value if
+// there is neither a value nor a default. A nil ptr accepts only an empty object.
 func Decode(data []byte, ptr any) []contract.Diagnostic {
 	if ptr == nil {
 		ptr = &struct{}{}

@@ -13,8 +13,8 @@ func Invalid(summary string, path ...contract.Step) error {
 	return &contract.Diagnostic{Severity: contract.SeverityError, Summary: summary, Path: path}
 }
 
-// Diagnostics turns what a plugin returned into diagnostics: joined errors one by one, a *[contract.Diagnostic] as it
-// is, anything else as an error about the whole block. nil gives none.
+// Diagnostics converts an error returned by a plugin to diagnostics: joined errors one by one, a *[contract.Diagnostic]
+// unchanged, any other error as an error about the whole block. nil results in none.
 func Diagnostics(err error) []contract.Diagnostic {
 	if err == nil {
 		return nil

@@ -8,13 +8,13 @@ import (
 	"reflect"
 )
 
-// Resolve turns the handle of a secret into its value, usually by asking the host. renew tells that the value was refused
-// where it was used: a source that can make a new one does.
+// Resolve returns the value for the handle of a secret, usually by asking the host. renew says that the value was rejected
+// where it was used, so a source that can create a new one should do so.
 type Resolve func(ctx context.Context, handle string, renew bool) (string, error)
 
-// Secret is a sensitive string of a config block. What a plugin holds is a handle; [Secret.Value] asks the host each
-// time, so that the value lives only where it is used. Printing or marshalling a secret shows that it is one, never what
-// it is. The zero value is "not configured". Secrets may be copied.
+// Secret is a sensitive string in a config block. The plugin only has a handle; [Secret.Value] asks the host each time, so
+// the value exists only where it is used. Printing or marshalling a secret produces a placeholder. The zero value means
+// "not configured". Secrets may be copied.
 type Secret struct{ s *secret }
 
 // secret is behind a pointer so that fmt, which can't call methods on values in unexported fields, prints an address.
@@ -24,20 +24,20 @@ type secret struct {
 	resolve Resolve
 }
 
-// ErrNotConfigured is returned by Value when the block did not set the secret. Say which attribute is missing.
+// ErrNotConfigured is returned by Value if the block does not set the secret. Report which attribute is missing.
 var ErrNotConfigured = errors.New("secret is not configured")
 
-// NewSecret returns a secret with a known value, for tests and for values that a plugin made itself.
+// NewSecret returns a secret with a known value, for tests and for values created by the plugin.
 func NewSecret(value string) Secret { return Secret{s: &secret{value: value}} }
 
-// IsZero reports whether nothing was configured.
+// IsZero reports whether the secret is not configured.
 func (s Secret) IsZero() bool { return s.s == nil }
 
 // Value returns the value, asking the host for it.
 func (s Secret) Value(ctx context.Context) (string, error) { return s.ask(ctx, false) }
 
-// Renew returns a new value after the one before was refused where it was used, or the same where its source has no other:
-// then there is no point in trying again.
+// Renew returns a new value after the previous one was rejected where it was used, or the same value if its source has no
+// other; retrying is then pointless.
 func (s Secret) Renew(ctx context.Context) (string, error) { return s.ask(ctx, true) }
 
 func (s Secret) ask(ctx context.Context, renew bool) (string, error) {
@@ -88,8 +88,8 @@ func parseSecret(raw []byte) (Secret, bool) {
 	return Secret{s: &secret{handle: h.Handle}}, true
 }
 
-// Bind gives every secret inside the struct that ptr points to a way to its value. Call it after [Decode] and before
-// anybody else sees the struct.
+// Bind connects every secret in the struct that ptr points to with resolve. Call it after [Decode] and before any other
+// code sees the struct.
 func Bind(ptr any, resolve Resolve) {
 	if ptr != nil {
 		bind(reflect.ValueOf(ptr), resolve)

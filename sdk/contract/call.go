@@ -2,11 +2,11 @@ package contract
 
 import "encoding/json"
 
-// Effect is something that a call does outside the conversation: [ExecEffect], [WriteEffect], [ReadEffect],
-// [NetworkEffect], [BrowserEffect], [SessionInputEffect] or [OtherEffect].
+// Effect is a side effect of a call: [ExecEffect], [WriteEffect], [ReadEffect], [NetworkEffect], [BrowserEffect],
+// [SessionInputEffect] or [OtherEffect].
 type Effect interface{ isEffect() }
 
-// ExecEffect runs a program in Cwd (absolute). ShellText is the command as the model wrote it, for shells.
+// ExecEffect runs a program in Cwd, which is absolute. For shells, ShellText is the command as the model wrote it.
 type ExecEffect struct {
 	Argv      []string `json:"argv"`
 	Cwd       string   `json:"cwd,omitempty"`
@@ -14,17 +14,17 @@ type ExecEffect struct {
 	TTY       bool     `json:"tty,omitempty"`
 }
 
-// WriteEffect creates, changes or removes files; absolute paths.
+// WriteEffect creates, changes or deletes files. Paths are absolute.
 type WriteEffect struct {
 	Paths []string `json:"paths"`
 }
 
-// ReadEffect reads files outside the workspace; absolute paths.
+// ReadEffect reads files outside the workspace. Paths are absolute.
 type ReadEffect struct {
 	Paths []string `json:"paths"`
 }
 
-// NetworkEffect reaches a host. Port 0: any. Method empty: any or not HTTP.
+// NetworkEffect connects to a host. Port 0 means any port; an empty Method means any method, or not HTTP.
 type NetworkEffect struct {
 	Host   string `json:"host"`
 	Port   uint32 `json:"port,omitempty"`
@@ -36,13 +36,13 @@ type BrowserEffect struct {
 	Origin string `json:"origin"`
 }
 
-// SessionInputEffect types into a running session.
+// SessionInputEffect sends input to a running session.
 type SessionInputEffect struct {
 	SessionID string `json:"sessionId"`
 	Text      string `json:"text"`
 }
 
-// OtherEffect is anything else.
+// OtherEffect is any other effect.
 type OtherEffect struct {
 	Label string `json:"label"`
 }
@@ -55,11 +55,11 @@ func (BrowserEffect) isEffect()      {}
 func (SessionInputEffect) isEffect() {}
 func (OtherEffect) isEffect()        {}
 
-// Item is how a call appears to a user: [CommandItem], [FileChangeItem], [MCPCallItem], [WebSearchItem], [ImageItem],
-// [BrowserItem] or [OtherItem].
+// Item is how a call is displayed to the user: [CommandItem], [FileChangeItem], [MCPCallItem], [WebSearchItem],
+// [ImageItem], [BrowserItem] or [OtherItem].
 type Item interface{ isItem() }
 
-// CommandItem is a command that runs or ran. ExitCode is set once it has ended; a signal n is 128+n.
+// CommandItem is a running or finished command. ExitCode is set once it has ended; for a signal n, it is 128+n.
 type CommandItem struct {
 	Command   string
 	Cwd       string
@@ -91,14 +91,15 @@ func (k ChangeKind) String() string {
 	return changeNames[k]
 }
 
-// FileChange is one file's change. Diff is unified with one line of context.
+// FileChange is the change of one file. Diff is a unified diff with one line of context.
 type FileChange struct {
 	Path      string // absolute; for a move the destination
 	Kind      ChangeKind
 	Diff      string
 	MovedFrom string
-	// SHA-256 of the content before and after, lower-case hex; empty: not known. In an assessment AfterSHA256 announces what is to
-	// be written, by which the host tells after a crash whether it was. The host keeps the content itself.
+	// SHA-256 of the content before and after the change, in lower-case hex; empty: unknown. In an assessment, AfterSHA256
+	// announces the content to be written, so that the host can determine after a crash whether it was. The host stores the
+	// content itself.
 	BeforeSHA256 string
 	AfterSHA256  string
 }
@@ -112,13 +113,13 @@ type MCPCallItem struct {
 // WebSearchItem is a web search.
 type WebSearchItem struct{ Query string }
 
-// ImageItem is an image that was looked at or made.
+// ImageItem is an image that was viewed or created.
 type ImageItem struct{ Path, ArtifactSHA256 string }
 
 // BrowserItem is a step in a browser.
 type BrowserItem struct{ Action, URL string }
 
-// OtherItem is anything else.
+// OtherItem is any other item.
 type OtherItem struct{ Title string }
 
 func (*CommandItem) isItem()    {}
@@ -129,10 +130,10 @@ func (*ImageItem) isItem()      {}
 func (*BrowserItem) isItem()    {}
 func (*OtherItem) isItem()      {}
 
-// Audience says who a part of a result is for.
+// Audience says for whom a part of a result is intended.
 type Audience int
 
-// The audiences; unknown counts as both.
+// The audiences; an unknown value means both.
 const (
 	AudienceUnknown Audience = iota
 	AudienceModel
@@ -140,10 +141,10 @@ const (
 	AudienceBoth
 )
 
-// Fit says what the host may do to text that is too long for the model.
+// Fit says how the host may shorten text that is too long for the model.
 type Fit int
 
-// The fits; unknown counts as truncatable under the host's default budget.
+// The fits; an unknown value means truncatable to the host's default budget.
 const (
 	FitUnknown Fit = iota
 	FitVerbatim
@@ -151,7 +152,7 @@ const (
 	FitTruncatable
 )
 
-// Part is one piece of an answer: [*TextPart], [*MediaPart], [*ArtifactPart], [*JSONPart] or [*SealedPart].
+// Part is one part of a result: [*TextPart], [*MediaPart], [*ArtifactPart], [*JSONPart] or [*SealedPart].
 type Part interface{ isPart() }
 
 // TextPart is text.
@@ -165,7 +166,7 @@ type TextPart struct {
 	AnnounceTruncation bool   // prefix truncated text with the original token count and line count
 }
 
-// MediaPart is an image or another binary. Data or Artifact is set.
+// MediaPart is an image or other binary content. Either Data or Artifact is set.
 type MediaPart struct {
 	Audience  Audience
 	MediaType string
@@ -180,13 +181,13 @@ type ArtifactPart struct {
 	Artifact ArtifactRef
 }
 
-// JSONPart is structured content; the model sees compact JSON text.
+// JSONPart is structured content, which the model sees as compact JSON text.
 type JSONPart struct {
 	Audience Audience
 	JSON     json.RawMessage
 }
 
-// SealedPart is content that nobody can read but the models of one vendor. They get it whole, all others get a line that says so.
+// SealedPart is content that only the models of one vendor can read. They get it unchanged; other models get a placeholder.
 type SealedPart struct {
 	Audience  Audience
 	Namespace string // of the vendor's metadata, "openai" for example: whose models can read it
@@ -199,7 +200,7 @@ func (*ArtifactPart) isPart() {}
 func (*JSONPart) isPart()     {}
 func (*SealedPart) isPart()   {}
 
-// ArtifactRef names content that is stored once under its SHA-256 (lower-case hex).
+// ArtifactRef refers to content that is stored once, under its SHA-256 in lower-case hex.
 type ArtifactRef struct {
 	SHA256    string
 	SizeBytes int64
@@ -207,7 +208,7 @@ type ArtifactRef struct {
 	Name      string
 }
 
-// Result is the answer of a call.
+// Result is the result of a call.
 type Result struct {
 	Parts         []Part
 	IsError       bool
@@ -218,20 +219,20 @@ type Result struct {
 	Aborted       bool
 }
 
-// Text makes a result of one text part for model and user.
+// Text returns a result with one text part for the model and the user.
 func Text(s string) *Result { return &Result{Parts: []Part{&TextPart{Text: s}}} }
 
-// ErrorText makes a failed result of one text part.
+// ErrorText returns an error result with one text part.
 func ErrorText(s string) *Result { return &Result{Parts: []Part{&TextPart{Text: s}}, IsError: true} }
 
-// Input is what the model asked for: Arguments (JSON) or, when Freeform, Text.
+// Input is the input of a call: Arguments (JSON) or, if Freeform, Text.
 type Input struct {
 	Arguments json.RawMessage
 	Text      string
 	Freeform  bool
 }
 
-// Assessment says what a call would do.
+// Assessment describes what a call would do.
 type Assessment struct {
 	Early          *Result // the call needs no running; nothing else counts
 	Effects        []Effect
@@ -244,7 +245,7 @@ type Assessment struct {
 	Digest         string
 }
 
-// Escalation asks for more than the grant.
+// Escalation requests permissions beyond the grant.
 type Escalation struct {
 	Unsandboxed   bool
 	Additional    []Effect
@@ -252,7 +253,7 @@ type Escalation struct {
 	PrefixRule    []string
 }
 
-// GrantFacts is what a plugin may know of the grant that its call runs under.
+// GrantFacts is information about the grant of a call.
 type GrantFacts struct {
 	SandboxMode   string // "full-access", "workspace-write", "read-only"
 	WritableRoots []string
@@ -286,7 +287,7 @@ type CallStart struct {
 	Attempt                  uint32
 }
 
-// CallCaps are limits of one call.
+// CallCaps are the limits of one call.
 type CallCaps struct {
 	MaxOutputBytes int64
 	MaxInlineBytes int64
@@ -294,19 +295,20 @@ type CallCaps struct {
 	DeadlineMS     int64 // 0: none
 }
 
-// CallEvent is what a call sends: [Started], [Output], [Progress], [ArtifactRef], [ItemUpdate], [Note] or [*Result].
+// CallEvent is an event that a call sends: [Started], [Output], [Progress], [ArtifactRef], [ItemUpdate], [Note] or
+// [*Result].
 type CallEvent interface{ isCallEvent() }
 
 // Started is the first event of a call.
 type Started struct{ Item Item }
 
-// Output is output as it appears, at an offset from the call's beginning.
+// Output is a piece of output, at an offset from the call's beginning.
 type Output struct {
 	Offset int64
 	Data   []byte
 }
 
-// Progress is for people. Total 0: unknown.
+// Progress is progress information for people. A Total of 0 means unknown.
 type Progress struct {
 	Message     string
 	Done, Total float64
@@ -315,7 +317,7 @@ type Progress struct {
 // ItemUpdate replaces the item.
 type ItemUpdate struct{ Item Item }
 
-// Note is something that a nested step has to say.
+// Note is a message of a nested step.
 type Note struct{ Text string }
 
 func (Started) isCallEvent()     {}
@@ -326,13 +328,13 @@ func (ItemUpdate) isCallEvent()  {}
 func (Note) isCallEvent()        {}
 func (*Result) isCallEvent()     {}
 
-// ThreadEvent is what Thread sends: [ContextText], [SessionOpened], [SessionOutput] or [SessionExited].
+// ThreadEvent is an event that Thread sends: [ContextText], [SessionOpened], [SessionOutput] or [SessionExited].
 type ThreadEvent interface{ isThreadEvent() }
 
 // ContextText is text for the model under a key; empty text removes it.
 type ContextText struct{ Key, Text string }
 
-// SessionOpened: something outlives its call.
+// SessionOpened says that a session, which outlives its call, has been opened.
 type SessionOpened struct {
 	SessionID, CallID, Title string
 	Resumed                  bool // an earlier process of the plugin opened it
@@ -356,7 +358,7 @@ const (
 	SessionEndLost
 )
 
-// SessionExited: the session is over.
+// SessionExited says that a session has ended.
 type SessionExited struct {
 	SessionID string
 	End       SessionEnd

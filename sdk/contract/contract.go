@@ -1,18 +1,19 @@
-// Package contract holds the Go types of the contract between the host and its plugins: manifests, tool descriptors,
+// Package contract contains the Go types of the contract between the host and its plugins: manifests, tool descriptors,
 // effects, items, results and diagnostics.
 //
-// It owns: what these things mean, their validation, and the canonical form of a manifest with its digest. It must not
-// know: gRPC or generated types (sdk/wire/convert translates), how a plugin is served, what the host does with any of it.
+// It owns: the meaning of these types, their validation, and the canonical form of a manifest with its digest. It must not
+// know: gRPC or generated types (sdk/wire/convert translates them), how a plugin is served, what the host does with the
+// data.
 //
-// Plugin authors use most of these through aliases in sdk/tool and sdk/provider. Start with [Manifest] and [Result].
+// Plugin authors use most of these types through aliases in sdk/tool and sdk/provider. Start with [Manifest] and [Result].
 package contract
 
 import "encoding/json"
 
-// Version is the contract version that this module speaks.
+// Version is the contract version that this module implements.
 const Version = 1
 
-// Kind of a plugin.
+// Kind is the kind of a plugin.
 type Kind int
 
 // The kinds.
@@ -33,17 +34,17 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Severity of a diagnostic.
+// Severity is the severity of a diagnostic.
 type Severity int
 
-// The severities; unknown counts as an error.
+// The severities; an unknown value means error.
 const (
 	SeverityUnknown Severity = iota
 	SeverityError
 	SeverityWarning
 )
 
-// Diagnostic is something to say about a configuration or a piece of work. The host turns Path into file and line.
+// Diagnostic is a message about a configuration or an operation. The host maps Path to a file and line.
 type Diagnostic struct {
 	Severity Severity
 	Summary  string // one line without a full stop
@@ -52,7 +53,7 @@ type Diagnostic struct {
 	Next     string // what to do, one sentence; may be empty
 }
 
-// Step is one step of an attribute path: exactly one of Name, Key and Index counts, chosen by Kind.
+// Step is one step of an attribute path. Kind selects which of Name, Key and Index is used.
 type Step struct {
 	Kind  StepKind
 	Name  string // attribute or block name
@@ -60,7 +61,7 @@ type Step struct {
 	Index int64  // list index, or number of a block among its equals, from 0
 }
 
-// StepKind says which field of a [Step] counts.
+// StepKind says which field of a [Step] is used.
 type StepKind int
 
 // The kinds of steps.
@@ -71,12 +72,12 @@ const (
 	StepIndex
 )
 
-// Name, Key and Index make path steps.
+// Name, Key and Index return path steps.
 func Name(s string) Step { return Step{Kind: StepName, Name: s} }
 func Key(s string) Step  { return Step{Kind: StepKey, Key: s} }
 func Index(i int64) Step { return Step{Kind: StepIndex, Index: i} }
 
-// Limits that one side announces to the other. 0 means the default named at the field.
+// Limits are limits that one side announces to the other. 0 means the default given at the field.
 type Limits struct {
 	MaxMessageBytes  int64 `json:"maxMessageBytes,omitempty"`  // largest message received; default 16 MiB
 	MaxInlineBytes   int64 `json:"maxInlineBytes,omitempty"`   // largest inline result part; default 1 MiB
@@ -87,7 +88,7 @@ type Limits struct {
 	MaxParallelCalls int32 `json:"maxParallelCalls,omitempty"` // 0: any number
 }
 
-// Manifest is what a plugin says about itself. Nothing in it depends on configuration, time or place.
+// Manifest is a plugin's description of itself. It does not depend on configuration, time or place.
 type Manifest struct {
 	Name             string        `json:"name"`    // lower-case letters, digits, dashes; 1 to 64; starts with a letter
 	Version          string        `json:"version"` // semantic version
@@ -119,7 +120,7 @@ type ConfigBlock struct {
 	Blocks      []ConfigNestedBlock `json:"blocks,omitempty"`
 }
 
-// IsZero reports whether the block says nothing: it has no attributes, no blocks and no description.
+// IsZero reports whether the block is empty: it has no attributes, blocks or description.
 func (b ConfigBlock) IsZero() bool {
 	return b.Description == "" && len(b.Attributes) == 0 && len(b.Blocks) == 0
 }
@@ -134,11 +135,11 @@ type ConfigAttribute struct {
 	Sensitive   bool            `json:"sensitive,omitempty"`
 	Allowed     []string        `json:"allowed,omitempty"`    // for strings; empty: any
 	Deprecated  string          `json:"deprecated,omitempty"` // what to use instead; empty: not deprecated
-	// Path says that a string is a path on this machine, which the host makes absolute.
+	// Path declares that a string is a path on this machine, which the host makes absolute.
 	Path bool `json:"path,omitempty"`
 }
 
-// ConfigNestedBlock is a kind of block inside a block. Its value is a list of objects, or one object where MaxItems is 1.
+// ConfigNestedBlock is a type of nested block. Its value is a list of objects, or a single object if MaxItems is 1.
 type ConfigNestedBlock struct {
 	Name     string      `json:"name"`
 	Block    ConfigBlock `json:"block,omitzero"`
@@ -147,10 +148,10 @@ type ConfigNestedBlock struct {
 	Labels   []string    `json:"labels,omitempty"`
 }
 
-// Exposure says how a tool becomes known to the model.
+// Exposure says how a tool is made available to the model.
 type Exposure int
 
-// The exposures; unknown counts as direct.
+// The exposures; an unknown value means direct.
 const (
 	ExposureUnknown Exposure = iota
 	ExposureDirect
@@ -165,7 +166,7 @@ type Freeform struct {
 	Property   string `json:"property,omitempty"` // the one string property for providers without grammars
 }
 
-// Descriptor declares one tool.
+// Descriptor declares a tool.
 type Descriptor struct {
 	Name                string            `json:"name"`                // letters, digits, underscores; 1 to 64
 	Namespace           string            `json:"namespace,omitempty"` // empty: the default one
@@ -190,10 +191,10 @@ type Descriptor struct {
 	EffectsByHost       bool              `json:"effectsByHost,omitempty"`    // nothing happens but by requests with the call's token
 }
 
-// SourceState is the state of what stands behind some tools.
+// SourceState is the state of a tool source.
 type SourceState int
 
-// The states; unknown counts as ready.
+// The states; an unknown value means ready.
 const (
 	SourceUnknown SourceState = iota
 	SourceStarting
@@ -212,7 +213,7 @@ func (s SourceState) String() string {
 	return sourceNames[s]
 }
 
-// Source is something behind tools that has a state of its own, an MCP server for example.
+// Source is a provider of tools with its own state, for example an MCP server.
 type Source struct {
 	Name     string
 	State    SourceState
@@ -220,7 +221,7 @@ type Source struct {
 	Required bool
 }
 
-// ToolSet is what Watch sends.
+// ToolSet is the set of tools that Watch sends.
 type ToolSet struct {
 	Revision string
 	Tools    []Descriptor

@@ -1,6 +1,6 @@
 package contract
 
-// Error makes a pointer to a diagnostic an error, so that a plugin can return one where it returns errors.
+// Error implements error, so that a plugin can return a *Diagnostic as an error.
 func (d *Diagnostic) Error() string {
 	if d.Detail == "" {
 		return d.Summary

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// MaxManifestBytes is the largest manifest that [ParseManifest] reads, four times what fits into a message.
+// MaxManifestBytes is the size of the largest manifest that [ParseManifest] reads, four times the size of a message.
 const MaxManifestBytes = 64 << 20
 
-// UnknownEffect is the label of the [OtherEffect] that stands for an effect of a kind that this version doesn't know.
+// UnknownEffect is the label of the [OtherEffect] that replaces effects of a kind that this version doesn't know.
 const UnknownEffect = "unknown effect"
 
-// Canonical returns the manifest as canonical JSON: keys sorted, no white space, fields at their zero value left out, no
-// difference between an empty and an absent list. The same manifest gives the same bytes on both sides of the wire. JSON
-// inside the manifest that is not valid stands there as a string; [Manifest.Validate] reports it.
+// Canonical returns the manifest as canonical JSON: keys are sorted, there is no white space, zero fields are omitted, and
+// an empty list is the same as an absent one. The same manifest results in the same bytes on both sides of the wire.
+// Invalid JSON inside the manifest is included as a string; [Manifest.Validate] reports it.
 func (m *Manifest) Canonical() []byte {
 	b, err := json.Marshal(m.printable())
 	if err != nil {
@@ -33,14 +33,14 @@ func (m *Manifest) Canonical() []byte {
 	return c
 }
 
-// Digest names the manifest by its content: "m1:" and the SHA-256 of [Manifest.Canonical] in base64.
+// Digest returns a digest of the manifest's content: "m1:" followed by the SHA-256 of [Manifest.Canonical] in base64.
 func (m *Manifest) Digest() string {
 	sum := sha256.Sum256(m.Canonical())
 	return "m1:" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// ParseManifest reads what [Manifest.Canonical] wrote. Unknown fields are ignored, as are unknown values of enumerations;
-// unknown effects become [UnknownEffect]. Whether the manifest makes sense is for [Manifest.Validate].
+// ParseManifest parses the output of [Manifest.Canonical]. Unknown fields and unknown enumeration values are ignored;
+// unknown effects become [UnknownEffect]. Use [Manifest.Validate] to check the manifest.
 func ParseManifest(b []byte) (*Manifest, error) {
 	if len(b) > MaxManifestBytes {
 		return nil, fmt.Errorf("parse manifest: %d bytes are more than the %d allowed", len(b), MaxManifestBytes)

@@ -13,7 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Bounds of a JSON Schema. The library that validates with it is recursive, follows references without a limit, and reads nested
+// Limits of a JSON Schema. The validation library is recursive, follows references without a limit, and parses nested
 // schemas in quadratic time.
 const (
 	maxSchemaBytes = 1 << 20
@@ -21,9 +21,9 @@ const (
 	maxSchemaSteps = 1 << 20 // for one value, without its parts
 )
 
-// ParseSchema parses a JSON Schema of bounded size and depth, without references that lead back to the same value (`{"$ref": "#"}` would
-// never end), and without references that multiply for one value. References to other documents are refused. Use [Compile] to validate
-// with it.
+// ParseSchema parses a JSON Schema of limited size and depth. It rejects references that lead back to the same value
+// (`{"$ref": "#"}` would never end), references that multiply for one value, and references to other documents. Use
+// [Compile] to validate with the schema.
 func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("the schema has %d bytes, at most %d are read", len(raw), maxSchemaBytes)

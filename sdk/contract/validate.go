@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxInstructionsBytes is the most that a manifest may say to the model.
+// MaxInstructionsBytes is the maximum size of a manifest's instructions for the model.
 const MaxInstructionsBytes = 8192
 
 // complaints collects what is wrong with something.
@@ -32,7 +32,7 @@ func (c *complaints) unique(what string, names []string) {
 	}
 }
 
-// Validate says everything that is wrong with the manifest, joined into one error.
+// Validate returns all errors in the manifest, joined.
 func (m *Manifest) Validate() error {
 	var c complaints
 	if !isDashed(m.Name) {
@@ -172,7 +172,7 @@ func (a ConfigAttribute) validate(c *complaints, where string) {
 	}
 }
 
-// ValidateTools says everything that is wrong with a set of tools, joined into one error.
+// ValidateTools returns all errors in a set of tools, joined.
 func ValidateTools(tools []Descriptor) error {
 	var c complaints
 	seen := map[[2]string]bool{}
@@ -198,7 +198,7 @@ func (s *ToolSet) CheckSource(d *Descriptor) error {
 	return fmt.Errorf("tool %q: its source %q is not in the set", d.Name, d.Source)
 }
 
-// Validate says everything that is wrong with the declaration, joined into one error.
+// Validate returns all errors in the descriptor, joined.
 func (d *Descriptor) Validate() error {
 	var c complaints
 	if !isToolName(d.Name) {

@@ -12,11 +12,11 @@ import (
 // maxValidationSteps bounds a validation to about a second: a step takes 0.3 µs if the value fits and 3 µs if it does not.
 const maxValidationSteps = 1 << 19
 
-// ErrSchemaSteps is returned by [Validator.Validate] for a value whose validation could take too long: with a recursive schema whose
-// alternatives overlap, each level of nesting multiplies the time. The value is not valid then.
+// ErrSchemaSteps is returned by [Validator.Validate] if validating a value could take too long: with a recursive schema
+// whose alternatives overlap, each level of nesting multiplies the time. The value counts as invalid.
 var ErrSchemaSteps = errors.New("checking it against the schema would take too long: it has too many parts or is nested too deep for the alternatives that the schema has; pass less at once")
 
-// Validator validates JSON values in bounded time. It may be used concurrently.
+// Validator validates JSON values in bounded time. It is safe for concurrent use.
 type Validator struct {
 	resolved *jsonschema.Resolved
 	walk     *schemaWalk
@@ -24,7 +24,7 @@ type Validator struct {
 	patterns map[*jsonschema.Schema]map[*regexp.Regexp]*jsonschema.Schema
 }
 
-// Compile prepares a schema for validation. It has to come from [ParseSchema] and must not be changed any more.
+// Compile prepares a schema for validation. The schema must come from [ParseSchema] and must not be modified afterwards.
 func Compile(s *jsonschema.Schema) (*Validator, error) {
 	resolved, err := s.Resolve(nil)
 	if err != nil {
@@ -52,10 +52,11 @@ func Compile(s *jsonschema.Schema) (*Validator, error) {
 	return v, nil
 }
 
-// Schema returns what the validator was compiled from.
+// Schema returns the schema of the validator.
 func (v *Validator) Schema() *jsonschema.Schema { return v.resolved.Schema() }
 
-// Validate validates a value as [json.Unmarshal] stores it in an any. A value that would take too long is refused with [ErrSchemaSteps].
+// Validate validates a value in the form that [json.Unmarshal] stores in an any. If that would take too long, it returns
+// [ErrSchemaSteps].
 func (v *Validator) Validate(value any) error {
 	e := estimate{v: v, left: maxValidationSteps}
 	if !e.apply(v.Schema(), value, 0) {

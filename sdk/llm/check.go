@@ -2,20 +2,21 @@ package llm
 
 import "fmt"
 
-// Checker holds the events of one answer against the rules of their order:
+// Checker verifies the order of the events of one answer:
 //
-//   - [StepStart] comes first and once; only [Attempt] may precede it.
-//   - A block has one start and one end with deltas between; its id is not used again for a block of its kind.
-//   - [ToolInputError] voids a call: in place of the end of its input, or of its [ToolCallDone].
-//   - [ToolCallDone] follows the end of its input, or stands alone where a vendor delivers whole calls. Input that ended
-//     is published or voided before the answer is over.
-//   - [ToolResultDone] follows the call it answers.
-//   - [StepFinish] and [Finish] are the last two, with every block closed. Only the input of a call that was cut off by
-//     length or content filter may stay open.
-//   - [Alive] may come at any point before the last event.
-//   - [*Error] may come at any point and is then the last one.
+//   - [StepStart] comes first, exactly once; only [Attempt] may precede it.
+//   - A block has one start and one end, with deltas in between; its ID is not reused for another block of the same kind.
+//   - [ToolInputError] discards a call: instead of the end of its input, or instead of its [ToolCallDone].
+//   - [ToolCallDone] follows the end of the call's input, or has no input events if the vendor delivers complete calls.
+//     Every input that has ended is published or discarded before the answer is over.
+//   - [ToolResultDone] follows the call that it answers.
+//   - [StepFinish] and [Finish] are the last two events, and all blocks are closed before them. Only the input of a call
+//     that was cut off by the length limit or a content filter may still be open.
+//   - [Alive] may occur at any point before the last event.
+//   - [*Error] may occur at any point and is then the last event.
 //
-// The zero value is ready. A checker is for one goroutine. After its first complaint it makes no further ones of value.
+// The zero value is ready to use. A Checker is not safe for concurrent use. After the first violation, further ones are not
+// reliable.
 type Checker struct {
 	attempt  int
 	started  bool
@@ -39,7 +40,7 @@ const (
 	blockVoid
 )
 
-// Check takes the next event. A complaint is an [*Error] with the code [ErrInvalidOutput].
+// Check processes the next event. A violation is an [*Error] with the code [ErrInvalidOutput].
 func (c *Checker) Check(e Event) error {
 	if c.terminal != "" {
 		return invalid("emitted %s after the terminal event %s", EventName(e), c.terminal)
@@ -114,8 +115,8 @@ func (c *Checker) Check(e Event) error {
 	return invalid("emitted an event of the unknown type %T", e)
 }
 
-// Done is called when the stream has ended. A stream without a terminal event is an [*Error] with the code
-// [ErrIncompleteStream], which may be asked for again.
+// Done must be called when the stream has ended. If the stream had no terminal event, it returns an [*Error] with the code
+// [ErrIncompleteStream], which is retryable.
 func (c *Checker) Done() error {
 	if c.terminal == "" {
 		return &Error{Code: ErrIncompleteStream, Message: "the answer ended before it was complete", Retryable: true}
@@ -193,7 +194,7 @@ func invalid(format string, args ...any) *Error {
 	return &Error{Code: ErrInvalidOutput, Message: "the provider " + fmt.Sprintf(format, args...)}
 }
 
-// EventName is the name of an event's kind, for messages and logs: "text-start", "tool-call", "finish", ...
+// EventName returns the name of the kind of an event, for messages and logs: "text-start", "tool-call", "finish", ...
 func EventName(e Event) string {
 	switch e := e.(type) {
 	case Attempt:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ErrorCode is the closed taxonomy of failures.
+// ErrorCode is an error category. The list is complete.
 type ErrorCode int
 
 // The codes.
@@ -44,7 +44,7 @@ func (c *ErrorCode) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Error ends a stream. It is an error and an event.
+// Error is the event that ends a failed stream. It is also an error.
 type Error struct {
 	Code       ErrorCode     `json:"code"`
 	Message    string        `json:"message"`             // for people, secrets redacted

@@ -1,12 +1,12 @@
 package llm
 
-// Event is one event of an answer. Order: [Attempt]*, [StepStart], blocks, [StepFinish], [Finish]; or [*Error] as the
-// last one. Each block has one start and one end with deltas between them.
+// Event is one event of an answer. Order: [Attempt]*, [StepStart], blocks, [StepFinish], [Finish]; or [*Error] as the last
+// one. Each block has one start and one end, with deltas in between.
 type Event interface {
 	isEvent()
 }
 
-// BlockKind is what a block holds.
+// BlockKind is the kind of content of a block.
 type BlockKind int
 
 // The kinds of blocks.
@@ -17,15 +17,15 @@ const (
 	BlockToolInput
 )
 
-// Attempt tells that the provider tries again by itself, before anything was answered.
+// Attempt says that the provider retries on its own, before any part of the answer has arrived.
 type Attempt struct {
 	N       int // the attempt that follows, from 2
 	DelayMS int64
 	Reason  string
 }
 
-// Alive says that the vendor still sends something, if nothing that is an event: whoever waits for the answer waits on. It
-// may come at any time before the last event and means nothing else.
+// Alive says that the vendor is still sending data that contains no event, so the receiver should keep waiting. It may
+// occur at any time before the last event and has no other meaning.
 type Alive struct{}
 
 // StepStart is the first event of an answer.
@@ -52,7 +52,7 @@ type BlockDelta struct {
 	Text string
 }
 
-// BlockEnd closes a block. Its metadata wins over the start's.
+// BlockEnd closes a block. Its metadata overrides that of the start.
 type BlockEnd struct {
 	Kind     BlockKind
 	ID       string
@@ -60,7 +60,7 @@ type BlockEnd struct {
 	Remark   bool // of text: it is a remark on the way, and not the answer
 }
 
-// ToolInputError voids a call whose arguments are no JSON.
+// ToolInputError discards a call whose arguments are not valid JSON.
 type ToolInputError struct {
 	ID, Name, Namespace string
 	Raw                 string
@@ -68,13 +68,13 @@ type ToolInputError struct {
 	Metadata            Metadata // of the call
 }
 
-// ToolCallDone publishes a whole call.
+// ToolCallDone publishes a complete call.
 type ToolCallDone struct{ Call ToolCall }
 
-// ToolResultDone is the result of a call that the vendor ran.
+// ToolResultDone is the result of a call that the vendor executed.
 type ToolResultDone struct{ Result ToolResult }
 
-// StepFinish is the last event but one. Again: the model wants to go on although it called no tool.
+// StepFinish is the second-to-last event. Again is set if the model wants to continue although it called no tool.
 type StepFinish struct {
 	Reason    FinishReason
 	RawReason string
@@ -102,7 +102,7 @@ func (StepFinish) isEvent()     {}
 func (Finish) isEvent()         {}
 func (*Error) isEvent()         {}
 
-// FinishReason is why an answer ended.
+// FinishReason is the reason that an answer ended.
 type FinishReason int
 
 // The reasons.
@@ -130,7 +130,7 @@ func (r *FinishReason) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Usage counts tokens. nil is unknown, never 0.
+// Usage is the usage in tokens. nil means unknown, not 0.
 type Usage struct {
 	Input      *int64 `json:"inputTokens,omitempty"`  // inclusive of cached tokens
 	Output     *int64 `json:"outputTokens,omitempty"` // inclusive of reasoning tokens
@@ -139,6 +139,6 @@ type Usage struct {
 	CacheWrite *int64 `json:"cacheWriteTokens,omitempty"`
 	Reasoning  *int64 `json:"reasoningTokens,omitempty"`
 	Raw        []byte `json:"raw,omitempty"` // the vendor's own object
-	// CostUSD is what the vendor says it charged, in US dollars.
+	// CostUSD is the amount that the vendor charged, in US dollars.
 	CostUSD *float64 `json:"costUsd,omitempty"`
 }

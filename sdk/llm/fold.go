@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// Fold puts the events of an answer together: texts and reasoning in the order in which they started, calls and results
-// of hosted tools where they were published. It doesn't check the order, that is for [Checker]; what makes no sense is
-// ignored.
+// Fold assembles the events of an answer: texts and reasoning in the order in which they started, calls and results of
+// hosted tools where they were published. It ignores invalid sequences; [Checker] verifies the order.
 //
-// The zero value is ready. A fold is for one goroutine.
+// The zero value is ready to use. A Fold is not safe for concurrent use.
 type Fold struct {
 	parts   []*foldPart
 	open    map[blockKey]*foldPart
@@ -31,7 +30,7 @@ type foldPart struct {
 	whole Part // a call or a result
 }
 
-// Add takes the next event.
+// Add processes the next event.
 func (f *Fold) Add(e Event) {
 	switch e := e.(type) {
 	case StepStart:
@@ -106,12 +105,12 @@ func (u Usage) known() bool {
 		u.Raw != nil || u.CostUSD != nil
 }
 
-// Message returns the assistant's message as far as it has come, a copy of its own. Texts and reasoning that are empty
-// and carry no metadata are left out, since no vendor takes them back.
+// Message returns a copy of the assistant's message so far. Empty texts and reasoning without metadata are left out,
+// because no vendor accepts them.
 func (f *Fold) Message() *Message { return f.message(false) }
 
-// Ended returns the part of the message that is whole: blocks that have ended, calls, and results. It is what can be
-// kept when the stream broke.
+// Ended returns the complete part of the message: blocks that have ended, calls, and results. This is what can be kept if
+// the stream breaks.
 func (f *Fold) Ended() *Message { return f.message(true) }
 
 func (f *Fold) message(endedOnly bool) *Message {
@@ -149,7 +148,7 @@ func (p *foldPart) part() Part {
 	return nil
 }
 
-// Calls returns the calls that were published and that the vendor did not run itself, in the order asked.
+// Calls returns the published calls that the vendor did not execute itself, in order.
 func (f *Fold) Calls() []*ToolCall {
 	var out []*ToolCall
 	for _, p := range f.parts {
@@ -161,7 +160,7 @@ func (f *Fold) Calls() []*ToolCall {
 	return out
 }
 
-// Pending returns the calls whose input is still being written, with what there is of it.
+// Pending returns the calls whose input is still incomplete, with the input so far.
 func (f *Fold) Pending() []*ToolCall {
 	var out []*ToolCall
 	for _, c := range f.pending {
@@ -171,10 +170,10 @@ func (f *Fold) Pending() []*ToolCall {
 	return out
 }
 
-// Step returns how the answer began: which model serves it, under which id.
+// Step returns the first event of the answer, with the serving model and the response ID.
 func (f *Fold) Step() StepStart { return f.step }
 
-// End returns how the answer ended: the reason, the last usage seen, and whether the model wants to go on.
+// End returns how the answer ended: the reason, the last reported usage, and whether the model wants to continue.
 func (f *Fold) End() StepFinish { return f.end }
 
 // Done reports whether the answer is complete.

@@ -1,8 +1,8 @@
-// Package llm is the canonical model of a conversation with a language model: what goes into a provider and what comes
-// out of it, whatever the vendor calls it.
+// Package llm is the canonical model of a conversation with a language model: the requests to a provider and its answers,
+// independent of the vendor.
 //
-// It owns: the types of requests, messages, parts, events, usage and errors, their JSON form, and the rules of the event
-// order ([Checker], [Fold]). It must not know: any vendor's wire format, gRPC, or who stores a conversation.
+// It owns: the types of requests, messages, parts, events, usage and errors, their JSON form, and the rules for the order
+// of events ([Checker], [Fold]). It must not know: any vendor's wire format, gRPC, or how a conversation is stored.
 //
 // Start with [Request] and [Event].
 package llm
@@ -12,14 +12,14 @@ import (
 	"fmt"
 )
 
-// Metadata carries what one vendor needs back unchanged: namespace → JSON object. The host strips foreign namespaces
+// Metadata contains data that a vendor expects back unchanged: namespace → JSON object. The host removes other namespaces
 // before a request.
 type Metadata map[string]json.RawMessage
 
-// Role is who speaks.
+// Role is the author of a message.
 type Role int
 
-// The roles. System is a note of the host in the middle of a history, which some vendors call developer.
+// The roles. System is a message of the host within the history, called developer by some vendors.
 const (
 	RoleUnknown Role = iota
 	RoleSystem
@@ -78,13 +78,14 @@ type Request struct {
 	ServiceTier       string                     `json:"serviceTier,omitempty"`
 }
 
-// ToolChoice says whether tools are used. Mode is "auto" (default when empty), "none", "required" or "tool" with Name.
+// ToolChoice controls whether the model uses tools. Mode is "auto" (default when empty), "none", "required" or "tool" with
+// Name.
 type ToolChoice struct {
 	Mode string `json:"mode,omitempty"`
 	Name string `json:"name,omitempty"`
 }
 
-// Generation holds sampling settings; nil fields are the model's own.
+// Generation contains sampling settings; nil fields mean the model's defaults.
 type Generation struct {
 	MaxTokens        *int64   `json:"maxTokens,omitempty"`
 	Temperature      *float64 `json:"temperature,omitempty"`
@@ -104,11 +105,13 @@ type Tool struct {
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"` // JSON Schema of an object; empty for freeform tools
 	Freeform    *Freeform       `json:"freeform,omitempty"`
 	Strict      bool            `json:"strict,omitempty"`
-	// Search: it looks for tools that are not in the request. Only models whose [ModelRow.ToolKinds] have "search" are offered one.
+	// Search declares that the tool searches for tools that are not in the request. It is only offered to models whose
+	// [ModelRow.ToolKinds] contain "search".
 	Search bool `json:"search,omitempty"`
 }
 
-// Freeform makes a tool take raw text. Property is the one string property where a vendor has no grammars.
+// Freeform declares that a tool takes raw text. Property is the name of the only string property, for vendors that do not
+// support grammars.
 type Freeform struct {
 	Syntax     string `json:"syntax,omitempty"` // "lark", "regex" or empty: any text
 	Definition string `json:"definition,omitempty"`
@@ -156,7 +159,7 @@ type Media struct {
 	Metadata  Metadata `json:"providerMetadata,omitempty"`
 }
 
-// ToolCall is a call that the model made. Input is JSON as the model wrote it, or raw text when Freeform.
+// ToolCall is a call made by the model. Input is JSON as the model wrote it, or raw text if Freeform.
 type ToolCall struct {
 	ID               string   `json:"id"`
 	Name             string   `json:"name"`
@@ -168,7 +171,7 @@ type ToolCall struct {
 	Metadata         Metadata `json:"providerMetadata,omitempty"`
 }
 
-// ToolResult is the answer to a call. Content holds [*Text], [*Media] and [*Sealed] only.
+// ToolResult is the result of a call. Content contains only [*Text], [*Media] and [*Sealed].
 type ToolResult struct {
 	ID               string   `json:"id"`
 	Name             string   `json:"name,omitempty"`
@@ -182,14 +185,14 @@ type ToolResult struct {
 	Metadata         Metadata `json:"providerMetadata,omitempty"`
 }
 
-// Sealed is content of a tool's result that nobody can read but the models of one vendor.
+// Sealed is content of a tool result that only the models of one vendor can read.
 type Sealed struct {
 	Namespace string   `json:"namespace"` // of the vendor's metadata
 	Data      string   `json:"data"`
 	Metadata  Metadata `json:"providerMetadata,omitempty"`
 }
 
-// Reasoning is what the model thought, as far as its vendor shows it.
+// Reasoning is the model's reasoning, as far as the vendor discloses it.
 type Reasoning struct {
 	Text     string   `json:"text,omitempty"`
 	Metadata Metadata `json:"providerMetadata,omitempty"`

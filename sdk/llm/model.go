@@ -2,24 +2,25 @@ package llm
 
 import "slices"
 
-// ModelRow is what a provider says about one of its models.
+// ModelRow describes one model of a provider.
 type ModelRow struct {
 	ID            string `json:"id"`
 	DisplayName   string `json:"displayName,omitempty"`
 	ContextWindow int64  `json:"contextWindow,omitempty"` // tokens; 0: unknown
-	// MaxContextWindow is the most that a user may set as ContextWindow, in tokens. 0: unknown, and anything goes.
+	// MaxContextWindow is the maximum that a user may set as ContextWindow, in tokens. 0: unknown; any value is accepted.
 	MaxContextWindow int64 `json:"maxContextWindow,omitempty"`
-	// ContextWindowSource says where ContextWindow comes from; empty: not said.
+	// ContextWindowSource is the source of ContextWindow; empty: not specified.
 	ContextWindowSource WindowSource `json:"contextWindowSource,omitempty"`
 	MaxOutputTokens     int64        `json:"maxOutputTokens,omitempty"`
 	// Modalities are "text", "image", "audio", "pdf" and "video".
 	InputModalities  []string `json:"inputModalities,omitempty"`
 	OutputModalities []string `json:"outputModalities,omitempty"`
 	ToolKinds        []string `json:"toolKinds,omitempty"` // "function", "freeform", "search"
-	// ToolTraits are the kinds of tools that suit the model: "patches", "edits", "files", or a plugin's own. Empty: "patches".
+	// ToolTraits are the kinds of tools that suit the model: "patches", "edits", "files", or kinds defined by a plugin.
+	// Empty: "patches".
 	ToolTraits  []string     `json:"toolTraits,omitempty"`
 	HostedTools []HostedTool `json:"hostedTools,omitempty"`
-	// ReasoningEfforts are those it takes, weakest first; empty: no reasoning control.
+	// ReasoningEfforts are the supported efforts, weakest first; empty: no reasoning control.
 	ReasoningEfforts       []string `json:"reasoningEfforts,omitempty"`
 	DefaultReasoningEffort string   `json:"defaultReasoningEffort,omitempty"`
 	Prices                 Prices   `json:"prices,omitzero"`
@@ -28,13 +29,15 @@ type ModelRow struct {
 	Fallback               bool     `json:"fallback,omitempty"`        // a guess: the model is not in the catalogue
 	TruncationMode         string   `json:"truncationMode,omitempty"`  // "tokens" or "bytes"; empty: tokens
 	TruncationLimit        int64    `json:"truncationLimit,omitempty"` // of one tool output; 0: 10000
-	// MetadataNamespace is the key of the metadata that the provider wants back; all else is stripped from a history.
+	// MetadataNamespace is the namespace of the metadata that the provider expects back; other metadata is removed from a
+	// history.
 	MetadataNamespace string `json:"metadataNamespace,omitempty"`
-	// Notes are for people: what is odd about the row, a setting that does not hold for example. Each is told once.
+	// Notes are messages for people about unusual properties of the row, such as a setting that has no effect. Each is
+	// shown once.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Traits are what a tool can ask of a model to be offered to it: ToolTraits, and "images" where the model takes them.
+// Traits returns the traits that tools can require of a model: ToolTraits, and "images" if the model accepts them.
 func (r ModelRow) Traits() []string {
 	traits := slices.Clone(r.ToolTraits)
 	if len(traits) == 0 {
@@ -46,10 +49,10 @@ func (r ModelRow) Traits() []string {
 	return traits
 }
 
-// WindowSource is where a context window comes from. Other values than these may come and mean nothing.
+// WindowSource is the source of a context window. Unknown values are possible and have no meaning.
 type WindowSource string
 
-// The sources, the strongest first.
+// The sources, in order of precedence.
 const (
 	WindowConfig  WindowSource = "config"  // the user says so
 	WindowService WindowSource = "service" // the service was asked
@@ -57,13 +60,13 @@ const (
 	WindowAssumed WindowSource = "assumed" // nobody says
 )
 
-// HostedTool is a tool that the vendor runs.
+// HostedTool is a tool that the vendor executes.
 type HostedTool struct {
 	Kind    string   `json:"kind"`              // for example "web_search"
 	Effects []string `json:"effects,omitempty"` // labels
 }
 
-// Prices are in US dollars per million tokens. nil is unknown.
+// Prices are in US dollars per million tokens. nil means unknown.
 type Prices struct {
 	Input      *float64    `json:"input,omitempty"`
 	Output     *float64    `json:"output,omitempty"`
@@ -73,7 +76,7 @@ type Prices struct {
 	Tiers      []PriceTier `json:"tiers,omitempty"`      // of large requests, by size
 }
 
-// PriceTier holds for the whole of a request whose input, cached tokens included, is larger than Above tokens.
+// PriceTier applies to an entire request whose input, including cached tokens, exceeds Above tokens.
 type PriceTier struct {
 	Above      int64    `json:"above"`
 	Input      *float64 `json:"input,omitempty"`
@@ -88,8 +91,8 @@ func (p Prices) IsZero() bool {
 	return p.Input == nil && p.Output == nil && p.CacheRead == nil && p.CacheWrite == nil && p.Reasoning == nil && len(p.Tiers) == 0
 }
 
-// Cost is what a request cost in US dollars: what the vendor says, or else its tokens times their price. ok is false when
-// either is unknown.
+// Cost returns the cost of a request in US dollars: the amount reported by the vendor, or else its tokens times their
+// prices. ok is false if either is unknown.
 func (p Prices) Cost(u Usage) (usd float64, ok bool) {
 	if u.CostUSD != nil {
 		return *u.CostUSD, true

@@ -9,7 +9,7 @@ type Check struct {
 	Kind string // of the plugins it is for, "tool" or "provider"; empty: all
 }
 
-// Checks lists what [Run] checks, in its order.
+// Checks returns the checks of [Run], in order.
 func Checks() []Check {
 	var out []Check
 	for _, c := range checks() {

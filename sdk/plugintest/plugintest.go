@@ -1,11 +1,11 @@
-// Package plugintest is the conformance kit: it starts a plugin binary, written in whatever language, as a host would,
-// and says rule by rule whether it keeps the contract.
+// Package plugintest is the conformance kit: it starts a plugin binary, written in any language, the way a host would, and
+// reports for each rule whether the plugin follows the contract.
 //
-// It owns: the checks with their ids and reasons, what a plugin is shown during them (environment, configuration, host
-// services), and the report. It must not know: the real host, how a plugin is written inside, any plugin's purpose.
+// It owns: the checks with their IDs and reasons, what a plugin sees during them (environment, configuration, host
+// services), and the report. It must not know: the real host, the implementation of a plugin, any plugin's purpose.
 //
-// Start with [Run], in Go tests with [Test], on the command line with cmd/gantry-plugintest. The checks stand in
-// checks.go in the order in which they run.
+// Start with [Run], in Go tests with [Test], on the command line with cmd/gantry-plugintest. The checks are in checks.go,
+// in the order in which they run.
 package plugintest
 
 import (
@@ -20,29 +20,29 @@ import (
 	"time"
 )
 
-// Config says what is tested, and with what. The zero value of everything but Path is fine; examples in Calls let more
-// checks run. It can be written as JSON.
+// Config configures a run of the kit. Only Path is required; examples in Calls enable more checks. It can be written as
+// JSON.
 type Config struct {
-	// Path of the binary or script.
+	// Path is the path of the binary or script.
 	Path string `json:"path,omitempty"`
-	// Args for every start, before --describe and --version.
+	// Args are the arguments of every start, before --describe and --version.
 	Args []string `json:"args,omitempty"`
 	// Env is added to the few variables that a host passes on.
 	Env map[string]string `json:"env,omitempty"`
-	// Config is the plugin's config block as a JSON object, secrets as plain strings. Needed where the schema has required
-	// attributes.
+	// Config is the plugin's config block as a JSON object, with secrets as plain strings. It is needed if the schema has
+	// required attributes.
 	Config json.RawMessage `json:"config,omitempty"`
-	// Calls are examples for the tools.
+	// Calls are example calls of the tools.
 	Calls []Call `json:"calls,omitempty"`
 	// Writes are absolute folders that a user grants to the plugin beyond its own, as permissions { write } does.
 	Writes []string `json:"writes,omitempty"`
-	// Model of a provider that is asked to answer. Empty: the first one it lists.
+	// Model is the provider's model that is queried. Empty: the first one that it lists.
 	Model string `json:"model,omitempty"`
-	// StartBudget is how long the plugin may take until its handshake. Default 5 s.
+	// StartBudget is the time limit until the handshake. Default 5 s.
 	StartBudget time.Duration `json:"-"`
 	// Slack is added to every time limit, for busy machines.
 	Slack time.Duration `json:"-"`
-	// Restarts is how often the plugin is started and stopped to see what it leaves behind. Default 50, or as many as fit
+	// Restarts is how often the plugin is started and stopped to check what it leaves behind. Default 50, or as many as fit
 	// into two seconds, but at least 3.
 	Restarts int `json:"-"`
 
@@ -59,20 +59,20 @@ type Call struct {
 	Does      Behaviour       `json:"does,omitempty"`      // default [Answers]
 }
 
-// Behaviour says what an example shows.
+// Behaviour is the behaviour that an example demonstrates.
 type Behaviour string
 
-// The behaviours. One example for each that the plugin has lets all checks run.
+// The behaviours. To run all checks, provide one example for each behaviour of the plugin.
 const (
 	// Answers: the call succeeds within ten seconds.
 	Answers Behaviour = "answers"
-	// Waits: the call runs until it is cancelled, for ten seconds at least, and has nothing lasting to do.
+	// Waits: the call runs until it is cancelled, for at least ten seconds, and leaves no lasting effects.
 	Waits Behaviour = "waits"
 	// Floods: the call writes output without end until it is cancelled.
 	Floods Behaviour = "floods"
-	// Crashes: the handler panics, or throws what nobody expected.
+	// Crashes: the handler panics, or throws an unhandled exception.
 	Crashes Behaviour = "crashes"
-	// Leaves: the call answers and names a session, which lasts until it is stopped.
+	// Leaves: the call returns a result with a session, which lasts until it is stopped.
 	Leaves Behaviour = "leaves"
 )
 
@@ -92,7 +92,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Validate says what is wrong with the configuration of the kit itself.
+// Validate returns the errors in the configuration of the kit.
 func (cfg Config) Validate() error {
 	var errs []error
 	if cfg.Path == "" {
@@ -125,7 +125,7 @@ func (cfg Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ReadConfig reads a Config from a JSON file; a relative path in it is relative to the file's folder.
+// ReadConfig reads a Config from a JSON file. Relative paths are resolved against the folder of the file.
 func ReadConfig(file string) (Config, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -141,8 +141,8 @@ func ReadConfig(file string) (Config, error) {
 	return cfg, nil
 }
 
-// Run runs every check that applies and reports. It starts the plugin a few dozen times, one process at a time, and has
-// ended all of them when it returns. When ctx ends the remaining checks are left out and [Report.OK] is false.
+// Run runs every applicable check and returns a report. It starts the plugin a few dozen times, one process at a time, and
+// has ended all of them when it returns. If ctx ends, the remaining checks are skipped and [Report.OK] returns false.
 func Run(ctx context.Context, cfg Config) *Report {
 	cfg = cfg.withDefaults()
 	began := time.Now()

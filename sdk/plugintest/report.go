@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Report is what the kit has seen.
+// Report is the result of a run of the kit.
 type Report struct {
 	Path    string `json:"path"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
 	Kind    string `json:"kind,omitempty"` // "tool" or "provider"
-	// Problem is set when the kit could not do its work; then the report is not complete.
+	// Problem is set if the kit itself failed; the report is then incomplete.
 	Problem string   `json:"problem,omitempty"`
 	Checks  []Result `json:"checks"`
 	Figures Figures  `json:"figures"`
-	// NotChecked lists rules of the contract that the kit can't see, with the reason.
+	// NotChecked lists rules of the contract that the kit can't check, with the reasons.
 	NotChecked []Unseen `json:"notChecked"`
 }
 
@@ -33,14 +33,14 @@ type Result struct {
 // Status of a check.
 type Status string
 
-// The statuses. A skipped check did not apply, or hangs on one that failed.
+// The statuses. A check is skipped if it does not apply, or if it depends on one that failed.
 const (
 	Pass Status = "pass"
 	Fail Status = "fail"
 	Skip Status = "skip"
 )
 
-// Figures are measured by the way and judged nowhere but in the checks that say so. 0: not measured.
+// Figures are measurements taken during the run. Only checks that say so depend on them. 0: not measured.
 type Figures struct {
 	StartMS      int64 `json:"startMs"`      // until the handshake of the first start
 	FirstCallMS  int64 `json:"firstCallMs"`  // until the first answer of the first start
@@ -55,7 +55,7 @@ type Unseen struct {
 	Why  string `json:"why"`
 }
 
-// OK is true when every check passed or did not apply.
+// OK reports whether every check passed or did not apply.
 func (r *Report) OK() bool { return r.Problem == "" && len(r.Failed()) == 0 }
 
 // Failed returns the checks that failed.
@@ -71,7 +71,7 @@ func (r *Report) with(s Status) []Result {
 	return out
 }
 
-// WriteText writes the report for people.
+// WriteText writes the report as text.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", r.Path)

@@ -9,32 +9,33 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// Question goes to the user who gave a command: a choice when Options are set, a form when FormSchema is, a URL when URL
-// is.
+// Question is a question to the user who ran a command: a choice if Options is set, a form if FormSchema is set, a URL if
+// URL is set.
 type Question struct {
 	Title, Message string
 	Options        []string
 	FormSchema     json.RawMessage // JSON Schema of an object with flat properties
 	URL            string
-	// Redirect makes the host listen for the browser's way back. It puts its own address, percent-encoded, in the place of
-	// "{redirect_uri}" in URL. RedirectPort is the port to listen on; 0: any.
+	// Redirect makes the host listen for the redirect of the browser. It replaces "{redirect_uri}" in URL by its own
+	// percent-encoded address. RedirectPort is the port to listen on; 0: any.
 	Redirect     bool
 	RedirectPort int
 }
 
-// Answer is what the user said.
+// Answer is the user's answer.
 type Answer struct {
 	Declined bool // there is nobody, or nobody wants to
 	Choice   string
 	Form     json.RawMessage
-	// RedirectURI is the address that the browser came back to, with Query.
+	// RedirectURI is the address to which the browser was redirected, with Query.
 	RedirectURI string
 	Query       map[string]string
 }
 
 type tokenKey struct{}
 
-// Ask asks the user and waits for the answer. It works within [Command].Run only, with the context given there.
+// Ask asks the user a question and waits for the answer. It can only be called within [Command].Run, with the context that
+// was passed there.
 func (h *Host) Ask(ctx context.Context, q Question) (Answer, error) {
 	token, _ := ctx.Value(tokenKey{}).(string)
 	switch {

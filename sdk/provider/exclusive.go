@@ -8,8 +8,9 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// Exclusive runs f while nobody else runs one of the same name, in whatever process of this user's: a refresh of a token
-// that works only once, say. It waits up to wait for its turn. f's ctx ends when the right is lost.
+// Exclusive runs f while no other process of the same user runs a function under the same name, for example to refresh a
+// token that can be used only once. It waits for its turn for up to wait. The context passed to f ends if the exclusive
+// right is lost.
 func (h *Host) Exclusive(ctx context.Context, name string, wait time.Duration, f func(ctx context.Context) error) error {
 	if h.client == nil {
 		return ErrNoHost

@@ -21,7 +21,7 @@ var ErrNoHost = errors.New("the host offers no services")
 // maxArtifactBytes bounds an artifact that is read into memory: media in a request. Vendors take less.
 const maxArtifactBytes = 64 << 20
 
-// Host is what a provider may ask its host for. Safe for concurrent use.
+// Host gives a provider access to host services. It is safe for concurrent use.
 type Host struct {
 	conn   *grpc.ClientConn
 	client gantryv1.HostServiceClient
@@ -47,7 +47,7 @@ func (h *Host) close() error {
 	return h.conn.Close()
 }
 
-// Artifact reads content by its SHA-256, in lower-case hex, and checks it. For media that a request refers to.
+// Artifact reads and verifies content by its SHA-256, in lower-case hex. It is meant for media that a request refers to.
 func (h *Host) Artifact(ctx context.Context, digest string) ([]byte, error) {
 	if h.client == nil {
 		return nil, ErrNoHost
@@ -77,7 +77,7 @@ func (h *Host) Artifact(ctx context.Context, digest string) ([]byte, error) {
 	return b, nil
 }
 
-// State reads one of the plugin's own keys. found is false when there is none. Needs the capability "state".
+// State reads one of the plugin's own keys. found is false if it does not exist. It requires the capability "state".
 func (h *Host) State(ctx context.Context, key string) (value []byte, found bool, err error) {
 	if h.client == nil {
 		return nil, false, ErrNoHost
@@ -89,7 +89,7 @@ func (h *Host) State(ctx context.Context, key string) (value []byte, found bool,
 	return res.GetValue(), res.GetFound(), nil
 }
 
-// SetState writes one of the plugin's own keys; a nil value removes it. Needs the capability "state".
+// SetState writes one of the plugin's own keys; a nil value deletes it. It requires the capability "state".
 func (h *Host) SetState(ctx context.Context, key string, value []byte) error {
 	if h.client == nil {
 		return ErrNoHost

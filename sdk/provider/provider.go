@@ -1,7 +1,7 @@
-// Package provider is for writing a provider plugin: a program that gives gantry the models of one vendor.
+// Package provider is the API for writing provider plugins: programs that make the models of one vendor available to gantry.
 //
-// It owns: the manifest of such a plugin, its configuration, draining and stopping, and the way of events from the vendor's
-// stream to the host. It must not know: any vendor's protocol, the turn loop, how the process is started and reached
+// It owns: the manifest of such a plugin, its configuration, draining and stopping, and forwarding events from the vendor's
+// stream to the host. It must not know: any vendor's protocol, the turn loop, how the process is started and connected
 // (sdk/wire).
 //
 // Start with [Plugin] and [Main]:
@@ -29,36 +29,37 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// Plugin is a provider plugin. Nothing in it but New may depend on time, place or configuration.
+// Plugin describes a provider plugin. Only New may depend on time, place or configuration.
 type Plugin struct {
 	Name        string // lower-case letters, digits and dashes
 	Version     string // semantic version
 	Description string // one sentence for people
-	// Config is a pointer to a struct with the tags of sdk/configblock, or nil. It serves as the pattern; each Configure
-	// fills a new one.
+	// Config is a pointer to a struct with the tags of sdk/configblock, or nil. It serves as a template; each Configure
+	// fills a new copy.
 	Config any
-	// Capabilities are what the plugin wants to be allowed to do, "network" as a rule. "secrets" is added when the
-	// configuration has any.
+	// Capabilities lists the capabilities that the plugin requests, usually "network". "secrets" is added automatically if
+	// the configuration contains any.
 	Capabilities []string
 	Commands     []Command
 	Limits       contract.Limits
-	// New makes the provider from its configuration. ctx ends with it: what shall live longer starts from a context of its
-	// own and ends in Close. A *contract.Diagnostic as the error, or several joined, is shown at its place in the user's
-	// file. Called again when the configuration changes; the provider before is closed when its last request has ended.
+	// New creates the provider from its configuration. ctx ends when New returns; anything that lives longer needs its own
+	// context, which Close must end. If the error is a *contract.Diagnostic, or several joined, it is shown at its place in
+	// the user's file. New is called again when the configuration changes; the previous provider is closed when its last
+	// request has ended.
 	New func(ctx context.Context, env Env) (Provider, error)
 }
 
-// Command is something that the host's user can ask of the plugin beside its models: login, logout, status.
+// Command is a command that the plugin offers to users in addition to its models, such as login, logout or status.
 type Command struct {
 	Name        string // lower-case letters, digits and dashes
 	Description string
 	InputSchema json.RawMessage // JSON Schema of an object; empty: no input
 	SideEffects bool            // changes something outside the plugin's process; the host runs it only when the user agrees
-	// Run answers with JSON. An error's text is shown to the user. With its ctx [Host.Ask] asks the user.
+	// Run returns JSON. The text of an error is shown to the user. [Host.Ask] needs its ctx.
 	Run func(ctx context.Context, env Env, input json.RawMessage) (json.RawMessage, error)
 }
 
-// Env is what a provider may know of its host.
+// Env contains what a provider may know about its host.
 type Env struct {
 	Label    string // of the user's block; one binary may serve several
 	DataDir  string // lasts
@@ -68,38 +69,39 @@ type Env struct {
 	Config   any // a pointer of the type of Plugin.Config, filled; nil without one
 }
 
-// Provider answers requests. Its methods are called from several goroutines at once. If it has a Close() error, that is
-// called once when no request runs any more and none will come.
+// Provider answers requests. Its methods are called concurrently. If it has a Close() error method, that is called once,
+// when no request is running and no more will follow.
 type Provider interface {
-	// Models lists what the provider offers under its configuration.
+	// Models lists the models that the provider offers with its configuration.
 	Models(ctx context.Context) ([]llm.ModelRow, error)
-	// Prepare returns the request that Stream would send, secrets redacted, and sends nothing.
+	// Prepare returns the request that Stream would send, with secrets redacted. It sends nothing.
 	Prepare(ctx context.Context, r *llm.Request) (*Prepared, error)
-	// Stream runs one request and hands its events to emit, one at a time and in order, the last being [llm.Finish]. When
-	// it can't finish it returns an error, an *[llm.Error] where there is more to say than a text, and the host hears it as
-	// the last event. emit fails when nobody listens any more; return then. ctx ends at the latest with Stream.
+	// Stream executes one request and passes its events to emit, one at a time and in order; the last one is [llm.Finish].
+	// If it can't finish, it returns an error, preferably an *[llm.Error], which the host receives as the last event. If
+	// emit returns an error, the receiver is gone: return. ctx ends at the latest with Stream.
 	Stream(ctx context.Context, r *StreamRequest, emit func(llm.Event) error) error
 }
 
-// Finder is implemented by a provider that knows models beyond those that it lists, or by names that only resemble theirs.
+// Finder is implemented by providers that know models in addition to those that they list, or that match names by
+// similarity.
 type Finder interface {
-	// Find returns the row of a model under the id that was asked for. ok is false when the provider does not know it.
+	// Find returns the row of a model under the requested id. ok is false if the provider does not know the model.
 	Find(ctx context.Context, id string) (_ llm.ModelRow, ok bool, _ error)
 }
 
-// StreamRequest is a request to run.
+// StreamRequest is a request for [Provider].Stream.
 type StreamRequest struct {
 	*llm.Request
-	// MaxAttempts bounds the tries before the first byte of an answer. Never 0.
+	// MaxAttempts limits the attempts before the first byte of an answer. It is never 0.
 	MaxAttempts int
-	// ThreadID and TurnID say whom the request is for; for logs.
+	// ThreadID and TurnID identify the thread and turn of the request; for logs.
 	ThreadID, TurnID string
 }
 
-// DefaultMaxAttempts is how often a request is tried when the host doesn't say.
+// DefaultMaxAttempts is the number of attempts if the host doesn't specify one.
 const DefaultMaxAttempts = 5
 
-// Prepared is an HTTP request as it would be sent, secrets redacted.
+// Prepared is an HTTP request as it would be sent, with secrets redacted.
 type Prepared struct {
 	Method, URL string
 	Headers     []Header
@@ -109,7 +111,7 @@ type Prepared struct {
 // Header is one HTTP header.
 type Header struct{ Name, Value string }
 
-// Main serves the plugin and ends the process. It uses one processor: see [wire.OneProcessor].
+// Main serves the plugin and exits the process. It uses one processor: see [wire.OneProcessor].
 func Main(p Plugin) {
 	keepOut()
 	wire.OneProcessor()

@@ -13,8 +13,8 @@ import (
 // storedPrefix begins the handles of stored secrets.
 const storedPrefix = "stored:"
 
-// StoreSecret keeps a secret of the provider's own, a token for example, where no other plugin can read it. name has 1 to
-// 40 lower-case letters, digits and dashes. An empty value forgets it.
+// StoreSecret stores a secret of the provider, such as a token, where no other plugin can read it. name consists of 1 to 40
+// lower-case letters, digits and dashes. An empty value deletes the secret.
 func (h *Host) StoreSecret(ctx context.Context, name, value string) error {
 	if h.client == nil {
 		return ErrNoHost
@@ -25,7 +25,7 @@ func (h *Host) StoreSecret(ctx context.Context, name, value string) error {
 	return nil
 }
 
-// StoredSecret returns what StoreSecret kept. found is false when that is nothing.
+// StoredSecret returns a secret stored by StoreSecret. found is false if there is none.
 func (h *Host) StoredSecret(ctx context.Context, name string) (value string, found bool, err error) {
 	if h.client == nil {
 		return "", false, ErrNoHost
@@ -40,8 +40,9 @@ func (h *Host) StoredSecret(ctx context.Context, name string) (value string, fou
 	return res.GetValue(), true, nil
 }
 
-// Secret resolves a handle of the plugin's own configuration; anew when renew tells that its value was refused where it was
-// used. The host is asked each time, unless it said that the value stays as it is. A configblock.Secret does it by itself.
+// Secret resolves a handle from the plugin's own configuration; renew requests a new value because the previous one was
+// rejected where it was used. The host is asked each time, unless it declared the value constant. A configblock.Secret does
+// this by itself.
 func (h *Host) Secret(ctx context.Context, handle string, renew bool) (string, error) {
 	if h.client == nil {
 		return "", ErrNoHost

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SendDescriptors sends files in one message with a single zero byte. The caller keeps its own copies.
+// SendDescriptors sends files in one message with a single zero byte. The caller keeps its own descriptors open.
 func SendDescriptors(conn *net.UnixConn, files []*os.File) error {
 	if err := checkDescriptorCount(len(files)); err != nil {
 		return fmt.Errorf("send descriptors: %w", err)
@@ -52,8 +52,8 @@ func duplicate(f *os.File) (int, error) {
 	return dup, dupErr
 }
 
-// ReceiveDescriptors exchanges a one-time token for the n descriptors of a process that the host started, in the order
-// that Spawn announced. The caller closes them. They can be read with deadlines, and closing one ends a read in progress.
+// ReceiveDescriptors exchanges a one-time token for the n descriptors of a process that the host has started, in the order
+// announced by Spawn. The caller must close them. They support read deadlines, and closing one interrupts a pending read.
 func ReceiveDescriptors(ctx context.Context, socket, token string, n int) ([]*os.File, error) {
 	if err := checkDescriptorCount(n); err != nil {
 		return nil, fmt.Errorf("receive descriptors: %w", err)

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// DialHost prepares a connection to the services that the host announced in Configure; it is made with the first call.
-// ctx bounds the preparation only. The caller closes the connection.
+// DialHost prepares a connection to the services that the host announced in Configure; the connection is established with
+// the first call. ctx bounds only the preparation. The caller closes the connection.
 func DialHost(ctx context.Context, socket, token string) (*grpc.ClientConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("dial host: %w", context.Cause(ctx))

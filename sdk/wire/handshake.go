@@ -12,11 +12,11 @@ import (
 // maxHandshakeBytes bounds the handshake line. The longest honest one carries a certificate of under 4 KiB.
 const maxHandshakeBytes = 16 << 10
 
-// ErrNotHandshake is returned by [ParseHandshake] for a line that doesn't try to be a handshake. The host may skip a few
-// of them as noise of a plugin's runtime.
+// ErrNotHandshake is returned by [ParseHandshake] for a line that is no attempt at a handshake. The host may skip a few of
+// them as noise of a plugin's runtime.
 var ErrNotHandshake = errors.New("not a handshake line")
 
-// Handshake is the first line that a plugin prints: `1|1|unix|/dir/name|grpc` and perhaps a certificate.
+// Handshake is the first line that a plugin prints: `1|1|unix|/dir/name|grpc`, optionally followed by a certificate.
 type Handshake struct {
 	Core     int      // protocol version of go-plugin
 	App      int      // protocol version of ours
@@ -27,8 +27,8 @@ type Handshake struct {
 	Extra    []string // fields beyond those
 }
 
-// ParseHandshake reads the syntax of a line. Whether its values are acceptable is for [Handshake.Check] and, for the
-// address, for the host, which knows the folder it gave.
+// ParseHandshake parses a line. [Handshake.Check] checks its values, and the host checks the address, because it knows the
+// folder that it assigned.
 func ParseHandshake(line string) (Handshake, error) {
 	if len(line) > maxHandshakeBytes {
 		return Handshake{}, fmt.Errorf("%w: longer than %d bytes", ErrNotHandshake, maxHandshakeBytes)

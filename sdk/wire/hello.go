@@ -12,13 +12,13 @@ import (
 // maxHelloBytes bounds the hello line. Three PEM blocks of P-256 take under 3 KiB; beyond the bound reading fails.
 const maxHelloBytes = 64 << 10
 
-// Hello is the first line on the lifeline: what the plugin must know before it listens, and nobody else may.
+// Hello is the first line on the lifeline: information that only the plugin may have, and that it needs before it listens.
 type Hello struct {
-	// Token is demanded from every call of the host.
+	// Token is required in every call of the host.
 	Token string `json:"token"`
 	// Transport is [TransportPeer] or [TransportTLS]. Empty: [TransportPeer].
 	Transport string `json:"transport"`
-	// TLS is the plugin's material, with [TransportTLS] only.
+	// TLS is the plugin's key material; only with [TransportTLS].
 	TLS *Material `json:"tls,omitempty"`
 }
 
@@ -59,7 +59,7 @@ func WriteHello(w io.Writer, h Hello) error {
 	return nil
 }
 
-// ReadHello reads the line that [WriteHello] wrote and leaves r right behind it. An error never quotes the line.
+// ReadHello reads the line written by [WriteHello] and leaves r positioned after it. An error never quotes the line.
 func ReadHello(r *bufio.Reader) (Hello, error) {
 	var line []byte
 	for {

@@ -20,8 +20,8 @@ const tlsName = "localhost"
 // materialLife is how long certificates are good. A host process outlives no year, and nothing is stored.
 const materialLife = 365 * 24 * time.Hour
 
-// Material is one side's half of a mutual TLS set-up, as PEM: the one authority to trust, and its own certificate and
-// key, all P-256.
+// Material is one side's key material for mutual TLS, as PEM: the only trusted authority, and the side's own certificate
+// and key, all P-256.
 type Material struct {
 	CA   string `json:"ca"`
 	Cert string `json:"cert"`
@@ -34,8 +34,8 @@ func (m *Material) String() string { return "tls material" }
 // GoString hides the key.
 func (m *Material) GoString() string { return "wire.Material{…}" }
 
-// NewMaterials makes a throw-away authority and one certificate for each side. The authority's key is forgotten at once,
-// so that nothing else can ever be signed by it.
+// NewMaterials creates an ephemeral authority and one certificate for each side. The authority's key is discarded
+// immediately, so that it can't sign anything else.
 func NewMaterials() (server, client *Material, err error) {
 	now := time.Now()
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -107,7 +107,7 @@ func serial() (*big.Int, error) {
 	return n, nil
 }
 
-// ClientTLS is the configuration of the side that dials.
+// ClientTLS returns the TLS configuration of the dialing side.
 func ClientTLS(m *Material) (*tls.Config, error) {
 	cert, pool, err := m.load()
 	if err != nil {
@@ -119,7 +119,7 @@ func ClientTLS(m *Material) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// ServerTLS is the configuration of the side that listens. It demands a certificate of the same authority.
+// ServerTLS returns the TLS configuration of the listening side. It requires a certificate of the same authority.
 func ServerTLS(m *Material) (*tls.Config, error) {
 	cert, pool, err := m.load()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Peer is the process at the other end of a unix socket, as the kernel names it. A client sees the process that listens,
-// a server the one that dialled. PID is 0 when that process lives in a pid namespace we can't see into.
+// Peer is the process at the other end of a unix socket, as reported by the kernel: for a client, the process that listens;
+// for a server, the process that connected. PID is 0 if that process is in a PID namespace that is not visible to us.
 type Peer struct {
 	PID int
 	UID uint32
@@ -19,15 +19,15 @@ type Peer struct {
 // PeerAuth is the authentication info of a connection made with [PeerCredentials].
 type PeerAuth struct {
 	credentials.CommonAuthInfo
-	// Peer is the zero value when no check was asked for.
+	// Peer is the zero value if no check was requested.
 	Peer Peer
 }
 
 // AuthType implements [credentials.AuthInfo].
 func (PeerAuth) AuthType() string { return TransportPeer }
 
-// PeerOf asks the kernel who is at the other end of conn. The error matches [errors.ErrUnsupported] where the platform
-// can't tell.
+// PeerOf asks the kernel for the process at the other end of conn. The error matches [errors.ErrUnsupported] if the
+// platform can't report it.
 func PeerOf(conn net.Conn) (Peer, error) {
 	u, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -36,7 +36,7 @@ func PeerOf(conn net.Conn) (Peer, error) {
 	return peerOf(u)
 }
 
-// SameUser is a check for [PeerCredentials]: the peer must run under our own user id.
+// SameUser is a check for [PeerCredentials]: the peer must run under the same user ID.
 func SameUser(p Peer) error {
 	if own := ownUID(); p.UID != own {
 		return fmt.Errorf("the process at the other end belongs to user %d, not to %d", p.UID, own)
@@ -44,9 +44,9 @@ func SameUser(p Peer) error {
 	return nil
 }
 
-// PeerCredentials are transport credentials for unix sockets. Nothing is encrypted, since nothing leaves the kernel;
-// instead check decides about the process at the other end, in both directions. A nil check accepts whoever could open
-// the socket, for platforms where the kernel doesn't tell.
+// PeerCredentials returns transport credentials for unix sockets. There is no encryption, because the data doesn't leave
+// the kernel; instead, check decides whether to accept the process at the other end, in both directions. A nil check
+// accepts any process that could open the socket, for platforms whose kernel doesn't report the peer.
 func PeerCredentials(check func(Peer) error) credentials.TransportCredentials {
 	return peerCredentials{check: check}
 }

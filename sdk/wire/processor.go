@@ -5,10 +5,10 @@ import (
 	"runtime"
 )
 
-// OneProcessor lets the program use one processor at a time, unless GOMAXPROCS is set. It is for plugins that pass on what
-// others compute: with more, Go's scheduler keeps a second processor busy looking for work that is not there, and takes it
-// from the host and the command that are being waited for. On two processors that costs a turn a millisecond, and a tenth
-// to a third of all deltas per second.
+// OneProcessor limits the program to one processor, unless GOMAXPROCS is set. It is meant for plugins that forward what
+// others compute: with more processors, Go's scheduler keeps a second one busy looking for work, which takes it from the
+// host and the command. On two processors, that costs a millisecond per turn, and a tenth to a third of the deltas per
+// second.
 func OneProcessor() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)

@@ -22,28 +22,29 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// DefaultStopGrace is how long running calls may take to end after Shutdown or SIGTERM. The host's own ladder waits a
-// second before it goes on, so a longer grace would only end in a kill.
+// DefaultStopGrace is the time that running calls have to end after Shutdown or SIGTERM. The host waits only one second
+// before its next step, so a longer grace period would end in a kill.
 const DefaultStopGrace = 700 * time.Millisecond
 
-// ServeConfig says what [Serve] serves. Manifest and Register are required.
+// ServeConfig configures [Serve]. Manifest and Register are required.
 type ServeConfig struct {
-	// Manifest returns what --describe prints. Called once at most.
+	// Manifest returns the manifest that --describe prints. It is called at most once.
 	Manifest func() *contract.Manifest
-	// Register adds the plugin's own services. Called once, before the socket exists.
+	// Register adds the plugin's own services. It is called once, before the socket exists.
 	Register func(*grpc.Server)
-	// Stop is called once when the end begins, whatever began it, and ends what the plugin keeps running by itself. ctx
-	// ends with the grace. Calls that still run are waited for at the same time. May be nil.
+	// Stop is called once when the shutdown begins, whatever its reason, and ends the background work of the plugin. ctx
+	// ends with the grace period. Running calls are waited for at the same time. May be nil.
 	Stop func(ctx context.Context)
-	// Logger hears about the process's own life. nil: [NewLogger] on Stderr.
+	// Logger logs the lifecycle of the process. nil: [NewLogger] on Stderr.
 	Logger hclog.Logger
-	// MaxMessageBytes is the largest message received. 0: [DefaultMaxMessageBytes].
+	// MaxMessageBytes is the maximum size of received messages. 0: [DefaultMaxMessageBytes].
 	MaxMessageBytes int
-	// StopGrace bounds the end. 0: [DefaultStopGrace].
+	// StopGrace limits the duration of the shutdown. 0: [DefaultStopGrace].
 	StopGrace time.Duration
-	// Args are the arguments of the command line without the program. nil: those of the process.
+	// Args are the command-line arguments without the program. nil: those of the process.
 	Args []string
-	// Stdout takes the handshake line and what --describe prints; Stderr takes everything else. nil: those of the process.
+	// Stdout receives the handshake line and the output of --describe; Stderr receives everything else. nil: those of the
+	// process.
 	Stdout, Stderr io.Writer
 	// LookupEnv reads the environment. nil: that of the process.
 	LookupEnv func(string) (string, bool)
@@ -78,19 +79,20 @@ func (cfg ServeConfig) withDefaults() ServeConfig {
 	return cfg
 }
 
-// NewLogger makes the logger that a host understands best: one JSON object per line. The host filters by level.
+// NewLogger returns a logger in the format that hosts parse: one JSON object per line. The host filters by level.
 func NewLogger(w io.Writer) hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Output: w, Level: hclog.Debug, JSONFormat: true})
 }
 
-// Serve is a plugin's main: it returns the exit code when the plugin has ended.
+// Serve is the main function of a plugin: it returns the exit code when the plugin has ended.
 //
-// `--describe` prints the canonical manifest and `--version` name and version. Without the host's cookie it explains
-// itself and returns 1. Otherwise it reads the hello, listens, prints the handshake line and serves until ctx ends, the
-// host asks for the end (Shutdown, SIGTERM) or is gone (the lifeline closes). A panic in a handler fails that call only.
+// `--describe` prints the canonical manifest and `--version` the name and version. Without the host's cookie, it prints an
+// explanation and returns 1. Otherwise it reads the hello, listens, prints the handshake line, and serves until ctx ends,
+// the host requests the end (Shutdown, SIGTERM), or the host is gone (the lifeline closes). A panic in a handler fails only
+// that call.
 //
-// Health and go-plugin's own services need no token; everything else does. The long streams of the tool service (Watch,
-// Thread) are cancelled when the end begins and hold nothing up.
+// Health checks and go-plugin's own services need no token; all other calls do. The long-lived streams of the tool service
+// (Watch, Thread) are cancelled when the shutdown begins and don't delay it.
 func Serve(ctx context.Context, cfg ServeConfig) int {
 	cfg = cfg.withDefaults()
 	if len(cfg.Args) == 1 {

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Token puts the token into the metadata of every call of a connection. It refuses connections that are neither
-// encrypted nor made with [PeerCredentials].
+// Token adds the token to the metadata of every call of a connection. It refuses connections that are neither encrypted nor
+// use [PeerCredentials].
 func Token(token string) credentials.PerRPCCredentials { return tokenCredentials(token) }
 
 type tokenCredentials string
@@ -32,10 +32,10 @@ func (t tokenCredentials) String() string { return "token" }
 // GoString hides the token.
 func (t tokenCredentials) GoString() string { return "wire.Token(…)" }
 
-// RequireToken makes interceptors that answer UNAUTHENTICATED to calls without the token. The comparison takes the same
-// time wherever the difference is. An empty token refuses everything.
+// RequireToken returns interceptors that reject calls without the token with UNAUTHENTICATED. The comparison takes constant
+// time. An empty token rejects all calls.
 //
-// Exempt are full method names ("/pkg.Service/Method") or whole services ("/pkg.Service/").
+// Exempt contains full method names ("/pkg.Service/Method") or whole services ("/pkg.Service/").
 func RequireToken(token string, exempt ...string) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	check := func(ctx context.Context, method string) error {
 		for _, e := range exempt {

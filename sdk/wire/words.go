@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// PlainErrors makes the errors of a client's calls read as the other side said them, which is for people: without the code and
-// the library's own words around it. The code is still there for status.Code.
+// PlainErrors reduces the errors of a client's calls to the text from the other side, for people: without the status code
+// and the library's own text. The code is still available through status.Code.
 func PlainErrors() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, resp any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {

@@ -18,6 +18,7 @@ var Rows = [][]string{
 	{"host"},
 	{"appserver"},
 	{"branch", "review", "guardian", "usershell"},
+	{"child"},
 	{"thread"},
 	{"turn"},
 	{"prompt", "history", "compact"},

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -211,11 +212,11 @@ func (t *Turn) once(ctx context.Context, r orchestrate.ReviewRequest, doing stri
 	}
 	well := false
 	defer func() { t.give(t.thread, h, well) }()
-	if id := h.Thread(); id != "" && !slices.Contains(ended.Threads, id) {
+	if id := h.ID(); id != "" && !slices.Contains(ended.Threads, id) {
 		ended.Threads = append(ended.Threads, id)
 	}
 	question := questionOf(r, doing, h.delta(entriesOf(r.Said)), h.reviews)
-	if text, err = h.Ask(ctx, question); err != nil {
+	if text, err = h.Ask(ctx, child.Question{Text: question}); err != nil {
 		return "", err
 	}
 	if _, err := parse(text); err == nil {
@@ -264,20 +265,9 @@ func sentence(s string) string {
 	return s
 }
 
-// Error is how a reviewer's turn failed.
-type Error struct {
-	Code    string // of a turn's problem
-	Message string
-}
-
-func (e *Error) Error() string { return e.Message }
-
-// ErrNoModel says that there is no such model to ask.
-var ErrNoModel = errors.New("there is no model to ask")
-
 func codeOf(err error) string {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Code
+	if e, ok := errors.AsType[*child.TurnError](err); ok {
+		return e.Problem.Code
 	}
 	return ""
 }
@@ -293,7 +283,7 @@ func transient(err error) bool {
 
 // unreachable tells that the reviewer's model is not there for this user at all: no key, no such model, no quota.
 func unreachable(err error) bool {
-	if errors.Is(err, ErrNoModel) {
+	if errors.Is(err, child.ErrNoModel) {
 		return true
 	}
 	switch codeOf(err) {

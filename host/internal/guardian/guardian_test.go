@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -136,26 +137,26 @@ func (r *reviewed) open(context.Context, event.ThreadID, string) (Session, error
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opened++
-	return &child{r, event.ThreadID(fmt.Sprintf("child%d", r.opened))}, nil
+	return &session{r, event.ThreadID(fmt.Sprintf("child%d", r.opened))}, nil
 }
 
-// child is a session of a reviewer.
-type child struct {
+// session is a session of a reviewer.
+type session struct {
 	*reviewed
 	id event.ThreadID
 }
 
-func (c *child) Thread() event.ThreadID { return c.id }
+func (c *session) ID() event.ThreadID { return c.id }
 
-func (c *child) Close() {
+func (c *session) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = append(c.closed, c.id)
 }
 
-func (c *child) Ask(ctx context.Context, question string) (string, error) {
+func (c *session) Ask(ctx context.Context, q child.Question) (string, error) {
 	c.mu.Lock()
-	c.questions = append(c.questions, question)
+	c.questions = append(c.questions, q.Text)
 	answer := c.answers[min(len(c.questions), len(c.answers))-1]
 	c.mu.Unlock()
 	switch a := answer.(type) {
@@ -181,7 +182,9 @@ func request(command string) orchestrate.ReviewRequest {
 
 // Whatever goes wrong is a no; a reviewer that is not there at all leaves it to a person.
 func TestReview(t *testing.T) {
-	failure := func(c llm.ErrorCode) error { return &Error{Code: c.String(), Message: "the model says " + c.String()} }
+	failure := func(c llm.ErrorCode) error {
+		return &child.TurnError{Problem: event.Problem{Code: c.String(), Message: "the model says " + c.String()}}
+	}
 	for _, tt := range []struct {
 		name     string
 		answers  []any
@@ -200,7 +203,7 @@ func TestReview(t *testing.T) {
 		{"refuses the request", []any{failure(llm.ErrInvalidRequest)}, approval.Deny, false, event.ReviewFailed, 1, "invalid-request"},
 		{"can't begin", []any{errors.New("disk full")}, approval.Deny, false, event.ReviewFailed, 1, "disk full"},
 		{"has no key", []any{failure(llm.ErrAuthentication)}, approval.Deny, true, event.ReviewLeft, 1, "could not be asked"},
-		{"is no model", []any{fmt.Errorf("%w: x", ErrNoModel)}, approval.Deny, true, event.ReviewLeft, 1, "could not be asked"},
+		{"is no model", []any{fmt.Errorf("%w: x", child.ErrNoModel)}, approval.Deny, true, event.ReviewLeft, 1, "could not be asked"},
 		{"is silent", []any{nil}, approval.Deny, false, event.ReviewTimedOut, 1, "not mean that the call is unsafe"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

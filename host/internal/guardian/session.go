@@ -5,18 +5,16 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Session is a reviewer at work: a thread that remembers what it was asked. One question at a time.
+// Session is a reviewer that remembers what it was asked: a [child.Child].
 type Session interface {
-	// Ask puts a question and returns the last message of the answer.
-	Ask(ctx context.Context, question string) (answer string, err error)
-	// Thread is where it is done.
-	Thread() event.ThreadID
-	// Close ends it and waits until nothing of it is left. Idempotent.
+	Ask(ctx context.Context, q child.Question) (answer string, err error)
+	ID() event.ThreadID
 	Close()
 }
 

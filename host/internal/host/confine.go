@@ -17,6 +17,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/glob"
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -73,9 +74,9 @@ func (h *Host) keyFiles() []config.KeyFile {
 
 // watchFolders has the folders in which a thread's commands may write looked through before the first of them asks, and what commands of
 // a host that was killed have left there dealt with before anything else happens.
-func (h *Host) watchFolders(t *thread.Thread, as role) {
+func (h *Host) watchFolders(t *thread.Thread, as child.Role) {
 	set := t.Settings()
-	mode := cmp.Or(as.sandbox, set.Sandbox, h.opts.Config.Sandbox.Mode)
+	mode := cmp.Or(as.Sandbox, set.Sandbox, h.opts.Config.Sandbox.Mode)
 	err := h.launcher.Watch(string(t.ID()), Grant(h.opts.Config, mode, set.Cwd, ""))
 	if err == nil {
 		return

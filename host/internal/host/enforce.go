@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -17,8 +18,8 @@ import (
 
 // enforces says whether a turn's commands can be held as they must be; where not, its model need not be asked. A role is looked
 // after by who gave it.
-func (h *Host) enforces(ctx context.Context, as role, t event.TurnStarted) error {
-	if as.sandbox != "" {
+func (h *Host) enforces(ctx context.Context, as child.Role, t event.TurnStarted) error {
+	if as.Sandbox != "" {
 		return nil
 	}
 	err := h.launcher.Check(Grant(h.opts.Config, t.Sandbox, t.Cwd, ""))

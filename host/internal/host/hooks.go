@@ -15,6 +15,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -224,9 +225,17 @@ func (h *Host) openHooks() error {
 	return err
 }
 
-// askForHook has a model judge for a hook, in a thread of its own. It looks at most.
+// askForHook asks a model to judge for a hook, in a child thread of one turn.
 func (h *Host) askForHook(ctx context.Context, q hook.Question) (string, event.ThreadID, error) {
-	return h.askAside(ctx, q.Thread, cmp.Or(q.Model, h.opts.Config.Guardian.Model), hook.Judge, q.Text, q.Looks)
+	c, err := h.openJudge(ctx, q.Thread, cmp.Or(q.Model, h.opts.Config.Guardian.Model), child.Spec{
+		Name: "the hook's model", Instructions: hook.Judge, Role: child.Role{NoTools: !q.Looks},
+	})
+	if err != nil {
+		return "", "", err
+	}
+	defer c.Close()
+	answer, err := c.Ask(ctx, child.Question{Text: q.Text})
+	return answer, c.ID(), err
 }
 
 // managed tells whether a file is the machine's.
@@ -245,8 +254,8 @@ func (h *Host) managed(path string) bool {
 }
 
 // hookThread begins to run hooks for a thread. One that works for another thread has none.
-func (h *Host) hookThread(t *thread.Thread, cfg thread.Config, as role) *hook.Thread {
-	if h.hooks == nil || as.asksNobody {
+func (h *Host) hookThread(t *thread.Thread, cfg thread.Config, as child.Role) *hook.Thread {
+	if h.hooks == nil || as.Unattended {
 		return nil
 	}
 	source := "resume"

@@ -334,7 +334,7 @@ func (h *Host) heed() {
 
 // unheeded takes what a thread's people were not told yet of what plugins say of their blocks, and of tools that are left out.
 func (h *Host) unheeded(r *running) (out []event.Notice) {
-	if r.role.asksNobody {
+	if r.role.Unattended {
 		return nil
 	}
 	slots := h.plugins.Slots()

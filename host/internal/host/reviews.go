@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -20,18 +21,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/usershell"
 )
 
-// role is what makes a thread differ from one that works for its user.
-type role struct {
-	// asksNobody: what the policy would ask about is refused.
-	asksNobody bool
-	approval   string // the policy; empty: the configuration's
-	sandbox    string // the mode; empty: the thread's
-	noHosted   bool   // its model gets no tools of its vendor
-	looks      bool   // what does more than look is refused
-	noTools    bool   // its model has no tools at all
-	cacheKey   string // by which vendors remember beginnings of its requests; empty: its own
-}
-
 // openFeatures makes what stands on threads.
 func (h *Host) openFeatures() (err error) {
 	h.shell, err = usershell.New(usershell.Config{
@@ -40,7 +29,7 @@ func (h *Host) openFeatures() (err error) {
 		Redact: h.redactor(), Logger: h.log.Named("command"),
 	})
 	h.reviewer = review.New(review.Config{
-		Open: h.openReviewer, Close: h.closeThread, Git: h.git, Denied: h.denied, Logger: h.log.Named("review"),
+		Open: h.openReviewer, Git: h.git, Denied: h.denied, Logger: h.log.Named("review"),
 	})
 	return err
 }
@@ -64,35 +53,21 @@ func (h *Host) outputOf(id event.ThreadID) history.Policy {
 	return history.Policy{Limit: callCaps.MaxModelTokens}
 }
 
-// openReviewer begins the thread of a reviewer who works for another.
-func (h *Host) openReviewer(ctx context.Context, parent *thread.Thread) (*thread.Thread, error) {
+// openReviewer starts the thread of a reviewer that works for parent.
+func (h *Host) openReviewer(ctx context.Context, parent *thread.Thread, follow func(context.Context, event.Body)) (*child.Child, error) {
 	model, err := h.FindModel(cmp.Or(h.opts.Config.Review.Model, parent.Model().Model))
 	if err != nil {
 		return nil, err
 	}
 	set := parent.Settings()
-	start := event.ThreadStarted{
-		Cwd: set.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
-		Source: event.SourceReviewer, Parent: parent.ID(), Instructions: review.Rubric(),
+	as := child.Role{Unattended: true, Approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), NoHostedTools: true}
+	// "untrusted" asks before everything. Reads in a read-only sandbox need no question.
+	if as.Approval == string(policy.Untrusted) && h.launcher.Check(Grant(h.opts.Config, box.ReadOnly, set.Cwd, "")) == nil {
+		as.Approval, as.Sandbox = string(policy.OnRequest), box.ReadOnly
 	}
-	as := role{asksNobody: true, approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), noHosted: true}
-	// Who wants to be asked before everything does not mean looks from inside a box that keeps everything as it is.
-	if as.approval == string(policy.Untrusted) && h.launcher.Check(Grant(h.opts.Config, box.ReadOnly, set.Cwd, "")) == nil {
-		as.approval, as.sandbox = string(policy.OnRequest), box.ReadOnly
-	}
-	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start, Meter: parent.Meter()}, as)
-}
-
-// closeThread ends one thread of this host and waits until nothing of it is left.
-func (h *Host) closeThread(t *thread.Thread) {
-	h.mu.Lock()
-	r := h.mu.threads[t.ID()]
-	h.mu.Unlock()
-	if r == nil {
-		return
-	}
-	r.end(thread.ErrClosed)
-	<-r.over
+	return child.Open(ctx, h.openChild, parent, child.Spec{
+		Name: "the reviewer", Source: event.SourceReviewer, Model: selection(model), Instructions: review.Rubric(), Role: as, Follow: follow,
+	})
 }
 
 // git runs the user's git for what it prints. A repository can name programs that git starts, so it runs in a box that keeps
@@ -152,21 +127,4 @@ func ownProgram(name, dir, path string) (program, rest string, err error) {
 		return "", "", hint.With(fmt.Errorf("%s is not found in a folder of PATH that is absolute and outside of %s", name, project), "install it")
 	}
 	return program, strings.Join(own, string(filepath.ListSeparator)), nil
-}
-
-// decide is the policy of a thread in a role.
-func (r role) decide(q policy.Request) policy.Decision {
-	if !r.asksNobody {
-		return policy.Decide(q)
-	}
-	if r.looks && !onlyLooks(q) {
-		return policy.Decision{Verdict: policy.Forbid, Reason: "only looking is allowed here; go on without it, with what you were given"}
-	}
-	q.Approval = policy.Approval(r.approval)
-	d := policy.Decide(q)
-	if d.Verdict == policy.Ask {
-		return policy.Decision{Verdict: policy.Forbid, Rules: d.Rules, Reason: fmt.Sprintf(
-			"nobody can be asked here, and the approval policy is %s; go on without it, with what you were given", r.approval)}
-	}
-	return d
 }

@@ -197,7 +197,7 @@ func (r *running) rulesNews(b *Rulebook) []event.Notice {
 
 // decide is the policy of a thread. Of a rule that does not apply to what follows its words the user is told once.
 func (h *Host) decide(r *running, q policy.Request) policy.Decision {
-	d := r.role.decide(q)
+	d := decideAs(r.role, q)
 	if d.Verdict != policy.Run {
 		return d // the question says more
 	}

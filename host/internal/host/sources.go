@@ -19,7 +19,7 @@ const sourceBound = 30 * time.Second
 // supply waits for required sources of tools, until a turn of the thread has had them all.
 func (h *Host) supply(ctx context.Context, r *running) error {
 	h.mu.Lock()
-	supplied := r.supplied || r.role.noTools
+	supplied := r.supplied || r.role.NoTools
 	h.mu.Unlock()
 	if supplied {
 		return nil
@@ -66,7 +66,7 @@ func (h *Host) tellAllSources() {
 
 // tellSources publishes in a thread which sources of tools have changed since it was told last.
 func (h *Host) tellSources(r *running) {
-	if r.role.asksNobody {
+	if r.role.Unattended {
 		return
 	}
 	var changed []event.Body

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
@@ -31,7 +32,7 @@ type running struct {
 	external map[string]string       // what clients say beside their users' words; by its turns only
 	plugs    *sessions
 	lock     *store.ThreadLock
-	role     role
+	role     child.Role
 	hooks    *hook.Thread // nil: none
 	hooksHad bool         // its people were told which hooks can't be used; by its turns only
 	end      context.CancelCauseFunc
@@ -85,7 +86,7 @@ func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error
 		Cwd: p.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
 		Source: p.Source, Instructions: h.baseFor(model),
 	}
-	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start}, role{})
+	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start}, child.Role{})
 }
 
 // ResumeThread goes on with a stored thread, rebuilt from its log. What a host that died left open is closed first.
@@ -103,7 +104,7 @@ func (h *Host) ResumeThread(ctx context.Context, id event.ThreadID) (*thread.Thr
 		return nil, errors.Join(fmt.Errorf("resume thread %s: %w", id, err), lock.Release())
 	}
 	crashpoint.At(crashpoint.ResumeRead, "")
-	return h.run(thread.Config{ID: id, State: state}, lock, role{})
+	return h.run(thread.Config{ID: id, State: state}, lock, child.Role{})
 }
 
 // rebuild reads what the log says of a thread that is to be gone on with.
@@ -118,7 +119,7 @@ func (h *Host) rebuild(ctx context.Context, id event.ThreadID) (thread.State, er
 	return branch.Resume(ctx, h.store, id)
 }
 
-func (h *Host) launchThread(ctx context.Context, cfg thread.Config, as role) (*thread.Thread, error) {
+func (h *Host) launchThread(ctx context.Context, cfg thread.Config, as child.Role) (*thread.Thread, error) {
 	lock, err := h.store.LockThread(ctx, cfg.ID)
 	if err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func (h *Host) launchThread(ctx context.Context, cfg thread.Config, as role) (*t
 	return h.run(cfg, lock, as)
 }
 
-func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as role) (*thread.Thread, error) {
+func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*thread.Thread, error) {
 	ln, err := h.listen(cfg.ID)
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())

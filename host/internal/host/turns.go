@@ -39,9 +39,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	has := t.Model()
 	plan.Started = event.TurnStarted{
 		Cwd: set.Cwd, Model: has.Model, Provider: has.Provider, ModelName: has.ModelName,
-		Approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), Sandbox: cmp.Or(r.role.sandbox, set.Sandbox, h.opts.Config.Sandbox.Mode),
+		Approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), Sandbox: cmp.Or(r.role.Sandbox, set.Sandbox, h.opts.Config.Sandbox.Mode),
 	}
-	if r.role.asksNobody {
+	if r.role.Unattended {
 		plan.Started.Approval = string(policy.Never)
 	}
 	if in.Task != nil { // it asks no model itself
@@ -56,7 +56,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		plan.Config.Hooks = hooks
 		plan.Notices = append(plan.Notices, hooks.Notices()...)
 	}
-	if !r.hooksHad && !r.role.asksNobody {
+	if !r.hooksHad && !r.role.Unattended {
 		plan.Notices = append(plan.Notices, h.hookNotices...)
 		r.hooksHad = true
 	}
@@ -79,7 +79,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		r.broken = broken
 	}
 	models := h.lineup(t.ID(), own)
-	models.noHosted = r.role.noHosted
+	models.noHosted = r.role.NoHostedTools
 	s, err := models.next(ctx)
 	if err != nil {
 		plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = own.Label, own.Provider, own.Name
@@ -130,14 +130,14 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Denial: h.denial, Processes: h.launcher, Files: files, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	tools := h.registry.Snapshot
-	if r.role.noTools {
+	if r.role.NoTools {
 		tools = func() *registry.Snapshot { return &registry.Snapshot{} }
-	} else if h.opts.Config.Approval.AdditionalPermissions && !r.role.asksNobody {
+	} else if h.opts.Config.Approval.AdditionalPermissions && !r.role.Unattended {
 		wish := registry.NewWish(h.mayWish(plan.Started))
 		tools = func() *registry.Snapshot { return h.registry.Snapshot().With(wish) }
 	}
 	started := plan.Started
-	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.cacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
+	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.CacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	usual := func() (launch.Grant, error) { // what a command of this turn gets, if nothing more is asked for
 		all, _ := t.Desk().Permitted(id)
 		return grants.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})

@@ -36,11 +36,8 @@ func (f *forwarder) event(ctx context.Context, body event.Body) {
 		case shown(b.Item):
 			f.publish(ctx, b)
 		}
-	case event.UsageReported:
-		b.Active = 0 // of another conversation
-		f.publish(ctx, b)
-	case event.StreamRetried, event.Notice, event.PluginEvent:
-		f.publish(ctx, b)
+	case event.UsageReported, event.StreamRetried, event.Notice, event.PluginEvent:
+		f.publish(ctx, body)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -28,10 +29,8 @@ func Rubric() string { return rubric }
 
 // Config is what reviews need. All fields are required.
 type Config struct {
-	// Open begins the thread of a reviewer who works for parent. It asks nobody, and counts with parent's meter.
-	Open func(ctx context.Context, parent *thread.Thread) (*thread.Thread, error)
-	// Close ends such a thread and waits until nothing of it is left.
-	Close func(*thread.Thread)
+	// Open starts a reviewer that works for parent. follow receives its events; see [child.Spec].
+	Open func(ctx context.Context, parent *thread.Thread, follow func(context.Context, event.Body)) (*child.Child, error)
 	// Git runs the user's git in a folder, for what it prints. An error says that it could not be run.
 	Git Git
 	// Denied reports whether commands in a folder must not read a path; what it names is no part of the question.
@@ -120,57 +119,27 @@ func ended(ctx context.Context, err error) turn.Result {
 	if cause := context.Cause(ctx); cause != nil {
 		return turn.Result{Status: event.TurnInterrupted, Cause: cause}
 	}
-	if p, ok := errors.AsType[*problem](err); ok {
-		return turn.Result{Status: event.TurnFailed, Problem: p.Problem}
+	if e, ok := errors.AsType[*child.TurnError](err); ok {
+		return turn.Result{Status: event.TurnFailed, Problem: &e.Problem}
 	}
 	return turn.Result{Status: event.TurnFailed, Problem: turn.ProblemOf(err)}
 }
 
-// problem is how the reviewer's turn failed.
-type problem struct{ *event.Problem }
-
-func (p *problem) Error() string { return p.Message }
-
-// review asks the reviewer and follows its turn to the end.
+// review asks the reviewer. An interrupt reaches the reviewer's turn, and its end is awaited.
 func (j job) review(ctx context.Context, w thread.Worker) (*event.Review, error) {
-	child, err := j.Open(ctx, w.Thread)
+	f := forwarder{to: w, log: j.Logger}
+	reviewer, err := j.Open(ctx, w.Thread, f.event)
 	if err != nil {
 		return nil, fmt.Errorf("begin the reviewer's thread: %w", err)
 	}
-	defer j.Close(child)
-	// An interrupt reaches the reviewer's turn; its end is waited for, and with it the end of all that it started.
-	keep := context.WithoutCancel(ctx)
-	events, err := child.Subscribe(ctx, thread.Lossless)
-	if err != nil {
+	defer reviewer.Close()
+	answer, err := reviewer.Ask(ctx, child.Question{Text: j.subject.prompt})
+	switch {
+	case err != nil:
 		return nil, err
+	case answer == "":
+		return nil, errors.New("the reviewer ended without a word")
 	}
-	defer events.Close()
-	if _, err := child.Submit(ctx, thread.Submission{Input: turn.Input{Parts: []llm.Part{&llm.Text{Text: j.subject.prompt}}}}); err != nil {
-		return nil, err
-	}
-	defer context.AfterFunc(ctx, func() { _ = child.Interrupt(keep, context.Cause(ctx)) })() // one that has ended needs none
-	f := forwarder{to: w, log: j.Logger}
-	for {
-		e, err := events.Next(keep)
-		if err != nil {
-			return nil, fmt.Errorf("follow the reviewer: %w", err)
-		}
-		end, ok := e.Body.(event.TurnEnded)
-		if !ok {
-			f.event(keep, e.Body)
-			continue
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case end.Error != nil:
-			return nil, &problem{end.Error}
-		case end.Status != event.TurnCompleted:
-			return nil, fmt.Errorf("the reviewer was stopped: %s", end.Reason)
-		case end.LastMessage == "":
-			return nil, errors.New("the reviewer ended without a word")
-		}
-		found := Parse(end.LastMessage)
-		return &found, nil
-	}
+	found := Parse(answer)
+	return &found, nil
 }

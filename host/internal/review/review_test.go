@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/registry"
@@ -114,25 +115,20 @@ func (w *world) start(ctx context.Context, who string, m *turn.Meter) (*thread.T
 }
 
 func (w *world) reviewer() *Reviewer {
-	var mu sync.Mutex
-	ends := map[event.ThreadID]func(){}
-	return New(Config{
-		Open: func(ctx context.Context, parent *thread.Thread) (*thread.Thread, error) {
-			if w.refuse != nil {
-				return nil, w.refuse
-			}
-			w.opened++
-			th, end := w.start(ctx, "review", parent.Meter())
-			mu.Lock()
-			defer mu.Unlock()
-			ends[th.ID()] = end
-			return th, nil
-		},
-		Close: func(th *thread.Thread) {
-			mu.Lock()
-			defer mu.Unlock()
-			ends[th.ID()]()
+	open := func(ctx context.Context, parent *thread.Thread, _ child.Spec) (*thread.Thread, func(), error) {
+		if w.refuse != nil {
+			return nil, nil, w.refuse
+		}
+		w.opened++
+		th, end := w.start(ctx, "review", parent.Meter())
+		return th, func() {
+			end()
 			w.closed = append(w.closed, th.ID())
+		}, nil
+	}
+	return New(Config{
+		Open: func(ctx context.Context, parent *thread.Thread, follow func(context.Context, event.Body)) (*child.Child, error) {
+			return child.Open(ctx, open, parent, child.Spec{Name: "the reviewer", Follow: follow})
 		},
 		Git: looks(true), Logger: hclog.NewNullLogger(),
 	})

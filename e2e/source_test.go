@@ -31,6 +31,9 @@ func serves() tool.Plugin {
 				}
 				return env.SetTools(tools, contract.Source{Name: "server", State: state, Message: message, Required: cfg.Required})
 			}
+			if err := set(contract.SourceStarting); err != nil {
+				return err
+			}
 			file := filepath.Join(cfg.Folder, "state")
 			go func() { // ends with the file or the process
 				waitFor(file)
@@ -43,7 +46,7 @@ func serves() tool.Plugin {
 					_ = set(contract.SourceNeedsLogin)
 				}
 			}()
-			return set(contract.SourceStarting)
+			return nil
 		},
 	}
 }

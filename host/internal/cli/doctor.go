@@ -86,6 +86,7 @@ func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
 		return err
 	}
 	d.say(healthy, "gantry", "", "%s, %s, %s/%s", a.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	d.system(runtime.GOOS)
 	if err := d.examine(ctx); err != nil {
 		return err
 	}
@@ -101,6 +102,14 @@ func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
 		return errShown
 	}
 	return nil
+}
+
+// system reports how well gantry is tested on an operating system.
+func (d *doctor) system(goos string) {
+	if goos == "darwin" {
+		d.say(worth, "system", "try the sandbox with `gantry sandbox -- COMMAND` before you rely on it",
+			"support for macOS is experimental: gantry has never been tested on a Mac")
+	}
 }
 
 // examine looks at everything, and leaves out what could only fail for a reason that was told.

@@ -37,3 +37,15 @@ func TestFindingHasOneNextStep(t *testing.T) {
 		t.Errorf("finding = %+v", f)
 	}
 }
+
+func TestMacOSIsExperimental(t *testing.T) {
+	d := &doctor{}
+	d.system("linux")
+	if len(d.found) > 0 {
+		t.Errorf("on Linux: %+v", d.found)
+	}
+	d.system("darwin")
+	if len(d.found) != 1 || d.found[0].Health != worth || !strings.Contains(d.found[0].Text, "experimental") || d.found[0].Next == "" {
+		t.Errorf("on macOS: %+v", d.found)
+	}
+}

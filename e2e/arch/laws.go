@@ -77,7 +77,7 @@ var Laws = []Law{
 		Reason: "rules and texts are decided without the world", Instead: "pass in what the decision needs",
 	},
 	{
-		From:    []string{"host/cmd/gantry", "host/internal/cli", "host/internal/host", "host/internal/store"},
+		From:    []string{"host/cmd/gantry", "host/internal/cli/...", "host/internal/install", "host/internal/host", "host/internal/store"},
 		Not:     []string{"github.com/jackc/...", "gorm.io/driver/postgres", "host/internal/store/database/postgres"},
 		Reason:  "gantry carries the embedded database alone; a server's driver would make everybody's program larger",
 		Instead: "let host/cmd/gantry-postgres hand the driver over",
@@ -113,7 +113,11 @@ var Reserved = []Reservation{
 		Reason: "one room owns the processes of plugins", Instead: "use plugin.Slot",
 	},
 	{
-		Package: "github.com/spf13/cobra", By: []string{"host/internal/cli"},
+		Package: "github.com/spf13/cobra",
+		By: []string{
+			"host/internal/cli", "host/internal/cli/console", "host/internal/cli/run", "host/internal/cli/threads", "host/internal/cli/plugins",
+			"host/internal/cli/setup", "host/internal/cli/safety",
+		},
 		Reason: "flags are the door's business", Instead: "take parameters",
 	},
 	{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/hashicorp/go-hclog"
@@ -47,7 +48,7 @@ func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 
 func (a *app) completeFlags(cmd *cobra.Command) {
 	for name, f := range map[string]completer{
-		"model": a.modelWords, "profile": a.profileWords, "log": levelWords, "color": fixedWords(colorWords...),
+		"model": a.modelWords, "profile": a.profileWords, "log": levelWords, "color": fixedWords(console.ColorWords...),
 		"sandbox": fixedWords("read-only", "workspace-write", "full-access"),
 	} {
 		if fl := cmd.LocalFlags().Lookup(name); fl != nil {
@@ -90,19 +91,19 @@ func (a *app) archivedWords(ctx context.Context) []string { return a.wordsOfThre
 func (a *app) wordsOfThreads(ctx context.Context, archived bool) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeBound)
 	defer cancel()
-	home, err := a.home()
+	home, err := a.Home()
 	if err != nil {
 		return nil
 	}
-	cfg, _ := a.readConfig(ctx, home, a.dir)
+	cfg, _ := a.ReadConfig(ctx, home, a.Dir)
 	if cfg == nil {
 		return nil
 	}
-	where, err := a.database(cfg)
-	if err != nil || where.Driver == nil && !exists(filepath.Join(home, "threads.db")) {
+	where, err := a.Database(cfg)
+	if err != nil || where.Driver == nil && !console.Exists(filepath.Join(home, "threads.db")) {
 		return nil
 	}
-	s, err := store.Open(ctx, configOf(home, where, hclog.NewNullLogger()))
+	s, err := store.Open(ctx, console.ConfigOf(home, where, hclog.NewNullLogger()))
 	if err != nil {
 		return nil
 	}
@@ -112,7 +113,7 @@ func (a *app) wordsOfThreads(ctx context.Context, archived bool) []string {
 	}
 	var out []string
 	for _, t := range infos {
-		out = append(out, string(t.ID)+"\t"+threadTitle(t))
+		out = append(out, string(t.ID)+"\t"+console.ThreadTitle(t))
 	}
 	return out
 }
@@ -121,11 +122,11 @@ func (a *app) wordsOfThreads(ctx context.Context, archived bool) []string {
 func (a *app) words(ctx context.Context, f func(*config.Config) []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeBound)
 	defer cancel()
-	home, err := a.home()
+	home, err := a.Home()
 	if err != nil {
 		return nil
 	}
-	cfg, _ := a.readConfig(ctx, home, a.dir)
+	cfg, _ := a.ReadConfig(ctx, home, a.Dir)
 	if cfg == nil {
 		return nil
 	}
@@ -152,15 +153,13 @@ func (a *app) modelWords(ctx context.Context) []string {
 
 func (a *app) profileWords(ctx context.Context) []string {
 	// The one that is being typed is not there yet, and must not keep the others from being read.
-	a.flags.profile = ""
+	a.Flags.Profile = ""
 	return a.words(ctx, func(c *config.Config) []string { return c.Profiles })
 }
 
-func levelWords(context.Context) []string { return logLevels() }
+func levelWords(context.Context) []string { return console.LogLevels() }
 
 func fixedWords(words ...string) completer { return func(context.Context) []string { return words } }
-
-func logLevels() []string { return []string{"trace", "debug", "info", "warn", "error"} }
 
 func labels(blocks []*config.PluginBlock) []string {
 	var out []string

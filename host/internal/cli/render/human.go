@@ -46,6 +46,7 @@ const maxShownLines = 20
 // maxShownLine bounds one of these lines, in bytes: what has no ends of lines is no text, and it may be gigabytes.
 const maxShownLine = 4 << 10
 
+// NewHuman returns a view that shows events on w. verbose: reasoning and all output, too.
 func NewHuman(w io.Writer, colour, verbose bool) *Human {
 	return &Human{out: w, colour: colour, verbose: verbose, shown: map[event.ItemID]*shownItem{}}
 }

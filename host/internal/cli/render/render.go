@@ -28,8 +28,10 @@ type HumanView struct {
 	Last io.Writer // nil: the last message is seen among the events
 }
 
+// Started shows the thread's ID.
 func (v HumanView) Started(id event.ThreadID) { v.line("%s", v.paint(dim, "thread "+string(id))) }
 
+// Event shows one event.
 func (v HumanView) Event(e event.Event, _ bool) error {
 	v.Human.Event(e)
 	return nil

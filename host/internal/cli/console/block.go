@@ -1,0 +1,72 @@
+package console
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// BlockHost is a host with the one block that find chooses.
+func (a *Env) BlockHost(ctx context.Context, find func(*config.Config) (*config.PluginBlock, error)) (*host.Host, *config.PluginBlock, error) {
+	home, err := a.Home()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := a.LoadConfig(ctx, home, a.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := find(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	only := *cfg
+	only.Providers, only.Plugins = nil, nil
+	if b.Kind == contract.KindProvider {
+		only.Providers = []*config.PluginBlock{b}
+	} else {
+		only.Plugins = []*config.PluginBlock{b}
+	}
+	h, err := a.HostOf(ctx, home, &only, HostOptions{Dir: a.Dir, Ephemeral: true})
+	return h, b, err
+}
+
+// ProviderNamed finds a provider block.
+func ProviderNamed(label string) func(*config.Config) (*config.PluginBlock, error) {
+	return func(cfg *config.Config) (*config.PluginBlock, error) {
+		if b, ok := cfg.Provider(label); ok {
+			return b, nil
+		}
+		return nil, diag.Failure{Diagnostics: diag.Diagnostics{UnknownProvider(cfg, label)}}
+	}
+}
+
+// BlockNamed finds a plugin or provider block that is switched on.
+func BlockNamed(label string) func(*config.Config) (*config.PluginBlock, error) {
+	return func(cfg *config.Config) (*config.PluginBlock, error) {
+		for _, b := range cfg.Blocks() {
+			if b.Label != label {
+				continue
+			}
+			if !b.Enabled {
+				return nil, hint.With(fmt.Errorf("%s: plugin %q is switched off", b.Where(), label), "set enabled = true in its block")
+			}
+			return b, nil
+		}
+		return nil, diag.Failure{Diagnostics: diag.Diagnostics{cfg.UnknownPlugin(label)}}
+	}
+}
+
+// UnknownProvider says that there is no provider with a name.
+func UnknownProvider(cfg *config.Config, name string) diag.Diagnostic {
+	var there []string
+	for _, b := range cfg.Providers {
+		there = append(there, b.Label)
+	}
+	return diag.Diagnostic{Severity: diag.Error, Summary: fmt.Sprintf("there is no provider %q", name), Next: diag.DidYouMean(name, there, "see `gantry plugin list`")}
+}

@@ -1,0 +1,140 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+)
+
+// Status shows an error once and turns it into an exit status.
+func (a *Env) Status(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrTurn), errors.Is(err, ErrShown):
+		return 1 // was shown
+	}
+	if s, ok := errors.AsType[StatusError](err); ok {
+		return int(s)
+	}
+	if f, ok := errors.AsType[diag.Failure](err); ok {
+		_ = diag.Write(a.Stderr, f.Diagnostics, a.Colour(a.Stderr)) // standard error is gone: there is nobody to tell
+		return 1
+	}
+	if u, ok := errors.AsType[UsageError](err); ok {
+		fmt.Fprintf(a.Stderr, "Error: %s\n  Next: %s\n", render.Clean(u.Text), render.Clean(cmp.Or(u.Next, "see `gantry help`")))
+		return 2
+	}
+	a.ShowError(err)
+	return 1
+}
+
+// ErrShown says that the reason was printed already.
+var ErrShown = errors.New("failed")
+
+// ShowError renders an error with all that its type knows.
+func (a *Env) ShowError(err error) {
+	pe, ok := errors.AsType[*plugin.Error](err)
+	if !ok {
+		text, next := hint.Split(err)
+		next = cmp.Or(next, systemNext(err))
+		fmt.Fprintf(a.Stderr, "Error: %s\n", render.Clean(text))
+		if next != "" {
+			fmt.Fprintf(a.Stderr, "  Next: %s\n", render.Clean(next))
+		}
+		return
+	}
+	d := diag.Diagnostic{Severity: diag.Error, Summary: Summary(pe), Next: pe.NextStep(), Plugin: pe.Plugin}
+	d.Detail = Detail(pe)
+	_ = diag.Write(a.Stderr, diag.Diagnostics{d}, a.Colour(a.Stderr))
+}
+
+// systemNext is what to do about an error of the system that nobody on its way knew more about.
+func systemNext(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "make room on the disk"
+	case errors.Is(err, syscall.EROFS):
+		return "its file system is mounted read-only; use another place, or mount it writable"
+	case errors.Is(err, fs.ErrPermission):
+		return "see whom it belongs to and who may use it, with ls -l"
+	}
+	return ""
+}
+
+// Summary says what a plugin did not do.
+func Summary(e *plugin.Error) string {
+	what := map[plugin.Phase]string{
+		plugin.PhaseFind: "was not found", plugin.PhaseVerify: "is not the one that was locked", plugin.PhaseStart: "did not start",
+		plugin.PhaseHandshake: "did not start", plugin.PhaseConnect: "can't be reached", plugin.PhaseDescribe: "describes itself wrongly",
+		plugin.PhaseConfigure: "refuses its configuration", plugin.PhaseRun: "ended", plugin.PhaseCall: "failed in a call",
+		plugin.PhaseStop: "did not stop",
+	}[e.Phase]
+	if what == "" {
+		what = "failed"
+	}
+	return fmt.Sprintf("plugin %q %s", e.Plugin, what)
+}
+
+// Detail is all that is known of a plugin's error, on lines of its own.
+func Detail(e *plugin.Error) string {
+	var b strings.Builder
+	if e.Where != "" {
+		fmt.Fprintf(&b, "%s\n", e.Where)
+	}
+	if e.Err != nil && len(e.Diagnostics) == 0 { // with diagnostics it repeats them
+		fmt.Fprintf(&b, "%s\n", render.Clean(e.Err.Error()))
+	}
+	if e.Exit != nil {
+		fmt.Fprintf(&b, "It %s.\n", e.Exit)
+	}
+	for _, d := range e.Diagnostics {
+		fmt.Fprintf(&b, "%s\n", render.Clean(d.Error()))
+	}
+	printed := e.Printed
+	if e.Phase != plugin.PhaseStart && e.Phase != plugin.PhaseHandshake {
+		printed = nil // the handshake itself, which came about
+	}
+	for _, l := range printed {
+		fmt.Fprintf(&b, "It printed: %s\n", render.Clean(l))
+	}
+	for _, l := range e.StderrTail {
+		fmt.Fprintf(&b, "stderr: %s\n", render.Clean(l))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// ErrTurn ends the program with status 1; the reason was shown.
+var ErrTurn = errors.New("the turn was not completed")
+
+// StatusError ends the program with a status of its own; what it is about was shown.
+type StatusError int
+
+// Error implements error.
+func (e StatusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
+
+// ShowProblem shows an error that does not end the command.
+func (a *Env) ShowProblem(err error) {
+	if f, ok := errors.AsType[diag.Failure](err); ok {
+		_ = a.Warn(f.Diagnostics) // standard error is gone: there is nobody to tell
+		return
+	}
+	a.ShowError(err)
+}
+
+// ShowNotice tells a person what the people of a thread are told.
+func (a *Env) ShowNotice(n event.Notice) {
+	fmt.Fprintf(a.Stderr, "Note: %s\n", render.Clean(n.Text))
+	if n.Next != "" {
+		fmt.Fprintf(a.Stderr, "  Next: %s\n", render.Clean(n.Next))
+	}
+}

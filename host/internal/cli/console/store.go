@@ -1,0 +1,104 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+)
+
+// Database is where the configuration wants threads to be kept. Its errors have the place of the setting.
+func (a *Env) Database(cfg *config.Config) (store.Database, error) {
+	if cfg.Store.Driver == schema.DriverSQLite {
+		return store.Database{}, nil
+	}
+	for _, d := range a.Drivers {
+		if d.Name() != cfg.Store.Driver {
+			continue
+		}
+		address, ds := cfg.Store.Address()
+		return store.Database{Driver: d, Source: address.Value}, ds.Err()
+	}
+	return store.Database{}, diag.Failure{Diagnostics: diag.Diagnostics{cfg.Place(cfg.Store.Range, diag.Diagnostic{
+		Severity: diag.Error, Summary: fmt.Sprintf("this program has no driver %q", cfg.Store.Driver),
+		Detail: "It keeps threads in a file. The same host with a driver for PostgreSQL is a program of its own.",
+		Next:   "run gantry-" + cfg.Store.Driver + " in the place of gantry; it takes the same commands",
+	})}}
+}
+
+// storeConfig is where the store is.
+func (a *Env) storeConfig(ctx context.Context) (store.Config, error) {
+	logger, err := a.Logger()
+	if err != nil {
+		return store.Config{}, err
+	}
+	home, err := a.Home()
+	if err != nil {
+		return store.Config{}, err
+	}
+	// Warnings are for those who run something with the configuration.
+	cfg, ds := a.ReadConfig(ctx, home, a.Dir)
+	if err := ds.Err(); err != nil {
+		return store.Config{}, err
+	}
+	where, err := a.Database(cfg)
+	return ConfigOf(home, where, logger), err
+}
+
+// ConfigOf is where a home's threads and artifacts are.
+func ConfigOf(home string, where store.Database, logger hclog.Logger) store.Config {
+	return store.Config{
+		Path: filepath.Join(home, "threads.db"), ArtifactDir: filepath.Join(home, "artifacts"), Database: where,
+		Logger: logger.Named("store"),
+	}
+}
+
+// OpenStore opens the store without a host: listing and exporting start nothing.
+func (a *Env) OpenStore(ctx context.Context) (*store.Store, error) {
+	cfg, err := a.storeConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, cfg)
+}
+
+// LookIntoStore opens the store for commands that change nothing. One that can't be written will do for them.
+func (a *Env) LookIntoStore(ctx context.Context) (*store.Store, error) {
+	cfg, err := a.storeConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.Open(ctx, cfg)
+	if store.Unwritable(err) {
+		cfg.ReadOnly = true
+		return store.Open(ctx, cfg)
+	}
+	return s, err
+}
+
+// WithStore runs f on the store and closes it.
+func (a *Env) WithStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) error {
+	return Closing(cmd.Context(), a.OpenStore, f)
+}
+
+// LookingIntoStore is withStore for an f that changes nothing.
+func (a *Env) LookingIntoStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) error {
+	return Closing(cmd.Context(), a.LookIntoStore, f)
+}
+
+// Closing runs f on the store that open returns, and closes it.
+func Closing(ctx context.Context, open func(context.Context) (*store.Store, error), f func(context.Context, *store.Store) error) (err error) {
+	s, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	return f(ctx, s)
+}

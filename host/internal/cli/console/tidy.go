@@ -1,0 +1,72 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Retention is what the configuration keeps.
+func Retention(cfg *config.Config) store.Policy {
+	r := cfg.Store.Retention
+	return store.Policy{MaxAge: r.MaxAge, MaxThreads: int(r.MaxThreads), KeepNamed: r.KeepNamed}
+}
+
+// tidyEvery is how often threads are cleaned up on the side.
+const tidyEvery = 24 * time.Hour
+
+// tidyStamp is a file in the cache folder whose time says when that was done last. Looking at it costs next to nothing.
+const tidyStamp = "tidied"
+
+// tidy cleans up when a day has passed. It is meant to run beside a host's threads, and may be ended at any time.
+func tidy(ctx context.Context, home string, cfg *config.Config, s *store.Store, log hclog.Logger) {
+	stamp := filepath.Join(home, "cache", tidyStamp)
+	before := time.Time{}
+	if info, err := os.Stat(stamp); err == nil {
+		before = info.ModTime()
+	}
+	if age := time.Since(before); age >= 0 && age < tidyEvery {
+		return
+	}
+	// Marked first, so that a second host does not begin as well.
+	if err := touch(stamp, time.Now()); err != nil {
+		log.Warn("the time of the last clean-up can't be kept", "err", err)
+		return
+	}
+	r, err := s.Retain(ctx, Retention(cfg))
+	if err == nil {
+		log.Debug("cleaned up", "threads", len(r.Threads), "artifacts", r.Artifacts, "bytes", r.Bytes)
+		return
+	}
+	if ctx.Err() == nil {
+		log.Warn("not cleaned up", "err", err)
+	}
+	if err := touch(stamp, before); err != nil { // the next host goes on with it
+		log.Warn("the time of the last clean-up can't be kept", "err", err)
+	}
+}
+
+// touch gives a file a time; the zero time is long ago.
+func touch(path string, at time.Time) error {
+	if at.IsZero() {
+		at = time.Unix(0, 0)
+	}
+	err := os.Chtimes(path, at, at)
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Chtimes(path, at, at))
+}

@@ -1,0 +1,194 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) attachCommand() *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "attach [flags] THREAD [TASK | -]",
+		Short: "Watch a thread that another process runs, or submit a task to it",
+		Long: "attach connects to the process that runs a thread and shows its events, from the beginning of the thread. With a TASK,\n" +
+			"it submits the task, or steers the running turn, waits until the turn ends, and exits. Without one, on a terminal, each\n" +
+			"line that you type is a task. A line that starts with an exclamation mark, as in !git status, is your own command: it\n" +
+			"runs in your shell without approval, concurrently with the turn, and the model reads its output. Ctrl-C disconnects; the\n" +
+			"thread keeps running.",
+		Args: console.Takes(1, 2, "THREAD", console.TaskArgument),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			task := ""
+			if len(args) > 1 {
+				var err error
+				if task, err = a.taskOf(args[1]); err != nil {
+					return err
+				}
+			}
+			home, err := a.Home()
+			if err != nil {
+				return err
+			}
+			var id event.ThreadID
+			err = a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
+				info, err := s.Thread(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				id = info.ID
+				owner, held, err := s.Holder(ctx, id)
+				if held && owner.Machine != "" {
+					return &store.LockedError{Thread: id, Owner: owner}
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if task == "" {
+				return a.watchAndType(ctx, home, id, f)
+			}
+			return a.attachTo(ctx, home, id, f, typed(task))
+		},
+	}
+	f.registerOutput(cmd)
+	return cmd
+}
+
+// taskOf is the task of an argument. What is piped in counts with - alone: who watches often has no standard input to give.
+func (a *app) taskOf(arg string) (string, error) {
+	if arg == "-" {
+		return readPrompt([]string{arg}, a.Stdin)
+	}
+	return arg, checkTask(arg)
+}
+
+// begun is what a client has begun in a thread of another process.
+type begun struct {
+	turn event.TurnID
+	call event.CallID // of a command that runs beside the turn, which does not end with it; empty: the turn counts
+}
+
+// begin begins something in a thread of another process.
+type begin func(context.Context, *appserver.Client) (begun, error)
+
+// handOver begins a task; nil where there is none. The thread goes on with set. schema: of the last message.
+func handOver(task string, set appserver.Settings, schema []byte) begin {
+	if task == "" {
+		return nil
+	}
+	return func(ctx context.Context, c *appserver.Client) (begun, error) {
+		r, err := c.Start(ctx, appserver.StartParams{Text: task, Settings: set, OutputSchema: schema})
+		if err != nil && set != (appserver.Settings{}) {
+			err = hint.With(fmt.Errorf("%w: a change of the thread waits for the turn that runs, and its process ended with it", err), "run the command again")
+		}
+		return begun{turn: r.Turn}, err
+	}
+}
+
+// typed begins what a person typed: a command behind an exclamation mark, else a task.
+func typed(line string) begin {
+	command, ok := strings.CutPrefix(line, "!")
+	if !ok {
+		return handOver(line, appserver.Settings{}, nil)
+	}
+	return func(ctx context.Context, c *appserver.Client) (begun, error) {
+		r, err := c.Shell(ctx, appserver.ShellParams{Command: strings.TrimSpace(command)})
+		b := begun{turn: r.Turn}
+		if r.Beside {
+			b.call = r.Call
+		}
+		return b, err
+	}
+}
+
+// attachTo shows a thread of another process; with something to begin until that has ended.
+func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f execFlags, first begin) (err error) {
+	return a.attachWith(ctx, home, id, f, a.view(f, nil), first)
+}
+
+// attachWith is attachTo with a view of a command's own.
+func (a *app) attachWith(ctx context.Context, home string, id event.ThreadID, f execFlags, show render.View, first begin) (err error) {
+	c, err := a.dial(ctx, home, id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
+	var mine begun
+	if first != nil {
+		if mine, err = first(ctx, c); err != nil {
+			return err
+		}
+	}
+	return a.watch(ctx, c, id, f, show, mine)
+}
+
+func (a *app) dial(ctx context.Context, home string, id event.ThreadID) (*appserver.Client, error) {
+	path, err := store.RunSocket(home, id)
+	if err != nil {
+		return nil, err
+	}
+	c, err := appserver.Dial(ctx, path)
+	if errors.Is(err, appserver.ErrGone) {
+		return nil, hint.With(fmt.Errorf("no process runs thread %s", id), fmt.Sprintf("go on with it by `gantry resume %s`", id))
+	}
+	return c, err
+}
+
+// watch shows the events of a thread: until mine has ended, and where that is nothing until the thread has.
+func (a *app) watch(ctx context.Context, c *appserver.Client, id event.ThreadID, f execFlags, show render.View, mine begun) error {
+	// From here on events come, and are read without a pause.
+	if _, err := c.Subscribe(ctx, appserver.SubscribeParams{}); err != nil {
+		return err
+	}
+	show.Started(id)
+	for {
+		e, err := c.Next(ctx)
+		if errors.Is(err, appserver.ErrGone) {
+			if mine.turn != "" {
+				return hint.With(fmt.Errorf("%w before the turn had ended", err), fmt.Sprintf("go on with it by `gantry resume %s`", id))
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if f.ownTurn && e.Turn != mine.turn {
+			continue
+		}
+		if err := show.Event(e, false); err != nil {
+			return fmt.Errorf("write the output: %w", err)
+		}
+		switch b := e.Body.(type) {
+		case event.ItemCompleted:
+			switch {
+			case mine.call == "" || b.Item.Call != mine.call:
+			case b.Item.Status == event.StatusAborted:
+				return console.ErrTurn
+			default:
+				return nil
+			}
+		case event.TurnEnded:
+			if e.Turn != mine.turn || mine.call != "" {
+				continue
+			}
+			if err := show.Ended(b); err != nil {
+				return err
+			}
+			if b.Status != event.TurnCompleted {
+				return console.ErrTurn
+			}
+			return f.writeLast(b.LastMessage)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) compactCommand() *cobra.Command {
+	var f execFlags
+	var last, all bool
+	cmd := &cobra.Command{
+		Use:   "compact [flags] [THREAD]",
+		Short: "Replace a thread's history by a summary",
+		Long: "compact has the thread's model summarize the conversation. The summary replaces everything except your own messages, to\n" +
+			"make room for the next task. gantry does this automatically when a thread has used up its share of the model's context\n" +
+			"window. THREAD is an ID, a prefix of one, or a name; --last selects this folder's newest thread. If another process runs\n" +
+			"the thread, its turn is stopped first; no message is lost.",
+		Args: console.Takes(0, 1, "THREAD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			which := ""
+			switch {
+			case last && len(args) > 0:
+				return console.UsageError{Text: fmt.Sprintf("%q is an argument too many: with --last there is no THREAD", args[0]), Next: "leave one of them out"}
+			case !last && len(args) == 0, !last && args[0] == "":
+				return console.UsageError{Text: "no thread is named", Next: "name one, which `gantry threads list` shows, or use --last"}
+			case !last:
+				which = args[0]
+			}
+			id, err := a.compact(cmd.Context(), f, which, all)
+			if !a.RunsHere(id, err) {
+				return err
+			}
+			home, err := a.Home()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stderr, "another process runs this thread; it is asked to compact it")
+			return a.attachTo(cmd.Context(), home, id, f, func(ctx context.Context, c *appserver.Client) (begun, error) {
+				r, err := c.Compact(ctx)
+				return begun{turn: r.Turn}, err
+			})
+		},
+	}
+	f.registerOutput(cmd)
+	cmd.Flags().BoolVar(&last, "last", false, "select this folder's newest thread")
+	cmd.Flags().BoolVar(&all, "all", false, "with --last: consider threads of all folders")
+	return cmd
+}
+
+// compact compacts a thread that no other process runs.
+func (a *app) compact(ctx context.Context, f execFlags, which string, all bool) (id event.ThreadID, err error) {
+	cwd, err := a.WorkDir("")
+	if err != nil {
+		return "", err
+	}
+	h, err := a.OpenHost(ctx, console.HostOptions{Dir: cwd})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	if id, err = console.FindThread(ctx, h.Store(), which, cwd, all); err != nil {
+		return "", err
+	}
+	t, err := h.ResumeThread(ctx, id)
+	if err != nil {
+		return id, err
+	}
+	ended, err := a.runTurn(ctx, h, t, f, thread.Submission{Compact: true})
+	if err == nil && ended.Status != event.TurnCompleted {
+		err = console.ErrTurn
+	}
+	return id, err
+}

@@ -1,0 +1,95 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// picture is a small image of a format.
+func picture(t *testing.T, format string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	img := image.NewGray(image.Rect(0, 0, 40, 40))
+	var err error
+	switch format {
+	case "png":
+		err = png.Encode(&b, img)
+	case "jpeg":
+		err = jpeg.Encode(&b, img, nil)
+	case "gif":
+		err = gif.Encode(&b, img, nil)
+	case "webp": // nothing here can write one: a head and as many bytes as it says
+		b.WriteString("RIFF\x0c\x00\x00\x00WEBPVP8L\x00\x00\x00\x00")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestReadImages(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	// The content counts, whatever the name says.
+	good := []string{
+		file("a.png", picture(t, "png")), file("b.png", picture(t, "jpeg")), file("c", picture(t, "gif")), file("d.txt", picture(t, "webp")),
+	}
+	parts, err := readImages(good)
+	if err != nil || len(parts) != len(good) {
+		t.Fatalf("%d images, %v", len(parts), err)
+	}
+	for i, want := range []string{"image/png", "image/jpeg", "image/gif", "image/webp"} {
+		m := parts[i].(*llm.Media)
+		if m.MediaType != want || m.Filename != filepath.Base(good[i]) || len(m.Data) == 0 {
+			t.Errorf("%s is a %s named %q with %d bytes", good[i], m.MediaType, m.Filename, len(m.Data))
+		}
+	}
+
+	half := func(format string) []byte { b := picture(t, format); return b[:len(b)*3/4] }
+	huge := picture(t, "png")
+	copy(huge[16:], "\x00\x0f\x00\x00\x00\x0f\x00\x00") // claims a million times a million pixels
+	for _, tc := range []struct {
+		name, path, want string
+	}{
+		{"missing", filepath.Join(dir, "none.png"), "there is no such file"},
+		{"folder", dir, "it is a folder"},
+		{"empty", file("empty.png", nil), "it is empty"},
+		{"text", file("text.png", []byte("hello")), "it is no PNG, JPEG, GIF or WebP"},
+		{"cut off", file("half.png", half("png")), "it can't be decoded"},
+		{"cut off", file("half.jpg", half("jpeg")), "it can't be decoded"},
+		{"cut off", file("half.gif", half("gif")), "it can't be decoded"},
+		{"cut off", file("half.webp", half("webp")), "it has"},
+		{"damaged head", file("head.png", picture(t, "png")[:10]), "it can't be decoded"},
+		{"claims to be large", file("huge.png", huge), ""},
+		{"too large", file("large.png", append(picture(t, "png"), make([]byte, maxImages)...)), "the images of a task may hold 8 MiB together"},
+		{"without an end", "/dev/zero", "the images of a task may hold 8 MiB together"},
+	} {
+		parts, err := readImages([]string{good[0], tc.path})
+		u, ok := errors.AsType[console.UsageError](err)
+		if !ok || !strings.Contains(u.Text, tc.want) || !strings.Contains(u.Text, tc.path) || u.Next == "" || parts != nil {
+			t.Errorf("%s: %v, %+v, want a usage error that names %s and says %q", tc.name, parts, err, tc.path, tc.want)
+		}
+	}
+	// Each is small enough, all of them are not.
+	large := file("5MiB.png", append(picture(t, "png"), make([]byte, 5<<20)...))
+	if _, err := readImages([]string{large, large}); err == nil || !strings.Contains(err.Error(), "together") {
+		t.Errorf("two images of 5 MiB: %v", err)
+	}
+}

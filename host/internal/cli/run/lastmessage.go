@@ -1,0 +1,53 @@
+package run
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+)
+
+// prepareOutput makes sure that the file for the last message can be written before anything is spent; an existing one keeps
+// its content until the turn is completed.
+func (a *app) prepareOutput(f *execFlags) error {
+	if f.lastMessage == "" {
+		return nil
+	}
+	if f.lastMessage != "-" {
+		file, err := os.OpenFile(f.lastMessage, os.O_CREATE|os.O_WRONLY, 0o666)
+		if err != nil {
+			return hint.With(fmt.Errorf("the file %s for the last message can't be written: %v", f.lastMessage, console.PathReason(err)), "name a file in a folder that exists")
+		}
+		same := sameFile(file, a.Stdout.File)
+		if err := file.Close(); err != nil || !same {
+			return err
+		}
+	}
+	if f.json || f.events {
+		return console.UsageError{Text: "--output-last-message can't share standard output with JSON lines", Next: "name a file, or take the message from the lines"}
+	}
+	f.lastMessage = "" // it goes there anyway
+	return nil
+}
+
+// sameFile tells whether two open files are one, as /dev/stdout and standard output are.
+func sameFile(a, b *os.File) bool {
+	x, err := a.Stat()
+	if err != nil {
+		return false
+	}
+	y, err := b.Stat()
+	return err == nil && os.SameFile(x, y)
+}
+
+// writeLast writes the last message of a turn that was completed.
+func (f *execFlags) writeLast(message string) error {
+	if f.lastMessage == "" {
+		return nil
+	}
+	if err := os.WriteFile(f.lastMessage, []byte(message), 0o666); err != nil { // as any file that the user asked for
+		return fmt.Errorf("the last message was not written: %w", err)
+	}
+	return nil
+}

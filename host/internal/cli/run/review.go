@@ -1,0 +1,157 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/review"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) reviewCommand() *cobra.Command {
+	var f execFlags
+	var target struct {
+		uncommitted  bool
+		base, commit string
+	}
+	var in string
+	var findings bool
+	cmd := &cobra.Command{
+		Use:   "review [flags] [WHAT | -]",
+		Short: "Review changes in a separate thread",
+		Long: "review has a model review changes: uncommitted ones, the working tree compared with a branch, a commit, or whatever WHAT\n" +
+			"describes. The reviewer works in its own thread and starts with nothing but the change. It asks no questions; anything\n" +
+			"that needs approval is refused. Its findings are printed and become part of the thread: continue with\n" +
+			"`gantry resume --last \"fix the first one\"`.",
+		Example: "  gantry review\n  gantry review --base main --json\n  gantry review \"the error paths of cmd/serve\"",
+		Args:    console.Takes(0, 1, "WHAT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t := review.Target{Kind: review.Uncommitted}
+			switch {
+			case len(args) > 0 && (target.uncommitted || target.base != "" || target.commit != ""):
+				return console.UsageError{Text: fmt.Sprintf("%q and a flag both say what to review", args[0]), Next: "use one of them"}
+			case len(args) > 0:
+				what, err := a.taskOf(args[0])
+				if err != nil {
+					return err
+				}
+				t = review.Target{Kind: review.Custom, Instructions: what}
+			case cmd.Flags().Changed("base"):
+				t = review.Target{Kind: review.BaseBranch, Branch: target.base}
+			case cmd.Flags().Changed("commit"):
+				t = review.Target{Kind: review.Commit, SHA: target.commit}
+			}
+			id, err := a.review(cmd.Context(), f, t, in, findings)
+			if !a.RunsHere(id, err) {
+				return err
+			}
+			home, err := a.Home()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stderr, "another process runs this thread; it is asked to review")
+			show := a.reviewView(f, findings)
+			return a.attachWith(cmd.Context(), home, id, f, show, func(ctx context.Context, c *appserver.Client) (begun, error) {
+				r, err := c.Review(ctx, appserver.ReviewParams{Target: t})
+				return begun{turn: r.Turn}, err
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&target.uncommitted, "uncommitted", false, "review uncommitted changes, including new files (default)")
+	fs.StringVar(&target.base, "base", "", "review the working tree compared with `BRANCH`")
+	fs.StringVar(&target.commit, "commit", "", "review the commit `SHA`")
+	fs.BoolVar(&findings, "json", false, "print the findings as JSON")
+	fs.BoolVar(&f.events, "events", false, "print every event as a JSON line to standard output")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show reasoning and complete output")
+	fs.StringVar(&in, "thread", "", "add the findings to the stored or running `THREAD` instead of a new one")
+	fs.BoolVar(&f.ephemeral, "ephemeral", false, "store nothing")
+	fs.StringVarP(&f.model, "model", "m", "", "review with the model `NAME`, unless the review block names one")
+	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
+	console.Exclusive(cmd, "uncommitted", "base", "commit")
+	console.Exclusive(cmd, "json", "events")
+	console.Exclusive(cmd, "thread", "ephemeral")
+	console.Exclusive(cmd, "thread", "model")
+	console.Exclusive(cmd, "thread", "cd")
+	return cmd
+}
+
+// review runs a review in a thread of this process. An id is returned with a [store.LockedError]: another process runs it.
+func (a *app) review(ctx context.Context, f execFlags, target review.Target, in string, findings bool) (id event.ThreadID, err error) {
+	cwd, err := a.WorkDir(f.dir)
+	if err != nil {
+		return "", err
+	}
+	h, err := a.OpenHost(ctx, console.HostOptions{Dir: cwd, Ephemeral: f.ephemeral})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	var t *thread.Thread
+	if in != "" {
+		if id, err = console.FindThread(ctx, h.Store(), in, cwd, false); err != nil {
+			return "", err
+		}
+		if t, err = h.ResumeThread(ctx, id); err != nil {
+			return id, err
+		}
+		cwd = t.Settings().Cwd
+	}
+	task, err := h.Reviewer().Task(ctx, cwd, target)
+	if err != nil {
+		return "", err
+	}
+	if t == nil { // only now: a review of nothing leaves no thread
+		if t, err = h.StartThread(ctx, host.Params{Cwd: cwd, Model: f.model, Source: "review"}); err != nil {
+			return "", err
+		}
+	}
+	ended, err := a.showTurn(ctx, h, t, a.attend(t, execFlags{events: true}), a.reviewView(f, findings), thread.Submission{Task: task})
+	if err == nil && ended.Status != event.TurnCompleted {
+		err = console.ErrTurn
+	}
+	return "", err
+}
+
+// reviewView shows a review as it goes, and its findings at the end.
+func (a *app) reviewView(f execFlags, findings bool) render.View {
+	if !findings {
+		return a.view(f, nil)
+	}
+	return &findingsView{HumanView: render.HumanView{Human: render.NewHuman(a.Stderr, a.Colour(a.Stderr), f.verbose), Last: nil}, out: a.Stdout}
+}
+
+// findingsView prints the findings as JSON for programs, and progress for people.
+type findingsView struct {
+	render.HumanView
+	out   io.Writer
+	found *event.Review
+}
+
+// Event shows one event. Of several reviews in a thread the last one counts.
+func (v *findingsView) Event(e event.Event, more bool) error {
+	if c, ok := e.Body.(event.ItemCompleted); ok && c.Item.Type == event.ItemExitedReview {
+		v.found = c.Item.Review
+	}
+	return v.HumanView.Event(e, more)
+}
+
+// Ended prints what was found; nothing where the review had no result, which the error says.
+func (v *findingsView) Ended(e event.TurnEnded) error {
+	if v.found == nil || e.Status != event.TurnCompleted {
+		return nil
+	}
+	enc := json.NewEncoder(v.out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v.found)
+}

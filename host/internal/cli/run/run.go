@@ -1,0 +1,24 @@
+// Package run holds the commands that start or continue a thread and show it until its turn has ended: exec, resume, fork,
+// compact, review, attach and model.
+//
+// It owns: the flags of a task, where the task comes from, how a person answers questions, and what a signal does. It must
+// not know: how events are rendered, how a thread runs.
+//
+// Start with exec.go.
+package run
+
+import (
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/spf13/cobra"
+)
+
+// app is one run of the command line.
+type app struct{ *console.Env }
+
+// Commands returns the commands of this package.
+func Commands(env *console.Env) []*cobra.Command {
+	a := &app{env}
+	return []*cobra.Command{
+		a.execCommand(), a.resumeCommand(), a.forkCommand(), a.compactCommand(), a.reviewCommand(), a.attachCommand(), a.modelCommand(),
+	}
+}

@@ -1,0 +1,19 @@
+package run
+
+import "github.com/gantry-agent/gantry/host/internal/cli/render"
+
+// view chooses how events are shown. asks: questions are put to the person at the terminal, on the same screen; nil: they are
+// only shown.
+func (a *app) view(f execFlags, asks *asks) render.View {
+	switch {
+	case f.json:
+		return render.JSONLines(a.Stdout)
+	case f.events:
+		return render.EventLines(a.Stdout)
+	}
+	h := render.NewHuman(a.Stderr, a.Colour(a.Stderr), f.verbose)
+	if asks != nil {
+		h.ShowOn(asks.screen, asks.attends)
+	}
+	return render.HumanView{Human: h, Last: a.LastMessage()}
+}

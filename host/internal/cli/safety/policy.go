@@ -1,0 +1,214 @@
+package safety
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/policy/command"
+	"github.com/gantry-agent/gantry/host/internal/policy/rules"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "policy", Short: "Check what may run, and which rule decides", Args: console.Takes(0, 0)}
+	cmd.AddCommand(a.policyCheckCommand())
+	return cmd
+}
+
+// The statuses of `gantry policy check --exit-code`, for what does not simply run.
+const (
+	statusAsks      console.StatusError = 10
+	statusForbidden console.StatusError = 11
+)
+
+// policyCheck is what the command was asked.
+type policyCheck struct {
+	files                                []string
+	asJSON, pretty, resolve, exit, wants bool
+	dir                                  string
+}
+
+func (a *app) policyCheckCommand() *cobra.Command {
+	var c policyCheck
+	cmd := &cobra.Command{
+		Use: "check [flags] -- COMMAND [ARGUMENT...]", Short: "Show whether a command would run, need approval or be refused, and why", Args: console.Takes(1, -1, "COMMAND"),
+		Long: "check shows how the current rules, approval policy and sandbox mode decide on a command of a model. A single argument\n" +
+			"that contains shell syntax is treated as a script. Nothing is run.\n\n" +
+			"--json prints the rules that match the words of the command as given, without looking inside shells or programs such as\n" +
+			"env. The exit status is 0 for every decision, and 1 if the rules can't be read; with --exit-code, it is 10 if the command\n" +
+			"needs approval and 11 if it is refused.",
+		Example: "  gantry policy check git push --force\n  gantry policy check --rules team.rules --json git status\n  gantry policy check 'make && make install'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, set, broken, cwd, err := a.policyRules(cmd, c)
+			if err != nil {
+				return err
+			}
+			if c.asJSON || c.pretty {
+				return c.printJSON(a.Stdout, set, broken, args)
+			}
+			return a.explainCommand(c, cfg, set, broken, cwd, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&c.files, "rules", nil, "use only the rules in `FILE`; can be repeated")
+	f.BoolVar(&c.asJSON, "json", false, "print JSON")
+	f.BoolVar(&c.pretty, "pretty", false, "print indented JSON")
+	f.BoolVar(&c.resolve, "resolve-host-executables", false, "with --json: match a path against the rules for its program's name")
+	f.BoolVar(&c.wants, "unsandboxed", false, "assume that the model asks to run it outside the sandbox")
+	f.BoolVar(&c.exit, "exit-code", false, "exit with status 10 or 11 if it would not run without approval")
+	f.StringVarP(&c.dir, "cd", "C", "", "for commands in `DIR`")
+	f.SetInterspersed(false) // what stands behind the command is its own
+	return cmd
+}
+
+// policyRules reads the rules in question. broken says that they can't be relied on.
+func (a *app) policyRules(cmd *cobra.Command, c policyCheck) (_ *config.Config, set *rules.Set, broken error, cwd string, err error) {
+	_, cfg, cwd, err := a.sandboxConfig(cmd.Context(), c.dir)
+	if err != nil {
+		return nil, nil, nil, "", err
+	}
+	if len(c.files) == 0 {
+		set, broken = host.NewRulebook(cfg).Current()
+		return cfg, set, broken, cwd, nil
+	}
+	var sources []rules.Source
+	for _, f := range c.files {
+		s, err := rules.ReadFile(f)
+		if err != nil {
+			return nil, nil, nil, "", err
+		}
+		sources = append(sources, s)
+	}
+	set, broken = rules.Load(sources)
+	return cfg, set, broken, cwd, nil
+}
+
+type matchedJSON struct {
+	PrefixRuleMatch prefixJSON `json:"prefixRuleMatch"`
+}
+
+type prefixJSON struct {
+	MatchedPrefix   []string `json:"matchedPrefix"`
+	Decision        string   `json:"decision"`
+	ResolvedProgram string   `json:"resolvedProgram,omitempty"`
+	Justification   string   `json:"justification,omitempty"`
+}
+
+func (c policyCheck) printJSON(out io.Writer, set *rules.Set, broken error, argv []string) error {
+	if broken != nil {
+		return broken
+	}
+	matches := set.Match(argv, c.resolve)
+	answer := struct {
+		MatchedRules []matchedJSON `json:"matchedRules"`
+		Decision     string        `json:"decision,omitempty"`
+	}{MatchedRules: []matchedJSON{}}
+	for _, m := range matches {
+		answer.MatchedRules = append(answer.MatchedRules, matchedJSON{prefixJSON{m.Prefix, m.Rule.Decision.String(), m.Program, m.Rule.Justification}})
+	}
+	d := rules.Strictest(matches)
+	if d != rules.Unknown {
+		answer.Decision = d.String()
+	}
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if c.pretty {
+		enc.SetIndent("", "  ")
+	}
+	if err := enc.Encode(answer); err != nil {
+		return err
+	}
+	return c.status(map[rules.Decision]policy.Verdict{rules.Prompt: policy.Ask, rules.Forbidden: policy.Forbid}[d])
+}
+
+// status is nil unless the answer is to be the status.
+func (c policyCheck) status(v policy.Verdict) error {
+	switch {
+	case c.exit && v == policy.Ask:
+		return statusAsks
+	case c.exit && v == policy.Forbid:
+		return statusForbidden
+	}
+	return nil
+}
+
+// explainCommand says in words what would become of a command.
+func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, broken error, cwd string, argv []string) error {
+	if len(argv) == 1 && strings.ContainsAny(argv[0], " \t\n;|&<>()$`{}[]*?~'\"\\=!#^") {
+		argv = []string{"bash", "-lc", argv[0]}
+	}
+	grant := host.Grant(cfg, cfg.Sandbox.Mode, cwd, "")
+	q := host.NewRulebook(cfg).Equip(policy.Request{
+		Approval: policy.Approval(cfg.Approval.Policy), Sandbox: cfg.Sandbox.Mode, Effects: []contract.Effect{contract.ExecEffect{Argv: argv, Cwd: cwd}},
+		Writable: func(path string) bool { return box.Reach(grant, path) == box.AccessWrite },
+	}, cfg, a.Environ)
+	q.Rules, q.RulesErr = set, broken
+	if c.wants {
+		q.Escalation = &contract.Escalation{Unsandboxed: true, Justification: "the model says why"}
+	}
+	d := policy.Decide(q)
+	row := func(name, text string) {
+		for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+			fmt.Fprintf(a.Stdout, "%-9s %s\n", name, render.Clean(strings.TrimRight(line, "\n")))
+			name = ""
+		}
+	}
+	row("answer", answerText(d, cfg.Sandbox.Mode))
+	row("why", d.Reason)
+	for _, r := range d.Rules {
+		row("rule", r.Where())
+	}
+	for _, r := range d.Short {
+		row("rule", r.Where()+" does not apply: "+policy.WhyShort)
+	}
+	if d.Hint != "" {
+		row("next", d.Hint)
+	}
+	if d.Verdict == policy.Ask && d.Offer != nil {
+		for _, words := range d.Offer {
+			row("always", "the answer \"always\" would write "+rules.PrefixLine(words))
+		}
+	}
+	x := command.Extract(argv)
+	for _, cmd := range x.Commands {
+		row("command", command.Join(cmd.Argv()))
+	}
+	for _, u := range x.Unresolved {
+		row("unknown", "what it starts only shows when it runs: "+u)
+	}
+	if x.Err != nil {
+		row("unread", x.Err.Error())
+	}
+	if _, why := x.Dangerous(); why != "" {
+		row("kind", "dangerous: "+why)
+	} else if command.Safe(argv) {
+		row("kind", "it only looks")
+	}
+	row("policy", cfg.Approval.Policy)
+	row("sandbox", cfg.Sandbox.Mode)
+	return errors.Join(broken, c.status(d.Verdict))
+}
+
+func answerText(d policy.Decision, mode string) string {
+	switch {
+	case d.Verdict == policy.Forbid:
+		return "refused"
+	case d.Verdict == policy.Ask:
+		return "asked about"
+	case mode == policy.FullAccess:
+		return "runs; there is no sandbox"
+	case d.Wider != nil && d.Wider.Unsandboxed:
+		return "runs, outside of the sandbox"
+	}
+	return "runs, in the sandbox"
+}

@@ -1,0 +1,552 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/cli/safety"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/install"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/model"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Check that gantry and its plugins work on this machine", Args: console.Takes(0, 0),
+		Long: "doctor checks gantry's folder and database, the configuration, the launcher and the features of this machine, and starts\n" +
+			"every plugin as a task would. Exit status 1: there are errors (✗); warnings are marked with !.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := console.Interruptible(cmd)
+			defer stop()
+			return a.doctor(ctx, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// health is how a finding is.
+type health string
+
+const (
+	healthy health = "ok"
+	worth   health = "warning"
+	ill     health = "error"
+)
+
+// finding is one line of the doctor's.
+type finding struct {
+	Health health `json:"status"`
+	About  string `json:"about"`
+	Text   string `json:"text"`
+	Next   string `json:"next,omitempty"`
+}
+
+// doctor is one examination.
+type doctor struct {
+	app      *app
+	home     string
+	bin      string
+	cfg      *config.Config
+	programs *install.Programs
+	found    []finding
+}
+
+// say adds a finding. The next step of an error among args replaces next.
+func (d *doctor) say(h health, about, next, format string, args ...any) {
+	text, own := hint.Split(fmt.Errorf(format, args...))
+	d.found = append(d.found, finding{h, about, render.Clean(text), render.Clean(cmp.Or(own, next))})
+}
+
+func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
+	d := &doctor{app: a}
+	if _, err := a.Logger(); err != nil {
+		return err
+	}
+	d.say(healthy, "gantry", "", "%s, %s, %s/%s", a.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	d.system(runtime.GOOS)
+	if err := d.examine(ctx); err != nil {
+		return err
+	}
+	if asJSON {
+		err = a.PrintJSON(d.found)
+	} else {
+		err = d.print()
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(d.found, func(f finding) bool { return f.Health == ill }) {
+		return console.ErrShown
+	}
+	return nil
+}
+
+// system reports how well gantry is tested on an operating system.
+func (d *doctor) system(goos string) {
+	if goos == "darwin" {
+		d.say(worth, "system", "try the sandbox with `gantry sandbox -- COMMAND` before you rely on it",
+			"support for macOS is experimental: gantry has never been tested on a Mac")
+	}
+}
+
+// examine looks at everything, and leaves out what could only fail for a reason that was told.
+func (d *doctor) examine(ctx context.Context) (err error) {
+	if d.bin, err = console.BinDir(); err != nil {
+		return err
+	}
+	if d.home, err = d.app.Home(); err != nil {
+		d.say(ill, "home", "", "%w", err)
+		return nil
+	}
+	writable := d.folder()
+	if writable {
+		d.secrets()
+		d.sockets()
+	}
+	if !d.configuration(ctx) {
+		d.say(worth, "database", "", "not checked: its location depends on the configuration")
+		return nil
+	}
+	if writable {
+		d.database(ctx)
+	}
+	launches := d.launcher(ctx)
+	switch {
+	case !writable:
+		d.say(worth, "plugins", "", "not checked: they need the home folder")
+	case !launches:
+		d.say(worth, "plugins", "", "not checked: they need the launcher")
+	default:
+		return d.plugins(ctx)
+	}
+	return nil
+}
+
+func (d *doctor) print() error {
+	marks := map[health]string{healthy: "✓", worth: "!", ill: "✗"}
+	counts := map[health]int{}
+	for _, f := range d.found {
+		counts[f.Health]++
+		if _, err := fmt.Fprintf(d.app.Stdout, "%s %s: %s\n", marks[f.Health], f.About, strings.ReplaceAll(f.Text, "\n", "\n    ")); err != nil {
+			return err
+		}
+		if f.Next != "" {
+			fmt.Fprintf(d.app.Stdout, "    Next: %s\n", f.Next)
+		}
+	}
+	switch {
+	case counts[ill] > 0:
+		fmt.Fprintf(d.app.Stdout, "\n%s failed\n", render.Plural(counts[ill], "check"))
+	case counts[worth] > 0:
+		fmt.Fprintf(d.app.Stdout, "\n"+
+			"everything works; %s\n", render.Plural(counts[worth], "warning"))
+	default:
+		fmt.Fprintf(d.app.Stdout, "\neverything works\n")
+	}
+	return nil
+}
+
+// probeBytes are written to see whether there is room: about what the database needs to be opened.
+const probeBytes = 128 << 10
+
+// folder looks at gantry's own folder, and reports whether it can be worked in.
+func (d *doctor) folder() bool {
+	info, err := os.Stat(d.home)
+	if err == nil {
+		err = probe(d.home)
+	}
+	if err != nil {
+		text, next := diskProblem(d.home, err)
+		d.say(ill, "home", next, "%s", text)
+		return false
+	}
+	if perm := info.Mode().Perm(); runtime.GOOS != "windows" && perm&0o077 != 0 {
+		d.say(worth, "home", "chmod 700 "+d.home, "%s is readable by other users (mode %#o)", d.home, perm)
+		return true
+	}
+	d.say(healthy, "home", "", "%s", d.home)
+	return true
+}
+
+// probe writes into a folder and removes what it wrote.
+func probe(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, probeBytes))
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+}
+
+// diskProblem says in words why a folder can't be worked in.
+func diskProblem(dir string, err error) (text, next string) {
+	const elsewhere = ", or set GANTRY_HOME to a folder elsewhere"
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return dir + " is on a file system that is mounted read-only", "mount it writable" + elsewhere
+	case errors.Is(err, syscall.ENOSPC):
+		return "the disk that " + dir + " is on is full", "free up space" + elsewhere
+	case errors.Is(err, syscall.EDQUOT):
+		return "your quota on the disk that " + dir + " is on is used up", "delete files that you no longer need" + elsewhere
+	case errors.Is(err, fs.ErrPermission):
+		return dir + " is not writable by this user", "change its owner and mode with chown and chmod 700" + elsewhere
+	}
+	return fmt.Sprintf("can't write to %s: %v", dir, err), "check the disk" + elsewhere
+}
+
+func (d *doctor) database(ctx context.Context) {
+	s, err := d.app.OpenStore(ctx)
+	if err != nil {
+		d.say(ill, "database", "", "%w", err)
+		return
+	}
+	infos, err := s.Threads(ctx, store.Filter{Workers: true})
+	about, aboutErr := s.About(ctx)
+	if err = errors.Join(err, aboutErr); err == nil {
+		err = d.damage(ctx, s)
+	}
+	if err = errors.Join(err, s.Close(ctx)); err != nil {
+		d.say(ill, "database", "", "%w", err)
+		return
+	}
+	d.say(healthy, "database", "", "%s, %s", render.Plural(len(infos), "thread"), about)
+}
+
+// verifyBound is how long the database is looked through. Some GiB can be read in that time.
+const verifyBound = 10 * time.Second
+
+// damage looks for what can be seen of damage without reading every event, which `gantry threads check` does.
+func (d *doctor) damage(ctx context.Context, s *store.Store) error {
+	const next = "`gantry threads check` shows what is damaged"
+	ctx, cancel := context.WithTimeout(ctx, verifyBound)
+	defer cancel()
+	wrong, err := s.Verify(ctx, false)
+	if len(wrong) > 0 {
+		d.say(ill, "database", next, "it is damaged: %s", wrong[0])
+	}
+	short, countErr := s.Lengths(ctx)
+	if len(short) > 0 {
+		d.say(ill, "threads", next, "%s have missing events, the newest is %s", render.Plural(len(short), "thread"), short[0])
+	}
+	if ctx.Err() != nil {
+		d.say(worth, "database", "`gantry threads check` checks it without a time limit", "not checked completely within %v", verifyBound)
+		return nil
+	}
+	return errors.Join(err, countErr)
+}
+
+// maxSocketPath is what a unix socket's address may have on Linux, without the zero byte at its end.
+const maxSocketPath = 107
+
+func (d *doctor) sockets() {
+	path, err := store.RunSocket(d.home, event.NewThreadID())
+	if err != nil {
+		d.say(ill, "run sockets", "set GANTRY_HOME to a shorter path", "%w", err)
+		return
+	}
+	if !strings.HasPrefix(path, d.home+string(filepath.Separator)) {
+		d.say(worth, "run sockets", "set GANTRY_HOME to a shorter path to keep them there", "in %s, because the home's path is too long for sockets", filepath.Dir(path))
+		return
+	}
+	d.say(healthy, "run sockets", "", "in %s, using %d of %d bytes of a socket address", filepath.Dir(path), len(path), maxSocketPath)
+}
+
+// configuration reads the configuration; without one nothing else can be looked at.
+func (d *doctor) configuration(ctx context.Context) bool {
+	cfg, ds := d.app.ReadConfig(ctx, d.home, d.app.Dir)
+	if cfg != nil {
+		ds = append(ds, cfg.Validate()...)
+	}
+	for _, g := range ds {
+		h := worth
+		if g.Severity != diag.Warning {
+			h = ill
+		}
+		text := g.Summary
+		if !g.Range.IsZero() {
+			text = g.Range.String() + ": " + text
+		}
+		if g.Detail != "" {
+			text += "\n" + g.Detail
+		}
+		d.say(h, "configuration", g.Next, "%s", text)
+	}
+	if cfg == nil {
+		return false
+	}
+	d.cfg = cfg
+	var files []string
+	for _, f := range cfg.Files {
+		if f.Path != "" {
+			files = append(files, d.app.Shown(f.Path))
+		}
+	}
+	next := ""
+	if len(files) == 0 {
+		next = "`gantry init` creates one"
+	}
+	d.say(healthy, "configuration", next, "%s", render.Listed(files, "built-in only"))
+	d.say(healthy, "approval", "", "%s", safety.ApprovalText(cfg))
+	if _, err := trust.Open(d.home).List(); err != nil {
+		d.say(ill, "trust", "", "%w", err)
+	}
+	return true
+}
+
+// launcher looks at what starts the processes of tools, and at what it can enforce. It reports whether there is one.
+func (d *doctor) launcher(ctx context.Context) bool {
+	const again = "reinstall gantry from a single build; the launcher has to be in the same folder as gantry"
+	path := filepath.Join(d.bin, "gantry-launch")
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.say(ill, "launcher", again, "%s is missing", path)
+		return false
+	case err != nil:
+		d.say(ill, "launcher", again, "%w", err)
+		return false
+	case !info.Mode().IsRegular():
+		d.say(ill, "launcher", again, "%s is not a program", path)
+		return false
+	case info.Mode().Perm()&0o111 == 0:
+		d.say(ill, "launcher", "chmod 755 "+path, "%s is not executable", path)
+		return false
+	}
+	userHome := host.UserHome(d.app.Environ)
+	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: host.Confiners(d.home, d.app.Environ, nil, nil, nil)})
+	if err != nil {
+		d.say(ill, "launcher", again, "%w", err)
+		return false
+	}
+	defer func() {
+		if err := l.Close(context.WithoutCancel(ctx)); err != nil {
+			d.say(ill, "launcher", "", "%w", err)
+		}
+	}()
+	if err := d.runTrue(ctx, l, launch.Grant{Mode: launch.FullAccess, Network: true}); err != nil {
+		next := "check whether this user may start processes; if so, " + again
+		if errors.Is(err, syscall.ENOEXEC) {
+			next = again
+		}
+		d.say(ill, "launcher", next, "%s can't start a process: %w", path, err)
+		return true
+	}
+	d.say(healthy, "launcher", "", "%s starts processes", path)
+	d.sandbox(ctx, l, userHome)
+	d.limits(ctx, l)
+	return true
+}
+
+// limits runs a command under limits, and says what enforces them.
+func (d *doctor) limits(ctx context.Context, l *launch.Launcher) {
+	const much = 1 << 40
+	g := launch.Grant{Mode: launch.FullAccess, Network: true, Limits: launch.Limits{MemoryBytes: much, MaxPids: 1 << 20}}
+	if err := l.Check(g); err != nil {
+		d.say(worth, "limits", "", "%w", err)
+		return
+	}
+	if err := d.runTrue(ctx, l, g); err != nil {
+		d.say(ill, "limits", "start gantry in a place where it can create control groups, or where it sees none", "%w", err)
+		return
+	}
+	m := launch.FindMeans()
+	d.say(healthy, "limits", "", "memory limited by %s; processes limited by %s", m.Memory, m.Pids)
+}
+
+// sandbox runs a command in the sandbox that is configured, and names what is missing of it.
+func (d *doctor) sandbox(ctx context.Context, l *launch.Launcher, userHome string) {
+	g := host.Grant(d.cfg, d.cfg.Sandbox.Mode, d.app.Dir, "")
+	if err := l.Check(g); err != nil {
+		d.enforced(l, "sandbox", g, "", ill)
+		return
+	}
+	if err := d.runTrue(ctx, l, g); err != nil {
+		d.say(ill, "sandbox", "fix the problem, or set sandbox { mode = \"full-access\" } to run without confinement", "mode %s: %w", g.Mode, err)
+		return
+	}
+	d.say(healthy, "sandbox", "", "mode %s", g.Mode)
+	for _, m := range safety.ExplainSandbox(d.cfg, d.home, userHome, d.app.Dir, d.app.Environ).Missing {
+		d.say(worth, "sandbox", "", "%s", m)
+	}
+}
+
+func (d *doctor) enforced(l *launch.Launcher, about string, g launch.Grant, text string, otherwise health) {
+	err := l.Check(g)
+	if err == nil {
+		d.say(healthy, about, "", "%s", text)
+		return
+	}
+	next := ""
+	if u, ok := errors.AsType[*launch.UnsupportedError](err); ok {
+		err, next = errors.New(u.What), u.Next
+	}
+	if otherwise == worth {
+		next = "" // nothing has to be done
+	}
+	d.say(otherwise, about, next, "%w", err)
+}
+
+// startBound is how long a process that does nothing may take.
+const startBound = 10 * time.Second
+
+func (d *doctor) runTrue(ctx context.Context, l *launch.Launcher, g launch.Grant) error {
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	p, err := l.Spawn(ctx, launch.Spec{
+		Argv: []string{"true"}, Cwd: "/", Env: d.app.Environ, Grant: g,
+		Owner: launch.Owner{Plugin: "doctor"},
+	})
+	if err != nil {
+		return err
+	}
+	exit, err := p.Wait(ctx)
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("`true` exited with status %d", exit.Code)
+	}
+	return err
+}
+
+// plugins starts every plugin as a task would, side by side.
+func (d *doctor) plugins(ctx context.Context) (err error) {
+	if d.programs, err = d.app.ProgramsOf(d.cfg, d.home); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.programs.Close(ctx)) }()
+	only := *d.cfg
+	only.Providers, only.Plugins = nil, nil
+	for _, b := range d.cfg.Blocks() {
+		pr := d.programs.Look(b)
+		if !pr.Trusted() {
+			d.unusable(&pr)
+			continue
+		}
+		if b.Kind == contract.KindProvider {
+			only.Providers = append(only.Providers, b)
+		} else {
+			only.Plugins = append(only.Plugins, b)
+		}
+	}
+	h, err := d.app.HostOf(ctx, d.home, &only, console.HostOptions{Dir: d.app.Dir, Ephemeral: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	blocks := only.Blocks()
+	results := make([][]finding, len(blocks))
+	var started sync.WaitGroup
+	for i, b := range blocks {
+		started.Go(func() { results[i] = startOne(ctx, h, b) })
+	}
+	started.Wait()
+	for _, r := range results {
+		d.found = append(d.found, r...)
+	}
+	d.isolation(h, blocks)
+	d.models()
+	return nil
+}
+
+func about(b *config.PluginBlock) string { return install.BlockType(b.Kind) + " " + b.Label }
+
+func (d *doctor) unusable(pr *install.Program) {
+	text, next := pr.Problem.Error(), ""
+	if f, ok := errors.AsType[diag.Failure](pr.Problem); ok && len(f.Diagnostics) > 0 {
+		g := f.Diagnostics[0]
+		text, next = strings.TrimSpace(g.Summary+"\n"+g.Detail), g.Next
+	}
+	d.say(ill, about(pr.Block), next, "%s: %s", pr.Block.Where(), text)
+}
+
+// startOne starts one plugin and asks it something.
+func startOne(ctx context.Context, h *host.Host, b *config.PluginBlock) []finding {
+	slot := h.Plugins().Slot(b.Label)
+	began := time.Now()
+	lease, err := slot.Acquire(ctx)
+	if err != nil {
+		return []finding{broken(b, err)}
+	}
+	took := time.Since(began)
+	m := lease.Manifest()
+	lease.Release()
+	what := render.Plural(len(m.Tools), "tool")
+	if b.Kind == contract.KindProvider {
+		rows, err := model.New(slot, "").Rows(ctx)
+		if err != nil {
+			return []finding{broken(b, err)}
+		}
+		what = render.Plural(len(rows), "model")
+	}
+	return []finding{{healthy, about(b), render.Clean(fmt.Sprintf("%s %s, %s, started in %v", m.Name, m.Version, what, took.Round(time.Millisecond))), ""}}
+}
+
+func broken(b *config.PluginBlock, err error) finding {
+	f := finding{Health: ill, About: about(b), Text: render.Clean(err.Error())}
+	if e, ok := errors.AsType[*plugin.Error](err); ok {
+		f.Text, f.Next = render.Clean(strings.TrimSpace(console.Summary(e)+"\n"+console.Detail(e))), render.Clean(e.Next)
+	}
+	return f
+}
+
+func (d *doctor) isolation(h *host.Host, blocks []*config.PluginBlock) {
+	for _, b := range blocks {
+		switch h.Plugins().Slot(b.Label).Status().Isolation {
+		case plugin.IsolationNamespace:
+			d.say(healthy, "isolation", "", "plugins run in their own namespaces: no process that they start can outlive them")
+			return
+		case plugin.IsolationScan:
+			if runtime.GOOS == "darwin" {
+				d.say(worth, "isolation", "", "macOS has no namespaces: gantry searches for processes that a plugin leaves behind")
+				return
+			}
+			d.say(worth, "isolation", "allow unprivileged user namespaces on this machine", "this machine doesn't allow namespaces: gantry searches for "+
+				"processes that a plugin leaves behind, and your keys and gantry's own files are not hidden from plugins")
+			return
+		}
+	}
+}
+
+// builtinFile is how places in the built-in configuration are shown.
+const builtinFile = "built-in"
+
+// models looks at who will be asked.
+func (d *doctor) models() {
+	m, ok := d.cfg.Model(d.cfg.DefaultModel)
+	switch {
+	case !ok:
+		return // said with the configuration
+	case len(m.Problems) > 0:
+		d.say(ill, "model "+m.Label, m.Problems[0].Next, "%s: %s", m.Range, m.Problems[0].Summary)
+	default:
+		if m.Range.File == builtinFile {
+			d.say(worth, "model "+m.Label, "add a provider and a model block to gantry.hcl; `gantry init` creates examples",
+				"tasks are sent to the scripted provider, which plays a demo and uses no model")
+			return
+		}
+		d.say(healthy, "model "+m.Label, "", "tasks are sent to %s of provider %q", m.Name, m.Provider)
+	}
+}

@@ -1,0 +1,77 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var project bool
+	cmd := &cobra.Command{
+		Use: "init", Short: "Create a first gantry.hcl", Args: console.Takes(0, 0),
+		Long: "init creates a configuration to start from in gantry's home or, with --project, in .gantry in this folder; gantry then\n" +
+			"trusts its content. An existing file is never changed.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			home, err := a.Home()
+			if err != nil {
+				return err
+			}
+			dir, folderPerm, perm := home, os.FileMode(0o700), os.FileMode(0o600)
+			if project {
+				// Meant to be committed, unlike the user's own.
+				dir, folderPerm, perm = filepath.Join(a.Dir, ".gantry"), 0o755, 0o644
+			}
+			path := filepath.Join(dir, "gantry.hcl")
+			if err := os.MkdirAll(dir, folderPerm); err != nil {
+				return fmt.Errorf("init: %w", err)
+			}
+			if err := writeNew(path, config.Starter(), perm); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stdout, path)
+			if project {
+				found, err := config.FindProject(a.Dir, home)
+				if err != nil {
+					return err
+				}
+				if found == nil || found.Dir != a.Dir {
+					return fmt.Errorf("%s is not read as a project's configuration: is this folder gantry's own home?", path)
+				}
+				if err := trust.Open(home).Add(cmd.Context(), found.Dir, found.Digest); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintln(a.Stderr, "Next: edit it, check it with `gantry config validate`, and look around with `gantry doctor`.")
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&project, "project", false, "create .gantry/gantry.hcl in this folder")
+	return cmd
+}
+
+// writeNew writes a file that must not be there yet.
+func writeNew(path, text string, perm os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	if errors.Is(err, fs.ErrExist) {
+		return hint.With(fmt.Errorf("%s is there already; nothing was changed", path), "edit it, or move it away first")
+	}
+	if err == nil {
+		_, err = f.WriteString(text)
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(path)) // no half-written file
+		}
+	}
+	if err != nil {
+		return hint.With(fmt.Errorf("%s can't be written: %w", path, console.PathReason(err)), "make room there, or make its folder writable")
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package setup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/spf13/cobra"
+
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/host"
+)
+
+func (a *app) loginCommand() *cobra.Command {
+	var device bool
+	cmd := &cobra.Command{
+		Use: "login PROVIDER", Short: "Log in to a provider that uses OAuth",
+		Long: "login obtains a token that the provider uses from then on. It requires an oauth block in the provider's block, with your\n" +
+			"own client registration. For a provider that uses a key, run `gantry secret set NAME`, and set api_key = secret(\"NAME\") in\n" +
+			"its block.",
+		Args: console.Takes(1, 1, "PROVIDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := console.Interruptible(cmd)
+			defer stop()
+			return a.providerCommand(ctx, args[0], "login", map[string]any{"device": device})
+		},
+	}
+	cmd.Flags().BoolVar(&device, "device", false, "log in with a code that you enter on another machine")
+	return cmd
+}
+
+func (a *app) logoutCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "logout PROVIDER", Short: "Delete a provider's login", Args: console.Takes(1, 1, "PROVIDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := console.Interruptible(cmd)
+			defer stop()
+			return a.providerCommand(ctx, args[0], "logout", nil)
+		},
+	}
+}
+
+// providerCommand runs a command of a provider and shows its message. The user confirms its side effects by typing
+// `gantry login` or `gantry logout`: each does nothing else.
+func (a *app) providerCommand(ctx context.Context, label, command string, input map[string]any) (err error) {
+	h, b, err := a.BlockHost(ctx, console.ProviderNamed(label))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	raw, err := json.Marshal(input)
+	if err != nil {
+		return err
+	}
+	out, err := h.Command(ctx, b.Label, host.CommandRun{Name: command, Input: raw, Asker: console.CommandAsker{Env: a.Env}, Confirmed: true})
+	if errors.Is(err, host.ErrNoCommand) {
+		return hint.With(fmt.Errorf("%s: provider %q has no %s", b.Where(), b.Label, command),
+			"store its key with `gantry secret set NAME` and write api_key = secret(\"NAME\") into its block")
+	}
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(out, &said) == nil && said.Message != "" {
+		fmt.Fprintln(a.Stderr, render.Clean(said.Message))
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package threads
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/event"
+)
+
+// executables are what `diff --executable --json` prints.
+type executables struct {
+	Files []event.ExecutableFile `json:"files"`
+	More  int                    `json:"more,omitempty"` // that were too many to be kept
+}
+
+// printExecutable lists what a thread's commands have changed that others execute, each file as it was noted last.
+func (a *app) printExecutable(events iter.Seq2[event.Event, error], asJSON bool) error {
+	out := executables{Files: []event.ExecutableFile{}}
+	at := map[string]int{}
+	for e, err := range events {
+		if _, unreadable := e.Body.(event.Unknown); err != nil && !unreadable {
+			return err
+		}
+		n, ok := e.Body.(event.Notice)
+		if !ok {
+			continue
+		}
+		out.More += n.More
+		for _, f := range n.Executable {
+			if i, known := at[f.Path]; known {
+				out.Files[i] = f
+				continue
+			}
+			at[f.Path] = len(out.Files)
+			out.Files = append(out.Files, f)
+		}
+	}
+	if asJSON {
+		return a.PrintJSON(out)
+	}
+	for _, f := range out.Files {
+		switch {
+		case f.MovedTo != "":
+			fmt.Fprintf(a.Stdout, "moved aside  %s → %s (%s)\n", render.Clean(f.Path), render.Clean(f.MovedTo), render.Clean(f.Why))
+		case f.Disarmed:
+			fmt.Fprintf(a.Stdout, "disarmed     %s (%s)\n", render.Clean(f.Path), render.Clean(f.Why))
+		default:
+			fmt.Fprintf(a.Stdout, "changed      %s\n", render.Clean(f.Path))
+		}
+	}
+	if len(out.Files) == 0 {
+		fmt.Fprintln(a.Stderr, "no command in the sandbox has changed a file that other programs are known to execute")
+	}
+	if out.More > 0 {
+		fmt.Fprintf(a.Stderr, "%s were too many to be kept\n", render.Plural(out.More, "file"))
+	}
+	return nil
+}

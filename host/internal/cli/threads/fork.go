@@ -1,0 +1,31 @@
+package threads
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) threadsFork() *cobra.Command {
+	var at console.ForkFlags
+	cmd := &cobra.Command{
+		Use: "fork THREAD", Short: "Copy a thread and print the ID of the copy", Args: console.Takes(1, 1, "THREAD"),
+		Long: "fork creates a copy of THREAD up to its end or to a turn, and doesn't change THREAD. `gantry fork` does the same and\n" +
+			"continues the fork. " + console.TurnHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
+				fork, err := a.Fork(ctx, s, args[0], at)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(a.Stdout, fork)
+				return nil
+			})
+		},
+	}
+	at.Register(cmd)
+	return cmd
+}

@@ -1,0 +1,295 @@
+// Package threads holds the commands on stored threads: threads with its subcommands, diff and undo.
+//
+// It owns: the flags of these commands and what they print. It must not know: how the store keeps threads, how a thread
+// runs.
+//
+// Start with [Commands].
+package threads
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/spf13/cobra"
+)
+
+// app is one run of the command line.
+type app struct{ *console.Env }
+
+// Commands returns the commands of this package.
+func Commands(env *console.Env) []*cobra.Command {
+	a := &app{env}
+	return []*cobra.Command{a.threadsCommand(), a.diffCommand(), a.undoCommand()}
+}
+
+func (a *app) threadsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "threads", Short: "List, search, show, name, stop sessions of, fork, revert, archive, export, import, delete, clean up, check and recover stored threads"}
+	cmd.AddCommand(
+		a.threadsList(), a.threadsSearch(), a.threadsShow(), a.threadsTurns(), a.threadsName(), a.threadsStop(), a.threadsFork(), a.threadsRevert(), a.threadsRollback(),
+		a.threadsArchive(true), a.threadsArchive(false), a.threadsExport(), a.threadsImport(), a.threadsDelete(), a.threadsClean(),
+		a.threadsCheck(), a.threadsRecover(),
+	)
+	return cmd
+}
+
+// threadFilter are the flags that choose threads.
+type threadFilter struct {
+	all, archived, workers bool
+
+	cwd   string
+	limit int
+}
+
+func (f *threadFilter) register(cmd *cobra.Command, limit int) {
+	fs := cmd.Flags()
+	fs.BoolVar(&f.all, "all", false, "list threads of all folders")
+	fs.StringVar(&f.cwd, "cwd", "", "list threads of the folder `DIR`, which need not exist any more")
+	fs.BoolVar(&f.archived, "archived", false, "list archived threads instead of others")
+	fs.BoolVar(&f.workers, "workers", false, "include threads that work for others, such as reviewers' threads")
+	fs.IntVar(&f.limit, "limit", limit, "list at most `N` threads; 0: all")
+	console.Exclusive(cmd, "all", "cwd")
+}
+
+// filter is what the flags say; without one of them, this folder.
+func (a *app) filter(f threadFilter) (store.Filter, error) {
+	if f.limit < 0 {
+		return store.Filter{}, console.UsageError{Text: fmt.Sprintf("--limit is %d", f.limit), Next: "write a number from 0 on; 0 is all"}
+	}
+	out := store.Filter{Archived: f.archived, Workers: f.workers, Limit: f.limit}
+	var err error
+	switch {
+	case f.all:
+	case f.cwd != "":
+		out.Cwd, err = filepath.Abs(f.cwd)
+	default:
+		out.Cwd, err = a.WorkDir("")
+	}
+	return out, err
+}
+
+func (a *app) threadsList() *cobra.Command {
+	var asJSON bool
+	var flags threadFilter
+	var name string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List threads, newest first", Args: console.Takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f, err := a.filter(flags)
+			if err != nil {
+				return err
+			}
+			f.Name = name
+			return a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
+				infos, err := s.Threads(ctx, f)
+				if err != nil {
+					return err
+				}
+				s.Settle(ctx, infos)
+				if asJSON {
+					rows := make([]appserver.ThreadInfo, 0, len(infos))
+					for _, t := range infos {
+						rows = append(rows, appserver.InfoOf(t))
+					}
+					return json.NewEncoder(a.Stdout).Encode(rows)
+				}
+				if len(infos) == 0 {
+					fmt.Fprintln(a.Stderr, none(flags, f))
+					return nil
+				}
+				w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
+				fmt.Fprintln(w, "THREAD\tUPDATED\tTURNS\tMODEL\tSTATUS\tTASK")
+				for _, t := range infos {
+					fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", t.ID, t.Updated.Local().Format(time.DateTime), t.Turns, t.Model, t.Status, console.ThreadTitle(t))
+				}
+				return w.Flush()
+			})
+		},
+	}
+	flags.register(cmd, 50)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&name, "name", "", "list threads whose name or first task contains `TEXT`")
+	return cmd
+}
+
+// none says that there are no such threads, and where there may be some.
+func none(flags threadFilter, f store.Filter) string {
+	what := "no threads"
+	switch {
+	case f.Archived:
+		what = "no archived threads"
+	case f.Name != "":
+		what = "no such threads"
+	}
+	switch {
+	case flags.all:
+		return what
+	case flags.cwd != "":
+		return what + " of " + f.Cwd
+	}
+	return what + " here; --all lists those of every folder"
+}
+
+func (a *app) threadsShow() *cobra.Command {
+	var events, verbose, reverted, diffs bool
+	cmd := &cobra.Command{
+		Use: "show THREAD", Short: "Show the events of a thread", Args: console.Takes(1, 1, "THREAD"),
+		Long: "show prints the events of a thread in a readable form. Turns that were rolled back are omitted, or marked with --reverted.\n" +
+			"--diff adds the net file changes of each turn. --events prints all stored events.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
+				info, err := s.Thread(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				turns, err := s.Turns(ctx, info.ID)
+				if err != nil {
+					return err
+				}
+				takenBack := map[event.TurnID]bool{}
+				for _, t := range turns {
+					takenBack[t.ID] = t.Reverted > 0
+				}
+				enc := json.NewEncoder(a.Stdout)
+				show := render.NewHuman(a.Stdout, a.Colour(a.Stdout), verbose)
+				if reverted {
+					show.Reverted = takenBack
+				}
+				var files map[event.TurnID]*checkpoint.Record
+				if diffs {
+					if files, err = filesOf(s.Events(ctx, info.ID, 0)); err != nil {
+						return err
+					}
+				}
+				for e, err := range s.Events(ctx, info.ID, 0) {
+					if err != nil {
+						return err
+					}
+					if _, ended := e.Body.(event.TurnEnded); ended && files[e.Turn] != nil && (reverted || !takenBack[e.Turn]) {
+						d, err := a.diffOf(ctx, s, info.ID, files[e.Turn])
+						if err != nil {
+							return err
+						}
+						show.Net(d.Files, d.Diff, d.notes)
+					}
+					switch {
+					case events:
+						if err := enc.Encode(e); err != nil {
+							return err
+						}
+					case reverted || !takenBack[e.Turn]:
+						show.Event(e)
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&events, "events", false, "print every stored event as a JSON line")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show reasoning and complete output")
+	cmd.Flags().BoolVar(&reverted, "reverted", false, "include turns that were rolled back")
+	cmd.Flags().BoolVar(&diffs, "diff", false, "show the file changes of each turn")
+	console.Exclusive(cmd, "events", "diff")
+	return cmd
+}
+
+// filesOf are the records of the turns that have changed files.
+func filesOf(events iter.Seq2[event.Event, error]) (map[event.TurnID]*checkpoint.Record, error) {
+	list, err := checkpoint.Read(events)
+	out := map[event.TurnID]*checkpoint.Record{}
+	for i := range list {
+		if len(list[i].Changes.Net()) > 0 {
+			out[list[i].ID] = &list[i]
+		}
+	}
+	return out, err
+}
+
+func (a *app) threadsSearch() *cobra.Command {
+	var asJSON bool
+	var flags threadFilter
+	cmd := &cobra.Command{
+		Use: "search TEXT...", Short: "Search threads", Args: console.Takes(1, -1, "TEXT"),
+		Long: "search finds threads whose name, or one of whose messages, contains all words, ignoring case; parts of words match. It\n" +
+			"searches messages of users and agents (the first 32 KiB of each), except in turns that were rolled back.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := a.filter(flags)
+			if err != nil {
+				return err
+			}
+			query := strings.Join(args, " ")
+			if strings.TrimSpace(query) == "" {
+				return console.UsageError{Text: "the text to look for is empty", Next: "write a word that stands in the thread"}
+			}
+			return a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
+				hits, err := s.Search(ctx, query, f)
+				if err != nil {
+					return err
+				}
+				rows := make([]appserver.Hit, 0, len(hits))
+				for _, h := range hits {
+					rows = append(rows, appserver.HitOf(h))
+				}
+				if asJSON {
+					return a.PrintJSON(rows)
+				}
+				if len(hits) == 0 {
+					fmt.Fprintln(a.Stderr, none(flags, store.Filter{Archived: f.Archived, Cwd: f.Cwd, Name: query}))
+				}
+				for _, h := range hits {
+					fmt.Fprintf(a.Stdout, "%s  %s  %s\n", h.Thread.ID, h.Thread.Updated.Local().Format(time.DateTime), console.ThreadTitle(h.Thread))
+					for _, p := range h.Passages {
+						fmt.Fprintf(a.Stdout, "  %s  %-5s  %s\n", p.Turn, p.Role, render.OneLine(p.Snippet, 200))
+					}
+					if h.More > 0 {
+						fmt.Fprintf(a.Stdout, "  … and %d more\n", h.More)
+					}
+				}
+				return nil
+			})
+		},
+	}
+	flags.register(cmd, 20)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) threadsDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete THREAD...", Short: "Delete threads and everything that only they refer to", Args: console.Takes(1, -1, "THREAD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
+				// All of them are found first: a slip in one name must not cost the others.
+				var ids []event.ThreadID
+				for _, which := range args {
+					info, err := s.Thread(ctx, which)
+					if err != nil {
+						return err
+					}
+					if !slices.Contains(ids, info.ID) {
+						ids = append(ids, info.ID)
+					}
+				}
+				for _, id := range ids {
+					if _, err := s.Delete(ctx, id); err != nil {
+						return err
+					}
+					fmt.Fprintln(a.Stderr, "deleted", id)
+				}
+				return nil
+			})
+		},
+	}
+}

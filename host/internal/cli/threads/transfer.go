@@ -1,0 +1,236 @@
+package threads
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/spf13/cobra"
+)
+
+// An export is a thread's events, one a line, and a last line that says how many there are: without it a file that was cut
+// off between two lines looks like a shorter thread.
+
+// exportEnded is the kind of the last line.
+const exportEnded = "export.ended"
+
+// lastLine is the last line of an export, in the form of the others.
+type lastLine struct {
+	Thread event.ThreadID `json:"thread"`
+	Time   time.Time      `json:"time"`
+	Kind   string         `json:"kind"`
+	Body   struct {
+		Events int `json:"events"`
+	} `json:"body"`
+}
+
+// export writes a thread and the line behind it.
+func export(ctx context.Context, s *store.Store, id event.ThreadID, w io.Writer) error {
+	lines := &lineCounter{out: w}
+	if err := s.Export(ctx, id, lines); err != nil {
+		return err
+	}
+	last := lastLine{Thread: id, Time: time.Now().UTC(), Kind: exportEnded}
+	last.Body.Events = lines.n
+	if err := json.NewEncoder(w).Encode(last); err != nil {
+		return fmt.Errorf("export thread %s: %w", id, err)
+	}
+	return nil
+}
+
+type lineCounter struct {
+	out io.Writer
+	n   int
+}
+
+// Write counts the lines that it passes on.
+func (c *lineCounter) Write(p []byte) (int, error) {
+	c.n += bytes.Count(p, []byte("\n"))
+	return c.out.Write(p)
+}
+
+// maxExportLine bounds a line. The store has a tighter bound, and says what is wrong with a line beyond it.
+const maxExportLine = 128 << 20
+
+// importer reads the events of an export, and fails at its end when the last line is missing or says something else.
+type importer struct {
+	lines   *bufio.Scanner
+	partial bool // what is there will do
+	cut     bool // with partial: the last line was incomplete and left out
+
+	n      int    // of the line that was read last
+	held   []byte // that line; what it is, the next one tells
+	events int
+	rest   []byte // of a line that is given out
+	err    error
+}
+
+func newImporter(r io.Reader, partial bool) *importer {
+	i := &importer{lines: bufio.NewScanner(r), partial: partial}
+	i.lines.Buffer(make([]byte, 0, 64<<10), maxExportLine)
+	return i
+}
+
+// Read gives out events.
+func (i *importer) Read(p []byte) (int, error) {
+	for len(i.rest) == 0 && i.err == nil {
+		i.err = i.next()
+	}
+	n := copy(p, i.rest)
+	if i.rest = i.rest[n:]; n == 0 && len(p) > 0 {
+		return 0, i.err
+	}
+	return n, nil
+}
+
+// next moves the line that is held to rest, and holds the next one.
+func (i *importer) next() error {
+	if !i.lines.Scan() {
+		return i.end()
+	}
+	i.n++
+	line := i.lines.Bytes()
+	if len(bytes.TrimSpace(line)) == 0 { // passed on, so that the store counts the same lines
+		if i.held == nil {
+			i.rest = []byte("\n")
+		} else {
+			i.held = append(i.held, '\n')
+		}
+		return nil
+	}
+	if isLast(i.held) {
+		return hint.With(fmt.Errorf("line %d: something follows the end of the export", i.n), "import one thread at a time")
+	}
+	if i.held != nil {
+		i.events++
+		i.rest = append(i.held, '\n')
+	}
+	i.held = bytes.Clone(line)
+	return nil
+}
+
+func (i *importer) end() error {
+	switch err := i.lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("line %d is longer than any event", i.n+1)
+	case err != nil:
+		return err
+	case i.held == nil:
+		return io.EOF // there is nothing in it, which the store says
+	case isLast(i.held):
+		var l lastLine
+		if err := json.Unmarshal(i.held, &l); err != nil {
+			return fmt.Errorf("line %d: %w", i.n, err)
+		}
+		if l.Body.Events != i.events {
+			return hint.With(fmt.Errorf("line %d: the export had %d events, here are %d", i.n, l.Body.Events, i.events), "export the thread again")
+		}
+		return io.EOF
+	case i.events == 0 && !json.Valid(i.held):
+		return fmt.Errorf("line %d is no event of a thread, or was cut off", i.n)
+	case !i.partial:
+		return hint.With(fmt.Errorf("the export was cut off in or behind line %d: its last line is missing; nothing was imported", i.n),
+			"export the thread again, or take what is there with --partial")
+	}
+	if json.Valid(i.held) {
+		i.rest = append(i.held, '\n')
+	} else {
+		i.cut = true
+	}
+	return io.EOF
+}
+
+// isLast tells whether a line ends an export. Most lines are long and are not decoded for it.
+func isLast(line []byte) bool {
+	var l struct {
+		Kind string `json:"kind"`
+	}
+	return bytes.Contains(line[:min(len(line), 300)], []byte(exportEnded)) && json.Unmarshal(line, &l) == nil && l.Kind == exportEnded
+}
+
+func (a *app) threadsExport() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "export THREAD", Short: "Export a thread as JSON lines", Args: console.Takes(1, 1, "THREAD"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
+				info, err := s.Thread(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if out == "" || out == "-" {
+					return export(ctx, s, info.ID, a.Stdout)
+				}
+				f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+				if errors.Is(err, fs.ErrExist) {
+					return hint.With(fmt.Errorf("export: %s is there already; nothing was changed", out), "name another file")
+				}
+				if err != nil {
+					return fmt.Errorf("export: %w", err)
+				}
+				if err := errors.Join(export(ctx, s, info.ID, f), f.Close()); err != nil {
+					return errors.Join(err, os.Remove(out)) // no half-written file
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to a new `FILE`; -: standard output")
+	return cmd
+}
+
+func (a *app) threadsImport() *cobra.Command {
+	var partial bool
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "Import an exported thread", Args: console.Takes(1, 1, "FILE"),
+		Long: "import stores the thread of an export, completely or not at all. With -, it reads standard input. Use --partial for an\n" +
+			"export that is truncated, or that another version wrote without a last line; it is then imported up to its last complete\n" +
+			"event.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f := a.Stdin
+			if args[0] != "-" {
+				var err error
+				if f, err = os.Open(args[0]); err != nil {
+					return hint.With(fmt.Errorf("import: %w", console.Missing(err, args[0])), "name a file that `gantry threads export` has written")
+				}
+				defer f.Close()
+				if st, err := f.Stat(); err == nil && st.IsDir() {
+					return hint.With(fmt.Errorf("import: %s is a folder", args[0]), "name a file that `gantry threads export` has written")
+				}
+			} else if f == nil || a.Terminal() {
+				return console.UsageError{Text: "there is nothing on standard input", Next: "pipe an export in, or name a file"}
+			}
+			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
+				in := newImporter(f, partial)
+				info, err := s.Import(ctx, in)
+				if err != nil {
+					if in.err != nil && !errors.Is(in.err, io.EOF) {
+						err = fmt.Errorf("import: %w", in.err) // without the store's own count of lines
+					}
+					if _, next := hint.Split(err); next == "" {
+						err = hint.With(err, "name a file that `gantry threads export` has written")
+					}
+					return err
+				}
+				if in.cut {
+					fmt.Fprintf(a.Stderr, "Note: line %d is incomplete and was left out\n", in.n)
+				}
+				fmt.Fprintln(a.Stdout, info.ID)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&partial, "partial", false, "accept an export whose end is missing")
+	return cmd
+}

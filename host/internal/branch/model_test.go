@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
 	"pgregory.net/rapid"
@@ -40,7 +41,7 @@ func (w *world) Turn(_ context.Context, t *thread.Thread, _ event.TurnID, _ thre
 	defer w.mu.Unlock()
 	p := thread.Plan{Started: event.TurnStarted{Cwd: "/", Model: w.model}, Config: turn.Config{
 		Model: w, Tools: registry.New().Snapshot, Request: llm.Request{Model: w.model}, Row: llm.ModelRow{ContextWindow: 1 << 40},
-		Context: w.context(w.env),
+		Participants: []turn.Participant{turntest.Context(w.context(w.env))},
 	}}
 	if has := t.Model(); has.Model != w.model {
 		p.Changed = &event.ModelChanged{From: has, To: event.Selection{Model: w.model}}

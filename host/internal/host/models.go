@@ -271,19 +271,27 @@ func (l *lineup) news(s *sampler) (out []event.Notice) {
 	return out
 }
 
-// fallback gives a turn the model that goes on for the one before.
-func (l *lineup) fallback(r *running, common llm.Request) func(context.Context, *llm.Error) (*turn.Fallback, error) {
-	return func(ctx context.Context, why *llm.Error) (*turn.Fallback, error) {
-		s, err := l.instead(ctx, why)
-		if err != nil {
-			return nil, err
-		}
-		r.sample.Store(s)
-		f := s.fallback(common)
-		f.Notices = append(l.news(s), r.modelNews(s)...)
-		return f, nil
-	}
+// fallbacks is the [turn.FallbackSource] of the models that stand in for the thread's.
+type fallbacks struct {
+	models *lineup
+	r      *running
+	common llm.Request
 }
+
+// Fallback implements [turn.FallbackSource].
+func (f fallbacks) Fallback(ctx context.Context, why *llm.Error) (*turn.Fallback, error) {
+	s, err := f.models.instead(ctx, why)
+	if err != nil {
+		return nil, err
+	}
+	f.r.sample.Store(s)
+	next := s.fallback(f.common)
+	next.Notices = append(f.models.news(s), f.r.modelNews(s)...)
+	return next, nil
+}
+
+// HasFallback implements [turn.FallbackSource].
+func (f fallbacks) HasFallback() bool { return len(f.models.left) > 0 }
 
 // fallback lets a turn go on with the model.
 func (s *sampler) fallback(common llm.Request) *turn.Fallback {
@@ -292,17 +300,25 @@ func (s *sampler) fallback(common llm.Request) *turn.Fallback {
 	}
 }
 
-// before opens the model that a thread had before its user chose another.
-func (h *Host) before(ctx context.Context, thread event.ThreadID, has event.Selection, common llm.Request) (*turn.Fallback, error) {
-	m, err := h.FindModel(has.Model)
+// previousModel is the model that a thread had before its user chose another.
+type previousModel struct {
+	h      *Host
+	thread event.ThreadID
+	has    event.Selection
+	common llm.Request
+}
+
+// PreviousModel implements [turn.PreviousModel].
+func (p previousModel) PreviousModel(ctx context.Context) (*turn.Fallback, error) {
+	m, err := p.h.FindModel(p.has.Model)
 	if err != nil {
 		return nil, err
 	}
-	s, err := h.open(ctx, thread, m)
+	s, err := p.h.open(ctx, p.thread, m)
 	if err != nil {
 		return nil, err
 	}
-	return s.fallback(common), nil
+	return s.fallback(p.common), nil
 }
 
 // modelNews tells once what people must know of each model.

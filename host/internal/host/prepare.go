@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/gantry-agent/gantry/config/hint"
@@ -133,8 +134,16 @@ func (o *onlooker) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, 
 	o.mu.Unlock()
 	plan, err := o.host.Turn(ctx, t, id, in)
 	o.started, o.err = plan.Started, err
-	plan.Model, plan.Fallback = o, nil
+	plan.Model = o
+	plan.Participants = slices.DeleteFunc(plan.Participants, opensModels) // nothing is sent
 	return plan, err
+}
+
+// opensModels reports whether a participant lets a turn ask other models.
+func opensModels(p turn.Participant) bool {
+	_, falls := p.(turn.FallbackSource)
+	_, previous := p.(turn.PreviousModel)
+	return falls || previous
 }
 
 // Check implements [thread.Engine].

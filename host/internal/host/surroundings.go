@@ -25,26 +25,41 @@ func (h *Host) baseFor(m *config.Model) string {
 	return cmp.Or(m.Instructions, h.opts.Config.Instructions.Text, prompt.Base())
 }
 
-// surroundings gives a turn what its model must be told. own is the thread's model: one that stands in for it in this turn goes
-// by the same instructions.
-func (r *running) surroundings(h *Host, id event.TurnID, start event.ThreadStarted, t event.TurnStarted, own *config.Model) func(*event.Reference) turn.Told {
-	return func(last *event.Reference) turn.Told {
-		r.plugs.context("network", contract.ContextText{Key: "rules", Text: networkText(h.opts.Config, h.rules, t.Sandbox)})
-		r.plugs.context("sandbox", contract.ContextText{Key: "denied", Text: deniedText(h.opts.Config, t.Sandbox)})
-		permitted, _ := r.thread.Desk().Permitted(id)
-		s := prompt.State{
-			Base: start.Instructions, Instructions: start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(), External: maps.Clone(r.external),
-			Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config),
-			Permissions: event.Permissions{
-				Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: slices.Concat(h.opts.Config.Sandbox.WritableRoots, permitted.Write),
-				Network: h.opts.Config.Sandbox.Network || permitted.Network || proxied(h.opts.Config, t.Sandbox),
-			},
-		}
-		if own.Label != start.Model && own.Instructions != "" { // the model that the thread began with keeps what it had then
-			s.Instructions = own.Instructions
-		}
-		return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference()}
+// surroundings is the [turn.ContextSource] of a turn. own is the thread's model: one that stands in for it in this turn goes by the
+// same instructions.
+type surroundings struct {
+	h     *Host
+	r     *running
+	id    event.TurnID
+	start event.ThreadStarted
+	turn  event.TurnStarted
+	own   *config.Model
+}
+
+// Context implements [turn.ContextSource].
+func (c surroundings) Context(last *event.Reference) turn.Told {
+	s := c.state()
+	return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference()}
+}
+
+// state is what the model must know now.
+func (c surroundings) state() prompt.State {
+	h, r, t := c.h, c.r, c.turn
+	r.plugs.context("network", contract.ContextText{Key: "rules", Text: networkText(h.opts.Config, h.rules, t.Sandbox)})
+	r.plugs.context("sandbox", contract.ContextText{Key: "denied", Text: deniedText(h.opts.Config, t.Sandbox)})
+	permitted, _ := r.thread.Desk().Permitted(c.id)
+	s := prompt.State{
+		Base: c.start.Instructions, Instructions: c.start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(), External: maps.Clone(r.external),
+		Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config),
+		Permissions: event.Permissions{
+			Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: slices.Concat(h.opts.Config.Sandbox.WritableRoots, permitted.Write),
+			Network: h.opts.Config.Sandbox.Network || permitted.Network || proxied(h.opts.Config, t.Sandbox),
+		},
 	}
+	if c.own.Label != c.start.Model && c.own.Instructions != "" { // the model that the thread began with keeps what it had then
+		s.Instructions = c.own.Instructions
+	}
+	return s
 }
 
 // What clients may say beside their users' words: tokens of one text (codex-compatible), and how many of them.

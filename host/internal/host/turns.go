@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -34,7 +32,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if r == nil {
 		return plan, thread.ErrClosed
 	}
-	plan.Heard = r.hear // also where the turn can't run: its input is kept then
+	plan.Participants = []turn.Participant{clientContext{r}} // also where the turn can't run: its input is kept then
 	start, set := t.Started(), in.Change.With(t.Settings())
 	has := t.Model()
 	plan.Started = event.TurnStarted{
@@ -53,7 +51,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		}
 	}
 	if hooks := r.hookTurn(id, plan.Started); hooks != nil { // also where the turn can't run: its input is kept then
-		plan.Config.Hooks = hooks
+		plan.Participants = append(plan.Participants, hooks)
 		plan.Notices = append(plan.Notices, hooks.Notices()...)
 	}
 	if !r.hooksHad && !r.role.Unattended {
@@ -103,10 +101,10 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	}
 	files := checkpoint.NewTracker(h.store, set.Cwd)
 	var aroundCalls hook.Hooks = hook.None{}
-	var aroundTurn turn.Hooks
-	var stops hook.Stops = hook.None{}
+	participants := []turn.Participant{clientContext{r}}
 	if hooks := r.hookTurn(id, plan.Started); hooks != nil {
-		aroundCalls, aroundTurn, stops = hooks, hooks, hooks
+		aroundCalls = hooks
+		participants = append(participants, hooks)
 	}
 	mode := plan.Started.Sandbox
 	grants := granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, h.heldByHooks, func() (string, error) { return h.threadTmp(t.ID()) }}
@@ -142,59 +140,31 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		all, _ := t.Desk().Permitted(id)
 		return grants.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})
 	}
+	participants = append(participants,
+		surroundings{h, r, id, start, started, own},
+		fallbacks{models, r, common},
+		offlineWait{h, t},
+		commandSandbox{h.launcher, string(t.ID()), usual},
+		pluginWarnings{h, r},
+		turnDiff{files},
+	)
+	if plan.Changed != nil {
+		participants = append(participants, previousModel{h, t.ID(), has, common})
+	}
 	plan.Config = turn.Config{
-		Heard: r.hear, Hooks: aroundTurn, Stops: stops,
+		Participants: participants,
 		Settings: orchestrate.Settings{
 			Thread: t.ID(), Turn: id, Cwd: set.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
 			Output: history.PolicyOf(s.row), Caps: capsOf(h.opts.Config.Limits), Traits: s.traits(),
 		},
 		Model: s.client, Calls: spine, Tools: tools, Provider: s.model.Provider, Row: s.row,
-		Request: s.request(common), Fallback: models.fallback(r, common), Others: func() bool { return len(models.left) > 0 }, Patience: h.patience(t),
-		Context: r.surroundings(h, id, start, started, own),
+		Request: s.request(common),
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
-		Asking: func(tools *registry.Snapshot) {
-			if slices.ContainsFunc(tools.Entries(), func(e *registry.Entry) bool { return isCommand(e.Descriptor) }) {
-				h.launcher.Foresee(string(t.ID()), usual)
-			}
-		},
-		Expected: func(tools *registry.Snapshot, namespace, name string) {
-			if e, ok := tools.Lookup(namespace, name); ok && isCommand(e.Descriptor) {
-				h.launcher.Expect(string(t.ID()), usual)
-			}
-		},
-		Closing: func(ctx context.Context) []event.Body {
-			h.launcher.Rest(string(t.ID())) // the next command comes when the user says so
-			var last []event.Body
-			for _, n := range h.unheeded(r) { // of a plugin that came up a moment ago
-				last = append(last, n)
-			}
-			if d := files.Diff(ctx); d != nil {
-				last = append(last, *d)
-			}
-			return last
-		},
 		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings), Time: h.opts.Config.Limits.TurnTime},
 	}
-	if plan.Changed != nil {
-		plan.Before = func(ctx context.Context) (*turn.Fallback, error) { return h.before(ctx, t.ID(), has, common) }
-	}
 	return plan, nil
-}
-
-// patience is how long a turn waits for a model that can't be reached: as the user says, else for as long as somebody is there to
-// stop it.
-func (h *Host) patience(t *thread.Thread) func() time.Duration {
-	return func() time.Duration {
-		switch set := h.opts.Config.Limits.OfflineWait; {
-		case set != nil:
-			return *set
-		case t.Waiting():
-			return turn.Forever
-		}
-		return 0
-	}
 }
 
 // modelOf is the model that a turn begins with, under the configuration of today.

@@ -65,10 +65,7 @@ func (r *runner) makeRoom(ctx context.Context) error {
 
 // incoming is how many tokens the turn's input and its news will add.
 func (r *runner) incoming() int64 {
-	var ms []llm.Message
-	if r.Context != nil {
-		ms = r.Context(r.history.Told()).Messages
-	}
+	ms := r.context(r.history.Told()).Messages
 	for _, m := range r.Mail.Waiting() {
 		ms = append(ms, history.MailMessage(m))
 	}
@@ -82,10 +79,11 @@ func (r *runner) incoming() int64 {
 // one before has read all of it. Where it can't, this turn's model is asked like any other time.
 func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err error) {
 	w, active := r.window(), r.history.Active()+more
-	if r.Before == nil || active <= w.Limit && active < w.Usable() {
+	previous, ok := first[PreviousModel](r.Participants)
+	if !ok || active <= w.Limit && active < w.Usable() {
 		return false, nil
 	}
-	before, err := r.Before(ctx)
+	before, err := previous.PreviousModel(ctx)
 	if err != nil {
 		r.Logger.Debug("the model of the turn before can't be asked for an account", "turn", r.ID, "err", err)
 		return false, ctx.Err()
@@ -96,13 +94,12 @@ func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err
 	own := Fallback{
 		Model: r.Model, Provider: r.Provider, Row: r.Row, Request: r.Request, Output: r.Settings.Output, Traits: r.Settings.Traits,
 	}
-	others := r.Fallback
 	defer func() {
 		r.use(&own)
-		r.Fallback = others
+		r.ownOnly = false
 	}()
 	r.use(before)
-	r.Fallback = nil // they stand in for this turn's model
+	r.ownOnly = true // the fallbacks are those of this turn's model
 	done, err = r.compact(ctx, downshift)
 	if _, said := errors.AsType[*llm.Error](err); said && ctx.Err() == nil {
 		return false, nil
@@ -143,10 +140,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 		r.notice(context.WithoutCancel(ctx), event.ItemCompleted{Item: item})
 		return false, err
 	}
-	var told Told
-	if r.Context != nil {
-		told = r.Context(nil)
-	}
+	told := r.context(nil)
 	old := r.history.Messages()
 	next := compact.Replace(old, told.Messages, account)
 	was, is := history.Estimate(old), history.Estimate(next)

@@ -12,14 +12,18 @@ import (
 func (r *runner) answered(ctx context.Context, once ask) (sampled, error) {
 	for {
 		s, err := r.withRetries(ctx, once)
-		if err == nil || ctx.Err() != nil || r.Fallback == nil {
+		if err == nil || ctx.Err() != nil {
+			return s, err
+		}
+		source, ok := first[FallbackSource](r.Participants)
+		if !ok || r.ownOnly {
 			return s, err
 		}
 		why, ok := errors.AsType[*llm.Error](err)
 		if !ok || !AnotherMay(why, s.begun) {
 			return s, err
 		}
-		next, err := r.Fallback(ctx, why)
+		next, err := source.Fallback(ctx, why)
 		if err != nil {
 			return s, err
 		}

@@ -35,7 +35,7 @@ func (noHooks) Late() []string                               { return nil }
 
 // unhooked: there are no hooks, and nothing is waited for.
 func (r *runner) unhooked() bool {
-	_, none := r.Hooks.(noHooks)
+	_, none := r.hooks.(noHooks)
 	return none
 }
 
@@ -67,11 +67,11 @@ func (r *runner) begin(ctx context.Context) error {
 	if r.unhooked() {
 		return nil
 	}
-	said := r.Hooks.Begin(ctx)
+	said := r.hooks.Begin(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := r.tell(ctx, append(r.Hooks.Late(), said.Context...)...); err != nil {
+	if err := r.tell(ctx, append(r.hooks.Late(), said.Context...)...); err != nil {
 		return err
 	}
 	if said.Stop {
@@ -91,7 +91,7 @@ func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []stri
 		bounded, cancel = context.WithTimeout(ctx, keepBound)
 		defer cancel()
 	}
-	said := r.Hooks.Prompt(bounded, llm.Message{Parts: in.Parts}.Text())
+	said := r.hooks.Prompt(bounded, llm.Message{Parts: in.Parts}.Text())
 	if ctx.Err() != nil {
 		return false, nil, context.Cause(ctx)
 	}
@@ -115,12 +115,12 @@ func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []stri
 
 // compacting asks hooks before the history is made shorter.
 func (r *runner) compacting(ctx context.Context, trigger string) error {
-	return r.afterCompaction(ctx, r.Hooks.Compacting(ctx, trigger), "the compaction")
+	return r.afterCompaction(ctx, r.hooks.Compacting(ctx, trigger), "the compaction")
 }
 
 // compacted tells them that it was.
 func (r *runner) compacted(ctx context.Context, trigger string) error {
-	return r.afterCompaction(ctx, r.Hooks.Compacted(ctx, trigger), "the turn after the compaction")
+	return r.afterCompaction(ctx, r.hooks.Compacted(ctx, trigger), "the turn after the compaction")
 }
 
 func (r *runner) afterCompaction(ctx context.Context, said hook.Said, what string) error {
@@ -138,6 +138,6 @@ func (r *runner) afterCompaction(ctx context.Context, said hook.Said, what strin
 // interrupted tells hooks that the user stopped the turn.
 func (r *runner) interrupted(ctx context.Context, res Result) {
 	if res.Status == event.TurnInterrupted && errors.Is(res.Cause, orchestrate.ErrInterrupted) {
-		r.Hooks.Interrupted(context.WithoutCancel(ctx), res.Cause.Error())
+		r.hooks.Interrupted(context.WithoutCancel(ctx), res.Cause.Error())
 	}
 }

@@ -110,8 +110,10 @@ func (r *runner) recordInput(ctx context.Context, in Input) (bool, error) {
 	if held || err != nil {
 		return false, err
 	}
-	if len(in.Context) > 0 && r.Heard != nil {
-		r.Heard(in.Context)
+	if listeners := each[ClientContextListener](r.Participants); len(in.Context) > 0 && len(listeners) > 0 {
+		for _, l := range listeners {
+			l.OnClientContext(in.Context)
+		}
 		if err := r.recordContext(ctx); err != nil {
 			return false, err
 		}

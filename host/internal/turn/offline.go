@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Forever is a patience without an end.
+// Forever is an [OfflineWaiter]'s wait without an end.
 const Forever time.Duration = 1<<63 - 1
 
 // The pauses between looks for the network: the first one, doubled each time up to the longest. Codex-compatible.
@@ -26,15 +26,23 @@ type offline struct {
 
 // waits reports whether it is waited for. Where another model stands in, that one is asked instead.
 func (o *offline) waits(r *runner) bool {
-	if r.Patience == nil || r.Others != nil && r.Others() {
+	if source, ok := first[FallbackSource](r.Participants); ok && source.HasFallback() {
 		return false
 	}
-	return o.waited < r.Patience()
+	return o.waited < r.offlineWait()
+}
+
+// offlineWait is the total time to wait for an unreachable provider, as it is now.
+func (r *runner) offlineWait() (longest time.Duration) {
+	for _, w := range each[OfflineWaiter](r.Participants) {
+		longest = max(longest, w.OfflineWait())
+	}
+	return longest
 }
 
 // wait waits until it is time for the next look.
 func (o *offline) wait(ctx context.Context, r *runner, e *llm.Error) error {
-	d := min(firstLook<<min(o.looks, 10), longestLook, r.Patience()-o.waited)
+	d := min(firstLook<<min(o.looks, 10), longestLook, r.offlineWait()-o.waited)
 	if d <= 0 { // who had the patience has left just now
 		return nil
 	}

@@ -46,8 +46,8 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[blockKey]*textBlock{}}
 	r.current = a
 	a.posts = 1
-	if r.Asking != nil {
-		r.Asking(tools)
+	for _, l := range each[RequestListener](r.Participants) {
+		l.OnRequest(tools)
 	}
 	streamErr := a.consume(ctx, &req, attempts, a.event)
 	if streamErr == errMail {
@@ -202,8 +202,10 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 
 func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
 	if ev.Kind == llm.BlockToolInput {
-		if a.Expected != nil && !ev.ProviderExecuted {
-			a.Expected(a.settings.Tools, ev.Namespace, ev.Name)
+		if !ev.ProviderExecuted {
+			for _, l := range each[ToolListener](a.Participants) {
+				l.OnToolAnnounced(a.settings.Tools, ev.Namespace, ev.Name)
+			}
 		}
 		return nil // the item appears when the call is known
 	}

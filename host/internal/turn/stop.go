@@ -16,13 +16,20 @@ const mostHeld = 8
 // stops counts how often hooks have kept the turn from ending since the user last said something.
 type stops struct{ held int }
 
-// heldByHooks asks the hooks whether a turn may end that has nothing left to do, and tells the model why it goes on where they don't
-// let it. A broken hook is told to people and keeps nothing going.
+// heldByHooks asks the participants whether a turn may end that has nothing left to do. The first one that objects keeps the turn
+// going, and the model reads its reason.
 func (r *runner) heldByHooks(ctx context.Context, last string) (bool, error) {
-	if r.Stops == nil {
-		return false, nil
+	for _, s := range each[hook.Stops](r.Participants) {
+		if held, err := r.heldBy(ctx, s, last); held || err != nil {
+			return held, err
+		}
 	}
-	v, err := r.Stops.Stop(ctx, hook.Ending{
+	return false, nil
+}
+
+// heldBy asks one of them. A broken one is reported to people and does not keep the turn going.
+func (r *runner) heldBy(ctx context.Context, s hook.Stops, last string) (bool, error) {
+	v, err := s.Stop(ctx, hook.Ending{
 		Thread: string(r.Settings.Thread), Turn: string(r.ID), LastMessage: last, Active: r.stops.held > 0, Held: r.stops.held, Most: mostHeld,
 	})
 	switch {

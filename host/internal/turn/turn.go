@@ -20,7 +20,6 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
-	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -56,36 +55,14 @@ type Config struct {
 	Row      llm.ModelRow
 	// Request holds what stays the same in every request: model, system, effort, cache key, schema.
 	Request llm.Request
-	// Fallback opens the model that goes on with the turn after the one before could not answer; why is that one's error.
-	// An error ends the turn: there is none left. nil: there never is one.
-	Fallback func(ctx context.Context, why *llm.Error) (*Fallback, error)
-	// Others tells whether Fallback has a further model. nil: it has none.
-	Others func() bool
-	// Patience is how long in all is waited, from now on as it is, for a model to which no connection comes about; then the usual
-	// tries begin. nil: not at all.
-	Patience func() time.Duration
-	// Context says what the model must be told of its surroundings before its next step, given what it was told last; nil: all
-	// of it. Without a Context it is told nothing.
-	Context func(last *event.Reference) Told
-	// Heard takes what a client said beside its user's words, before they are recorded; Context tells it. nil: nobody wants it.
-	Heard      func(map[string]string)
-	Compaction Compaction
-	// Stops are asked before a turn ends that has nothing left to do; nil: nobody.
-	Stops hook.Stops
-	// Closing is what people are told when all that the turn did has ended; nil: nothing.
-	Closing func(ctx context.Context) []event.Body
-	// Expected hears that a call of a tool has begun to come, as soon as its name is known; nil: nobody does. It is not to wait.
-	Expected func(tools *registry.Snapshot, namespace, name string)
-	// Asking hears that the model is being asked, with these tools; nil: nobody does. It is not to wait.
-	Asking func(tools *registry.Snapshot)
-	// Before opens the model of the turn before; nil: it is this turn's.
-	Before func(ctx context.Context) (*Fallback, error)
-	Inbox  *Inbox
-	Mail   *Mailbox // the thread's; nil: there is none
-	Meter  *Meter   // its budget ends the turn before the next request
-	Limits Limits
-	Hooks  Hooks // nil: none
-	Logger hclog.Logger
+	// Participants take part in the turn, in this order.
+	Participants []Participant
+	Compaction   Compaction
+	Inbox        *Inbox
+	Mail         *Mailbox // the thread's; nil: there is none
+	Meter        *Meter   // its budget ends the turn before the next request
+	Limits       Limits
+	Logger       hclog.Logger
 }
 
 // Fallback is a model that takes over for the rest of a turn, with all that depends on which model it is.
@@ -146,6 +123,8 @@ type Result struct {
 type runner struct {
 	Config
 	history *history.History
+	hooks   Hooks // of the participants; noHooks without
+	ownOnly bool  // no model takes over from the one that is asked
 	gate    orchestrate.Gate
 	unseen  []Input // taken on and not in the history yet
 	said    uint64  // the last of the user's words in the log that nobody has made durable yet; 0: none
@@ -171,9 +150,6 @@ func Run(ctx context.Context, cfg Config, h *history.History, input Input) Resul
 func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, work func(*runner, context.Context) Result) (res Result) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	cfg.Settings.Turn = cfg.ID
-	if cfg.Hooks == nil {
-		cfg.Hooks = noHooks{}
-	}
 	if most := cfg.Limits.Time; most > 0 {
 		late, stop := context.WithTimeoutCause(ctx, most, &timeError{most})
 		defer stop()
@@ -181,7 +157,7 @@ func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, wo
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &runner{Config: cfg, history: h, unseen: inputs}
+	r := newRunner(cfg, h, inputs)
 	defer func() {
 		if p := recover(); p != nil {
 			res = Crashed(cfg.Logger, cfg.ID, p)
@@ -199,11 +175,21 @@ func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, wo
 	return work(r, ctx)
 }
 
-func (r *runner) close(ctx context.Context) {
-	if r.Closing == nil {
-		return
+func newRunner(cfg Config, h *history.History, inputs []Input) *runner {
+	r := &runner{Config: cfg, history: h, hooks: noHooks{}, unseen: inputs}
+	if hooks, ok := first[Hooks](cfg.Participants); ok {
+		r.hooks = hooks
 	}
-	for _, body := range r.Closing(ctx) {
+	return r
+}
+
+// close publishes what the participants have to say at the end. Each of them is asked before anything is published.
+func (r *runner) close(ctx context.Context) {
+	var bodies []event.Body
+	for _, p := range each[EndListener](r.Participants) {
+		bodies = append(bodies, p.OnEnd(ctx)...)
+	}
+	for _, body := range bodies {
 		r.notice(ctx, body)
 	}
 }
@@ -228,10 +214,7 @@ func Crashed(log hclog.Logger, id event.TurnID, p any) Result {
 
 // Keep is the end of a turn that could not be run: what was said to it stays in the history.
 func Keep(ctx context.Context, cfg Config, h *history.History, input Input, res Result) {
-	if cfg.Hooks == nil {
-		cfg.Hooks = noHooks{}
-	}
-	r := &runner{Config: cfg, history: h, unseen: []Input{input}}
+	r := newRunner(cfg, h, []Input{input})
 	r.keep(ctx, res)
 }
 
@@ -372,12 +355,17 @@ func (r *runner) run(ctx context.Context) Result {
 	}
 }
 
+// context asks for what the model must be told, given what it knows; without a source that is nothing.
+func (r *runner) context(last *event.Reference) Told {
+	if source, ok := first[ContextSource](r.Participants); ok {
+		return source.Context(last)
+	}
+	return Told{}
+}
+
 // recordContext tells the model what it must know now. Only what the history has counts as told.
 func (r *runner) recordContext(ctx context.Context) error {
-	if r.Context == nil {
-		return nil
-	}
-	told := r.Context(r.history.Told())
+	told := r.context(r.history.Told())
 	if len(told.Messages) == 0 {
 		return nil
 	}

@@ -142,6 +142,8 @@ type Bench struct {
 	Expected func(tools *registry.Snapshot, namespace, name string)
 	Asking   func(tools *registry.Snapshot)
 	Hooks    turn.Hooks
+	// More take part after those that the functions above stand for.
+	More []turn.Participant
 	// Compaction of the turns; System is their base instructions.
 	Compaction turn.Compaction
 	System     []string
@@ -211,8 +213,8 @@ func (b *Bench) config(t testing.TB) turn.Config {
 		Settings: orchestrate.Settings{
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),
 		},
-		Request: llm.Request{Model: "m", System: b.System, HostedTools: b.Hosted, OutputSchema: b.Schema}, Provider: "fake", Fallback: b.Fallback, Others: b.Others, Patience: b.Patience,
-		Context: b.Context, Heard: b.Heard, Before: b.Before, Compaction: b.Compaction, Stops: b.Stops, Closing: b.Closing, Expected: b.Expected, Asking: b.Asking, Hooks: b.Hooks,
+		Request: llm.Request{Model: "m", System: b.System, HostedTools: b.Hosted, OutputSchema: b.Schema}, Provider: "fake",
+		Participants: b.participants(), Compaction: b.Compaction,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/compact"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
@@ -54,16 +55,11 @@ func (w *world) Check(context.Context, *thread.Thread, thread.Change) error { re
 func (w *world) End(context.Context, event.ThreadID) {}
 
 // context tells all of the surroundings once, and later what has changed.
-func (w *world) context(env string) func(*event.Reference) turn.Told {
-	return func(last *event.Reference) turn.Told {
-		told := turn.Told{Reference: event.Reference{Instructions: env}}
-		switch {
-		case last == nil:
-			told.Messages = []llm.Message{message("D"), message("X" + env)}
-		case last.Instructions != env:
-			told.Messages = []llm.Message{message("X" + env)}
+func (w *world) context(env string) func(*event.Reference) []prompt.Section {
+	return func(*event.Reference) []prompt.Section {
+		return []prompt.Section{
+			{ID: "D", Role: llm.RoleSystem, Text: "D"}, {ID: "env", Role: llm.RoleUser, Text: message("X" + env).Text(), Digest: env, Apart: true},
 		}
-		return told
 	}
 }
 
@@ -338,7 +334,7 @@ func (x *subject) check(t *rapid.T, m *simple) {
 	}
 	told := ""
 	if st.Told != nil {
-		told = st.Told.Instructions
+		told = st.Told.Sections["env"]
 	}
 	if got := short(st.Messages); !slices.Equal(got, m.now.messages) || told != m.now.told || st.Usage.Total != m.now.usage || st.Model.Model != m.now.model {
 		t.Fatalf("thread %s has %v, told %q, %d tokens, model %s; want %+v", m.id, got, told, st.Usage.Total, st.Model.Model, m.now)

@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -181,7 +182,7 @@ func TestARevertTakesBackWhatClientsSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return st.Told.External["file"]
+		return prompt.External(st.Told)["file"]
 	}
 	tell("two", "a.go")
 	tell("three", "b.go")

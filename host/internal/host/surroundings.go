@@ -16,7 +16,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
-	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -36,10 +35,9 @@ type surroundings struct {
 	own   *config.Model
 }
 
-// Context implements [turn.ContextSource].
-func (c surroundings) Context(last *event.Reference) turn.Told {
-	s := c.state()
-	return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference()}
+// Sections implements [turn.ContextSource].
+func (c surroundings) Sections(last *event.Reference) []prompt.Section {
+	return c.state().Sections(last)
 }
 
 // state is what the model must know now.

@@ -11,7 +11,7 @@ import (
 
 // What clients say beside their users' words is kept by key, cut, and bounded; a resumed thread still has it.
 func TestHear(t *testing.T) {
-	r := newRunning(nil, &event.Reference{External: map[string]string{"file": "a.go", "page": "one"}})
+	r := newRunning(nil, &event.Reference{Sections: map[string]string{"external/file": "a.go", "external/page": "one"}})
 	r.hear(map[string]string{"file": "b.go", "page": "", "long": strings.Repeat("x", 8000), "bad": "a\xffb"})
 	if len(r.external) != 3 || r.external["file"] != "b.go" || r.external["bad"] != "a\uFFFDb" {
 		t.Errorf("%.200q", r.external)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -62,10 +62,7 @@ func newRunning(t *thread.Thread, told *event.Reference) *running {
 
 // hears takes what the model was told for what clients said.
 func (r *running) hears(told *event.Reference) {
-	r.external = nil
-	if told != nil {
-		r.external = maps.Clone(told.External)
-	}
+	r.external = prompt.External(told)
 }
 
 // Params choose how a thread begins.

@@ -1,17 +1,13 @@
-// Package prompt writes what the model is told beside what users say: base instructions, and its surroundings section by
-// section.
+// Package prompt writes what the model is told beside what users say: base instructions, and its context section by section.
 //
-// It owns: the texts, their order, and which of them must be restated because they changed. It must not know: how a
-// request is sent, which provider or tools there are.
+// It owns: the form of a section, which sections must be restated because they changed, and the sections that every thread has.
+// It must not know: how a request is sent, which provider or tools there are, which further sections features supply.
 //
-// Start with [Base] and [Context].
+// Start with [Section] and [Update]; [Base] is the text that opens a request.
 package prompt
 
 import (
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
-	"maps"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -23,95 +19,91 @@ var base string
 // Base is the text that opens every request of a thread, where nobody has set another. It is fixed for the thread's life.
 func Base() string { return base }
 
-// State is all that a model must know of its surroundings.
-type State struct {
-	Base         string // the thread's instructions, which open every request
-	Instructions string // that the model goes by: Base, unless it has its own
-	Permissions  event.Permissions
-	Plugins      string // fixed instructions of plugins, joined
-	Agents       Agents
-	Environment  event.Environment
-	Contexts     map[string]map[string]string // what plugins have to say now, by plugin and key
-	External     map[string]string            // what clients said beside their users' words, by key
+// Section is one subject of the model's context. It is sent when it is new and when it changes; earlier messages are never
+// rewritten, so that the prefix of the conversation stays the same.
+type Section struct {
+	// ID is the key of the section in the stored reference: it never changes, and no two sections of a thread share it.
+	ID string
+	// Role of the message: RoleSystem for what the host says, RoleUser for what others say.
+	Role llm.Role
+	// Text is what the model reads. Empty: there is no such section now.
+	Text string
+	// Restated takes the place of Text for a model that knows an earlier text of the section; empty: Text does.
+	Restated string
+	// Gone tells a model that knows the section that it no longer exists; empty: the model is not told.
+	Gone string
+
+	// Digest identifies the content, where that is not the text; empty: the text's own digest.
+	Digest string
+	// Known is the digest of the content that a model knows without having been told; empty: there is none.
+	Known string
+	// Frame surrounds the section. Neighbours with the same frame share one.
+	Frame *Frame
+	// Apart begins a message of its own, also after a section of the same role.
+	Apart bool
 }
 
-// Agents are the instructions that people keep in files for agents.
-type Agents struct {
-	Dir  string // the folder that they are for
-	Text string // empty: there are none
-}
+// Frame surrounds sections that are parts of one text.
+type Frame struct{ Open, Close string }
 
-// Reference is what a model knows that was told s.
-func (s State) Reference() event.Reference {
-	r := event.Reference{
-		Instructions: digest(s.Instructions), Permissions: s.Permissions, Plugins: digest(s.Plugins), Environment: s.Environment,
-		External: maps.Clone(s.External),
-	}
-	if s.Agents.Text != "" {
-		r.Agents = event.Agents{Dir: s.Agents.Dir, Digest: digest(s.Agents.Text)}
-	}
-	for plugin, texts := range s.Contexts {
-		for key, text := range texts {
-			if r.Contexts == nil {
-				r.Contexts = map[string]map[string]string{}
-			}
-			if r.Contexts[plugin] == nil {
-				r.Contexts[plugin] = map[string]string{}
-			}
-			r.Contexts[plugin][key] = digest(text)
-		}
-	}
-	return r
-}
-
-// digest tells texts apart; empty for none.
-func digest(text string) string {
-	if text == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:16])
-}
-
-// Context tells the model what it must know. last is what it was told before: only what differs is said again, and earlier
-// messages are never rewritten, so that the prefix of the conversation stays the same. nil: nothing; all is said.
-//
-// What the host says is a system message, what others say is a user's: the files of people, and what plugins report. Each
-// section is a part of its own, in a fixed order.
-func Context(last *event.Reference, s State) []llm.Message {
-	first := last == nil
-	if first {
-		// The model has the base instructions from the request itself.
-		last = &event.Reference{Instructions: digest(s.Base)}
-	}
-	now := s.Reference()
+// Update tells the model what changed of its context since last, and returns what it knows then. If last is nil the model knows
+// nothing. Sections keep their order; each is a part of a message, and neighbours of one role share the message. What last has
+// and sections does not is forgotten.
+func Update(last *event.Reference, sections []Section) ([]llm.Message, event.Reference) {
 	var out []llm.Message
-	say := func(role llm.Role, texts ...string) {
-		m := llm.Message{Role: role}
-		for _, t := range texts {
-			if t != "" {
-				m.Parts = append(m.Parts, &llm.Text{Text: t})
+	var now event.Reference
+	var frame *Frame // open in the last part
+	fresh := true    // the next text begins a message
+	for _, s := range sections {
+		fresh = fresh || s.Apart
+		is := s.Digest
+		if is == "" {
+			is = event.Digest(s.Text)
+		}
+		var was string
+		var knows bool
+		if last != nil {
+			was, knows = last.Sections[s.ID]
+		} else {
+			was, knows = s.Known, s.Known != ""
+		}
+		text := s.Text
+		switch {
+		case s.Text == "" && !knows:
+			continue
+		case s.Text == "":
+			text = s.Gone
+		default:
+			if now.Sections == nil {
+				now.Sections = make(map[string]string, len(sections))
+			}
+			now.Sections[s.ID] = is
+			if knows && was == is {
+				continue
+			}
+			if knows && s.Restated != "" {
+				text = s.Restated
 			}
 		}
-		if len(m.Parts) > 0 {
-			out = append(out, m)
+		if text == "" {
+			continue
 		}
+		if fresh || len(out) == 0 || out[len(out)-1].Role != s.Role {
+			out = append(out, llm.Message{Role: s.Role})
+			frame = nil
+		}
+		fresh = false
+		m := &out[len(out)-1]
+		switch {
+		case s.Frame != nil && frame == s.Frame:
+			part := m.Parts[len(m.Parts)-1].(*llm.Text)
+			part.Text = part.Text[:len(part.Text)-len(frame.Close)] + text + frame.Close
+		case s.Frame != nil:
+			m.Parts = append(m.Parts, &llm.Text{Text: s.Frame.Open + text + s.Frame.Close})
+		default:
+			m.Parts = append(m.Parts, &llm.Text{Text: text})
+		}
+		frame = s.Frame
 	}
-	if last.Instructions != now.Instructions {
-		say(llm.RoleSystem, modelSwitch(s.Instructions))
-	}
-	var rules, instructions, agents string
-	if first || !same(last.Permissions, now.Permissions) {
-		rules = permissions(s.Permissions)
-	}
-	if last.Plugins != now.Plugins {
-		instructions = plugins(s.Plugins)
-	}
-	if last.Agents != now.Agents {
-		agents = agentsFiles(last.Agents, s.Agents)
-	}
-	say(llm.RoleSystem, rules, instructions)
-	say(llm.RoleUser, agents, environment(last.Environment, now.Environment), contexts(*last, now, s.Contexts))
-	say(llm.RoleUser, external(last.External, s.External)...)
-	return out
+	return out, now
 }

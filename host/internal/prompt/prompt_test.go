@@ -97,9 +97,9 @@ func TestContext(t *testing.T) {
 	} {
 		var last *event.Reference
 		if c.last != nil {
-			last = stored(t, c.last.Reference())
+			last = stored(t, known(*c.last))
 		}
-		got := Context(last, c.now)
+		got := tell(last, c.now)
 		if render(got) != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, render(got), c.want)
 		}
@@ -109,6 +109,18 @@ func TestContext(t *testing.T) {
 			}
 		}
 	}
+}
+
+// tell is what a model reads that knows last.
+func tell(last *event.Reference, s State) []llm.Message {
+	ms, _ := Update(last, s.Sections(last))
+	return ms
+}
+
+// known is what a model knows that was told all of s.
+func known(s State) event.Reference {
+	_, r := Update(nil, s.Sections(nil))
+	return r
 }
 
 // stored is a reference as the log gives it back.
@@ -149,7 +161,7 @@ func TestContextsOfPlugins(t *testing.T) {
 	} {
 		before, after := state(), state()
 		before.Contexts, after.Contexts = c.last, c.now
-		got, want := render(Context(stored(t, before.Reference()), after)), ""
+		got, want := render(tell(stored(t, known(before)), after)), ""
 		if c.want != "" {
 			want = "user: " + reports + c.want + "</environment_context>\n"
 		}
@@ -164,28 +176,29 @@ func TestContextsOfPlugins(t *testing.T) {
 func TestDifferencesTellTheWhole(t *testing.T) {
 	texts := rapid.StringMatching(`[a-d]{0,2}`)
 	rapid.Check(t, func(t *rapid.T) {
-		var known facts
+		var read facts
 		var last *event.Reference
 		steps := rapid.IntRange(1, 8).Draw(t, "steps")
 		var s State
 		for range steps {
 			s = draw(t, texts)
-			ms := Context(last, s)
-			if last != nil && len(ms) > 0 && render(Context(stored(t, s.Reference()), s)) != "" {
+			ms := tell(last, s)
+			if last != nil && len(ms) > 0 && render(tell(stored(t, known(s)), s)) != "" {
 				t.Fatal("what was told is told again")
 			}
-			known.read(t, ms)
-			last = stored(t, s.Reference())
+			read.read(t, ms)
+			_, now := Update(last, s.Sections(last))
+			last = stored(t, now)
 		}
 		var fresh facts
-		fresh.read(t, Context(nil, s))
+		fresh.read(t, tell(nil, s))
 		if fresh.instructions == "" {
 			fresh.instructions = s.Base
 		}
-		if known.instructions == "" {
-			known.instructions = s.Base
+		if read.instructions == "" {
+			read.instructions = s.Base
 		}
-		if a, b := fmt.Sprint(known), fmt.Sprint(fresh); a != b {
+		if a, b := fmt.Sprint(read), fmt.Sprint(fresh); a != b {
 			t.Fatalf("step by step: %s\nat once:      %s", a, b)
 		}
 	})
@@ -280,6 +293,65 @@ func TestBaseNamesNoTool(t *testing.T) {
 	for _, name := range []string{"exec_command", "apply_patch", "shell"} {
 		if strings.Contains(Base(), name) {
 			t.Errorf("the base instructions name %q; tools describe themselves", name)
+		}
+	}
+}
+
+// A reference that gantry 0.1.0 stored means the same: a model that was told then is told nothing twice, and is told what changed.
+func TestReferenceOfAnEarlierVersion(t *testing.T) {
+	s := state()
+	s.Plugins, s.Agents = "## shell\nquote", Agents{"/w & x", "Use tabs.\n"}
+	s.Contexts = map[string]map[string]string{"browser": {"tabs/1": "one"}}
+	s.External = map[string]string{"file": "a.go"}
+	d := event.Digest
+	old := fmt.Sprintf(`{"instructions":%q,"permissions":{"approval":"never","sandbox":"full-access"},"plugins":%q,"agents":{"dir":"/w & x","digest":%q},
+		"environment":{"cwd":"/w & x","shell":"bash","date":"2026-11-21","timezone":"UTC","network":"enabled","filesystem":"full-access"},
+		"contexts":{"browser":{"tabs/1":%q}},"external":{"file":"a.go"}}`, d("base"), d(s.Plugins), d("Use tabs.\n"), d("one"))
+	var last event.Reference
+	if err := json.Unmarshal([]byte(old), &last); err != nil {
+		t.Fatal(err)
+	}
+	if got := render(tell(&last, s)); got != "" {
+		t.Errorf("told again:\n%s", got)
+	}
+	if now := known(s); !maps.Equal(last.Sections, now.Sections) {
+		t.Errorf("known %v, want %v", last.Sections, now.Sections)
+	}
+	if got := External(&last)["file"]; got != "a.go" {
+		t.Errorf("text of a client: %q", got)
+	}
+	s.Contexts, s.External, s.Agents.Text = nil, nil, ""
+	want := "user: # AGENTS.md instructions\n\n<INSTRUCTIONS>\nThe AGENTS.md instructions above do not hold any more: there are none now.\n</INSTRUCTIONS>\n" +
+		"and: " + reports + "<plugin_context plugin=\"browser\" key=\"tabs/1\" status=\"gone\"/>\n</environment_context>\nuser: <external_file>\n(not there any more)\n</external_file>\n"
+	if got := render(tell(&last, s)); got != want {
+		t.Errorf("told:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A section is sent when it is new, restated when it changes, and withdrawn when it goes, where it has a text for that.
+func TestUpdate(t *testing.T) {
+	var last *event.Reference
+	for i, step := range []struct {
+		section Section
+		want    string
+	}{
+		{Section{Text: "one", Restated: "now one"}, "user: one\n"},
+		{Section{Text: "one", Restated: "now one"}, ""},
+		{Section{Text: "two", Restated: "now two"}, "user: now two\n"},
+		{Section{Text: "another form", Digest: event.Digest("two")}, ""},
+		{Section{Text: "three"}, "user: three\n"},
+		{Section{}, ""},
+		{Section{Gone: "no more"}, "user: no more\n"},
+		{Section{Gone: "no more"}, ""},
+		{Section{Text: "three", Restated: "now three"}, "user: three\n"},
+	} {
+		step.section.ID, step.section.Role = "x", llm.RoleUser
+		ms, now := Update(last, []Section{step.section})
+		if got := render(ms); got != step.want {
+			t.Errorf("step %d: told %q, want %q", i, got, step.want)
+		}
+		if len(ms) > 0 {
+			last = stored(t, now)
 		}
 	}
 }

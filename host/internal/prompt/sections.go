@@ -2,7 +2,6 @@ package prompt
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -46,26 +45,12 @@ func permissions(p event.Permissions) string {
 	return b.String()
 }
 
-func same(a, b event.Permissions) bool {
-	return a.Approval == b.Approval && a.Sandbox == b.Sandbox && a.Network == b.Network && slices.Equal(a.WritableRoots, b.WritableRoots)
-}
-
-func plugins(instructions string) string {
-	if instructions == "" {
-		instructions = "The plugins that are there now have no instructions; earlier ones do not hold any more."
-	}
-	return "<plugins_instructions>\n" + instructions + "\n</plugins_instructions>"
+func pluginsElement(text string) string {
+	return "<plugins_instructions>\n" + text + "\n</plugins_instructions>"
 }
 
 // agentsFiles is where the model learns what people wrote down for agents.
-func agentsFiles(last event.Agents, now Agents) string {
-	if now.Text == "" {
-		return "# AGENTS.md instructions\n\n<INSTRUCTIONS>\nThe AGENTS.md instructions above do not hold any more: there are none now.\n</INSTRUCTIONS>"
-	}
-	var preface string
-	if last.Digest != "" {
-		preface = "These take the place of all AGENTS.md instructions above.\n\n"
-	}
+func agentsFiles(now Agents, preface string) string {
 	return "# AGENTS.md instructions for " + oneLine(now.Dir) + "\n\n<INSTRUCTIONS>\n" + preface + now.Text + "\n</INSTRUCTIONS>"
 }
 
@@ -79,33 +64,10 @@ func oneLine(path string) string {
 	}, path)
 }
 
-// environment says which values are others now; those that are gone, too.
-func environment(last, now event.Environment) string {
-	var b strings.Builder
-	field := func(name, was, is string) {
-		switch {
-		case was == is:
-		case is == "":
-			fmt.Fprintf(&b, "  <%s status=\"unavailable\"/>\n", name)
-		default:
-			fmt.Fprintf(&b, "  <%s>%s</%[1]s>\n", name, escape(is))
-		}
-	}
-	field("cwd", last.Cwd, now.Cwd)
-	field("shell", last.Shell, now.Shell)
-	field("current_date", last.Date, now.Date)
-	field("timezone", last.Timezone, now.Timezone)
-	if now.Network != last.Network {
-		fmt.Fprintf(&b, "  <network enabled=\"%t\"/>\n", now.Network == "enabled")
-	}
-	field("filesystem", last.Filesystem, now.Filesystem)
-	if b.Len() == 0 {
-		return ""
-	}
-	return "<environment_context>\n" + b.String() + "</environment_context>"
-}
-
 // escape keeps a value inside its element, and on its line.
 func escape(s string) string { return values.Replace(s) }
 
 var values = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;", "\n", "&#10;", "\r", "&#13;")
+
+// markup keeps a text from being read as markup; unlike the escapes for values it leaves line breaks as they are.
+var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")

@@ -9,7 +9,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
-	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
@@ -26,9 +25,8 @@ func TestResumedThreadIsToldWhatChanged(t *testing.T) {
 			say("ok", yield)
 		}}
 		e.plan = func(_ context.Context, p *Plan) error {
-			p.Participants = append(p.Participants, turntest.Context(func(last *event.Reference) turn.Told {
-				s := prompt.State{Environment: event.Environment{Cwd: "/w", Date: date}}
-				return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference()}
+			p.Participants = append(p.Participants, turntest.Context(func(last *event.Reference) []prompt.Section {
+				return prompt.State{Environment: event.Environment{Cwd: "/w", Date: date}}.Sections(last)
 			}))
 			return nil
 		}

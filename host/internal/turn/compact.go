@@ -65,7 +65,7 @@ func (r *runner) makeRoom(ctx context.Context) error {
 
 // incoming is how many tokens the turn's input and its news will add.
 func (r *runner) incoming() int64 {
-	ms := r.context(r.history.Told()).Messages
+	ms, _ := r.context(r.history.Told())
 	for _, m := range r.Mail.Waiting() {
 		ms = append(ms, history.MailMessage(m))
 	}
@@ -140,9 +140,9 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 		r.notice(context.WithoutCancel(ctx), event.ItemCompleted{Item: item})
 		return false, err
 	}
-	told := r.context(nil)
+	context, known := r.context(nil)
 	old := r.history.Messages()
-	next := compact.Replace(old, told.Messages, account)
+	next := compact.Replace(old, context, account)
 	was, is := history.Estimate(old), history.Estimate(next)
 	if is >= was {
 		r.history.Settle()
@@ -159,7 +159,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	why.Before, why.After = max(r.history.Active(), base+was), base+is
 	item.Status = event.StatusCompleted
 	item.Text = fmt.Sprintf("compacted: about %d tokens became %d", why.Before, why.After)
-	bodies := []event.Body{why, event.ContextTold{Reference: told.Reference}, event.ItemCompleted{Item: item}}
+	bodies := []event.Body{why, event.ContextTold{Reference: known}, event.ItemCompleted{Item: item}}
 	if why.After >= w.Limit && !w.Body {
 		bodies = append(bodies, event.Notice{
 			Level: "warning", Text: fmt.Sprintf("about %d tokens are left after compaction, and the limit is %d: it will be reached again at once", why.After, w.Limit),
@@ -171,7 +171,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	}
 	crashpoint.At(crashpoint.Compacted, "")
 	r.history.Replace(next, why.After)
-	r.history.Tell(&told.Reference)
+	r.history.Tell(&known)
 	return true, r.compacted(ctx, why.Trigger)
 }
 

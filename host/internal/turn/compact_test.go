@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -46,18 +47,17 @@ func desk(answers ...turntest.Answer) *turntest.Bench {
 			return contract.Text("O" + bulk), nil
 		},
 	}}
-	b.Context = func(last *event.Reference) turn.Told {
-		told := turn.Told{Reference: event.Reference{Plugins: "told"}}
-		if last == nil || last.Plugins != "told" {
-			told.Messages = []llm.Message{
-				{Role: llm.RoleSystem, Parts: []llm.Part{&llm.Text{Text: "D"}}},
-				{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<environment_context>X</environment_context>"}}},
-			}
+	b.Context = func(*event.Reference) []prompt.Section {
+		return []prompt.Section{
+			{ID: "D", Role: llm.RoleSystem, Text: "D", Digest: "told"},
+			{ID: "X", Role: llm.RoleUser, Text: "<environment_context>X</environment_context>", Digest: "told"},
 		}
-		return told
 	}
 	return b
 }
+
+// deskTold is what the model knows of a desk's context when it was told.
+var deskTold = event.Reference{Sections: map[string]string{"D": "told", "X": "told"}}
 
 // layout writes a request in letters: D X context, U and A words, C O calls, S(…) a summary, P the question for one.
 func layout(ms []llm.Message) string {
@@ -373,7 +373,7 @@ func TestAnotherModelTakesLess(t *testing.T) {
 		b.History.Append(llm.Message{Role: llm.RoleUser, Parts: []llm.Part{turntest.Text("U1")}},
 			llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{big("A1")}})
 		b.History.Counted(active, active)
-		b.History.Tell(&event.Reference{Plugins: "told"})
+		b.History.Tell(&deskTold)
 		b.Before = func(context.Context) (*turn.Fallback, error) {
 			return &turn.Fallback{Model: before, Row: before.Row, Request: llm.Request{Model: "old"}, Output: history.PolicyOf(before.Row)}, nil
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -159,7 +160,7 @@ func TestTurnThatMailBegan(t *testing.T) {
 		b := turntest.New()
 		b.Mail = turn.NewMailbox([]event.Mail{letter("M", true)})
 		ctx, cancel := context.WithCancelCause(t.Context())
-		b.Context = func(*event.Reference) turn.Told { cancel(cause); return turn.Told{} }
+		b.Context = func(*event.Reference) []prompt.Section { cancel(cause); return nil }
 		res := b.RunInput(t, ctx, turn.Input{})
 		if got := turntest.Render(b.History.Messages()); res.Status != event.TurnInterrupted || got != "" || !b.Mail.Pending() {
 			t.Errorf("%v: %s, history %q, the mail waits: %v", cause, res.Status, got, b.Mail.Pending())

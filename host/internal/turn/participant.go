@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -15,10 +16,11 @@ import (
 // The turn calls the participants from its own goroutine, in the order of [Config.Participants].
 type Participant any
 
-// ContextSource supplies context that the model needs for its next step. The first source is used.
+// ContextSource supplies sections of the model's context. The sections of each source begin a message of their own.
 type ContextSource interface {
-	// Context returns what the model must be told, given what it knows. If last is nil the model knows nothing.
-	Context(last *event.Reference) Told
+	// Sections returns the sections as they are now. A source whose ids vary finds in last, which may be nil, those that the model
+	// knows, and returns a section without a text for each that no longer exists.
+	Sections(last *event.Reference) []prompt.Section
 }
 
 // ClientContextListener receives the context that a client attached to its user's input, before the input is recorded. A

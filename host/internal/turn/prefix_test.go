@@ -42,8 +42,8 @@ func TestPrefixOfRequestsIsStable(t *testing.T) {
 			return contract.Text("edited"), nil
 		},
 	}}
-	b.Context = func(last *event.Reference) turn.Told {
-		return turn.Told{Messages: prompt.Context(last, s), Reference: s.Reference()}
+	b.Context = func(last *event.Reference) []prompt.Section {
+		return s.Sections(last)
 	}
 	for i := range turns {
 		s.Environment.Date = fmt.Sprintf("2026-11-%02d", 1+i/2)

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
@@ -74,12 +75,6 @@ type Fallback struct {
 	Output   history.Policy
 	Traits   []string       // of the settings
 	Notices  []event.Notice // tell people which model goes on for which, and why
-}
-
-// Told is what a model is told of its surroundings.
-type Told struct {
-	Messages  []llm.Message
-	Reference event.Reference // what it knows when it was told
 }
 
 // Limits end a turn. Zero values are the documented defaults.
@@ -355,26 +350,31 @@ func (r *runner) run(ctx context.Context) Result {
 	}
 }
 
-// context asks for what the model must be told, given what it knows; without a source that is nothing.
-func (r *runner) context(last *event.Reference) Told {
-	if source, ok := first[ContextSource](r.Participants); ok {
-		return source.Context(last)
+// context asks the participants for what the model must be told, given what it knows.
+func (r *runner) context(last *event.Reference) ([]llm.Message, event.Reference) {
+	var all []prompt.Section
+	for _, source := range each[ContextSource](r.Participants) {
+		sections := source.Sections(last)
+		if len(sections) > 0 {
+			sections[0].Apart = true
+		}
+		all = append(all, sections...)
 	}
-	return Told{}
+	return prompt.Update(last, all)
 }
 
 // recordContext tells the model what it must know now. Only what the history has counts as told.
 func (r *runner) recordContext(ctx context.Context) error {
-	told := r.context(r.history.Told())
-	if len(told.Messages) == 0 {
+	ms, known := r.context(r.history.Told())
+	if len(ms) == 0 {
 		return nil
 	}
 	// In this order: a log that was cut off in between makes a resumed thread say it again.
-	if _, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: told.Messages}, event.ContextTold{Reference: told.Reference}); err != nil {
+	if _, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: ms}, event.ContextTold{Reference: known}); err != nil {
 		return err
 	}
-	r.history.Append(told.Messages...)
-	r.history.Tell(&told.Reference)
+	r.history.Append(ms...)
+	r.history.Tell(&known)
 	return nil
 }
 

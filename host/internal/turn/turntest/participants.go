@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -46,10 +47,10 @@ func (b *Bench) participants() (out []turn.Participant) {
 }
 
 // Context is a [turn.ContextSource] that is a function.
-type Context func(last *event.Reference) turn.Told
+type Context func(last *event.Reference) []prompt.Section
 
-// Context implements [turn.ContextSource].
-func (f Context) Context(last *event.Reference) turn.Told { return f(last) }
+// Sections implements [turn.ContextSource].
+func (f Context) Sections(last *event.Reference) []prompt.Section { return f(last) }
 
 type clientContext func(map[string]string)
 

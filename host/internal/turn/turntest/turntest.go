@@ -24,6 +24,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -134,7 +135,7 @@ type Bench struct {
 	Fallback func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
 	Others   func() bool
 	Patience func() time.Duration
-	Context  func(last *event.Reference) turn.Told
+	Context  func(last *event.Reference) []prompt.Section
 	Heard    func(map[string]string)
 	Before   func(ctx context.Context) (*turn.Fallback, error)
 	Stops    hook.Stops

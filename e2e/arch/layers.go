@@ -18,7 +18,7 @@ var Rows = [][]string{
 	{"host"},
 	{"appserver"},
 	{"branch", "review", "guardian", "usershell"},
-	{"child"},
+	{"child", "features"},
 	{"thread"},
 	{"turn"},
 	{"prompt", "history", "compact"},

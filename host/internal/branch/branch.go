@@ -17,6 +17,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/features"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -27,7 +28,7 @@ func listed(id event.ThreadID) string { return fmt.Sprintf("`gantry threads turn
 
 // Resume rebuilds a thread from what of its log counts.
 func Resume(ctx context.Context, s *store.Store, id event.ThreadID) (thread.State, error) {
-	return thread.Rebuild(s.Standing(ctx, id, 0))
+	return thread.Rebuild(s.Standing(ctx, id, 0), features.All()...)
 }
 
 // Before plans to take back a turn and all behind it. turn is an id, the beginning of one, or the number of the turn among
@@ -79,7 +80,7 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 		}
 	}
 	var err error
-	if c.State, err = thread.Rebuild(s.Standing(ctx, id, c.Event.Through)); err != nil {
+	if c.State, err = thread.Rebuild(s.Standing(ctx, id, c.Event.Through), features.All()...); err != nil {
 		return c, fmt.Errorf("take back turn %s: %w", first.ID, err)
 	}
 	if len(c.State.Messages) == 0 {
@@ -89,12 +90,12 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 		}
 		if told > 0 {
 			c.Event.Through = told
-			if c.State, err = thread.Rebuild(s.Standing(ctx, id, told)); err != nil {
+			if c.State, err = thread.Rebuild(s.Standing(ctx, id, told), features.All()...); err != nil {
 				return c, fmt.Errorf("take back turn %s: %w", first.ID, err)
 			}
 		}
 	}
-	c.Event.Thread = event.Checkpoint{Model: c.State.Model, Settings: c.State.Settings, Usage: c.State.Usage}
+	c.Event.Thread = event.Checkpoint{Model: c.State.Model, Settings: c.State.Settings, Usage: c.State.Usage, Features: c.State.Features}
 	return c, nil
 }
 
@@ -171,7 +172,7 @@ func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, na
 	if err != nil {
 		return "", err
 	}
-	state, err := thread.Rebuild(s.Standing(ctx, from, through))
+	state, err := thread.Rebuild(s.Standing(ctx, from, through), features.All()...)
 	if err != nil {
 		return "", fmt.Errorf("fork thread %s: %w", from, err)
 	}

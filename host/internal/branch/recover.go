@@ -8,6 +8,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/features"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
@@ -24,7 +25,7 @@ func Recover(ctx context.Context, s *store.Store, from event.ThreadID) (event.Th
 	}
 	id := event.NewThreadID()
 	err = s.Recover(ctx, from, damage.Good, id, func(standing iter.Seq2[event.Event, error]) ([]event.Event, error) {
-		state, err := thread.Rebuild(standing)
+		state, err := thread.Rebuild(standing, features.All()...)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,10 @@
 package event
 
-import "github.com/gantry-agent/gantry/sdk/llm"
+import (
+	"encoding/json"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
 
 // HistoryCompacted puts Messages in the place of all that the model saw before. With the events behind it, it is all that
 // going on with the thread takes: nothing before it is needed.
@@ -34,6 +38,8 @@ type Checkpoint struct {
 	Accepted []InputAccepted `json:"accepted,omitempty"`
 	// Mail waits to be read.
 	Mail []Mail `json:"mail,omitempty"`
+	// Features are the states of features, by id.
+	Features map[string]json.RawMessage `json:"features,omitempty"`
 }
 
 func (HistoryCompacted) Kind() string  { return "history.compacted" }

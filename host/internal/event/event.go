@@ -117,6 +117,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	HistoryAdded{}.Kind():     decode[HistoryAdded],
 	HistoryCompacted{}.Kind(): decode[HistoryCompacted],
 	ContextTold{}.Kind():      decode[ContextTold],
+	FeatureChanged{}.Kind():   decode[FeatureChanged],
 	InputAccepted{}.Kind():    decode[InputAccepted],
 	MailPosted{}.Kind():       decode[MailPosted],
 	ItemStarted{}.Kind():      decode[ItemStarted],

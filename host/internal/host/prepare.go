@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/features"
 	"github.com/gantry-agent/gantry/host/internal/model"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -41,7 +42,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o := &onlooker{host: h, blank: p.Submission.Input.Blank(), done: func() { cancel(errPrepared) }}
-	cfg := thread.Config{Sink: o, Engine: o, Budget: turn.Budget(h.opts.Config.Budget), Logger: h.log.Named("prepare")}
+	cfg := thread.Config{Features: features.All(), Sink: o, Engine: o, Budget: turn.Budget(h.opts.Config.Budget), Logger: h.log.Named("prepare")}
 	if err := h.prepareThread(ctx, &cfg, p); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package thread
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,7 +78,8 @@ type bus struct {
 	publishing chan struct{} // a lock that can be waited for with a context
 	hurry      chan struct{} // closed when lossless subscribers are not waited for any more
 	hurryOnce  sync.Once
-	st         struct { // touched by the holder of publishing
+	features   atomic.Pointer[map[string]json.RawMessage] // of st.state, for readers
+	st         struct {                                   // touched by the holder of publishing
 		seq   uint64
 		state State // as the log has it by now, without what grows: messages and what calls gave
 		subs  map[*Subscription]struct{}
@@ -95,6 +97,7 @@ func newBus(id event.ThreadID, sink Sink, lastSeq uint64) *bus {
 	b.st.state = State{}.outline()
 	b.st.subs = map[*Subscription]struct{}{}
 	b.st.promised = map[event.ItemID]bool{}
+	b.features.Store(&map[string]json.RawMessage{})
 	return b
 }
 
@@ -173,6 +176,10 @@ func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Bod
 	for _, e := range durable {
 		b.st.state.follow(e)
 		b.heard(e)
+	}
+	if len(durable) > 0 {
+		states := b.st.state.Features
+		b.features.Store(&states)
 	}
 	b.keepOpening(evs)
 	return b.offer(evs), nil

@@ -19,7 +19,7 @@ var ErrArchived = hint.New("the thread is archived", "unarchive it")
 
 // Cut says which turns are taken back, and what is left of the thread.
 type Cut struct {
-	Event event.ThreadReverted // Thread holds model, settings and usage
+	Event event.ThreadReverted // Thread holds model, settings, usage and the states of features
 	State State                // at the cut
 	// Then runs when the turns have been taken back, before the next one can begin; nil: nothing.
 	Then func()
@@ -110,10 +110,12 @@ func (t *Thread) runAlone(ctx context.Context, f func(context.Context) error) (e
 // Revert completes the event that takes turns back of a thread that nobody runs; s is what its log says of it by now.
 func (s State) Revert(cut Cut) event.ThreadReverted { return s.reverted(cut.Event) }
 
-// reverted says what stays of the thread as it is: all but its model, its usage and some of its settings.
+// reverted says what stays of the thread as it is: all but its model, its usage, the states of features and
+// some of its settings.
 func (s State) reverted(e event.ThreadReverted) event.ThreadReverted {
 	c := s.checkpoint()
 	c.Model, c.Usage, c.Settings = e.Thread.Model, e.Thread.Usage, back(e.Thread.Settings, c.Settings)
+	c.Features = e.Thread.Features
 	e.Thread = c
 	return e
 }

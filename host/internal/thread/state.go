@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -37,12 +38,15 @@ type State struct {
 	Mail []event.Mail
 	// Restored are files whose changes were undone while nobody ran the thread: the model does not know yet.
 	Restored []string
+	// Features are the states of features, by id. The map is not changed, but replaced.
+	Features map[string]json.RawMessage
+	features []Feature
 }
 
 // Rebuild folds a thread's log into its state, from its beginning or from the last time that its history was compacted: the
 // events that count, without those that were taken back. Events of later versions are ignored.
-func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
-	s := State{Ended: map[event.CallID]event.CallEnded{}, Items: map[event.ItemID]event.Item{}}
+func Rebuild(events iter.Seq2[event.Event, error], features ...Feature) (State, error) {
+	s := State{Ended: map[event.CallID]event.CallEnded{}, Items: map[event.ItemID]event.Item{}, features: features}
 	first := true
 	for e, err := range events {
 		if err != nil {
@@ -71,7 +75,7 @@ func Rebuild(events iter.Seq2[event.Event, error]) (State, error) {
 // from takes what a checkpoint remembers of what was before it.
 func (s *State) from(c event.Checkpoint) {
 	s.Start, s.Model, s.Settings, s.Name, s.Usage = c.Started, c.Model, c.Settings, c.Name, c.Usage
-	s.Opened, s.Accepted, s.Mail = c.Sessions, c.Accepted, c.Mail
+	s.Opened, s.Accepted, s.Mail, s.Features = c.Sessions, c.Accepted, c.Mail, c.Features
 	for _, it := range c.Items {
 		s.Items[it.ID] = it
 	}
@@ -92,6 +96,7 @@ func (s *State) follow(e event.Event) {
 	default:
 		s.note(e)
 	}
+	s.applyFeatures(e)
 }
 
 // checkpoint is what has to be remembered for from.
@@ -108,6 +113,7 @@ func (s State) remembered() event.Checkpoint {
 	return event.Checkpoint{
 		Started: s.Start, Model: s.Model, Settings: s.Settings, Name: s.Name, Usage: s.Usage,
 		Sessions: slices.Clone(s.Opened), Accepted: slices.Clone(s.Accepted), Mail: slices.Clone(s.Mail),
+		Features: s.Features,
 	}
 }
 
@@ -137,6 +143,7 @@ func (s *State) apply(e event.Event) {
 		}
 	}
 	s.note(e)
+	s.applyFeatures(e)
 }
 
 // note folds what an event says beside messages.

@@ -46,14 +46,15 @@ type Plan struct {
 
 // Config is what a thread is made of.
 type Config struct {
-	ID     event.ThreadID
-	Start  *event.ThreadStarted // of a new thread; nil: resumed from State
-	State  State                // of a resumed thread
-	Budget turn.Budget
-	Meter  *turn.Meter // counts together with another thread's; nil: one of its own, with the budget
-	Sink   Sink
-	Engine Engine
-	Logger hclog.Logger
+	ID       event.ThreadID
+	Start    *event.ThreadStarted // of a new thread; nil: resumed from State
+	State    State                // of a resumed thread
+	Features []Feature            // that keep state with it
+	Budget   turn.Budget
+	Meter    *turn.Meter // counts together with another thread's; nil: one of its own, with the budget
+	Sink     Sink
+	Engine   Engine
+	Logger   hclog.Logger
 }
 
 // Submission is what a door asks a thread to do next.
@@ -143,6 +144,9 @@ func New(cfg Config) *Thread {
 	}
 	t.bus = newBus(cfg.ID, cfg.Sink, cfg.State.Seq)
 	t.bus.st.state = cfg.State.outline()
+	t.bus.st.state.features = cfg.Features
+	states := t.bus.st.state.Features
+	t.bus.features.Store(&states)
 	t.desk = approval.NewDesk(t.bus)
 	return t
 }

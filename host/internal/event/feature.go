@@ -1,0 +1,13 @@
+package event
+
+import "encoding/json"
+
+// FeatureChanged changes the state that a feature keeps with the thread.
+type FeatureChanged struct {
+	Feature string `json:"feature"`
+	// Data says what changes; only the feature knows its form.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+func (FeatureChanged) Kind() string  { return "feature.changed" }
+func (FeatureChanged) durable() bool { return true }

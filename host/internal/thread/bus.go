@@ -177,7 +177,7 @@ func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Bod
 		b.st.state.follow(e)
 		b.heard(e)
 	}
-	if len(durable) > 0 {
+	if len(durable) > 0 && len(b.st.state.features) > 0 {
 		states := b.st.state.Features
 		b.features.Store(&states)
 	}

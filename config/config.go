@@ -294,7 +294,7 @@ func (c *Config) Find(name string) (*Model, error) {
 		return m, nil
 	}
 	if name == "" {
-		d := Diagnostic{Severity: diag.Error, Summary: "no model is chosen", Next: "name one with --model, or set default_model"}
+		d := Diagnostic{Severity: diag.Error, Summary: "no model is selected", Next: "select one with --model, or set default_model"}
 		if labels := c.root.labels(schema.BlockModel); len(labels) > 0 {
 			d.Next += "; there is " + diag.Quoted(labels)
 		}
@@ -312,7 +312,7 @@ func (c *Config) Find(name string) (*Model, error) {
 	}
 	if !p.Enabled {
 		return nil, diag.Failure{Diagnostics: diag.Diagnostics{p.Place(Diagnostic{
-			Severity: diag.Error, Summary: fmt.Sprintf("provider %q is switched off", label), Detail: fmt.Sprintf("Model %q needs it.", name),
+			Severity: diag.Error, Summary: fmt.Sprintf("provider %q is disabled", label), Detail: fmt.Sprintf("Model %q uses it.", name),
 			Next: "set enabled = true in the provider's block, or use another model",
 		})}}
 	}
@@ -332,10 +332,10 @@ func (c *Config) UnknownPlugin(label string) Diagnostic {
 func unknownLabel(kind, label string, there []string) Diagnostic {
 	d := Diagnostic{
 		Severity: diag.Error, Summary: "there is no " + kind + " \"" + label + "\"",
-		Next: diag.DidYouMean(label, there, "see `gantry config show` for what is configured"),
+		Next: diag.DidYouMean(label, there, "`gantry config show` prints the configuration"),
 	}
 	if len(there) == 0 {
-		d.Next = "add a " + kind + " block to gantry.hcl; `gantry init` writes one to begin with"
+		d.Next = "add a " + kind + " block to gantry.hcl; `gantry init` creates a first file"
 	}
 	return d
 }

@@ -38,7 +38,7 @@ func isCovered(name string) bool {
 // maxCovered bounds the texts that file() reads, all together.
 const maxCovered = 16 << 20
 
-var errCovered = errors.New("the files that the configuration reads have more than 16 MiB together")
+var errCovered = errors.New("the files that the configuration reads exceed 16 MiB in total")
 
 // Shown is a part of what the user agrees to.
 type Shown struct {

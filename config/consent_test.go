@@ -81,13 +81,13 @@ func TestConsentCoversWhatIsReadAndRun(t *testing.T) {
 	}
 }
 
-// What is known only when it is evaluated is not part of the consent, and therefore has no value.
+// What must be a literal string is not part of the consent, and therefore has no value.
 func TestValueThatConsentCanNotCover(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"instructions {\n  text = file(file(\"name\"))\n}\n":                        "write it as a text",
+		"instructions {\n  text = file(file(\"name\"))\n}\n":                        "literal string",
 		"instructions {\n  text = join(\"\", [for n in [\"a.md\"] : file(n)])\n}\n": "",
-		"instructions {\n  text = [for n in [\"a.md\"] : file(n)][0]\n}\n":          "write it as a text",
+		"instructions {\n  text = [for n in [\"a.md\"] : file(n)][0]\n}\n":          "literal string",
 		"instructions {\n  text = file({ a = \"a.md\" }.a)\n}\n":                    "",
 	} {
 		root := write(t, map[string]string{"project/.gantry/gantry.hcl": text, "project/a.md": "one\n", "project/name": "a.md"})

@@ -78,8 +78,8 @@ func (b block) value(name string, want cty.Type) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	if _, marked := v.UnmarkDeepWithPaths(); len(marked) > 0 {
-		b.errorAt(s.expr.Range(), "secret in a setting of the host", fmt.Sprintf("The argument %q is not kept secret.", name),
-			"use secret() and command() in a plugin's own settings, and env() here")
+		b.errorAt(s.expr.Range(), "secret in a setting of the host", fmt.Sprintf("The argument %q is not treated as secret.", name),
+			"use env() here; secret() and command() are only for a plugin's own settings")
 		return cty.NilVal, false
 	}
 	if raw, ok := s.expr.(number); ok && want == cty.String {
@@ -87,7 +87,7 @@ func (b block) value(name string, want cty.Type) (cty.Value, bool) {
 	}
 	v, err := convert.Convert(v, want)
 	if err != nil || !v.IsWhollyKnown() {
-		detail := fmt.Sprintf("The argument %q takes %s.", name, b.kind(name).Example())
+		detail := fmt.Sprintf("The argument %q must be %s.", name, b.kind(name).Example())
 		b.errorAt(s.expr.Range(), "incorrect attribute value type", detail, "write "+b.kind(name).Example())
 		return cty.NilVal, false
 	}
@@ -119,7 +119,7 @@ func (b block) string(name string) (string, bool) {
 	if len(a.Allowed) == 0 || slices.Contains(a.Allowed, s) {
 		return s, true
 	}
-	b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), fmt.Sprintf("%q is not among the values that it takes: %s.", s, diag.Quoted(a.Allowed)),
+	b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), fmt.Sprintf("%q is not one of the allowed values: %s.", s, diag.Quoted(a.Allowed)),
 		diag.DidYouMean(s, a.Allowed, seeSchema))
 	return "", false
 }
@@ -141,7 +141,7 @@ func (b block) integer(name string) int64 {
 	}
 	n, exact := v.AsBigFloat().Int64()
 	if exact != 0 || n < 0 || n > math.MaxInt64/2 {
-		b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), "It takes a whole number from 0 on.", "write "+schema.Integer.Example())
+		b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), "It must be a whole number, 0 or greater.", "write "+schema.Integer.Example())
 		return 0
 	}
 	return n
@@ -155,7 +155,7 @@ func (b block) number(name string) float64 {
 	}
 	n, _ := v.AsBigFloat().Float64()
 	if n < 0 || math.IsInf(n, 0) {
-		b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), "It takes a number from 0 on.", "write "+schema.Number.Example())
+		b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), "It must be a number, 0 or greater.", "write "+schema.Number.Example())
 		return 0
 	}
 	return n
@@ -251,7 +251,7 @@ func (b block) require(what key, siblings []string, names ...string) {
 			next = diag.DidYouMean(what.label, siblings, next)
 		}
 		b.errorAt(b.n.header, "missing required argument",
-			fmt.Sprintf("The argument %q of %s is required, but no definition was found.", name, what), next)
+			fmt.Sprintf("The argument %q of %s is required.", name, what), next)
 	}
 }
 

@@ -36,7 +36,7 @@ func (b block) denied(name, home string) []string {
 		}
 		p, err := glob.Parse(try)
 		if err == nil && p.Match(some) != "" {
-			err = fmt.Errorf("pattern %q is everything", i.text)
+			err = fmt.Errorf("pattern %q matches everything", i.text)
 		}
 		if err != nil {
 			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), capital(err.Error())+".", deniedExample)

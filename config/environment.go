@@ -23,7 +23,7 @@ func (b block) patterns(name string) []string {
 	items := b.list(name)
 	for _, i := range items {
 		if i.text == "" || strings.ContainsAny(i.text, "= \t\n\x00[]{}") {
-			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), fmt.Sprintf("%q is no pattern of a variable's name.", i.text),
+			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), fmt.Sprintf("%q is not a valid pattern for the name of a variable.", i.text),
 				`write a name in which * stands for any characters and ? for one, for example "AWS_*"`)
 		}
 	}
@@ -36,8 +36,8 @@ func (b block) variables(refuse func(name string) (refused bool)) map[string]str
 	for _, name := range slices.Sorted(maps.Keys(b.n.attrs)) {
 		at := b.n.attrs[name].at
 		if reservedEnv(name) {
-			b.errorAt(at, fmt.Sprintf("environment variable %q belongs to gantry", name),
-				"Names that begin with GANTRY_ or PLUGIN_ are set by the host.", "remove it, or choose another name")
+			b.errorAt(at, fmt.Sprintf("environment variable %q is reserved for gantry", name),
+				"The host sets variables whose names start with GANTRY_ or PLUGIN_.", "remove it, or choose another name")
 			continue
 		}
 		if refuse != nil && refuse(name) {

@@ -98,9 +98,10 @@ func (l *loader) hook(b block) *Hook {
 	h.Layer = low
 	switch {
 	case low == LayerSystem && high > LayerSystem:
-		b.errorAt(b.n.header, fmt.Sprintf("hook %q is the machine's", h.Label), "The system's file has it, and nobody else changes it.", "choose another label")
+		b.errorAt(b.n.header, fmt.Sprintf("hook %q is defined by the machine", h.Label), "The system's file defines it, and no other file can change "+
+			"it.", "choose another label")
 	case low < LayerProject && ofProject:
-		b.errorAt(b.n.header, fmt.Sprintf("hook %q is not the project's", h.Label), "The user's file has it, and a project does not change it.", "choose another label")
+		b.errorAt(b.n.header, fmt.Sprintf("hook %q is defined by the user", h.Label), "The user's file defines it, and a project can't change it.", "choose another label")
 	}
 	h.Event, h.Matcher, h.Command, h.Status = b.text("event"), b.text("matcher"), b.text("command"), b.text("status")
 	h.Timeout, h.Async, h.OnError = b.duration("timeout"), b.flag("async", false), b.text("on_error")
@@ -116,8 +117,8 @@ func (l *loader) hook(b block) *Hook {
 		h.File = b.path("file", l.sources.Home)
 		for _, name := range []string{"event", "matcher", "command", "prompt", "agent", "model", "async", "status", "timeout", "context_tokens", "files"} {
 			if b.has(name) {
-				b.errorAt(b.at(name), fmt.Sprintf("%q says nothing beside \"file\"", name), "The hooks of the file have it themselves.",
-					"leave one of the two out")
+				b.errorAt(b.at(name), fmt.Sprintf("%q has no effect together with \"file\"", name), "The hooks in the file set it themselves.",
+					"remove one of the two")
 			}
 		}
 		return h
@@ -127,25 +128,26 @@ func (l *loader) hook(b block) *Hook {
 		b.require(what, l.siblings(b.n), "event", "command")
 		for _, name := range []string{"agent", "model"} {
 			if b.has(name) {
-				b.errorAt(b.at(name), fmt.Sprintf("%q says nothing beside \"command\"", name), "It is about a model that is asked.", "leave one of the two out, or write a \"prompt\"")
+				b.errorAt(b.at(name), fmt.Sprintf("%q has no effect together with \"command\"", name), "It is only for hooks that ask a model.", "remove one of the two, or set \"prompt\" instead of \"command\"")
 			}
 		}
 	} else {
 		b.require(what, l.siblings(b.n), "event", "prompt")
 		if b.has("command") {
-			b.errorAt(b.at("command"), "\"command\" says nothing beside \"prompt\"", "A hook is either a program or a model that is asked.", "leave one of the two out")
+			b.errorAt(b.at("command"), "\"command\" has no effect together with \"prompt\"", "A hook either runs a program or asks a model.", "remove one of the two")
 		}
 		if h.Event != "" && !slices.Contains(schema.JudgedEvents, h.Event) {
-			b.errorAt(b.at("event"), "invalid value for \"event\"", fmt.Sprintf("A model does not judge %s: its no would have no meaning.", h.Event),
-				"write a \"command\", or one of "+diag.Quoted(schema.JudgedEvents))
+			b.errorAt(b.at("event"), "invalid value for \"event\"", fmt.Sprintf("A model can't decide on %s, because a negative answer would "+
+				"have no effect.", h.Event),
+				"set \"command\", or use one of "+diag.Quoted(schema.JudgedEvents))
 		}
 	}
 	if h.Timeout != 0 && h.Timeout < time.Second {
-		b.errorAt(b.at("timeout"), "invalid value for \"timeout\"", "A hook has a second at least.", "write \"10s\", for example")
+		b.errorAt(b.at("timeout"), "invalid value for \"timeout\"", "The minimum is one second.", "set \"10s\", for example")
 	}
 	if _, err := regexp.Compile(h.Matcher); err != nil && h.Matcher != "*" {
-		b.errorAt(b.at("matcher"), "invalid value for \"matcher\"", "It is no regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+".",
-			"write names, \"Bash|apply_patch\" for example, or a regular expression")
+		b.errorAt(b.at("matcher"), "invalid value for \"matcher\"", "It is not a valid regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+".",
+			"use names, for example \"Bash|apply_patch\", or a regular expression")
 	}
 	return h
 }
@@ -159,7 +161,7 @@ func (b block) path(name, home string) string {
 	p := filepath.FromSlash(text)
 	switch {
 	case text == "":
-		b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), "The path is empty.", "write a folder or a file")
+		b.errorAt(b.at(name), fmt.Sprintf("invalid value for %q", name), "The path is empty.", "specify a folder or a file")
 		return ""
 	case !b.inHome(text, b.at(name), home):
 		return ""

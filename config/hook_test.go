@@ -82,7 +82,7 @@ func TestNobodyChangesAHookOfTheMachine(t *testing.T) {
 	system := "hook \"guard\" {\n  event = \"PreToolUse\"\n  command = \"/etc/guard\"\n}\n"
 	for name, set := range map[string]string{"switched off": "hook.guard.enabled=false", "another command": `hook.guard.command="true"`} {
 		t.Run(name, func(t *testing.T) {
-			if _, c, ds := loadHooks(t, map[string]string{"system/gantry.hcl": system}, set); c != nil || !strings.Contains(fmt.Sprint(ds.Err()), "the machine's") {
+			if _, c, ds := loadHooks(t, map[string]string{"system/gantry.hcl": system}, set); c != nil || !strings.Contains(fmt.Sprint(ds.Err()), "defined by the machine") {
 				t.Errorf("it was changed: %v, %v", c, ds)
 			}
 		})

@@ -149,7 +149,7 @@ func (p *Project) readRules(folder string) error {
 func ReadFile(path string) ([]byte, error) {
 	text, err := readFile(path)
 	if err == nil && len(text) > syntax.MaxBytes {
-		err = fmt.Errorf("%s has more than %d bytes", path, syntax.MaxBytes)
+		err = fmt.Errorf("%s is larger than %d bytes", path, syntax.MaxBytes)
 	}
 	return text, err
 }
@@ -222,15 +222,15 @@ func newLoader(o Options) (*loader, diag.Diagnostics) {
 		} else if user != "" {
 			o.Home = filepath.Join(user, projectDir)
 		} else {
-			return nil, diag.Diagnostics{{Severity: diag.Error, Summary: "gantry's home folder is not known",
-				Detail: "Neither GANTRY_HOME nor HOME is set.", Next: "set GANTRY_HOME to a folder of yours"}}
+			return nil, diag.Diagnostics{{Severity: diag.Error, Summary: "gantry's home folder is unknown",
+				Detail: "Neither GANTRY_HOME nor HOME is set.", Next: "set GANTRY_HOME to one of your folders"}}
 		}
 	}
 	l := &loader{o: o, root: schema.Root(), files: make(diag.Files)}
 	for to, path := range map[*string]string{&l.home: o.Home, &l.dir: o.Dir, &l.typed: cmp.Or(o.Typed, o.Dir)} {
 		abs, err := filepath.Abs(path)
 		if err != nil {
-			return nil, diag.Diagnostics{{Severity: diag.Error, Summary: "the working folder is not known",
+			return nil, diag.Diagnostics{{Severity: diag.Error, Summary: "the working folder is unknown",
 				Detail: "The reason is: " + err.Error() + ".", Next: "change to a folder that exists"}}
 		}
 		*to = abs
@@ -251,7 +251,7 @@ func newLoader(o Options) (*loader, diag.Diagnostics) {
 // secretFile reads a secret from gantry's home.
 func secretFile(home, name string) (string, error) {
 	if !validLabel(name) {
-		return "", errors.New("the name of a secret has lower-case letters, digits, dashes and underscores")
+		return "", errors.New("the name of a secret consists of lower-case letters, digits, dashes and underscores")
 	}
 	path := filepath.Join(home, "secrets", name)
 	info, err := os.Stat(path)
@@ -259,7 +259,7 @@ func secretFile(home, name string) (string, error) {
 		return "", err
 	}
 	if info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
-		return "", fmt.Errorf("%s may be read by others; run chmod 600 on it", path)
+		return "", fmt.Errorf("%s is readable by other users; run chmod 600 on it", path)
 	}
 	text, err := readFile(path)
 	if err != nil {
@@ -283,7 +283,7 @@ func (l *loader) layers(ctx context.Context) *node {
 		}
 		text, err := readFile(path)
 		if err != nil {
-			l.unreadable(path, err, "name a file that exists, or leave --config out")
+			l.unreadable(path, err, "specify an existing file, or omit --config")
 		} else {
 			base := filepath.Dir(path)
 			if filepath.Base(base) == projectDir && base != l.home {
@@ -374,8 +374,8 @@ func (l *loader) loose() {
 		if who := writers(info); who != "" {
 			l.ds = append(l.ds, diag.Diagnostic{
 				Severity: diag.Warning, Summary: fmt.Sprintf("%s can be written by %s (mode %#o)", path, who, info.Mode().Perm()),
-				Detail: "What it says decides which programs run with your rights.",
-				Next:   "run `chmod go-w` on it, and make sure that it is yours",
+				Detail: "It determines which programs run with your permissions.",
+				Next:   "run `chmod go-w` on it, and make sure that it belongs to you",
 			})
 		}
 	}
@@ -401,11 +401,11 @@ func (l *loader) findProject() {
 	}
 	if p.Trusted = l.o.Trusted(p.Dir, p.Digest); !p.Trusted {
 		l.untrusted = append(l.untrusted, diag.Diagnostic{
-			Severity: diag.Warning, Summary: "the project's configuration is not trusted and was left out",
-			Detail: "It could start programs and change what they may do. An answer holds for its exact content. " +
-				"Until then commands may only read, unless you set another sandbox mode yourself.",
+			Severity: diag.Warning, Summary: "the project's configuration is not trusted and was ignored",
+			Detail: "It could start programs and change their permissions. Trust applies to its exact content. Until then, commands are " +
+				"read-only, unless you set another sandbox mode yourself.",
 			Range: diag.Range{File: shown(l.dir, p.first())},
-			Next:  "look at it, then run `gantry trust`",
+			Next:  "review it, then run `gantry trust`",
 		})
 	}
 }

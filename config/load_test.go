@@ -413,7 +413,7 @@ provider "none" {
 	if got, err := json.Marshal(secrets); err != nil || strings.Contains(string(got), "value") {
 		t.Errorf("secrets marshal as %s, %v", got, err)
 	}
-	for label, want := range map[string]string{"open": "may be read by others", "path": "the name of a secret", "none": "no such file"} {
+	for label, want := range map[string]string{"open": "is readable by other users", "path": "the name of a secret", "none": "no such file"} {
 		text, _, ds := must(c.Provider(label)).Render(m)
 		if text != nil || len(ds) != 1 || !strings.Contains(ds[0].Detail, want) {
 			t.Errorf("%s: %s, %v, want an error with %q", label, text, ds, want)
@@ -480,7 +480,7 @@ func TestPluginDiagnosticsGetPlaces(t *testing.T) {
 	}
 	const want = `Error: no place␛[31m
   .gantry/gantry.hcl:3  config {
-  Next: ` + "`gantry plugin inspect w`" + ` shows what it takes
+  Next: ` + "`gantry plugin inspect w`" + ` lists its settings
 
 Warning: odd units
   .gantry/gantry.hcl:4  units = "x"
@@ -651,7 +651,7 @@ func TestPermissionsThatCannotBeEnforced(t *testing.T) {
 		"provider \"p\" {\n source = \"builtin/scripted\"\n permissions {\n network = [\"*\"]\n }\n}":                                      "permissions { network } has no effect in a provider block",
 		"provider \"p\" {\n source = \"builtin/scripted\"\n permissions {\n exec = []\n }\n}":                                              "permissions { exec } has no effect in a provider block",
 		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"example.com:443\"]\n }\n}":                                       "invalid permission",
-		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"*\"]\n capabilities = [\"spawn\"]\n }\n}":                        "the network is granted, and its capability is not",
+		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"*\"]\n capabilities = [\"spawn\"]\n }\n}":                        "network access is granted, but its capability is not",
 		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"*\"]\n exec = [\"git *\"]\n capabilities = [\"network\"]\n }\n}": "",
 	} {
 		root := write(t, map[string]string{"home/gantry.hcl": block + "\n"})
@@ -711,14 +711,14 @@ func TestHomeIsNotSet(t *testing.T) {
 		o := options(write(t, map[string]string{"home/gantry.hcl": text}))
 		o.LookupEnv = func(string) (string, bool) { return "", false }
 		c, ds := config.Load(t.Context(), o)
-		if c != nil || len(ds) != 1 || !strings.HasSuffix(ds[0].Range.String(), line) || !strings.Contains(ds[0].Detail, "HOME is not set") || ds[0].Next == "" {
+		if c != nil || len(ds) != 1 || !strings.HasSuffix(ds[0].Range.String(), line) || !strings.Contains(ds[0].Detail, "$HOME, which is not set") || ds[0].Next == "" {
 			t.Errorf("%s: %+v, want one error at %s", text, ds, line)
 		}
 	}
 	root := write(t, map[string]string{"home/gantry.hcl": "model \"m\" {\n provider = \"scripted\"\n name = file(\"~/name\")\n}\n"})
 	o := options(root)
 	o.LookupEnv = func(string) (string, bool) { return "", false }
-	if m, ok := mustLoad(t, o).Model("m"); !ok || len(m.Problems) != 1 || !strings.Contains(fmt.Sprint(m.Problems), "HOME is not set") {
+	if m, ok := mustLoad(t, o).Model("m"); !ok || len(m.Problems) != 1 || !strings.Contains(fmt.Sprint(m.Problems), "$HOME, which is not set") {
 		t.Errorf("model = %+v", m)
 	}
 }

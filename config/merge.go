@@ -113,7 +113,7 @@ type reader struct {
 	ds    diag.Diagnostics
 }
 
-const seeSchema = "see `gantry config schema` for what may stand here"
+const seeSchema = "`gantry config schema` lists what is allowed here"
 
 // node reads a block's body. What is wrong is reported and left out.
 func (r *reader) node(body hcl.Body, s *schema.Block, label string, header hcl.Range) *node {
@@ -140,7 +140,7 @@ func (r *reader) node(body hcl.Body, s *schema.Block, label string, header hcl.R
 	}
 	next := seeSchema
 	if s.Block(schema.BlockConfig) != nil {
-		next = "write the plugin's own settings into its config block; `gantry config schema` has the others"
+		next = "move the plugin's own settings into its config block; `gantry config schema` lists the others"
 	}
 	r.ds = append(r.ds, r.files.ConvertNames(hds, s.Names(), next)...)
 	for name, a := range content.Attributes {
@@ -154,7 +154,7 @@ func (r *reader) node(body hcl.Body, s *schema.Block, label string, header hcl.R
 		if first, twice := n.blocks[k]; twice {
 			r.ds = append(r.ds, r.files.At(b.DefRange, diag.Diagnostic{
 				Severity: diag.Error, Summary: "duplicate " + k.String() + " block",
-				Detail: fmt.Sprintf("The block is there already at %s.", r.files.Range(first.header)),
+				Detail: fmt.Sprintf("The block is already defined at %s.", r.files.Range(first.header)),
 				Next:   "merge the two, or remove one",
 			}))
 			continue

@@ -41,11 +41,11 @@ func TestFindModel(t *testing.T) {
 		{"openai/gpt-5.4", "openai", "gpt-5.4", ""},
 		{"openai/acme/gpt", "openai", "acme/gpt", ""},
 		{"mian", "", "", `there is no model "mian"`},
-		{"", "", "", "no model is chosen"},
+		{"", "", "", "no model is selected"},
 		{"opnai/gpt-5.4", "", "", `there is no provider "opnai"`},
 		{"openai/", "", "", `there is no model "openai/"`},
 		{"/gpt", "", "", `there is no provider ""`},
-		{"off/gpt", "", "", `provider "off" is switched off`},
+		{"off/gpt", "", "", `provider "off" is disabled`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m, err := c.Find(tc.name)

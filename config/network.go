@@ -19,15 +19,15 @@ func (b block) network(sandbox block) Network {
 	case n.Mode == "":
 		n.Mode = schema.NetworkNone
 	case whole && n.Mode != schema.NetworkFull:
-		b.errorAt(sandbox.at("network"), "two settings say different things about the network",
-			fmt.Sprintf("sandbox { network = true } gives all of it, and network { mode = %q } does not.", n.Mode), "remove network from the sandbox block")
+		b.errorAt(sandbox.at("network"), "conflicting settings for the network",
+			fmt.Sprintf("sandbox { network = true } allows the whole network, but network { mode = %q } does not.", n.Mode), "remove `network` from the sandbox block")
 	}
 	if n.Mode == schema.NetworkProxy {
 		return n
 	}
 	for _, name := range []string{"allow", "deny", "methods", "local"} {
 		if b.has(name) {
-			b.errorAt(b.at(name), fmt.Sprintf("%q has no effect", name), fmt.Sprintf("It is for the proxy, and the network's mode is %q.", n.Mode),
+			b.errorAt(b.at(name), fmt.Sprintf("%q has no effect", name), fmt.Sprintf("It only applies to the proxy, but the network's mode is %q.", n.Mode),
 				fmt.Sprintf("add mode = %q to the block, or remove it", schema.NetworkProxy))
 			break
 		}

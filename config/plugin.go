@@ -148,7 +148,8 @@ func (b *PluginBlock) undeclared(m *contract.Manifest) (ds Diagnostics) {
 	if b.Kind == contract.KindProvider && slices.Contains(m.Capabilities, capabilityNetwork) && !b.Permissions.Capability(capabilityNetwork, m.Capabilities) {
 		ds = append(ds, b.Place(Diagnostic{
 			Severity: diag.Error, Summary: "the capability \"network\" can't be withheld from a provider",
-			Detail: "A provider reaches the network as you do.", Next: "add \"network\" to permissions { capabilities }, or switch the provider off with enabled = false",
+			Detail: "A provider has the same network access as you.", Next: "add \"network\" to permissions { capabilities }, or disable the " +
+				"provider with enabled = false",
 		}))
 	}
 	for _, c := range b.capabilities {
@@ -268,14 +269,14 @@ func (l *loader) pluginBlock(d *decoder, n *node, kind contract.Kind) *PluginBlo
 
 	p.body = bind.Block{
 		Fragments: n.open, Files: l.files, Plugin: n.label, Header: n.header,
-		Inspect: fmt.Sprintf("`gantry plugin inspect %s` shows what it takes", n.label),
+		Inspect: fmt.Sprintf("`gantry plugin inspect %s` lists its settings", n.label),
 	}
 	if kind == contract.KindTool {
 		l.tools(d, b, p)
 	}
 	if kind == contract.KindProvider {
 		p.body.Reserved = n.schema.Names()
-		p.body.Hints = map[string]string{schema.BlockConfig: "write its arguments into the provider block itself"}
+		p.body.Hints = map[string]string{schema.BlockConfig: "move its arguments into the provider block itself"}
 	} else if c := n.block(schema.BlockConfig); c != nil {
 		p.body.Fragments = c.open
 	}
@@ -314,7 +315,7 @@ func (l *loader) program(b block, p *PluginBlock) {
 		case err != nil:
 			b.errorAt(b.at("version"), "invalid version constraint", capital(err.Error())+".", `write one like "~> 1.4" or ">= 1.2, < 2"`)
 		case p.Program.Kind == source.Builtin:
-			b.errorAt(b.at("version"), "a built-in plugin has no version of its own", "It comes with gantry.", "leave version out")
+			b.errorAt(b.at("version"), "a built-in plugin has no separate version", "It is part of gantry.", "remove `version`")
 		}
 		p.Version = cs
 	}
@@ -326,7 +327,7 @@ func (l *loader) environment(b block, p *PluginBlock) {
 			return false
 		}
 		b.errorAt(b.n.attrs[name].at, fmt.Sprintf("environment variable %q is not allowed here", name),
-			"It can make the program load other code than the one that was checked.",
+			"It can make the program load code other than what was checked.",
 			"remove it, or set unsafe_env = true in the block if you are sure")
 		return true
 	})
@@ -351,14 +352,14 @@ func (l *loader) permissions(b block, p *PluginBlock, kind contract.Kind) {
 		Capabilities: texts(p.capabilities),
 	}
 	if kind == contract.KindProvider {
-		for name, why := range map[string]string{"network": "A provider reaches the network as you do.", "exec": "A provider starts no programs."} {
+		for name, why := range map[string]string{"network": "A provider has the same network access as you.", "exec": "A provider doesn't start programs."} {
 			if _, set := b.n.attrs[name]; set {
 				b.errorAt(b.at(name), fmt.Sprintf("permissions { %s } has no effect in a provider block", name), why, "remove it")
 			}
 		}
 	}
 	if s := p.Permissions; len(s.Network) > 0 && s.Capabilities != nil && !slices.Contains(s.Capabilities, capabilityNetwork) {
-		b.errorAt(b.at("network"), "the network is granted, and its capability is not", "", "add \"network\" to capabilities, or remove network")
+		b.errorAt(b.at("network"), "network access is granted, but its capability is not", "", "add \"network\" to `capabilities`, or remove `network`")
 	}
 }
 
@@ -372,7 +373,7 @@ func (l *loader) tools(d *decoder, b block, p *PluginBlock) {
 		t := d.block(n, n.schema)
 		t.problems = b.problems
 		if _, err := path.Match(n.label, ""); err != nil || n.label == "" {
-			t.errorAt(n.header, fmt.Sprintf("invalid name %q of a tool", n.label), "In a pattern a bracket has to be closed.", "write a tool's name, or \"*\" for any characters of it")
+			t.errorAt(n.header, fmt.Sprintf("invalid tool name %q", n.label), "A bracket in the pattern is not closed.", "use the name of a tool, with \"*\" for any characters")
 			continue
 		}
 		p.Tools = append(p.Tools, ToolApproval{Name: n.label, Mode: t.text("approval"), Range: l.files.Range(n.header)})

@@ -32,11 +32,12 @@ func (r *reader) set(text string, root *schema.Block) *node {
 		return nil
 	}
 	if !ok {
-		return fail("setting without a value", fmt.Sprintf("%q has no \"=\".", text), "write -c NAME=VALUE, for example -c approval.policy=never")
+		return fail("setting without a value", fmt.Sprintf("%q has no \"=\".", text), "use -c NAME=VALUE, for example -c approval.policy=never")
 	}
 	names, err := splitPath(strings.TrimSpace(path))
 	if err != nil {
-		return fail("broken name of a setting", capital(err.Error())+".", "write names joined by dots, for example model.default.reasoning")
+		return fail("invalid name of a setting", capital(err.Error())+".", "use names separated by dots, for example "+
+			"model.default.reasoning")
 	}
 	expr := r.value(value, name, len(path)+1)
 	if expr == nil {
@@ -47,7 +48,7 @@ func (r *reader) set(text string, root *schema.Block) *node {
 	for i := 0; ; i++ {
 		seen, rest := strings.Join(names[:i], "."), names[i:]
 		if len(rest) == 0 {
-			return fail("incomplete setting", fmt.Sprintf("%q is a block.", seen), "name one of its arguments behind a dot"+examples(seen, n.schema))
+			return fail("incomplete setting", fmt.Sprintf("%q is a block.", seen), "append a dot and one of its arguments"+examples(seen, n.schema))
 		}
 		head := rest[0]
 		switch n.schema.Open {
@@ -56,14 +57,14 @@ func (r *reader) set(text string, root *schema.Block) *node {
 			return out
 		case schema.Variables:
 			if len(rest) > 1 {
-				return fail("unknown setting", fmt.Sprintf("The variable %q has no parts.", head), "leave out what is behind its name")
+				return fail("unknown setting", fmt.Sprintf("The variable %q has no parts.", head), "remove everything after its name")
 			}
 			n.attrs[head] = setting{name: head, expr: expr, at: whole, from: r.from}
 			return out
 		}
 		if _, ok := n.schema.Attribute(head); ok {
 			if len(rest) > 1 {
-				return fail("unknown setting", fmt.Sprintf("The argument %q has no parts.", head), "leave out what is behind its name")
+				return fail("unknown setting", fmt.Sprintf("The argument %q has no parts.", head), "remove everything after its name")
 			}
 			n.attrs[head] = setting{name: head, expr: expr, at: whole, from: r.from}
 			return out
@@ -87,7 +88,7 @@ func (r *reader) set(text string, root *schema.Block) *node {
 		k := key{name: head}
 		if b.Label != "" {
 			if len(rest) < 2 {
-				return fail("incomplete setting", fmt.Sprintf("%q is a block with a name.", head),
+				return fail("incomplete setting", fmt.Sprintf("%q is a labelled block.", head),
 					fmt.Sprintf("write %s.NAME.ARGUMENT=VALUE", strings.Join(names[:i+1], ".")))
 			}
 			i++
@@ -155,7 +156,7 @@ func splitPath(s string) ([]string, error) {
 			var ok bool
 			name, rest, ok = strings.Cut(rest[len(open):], shut)
 			if !ok {
-				return nil, fmt.Errorf("in %q a quotation mark is not closed", s)
+				return nil, fmt.Errorf("unclosed quotation mark in %q", s)
 			}
 		default:
 			end := strings.IndexAny(rest, `."[`)
@@ -165,7 +166,7 @@ func splitPath(s string) ([]string, error) {
 			name, rest = rest[:end], rest[end:]
 		}
 		if name == "" {
-			return nil, fmt.Errorf("in %q a name is empty", s)
+			return nil, fmt.Errorf("empty name in %q", s)
 		}
 		out = append(out, name)
 		switch {
@@ -174,7 +175,7 @@ func splitPath(s string) ([]string, error) {
 		case rest[0] == '.':
 			rest = rest[1:]
 		case rest[0] != '[':
-			return nil, fmt.Errorf("in %q there is a dot missing before %q", s, rest)
+			return nil, fmt.Errorf("missing dot before %[2]q in %[1]q", s, rest)
 		}
 	}
 }

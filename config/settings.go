@@ -107,7 +107,7 @@ func (l *loader) decode(root *node) *Config {
 		// One label names one process, its folders and its log lines.
 		if other, twice := root.blocks[key{schema.BlockProvider, n.label}]; twice {
 			d.errorAt(n.header, fmt.Sprintf("label %q is used twice", n.label),
-				fmt.Sprintf("The provider at %s has it, too.", l.files.Range(other.header)), "choose another label for one of them")
+				fmt.Sprintf("The provider at %s has the same label.", l.files.Range(other.header)), "choose another label for one of them")
 		}
 	}
 	for _, n := range root.labelled(schema.BlockModel) {
@@ -126,8 +126,8 @@ func (b block) names(name string) []string {
 	items := b.list(name)
 	for _, i := range items {
 		if i.text == "" || i.text != filepath.Base(i.text) || strings.ContainsAny(i.text, `/\`) || !filepath.IsLocal(i.text) || i.text == "." {
-			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), fmt.Sprintf("%q is not the name of a file in a folder.", i.text),
-				"write a name without a path, \"AGENTS.md\" for example")
+			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), fmt.Sprintf("%q is not a file name.", i.text),
+				"use a name without a path, for example \"AGENTS.md\"")
 		}
 	}
 	return texts(items)
@@ -145,7 +145,7 @@ func (b block) paths(name, home string) []string {
 		p := filepath.FromSlash(i.text)
 		switch {
 		case i.text == "":
-			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), "A path is empty.", "write a folder or a file")
+			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), "A path is empty.", "specify a folder or a file")
 			continue
 		case !b.inHome(i.text, i.at, home):
 			continue
@@ -164,8 +164,8 @@ func (b block) inHome(path string, at hcl.Range, home string) bool {
 	if home != "" || !strings.HasPrefix(path, "~/") {
 		return true
 	}
-	b.errorAt(at, fmt.Sprintf("the path %q can't be resolved", path), "~ is the folder that HOME names, and HOME is not set.",
-		"set HOME, or write the path in full")
+	b.errorAt(at, fmt.Sprintf("the path %q can't be resolved", path), "~ stands for $HOME, which is not set.",
+		"set HOME, or use the full path")
 	return false
 }
 
@@ -183,7 +183,7 @@ func (l *loader) model(d *decoder, n *node) *Model {
 	m.Fallback, m.Instructions = texts(b.list("fallback")), b.text("instructions")
 	for _, i := range b.list("hosted_tools") {
 		if i.text == "" {
-			b.errorAt(i.at, "invalid value for \"hosted_tools\"", "A name is empty.", "write the kind of a tool, \"web_search\" for example")
+			b.errorAt(i.at, "invalid value for \"hosted_tools\"", "A name is empty.", "specify the kind of a tool, for example \"web_search\"")
 			continue
 		}
 		m.HostedTools = append(m.HostedTools, HostedTool{Kind: i.text, Range: l.files.Range(i.at)})
@@ -207,7 +207,7 @@ func (l *loader) siblings(n *node) []string {
 func (b block) label() {
 	if !validLabel(b.n.label) {
 		b.errorAt(b.n.header, fmt.Sprintf("invalid label %q", b.n.label),
-			"A label has 1 to 64 lower-case letters, digits, dashes, underscores and dots, and begins with a letter or digit.", "choose another label")
+			"A label consists of 1 to 64 lower-case letters, digits, dashes, underscores and dots, and starts with a letter or digit.", "choose another label")
 	}
 }
 
@@ -234,8 +234,8 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 				unknown(mb.at("provider"), "provider", m.Provider, providers)
 			case !p.Enabled:
 				m.Problems = append(m.Problems, l.files.At(mb.at("provider"), diag.Diagnostic{
-					Severity: diag.Error, Summary: fmt.Sprintf("provider %q is switched off", m.Provider),
-					Detail: fmt.Sprintf("Model %q needs it.", m.Label), Next: "set enabled = true in the provider's block, or use another model",
+					Severity: diag.Error, Summary: fmt.Sprintf("provider %q is disabled", m.Provider),
+					Detail: fmt.Sprintf("Model %q uses it.", m.Label), Next: "set enabled = true in the provider's block, or use another model",
 				}))
 			}
 		}
@@ -245,7 +245,7 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 		for _, i := range mb.list("fallback") {
 			switch {
 			case i.text == m.Label:
-				d.errorAt(i.at, fmt.Sprintf("model %q falls back to itself", m.Label), "", "name other models, or leave fallback out")
+				d.errorAt(i.at, fmt.Sprintf("model %q falls back to itself", m.Label), "", "specify other models, or remove fallback")
 			case !slices.Contains(models, i.text):
 				unknown(i.at, "model", i.text, models)
 			}
@@ -291,8 +291,10 @@ func (l *loader) approval(b block, sub func(block, string) block) Approval {
 	}
 	if a.Policy == "granular" && a.Granular == nil {
 		l.ds = append(l.ds, l.files.At(b.at("policy"), diag.Diagnostic{
-			Severity: diag.Error, Summary: "missing block \"granular\"", Detail: "The policy \"granular\" needs to know which questions are put.",
-			Next: "write `granular { sandbox_approval = true, rules = true, mcp_elicitations = true }` into the approval block, an argument a line",
+			Severity: diag.Error, Summary: "missing block \"granular\"", Detail: "The policy \"granular\" requires a selection of the questions " +
+				"to ask.",
+			Next: "add `granular { sandbox_approval = true, rules = true, mcp_elicitations = true }` to the approval block, one argument " +
+				"per line",
 		}))
 	}
 	return a

@@ -55,11 +55,11 @@ func (s Store) address() (address Secret, ds Diagnostics, missing bool) {
 	}
 	for m := range marks {
 		if _, prints := m.(*function.Command); prints {
-			return wrong("What a program prints can't be the address of the database.", "use env(), secret() or file() here")
+			return wrong("The output of a program can't be the address of the database.", "use env(), secret() or file() here")
 		}
 	}
 	if plain.IsNull() || plain.Type() != cty.String || plain.AsString() == "" {
-		return wrong("It has to be the address of a PostgreSQL database.", dsnExample)
+		return wrong("It must be the address of a PostgreSQL database.", dsnExample)
 	}
 	return Secret{Value: plain.AsString()}, nil, false
 }
@@ -82,7 +82,7 @@ func (l *loader) store(b, kept block) Store {
 		s.Driver = schema.DriverSQLite
 	case !there:
 	case driver == "":
-		b.errorAt(dsn.at, "\"dsn\" has no effect", "Without a driver threads are kept in a file of gantry's home.", `add driver = "postgres", or remove dsn`)
+		b.errorAt(dsn.at, "\"dsn\" has no effect", "Without a driver, threads are stored in a file in gantry's home.", `add driver = "postgres", or remove dsn`)
 	default:
 		s.dsn = dsn
 		read := map[string]bool{}

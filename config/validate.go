@@ -35,13 +35,14 @@ func (c *Config) Validate() Diagnostics {
 	if c.Sandbox.Mode == schema.SandboxFullAccess && len(c.Sandbox.DenyWrite) > 0 {
 		where := (&decoder{files: c.sources}).block(c.root.block(schema.BlockSandbox), nil)
 		add(Diagnostics{c.sources.At(where.at("mode"), Diagnostic{
-			Summary: "deny_write has no effect with full access", Detail: "Commands may write whatever you may, what it names as well.",
+			Summary: "deny_write has no effect with full access", Detail: "Commands can write everything that you can, including these " +
+				"paths.",
 			Next: `set sandbox { mode = "workspace-write" }, or remove deny_write; deny_read holds in every mode`,
 		})})
 	}
 	if c.DefaultModel == "" {
-		add(Diagnostics{{Summary: "no model is the default", Detail: "There are several, and none is called \"default\".",
-			Next: "set default_model, or name one with --model"}})
+		add(Diagnostics{{Summary: "there is no default model", Detail: "There are several models, and none has the label \"default\".",
+			Next: "set default_model, or select one with --model"}})
 	}
 	out.Sort()
 	return out

@@ -166,13 +166,13 @@ do = [{ text = "done" }]
 	replace(t, path, []byte("#!/bin/sh\necho 'listening on :8080'\n"))
 	// Not locked: refused without being started.
 	res := r.Gantry("plugin", "reload", "waits")
-	if res.Code != 1 || !strings.Contains(res.Stderr, "its old process goes on") {
+	if res.Code != 1 || !strings.Contains(res.Stderr, "whose old process stays in use") {
 		t.Errorf("reload of a changed file: exit %d\n%s", res.Code, res.Stderr)
 	}
 	// Locked, and broken.
 	r.Pin(path)
 	res = r.Gantry("plugin", "reload", "waits")
-	if res.Code != 1 || !strings.Contains(res.Stderr, "its old process goes on") || !strings.Contains(res.Stderr, "listening on :8080") {
+	if res.Code != 1 || !strings.Contains(res.Stderr, "whose old process stays in use") || !strings.Contains(res.Stderr, "listening on :8080") {
 		t.Errorf("reload of a broken file: exit %d\n%s", res.Code, res.Stderr)
 	}
 	r.Write("one", "")

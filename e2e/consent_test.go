@@ -193,7 +193,7 @@ func TestTrustMarksWhatGrantsMore(t *testing.T) {
 	r.Write(".gantry/gantry.hcl", "# a pull"+rest+"  mode = \"full-access\"\n}\n")
 	r.Write(".gantry/rules/a.rules", "prefix_rule(pattern=[\"ls\"])\nprefix_rule(pattern=[\"curl\"])\n")
 	out := r.Gantry("trust").Stdout
-	if want := "3 changes let this project do more:\n! .gantry/gantry.hcl:10  sandbox.mode = \"full-access\"\n! .gantry/rules/a.rules:2  allow commands that begin with [\"curl\"]\n" +
+	if want := "3 changes give this project more power:\n! .gantry/gantry.hcl:10  sandbox.mode = \"full-access\"\n! .gantry/rules/a.rules:2  allow commands that begin with [\"curl\"]\n" +
 		"! .gantry/rules/a.rules  without forbidden commands that begin with [\"rm\"]\n"; !strings.HasPrefix(out, want) {
 		t.Errorf("it begins with\n%.600s\nwant\n%s", out, want)
 	}
@@ -229,7 +229,7 @@ func TestTrustShowsTheDifference(t *testing.T) {
 	}
 	r.Write(".gantry/gantry.hcl", "approval {\n  policy = \"never\" # a\n}\nsandbox {\n  mode = \"full-access\" # \x1b[8m\u202e\n}\n")
 	res := r.Gantry("trust")
-	for _, want := range []string{"+  mode = \"full-access\"", "as you agreed to it", "changed since you agreed to it"} {
+	for _, want := range []string{"+  mode = \"full-access\"", ": unchanged", "changed since you trusted it"} {
 		if !strings.Contains(res.Stdout, want) {
 			t.Errorf("no %q in\n%.2000s", want, res.Stdout)
 		}
@@ -242,12 +242,12 @@ func TestTrustShowsTheDifference(t *testing.T) {
 	r.Write(".gantry/rules/long.rules", "# \u200b\n")
 	r.OK("trust", "--yes")
 	r.Write(".gantry/rules/long.rules", "# \u200c\n")
-	if res := r.Gantry("trust"); !strings.Contains(res.Stdout, "changed in characters that are not shown") {
+	if res := r.Gantry("trust"); !strings.Contains(res.Stdout, "changed in invisible characters") {
 		t.Errorf("a difference that can't be seen is not named:\n%.2000s", res.Stdout)
 	}
 	r.OK("trust", "--yes")
 	r.OK("trust", "--revoke")
-	if res := r.Gantry("trust"); strings.Contains(res.Stdout, "as you agreed to it") {
+	if res := r.Gantry("trust"); strings.Contains(res.Stdout, ": unchanged") {
 		t.Errorf("what was revoked is remembered:\n%.2000s", res.Stdout)
 	}
 }

@@ -112,7 +112,7 @@ func TestDamagedThread(t *testing.T) {
 				len(found.Threads[0].Wrong) != 1 || !strings.Contains(found.Threads[0].Wrong[0].Next, "recover") {
 				t.Errorf("check for programs: %+v, %v", found, err)
 			}
-			if res := r.Gantry("doctor"); (res.Code == 1) != tc.counted || tc.counted && !strings.Contains(res.Stdout, "✗ threads: of 1 thread events are missing") {
+			if res := r.Gantry("doctor"); (res.Code == 1) != tc.counted || tc.counted && !strings.Contains(res.Stdout, "✗ threads: missing events in 1 thread") {
 				t.Errorf("doctor: exit %d\n%s", res.Code, res.Stdout)
 			}
 

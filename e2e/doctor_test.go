@@ -66,7 +66,7 @@ func TestDoctorAndTheDisk(t *testing.T) {
 		"read-only": {"mount -t tmpfs -o size=1m,mode=700 tmpfs $H && mount -o remount,ro $H", "is mounted read-only", "mount it writable"},
 		"full":      {"mount -t tmpfs -o size=64k,mode=700 tmpfs $H", "is full", "free up space"},
 		"in a folder that is read-only": {"mount -t tmpfs -o size=1m,mode=700 tmpfs $H && mount -o remount,ro $H && GANTRY_HOME=$H/below",
-			"the home folder can't be made", "GANTRY_HOME"},
+			"can't create the home folder", "GANTRY_HOME"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

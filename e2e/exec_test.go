@@ -282,7 +282,7 @@ do = [{ text = "done" }]
 		"--config", `approval_policy="never"`, "--enable", "shiny", "--disable", "other",
 	}
 	res := piped(t, r, "the task", args...)
-	if res.Code != 0 || r.Read("done") != "done\n" || !strings.Contains(res.Stderr, "Warning: gantry has nothing like codex's features.shiny") {
+	if res.Code != 0 || r.Read("done") != "done\n" || !strings.Contains(res.Stderr, "Warning: gantry has no equivalent of codex's features.shiny") {
 		t.Fatalf("exit %d:\n%s\n%s", res.Code, res.Stdout, res.Stderr)
 	}
 	if got := r.Last().Request; got.ReasoningEffort != "high" || got.Model != "scripted" {
@@ -372,9 +372,9 @@ do = [{ text = "done" }]
 		}
 	}
 	for _, c := range []struct{ args, want string }{
-		{"-s open", "there is no sandbox mode"}, {"--add-dir nowhere", "there is no folder"}, {"-s read-only --yolo", "exclude each other"},
-		{"--color purple", "no value of --color"}, {"--oss", "PROVIDER/MODEL"}, {"-c approval_policy=always", "there is no approval policy"},
-		{"--nope", "there is no flag"}, {"--sandbox", "needs a value"}, {"go there", "an argument too many"},
+		{"-s open", "there is no sandbox mode"}, {"--add-dir nowhere", "doesn't exist"}, {"-s read-only --yolo", "can't be combined"},
+		{"--color purple", "invalid value \"purple\" for --color"}, {"--oss", "PROVIDER/MODEL"}, {"-c approval_policy=always", "there is no approval policy"},
+		{"--nope", "unknown flag"}, {"--sandbox", "needs a value"}, {"go there", "unexpected argument"},
 	} {
 		if res := r.Gantry(append([]string{"exec", "go"}, strings.Fields(c.args)...)...); res.Code != 2 || !strings.Contains(res.Stderr, c.want) || !strings.Contains(res.Stderr, "Next: ") {
 			t.Errorf("%s: exit %d, want 2:\n%s", c.args, res.Code, res.Stderr)
@@ -473,7 +473,7 @@ func TestExecStandardInput(t *testing.T) {
 			t.Errorf("the model reads %q, want %q", texts[len(texts)-1], want)
 		}
 	}
-	for in, want := range map[string]string{"": "nothing on standard input", "ab\xffc": "invalid byte at offset 2", "\xff\xfe\x00\x00": "UTF-32"} {
+	for in, want := range map[string]string{"": "no data on standard input", "ab\xffc": "invalid byte at offset 2", "\xff\xfe\x00\x00": "UTF-32"} {
 		if res := piped(t, r, in, "exec", "--json"); res.Code != 1 || !strings.Contains(res.Stderr, want) || res.Stdout != "" {
 			t.Errorf("%q: exit %d:\n%s", in, res.Code, res.Stderr)
 		}

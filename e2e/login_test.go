@@ -501,7 +501,7 @@ func TestSecretIsTyped(t *testing.T) {
 	run = r.Terminal("secret", "set", "other")
 	run.Sees("not shown): ")
 	run.Type("\n")
-	if res := run.Wait(); res.Code == 0 || !strings.Contains(res.Stdout, "nothing was typed") {
+	if res := run.Wait(); res.Code == 0 || !strings.Contains(res.Stdout, "no input; nothing was stored") {
 		t.Errorf("exit %d, the terminal shows %q", res.Code, res.Stdout)
 	}
 	run = r.Terminal("secret", "set", "other")

@@ -67,7 +67,7 @@ do = [{ text = "finished" }]
 
 	sandbox := []string{"-c", "sandbox.mode=read-only"}
 	text := r.OK(append([]string{"sandbox", "explain"}, sandbox...)...).Stdout
-	for _, want := range []string{"through a proxy alone", "allows 127.0.0.1, *.example.com", "denies bad.test", "others are refused"} {
+	for _, want := range []string{"only through a proxy", "allows 127.0.0.1, *.example.com", "denies bad.test", "others are refused"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("explain lacks %q:\n%s", want, text)
 		}

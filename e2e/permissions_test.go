@@ -101,7 +101,7 @@ do = [{ text = "done" }]
 	run.Type("approve\n")
 	run.SeesTimes("answer: ", 2)
 	run.Type("approve\n")
-	if res := run.Wait(); res.Code != 0 || !strings.Contains(res.Stdout, "beyond the sandbox: reach the network, all of it") || strings.Contains(res.Stdout, "approve always") {
+	if res := run.Wait(); res.Code != 0 || !strings.Contains(res.Stdout, "beyond the sandbox: access the whole network") || strings.Contains(res.Stdout, "approve always") {
 		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
 	}
 	outs := r.Last().Outputs()

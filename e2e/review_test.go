@@ -230,7 +230,7 @@ func TestReviewOfNothing(t *testing.T) {
 		{nil, "not a git repository", 1},
 		{[]string{"--base", "nope"}, "not a git repository", 1},
 		{[]string{"--base", "a", "--commit", "b"}, "--base", 2},
-		{[]string{"--uncommitted", "words"}, "both say what to review", 2},
+		{[]string{"--uncommitted", "words"}, "both select what to review", 2},
 		{[]string{""}, "empty", 2},
 	} {
 		if res := r.Gantry(append([]string{"review"}, tc.args...)...); res.Code != tc.code || !strings.Contains(res.Stderr, tc.says) {

@@ -45,7 +45,7 @@ func TestRollback(t *testing.T) {
 	r.OK("resume", "--last", "second")
 	r.OK("resume", "--last", "third")
 	id := listed(t, r)[0].ID
-	if res := r.OK("threads", "rollback", id, "2"); !strings.Contains(res.Stderr, "took back 2 turns") {
+	if res := r.OK("threads", "rollback", id, "2"); !strings.Contains(res.Stderr, "rolled back 2 turns") {
 		t.Errorf("people are told:\n%s", res.Stderr)
 	}
 	if l := listed(t, r)[0]; l.Turns != 1 || l.Tokens.Total != 110 || l.Status != "completed" {
@@ -59,13 +59,13 @@ func TestRollback(t *testing.T) {
 		t.Errorf("listed as %+v", l)
 	}
 	// What was taken back is there for people, and hidden from who does not ask.
-	if out := r.OK("threads", "show", id).Stdout; strings.Contains(out, "second") || !strings.Contains(out, "took back 2 turns") || !strings.Contains(out, "fourth") {
+	if out := r.OK("threads", "show", id).Stdout; strings.Contains(out, "second") || !strings.Contains(out, "rolled back 2 turns") || !strings.Contains(out, "fourth") {
 		t.Errorf("shown:\n%s", out)
 	}
-	if out := r.OK("threads", "show", id, "--reverted").Stdout; strings.Count(out, "this turn was taken back") != 2 || !strings.Contains(out, "> second") {
+	if out := r.OK("threads", "show", id, "--reverted").Stdout; strings.Count(out, "this turn was rolled back") != 2 || !strings.Contains(out, "> second") {
 		t.Errorf("shown with what was taken back:\n%s", out)
 	}
-	if out := r.OK("threads", "turns", id, "--reverted").Stdout; strings.Count(out, "taken back") != 2 || strings.Count(out, "\n") != 5 {
+	if out := r.OK("threads", "turns", id, "--reverted").Stdout; strings.Count(out, "rolled back") != 2 || strings.Count(out, "\n") != 5 {
 		t.Errorf("turns:\n%s", out)
 	}
 	// All of it: what is left is what every conversation begins with.
@@ -78,7 +78,7 @@ func TestRollback(t *testing.T) {
 		t.Errorf("listed as %+v", l)
 	}
 	for _, n := range []string{"0", "-1", "x"} {
-		if res := r.Gantry("threads", "rollback", "--", id, n); res.Code != 2 || !strings.Contains(res.Stderr, "number of turns to take back") {
+		if res := r.Gantry("threads", "rollback", "--", id, n); res.Code != 2 || !strings.Contains(res.Stderr, "invalid number of turns") {
 			t.Errorf("rollback %s: exit %d\n%s", n, res.Code, res.Stderr)
 		}
 	}

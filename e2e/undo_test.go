@@ -254,7 +254,7 @@ func TestUndoTurnByTurn(t *testing.T) {
 	if got := r.Read("f"); got != "AFTER\n" {
 		t.Errorf("after one undo f is %q", got)
 	}
-	if res := r.OK("undo"); !strings.Contains(res.Stderr, "what they did to other files stays") {
+	if res := r.OK("undo"); !strings.Contains(res.Stderr, "their changes to other files are kept") {
 		t.Errorf("undo says %q", res.Stderr)
 	}
 	if f, g := r.Read("f"), r.Read("g"); f != "before\n" || g == "" {
@@ -315,7 +315,7 @@ func TestUndoOfAnUnrecordedChange(t *testing.T) {
 	path := filepath.Join(other.Home, "cut.jsonl")
 	other.Write(path, cut.String())
 	other.OK("threads", "import", "--partial", path)
-	if out := other.OK("diff"); !strings.Contains(out.Stdout, "-before\n+after\n") || !strings.Contains(out.Stdout, "+made\n") || strings.Contains(out.Stderr, "before it noted") {
+	if out := other.OK("diff"); !strings.Contains(out.Stdout, "-before\n+after\n") || !strings.Contains(out.Stdout, "+made\n") || strings.Contains(out.Stderr, "before it recorded") {
 		t.Errorf("the diff is\n%s%s", out.Stdout, out.Stderr)
 	}
 	// What is neither what stood there nor what was to come may be anybody's.

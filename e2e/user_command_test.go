@@ -132,7 +132,7 @@ do = [{ text = "done" }]
 	if back := r.Last().Texts(llm.RoleUser); !strings.Contains(back[len(back)-2], "Be brief.") {
 		t.Errorf("back again the model is told %q", back[len(back)-2])
 	}
-	if res := r.Gantry("resume", id, "-C", "/nowhere", "five"); res.Code != 1 || !strings.Contains(res.Stderr, "there is no folder") {
+	if res := r.Gantry("resume", id, "-C", "/nowhere", "five"); res.Code != 1 || !strings.Contains(res.Stderr, "the folder /nowhere doesn't exist") {
 		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
 	}
 }

@@ -230,7 +230,7 @@ do = [{ text = "finished" }]
 	for _, want := range []string{
 		"changed      " + r.Dir + "/AGENTS.md\n", "/AGENTS.override.md\n", "ws/CLAUDE.md\n", "/GEMINI.md\n", "/Justfile\n", "/Makefile\n", "/Rakefile\n", "/conftest.py\n", "/noxfile.py\n", "/setup.py\n",
 		"ws/package.json\n", "/pyproject.toml\n", "/a/b/.envrc\n", "/a/b/.vscode/tasks.json\n", "/a/.claude/hooks/h.sh\n", "/a/CLAUDE.md\n", "ws/.vscode/tasks.json\n", "/.claude/commands/x.md\n", "/.venv/bin/activate\n",
-		"moved aside  " + r.Dir + "/sub/.codex → " + r.Dir + "/sub/.codex.quarantined (it would say what agents may do)\n",
+		"quarantined  " + r.Dir + "/sub/.codex → " + r.Dir + "/sub/.codex.quarantined (it would say what agents may do)\n",
 	} {
 		if strings.Count(list, want) != 1 {
 			t.Errorf("%q is not listed once:\n%s", want, list)

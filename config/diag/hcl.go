@@ -76,7 +76,7 @@ func (f Files) Convert(ds hcl.Diagnostics, next string) Diagnostics {
 			d.Detail, d.Next = splitSuggestion(d.Detail)
 		}
 		if d.Next == "" && h.Summary == "Unknown variable" {
-			d.Next = "put text in quotes; other settings can't be referred to"
+			d.Next = "put text in quotes; references to other settings are not supported"
 		}
 		if d.Next == "" {
 			d.Next = next

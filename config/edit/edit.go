@@ -58,7 +58,7 @@ func Add(src []byte, name string, b Block, arguments ...Argument) ([]byte, error
 		return nil, err
 	}
 	if there != nil {
-		return nil, fmt.Errorf("%s:%d has a block %s already", name, there.TypeRange.Start.Line, b)
+		return nil, fmt.Errorf("%s:%d already has a block %s", name, there.TypeRange.Start.Line, b)
 	}
 	added := hclwrite.NewEmptyFile()
 	body := added.Body().AppendNewBlock(b.Type, []string{b.Label}).Body()
@@ -121,8 +121,8 @@ func find(src []byte, name string, b Block) (*hclsyntax.Block, error) {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
 		return nil, diag.Failure{Diagnostics: diag.Diagnostics{{
-			Severity: diag.Error, Summary: "a file in JSON is not edited", Range: diag.Range{File: name},
-			Next: fmt.Sprintf("change the block %s by hand", b),
+			Severity: diag.Error, Summary: "gantry can't edit a JSON file", Range: diag.Range{File: name},
+			Next: fmt.Sprintf("edit the block %s by hand", b),
 		}}}
 	}
 	for _, block := range native.Blocks {

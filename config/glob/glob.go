@@ -30,11 +30,11 @@ const maxPattern = 4096
 func Parse(text string) (Pattern, error) {
 	switch {
 	case text == "":
-		return Pattern{}, fmt.Errorf("a pattern is empty: write a path, or a pattern like \"**/*.pem\"")
+		return Pattern{}, fmt.Errorf("empty pattern: use a path, or a pattern like \"**/*.pem\"")
 	case len(text) > maxPattern:
-		return Pattern{}, fmt.Errorf("pattern %.40q... is longer than a path can be", text)
+		return Pattern{}, fmt.Errorf("pattern %.40q... is too long for a path", text)
 	case strings.ContainsRune(text, 0) || !utf8.ValidString(text):
-		return Pattern{}, fmt.Errorf("pattern %q has bytes that no path can have", text)
+		return Pattern{}, fmt.Errorf("pattern %q contains bytes that are invalid in a path", text)
 	case text[0] != '/':
 		return Pattern{}, fmt.Errorf("pattern %q is not absolute", text)
 	}
@@ -44,7 +44,7 @@ func Parse(text string) (Pattern, error) {
 		case part == "" || part == ".":
 			continue
 		case part == "..":
-			return Pattern{}, fmt.Errorf("pattern %q has \"..\" in it: what that means depends on links; write the path itself", text)
+			return Pattern{}, fmt.Errorf("pattern %q contains \"..\", whose meaning depends on symbolic links; use the resulting path", text)
 		case len(p.parts) > 0 && part == "**" && p.parts[len(p.parts)-1] == "**":
 			continue
 		}
@@ -56,7 +56,7 @@ func Parse(text string) (Pattern, error) {
 		if part != "**" {
 			part = closed(part)
 			if _, err := path.Match(part, ""); err != nil {
-				return Pattern{}, fmt.Errorf("pattern %q: %q can't be read; put a backslash in front of what stands for itself", text, part)
+				return Pattern{}, fmt.Errorf("pattern %q: invalid %q; escape literal characters with a backslash", text, part)
 			}
 		}
 		p.parts = append(p.parts, strings.ToLower(part))
@@ -64,14 +64,15 @@ func Parse(text string) (Pattern, error) {
 	for len(p.parts) > 0 && p.parts[len(p.parts)-1] == "**" { // what is below is meant anyway
 		p.parts = p.parts[:len(p.parts)-1]
 		if len(p.parts) == 0 && p.base == "/" {
-			return Pattern{}, fmt.Errorf("pattern %q is everything", text)
+			return Pattern{}, fmt.Errorf("pattern %q matches everything", text)
 		}
 	}
 	switch {
 	case len(p.parts) == 0 && p.base == "/":
-		return Pattern{}, fmt.Errorf("pattern %q is everything", text)
+		return Pattern{}, fmt.Errorf("pattern %q matches everything", text)
 	case len(p.parts) > 0 && p.base == "/":
-		return Pattern{}, fmt.Errorf("pattern %q begins with no folder: the whole machine would be looked through; name a folder in front", text)
+		return Pattern{}, fmt.Errorf("pattern %q doesn't start with a folder, so the whole machine would be searched; add a folder at "+
+			"the beginning", text)
 	}
 	return p, nil
 }

@@ -70,17 +70,17 @@ func ParsePattern(text string) (Pattern, error) {
 	p := Pattern{text: text}
 	rest := strings.TrimSpace(text)
 	if strings.Contains(rest, "://") || strings.ContainsAny(rest, "/@") {
-		return p, fmt.Errorf("pattern %q: write a host, without a scheme and a path", text)
+		return p, fmt.Errorf("pattern %q: use only a host, without scheme and path", text)
 	}
 	if before, port, ok := CutPort(rest); ok {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return p, fmt.Errorf("pattern %q: %q is no port", text, port)
+			return p, fmt.Errorf("pattern %q: invalid port %q", text, port)
 		}
 		p.port, rest = uint16(n), before
 	}
 	if strings.HasPrefix(rest, "[") && !strings.HasSuffix(rest, "]") {
-		return p, fmt.Errorf("pattern %q: a bracket is not closed", text)
+		return p, fmt.Errorf("pattern %q: unclosed bracket", text)
 	}
 	p.host = Normalize(rest)
 	plain := strings.TrimPrefix(strings.TrimPrefix(p.host, "**."), "*.")
@@ -88,11 +88,11 @@ func ParsePattern(text string) (Pattern, error) {
 	switch {
 	case p.host == "*":
 	case strings.Contains(strings.TrimPrefix(p.host, "**."), "**"):
-		return p, fmt.Errorf("pattern %q: ** stands only at the beginning, before a dot", text)
+		return p, fmt.Errorf("pattern %q: ** is only allowed at the beginning, before a dot", text)
 	case !Valid(plain):
-		return p, fmt.Errorf("pattern %q is no host; names with other letters than a to z are written as in xn--", text)
+		return p, fmt.Errorf("pattern %q is not a host; write names with other letters than a to z in their xn-- form", text)
 	case strings.ContainsAny(p.host, "*?") && strings.Trim(p.host, "0123456789.*?") == "":
-		return p, fmt.Errorf("pattern %q: addresses are written as they are, without wildcards", text)
+		return p, fmt.Errorf("pattern %q: addresses must be literal, without wildcards", text)
 	}
 	return p, nil
 }

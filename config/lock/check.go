@@ -82,39 +82,39 @@ func (f *File) Check(p Program) error {
 	m := func(r Reason, at diag.Range, next, format string, args ...any) error {
 		return &Mismatch{Program: p, Reason: r, Lock: f.name, Range: at, Detail: fmt.Sprintf(format, args...), Next: next}
 	}
-	review := "if you meant to change it, run `gantry plugin lock` and review the difference; if not, find out who did"
+	review := "if you changed it, run `gantry plugin lock` and review the difference; if not, find out who did"
 	e, ok := f.entries[p.Address]
 	if !ok {
-		return m(ReasonNotLocked, diag.Range{File: f.name}, "look at the program, then run `gantry plugin lock`",
+		return m(ReasonNotLocked, diag.Range{File: f.name}, "review the program, then run `gantry plugin lock`",
 			"%s has no entry for %q", f.name, p.Address)
 	}
 	hashes, ok := e.Platforms[p.Platform]
 	switch {
 	case !e.Version.IsZero() && p.Constraints != nil && !p.Constraints.Allows(e.Version):
-		return m(ReasonConstraints, e.Range, "run `gantry plugin lock` to choose a version anew",
-			"version %s is locked, the block asks for %q", e.Version, p.Constraints)
+		return m(ReasonConstraints, e.Range, "run `gantry plugin lock` to select a version again",
+			"version %s is locked, but the block requires %q", e.Version, p.Constraints)
 	case p.Binary != "" && (!ok || len(hashes.Binary) == 0):
-		return m(ReasonPlatform, e.Range, "run `gantry plugin lock` on this platform", "it is locked for %s, not for %s", platforms(e), p.Platform)
+		return m(ReasonPlatform, e.Range, "run `gantry plugin lock` on this platform", "it is locked for %s, but not for %s", platforms(e), p.Platform)
 	case p.Binary != "":
 		if err := Match(hashes.Binary, p.Binary); errors.Is(err, ErrNoScheme) {
 			return m(ReasonScheme, e.Range, "update gantry, or run `gantry plugin lock`", "%v is recorded for %s", ErrNoScheme, p.Platform)
 		} else if err != nil {
-			return m(ReasonBinary, e.Range, review, "the program's checksum is %s, locked is %v", p.Binary, hashes.Binary)
+			return m(ReasonBinary, e.Range, review, "the program's checksum is %s, but %v is locked", p.Binary, hashes.Binary)
 		}
 	}
 	switch {
 	case !p.Version.IsZero() && p.Version != e.Version:
-		return m(ReasonVersion, e.Range, review, "the program says that it is version %s, locked is %s", p.Version, e.Version)
+		return m(ReasonVersion, e.Range, review, "the program reports version %s, but %s is locked", p.Version, e.Version)
 	case p.Contract != 0 && e.Contract != 0 && p.Contract != e.Contract:
-		return m(ReasonContract, e.Range, review, "the program speaks contract version %d, locked is %d", p.Contract, e.Contract)
+		return m(ReasonContract, e.Range, review, "the program uses contract version %d, but %d is locked", p.Contract, e.Contract)
 	case p.Manifest != "" && e.Manifest != "" && p.Manifest != e.Manifest:
-		return m(ReasonManifest, e.Range, review, "the program describes itself differently than when it was locked (%s, locked %s)", p.Manifest, e.Manifest)
+		return m(ReasonManifest, e.Range, review, "the program's manifest differs from the locked one (%s, locked %s)", p.Manifest, e.Manifest)
 	case p.Grants != "" && e.Grants != "" && p.Grants != e.Grants:
 		return m(ReasonGrants, e.Range, "compare the permissions with what you accepted, then run `gantry plugin lock`",
-			"the block grants something else than was accepted")
+			"the block's permissions differ from those that were accepted")
 	case p.Files != "" && p.Files != cmp.Or(e.Files, NoFiles):
-		return m(ReasonFiles, e.Range, "look at the files that the block lists, then run `gantry plugin lock`",
-			"a file that the program loads is not the one that was locked, or the list of files has changed")
+		return m(ReasonFiles, e.Range, "review the files that the block lists, then run `gantry plugin lock`",
+			"a file that the program loads differs from its lock, or the list of files has changed")
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (h Hash) Hex() string {
 func Binary(sha256Hex string) (Hash, error) {
 	sum, err := hex.DecodeString(sha256Hex)
 	if err != nil || len(sum) != sha256.Size {
-		return "", fmt.Errorf("%q is not a SHA-256 in hex", sha256Hex)
+		return "", fmt.Errorf("%q is not a hexadecimal SHA-256", sha256Hex)
 	}
 	return Hash(SchemeBinary + ":" + base64.StdEncoding.EncodeToString(sum)), nil
 }
@@ -109,7 +109,7 @@ type Entry struct {
 var ErrNoScheme = errors.New("no checksum in a supported format")
 
 // ErrDiffers is returned when content matches none of the known hashes. Unless the user changed it, it was tampered with.
-var ErrDiffers = errors.New("the content differs from what was locked")
+var ErrDiffers = errors.New("the content differs from the lock")
 
 // Match reports whether content with these hashes is what known describes: nil when any is equal, [ErrNoScheme] when
 // none could be compared, [ErrDiffers] otherwise.

@@ -42,7 +42,7 @@ func Read(path string) (*File, diag.Diagnostics) {
 	if err != nil {
 		return nil, diag.Diagnostics{{
 			Severity: diag.Error, Summary: "the lock file can't be read", Detail: err.Error() + ".",
-			Range: diag.Range{File: path}, Next: "make the file readable, or remove it and lock the plugins again",
+			Range: diag.Range{File: path}, Next: "make the file readable, or delete it and lock the plugins again",
 		}}
 	}
 	return Parse(src, path)

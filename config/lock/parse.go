@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/config/version"
 )
 
-const again = "run `gantry plugin lock` to write the file anew"
+const again = "run `gantry plugin lock` to rewrite the file"
 
 var (
 	// Schemas are read by the library, never changed.
@@ -50,7 +50,7 @@ func Parse(src []byte, name string) (*File, diag.Diagnostics) {
 		e, ok := p.entry(block)
 		if at, twice := first[e.Address]; twice {
 			p.errorAt(block.DefRange, "duplicate plugin lock",
-				fmt.Sprintf("Plugin %q is locked already at %s.", e.Address, p.files.Range(at)), "remove one of the blocks")
+				fmt.Sprintf("Plugin %q is already locked at %s.", e.Address, p.files.Range(at)), "remove one of the blocks")
 			continue
 		}
 		first[block.Labels[0]] = block.DefRange
@@ -85,8 +85,8 @@ func (p *parser) conflict(src []byte, name string) diag.Diagnostics {
 			pos := hcl.Pos{Line: number, Column: 1, Byte: at}
 			end := hcl.Pos{Line: number, Column: 8, Byte: at + 7}
 			return diag.Diagnostics{p.files.At(hcl.Range{Filename: name, Start: pos, End: end}, diag.Diagnostic{
-				Severity: diag.Error, Summary: "the lock file holds an unfinished merge",
-				Detail: "Blocks of different plugins can all be kept. Of two blocks for one plugin, one has to go.",
+				Severity: diag.Error, Summary: "the lock file contains merge conflict markers",
+				Detail: "Keep the blocks of different plugins. If there are two blocks for one plugin, remove one.",
 				Next:   "remove the marker lines, then run `gantry plugin lock` and review the difference",
 			})}
 		}
@@ -126,7 +126,7 @@ func (p *parser) entry(block *hcl.Block) (e Entry, ok bool) {
 	if a, there := content.Attributes["contract"]; there {
 		n, exact := integer(a.Expr)
 		if !exact {
-			p.errorAt(a.Expr.Range(), "invalid contract version", "The contract version is a whole number from 1 on.", again)
+			p.errorAt(a.Expr.Range(), "invalid contract version", "The contract version must be a whole number, 1 or greater.", again)
 		}
 		e.Contract = n
 	}
@@ -148,7 +148,7 @@ func (p *parser) entry(block *hcl.Block) (e Entry, ok bool) {
 				fmt.Sprintf("%q is not an operating system and an architecture like \"linux_amd64\".", name), again)
 		}
 		if at, twice := first[name]; twice {
-			p.errorAt(b.DefRange, "duplicate platform", fmt.Sprintf("Platform %q is there already at %s.", name, p.files.Range(at)),
+			p.errorAt(b.DefRange, "duplicate platform", fmt.Sprintf("Platform %q is already defined at %s.", name, p.files.Range(at)),
 				"remove one of the blocks")
 			continue
 		}
@@ -173,13 +173,13 @@ func (p *parser) hashes(a *hcl.Attribute) []Hash {
 		return nil
 	}
 	if len(list.Exprs) == 0 {
-		p.errorAt(a.Expr.Range(), "no hashes", fmt.Sprintf("Leave %q out, or give at least one hash.", a.Name), again)
+		p.errorAt(a.Expr.Range(), "no hashes", fmt.Sprintf("Remove %q, or add at least one hash.", a.Name), again)
 	}
 	var out []Hash
 	for _, x := range list.Exprs {
 		s, ok := literal(x)
 		if !ok {
-			p.errorAt(x.Range(), "invalid hash", "A hash is a quoted string.", again)
+			p.errorAt(x.Range(), "invalid hash", "A hash must be a quoted string.", again)
 			continue
 		}
 		out = append(out, p.hash(s, x.Range()))
@@ -202,7 +202,7 @@ func (p *parser) text(a *hcl.Attribute) (string, bool) {
 	}
 	s, ok := literal(a.Expr)
 	if !ok {
-		p.errorAt(a.Expr.Range(), "unsuitable value type", fmt.Sprintf("The argument %q is a quoted string without ${…}.", a.Name), again)
+		p.errorAt(a.Expr.Range(), "unsuitable value type", fmt.Sprintf("The argument %q must be a quoted string without ${…}.", a.Name), again)
 	}
 	return s, ok
 }
@@ -239,7 +239,7 @@ func (h Hash) check() error {
 		return fmt.Errorf("hash %q must start with a scheme and a colon, like \"b1:\"", string(h))
 	}
 	if strings.ContainsFunc(string(h), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("hash %q holds characters other than printable ASCII", string(h))
+		return fmt.Errorf("hash %q contains characters other than printable ASCII", string(h))
 	}
 	return nil
 }
@@ -252,9 +252,9 @@ func parseAddress(s string) (summary string, err error) {
 	case err != nil:
 		return "invalid plugin address", err
 	case src.Kind == source.Builtin:
-		return "invalid plugin address", fmt.Errorf("%q comes with gantry and is not locked", s)
+		return "invalid plugin address", fmt.Errorf("%q is built in and is not locked", s)
 	case !src.Version.IsZero():
-		return "invalid plugin address", fmt.Errorf("the version of %q belongs into the argument \"version\"", s)
+		return "invalid plugin address", fmt.Errorf("specify the version of %q in the argument \"version\"", s)
 	case src.Address() != s:
 		return "non-normalized plugin address", fmt.Errorf("the normal form of %q is %q", s, src.Address())
 	}

@@ -34,7 +34,7 @@ func CheckNetwork(value string) error {
 	if value == Everywhere {
 		return nil
 	}
-	return fmt.Errorf("a plugin can't be held to %q: its process reaches the whole network or nothing of it", value)
+	return fmt.Errorf("a plugin can't be restricted to %q: its process has access to the whole network or to none", value)
 }
 
 // Capability reports whether a capability is both declared by the manifest and granted here.
@@ -65,15 +65,15 @@ func CheckExec(pattern string) error {
 	words := strings.Fields(pattern)
 	switch {
 	case len(words) == 0:
-		return fmt.Errorf("the pattern is empty: write a program and its arguments, like \"git status\"")
+		return fmt.Errorf("empty pattern: use a program and its arguments, like \"git status\"")
 	case strings.Contains(words[0], "*"):
-		return fmt.Errorf("pattern %q would allow every program: begin with a program's name", pattern)
+		return fmt.Errorf("pattern %q would allow every program: start with the name of a program", pattern)
 	case slices.Contains(words[:len(words)-1], "**"):
-		return fmt.Errorf("pattern %q: \"**\" may only stand at the end", pattern)
+		return fmt.Errorf("pattern %q: \"**\" is only allowed at the end", pattern)
 	}
 	for _, w := range words[1:] {
 		if strings.Contains(w, "*") && w != "*" && w != "**" {
-			return fmt.Errorf("pattern %q: \"*\" stands for a whole argument, not for a part of %q", pattern, w)
+			return fmt.Errorf("pattern %q: \"*\" matches a whole argument, not a part of %q", pattern, w)
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func Parse(s string) (Source, error) {
 	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return Source{}, fmt.Errorf("source %q contains control characters", s)
 	case strings.Contains(s, "://"):
-		return Source{}, fmt.Errorf("source %q is a URL: install the plugin first, then write its name or path", s)
+		return Source{}, fmt.Errorf("source %q is a URL: install the plugin first, then use its name or path", s)
 	case isPath(s):
 		return Source{Kind: Path, Path: normalPath(s)}, nil
 	}
@@ -68,16 +68,16 @@ func Parse(s string) (Source, error) {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
 		if lower := strings.ToLower(p); lower != p {
-			return Source{}, fmt.Errorf("source %q is not in normal form: write %q", s, strings.ToLower(s))
+			return Source{}, fmt.Errorf("source %q is not in canonical form: write %q", s, strings.ToLower(s))
 		}
 		if !validPart(p, i == 0 && len(parts) == 3) {
-			return Source{}, fmt.Errorf("source %q: %q is not a name; names have lower-case letters, digits, dashes and underscores", s, p)
+			return Source{}, fmt.Errorf("source %q: invalid name %q; names consist of lower-case letters, digits, dashes and underscores", s, p)
 		}
 	}
 	switch {
 	case parts[0] == "builtin" && len(parts) == 2:
 		if hasVersion {
-			return Source{}, fmt.Errorf("source %q: built-in plugins have no version of their own; leave %q out", s, "@"+at)
+			return Source{}, fmt.Errorf("source %q: built-in plugins have no separate version; remove %q", s, "@"+at)
 		}
 		return Source{Kind: Builtin, Name: parts[1]}, nil
 	case len(parts) == 1:
@@ -85,9 +85,9 @@ func Parse(s string) (Source, error) {
 	case len(parts) == 3 && strings.ContainsAny(parts[0], ".:"):
 		return Source{Kind: Registry, Host: parts[0], Owner: parts[1], Name: parts[2], Version: v}, nil
 	case len(parts) == 2:
-		return Source{}, fmt.Errorf("source %q: a path begins with \"./\" or \"/\", an address of a registry with its host", s)
+		return Source{}, fmt.Errorf("source %q: a path starts with \"./\" or \"/\", a registry address with its host", s)
 	}
-	return Source{}, fmt.Errorf("source %q is neither \"builtin/NAME\", a path, \"NAME\" nor \"HOST/OWNER/NAME\"", s)
+	return Source{}, fmt.Errorf("source %q is not \"builtin/NAME\", a path, \"NAME\" or \"HOST/OWNER/NAME\"", s)
 }
 
 // NormalForm returns the spelling that [Parse] would take for a source that it refuses for its spelling alone, else "".
@@ -131,7 +131,7 @@ func (s Source) File(base, home string) string {
 // allowed. There, "ADDRESS@VERSION" is either the program or a folder that holds the program NAME.
 func (s Source) Find(plugins string, allowed version.Constraints) (file string, v version.Version, err error) {
 	if s.Kind != Installed && s.Kind != Registry {
-		return "", v, fmt.Errorf("source %q is not looked up among installed plugins", s.Address())
+		return "", v, fmt.Errorf("source %q does not refer to an installed plugin", s.Address())
 	}
 	dir, name := filepath.Split(filepath.Join(plugins, filepath.FromSlash(s.Address())))
 	entries, err := os.ReadDir(dir)

@@ -34,16 +34,16 @@ func TestParse(t *testing.T) {
 	}
 	for s, want := range map[string]string{
 		"":                    `the source is empty: write "builtin/NAME", a path like "./bin/NAME", or "NAME"`,
-		"Weather":             `source "Weather" is not in normal form: write "weather"`,
-		"builtin/Shell":       `source "builtin/Shell" is not in normal form: write "builtin/shell"`,
-		"builtin/shell@1.0.0": `source "builtin/shell@1.0.0": built-in plugins have no version of their own; leave "@1.0.0" out`,
-		"bin/weather":         `source "bin/weather": a path begins with "./" or "/", an address of a registry with its host`,
-		"too/many/parts/here": `source "too/many/parts/here" is neither "builtin/NAME", a path, "NAME" nor "HOST/OWNER/NAME"`,
-		"-/x":                 `source "-/x": "-" is not a name; names have lower-case letters, digits, dashes and underscores`,
-		"weather@1.4":         `source "weather@1.4": version "1.4" is not in normal form: write "1.4.0"`,
-		"wea ther":            `source "wea ther": "wea ther" is not a name; names have lower-case letters, digits, dashes and underscores`,
+		"Weather":             `source "Weather" is not in canonical form: write "weather"`,
+		"builtin/Shell":       `source "builtin/Shell" is not in canonical form: write "builtin/shell"`,
+		"builtin/shell@1.0.0": `source "builtin/shell@1.0.0": built-in plugins have no separate version; remove "@1.0.0"`,
+		"bin/weather":         `source "bin/weather": a path starts with "./" or "/", a registry address with its host`,
+		"too/many/parts/here": `source "too/many/parts/here" is not "builtin/NAME", a path, "NAME" or "HOST/OWNER/NAME"`,
+		"-/x":                 `source "-/x": invalid name "-"; names consist of lower-case letters, digits, dashes and underscores`,
+		"weather@1.4":         `source "weather@1.4": version "1.4" is not in canonical form: write "1.4.0"`,
+		"wea ther":            `source "wea ther": invalid name "wea ther"; names consist of lower-case letters, digits, dashes and underscores`,
 		"a\x00b":              `source "a\x00b" contains control characters`,
-		"https://x.y/z":       `source "https://x.y/z" is a URL: install the plugin first, then write its name or path`,
+		"https://x.y/z":       `source "https://x.y/z" is a URL: install the plugin first, then use its name or path`,
 	} {
 		if got, err := Parse(s); err == nil || err.Error() != want {
 			t.Errorf("Parse(%q) = %+v, %v, want error %s", s, got, err, want)

@@ -51,10 +51,10 @@ func (s *Hooks) parse(b []byte) ([]Hook, error) {
 	}
 	var f hooksJSON
 	if err := json.Unmarshal(b, &f); err != nil {
-		return nil, fmt.Errorf("read %s: %w; remove the file to begin anew", s.path, err)
+		return nil, fmt.Errorf("read %s: %w; delete the file to start again", s.path, err)
 	}
 	if f.Version != 1 {
-		return nil, fmt.Errorf("read %s: its version is %d, this gantry knows 1; update gantry", s.path, f.Version)
+		return nil, fmt.Errorf("read %s: it has version %d, but this gantry only supports version 1; update gantry", s.path, f.Version)
 	}
 	return f.Hooks, nil
 }

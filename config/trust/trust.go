@@ -91,10 +91,10 @@ func (s *Store) parse(b []byte) ([]Project, error) {
 	}
 	var f fileJSON
 	if err := json.Unmarshal(b, &f); err != nil {
-		return nil, fmt.Errorf("read %s: %w; remove the file to begin anew", s.path, err)
+		return nil, fmt.Errorf("read %s: %w; delete the file to start again", s.path, err)
 	}
 	if f.Version != 1 {
-		return nil, fmt.Errorf("read %s: its version is %d, this gantry knows 1; update gantry", s.path, f.Version)
+		return nil, fmt.Errorf("read %s: it has version %d, but this gantry only supports version 1; update gantry", s.path, f.Version)
 	}
 	return f.Projects, nil
 }

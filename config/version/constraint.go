@@ -47,7 +47,7 @@ type Constraints []Constraint
 // ParseConstraints reads comparisons joined by commas: ">= 1.2, < 2". Missing numbers are zeros.
 func ParseConstraints(s string) (Constraints, error) {
 	if strings.TrimSpace(s) == "" {
-		return nil, fmt.Errorf("the version constraint is empty: write one like \"~> 1.4\", or leave it out")
+		return nil, fmt.Errorf("empty version constraint: use one like \"~> 1.4\", or remove it")
 	}
 	var out Constraints
 	for part := range strings.SplitSeq(s, ",") {
@@ -84,17 +84,17 @@ func parseConstraint(s string) (Constraint, error) {
 	case "=>", "=<":
 		return Constraint{}, fmt.Errorf("version constraint %q: write %q instead of %q", s, sign[1:]+"=", sign)
 	default:
-		return Constraint{}, fmt.Errorf("version constraint %q: there is no operator %q; use =, !=, >, >=, <, <= or ~>", s, sign)
+		return Constraint{}, fmt.Errorf("version constraint %q: unknown operator %q; use =, !=, >, >=, <, <= or ~>", s, sign)
 	}
 	rest = strings.TrimSpace(rest)
 	switch {
 	case rest == "":
-		return Constraint{}, fmt.Errorf("version constraint %q: the version is missing", s)
+		return Constraint{}, fmt.Errorf("version constraint %q: missing version", s)
 	case strings.ContainsAny(rest, " \t"):
-		return Constraint{}, fmt.Errorf("version constraint %q: join several comparisons with commas", s)
+		return Constraint{}, fmt.Errorf("version constraint %q: separate comparisons with commas", s)
 	case !semver.IsValid("v" + rest):
 		if normal := normalize(rest); normal != "" {
-			return Constraint{}, fmt.Errorf("version constraint %q: %q is not in normal form: write %q", s, rest, normal)
+			return Constraint{}, fmt.Errorf("version constraint %q: %q is not in canonical form: write %q", s, rest, normal)
 		}
 		return Constraint{}, fmt.Errorf("version constraint %q: %q is not a version", s, rest)
 	}

@@ -23,7 +23,7 @@ func Parse(s string) (Version, error) {
 		return Version{s}, nil
 	}
 	if normal := normalize(s); normal != "" {
-		return Version{}, fmt.Errorf("version %q is not in normal form: write %q", s, normal)
+		return Version{}, fmt.Errorf("version %q is not in canonical form: write %q", s, normal)
 	}
 	return Version{}, fmt.Errorf("version %q is not a semantic version like \"1.4.2\"", s)
 }

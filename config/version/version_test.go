@@ -15,15 +15,15 @@ func TestParse(t *testing.T) {
 	}
 	for s, want := range map[string]string{
 		"":           `version "" is not a semantic version like "1.4.2"`,
-		"v1.0.0":     `version "v1.0.0" is not in normal form: write "1.0.0"`,
-		"1.0":        `version "1.0" is not in normal form: write "1.0.0"`,
-		"1":          `version "1" is not in normal form: write "1.0.0"`,
-		"1.02":       `version "1.02" is not in normal form: write "1.2.0"`,
+		"v1.0.0":     `version "v1.0.0" is not in canonical form: write "1.0.0"`,
+		"1.0":        `version "1.0" is not in canonical form: write "1.0.0"`,
+		"1":          `version "1" is not in canonical form: write "1.0.0"`,
+		"1.02":       `version "1.02" is not in canonical form: write "1.2.0"`,
 		"1.2.3.4":    `version "1.2.3.4" is not a semantic version like "1.4.2"`,
 		"latest":     `version "latest" is not a semantic version like "1.4.2"`,
 		"1.2.3-":     `version "1.2.3-" is not a semantic version like "1.4.2"`,
 		"1.2.3-01":   `version "1.2.3-01" is not a semantic version like "1.4.2"`,
-		"1.2.3 ":     `version "1.2.3 " is not in normal form: write "1.2.3"`,
+		"1.2.3 ":     `version "1.2.3 " is not in canonical form: write "1.2.3"`,
 		"1.2.x":      `version "1.2.x" is not a semantic version like "1.4.2"`,
 		"-1.2.3":     `version "-1.2.3" is not a semantic version like "1.4.2"`,
 		"1.2.3+a\n1": "version \"1.2.3+a\\n1\" is not a semantic version like \"1.4.2\"",
@@ -64,17 +64,17 @@ func TestConstraintsCanonical(t *testing.T) {
 
 func TestConstraintsRefused(t *testing.T) {
 	for s, want := range map[string]string{
-		"":           `the version constraint is empty: write one like "~> 1.4", or leave it out`,
-		"  ":         `the version constraint is empty: write one like "~> 1.4", or leave it out`,
+		"":           `empty version constraint: use one like "~> 1.4", or remove it`,
+		"  ":         `empty version constraint: use one like "~> 1.4", or remove it`,
 		"== 1.0":     `version constraint "== 1.0": write "=" or nothing instead of "=="`,
 		"^1.2":       `version constraint "^1.2": write "~>" instead of "^"`,
 		"=> 1.2":     `version constraint "=> 1.2": write ">=" instead of "=>"`,
-		"<> 1.2":     `version constraint "<> 1.2": there is no operator "<>"; use =, !=, >, >=, <, <= or ~>`,
-		">=":         `version constraint ">=": the version is missing`,
-		">= 1.0,":    `version constraint "": the version is missing`,
-		">= 1.0 < 2": `version constraint ">= 1.0 < 2": join several comparisons with commas`,
-		">= v1.0":    `version constraint ">= v1.0": "v1.0" is not in normal form: write "1.0.0"`,
-		"1.02":       `version constraint "1.02": "1.02" is not in normal form: write "1.2.0"`,
+		"<> 1.2":     `version constraint "<> 1.2": unknown operator "<>"; use =, !=, >, >=, <, <= or ~>`,
+		">=":         `version constraint ">=": missing version`,
+		">= 1.0,":    `version constraint "": missing version`,
+		">= 1.0 < 2": `version constraint ">= 1.0 < 2": separate comparisons with commas`,
+		">= v1.0":    `version constraint ">= v1.0": "v1.0" is not in canonical form: write "1.0.0"`,
+		"1.02":       `version constraint "1.02": "1.02" is not in canonical form: write "1.2.0"`,
 		"1.x":        `version constraint "1.x": "1.x" is not a version`,
 	} {
 		if cs, err := ParseConstraints(s); err == nil || err.Error() != want {

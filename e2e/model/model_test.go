@@ -164,7 +164,7 @@ func TestUnknownModel(t *testing.T) {
 	// A thread whose model was taken away says how to go on.
 	r.OK("resume", "--last", "--model", "scripted/scripted", "second")
 	res := r.Gantry("-c", "provider.scripted.enabled=false", "resume", "--last", "third")
-	if res.Code == 0 || !strings.Contains(res.Stderr, `provider "scripted" is switched off`) || !strings.Contains(res.Stderr, "--model NAME` goes on with another model") {
+	if res.Code == 0 || !strings.Contains(res.Stderr, `provider "scripted" is disabled`) || !strings.Contains(res.Stderr, "--model NAME` goes on with another model") {
 		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
 	}
 }

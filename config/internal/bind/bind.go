@@ -162,10 +162,11 @@ func (d *decoder) path(s contract.ConfigBlock, p piece, names []string, settings
 		rest := p.rest[1:]
 		switch {
 		case len(rest) <= len(n.Labels):
-			d.errorAt(p.header, "incomplete setting", fmt.Sprintf("%q is a block.", name), "name one of its arguments behind a dot")
+			d.errorAt(p.header, "incomplete setting", fmt.Sprintf("%q is a block.", name), "append a dot and one of its arguments")
 		case len(n.Labels) == 0 && n.MaxItems != 1:
-			d.errorAt(p.header, "setting of a repeated block", fmt.Sprintf("There may be several %q blocks, and the setting can't say which.", name),
-				"write the block into a file")
+			d.errorAt(p.header, "setting of a repeated block", fmt.Sprintf("There can be several %q blocks, and a setting can't select "+
+				"one.", name),
+				"put the block into a file")
 		default:
 			p.rest = rest[len(n.Labels):]
 			nested[name] = append(nested[name], []piece{p})
@@ -194,7 +195,7 @@ func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels 
 			key := fmt.Sprintf("%q", labels[i][j])
 			if first, twice := seen[key]; twice && (len(n.Labels) > 0 || n.MaxItems == 1) {
 				d.errorAt(p.header, fmt.Sprintf("duplicate %q block", n.Name),
-					fmt.Sprintf("The block is there already at %s.", d.Files.Range(first)), "merge the two, or remove one")
+					fmt.Sprintf("The block is already defined at %s.", d.Files.Range(first)), "merge the two, or remove one")
 				continue
 			}
 			seen[key] = p.header
@@ -210,12 +211,12 @@ func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels 
 		}
 	}
 	if len(found) < int(n.MinItems) {
-		d.errorAt(header, fmt.Sprintf("missing %q block", n.Name), fmt.Sprintf("At least %d are required, there are %d.", n.MinItems, len(found)),
+		d.errorAt(header, fmt.Sprintf("missing %q block", n.Name), fmt.Sprintf("At least %d are required, but there are %d.", n.MinItems, len(found)),
 			fmt.Sprintf("add `%s { ... }` to the block", n.Name))
 	}
 	if n.MaxItems > 0 && len(found) > int(n.MaxItems) {
 		d.errorAt(found[n.MaxItems].pieces[0].header, fmt.Sprintf("too many %q blocks", n.Name),
-			fmt.Sprintf("At most %d are allowed, there are %d.", n.MaxItems, len(found)), "remove the others")
+			fmt.Sprintf("At most %d are allowed, but there are %d.", n.MaxItems, len(found)), "remove the others")
 	}
 	values := make([]any, 0, len(found))
 	for i, x := range found {

@@ -76,7 +76,7 @@ func TestTypes(t *testing.T) {
 		{`"string"`, `env("NOPE")`, `environment variable "NOPE" is not set|1:9`},
 		{`"string"`, `"a ${env("NOPE")}"`, `environment variable "NOPE" is not set|1:14`},
 		{`"string"`, `nope("x")`, `call to unknown function|1:5`},
-		{`"junk"`, `"x"`, `the plugin's schema is broken|1:1`},
+		{`"junk"`, `"x"`, `the plugin's schema is invalid|1:1`},
 	} {
 		b := block(t, "x = "+tt.text)
 		got, _, ds := b.Decode(contract.ConfigBlock{Attributes: []contract.ConfigAttribute{attribute("x", tt.ty)}}, Use)
@@ -122,7 +122,7 @@ func TestCommands(t *testing.T) {
 		{Name: "pin", Type: json.RawMessage(`"number"`), Sensitive: true}, {Name: "text", Type: json.RawMessage(`"string"`)},
 		{Name: "any", Type: json.RawMessage(`"dynamic"`)},
 	}}
-	const here = "command() can't stand here"
+	const here = "command() is not allowed here"
 	for text, want := range map[string]string{
 		`key = command(["a", "b c"])`:                            `key: [a b c] in /there, 5s, 5m0s`,
 		`key = command(["a"], {timeout = "1m", refresh = "0s"})`: `key: [a] in /there, 1m0s, 0s`,

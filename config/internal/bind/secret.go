@@ -32,18 +32,18 @@ func (d *decoder) commands(a contract.ConfigAttribute, v cty.Value, at setting) 
 		detail, next := "", ""
 		switch {
 		case !a.Sensitive:
-			detail = fmt.Sprintf("The argument %q is not kept secret, and what a program prints may be.", a.Name)
-			next = "use command() where a key is expected, and env() or file() here"
+			detail = fmt.Sprintf("The argument %q is not treated as secret, but the output of a program might be one.", a.Name)
+			next = "use env() or file() here; command() is only for keys"
 		case len(m.Marks) > 1:
-			detail = "A secret is among the arguments of the program, where others on this machine can read it."
+			detail = "A secret is among the program's arguments, which other users of this machine can read."
 			next = "let the program read the secret itself"
 		case err != nil || !function.IsCommand(part):
-			detail = "What a program prints can't be a part of a value, or be compared with another."
+			detail = "The output of a program can't be part of a value or be compared."
 			next = "let the program print the whole value"
 		default:
 			continue
 		}
-		d.errorAt(at.expr.Range(), "command() can't stand here", detail, next)
+		d.errorAt(at.expr.Range(), "command() is not allowed here", detail, next)
 		return false
 	}
 	return true

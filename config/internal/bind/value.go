@@ -22,8 +22,8 @@ import (
 func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header hcl.Range, path string) any {
 	want, err := ctyjson.UnmarshalType(a.Type)
 	if err != nil {
-		d.errorAt(header, "the plugin's schema is broken", fmt.Sprintf("The type of the argument %q can't be read: %v.", a.Name, err),
-			"report it to the author of the plugin")
+		d.errorAt(header, "the plugin's schema is invalid", fmt.Sprintf("The type of the argument %q is invalid: %v.", a.Name, err),
+			"report this to the plugin's author")
 		return nil
 	}
 	// What an earlier layer says is not even evaluated: its variables may not be set any more.
@@ -47,14 +47,14 @@ func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header
 	}
 	if val.IsNull() && len(a.Default) > 0 {
 		if val, err = ctyjson.Unmarshal(a.Default, want); err != nil {
-			d.errorAt(header, "the plugin's schema is broken", fmt.Sprintf("The default of the argument %q does not fit its type: %v.", a.Name, err),
-				"report it to the author of the plugin")
+			d.errorAt(header, "the plugin's schema is invalid", fmt.Sprintf("The default of the argument %q doesn't match its type: %v.", a.Name, err),
+				"report this to the plugin's author")
 			return nil
 		}
 	}
 	if val.IsNull() {
 		if a.Required {
-			d.errorAt(header, "missing required argument", fmt.Sprintf("The argument %q is required, but no definition was found.", a.Name),
+			d.errorAt(header, "missing required argument", fmt.Sprintf("The argument %q is required.", a.Name),
 				fmt.Sprintf("add `%s = ...` to the block", a.Name))
 		}
 		return nil
@@ -78,7 +78,7 @@ func (d *decoder) absolute(a contract.ConfigAttribute, val cty.Value, last setti
 	}
 	p, err := last.scope.Path(text.AsString())
 	if err != nil {
-		d.errorAt(last.expr.Range(), fmt.Sprintf("invalid value for %q", a.Name), strings.ToUpper(err.Error()[:1])+err.Error()[1:]+".", "write an absolute path")
+		d.errorAt(last.expr.Range(), fmt.Sprintf("invalid value for %q", a.Name), strings.ToUpper(err.Error()[:1])+err.Error()[1:]+".", "use an absolute path")
 		return cty.NilVal, false
 	}
 	return cty.StringVal(p).WithMarks(marks), true
@@ -238,11 +238,11 @@ func (d *decoder) allowed(a contract.ConfigAttribute, v cty.Value, at setting) b
 		}
 		x := diag.Diagnostic{
 			Severity: diag.Error, Summary: fmt.Sprintf("invalid value for %q", a.Name), Plugin: d.Plugin,
-			Detail: fmt.Sprintf("%q is not among the values that it takes.", e.AsString()),
+			Detail: fmt.Sprintf("%q is not one of the allowed values.", e.AsString()),
 			Next:   diag.DidYouMean(e.AsString(), a.Allowed, d.Inspect),
 		}
 		if a.Sensitive {
-			x.Detail, x.Next = "It is not among the values that it takes.", d.Inspect
+			x.Detail, x.Next = "It is not one of the allowed values.", d.Inspect
 		}
 		d.ds = append(d.ds, hide(d.Files.At(r, x), a))
 	}

@@ -8,5 +8,5 @@ import (
 )
 
 func tryLock(string) (io.Closer, error) {
-	return nil, errors.New("shared files can't be changed on this platform yet; run gantry on Linux or macOS")
+	return nil, errors.New("changing shared files is not supported on this platform; run gantry on Linux or macOS")
 }

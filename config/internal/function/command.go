@@ -70,10 +70,10 @@ func (c *Command) Check() error {
 	}
 	is, err := c.Digest()
 	if err != nil {
-		return fmt.Errorf("can't be compared with what you agreed to: %w", err)
+		return fmt.Errorf("can't be compared with the content that you trusted: %w", err)
 	}
 	if is != c.agreed {
-		return hint.New("runs a file that is not what you agreed to any more", "look at it, then run `gantry trust`, and start again")
+		return hint.New("runs a file that has changed since you trusted it", "review it, run `gantry trust`, and start again")
 	}
 	return nil
 }
@@ -101,7 +101,8 @@ func (s *Scope) commandFunction() function.Function {
 		VarParam: &function.Parameter{Name: "options", Type: cty.DynamicPseudoType},
 		Type: func(args []cty.Value) (cty.Type, error) {
 			if len(args) > 2 {
-				return cty.String, function.NewArgErrorf(2, "command takes a program with its arguments and at most one object with options")
+				return cty.String, function.NewArgErrorf(2, "command takes a program with its arguments, and at most one object with "+
+					"options")
 			}
 			return cty.String, nil
 		},
@@ -118,7 +119,7 @@ func (s *Scope) commandFunction() function.Function {
 			case len(c.Argv) == 0 || c.Argv[0] == "":
 				return cty.NilVal, function.NewArgErrorf(0, `it names no program: write command(["PROGRAM", "ARGUMENT"])`)
 			case slices.ContainsFunc(c.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
-				return cty.NilVal, function.NewArgErrorf(0, "an argument of a program can't be another command, and holds no zero byte")
+				return cty.NilVal, function.NewArgErrorf(0, "an argument of a program can't be another command, or contain a zero byte")
 			}
 			// A bare name is looked for in PATH, all else is a path as everywhere.
 			if strings.ContainsRune(filepath.ToSlash(c.Argv[0]), '/') {
@@ -136,11 +137,12 @@ func (s *Scope) commandFunction() function.Function {
 			if consent := s.sources.Consent; consent != nil {
 				agreed, ok := consent.Commands[c.Key()]
 				if !ok {
-					return cty.NilVal, function.NewArgErrorf(0, "a project's command() is part of what you agree to, and this one is known only when it is evaluated; write its words as texts")
+					return cty.NilVal, function.NewArgErrorf(0, "a project's command() is part of what you trust, so its words must be "+
+						"literal strings")
 				}
 				if c.agreed = agreed; agreed == "" {
 					_, err := c.Digest()
-					return cty.NilVal, function.NewArgError(0, fmt.Errorf("consent can't cover what it runs: %w", err))
+					return cty.NilVal, function.NewArgError(0, fmt.Errorf("trust can't cover what it runs: %w", err))
 				}
 			}
 			return cty.StringVal(commandText).Mark(c), nil
@@ -165,7 +167,7 @@ func (c *Command) options(v cty.Value) error {
 		}
 		to := known[name]
 		if to == nil {
-			return fmt.Errorf("the options are files, refresh and timeout, not %q", name)
+			return fmt.Errorf("unknown option %q; the options are files, refresh and timeout", name)
 		}
 		if e.IsNull() || e.Type() != cty.String {
 			return fmt.Errorf(`%s is a duration in quotes: "5s"`, name)

@@ -153,7 +153,7 @@ func (m *Missing) Explain() (summary, detail, next string, argument int) {
 	switch m.What {
 	case "environment variable":
 		return fmt.Sprintf("environment variable %q is not set", m.Name), detail,
-			fmt.Sprintf("set %s where gantry is started, or give another value: env(%q, \"...\")", m.Name, m.Name), 0
+			fmt.Sprintf("set %s where gantry is started, or provide a default: env(%q, \"...\")", m.Name, m.Name), 0
 	case "secret":
 		return fmt.Sprintf("secret %q can't be used", m.Name), detail, "store the secret, or read it with env()", 0
 	}
@@ -167,14 +167,14 @@ func envFunction(lookup func(string) (string, bool)) function.Function {
 		VarParam: &function.Parameter{Name: "otherwise", Type: cty.String, AllowNull: true, AllowMarked: true},
 		Type: func(args []cty.Value) (cty.Type, error) {
 			if len(args) > 2 {
-				return cty.String, function.NewArgErrorf(2, "env takes a name and at most one other value")
+				return cty.String, function.NewArgErrorf(2, "env takes a name and at most one default")
 			}
 			return cty.String, nil
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			name := args[0].AsString()
 			if name == "" || strings.ContainsAny(name, "=\x00") {
-				return cty.NilVal, function.NewArgErrorf(0, "%q is not the name of a variable", name)
+				return cty.NilVal, function.NewArgErrorf(0, "%q is not a valid variable name", name)
 			}
 			if v, ok := lookup(name); ok {
 				return cty.StringVal(v), nil
@@ -212,7 +212,7 @@ func (s *Scope) Path(path string) (string, error) {
 	case path == "":
 		return "", errors.New("the path is empty")
 	case strings.HasPrefix(path, "~/") && s.sources.Home == "":
-		return "", errors.New("~ is the folder that HOME names, and HOME is not set")
+		return "", errors.New("~ stands for $HOME, which is not set")
 	case strings.HasPrefix(path, "~/"):
 		full = filepath.Join(s.sources.Home, full[2:])
 	case !filepath.IsAbs(full):
@@ -230,7 +230,7 @@ func (s *Scope) read(path string) (string, error) {
 		known, ok := c.Files[full]
 		switch {
 		case !ok:
-			return "", errors.New("a project's file() is part of what you agree to, and this path is known only when it is evaluated; write it as a text")
+			return "", errors.New("a project's file() is part of what you trust, so its path must be a literal string")
 		case known.Err != nil:
 			return "", known.Err
 		}
@@ -269,7 +269,7 @@ func Read(path string) ([]byte, error) {
 func text(b []byte) (string, error) {
 	switch {
 	case len(b) > maxFileBytes:
-		return "", fmt.Errorf("it has more than %d bytes", maxFileBytes)
+		return "", fmt.Errorf("it is larger than %d bytes", maxFileBytes)
 	case !utf8.Valid(b):
 		return "", errors.New("it is not UTF-8 text")
 	}

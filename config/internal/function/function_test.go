@@ -49,7 +49,7 @@ func TestFunctions(t *testing.T) {
 		`file("~/key")`:               "k",
 		`file("` + filepath.ToSlash(filepath.Join(base, "key")) + `")`: "k",
 		`file("binary")`:       `!file "binary" can't be used: The reason is: it is not UTF-8 text.`,
-		`file("large")`:        `!file "large" can't be used: The reason is: it has more than 1048576 bytes.`,
+		`file("large")`:        `!file "large" can't be used: The reason is: it is larger than 1048576 bytes.`,
 		`file("")`:             `!file "" can't be used: The reason is: the path is empty.`,
 		`file(".")`:            `!file "." can't be used: The reason is: it is not a regular file.`,
 		`secret("good")`:       "s3cret (secret)",

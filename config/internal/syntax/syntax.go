@@ -40,8 +40,8 @@ func Parse(src []byte, name string) (hcl.Body, diag.Diagnostics) {
 	if len(src) > MaxBytes {
 		return hcl.EmptyBody(), diag.Diagnostics{files.At(start, diag.Diagnostic{
 			Severity: diag.Error, Summary: "the file is too large",
-			Detail: fmt.Sprintf("It has %d bytes, at most %d are read.", len(src), MaxBytes),
-			Next:   "move long texts into files of their own and read them with file()",
+			Detail: fmt.Sprintf("It has %d bytes; the maximum is %d.", len(src), MaxBytes),
+			Next:   "move long texts into separate files and read them with file()",
 		})}
 	}
 	broken := func(at int, d diag.Diagnostic) (hcl.Body, diag.Diagnostics) {
@@ -52,8 +52,8 @@ func Parse(src []byte, name string) (hcl.Body, diag.Diagnostics) {
 	// The library complains about each byte of a program, or of a text in another encoding.
 	if at := noText(src); at >= 0 {
 		return broken(at, diag.Diagnostic{
-			Summary: "the file is not text in UTF-8", Detail: fmt.Sprintf("This line has the byte 0x%02x, which no such text has.", src[at]),
-			Next: "save it as UTF-8, or name another file",
+			Summary: "the file is not UTF-8 text", Detail: fmt.Sprintf("This line contains the byte 0x%02x, which is invalid in UTF-8.", src[at]),
+			Next: "save it as UTF-8, or use another file",
 		})
 	}
 	if at := tooDeep(src); at >= 0 {

@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 	} {
 		for _, name := range []string{"a.hcl", "a.hcl.json"} {
 			_, ds := Parse([]byte(text), name)
-			if len(ds) != 1 || ds[0].Summary != "the file is not text in UTF-8" || ds[0].Range.Start.Line != line || ds[0].Next == "" {
+			if len(ds) != 1 || ds[0].Summary != "the file is not UTF-8 text" || ds[0].Range.Start.Line != line || ds[0].Next == "" {
 				t.Errorf("%s %.20q: %v, want one problem in line %d", name, text, ds, line)
 			}
 		}

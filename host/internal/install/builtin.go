@@ -41,12 +41,12 @@ func unknownBuiltin(b *config.PluginBlock, bin string, pinned map[string]string)
 		return nil
 	}
 	d := diag.Diagnostic{
-		Severity: diag.Error, Summary: fmt.Sprintf("there is no built-in %s %q", BlockType(b.Kind), b.Program.Name),
-		Next: diag.DidYouMean(b.Source, there, "name a program of yours by its path"),
+		Severity: diag.Error, Summary: fmt.Sprintf("unknown built-in %s %q", BlockType(b.Kind), b.Program.Name),
+		Next: diag.DidYouMean(b.Source, there, "use the path of a program"),
 	}
 	for _, kind := range []contract.Kind{contract.KindProvider, contract.KindTool} {
 		if kind != b.Kind && slices.Contains(builtinSources(bin, pinned, kind), b.Source) {
-			d.Next = fmt.Sprintf("it is a %s: write `%[1]s %q { ... }`", BlockType(kind), b.Label)
+			d.Next = fmt.Sprintf("it is a %s: use `%[1]s %q { ... }`", BlockType(kind), b.Label)
 		}
 	}
 	return diag.Failure{Diagnostics: diag.Diagnostics{b.Place(d)}}

@@ -39,7 +39,7 @@ func (p *Programs) target(project bool) (target, error) {
 	t := target{base: p.Dir, inside: true}
 	if pr := p.cfg.Project; pr != nil {
 		if !pr.Trusted {
-			return target{}, hint.With(fmt.Errorf("the configuration in %s is not trusted", filepath.Join(pr.Dir, ".gantry")), "look at it, then run `gantry trust`")
+			return target{}, hint.With(fmt.Errorf("the configuration in %s is not trusted", filepath.Join(pr.Dir, ".gantry")), "review it, then run `gantry trust`")
 		}
 		t.project, t.base = pr, pr.Dir
 	}
@@ -54,7 +54,7 @@ func (t target) change(ctx context.Context, p *Programs, f func(old []byte) ([]b
 	if t.inside {
 		perm = 0o644 // meant to be committed
 		if err := os.MkdirAll(filepath.Dir(t.path), 0o755); err != nil {
-			return nil, fmt.Errorf("make the project's configuration folder: %w", err)
+			return nil, fmt.Errorf("create the project's configuration folder: %w", err)
 		}
 	}
 	var before, after []byte
@@ -117,17 +117,19 @@ func (p *Programs) Add(ctx context.Context, text, label string, project, yes boo
 		return nil, p.notAdded(b, text, pr.Problem)
 	}
 	if !yes && !pr.Trusted() && !p.Front.Confirm(ctx, fmt.Sprintf("%s is new.\n  program: %s\n  sha256:  %s\n", text, pr.Path, pr.SHA256)+
-		"It will be started, confined and without permissions, to read what it is, and then be accepted as it is.\nStart and add it?") {
+		"It will be started, confined and without permissions, to read its manifest, and then accepted.\n"+
+		"Start and add it?") {
 		return nil, diag.Failure{Diagnostics: diag.Diagnostics{{
-			Severity: diag.Error, Summary: text + " was not added", Detail: "It is new, and was not started.",
-			Next: "run the command again on a terminal, or with --yes once you have looked at the program",
+			Severity: diag.Error, Summary: text + " was not added", Detail: "It is new and was not started.",
+			Next: "run the command again on a terminal, or review the program and use --yes",
 		}}}
 	}
 	pr.Manifest = nil // an answer of its own: the kind is not known yet
 	if slot, err := p.Describe(ctx, &pr, contract.KindUnknown); err != nil {
 		if e, ok := errors.AsType[*plugin.Error](err); ok && slot != nil {
 			full := *e // there is no block yet that could be inspected: this is all there is to see
-			full.Where, full.StderrTail, full.Next = "", slot.Stderr(MaxInspectLines), "correct the program and run the command again; nothing was added"
+			full.Where, full.StderrTail, full.Next = "", slot.Stderr(MaxInspectLines), "correct the program and run the command again; nothing was "+
+				"added"
 			err = &full
 		}
 		return nil, err
@@ -138,7 +140,7 @@ func (p *Programs) Add(ctx context.Context, text, label string, project, yes boo
 	}
 	for _, there := range p.Blocks() {
 		if there.Label == label {
-			return nil, hint.With(fmt.Errorf("the label %q is taken at %s", label, there.Where()), "choose another one with --label")
+			return nil, hint.With(fmt.Errorf("the label %q is already used at %s", label, there.Where()), "choose another one with --label")
 		}
 	}
 	block := edit.Block{Type: BlockType(m.Kind), Label: label}
@@ -172,7 +174,7 @@ func (p *Programs) newBlock(t target, text, label string) (*config.PluginBlock, 
 	case source.Path:
 		home := p.env("HOME")
 		if home == "" && strings.HasPrefix(src.Path, "~/") {
-			return nil, &ArgumentError{hint.New(fmt.Sprintf("%s can't be resolved: ~ is the folder that HOME names, and HOME is not set", text), "set HOME, or write the path in full")}
+			return nil, &ArgumentError{hint.New(fmt.Sprintf("can't resolve %s: ~ stands for $HOME, which is not set", text), "set HOME, or use the full path")}
 		}
 		b.Path = src.File(p.Dir, home)
 		if b.Source, err = t.source(b.Path, home); err != nil {
@@ -192,7 +194,7 @@ func (p *Programs) newBlock(t target, text, label string) (*config.PluginBlock, 
 			}
 			there = append(there, of...)
 		}
-		return nil, &ArgumentError{hint.New(fmt.Sprintf("there is no %s", text), diag.DidYouMean(text, there, "name a program of yours by its path"))}
+		return nil, &ArgumentError{hint.New(fmt.Sprintf("unknown %s", text), diag.DidYouMean(text, there, "use the path of a program"))}
 	}
 	return b, nil
 }
@@ -221,16 +223,16 @@ func (p *Programs) notAdded(b *config.PluginBlock, text string, problem error) e
 		info, err := os.Stat(b.Path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			d.Next = "build the program first, or check the path, which starts at the folder you are in"
+			d.Next = "build the program first, or check the path, which is relative to the current folder"
 		case err == nil && info.IsDir():
-			d.Next = "name the program in it"
+			d.Next = "specify the program in it"
 		case err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 == 0:
-			d.Next = "if it is a program, make it one: chmod +x " + text
+			d.Next = "if it is a program, make it executable: chmod +x " + text
 		default:
-			d.Next = "name a program"
+			d.Next = "specify a program"
 		}
 	case source.Installed, source.Registry:
-		d.Next = "install it there, or name a file by a path that begins with ./ or /"
+		d.Next = "install it there, or specify a file with a path that starts with ./ or /"
 		if exists(filepath.Join(p.Dir, text)) {
 			d.Next = fmt.Sprintf("did you mean \"./%s\"?", text)
 		}
@@ -282,13 +284,13 @@ func (p *Programs) Remove(ctx context.Context, name string, project bool) error 
 		return err
 	}
 	if t.path == "" {
-		return hint.With(fmt.Errorf("%s stands at %s, not in a file of yours", block, b.Where()),
-			fmt.Sprintf("switch it off with `%s { enabled = false }` in gantry.hcl", block))
+		return hint.With(fmt.Errorf("%s is defined at %s, not in one of your files", block, b.Where()),
+			fmt.Sprintf("disable it with `%s { enabled = false }` in gantry.hcl", block))
 	}
 	cfg, err := t.change(ctx, p, func(old []byte) ([]byte, error) {
 		out, removed, err := edit.Remove(old, t.path, block)
 		if err == nil && !removed {
-			err = fmt.Errorf("%s has no block %s any more", t.path, block)
+			err = fmt.Errorf("%s no longer has a block %s", t.path, block)
 		}
 		return out, err
 	})
@@ -340,7 +342,7 @@ func (p *Programs) holder(block edit.Block, project bool) (target, error) {
 		return found[0], nil
 	case project:
 		return target{}, diag.Failure{Diagnostics: diag.Diagnostics{{
-			Severity: diag.Error, Summary: fmt.Sprintf("the project has no block %s", block), Next: "leave --project out",
+			Severity: diag.Error, Summary: fmt.Sprintf("the project has no block %s", block), Next: "remove --project",
 		}}}
 	}
 	return target{}, nil

@@ -28,7 +28,7 @@ func (p *Programs) Lock(ctx context.Context, b *config.PluginBlock, accepted boo
 		return lock.Entry{}, pr.Problem
 	}
 	if agreed != "" && agreed != pr.SHA256 {
-		return lock.Entry{}, notAccepted(b, "Its program was changed since you have agreed to it.")
+		return lock.Entry{}, notAccepted(b, "Its program has changed since you accepted it.")
 	}
 	if pr.Problem != nil && pr.mismatch == nil {
 		return lock.Entry{}, pr.Problem // the lock file itself can't be read
@@ -39,7 +39,10 @@ func (p *Programs) Lock(ctx context.Context, b *config.PluginBlock, accepted boo
 	}
 	// A program that nobody has accepted yet is not even started to hear what it is.
 	if !pr.locked {
-		question := fmt.Sprintf("%s: plugin %q is new.\n  program: %s\n  sha256:  %s\nStart it to see what it is?", b.Where(), b.Label, pr.Path, pr.SHA256)
+		question := fmt.Sprintf("%s: plugin %q is new.\n"+
+			"  program: %s\n"+
+			"  sha256:  %s\n"+
+			"Start it to read its manifest?", b.Where(), b.Label, pr.Path, pr.SHA256)
 		if !accepted && !p.Front.Confirm(ctx, question) {
 			return lock.Entry{}, notAccepted(b, "It is new.")
 		}
@@ -54,7 +57,7 @@ func (p *Programs) Lock(ctx context.Context, b *config.PluginBlock, accepted boo
 	changes, growth := p.changes(&pr, entry)
 	p.Front.Show(Step{Kind: StepChanges, Label: b.Label, Version: entry.Version.String(), Changes: changes})
 	if len(growth) > 0 && !accepted && !p.Front.Confirm(ctx, "Accept "+strings.Join(growth, " and ")+"?") {
-		return lock.Entry{}, notAccepted(b, sentence(strings.Join(growth, " and ")+" would have to be accepted"))
+		return lock.Entry{}, notAccepted(b, sentence(strings.Join(growth, " and ")+" need to be accepted"))
 	}
 	if err := p.record(ctx, b, entry); err != nil {
 		return lock.Entry{}, err
@@ -69,7 +72,7 @@ func (p *Programs) Lock(ctx context.Context, b *config.PluginBlock, accepted boo
 func notAccepted(b *config.PluginBlock, detail string) error {
 	return diag.Failure{Diagnostics: diag.Diagnostics{{
 		Severity: diag.Error, Summary: fmt.Sprintf("plugin %q was not accepted", b.Label), Detail: detail, Range: b.Range, Plugin: b.Label,
-		Next: fmt.Sprintf("run `gantry plugin lock %s` on a terminal, or with --yes once you have looked at it", b.Label),
+		Next: fmt.Sprintf("run `gantry plugin lock %s` on a terminal, or review it and use --yes", b.Label),
 	}}}
 }
 
@@ -78,12 +81,12 @@ func (p *Programs) entry(pr *Program) (lock.Entry, error) {
 	b, m := pr.Block, pr.Manifest
 	v, err := version.Parse(m.Version)
 	if err != nil {
-		return lock.Entry{}, hint.With(fmt.Errorf("%s: plugin %q: %w", b.Where(), b.Label, err), "the plugin's author has to correct it")
+		return lock.Entry{}, hint.With(fmt.Errorf("%s: plugin %q: %w", b.Where(), b.Label, err), "the plugin's author has to correct this")
 	}
 	if b.Version != nil && !b.Version.Allows(v) {
 		return lock.Entry{}, diag.Failure{Diagnostics: diag.Diagnostics{{
 			Severity: diag.Error, Summary: fmt.Sprintf("plugin %q has version %s", b.Label, v), Range: b.Range, Plugin: b.Label,
-			Detail: fmt.Sprintf("The block asks for %q.", b.Version), Next: "use another version of the program, or change `version`",
+			Detail: fmt.Sprintf("The block requires %q.", b.Version), Next: "use another version of the program, or change `version`",
 		}}}
 	}
 	hash, err := lock.Binary(pr.SHA256)
@@ -110,7 +113,7 @@ func (p *Programs) changes(pr *Program, e lock.Entry) (changes, growth []string)
 	if !pr.locked {
 		changes = append(changes, "new: "+pr.Path, "sha256: "+pr.SHA256)
 		for _, l := range asks {
-			changes = append(changes, "asks for "+l)
+			changes = append(changes, "requests "+l)
 		}
 		if len(m.Tools) > 0 {
 			var names []string
@@ -142,7 +145,7 @@ func (p *Programs) changes(pr *Program, e lock.Entry) (changes, growth []string)
 		}
 	}
 	if old.Grants != e.Grants {
-		changes = append(changes, append([]string{"permissions changed, they are now:"}, indentEach(Permissions(b.Permissions))...)...)
+		changes = append(changes, append([]string{"permissions changed, now:"}, indentEach(Permissions(b.Permissions))...)...)
 		growth = append(growth, "the permissions")
 	}
 	if old.Files != e.Files {
@@ -177,7 +180,7 @@ func (p *Programs) difference(old lock.Entry, m *contract.Manifest) (words, grow
 			return words, growth
 		}
 	}
-	words = "changed; what it was before is not known here any more. It has the capabilities " + listed(m.Capabilities, "(none)")
+	words = "changed; the previous manifest is no longer available. It now has the capabilities " + listed(m.Capabilities, "(none)")
 	if len(m.Capabilities) > 0 {
 		growth = "the capabilities " + strings.Join(m.Capabilities, ", ")
 	}
@@ -220,7 +223,7 @@ func (p *Programs) updateLock(ctx context.Context, b *config.PluginBlock, change
 	var fresh []byte
 	err := lock.Update(ctx, b.LockFile, func(f *lock.File) error {
 		if inProject && !bytes.Equal(f.Bytes(), before.Bytes()) {
-			return hint.With(fmt.Errorf("%s was changed meanwhile", b.LockFile), "look at it, then run the command again")
+			return hint.With(fmt.Errorf("%s has changed in the meantime", b.LockFile), "review it, then run the command again")
 		}
 		if err := change(f); err != nil {
 			return err

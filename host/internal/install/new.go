@@ -67,7 +67,8 @@ type newModule struct {
 func checkPluginName(name string) error {
 	ok := name != "" && len(name) <= 64 && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 	if !ok {
-		return &ArgumentError{hint.New(fmt.Sprintf("%q can't be the name of a plugin", name), "use 1 to 64 lower-case letters, digits and dashes, a letter first")}
+		return &ArgumentError{hint.New(fmt.Sprintf("invalid plugin name %q", name), "use 1 to 64 lower-case letters, digits and dashes, starting "+
+			"with a letter")}
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func checkEmpty(dir string) error {
 		return nil
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("a plugin can't be written into %s: %w", dir, withoutPath(err)), "choose another folder with --dir")
+		return hint.With(fmt.Errorf("can't create a plugin in %s: %w", dir, withoutPath(err)), "choose another folder with --dir")
 	}
 	if len(entries) > 0 {
 		return hint.With(fmt.Errorf("%s is not empty; nothing was changed", dir), "choose another folder with --dir")
@@ -101,7 +102,7 @@ func (m *newModule) dependencies(n NewPlugin, path string) (offline bool, err er
 	if sdk == "" {
 		v, err := version.Parse(strings.SplitN(n.Version, "+", 2)[0])
 		if err != nil {
-			return false, hint.With(fmt.Errorf("this gantry (%s) was not released, so there is no SDK of its version to download", n.Version), "name its source with --sdk")
+			return false, hint.With(fmt.Errorf("this gantry (%s) is not a release, so no SDK of its version can be downloaded", n.Version), "specify its source with --sdk")
 		}
 		if err := errors.Join(mod.AddGoStmt("1.26.0"), mod.AddRequire(sdkModule, "v"+v.String())); err != nil {
 			return false, err
@@ -152,14 +153,14 @@ func readSDK(dir string) (*modfile.File, error) {
 	path := filepath.Join(dir, "go.mod")
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, hint.With(fmt.Errorf("--sdk: %w", reason(err, path)), "name the folder sdk of gantry's source")
+		return nil, hint.With(fmt.Errorf("--sdk: %w", reason(err, path)), "specify the sdk folder of gantry's source")
 	}
 	f, err := modfile.Parse(path, text, nil)
 	if err != nil {
 		return nil, fmt.Errorf("--sdk: %w", err)
 	}
 	if f.Module == nil || f.Module.Mod.Path != sdkModule || f.Go == nil {
-		return nil, hint.With(fmt.Errorf("--sdk: %s is not the go.mod of %s", path, sdkModule), "name the folder sdk of gantry's source")
+		return nil, hint.With(fmt.Errorf("--sdk: %s is not the go.mod of %s", path, sdkModule), "specify the sdk folder of gantry's source")
 	}
 	return f, nil
 }

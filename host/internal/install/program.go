@@ -105,7 +105,7 @@ func (p *Programs) Look(b *config.PluginBlock) Program {
 		}
 		next := nextNotThere
 		if b.Program.Kind == source.Builtin {
-			next = "the program belongs beside gantry's own; install gantry again"
+			next = "the program has to be in the same folder as gantry; reinstall gantry"
 		}
 		pr.Problem = placed(b, reason(err, path), next)
 		return pr
@@ -120,7 +120,7 @@ func (p *Programs) Look(b *config.PluginBlock) Program {
 		pr.State = LockBuiltin
 		if want := p.Builtins[filepath.Base(path)]; want != "" && want != pr.SHA256 {
 			pr.State = LockDiffers
-			pr.Problem = placed(b, fmt.Errorf("%s is not the one that was built with this gantry", path), "install gantry again, all of it from one build")
+			pr.Problem = placed(b, fmt.Errorf("%s was not built together with this gantry", path), "reinstall gantry from a single build")
 		}
 		return pr
 	}
@@ -188,7 +188,7 @@ func (p *Programs) Describe(ctx context.Context, pr *Program, kind contract.Kind
 }
 
 // described is what ends a start once the program has said what it is: this process must not be configured.
-var described = contract.Diagnostic{Severity: contract.SeverityError, Summary: "only asked what it is"}
+var described = contract.Diagnostic{Severity: contract.SeverityError, Summary: "started only to read its manifest"}
 
 func (p *Programs) slot(pr *Program, kind contract.Kind) (*plugin.Slot, *atomic.Pointer[contract.Manifest], error) {
 	b, said := pr.Block, new(atomic.Pointer[contract.Manifest])
@@ -209,7 +209,7 @@ func (p *Programs) slot(pr *Program, kind contract.Kind) (*plugin.Slot, *atomic.
 // What to do about a program that is not there.
 const (
 	nextNotInstalled = "install it, or change `source`"
-	nextNotThere     = "check `source`; relative paths start at the folder of the configuration file"
+	nextNotThere     = "check `source`; relative paths are relative to the folder of the configuration file"
 )
 
 // placed is an error at a block.
@@ -221,7 +221,7 @@ func placed(b *config.PluginBlock, err error, next string) error {
 // reason says in words why a program can't be read.
 func reason(err error, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no file %s", path)
+		return fmt.Errorf("the file %s doesn't exist", path)
 	}
 	return err
 }
@@ -284,7 +284,7 @@ func (p *Programs) LookAll(ctx context.Context) []Program {
 // Warning says why a plugin's own settings could not be checked, or why it will not be started.
 func (pr *Program) Warning() diag.Diagnostic {
 	d := diag.Diagnostic{
-		Severity: diag.Warning, Summary: fmt.Sprintf("plugin %q can't be used", pr.Block.Label), Detail: sentence(pr.Problem.Error()),
+		Severity: diag.Warning, Summary: fmt.Sprintf("can't use plugin %q", pr.Block.Label), Detail: sentence(pr.Problem.Error()),
 		Range: pr.Block.Range, Plugin: pr.Block.Label, Next: fmt.Sprintf("see `gantry plugin inspect %s`", pr.Block.Label),
 	}
 	if f, ok := errors.AsType[diag.Failure](pr.Problem); ok {

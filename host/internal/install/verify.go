@@ -89,15 +89,18 @@ func mismatched(b *config.PluginBlock, m *lock.Mismatch) error {
 	d := m.Diagnostic()
 	if m.Reason == lock.ReasonNotLocked {
 		// There is no place in the lock yet; the block that names the program is one.
-		d.Range, d.Next = b.Range, fmt.Sprintf("look at the program, then run `gantry plugin lock %s`", b.Label)
+		d.Range, d.Next = b.Range, fmt.Sprintf("review the program, then run `gantry plugin lock %s`", b.Label)
 	}
 	return diag.Failure{Diagnostics: diag.Diagnostics{d}}
 }
 
 // consents asks on the terminal whether a program may be used. Without a terminal the answer is no.
 func (in Installation) consents(ctx context.Context, b *config.PluginBlock, path string) bool {
-	asks := listed(Permissions(b.Permissions), "nothing beside what it declares")
-	return in.Front.Confirm(ctx, fmt.Sprintf("%s: plugin %q is not locked yet.\n  program: %s\n  asks for: %s\nLock it as it is and use it?", b.Where(), b.Label, path, asks))
+	asks := listed(Permissions(b.Permissions), "nothing beyond what it declares")
+	return in.Front.Confirm(ctx, fmt.Sprintf("%s: plugin %q is not locked yet.\n"+
+		"  program: %s\n"+
+		"  requests: %s\n"+
+		"Lock and use it?", b.Where(), b.Label, path, asks))
 }
 
 // Reverify says what the lock files demand of a program by now: it may have been locked anew since this host began.
@@ -114,7 +117,7 @@ func (in Installation) Reverify(ctx context.Context, b *config.PluginBlock) (sha
 			continue
 		}
 		if now.Address() != b.Address() || now.LockFile != b.LockFile {
-			return "", "", hint.With(fmt.Errorf("%s names another program now", now.Where()), "start gantry again")
+			return "", "", hint.With(fmt.Errorf("%s now refers to another program", now.Where()), "restart gantry")
 		}
 		file, ds := cfg.Lock(now)
 		if err := ds.Err(); err != nil {
@@ -123,9 +126,9 @@ func (in Installation) Reverify(ctx context.Context, b *config.PluginBlock) (sha
 		entry, _ := file.Entry(now.Address())
 		hashes := entry.Platforms[lock.Platform()].Binary
 		if len(hashes) == 0 {
-			return "", "", hint.With(fmt.Errorf("plugin %q is not locked any more", b.Label), fmt.Sprintf("look at the program, then run `gantry plugin lock %s`", b.Label))
+			return "", "", hint.With(fmt.Errorf("plugin %q is no longer locked", b.Label), fmt.Sprintf("review the program, then run `gantry plugin lock %s`", b.Label))
 		}
 		return hashes[0].Hex(), string(entry.Manifest), nil
 	}
-	return "", "", hint.With(fmt.Errorf("plugin %q is not configured any more", b.Label), "start gantry again")
+	return "", "", hint.With(fmt.Errorf("plugin %q is no longer configured", b.Label), "restart gantry")
 }

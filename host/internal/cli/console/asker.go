@@ -43,7 +43,7 @@ func (c CommandAsker) Ask(ctx context.Context, q approval.Question) (approval.An
 			if choice, ok := render.Choose(line, q.Options); ok {
 				return approval.Answer{Choice: choice, By: "user"}, nil
 			}
-			fmt.Fprint(a.Stderr, "  answer with the number, letter or word of an answer: ")
+			fmt.Fprint(a.Stderr, "  type the number, letter or word of an answer: ")
 		case <-ctx.Done():
 			return approval.Answer{}, context.Cause(ctx)
 		}

@@ -68,5 +68,5 @@ func UnknownProvider(cfg *config.Config, name string) diag.Diagnostic {
 	for _, b := range cfg.Providers {
 		there = append(there, b.Label)
 	}
-	return diag.Diagnostic{Severity: diag.Error, Summary: fmt.Sprintf("there is no provider %q", name), Next: diag.DidYouMean(name, there, "see `gantry plugin list`")}
+	return diag.Diagnostic{Severity: diag.Error, Summary: fmt.Sprintf("unknown provider %q", name), Next: diag.DidYouMean(name, there, "see `gantry plugin list`")}
 }

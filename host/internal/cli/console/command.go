@@ -120,7 +120,7 @@ func PathReason(err error) error {
 // Missing says in words why a file can't be read.
 func Missing(err error, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no file %s", path)
+		return fmt.Errorf("the file %s doesn't exist", path)
 	}
 	return err
 }

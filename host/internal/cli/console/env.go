@@ -78,7 +78,7 @@ func (a *Env) Home() (string, error) {
 	if dir == "" {
 		h, ok := a.LookupEnv("HOME")
 		if !ok || h == "" {
-			return "", hint.New("neither GANTRY_HOME nor HOME is set", "say where to keep things with --home")
+			return "", hint.New("neither GANTRY_HOME nor HOME is set", "specify a folder with --home")
 		}
 		dir = filepath.Join(h, ".gantry")
 	}
@@ -87,7 +87,7 @@ func (a *Env) Home() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(abs, 0o700); err != nil && !a.Homeless {
-		return "", hint.With(fmt.Errorf("the home folder can't be made: %w", err), "set GANTRY_HOME to a folder of yours, or use --home")
+		return "", hint.With(fmt.Errorf("can't create the home folder: %w", err), "set GANTRY_HOME to one of your folders, or use --home")
 	}
 	return abs, nil
 }
@@ -116,7 +116,7 @@ func (a *Env) Logger() (hclog.Logger, error) {
 	level := hclog.Warn
 	if name != "" {
 		if level = hclog.LevelFromString(name); level == hclog.NoLevel {
-			return nil, UsageError{fmt.Sprintf("there is no log level %q", name), diag.DidYouMean(name, LogLevels(), "")}
+			return nil, UsageError{fmt.Sprintf("unknown log level %q", name), diag.DidYouMean(name, LogLevels(), "")}
 		}
 	}
 	l := hclog.New(&hclog.LoggerOptions{Name: "gantry", Level: level, Output: a.redactor.Writer(a.Stderr)})
@@ -207,11 +207,11 @@ func (a *Env) WorkDir(dir string) (string, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", UsageError{fmt.Sprintf("there is no folder %s", dir), "check the path, which starts at the folder you are in"}
+		return "", UsageError{fmt.Sprintf("the folder %s doesn't exist", dir), "check the path, which is relative to the current folder"}
 	case err != nil:
-		return "", UsageError{fmt.Sprintf("the folder %s can't be used: %v", dir, PathReason(err)), "name another one"}
+		return "", UsageError{fmt.Sprintf("can't use the folder %s: %v", dir, PathReason(err)), "specify another one"}
 	case !st.IsDir():
-		return "", UsageError{fmt.Sprintf("%s is not a folder", dir), "name a folder"}
+		return "", UsageError{fmt.Sprintf("%s is not a folder", dir), "specify a folder"}
 	}
 	return abs, nil
 }

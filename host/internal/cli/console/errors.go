@@ -62,11 +62,11 @@ func (a *Env) ShowError(err error) {
 func systemNext(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return "make room on the disk"
+		return "free up disk space"
 	case errors.Is(err, syscall.EROFS):
-		return "its file system is mounted read-only; use another place, or mount it writable"
+		return "its file system is mounted read-only; use another location, or mount it writable"
 	case errors.Is(err, fs.ErrPermission):
-		return "see whom it belongs to and who may use it, with ls -l"
+		return "check its owner and permissions with ls -l"
 	}
 	return ""
 }
@@ -74,9 +74,9 @@ func systemNext(err error) string {
 // Summary says what a plugin did not do.
 func Summary(e *plugin.Error) string {
 	what := map[plugin.Phase]string{
-		plugin.PhaseFind: "was not found", plugin.PhaseVerify: "is not the one that was locked", plugin.PhaseStart: "did not start",
-		plugin.PhaseHandshake: "did not start", plugin.PhaseConnect: "can't be reached", plugin.PhaseDescribe: "describes itself wrongly",
-		plugin.PhaseConfigure: "refuses its configuration", plugin.PhaseRun: "ended", plugin.PhaseCall: "failed in a call",
+		plugin.PhaseFind: "was not found", plugin.PhaseVerify: "differs from its lock", plugin.PhaseStart: "did not start",
+		plugin.PhaseHandshake: "did not start", plugin.PhaseConnect: "can't be reached", plugin.PhaseDescribe: "has an invalid manifest",
+		plugin.PhaseConfigure: "rejects its configuration", plugin.PhaseRun: "ended", plugin.PhaseCall: "failed in a call",
 		plugin.PhaseStop: "did not stop",
 	}[e.Phase]
 	if what == "" {
@@ -114,7 +114,7 @@ func Detail(e *plugin.Error) string {
 }
 
 // ErrTurn ends the program with status 1; the reason was shown.
-var ErrTurn = errors.New("the turn was not completed")
+var ErrTurn = errors.New("the turn did not complete")
 
 // StatusError ends the program with a status of its own; what it is about was shown.
 type StatusError int

@@ -23,7 +23,7 @@ func (o *Output) Write(p []byte) (int, error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.err == nil {
-			o.err = hint.With(fmt.Errorf("write the output: %w", err), "see whether its disk is full, or its reader gone")
+			o.err = hint.With(fmt.Errorf("write the output: %w", err), "check whether the disk is full, or the reader has exited")
 		}
 	}
 	return n, err

@@ -28,8 +28,8 @@ func (a *Env) Database(cfg *config.Config) (store.Database, error) {
 	}
 	return store.Database{}, diag.Failure{Diagnostics: diag.Diagnostics{cfg.Place(cfg.Store.Range, diag.Diagnostic{
 		Severity: diag.Error, Summary: fmt.Sprintf("this program has no driver %q", cfg.Store.Driver),
-		Detail: "It keeps threads in a file. The same host with a driver for PostgreSQL is a program of its own.",
-		Next:   "run gantry-" + cfg.Store.Driver + " in the place of gantry; it takes the same commands",
+		Detail: "It stores threads in a file. The host with a PostgreSQL driver is a separate program.",
+		Next:   "run gantry-" + cfg.Store.Driver + " instead of gantry; it has the same commands",
 	})}}
 }
 

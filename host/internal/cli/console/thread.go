@@ -32,7 +32,7 @@ func FindThread(ctx context.Context, s *store.Store, which, cwd string, all bool
 		return "", err
 	}
 	if len(infos) == 0 {
-		return "", hint.New("there is no thread of this folder to resume", "--all looks at every folder")
+		return "", hint.New("no thread in this folder to resume", "--all considers all folders")
 	}
 	return infos[0].ID, nil
 }

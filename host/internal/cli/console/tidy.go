@@ -36,7 +36,7 @@ func tidy(ctx context.Context, home string, cfg *config.Config, s *store.Store, 
 	}
 	// Marked first, so that a second host does not begin as well.
 	if err := touch(stamp, time.Now()); err != nil {
-		log.Warn("the time of the last clean-up can't be kept", "err", err)
+		log.Warn("can't store the time of the last clean-up", "err", err)
 		return
 	}
 	r, err := s.Retain(ctx, Retention(cfg))
@@ -45,10 +45,10 @@ func tidy(ctx context.Context, home string, cfg *config.Config, s *store.Store, 
 		return
 	}
 	if ctx.Err() == nil {
-		log.Warn("not cleaned up", "err", err)
+		log.Warn("clean-up failed", "err", err)
 	}
 	if err := touch(stamp, before); err != nil { // the next host goes on with it
-		log.Warn("the time of the last clean-up can't be kept", "err", err)
+		log.Warn("can't store the time of the last clean-up", "err", err)
 	}
 }
 

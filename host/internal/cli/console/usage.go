@@ -60,7 +60,7 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 	} else if name := diag.Suggest(given, names); name != "" {
 		next = fmt.Sprintf("did you mean %q? %s", name, next)
 	}
-	return UsageError{fmt.Sprintf("there is no command %q%s", given, place), next}
+	return UsageError{fmt.Sprintf("unknown command %q%s", given, place), next}
 }
 
 // Takes checks the number of arguments. The names are those of the usage line; what is beyond most (-1: any number) is
@@ -69,15 +69,15 @@ func Takes(least, most int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return UsageError{fmt.Sprintf("%s is missing", names[len(args)]), fmt.Sprintf("write `%s`; see %s", usageLine(cmd), helpOf(cmd))}
+			return UsageError{fmt.Sprintf("%s is missing", names[len(args)]), fmt.Sprintf("use `%s`; see %s", usageLine(cmd), helpOf(cmd))}
 		case most == 0 && len(args) > 0:
-			return UsageError{fmt.Sprintf("`%s` takes no argument, but there is %q", cmd.CommandPath(), args[0]), "leave it out; see " + helpOf(cmd)}
+			return UsageError{fmt.Sprintf("`%s` takes no arguments, but got %q", cmd.CommandPath(), args[0]), "remove it; see " + helpOf(cmd)}
 		case most > 0 && len(args) > most:
-			next := "leave it out; see " + helpOf(cmd)
+			next := "remove it; see " + helpOf(cmd)
 			if names[most-1] == TaskArgument {
 				next = "put a task of several words in quotes"
 			}
-			return UsageError{fmt.Sprintf("%q is an argument too many for `%s`", args[most], cmd.CommandPath()), next}
+			return UsageError{fmt.Sprintf("unexpected argument %q for `%s`", args[most], cmd.CommandPath()), next}
 		}
 		return nil
 	}
@@ -110,7 +110,7 @@ func checkExclusive(cmd *cobra.Command) error {
 	for group := range strings.SplitSeq(cmd.Annotations[exclusiveFlags], ";") {
 		given := slices.DeleteFunc(strings.Fields(group), func(name string) bool { return !cmd.Flags().Changed(name) })
 		if len(given) > 1 {
-			return UsageError{fmt.Sprintf("--%s and --%s exclude each other", given[0], given[1]), "keep one of them; see " + helpOf(cmd)}
+			return UsageError{fmt.Sprintf("--%s and --%s can't be combined", given[0], given[1]), "keep one of them; see " + helpOf(cmd)}
 		}
 	}
 	return nil
@@ -121,7 +121,7 @@ func checkEmptyFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
 			err = UsageError{fmt.Sprintf("%s is empty in `%s`", flagText(f), cmd.CommandPath()),
-				fmt.Sprintf("write %s, or leave it out; see %s", flagForm(f), helpOf(cmd))}
+				fmt.Sprintf("use %s, or omit it; see %s", flagForm(f), helpOf(cmd))}
 		}
 	})
 	return err
@@ -130,7 +130,7 @@ func checkEmptyFlags(cmd *cobra.Command) (err error) {
 // checkColor refuses what --color does not know.
 func (a *Env) checkColor() error {
 	if !slices.Contains(ColorWords, a.Flags.Color) {
-		return UsageError{fmt.Sprintf("%q is no value of --color", a.Flags.Color), diag.DidYouMean(a.Flags.Color, ColorWords, "write auto, always or never")}
+		return UsageError{fmt.Sprintf("invalid value %q for --color", a.Flags.Color), diag.DidYouMean(a.Flags.Color, ColorWords, "use auto, always or never")}
 	}
 	return nil
 }
@@ -150,15 +150,15 @@ func FlagError(cmd *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		next := "see " + helpOf(cmd)
 		if group := e.GetSpecifiedShortnames(); group != "" {
-			text := fmt.Sprintf("there is no flag %q %s", "-"+group, place)
+			text := fmt.Sprintf("unknown flag %q %s", "-"+group, place)
 			if len(group) > 1 {
-				text = fmt.Sprintf("there is no flag %q, of %q, %s", "-"+e.GetSpecifiedName(), "-"+group, place)
+				text = fmt.Sprintf("unknown flag %q, in %q, %s", "-"+e.GetSpecifiedName(), "-"+group, place)
 			}
 			if i := slices.Index(flags, "--"+group); i >= 0 {
 				next = fmt.Sprintf("did you mean %q? %s", flags[i], next)
 			}
 			if strings.Contains(cmd.Use, TaskArgument) && next == "see "+helpOf(cmd) {
-				next = "a task that begins with a dash stands behind --; " + next
+				next = "put -- before a task that starts with a dash; " + next
 			}
 			return UsageError{text, next}
 		}
@@ -168,20 +168,20 @@ func FlagError(cmd *cobra.Command, err error) error {
 		} else if name := diag.Suggest(given, flags); name != "" {
 			next = fmt.Sprintf("did you mean %q? %s", name, next)
 		}
-		return UsageError{fmt.Sprintf("there is no flag %q %s", given, place), next}
+		return UsageError{fmt.Sprintf("unknown flag %q %s", given, place), next}
 	}
 	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		return UsageError{fmt.Sprintf("%s needs a value %s", flagText(e.GetFlag()), place), fmt.Sprintf("write %s; see %s", flagForm(e.GetFlag()), helpOf(cmd))}
+		return UsageError{fmt.Sprintf("%s needs a value %s", flagText(e.GetFlag()), place), fmt.Sprintf("use %s; see %s", flagForm(e.GetFlag()), helpOf(cmd))}
 	}
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		kind := map[string]string{"int": "a whole number", "bool": "true or false"}[e.GetFlag().Value.Type()]
 		if kind == "" {
-			return UsageError{fmt.Sprintf("%q is no value of %s %s: %v", e.GetValue(), flagText(e.GetFlag()), place, e.Unwrap()), "see " + helpOf(cmd)}
+			return UsageError{fmt.Sprintf("invalid value %q for %s %s: %v", e.GetValue(), flagText(e.GetFlag()), place, e.Unwrap()), "see " + helpOf(cmd)}
 		}
-		return UsageError{fmt.Sprintf("%q is no value of %s %s: it takes %s", e.GetValue(), flagText(e.GetFlag()), place, kind), "see " + helpOf(cmd)}
+		return UsageError{fmt.Sprintf("invalid value %q for %s %s: it must be %s", e.GetValue(), flagText(e.GetFlag()), place, kind), "see " + helpOf(cmd)}
 	}
 	if e, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
-		return UsageError{fmt.Sprintf("%q is no flag %s", e.GetSpecifiedFlag(), place), "see " + helpOf(cmd)}
+		return UsageError{fmt.Sprintf("invalid flag %q %s", e.GetSpecifiedFlag(), place), "see " + helpOf(cmd)}
 	}
 	return UsageError{fmt.Sprintf("%v (%s)", err, place), "see " + helpOf(cmd)}
 }

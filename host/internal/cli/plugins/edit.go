@@ -67,7 +67,7 @@ func (a *app) nextAfterAdd(n *install.Added) {
 	if len(required) > 0 {
 		place := "the block"
 		if b.Type == "plugin" {
-			place = "a config block of it"
+			place = "its config block"
 		}
 		fmt.Fprintf(a.Stderr, "Next: set %s in %s, in %s\n", strings.Join(required, ", "), place, n.File)
 		return

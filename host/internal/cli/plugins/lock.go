@@ -36,7 +36,7 @@ func (a *app) lock(ctx context.Context, p *install.Programs, names []string, yes
 				return err
 			}
 			if b.Program.Kind == source.Builtin {
-				fmt.Fprintf(a.Stderr, "%s comes with gantry: its build pins it, there is nothing to lock\n", b.Label)
+				fmt.Fprintf(a.Stderr, "%s is built in and pinned by gantry's build; nothing to lock\n", b.Label)
 				continue
 			}
 			blocks = append(blocks, b)
@@ -68,7 +68,7 @@ func (a *app) lock(ctx context.Context, p *install.Programs, names []string, yes
 		return console.ErrShown
 	}
 	if count == 0 && len(names) == 0 {
-		fmt.Fprintln(a.Stderr, "nothing to lock: every configured plugin comes with gantry")
+		fmt.Fprintln(a.Stderr, "nothing to lock: all configured plugins are built in")
 	}
 	return nil
 }
@@ -131,6 +131,6 @@ func (a *app) verify(ctx context.Context, p *install.Programs, asJSON bool) erro
 // showUnused names what is locked and not used by any block: a profile may use it.
 func (a *app) showUnused(p *install.Programs) {
 	for _, u := range p.Unused() {
-		fmt.Fprintf(a.Stderr, "Note: %s has an entry for %q, which no block uses; `gantry plugin lock --prune` drops it\n", u.File, u.Address)
+		fmt.Fprintf(a.Stderr, "Note: %s has an entry for %q, which no block uses; `gantry plugin lock --prune` removes it\n", u.File, u.Address)
 	}
 }

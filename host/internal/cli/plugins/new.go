@@ -59,7 +59,7 @@ func (a *app) nextAfterNew(dir, name string, offline bool) {
 		fmt.Fprintf(a.Stderr, "  %s mod tidy\n", goCommand)
 	}
 	if !offline {
-		fmt.Fprintln(a.Stderr, "  (where the sdk can't be downloaded, write the plugin anew with --sdk PATH, the sdk folder of gantry's source)")
+		fmt.Fprintln(a.Stderr, "  (if the SDK can't be downloaded, create the plugin again with --sdk PATH, the sdk folder of gantry's source)")
 	}
 	fmt.Fprintf(a.Stderr, "  %s build -o bin/%s . && %s test .\n", goCommand, name, goCommand)
 	fmt.Fprintf(a.Stderr, "  gantry plugin add ./bin/%s\n", name)

@@ -181,9 +181,9 @@ func (a *app) inspect(ctx context.Context, p *install.Programs, b *config.Plugin
 	if pr.SHA256 == "" {
 		return pr.Problem
 	}
-	if !pr.Trusted() && !yes && !a.Confirm(ctx, fmt.Sprintf("%s: %s is %s. Start it to see what it is?", b.Where(), pr.Path, unpinned(pr.State))) {
+	if !pr.Trusted() && !yes && !a.Confirm(ctx, fmt.Sprintf("%s: %s is %s. Start it to read its manifest?", b.Where(), pr.Path, unpinned(pr.State))) {
 		a.ShowProblem(pr.Problem)
-		return hint.With(fmt.Errorf("plugin %q was not started", b.Label), "lock it, or start it all the same with --yes")
+		return hint.With(fmt.Errorf("plugin %q was not started", b.Label), "lock it, or start it anyway with --yes")
 	}
 	pr.Manifest = nil // what it says now counts, not what it said once
 	slot, err := p.Describe(ctx, &pr, b.Kind)
@@ -221,7 +221,7 @@ func (a *app) inspect(ctx context.Context, p *install.Programs, b *config.Plugin
 
 func unpinned(s install.LockState) string {
 	if s == install.LockDiffers {
-		return "not the program that was locked"
+		return "not the locked program"
 	}
 	return "not locked"
 }
@@ -237,7 +237,7 @@ func (a *app) showStart(err error, s *startProblem) {
 	full.StderrTail = s.StderrTail
 	a.ShowError(&full)
 	if len(s.Report) > 0 {
-		fmt.Fprintf(a.Stderr, "\nWhat it wrote when it crashed:\n%s\n", render.Clean(strings.Join(s.Report, "\n")))
+		fmt.Fprintf(a.Stderr, "\nOutput when it crashed:\n%s\n", render.Clean(strings.Join(s.Report, "\n")))
 	}
 }
 
@@ -252,7 +252,7 @@ func (a *app) showInspection(in inspection) error {
 		{"block", fmt.Sprintf("%s %q at %s", install.BlockType(m.Kind), in.Label, in.Where)}, {"source", in.Source}, {"program", in.Path},
 		{"sha256", in.SHA256}, {"lock", string(in.Lock)}, {"manifest", in.ManifestDigest},
 		{"capabilities", render.Listed(m.Capabilities, "none")}, {"host services", render.Listed(m.HostServices, "none")},
-		{"permissions", render.Listed(in.Permissions, "none beside its capabilities")}, {"limits", limitsText(m.Limits)},
+		{"permissions", render.Listed(in.Permissions, "none except its capabilities")}, {"limits", limitsText(m.Limits)},
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, f := range facts {
@@ -315,7 +315,7 @@ func showSettings(w io.Writer, m *contract.Manifest) error {
 		place = "its config block"
 	}
 	if m.Config.IsZero() {
-		_, err := fmt.Fprintf(w, "\nIt takes no settings.\n")
+		_, err := fmt.Fprintf(w, "\nIt has no settings.\n")
 		return err
 	}
 	fmt.Fprintf(w, "\nSettings, in %s\n", place)
@@ -401,7 +401,7 @@ func showTool(w io.Writer, d contract.Descriptor) {
 		on   bool
 		text string
 	}{
-		{d.ReadOnly, "only reads"}, {d.ParallelSafe, "runs beside others"}, {d.Assess, "says before each call what it will do"},
+		{d.ReadOnly, "only reads"}, {d.ParallelSafe, "runs concurrently"}, {d.Assess, "assesses each call before it runs"},
 		{d.EffectsByHost, "acts only through the host"},
 		{d.Exposure == contract.ExposureDeferred, "found by search"}, {d.Exposure == contract.ExposureHidden, "hidden from the model"},
 		{d.SerialGroup != "", "one at a time with " + d.SerialGroup}, {len(d.ModelTraits) > 0, "for models with " + strings.Join(d.ModelTraits, ", ")},

@@ -53,7 +53,7 @@ func (a *app) executable(path string) (string, error) {
 		return "", hint.With(fmt.Errorf("reload: %w", console.Missing(err, path)), "build the program first, or check the path")
 	}
 	if !info.Mode().IsRegular() {
-		return "", hint.With(fmt.Errorf("reload: %s is not a file", path), "name a program")
+		return "", hint.With(fmt.Errorf("reload: %s is not a file", path), "specify a program")
 	}
 	return path, nil
 }
@@ -89,7 +89,7 @@ func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams)
 			a.ShowError(fmt.Errorf("plugin %q was not replaced: %w", p.Plugin, err))
 		case err != nil:
 			failed = true
-			a.ShowError(fmt.Errorf("%s did not replace plugin %q, its old process goes on: %w", who, p.Plugin, err))
+			a.ShowError(fmt.Errorf("%s did not replace plugin %q, whose old process stays in use: %w", who, p.Plugin, err))
 		case !reloaded:
 			known = append(known, names...)
 			fmt.Fprintf(a.Stderr, "%s has no plugin %q\n", who, p.Plugin)
@@ -102,7 +102,7 @@ func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams)
 	case failed:
 		return console.ErrShown
 	case hosts == 0:
-		return hint.With(fmt.Errorf("no host runs with the home %s", home), "nothing, the next `gantry exec` starts the plugin as it is then")
+		return hint.With(fmt.Errorf("no host is using the home %s", home), "nothing to do: the next `gantry exec` starts the current program")
 	case !slices.Contains(known, p.Plugin):
 		return hint.With(fmt.Errorf("no running host has a plugin %q", p.Plugin), diag.DidYouMean(p.Plugin, known, "see `gantry plugin list`"))
 	}

@@ -87,7 +87,7 @@ func (h *Human) Event(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.TurnStarted:
 		if h.Reverted[e.Turn] {
-			h.line("%s", h.paint(yellow, "↶ this turn was taken back:"))
+			h.line("%s", h.paint(yellow, "↶ this turn was rolled back:"))
 		}
 		h.line("%s", h.paint(dim, fmt.Sprintf("model %s (%s) · approval %s · sandbox %s · %s", b.ModelName, b.Provider, b.Approval, b.Sandbox, b.Cwd)))
 	case event.ModelChanged:
@@ -102,7 +102,7 @@ func (h *Human) Event(e event.Event) {
 		h.active, h.window = b.After, b.ContextWindow
 	case event.ThreadReverted:
 		h.active = 0
-		h.line("%s", h.paint(yellow, "↶ took back "+Plural(b.Turns, "turn")))
+		h.line("%s", h.paint(yellow, "↶ rolled back "+Plural(b.Turns, "turn")))
 	case event.ThreadForked:
 		h.line("%s", h.paint(dim, "up to here from thread "+string(b.From)))
 	case event.ThreadArchived:
@@ -115,7 +115,7 @@ func (h *Human) Event(e event.Event) {
 		h.net = b
 	case event.FilesChanged:
 		if len(b.Undoes) > 0 {
-			h.line("%s", h.paint(yellow, "↶ put back "+Plural(len(b.Changes), "file")))
+			h.line("%s", h.paint(yellow, "↶ restored "+Plural(len(b.Changes), "file")))
 		}
 	case event.HookStarted:
 		if b.Run.Message != "" {
@@ -131,16 +131,16 @@ func (h *Human) Event(e event.Event) {
 		h.completed(b.Item)
 	case event.StreamRetried:
 		delay := time.Duration(b.DelayMS) * time.Millisecond
-		text := fmt.Sprintf("! the provider tries again in %v (%s)", delay, Clean(b.Cause))
+		text := fmt.Sprintf("! the provider retries in %v (%s)", delay, Clean(b.Cause))
 		if b.Max > 0 { // else it is the provider's own attempt
 			what := "the model did not answer"
 			if b.Begun {
 				what = "the stream broke"
 			}
-			text = fmt.Sprintf("! %s (%s); asking again in %v, %d of %d", what, Clean(b.Cause), delay, b.Attempt, b.Max)
+			text = fmt.Sprintf("! %s (%s); retrying in %v, %d of %d", what, Clean(b.Cause), delay, b.Attempt, b.Max)
 		}
 		if b.Offline {
-			text = fmt.Sprintf("! no connection (%s); waiting for it, the next try is in %v", Clean(b.Cause), delay)
+			text = fmt.Sprintf("! no connection (%s); waiting for it, next attempt in %v", Clean(b.Cause), delay)
 		}
 		h.line("%s", h.paint(yellow, text))
 	case event.QuestionAsked:
@@ -327,7 +327,7 @@ func (h *Human) completed(it event.Item) {
 		}
 		h.breakLine()
 		if it.Status == event.StatusSuperseded {
-			h.line("%s", h.paint(dim, "(the answer broke off; the model is asked again)"))
+			h.line("%s", h.paint(dim, "(the answer broke off; asking the model again)"))
 		}
 		return
 	case event.ItemEnteredReview:
@@ -378,7 +378,7 @@ func (h *Human) completed(it event.Item) {
 	case it.Status == event.StatusFailed:
 		h.line("  %s", h.paint(red, "✗ failed"))
 	case it.Session != "" && it.ExitCode == nil:
-		h.line("  %s", h.paint(dim, "… goes on as session "+it.Session))
+		h.line("  %s", h.paint(dim, "… continues as session "+it.Session))
 	default:
 		h.line("  %s", h.paint(green, "✓"))
 	}

@@ -247,7 +247,7 @@ func lookalikes(words []string) (out []string) {
 		}
 		for j, p := range parts {
 			if marked, ok := command.Lookalike(p, i == 0 || j == 0 && len(parts) > 1); ok && len(out) < maxSaid {
-				out = append(out, "careful: it has letters that look like others: "+strconv.Quote(marked))
+				out = append(out, "warning: it contains letters that look like others: "+strconv.Quote(marked))
 			}
 		}
 	}
@@ -269,7 +269,7 @@ func wantedText(e event.Effect) string {
 	case (e.Type == "write" || e.Type == "read") && json.Unmarshal(e.Data, &paths) == nil:
 		return e.Type + " " + quotedList(paths.Paths) + " and all below"
 	case e.Type == "network" && string(e.Data) == `{"host":"*"}`:
-		return "reach the network, all of it"
+		return "access the whole network"
 	}
 	return strings.Join(effectLines(e), "\n")
 }

@@ -97,7 +97,7 @@ func TestQuestionsShowEffects(t *testing.T) {
 	text := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Effects: effects}, []string{approval.Approve}, changes)
 	for _, want := range []string{
 		"  update /p/b.txt\n", "    -old\n    +new[2J\n", "more lines\n? x\n", `  writes: "/p/b.txt", "/p/c"`, `  does: "delete user"`, `  reaches: "x.test", port 443`, `  runs: "bash" "-lc" "gіt pull"`, "  in: /p\n",
-		`careful: it has letters that look like others: "g<U+0456>t"`, `  unheard_of {"a":1}`,
+		`warning: it contains letters that look like others: "g<U+0456>t"`, `  unheard_of {"a":1}`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)

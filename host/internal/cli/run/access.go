@@ -48,7 +48,7 @@ func (a *app) roots(folders []string) ([]string, error) {
 	var out []string
 	for _, dir := range folders {
 		if dir == "" {
-			return nil, console.UsageError{Text: "--add-dir is empty", Next: "name a folder, or leave it out"}
+			return nil, console.UsageError{Text: "--add-dir is empty", Next: "specify a folder, or omit it"}
 		}
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(a.Dir, dir)

@@ -133,13 +133,13 @@ func (s *asks) put(q *question) (_ approval.Answer, ok bool) {
 		case line, more := <-s.typed.Line():
 			s.typed.Taken()
 			if !more {
-				s.screen.Say("\n  no answer can come any more: refused\n")
+				s.screen.Say("\n  no more answers possible: refused\n")
 				return approval.Answer{Choice: approval.Deny, By: "user"}, true
 			}
 			if choice, ok := render.Choose(line, options); ok {
 				return approval.Answer{Choice: choice, By: "user"}, true
 			}
-			s.screen.Say("  answer with a letter or a word of the list: ")
+			s.screen.Say("  type a letter or a word from the list: ")
 		case r := <-q.over:
 			s.screen.Say("\n  " + elsewhere(r) + "\n")
 			return approval.Answer{}, false

@@ -90,7 +90,7 @@ func handOver(task string, set appserver.Settings, schema []byte) begin {
 	return func(ctx context.Context, c *appserver.Client) (begun, error) {
 		r, err := c.Start(ctx, appserver.StartParams{Text: task, Settings: set, OutputSchema: schema})
 		if err != nil && set != (appserver.Settings{}) {
-			err = hint.With(fmt.Errorf("%w: a change of the thread waits for the turn that runs, and its process ended with it", err), "run the command again")
+			err = hint.With(fmt.Errorf("%w: the change was waiting for the running turn, whose process has ended", err), "run the command again")
 		}
 		return begun{turn: r.Turn}, err
 	}
@@ -140,7 +140,7 @@ func (a *app) dial(ctx context.Context, home string, id event.ThreadID) (*appser
 	}
 	c, err := appserver.Dial(ctx, path)
 	if errors.Is(err, appserver.ErrGone) {
-		return nil, hint.With(fmt.Errorf("no process runs thread %s", id), fmt.Sprintf("go on with it by `gantry resume %s`", id))
+		return nil, hint.With(fmt.Errorf("no process runs thread %s", id), fmt.Sprintf("continue it with `gantry resume %s`", id))
 	}
 	return c, err
 }
@@ -156,7 +156,7 @@ func (a *app) watch(ctx context.Context, c *appserver.Client, id event.ThreadID,
 		e, err := c.Next(ctx)
 		if errors.Is(err, appserver.ErrGone) {
 			if mine.turn != "" {
-				return hint.With(fmt.Errorf("%w before the turn had ended", err), fmt.Sprintf("go on with it by `gantry resume %s`", id))
+				return hint.With(fmt.Errorf("%w before the turn ended", err), fmt.Sprintf("continue it with `gantry resume %s`", id))
 			}
 			return nil
 		}

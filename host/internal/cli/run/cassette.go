@@ -43,11 +43,11 @@ func (c *cassetteFlags) load(ctx context.Context, a *app, f *execFlags) error {
 	_, err := os.Stat(path)
 	switch {
 	case attribute == "record" && err == nil:
-		return console.UsageError{Text: fmt.Sprintf("the recording %s is there already", path), Next: "delete it to record anew, or replay it with --replay"}
+		return console.UsageError{Text: fmt.Sprintf("the recording %s already exists", path), Next: "delete it to record again, or replay it with --replay"}
 	case attribute == "replay" && errors.Is(err, fs.ErrNotExist) && c.record != "":
-		return console.UsageError{Text: fmt.Sprintf("there is no recording %s, and where CI=true is set none is made", path), Next: "record it elsewhere"}
+		return console.UsageError{Text: fmt.Sprintf("the recording %s doesn't exist, and none is created if CI=true", path), Next: "record it elsewhere"}
 	case attribute == "replay" && errors.Is(err, fs.ErrNotExist):
-		return console.UsageError{Text: fmt.Sprintf("there is no recording %s", path), Next: "make it with --record, or check the path"}
+		return console.UsageError{Text: fmt.Sprintf("the recording %s doesn't exist", path), Next: "create it with --record, or check the path"}
 	}
 	dir, err := a.WorkDir(f.dir)
 	if err != nil {

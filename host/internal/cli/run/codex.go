@@ -94,7 +94,7 @@ func (a *app) understand(f *execFlags) error {
 	f.model, f.codex.settings = cmp.Or(f.model, o.Model), o
 	slices.Sort(o.Left)
 	for _, name := range slices.Compact(o.Left) {
-		fmt.Fprintf(a.Stderr, "Warning: gantry has nothing like codex's %s; it is left out\n", render.Clean(name))
+		fmt.Fprintf(a.Stderr, "Warning: gantry has no equivalent of codex's %s; it is ignored\n", render.Clean(name))
 	}
 	return nil
 }

@@ -27,9 +27,9 @@ func (a *app) compactCommand() *cobra.Command {
 			which := ""
 			switch {
 			case last && len(args) > 0:
-				return console.UsageError{Text: fmt.Sprintf("%q is an argument too many: with --last there is no THREAD", args[0]), Next: "leave one of them out"}
+				return console.UsageError{Text: fmt.Sprintf("unexpected argument %q: --last takes no THREAD", args[0]), Next: "remove one of them"}
 			case !last && len(args) == 0, !last && args[0] == "":
-				return console.UsageError{Text: "no thread is named", Next: "name one, which `gantry threads list` shows, or use --last"}
+				return console.UsageError{Text: "no thread specified", Next: "specify one of those that `gantry threads list` shows, or use --last"}
 			case !last:
 				which = args[0]
 			}
@@ -41,7 +41,7 @@ func (a *app) compactCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.Stderr, "another process runs this thread; it is asked to compact it")
+			fmt.Fprintln(a.Stderr, "another process runs this thread and will compact it")
 			return a.attachTo(cmd.Context(), home, id, f, func(ctx context.Context, c *appserver.Client) (begun, error) {
 				r, err := c.Compact(ctx)
 				return begun{turn: r.Turn}, err

@@ -243,11 +243,11 @@ var errNull = errors.New("it is null")
 func readSchema(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, console.UsageError{Text: fmt.Sprintf("the output schema %s can't be read: %v", path, console.PathReason(err)), Next: "name a file with a JSON Schema"}
+		return nil, console.UsageError{Text: fmt.Sprintf("can't read the output schema %s: %v", path, console.PathReason(err)), Next: "specify a file with a JSON Schema"}
 	}
 	var v map[string]any
 	if err := json.Unmarshal(b, &v); err != nil || v == nil {
-		return nil, console.UsageError{Text: fmt.Sprintf("the output schema %s is not a JSON object: %v", path, cmp.Or(err, errNull)), Next: "correct it, or name another file"}
+		return nil, console.UsageError{Text: fmt.Sprintf("the output schema %s is not a JSON object: %v", path, cmp.Or(err, errNull)), Next: "correct it, or specify another file"}
 	}
 	return b, nil
 }

@@ -33,12 +33,12 @@ func (a *app) forkCommand() *cobra.Command {
 			which := ""
 			if !last {
 				if len(args) == 0 || args[0] == "" {
-					return console.UsageError{Text: "no thread is named", Next: "name one, which `gantry threads list` shows, or use --last"}
+					return console.UsageError{Text: "no thread specified", Next: "specify one of those that `gantry threads list` shows, or use --last"}
 				}
 				which, args = args[0], args[1:]
 			}
 			if len(args) > 1 {
-				return console.UsageError{Text: fmt.Sprintf("%q is an argument too many: with --last there is only a TASK", args[1]), Next: "put a task of several words in quotes"}
+				return console.UsageError{Text: fmt.Sprintf("unexpected argument %q: --last takes only a TASK", args[1]), Next: "put a task of several words in quotes"}
 			}
 			prompt := ""
 			if len(args) == 1 {
@@ -80,7 +80,7 @@ func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at console.ForkFlags,
 	}
 	if prompt == "" {
 		if f.ephemeral {
-			return console.UsageError{Text: "a fork that is not stored needs a TASK", Next: "write one, or leave --ephemeral out"}
+			return console.UsageError{Text: "a fork with --ephemeral needs a TASK", Next: "add one, or remove --ephemeral"}
 		}
 		if err := a.WithStore(cmd, make); err != nil {
 			return err

@@ -49,13 +49,13 @@ func readImage(path string, most int) (data []byte, mediaType string, err error)
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return nil, "", hint.New("it is a folder", "name a file")
+		return nil, "", hint.New("it is a folder", "specify a file")
 	}
 	if data, err = io.ReadAll(io.LimitReader(f, int64(most)+1)); err != nil {
 		return nil, "", reasonOf(err)
 	}
 	if len(data) > most {
-		return nil, "", hint.With(fmt.Errorf("the images of a task may hold %d MiB together", maxImages>>20), "make it smaller")
+		return nil, "", hint.With(fmt.Errorf("the images of a task must not exceed %d MiB in total", maxImages>>20), "make it smaller")
 	}
 	mediaType, err = checkImage(data)
 	return data, mediaType, err
@@ -64,9 +64,9 @@ func readImage(path string, most int) (data []byte, mediaType string, err error)
 // reasonOf is why a file can't be read, without its name, which is told anyway.
 func reasonOf(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return hint.New("there is no such file", "check the path, which starts at the folder you are in")
+		return hint.New("no such file", "check the path, which is relative to the current folder")
 	}
-	return hint.With(console.PathReason(err), "see whether you may read it")
+	return hint.With(console.PathReason(err), "check its permissions")
 }
 
 // checkImage tells what an image is. Decoding all of it is what keeps a damaged one from the model's provider.
@@ -76,7 +76,7 @@ func checkImage(data []byte) (mediaType string, err error) {
 	has := func(magic string) bool { return bytes.HasPrefix(data, []byte(magic)) }
 	switch {
 	case len(data) == 0:
-		return "", hint.New("it is empty", "name another file")
+		return "", hint.New("it is empty", "specify another file")
 	case has("\x89PNG\r\n\x1a\n"):
 		mediaType, config, decode = "image/png", png.DecodeConfig, png.Decode
 	case has("\xff\xd8\xff"):
@@ -86,10 +86,10 @@ func checkImage(data []byte) (mediaType string, err error) {
 	case has("RIFF") && len(data) >= 12 && string(data[8:12]) == "WEBP":
 		return "image/webp", checkRIFF(data)
 	default:
-		return "", hint.New("it is no PNG, JPEG, GIF or WebP", "convert it to one of them")
+		return "", hint.New("it is not a PNG, JPEG, GIF or WebP image", "convert it to one of them")
 	}
 	damaged := func(err error) error {
-		return hint.With(fmt.Errorf("it can't be decoded (%v)", err), "see whether it is damaged or cut off")
+		return hint.With(fmt.Errorf("can't decode it (%v)", err), "check whether it is damaged or truncated")
 	}
 	size, err := config(bytes.NewReader(data))
 	if err != nil {
@@ -108,7 +108,7 @@ func checkImage(data []byte) (mediaType string, err error) {
 func checkRIFF(data []byte) error {
 	said := int64(data[4]) | int64(data[5])<<8 | int64(data[6])<<16 | int64(data[7])<<24
 	if len(data) < 16 || said+8 > int64(len(data)) {
-		return hint.With(fmt.Errorf("it has %d bytes of %d", len(data), said+8), "see whether it is cut off")
+		return hint.With(fmt.Errorf("it has only %d of %d bytes", len(data), said+8), "check whether it is truncated")
 	}
 	return nil
 }

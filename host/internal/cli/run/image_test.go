@@ -68,18 +68,18 @@ func TestReadImages(t *testing.T) {
 	for _, tc := range []struct {
 		name, path, want string
 	}{
-		{"missing", filepath.Join(dir, "none.png"), "there is no such file"},
+		{"missing", filepath.Join(dir, "none.png"), "no such file"},
 		{"folder", dir, "it is a folder"},
 		{"empty", file("empty.png", nil), "it is empty"},
-		{"text", file("text.png", []byte("hello")), "it is no PNG, JPEG, GIF or WebP"},
-		{"cut off", file("half.png", half("png")), "it can't be decoded"},
-		{"cut off", file("half.jpg", half("jpeg")), "it can't be decoded"},
-		{"cut off", file("half.gif", half("gif")), "it can't be decoded"},
-		{"cut off", file("half.webp", half("webp")), "it has"},
-		{"damaged head", file("head.png", picture(t, "png")[:10]), "it can't be decoded"},
+		{"text", file("text.png", []byte("hello")), "it is not a PNG, JPEG, GIF or WebP image"},
+		{"truncated", file("half.png", half("png")), "can't decode it"},
+		{"truncated", file("half.jpg", half("jpeg")), "can't decode it"},
+		{"truncated", file("half.gif", half("gif")), "can't decode it"},
+		{"truncated", file("half.webp", half("webp")), "it has"},
+		{"damaged head", file("head.png", picture(t, "png")[:10]), "can't decode it"},
 		{"claims to be large", file("huge.png", huge), ""},
-		{"too large", file("large.png", append(picture(t, "png"), make([]byte, maxImages)...)), "the images of a task may hold 8 MiB together"},
-		{"without an end", "/dev/zero", "the images of a task may hold 8 MiB together"},
+		{"too large", file("large.png", append(picture(t, "png"), make([]byte, maxImages)...)), "the images of a task must not exceed 8 MiB in total"},
+		{"without an end", "/dev/zero", "the images of a task must not exceed 8 MiB in total"},
 	} {
 		parts, err := readImages([]string{good[0], tc.path})
 		u, ok := errors.AsType[console.UsageError](err)
@@ -89,7 +89,7 @@ func TestReadImages(t *testing.T) {
 	}
 	// Each is small enough, all of them are not.
 	large := file("5MiB.png", append(picture(t, "png"), make([]byte, 5<<20)...))
-	if _, err := readImages([]string{large, large}); err == nil || !strings.Contains(err.Error(), "together") {
+	if _, err := readImages([]string{large, large}); err == nil || !strings.Contains(err.Error(), "in total") {
 		t.Errorf("two images of 5 MiB: %v", err)
 	}
 }

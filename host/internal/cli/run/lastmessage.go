@@ -17,7 +17,7 @@ func (a *app) prepareOutput(f *execFlags) error {
 	if f.lastMessage != "-" {
 		file, err := os.OpenFile(f.lastMessage, os.O_CREATE|os.O_WRONLY, 0o666)
 		if err != nil {
-			return hint.With(fmt.Errorf("the file %s for the last message can't be written: %v", f.lastMessage, console.PathReason(err)), "name a file in a folder that exists")
+			return hint.With(fmt.Errorf("can't write the last message to %s: %v", f.lastMessage, console.PathReason(err)), "specify a file in an existing folder")
 		}
 		same := sameFile(file, a.Stdout.File)
 		if err := file.Close(); err != nil || !same {
@@ -25,7 +25,7 @@ func (a *app) prepareOutput(f *execFlags) error {
 		}
 	}
 	if f.json || f.events {
-		return console.UsageError{Text: "--output-last-message can't share standard output with JSON lines", Next: "name a file, or take the message from the lines"}
+		return console.UsageError{Text: "--output-last-message can't share standard output with JSON lines", Next: "specify a file, or read the message from the JSON lines"}
 	}
 	f.lastMessage = "" // it goes there anyway
 	return nil

@@ -86,7 +86,7 @@ func (a *app) prepare(ctx context.Context, f execFlags, which, prompt string, as
 		a.ShowNotice(n)
 	}
 	if !strings.HasPrefix(prepared.URL, "http") {
-		a.ShowNotice(event.Notice{Text: fmt.Sprintf("provider %q sends nothing over HTTP; what follows is the request as it gets it", prepared.Model.Provider)})
+		a.ShowNotice(event.Notice{Text: fmt.Sprintf("provider %q sends nothing over HTTP; this is the request as it receives it", prepared.Model.Provider)})
 	}
 	if asJSON {
 		return a.printPrepared(prepared)

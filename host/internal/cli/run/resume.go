@@ -35,14 +35,14 @@ func (a *app) resumeCommand() *cobra.Command {
 			which := ""
 			if !last {
 				if len(args) == 0 {
-					return console.UsageError{Text: "no thread is named", Next: "name one, which `gantry threads list` shows, or use --last"}
+					return console.UsageError{Text: "no thread specified", Next: "specify one of those that `gantry threads list` shows, or use --last"}
 				}
 				if which, args = args[0], args[1:]; which == "" {
-					return console.UsageError{Text: "the name of the thread is empty", Next: "name one, or use --last for the newest one of this folder"}
+					return console.UsageError{Text: "empty thread name", Next: "specify one, or use --last for this folder's newest thread"}
 				}
 			}
 			if len(args) > 1 {
-				return console.UsageError{Text: fmt.Sprintf("%q is an argument too many: with --last there is only a TASK", args[1]), Next: "put a task of several words in quotes"}
+				return console.UsageError{Text: fmt.Sprintf("unexpected argument %q: --last takes only a TASK", args[1]), Next: "put a task of several words in quotes"}
 			}
 			prompt, err := a.readPrompt(args)
 			if err != nil {
@@ -102,13 +102,13 @@ func (a *app) handToOwner(ctx context.Context, id event.ThreadID, f execFlags, p
 		return err
 	}
 	if len(f.images) > 0 {
-		return hint.With(fmt.Errorf("another process runs thread %s, and images can't be handed to it", id), "end that process, or leave --image out")
+		return hint.With(fmt.Errorf("another process runs thread %s, and can't receive images", id), "end that process, or remove --image")
 	}
 	home, err := a.Home()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(a.Stderr, "another process runs this thread; the task is handed to it")
+	fmt.Fprintln(a.Stderr, "another process runs this thread and receives the task")
 	f.ownTurn = true
 	settings := appserver.Settings{Model: f.switchTo, Effort: sub.Reasoning}
 	if f.moves {

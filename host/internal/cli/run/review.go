@@ -38,7 +38,7 @@ func (a *app) reviewCommand() *cobra.Command {
 			t := review.Target{Kind: review.Uncommitted}
 			switch {
 			case len(args) > 0 && (target.uncommitted || target.base != "" || target.commit != ""):
-				return console.UsageError{Text: fmt.Sprintf("%q and a flag both say what to review", args[0]), Next: "use one of them"}
+				return console.UsageError{Text: fmt.Sprintf("%q and a flag both select what to review", args[0]), Next: "use only one of them"}
 			case len(args) > 0:
 				what, err := a.taskOf(args[0])
 				if err != nil {
@@ -58,7 +58,7 @@ func (a *app) reviewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.Stderr, "another process runs this thread; it is asked to review")
+			fmt.Fprintln(a.Stderr, "another process runs this thread and will review")
 			show := a.reviewView(f, findings)
 			return a.attachWith(cmd.Context(), home, id, f, show, func(ctx context.Context, c *appserver.Client) (begun, error) {
 				r, err := c.Review(ctx, appserver.ReviewParams{Target: t})

@@ -48,7 +48,7 @@ func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop fun
 			case s := <-signals:
 				count++
 				if count == 1 && s == os.Interrupt {
-					fmt.Fprintln(a.Stderr, "\ninterrupting; Ctrl-C again leaves")
+					fmt.Fprintln(a.Stderr, "\ninterrupting; press Ctrl-C again to exit")
 					_ = t.Interrupt(ctx, orchestrate.ErrInterrupted) // an idle thread has nothing to interrupt
 					continue
 				}

@@ -22,7 +22,7 @@ const stdinPatience = 2 * time.Second
 func (a *app) readPrompt(args []string) (string, error) {
 	told := time.AfterFunc(stdinPatience, func() {
 		if piped(a.Stdin) {
-			fmt.Fprintln(a.Stderr, "Note: waiting for the end of standard input, which belongs to the task; add </dev/null where nothing does")
+			fmt.Fprintln(a.Stderr, "Note: waiting for the end of standard input, which is part of the task; add </dev/null if it is not")
 		}
 	})
 	defer told.Stop()
@@ -48,14 +48,14 @@ func readPrompt(args []string, stdin *os.File) (string, error) {
 		return fmt.Sprintf("%s\n\n<stdin>\n%s\n</stdin>", prompt, strings.TrimSuffix(text, "\n")), nil
 	}
 	if stdin == nil || len(args) == 0 && !piped(stdin) {
-		return "", console.UsageError{Text: "there is no task", Next: "give it as an argument or on standard input"}
+		return "", console.UsageError{Text: "no task", Next: "pass it as an argument or on standard input"}
 	}
 	text, err := readText(stdin)
 	if err != nil {
 		return "", err
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", console.UsageError{Text: "the task is empty: there is nothing on standard input", Next: "give it as an argument, or pipe it in"}
+		return "", console.UsageError{Text: "the task is empty: no data on standard input", Next: "pass it as an argument, or pipe it in"}
 	}
 	return text, nil
 }
@@ -63,10 +63,10 @@ func readPrompt(args []string, stdin *os.File) (string, error) {
 // checkTask refuses what can't be a task.
 func checkTask(s string) error {
 	if at := invalidUTF8([]byte(s)); at >= 0 {
-		return console.UsageError{Text: fmt.Sprintf("the task is not UTF-8: invalid byte at offset %d", at), Next: "convert it, with iconv for example"}
+		return console.UsageError{Text: fmt.Sprintf("the task is not UTF-8: invalid byte at offset %d", at), Next: "convert it, for example with iconv"}
 	}
 	if strings.TrimSpace(s) == "" {
-		return console.UsageError{Text: "the task is empty", Next: "write what is to be done, or - to read it from standard input"}
+		return console.UsageError{Text: "the task is empty", Next: "describe the task, or use - to read it from standard input"}
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func readText(r io.Reader) (string, error) {
 		return "", fmt.Errorf("read standard input: %w", err)
 	}
 	if len(b) > maxTask {
-		return "", console.UsageError{Text: fmt.Sprintf("standard input is longer than %d MiB", maxTask>>20), Next: "put it into a file and name the file in the task"}
+		return "", console.UsageError{Text: fmt.Sprintf("standard input is longer than %d MiB", maxTask>>20), Next: "put it into a file, and mention the file in the task"}
 	}
 	switch {
 	case bytes.HasPrefix(b, []byte{0xff, 0xfe, 0, 0}), bytes.HasPrefix(b, []byte{0, 0, 0xfe, 0xff}):
@@ -115,14 +115,14 @@ func readText(r io.Reader) (string, error) {
 	}
 	b = bytes.TrimPrefix(b, []byte{0xef, 0xbb, 0xbf})
 	if at := invalidUTF8(b); at >= 0 {
-		return "", console.UsageError{Text: fmt.Sprintf("standard input is not UTF-8: invalid byte at offset %d", at), Next: "convert it, with iconv for example"}
+		return "", console.UsageError{Text: fmt.Sprintf("standard input is not UTF-8: invalid byte at offset %d", at), Next: "convert it, for example with iconv"}
 	}
 	return string(b), nil
 }
 
 func decode16(b []byte, order binary.ByteOrder) (string, error) {
 	if len(b)%2 != 0 {
-		return "", console.UsageError{Text: "standard input is UTF-16 with an odd number of bytes", Next: "see whether it was cut off"}
+		return "", console.UsageError{Text: "standard input is UTF-16 with an odd number of bytes", Next: "check whether it is truncated"}
 	}
 	units := make([]uint16, 0, len(b)/2)
 	for ; len(b) > 0; b = b[2:] {

@@ -110,7 +110,7 @@ func (a *app) hooksListCommand() *cobra.Command {
 				return a.PrintJSON(append([]foundHook{}, found...))
 			}
 			if len(found) == 0 {
-				fmt.Fprintln(a.Stderr, "there are no hooks")
+				fmt.Fprintln(a.Stderr, "no hooks")
 				return nil
 			}
 			w := tabwriter.NewWriter(a.Stdout, 0, 4, 2, ' ', 0)
@@ -174,7 +174,7 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 	a.tellProblems(problems)
 	for _, key := range keys {
 		if !slices.ContainsFunc(found, func(f foundHook) bool { return f.Key == key }) && !revoke {
-			return hint.With(fmt.Errorf("there is no hook %q", key), "see `gantry hooks list`")
+			return hint.With(fmt.Errorf("unknown hook %q", key), "see `gantry hooks list`")
 		}
 	}
 	found = slices.DeleteFunc(found, func(f foundHook) bool { return len(keys) > 0 && !slices.Contains(keys, f.Key) })
@@ -193,7 +193,7 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 		return f.Status == hook.StandingManaged.String() || f.Status == hook.Trusted.String()
 	})
 	if len(found) == 0 {
-		fmt.Fprintln(a.Stdout, "there is nothing to agree to")
+		fmt.Fprintln(a.Stdout, "all hooks have your consent")
 		return nil
 	}
 	if dir, err = a.WorkDir(dir); err != nil {
@@ -210,9 +210,9 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 		if err != nil {
 			return err
 		}
-		if !yes && !a.Confirm(ctx, "Let this hook run?") {
+		if !yes && !a.Confirm(ctx, "Allow this hook to run?") {
 			if !a.Terminal() {
-				return hint.New("no hook was trusted: there is no terminal to ask on", "run it with --yes once you have looked at them")
+				return hint.New("no hook was trusted: no terminal to ask on", "review them, then run it with --yes")
 			}
 			continue
 		}
@@ -249,16 +249,16 @@ func (a *app) showHook(f foundHook, dir string) error {
 		fmt.Fprintf(a.Stdout, "--- %s\n%s\n", render.Plain(path), strings.TrimRight(render.Plain(string(text)), "\n"))
 	}
 	if f.definition.Files != nil {
-		fmt.Fprintln(a.Stdout, "Its own list of files counts for what can't be followed.")
+		fmt.Fprintln(a.Stdout, "Its own list of files covers what gantry can't determine.")
 	}
 	for _, note := range f.reach.Notes {
-		fmt.Fprintln(a.Stdout, "Covered as a whole:", render.Plain(note))
+		fmt.Fprintln(a.Stdout, "Covered completely:", render.Plain(note))
 	}
 	if held := f.reach.Held(); len(held) > 0 {
-		fmt.Fprintln(a.Stdout, "Commands in a sandbox will not be able to change:", render.Plain(strings.Join(a.allShown(held), ", ")))
+		fmt.Fprintln(a.Stdout, "Sandboxed commands won't be able to change:", render.Plain(strings.Join(a.allShown(held), ", ")))
 	}
 	if is, _, err := f.definition.Digest(dir, a.Environ); err != nil || is != f.Digest {
-		return hint.New("a hook was changed while it was shown", "run the command again")
+		return hint.New("a hook has changed while it was shown", "run the command again")
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 	}
 	if d.Verdict == policy.Ask && d.Offer != nil {
 		for _, words := range d.Offer {
-			row("always", "the answer \"always\" would write "+rules.PrefixLine(words))
+			row("always", "the answer \"approve always\" would write "+rules.PrefixLine(words))
 		}
 	}
 	x := command.Extract(argv)
@@ -184,7 +184,7 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 		row("command", command.Join(cmd.Argv()))
 	}
 	for _, u := range x.Unresolved {
-		row("unknown", "what it starts only shows when it runs: "+u)
+		row("unknown", "the programs that it starts are only known at run time: "+u)
 	}
 	if x.Err != nil {
 		row("unread", x.Err.Error())
@@ -192,7 +192,7 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 	if _, why := x.Dangerous(); why != "" {
 		row("kind", "dangerous: "+why)
 	} else if command.Safe(argv) {
-		row("kind", "it only looks")
+		row("kind", "it only reads")
 	}
 	row("policy", cfg.Approval.Policy)
 	row("sandbox", cfg.Sandbox.Mode)
@@ -206,9 +206,9 @@ func answerText(d policy.Decision, mode string) string {
 	case d.Verdict == policy.Ask:
 		return "asked about"
 	case mode == policy.FullAccess:
-		return "runs; there is no sandbox"
+		return "runs, without a sandbox"
 	case d.Wider != nil && d.Wider.Unsandboxed:
-		return "runs, outside of the sandbox"
+		return "runs, outside the sandbox"
 	}
 	return "runs, in the sandbox"
 }

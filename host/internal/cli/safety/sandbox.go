@@ -85,10 +85,10 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	tmp := ""
 	if cfg.Sandbox.Mode == box.WorkspaceWrite {
 		if !filepath.IsAbs(os.TempDir()) {
-			return fmt.Errorf("TMPDIR is %q, which leads somewhere else from each folder; write it from the root of the file system, or unset it", os.TempDir())
+			return fmt.Errorf("TMPDIR is the relative path %q; set an absolute path, or unset it", os.TempDir())
 		}
 		if tmp, err = os.MkdirTemp("", "gantry-sandbox-"); err != nil {
-			return fmt.Errorf("make a folder for temporary files: %w", err)
+			return fmt.Errorf("create a folder for temporary files: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	}
@@ -100,7 +100,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if screen {
 		cols, rows, err := term.GetSize(int(a.Stdin.Fd()))
 		if err != nil {
-			return fmt.Errorf("find out how large the terminal is: %w", err)
+			return fmt.Errorf("get the size of the terminal: %w", err)
 		}
 		spec.Stdin, spec.Terminal = false, &launch.Size{Rows: uint16(rows), Cols: uint16(cols)}
 	}
@@ -111,7 +111,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if screen {
 		before, err := term.MakeRaw(int(a.Stdin.Fd()))
 		if err != nil {
-			return errors.Join(fmt.Errorf("hand the terminal over: %w", err), p.KillTree(context.WithoutCancel(ctx)))
+			return errors.Join(fmt.Errorf("pass the terminal: %w", err), p.KillTree(context.WithoutCancel(ctx)))
 		}
 		defer func() { err = errors.Join(err, term.Restore(int(a.Stdin.Fd()), before)) }()
 	}
@@ -206,7 +206,7 @@ func explainLimits(l launch.Limits, m launch.Means) (out []string) {
 	const nothing = "nothing on this system: commands are not run"
 	say(l.MemoryBytes, launch.LimitMemory, cmp.Or(m.Memory, nothing))
 	say(l.MaxPids, launch.LimitPids, cmp.Or(m.Pids, nothing))
-	say(l.CPUSeconds, launch.LimitTime, "a limit on each process, and a look at all of them once a second")
+	say(l.CPUSeconds, launch.LimitTime, "a limit on each process, and a check of all of them once per second")
 	say(l.FileBytes, launch.LimitFile, "a limit on each process")
 	return out
 }
@@ -255,7 +255,7 @@ func explainProxy(cfg *config.Config) *proxyFacts {
 }
 
 func (f *proxyFacts) lines() []string {
-	out := []string{"through a proxy alone"}
+	out := []string{"only through a proxy"}
 	if len(f.Allow) > 0 {
 		out = append(out, "allows "+strings.Join(f.Allow, ", "))
 	}
@@ -270,10 +270,10 @@ func (f *proxyFacts) lines() []string {
 		out = append(out, "only GET, HEAD and OPTIONS of plain HTTP")
 	}
 	if f.Local {
-		out = append(out, "allowed names may be of this machine and of private networks")
+		out = append(out, "allowed names may resolve to this machine and to private networks")
 	}
 	if f.Others == "asked" {
-		return append(out, "others are asked about")
+		return append(out, "others need approval")
 	}
 	return append(out, "others are refused")
 }
@@ -310,7 +310,7 @@ func ExplainSandbox(cfg *config.Config, home, userHome, dir string, environ []st
 	f.DenyRead, f.DenyWrite = cfg.Sandbox.DenyRead, cfg.Sandbox.DenyWrite
 	if g.Mode == launch.FullAccess && len(f.DenyWrite) > 0 {
 		f.DenyWrite = nil
-		f.Missing = append(f.Missing, "deny_write, which has no effect with full access: commands write what it names")
+		f.Missing = append(f.Missing, "deny_write, which has no effect with full access: commands can write these paths")
 	}
 	if g.Mode == launch.FullAccess && len(f.DenyRead) == 0 {
 		return f
@@ -327,9 +327,9 @@ func ExplainSandbox(cfg *config.Config, home, userHome, dir string, environ []st
 	case r.Missing != nil:
 		f.Missing = append(f.Missing, r.Missing.Error())
 	case r.Seatbelt:
-		f.Layers = append(f.Layers, "macOS's own sandbox, by a profile ("+r.Helper+")")
+		f.Layers = append(f.Layers, "macOS's own sandbox, with a profile ("+r.Helper+")")
 	default:
-		f.Layers = append(f.Layers, "namespaces and mounts, by bubblewrap ("+r.Helper+")", "a filter of system calls, no new privileges")
+		f.Layers = append(f.Layers, "namespaces and mounts, with bubblewrap ("+r.Helper+")", "a seccomp filter, no new privileges")
 	}
 	f.OwnTmp = slices.Contains(r.Writable, "/tmp")
 	f.Missing = append(f.Missing, r.Lacks...)
@@ -339,7 +339,7 @@ func ExplainSandbox(cfg *config.Config, home, userHome, dir string, environ []st
 	case r.Landlock > 0:
 		f.Layers = append(f.Layers, fmt.Sprintf("Landlock, version %d", r.Landlock))
 	default:
-		f.Missing = append(f.Missing, "Landlock, the second lock on files: this kernel has none")
+		f.Missing = append(f.Missing, "Landlock: not available in this kernel")
 	}
 	return f
 }
@@ -386,9 +386,9 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 	row("mode", f.Mode)
 	if f.Mode == launch.FullAccess {
 		if len(f.DenyRead) == 0 {
-			row("writes", "whatever you may write: there is no sandbox")
+			row("writes", "everything that you can write: there is no sandbox")
 		} else {
-			row("writes", "whatever you may write, but what is denied")
+			row("writes", "everything that you can write, except denied paths")
 			f.printDenied(row)
 			row("enforced by", f.Layers...)
 		}
@@ -398,17 +398,17 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 		row("approval", approval)
 		return
 	}
-	reads := []string{"everything but what is listed as hidden or denied"}
+	reads := []string{"everything except hidden and denied paths"}
 	if f.Readable != nil {
-		reads = append(slices.Clone(f.Readable), "and programs and libraries of the system")
+		reads = append(slices.Clone(f.Readable), "and the system's programs and libraries")
 	}
 	switch {
 	case len(f.Writable) > 0:
 		row("writes", f.Writable...)
 		if f.OwnTmp {
-			row("", "(/tmp is the thread's own, not the machine's)")
+			row("", "(/tmp is private to the thread)")
 		} else {
-			row("", "(and where TMPDIR leads, which is the thread's own)")
+			row("", "(and TMPDIR, which is private to the thread)")
 		}
 	default:
 		row("writes", "nothing")

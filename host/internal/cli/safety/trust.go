@@ -38,7 +38,7 @@ func (a *app) trustCommand() *cobra.Command {
 			}
 			if list {
 				if len(args) > 0 {
-					return console.UsageError{Text: "--list takes no DIR", Next: "leave one of them out"}
+					return console.UsageError{Text: "--list takes no DIR", Next: "remove one of them"}
 				}
 				return a.listTrusted(home, asJSON)
 			}
@@ -94,9 +94,9 @@ func standing(t trust.Project, home string) string {
 	case err != nil:
 		return "can't be read"
 	case p == nil || p.Dir != t.Dir:
-		return "has no configuration any more"
+		return "no longer has a configuration"
 	case p.Digest != t.Digest:
-		return "changed since: not trusted"
+		return "has changed: not trusted"
 	}
 	return "unchanged"
 }
@@ -126,7 +126,7 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 		return err
 	}
 	if p == nil {
-		return hint.With(fmt.Errorf("neither %s nor a folder above it has a .gantry/gantry.hcl or .gantry/rules", dir), "`gantry init --project` writes one")
+		return hint.With(fmt.Errorf("neither %s nor a parent folder has a .gantry/gantry.hcl or .gantry/rules", dir), "`gantry init --project` creates one")
 	}
 	store := trust.Open(home)
 	if _, err := store.List(); err != nil {
@@ -140,9 +140,9 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if !yes && !a.Confirm(ctx, fmt.Sprintf("Let this configuration count in %s?", p.Dir)) {
+	if !yes && !a.Confirm(ctx, fmt.Sprintf("Trust this configuration in %s?", p.Dir)) {
 		if !a.Terminal() {
-			return hint.With(fmt.Errorf("%s was not trusted: there is no terminal to ask on", p.Dir), "run it with --yes once you have looked at it")
+			return hint.With(fmt.Errorf("%s was not trusted: no terminal to ask on", p.Dir), "review it, then run it with --yes")
 		}
 		return fmt.Errorf("%s was not trusted", p.Dir)
 	}
@@ -164,7 +164,7 @@ func (a *app) showProject(p *config.Project, home string, before map[string]stri
 		case s.Err != nil:
 			fmt.Fprintf(a.Stdout, "--- %s: can't be read: %s\n", render.Plain(name), render.Plain(s.Err.Error()))
 		case s.Hidden:
-			fmt.Fprintf(a.Stdout, "--- %s: read by file(), not shown since it may be a key\n", render.Plain(name))
+			fmt.Fprintf(a.Stdout, "--- %s: read by file(), not shown because it may be a key\n", render.Plain(name))
 		case strings.ContainsRune(s.Text, 0):
 			fmt.Fprintf(a.Stdout, "--- %s: a program, %d bytes\n", render.Plain(name), len(s.Text))
 		default:
@@ -186,7 +186,7 @@ func (a *app) showProject(p *config.Project, home string, before map[string]stri
 		return nil, err
 	}
 	if now == nil || now.Digest != p.Digest {
-		return nil, hint.New("the configuration was changed while it was shown", "run the command again")
+		return nil, hint.New("the configuration has changed while it was shown", "run the command again")
 	}
 	return texts, nil
 }
@@ -241,9 +241,9 @@ func (a *app) summarize(m marks) {
 	case 0:
 		return
 	case 1:
-		fmt.Fprintln(a.Stdout, "1 change lets this project do more:")
+		fmt.Fprintln(a.Stdout, "1 change gives this project more power:")
 	default:
-		fmt.Fprintf(a.Stdout, "%d changes let this project do more:\n", len(m))
+		fmt.Fprintf(a.Stdout, "%d changes give this project more power:\n", len(m))
 	}
 	for _, g := range m[:min(len(m), maxSummary)] {
 		place := a.Shown(g.Path)
@@ -272,16 +272,16 @@ func (a *app) showText(name, was, is string, known bool, m marks) {
 	case !known:
 		fmt.Fprintf(a.Stdout, "--- %s\n%s\n", name, whole())
 	case was == is:
-		fmt.Fprintf(a.Stdout, "--- %s: as you agreed to it\n", name)
+		fmt.Fprintf(a.Stdout, "--- %s: unchanged\n", name)
 	case render.Plain(was) == render.Plain(is):
-		fmt.Fprintf(a.Stdout, "--- %s: changed in characters that are not shown\n%s\n", name, whole())
+		fmt.Fprintf(a.Stdout, "--- %s: changed in invisible characters\n%s\n", name, whole())
 	default:
 		version := func(s string) diff.Version { return diff.Version{Mode: diff.Regular, Data: render.Plain(s)} }
 		text := diff.Of(diff.File{Name: "x", Before: version(was), After: version(is)}).Diff
 		if i := strings.Index(text, "\n@@"); i >= 0 {
 			text = text[i+1:]
 		}
-		fmt.Fprintf(a.Stdout, "--- %s: changed since you agreed to it\n%s\n", name, m.diff(strings.TrimRight(text, "\n")))
+		fmt.Fprintf(a.Stdout, "--- %s: changed since you trusted it\n%s\n", name, m.diff(strings.TrimRight(text, "\n")))
 	}
 }
 

@@ -183,7 +183,7 @@ func (a *app) format(ctx context.Context, f formatFlags, args []string) error {
 	}
 	if slices.Contains(args, "-") {
 		if len(args) > 1 {
-			return console.UsageError{Text: "- stands for standard input and can't be combined with files", Next: "lay them out one by one"}
+			return console.UsageError{Text: "- (standard input) can't be combined with files", Next: "format them one at a time"}
 		}
 		return a.formatInput(f)
 	}
@@ -196,7 +196,7 @@ func (a *app) format(ctx context.Context, f formatFlags, args []string) error {
 	for _, path := range files {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return fmt.Errorf("lay out: %w", err)
+			return fmt.Errorf("format: %w", err)
 		}
 		out, ds := format.Format(text, a.Shown(path))
 		problems = append(problems, ds...)
@@ -238,7 +238,7 @@ func (a *app) formatted(f formatFlags, problems diag.Diagnostics, changed bool) 
 func (a *app) formatInput(f formatFlags) error {
 	const name = "<stdin>"
 	if a.Stdin == nil {
-		return console.UsageError{Text: "there is no standard input", Next: "pipe a text in, or name a file"}
+		return console.UsageError{Text: "no standard input", Next: "pipe text in, or specify a file"}
 	}
 	text, err := io.ReadAll(a.Stdin)
 	if err != nil {
@@ -276,7 +276,7 @@ func (a *app) filesToFormat(home string, args []string, recursive bool) ([]strin
 			}
 		}
 		if len(out) == 0 {
-			return nil, hint.New("there is no configuration file to lay out", "name one, or write one with `gantry init`")
+			return nil, hint.New("no configuration file to format", "specify one, or create one with `gantry init`")
 		}
 		return out, nil
 	}
@@ -287,7 +287,7 @@ func (a *app) filesToFormat(home string, args []string, recursive bool) ([]strin
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, hint.With(fmt.Errorf("lay out %s: %w", arg, console.Missing(err, path)), "name a file, a folder, or - for standard input")
+			return nil, hint.With(fmt.Errorf("format %s: %w", arg, console.Missing(err, path)), "specify a file, a folder, or - for standard input")
 		}
 		if !info.IsDir() {
 			out = append(out, path)
@@ -305,7 +305,7 @@ func (a *app) filesToFormat(home string, args []string, recursive bool) ([]strin
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("lay out %s: %w", arg, err)
+			return nil, fmt.Errorf("format %s: %w", arg, err)
 		}
 	}
 	return out, nil
@@ -319,7 +319,7 @@ func (a *app) replaceLayout(ctx context.Context, home, path string, before, afte
 	}
 	err = edit.Update(ctx, path, 0o600, func(old []byte) ([]byte, error) {
 		if !bytes.Equal(old, before) {
-			return nil, hint.With(fmt.Errorf("%s was changed meanwhile", path), "run the command again")
+			return nil, hint.With(fmt.Errorf("%s has changed in the meantime", path), "run the command again")
 		}
 		return after, nil
 	})

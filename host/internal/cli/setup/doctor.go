@@ -251,7 +251,7 @@ func (d *doctor) damage(ctx context.Context, s *store.Store) error {
 	}
 	short, countErr := s.Lengths(ctx)
 	if len(short) > 0 {
-		d.say(ill, "threads", next, "%s have missing events, the newest is %s", render.Plural(len(short), "thread"), short[0])
+		d.say(ill, "threads", next, "missing events in %s, the newest is %s", render.Plural(len(short), "thread"), short[0])
 	}
 	if ctx.Err() != nil {
 		d.say(worth, "database", "`gantry threads check` checks it without a time limit", "not checked completely within %v", verifyBound)

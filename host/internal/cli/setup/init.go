@@ -44,13 +44,13 @@ func (a *app) initCommand() *cobra.Command {
 					return err
 				}
 				if found == nil || found.Dir != a.Dir {
-					return fmt.Errorf("%s is not read as a project's configuration: is this folder gantry's own home?", path)
+					return fmt.Errorf("%s would not be read as a project's configuration: is this folder gantry's own home?", path)
 				}
 				if err := trust.Open(home).Add(cmd.Context(), found.Dir, found.Digest); err != nil {
 					return err
 				}
 			}
-			fmt.Fprintln(a.Stderr, "Next: edit it, check it with `gantry config validate`, and look around with `gantry doctor`.")
+			fmt.Fprintln(a.Stderr, "Next: edit it, check it with `gantry config validate`, and check your setup with `gantry doctor`.")
 			return nil
 		},
 	}
@@ -62,7 +62,7 @@ func (a *app) initCommand() *cobra.Command {
 func writeNew(path, text string, perm os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
 	if errors.Is(err, fs.ErrExist) {
-		return hint.With(fmt.Errorf("%s is there already; nothing was changed", path), "edit it, or move it away first")
+		return hint.With(fmt.Errorf("%s already exists; nothing was changed", path), "edit it, or move it away first")
 	}
 	if err == nil {
 		_, err = f.WriteString(text)
@@ -71,7 +71,7 @@ func writeNew(path, text string, perm os.FileMode) error {
 		}
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("%s can't be written: %w", path, console.PathReason(err)), "make room there, or make its folder writable")
+		return hint.With(fmt.Errorf("can't write to %s: %w", path, console.PathReason(err)), "free up space, or make its folder writable")
 	}
 	return nil
 }

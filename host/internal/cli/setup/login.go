@@ -58,7 +58,7 @@ func (a *app) providerCommand(ctx context.Context, label, command string, input 
 	out, err := h.Command(ctx, b.Label, host.CommandRun{Name: command, Input: raw, Asker: console.CommandAsker{Env: a.Env}, Confirmed: true})
 	if errors.Is(err, host.ErrNoCommand) {
 		return hint.With(fmt.Errorf("%s: provider %q has no %s", b.Where(), b.Label, command),
-			"store its key with `gantry secret set NAME` and write api_key = secret(\"NAME\") into its block")
+			"store its key with `gantry secret set NAME`, and set api_key = secret(\"NAME\") in its block")
 	}
 	if err != nil {
 		return err

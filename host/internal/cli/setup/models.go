@@ -142,7 +142,7 @@ func chosenProviders(cfg *config.Config, names []string) ([]*config.PluginBlock,
 			return nil, diag.Failure{Diagnostics: diag.Diagnostics{console.UnknownProvider(cfg, n)}}
 		}
 		if !b.Enabled {
-			return nil, hint.With(fmt.Errorf("%s: provider %q is switched off", b.Where(), n), "set enabled = true in its block")
+			return nil, hint.With(fmt.Errorf("%s: provider %q is disabled", b.Where(), n), "set enabled = true in its block")
 		}
 		out = append(out, b)
 	}
@@ -198,7 +198,7 @@ func (a *app) showModels(cfg *config.Config, offers []offer) error {
 	for _, m := range cfg.Models {
 		if i := slices.IndexFunc(offers, func(o offer) bool { return o.Provider == m.Provider && o.err == nil }); i >= 0 &&
 			!slices.ContainsFunc(offers[i].Models, func(r llm.ModelRow) bool { return r.ID == m.Name }) {
-			fmt.Fprintf(a.Stderr, "Note: %s: provider %q does not list %q; it is used all the same, with assumed limits\n", m.Range, m.Provider, m.Name)
+			fmt.Fprintf(a.Stderr, "Note: %s: provider %q does not list %q; it is used anyway, with assumed limits\n", m.Range, m.Provider, m.Name)
 		}
 	}
 	return nil

@@ -71,11 +71,11 @@ func (a *app) readSecret(ctx context.Context, prompt string) (string, error) {
 		case err != nil:
 			return "", err
 		case len(b) > maxSecretRead:
-			return "", console.Usage("standard input has more than %d bytes, which is no secret", maxSecretRead)
+			return "", console.Usage("standard input has more than %d bytes, too many for a secret", maxSecretRead)
 		}
 		value := strings.TrimRight(string(b), "\r\n")
 		if value == "" {
-			return "", console.Usage("there is no secret on standard input")
+			return "", console.Usage("no secret on standard input")
 		}
 		return value, nil
 	}
@@ -106,7 +106,7 @@ func (a *app) typeSecret(ctx context.Context, prompt string) (_ string, err erro
 	case l := <-typed:
 		if errors.Is(l.err, io.EOF) || l.err == nil && l.text == "" { // Ctrl-C is an end, too
 			fmt.Fprint(a.Stderr, "\r\n")
-			return "", errors.New("nothing was typed; nothing is stored")
+			return "", errors.New("no input; nothing was stored")
 		}
 		return l.text, l.err
 	case <-ctx.Done():
@@ -139,7 +139,7 @@ func (a *app) deleteSecret(name string) error {
 	}
 	err = a.Vault(home).Delete(console.UserSecret + name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return hint.With(fmt.Errorf("there is no secret %q", name), "`gantry secret list` shows the names")
+		return hint.With(fmt.Errorf("unknown secret %q", name), "`gantry secret list` shows the names")
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func (a *app) threadsCheck() *cobra.Command {
 			return console.Closing(ctx, open, func(ctx context.Context, s *store.Store) error {
 				if reindex {
 					if err := s.Reindex(ctx); err != nil {
-						return fmt.Errorf("make the indexes anew: %w", err)
+						return fmt.Errorf("rebuild the indexes: %w", err)
 					}
 				}
 				found, err := check(ctx, s, args)
@@ -145,9 +145,9 @@ func check(ctx context.Context, s *store.Store, names []string) (checked, error)
 // damagedNext is what helps a database file of which this is wrong.
 func damagedNext(wrong []string) string {
 	if !slices.ContainsFunc(wrong, func(w string) bool { return !strings.Contains(w, " index ") }) {
-		return "`gantry threads check --reindex` makes its indexes anew"
+		return "`gantry threads check --reindex` rebuilds its indexes"
 	}
-	return "restore a copy of the database; or `gantry threads export` what is whole, move the file away with its -wal file, and import it again"
+	return "restore a backup of the database; or export intact threads with `gantry threads export`, move the file away together with its -wal file, and import them again"
 }
 
 // maxWrongShown is how much is shown of what is wrong with a database: one damaged page makes many lines.

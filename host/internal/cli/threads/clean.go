@@ -64,6 +64,6 @@ func (a *app) showRetained(r store.Report, p store.Policy) {
 	}
 	fmt.Fprintln(a.Stderr)
 	if p.MaxAge == 0 && p.MaxThreads == 0 {
-		fmt.Fprintln(a.Stderr, "Note: every thread is kept; to change that set max_age or max_threads in `store { retention { ... } }`.")
+		fmt.Fprintln(a.Stderr, "Note: all threads are kept; to change this, set max_age or max_threads in `store { retention { ... } }`.")
 	}
 }

@@ -81,7 +81,7 @@ func (a *app) thisThread(ctx context.Context, s *store.Store, args []string, all
 	which := ""
 	if len(args) > 0 {
 		if which = args[0]; which == "" {
-			return "", console.UsageError{Text: "the name of the thread is empty", Next: "name one, or leave it out for the newest one of this folder"}
+			return "", console.UsageError{Text: "empty thread name", Next: "specify one, or omit it for this folder's newest thread"}
 		}
 	}
 	cwd, err := a.WorkDir("")
@@ -105,7 +105,7 @@ func turnOf(list []checkpoint.Record, which string) (*checkpoint.Record, error) 
 			return &list[i], nil
 		}
 	}
-	return nil, errors.New("no turn of the thread has changed files by a tool that says so; what commands changed is not known")
+	return nil, errors.New("no turn of the thread has changed files with a tool that declares its changes; changes by commands are not tracked")
 }
 
 // turnDiff is what `diff --json` prints.
@@ -170,22 +170,22 @@ func (a *app) diffOf(ctx context.Context, s *store.Store, id event.ThreadID, r *
 // notes says what the diff does not.
 func (d turnDiff) notes(say func(string, ...any)) {
 	if len(d.Files) == 0 {
-		say("no file is another than before")
+		say("no files differ")
 	}
 	if d.Undone {
 		say("these changes were undone")
 	}
 	for _, f := range d.Unsure {
-		say("%s: the host ended before it noted what became of this file; what stands there now is shown", render.Clean(f))
+		say("%s: the host ended before it recorded this change; the current content is shown", render.Clean(f))
 	}
 	for _, f := range d.Inexact {
-		say("%s: its content was not kept, so this part can't be applied", render.Clean(f))
+		say("%s: its content was not backed up, so this part can't be applied", render.Clean(f))
 	}
 	if d.Commands > 0 {
-		say("%s ran in this turn; files that only they changed are not shown", render.Plural(d.Commands, "command"))
+		say("%s ran in this turn; files changed only by commands are not shown", render.Plural(d.Commands, "command"))
 	}
 	if d.Left > 0 {
-		say("%s were too many to be kept; they are not shown", render.Plural(d.Left, "file"))
+		say("%s exceeded the limit and are not shown", render.Plural(d.Left, "file"))
 	}
 }
 

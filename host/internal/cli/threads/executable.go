@@ -42,7 +42,7 @@ func (a *app) printExecutable(events iter.Seq2[event.Event, error], asJSON bool)
 	for _, f := range out.Files {
 		switch {
 		case f.MovedTo != "":
-			fmt.Fprintf(a.Stdout, "moved aside  %s → %s (%s)\n", render.Clean(f.Path), render.Clean(f.MovedTo), render.Clean(f.Why))
+			fmt.Fprintf(a.Stdout, "quarantined  %s → %s (%s)\n", render.Clean(f.Path), render.Clean(f.MovedTo), render.Clean(f.Why))
 		case f.Disarmed:
 			fmt.Fprintf(a.Stdout, "disarmed     %s (%s)\n", render.Clean(f.Path), render.Clean(f.Why))
 		default:
@@ -50,10 +50,10 @@ func (a *app) printExecutable(events iter.Seq2[event.Event, error], asJSON bool)
 		}
 	}
 	if len(out.Files) == 0 {
-		fmt.Fprintln(a.Stderr, "no command in the sandbox has changed a file that other programs are known to execute")
+		fmt.Fprintln(a.Stderr, "no sandboxed command has changed a file that other programs are known to execute")
 	}
 	if out.More > 0 {
-		fmt.Fprintf(a.Stderr, "%s were too many to be kept\n", render.Plural(out.More, "file"))
+		fmt.Fprintf(a.Stderr, "%s exceeded the limit\n", render.Plural(out.More, "file"))
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (a *app) threadsRevert() *cobra.Command {
 		Long: "revert removes TURN and all later turns from the conversation, which continues from the point before them. " + console.TurnHelp + "\n" + revertHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if before == "" {
-				return console.UsageError{Text: "no turn is named", Next: "say with --before which one is the first that is taken back"}
+				return console.UsageError{Text: "no turn specified", Next: "specify the first turn to remove with --before"}
 			}
 			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
 				return branch.Before(ctx, s, id, before)
@@ -50,7 +50,7 @@ func (a *app) threadsRollback() *cobra.Command {
 			if len(args) > 1 {
 				var err error
 				if n, err = strconv.Atoi(args[1]); err != nil || n < 1 {
-					return console.UsageError{Text: fmt.Sprintf("the number of turns to take back is %q", args[1]), Next: "write a number from 1 on"}
+					return console.UsageError{Text: fmt.Sprintf("invalid number of turns %q", args[1]), Next: "specify a number, 1 or greater"}
 				}
 			}
 			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
@@ -78,7 +78,7 @@ func (a *app) revert(cmd *cobra.Command, which string, plan func(context.Context
 			return err
 		})
 		if err == nil {
-			fmt.Fprintf(a.Stderr, "took back %s\n", render.Plural(turns, "turn"))
+			fmt.Fprintf(a.Stderr, "rolled back %s\n", render.Plural(turns, "turn"))
 		}
 		return err
 	})
@@ -198,7 +198,7 @@ func (a *app) threadsTurns() *cobra.Command {
 				for _, t := range turns {
 					number, status := strconv.Itoa(t.Number), t.Status
 					if t.Reverted {
-						number, status = "-", status+", taken back"
+						number, status = "-", status+", rolled back"
 					}
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", number, t.ID, t.Started.Local().Format(time.DateTime), status, render.OneLine(t.Preview, 60))
 				}

@@ -66,7 +66,7 @@ func (f *threadFilter) register(cmd *cobra.Command, limit int) {
 // filter is what the flags say; without one of them, this folder.
 func (a *app) filter(f threadFilter) (store.Filter, error) {
 	if f.limit < 0 {
-		return store.Filter{}, console.UsageError{Text: fmt.Sprintf("--limit is %d", f.limit), Next: "write a number from 0 on; 0 is all"}
+		return store.Filter{}, console.UsageError{Text: fmt.Sprintf("invalid --limit %d", f.limit), Next: "specify a number, 0 or greater; 0 means all"}
 	}
 	out := store.Filter{Archived: f.archived, Workers: f.workers, Limit: f.limit}
 	var err error
@@ -231,7 +231,7 @@ func (a *app) threadsSearch() *cobra.Command {
 			}
 			query := strings.Join(args, " ")
 			if strings.TrimSpace(query) == "" {
-				return console.UsageError{Text: "the text to look for is empty", Next: "write a word that stands in the thread"}
+				return console.UsageError{Text: "empty search text", Next: "specify a word that occurs in the thread"}
 			}
 			return a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
 				hits, err := s.Search(ctx, query, f)

@@ -110,7 +110,7 @@ func (i *importer) next() error {
 		return nil
 	}
 	if isLast(i.held) {
-		return hint.With(fmt.Errorf("line %d: something follows the end of the export", i.n), "import one thread at a time")
+		return hint.With(fmt.Errorf("line %d: data after the end of the export", i.n), "import one thread at a time")
 	}
 	if i.held != nil {
 		i.events++
@@ -134,14 +134,14 @@ func (i *importer) end() error {
 			return fmt.Errorf("line %d: %w", i.n, err)
 		}
 		if l.Body.Events != i.events {
-			return hint.With(fmt.Errorf("line %d: the export had %d events, here are %d", i.n, l.Body.Events, i.events), "export the thread again")
+			return hint.With(fmt.Errorf("line %d: the export should have %d events, but has %d", i.n, l.Body.Events, i.events), "export the thread again")
 		}
 		return io.EOF
 	case i.events == 0 && !json.Valid(i.held):
-		return fmt.Errorf("line %d is no event of a thread, or was cut off", i.n)
+		return fmt.Errorf("line %d is not an event of a thread, or is truncated", i.n)
 	case !i.partial:
-		return hint.With(fmt.Errorf("the export was cut off in or behind line %d: its last line is missing; nothing was imported", i.n),
-			"export the thread again, or take what is there with --partial")
+		return hint.With(fmt.Errorf("the export is truncated in or after line %d: its last line is missing; nothing was imported", i.n),
+			"export the thread again, or import the available part with --partial")
 	}
 	if json.Valid(i.held) {
 		i.rest = append(i.held, '\n')
@@ -174,7 +174,7 @@ func (a *app) threadsExport() *cobra.Command {
 				}
 				f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 				if errors.Is(err, fs.ErrExist) {
-					return hint.With(fmt.Errorf("export: %s is there already; nothing was changed", out), "name another file")
+					return hint.With(fmt.Errorf("export: %s already exists; nothing was changed", out), "specify another file")
 				}
 				if err != nil {
 					return fmt.Errorf("export: %w", err)
@@ -202,14 +202,14 @@ func (a *app) threadsImport() *cobra.Command {
 			if args[0] != "-" {
 				var err error
 				if f, err = os.Open(args[0]); err != nil {
-					return hint.With(fmt.Errorf("import: %w", console.Missing(err, args[0])), "name a file that `gantry threads export` has written")
+					return hint.With(fmt.Errorf("import: %w", console.Missing(err, args[0])), "specify a file written by `gantry threads export`")
 				}
 				defer f.Close()
 				if st, err := f.Stat(); err == nil && st.IsDir() {
-					return hint.With(fmt.Errorf("import: %s is a folder", args[0]), "name a file that `gantry threads export` has written")
+					return hint.With(fmt.Errorf("import: %s is a folder", args[0]), "specify a file written by `gantry threads export`")
 				}
 			} else if f == nil || a.Terminal() {
-				return console.UsageError{Text: "there is nothing on standard input", Next: "pipe an export in, or name a file"}
+				return console.UsageError{Text: "no data on standard input", Next: "pipe an export in, or specify a file"}
 			}
 			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
 				in := newImporter(f, partial)
@@ -219,12 +219,12 @@ func (a *app) threadsImport() *cobra.Command {
 						err = fmt.Errorf("import: %w", in.err) // without the store's own count of lines
 					}
 					if _, next := hint.Split(err); next == "" {
-						err = hint.With(err, "name a file that `gantry threads export` has written")
+						err = hint.With(err, "specify a file written by `gantry threads export`")
 					}
 					return err
 				}
 				if in.cut {
-					fmt.Fprintf(a.Stderr, "Note: line %d is incomplete and was left out\n", in.n)
+					fmt.Fprintf(a.Stderr, "Note: line %d is incomplete and was skipped\n", in.n)
 				}
 				fmt.Fprintln(a.Stdout, info.ID)
 				return nil

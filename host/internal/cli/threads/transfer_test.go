@@ -60,7 +60,7 @@ func TestCutOffExport(t *testing.T) {
 			line = lines // the last one that is there
 		}
 		_, err := s.Import(t.Context(), newImporter(bytes.NewReader(file[:at]), false))
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("line %d", line)) || !strings.Contains(err.Error(), "cut off") {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("line %d", line)) || !strings.Contains(err.Error(), "truncated") {
 			t.Fatalf("cut off after %d bytes: %v, want an error that names line %d", at, err, line)
 		}
 	}
@@ -100,10 +100,10 @@ func TestWrongExport(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", "", "there are no events in it"},
 		{"empty lines", "\n\n", "there are no events in it"},
-		{"the last line alone", last, "line 1: the export had"},
+		{"the last line alone", last, "line 1: the export should have"},
 		{"text", "hello\nworld\n" + last, "line 1: "},
-		{"two exports", file + file, fmt.Sprintf("line %d: something follows the end", len(lines)+1)},
-		{"events are missing at the end", strings.Join(lines[:len(lines)-2], "") + last, fmt.Sprintf("line %d: the export had", len(lines)-1)},
+		{"two exports", file + file, fmt.Sprintf("line %d: data after the end", len(lines)+1)},
+		{"events are missing at the end", strings.Join(lines[:len(lines)-2], "") + last, fmt.Sprintf("line %d: the export should have", len(lines)-1)},
 		{"an event is missing", lines[0] + strings.Join(lines[2:], "") + "\n", "event 3 comes where event 2 should"},
 		{"an empty line does not count", lines[0] + "\n\n" + "{\n" + last, "line 4: "},
 	} {

@@ -132,7 +132,7 @@ func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID
 	write := checkpoint.Renderer{Root: checkpoint.Root(info.Cwd), Content: func(path string, st event.FileState) (string, error) {
 		content, ok := plan.Content(path, st)
 		if !ok {
-			return "", errors.New("not at hand")
+			return "", errors.New("not available")
 		}
 		return content, nil
 	}}
@@ -149,7 +149,7 @@ func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID
 	}
 	a.undoNotes(r)
 	if r.Refused {
-		fmt.Fprintln(a.Stderr, "nothing would be put back without --force")
+		fmt.Fprintln(a.Stderr, "nothing would be restored without --force")
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (a *app) undoLine(f undo.FileReport, would string) string {
 	if f.Action == "none" {
 		line = "leave " + render.Clean(a.Shown(f.Path))
 		if f.Obstacle == undo.None {
-			return line + ": it is as it was before the turn"
+			return line + ": already as before the turn"
 		}
 	}
 	if f.Obstacle != undo.None {
@@ -175,10 +175,10 @@ func (a *app) undoLine(f undo.FileReport, would string) string {
 
 func (a *app) undoNotes(r undo.Report) {
 	if r.Commands > 0 {
-		fmt.Fprintf(a.Stderr, "%s ran in this turn; what they did to other files stays\n", render.Plural(r.Commands, "command"))
+		fmt.Fprintf(a.Stderr, "%s ran in this turn; their changes to other files are kept\n", render.Plural(r.Commands, "command"))
 	}
 	if r.Left > 0 {
-		fmt.Fprintf(a.Stderr, "%s were too many to be kept; they stay as they are\n", render.Plural(r.Left, "file"))
+		fmt.Fprintf(a.Stderr, "%s exceeded the limit and are not restored\n", render.Plural(r.Left, "file"))
 	}
 }
 
@@ -192,10 +192,10 @@ func (a *app) sayUndone(r undo.Report, redo bool) {
 	a.undoNotes(r)
 	switch {
 	case r.Undo == "":
-		fmt.Fprintln(a.Stderr, "the files are as they were before; nothing had to be done")
+		fmt.Fprintln(a.Stderr, "the files are already as before; nothing to do")
 	case redo:
-		fmt.Fprintf(a.Stderr, "`gantry undo --turn %s` takes this back\n", r.Undo)
+		fmt.Fprintf(a.Stderr, "`gantry undo --turn %s` reverts this\n", r.Undo)
 	default:
-		fmt.Fprintln(a.Stderr, "`gantry undo --redo` takes this back")
+		fmt.Fprintln(a.Stderr, "`gantry undo --redo` reverts this")
 	}
 }

@@ -27,7 +27,7 @@ var Rows = [][]string{
 	{"policy", "environ", "network"},
 	{"plugin", "model", "tool", "checkpoint"},
 	{"event", "store", "secret", "diff", "redact"},
-	{"crashpoint"},
+	{"crashpoint", "once"},
 }
 
 // Edge is an import that the rows alone would not allow.

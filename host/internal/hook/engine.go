@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/once"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -72,6 +73,8 @@ type Thread struct {
 	// keep puts a long text where the model's commands can read it, and returns its path as they see it.
 	keep func(text string) (string, error)
 
+	told once.Set // warnings that were published
+
 	async  sync.WaitGroup
 	slots  chan struct{}
 	life   context.Context
@@ -80,7 +83,6 @@ type Thread struct {
 		sync.Mutex
 		source string // of a beginning that hooks have not been told of; empty: none
 		late   []string
-		told   map[string]bool // warnings that people have had
 		last   *Turn
 	}
 }
@@ -89,7 +91,7 @@ type Thread struct {
 func (e *Engine) Thread(id event.ThreadID, source string, pub Publisher, keep func(text string) (string, error)) *Thread {
 	t := &Thread{engine: e, id: id, pub: pub, keep: keep, slots: make(chan struct{}, maxAsync)}
 	t.life, t.cancel = context.WithCancel(context.Background())
-	t.mu.source, t.mu.told = source, map[string]bool{}
+	t.mu.source = source
 	return t
 }
 
@@ -152,11 +154,7 @@ func (t *Turn) Notices() []event.Notice {
 				Untrusted: "not trusted yet: left out", Modified: "changed since you agreed: left out",
 				Exposed: "left out while a command runs that was started before you agreed",
 			}[st])
-			t.mu.Lock()
-			known := t.mu.told[text]
-			t.mu.told[text] = true
-			t.mu.Unlock()
-			if !known {
+			if t.told.First(text) {
 				out = append(out, event.Notice{Level: "warning", Text: text, Next: "Look at them with `gantry hooks list`, then run `gantry hooks trust`."})
 			}
 		}

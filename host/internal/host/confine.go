@@ -93,9 +93,9 @@ func (h *Host) movedAside(owner launch.Owner, moved []box.Moved, err error) {
 	h.mu.Lock()
 	r := h.mu.threads[event.ThreadID(owner.Thread)]
 	if r != nil {
-		moved = slices.DeleteFunc(slices.Clone(moved), func(m box.Moved) bool { return m.Stays() && r.pointed[m.From] })
+		moved = slices.DeleteFunc(slices.Clone(moved), func(m box.Moved) bool { return m.Stays() && r.told.Has("file "+m.From) })
 		for _, m := range mentioned(moved) {
-			r.pointed[m.From] = true
+			r.told.First("file " + m.From)
 		}
 	}
 	h.mu.Unlock()

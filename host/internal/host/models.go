@@ -321,17 +321,12 @@ func (p previousModel) PreviousModel(ctx context.Context) (*turn.Fallback, error
 	return s.fallback(p.common), nil
 }
 
-// modelNews tells once what people must know of each model.
+// modelNews returns the notices of a model that the thread has not had yet.
 func (r *running) modelNews(s *sampler) (out []event.Notice) {
 	for _, n := range s.notices {
-		if r.noted[n.Text] {
-			continue
+		if r.told.First(n.Text) {
+			out = append(out, n)
 		}
-		if r.noted == nil {
-			r.noted = map[string]bool{}
-		}
-		r.noted[n.Text] = true
-		out = append(out, n)
 	}
 	return out
 }

@@ -348,8 +348,7 @@ func (h *Host) unheeded(r *running) (out []event.Notice) {
 			if d.Detail != "" {
 				text += " (" + d.Detail + ")"
 			}
-			if text = h.opts.Redactor.Text(text); !r.heeded[text] {
-				r.heeded[text] = true
+			if text = h.opts.Redactor.Text(text); r.told.First(text) {
 				out = append(out, event.Notice{Level: "warning", Text: text, Next: h.opts.Redactor.Text(d.Next)})
 			}
 		}

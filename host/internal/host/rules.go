@@ -202,11 +202,7 @@ func (h *Host) decide(r *running, q policy.Request) policy.Decision {
 		return d // the question says more
 	}
 	for _, rule := range d.Short {
-		h.mu.Lock()
-		known := r.short[rule.Where()]
-		r.short[rule.Where()] = true
-		h.mu.Unlock()
-		if known {
+		if !r.told.First("rule " + rule.Where()) {
 			continue
 		}
 		n := event.Notice{Text: fmt.Sprintf("the rule %s does not apply to a command that begins like it: %s; the command stays in the sandbox", rule.Where(), policy.WhyShort), Next: d.Hint}

@@ -92,11 +92,7 @@ func (r *running) readAgents(h *Host, cwd string) (out []event.Notice) {
 		})
 	}
 	for _, w := range r.agents.Read(cwd).Warnings {
-		if !r.warned[w.Text] {
-			if r.warned == nil {
-				r.warned = map[string]bool{}
-			}
-			r.warned[w.Text] = true
+		if r.told.First(w.Text) {
 			out = append(out, event.Notice{Level: "warning", Text: w.Text, Next: w.Next})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/features"
 	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/once"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -26,37 +27,30 @@ import (
 type running struct {
 	thread   *thread.Thread
 	broken   map[string]event.Notice // what its people were told of plugins that can't be used; by its turns only
-	noted    map[string]bool         // what they were told of the models; by its turns only
 	agents   *agentsfile.Reader      // files of instructions, as its turns saw them; by its turns only
 	rules    string                  // what they were told is wrong with the rules; by its turns only
-	warned   map[string]bool         // what its people were told of them; by its turns only
 	external map[string]string       // what clients say beside their users' words; by its turns only
 	plugs    *sessions
 	lock     *store.ThreadLock
 	role     child.Role
 	hooks    *hook.Thread // nil: none
-	hooksHad bool         // its people were told which hooks can't be used; by its turns only
 	end      context.CancelCauseFunc
 	over     chan struct{} // closed when nothing of it is left
 	sample   atomic.Pointer[sampler]
 	outputs  outputs
 	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
 	storeDown bool
-	// heeded are what its people were told that plugins say of their blocks. Guarded by the host's mutex.
-	heeded map[string]bool
 	// sources are the states of sources of tools that were published in it, by plugin and name; supplied that all required ones
 	// were ready for its first turn. Guarded by the host's mutex.
 	sources  map[[2]string]event.SourceChanged
 	supplied bool
-	// pointed are the files that its people were told of because others execute them. Guarded by the host's mutex.
-	pointed map[string]bool
-	// short are the rules that its people were told do not apply to all that begins like them. Guarded by the host's mutex.
-	short map[string]bool
+	// told are the warnings that were published in it: by their text, or for a file, a rule or the hooks by a key of their own.
+	told once.Set
 }
 
 // newRunning goes on from what the model was told.
 func newRunning(t *thread.Thread, told *event.Reference) *running {
-	r := &running{thread: t, heeded: map[string]bool{}, sources: map[[2]string]event.SourceChanged{}, pointed: map[string]bool{}, short: map[string]bool{}}
+	r := &running{thread: t, sources: map[[2]string]event.SourceChanged{}}
 	r.hears(told)
 	return r
 }

@@ -54,9 +54,8 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		plan.Participants = append(plan.Participants, hooks)
 		plan.Notices = append(plan.Notices, hooks.Notices()...)
 	}
-	if !r.hooksHad && !r.role.Unattended {
+	if !r.role.Unattended && r.told.First("hooks") {
 		plan.Notices = append(plan.Notices, h.hookNotices...)
-		r.hooksHad = true
 	}
 	own, err := h.modelOf(t, set.Model)
 	if err != nil {

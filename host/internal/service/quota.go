@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/gantry-agent/gantry/host/internal/once"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -31,10 +32,10 @@ const (
 type spent struct {
 	mu    sync.Mutex
 	bytes map[string]int64 // by plugin and limit
-	told  map[string]bool
+	told  once.Set         // limits whose excess the user was told, by the same
 }
 
-func newSpent() *spent { return &spent{bytes: map[string]int64{}, told: map[string]bool{}} }
+func newSpent() *spent { return &spent{bytes: map[string]int64{}} }
 
 // exceededError is a status with which a plugin learns that a limit is reached.
 type exceededError struct{ text string }
@@ -80,11 +81,7 @@ func (s *server) spend(setting string, n int) error {
 // exceeded is the plugin's error. The user reads of it once.
 func (s *server) exceeded(setting string, limit int64) error {
 	key := s.id.Label + "\x00" + setting
-	s.spent.mu.Lock()
-	told := s.spent.told[key]
-	s.spent.told[key] = true
-	s.spent.mu.Unlock()
-	if !told && s.Exceeded != nil {
+	if s.spent.told.First(key) && s.Exceeded != nil {
 		s.Exceeded(s.id.Label, setting, limit)
 	}
 	return &exceededError{fmt.Sprintf("the limit of %d bytes is reached that `limits { %s }` sets in the block of plugin %q", limit, setting, s.id.Label)}

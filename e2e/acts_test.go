@@ -181,7 +181,7 @@ func TestApprovalBindsTheEnvironment(t *testing.T) {
 			policied(r, tc.policy, tc.mode)
 			run := r.Terminal("exec", "--config", "policy.hcl", "go")
 			run.Sees("answer: ")
-			if shown := run.Output(); strings.Contains(tc.args, "network = true") && !strings.Contains(shown, "beyond the sandbox: reach the network") {
+			if shown := run.Output(); strings.Contains(tc.args, "network = true") && !strings.Contains(shown, "beyond the sandbox: access the whole network") {
 				t.Errorf("the question does not show what is asked for:\n%s", shown)
 			}
 			run.Type("y\n")

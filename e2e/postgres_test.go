@@ -63,7 +63,7 @@ do = [{ text = "done" }]
 		}
 		plain := *a
 		plain.Host = "gantry"
-		if res := plain.Gantry("threads", "list"); res.Code != 1 || !strings.Contains(res.Stderr, "run gantry-postgres in the place of gantry") {
+		if res := plain.Gantry("threads", "list"); res.Code != 1 || !strings.Contains(res.Stderr, "run gantry-postgres instead of gantry") {
 			t.Errorf("gantry: exit %d\n%s", res.Code, res.Stderr)
 		}
 		a.NothingLeft()

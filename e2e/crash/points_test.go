@@ -337,6 +337,7 @@ var (
 		"hook.started":     "no workload has hooks; they are stored like the notices beside them",
 		"hook.completed":   "as hook.started",
 		"network.decision": "no workload has a sandbox",
+		"feature.changed":  "no thread has a feature with state yet",
 		// A model in a person's place would ask in a thread of its own, which is a workload of its own.
 		"approval.review.started": "no workload has a reviewer",
 		"approval.review.ended":   "no workload has a reviewer",

@@ -154,8 +154,9 @@ func TestFinish(t *testing.T) {
 			usage = "none"`, llm.StepFinish{Reason: llm.FinishToolCalls, RawReason: "tool-calls"}},
 		{"hosted calls need nobody", `do = [{call = "a", result = ""}]
 			usage = "none"`, llm.StepFinish{Reason: llm.FinishStop, RawReason: "stop"}},
-		{"again", `again = true
-			usage = "none"`, llm.StepFinish{Reason: llm.FinishStop, RawReason: "stop", Again: true}},
+		{"chosen", `finish = "length"
+			again = true
+			usage = "none"`, llm.StepFinish{Reason: llm.FinishLength, RawReason: "length", Again: true}},
 		{"usage", `usage = {input = 10, output = 5, cache_read = 4, cache_write = 3, reasoning = 2}`,
 			llm.StepFinish{Reason: llm.FinishStop, RawReason: "stop", Usage: llm.Usage{Input: n(10), Output: n(5), Total: n(15), CacheRead: n(4), CacheWrite: n(3), Reasoning: n(2)}}},
 		{"estimate", `do = [{text = "12345"}]`,

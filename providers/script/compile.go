@@ -80,6 +80,11 @@ func compileStep(s *Step, index int, where string, d Defaults) (*step, error) {
 	if calls {
 		c.finish = llm.FinishToolCalls
 	}
+	if s.Finish != "" {
+		if err := c.finish.UnmarshalText([]byte(s.Finish)); err != nil {
+			return nil, fmt.Errorf("finish: %w; reasons are stop, length, tool-calls, content-filter, error, unknown", err)
+		}
+	}
 	if err := c.compileFailure(); err != nil {
 		return nil, err
 	}

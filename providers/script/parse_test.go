@@ -42,6 +42,7 @@ func TestErrorsSayWhereAndWhat(t *testing.T) {
 		{"arguments that are no object", `{"step": [{"do": [{"call": "a", "args": [1]}]}]}`, "args: args must be an object"},
 		{"chunk word", "[[step]]\nchunk = \"sentence\"", `chunk: "sentence" is no number and none of`},
 		{"chunk size", "[[step]]\nchunk = 0", "a size is at least 1"},
+		{"finish", "[[step]]\nfinish = \"done\"", `unknown finish reason "done"; reasons are stop`},
 		{"usage", "[[step]]\nusage = \"lots\"", `"lots" is neither`},
 		{"usage key", "[[step]]\nusage = {inputs = 3}", `usage: unknown key "inputs"; did you mean "input"?`},
 		{"error code", "[[step]]\nerror = {code = \"oops\"}", `unknown error code "oops"; codes are unknown, invalid-request`},

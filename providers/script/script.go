@@ -44,7 +44,8 @@ type Step struct {
 	Attempts *Attempts `json:"attempts,omitempty"` // tries that fail before anything is answered
 	Do       []Part    `json:"do,omitempty"`       // what is answered, in order
 
-	Again     bool     `json:"again,omitempty"` // the model wants to go on although it called nothing
+	Finish    string   `json:"finish,omitempty"` // a finish reason; empty: "tool-calls" if there are calls, else "stop"
+	Again     bool     `json:"again,omitempty"`  // the model wants to go on although it called nothing
 	Usage     *Usage   `json:"usage,omitempty"`
 	Error     *Failure `json:"error,omitempty"`     // ends the answer with an error instead of a finish
 	Break     *Break   `json:"break,omitempty"`     // what happens instead of the rest of the answer

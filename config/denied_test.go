@@ -48,8 +48,8 @@ func TestDeniedPaths(t *testing.T) {
 func TestDeniedPathsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`""`: "mpty pattern", `"**"`: `"**" matches everything`, `"/**/*.pem"`: "doesn't start with a folder", `"../x"`: `".."`, `"/"`: "matches everything",
-		`"a/*\\"`: "nvalid \"*", `null`: "is null", `"./**"`: "",
+		`""`: "Empty pattern: use a path", `"**"`: `"**" matches everything`, `"/**/*.pem"`: "doesn't start with a folder", `"../x"`: `".."`, `"/"`: "matches everything",
+		`"a/*\\"`: "invalid \"*", `null`: "is null", `"./**"`: "",
 	} {
 		_, _, err := loadSandbox(t, "", "sandbox {\n  deny_read = ["+text+"]\n}")
 		if (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {

@@ -38,11 +38,11 @@ type Edge struct {
 
 // Edges inside a row, and upwards. Each must be used.
 var Edges = []Edge{
-	{"orchestrate", "history", "the spine cuts output once, with the history's rule"},
+	{"orchestrate", "history", "the pipeline cuts output once, with the history's rule"},
 	{"compact", "history", "what is left of a history, and its tokens"},
-	{"orchestrate", "registry", "the spine looks up what the model called"},
-	{"orchestrate", "hook", "a stage of the spine"},
-	{"orchestrate", "approval", "a stage of the spine"},
+	{"orchestrate", "registry", "the pipeline looks up what the model called"},
+	{"orchestrate", "hook", "a stage of the pipeline"},
+	{"orchestrate", "approval", "a stage of the pipeline"},
 	{"service", "orchestrate", "a plugin's request comes with the token of a call"},
 	{"service", "approval", "a plugin may ask a person"},
 	{"plugin", "launch", "gantry-launch puts a plugin's cage on, and is told in its own language"},

@@ -16,32 +16,32 @@ const oPath = 0x200000
 // Its socket is closed by becoming the plugin: whoever reads its end without a word knows that the plugin runs.
 func cage() {
 	runtime.LockOSThread() // what follows binds one thread, the one that becomes the plugin
-	syscall.CloseOnExec(control.CageFD)
-	syscall.CloseOnExec(control.CagedFD)
+	syscall.CloseOnExec(control.PluginSandboxFD)
+	syscall.CloseOnExec(control.PluginConfinedFD)
 	if uid, ok := syscall.Getenv(control.MapEnv); ok {
 		if err := mapApart(uid); err != nil {
-			fail(control.CageFD, control.OpConfine, err)
+			fail(control.PluginSandboxFD, control.OpConfine, err)
 		}
 	}
-	frame, err := receive(control.CageFD).Next()
+	frame, err := receive(control.PluginSandboxFD).Next()
 	if err != nil {
 		syscall.Exit(1)
 	}
 	order, err := frame.Order()
 	if err != nil || order.Box == nil {
-		fail(control.CageFD, control.OpPrepare, syscall.EPROTO)
+		fail(control.PluginSandboxFD, control.OpPrepare, syscall.EPROTO)
 	}
 	argv, err := syscall.SlicePtrFromStrings(order.Argv)
 	if err != nil {
-		fail(control.CageFD, control.OpExec, err)
+		fail(control.PluginSandboxFD, control.OpExec, err)
 	}
 	env, err := syscall.SlicePtrFromStrings(order.Env)
 	if err != nil {
-		fail(control.CageFD, control.OpExec, err)
+		fail(control.PluginSandboxFD, control.OpExec, err)
 	}
 	if order.Box.Map {
 		if err := mapSelf(order.Box.UID, order.Box.GID); err != nil {
-			fail(control.CageFD, control.OpConfine, err)
+			fail(control.PluginSandboxFD, control.OpConfine, err)
 		}
 	}
 	over, err := openOver(order.Box.Over)
@@ -53,20 +53,20 @@ func cage() {
 		found, err = mountOver(order.Box.Over, over, found)
 	}
 	if err != nil {
-		fail(control.CageFD, control.OpConfine, err)
+		fail(control.PluginSandboxFD, control.OpConfine, err)
 	}
 	path, err := syscall.BytePtrFromString(found)
 	if err != nil {
-		fail(control.CageFD, control.OpExec, err)
+		fail(control.PluginSandboxFD, control.OpExec, err)
 	}
 	if err := syscall.Chdir(order.Cwd); err != nil {
-		fail(control.CageFD, control.OpChdir, err)
+		fail(control.PluginSandboxFD, control.OpChdir, err)
 	}
 	if err := giveUp(); err != nil {
-		fail(control.CageFD, control.OpConfine, err)
+		fail(control.PluginSandboxFD, control.OpConfine, err)
 	}
 	if err := enclose(order.Box); err != nil {
-		fail(control.CageFD, control.OpConfine, err)
+		fail(control.PluginSandboxFD, control.OpConfine, err)
 	}
 	syscall.Exec("", nil, nil) // as in apply: gives back the limit that the runtime has raised
 	if f := order.Box.Filter; len(f) > 0 {
@@ -78,14 +78,14 @@ func cage() {
 			errno = filter(rules)
 		}
 		if errno != 0 {
-			fail(control.CageFD, control.OpConfine, errno)
+			fail(control.PluginSandboxFD, control.OpConfine, errno)
 		}
 	}
 	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
 		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
 	runtime.KeepAlive(argv)
 	runtime.KeepAlive(env)
-	fail(control.CageFD, control.OpExec, errno)
+	fail(control.PluginSandboxFD, control.OpExec, errno)
 }
 
 // mapApart maps the one user that an ordinary user may map, and no group, in a process that nobody may look into: what is its own in
@@ -220,7 +220,7 @@ func gatedFilter(p *program) syscall.Errno {
 	if errno != 0 {
 		return errno
 	}
-	return errnoOf(syscall.Sendmsg(control.CageFD, []byte{control.GateByte}, syscall.UnixRights(int(fd)), nil, 0))
+	return errnoOf(syscall.Sendmsg(control.PluginSandboxFD, []byte{control.GateByte}, syscall.UnixRights(int(fd)), nil, 0))
 }
 
 // giveUp lets go of every right that the namespace or the user has given, also for programs that are executed later.

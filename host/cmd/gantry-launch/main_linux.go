@@ -17,7 +17,7 @@ func main() {
 		apply()
 	case control.StageKeep:
 		keep()
-	case control.StageCage:
+	case control.StagePlugin:
 		cage()
 	case control.StageHide:
 		hide()

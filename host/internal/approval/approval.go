@@ -3,7 +3,7 @@
 // It owns: pending questions, who answers first, the approval keys and the answers that hold for longer than one call.
 // It must not know: what decides that a question is needed, how a door shows it, how a grant is made.
 //
-// Start with [Desk].
+// Start with [Broker].
 package approval
 
 import (
@@ -33,8 +33,8 @@ const (
 	Abort          = "abort"           // the turn is interrupted
 )
 
-// ErrNobody says that there is no one to ask. The caller refuses what it wanted to ask about.
-var ErrNobody = errors.New("there is nobody to ask: no terminal is attached")
+// ErrNoApprover says that there is no one to ask. The caller refuses what it wanted to ask about.
+var ErrNoApprover = errors.New("there is nobody to ask: no terminal is attached")
 
 // ErrUnknownQuestion says that no such question waits (any more).
 var ErrUnknownQuestion = errors.New("no such question is pending; it may have been answered already")
@@ -67,8 +67,8 @@ type Answer struct {
 	By     string
 }
 
-// Desk holds the questions of one thread.
-type Desk struct {
+// Broker holds the questions of one thread.
+type Broker struct {
 	pub Publisher
 
 	mu struct {
@@ -86,9 +86,9 @@ type Desk struct {
 	}
 }
 
-// NewDesk makes a desk that publishes to pub.
-func NewDesk(pub Publisher) *Desk {
-	d := &Desk{pub: pub}
+// NewBroker makes a desk that publishes to pub.
+func NewBroker(pub Publisher) *Broker {
+	d := &Broker{pub: pub}
 	d.mu.alone = make(chan struct{})
 	close(d.mu.alone)
 	d.mu.pending = map[string]chan Answer{}
@@ -97,7 +97,7 @@ func NewDesk(pub Publisher) *Desk {
 }
 
 // Attend says that somebody who can answer is there, until the returned function is called.
-func (d *Desk) Attend() (leave func()) {
+func (d *Broker) Attend() (leave func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.attended == 0 {
@@ -113,8 +113,8 @@ func (d *Desk) Attend() (leave func()) {
 	})
 }
 
-// Tell has a function called with each question that somebody can answer, once it is published. It must not wait for the answer.
-func (d *Desk) Tell(f func(event.QuestionAsked)) {
+// OnQuestion has a function called with each question that somebody can answer, once it is published. It must not wait for the answer.
+func (d *Broker) OnQuestion(f func(event.QuestionAsked)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.tell = f
@@ -124,7 +124,7 @@ func (d *Desk) Tell(f func(event.QuestionAsked)) {
 const returning = 10 * time.Second
 
 // left waits until nobody has attended for a while, and reports whether that came before the end of ctx.
-func (d *Desk) left(ctx context.Context) (gone bool) {
+func (d *Broker) left(ctx context.Context) (gone bool) {
 	for {
 		d.mu.Lock()
 		alone := d.mu.alone
@@ -149,14 +149,14 @@ func (d *Desk) left(ctx context.Context) (gone bool) {
 }
 
 // Ask puts a question and waits for the first answer or the end of ctx. Without anybody attending it returns
-// [ErrNobody] at once, and after a while when everybody has left.
-func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
+// [ErrNoApprover] at once, and after a while when everybody has left.
+func (d *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 	id := rand.Text()
 	slot := make(chan Answer, 1)
 	d.mu.Lock()
 	if d.mu.attended == 0 {
 		d.mu.Unlock()
-		return Answer{}, ErrNobody
+		return Answer{}, ErrNoApprover
 	}
 	d.mu.pending[id] = slot
 	tell := d.mu.tell
@@ -183,7 +183,7 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Answer, error) {
 }
 
 // await waits for the first answer, the end of ctx, or for everybody to have left.
-func (d *Desk) await(ctx context.Context, id string, slot chan Answer) (Answer, error) {
+func (d *Broker) await(ctx context.Context, id string, slot chan Answer) (Answer, error) {
 	watch, stop := context.WithCancel(ctx)
 	gone := make(chan struct{})
 	var watching sync.WaitGroup
@@ -199,7 +199,7 @@ func (d *Desk) await(ctx context.Context, id string, slot chan Answer) (Answer, 
 	case a := <-slot:
 		return a, nil
 	case <-gone:
-		err = ErrNobody
+		err = ErrNoApprover
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -210,7 +210,7 @@ func (d *Desk) await(ctx context.Context, id string, slot chan Answer) (Answer, 
 }
 
 // Resolve answers a question; the first one wins, later ones get [ErrUnknownQuestion].
-func (d *Desk) Resolve(id string, a Answer) error {
+func (d *Broker) Resolve(id string, a Answer) error {
 	slot := d.take(id)
 	if slot == nil {
 		return ErrUnknownQuestion
@@ -219,7 +219,7 @@ func (d *Desk) Resolve(id string, a Answer) error {
 	return nil
 }
 
-func (d *Desk) take(id string) chan Answer {
+func (d *Broker) take(id string) chan Answer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	slot := d.mu.pending[id]
@@ -228,7 +228,7 @@ func (d *Desk) take(id string) chan Answer {
 }
 
 // Allowed tells whether every key was allowed, for the session or for this turn.
-func (d *Desk) Allowed(turn event.TurnID, keys []string) bool {
+func (d *Broker) Allowed(turn event.TurnID, keys []string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, k := range keys {
@@ -240,7 +240,7 @@ func (d *Desk) Allowed(turn event.TurnID, keys []string) bool {
 }
 
 // Allow remembers keys for the session.
-func (d *Desk) Allow(keys []string) {
+func (d *Broker) Allow(keys []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, k := range keys {
@@ -249,7 +249,7 @@ func (d *Desk) Allow(keys []string) {
 }
 
 // AllowTurn remembers keys until the next turn.
-func (d *Desk) AllowTurn(turn event.TurnID, keys []string) {
+func (d *Broker) AllowTurn(turn event.TurnID, keys []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inTurnLocked(turn)
@@ -259,14 +259,14 @@ func (d *Desk) AllowTurn(turn event.TurnID, keys []string) {
 }
 
 // inTurnLocked forgets what held for another turn.
-func (d *Desk) inTurnLocked(turn event.TurnID) {
+func (d *Broker) inTurnLocked(turn event.TurnID) {
 	if d.mu.turn != turn || d.mu.inTurn == nil {
 		d.mu.turn, d.mu.inTurn, d.mu.forTurn, d.mu.reviewed = turn, map[string]bool{}, policy.Permissions{}, false
 	}
 }
 
 // Permit remembers permissions that calls have been given: for as long as the thread runs, or until the next turn.
-func (d *Desk) Permit(turn event.TurnID, p policy.Permissions, session bool) {
+func (d *Broker) Permit(turn event.TurnID, p policy.Permissions, session bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if session {
@@ -278,7 +278,7 @@ func (d *Desk) Permit(turn event.TurnID, p policy.Permissions, session bool) {
 }
 
 // Permitted is what calls of a turn may do beyond their sandbox mode, and what of it holds for the session.
-func (d *Desk) Permitted(turn event.TurnID) (all, session policy.Permissions) {
+func (d *Broker) Permitted(turn event.TurnID) (all, session policy.Permissions) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.turn != turn {
@@ -288,15 +288,15 @@ func (d *Desk) Permitted(turn event.TurnID) (all, session policy.Permissions) {
 }
 
 // Review has every later call of a turn approved before it runs, whatever the policy says of it.
-func (d *Desk) Review(turn event.TurnID) {
+func (d *Broker) Review(turn event.TurnID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inTurnLocked(turn)
 	d.mu.reviewed = true
 }
 
-// Reviewed tells whether [Desk.Review] holds for a turn.
-func (d *Desk) Reviewed(turn event.TurnID) bool {
+// Reviewed tells whether [Broker.Review] holds for a turn.
+func (d *Broker) Reviewed(turn event.TurnID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.mu.turn == turn && d.mu.reviewed

@@ -46,13 +46,13 @@ func (l *log) resolved(t *testing.T) event.QuestionResolved {
 
 func TestNobodyIsAskedWhereNobodyIs(t *testing.T) {
 	l := &log{}
-	d := NewDesk(l)
-	if _, err := d.Ask(t.Context(), Question{}); !errors.Is(err, ErrNobody) {
-		t.Errorf("Ask = %v, want %v", err, ErrNobody)
+	d := NewBroker(l)
+	if _, err := d.Ask(t.Context(), Question{}); !errors.Is(err, ErrNoApprover) {
+		t.Errorf("Ask = %v, want %v", err, ErrNoApprover)
 	}
 	d.Attend()()
-	if _, err := d.Ask(t.Context(), Question{}); !errors.Is(err, ErrNobody) {
-		t.Errorf("Ask after everybody left = %v, want %v", err, ErrNobody)
+	if _, err := d.Ask(t.Context(), Question{}); !errors.Is(err, ErrNoApprover) {
+		t.Errorf("Ask after everybody left = %v, want %v", err, ErrNoApprover)
 	}
 	if len(l.bodies) != 0 {
 		t.Errorf("a question that nobody can answer was shown: %v", l.bodies)
@@ -62,7 +62,7 @@ func TestNobodyIsAskedWhereNobodyIs(t *testing.T) {
 func TestFirstAnswerWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
-		d := NewDesk(l)
+		d := NewBroker(l)
 		defer d.Attend()()
 		got := make(chan Answer, 1)
 		go func() { // owned by the test: received below
@@ -91,7 +91,7 @@ func TestFirstAnswerWins(t *testing.T) {
 func TestCancelledQuestionIsResolvedForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
-		d := NewDesk(l)
+		d := NewBroker(l)
 		defer d.Attend()()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := make(chan error, 1)
@@ -142,7 +142,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s has another key", name)
 		}
 	}
-	d := NewDesk(&log{})
+	d := NewBroker(&log{})
 	both := Keys("d1", append(ls, contract.OtherEffect{Label: "x"}), nil, nil)
 	d.Allow(base)
 	if !d.Allowed("t1", base) || d.Allowed("t1", both) || d.Allowed("t1", nil) {
@@ -152,7 +152,7 @@ func TestKeys(t *testing.T) {
 
 // What is allowed for a turn is not allowed in the next one.
 func TestAllowedForTheTurn(t *testing.T) {
-	d := NewDesk(&log{})
+	d := NewBroker(&log{})
 	d.AllowTurn("t1", []string{"a"})
 	d.AllowTurn("t1", []string{"b"})
 	if !d.Allowed("t1", []string{"a", "b"}) || d.Allowed("t2", []string{"a"}) {
@@ -169,7 +169,7 @@ func TestAllowedForTheTurn(t *testing.T) {
 func TestEverybodyLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
-		d := NewDesk(l)
+		d := NewBroker(l)
 		leave := d.Attend()
 		done := make(chan error, 1)
 		go func() { // owned by the test: received below
@@ -188,8 +188,8 @@ func TestEverybodyLeaves(t *testing.T) {
 		}
 		began := time.Now()
 		leave()
-		if err := <-done; !errors.Is(err, ErrNobody) {
-			t.Errorf("Ask = %v, want %v", err, ErrNobody)
+		if err := <-done; !errors.Is(err, ErrNoApprover) {
+			t.Errorf("Ask = %v, want %v", err, ErrNoApprover)
 		}
 		if took := time.Since(began); took != returning {
 			t.Errorf("waited %v", took)
@@ -202,7 +202,7 @@ func TestEverybodyLeaves(t *testing.T) {
 
 // What was permitted for a turn ends with it; what was for the session stays.
 func TestPermissionsHaveTheirScope(t *testing.T) {
-	d := NewDesk(nil)
+	d := NewBroker(nil)
 	d.Permit("t1", policy.Permissions{Write: []string{"/turn"}}, false)
 	d.Permit("t1", policy.Permissions{Network: true}, true)
 	if all, session := d.Permitted("t1"); !all.Covers(policy.Permissions{Write: []string{"/turn"}, Network: true}) || len(session.Write) > 0 || !session.Network {

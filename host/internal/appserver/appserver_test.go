@@ -202,7 +202,7 @@ func TestInterruptAndAnswer(t *testing.T) {
 	if err := c.Interrupt(t.Context()); err == nil || !strings.Contains(err.Error(), "no active turn") {
 		t.Errorf("interrupt of an idle thread: %v", err)
 	}
-	if _, err := th.Desk().Ask(t.Context(), approval.Question{}); !errors.Is(err, approval.ErrNobody) {
+	if _, err := th.Approvals().Ask(t.Context(), approval.Question{}); !errors.Is(err, approval.ErrNoApprover) {
 		t.Errorf("a client that does not attend counts as a person: %v", err)
 	}
 	if th.Waiting() {
@@ -216,7 +216,7 @@ func TestInterruptAndAnswer(t *testing.T) {
 	}
 	asked := make(chan approval.Answer, 1)
 	go func() { // owned by the test: received below
-		a, _ := th.Desk().Ask(t.Context(), approval.Question{About: event.QuestionApproval, Title: "rm"})
+		a, _ := th.Approvals().Ask(t.Context(), approval.Question{About: event.QuestionApproval, Title: "rm"})
 		asked <- a
 	}()
 	for {

@@ -89,9 +89,9 @@ type ShellParams struct {
 
 // ShellResult says which item is the command's.
 type ShellResult struct {
-	Turn   event.TurnID `json:"turn"`
-	Beside bool         `json:"beside"` // the turn was there before, and does not end with the command
-	Call   event.CallID `json:"call"`   // of the command's item
+	Turn       event.TurnID `json:"turn"`
+	Concurrent bool         `json:"beside"` // the turn was there before, and does not end with the command
+	Call       event.CallID `json:"call"`   // of the command's item
 }
 
 // ReviewParams have the changes in the thread's folder reviewed. A turn that runs is stopped for it.

@@ -284,7 +284,7 @@ func (s *session) subscribe(ctx context.Context, p SubscribeParams) (SubscribeRe
 	}
 	s.mu.subscribed = true
 	if p.Attend {
-		attend, wait := s.thread.Desk().Attend(), s.thread.Wait()
+		attend, wait := s.thread.Approvals().Attend(), s.thread.Wait()
 		s.mu.leave = func() { attend(); wait() }
 	}
 	sent := make(chan struct{})
@@ -381,7 +381,7 @@ func (s *session) shell(ctx context.Context, p ShellParams) (ShellResult, error)
 		return ShellResult{}, err
 	}
 	a, err := s.thread.Submit(ctx, thread.Submission{Task: task})
-	return ShellResult{Turn: a.Turn, Beside: a.Beside, Call: call}, err
+	return ShellResult{Turn: a.Turn, Concurrent: a.Concurrent, Call: call}, err
 }
 
 func (s *session) review(ctx context.Context, p ReviewParams) (StartResult, error) {
@@ -400,7 +400,7 @@ func contextKey(key string) bool {
 }
 
 func (s *session) answer(_ context.Context, p AnswerParams) (any, error) {
-	return nil, s.thread.Desk().Resolve(p.ID, approval.Answer{Choice: p.Choice, Data: p.Data, By: "user"})
+	return nil, s.thread.Approvals().Resolve(p.ID, approval.Answer{Choice: p.Choice, Data: p.Data, By: "user"})
 }
 
 func (s *session) reload(ctx context.Context, p ReloadParams) (any, error) {

@@ -61,7 +61,7 @@ func (c *Client) watch() {
 			_ = c.rpc.Close() // ends what waits; a connection that is closed already is as good
 			return
 		}
-		// Beside this loop: a large request that the host does not read stands before the ping.
+		// Concurrent this loop: a large request that the host does not read stands before the ping.
 		if c.pinging.CompareAndSwap(false, true) {
 			c.watching.Go(func() { // ends when the ping is written, or with the connection
 				defer c.pinging.Store(false)

@@ -28,7 +28,7 @@ func listed(id event.ThreadID) string { return fmt.Sprintf("`gantry threads turn
 
 // Resume rebuilds a thread from what of its log counts.
 func Resume(ctx context.Context, s *store.Store, id event.ThreadID) (thread.State, error) {
-	return thread.Rebuild(s.Standing(ctx, id, 0), features.All()...)
+	return thread.Rebuild(s.EffectiveEvents(ctx, id, 0), features.All()...)
 }
 
 // Before plans to take back a turn and all behind it. turn is an id, the beginning of one, or the number of the turn among
@@ -80,7 +80,7 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 		}
 	}
 	var err error
-	if c.State, err = thread.Rebuild(s.Standing(ctx, id, c.Event.Through), features.All()...); err != nil {
+	if c.State, err = thread.Rebuild(s.EffectiveEvents(ctx, id, c.Event.Through), features.All()...); err != nil {
 		return c, fmt.Errorf("take back turn %s: %w", first.ID, err)
 	}
 	if len(c.State.Messages) == 0 {
@@ -90,7 +90,7 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 		}
 		if told > 0 {
 			c.Event.Through = told
-			if c.State, err = thread.Rebuild(s.Standing(ctx, id, told), features.All()...); err != nil {
+			if c.State, err = thread.Rebuild(s.EffectiveEvents(ctx, id, told), features.All()...); err != nil {
 				return c, fmt.Errorf("take back turn %s: %w", first.ID, err)
 			}
 		}
@@ -113,7 +113,7 @@ func toldIn(ctx context.Context, s *store.Store, id event.ThreadID, t store.Turn
 			continue
 		}
 		switch b := e.Body.(type) {
-		case event.ContextTold:
+		case event.ContextUpdated:
 			told = e.Seq
 		case event.HistoryAdded:
 			for _, m := range b.Messages {
@@ -172,7 +172,7 @@ func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, na
 	if err != nil {
 		return "", err
 	}
-	state, err := thread.Rebuild(s.Standing(ctx, from, through), features.All()...)
+	state, err := thread.Rebuild(s.EffectiveEvents(ctx, from, through), features.All()...)
 	if err != nil {
 		return "", fmt.Errorf("fork thread %s: %w", from, err)
 	}

@@ -124,13 +124,13 @@ func (w *teller) log(text string) {
 				Started: event.ThreadStarted{Cwd: "/", Model: "first", Source: "exec"}, Model: w.model, Usage: w.used,
 			}}}
 			if told {
-				bodies = append(bodies, event.ContextTold{Reference: event.Reference{Sections: map[string]string{"env": "K"}}})
+				bodies = append(bodies, event.ContextUpdated{Reference: event.Reference{Sections: map[string]string{"env": "K"}}})
 			}
 			w.tell(append(bodies, event.ItemCompleted{Item: item})...)
 		case word[0] == 'D':
 			w.tell(event.HistoryAdded{Messages: []llm.Message{message(word)}})
 		case word[0] == 'X':
-			w.tell(event.HistoryAdded{Messages: []llm.Message{message(word)}}, event.ContextTold{Reference: event.Reference{Sections: map[string]string{"env": word}}})
+			w.tell(event.HistoryAdded{Messages: []llm.Message{message(word)}}, event.ContextUpdated{Reference: event.Reference{Sections: map[string]string{"env": word}}})
 		case word[0] == 'U':
 			w.tell(event.HistoryAdded{Messages: []llm.Message{message(word)}},
 				event.ItemCompleted{Item: event.Item{ID: event.NewItemID(), Type: event.ItemUserMessage, Text: word, Status: event.StatusCompleted}})
@@ -247,8 +247,8 @@ func TestRevert(t *testing.T) {
 				t.Errorf("left: %s, want %s", got, test.left)
 			}
 			told := ""
-			if s.Told != nil {
-				told = s.Told.Sections["env"]
+			if s.ContextState != nil {
+				told = s.ContextState.Sections["env"]
 			}
 			if told != test.told {
 				t.Errorf("told: %q, want %q", told, test.told)

@@ -333,8 +333,8 @@ func (x *subject) check(t *rapid.T, m *simple) {
 		t.Fatal(err)
 	}
 	told := ""
-	if st.Told != nil {
-		told = st.Told.Sections["env"]
+	if st.ContextState != nil {
+		told = st.ContextState.Sections["env"]
 	}
 	if got := short(st.Messages); !slices.Equal(got, m.now.messages) || told != m.now.told || st.Usage.Total != m.now.usage || st.Model.Model != m.now.model {
 		t.Fatalf("thread %s has %v, told %q, %d tokens, model %s; want %+v", m.id, got, told, st.Usage.Total, st.Model.Model, m.now)

@@ -3,7 +3,7 @@
 // It owns: looking at paths, keeping content in the store before it can change, the net change of a turn, and finding all of
 // that again in a thread's log. It must not know: tools, grants, how the store keeps content, how files are put back.
 //
-// Start with [Tracker], which the spine asks around each call, and [Read], which reads a log.
+// Start with [Tracker], which the pipeline asks around each call, and [Read], which reads a log.
 package checkpoint
 
 import (

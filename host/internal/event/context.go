@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 )
 
-// ContextTold follows the messages that tell the model of its context: everything that it knows of it at that point. The next
+// ContextUpdated follows the messages that tell the model of its context: everything that it knows of it at that point. The next
 // update is the difference to this, also after the host was restarted.
-type ContextTold struct {
+type ContextUpdated struct {
 	Reference Reference `json:"reference"`
 }
 
@@ -129,5 +129,5 @@ func (r *Reference) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func (ContextTold) Kind() string  { return "context.told" }
-func (ContextTold) durable() bool { return true }
+func (ContextUpdated) Kind() string  { return "context.told" }
+func (ContextUpdated) durable() bool { return true }

@@ -116,7 +116,7 @@ var bodies = map[string]func([]byte) (Body, error){
 	SettingsChanged{}.Kind():  decode[SettingsChanged],
 	HistoryAdded{}.Kind():     decode[HistoryAdded],
 	HistoryCompacted{}.Kind(): decode[HistoryCompacted],
-	ContextTold{}.Kind():      decode[ContextTold],
+	ContextUpdated{}.Kind():   decode[ContextUpdated],
 	FeatureChanged{}.Kind():   decode[FeatureChanged],
 	InputAccepted{}.Kind():    decode[InputAccepted],
 	MailPosted{}.Kind():       decode[MailPosted],

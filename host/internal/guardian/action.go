@@ -29,7 +29,7 @@ type action struct {
 // says for it is no part of what would run.
 func actionOf(r orchestrate.ReviewRequest) (json.RawMessage, error) {
 	a := action{
-		Tool: r.Tool, Cwd: r.Cwd, Sandbox: r.Sandbox, Unboxed: r.Unboxed, Retry: r.Retry, Effects: event.EffectsOf(r.Question.Effects), Wanted: event.EffectsOf(r.Question.Wanted),
+		Tool: r.Tool, Cwd: r.Cwd, Sandbox: r.Sandbox, Unboxed: r.Unsandboxed, Retry: r.Retry, Effects: event.EffectsOf(r.Question.Effects), Wanted: event.EffectsOf(r.Question.Wanted),
 		Asked: shorten(r.Question.Reason, maxReason), Justification: shorten(r.Question.Message, maxReason),
 	}
 	if r.Input.Freeform {

@@ -215,12 +215,12 @@ func (t *Turn) once(ctx context.Context, r orchestrate.ReviewRequest, doing stri
 	if id := h.ID(); id != "" && !slices.Contains(ended.Threads, id) {
 		ended.Threads = append(ended.Threads, id)
 	}
-	question := questionOf(r, doing, h.delta(entriesOf(r.Said)), h.reviews)
+	question := questionOf(r, doing, h.delta(entriesOf(r.History)), h.reviews)
 	if text, err = h.Ask(ctx, child.Question{Text: question}); err != nil {
 		return "", err
 	}
 	if _, err := parse(text); err == nil {
-		h.note(question, r.Said)
+		h.note(question, r.History)
 		well = true
 	}
 	return text, nil
@@ -237,9 +237,9 @@ func questionOf(r orchestrate.ReviewRequest, doing string, read, reviews int) st
 	part := func(name, text string) string {
 		return fmt.Sprintf("=== %s: %s begins ===\n%s\n=== %s: %s ends ===\n\n", mark, name, strings.TrimRight(text, "\n"), mark, name)
 	}
-	name, said := "conversation", transcript(entriesOf(r.Said), 0)
+	name, said := "conversation", transcript(entriesOf(r.History), 0)
 	if read > 0 {
-		if name, said = "conversation since the last review", transcript(entriesOf(r.Said), read); said == "" {
+		if name, said = "conversation since the last review", transcript(entriesOf(r.History), read); said == "" {
 			said = "(nothing was said)"
 		}
 	}

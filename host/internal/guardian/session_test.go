@@ -28,7 +28,7 @@ func TestReviewsShareASession(t *testing.T) {
 		}
 	}
 	review()
-	q.Said = append(q.Said, says(llm.RoleAssistant, "now the second one"))
+	q.History = append(q.History, says(llm.RoleAssistant, "now the second one"))
 	review()
 	review()
 	if r.opened != 1 || len(r.closed) != 0 {
@@ -52,7 +52,7 @@ func TestReviewsShareASession(t *testing.T) {
 		t.Errorf("%d sessions", r.opened)
 	}
 	// A history that is another one is shown as a whole.
-	q.Said = []llm.Message{says(llm.RoleUser, "something else"), says(llm.RoleAssistant, "x"), says(llm.RoleAssistant, "y")}
+	q.History = []llm.Message{says(llm.RoleUser, "something else"), says(llm.RoleAssistant, "x"), says(llm.RoleAssistant, "y")}
 	review()
 	if last := r.questions[4]; !strings.Contains(last, ": conversation begins ===\n[1] user: something else") || r.opened != 1 {
 		t.Errorf("after the history has changed, in %d sessions:\n%s", r.opened, last)

@@ -51,7 +51,7 @@ func (h *History) Overflowed() { h.full = true }
 func (h *History) Replace(messages []llm.Message, tokens int64) {
 	h.messages = messages
 	h.count = Compacted(len(messages), tokens)
-	h.full, h.told = false, nil
+	h.full, h.contextState = false, nil
 }
 
 // Settle says that what there is can't be made shorter.

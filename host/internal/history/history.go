@@ -15,10 +15,10 @@ import (
 
 // History is the messages of a thread, oldest first. It grows, until a shorter one takes its place.
 type History struct {
-	messages []llm.Message
-	count    Count
-	full     bool // the model refused it for its length
-	told     *event.Reference
+	messages     []llm.Message
+	count        Count
+	full         bool // the model refused it for its length
+	contextState *event.Reference
 }
 
 // New starts from messages, which are not copied and must not change any more.

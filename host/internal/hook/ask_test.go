@@ -203,7 +203,7 @@ func TestPromptsNeedConsent(t *testing.T) {
 	} {
 		changed := d
 		change(&changed)
-		if st := changed.Stand(b.agreed, "/w", nil); st != Modified {
+		if st := changed.Trust(b.agreed, "/w", nil); st != Modified {
 			t.Errorf("%+v is %s", changed, st)
 		}
 	}

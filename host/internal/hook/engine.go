@@ -101,15 +101,15 @@ func (t *Thread) End(ctx context.Context, cwd string) {
 	last := t.mu.last
 	t.mu.Unlock()
 	if last == nil {
-		last = t.Turn(Scene{Cwd: cwd})
+		last = t.Turn(TurnInfo{Cwd: cwd})
 	}
 	last.fire(ctx, SessionEnd, nil, "", fields{"reason": "other"})
 	t.cancel()
 	t.async.Wait()
 }
 
-// Scene is what hooks are told about a turn.
-type Scene struct {
+// TurnInfo is what hooks are told about a turn.
+type TurnInfo struct {
 	Turn  event.TurnID
 	Cwd   string
 	Model string
@@ -117,7 +117,7 @@ type Scene struct {
 }
 
 // Turn serves one turn. What the user agreed to is read anew.
-func (t *Thread) Turn(s Scene) *Turn {
+func (t *Thread) Turn(s TurnInfo) *Turn {
 	turn := &Turn{Thread: t, scene: s, env: t.engine.cfg.Environ()}
 	var err error
 	if turn.agreed, err = t.engine.cfg.Agreed(); err != nil {
@@ -131,7 +131,7 @@ func (t *Thread) Turn(s Scene) *Turn {
 
 // Notices are what people must know of hooks that do not run, each once in a thread's life.
 func (t *Turn) Notices() []event.Notice {
-	counts := map[Standing]map[string]int{Untrusted: {}, Modified: {}, Exposed: {}}
+	counts := map[TrustState]map[string]int{Untrusted: {}, Modified: {}, Exposed: {}}
 	var order []string
 	for _, d := range t.engine.hooks {
 		st := t.stand(d)
@@ -145,12 +145,12 @@ func (t *Turn) Notices() []event.Notice {
 	}
 	var out []event.Notice
 	for _, source := range order {
-		for _, st := range []Standing{Untrusted, Modified, Exposed} {
+		for _, st := range []TrustState{Untrusted, Modified, Exposed} {
 			n := counts[st][source]
 			if n == 0 {
 				continue
 			}
-			text := fmt.Sprintf("%d %s of %s %s", n, map[bool]string{true: "hook", false: "hooks"}[n == 1], sourceName(source), map[Standing]string{
+			text := fmt.Sprintf("%d %s of %s %s", n, map[bool]string{true: "hook", false: "hooks"}[n == 1], sourceName(source), map[TrustState]string{
 				Untrusted: "not trusted yet: left out", Modified: "changed since you agreed: left out",
 				Exposed: "left out while a command runs that was started before you agreed",
 			}[st])
@@ -251,11 +251,11 @@ func (t *Turn) fire(ctx context.Context, ev Event, names []string, call string, 
 }
 
 // stand says whether a hook may run now.
-func (t *Turn) stand(d *Definition) Standing {
+func (t *Turn) stand(d *Definition) TrustState {
 	if unasked := t.engine.cfg.Unasked; unasked != nil && d.Scope != Managed && unasked(d) {
 		return Trusted
 	}
-	st := d.Stand(t.agreed, t.scene.Cwd, t.env)
+	st := d.Trust(t.agreed, t.scene.Cwd, t.env)
 	if exposed := t.engine.cfg.Exposed; st == Trusted && exposed != nil && d.Command != "" {
 		// A sandbox that was made before the answer does not hold the files.
 		if held := d.Reach(t.scene.Cwd, t.env).Held(); len(held) > 0 && exposed(held) {

@@ -86,7 +86,7 @@ func (b *bench) thread(t *testing.T, ds ...Definition) *Thread {
 	return e.Thread("t1", "startup", b, b.keep)
 }
 
-var scene = Scene{Turn: "u1", Cwd: "/w", Model: "m"}
+var scene = TurnInfo{Turn: "u1", Cwd: "/w", Model: "m"}
 
 func prints(p Printed) func(context.Context, Command) Printed {
 	return func(context.Context, Command) Printed { return p }
@@ -300,7 +300,7 @@ func TestWhatTurnsAreTold(t *testing.T) {
 	}}
 	th := b.thread(t, hookOf("start", SessionStart), hookOf("prompt", UserPromptSubmit), hookOf("compact", PreCompact), hookOf("after", PostCompact),
 		hookOf("stop", Interrupt), hookOf("end", SessionEnd))
-	turn := th.Turn(Scene{Turn: "u1", Cwd: "/w", Model: "m", Never: true})
+	turn := th.Turn(TurnInfo{Turn: "u1", Cwd: "/w", Model: "m", Never: true})
 	if s := turn.Begin(t.Context()); !slices.Equal(s.Context, []string{"hello"}) || s.Stop {
 		t.Errorf("begin = %+v", s)
 	}
@@ -474,7 +474,7 @@ func TestLongTexts(t *testing.T) {
 func TestHookThatCouldStillBeChanged(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "guard.sh", "x", 0o755)
-	at := Scene{Turn: "u1", Cwd: dir, Model: "m"}
+	at := TurnInfo{Turn: "u1", Cwd: dir, Model: "m"}
 	ran := 0
 	b := &bench{agreed: map[string]string{}, run: map[string]func(context.Context, Command) Printed{
 		"./guard.sh": func(context.Context, Command) Printed { ran++; return Printed{} },

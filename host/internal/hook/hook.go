@@ -76,8 +76,8 @@ func (None) PostToolUse(context.Context, Call, *contract.Result) (Review, error)
 	return Review{}, nil
 }
 
-// Said is what hooks answer around a turn. The zero value lets it go on.
-type Said struct {
+// Output is what hooks answer around a turn. The zero value lets it go on.
+type Output struct {
 	Context []string // further text for the model
 	Stop    bool     // what was about to happen does not
 	Reason  string   // for people

@@ -12,37 +12,37 @@ import (
 	"github.com/gantry-agent/gantry/config/reach"
 )
 
-// Standing says whether a hook may run.
-type Standing int
+// TrustState says whether a hook may run.
+type TrustState int
 
 // The standings.
 const (
-	StandingUnknown Standing = iota
-	StandingManaged          // it needs nobody's consent
+	TrustUnknown TrustState = iota
+	TrustManaged            // it needs nobody's consent
 	Trusted
 	Modified  // it is not any more what the user agreed to
 	Untrusted // nobody has agreed to it
 	Exposed   // it is what the user agreed to, and a command that runs could change it until it starts
 )
 
-var standingNames = [...]string{"unknown", "managed", "trusted", "modified", "untrusted", "exposed"}
+var trustNames = [...]string{"unknown", "managed", "trusted", "modified", "untrusted", "exposed"}
 
 // String names the standing for people.
-func (s Standing) String() string {
-	if s < 0 || int(s) >= len(standingNames) {
-		return standingNames[0]
+func (s TrustState) String() string {
+	if s < 0 || int(s) >= len(trustNames) {
+		return trustNames[0]
 	}
-	return standingNames[s]
+	return trustNames[s]
 }
 
 // runs tells whether a hook of that standing runs.
-func (s Standing) runs() bool { return s == StandingManaged || s == Trusted }
+func (s TrustState) runs() bool { return s == TrustManaged || s == Trusted }
 
-// Stand compares what a hook is now with what the user agreed to. agreed holds digests by key. A hook of which something can't be
+// Trust compares what a hook is now with what the user agreed to. agreed holds digests by key. A hook of which something can't be
 // followed is not what was agreed to: consent would not cover it.
-func (d *Definition) Stand(agreed map[string]string, dir string, env []string) Standing {
+func (d *Definition) Trust(agreed map[string]string, dir string, env []string) TrustState {
 	if d.Scope == Managed {
-		return StandingManaged
+		return TrustManaged
 	}
 	was, ok := agreed[d.Key]
 	if !ok {

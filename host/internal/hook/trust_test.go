@@ -81,10 +81,10 @@ func TestDigest(t *testing.T) {
 	}
 	was := digest(base)
 	agreed := map[string]string{"k": was}
-	if st := base.Stand(agreed, dir, nil); st != Trusted {
+	if st := base.Trust(agreed, dir, nil); st != Trusted {
 		t.Errorf("standing = %s", st)
 	}
-	if st := base.Stand(nil, dir, nil); st != Untrusted {
+	if st := base.Trust(nil, dir, nil); st != Untrusted {
 		t.Errorf("standing = %s", st)
 	}
 	yes := true
@@ -100,23 +100,23 @@ func TestDigest(t *testing.T) {
 	} {
 		d := base
 		change(&d)
-		if digest(d) == was || d.Stand(agreed, dir, nil) != Modified {
+		if digest(d) == was || d.Trust(agreed, dir, nil) != Modified {
 			t.Errorf("another %s is the same hook", name)
 		}
 	}
 	write(t, dir, "guard.sh", "two", 0o644)
-	if digest(base) == was || base.Stand(agreed, dir, nil) != Modified {
+	if digest(base) == was || base.Trust(agreed, dir, nil) != Modified {
 		t.Error("another script is the same hook")
 	}
 	if err := os.Remove(filepath.Join(dir, "guard.sh")); err != nil {
 		t.Fatal(err)
 	}
-	if st := base.Stand(agreed, dir, nil); st != Modified {
+	if st := base.Trust(agreed, dir, nil); st != Modified {
 		t.Errorf("standing without its script = %s", st)
 	}
 	managed := base
 	managed.Scope = Managed
-	if st := managed.Stand(nil, dir, nil); st != StandingManaged {
+	if st := managed.Trust(nil, dir, nil); st != TrustManaged {
 		t.Errorf("standing = %s", st)
 	}
 }
@@ -134,17 +134,17 @@ func TestConsentCoversWhatIsReached(t *testing.T) {
 	}
 	agreed := map[string]string{"k": was}
 	write(t, dir, "hooks/lib.sh", "false\n", 0o644)
-	if st := d.Stand(agreed, dir, nil); st != Modified {
+	if st := d.Trust(agreed, dir, nil); st != Modified {
 		t.Errorf("with another library it is %s", st)
 	}
 	write(t, dir, "hooks/lib.sh", "true\n", 0o644)
-	if st := d.Stand(agreed, dir, nil); st != Trusted {
+	if st := d.Trust(agreed, dir, nil); st != Trusted {
 		t.Errorf("as it was it is %s", st)
 	}
 	if err := os.Link(filepath.Join(dir, "hooks/guard.sh"), filepath.Join(dir, "other")); err != nil {
 		t.Fatal(err)
 	}
-	if st := d.Stand(agreed, dir, nil); st != Modified {
+	if st := d.Trust(agreed, dir, nil); st != Modified {
 		t.Errorf("with a second name it is %s", st)
 	}
 	d = Definition{Key: "k", Event: PreToolUse, Command: "make check", Scope: User}

@@ -14,7 +14,7 @@ import (
 // Turn runs the hooks of one turn. It implements [Hooks]. Safe for concurrent use.
 type Turn struct {
 	*Thread
-	scene  Scene
+	scene  TurnInfo
 	agreed map[string]string
 	env    []string
 }
@@ -166,29 +166,29 @@ func response(r *contract.Result) any {
 }
 
 // Begin runs the hooks of the thread's beginning, and of the one that a compaction is, where there was one since the last time.
-func (t *Turn) Begin(ctx context.Context) Said {
+func (t *Turn) Begin(ctx context.Context) Output {
 	t.mu.Lock()
 	source := t.mu.source
 	t.mu.source = ""
 	t.mu.Unlock()
 	if source == "" {
-		return Said{}
+		return Output{}
 	}
 	return said(t.fire(ctx, SessionStart, []string{source}, "", fields{"source": source}))
 }
 
 // Prompt runs the hooks of what a user says.
-func (t *Turn) Prompt(ctx context.Context, text string) Said {
+func (t *Turn) Prompt(ctx context.Context, text string) Output {
 	return said(t.fire(ctx, UserPromptSubmit, nil, "", fields{"prompt": text}))
 }
 
 // Compacting runs hooks before the history is made shorter. trigger is "manual" or "auto".
-func (t *Turn) Compacting(ctx context.Context, trigger string) Said {
+func (t *Turn) Compacting(ctx context.Context, trigger string) Output {
 	return said(t.fire(ctx, PreCompact, []string{trigger}, "", fields{"trigger": trigger}))
 }
 
 // Compacted runs hooks after it was.
-func (t *Turn) Compacted(ctx context.Context, trigger string) Said {
+func (t *Turn) Compacted(ctx context.Context, trigger string) Output {
 	t.mu.Lock()
 	t.mu.source = "compact"
 	t.mu.Unlock()
@@ -196,8 +196,8 @@ func (t *Turn) Compacted(ctx context.Context, trigger string) Said {
 }
 
 // said is what several answer that may stop what is about to happen.
-func said(rs []ran) Said {
-	s := Said{Context: contexts(rs)}
+func said(rs []ran) Output {
+	s := Output{Context: contexts(rs)}
 	if no, reason := refusal(rs); no != nil {
 		s.Stop, s.Reason = true, reason
 	}

@@ -109,7 +109,7 @@ func confirm(ctx context.Context, label string, spec contract.CommandSpec, asker
 		Message: spec.Description, Options: []string{runCommand, cancelCommand},
 	})
 	switch {
-	case errors.Is(err, approval.ErrNobody):
+	case errors.Is(err, approval.ErrNoApprover):
 		return refused
 	case err != nil:
 		return err

@@ -194,7 +194,7 @@ func users(home string) []string {
 
 // Confine says what the program of a block may see and change itself. What it has the host start runs under a call's grant. keys are the
 // files that the configuration reads keys from; boxes hide from it what appears later, nil: nothing does.
-func Confine(b *config.PluginBlock, c *config.Config, keys func() []config.KeyFile, boxes *box.Box, binDir, home, userHome, program string) func(own []string) (*plugin.Cage, error) {
+func Confine(b *config.PluginBlock, c *config.Config, keys func() []config.KeyFile, boxes *box.Box, binDir, home, userHome, program string) func(own []string) (*plugin.Sandbox, error) {
 	denied, network := DeniedToPlugins(c), len(b.Permissions.Network) > 0
 	near := append([]string{c.Dir, filepath.Dir(program)}, slices.Concat(c.Sandbox.WritableRoots, c.Sandbox.ReadableRoots)...)
 	for _, a := range b.Args {
@@ -202,18 +202,18 @@ func Confine(b *config.PluginBlock, c *config.Config, keys func() []config.KeyFi
 			near = append(near, filepath.Dir(a))
 		}
 	}
-	return func(own []string) (*plugin.Cage, error) {
-		cage := func() (box.CageConfig, error) {
+	return func(own []string) (*plugin.Sandbox, error) {
+		cage := func() (box.PluginConfig, error) {
 			files, err := box.Denied(denied)
 			if err != nil {
-				return box.CageConfig{}, fmt.Errorf("what sandbox { deny_read } names can't be kept from the plugin's process: %w", err)
+				return box.PluginConfig{}, fmt.Errorf("what sandbox { deny_read } names can't be kept from the plugin's process: %w", err)
 			}
 			for _, p := range KeyPaths(keys(), b.Label) {
 				if !slices.Contains(b.Permissions.Read, p) && !slices.Contains(b.Permissions.Write, p) {
 					files = append(files, p)
 				}
 			}
-			return box.CageConfig{
+			return box.PluginConfig{
 				Home: home, UserHome: userHome, Own: own,
 				Read: slices.Concat(b.Permissions.Read, users(home), []string{program}), Write: b.Permissions.Write,
 				Confined: b.Kind == contract.KindTool, Network: network, Tmp: filepath.Join(own[0], plugin.TmpDir), Near: near,
@@ -222,7 +222,7 @@ func Confine(b *config.PluginBlock, c *config.Config, keys func() []config.KeyFi
 				Denied:   files,
 			}, nil
 		}
-		out := &plugin.Cage{Launcher: filepath.Join(binDir, "gantry-launch"), Network: network}
+		out := &plugin.Sandbox{Launcher: filepath.Join(binDir, "gantry-launch"), Network: network}
 		if boxes != nil {
 			out.Late = boxes.Late(b.Label, cage)
 		}
@@ -230,7 +230,7 @@ func Confine(b *config.PluginBlock, c *config.Config, keys func() []config.KeyFi
 		if err != nil {
 			return nil, err
 		}
-		out.Box = box.Cage(cfg)
+		out.Box = box.PluginSandbox(cfg)
 		return out, nil
 	}
 }

@@ -263,7 +263,7 @@ func (h *Host) hookThread(t *thread.Thread, cfg thread.Config, as child.Role) *h
 		source = "startup"
 	}
 	hooks := h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) { return h.keepText(t, "hook", text) })
-	t.Desk().Tell(hooks.Notify)
+	t.Approvals().OnQuestion(hooks.Notify)
 	return hooks
 }
 
@@ -272,7 +272,7 @@ func (r *running) hookTurn(id event.TurnID, started event.TurnStarted) *hook.Tur
 	if r.hooks == nil {
 		return nil
 	}
-	return r.hooks.Turn(hook.Scene{Turn: id, Cwd: started.Cwd, Model: started.ModelName, Never: started.Approval == string(policy.Never)})
+	return r.hooks.Turn(hook.TurnInfo{Turn: id, Cwd: started.Cwd, Model: started.ModelName, Never: started.Approval == string(policy.Never)})
 }
 
 // endHooks tells hooks that a thread is over.

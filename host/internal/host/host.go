@@ -50,9 +50,9 @@ type Options struct {
 	Verified func(*config.PluginBlock) (sha256, manifest string)
 	// Reverified says what the lock file demands of a plugin by now, for one that is replaced; nil: nothing.
 	Reverified func(context.Context, *config.PluginBlock) (sha256, manifest string, err error)
-	// Beside runs beside the threads, once; its context ends with the host, which waits for it. nil: nothing.
-	Beside func(context.Context, *store.Store)
-	Logger hclog.Logger
+	// Maintenance runs beside the threads, once; its context ends with the host, which waits for it. nil: nothing.
+	Maintenance func(context.Context, *store.Store)
+	Logger      hclog.Logger
 	// Redactor is told which values are secrets, and takes them out of what calls show; nil: one of the host's own.
 	Redactor *redact.Redactor
 	// OnPlugin is told when a plugin's state changes; nil: nobody.
@@ -215,8 +215,8 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	if err := h.openFeatures(); err != nil {
 		return nil, err
 	}
-	if opts.Beside != nil {
-		h.work.Go(func() { opts.Beside(h.life, h.store) }) // ends with the host
+	if opts.Maintenance != nil {
+		h.work.Go(func() { opts.Maintenance(h.life, h.store) }) // ends with the host
 	}
 	return h, nil
 }

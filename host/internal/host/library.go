@@ -45,7 +45,7 @@ func (h *Host) RevertThread(ctx context.Context, id event.ThreadID, before strin
 		} else {
 			cut, err = branch.Last(ctx, h.store, id, turns)
 		}
-		cut.Then = func() { r.hears(cut.State.Told) }
+		cut.Then = func() { r.hears(cut.State.ContextState) }
 		return cut, err
 	})
 }

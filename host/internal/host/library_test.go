@@ -68,7 +68,7 @@ func say(t *testing.T, th *thread.Thread, tasks ...string) {
 // said is what users say in a thread, as its log has it for who goes on with it.
 func said(t *testing.T, h *host.Host, id event.ThreadID) string {
 	t.Helper()
-	st, err := thread.Rebuild(h.Store().Standing(t.Context(), id, 0))
+	st, err := thread.Rebuild(h.Store().EffectiveEvents(t.Context(), id, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,11 +178,11 @@ func TestARevertTakesBackWhatClientsSaid(t *testing.T) {
 		}
 	}
 	told := func() string {
-		st, err := thread.Rebuild(h.Store().Standing(t.Context(), th.ID(), 0))
+		st, err := thread.Rebuild(h.Store().EffectiveEvents(t.Context(), th.ID(), 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return prompt.External(st.Told)["file"]
+		return prompt.External(st.ContextState)["file"]
 	}
 	tell("two", "a.go")
 	tell("three", "b.go")

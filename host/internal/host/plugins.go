@@ -84,8 +84,8 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 	return s, nil
 }
 
-// Lacking tells people what a provider's block lacks that has come up without it, under a host that is keyless.
-func (h *Host) Lacking(label string) []event.Notice {
+// MissingSettings tells people what a provider's block lacks that has come up without it, under a host that is keyless.
+func (h *Host) MissingSettings(label string) []event.Notice {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.mu.lacking[label])
@@ -104,12 +104,12 @@ func Program(b *config.PluginBlock, binDir, home string) (string, error) {
 }
 
 // withFiles compares at each start what a program loads with what it was when this host began, which was as locked.
-func (h *Host) withFiles(b *config.PluginBlock, confine func([]string) (*plugin.Cage, error)) func([]string) (*plugin.Cage, error) {
+func (h *Host) withFiles(b *config.PluginBlock, confine func([]string) (*plugin.Sandbox, error)) func([]string) (*plugin.Sandbox, error) {
 	if len(b.Files) == 0 {
 		return confine
 	}
 	was, err := h.opts.Config.FilesDigest(b.Address())
-	return func(own []string) (*plugin.Cage, error) {
+	return func(own []string) (*plugin.Sandbox, error) {
 		is, now := h.opts.Config.FilesDigest(b.Address())
 		if err := errors.Join(err, now); err != nil {
 			return nil, err

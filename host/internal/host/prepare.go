@@ -41,7 +41,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	asked := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o := &onlooker{host: h, blank: p.Submission.Input.Blank(), done: func() { cancel(errPrepared) }}
+	o := &dryRun{host: h, blank: p.Submission.Input.Blank(), done: func() { cancel(errPrepared) }}
 	cfg := thread.Config{Features: features.All(), Sink: o, Engine: o, Budget: turn.Budget(h.opts.Config.Budget), Logger: h.log.Named("prepare")}
 	if err := h.prepareThread(ctx, &cfg, p); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 		p.Submission.Input.Parts = []llm.Part{&llm.Text{Text: "(nothing yet)"}} // a turn needs something, and loses it again
 	}
 	t := thread.New(cfg)
-	o.running = newRunning(t, cfg.State.Told)
+	o.running = newRunning(t, cfg.State.ContextState)
 	o.running.plugs = newSessions(h, t)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = o.running
@@ -108,9 +108,9 @@ func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareP
 	return nil
 }
 
-// onlooker is the world of a thread that only exists in memory: a sink that forgets, an engine that plans turns as the
+// dryRun is the world of a thread that only exists in memory: a sink that forgets, an engine that plans turns as the
 // host does, and a model that looks at the first request and says nothing.
-type onlooker struct {
+type dryRun struct {
 	host    *Host
 	running *running
 	blank   bool
@@ -129,7 +129,7 @@ type onlooker struct {
 }
 
 // Turn implements [thread.Engine].
-func (o *onlooker) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in thread.Submission) (thread.Plan, error) {
+func (o *dryRun) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in thread.Submission) (thread.Plan, error) {
 	o.mu.Lock()
 	o.mu.planned = true
 	o.mu.Unlock()
@@ -148,15 +148,15 @@ func opensModels(p turn.Participant) bool {
 }
 
 // Check implements [thread.Engine].
-func (o *onlooker) Check(ctx context.Context, t *thread.Thread, c thread.Change) error {
+func (o *dryRun) Check(ctx context.Context, t *thread.Thread, c thread.Change) error {
 	return o.host.Check(ctx, t, c)
 }
 
 // End implements [thread.Engine]. No plugin was told of the thread.
-func (o *onlooker) End(context.Context, event.ThreadID) {}
+func (o *dryRun) End(context.Context, event.ThreadID) {}
 
 // Stream implements [turn.Model]. An empty answer ends the turn.
-func (o *onlooker) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _ int) iter.Seq2[llm.Event, error] {
+func (o *dryRun) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _ int) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if o.blank {
 			r.Messages = r.Messages[:len(r.Messages)-1]
@@ -167,7 +167,7 @@ func (o *onlooker) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _
 }
 
 // Append implements [thread.Sink].
-func (o *onlooker) Append(_ context.Context, evs ...event.Event) error {
+func (o *dryRun) Append(_ context.Context, evs ...event.Event) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, e := range evs {
@@ -185,10 +185,10 @@ func (o *onlooker) Append(_ context.Context, evs ...event.Event) error {
 }
 
 // Barrier implements [thread.Sink].
-func (o *onlooker) Barrier(context.Context, event.ThreadID, uint64) error { return nil }
+func (o *dryRun) Barrier(context.Context, event.ThreadID, uint64) error { return nil }
 
 // result is called when everything has ended.
-func (o *onlooker) result() (*Prepared, error) {
+func (o *dryRun) result() (*Prepared, error) {
 	problem := o.mu.ended.Error
 	e, ok := errors.AsType[*llm.Error](o.err)
 	switch {
@@ -198,7 +198,7 @@ func (o *onlooker) result() (*Prepared, error) {
 		return nil, o.err
 	case o.prepared != nil:
 		s := o.started
-		notices := append(o.mu.notices, o.host.Lacking(s.Provider)...)
+		notices := append(o.mu.notices, o.host.MissingSettings(s.Provider)...)
 		return &Prepared{*o.prepared, event.Selection{Model: s.Model, Provider: s.Provider, ModelName: s.ModelName}, notices}, nil
 	case problem == nil:
 		return nil, fmt.Errorf("the turn ended before its model was asked: %s", o.mu.ended.Reason)

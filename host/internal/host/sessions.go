@@ -180,7 +180,7 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 		if ev.End == contract.SessionEndDenied {
 			set := s.thread.Settings()
 			mode := cmp.Or(set.Sandbox, s.host.opts.Config.Sandbox.Mode)
-			permitted, _ := s.thread.Desk().Permitted("")
+			permitted, _ := s.thread.Approvals().Permitted("")
 			exited.Denied = s.host.denial(withPermissions(Grant(s.host.opts.Config, mode, set.Cwd, ""), permitted), set.Cwd, end)
 		}
 		s.publish(label, exited)

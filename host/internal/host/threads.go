@@ -128,7 +128,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 	cfg.Features = features.All()
 	cfg.Sink, cfg.Engine, cfg.Logger = h.store, h, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
-	r := newRunning(t, cfg.State.Told)
+	r := newRunning(t, cfg.State.ContextState)
 	life, end := context.WithCancelCause(h.life)
 	r.lock, r.role, r.end, r.over = lock, as, end, make(chan struct{})
 	r.plugs = newSessions(h, t)

@@ -107,15 +107,15 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	}
 	mode := plan.Started.Sandbox
 	grants := granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, h.heldByHooks, func() (string, error) { return h.threadTmp(t.ID()) }}
-	spine := orchestrate.New(orchestrate.Stages{
+	pipeline := orchestrate.New(orchestrate.Deps{
 		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return h.decide(r, equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
-		Approver: t.Desk(), Rulebook: h.rules, Journal: t,
+		Approver: t.Approvals(), Rulebook: h.rules, Journal: t,
 		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
 			return policy.Retry(equip(q), res)
 		},
-		Permits: t.Desk(),
+		Permits: t.Approvals(),
 		Granter: grants,
-		Families: func(label string) (orchestrate.Family, bool) {
+		Backends: func(label string) (orchestrate.ToolBackend, bool) {
 			f, ok := h.families[label]
 			if ok {
 				r.plugs.use(label, f)
@@ -136,11 +136,11 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.CacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	usual := func() (launch.Grant, error) { // what a command of this turn gets, if nothing more is asked for
-		all, _ := t.Desk().Permitted(id)
+		all, _ := t.Approvals().Permitted(id)
 		return grants.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})
 	}
 	participants = append(participants,
-		surroundings{h, r, id, start, started, own},
+		contextSource{h, r, id, start, started, own},
 		fallbacks{models, r, common},
 		offlineWait{h, t},
 		commandSandbox{h.launcher, string(t.ID()), usual},
@@ -156,7 +156,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			Thread: t.ID(), Turn: id, Cwd: set.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
 			Output: history.PolicyOf(s.row), Caps: capsOf(h.opts.Config.Limits), Traits: s.traits(),
 		},
-		Model: s.client, Calls: spine, Tools: tools, Provider: s.model.Provider, Row: s.row,
+		Model: s.client, Calls: pipeline, Tools: tools, Provider: s.model.Provider, Row: s.row,
 		Request: s.request(common),
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,

@@ -27,7 +27,7 @@ func (r *run) policyRequest() policy.Request {
 		Approval: r.call.Approval, Sandbox: r.call.Sandbox, Effects: r.assessment.Effects,
 		Escalation: wanted, ReadOnly: r.assessment.ReadOnly, Approved: r.approved,
 		Writable: func(path string) bool {
-			return r.spine.stages.Granter.Writable(GrantRequest{Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Permitted: before}, path)
+			return r.pipeline.deps.Granter.Writable(GrantRequest{Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Permitted: before}, path)
 		},
 		Outside: r.typesOutside(), Typed: r.typed(), Tool: r.tool(),
 	}
@@ -36,10 +36,10 @@ func (r *run) policyRequest() policy.Request {
 // tool is how the call is decided on as one of its tool. What is set to be asked about each time was asked about when the call began:
 // later effects are asked about by what they are.
 func (r *run) tool() *policy.Tool {
-	if r.spine.stages.Tool == nil || r.entry.Plugin == "" {
+	if r.pipeline.deps.Tool == nil || r.entry.Plugin == "" {
 		return nil
 	}
-	t := r.spine.stages.Tool(r.entry)
+	t := r.pipeline.deps.Tool(r.entry)
 	if t != nil && r.late && t.Mode == policy.Prompt {
 		later := *t
 		later.Mode = policy.Auto
@@ -52,7 +52,7 @@ func (r *run) tool() *policy.Tool {
 func (r *run) typesOutside() bool {
 	return slices.ContainsFunc(r.assessment.Effects, func(e contract.Effect) bool {
 		in, ok := e.(contract.SessionInputEffect)
-		return ok && r.spine.tokens.runsOutside(r.entry.Plugin, r.call.Thread, in.SessionID)
+		return ok && r.pipeline.tokens.runsOutside(r.entry.Plugin, r.call.Thread, in.SessionID)
 	})
 }
 
@@ -72,7 +72,7 @@ func (r *run) typed() policy.Typed {
 	if !ok {
 		return policy.Typed{}
 	}
-	return r.spine.tokens.typedIn(session{r.entry.Plugin, r.call.Thread, id})
+	return r.pipeline.tokens.typedIn(session{r.entry.Plugin, r.call.Thread, id})
 }
 
 // decide is where policy, reviewer and person say whether the call runs.
@@ -83,7 +83,7 @@ func (r *run) decide(ctx context.Context) *verdict {
 	if v := r.resolve(); v != nil {
 		return v
 	}
-	d := r.askedByHook(r.spine.stages.Policy(r.policyRequest()))
+	d := r.askedByHook(r.pipeline.deps.Policy(r.policyRequest()))
 	discriminators := r.assessment.Discriminators
 	if t := r.typed(); t.All != "" { // what was approved is the whole line
 		discriminators = append(slices.Clip(discriminators), "behind="+t.All)
@@ -114,7 +114,7 @@ func (r *run) resolve() *verdict {
 	if !ok {
 		return fail("what the call asks for beyond its sandbox are no permissions")
 	}
-	p, err := r.spine.stages.Granter.Resolve(r.call.Cwd, p)
+	p, err := r.pipeline.deps.Granter.Resolve(r.call.Cwd, p)
 	if err != nil {
 		return fail(err.Error())
 	}
@@ -126,7 +126,7 @@ func (r *run) resolve() *verdict {
 
 // ruleFor are the rules for commands that begin with these words; nil: there are none, or no file for them.
 func (r *run) ruleFor(words [][]string) *event.RuleOffer {
-	book := r.spine.stages.Rulebook
+	book := r.pipeline.deps.Rulebook
 	if book == nil || words == nil {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (r *run) ruleFor(words [][]string) *event.RuleOffer {
 
 // offerFor is the rule that would answer a decision's question for good.
 func (r *run) offerFor(d policy.Decision) *event.RuleOffer {
-	if book := r.spine.stages.Rulebook; book != nil && d.Tool {
+	if book := r.pipeline.deps.Rulebook; book != nil && d.Tool {
 		o := book.OfferTool(r.entry.Plugin, r.entry.FullName(), r.entry.Digest)
 		return &o
 	}
@@ -229,7 +229,7 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 	if about.tool {
 		keys = approval.ToolKey(r.entry.Plugin, r.entry.Digest, about.discriminators)
 	}
-	if !r.reviewed() && !about.once && r.spine.stages.Approver.Allowed(r.call.Turn, keys) {
+	if !r.reviewed() && !about.once && r.pipeline.deps.Approver.Allowed(r.call.Turn, keys) {
 		note.By, r.approved = byRemembered, !about.tool
 		return nil
 	}
@@ -255,7 +255,7 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 	answer, err := r.answer(ctx, q, about.wanted)
 	note.By, note.Answer = answer.By, answer.Choice
 	switch {
-	case errors.Is(err, approval.ErrNobody):
+	case errors.Is(err, approval.ErrNoApprover):
 		note.By = byNobody
 		text := "rejected: " + err.Error() + "; the approval policy asks before this call"
 		if about.hint != "" {
@@ -283,9 +283,9 @@ func (r *run) ask(ctx context.Context, about question, note *event.CallDecided) 
 	case !slices.Contains(q.Options, answer.Choice) || answer.Choice == approval.Deny: // whatever is not a clear yes is a no
 		return denied(cmp.Or(answer.Message, "rejected by user"))
 	case answer.Choice == approval.ApproveTurn:
-		r.spine.stages.Approver.AllowTurn(r.call.Turn, keys)
+		r.pipeline.deps.Approver.AllowTurn(r.call.Turn, keys)
 	case answer.Choice == approval.ApproveSession:
-		r.spine.stages.Approver.Allow(keys)
+		r.pipeline.deps.Approver.Allow(keys)
 	case answer.Choice == approval.ApproveAlways:
 		r.writeRule(ctx, *q.Rule)
 	}
@@ -298,7 +298,7 @@ func (r *run) showChanges(ctx context.Context) *verdict {
 	if r.item.shown || len(r.item.item.Changes) == 0 {
 		return nil
 	}
-	if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
+	if _, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
 		return r.publishFailed(ctx, err)
 	}
 	return nil
@@ -349,25 +349,25 @@ func (r *run) question(about question) approval.Question {
 
 // writeRule writes the rule that the person has seen. That it can't be written does not take the approval back.
 func (r *run) writeRule(ctx context.Context, o event.RuleOffer) {
-	err := r.spine.stages.Rulebook.Write(ctx, o)
+	err := r.pipeline.deps.Rulebook.Write(ctx, o)
 	if err == nil {
 		return
 	}
 	notice := event.Notice{
 		Text: "the rule was not written, so the next such call is asked about again: " + err.Error(), Next: "write it to " + o.File + " yourself: " + o.Line,
 	}
-	if _, err := r.spine.stages.Journal.Publish(context.WithoutCancel(ctx), r.call.Turn, notice); err != nil {
-		r.spine.log.Warn("notice not published", "call", r.call.ID, "err", err)
+	if _, err := r.pipeline.deps.Journal.Publish(context.WithoutCancel(ctx), r.call.Turn, notice); err != nil {
+		r.pipeline.log.Warn("notice not published", "call", r.call.ID, "err", err)
 	}
 }
 
 // answer asks the reviewer, then the person. With [approval.ErrNobody] its message says why the reviewer left it to one.
 func (r *run) answer(ctx context.Context, q approval.Question, wanted *contract.Escalation) (Ruling, error) {
 	left := ""
-	if rv := r.spine.stages.Reviewer; rv != nil {
+	if rv := r.pipeline.deps.Reviewer; rv != nil {
 		a, ok, err := rv.Review(ctx, ReviewRequest{
 			Question: q, Tool: r.entry.FullName(), Input: r.input, Cwd: r.call.Cwd, Sandbox: r.call.Sandbox,
-			Unboxed: wanted != nil && wanted.Unsandboxed, Retry: r.executed, Said: r.call.Said,
+			Unsandboxed: wanted != nil && wanted.Unsandboxed, Retry: r.executed, History: r.call.History,
 		})
 		if err != nil { // fails closed
 			return Ruling{Answer: approval.Answer{Choice: approval.Deny, By: "reviewer"}, Message: "rejected: the reviewer failed: " + err.Error()}, nil
@@ -377,7 +377,7 @@ func (r *run) answer(ctx context.Context, q approval.Question, wanted *contract.
 		}
 		left = a.Message
 	}
-	a, err := r.spine.stages.Approver.Ask(ctx, q)
+	a, err := r.pipeline.deps.Approver.Ask(ctx, q)
 	if err != nil {
 		return Ruling{Answer: a, Message: left}, err
 	}

@@ -75,7 +75,7 @@ func TestEveryDecisionIsAnEvent(t *testing.T) {
 			event.CallDecided{Allowed: true, Verdict: "ask", By: "user", Answer: "approve", Reason: "why"}},
 		{"denied", policy.Decision{Verdict: policy.Ask}, approval.Answer{Choice: approval.Deny, By: "reviewer"}, nil, event.OutcomeDenied,
 			event.CallDecided{Verdict: "ask", By: "reviewer", Answer: "deny"}},
-		{"nobody", policy.Decision{Verdict: policy.Ask}, approval.Answer{}, approval.ErrNobody, event.OutcomeDenied,
+		{"nobody", policy.Decision{Verdict: policy.Ask}, approval.Answer{}, approval.ErrNoApprover, event.OutcomeDenied,
 			event.CallDecided{Verdict: "ask", By: "nobody"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (r *run) execute(ctx context.Context) verdict {
 		if !result.SandboxDenied || r.attempt >= maxAttempts {
 			return resultVerdict(result)
 		}
-		wider, ask := r.spine.stages.Retry(r.policyRequest(), result)
+		wider, ask := r.pipeline.deps.Retry(r.policyRequest(), result)
 		if wider == nil {
 			return resultVerdict(result)
 		}
@@ -87,9 +87,9 @@ func resultVerdict(result *contract.Result) verdict {
 	return verdict{outcome: outcome, result: result}
 }
 
-func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result, error) {
+func (r *run) attemptCall(ctx context.Context, family ToolBackend) (*contract.Result, error) {
 	if id, text, ok := r.typedInto(); ok && !r.executed {
-		r.spine.tokens.typing(session{r.entry.Plugin, r.call.Thread, id}, text)
+		r.pipeline.tokens.typing(session{r.entry.Plugin, r.call.Thread, id}, text)
 	}
 	r.executed = true
 	// The call outlives the soft end by its grace; only then is it ended hard.
@@ -125,9 +125,9 @@ func (r *run) attemptCall(ctx context.Context, family Family) (*contract.Result,
 	result, err := family.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
 	crashpoint.At(crashpoint.CallReturned, "")
 	if err != nil {
-		r.spine.tokens.broke(live) // before its token is taken back: at no moment does it look answered
+		r.pipeline.tokens.broke(live) // before its token is taken back: at no moment does it look answered
 	} else if live.wide && result.SessionID != "" {
-		r.spine.tokens.leaves(live, result.SessionID)
+		r.pipeline.tokens.leaves(live, result.SessionID)
 	}
 	if err := live.awaitStart(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (r *run) commit(ctx context.Context, live *Live, end func()) {
 	live.committed = make(chan struct{})
 	live.work.Go(func() { // waited for by the call's end
 		defer close(live.committed)
-		if err := r.spine.stages.Journal.Barrier(ctx, seq); err != nil {
+		if err := r.pipeline.deps.Journal.Barrier(ctx, seq); err != nil {
 			live.uncommitted = &uncommittedError{err}
 			end()
 		}
@@ -189,8 +189,8 @@ func (r *run) observe(ctx context.Context, ev contract.CallEvent) {
 	if body == nil {
 		return
 	}
-	if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, body); err != nil && ctx.Err() == nil {
-		r.spine.log.Warn("call event not published", "call", r.call.ID, "err", err)
+	if _, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, body); err != nil && ctx.Err() == nil {
+		r.pipeline.log.Warn("call event not published", "call", r.call.ID, "err", err)
 	}
 }
 
@@ -198,11 +198,11 @@ func (r *run) observe(ctx context.Context, ev contract.CallEvent) {
 func (r *run) endProcesses(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killBound)
 	defer cancel()
-	err := r.spine.stages.Processes.EndCall(ctx, launch.Owner{
+	err := r.pipeline.deps.Processes.EndCall(ctx, launch.Owner{
 		Plugin: r.entry.Plugin, Thread: string(r.call.Thread), Call: string(r.call.ID),
 	})
 	if err != nil {
-		r.spine.log.Warn("processes of a call not ended", "call", r.call.ID, "err", err)
+		r.pipeline.log.Warn("processes of a call not ended", "call", r.call.ID, "err", err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // keepFiles keeps what stands where the call may write. A second attempt goes on from what was kept before the first.
 func (r *run) keepFiles(ctx context.Context) (*event.FilesKept, *verdict) {
-	files := r.spine.stages.Files
+	files := r.pipeline.deps.Files
 	if files == nil || r.assessment.ReadOnly || r.attempt > 1 {
 		return nil, nil
 	}
@@ -32,16 +32,16 @@ func (r *run) keepAlso(ctx context.Context) error {
 	if kept == nil {
 		return nil
 	}
-	seq, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, *kept)
+	seq, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, *kept)
 	if err != nil {
 		return err
 	}
-	return r.spine.stages.Journal.Barrier(ctx, seq)
+	return r.pipeline.deps.Journal.Barrier(ctx, seq)
 }
 
 // filesChanged sees what the call has changed.
 func (r *run) filesChanged(ctx context.Context, item *event.Item) (*event.FilesChanged, *event.TurnDiff) {
-	files := r.spine.stages.Files
+	files := r.pipeline.deps.Files
 	if files == nil || !r.journaled {
 		return nil, nil
 	}

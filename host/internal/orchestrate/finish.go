@@ -20,8 +20,8 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 	took := time.Since(r.started)
 	late := errors.Is(context.Cause(ctx), ErrTimeUp)
 	ctx = context.WithoutCancel(ctx) // an aborted call is recorded too
-	v.text = r.spine.stages.Redact.Text(v.text)
-	v.result = withoutSecrets(v.result, r.spine.stages.Redact)
+	v.text = r.pipeline.deps.Redact.Text(v.text)
+	v.result = withoutSecrets(v.result, r.pipeline.deps.Redact)
 	if v.outcome == event.OutcomeOK && r.entry != nil {
 		given := v.result
 		if r.postHook(ctx, &v); v.result != given {
@@ -55,12 +55,12 @@ func (r *run) finish(ctx context.Context, v verdict) Answer {
 
 // keepWhole puts an output that was cut where commands can read it, and tells the model where that is.
 func (r *run) keepWhole(c cut) {
-	if !c.some || r.spine.stages.Keep == nil || len(r.call.Parents) > 0 { // what a nested call gave was not cut
+	if !c.some || r.pipeline.deps.Keep == nil || len(r.call.Parents) > 0 { // what a nested call gave was not cut
 		return
 	}
-	path, err := r.spine.stages.Keep(strings.Join(c.whole, "\n"))
+	path, err := r.pipeline.deps.Keep(strings.Join(c.whole, "\n"))
 	if err != nil {
-		r.spine.log.Debug("an output that was cut is not kept", "call", r.call.ID, "err", err)
+		r.pipeline.log.Debug("an output that was cut is not kept", "call", r.call.ID, "err", err)
 		return
 	}
 	what := "All of the output"
@@ -73,7 +73,7 @@ func (r *run) keepWhole(c cut) {
 // explain notes what the sandbox did not let a call do. Where that is a path, the model is told of it beside what was printed: it may
 // ask for it, or do without.
 func (r *run) explain(result *contract.Result) {
-	if result == nil || !result.SandboxDenied || r.spine.stages.Denial == nil {
+	if result == nil || !result.SandboxDenied || r.pipeline.deps.Denial == nil {
 		return
 	}
 	var text strings.Builder
@@ -87,7 +87,7 @@ func (r *run) explain(result *contract.Result) {
 	if r.item.item.Cwd != "" {
 		cwd = r.item.item.Cwd
 	}
-	d := r.spine.stages.Denial(r.granted, cwd, text.String())
+	d := r.pipeline.deps.Denial(r.granted, cwd, text.String())
 	if r.item.item.Denied = d; d != nil && d.Path != "" {
 		r.context = append(r.context, deniedContext(*d))
 	}
@@ -170,8 +170,8 @@ func (r *run) publishEnd(ctx context.Context, v verdict, result *llm.ToolResult,
 		}
 		bodies = append(bodies, end)
 	}
-	if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, bodies...); err != nil {
-		r.spine.log.Warn("end of call not published", "call", r.call.ID, "err", err)
+	if _, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, bodies...); err != nil {
+		r.pipeline.log.Warn("end of call not published", "call", r.call.ID, "err", err)
 	}
 }
 

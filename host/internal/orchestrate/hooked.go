@@ -99,7 +99,7 @@ func (r *run) rewritten(input json.RawMessage) (*llm.ToolCall, error) {
 
 // unhooked reports whether there are no hooks, for whom what the call is would only be put together in vain.
 func (r *run) unhooked() bool {
-	_, none := r.spine.stages.Hooks.(hook.None)
+	_, none := r.pipeline.deps.Hooks.(hook.None)
 	return none
 }
 
@@ -107,7 +107,7 @@ func (r *run) preHook(ctx context.Context) *verdict {
 	if r.unhooked() {
 		return nil
 	}
-	v, err := r.spine.stages.Hooks.PreToolUse(ctx, r.hookCall())
+	v, err := r.pipeline.deps.Hooks.PreToolUse(ctx, r.hookCall())
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &verdict{outcome: event.OutcomeAborted}
@@ -138,7 +138,7 @@ func (r *run) preHook(ctx context.Context) *verdict {
 
 // permission asks hooks in a person's place. decided false: they leave it to others. nil: it may run.
 func (r *run) permission(ctx context.Context, why string) (v *verdict, decided bool) {
-	p, err := r.spine.stages.Hooks.PermissionRequest(ctx, hook.Request{Call: r.hookCall(), Description: why, Retry: r.attempt > 0 && r.executed})
+	p, err := r.pipeline.deps.Hooks.PermissionRequest(ctx, hook.Request{Call: r.hookCall(), Description: why, Retry: r.attempt > 0 && r.executed})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &verdict{outcome: event.OutcomeAborted}, true
@@ -154,7 +154,7 @@ func (r *run) postHook(ctx context.Context, v *verdict) {
 	if r.unhooked() {
 		return
 	}
-	review, err := r.spine.stages.Hooks.PostToolUse(ctx, r.hookCall(), v.result)
+	review, err := r.pipeline.deps.Hooks.PostToolUse(ctx, r.hookCall(), v.result)
 	if err != nil {
 		review.Context = append(review.Context, "a PostToolUse hook failed: "+err.Error())
 	}

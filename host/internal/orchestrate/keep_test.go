@@ -33,7 +33,7 @@ func TestAnOutputThatIsCutIsKept(t *testing.T) {
 		{"not kept", []contract.Part{text(contract.FitTruncatable, long)}, false, errors.New("disk full"), long, ""},
 	} {
 		kept := ""
-		r := &run{call: Call{ID: "c1"}, spine: &Spine{log: hclog.NewNullLogger(), stages: Stages{Keep: func(s string) (string, error) {
+		r := &run{call: Call{ID: "c1"}, pipeline: &Pipeline{log: hclog.NewNullLogger(), deps: Deps{Keep: func(s string) (string, error) {
 			kept = s
 			return "/tmp/x", tc.fails
 		}}}}

@@ -54,7 +54,7 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 	}}); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	spine := orchestrate.New(orchestrate.Stages{
+	pipeline := orchestrate.New(orchestrate.Deps{
 		Hooks: f, Policy: func(r policy.Request) policy.Decision {
 			if f.decide != nil {
 				return f.decide(r)
@@ -65,10 +65,10 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 			return policy.Decision{Verdict: policy.Run}
 		},
 		Approver: f, Granter: f, Journal: f, Retry: orchestrate.NoRetry, Processes: f, Files: f.files,
-		Families: func(string) (orchestrate.Family, bool) { return f, true },
+		Backends: func(string) (orchestrate.ToolBackend, bool) { return f, true },
 	}, f.tokens, hclog.NewNullLogger())
 	var gate orchestrate.Gate
-	return spine.Dispatch(ctx, &gate, orchestrate.Call{
+	return pipeline.Dispatch(ctx, &gate, orchestrate.Call{
 		Settings: orchestrate.Settings{Thread: "t", Turn: "u", Sandbox: "workspace-write", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
 		Model:    &llm.ToolCall{ID: "c1", Name: "outer", Input: "{}"}, ID: "c1",
 	}).Wait()
@@ -202,12 +202,12 @@ func TestAssessmentHasABound(t *testing.T) {
 		f := &hangs{b}
 		reg := registry.New()
 		reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{assessed}})
-		spine := orchestrate.New(orchestrate.Stages{
+		pipeline := orchestrate.New(orchestrate.Deps{
 			Hooks: b, Policy: func(policy.Request) policy.Decision { return b.policy }, Approver: b, Granter: b, Journal: b,
-			Retry: orchestrate.NoRetry, Families: func(string) (orchestrate.Family, bool) { return f, true }, Processes: b,
+			Retry: orchestrate.NoRetry, Backends: func(string) (orchestrate.ToolBackend, bool) { return f, true }, Processes: b,
 		}, orchestrate.NewTokens(), hclog.NewNullLogger())
 		var gate orchestrate.Gate
-		a := spine.Dispatch(t.Context(), &gate, orchestrate.Call{
+		a := pipeline.Dispatch(t.Context(), &gate, orchestrate.Call{
 			Settings: orchestrate.Settings{Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
 			Model:    &llm.ToolCall{ID: "c", Name: "act", Input: "{}"}, ID: "c",
 		}).Wait()

@@ -25,7 +25,7 @@ func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract
 	if in.Freeform {
 		call.Model.Input, call.Model.Freeform = in.Text, true
 	}
-	a := l.Spine.Dispatch(ctx, l.Nested, call).Wait()
+	a := l.Pipeline.Dispatch(ctx, l.Nested, call).Wait()
 	if a.Raw != nil {
 		return a.Raw, nil
 	}
@@ -40,11 +40,11 @@ func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason 
 	if !ok {
 		return "", fmt.Errorf("the tool is not there any more")
 	}
-	r := &run{spine: l.Spine, call: l.Call, asker: l, entry: entry, late: true, item: itemState{redact: l.Spine.stages.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
+	r := &run{pipeline: l.Pipeline, call: l.Call, asker: l, entry: entry, late: true, item: itemState{redact: l.Pipeline.deps.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
 	r.assessment = contract.Assessment{Effects: effects, Summary: reason}
-	d := l.Spine.stages.Policy(r.policyRequest())
+	d := l.Pipeline.deps.Policy(r.policyRequest())
 	v := r.settle(ctx, d, discriminators, r.offerFor(d))
-	if _, err := l.Spine.stages.Journal.Publish(context.WithoutCancel(ctx), l.Call.Turn, r.takeDecided()...); err != nil {
+	if _, err := l.Pipeline.deps.Journal.Publish(context.WithoutCancel(ctx), l.Call.Turn, r.takeDecided()...); err != nil {
 		return "", err
 	}
 	switch {

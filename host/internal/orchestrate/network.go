@@ -35,7 +35,7 @@ func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16, 
 	if rule != "" {
 		reason = fmt.Sprintf("a rule asks about %s: %s", host, rule)
 	}
-	r := &run{spine: l.Spine, call: l.Call, asker: l, entry: entry, item: itemState{redact: l.Spine.stages.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
+	r := &run{pipeline: l.Pipeline, call: l.Call, asker: l, entry: entry, item: itemState{redact: l.Pipeline.deps.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
 	r.assessment = contract.Assessment{
 		Effects: effects, Summary: fmt.Sprintf("network access: %s://%s:%d", protocol, host, port),
 		Escalation: &contract.Escalation{Justification: reason, Additional: effects},
@@ -43,13 +43,13 @@ func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16, 
 	// Whoever lets a connection through without a word has not understood what is asked: only an answer counts.
 	req := r.policyRequest()
 	req.Prompted, req.Tool = rule, nil // it is about a process in the sandbox
-	d := l.Spine.stages.Policy(req)
+	d := l.Pipeline.deps.Policy(req)
 	if d.Verdict != policy.Ask {
 		return false, false
 	}
 	d.Reason = reason
 	var offer *event.RuleOffer
-	if book := l.Spine.stages.Rulebook; book != nil {
+	if book := l.Pipeline.deps.Rulebook; book != nil {
 		offer = book.OfferHost(protocol, host)
 	}
 	v := r.settle(ctx, d, []string{"network", protocol}, offer)
@@ -57,7 +57,7 @@ func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16, 
 	if note, ok := r.decided[len(r.decided)-1].(event.CallDecided); ok {
 		by = note.By
 	}
-	if _, err := l.Spine.stages.Journal.Publish(context.WithoutCancel(ctx), l.Call.Turn, r.takeDecided()...); err != nil {
+	if _, err := l.Pipeline.deps.Journal.Publish(context.WithoutCancel(ctx), l.Call.Turn, r.takeDecided()...); err != nil {
 		return false, false
 	}
 	return v == nil, by != byNobody && by != byCancelled

@@ -69,7 +69,7 @@ func TestTypingOutsideIsKnown(t *testing.T) {
 	tokens := orchestrate.NewTokens()
 	var saw []bool
 	do := func(thread event.ThreadID, args string) {
-		spine := orchestrate.New(orchestrate.Stages{ // one for each turn
+		pipeline := orchestrate.New(orchestrate.Deps{ // one for each turn
 			Hooks: p, Approver: p, Granter: p, Journal: p, Retry: orchestrate.NoRetry, Processes: p,
 			Policy: func(r policy.Request) policy.Decision {
 				if len(r.Effects) > 0 {
@@ -77,11 +77,11 @@ func TestTypingOutsideIsKnown(t *testing.T) {
 				}
 				return policy.Decision{Verdict: policy.Run, Wider: r.Escalation}
 			},
-			Families: func(string) (orchestrate.Family, bool) { return p, true },
+			Backends: func(string) (orchestrate.ToolBackend, bool) { return p, true },
 		}, tokens, hclog.NewNullLogger())
 		var gate orchestrate.Gate
 		id := fmt.Sprint("c", len(saw))
-		spine.Dispatch(t.Context(), &gate, orchestrate.Call{
+		pipeline.Dispatch(t.Context(), &gate, orchestrate.Call{
 			Settings: orchestrate.Settings{Thread: thread, Turn: "u", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
 			Model:    &llm.ToolCall{ID: id, Name: "do", Input: args}, ID: event.CallID(id),
 		}).Wait()
@@ -113,16 +113,16 @@ func TestWhatWasTypedIsKnown(t *testing.T) {
 	var saw []string
 	verdict := policy.Run
 	do := func(thread event.ThreadID, args string) {
-		spine := orchestrate.New(orchestrate.Stages{
+		pipeline := orchestrate.New(orchestrate.Deps{
 			Hooks: p, Approver: p, Granter: p, Journal: p, Retry: orchestrate.NoRetry, Processes: p,
 			Policy: func(r policy.Request) policy.Decision {
 				saw = append(saw, r.Typed.All)
 				return policy.Decision{Verdict: verdict}
 			},
-			Families: func(string) (orchestrate.Family, bool) { return p, true },
+			Backends: func(string) (orchestrate.ToolBackend, bool) { return p, true },
 		}, tokens, hclog.NewNullLogger())
 		var gate orchestrate.Gate
-		spine.Dispatch(t.Context(), &gate, orchestrate.Call{
+		pipeline.Dispatch(t.Context(), &gate, orchestrate.Call{
 			Settings: orchestrate.Settings{Thread: thread, Turn: "u", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
 			Model:    &llm.ToolCall{ID: "c", Name: "do", Input: args}, ID: "c",
 		}).Wait()

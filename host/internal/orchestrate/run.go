@@ -18,7 +18,7 @@ import (
 
 // run is one call on its way. Its fields are filled by the stages, in order; it belongs to one goroutine.
 type run struct {
-	spine   *Spine
+	pipeline   *Pipeline
 	call    Call
 	asker   *Live // whose plugin waits while a person is asked; nil: none
 	entry   *registry.Entry
@@ -166,11 +166,11 @@ var errAssess = errors.New("its plugin did not say within a minute what the call
 
 // builtIn reports whether the tool's plugin comes with gantry.
 func (r *run) builtIn() bool {
-	return r.spine.stages.BuiltIn != nil && r.spine.stages.BuiltIn(r.entry.Plugin)
+	return r.pipeline.deps.BuiltIn != nil && r.pipeline.deps.BuiltIn(r.entry.Plugin)
 }
 
-func (r *run) family() (Family, *verdict) {
-	f, ok := r.spine.stages.Families(r.entry.Plugin)
+func (r *run) family() (ToolBackend, *verdict) {
+	f, ok := r.pipeline.deps.Backends(r.entry.Plugin)
 	if !ok {
 		return nil, fail(fmt.Sprintf("plugin %q is not configured any more", r.entry.Plugin))
 	}
@@ -180,7 +180,7 @@ func (r *run) family() (Family, *verdict) {
 func (r *run) show(t *Ticket) func(context.Context) *verdict {
 	return func(ctx context.Context) *verdict {
 		if !r.item.shown {
-			if _, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
+			if _, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
 				return r.publishFailed(ctx, err)
 			}
 		}
@@ -198,7 +198,7 @@ func (r *run) publishFailed(ctx context.Context, err error) *verdict {
 
 func (r *run) grant(ctx context.Context) *verdict {
 	r.attempt++
-	g, err := r.spine.stages.Granter.Grant(ctx, GrantRequest{
+	g, err := r.pipeline.deps.Granter.Grant(ctx, GrantRequest{
 		Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Effects: r.assessment.Effects, Escalation: r.escalation, Permitted: r.permitted(), Attempt: r.attempt,
 	})
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *run) journal(ctx context.Context) *verdict {
 	if kept != nil {
 		bodies = append(bodies, *kept)
 	}
-	seq, err := r.spine.stages.Journal.Publish(ctx, r.call.Turn, bodies...)
+	seq, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, bodies...)
 	if err != nil {
 		return r.publishFailed(ctx, err)
 	}
@@ -241,7 +241,7 @@ func (r *run) journal(ctx context.Context) *verdict {
 		r.start = seq
 		return nil
 	}
-	if err := r.spine.stages.Journal.Barrier(ctx, seq); err != nil {
+	if err := r.pipeline.deps.Journal.Barrier(ctx, seq); err != nil {
 		return r.publishFailed(ctx, err)
 	}
 	return nil

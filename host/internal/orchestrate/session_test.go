@@ -73,16 +73,16 @@ func (p typist) typing(t *testing.T, ctx context.Context, calls ...string) (wait
 	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	spine := orchestrate.New(orchestrate.Stages{
+	pipeline := orchestrate.New(orchestrate.Deps{
 		Hooks: p, Policy: func(policy.Request) policy.Decision { return policy.Decision{Verdict: policy.Run} }, Approver: p, Granter: p,
 		Journal: p, Retry: orchestrate.NoRetry, Processes: p,
-		Families: func(string) (orchestrate.Family, bool) { return p, true },
+		Backends: func(string) (orchestrate.ToolBackend, bool) { return p, true },
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	var gate orchestrate.Gate
 	var futures []*orchestrate.Future
 	for i, args := range calls {
 		id := fmt.Sprint("c", i+1)
-		futures = append(futures, spine.Dispatch(ctx, &gate, orchestrate.Call{
+		futures = append(futures, pipeline.Dispatch(ctx, &gate, orchestrate.Call{
 			Settings: orchestrate.Settings{Thread: "t", Turn: "u", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
 			Model:    &llm.ToolCall{ID: id, Name: "type", Input: args}, ID: event.CallID(id),
 		}))

@@ -70,7 +70,7 @@ func (l *Live) Exec(ctx context.Context, s Start) (denial string, err error) {
 		return "", nil
 	}
 	also := contract.ExecEffect{Argv: s.Argv, Cwd: s.Cwd}
-	d := l.Spine.stages.Policy(policy.Request{Approval: l.asks(), Sandbox: l.Call.Sandbox, Effects: []contract.Effect{also}})
+	d := l.Pipeline.deps.Policy(policy.Request{Approval: l.asks(), Sandbox: l.Call.Sandbox, Effects: []contract.Effect{also}})
 	switch d.Verdict {
 	case policy.Run:
 		return "", nil

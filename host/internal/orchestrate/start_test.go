@@ -56,12 +56,12 @@ func (f *byHost) dispatch(ctx context.Context, t *testing.T) *orchestrate.Future
 		t.Fatal(problems)
 	}
 	f.tokens, f.joined = orchestrate.NewTokens(), make(chan error, 1)
-	spine := orchestrate.New(orchestrate.Stages{
+	pipeline := orchestrate.New(orchestrate.Deps{
 		Hooks: f, Policy: func(policy.Request) policy.Decision { return policy.Decision{Verdict: policy.Run} }, Approver: f, Granter: f,
 		Journal: f, Retry: orchestrate.NoRetry, Processes: f,
-		Families: func(string) (orchestrate.Family, bool) { return f, true },
+		Backends: func(string) (orchestrate.ToolBackend, bool) { return f, true },
 	}, f.tokens, hclog.NewNullLogger())
-	return spine.Dispatch(ctx, &orchestrate.Gate{}, orchestrate.Call{
+	return pipeline.Dispatch(ctx, &orchestrate.Gate{}, orchestrate.Call{
 		Settings: orchestrate.Settings{Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
 		Model:    &llm.ToolCall{ID: "c", Name: "act", Input: "{}"}, ID: "c",
 	})

@@ -16,10 +16,10 @@ import (
 // Live is a call that runs: what a plugin may do in its name. It ends with the call's result, and everything that was begun
 // in its name has ended before.
 type Live struct {
-	Call   Call
-	Plugin string
-	Spine  *Spine
-	Grant  launch.Grant
+	Call     Call
+	Plugin   string
+	Pipeline *Pipeline
+	Grant    launch.Grant
 	// Nested is the gate of the calls that this one makes.
 	Nested *Gate
 	item   event.ItemID
@@ -53,7 +53,7 @@ var ErrEnded = errors.New("the call has ended")
 
 // begin makes a call live and gives it a token. The caller ends it.
 func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
-	l := &Live{Call: r.call, Plugin: r.entry.Plugin, Spine: r.spine, Grant: g, Nested: &Gate{}, item: r.item.id()}
+	l := &Live{Call: r.call, Plugin: r.entry.Plugin, Pipeline: r.pipeline, Grant: g, Nested: &Gate{}, item: r.item.id()}
 	for _, e := range r.assessment.Effects {
 		if x, ok := e.(contract.ExecEffect); ok {
 			l.commands = append(l.commands, x)
@@ -64,13 +64,13 @@ func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
 	asked := r.call.Sandbox == policy.FullAccess && r.call.Approval == policy.Untrusted && !l.builtIn
 	l.bound = r.escalation != nil || len(l.commands) > 0 && asked
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	l.token = r.spine.tokens.issue(l)
+	l.token = r.pipeline.tokens.issue(l)
 	return l
 }
 
 // end takes the token back, ends what is still done in the call's name and waits for it. Idempotent.
 func (l *Live) end() {
-	l.Spine.tokens.revoke(l.token)
+	l.Pipeline.tokens.revoke(l.token)
 	l.mu.Lock()
 	l.mu.ended = true
 	l.mu.Unlock()

@@ -27,16 +27,16 @@ const reviewReason = "with the permissions of this turn goes that each of its ca
 
 // reviewed tells whether the call has to be approved though the policy lets it run.
 func (r *run) reviewed() bool {
-	p := r.spine.stages.Permits
+	p := r.pipeline.deps.Permits
 	return p != nil && len(r.assessment.Effects) > 0 && p.Reviewed(r.call.Turn)
 }
 
 // permitted is what was granted ahead of the call.
 func (r *run) permitted() policy.Permissions {
-	if r.spine.stages.Permits == nil {
+	if r.pipeline.deps.Permits == nil {
 		return policy.Permissions{}
 	}
-	all, _ := r.spine.stages.Permits.Permitted(r.call.Turn)
+	all, _ := r.pipeline.deps.Permits.Permitted(r.call.Turn)
 	return all
 }
 
@@ -92,23 +92,23 @@ func (r *run) grantWish(ctx context.Context) verdict {
 	if err := json.Unmarshal(r.input.Arguments, &in); err != nil {
 		return r.failed("failed to parse function arguments: " + err.Error())
 	}
-	asked, err := r.spine.stages.Granter.Resolve(r.call.Cwd, in.Permissions.permissions())
+	asked, err := r.pipeline.deps.Granter.Resolve(r.call.Cwd, in.Permissions.permissions())
 	switch {
 	case err != nil:
 		return r.failed(err.Error())
 	case asked.Empty():
 		return r.failed(r.entry.Name + " requires at least one permission")
-	case r.spine.stages.Permits == nil:
+	case r.pipeline.deps.Permits == nil:
 		return granted(policy.Permissions{}, scopeTurn)
 	}
-	if all, session := r.spine.stages.Permits.Permitted(r.call.Turn); session.Covers(asked) {
+	if all, session := r.pipeline.deps.Permits.Permitted(r.call.Turn); session.Covers(asked) {
 		return granted(asked, scopeSession)
 	} else if all.Covers(asked) {
 		return granted(asked, scopeTurn)
 	}
 	req := r.policyRequest()
-	req.Wish = true
-	d := r.spine.stages.Policy(req)
+	req.PermissionRequest = true
+	d := r.pipeline.deps.Policy(req)
 	note := event.CallDecided{Call: r.call.ID, Verdict: d.Verdict.String(), By: byPolicy, Reason: visible(d.Reason, maxReason)}
 	var given policy.Permissions
 	scope := scopeTurn
@@ -122,14 +122,14 @@ func (r *run) grantWish(ctx context.Context) verdict {
 		r.context = append(r.context, "No permissions were granted: "+d.Reason)
 	}
 	note.Allowed = !given.Empty()
-	if _, err := r.spine.stages.Journal.Publish(context.WithoutCancel(ctx), r.call.Turn, note); err != nil {
+	if _, err := r.pipeline.deps.Journal.Publish(context.WithoutCancel(ctx), r.call.Turn, note); err != nil {
 		return *r.publishFailed(ctx, err)
 	}
 	if v != nil {
 		return *v
 	}
 	if d.Verdict == policy.Ask && !given.Empty() {
-		r.spine.stages.Permits.Permit(r.call.Turn, given, scope == scopeSession)
+		r.pipeline.deps.Permits.Permit(r.call.Turn, given, scope == scopeSession)
 	}
 	return granted(given, scope)
 }
@@ -158,7 +158,7 @@ func (r *run) askWish(ctx context.Context, asked policy.Permissions, why, reason
 	answer, err := r.answer(ctx, q, &contract.Escalation{Justification: why, Additional: asked.Effects()})
 	note.By, note.Answer = answer.By, answer.Choice
 	switch {
-	case errors.Is(err, approval.ErrNobody):
+	case errors.Is(err, approval.ErrNoApprover):
 		note.By = byNobody
 		r.context = append(r.context, "No permissions were granted: "+err.Error()+". "+answer.Message)
 		return none, scopeTurn, nil
@@ -182,7 +182,7 @@ func (r *run) askWish(ctx context.Context, asked policy.Permissions, why, reason
 			given = asked.Of(some.Permissions.permissions())
 		}
 		if some.Review && (answer.Choice == approval.Approve || answer.Choice == approval.ApproveTurn || answer.Choice == approval.ApproveSession) {
-			r.spine.stages.Permits.Review(r.call.Turn)
+			r.pipeline.deps.Permits.Review(r.call.Turn)
 		}
 	}
 	switch answer.Choice {

@@ -20,30 +20,30 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// wisher is a spine whose calls ask for permissions, and remember them at a real desk.
+// wisher is a pipeline whose calls ask for permissions, and remember them at a real desk.
 type wisher struct {
 	*bench
-	desk  *approval.Desk
+	desk  *approval.Broker
 	saw   []policy.Request
 	wide  []policy.Permissions // of grants
-	spine *orchestrate.Spine
+	pipeline *orchestrate.Pipeline
 	tools *registry.Snapshot
 }
 
 func newWisher(t *testing.T, b *bench, decide func(policy.Request) policy.Decision) *wisher {
-	w := &wisher{bench: b, desk: approval.NewDesk(nil)}
+	w := &wisher{bench: b, desk: approval.NewBroker(nil)}
 	reg := registry.New()
 	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{assessed}}); len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	w.tools = reg.Snapshot().With(registry.NewWish(true))
-	w.spine = orchestrate.New(orchestrate.Stages{
+	w.pipeline = orchestrate.New(orchestrate.Deps{
 		Hooks: b, Approver: b, Permits: w.desk, Granter: wisherGrants{w}, Journal: b, Retry: orchestrate.NoRetry, Processes: b,
 		Policy: func(r policy.Request) policy.Decision {
 			w.saw = append(w.saw, r)
 			return decide(r)
 		},
-		Families: func(string) (orchestrate.Family, bool) { return b, true },
+		Backends: func(string) (orchestrate.ToolBackend, bool) { return b, true },
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	return w
 }
@@ -58,7 +58,7 @@ func (w wisherGrants) Grant(ctx context.Context, r orchestrate.GrantRequest) (la
 func (w *wisher) do(t *testing.T, turn event.TurnID, name, args string) orchestrate.Answer {
 	t.Helper()
 	var gate orchestrate.Gate
-	return w.spine.Dispatch(t.Context(), &gate, orchestrate.Call{
+	return w.pipeline.Dispatch(t.Context(), &gate, orchestrate.Call{
 		Settings: orchestrate.Settings{
 			Thread: "t", Turn: turn, Cwd: "/", Approval: policy.OnRequest, Sandbox: "workspace-write", Tools: w.tools, Output: history.Policy{Limit: 1000},
 		},
@@ -98,7 +98,7 @@ func TestAskingForPermissions(t *testing.T) {
 		{"denied", wished, ask, hook.Permission{}, approval.Answer{Choice: approval.Deny}, nil, event.OutcomeOK, none, false, "", false},
 		{"no clear yes", wished, ask, hook.Permission{}, approval.Answer{Choice: "perhaps"}, nil, event.OutcomeOK, none, false, "", false},
 		{"aborted", wished, ask, hook.Permission{}, approval.Answer{Choice: approval.Abort}, nil, event.OutcomeDenied, "rejected by user", true, "", false},
-		{"nobody is there", wished, ask, hook.Permission{}, approval.Answer{}, approval.ErrNobody, event.OutcomeOK, none, false, "nobody to ask", false},
+		{"nobody is there", wished, ask, hook.Permission{}, approval.Answer{}, approval.ErrNoApprover, event.OutcomeOK, none, false, "nobody to ask", false},
 		{"refused by the policy", wished, policy.Decision{Verdict: policy.Forbid, Reason: "R"}, hook.Permission{}, approval.Answer{}, nil, event.OutcomeOK, none, false, "No permissions were granted: R", false},
 		{"nothing to give", wished, policy.Decision{Verdict: policy.Run}, hook.Permission{}, approval.Answer{}, nil, event.OutcomeOK, all, false, "", false},
 		{"granted by a hook", wished, ask, hook.Permission{Allow: true}, approval.Answer{Choice: approval.Deny}, nil, event.OutcomeOK, all, false, "", false},
@@ -111,7 +111,7 @@ func TestAskingForPermissions(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			b := &bench{answer: tc.answer, askErr: tc.askErr, permission: tc.hook}
 			w := newWisher(t, b, func(r policy.Request) policy.Decision {
-				if r.Wish {
+				if r.PermissionRequest {
 					return tc.policy
 				}
 				return policy.Decision{Verdict: policy.Run}
@@ -160,7 +160,7 @@ func TestReviewedTurns(t *testing.T) {
 			t.Errorf("%s: %s %q, asked %+v", tc.choice, a.Outcome, text(a), b.asked)
 		}
 	}
-	b.asked, b.askErr = approval.Question{}, approval.ErrNobody
+	b.asked, b.askErr = approval.Question{}, approval.ErrNoApprover
 	if a := w.do(t, "u1", "act", `{}`); a.Outcome != event.OutcomeDenied {
 		t.Errorf("with nobody there: %s %q", a.Outcome, text(a))
 	}

@@ -5,8 +5,8 @@ import "github.com/gantry-agent/gantry/host/internal/plugin/proc"
 // Isolation is what keeps a plugin's processes together.
 type Isolation = proc.Isolation
 
-// Cage is what confines a plugin's process.
-type Cage = proc.Cage
+// Sandbox is what confines a plugin's process.
+type Sandbox = proc.Sandbox
 
 // The kinds of isolation.
 const (

@@ -125,7 +125,7 @@ func (g *generation) startProblem(ctx context.Context, err error) *Error {
 		e.Next = protocol
 	default:
 		e.Err = refused.err
-		if _, noise := errors.AsType[*output.TooMuchNoiseError](refused.err); noise {
+		if _, noise := errors.AsType[*output.OutputLimitError](refused.err); noise {
 			e.Err = fmt.Errorf("it %w; its first line was %q", refused.err, printed[0])
 		}
 		e.Next = protocol

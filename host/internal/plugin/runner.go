@@ -38,7 +38,7 @@ type runner struct {
 	cwd     string
 	dir     string   // the process's own folder, for sockets; set before Start, like env
 	env     []string // all of it
-	cage    *proc.Cage
+	cage    *proc.Sandbox
 
 	stdout *output.Stdout
 	stderr *output.Stderr
@@ -119,7 +119,7 @@ func (r *runner) start(ctx context.Context) (err error) {
 	}
 	spec := proc.Spec{
 		Binary: r.file.File, Path: r.file.Path, Args: r.spec.Args, Env: r.env, Dir: r.cwd,
-		Stdout: outW, Stderr: errW, Lifeline: lifeR, Cage: r.cage,
+		Stdout: outW, Stderr: errW, Lifeline: lifeR, Sandbox: r.cage,
 		Marker: wire.SocketDirEnv + "=" + r.dir,
 	}
 	if r.file.Script {
@@ -187,7 +187,7 @@ func (r *runner) deliver() {
 func (r *runner) acceptHandshake(line string) (string, error) {
 	h, err := wire.ParseHandshake(line)
 	if errors.Is(err, wire.ErrNotHandshake) {
-		return "", output.ErrNoise
+		return "", output.ErrOutputLimit
 	}
 	if err != nil {
 		return "", err

@@ -38,7 +38,7 @@ type Spec struct {
 	IdleStop time.Duration
 	// Confine says what confines the plugin's process, whose own folders these are: that of its sockets first, which stay
 	// visible and writable whatever is hidden. nil: nothing confines it.
-	Confine func(own []string) (*Cage, error)
+	Confine func(own []string) (*Sandbox, error)
 	// Where is the place of the user's block, for example "gantry.hcl:14".
 	Where string
 	// Configure renders the user's block for this manifest as JSON. An error among the diagnostics keeps the plugin from

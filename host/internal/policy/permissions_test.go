@@ -78,7 +78,7 @@ func TestWishes(t *testing.T) {
 		{"switched off", Request{Approval: OnRequest}, Forbid, additionalOff},
 		{"without a sandbox", Request{Approval: OnRequest, Additional: true, Sandbox: FullAccess}, Run, "full-access"},
 	} {
-		tc.request.Wish = true
+		tc.request.PermissionRequest = true
 		if d := Decide(tc.request); d.Verdict != tc.want || !strings.Contains(d.Reason, tc.says) {
 			t.Errorf("%s: %s %q", tc.name, d.Verdict, d.Reason)
 		}

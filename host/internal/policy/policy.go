@@ -73,8 +73,8 @@ type Request struct {
 	Effects    []contract.Effect
 	Escalation *contract.Escalation
 	ReadOnly   bool
-	// Wish says that the call asks for permissions itself, for later ones.
-	Wish bool
+	// PermissionRequest says that the call asks for permissions itself, for later ones.
+	PermissionRequest bool
 	// Prompted says that a rule which is not about commands wants the call to be asked about; where it stands. Empty: none does.
 	Prompted string
 	// Additional lets calls ask for single permissions.
@@ -136,7 +136,7 @@ func Decide(r Request) Decision {
 		return Decision{Verdict: Forbid, Reason: fmt.Sprintf("approval policy %q is not known; use never, on-request, granular or untrusted", r.Approval)}
 	}
 	switch {
-	case r.Wish:
+	case r.PermissionRequest:
 		return r.decideWish()
 	case r.Prompted != "":
 		return r.byRule("a rule asks about it: "+r.Prompted, nil)

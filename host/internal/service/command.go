@@ -58,7 +58,7 @@ func (c *Commands) lookup(plugin, token string) (command, bool) {
 // ask ends with the rpc that asks and with the command.
 func (c command) ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	if c.asker == nil {
-		return approval.Answer{}, approval.ErrNobody
+		return approval.Answer{}, approval.ErrNoApprover
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -80,9 +80,9 @@ func TestRedirectEnds(t *testing.T) {
 		t.Errorf("declined: %+v, %v", a, err)
 	}
 	nobody := func(context.Context, approval.Question) (approval.Answer, error) {
-		return approval.Answer{}, approval.ErrNobody
+		return approval.Answer{}, approval.ErrNoApprover
 	}
-	if _, err := redirected(t.Context(), nobody, approval.Question{URL: login}, 0); !errors.Is(err, approval.ErrNobody) {
+	if _, err := redirected(t.Context(), nobody, approval.Question{URL: login}, 0); !errors.Is(err, approval.ErrNoApprover) {
 		t.Errorf("nobody: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

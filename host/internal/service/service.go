@@ -28,7 +28,7 @@ import (
 // Thread is what a plugin's call reaches of the thread it works for.
 type Thread interface {
 	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
-	Desk() *approval.Desk
+	Approvals() *approval.Broker
 }
 
 // Sampler asks the model once on behalf of a call.
@@ -168,7 +168,7 @@ func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.Ask
 		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
 	}
 	defer l.Wait()()
-	return s.askAbout(ctx, r, approval.Question{Turn: l.Call.Turn, Call: l.Call.ID}, thread.Desk().Ask)
+	return s.askAbout(ctx, r, approval.Question{Turn: l.Call.Turn, Call: l.Call.ID}, thread.Approvals().Ask)
 }
 
 // askAbout fills in a question, asks it, and words the answer for the plugin.
@@ -197,7 +197,7 @@ func (s *server) askAbout(ctx context.Context, r *gantryv1.AskRequest, q approva
 		a, err = ask(ctx, q)
 	}
 	switch {
-	case errors.Is(err, approval.ErrNobody):
+	case errors.Is(err, approval.ErrNoApprover):
 		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
 	case ctx.Err() != nil:
 		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_CANCELLED}, nil

@@ -48,7 +48,7 @@ type world struct {
 	tokens   *orchestrate.Tokens
 	launcher *launch.Launcher
 	thread   event.ThreadID
-	desk     *approval.Desk
+	desk     *approval.Broker
 	events   chan event.Body
 	known    redact.Redactor
 	room     []plugin.Identity // who asked for it
@@ -74,7 +74,7 @@ func (w *world) Publish(_ context.Context, _ event.TurnID, bodies ...event.Body)
 	return 0, nil
 }
 func (w *world) Barrier(context.Context, uint64) error { return nil }
-func (w *world) Desk() *approval.Desk                  { return w.desk }
+func (w *world) Approvals() *approval.Broker                { return w.desk }
 
 func (w *world) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
 	return launch.Grant{Mode: "full-access", Network: true}, nil
@@ -127,7 +127,7 @@ func newWorld(t *testing.T) *world {
 	}
 	dir := t.TempDir()
 	w := &world{t: t, tokens: orchestrate.NewTokens(), thread: event.NewThreadID(), events: make(chan event.Body, 100)}
-	w.desk = approval.NewDesk(w)
+	w.desk = approval.NewBroker(w)
 	closing := func(name string, f func(context.Context) error) {
 		t.Cleanup(func() {
 			if err := f(context.Background()); err != nil {
@@ -229,7 +229,7 @@ func (w *world) call(ctx context.Context, do func(context.Context, contract.Call
 	}}); len(problems) > 0 {
 		w.t.Fatal(problems)
 	}
-	spine := orchestrate.New(orchestrate.Stages{
+	pipeline := orchestrate.New(orchestrate.Deps{
 		Hooks: hook.None{}, Approver: w.desk, Granter: w, Journal: w, Retry: orchestrate.NoRetry, Processes: w,
 		Policy: func(r policy.Request) policy.Decision {
 			for _, e := range r.Effects {
@@ -239,10 +239,10 @@ func (w *world) call(ctx context.Context, do func(context.Context, contract.Call
 			}
 			return policy.Decision{Verdict: policy.Run}
 		},
-		Families: func(string) (orchestrate.Family, bool) { return w, true },
+		Backends: func(string) (orchestrate.ToolBackend, bool) { return w, true },
 	}, w.tokens, hclog.NewNullLogger())
 	var gate orchestrate.Gate
-	return spine.Dispatch(ctx, &gate, orchestrate.Call{
+	return pipeline.Dispatch(ctx, &gate, orchestrate.Call{
 		Settings: orchestrate.Settings{
 			Thread: w.thread, Turn: "u", Cwd: w.t.TempDir(), Approval: "on-request", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100},
 		},

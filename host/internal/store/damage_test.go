@@ -82,9 +82,9 @@ func TestDamagedThread(t *testing.T) {
 			if test.end {
 				n = 0 // nobody begins what can't be gone on with
 			}
-			check("what counts", s.Standing(t.Context(), "a", 0), n)
+			check("what counts", s.EffectiveEvents(t.Context(), "a", 0), n)
 			if test.good > 0 { // what comes before can be read alone
-				if got, err := prefix(s.Standing(t.Context(), "a", uint64(test.good))); err != nil || len(got) != test.good {
+				if got, err := prefix(s.EffectiveEvents(t.Context(), "a", uint64(test.good))); err != nil || len(got) != test.good {
 					t.Errorf("up to the damage: %d events, %v", len(got), err)
 				}
 			}
@@ -149,7 +149,7 @@ func TestDamageOfWhatDoesNotCount(t *testing.T) {
 	if _, err := raw(t, cfg).Exec(`DELETE FROM events WHERE thread_id = 'a' AND seq = 3`); err != nil {
 		t.Fatal(err)
 	}
-	got, err := prefix(s.Standing(t.Context(), "a", 0))
+	got, err := prefix(s.EffectiveEvents(t.Context(), "a", 0))
 	if err != nil || len(got) != int(w.seq-at+1) {
 		t.Errorf("%d events count, %v", len(got), err)
 	}
@@ -168,13 +168,13 @@ func TestLostReverts(t *testing.T) {
 	w.say("t2", "two")
 	w.tell(event.ThreadReverted{Before: "t2", From: w.from["t2"], Through: w.from["t2"] - 1, Turns: 1})
 	w.say("t3", "three")
-	if _, err := prefix(s.Standing(t.Context(), "a", 0)); err != nil {
+	if _, err := prefix(s.EffectiveEvents(t.Context(), "a", 0)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := raw(t, cfg).Exec(`DELETE FROM reverts`); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := prefix(s.Standing(t.Context(), "a", 0)); !errors.As(err, new(*store.DamageError)) {
+	if got, err := prefix(s.EffectiveEvents(t.Context(), "a", 0)); !errors.As(err, new(*store.DamageError)) {
 		t.Errorf("%d events count, %v", len(got), err)
 	}
 	// What is derived is made anew.
@@ -182,7 +182,7 @@ func TestLostReverts(t *testing.T) {
 	if err := s.Recover(t.Context(), "a", w.seq, "b", none); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := prefix(s.Standing(t.Context(), "b", 0)); err != nil || len(got) >= int(w.seq) {
+	if got, err := prefix(s.EffectiveEvents(t.Context(), "b", 0)); err != nil || len(got) >= int(w.seq) {
 		t.Errorf("of the copy %d events count, %v", len(got), err)
 	}
 }
@@ -263,7 +263,7 @@ func TestFlippedBytesOfTheFile(t *testing.T) {
 		defer s.Close(t.Context())
 		for _, id := range ids {
 			for what, read := range map[string]iter.Seq2[event.Event, error]{
-				"events": s.Events(t.Context(), id, 0), "what counts": s.Standing(t.Context(), id, 0),
+				"events": s.Events(t.Context(), id, 0), "what counts": s.EffectiveEvents(t.Context(), id, 0),
 			} {
 				got, err := prefix(read)
 				if len(got) > 0 && !reflect.DeepEqual(got, want[id][:len(got)]) {

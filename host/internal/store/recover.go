@@ -11,7 +11,7 @@ import (
 )
 
 // Recover stores a thread that begins with the first events of a damaged one, up to a number: copies, with what is derived from
-// them made anew. tail is what it has beyond them; it is given what going on with the thread takes, as [Store.Standing] yields it.
+// them made anew. tail is what it has beyond them; it is given what going on with the thread takes, as [Store.EffectiveEvents] yields it.
 // All of it is stored, or nothing. The damaged thread stays as it is.
 func (s *Store) Recover(ctx context.Context, from event.ThreadID, through uint64, id event.ThreadID,
 	tail func(standing iter.Seq2[event.Event, error]) ([]event.Event, error)) error {

@@ -15,10 +15,10 @@ import (
 // span is a run of events: those behind After, up to Upto.
 type span struct{ after, upto uint64 }
 
-// Standing yields what going on with a thread takes, as it was when event through was its last one (0: as it is): the events
+// EffectiveEvents yields what going on with a thread takes, as it was when event through was its last one (0: as it is): the events
 // that count, which no revert has taken back, from the newest compaction among them on. Errors come as those of [Store.Events]:
 // damage of what does not count does not matter.
-func (s *Store) Standing(ctx context.Context, thread event.ThreadID, through uint64) iter.Seq2[event.Event, error] {
+func (s *Store) EffectiveEvents(ctx context.Context, thread event.ThreadID, through uint64) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		g, err := s.reading(ctx)
 		if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) Standing(ctx context.Context, thread event.ThreadID, through uin
 	}
 }
 
-// standing is Standing on a connection.
+// standing is EffectiveEvents on a connection.
 func (s *Store) standing(g *gorm.DB, thread event.ThreadID, through uint64) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		spans, err := standingSpans(g, thread, through)

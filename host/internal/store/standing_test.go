@@ -77,7 +77,7 @@ func (w *writer) compact(turn event.TurnID, how event.ItemStatus) uint64 {
 		at = w.tell(event.HistoryCompacted{Item: item.ID})
 	}
 	item.Status = how
-	w.tell(event.ContextTold{}, event.ItemCompleted{Item: item})
+	w.tell(event.ContextUpdated{}, event.ItemCompleted{Item: item})
 	w.end("")
 	return at
 }
@@ -96,7 +96,7 @@ func (w *writer) spans(through uint64) string {
 	w.t.Helper()
 	var out []string
 	var first, last uint64
-	for e, err := range w.s.Standing(w.t.Context(), w.thread, through) {
+	for e, err := range w.s.EffectiveEvents(w.t.Context(), w.thread, through) {
 		switch {
 		case err != nil:
 			w.t.Fatal(err)

@@ -38,7 +38,7 @@ func (w *writer) write(ctx context.Context, b batch) outcome {
 			if err := w.files.sync(b.entries); err != nil {
 				return err
 			}
-			return w.db.WriteBeside(ctx, database.Durability(b.sync), func(tx *gorm.DB) error {
+			return w.db.WriteConcurrent(ctx, database.Durability(b.sync), func(tx *gorm.DB) error {
 				found = maps.Clone(conflicts) // what an earlier try found is void
 				return w.fill(tx, b, &found)
 			})

@@ -73,7 +73,7 @@ func drawLife(t *rapid.T) life {
 	}
 }
 
-// lifeEngine plays a life: a scripted model, and tools that are functions behind the real spine.
+// lifeEngine plays a life: a scripted model, and tools that are functions behind the real pipeline.
 type lifeEngine struct {
 	life   life
 	tools  *registry.Registry
@@ -96,18 +96,18 @@ func (e *lifeEngine) Turn(_ context.Context, t *Thread, id event.TurnID, _ Submi
 		e.refuse = false
 		return Plan{Notices: []event.Notice{{Text: "no provider"}}}, errors.New("no provider")
 	}
-	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: hook.None{}, Approver: t.Desk(), Granter: lifeGrants{}, Journal: t, Retry: orchestrate.NoRetry, Processes: lifeGrants{},
+	pipeline := orchestrate.New(orchestrate.Deps{
+		Hooks: hook.None{}, Approver: t.Approvals(), Granter: lifeGrants{}, Journal: t, Retry: orchestrate.NoRetry, Processes: lifeGrants{},
 		Policy: func(r policy.Request) policy.Decision {
 			if len(r.Effects) > 0 {
 				return policy.Decision{Verdict: policy.Ask}
 			}
 			return policy.Decision{Verdict: policy.Run}
 		},
-		Families: func(string) (orchestrate.Family, bool) { return lifeFamily{e}, true },
+		Backends: func(string) (orchestrate.ToolBackend, bool) { return lifeFamily{e}, true },
 	}, e.tokens, hclog.NewNullLogger())
 	return Plan{Started: event.TurnStarted{Cwd: "/"}, Config: turn.Config{
-		Model: e, Calls: spine, Tools: e.tools.Snapshot, Request: llm.Request{Model: "m"},
+		Model: e, Calls: pipeline, Tools: e.tools.Snapshot, Request: llm.Request{Model: "m"},
 		Settings: orchestrate.Settings{Thread: t.ID(), Turn: id, Output: history.Policy{Limit: 100}},
 	}}, nil
 }
@@ -222,7 +222,7 @@ func (l life) live(t *testing.T) (log []event.Event, accepted []string, final []
 		ctx, stop := context.WithCancelCause(t.Context())
 		var work, doors sync.WaitGroup
 		work.Go(func() { _ = th.Run(ctx) })
-		defer th.Desk().Attend()()
+		defer th.Approvals().Attend()()
 		// A person answers every other question after a while.
 		answers, err := th.Subscribe(t.Context(), Coalesce)
 		if err != nil {
@@ -236,7 +236,7 @@ func (l life) live(t *testing.T) (log []event.Event, accepted []string, final []
 				}
 				if q, ok := ev.Body.(event.QuestionAsked); ok && n%2 == 0 {
 					time.Sleep(100 * time.Millisecond) // in the bubble
-					_ = th.Desk().Resolve(q.ID, approvalAnswer(n))
+					_ = th.Approvals().Resolve(q.ID, approvalAnswer(n))
 				}
 			}
 		})

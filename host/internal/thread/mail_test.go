@@ -159,7 +159,7 @@ func TestMailForAThreadThatIsEnded(t *testing.T) {
 		sink := &memory{}
 		th, stop := startThread(t, parrot(&seen, func(int) <-chan struct{} { return open }), sink)
 		last := input("go")
-		last.Leaves = true
+		last.ExitAfterTurn = true
 		if _, err := th.Submit(t.Context(), last); err != nil {
 			t.Fatal(err)
 		}

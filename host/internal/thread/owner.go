@@ -63,12 +63,12 @@ func (m *besideMsg) tell(o *owner) []action { return o.besideEnded(m) }
 type action interface{ isAction() }
 
 type (
-	startTurn   struct{ sub submitMsg }
-	startErrand struct{ sub submitMsg }
-	startBeside struct{ sub submitMsg }
-	steerTurn   struct{ sub submitMsg }
-	joinTurn    struct{ sub submitMsg }
-	refuse      struct {
+	startTurn       struct{ sub submitMsg }
+	startErrand     struct{ sub submitMsg }
+	startConcurrent struct{ sub submitMsg }
+	steerTurn       struct{ sub submitMsg }
+	joinTurn        struct{ sub submitMsg }
+	refuse          struct {
 		sub submitMsg
 		why error
 	}
@@ -79,23 +79,23 @@ type (
 		cause error
 		reply chan error // nil: nobody waits
 	}
-	stopBeside struct {
+	stopConcurrent struct {
 		cause error
 		reply chan error // as above
 	}
 )
 
-func (startTurn) isAction()   {}
-func (startErrand) isAction() {}
-func (startBeside) isAction() {}
-func (steerTurn) isAction()   {}
-func (joinTurn) isAction()    {}
-func (refuse) isAction()      {}
-func (runAlone) isAction()    {}
-func (tellTurn) isAction()    {}
-func (keep) isAction()        {}
-func (stopTurn) isAction()    {}
-func (stopBeside) isAction()  {}
+func (startTurn) isAction()       {}
+func (startErrand) isAction()     {}
+func (startConcurrent) isAction() {}
+func (steerTurn) isAction()       {}
+func (joinTurn) isAction()        {}
+func (refuse) isAction()          {}
+func (runAlone) isAction()        {}
+func (tellTurn) isAction()        {}
+func (keep) isAction()            {}
+func (stopTurn) isAction()        {}
+func (stopConcurrent) isAction()  {}
 
 // owner is the state of a thread and the decisions about it: no time, no goroutines, no I/O.
 type owner struct {
@@ -126,8 +126,8 @@ func (o *owner) submit(m submitMsg) []action {
 	switch {
 	case m.into != "":
 		return o.steer(m)
-	case m.Task != nil && m.Task.Beside && o.turn != "" && !o.ends():
-		return []action{startBeside{m}}
+	case m.Task != nil && m.Task.Concurrent && o.turn != "" && !o.ends():
+		return []action{startConcurrent{m}}
 	case !o.busy():
 		return []action{start(m)}
 	case m.takesTurn() && o.ends(): // whatever it did: there is nothing to join or to stop
@@ -170,9 +170,9 @@ func (o *owner) interrupt(m interruptMsg) []action {
 		m.reply <- ErrIdle
 		return nil
 	case idle:
-		return []action{stopBeside(m)}
+		return []action{stopConcurrent(m)}
 	}
-	return []action{stopBeside{cause: m.cause}, stopTurn(m)}
+	return []action{stopConcurrent{cause: m.cause}, stopTurn(m)}
 }
 
 // between runs what must not meet a turn. It does not wait for one that is at work: whoever asks knows better what to do about
@@ -259,9 +259,9 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 			} else {
 				t.perform(ctx, t.st.next())
 			}
-		case startBeside:
+		case startConcurrent:
 			if a.sub.claim() {
-				t.startBeside(ctx, a.sub)
+				t.startConcurrent(ctx, a.sub)
 			}
 		case steerTurn:
 			if !a.sub.claim() {
@@ -305,7 +305,7 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 			if a.reply != nil {
 				a.reply <- nil
 			}
-		case stopBeside:
+		case stopConcurrent:
 			for _, cancel := range t.st.beside {
 				cancel(a.cause)
 			}
@@ -320,7 +320,7 @@ func (t *Thread) start(ctx context.Context, sub submitMsg) {
 	id := event.NewTurnID()
 	ctx, cancel := context.WithCancelCause(ctx)
 	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, &turn.Inbox{}, sub.kind()
-	t.st.compacting, t.st.leaves = sub.Compact, t.st.leaves || sub.Leaves
+	t.st.compacting, t.st.leaves = sub.Compact, t.st.leaves || sub.ExitAfterTurn
 	inbox := t.st.inbox
 	sub.accepted <- Accepted{Turn: id}
 	if sub.posted != nil {

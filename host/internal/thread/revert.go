@@ -45,7 +45,7 @@ func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, er
 		}
 		done = cut.Event
 		t.history = history.Restore(slices.Clip(cut.State.Messages), cut.State.Count)
-		t.history.Tell(cut.State.Told)
+		t.history.SetContextState(cut.State.ContextState)
 		t.meter.Reset(cut.State.Usage)
 		t.model = cut.State.Model
 		settings := back(cut.State.Settings, *t.settings.Load())

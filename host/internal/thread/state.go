@@ -16,16 +16,16 @@ import (
 
 // State is what the log says of a thread: enough to go on with it.
 type State struct {
-	Seq      uint64
-	Start    event.ThreadStarted
-	Model    event.Selection // that the next turn asks
-	Settings event.Settings
-	Name     string
-	Messages []llm.Message
-	Told     *event.Reference // what they tell of the model's surroundings; nil: it must be said anew
-	Count    history.Count
-	Usage    event.Tokens
-	OpenTurn event.TurnID // a turn that began and never ended
+	Seq          uint64
+	Start        event.ThreadStarted
+	Model        event.Selection // that the next turn asks
+	Settings     event.Settings
+	Name         string
+	Messages     []llm.Message
+	ContextState *event.Reference // what they tell of the model's surroundings; nil: it must be said anew
+	Count        history.Count
+	Usage        event.Tokens
+	OpenTurn     event.TurnID // a turn that began and never ended
 	// Calls of the open turn that the journal says were started, nested ones too, and the ends that it knows of.
 	Open   []event.CallStarted
 	Ended  map[event.CallID]event.CallEnded
@@ -133,7 +133,7 @@ func (s *State) apply(e event.Event) {
 	case event.HistoryCompacted:
 		s.Messages = slices.Clip(b.Messages)
 		s.Count = history.Compacted(len(b.Messages), b.After)
-		s.Told = nil
+		s.ContextState = nil
 	case event.UsageReported:
 		if used := turn.TokensOf(b.Usage); b.Call == "" && b.Active > 0 {
 			if used.Total == 0 {
@@ -177,8 +177,8 @@ func (s *State) note(e event.Event) {
 		s.Open, s.Asked = nil, nil
 		clear(s.Ended)
 		clear(s.Items)
-	case event.ContextTold:
-		s.Told = &b.Reference
+	case event.ContextUpdated:
+		s.ContextState = &b.Reference
 	case event.UsageReported:
 		s.Usage = s.Usage.Max(b.Total) // reports of requests that were made side by side may stand in either order
 	case event.CallStarted:

@@ -20,14 +20,14 @@ func (e *OtherTurnError) Error() string {
 	return fmt.Sprintf("expected active turn id `%s` but found `%s`", e.Want, e.Is)
 }
 
-// DeafTurnError says that the turn that runs takes no input.
-type DeafTurnError struct {
+// NotSteerableError says that the turn that runs takes no input.
+type NotSteerableError struct {
 	Turn event.TurnID
 	Kind string // what it does: "compact", "review"
 }
 
 // Error implements error.
-func (e *DeafTurnError) Error() string { return fmt.Sprintf("cannot steer a %s turn", e.Kind) }
+func (e *NotSteerableError) Error() string { return fmt.Sprintf("cannot steer a %s turn", e.Kind) }
 
 // Steer hands over what a user said to the turn that they see: it joins that turn, or nothing is accepted and the error says why.
 // Unlike [Thread.Submit] it never waits and never starts a turn. When it returns without an error, the input outlives the host.
@@ -49,7 +49,7 @@ func (o *owner) steer(m submitMsg) []action {
 	case o.turn != m.into:
 		return []action{refuse{m, &OtherTurnError{m.into, o.turn}}}
 	case o.task != "":
-		return []action{refuse{m, &DeafTurnError{o.turn, o.task}}}
+		return []action{refuse{m, &NotSteerableError{o.turn, o.task}}}
 	}
 	return []action{steerTurn{m}}
 }

@@ -75,7 +75,7 @@ func TestSteer(t *testing.T) {
 		}
 		synctest.Wait()
 		refused(c.Turn, "four", "cannot steer a review turn")
-		if _, err := th.Steer(t.Context(), c.Turn, words("four")); !errors.As(err, new(*DeafTurnError)) {
+		if _, err := th.Steer(t.Context(), c.Turn, words("four")); !errors.As(err, new(*NotSteerableError)) {
 			t.Errorf("error %T, clients look for the kind of the turn", err)
 		}
 		if err := th.Interrupt(t.Context(), orchestrate.ErrInterrupted); err != nil {
@@ -123,7 +123,7 @@ func TestOwnerBeginsNothingBesideTheEnd(t *testing.T) {
 	over := &turn.Inbox{}
 	over.Close()
 	o := owner{turn: "t", inbox: over}
-	m := submitMsg{Submission: Submission{Task: &Task{Beside: true}}, claimed: &atomic.Bool{}}
+	m := submitMsg{Submission: Submission{Task: &Task{Concurrent: true}}, claimed: &atomic.Bool{}}
 	if acts := o.submit(m); len(acts) > 0 || len(o.queue) != 1 {
 		t.Fatalf("%+v, queue %+v", acts, o.queue)
 	}

@@ -14,9 +14,9 @@ import (
 type Task struct {
 	// Name says in a word what it is, for logs.
 	Name string
-	// Replaces: a turn that runs is stopped for it, and loses nothing that was said to it. Beside: where a turn runs, it is done
+	// Replaces: a turn that runs is stopped for it, and loses nothing that was said to it. Concurrent: where a turn runs, it is done
 	// beside it. Neither: it waits for the end of the turn that runs.
-	Replaces, Beside bool
+	Replaces, Concurrent bool
 	// Work does it, and returns when ctx ends at the latest. What it leaves is recorded also then.
 	Work func(ctx context.Context, w Worker) turn.Result
 }
@@ -35,13 +35,13 @@ func (w Worker) Publish(ctx context.Context, bodies ...event.Body) error {
 	return err
 }
 
-// startBeside runs a task beside the turn. It outlives that turn: it was asked for by itself.
-func (t *Thread) startBeside(ctx context.Context, sub submitMsg) {
+// startConcurrent runs a task beside the turn. It outlives that turn: it was asked for by itself.
+func (t *Thread) startConcurrent(ctx context.Context, sub submitMsg) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	id := t.st.turn
 	m := &besideMsg{}
 	t.st.beside[m] = cancel
-	sub.accepted <- Accepted{Turn: id, Beside: true}
+	sub.accepted <- Accepted{Turn: id, Concurrent: true}
 	t.turns.Go(func() { // owned by the thread: end waits
 		defer cancel(nil)
 		t.besideTurn(ctx, *sub.Task, Worker{t, id, func(_ context.Context, ms ...llm.Message) error {

@@ -20,7 +20,7 @@ func note(text string) llm.Message {
 
 // beside is a task that works until it is told to stop, or to be done.
 func beside(done <-chan struct{}) *Task {
-	return &Task{Name: "beside", Beside: true, Work: func(ctx context.Context, w Worker) turn.Result {
+	return &Task{Name: "beside", Concurrent: true, Work: func(ctx context.Context, w Worker) turn.Result {
 		select {
 		case <-done:
 			_ = w.Record(ctx, note("done"))
@@ -60,7 +60,7 @@ func TestTaskInATurnOfItsOwn(t *testing.T) {
 		sub, _ := th.Subscribe(t.Context(), Lossless)
 		done := make(chan struct{})
 		a, err := th.Submit(t.Context(), Submission{Task: beside(done)})
-		if err != nil || a.Beside || a.Steered {
+		if err != nil || a.Concurrent || a.Steered {
 			t.Fatalf("%+v, %v", a, err)
 		}
 		// What is said meanwhile is no input of the task: it waits, and is answered in a turn of its own.
@@ -104,7 +104,7 @@ func TestTaskBesideATurn(t *testing.T) {
 				running, _ := th.Submit(t.Context(), input("one"))
 				synctest.Wait()
 				a, err := th.Submit(t.Context(), Submission{Task: beside(done)})
-				if err != nil || !a.Beside || a.Turn != running.Turn {
+				if err != nil || !a.Concurrent || a.Turn != running.Turn {
 					t.Fatalf("%+v, %v", a, err)
 				}
 				if tc.first == "task" {
@@ -189,10 +189,10 @@ func TestTaskPanics(t *testing.T) {
 		th, stop := startThread(t, listener(1, release, &seen), &memory{})
 		defer stop()
 		sub, _ := th.Subscribe(t.Context(), Lossless)
-		boom := &Task{Name: "boom", Beside: true, Work: func(context.Context, Worker) turn.Result { panic("boom") }}
+		boom := &Task{Name: "boom", Concurrent: true, Work: func(context.Context, Worker) turn.Result { panic("boom") }}
 		running, _ := th.Submit(t.Context(), input("one"))
 		synctest.Wait()
-		if a, err := th.Submit(t.Context(), Submission{Task: boom}); err != nil || !a.Beside {
+		if a, err := th.Submit(t.Context(), Submission{Task: boom}); err != nil || !a.Concurrent {
 			t.Fatalf("%+v, %v", a, err)
 		}
 		synctest.Wait()

@@ -68,9 +68,9 @@ type Submission struct {
 	// Durable: who hands it over tells somebody else that it was taken. When Submit returns, the input outlives the host.
 	Durable bool
 	Task    *Task // the turn does this in the place of the loop of model and calls; there is no input
-	// Leaves: who hands it over ends the thread behind its turn. Mail begins none any more; it waits for whoever goes on with it.
-	Leaves bool
-	byMail bool // there is no input: the turn reads the mail that waits
+	// ExitAfterTurn: who hands it over ends the thread behind its turn. Mail begins none any more; it waits for whoever goes on with it.
+	ExitAfterTurn bool
+	byMail        bool // there is no input: the turn reads the mail that waits
 }
 
 // kind is what a turn does that takes no input; empty: it takes some.
@@ -88,17 +88,17 @@ func (s Submission) takesTurn() bool { return s.Compact || s.Task != nil && s.Ta
 
 // Accepted says what became of a submission.
 type Accepted struct {
-	Turn    event.TurnID
-	Steered bool // it joined the turn that runs
-	Beside  bool // it is done beside the turn that runs
-	refused error
+	Turn       event.TurnID
+	Steered    bool // it joined the turn that runs
+	Concurrent bool // it is done beside the turn that runs
+	refused    error
 }
 
 // Thread is one conversation.
 type Thread struct {
 	cfg     Config
 	bus     *bus
-	desk    *approval.Desk
+	desk    *approval.Broker
 	history *history.History // of the turn that runs; else of the owner
 	meter   *turn.Meter
 	model   event.Selection // as history
@@ -138,7 +138,7 @@ func New(cfg Config) *Thread {
 	t.settings.Store(&settings)
 	t.st.mail = t.mail
 	t.st.beside = map[*besideMsg]context.CancelCauseFunc{}
-	t.history.Tell(cfg.State.Told)
+	t.history.SetContextState(cfg.State.ContextState)
 	if t.model = cfg.State.Model; cfg.Start != nil {
 		t.model = selected(*cfg.Start)
 	}
@@ -147,7 +147,7 @@ func New(cfg Config) *Thread {
 	t.bus.st.state.features = cfg.Features
 	states := t.bus.st.state.Features
 	t.bus.features.Store(&states)
-	t.desk = approval.NewDesk(t.bus)
+	t.desk = approval.NewBroker(t.bus)
 	return t
 }
 
@@ -170,8 +170,8 @@ func selected(s event.ThreadStarted) event.Selection {
 	return event.Selection{Model: s.Model, Provider: s.Provider, ModelName: s.ModelName}
 }
 
-// Desk is where the thread's questions are answered.
-func (t *Thread) Desk() *approval.Desk { return t.desk }
+// Approvals is where the thread's questions are answered.
+func (t *Thread) Approvals() *approval.Broker { return t.desk }
 
 // Publish puts bodies into the thread's stream; for rooms that work for the thread.
 func (t *Thread) Publish(ctx context.Context, id event.TurnID, bodies ...event.Body) (uint64, error) {

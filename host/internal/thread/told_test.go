@@ -75,7 +75,7 @@ func TestResumedThreadIsToldWhatChanged(t *testing.T) {
 
 		log := sink.all()
 		for i, ev := range log {
-			if _, told := ev.Body.(event.ContextTold); told {
+			if _, told := ev.Body.(event.ContextUpdated); told {
 				th, stop = resume(log[:i])
 				ask(th)
 				stop()

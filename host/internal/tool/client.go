@@ -71,8 +71,8 @@ var ErrUnreached = errors.New("the call did not reach its plugin")
 // ErrGrace says that the plugin did not answer a cancel in time; the call was ended hard.
 var ErrGrace = errors.New("the plugin did not stop within the grace period")
 
-// ErrDeaf says that the plugin does not read what steers its call; the call was ended hard.
-var ErrDeaf = errors.New("the plugin does not read what the host sends to its call")
+// ErrUnresponsive says that the plugin does not read what steers its call; the call was ended hard.
+var ErrUnresponsive = errors.New("the plugin does not read what the host sends to its call")
 
 // ErrDeadline says that the call took longer than it may.
 var ErrDeadline = errors.New("the call ran longer than its deadline")
@@ -119,7 +119,7 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	impolite.Stop()
 	if err != nil {
 		if cause := ended; cause != nil {
-			if errors.Is(cause, ErrGrace) || errors.Is(cause, ErrDeadline) || errors.Is(cause, ErrDeaf) {
+			if errors.Is(cause, ErrGrace) || errors.Is(cause, ErrDeadline) || errors.Is(cause, ErrUnresponsive) {
 				lease.Overran()
 			}
 			return nil, cause
@@ -229,7 +229,7 @@ func control(ctx context.Context, out *outbox, ctl Control, deadlineMS int64, fi
 	asking := 0 // persons are asked that many questions at the moment
 	send := func(m *gantryv1.CallRequest) {
 		if !out.put(m) {
-			hard(ErrDeaf)
+			hard(ErrUnresponsive)
 		}
 	}
 	cancel := func(reason string) {

@@ -65,7 +65,7 @@ func (r *runner) makeRoom(ctx context.Context) error {
 
 // incoming is how many tokens the turn's input and its news will add.
 func (r *runner) incoming() int64 {
-	ms, _ := r.context(r.history.Told())
+	ms, _ := r.context(r.history.ContextState())
 	for _, m := range r.Mail.Waiting() {
 		ms = append(ms, history.MailMessage(m))
 	}
@@ -159,7 +159,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	why.Before, why.After = max(r.history.Active(), base+was), base+is
 	item.Status = event.StatusCompleted
 	item.Text = fmt.Sprintf("compacted: about %d tokens became %d", why.Before, why.After)
-	bodies := []event.Body{why, event.ContextTold{Reference: known}, event.ItemCompleted{Item: item}}
+	bodies := []event.Body{why, event.ContextUpdated{Reference: known}, event.ItemCompleted{Item: item}}
 	if why.After >= w.Limit && !w.Body {
 		bodies = append(bodies, event.Notice{
 			Level: "warning", Text: fmt.Sprintf("about %d tokens are left after compaction, and the limit is %d: it will be reached again at once", why.After, w.Limit),
@@ -171,7 +171,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	}
 	crashpoint.At(crashpoint.Compacted, "")
 	r.history.Replace(next, why.After)
-	r.history.Tell(&known)
+	r.history.SetContextState(&known)
 	return true, r.compacted(ctx, why.Trigger)
 }
 

@@ -373,7 +373,7 @@ func TestAnotherModelTakesLess(t *testing.T) {
 		b.History.Append(llm.Message{Role: llm.RoleUser, Parts: []llm.Part{turntest.Text("U1")}},
 			llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{big("A1")}})
 		b.History.Counted(active, active)
-		b.History.Tell(&deskTold)
+		b.History.SetContextState(&deskTold)
 		b.Before = func(context.Context) (*turn.Fallback, error) {
 			return &turn.Fallback{Model: before, Row: before.Row, Request: llm.Request{Model: "old"}, Output: history.PolicyOf(before.Row)}, nil
 		}

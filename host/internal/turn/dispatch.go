@@ -23,10 +23,10 @@ func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResul
 		return err
 	}
 	p := pendingCall{call: c, known: known}
-	if known != nil { // the spine has not cut it
+	if known != nil { // the pipeline has not cut it
 		known.Content = history.TruncateParts(known.Content, a.settings.Output.Scale(recordedSlack))
 	} else {
-		p.future = a.Calls.Dispatch(a.turn, &a.gate, orchestrate.Call{Settings: a.settings, Model: c, ID: event.CallID(c.ID), Said: a.history.Messages()})
+		p.future = a.Calls.Dispatch(a.turn, &a.gate, orchestrate.Call{Settings: a.settings, Model: c, ID: event.CallID(c.ID), History: a.history.Messages()})
 	}
 	a.pending = append(a.pending, p)
 	return nil

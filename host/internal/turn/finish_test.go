@@ -105,7 +105,7 @@ func TestClosingIsLast(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := turntest.New(tc.answer)
-			b.Closing = func(ctx context.Context) []event.Body {
+			b.OnEnd = func(ctx context.Context) []event.Body {
 				if ctx.Err() != nil {
 					t.Error("a turn that was stopped can't say its last word")
 				}

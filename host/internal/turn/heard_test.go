@@ -19,7 +19,7 @@ func TestWhatClientsSayBeside(t *testing.T) {
 	b.Tools = []turntest.Tool{echo("echo")}
 	s := prompt.State{Environment: event.Environment{Cwd: "/w"}, External: map[string]string{}}
 	b.Context = func(last *event.Reference) []prompt.Section { return s.Sections(last) }
-	b.Heard = func(texts map[string]string) { maps.Copy(s.External, texts) }
+	b.OnClientContext = func(texts map[string]string) { maps.Copy(s.External, texts) }
 	say := func(text, file string) turn.Input {
 		return turn.Input{Parts: []llm.Part{&llm.Text{Text: text}}, Context: map[string]string{"file": file}}
 	}

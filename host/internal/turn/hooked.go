@@ -14,10 +14,10 @@ import (
 // Hooks are programs of the user's around a turn; [hook.Turn] is one. They are called by one goroutine.
 type Hooks interface {
 	// Begin is called before what was said is recorded; it has something to say once in a thread, and once for each compaction.
-	Begin(ctx context.Context) hook.Said
-	Prompt(ctx context.Context, text string) hook.Said
-	Compacting(ctx context.Context, trigger string) hook.Said
-	Compacted(ctx context.Context, trigger string) hook.Said
+	Begin(ctx context.Context) hook.Output
+	Prompt(ctx context.Context, text string) hook.Output
+	Compacting(ctx context.Context, trigger string) hook.Output
+	Compacted(ctx context.Context, trigger string) hook.Output
 	Interrupted(ctx context.Context, reason string)
 	// Late is what hooks said that nobody waits for.
 	Late() []string
@@ -26,12 +26,12 @@ type Hooks interface {
 // noHooks has none.
 type noHooks struct{}
 
-func (noHooks) Begin(context.Context) hook.Said              { return hook.Said{} }
-func (noHooks) Prompt(context.Context, string) hook.Said     { return hook.Said{} }
-func (noHooks) Compacting(context.Context, string) hook.Said { return hook.Said{} }
-func (noHooks) Compacted(context.Context, string) hook.Said  { return hook.Said{} }
-func (noHooks) Interrupted(context.Context, string)          {}
-func (noHooks) Late() []string                               { return nil }
+func (noHooks) Begin(context.Context) hook.Output              { return hook.Output{} }
+func (noHooks) Prompt(context.Context, string) hook.Output     { return hook.Output{} }
+func (noHooks) Compacting(context.Context, string) hook.Output { return hook.Output{} }
+func (noHooks) Compacted(context.Context, string) hook.Output  { return hook.Output{} }
+func (noHooks) Interrupted(context.Context, string)            {}
+func (noHooks) Late() []string                                 { return nil }
 
 // unhooked: there are no hooks, and nothing is waited for.
 func (r *runner) unhooked() bool {
@@ -123,7 +123,7 @@ func (r *runner) compacted(ctx context.Context, trigger string) error {
 	return r.afterCompaction(ctx, r.hooks.Compacted(ctx, trigger), "the turn after the compaction")
 }
 
-func (r *runner) afterCompaction(ctx context.Context, said hook.Said, what string) error {
+func (r *runner) afterCompaction(ctx context.Context, said hook.Output, what string) error {
 	switch {
 	case r.unhooked():
 		return nil

@@ -48,8 +48,8 @@ func TestWaitingForAConnection(t *testing.T) {
 				}
 				b := turntest.New(append(answers, turntest.Say(turntest.Text("done")))...)
 				began := time.Now()
-				b.Patience = func() time.Duration { return tc.patience(began) }
-				b.Others = func() bool { return tc.others }
+				b.OfflineWait = func() time.Duration { return tc.patience(began) }
+				b.HasFallback = func() bool { return tc.others }
 				res := b.Run(t, t.Context(), "go")
 				if res.Status != tc.status || len(b.Requests()) != tc.requests {
 					t.Errorf("%+v after %d requests, want %s after %d", res, len(b.Requests()), tc.status, tc.requests)
@@ -78,7 +78,7 @@ func TestWaitingForAConnection(t *testing.T) {
 func TestWaitingForAConnectionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := turntest.New(unreached, unreached, unreached)
-		b.Patience = func() time.Duration { return turn.Forever }
+		b.OfflineWait = func() time.Duration { return turn.Forever }
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(10*time.Second, func() { cancel(orchestrate.ErrInterrupted) })
 		began := time.Now()
@@ -87,7 +87,7 @@ func TestWaitingForAConnectionEnds(t *testing.T) {
 		}
 		cut := turntest.Cut(turntest.Text("partial"))
 		b = turntest.New(unreached, cut, unreached, cut, cut, cut, cut, cut)
-		b.Patience = func() time.Duration { return turn.Forever }
+		b.OfflineWait = func() time.Duration { return turn.Forever }
 		if res := b.Run(t, t.Context(), "go"); res.Status != event.TurnFailed || len(b.Requests()) != 8 {
 			t.Errorf("%+v after %d requests", res, len(b.Requests()))
 		}

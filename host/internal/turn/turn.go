@@ -365,16 +365,16 @@ func (r *runner) context(last *event.Reference) ([]llm.Message, event.Reference)
 
 // recordContext tells the model what it must know now. Only what the history has counts as told.
 func (r *runner) recordContext(ctx context.Context) error {
-	ms, known := r.context(r.history.Told())
+	ms, known := r.context(r.history.ContextState())
 	if len(ms) == 0 {
 		return nil
 	}
 	// In this order: a log that was cut off in between makes a resumed thread say it again.
-	if _, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: ms}, event.ContextTold{Reference: known}); err != nil {
+	if _, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: ms}, event.ContextUpdated{Reference: known}); err != nil {
 		return err
 	}
 	r.history.Append(ms...)
-	r.history.Tell(&known)
+	r.history.SetContextState(&known)
 	return nil
 }
 

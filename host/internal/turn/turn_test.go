@@ -378,7 +378,7 @@ func TestCallsAreExpected(t *testing.T) {
 		}},
 		turntest.Say(turntest.Text("done")))
 	b.Tools = []turntest.Tool{echo("echo")}
-	b.Expected = func(tools *registry.Snapshot, namespace, name string) {
+	b.OnToolAnnounced = func(tools *registry.Snapshot, namespace, name string) {
 		if _, ok := tools.Lookup("", "echo"); !ok {
 			t.Error("the tools are others")
 		}

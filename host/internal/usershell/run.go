@@ -28,7 +28,7 @@ var (
 	errTimeout = errors.New("the command's time is up")
 )
 
-// Call implements [orchestrate.Family]. What it leaves of the process when it returns is ended by the spine.
+// Call implements [orchestrate.Family]. What it leaves of the process when it returns is ended by the pipeline.
 func (l line) Call(ctx context.Context, start contract.CallStart, ctl tool.Control, sink func(contract.CallEvent)) (*contract.Result, error) {
 	env := l.shell.cfg.Environ(event.ThreadID(start.ThreadID))
 	p, err := l.shell.cfg.Spawn(ctx, launch.Spec{

@@ -91,7 +91,7 @@ func (s *Shell) Task(command string, timeout time.Duration) (t *thread.Task, cal
 	}
 	call = event.CallID(name + "_" + uuid.Must(uuid.NewV7()).String())
 	c := line{shell: s, text: command, timeout: timeout, call: call}
-	return &thread.Task{Name: name, Beside: true, Work: c.work}, call, nil
+	return &thread.Task{Name: name, Concurrent: true, Work: c.work}, call, nil
 }
 
 // line is one command.
@@ -105,13 +105,13 @@ type line struct {
 func (l line) work(ctx context.Context, w thread.Worker) turn.Result {
 	s := l.shell
 	cwd := w.Thread.Settings().Cwd
-	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: hook.None{}, Policy: allow, Approver: w.Thread.Desk(), Granter: unconfined{}, Journal: w.Thread, Retry: orchestrate.NoRetry,
-		Families:  func(string) (orchestrate.Family, bool) { return l, true },
+	pipeline := orchestrate.New(orchestrate.Deps{
+		Hooks: hook.None{}, Policy: allow, Approver: w.Thread.Approvals(), Granter: unconfined{}, Journal: w.Thread, Retry: orchestrate.NoRetry,
+		Backends:  func(string) (orchestrate.ToolBackend, bool) { return l, true },
 		Processes: s.cfg.Processes, Redact: s.cfg.Redact,
 	}, s.cfg.Tokens, s.cfg.Logger)
 	cut := s.cfg.Output(w.Thread.ID())
-	answer := spine.Dispatch(ctx, &orchestrate.Gate{}, orchestrate.Call{
+	answer := pipeline.Dispatch(ctx, &orchestrate.Gate{}, orchestrate.Call{
 		Settings: orchestrate.Settings{
 			Thread: w.Thread.ID(), Turn: w.Turn, Cwd: cwd, Sandbox: launch.FullAccess, Tools: s.tools,
 			Output: cut,

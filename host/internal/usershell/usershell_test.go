@@ -233,7 +233,7 @@ func TestStoppedCommand(t *testing.T) {
 					}
 					synctest.Wait()
 				}
-				if a := submit(t, s, th, "wait", 0); a.Beside != beside {
+				if a := submit(t, s, th, "wait", 0); a.Concurrent != beside {
 					t.Errorf("accepted %+v", a)
 				}
 				time.Sleep(2 * time.Second) // in the bubble

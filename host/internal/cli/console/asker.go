@@ -25,11 +25,11 @@ func (c CommandAsker) Ask(ctx context.Context, q approval.Question) (approval.An
 		return approval.Answer{Choice: approval.Approve, By: "user"}, nil
 	}
 	if !a.Terminal() || q.About != event.QuestionChoice {
-		return approval.Answer{}, approval.ErrNobody
+		return approval.Answer{}, approval.ErrNoApprover
 	}
 	done := make(chan struct{})
 	defer close(done)
-	typed := Typist{Terminal: a.Stdin, Done: done}
+	typed := LineReader{Terminal: a.Stdin, Done: done}
 	fmt.Fprint(a.Stderr, render.Question(event.QuestionAsked{Title: q.Title, Message: q.Message}, q.Options, nil))
 	typed.Forget()
 	fmt.Fprint(a.Stderr, "  answer: ")

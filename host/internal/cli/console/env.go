@@ -187,7 +187,7 @@ func (a *Env) HostOf(ctx context.Context, home string, cfg *config.Config, o Hos
 		Reverified: plugins.Reverify,
 	}
 	if !o.Ephemeral && !o.OnlyLooks {
-		opts.Beside = func(ctx context.Context, s *store.Store) { tidy(ctx, home, cfg, s, logger.Named("tidy")) }
+		opts.Maintenance = func(ctx context.Context, s *store.Store) { tidy(ctx, home, cfg, s, logger.Named("tidy")) }
 	}
 	return host.New(ctx, opts)
 }

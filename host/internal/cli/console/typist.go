@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Typist reads lines that a person types. It reads only while one is waited for, so that what is typed at other times
+// LineReader reads lines that a person types. It reads only while one is waited for, so that what is typed at other times
 // stays with the terminal, where it can be forgotten. One goroutine at a time uses it.
-type Typist struct {
+type LineReader struct {
 	Terminal *os.File
 	Done     <-chan struct{}
 
@@ -17,8 +17,8 @@ type Typist struct {
 	waiting bool        // a line was asked for and has not come
 }
 
-// Line is where the next line comes; [Typist.Taken] follows when it has.
-func (t *Typist) Line() <-chan string {
+// Line is where the next line comes; [LineReader.Taken] follows when it has.
+func (t *LineReader) Line() <-chan string {
 	if t.lines == nil {
 		t.want, t.lines = make(chan struct{}, 1), make(chan string)
 		go t.read() // owned by the terminal: ends with its input, with done, or with the process
@@ -34,10 +34,10 @@ func (t *Typist) Line() <-chan string {
 }
 
 // Taken says that the line has come.
-func (t *Typist) Taken() { t.waiting = false }
+func (t *LineReader) Taken() { t.waiting = false }
 
 // Forget takes back what was typed so far.
-func (t *Typist) Forget() {
+func (t *LineReader) Forget() {
 	discardTyped(t.Terminal)
 	if !t.waiting {
 		return
@@ -50,7 +50,7 @@ func (t *Typist) Forget() {
 }
 
 // read can't be interrupted while it reads.
-func (t *Typist) read() {
+func (t *LineReader) read() {
 	defer close(t.lines)
 	in := bufio.NewReader(t.Terminal)
 	for {

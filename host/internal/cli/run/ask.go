@@ -22,7 +22,7 @@ type asks struct {
 	leave   func()
 	done    chan struct{}
 	clerk   sync.WaitGroup
-	typed   console.Typist // the clerk's alone
+	typed   console.LineReader // the clerk's alone
 
 	mu struct {
 		sync.Mutex
@@ -56,8 +56,8 @@ func (a *app) attend(t *thread.Thread, f execFlags) *asks {
 		return s
 	}
 	s.attends = true
-	s.leave = t.Desk().Attend()
-	s.typed = console.Typist{Terminal: a.Stdin, Done: s.done}
+	s.leave = t.Approvals().Attend()
+	s.typed = console.LineReader{Terminal: a.Stdin, Done: s.done}
 	return s
 }
 
@@ -99,7 +99,7 @@ func (s *asks) work() {
 		q := s.mu.waiting[0]
 		s.mu.Unlock()
 		if answer, ok := s.put(q); ok {
-			_ = s.thread.Desk().Resolve(q.ID, answer) // somebody else may have been faster
+			_ = s.thread.Approvals().Resolve(q.ID, answer) // somebody else may have been faster
 		}
 		s.mu.Lock()
 		s.mu.waiting = slices.Delete(s.mu.waiting, 0, 1)

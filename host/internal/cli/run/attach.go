@@ -105,7 +105,7 @@ func typed(line string) begin {
 	return func(ctx context.Context, c *appserver.Client) (begun, error) {
 		r, err := c.Shell(ctx, appserver.ShellParams{Command: strings.TrimSpace(command)})
 		b := begun{turn: r.Turn}
-		if r.Beside {
+		if r.Concurrent {
 			b.call = r.Call
 		}
 		return b, err

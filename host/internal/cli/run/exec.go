@@ -202,7 +202,7 @@ func (a *app) showTurn(ctx context.Context, h *host.Host, t *thread.Thread, asks
 
 	stop := a.interruptOnSignal(ctx, t)
 	defer stop()
-	sub.Leaves = true
+	sub.ExitAfterTurn = true
 	accepted, err := t.Submit(ctx, sub)
 	if err != nil {
 		return event.TurnEnded{}, err

@@ -36,7 +36,7 @@ func (a *app) watchAndType(ctx context.Context, home string, id event.ThreadID, 
 
 // handLines hands each line that is typed to the thread, until ctx or the input ends.
 func handLines(ctx context.Context, c *appserver.Client, terminal *os.File, out io.Writer) {
-	t := console.Typist{Terminal: terminal, Done: ctx.Done()}
+	t := console.LineReader{Terminal: terminal, Done: ctx.Done()}
 	for {
 		select {
 		case line, more := <-t.Line():

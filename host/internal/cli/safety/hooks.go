@@ -82,7 +82,7 @@ func (a *app) findHooks(ctx context.Context, dir string) (home string, found []f
 	for _, d := range ds {
 		f := foundHook{
 			Key: d.Key, Event: string(d.Event), Matcher: d.Matcher, Type: d.Kind(), Command: d.Command, Prompt: d.Prompt, Model: d.Model, Source: d.Source, Scope: d.Scope.String(),
-			Status: d.Stand(agreed, dir, a.Environ).String(), definition: d,
+			Status: d.Trust(agreed, dir, a.Environ).String(), definition: d,
 		}
 		if f.Digest, f.reach, err = d.Digest(dir, a.Environ); err != nil {
 			f.Problem = err.Error()
@@ -190,7 +190,7 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 		return err
 	}
 	found = slices.DeleteFunc(found, func(f foundHook) bool {
-		return f.Status == hook.StandingManaged.String() || f.Status == hook.Trusted.String()
+		return f.Status == hook.TrustManaged.String() || f.Status == hook.Trusted.String()
 	})
 	if len(found) == 0 {
 		fmt.Fprintln(a.Stdout, "all hooks have your consent")

@@ -161,7 +161,7 @@ func askProviders(ctx context.Context, h *host.Host, providers []*config.PluginB
 			} else {
 				o.Models = append(o.Models, rows...)
 			}
-			o.lacks = h.Lacking(b.Label)
+			o.lacks = h.MissingSettings(b.Label)
 			offers[i] = o
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
-// CageConfig says what a plugin's process is confined to.
-type CageConfig struct {
+// PluginConfig says what a plugin's process is confined to.
+type PluginConfig struct {
 	Home     string   // gantry's folder: hidden
 	UserHome string   // the user's, whose credentials are hidden
 	Hidden   []string // further folders and files
@@ -53,9 +53,9 @@ func Denied(patterns []string) ([]string, error) {
 	return out, err
 }
 
-// Cage confines a plugin's process. Reading is kept from what is hidden alone: an interpreter may lie anywhere. On macOS a cage that
+// PluginSandbox confines a plugin's process. Reading is kept from what is hidden alone: an interpreter may lie anywhere. On macOS a cage that
 // can't be made has no helper.
-func Cage(cfg CageConfig) *control.Box {
+func PluginSandbox(cfg PluginConfig) *control.Box {
 	if !bySeatbelt {
 		return cage(cfg)
 	}
@@ -75,7 +75,7 @@ func reals(paths ...[]string) (out []string) {
 }
 
 // hidden are what a plugin does not see.
-func (cfg CageConfig) hidden(keys, services []string) []string {
+func (cfg PluginConfig) hidden(keys, services []string) []string {
 	hide := append([]string{cfg.Home}, cfg.Hidden...)
 	if cfg.UserHome != "" {
 		for _, name := range keys {
@@ -94,7 +94,7 @@ func (cfg CageConfig) hidden(keys, services []string) []string {
 }
 
 // cagePolicy is a cage in the words of macOS's sandbox.
-func cagePolicy(cfg CageConfig) seatbelt.Policy {
+func cagePolicy(cfg PluginConfig) seatbelt.Policy {
 	p := seatbelt.Policy{Open: !cfg.Confined, Network: seatbelt.NetworkNone, Sockets: reals(cfg.Own)}
 	if cfg.Network {
 		p.Network = seatbelt.NetworkFull
@@ -120,7 +120,7 @@ func cagePolicy(cfg CageConfig) seatbelt.Policy {
 	return p
 }
 
-func cage(cfg CageConfig) *control.Box {
+func cage(cfg PluginConfig) *control.Box {
 	x := &control.Box{Filter: cageFilter(cfg.Confined, cfg.Network), Gate: cfg.Confined, Kernel: !cfg.Confined && os.Geteuid() == 0}
 	own := reals(cfg.Own, cfg.Write)
 	show := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})

@@ -22,14 +22,14 @@ import (
 )
 
 // caged runs a script as a plugin's process and returns what it says.
-func (w *world) caged(cfg box.CageConfig, namespaces bool, script string) string {
+func (w *world) caged(cfg box.PluginConfig, namespaces bool, script string) string {
 	w.t.Helper()
 	out, _ := w.kept(cfg, namespaces, script, nil)
 	return out
 }
 
 // kept does the same with what keeps others out of the process, and tells whether they are.
-func (w *world) kept(cfg box.CageConfig, namespaces bool, script string, keep func() (*proc.Keep, error)) (string, bool) {
+func (w *world) kept(cfg box.PluginConfig, namespaces bool, script string, keep func() (*proc.Keep, error)) (string, bool) {
 	w.t.Helper()
 	s := proc.NewStarter(hclog.NewNullLogger(), namespaces)
 	defer s.Close()
@@ -48,7 +48,7 @@ func (w *world) kept(cfg box.CageConfig, namespaces bool, script string, keep fu
 		Env: []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "OUT=" + w.out, "WS=" + w.ws, "GANTRY=" + w.home, "HOME=" + cfg.UserHome, "MARK=" + w.ws,
 			"SERVICE=" + w.services(), "RELATIVE=stream", "LINKED=" + cfg.Own[0] + "/host.sock", "ABSTRACT=@" + w.services(), "DATAGRAM=" + w.services() + ".d",
 			"SHARED=" + w.shared(), "NEAR=" + w.shared() + "/near"},
-		Cage: &proc.Cage{Launcher: launcherPath, Box: box.Cage(cfg), Keep: keep, Network: cfg.Network, Late: w.late},
+		Sandbox: &proc.Sandbox{Launcher: launcherPath, Box: box.PluginSandbox(cfg), Keep: keep, Network: cfg.Network, Late: w.late},
 	})
 	wr.Close()
 	if err != nil {
@@ -145,7 +145,7 @@ func TestWhatAPluginMayDo(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(top, "userhome", ".aws", "credentials"), []byte("VENDOR"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				cfg := box.CageConfig{Home: w.home, UserHome: filepath.Join(top, "userhome"), Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}, Tmp: filepath.Join(mine, "tmp"), Near: []string{w.shared() + "/near"}}
+				cfg := box.PluginConfig{Home: w.home, UserHome: filepath.Join(top, "userhome"), Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}, Tmp: filepath.Join(mine, "tmp"), Near: []string{w.shared() + "/near"}}
 				for confined, want := range map[bool]string{true: a.tool, false: a.provider} {
 					if !namespaces && (!confined || strings.Contains(want, "No such") || strings.Contains(want, "Read-only") || want == "mine" || want == "empty" || slices.Contains(madeAnew, a.name)) {
 						continue // nothing is hidden there; what is refused is refused all the same
@@ -195,7 +195,7 @@ func TestWhatIsDeniedToPlugins(t *testing.T) {
 				t.Fatalf("%v, %v", denied, err)
 			}
 			for _, confined := range []bool{true, false} {
-				got := w.caged(box.CageConfig{
+				got := w.caged(box.PluginConfig{
 					Home: w.home, UserHome: filepath.Join(filepath.Dir(w.ws), "userhome"), Own: []string{mine}, Denied: denied, Confined: confined,
 					Read: []string{filepath.Join(w.out, "granted"), filepath.Join(w.out, "private", "open")},
 				}, true, tc.do)
@@ -305,7 +305,7 @@ func TestAKeptProcess(t *testing.T) {
 				os.WriteFile(filepath.Join(userHome, ".aws", "credentials"), []byte("VENDOR"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			out, closed := w.kept(box.CageConfig{Home: w.home, UserHome: userHome, Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}}, true, a.do, w.keep(mine))
+			out, closed := w.kept(box.PluginConfig{Home: w.home, UserHome: userHome, Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}}, true, a.do, w.keep(mine))
 			if !closed {
 				t.Error("others of its user can look into it")
 			}
@@ -342,7 +342,7 @@ func TestAKeptProcessThatIsTouched(t *testing.T) {
 			defer null.Close()
 			_, err = s.Start(t.Context(), proc.Spec{
 				Path: "/bin/sh", Args: []string{"-c", "sleep 100"}, Dir: mine, Stdout: null, Stderr: null, Lifeline: null, Env: []string{"MARK=" + w.ws}, Marker: "MARK=" + w.ws,
-				Cage: &proc.Cage{Launcher: launcherPath, Box: box.Cage(box.CageConfig{Home: w.home, Own: []string{mine}}), Keep: func() (*proc.Keep, error) {
+				Sandbox: &proc.Sandbox{Launcher: launcherPath, Box: box.PluginSandbox(box.PluginConfig{Home: w.home, Own: []string{mine}}), Keep: func() (*proc.Keep, error) {
 					k, err := w.keep(mine)()
 					if err == nil {
 						err = os.Chmod(touched(k), 0o755)

@@ -47,7 +47,7 @@ type Folders struct {
 func (f Folders) Spelled(path string) string { return folders{f.Names, f.Same}.spelled(path) }
 
 // CagePolicy is a plugin's cage on macOS.
-func CagePolicy(cfg CageConfig) seatbelt.Policy { return cagePolicy(cfg) }
+func CagePolicy(cfg PluginConfig) seatbelt.Policy { return cagePolicy(cfg) }
 
 // WithLandlock is a box on a kernel that has this version of Landlock.
 func (b *Box) WithLandlock(version int) *Box {

@@ -214,8 +214,8 @@ func coversOf(paths []string) (list []control.Cover, err error) {
 	return list, err
 }
 
-// Late has what appears later hidden from a plugin's process as well; it is for [proc.Cage]. It is asked for before the cage is made.
-func (b *Box) Late(label string, cage func() (CageConfig, error)) func(hide func([]control.Cover) error) (leave func()) {
+// Late has what appears later hidden from a plugin's process as well; it is for [proc.PluginSandbox]. It is asked for before the cage is made.
+func (b *Box) Late(label string, cage func() (PluginConfig, error)) func(hide func([]control.Cover) error) (leave func()) {
 	if b.seatbelt {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (b *Box) Late(label string, cage func() (CageConfig, error)) func(hide func
 		if err != nil {
 			return nil, err
 		}
-		return coversOf(Cage(cfg).Hide)
+		return coversOf(PluginSandbox(cfg).Hide)
 	}
 	before := b.residents.watching(b.keys())
 	return func(hide func([]control.Cover) error) func() {

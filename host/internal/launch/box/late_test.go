@@ -78,8 +78,8 @@ func TestKeysThatAppearAreHiddenFromPlugins(t *testing.T) {
 				w := lateWorld(t, box.WorkspaceWrite)
 				w.make("home/data/own/")
 				w.atHome(k.before)
-				cfg := box.CageConfig{Home: w.home, UserHome: w.user(), Own: []string{filepath.Join(w.home, "data/own")}, Confined: confined, Denied: []string{filepath.Join(w.user(), "key")}}
-				w.late = w.box.Late("plugin", func() (box.CageConfig, error) { return cfg, nil })
+				cfg := box.PluginConfig{Home: w.home, UserHome: w.user(), Own: []string{filepath.Join(w.home, "data/own")}, Confined: confined, Denied: []string{filepath.Join(w.user(), "key")}}
+				w.late = w.box.Late("plugin", func() (box.PluginConfig, error) { return cfg, nil })
 				own := cfg.Own[0]
 				go func() { // ends with the script
 					maker := exec.CommandContext(t.Context(), "/bin/sh", "-c", `n=0; until [ -e "$0/runs" ]; do n=$((n + 1)); [ $n -lt 2000 ] || exit; sleep 0.01; done; `+k.make, own)

@@ -234,7 +234,7 @@ func TestProfileOfHostileNames(t *testing.T) {
 func TestProfileOfAPlugin(t *testing.T) {
 	t.Parallel()
 	m := newMac(t, "u/.gantry/data/mine/x", "u/.gantry/run/h1/p1/", "u/.gantry/run/h1/p2/s", "u/.aws/credentials", "out/granted/x", "u/.gantry/own.pem")
-	cfg := box.CageConfig{
+	cfg := box.PluginConfig{
 		Home: m.home, UserHome: m.path("u"), Hidden: m.paths("u/.gantry/run/h1"), Own: m.paths("u/.gantry/run/h1/p1", "u/.gantry/data/mine"),
 		Read: m.paths("u/.gantry/own.pem"), Write: m.paths("out/granted"), Confined: true,
 	}

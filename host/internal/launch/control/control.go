@@ -19,11 +19,11 @@ const MapEnv = "GANTRY_LAUNCH_MAP"
 
 // The stages.
 const (
-	StageWatch = "watch" // starts the target, watches over its tree
-	StageCage  = "cage"  // encloses itself, then becomes a plugin
-	StageApply = "apply" // applies limits and the inner part of a box to itself, then becomes the target
-	StageKeep  = "keep"  // the first process of a box that serves one target after another
-	StageHide  = "hide"  // lays covers in a cage in which a plugin runs, by one Hide, and ends
+	StageWatch  = "watch" // starts the target, watches over its tree
+	StagePlugin = "cage"  // encloses itself, then becomes a plugin
+	StageApply  = "apply" // applies limits and the inner part of a box to itself, then becomes the target
+	StageKeep   = "keep"  // the first process of a box that serves one target after another
+	StageHide   = "hide"  // lays covers in a cage in which a plugin runs, by one Hide, and ends
 )
 
 // Descriptors of the launcher, and of the apply stage.
@@ -43,10 +43,10 @@ const (
 	TargetFD = 4
 	// BoxFD is where bubblewrap finds its arguments: in the argument list everybody could read them.
 	BoxFD = 4
-	// CageFD is the cage stage's socket to the host, and CagedFD the plugin's program where that is no script. The descriptors
+	// PluginSandboxFD is the cage stage's socket to the host, and PluginConfinedFD the plugin's program where that is no script. The descriptors
 	// below are the plugin's own.
-	CageFD  = 4
-	CagedFD = 5
+	PluginSandboxFD  = 4
+	PluginConfinedFD = 5
 	// MountsFD is the mount namespace of the cage in which the hide stage lays covers.
 	MountsFD = 3
 	// GateByte comes with the listener of a [Box.Gate], before the plugin runs. No frame begins with it.

@@ -10,9 +10,9 @@ import (
 // Bounds on what may come before the handshake: runtimes and package managers print a few lines of warnings. Beyond them
 // a plugin is refused at once, since it is most likely no plugin.
 const (
-	MaxNoiseLines = 20
-	MaxNoiseBytes = 8 << 10
-	maxStdoutLine = 16 << 10 // a handshake line with a certificate is under 8 KiB
+	MaxOutputLines = 20
+	MaxOutputBytes = 8 << 10
+	maxStdoutLine  = 16 << 10 // a handshake line with a certificate is under 8 KiB
 )
 
 // Verdict is what a [Stdout] found.
@@ -22,17 +22,17 @@ type Verdict struct {
 	Err  error
 }
 
-// TooMuchNoiseError: no handshake within the bounds.
-type TooMuchNoiseError struct{ Lines, Bytes int }
+// OutputLimitError: no handshake within the bounds.
+type OutputLimitError struct{ Lines, Bytes int }
 
-func (e *TooMuchNoiseError) Error() string {
+func (e *OutputLimitError) Error() string {
 	return "printed too much before the handshake line"
 }
 
 // Stdout reads a plugin's standard output for as long as it lasts.
 type Stdout struct {
 	// Accept judges a line that looks like a handshake, which is a number and a bar, and returns the line to pass on. It
-	// is called once. A line for which it returns [ErrNoise] counts as noise after all.
+	// is called once. A line for which it returns [ErrOutputLimit] counts as noise after all.
 	Accept func(line string) (string, error)
 
 	verdict chan Verdict
@@ -74,7 +74,7 @@ func (s *Stdout) Run(r io.Reader) {
 		}
 		if whole && looksLikeHandshake(piece) {
 			line, err := s.Accept(string(piece))
-			if err != ErrNoise {
+			if err != ErrOutputLimit {
 				s.keep(piece)
 				s.decide(Verdict{line, err})
 				return
@@ -82,9 +82,9 @@ func (s *Stdout) Run(r io.Reader) {
 		}
 		noiseLines++
 		noiseBytes += len(piece) + 1
-		if noiseLines > MaxNoiseLines || noiseBytes > MaxNoiseBytes {
+		if noiseLines > MaxOutputLines || noiseBytes > MaxOutputBytes {
 			s.keep(piece[:min(len(piece), 256)])
-			s.decide(Verdict{Err: &TooMuchNoiseError{noiseLines, noiseBytes}})
+			s.decide(Verdict{Err: &OutputLimitError{noiseLines, noiseBytes}})
 			return
 		}
 		s.keep(piece)
@@ -94,8 +94,8 @@ func (s *Stdout) Run(r io.Reader) {
 	}
 }
 
-// ErrNoise is returned by an Accept for a line that isn't a handshake after all.
-var ErrNoise = errNoise{}
+// ErrOutputLimit is returned by an Accept for a line that isn't a handshake after all.
+var ErrOutputLimit = errNoise{}
 
 type errNoise struct{}
 

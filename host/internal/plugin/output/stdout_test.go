@@ -12,7 +12,7 @@ import (
 func line(s string) (string, error) {
 	switch {
 	case strings.Contains(s, "noise"):
-		return "", ErrNoise
+		return "", ErrOutputLimit
 	case strings.Contains(s, "ok"):
 		return s, nil
 	}
@@ -39,7 +39,7 @@ func TestStdout(t *testing.T) {
 		"noise only":            {"a\n", "", errEnd.Error(), []string{"a"}, 0},
 		"20 lines":              {noise(20) + "1|ok\n", "1|ok", "", append(slices.Repeat([]string{"n"}, 20), "1|ok"), 0},
 		"21 lines":              {noise(21) + "1|ok\n", "", "printed too much before the handshake line", slices.Repeat([]string{"n"}, 21), 5},
-		"many bytes":            {strings.Repeat("x", MaxNoiseBytes) + "\n1|ok\n", "", "printed too much before the handshake line", []string{strings.Repeat("x", 256)}, 5},
+		"many bytes":            {strings.Repeat("x", MaxOutputBytes) + "\n1|ok\n", "", "printed too much before the handshake line", []string{strings.Repeat("x", 256)}, 5},
 		"a handshake that is too long": {"1|ok" + strings.Repeat("x", maxStdoutLine) + "\n", "", "printed too much before the handshake line",
 			[]string{"1|ok" + strings.Repeat("x", 252)}, 5},
 	} {
@@ -79,7 +79,7 @@ func FuzzStdout(f *testing.F) {
 		if (v.Line == "") == (v.Err == nil) {
 			t.Errorf("verdict = %+v", v)
 		}
-		if n := len(s.Printed()); n > MaxNoiseLines+1 {
+		if n := len(s.Printed()); n > MaxOutputLines+1 {
 			t.Errorf("%d lines are kept", n)
 		}
 	})

@@ -41,7 +41,7 @@ const (
 	maxAddress    = 128 // bytes of the longest address that the kernel takes
 )
 
-func newGate(listener *os.File, cage *Cage, logger hclog.Logger) *gate {
+func newGate(listener *os.File, cage *Sandbox, logger hclog.Logger) *gate {
 	g := &gate{listener: listener, dial: cage.Dial, network: cage.Network, logger: logger, told: map[string]bool{}, slots: make(chan struct{}, maxConnecting)}
 	g.mu.making = map[int]bool{}
 	return g

@@ -12,7 +12,7 @@ import (
 func TestRefusedAddressesAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	g := newGate(nil, &Cage{}, hclog.New(&hclog.LoggerOptions{Output: &out}))
+	g := newGate(nil, &Sandbox{}, hclog.New(&hclog.LoggerOptions{Output: &out}))
 	g.tell([]byte("/run/nscd\x00junk"))
 	g.tell([]byte("/run/nscd\x00other"))
 	g.tell([]byte("\x00abstract\x00name"))

@@ -10,7 +10,7 @@ import (
 )
 
 // cover has what appears later covered in the cage of the process, until nothing of its tree is left.
-func (p *Process) cover(cage *Cage, mounts *os.File) {
+func (p *Process) cover(cage *Sandbox, mounts *os.File) {
 	var mu sync.Mutex // held while mounts is used
 	closed := false
 	leave := cage.Late(func(covers []control.Cover) error {

@@ -37,16 +37,16 @@ type Spec struct {
 	Dir string
 	// Stdout, Stderr and Lifeline become the descriptors 1, 2 and 3. Standard input is empty.
 	Stdout, Stderr, Lifeline *os.File
-	// Cage confines the process; nil: nothing does.
-	Cage *Cage
+	// Sandbox confines the process; nil: nothing does.
+	Sandbox *Sandbox
 	// Marker is an entry of Env that no other process has, so that descendants are recognised which have left the group,
 	// the session and their parent.
 	Marker string
 }
 
-// Cage is what confines a plugin's process from its start: rights, the system calls that it may make, what it sees of the
+// Sandbox is what confines a plugin's process from its start: rights, the system calls that it may make, what it sees of the
 // files. Where there are no namespaces nothing is hidden, and [Starter] says so once.
-type Cage struct {
+type Sandbox struct {
 	Launcher string       // gantry-launch, absolute: it puts the cage on and becomes the plugin
 	Box      *control.Box // on Linux Helper and Args are not used, on macOS nothing else is
 	// Dial connects the process to a socket of this machine, where [control.Box.Gate] is set. nil: it gets no such connection.
@@ -61,9 +61,9 @@ type Cage struct {
 	Keep func() (*Keep, error)
 }
 
-// Keep is what keeps all others of the user out of a process, from its start: decision 39. The caller of [Cage.Keep] closes the files.
+// Keep is what keeps all others of the user out of a process, from its start: decision 39. The caller of [Sandbox.Keep] closes the files.
 type Keep struct {
-	Launcher Unreadable   // of [Cage.Launcher]
+	Launcher Unreadable   // of [Sandbox.Launcher]
 	Over     []Unreadable // they are seen in place of what they are copies of
 	Stands   string       // a folder in one of the process's own, empty
 }

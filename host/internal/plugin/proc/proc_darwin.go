@@ -35,7 +35,7 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, errors.New("the supervisor is closed")
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case spec.Cage != nil && spec.Cage.Box.Helper == "":
+	case spec.Sandbox != nil && spec.Sandbox.Box.Helper == "":
 		return nil, errors.New("the plugin could not be confined: its folders can't be worded for the system's sandbox")
 	}
 	null, err := os.Open(os.DevNull)
@@ -48,9 +48,9 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	path, argv := spec.Path, append([]string{spec.Path}, spec.Args...)
-	if spec.Cage != nil {
-		path = spec.Cage.Box.Helper
-		argv = slices.Concat([]string{path}, spec.Cage.Box.Args, []string{"--", spec.Path}, spec.Args)
+	if spec.Sandbox != nil {
+		path = spec.Sandbox.Box.Helper
+		argv = slices.Concat([]string{path}, spec.Sandbox.Box.Args, []string{"--", spec.Path}, spec.Args)
 	}
 	p, err := os.StartProcess(path, argv, &os.ProcAttr{
 		Dir: spec.Dir, Env: spec.Env, Files: []*os.File{null, spec.Stdout, spec.Stderr, spec.Lifeline}, Sys: &syscall.SysProcAttr{Setsid: true},

@@ -144,7 +144,7 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 		p, err := s.attempt(ctx, path, argv, spec, files, flags)
 		return p, inCage{}, err
 	}
-	if spec.Cage != nil {
+	if spec.Sandbox != nil {
 		start = s.caged
 	}
 
@@ -160,10 +160,10 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 			}
 			pr, err := newProcess(p, spec.Marker, isolationOf(attempts[level]))
 			if in.listener != nil {
-				pr.guard(newGate(in.listener, spec.Cage, s.logger))
+				pr.guard(newGate(in.listener, spec.Sandbox, s.logger))
 			}
 			if in.mounts != nil {
-				pr.cover(spec.Cage, in.mounts)
+				pr.cover(spec.Sandbox, in.mounts)
 			}
 			return pr, err
 		}
@@ -202,11 +202,11 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 	ours, theirs := os.NewFile(uintptr(fds[0]), "cage"), os.NewFile(uintptr(fds[1]), "cage")
 	defer ours.Close()
 	defer theirs.Close()
-	box := *spec.Cage.Box
+	box := *spec.Sandbox.Box
 	order := control.Order{Argv: argv, Env: spec.Env, Cwd: spec.Dir, Path: spec.Path, Box: &box}
 	files = append(files, theirs)
 	if spec.Binary != nil {
-		order.Path = "/proc/self/fd/" + strconv.Itoa(control.CagedFD)
+		order.Path = "/proc/self/fd/" + strconv.Itoa(control.PluginConfinedFD)
 		files = append(files, spec.Binary)
 	}
 	if uid := os.Geteuid(); flags&syscall.CLONE_NEWUSER != 0 && uid != 0 {
@@ -219,12 +219,12 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 		flags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 	}
 	stage := spec
-	stage.Path, stage.Dir = spec.Cage.Launcher, "/"
-	stage.Env = []string{control.StageEnv + "=" + control.StageCage, "GOGC=off", spec.Marker}
+	stage.Path, stage.Dir = spec.Sandbox.Launcher, "/"
+	stage.Env = []string{control.StageEnv + "=" + control.StagePlugin, "GOGC=off", spec.Marker}
 	path := stage.Path
 	var keep *Keep
-	if box.Map && spec.Cage.Keep != nil {
-		if keep, err = spec.Cage.Keep(); err != nil {
+	if box.Map && spec.Sandbox.Keep != nil {
+		if keep, err = spec.Sandbox.Keep(); err != nil {
 			return nil, inCage{}, fmt.Errorf("%w: %v", ErrOpen, err) // not %w: no other isolation may be tried because of this
 		}
 	}
@@ -246,7 +246,7 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 		return nil, inCage{}, err
 	}
 	theirs.Close()
-	if flags != 0 && spec.Cage.Late != nil { // while it is gantry-launch, and keeps nobody out that may be in
+	if flags != 0 && spec.Sandbox.Late != nil { // while it is gantry-launch, and keeps nobody out that may be in
 		in.mounts, _ = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", p.Pid))
 	}
 	defer context.AfterFunc(ctx, func() { p.Kill() })() // which ends the read, too
@@ -289,7 +289,7 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 	if failed.Op == control.OpExec {
 		return nil, inCage{}, &os.PathError{Op: "execute", Path: spec.Path, Err: syscall.Errno(failed.Errno)}
 	}
-	return nil, inCage{}, &cageError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
+	return nil, inCage{}, &sandboxError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
 }
 
 // errTouched: somebody has made readable what must not be, or has got into a process by then.
@@ -333,17 +333,17 @@ func traced(pid int) bool {
 	return err == nil && !strings.Contains(string(b), "\nTracerPid:\t0\n")
 }
 
-// cageError says that a cage could not be made.
-type cageError struct {
+// sandboxError says that a cage could not be made.
+type sandboxError struct {
 	op    control.Op
 	errno syscall.Errno
 }
 
-func (e *cageError) Error() string {
+func (e *sandboxError) Error() string {
 	return fmt.Sprintf("the plugin could not be confined (%s): %v", e.op, e.errno)
 }
 
-func (e *cageError) Unwrap() error { return e.errno }
+func (e *sandboxError) Unwrap() error { return e.errno }
 
 func isolationOf(flags uintptr) Isolation {
 	if flags == 0 {
@@ -374,7 +374,7 @@ func (s *Starter) attempt(ctx context.Context, path string, argv []string, spec 
 	for try := 0; ; try++ {
 		sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: flags}
 		if flags&syscall.CLONE_NEWUSER != 0 {
-			if spec.Cage == nil || os.Geteuid() == 0 { // else the cage stage does it: see control.Box
+			if spec.Sandbox == nil || os.Geteuid() == 0 { // else the cage stage does it: see control.Box
 				if err := mapIdentity(sys); err != nil {
 					return nil, err
 				}

@@ -56,12 +56,12 @@ type Conn interface {
 
 	// Try makes one try at a transaction, which fn fills. It waits for other processes until ctx ends; what has begun then
 	// is finished.
-	Try(ctx context.Context, how How, fn func(tx *gorm.DB) error) error
+	Try(ctx context.Context, how TxOptions, fn func(tx *gorm.DB) error) error
 	// Main is what SchemaVersion reads before there is a transaction. It is used while nothing else is.
 	Main() *gorm.DB
 	// Read returns a connection for reading only. After Close it fails with sql.ErrConnDone.
 	Read() (*gorm.DB, error)
-	// Durable tells that every commit survives the end of the machine, whatever How asks for.
+	// Durable tells that every commit survives the end of the machine, whatever TxOptions asks for.
 	Durable() bool
 
 	// Statement is a statement of a migration, which is written in SQLite's words, in the words of this database.
@@ -91,10 +91,10 @@ type Conn interface {
 	Close() error
 }
 
-// How says what a transaction needs.
-type How struct {
-	Full   bool // see [Durability]
-	Beside bool // it may run while other processes' transactions of this kind do
+// TxOptions says what a transaction needs.
+type TxOptions struct {
+	Full       bool // see [Durability]
+	Concurrent bool // it may run while other processes' transactions of this kind do
 }
 
 // DB is one open database. Its methods may be called from several goroutines; writes happen one after the other.

@@ -33,16 +33,16 @@ const (
 // at most Config.BusyWait or until ctx ends; fn is run again if it met the other process only later. ctx bounds waiting,
 // not the transaction: what has begun is finished.
 func (d *DB) Write(ctx context.Context, durability Durability, fn func(tx *gorm.DB) error) error {
-	return d.try(ctx, How{Full: bool(durability)}, fn)
+	return d.try(ctx, TxOptions{Full: bool(durability)}, fn)
 }
 
-// WriteBeside is [DB.Write] for a transaction that keeps to rows which nobody else writes, or that changes others by single
+// WriteConcurrent is [DB.Write] for a transaction that keeps to rows which nobody else writes, or that changes others by single
 // statements: where the database can, it runs beside transactions of other processes that do so, too.
-func (d *DB) WriteBeside(ctx context.Context, durability Durability, fn func(tx *gorm.DB) error) error {
-	return d.try(ctx, How{Full: bool(durability), Beside: true}, fn)
+func (d *DB) WriteConcurrent(ctx context.Context, durability Durability, fn func(tx *gorm.DB) error) error {
+	return d.try(ctx, TxOptions{Full: bool(durability), Concurrent: true}, fn)
 }
 
-func (d *DB) try(ctx context.Context, how How, fn func(tx *gorm.DB) error) error {
+func (d *DB) try(ctx context.Context, how TxOptions, fn func(tx *gorm.DB) error) error {
 	if d.cfg.ReadOnly {
 		return fmt.Errorf("write database %s: %w", d.Where(), ErrReadOnly)
 	}

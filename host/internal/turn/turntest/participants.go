@@ -19,26 +19,26 @@ func (b *Bench) participants() (out []turn.Participant) {
 	if b.Context != nil {
 		out = append(out, Context(b.Context))
 	}
-	if b.Heard != nil {
-		out = append(out, clientContext(b.Heard))
+	if b.OnClientContext != nil {
+		out = append(out, clientContext(b.OnClientContext))
 	}
-	if b.Fallback != nil || b.Others != nil {
+	if b.Fallback != nil || b.HasFallback != nil {
 		out = append(out, fallbacks{b})
 	}
 	if b.Before != nil {
 		out = append(out, previous(b.Before))
 	}
-	if b.Patience != nil {
-		out = append(out, offlineWait(b.Patience))
+	if b.OfflineWait != nil {
+		out = append(out, offlineWait(b.OfflineWait))
 	}
 	if b.Stops != nil {
 		out = append(out, b.Stops)
 	}
-	if b.Closing != nil {
-		out = append(out, onEnd(b.Closing))
+	if b.OnEnd != nil {
+		out = append(out, onEnd(b.OnEnd))
 	}
-	if b.Expected != nil {
-		out = append(out, onTool(b.Expected))
+	if b.OnToolAnnounced != nil {
+		out = append(out, onTool(b.OnToolAnnounced))
 	}
 	if b.Asking != nil {
 		out = append(out, onRequest(b.Asking))
@@ -65,7 +65,7 @@ func (f fallbacks) Fallback(ctx context.Context, why *llm.Error) (*turn.Fallback
 	return f.b.Fallback(ctx, why)
 }
 
-func (f fallbacks) HasFallback() bool { return f.b.Others != nil && f.b.Others() }
+func (f fallbacks) HasFallback() bool { return f.b.HasFallback != nil && f.b.HasFallback() }
 
 type previous func(context.Context) (*turn.Fallback, error)
 

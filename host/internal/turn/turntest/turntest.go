@@ -1,4 +1,4 @@
-// Package turntest runs turns against a scripted model and tools that are functions, with the real spine between them.
+// Package turntest runs turns against a scripted model and tools that are functions, with the real pipeline between them.
 //
 // It owns: the doubles and what they remember: every request that the model got, every event in order. It must not know:
 // what a test checks.
@@ -121,28 +121,28 @@ type Tool struct {
 
 // Bench holds the doubles. Its fields may be set before Start.
 type Bench struct {
-	Answers  []Answer
-	Tools    []Tool
-	Approval policy.Approval
-	Row      llm.ModelRow
-	Limits   turn.Limits
-	Inbox    *turn.Inbox
-	Mail     *turn.Mailbox
-	History  *history.History
-	Meter    *turn.Meter
-	OnStream func(n int)       // called before answer n, from 1
-	OnDelta  func(text string) // called when a delta of a text is published
-	Fallback func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
-	Others   func() bool
-	Patience func() time.Duration
-	Context  func(last *event.Reference) []prompt.Section
-	Heard    func(map[string]string)
-	Before   func(ctx context.Context) (*turn.Fallback, error)
-	Stops    hook.Stops
-	Closing  func(ctx context.Context) []event.Body
-	Expected func(tools *registry.Snapshot, namespace, name string)
-	Asking   func(tools *registry.Snapshot)
-	Hooks    turn.Hooks
+	Answers         []Answer
+	Tools           []Tool
+	Approval        policy.Approval
+	Row             llm.ModelRow
+	Limits          turn.Limits
+	Inbox           *turn.Inbox
+	Mail            *turn.Mailbox
+	History         *history.History
+	Meter           *turn.Meter
+	OnStream        func(n int)       // called before answer n, from 1
+	OnDelta         func(text string) // called when a delta of a text is published
+	Fallback        func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
+	HasFallback     func() bool
+	OfflineWait     func() time.Duration
+	Context         func(last *event.Reference) []prompt.Section
+	OnClientContext func(map[string]string)
+	Before          func(ctx context.Context) (*turn.Fallback, error)
+	Stops           hook.Stops
+	OnEnd           func(ctx context.Context) []event.Body
+	OnToolAnnounced func(tools *registry.Snapshot, namespace, name string)
+	Asking          func(tools *registry.Snapshot)
+	Hooks           turn.Hooks
 	// More take part after those that the functions above stand for.
 	More []turn.Participant
 	// Compaction of the turns; System is their base instructions.
@@ -153,7 +153,7 @@ type Bench struct {
 	// Commit is what the log's barrier does with everything up to seq; nil: nothing, at once.
 	Commit func(ctx context.Context, seq uint64) error
 
-	Desk *approval.Desk
+	Broker *approval.Broker
 
 	mu       sync.Mutex
 	requests []llm.Request
@@ -169,7 +169,7 @@ func New(answers ...Answer) *Bench {
 		Answers: answers, Approval: policy.Never, Inbox: &turn.Inbox{}, History: history.New(nil), Meter: turn.NewMeter(event.Tokens{}, turn.Budget{}),
 		Row: llm.ModelRow{ID: "m", ParallelToolCalls: true, TruncationLimit: 10_000},
 	}
-	b.Desk = approval.NewDesk(b)
+	b.Broker = approval.NewBroker(b)
 	return b
 }
 
@@ -204,12 +204,12 @@ func (b *Bench) config(t testing.TB) turn.Config {
 	if problems := reg.Set("fake", set); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	spine := orchestrate.New(orchestrate.Stages{
-		Hooks: hook.None{}, Policy: policy.Decide, Approver: b.Desk, Granter: granter{}, Journal: b, Retry: orchestrate.NoRetry,
-		Families: func(string) (orchestrate.Family, bool) { return family{b}, true }, Processes: nothing{},
+	pipeline := orchestrate.New(orchestrate.Deps{
+		Hooks: hook.None{}, Policy: policy.Decide, Approver: b.Broker, Granter: granter{}, Journal: b, Retry: orchestrate.NoRetry,
+		Backends: func(string) (orchestrate.ToolBackend, bool) { return family{b}, true }, Processes: nothing{},
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	return turn.Config{
-		ID: "turn-1", Model: b, Calls: spine, Log: b, Tools: reg.Snapshot, Row: b.Row, Inbox: b.Inbox, Mail: b.Mail, Meter: b.Meter, Limits: b.Limits,
+		ID: "turn-1", Model: b, Calls: pipeline, Log: b, Tools: reg.Snapshot, Row: b.Row, Inbox: b.Inbox, Mail: b.Mail, Meter: b.Meter, Limits: b.Limits,
 		Logger: hclog.NewNullLogger(),
 		Settings: orchestrate.Settings{
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),

@@ -137,7 +137,7 @@ func (l *locks) Take(ctx context.Context, name, purpose string) (database.Lock, 
 
 func (l *locks) take(ctx context.Context, name, purpose string) (database.Lock, error) {
 	var taken bool
-	err := l.c.Try(ctx, database.How{Full: true}, func(tx *gorm.DB) error {
+	err := l.c.Try(ctx, database.TxOptions{Full: true}, func(tx *gorm.DB) error {
 		row, found, err := l.find(tx, name)
 		if err != nil {
 			return err
@@ -215,7 +215,7 @@ func (k *lock) Release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), waitForLock)
 	defer cancel()
 	c := k.l.c
-	err := c.Try(ctx, database.How{Full: true, Beside: true}, func(tx *gorm.DB) error {
+	err := c.Try(ctx, database.TxOptions{Full: true, Concurrent: true}, func(tx *gorm.DB) error {
 		return tx.Exec("DELETE FROM "+c.lockTable()+" WHERE name = ? AND holder = ?", k.name, k.l.holder).Error
 	})
 	if err != nil {

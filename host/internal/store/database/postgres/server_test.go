@@ -94,7 +94,7 @@ func cut(t *testing.T, tx *gorm.DB, address string) {
 func testABrokenConnection(t *testing.T, address string) {
 	c := connect(t, address)
 	runs := 0
-	err := c.Try(t.Context(), database.How{}, func(tx *gorm.DB) error {
+	err := c.Try(t.Context(), database.TxOptions{}, func(tx *gorm.DB) error {
 		if runs++; runs == 1 {
 			if err := insert(1)(tx); err != nil {
 				return err
@@ -107,7 +107,7 @@ func testABrokenConnection(t *testing.T, address string) {
 		t.Errorf("%v, %d runs, %s", err, runs, numbers(t, c))
 	}
 	// One that breaks each time is told.
-	err = c.Try(t.Context(), database.How{}, func(tx *gorm.DB) error {
+	err = c.Try(t.Context(), database.TxOptions{}, func(tx *gorm.DB) error {
 		cut(t, tx, address)
 		return insert(3)(tx)
 	})
@@ -119,7 +119,7 @@ func testABrokenConnection(t *testing.T, address string) {
 func testAnUnknownCommit(t *testing.T, address string) {
 	c := connect(t, address)
 	runs := 0
-	err := c.Try(t.Context(), database.How{}, func(tx *gorm.DB) error {
+	err := c.Try(t.Context(), database.TxOptions{}, func(tx *gorm.DB) error {
 		runs++
 		if err := insert(1)(tx); err != nil {
 			return err
@@ -134,16 +134,16 @@ func testAnUnknownCommit(t *testing.T, address string) {
 
 func testBeside(t *testing.T, address string) {
 	a, b := connect(t, address), connect(t, address)
-	try := func(c *conn, how database.How, wait time.Duration, fn func(tx *gorm.DB) error) error {
+	try := func(c *conn, how database.TxOptions, wait time.Duration, fn func(tx *gorm.DB) error) error {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		defer cancel()
 		return c.Try(ctx, how, fn)
 	}
-	err := a.Try(t.Context(), database.How{Beside: true}, func(tx *gorm.DB) error {
-		if err := try(b, database.How{Beside: true}, time.Minute, insert(1)); err != nil {
+	err := a.Try(t.Context(), database.TxOptions{Concurrent: true}, func(tx *gorm.DB) error {
+		if err := try(b, database.TxOptions{Concurrent: true}, time.Minute, insert(1)); err != nil {
 			return fmt.Errorf("two that may: %w", err)
 		}
-		if err := try(b, database.How{}, 10*time.Millisecond, insert(2)); !errors.Is(err, context.DeadlineExceeded) {
+		if err := try(b, database.TxOptions{}, 10*time.Millisecond, insert(2)); !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("one that may not: %w", err)
 		}
 		return insert(3)(tx)
@@ -158,7 +158,7 @@ func testBeside(t *testing.T, address string) {
 
 func testADeadlock(t *testing.T, address string) {
 	c := connect(t, address)
-	if err := c.Try(t.Context(), database.How{}, func(tx *gorm.DB) error { return errors.Join(insert(1)(tx), insert(2)(tx)) }); err != nil {
+	if err := c.Try(t.Context(), database.TxOptions{}, func(tx *gorm.DB) error { return errors.Join(insert(1)(tx), insert(2)(tx)) }); err != nil {
 		t.Fatal(err)
 	}
 	add := func(tx *gorm.DB, n int) error {
@@ -177,7 +177,7 @@ func testADeadlock(t *testing.T, address string) {
 		defer other.Close()
 		wg.Go(func() {
 			var once sync.Once
-			err := other.WriteBeside(t.Context(), database.Full, func(tx *gorm.DB) error {
+			err := other.WriteConcurrent(t.Context(), database.Full, func(tx *gorm.DB) error {
 				if err := add(tx, order[0]); err != nil {
 					return err
 				}
@@ -197,7 +197,7 @@ func testADeadlock(t *testing.T, address string) {
 
 func testDurable(t *testing.T, address string) {
 	c := connect(t, address+" synchronous_commit=off")
-	err := c.Try(t.Context(), database.How{}, func(tx *gorm.DB) error {
+	err := c.Try(t.Context(), database.TxOptions{}, func(tx *gorm.DB) error {
 		var waits string
 		if err := tx.Raw("SHOW synchronous_commit").Scan(&waits).Error; err != nil || waits != "on" {
 			return fmt.Errorf("synchronous_commit = %s, %w", waits, err)
@@ -209,7 +209,7 @@ func testDurable(t *testing.T, address string) {
 	}
 	// What asks for even more gets it.
 	c = connect(t, address+" synchronous_commit=remote_apply")
-	err = c.Try(t.Context(), database.How{Full: true}, func(tx *gorm.DB) error {
+	err = c.Try(t.Context(), database.TxOptions{Full: true}, func(tx *gorm.DB) error {
 		var waits string
 		if err := tx.Raw("SHOW synchronous_commit").Scan(&waits).Error; err != nil || waits != "remote_apply" {
 			return fmt.Errorf("synchronous_commit = %s, %w", waits, err)
@@ -376,7 +376,7 @@ func fenced(t *testing.T, c *conn, name string) (held bool) {
 	if condition == "" {
 		t.Fatalf("%s has no fence", name)
 	}
-	err := c.Try(t.Context(), database.How{Beside: true}, func(tx *gorm.DB) error {
+	err := c.Try(t.Context(), database.TxOptions{Concurrent: true}, func(tx *gorm.DB) error {
 		return tx.Raw("SELECT "+condition, args...).Row().Scan(&held)
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ var errStalled = fmt.Errorf("the server has not answered for %v", statementTimeo
 //
 // A transaction takes an advisory lock: shared, if it may run beside others, else alone. A connection that turns out to be
 // broken is made anew once, unless the commit was on its way: then nobody knows what has become of it.
-func (c *conn) Try(ctx context.Context, how database.How, fn func(tx *gorm.DB) error) error {
+func (c *conn) Try(ctx context.Context, how database.TxOptions, fn func(tx *gorm.DB) error) error {
 	committing, err := c.transaction(ctx, how, fn)
 	if f, ok := c.Fault(err); err != nil && ok && f.Kind == database.Lost && !committing && ctx.Err() == nil {
 		committing, err = c.transaction(ctx, how, fn)
@@ -33,7 +33,7 @@ func (c *conn) Try(ctx context.Context, how database.How, fn func(tx *gorm.DB) e
 	return err
 }
 
-func (c *conn) transaction(ctx context.Context, how database.How, fn func(tx *gorm.DB) error) (committing bool, err error) {
+func (c *conn) transaction(ctx context.Context, how database.TxOptions, fn func(tx *gorm.DB) error) (committing bool, err error) {
 	begin, enough := context.WithTimeoutCause(ctx, c.busyWait+statementTimeout, errStalled)
 	defer enough()
 	sc, err := c.writes.Conn(begin)
@@ -42,7 +42,7 @@ func (c *conn) transaction(ctx context.Context, how database.How, fn func(tx *go
 	}
 	defer sc.Close()
 	lock := "pg_advisory_xact_lock"
-	if how.Beside {
+	if how.Concurrent {
 		lock = "pg_advisory_xact_lock_shared"
 	}
 	_, err = command(begin, sc, fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SELECT %s(%d)",

@@ -126,7 +126,7 @@ func TestPragmas(t *testing.T) {
 	}
 	write := func(full bool) {
 		t.Helper()
-		if err := c.Try(t.Context(), database.How{Full: full}, insert(1)); err != nil {
+		if err := c.Try(t.Context(), database.TxOptions{Full: full}, insert(1)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // Try implements [database.Conn]. The transaction holds the file's write lock from its beginning; while another process has
 // it Try fails at once. Its statements run without the caller's cancellation, since an interrupted commit may or may not
 // have happened.
-func (c *conn) Try(ctx context.Context, how database.How, fn func(tx *gorm.DB) error) (err error) {
+func (c *conn) Try(ctx context.Context, how database.TxOptions, fn func(tx *gorm.DB) error) (err error) {
 	if err := c.synchronous(how.Full); err != nil {
 		return err
 	}

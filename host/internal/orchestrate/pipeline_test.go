@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a spine whose every stage notes that it was reached.
+// bench is a pipeline whose every stage notes that it was reached.
 type bench struct {
 	remembered bool     // every key is
 	keys       []string // that were looked for
@@ -184,13 +184,13 @@ func (b *bench) dispatch(t *testing.T, d contract.Descriptor, call *llm.ToolCall
 	if b.policy.Verdict == policy.Unknown {
 		b.policy.Verdict = policy.Run
 	}
-	spine := orchestrate.New(orchestrate.Stages{
+	pipeline := orchestrate.New(orchestrate.Deps{
 		Hooks: b, Policy: func(policy.Request) policy.Decision { b.step("policy"); return b.policy }, Approver: b, Rulebook: b.book, Granter: b,
-		Journal: b, Retry: b.retry, Families: func(string) (orchestrate.Family, bool) { return b, true }, Processes: b, Files: b.files,
+		Journal: b, Retry: b.retry, Backends: func(string) (orchestrate.ToolBackend, bool) { return b, true }, Processes: b, Files: b.files,
 		BuiltIn: func(string) bool { return !b.foreign },
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	var gate orchestrate.Gate
-	return spine.Dispatch(t.Context(), &gate, orchestrate.Call{
+	return pipeline.Dispatch(t.Context(), &gate, orchestrate.Call{
 		Settings: orchestrate.Settings{
 			Thread: "t", Turn: "u", Cwd: "/", Approval: cmp.Or(b.approval, policy.Never), Sandbox: "full-access", Tools: reg.Snapshot(),
 			Output: history.Policy{Limit: 100},
@@ -256,7 +256,7 @@ func TestEachStageCanEndTheCall(t *testing.T) {
 			b.assess = func(contract.AssessRequest) (*contract.Assessment, error) { return nil, errors.New("boom") }
 		}, `{}`, "policy", event.OutcomeError, "the call failed: boom"},
 		{"policy", func(b *bench) { b.policy = policy.Decision{Verdict: policy.Forbid, Reason: "forbidden here"} }, `{}`, "grant", event.OutcomeDenied, "forbidden here"},
-		{"nobody to ask", func(b *bench) { b.policy.Verdict, b.askErr = policy.Ask, approval.ErrNobody }, `{}`, "grant", event.OutcomeDenied, "there is nobody to ask"},
+		{"nobody to ask", func(b *bench) { b.policy.Verdict, b.askErr = policy.Ask, approval.ErrNoApprover }, `{}`, "grant", event.OutcomeDenied, "there is nobody to ask"},
 		{"person", func(b *bench) { b.policy.Verdict, b.answer.Choice = policy.Ask, approval.Deny }, `{}`, "grant", event.OutcomeDenied, "rejected by user"},
 		{"answer that is no clear yes", func(b *bench) { b.policy.Verdict, b.answer.Choice = policy.Ask, "maybe" }, `{}`, "grant", event.OutcomeDenied, "rejected by user"},
 		{"permission hook", func(b *bench) {
@@ -426,12 +426,12 @@ func TestTokensDieWithTheirCall(t *testing.T) {
 		}
 		reg := registry.New()
 		reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{assessed}})
-		spine := orchestrate.New(orchestrate.Stages{
+		pipeline := orchestrate.New(orchestrate.Deps{
 			Hooks: b, Policy: func(policy.Request) policy.Decision { return b.policy }, Approver: b, Rulebook: b.book, Granter: b, Journal: b,
-			Retry: b.retry, Families: func(string) (orchestrate.Family, bool) { return b, true }, Processes: b,
+			Retry: b.retry, Backends: func(string) (orchestrate.ToolBackend, bool) { return b, true }, Processes: b,
 		}, tokens, hclog.NewNullLogger())
 		var gate orchestrate.Gate
-		spine.Dispatch(t.Context(), &gate, orchestrate.Call{
+		pipeline.Dispatch(t.Context(), &gate, orchestrate.Call{
 			Settings: orchestrate.Settings{Tools: reg.Snapshot()}, Model: &llm.ToolCall{ID: "c", Name: "act", Input: "{}"}, ID: "c",
 		}).Wait()
 		if _, after := tokens.Lookup("p", token); !during || foreign || after {

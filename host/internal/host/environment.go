@@ -24,9 +24,9 @@ func (h *Host) baseFor(m *config.Model) string {
 	return cmp.Or(m.Instructions, h.opts.Config.Instructions.Text, prompt.Base())
 }
 
-// surroundings is the [turn.ContextSource] of a turn. own is the thread's model: one that stands in for it in this turn goes by the
+// contextSource is the [turn.ContextSource] of a turn. own is the thread's model: one that stands in for it in this turn goes by the
 // same instructions.
-type surroundings struct {
+type contextSource struct {
 	h     *Host
 	r     *running
 	id    event.TurnID
@@ -36,16 +36,16 @@ type surroundings struct {
 }
 
 // Sections implements [turn.ContextSource].
-func (c surroundings) Sections(last *event.Reference) []prompt.Section {
+func (c contextSource) Sections(last *event.Reference) []prompt.Section {
 	return c.state().Sections(last)
 }
 
 // state is what the model must know now.
-func (c surroundings) state() prompt.State {
+func (c contextSource) state() prompt.State {
 	h, r, t := c.h, c.r, c.turn
 	r.plugs.context("network", contract.ContextText{Key: "rules", Text: networkText(h.opts.Config, h.rules, t.Sandbox)})
 	r.plugs.context("sandbox", contract.ContextText{Key: "denied", Text: deniedText(h.opts.Config, t.Sandbox)})
-	permitted, _ := r.thread.Desk().Permitted(c.id)
+	permitted, _ := r.thread.Approvals().Permitted(c.id)
 	s := prompt.State{
 		Base: c.start.Instructions, Instructions: c.start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(), External: maps.Clone(r.external),
 		Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config),

@@ -4,7 +4,7 @@
 // where output is cut for the model. It must not know: any tool or plugin by name, how a plugin is reached, how events
 // are stored, how a question is shown.
 //
-// Start with [Spine.Dispatch]; the order of the stages stands in [Spine.run]. A stage is an interface in [Stages].
+// Start with [Pipeline.Dispatch]; the order of the stages stands in [Pipeline.run]. A stage is an interface in [Deps].
 package orchestrate
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Family runs the tools of one plugin.
-type Family interface {
+// ToolBackend runs the tools of one plugin.
+type ToolBackend interface {
 	Assess(ctx context.Context, r contract.AssessRequest) (*contract.Assessment, error)
 	Call(ctx context.Context, start contract.CallStart, ctl tool.Control, sink func(contract.CallEvent)) (*contract.Result, error)
 }
@@ -67,14 +67,14 @@ type Reviewer interface {
 
 // ReviewRequest is what a reviewer has to judge.
 type ReviewRequest struct {
-	Question approval.Question
-	Tool     string
-	Input    contract.Input
-	Cwd      string
-	Sandbox  string
-	Unboxed  bool          // it asks to run without the sandbox
-	Retry    bool          // it ran, and the sandbox stopped it
-	Said     []llm.Message // the conversation up to the call
+	Question    approval.Question
+	Tool        string
+	Input       contract.Input
+	Cwd         string
+	Sandbox     string
+	Unsandboxed bool          // it asks to run without the sandbox
+	Retry       bool          // it ran, and the sandbox stopped it
+	History     []llm.Message // the conversation up to the call
 }
 
 // Ruling is a reviewer's answer.
@@ -128,8 +128,8 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Stages are the parts of the spine. All are required but Reviewer, Rulebook, Permits, Denial, Keep, BuiltIn, Tool, Files and Redact.
-type Stages struct {
+// Deps are the parts of the pipeline. All are required but Reviewer, Rulebook, Permits, Denial, Keep, BuiltIn, Tool, Files and Redact.
+type Deps struct {
 	Hooks    hook.Hooks
 	Policy   Policy
 	Reviewer Reviewer
@@ -143,7 +143,7 @@ type Stages struct {
 	Denial func(g launch.Grant, cwd, text string) *event.Denial
 	// Keep puts an output that was cut for the model where commands of the thread can read it, and returns its path.
 	Keep     func(text string) (path string, err error)
-	Families func(plugin string) (Family, bool)
+	Backends func(plugin string) (ToolBackend, bool)
 	BuiltIn  func(plugin string) bool // tells which plugins come with gantry; nil: none does
 	// Tool is how calls of a tool are decided on as such; nil, as a function or for one tool: only by their effects.
 	Tool      func(e *registry.Entry) *policy.Tool
@@ -165,16 +165,16 @@ type Settings struct {
 	Caps     contract.CallCaps
 }
 
-// Spine runs the calls of a thread.
-type Spine struct {
-	stages Stages
+// Pipeline runs the calls of a thread.
+type Pipeline struct {
+	deps Deps
 	tokens *Tokens
 	log    hclog.Logger
 }
 
-// New makes a spine. Tokens are shared with whoever serves the plugins.
-func New(s Stages, tokens *Tokens, log hclog.Logger) *Spine {
-	return &Spine{stages: s, tokens: tokens, log: log}
+// New makes a pipeline. Tokens are shared with whoever serves the plugins.
+func New(s Deps, tokens *Tokens, log hclog.Logger) *Pipeline {
+	return &Pipeline{deps: s, tokens: tokens, log: log}
 }
 
 // Call is one call as the model made it.
@@ -183,7 +183,7 @@ type Call struct {
 	Model   *llm.ToolCall
 	ID      event.CallID
 	Parents []event.CallID
-	Said    []llm.Message // the conversation up to the call; for reviewers, who only read
+	History []llm.Message // the conversation up to the call; for reviewers, who only read
 
 	parent *Live // the call that made this one; nil: the model did
 }
@@ -220,13 +220,13 @@ func (f *Future) Wait() Answer {
 
 // Dispatch starts a call and returns at once. Its place in the gate is the order of the Dispatch calls. When ctx ends,
 // the call is asked to stop, and after [Grace] it is stopped. The goroutine belongs to the future: it ends with it.
-func (s *Spine) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
+func (s *Pipeline) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
 	f := &Future{done: make(chan Answer, 1)}
 	entry, found := c.Tools.Lookup(c.Model.Namespace, c.Model.Name)
 	ticket := gate.Enter(found && entry.ParallelSafe, groupOf(entry))
 	go func() { // owned by the future
 		defer ticket.Leave()
-		r := &run{spine: s, call: c, asker: c.parent, entry: entry, started: time.Now(), item: newItem(c, entry, s.stages.Redact)}
+		r := &run{pipeline: s, call: c, asker: c.parent, entry: entry, started: time.Now(), item: newItem(c, entry, s.deps.Redact)}
 		defer func() {
 			if p := recover(); p != nil {
 				s.log.Error("call panicked", "call", c.ID, "err", p, "stack", string(debug.Stack()))
@@ -245,9 +245,9 @@ func groupOf(e *registry.Entry) string {
 	return e.SerialGroup
 }
 
-// run is the spine: the stages in their order. Each returns either nothing, and the next one goes on, or the verdict
+// run is the pipeline: the stages in their order. Each returns either nothing, and the next one goes on, or the verdict
 // that ends the call.
-func (s *Spine) run(ctx context.Context, r *run, ticket *Ticket) verdict {
+func (s *Pipeline) run(ctx context.Context, r *run, ticket *Ticket) verdict {
 	if r.entry == nil {
 		return r.failed(unsupported(r.call.Model))
 	}

@@ -167,7 +167,7 @@ type Settings struct {
 
 // Pipeline runs the calls of a thread.
 type Pipeline struct {
-	deps Deps
+	deps   Deps
 	tokens *Tokens
 	log    hclog.Logger
 }

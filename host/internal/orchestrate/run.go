@@ -18,12 +18,12 @@ import (
 
 // run is one call on its way. Its fields are filled by the stages, in order; it belongs to one goroutine.
 type run struct {
-	pipeline   *Pipeline
-	call    Call
-	asker   *Live // whose plugin waits while a person is asked; nil: none
-	entry   *registry.Entry
-	started time.Time
-	item    itemState
+	pipeline *Pipeline
+	call     Call
+	asker    *Live // whose plugin waits while a person is asked; nil: none
+	entry    *registry.Entry
+	started  time.Time
+	item     itemState
 
 	input      contract.Input
 	assessment contract.Assessment

@@ -23,11 +23,11 @@ import (
 // wisher is a pipeline whose calls ask for permissions, and remember them at a real desk.
 type wisher struct {
 	*bench
-	desk  *approval.Broker
-	saw   []policy.Request
-	wide  []policy.Permissions // of grants
+	desk     *approval.Broker
+	saw      []policy.Request
+	wide     []policy.Permissions // of grants
 	pipeline *orchestrate.Pipeline
-	tools *registry.Snapshot
+	tools    *registry.Snapshot
 }
 
 func newWisher(t *testing.T, b *bench, decide func(policy.Request) policy.Decision) *wisher {

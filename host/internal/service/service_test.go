@@ -74,7 +74,7 @@ func (w *world) Publish(_ context.Context, _ event.TurnID, bodies ...event.Body)
 	return 0, nil
 }
 func (w *world) Barrier(context.Context, uint64) error { return nil }
-func (w *world) Approvals() *approval.Broker                { return w.desk }
+func (w *world) Approvals() *approval.Broker           { return w.desk }
 
 func (w *world) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
 	return launch.Grant{Mode: "full-access", Network: true}, nil

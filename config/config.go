@@ -1,12 +1,12 @@
-// Package config reads gantry.hcl: it finds the files, lays them over one another, and hands out settings with the place
-// that each came from.
+// Package config reads gantry.hcl. It finds the files, merges their layers, and returns settings together with the place that each
+// one came from.
 //
-// It owns: the layers and their order, evaluation at the time of use, plugin blocks read by the plugin's own schema, and
-// the words for everything that can be wrong with any of it. It must not know: how plugins are started, what the host
-// does with a setting, how a person is asked.
+// It owns the layers and their order, evaluation at the time of use, plugin blocks (which are read by the plugin's own schema),
+// and the diagnostics for everything that can be wrong in a file. It does not know how plugins start, what the host does with a
+// setting, or how a user is asked.
 //
-// Neighbours with a subject of their own: diag (problems), lock (gantry.lock.hcl), trust (agreed projects), schema (what
-// may stand in a file), permission, source, version, format. Start with [Load].
+// Subpackages with a subject of their own: diag (diagnostics), lock (gantry.lock.hcl), trust (trusted projects), schema (the
+// settings that a file may contain), permission, source, version, format. Start with [Load].
 package config
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// What this package says about problems; see package diag.
+// Diagnostic types; see package diag.
 type (
 	Diagnostic  = diag.Diagnostic
 	Diagnostics = diag.Diagnostics
@@ -33,40 +33,40 @@ type (
 	Severity    = diag.Severity
 )
 
-// Options says where to look. Zero fields mean the documented defaults.
+// Options tell [Load] where to look. Zero fields select the defaults given below.
 type Options struct {
 	// Home is gantry's home folder. Default: $GANTRY_HOME, else ~/.gantry.
 	Home string
-	// Dir is the working folder. Default: the process's.
+	// Dir is the working folder. Default: the working folder of the process.
 	Dir string
-	// Typed is the folder where the command line was typed: relative paths in File and Sets start there. Default: Dir.
+	// Typed is the folder in which the user typed the command: relative paths in File and Sets are resolved against it. Default:
+	// Dir.
 	Typed string
-	// NoUser leaves the user's own file, the one in Home, out.
+	// NoUser skips the user's own file, the one in Home.
 	NoUser bool
-	// File is the argument of --config: a file that must exist, above the project's.
+	// File is the argument of --config: a file that must exist. Its layer is above the project's.
 	File string
-	// Sets are the arguments of -c, NAME=VALUE, later ones above earlier ones.
+	// Sets are the arguments of -c, each NAME=VALUE. Later ones override earlier ones.
 	Sets []string
 	// Profile selects a profile. Default: none.
 	Profile string
-	// System is the machine's file. Default: /etc/gantry/gantry.hcl. "-": none.
+	// System is the machine's file. Default: /etc/gantry/gantry.hcl. "-" skips it.
 	System string
 	// LookupEnv reads the environment. Default: os.LookupEnv.
 	LookupEnv func(string) (string, bool)
-	// Trusted reports whether the user agreed to a project's content. Default: never.
+	// Trusted reports whether the user has trusted a project with this content. Default: no project is trusted.
 	Trusted func(dir, digest string) bool
-	// Secret returns a stored secret. Where it has none (an error that [fs.ErrNotExist] is in), or is nil, the file
-	// secrets/NAME in Home counts, which only its owner may read.
+	// Secret returns a stored secret. If it is nil, or returns an error that wraps [fs.ErrNotExist], the secret is read from the
+	// file secrets/NAME in Home, which must be readable by its owner only.
 	Secret func(name string) (string, error)
 }
 
-// Config is the configuration in force. It is not changed any more once Load returned it, and may be read by several
-// goroutines.
+// Config is the effective configuration. It is immutable once Load has returned it and safe for concurrent use.
 type Config struct {
 	Providers    []*PluginBlock // in the order of the files
 	Plugins      []*PluginBlock // in the order of the files
 	Models       []*Model
-	DefaultModel string // label; empty when there is no model that could be meant
+	DefaultModel string // label; empty if no model is selected and there is more than one, or none
 	Approval     Approval
 	Sandbox      Sandbox
 	Network      Network
@@ -81,36 +81,36 @@ type Config struct {
 	Guardian     Guardian
 	Store        Store
 	Profiles     []string // names, in the order of the files
-	Files        []File   // what was read, lowest layer first
-	Project      *Project // nil: there is none
+	Files        []File   // the files that were read, lowest layer first
+	Project      *Project // nil outside a project
 	Home         string   // gantry's home folder, absolute
-	System       string   // folder of the machine's file; empty: there is none
+	System       string   // folder of the machine's file; empty if there is none
 	Dir          string   // the working folder, absolute
 
 	root    *node
 	sources diag.Files
-	// held are files that file() reads, commands the programs of command(), of all layers.
+	// held lists the files that file() reads, and commands the programs of command(), in all layers.
 	held     []string
 	commands []*function.Command
 }
 
-// Layer says where a setting comes from. Later ones count.
+// Layer is where a setting comes from. Higher layers override lower ones.
 type Layer int
 
 // The layers.
 const (
 	LayerUnknown     Layer = iota
-	LayerBuiltin           // what holds when nobody says otherwise
+	LayerBuiltin           // defaults
 	LayerSystem            // /etc/gantry/gantry.hcl
 	LayerUser              // gantry.hcl in gantry's home
-	LayerProject           // .gantry/gantry.hcl, when trusted
+	LayerProject           // .gantry/gantry.hcl of a trusted project
 	LayerFile              // --config
 	LayerCommandLine       // -c
 )
 
 var layerNames = [...]string{"unknown", "built-in", "system", "user", "project", "--config", "-c"}
 
-// String names the layer for people.
+// String returns the layer's name as messages show it.
 func (l Layer) String() string {
 	if l < 0 || int(l) >= len(layerNames) {
 		return layerNames[0]
@@ -118,68 +118,68 @@ func (l Layer) String() string {
 	return layerNames[l]
 }
 
-// File is a file that was read.
+// File is a configuration file that was read.
 type File struct {
 	Layer Layer
-	Path  string // absolute; empty for the built-in one
+	Path  string // absolute; empty for the built-in layer
 }
 
-// Approval says when a person is asked.
+// Approval configures when the user is asked.
 type Approval struct {
 	Policy       string // "untrusted", "on-request", "granular" or "never"
-	SafeCommands bool   // let commands that only look run under "untrusted"
-	// AdditionalPermissions lets models ask for single permissions: with a command, or ahead of it.
+	SafeCommands bool   // run read-only commands without asking under "untrusted"
+	// AdditionalPermissions lets models request single permissions, either with a command or in advance.
 	AdditionalPermissions bool
 	Granular              *Granular
-	Range                 Range // of the policy
+	Range                 Range // range of the policy
 }
 
-// Granular says which questions are put under the policy of that name.
+// Granular selects the questions that are asked under the policy "granular".
 type Granular struct {
 	SandboxApproval, Rules, MCPElicitations, SkillApproval, RequestPermissions bool
 }
 
-// Sandbox says what processes that tools start may do.
+// Sandbox configures what processes that tools start may do.
 type Sandbox struct {
 	Mode          string   // "read-only", "workspace-write" or "full-access"
 	WritableRoots []string // absolute
-	ReadableRoots []string // absolute; empty: everything
-	// DenyRead and DenyWrite are patterns as [glob.Parse] reads them, but that those which are not absolute hold below each root.
+	ReadableRoots []string // absolute; empty: everything is readable
+	// DenyRead and DenyWrite are patterns in the syntax of [glob.Parse]. Relative patterns apply below each root.
 	DenyRead, DenyWrite []string
-	Network             bool  // all of it; what [Network] says counts
-	RequireLandlock     bool  // nothing runs in a box without it
-	Range               Range // of the mode
+	Network             bool  // unrestricted access; set from [Network]
+	RequireLandlock     bool  // refuse to run sandboxed processes on kernels without Landlock
+	Range               Range // range of the mode
 }
 
-// Network says what processes reach that tools start, in a sandbox.
+// Network configures what sandboxed processes that tools start can reach.
 type Network struct {
 	Mode        string // "none", "proxy" or "full"
 	Allow, Deny []hosts.Pattern
-	Limited     bool // only methods that change nothing
-	Local       bool // allowed names may be of this machine
+	Limited     bool // only methods that change nothing, such as GET
+	Local       bool // allowed names may resolve to addresses of this machine
 	Range       Range
 }
 
-// Environment says which variables processes get that tools start.
+// Environment configures the environment variables of processes that tools start.
 type Environment struct {
 	Inherit         string // "all", "core" or "none"
-	DefaultExcludes bool   // names that mean a secret are left out
+	DefaultExcludes bool   // leave out variables whose names suggest a secret
 	Exclude         []string
 	Set             map[string]string
-	IncludeOnly     []string // empty: any
+	IncludeOnly     []string // empty: all
 }
 
-// Redaction says which secrets are taken out of what tools show.
+// Redaction configures which secrets are removed from the output of tools.
 type Redaction struct {
-	Values   bool // known ones
-	Patterns bool // what looks like one
+	Values   bool // known values
+	Patterns bool // text that looks like a secret
 }
 
-// Limits bound a turn, and each process that is started for a tool. 0: no limit.
+// Limits bound a turn and each process that is started for a tool. 0 means no limit.
 type Limits struct {
 	Samplings   int64 // requests to the model in one turn
 	TurnTime    time.Duration
-	OfflineWait *time.Duration // for a model that can't be reached; nil: nobody has said
+	OfflineWait *time.Duration // how long to wait for an unreachable provider; nil: not set
 	MemoryBytes int64
 	Pids        int64
 	CPUTime     time.Duration
@@ -188,66 +188,67 @@ type Limits struct {
 	OutputBytes int64
 }
 
-// Budget bounds what a thread uses of models. 0: no bound.
+// Budget bounds a thread's use of models. 0 means no bound.
 type Budget struct {
 	Tokens, TurnTokens int64
 	USD, TurnUSD       float64
 }
 
-// History says what the model sees of a thread.
+// History configures what the model sees of a thread.
 type History struct {
 	ToolOutputTokens int64
-	CompactAtTokens  int64 // 0: nine tenths of the model's window
-	// CompactNew: the limit is for what a thread grew by since it began or was compacted.
+	CompactAtTokens  int64 // 0: nine tenths of the model's context window
+	// CompactNew applies the limit to the growth since the thread began or was last compacted, not to its whole size.
 	CompactNew    bool
-	CompactPrompt string // empty: gantry's own
+	CompactPrompt string // empty: the built-in prompt
 }
 
-// Instructions say what a model is told before anybody says something.
+// Instructions configure the model's system prompt.
 type Instructions struct {
-	Text        string // empty: gantry's own
-	MaxBytes    int64  // of a project's AGENTS.md files; 0: they are not read
+	Text        string // empty: the built-in prompt
+	MaxBytes    int64  // limit for a project's AGENTS.md files; 0: they are not read
 	RootMarkers []string
-	Fallbacks   []string // file names that count in the place of AGENTS.md
+	Fallbacks   []string // file names to try where there is no AGENTS.md
 }
 
-// Review says how changes are reviewed.
+// Review configures code reviews.
 type Review struct {
 	Model string // label; empty: the thread's model
 }
 
-// Guardian says whether a model answers in a person's place when a call is asked about.
+// Guardian configures a model that answers approval questions in the user's place.
 type Guardian struct {
 	Enabled bool
 	Model   string        // label; empty: the thread's model
-	Policy  string        // what it is told beside gantry's own words
-	Timeout time.Duration // 0: gantry's own
+	Policy  string        // added to the built-in policy
+	Timeout time.Duration // 0: the built-in default
 }
 
-// Model is a model under a name of the user's.
+// Model is a model block: a model under a label that the user chose.
 type Model struct {
 	Label           string
 	Provider        string // label of a provider block
 	Name            string // the provider's name for it
-	Reasoning       string // empty: the model's own
-	ContextWindow   int64  // tokens; 0: the model's row
-	MaxOutputTokens int64  // 0: the model's row
+	Reasoning       string // empty: the model's default
+	ContextWindow   int64  // tokens; 0: from the catalog
+	MaxOutputTokens int64  // tokens; 0: from the catalog
 	Fallback        []string
 	Instructions    string // empty: the thread's
 	HostedTools     []HostedTool
 	Range           Range
-	// Problems are errors that concern this model alone: a variable that it needs is not set. Whoever uses it reports them.
+	// Problems are errors that affect only this model, such as an unset environment variable. They are reported when the model is
+	// used.
 	Problems Diagnostics
 }
 
-// HostedTool is a tool that the provider runs itself.
+// HostedTool is a tool that the provider itself runs.
 type HostedTool struct {
 	Kind  string
-	Range Range // where it is asked for
+	Range Range // where the file requests it
 }
 
-// Load reads and merges all layers. With errors the Config is nil. A variable, file or secret that a provider, plugin or
-// model block lacks is no error of Load, but of using that block.
+// Load reads and merges all layers. If there are errors, the returned Config is nil. A missing variable, file or secret of a
+// provider, plugin or model block is not an error of Load: it is reported when the block is used.
 func Load(ctx context.Context, o Options) (*Config, Diagnostics) {
 	l, ds := newLoader(o)
 	if ds.HasErrors() {
@@ -264,17 +265,17 @@ func Load(ctx context.Context, o Options) (*Config, Diagnostics) {
 	return c, l.problems()
 }
 
-// Model returns a model by label.
+// Model returns the model block with the given label.
 func (c *Config) Model(label string) (*Model, bool) {
 	return byLabel(c.Models, label, func(m *Model) string { return m.Label })
 }
 
-// Provider returns a provider block by label.
+// Provider returns the provider block with the given label.
 func (c *Config) Provider(label string) (*PluginBlock, bool) {
 	return byLabel(c.Providers, label, func(b *PluginBlock) string { return b.Label })
 }
 
-// Plugin returns a plugin block by label.
+// Plugin returns the plugin block with the given label.
 func (c *Config) Plugin(label string) (*PluginBlock, bool) {
 	return byLabel(c.Plugins, label, func(b *PluginBlock) string { return b.Label })
 }
@@ -287,8 +288,8 @@ func byLabel[T any](list []*T, label string, of func(*T) string) (*T, bool) {
 	return list[i], true
 }
 
-// Find returns the model that a user names: the label of a model block, or PROVIDER/NAME for any model of a provider, as the
-// provider calls it and with its own settings.
+// Find returns the model that a user named: the label of a model block, or PROVIDER/NAME for any model of a provider, where NAME
+// is the provider's own name for it and all settings are defaults.
 func (c *Config) Find(name string) (*Model, error) {
 	if m, ok := c.Model(name); ok {
 		return m, nil
@@ -319,12 +320,12 @@ func (c *Config) Find(name string) (*Model, error) {
 	return &Model{Label: name, Provider: label, Name: model, Range: p.Range}, nil
 }
 
-// UnknownModel is the error for a model that somebody asked for by name.
+// UnknownModel returns the error for a requested model that is not configured.
 func (c *Config) UnknownModel(label string) Diagnostic {
 	return unknownLabel("model", label, c.root.labels(schema.BlockModel))
 }
 
-// UnknownPlugin is the error for a plugin or provider that somebody asked for by name.
+// UnknownPlugin returns the error for a requested plugin or provider that is not configured.
 func (c *Config) UnknownPlugin(label string) Diagnostic {
 	return unknownLabel("plugin", label, slices.Concat(c.root.labels(schema.BlockPlugin), c.root.labels(schema.BlockProvider)))
 }
@@ -345,8 +346,8 @@ func (c *Config) Blocks() []*PluginBlock {
 	return slices.DeleteFunc(slices.Concat(c.Providers, c.Plugins), func(b *PluginBlock) bool { return !b.Enabled })
 }
 
-// Lock reads the lock file that belongs to a block. For a project it is the text whose digest was trusted, whatever the
-// file says by now.
+// Lock reads the lock file of a block. For a project it returns the content that the user trusted, even if the file has changed
+// since.
 func (c *Config) Lock(b *PluginBlock) (*lock.File, Diagnostics) {
 	if b.layer == LayerProject && c.Project != nil {
 		return lock.Parse(c.Project.content[lock.FileName], c.shown(b.LockFile))
@@ -354,8 +355,8 @@ func (c *Config) Lock(b *PluginBlock) (*lock.File, Diagnostics) {
 	return lock.Read(b.LockFile)
 }
 
-// Place gives d a place of this configuration with its text, unless it has one: the Range of [Sandbox], for example, when
-// a mode can't be enforced.
+// Place sets the range and snippet of d to r, unless d already has a range. For example, the host uses the Range of [Sandbox] when
+// it cannot enforce a mode.
 func (c *Config) Place(r Range, d Diagnostic) Diagnostic {
 	if !d.Range.IsZero() {
 		return d
@@ -365,7 +366,7 @@ func (c *Config) Place(r Range, d Diagnostic) Diagnostic {
 
 func (c *Config) shown(path string) string { return shown(c.Dir, path) }
 
-// shown is how a person would name a file: relative to the working folder when it lies beneath it.
+// shown returns path as messages show it: relative to dir if it is inside, absolute otherwise.
 func shown(dir, path string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 		return rel
@@ -373,7 +374,7 @@ func shown(dir, path string) string {
 	return path
 }
 
-// userHome is the user's home folder, "" when there is none.
+// userHome returns the user's home folder, or "" if it is unknown.
 func userHome(lookup func(string) (string, bool)) string {
 	if h, ok := lookup("HOME"); ok && filepath.IsAbs(h) {
 		return h

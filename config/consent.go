@@ -12,17 +12,17 @@ import (
 	"github.com/gantry-agent/gantry/config/reach"
 )
 
-// Consent to a project covers what its configuration reads with file() and runs with command(): whoever changes that changes what the
-// configuration does.
+// Trust in a project covers the files that its configuration reads with file() and the programs that it runs with command(),
+// because changing them changes what the configuration does.
 
 // Covered is a file that a project's configuration reads or runs.
 type Covered struct {
 	Path string
-	Text []byte // of one that file() reads; nil: it is run, or may be a key
-	Err  error  // it can't be read
+	Text []byte // content of a file that file() reads; nil if it is a program, or may be a key
+	Err  error  // why the file could not be read
 }
 
-// Names under which what is covered is part of a project's digest.
+// Prefixes of the names under which covered files are part of a project's digest.
 const (
 	readName    = "reads:"
 	unreadName  = "can't read:"
@@ -30,26 +30,27 @@ const (
 	unknownName = "can't follow:"
 )
 
-// isCovered reports whether a name is one of those, and not a file's in .gantry.
+// isCovered reports whether name has one of these prefixes, rather than being a file in .gantry.
 func isCovered(name string) bool {
 	return slices.ContainsFunc([]string{readName, unreadName, runName, unknownName}, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// maxCovered bounds the texts that file() reads, all together.
+// maxCovered bounds the total size of the files that file() reads.
 const maxCovered = 16 << 20
 
 var errCovered = errors.New("the files that the configuration reads exceed 16 MiB in total")
 
-// Shown is a part of what the user agrees to.
+// Shown is a file whose content is shown to the user before they trust a project.
 type Shown struct {
 	Path string
 	Text string
-	// Hidden: the text may be a key.
+	// Hidden is set if the text may be a key.
 	Hidden bool
 	Err    error
 }
 
-// Shown returns the texts that the project's digest covers, as they were when it was taken, and the programs, as they are now.
+// Shown returns the files that the project's digest covers, with their content at the time of the digest, and the programs with
+// their current content.
 func (p *Project) Shown() []Shown {
 	var out []Shown
 	for _, name := range append(fileNames[:], lock.FileName) {
@@ -70,10 +71,11 @@ func (p *Project) Shown() []Shown {
 	return out
 }
 
-// maxShownProgram bounds what is shown of a program.
+// maxShownProgram bounds how much of a program is shown.
 const maxShownProgram = 256 << 10
 
-// found is what the project's configuration files name. What can't be parsed in them has no effect either.
+// found returns the files and commands that the project's configuration files name. Parts that do not parse are skipped: they have
+// no effect either.
 func (p *Project) found(scope *function.Scope) (out function.Found) {
 	for _, name := range fileNames {
 		file, ok := p.parsed[name]
@@ -86,7 +88,8 @@ func (p *Project) found(scope *function.Scope) (out function.Found) {
 	return out
 }
 
-// cover adds to the project's content what its texts name. What was agreed to before stays as it was.
+// cover adds the files and programs that the configuration names to the project's content. Content that was trusted before is kept
+// as it was.
 func (p *Project) cover(sources function.Sources) {
 	p.consent = &function.Consent{Dir: p.Dir, Files: map[string]function.Content{}, Commands: map[string]string{}}
 	sources.Roots = []string{p.Dir}
@@ -155,7 +158,7 @@ func (p *Project) below(path string) string {
 	return path
 }
 
-// hold notes what a file of any layer reads and runs.
+// hold records the files that a configuration file of any layer reads and runs.
 func (l *loader) hold(f function.Found) {
 	for _, file := range f.Files {
 		l.held = append(l.held, file.Path)
@@ -163,8 +166,8 @@ func (l *loader) hold(f function.Found) {
 	l.commands = append(l.commands, f.Commands...)
 }
 
-// Held are the files that the configuration reads with file() and runs with command(), with the folders that have to stay as they
-// are: commands in a sandbox must not change them where they can write. They are looked up anew.
+// Held returns the files that the configuration reads with file() or runs with command(), and the folders that must not change for
+// their sake. Sandboxed commands must not be able to write to them. The paths are looked up again at each call.
 func (c *Config) Held() []string {
 	out := slices.Clone(c.held)
 	for _, program := range c.commands {
@@ -175,7 +178,7 @@ func (c *Config) Held() []string {
 	return slices.DeleteFunc(slices.Compact(out), func(p string) bool { _, err := os.Lstat(p); return err != nil })
 }
 
-// Reach finds the files that a program can run with its arguments, where commands in a sandbox could change them.
+// Reach returns the files that a program can run with the given arguments and that sandboxed commands could change.
 func (c *Config) Reach(argv []string, dir string, listed []string) reach.Set {
 	return reach.Query{Dir: dir, Roots: append([]string{c.Dir}, c.Sandbox.WritableRoots...), Listed: listed, Complete: listed != nil}.Argv(argv)
 }

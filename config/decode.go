@@ -14,14 +14,14 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// decoder reads the host's own settings out of the merged layers.
+// decoder reads the host's own settings from the merged layers.
 type decoder struct {
 	files diag.Files
 	ds    diag.Diagnostics
 }
 
-// block is one block being decoded. Where problems is set, what is merely missing around the configuration (a variable,
-// a file, a secret) goes there and breaks this block alone.
+// block is a block that is being decoded. If problems is set, errors about things outside the configuration (a variable, a file, a
+// secret) are collected there and disable only this block.
 type block struct {
 	*decoder
 	n        *node
@@ -40,7 +40,7 @@ func (d *decoder) errorAt(r hcl.Range, summary, detail, next string) {
 	d.ds = append(d.ds, d.files.At(r, diag.Diagnostic{Severity: diag.Error, Summary: summary, Detail: detail, Next: next}))
 }
 
-// has reports whether the argument is there and not null.
+// has reports whether the argument is present and not null.
 func (b block) has(name string) bool {
 	s, ok := b.n.attrs[name]
 	if !ok {
@@ -50,7 +50,7 @@ func (b block) has(name string) bool {
 	return hds.HasErrors() || !v.IsNull()
 }
 
-// at is where an argument stands: the value's range, or the block's header when it is absent.
+// at returns the range of an argument's value, or of the block's header if the argument is absent.
 func (b block) at(name string) hcl.Range {
 	if s, ok := b.n.attrs[name]; ok {
 		return s.expr.Range()
@@ -58,7 +58,7 @@ func (b block) at(name string) hcl.Range {
 	return b.n.header
 }
 
-// value evaluates an argument. ok is false when it is absent, null or wrong; only the last is reported.
+// value evaluates an argument. ok is false if the argument is absent, null or invalid; only the last is reported.
 func (b block) value(name string, want cty.Type) (cty.Value, bool) {
 	s, there := b.n.attrs[name]
 	if !there {
@@ -102,13 +102,13 @@ func (b block) kind(name string) schema.Kind {
 	return a.Kind
 }
 
-// text reads a string, "" when it is absent. Where the schema lists values, others are refused.
+// text reads a string, "" if absent. It reports a value that the schema does not allow.
 func (b block) text(name string) string {
 	s, _ := b.string(name)
 	return s
 }
 
-// string is text that tells "" from absent or wrong.
+// string is like text but distinguishes "" from an absent or invalid value.
 func (b block) string(name string) (string, bool) {
 	v, ok := b.value(name, cty.String)
 	if !ok {
@@ -124,7 +124,7 @@ func (b block) string(name string) (string, bool) {
 	return "", false
 }
 
-// flag reads a truth value.
+// flag reads a bool. absent is the default.
 func (b block) flag(name string, absent bool) bool {
 	v, ok := b.value(name, cty.Bool)
 	if !ok {
@@ -133,7 +133,7 @@ func (b block) flag(name string, absent bool) bool {
 	return v.True()
 }
 
-// integer reads a whole number from 0 on, 0 when it is absent.
+// integer reads a non-negative integer, 0 if absent.
 func (b block) integer(name string) int64 {
 	v, ok := b.value(name, cty.Number)
 	if !ok {
@@ -147,7 +147,7 @@ func (b block) integer(name string) int64 {
 	return n
 }
 
-// number reads a number from 0 on, 0 when it is absent.
+// number reads a non-negative number, 0 if absent.
 func (b block) number(name string) float64 {
 	v, ok := b.value(name, cty.Number)
 	if !ok {
@@ -161,7 +161,7 @@ func (b block) number(name string) float64 {
 	return n
 }
 
-// duration reads a length of time, 0 when it is absent.
+// duration reads a duration, 0 if absent.
 func (b block) duration(name string) time.Duration {
 	s, ok := b.string(name)
 	if !ok {
@@ -174,7 +174,7 @@ func (b block) duration(name string) time.Duration {
 	return d
 }
 
-// size reads a number of bytes, 0 when it is absent.
+// size reads a size in bytes, 0 if absent.
 func (b block) size(name string) int64 {
 	s, ok := b.string(name)
 	if !ok {
@@ -187,13 +187,13 @@ func (b block) size(name string) int64 {
 	return n
 }
 
-// item is an element of a list, with its place.
+// item is an element of a list with its range.
 type item struct {
 	text string
 	at   hcl.Range
 }
 
-// list reads a list of strings, nil when it is absent.
+// list reads a list of strings, nil if absent.
 func (b block) list(name string) []item {
 	v, ok := b.value(name, cty.List(cty.String))
 	if !ok {
@@ -227,7 +227,7 @@ func texts(items []item) []string {
 	return out
 }
 
-// text is the value where it is a string that can be computed now.
+// text returns the value if it is a string that can be evaluated now.
 func (s setting) text() (string, bool) {
 	v, hds := s.expr.Value(s.from.scope.Context())
 	if hds.HasErrors() || v.IsMarked() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
@@ -236,7 +236,7 @@ func (s setting) text() (string, bool) {
 	return v.AsString(), true
 }
 
-// require reports an argument that every layer lacks or that is empty.
+// require reports arguments that are empty or missing in all layers.
 func (b block) require(what key, siblings []string, names ...string) {
 	for _, name := range names {
 		if b.has(name) {
@@ -246,7 +246,7 @@ func (b block) require(what key, siblings []string, names ...string) {
 			continue
 		}
 		next := fmt.Sprintf("add `%s = ...` to the block", name)
-		// A block that only the command line has is a mistyped one.
+		// A block that exists only on the command line is probably a typing error.
 		if fromCommandLine(b.n) {
 			next = diag.DidYouMean(what.label, siblings, next)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-agent/gantry/config/glob"
 )
 
-// denied reads patterns of files. Those that begin with "./" or "~/" become absolute; others that are not absolute are tried below
-// some folder, for what is wrong with them shows there.
+// denied reads file patterns. Patterns that begin with "./" or "~/" become absolute. Other relative patterns are parsed below an
+// arbitrary folder, only to find out whether they are valid.
 func (b block) denied(name, home string) []string {
 	items := b.list(name)
 	if items == nil {
@@ -49,7 +49,7 @@ func (b block) denied(name, home string) []string {
 
 const deniedExample = `write a path or a pattern, "~/private" or "**/*.pem" for example`
 
-// union is a list of denials with those that the machine's file has beside it.
+// union adds the entries of the machine's file to a list of denied patterns, so that no other layer can remove them.
 func (l *loader) union(list []string, merged, machine block, name string) []string {
 	if !machine.has(name) || merged.n.attrs[name].from.layer == LayerSystem {
 		return list

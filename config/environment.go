@@ -18,7 +18,7 @@ func (b block) environment(set block) Environment {
 	}
 }
 
-// patterns reads patterns of variables' names.
+// patterns reads patterns for names of variables.
 func (b block) patterns(name string) []string {
 	items := b.list(name)
 	for _, i := range items {
@@ -30,7 +30,7 @@ func (b block) patterns(name string) []string {
 	return texts(items)
 }
 
-// variables reads a block whose arguments are environment variables. refuse may report a name that has no place there.
+// variables reads a block whose arguments are environment variables. refuse may report a name that is not allowed in the block.
 func (b block) variables(refuse func(name string) (refused bool)) map[string]string {
 	var out map[string]string
 	for _, name := range slices.Sorted(maps.Keys(b.n.attrs)) {

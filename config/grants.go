@@ -17,17 +17,18 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// Grant is a change of a project's files that lets the project do more than before.
+// Grant is a change in a project's files that widens what the project may do.
 type Grant struct {
 	Path    string // of the file
-	Line    int    // from 1; 0: the file as a whole
-	Removed bool   // the line is one of the earlier text
-	Text    string // what it sets, in one line
+	Line    int    // from 1; 0: the whole file
+	Removed bool   // the line is one of the previous text and is gone
+	Text    string // the setting, on one line
 }
 
-// Grants compares what the project's files set with what they set when the user agreed to them the last time; before has those texts by path,
-// as [Project.Shown] returned them. It compares the settings that are in force above the user's own, which the project may widen, and those above
-// gantry's own: the consent lasts when the user's change. A change whose effect is not known counts as one that lets the project do more.
+// Grants compares what the project's files set now with what they set when the user last trusted them. before maps paths to the
+// texts of that time, as [Project.Shown] returned them. Settings are compared twice: on top of the user's own settings, which the
+// project may widen, and on top of the built-in ones, because trust outlives changes to the user's file. A change with an unknown
+// effect counts as one that widens.
 func (p *Project) Grants(o Options, before map[string]string) []Grant {
 	o.Dir = p.Dir
 	l, ds := newLoader(o)
@@ -42,7 +43,7 @@ func (p *Project) Grants(o Options, before map[string]string) []Grant {
 			was = merge(was, c.read(l, p, path, earlier, []byte(text)))
 		}
 		now := c.read(l, p, path, "", p.content[filepath.Base(path)])
-		if now == nil { // which is an error, whatever it was to say
+		if now == nil { // The file has errors, so it has no effect.
 			return nil
 		}
 		is = merge(is, now)
@@ -71,13 +72,13 @@ func (p *Project) Grants(o Options, before map[string]string) []Grant {
 	return c.out
 }
 
-// earlier marks the names of files whose text is the one that the user agreed to.
+// earlier is a prefix for the names of files whose text is the one that the user trusted.
 const earlier = "\x00"
 
 // comparison collects grants.
 type comparison struct {
-	files  map[string][]byte // texts of the project's files, by path and mark
-	reread bool              // a text that file() reads is another one
+	files  map[string][]byte // texts of the project's files, by path, with the prefix earlier for the previous ones
+	reread bool              // a file that file() reads has changed
 	out    []Grant
 }
 
@@ -94,11 +95,11 @@ func (c *comparison) read(l *loader, p *Project, path, mark string, text []byte)
 	return l.text(LayerProject, path, mark+path, text, p.Dir)
 }
 
-// value is a setting as it is in force. The zero value is one that is not set.
+// value is an effective setting. The zero value is an unset one.
 type value struct {
 	expr hcl.Expression
 	at   hcl.Range // of the name
-	v    cty.Value // cty.NilVal: not known before it is evaluated
+	v    cty.Value // cty.NilVal: unknown without evaluation
 }
 
 func (v value) set() bool { return v.expr != nil }
@@ -114,8 +115,8 @@ func (c *comparison) valueOf(expr hcl.Expression, at hcl.Range) value {
 	return out
 }
 
-// literal reports whether an expression is made of values alone. Nobody has agreed to it yet, so nothing that reads, or counts to a million, is
-// evaluated.
+// literal reports whether an expression consists of literal values only. The user has not trusted the expression yet, so nothing
+// that reads a file or takes long is evaluated.
 func (c *comparison) literal(expr hcl.Expression) bool {
 	native, ok := expr.(hclsyntax.Expression)
 	if !ok {
@@ -135,7 +136,7 @@ func (c *comparison) literal(expr hcl.Expression) bool {
 	return plain
 }
 
-// text is the value of a string or bool.
+// text returns the value of a string or bool.
 func (v value) text() (string, bool) {
 	switch {
 	case v.v == cty.NilVal || v.v.IsNull():
@@ -148,7 +149,7 @@ func (v value) text() (string, bool) {
 	return "", false
 }
 
-// list is the value of a list of strings.
+// list returns the value of a list of strings.
 func (v value) list() (out []string, ok bool) {
 	if v.v == cty.NilVal || v.v.IsNull() || !v.v.CanIterateElements() {
 		return nil, false
@@ -163,13 +164,13 @@ func (v value) list() (out []string, ok bool) {
 	return out, true
 }
 
-// widens reports whether a change of a setting lets a project do more.
+// widens reports whether changing a setting widens what a project may do.
 type widens func(was, is value) bool
 
 func never(value, value) bool  { return false }
 func always(value, value) bool { return true }
 
-// ranked is for a setting with values from narrow to wide. standard is what holds where it is not set.
+// ranked is for a setting whose values are ordered from narrow to wide. standard is the default.
 func ranked(standard string, values ...string) widens {
 	return func(was, is value) bool {
 		rank := func(v value) int {
@@ -187,11 +188,11 @@ func ranked(standard string, values ...string) widens {
 	}
 }
 
-// grows is for a list of what is allowed, shrinks for one of what is not. Not set is empty.
+// grows is for a list of what is allowed, shrinks for a list of what is denied. An unset list is empty.
 func grows(was, is value) bool   { return beyond(is, was) }
 func shrinks(was, is value) bool { return beyond(was, is) }
 
-// narrows is for a list of what alone is allowed, where there is one.
+// narrows is for a list that restricts to its elements when it is set.
 func narrows(was, is value) bool {
 	if !was.set() {
 		return false
@@ -199,7 +200,7 @@ func narrows(was, is value) bool {
 	return !is.set() || beyond(is, was)
 }
 
-// narrowsUnlessEmpty is narrows for one that allows everything if it is empty.
+// narrowsUnlessEmpty is like narrows for a list that allows everything when it is empty.
 func narrowsUnlessEmpty(was, is value) bool {
 	a, ok := was.list()
 	b, ok2 := is.list()
@@ -209,7 +210,7 @@ func narrowsUnlessEmpty(was, is value) bool {
 	return len(a) > 0 && (len(b) == 0 || beyond(is, was))
 }
 
-// beyond reports whether one list has what another has not.
+// beyond reports whether one has an element that other lacks.
 func beyond(one, other value) bool {
 	a, ok := one.list()
 	b, ok2 := other.list()
@@ -222,10 +223,11 @@ func beyond(one, other value) bool {
 var (
 	switchedOn  = ranked("false", "false", "true")
 	switchedOff = ranked("true", "true", "false")
-	relaxed     = ranked("false", "true", "false") // of a stricter way that is off where it is not set
+	relaxed     = ranked("false", "true", "false") // turning off a restriction that is off by default
 )
 
-// grants says which changes of which settings let a project do more. What is missing does not; of blocks that start programs see [rule].
+// grants says which changes of which settings widen what a project may do. Other settings never do; for blocks that start programs
+// see [rule].
 var grants = map[string]widens{
 	"sandbox.mode": ranked("workspace-write", "read-only", "workspace-write", schema.SandboxFullAccess), "sandbox.writable_roots": grows, "sandbox.readable_roots": narrowsUnlessEmpty,
 	"sandbox.deny_read": shrinks, "sandbox.deny_write": shrinks, "sandbox.network": switchedOn, "sandbox.require_landlock": relaxed,
@@ -247,10 +249,11 @@ var grants = map[string]widens{
 
 var approvals = ranked(schema.ApprovalAuto, "deny", "prompt", schema.ApprovalAuto, "approve")
 
-// permitted are the settings of a permissions block.
+// permitted judges the settings of a permissions block.
 var permitted = map[string]widens{"network": grows, "read": grows, "write": grows, "exec": narrows, "capabilities": narrows}
 
-// rule finds out how a setting is judged, by the names of its blocks and its own. part: it is judged as a part of what its block starts.
+// rule returns how a setting is judged, given the names of its blocks and its own. part is set if the setting belongs to the
+// program that its block starts, so that it is not reported separately when the block is new.
 func rule(path []string) (w widens, part bool) {
 	starts := starting(path[0])
 	if starts && len(path) == 3 && path[1] == schema.BlockPermissions {
@@ -270,7 +273,7 @@ func rule(path []string) (w widens, part bool) {
 	return never, false
 }
 
-// block compares a block with all below it. fresh: it is in one that starts something new.
+// block compares a block and everything below it. fresh is set inside a block that starts something new.
 func (c *comparison) block(was, is *node, path []string, fresh bool) {
 	before, after := c.attributes(was), c.attributes(is)
 	if len(path) == 1 && starting(path[0]) && was == nil {
@@ -303,7 +306,7 @@ func (c *comparison) block(was, is *node, path []string, fresh bool) {
 		switch {
 		case k.name == schema.BlockProfile:
 			continue
-		case b == nil && k.name == schema.BlockHook: // it may be what stopped something
+		case b == nil && k.name == schema.BlockHook: // the hook may have blocked something
 			c.mark(a.header, "without "+k.String())
 			continue
 		case b == nil && starting(k.name):
@@ -317,7 +320,7 @@ func starting(name string) bool {
 	return slices.Contains([]string{schema.BlockPlugin, schema.BlockProvider, schema.BlockHook}, name)
 }
 
-// attributes are the settings of a block, those that only a plugin's schema knows included.
+// attributes returns the settings of a block, including those that only a plugin's schema describes.
 func (c *comparison) attributes(n *node) map[string]value {
 	out := map[string]value{}
 	if n == nil {
@@ -332,7 +335,7 @@ func (c *comparison) attributes(n *node) map[string]value {
 			c.nested(out, body, "", n.schema.Names())
 			continue
 		}
-		attrs, _ := f.Body.JustAttributes() // blocks in JSON are attributes here
+		attrs, _ := f.Body.JustAttributes() // in JSON, blocks are attributes here
 		for name, a := range attrs {
 			out[name] = c.valueOf(a.Expr, a.NameRange)
 		}
@@ -389,7 +392,7 @@ func child(n *node, k key) *node {
 	return n.blocks[k]
 }
 
-// same reports whether two settings are written in the same way. Those of other layers are the same on both sides.
+// same reports whether two settings have the same source text. Settings of other layers are the same on both sides.
 func (c *comparison) same(a, b value) bool {
 	if !a.set() || !b.set() {
 		return a.set() == b.set()
@@ -402,7 +405,7 @@ func (c *comparison) same(a, b value) bool {
 	return text == c.source(y) && !(c.reread && strings.Contains(text, "file("))
 }
 
-// own reports whether a place is in a file of the project.
+// own reports whether a range is in a file of the project.
 func (c *comparison) own(r hcl.Range) bool { _, ok := c.files[r.Filename]; return ok }
 
 func (c *comparison) source(r hcl.Range) string {
@@ -413,7 +416,7 @@ func (c *comparison) source(r hcl.Range) string {
 	return string(text[r.Start.Byte:r.End.Byte])
 }
 
-// text is what is written at a place, in one line.
+// text returns the source text of a range on one line.
 func (c *comparison) text(r hcl.Range) string {
 	s := strings.Join(strings.Fields(c.source(r)), " ")
 	if runes := []rune(s); len(runes) > 80 {
@@ -427,7 +430,7 @@ func (c *comparison) mark(r hcl.Range, text string) {
 	c.add(Grant{Path: path, Line: r.Start.Line, Removed: removed, Text: text})
 }
 
-// locks compares the programs that are locked.
+// locks compares the locked programs.
 func (c *comparison) locks(p *Project, before map[string]string) {
 	path := filepath.Join(p.Dir, projectDir, lock.FileName)
 	is, ds := lock.Parse(p.content[lock.FileName], path)

@@ -13,50 +13,51 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// Hooks are programs of the user's that see what happens, and may stop it.
+// Hooks are programs of the user that observe events and may block actions.
 type Hooks struct {
-	ManagedOnly bool   // only those of the machine's own files run
-	OnError     string // of hooks that do not say it themselves: "proceed" or "block"; empty: by who wrote the hook
-	Login       bool   // their shell reads the user's profile
+	ManagedOnly bool   // only hooks from the machine's own files run
+	OnError     string // default for hooks that do not set it: "proceed" or "block"; empty: depends on the hook's layer
+	Login       bool   // run hooks in a login shell, which reads the user's profile
 	Blocks      []*Hook
-	// Files are hooks.json files that count by themselves, and may not exist.
+	// Files are the hooks.json files next to the configuration files. They may not exist.
 	Files []HookFile
 }
 
-// HookFile is a hooks.json beside a configuration file.
+// HookFile is a hooks.json next to a configuration file.
 type HookFile struct {
 	Path  string // absolute
 	Layer Layer
 }
 
-// Hook is a hook block. It has an Event and a Command, or names a File that has hooks.
+// Hook is a hook block. Either it has an Event and a Command or Prompt, or it names a File that contains hooks.
 type Hook struct {
 	Label   string
 	Event   string
 	Matcher string // empty: everything
 	Command string
-	Prompt  string // of a model that judges, in the place of a command
-	Agent   bool   // the model may look at files
-	Model   string // its label; empty: the guardian's, or the thread's
-	File    string // absolute; empty: the block is the hook
+	Prompt  string // for a model that judges, instead of a command
+	Agent   bool   // the model may read files
+	Model   string // label; empty: the guardian's model, or the thread's
+	File    string // absolute; empty: the block itself is the hook
 	Timeout time.Duration
 	Async   bool
 	OnError string // "proceed" or "block"; empty: [Hooks.OnError]
 	Status  string
-	// ContextTokens are how much of what the hook tells the model stands in the conversation. nil: nobody has said; 0: all of it.
+	// ContextTokens is how many tokens of the hook's context for the model are kept in the conversation. nil: not set; 0:
+	// unlimited.
 	ContextTokens *int64
-	// Files are files and folders that the command runs beyond what can be read from it. nil: not said; empty: none.
+	// Files are files and folders that the command runs in addition to those that gantry finds in it. nil: not set; empty: none.
 	Files   []string
 	Enabled bool
-	Layer   Layer  // the lowest that has the block
-	Path    string // of the file that has it; absolute, empty for the command line
+	Layer   Layer  // the lowest layer that has the block
+	Path    string // the file of that layer; absolute, empty for the command line
 	Range   Range
 }
 
 const hooksFile = "hooks.json"
 
-// hooks reads the blocks. What the machine's own file says of hooks stands: nobody above it changes or takes away one of its hooks,
-// and a project changes none of its user's.
+// hooks reads the hook blocks. No layer above the machine's file can change or remove one of its hooks, and a project cannot
+// change one of the user's.
 func (l *loader) hooks(d *decoder, root *node, settings block) Hooks {
 	h := Hooks{ManagedOnly: settings.flag("managed_only", false), OnError: settings.text("on_error"), Login: settings.flag("login_shell", false)}
 	if system := l.system.block(schema.BlockHooks); system != nil {
@@ -152,7 +153,7 @@ func (l *loader) hook(b block) *Hook {
 	return h
 }
 
-// path reads one path and makes it absolute.
+// path reads a single path and makes it absolute.
 func (b block) path(name, home string) string {
 	text, ok := b.string(name)
 	if !ok {

@@ -14,12 +14,12 @@ import (
 // KeyFile is a file from which the configuration takes a secret.
 type KeyFile struct {
 	Path  string // absolute
-	Owner string // label of the provider or plugin; empty: gantry itself reads it
+	Owner string // label of the provider or plugin; empty if gantry itself reads it
 }
 
-// KeyFiles are the files that file() reads into sensitive settings of enabled blocks and into the store's address, and those that command()
-// hands to a program as data. Which settings are sensitive says the manifest; as long as that is not known (nil) it is every setting whose
-// name does not say that it is text.
+// KeyFiles returns the files that file() reads into sensitive settings of enabled blocks or into the store's address, and those
+// that command() passes to a program as data. A block's manifest says which settings are sensitive. While it is unknown (nil),
+// every setting counts as sensitive unless its name is one that is known to be text.
 func (c *Config) KeyFiles(manifest func(*PluginBlock) *contract.Manifest) []KeyFile {
 	out := []KeyFile{}
 	add := func(owner string) func(string) {
@@ -49,7 +49,7 @@ func (c *Config) KeyFiles(manifest func(*PluginBlock) *contract.Manifest) []KeyF
 	return out
 }
 
-// absolute is a path that starts in a folder unless it says where it starts.
+// absolute resolves path against dir.
 func absolute(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -57,10 +57,10 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// scripts are the endings of files that interpreters run.
+// scripts are extensions of files that interpreters run.
 var scripts = []string{".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".jar"}
 
-// isData reports whether a path is that of a file that no program runs.
+// isData reports whether path is a regular file that is not a program.
 func isData(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 != 0 || slices.Contains(scripts, strings.ToLower(filepath.Ext(path))) {

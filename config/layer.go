@@ -29,32 +29,32 @@ const (
 	projectDir  = ".gantry"
 	systemFile  = "/etc/gantry/gantry.hcl"
 	builtinName = "built-in"
-	// strangerName is where the setting is from that holds in a project that is not trusted.
+	// strangerName is the name of the layer that applies in a project that is not trusted.
 	strangerName = "built-in (project not trusted)"
 )
 
-// fileNames are the names that a layer's file may have, lower one first.
+// fileNames are the file names of a layer, in order of increasing precedence.
 var fileNames = [...]string{fileName, fileName + syntax.JSONSuffix}
 
-// Project is a folder with a configuration of its own.
+// Project is a folder with its own configuration.
 type Project struct {
 	Dir     string // the folder that holds .gantry, absolute
-	Digest  string // of the configuration and lock file together
-	Trusted bool   // the user agreed to exactly this content
+	Digest  string // covers the configuration, the lock file and everything in content
+	Trusted bool   // the user has trusted exactly this content
 	Files   []string
 	Rules   []RulesFile
-	// Covered are the files that the configuration reads with file(), Programs those that it runs with command(); both are part of
-	// the digest. Gaps are programs that can't be followed, and that don't run for that reason.
+	// Covered lists the files that the configuration reads with file(), and Programs those that it runs with command(). Both are
+	// part of the digest. Gaps are programs whose files cannot be determined, and which do not run for that reason.
 	Covered  []Covered
 	Programs []string
 	Gaps     []string
-	content  map[string][]byte // by file name; of rules with their folder; of what is covered by what it is
-	agreed   map[string][]byte // content that was agreed to already, which is not looked at again
+	content  map[string][]byte // by file name; rules with their folder; covered files with one of the prefixes in consent.go
+	agreed   map[string][]byte // content that is trusted already and is not read again
 	consent  *function.Consent
 	parsed   map[string]parsed // the configuration files, by file name
 }
 
-// parsed is what a text says, with what is wrong with it.
+// parsed is a parsed text with its diagnostics.
 type parsed struct {
 	body hcl.Body
 	ds   diag.Diagnostics
@@ -65,23 +65,23 @@ func parse(text []byte, name string) parsed {
 	return parsed{body, ds}
 }
 
-// RulesFile is a file with rules for commands, as it was read.
+// RulesFile is a file with command rules, as it was read.
 type RulesFile struct{ Path, Text string }
 
-// Where a project has its rules.
+// Location of a project's rules.
 const (
 	rulesDir    = "rules"
 	rulesSuffix = ".rules"
 )
 
-// FindProject returns the project that dir belongs to: the nearest folder, from dir upwards, that has a configuration in
-// .gantry. It returns nil when there is none. Gantry's own home is no project's folder.
+// FindProject returns the project that dir belongs to: the nearest folder, from dir upwards, that has a configuration in .gantry.
+// It returns nil if there is none. Gantry's home folder is not a project.
 func FindProject(dir, home string) (*Project, error) {
 	return findProject(dir, home, function.Sources{LookupEnv: os.LookupEnv, Home: userHome(os.LookupEnv)})
 }
 
 func findProject(dir, home string, sources function.Sources) (*Project, error) {
-	homeInfo, _ := os.Stat(home) // a home that is not there yet is no project either
+	homeInfo, _ := os.Stat(home) // A home that does not exist yet matches no folder.
 	for d := dir; ; {
 		folder := filepath.Join(d, projectDir)
 		if info, err := os.Stat(folder); err == nil && info.IsDir() && (homeInfo == nil || !os.SameFile(info, homeInfo)) {
@@ -120,7 +120,7 @@ func findProject(dir, home string, sources function.Sources) (*Project, error) {
 	}
 }
 
-// readRules reads the rules that the project brings along. They count, like its configuration, once the user has agreed to them.
+// readRules reads the project's command rules. Like its configuration, they apply once the user has trusted them.
 func (p *Project) readRules(folder string) error {
 	entries, err := os.ReadDir(filepath.Join(folder, rulesDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,8 +144,8 @@ func (p *Project) readRules(folder string) error {
 	return nil
 }
 
-// ReadFile reads a file that a folder brings along, before or after it is trusted. Anything but a regular file is refused, as a pipe
-// would block for ever; more than a configuration file may have is an error.
+// ReadFile reads a file that belongs to a project, trusted or not. It rejects anything but regular files, because a pipe would
+// block forever, and files larger than the limit for configuration files.
 func ReadFile(path string) ([]byte, error) {
 	text, err := readFile(path)
 	if err == nil && len(text) > syntax.MaxBytes {
@@ -154,16 +154,16 @@ func ReadFile(path string) ([]byte, error) {
 	return text, err
 }
 
-// readFile reads one byte more than is allowed at most, so that the parser sees that it is too much.
+// readFile reads at most one byte more than the limit, which tells the parser that the file is too large.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path) // opening a device may do something
+	info, err := os.Stat(path) // before opening it, which has side effects for some devices
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a pipe since
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, syntax.MaxBytes+1))
 }
 
-// loader reads the layers of one Load.
+// loader holds the state of one Load.
 type loader struct {
 	o        Options
 	home     string
@@ -189,17 +189,17 @@ type loader struct {
 	read     []File
 	project  *Project
 	profiles []string
-	system   *node // of the machine's file; nil: there is none
+	system   *node // the machine's file; nil if there is none
 	merged   *node
-	broken   bool // a file could not be understood: what it lacks is not told
+	broken   bool // a file has syntax errors: missing settings are not reported
 	held     []string
 	commands []*function.Command
 	ds       diag.Diagnostics
-	// untrusted says that the project's files were left out. It comes before all others, since they may follow from it.
+	// untrusted says that the project's files were ignored. It is printed before all other diagnostics, which it may explain.
 	untrusted diag.Diagnostics
 }
 
-// problems are all diagnostics in order.
+// problems returns all diagnostics in order.
 func (l *loader) problems() diag.Diagnostics {
 	l.ds.Sort()
 	return append(slices.Clone(l.untrusted), l.ds...)
@@ -271,7 +271,7 @@ func secretFile(home, name string) (string, error) {
 	return string(text), nil
 }
 
-// layers reads everything, lowest first, and merges it.
+// layers reads and merges all layers, lowest first.
 func (l *loader) layers(ctx context.Context) *node {
 	l.findProject()
 	root := l.lower(l.project != nil && !l.project.Trusted)
@@ -287,7 +287,7 @@ func (l *loader) layers(ctx context.Context) *node {
 		} else {
 			base := filepath.Dir(path)
 			if filepath.Base(base) == projectDir && base != l.home {
-				base = filepath.Dir(base) // a project's own file means the same when it is named
+				base = filepath.Dir(base) // naming a project's own file explicitly has the same meaning
 			}
 			root = merge(root, l.text(LayerFile, path, shown(l.dir, path), text, base))
 		}
@@ -316,7 +316,7 @@ func (l *loader) layers(ctx context.Context) *node {
 	return root
 }
 
-// lower reads the layers below the project's. stranger: it is not trusted.
+// lower reads the layers below the project's. stranger is set if the project is not trusted.
 func (l *loader) lower(stranger bool) *node {
 	root := l.text(LayerBuiltin, "", builtinName, builtinText, l.dir)
 	if stranger {
@@ -359,13 +359,13 @@ func (l *loader) optional(layer Layer, dir, base, name string) *node {
 	return out
 }
 
-// loose warns of the user's files that others may change: whoever does so runs programs as the user.
+// loose warns about files of the user that other users can write: they determine which programs run as the user.
 func (l *loader) loose() {
 	paths := []string{l.home}
 	for _, name := range []string{fileName, fileName + syntax.JSONSuffix, "hooks.json", "rules"} {
 		paths = append(paths, filepath.Join(l.home, name))
 	}
-	rules, _ := filepath.Glob(filepath.Join(l.home, "rules", "*.rules")) // of a home with a strange name: none
+	rules, _ := filepath.Glob(filepath.Join(l.home, "rules", "*.rules")) // a home whose name is no valid pattern has none
 	for _, path := range append(paths, rules...) {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -381,7 +381,7 @@ func (l *loader) loose() {
 	}
 }
 
-// first is a file of the project, to name it by.
+// first returns a file of the project for messages.
 func (p *Project) first() string {
 	if len(p.Files) > 0 {
 		return p.Files[0]
@@ -389,7 +389,7 @@ func (p *Project) first() string {
 	return p.Rules[0].Path
 }
 
-// findProject finds the project, and out whether the user agreed to exactly what its files say.
+// findProject finds the project and determines whether the user has trusted its exact content.
 func (l *loader) findProject() {
 	p, err := findProject(l.dir, l.home, l.sources)
 	if err != nil {
@@ -418,19 +418,19 @@ func (l *loader) projectLayer() *node {
 	}
 	var out *node
 	for _, path := range p.Files {
-		// Paths in it start at the project, not at .gantry: `./bin/weather` is what a person types there.
+		// Relative paths are resolved against the project, not .gantry: users write `./bin/weather`.
 		name := filepath.Base(path)
 		out = merge(out, l.node(LayerProject, path, shown(l.dir, path), p.content[name], p.Dir, p.parsed[name]))
 	}
 	return out
 }
 
-// text reads one file's text, whose relative paths start at base.
+// text reads a file's text. Its relative paths are resolved against base.
 func (l *loader) text(layer Layer, path, name string, text []byte, base string) *node {
 	return l.node(layer, path, name, text, base, parse(text, name))
 }
 
-// node is text, for one that is parsed already.
+// node is like text for a text that is parsed already.
 func (l *loader) node(layer Layer, path, name string, text []byte, base string, from parsed) *node {
 	l.files[name] = text
 	l.read = append(l.read, File{Layer: layer, Path: path})
@@ -465,8 +465,8 @@ func (l *loader) unreadable(path string, err error, next string) {
 	})
 }
 
-// DigestWith is the digest that the project would have with other texts of some of its files, by name: gantry renews its
-// own trust with it after a change that the user asked for.
+// DigestWith returns the digest that the project would have if the named files had other content. After a change that the user
+// asked for, gantry uses it to renew the project's trust.
 func (p *Project) DigestWith(changed map[string][]byte) string {
 	next := &Project{Dir: p.Dir, content: maps.Clone(p.content), parsed: maps.Clone(p.parsed)}
 	for name, text := range changed {

@@ -14,41 +14,42 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// origin is the file, or command line, that a setting comes from.
+// origin is the file, or the command line, that a setting comes from.
 type origin struct {
 	layer Layer
-	dir   string // the file's own folder, where its lock file lies
+	dir   string // the file's folder, which also contains its lock file
 	scope *function.Scope
 }
 
-// setting is an argument with its place.
+// setting is an argument with its range.
 type setting struct {
 	name string
 	expr hcl.Expression
-	at   hcl.Range // the name
+	at   hcl.Range // of the name
 	from *origin
 }
 
-// key names a block among its siblings.
+// key identifies a block among its siblings.
 type key struct{ name, label string }
 
-// node is a block of one layer, or of several merged ones. Nodes are never changed once they are read.
+// node is a block of one layer or of several merged layers. Nodes are immutable once they have been read.
 type node struct {
 	schema *schema.Block
 	label  string
-	header hcl.Range // of the last file that has the block
+	header hcl.Range // in the last file that has the block
 	attrs  map[string]setting
 	blocks map[key]*node
-	order  []key           // of blocks: as the first layer that has each, then as the next
-	open   []bind.Fragment // what a plugin's schema describes, earlier layers first
+	order  []key           // of blocks: in the order of the lowest layer that has each one
+	open   []bind.Fragment // settings that only a plugin's schema describes, lowest layer first
 }
 
 func newNode(s *schema.Block, label string, header hcl.Range) *node {
 	return &node{schema: s, label: label, header: header, attrs: make(map[string]setting), blocks: make(map[key]*node)}
 }
 
-// merge lays b over a. Arguments are replaced one by one, blocks of the same kind and label merge, what a plugin's
-// schema describes is kept layer by layer until that schema is known. It is associative; a nil node is neutral.
+// merge returns a overridden by b. Arguments are replaced one by one, and blocks of the same kind and label are merged. Settings
+// that a plugin's schema describes are kept separately for each layer until that schema is known. merge is associative, and a nil
+// node is neutral.
 func merge(a, b *node) *node {
 	switch {
 	case a == nil:
@@ -58,7 +59,7 @@ func merge(a, b *node) *node {
 	}
 	header := b.header
 	if fromCommandLine(b) && !fromCommandLine(a) {
-		header = a.header // a setting of one argument is no place for what concerns the block
+		header = a.header // a single argument on the command line is not a useful range for errors about the block
 	}
 	out := &node{
 		schema: a.schema, label: a.label, header: header,
@@ -75,7 +76,7 @@ func merge(a, b *node) *node {
 	return out
 }
 
-// fromCommandLine reports whether no file has the block.
+// fromCommandLine reports whether the block is in no file.
 func fromCommandLine(n *node) bool { return strings.HasPrefix(n.header.Filename, diag.SetFile) }
 
 // block returns a block without a label, or nil.
@@ -106,7 +107,7 @@ func (n *node) labels(name string) []string {
 	return out
 }
 
-// reader turns the body of one file into nodes.
+// reader converts the body of one file to nodes.
 type reader struct {
 	files diag.Files
 	from  *origin
@@ -115,7 +116,7 @@ type reader struct {
 
 const seeSchema = "`gantry config schema` lists what is allowed here"
 
-// node reads a block's body. What is wrong is reported and left out.
+// node reads a block's body. Invalid parts are reported and left out.
 func (r *reader) node(body hcl.Body, s *schema.Block, label string, header hcl.Range) *node {
 	n := newNode(s, label, header)
 	var content *hcl.BodyContent
@@ -165,7 +166,7 @@ func (r *reader) node(body hcl.Body, s *schema.Block, label string, header hcl.R
 	return n
 }
 
-// String is the block's header without the brace.
+// String returns the block's header without the brace.
 func (k key) String() string {
 	if k.label == "" {
 		return k.name

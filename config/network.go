@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// network reads what may be reached. Without a mode sandbox { network } says it, as it did before there was a proxy.
+// network reads what sandboxed processes can reach. If no mode is set, the older setting sandbox { network } decides.
 func (b block) network(sandbox block) Network {
 	n := Network{
 		Mode: b.text("mode"), Allow: b.hosts("allow"), Deny: b.hosts("deny"), Limited: b.text("methods") == schema.MethodsLimited,
@@ -35,7 +35,7 @@ func (b block) network(sandbox block) Network {
 	return n
 }
 
-// hosts reads patterns of hosts.
+// hosts reads host patterns.
 func (b block) hosts(name string) []hosts.Pattern {
 	var out []hosts.Pattern
 	for _, i := range b.list(name) {

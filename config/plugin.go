@@ -24,51 +24,52 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// PluginBlock is a provider or plugin block: a program of its own under a label of the user's.
+// PluginBlock is a provider or plugin block: a program under a label that the user chose.
 type PluginBlock struct {
-	Kind         contract.Kind // what the block asks for
+	Kind         contract.Kind // the kind that the block requires
 	Label        string
 	Source       string        // as written
 	Program      source.Source // parsed
-	Path         string        // of a path source: absolute; empty for others
+	Path         string        // absolute path of a path source; empty for other sources
 	Version      version.Constraints
 	Args         []string
-	Files        []string // files and folders that the program loads, whose content is locked; absolute
+	Files        []string // files and folders that the program loads and whose content is locked; absolute
 	Enabled      bool
 	Env          map[string]string
 	UnsafeEnv    bool
-	Transport    string        // "peercred", "mtls" or empty: what the platform offers
+	Transport    string        // "peercred", "mtls", or empty for the platform's default
 	StartTimeout time.Duration // 0: the default
 	Limits       ProcessLimits
 	Permissions  permission.Set
-	Approval     ToolApproval   // of tools that no entry of Tools is for
-	Tools        []ToolApproval // what is set for single tools, in the order of the files
-	Range        Range          // of the block's header in the last file that has it
-	LockFile     string         // absolute: beside the file that names the source
-	// Problems are errors that concern this block alone: a variable that it needs is not set. Render reports them, too.
+	Approval     ToolApproval   // for tools that match no entry of Tools
+	Tools        []ToolApproval // for single tools, in the order of the files
+	Range        Range          // the block's header in the last file that has it
+	LockFile     string         // absolute; next to the file that sets the source
+	// Problems are errors that affect only this block, such as an unset environment variable. Render reports them as well.
 	Problems Diagnostics
 
-	layer        Layer  // that names the source
+	layer        Layer  // the layer that sets the source
 	base         string // the folder that Files are relative to in the lock
 	capabilities []item
 	body         bind.Block
 }
 
-// ToolApproval is when calls of tools are asked about.
+// ToolApproval configures whether calls of tools need approval.
 type ToolApproval struct {
-	Name  string // of the tool, or a pattern; empty: all of the plugin
-	Mode  string // "auto", "prompt", "approve" or "deny"; empty: nothing is set
+	Name  string // of the tool, or a pattern; empty: all tools of the plugin
+	Mode  string // "auto", "prompt", "approve" or "deny"; empty: not set
 	Range Range
 }
 
-// ToolApproval is what is set for a tool that goes by these names: for its whole name, else for the longest pattern, else for the plugin.
+// ToolApproval returns the setting for a tool that has the given names: the entry with its exact name, otherwise the one with the
+// longest matching pattern, otherwise the plugin's.
 func (b *PluginBlock) ToolApproval(names ...string) ToolApproval {
 	out, best := b.Approval, -1
 	for _, t := range b.Tools {
 		specific := len(t.Name)
 		switch {
 		case slices.Contains(names, t.Name):
-			specific = 1 << 16 // before any pattern
+			specific = 1 << 16 // an exact name precedes all patterns
 		case !slices.ContainsFunc(names, func(n string) bool { ok, err := path.Match(t.Name, n); return ok && err == nil }):
 			continue
 		}
@@ -79,16 +80,16 @@ func (b *PluginBlock) ToolApproval(names ...string) ToolApproval {
 	return out
 }
 
-// ProcessLimits bound the program itself, and what it keeps. 0: no limit; what it keeps always has one.
+// ProcessLimits bound the process and its storage. 0 means no limit, except for storage, which is always limited.
 type ProcessLimits struct {
 	MemoryBytes int64
 	Pids        int64
-	// StorageBytes is for its own folders, StateBytes for what the host keeps for it by key. ArtifactBytes and EventBytes are for what
-	// it hands over while one gantry runs.
+	// StorageBytes applies to the plugin's folders and StateBytes to its key-value state. ArtifactBytes and EventBytes apply to
+	// what it sends during one run of the host.
 	StorageBytes, StateBytes, ArtifactBytes, EventBytes int64
 }
 
-// What a plugin may keep where its block says nothing.
+// Default storage limits.
 const (
 	defaultStorage   = 1 << 30
 	defaultState     = 64 << 20
@@ -96,27 +97,27 @@ const (
 	defaultEvents    = 64 << 20
 )
 
-// Secret is what stands behind a handle: a value, or the program that prints it. It prints as nothing.
+// Secret is the secret of a handle: a value, or the program that prints it. Formatting it prints a placeholder.
 type Secret = bind.Secret
 
 // Command is a program that prints a secret.
 type Command = function.Command
 
-// Secrets are those of a block by handle.
+// Secrets maps handles to secrets.
 type Secrets map[string]Secret
 
-// Where is the block's place in words: "gantry.hcl:14".
+// Where returns the block's position as "gantry.hcl:14".
 func (b *PluginBlock) Where() string { return b.Range.String() }
 
-// BuiltIn tells that the block comes with gantry: the user has not written it.
+// BuiltIn reports whether the block is part of gantry rather than of a configuration file.
 func (b *PluginBlock) BuiltIn() bool { return b.layer == LayerBuiltin }
 
-// Address is what the lock file calls the program.
+// Address returns the program's key in the lock file.
 func (b *PluginBlock) Address() string { return b.Program.Address() }
 
-// Render evaluates the block's own settings and checks them against the schema that the manifest brings along. The JSON
-// has every attribute of the schema; secrets stand in it as {"$secret": HANDLE} and are returned by handle. Now is when
-// env(), file() and secret() are looked at; what command() names is run when the plugin asks for it. With errors there is no JSON.
+// Render evaluates the block's own settings and checks them against the schema in the manifest. The JSON has every attribute of
+// the schema. Secrets appear in it as {"$secret": HANDLE} and are returned by handle. Render evaluates env(), file() and secret();
+// programs of command() run later, when the plugin asks for the secret. If there are errors, no JSON is returned.
 func (b *PluginBlock) Render(m *contract.Manifest) (config []byte, secrets Secrets, ds Diagnostics) {
 	if ds = b.usable(m); ds.HasErrors() {
 		return nil, nil, ds
@@ -125,8 +126,8 @@ func (b *PluginBlock) Render(m *contract.Manifest) (config []byte, secrets Secre
 	return config, values, append(ds, b.undeclared(m)...)
 }
 
-// Preview is Render for a block that is only looked at, or works without what it lacks: a variable that is not set, say, is
-// a warning. A secret is empty then, anything else has no value.
+// Preview is like Render for a block that is only inspected, or that works without what is missing: an unset variable, for
+// example, is only a warning. Missing secrets are empty, and other missing settings have no value.
 func (b *PluginBlock) Preview(m *contract.Manifest) (config []byte, secrets Secrets, ds Diagnostics) {
 	for _, d := range b.Problems {
 		d.Severity = diag.Warning
@@ -139,11 +140,12 @@ func (b *PluginBlock) Preview(m *contract.Manifest) (config []byte, secrets Secr
 	return config, values, append(append(ds, more...), b.undeclared(m)...)
 }
 
-// capabilityNetwork is the capability that needs no service of the host's: providers have it, tool plugins by permissions { network }.
+// capabilityNetwork is a capability without a service of the host: providers always have it, tool plugins have it through
+// permissions { network }.
 const capabilityNetwork = "network"
 
-// undeclared warns about capabilities that are granted and that the plugin does not ask for, since a mistyped name grants nothing,
-// and reports the one that can't be withheld.
+// undeclared warns about granted capabilities that the plugin does not declare, because a misspelled name grants nothing. It
+// reports an error if the capability for the network is withheld from a provider, which the host cannot enforce.
 func (b *PluginBlock) undeclared(m *contract.Manifest) (ds Diagnostics) {
 	if b.Kind == contract.KindProvider && slices.Contains(m.Capabilities, capabilityNetwork) && !b.Permissions.Capability(capabilityNetwork, m.Capabilities) {
 		ds = append(ds, b.Place(Diagnostic{
@@ -164,14 +166,14 @@ func (b *PluginBlock) undeclared(m *contract.Manifest) (ds Diagnostics) {
 	return ds
 }
 
-// Place gives d the block's header as its place, unless it has one.
+// Place sets the range of d to the block's header, unless d already has one.
 func (b *PluginBlock) Place(d Diagnostic) Diagnostic {
 	d.Plugin = b.Label
 	return b.body.Files.At(b.body.Header, d)
 }
 
-// Check is Render for a configuration that is not used right now: what is merely missing around it, a variable for
-// example, is a warning. If nothing is missing, config is what Render returns.
+// Check is like Render for a configuration that is not about to be used: what is missing outside it, such as an environment
+// variable, is only a warning. If nothing is missing, config is what Render returns.
 func (b *PluginBlock) Check(m *contract.Manifest) (config []byte, ds Diagnostics) {
 	ds = slices.Clone(b.Problems)
 	for i := range ds {
@@ -207,32 +209,32 @@ func (b *PluginBlock) wrongKind(m *contract.Manifest) Diagnostics {
 	})}
 }
 
-// Locate returns the place of an attribute path of the block's own settings.
+// Locate returns the range of an attribute path in the block's own settings.
 func (b *PluginBlock) Locate(path []contract.Step) Range { return b.body.Locate(path) }
 
-// Diagnose places what the plugin itself says about its settings.
+// Diagnose adds positions to diagnostics that the plugin itself returned for its settings.
 func (b *PluginBlock) Diagnose(in []contract.Diagnostic) Diagnostics { return b.body.Diagnose(in) }
 
-// Variables returns the names of the environment variables that the block's own settings may read, sorted. Their values
-// are for this plugin: they are kept out of the environment of every other process.
+// Variables returns the sorted names of the environment variables that the block's own settings may read. Their values are only
+// for this plugin: the host removes them from the environment of all other processes.
 func (b *PluginBlock) Variables() []string {
 	seen := make(map[string]bool)
 	b.body.Environment(func(name string) { seen[name] = true })
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// forbidden are variables that make a program load other code than the one that was locked.
+// forbidden are variables that make a program load code other than the locked one.
 var forbidden = []string{
 	"PATH", "PYTHONPATH", "PYTHONHOME", "NODE_OPTIONS", "RUBYOPT", "CLASSPATH", "GOROOT", "BASH_ENV", "ENV",
 }
 
-// ForbiddenEnv reports whether a variable is refused in an env block unless unsafe_env is set.
+// ForbiddenEnv reports whether an env block may set a variable only if unsafe_env is set.
 func ForbiddenEnv(name string) bool {
 	name = strings.ToUpper(name)
 	return slices.Contains(forbidden, name) || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_")
 }
 
-// reservedEnv reports whether a variable is the host's to set.
+// reservedEnv reports whether only the host may set a variable.
 func reservedEnv(name string) bool {
 	name = strings.ToUpper(name)
 	return strings.HasPrefix(name, "GANTRY_") || strings.HasPrefix(name, "PLUGIN_")
@@ -291,7 +293,7 @@ func (l *loader) program(b block, p *PluginBlock) {
 		from := b.n.attrs["source"].from
 		p.layer, p.LockFile = from.layer, filepath.Join(from.dir, lock.FileName)
 		if from.layer == LayerCommandLine || from.layer == LayerBuiltin || from.layer == LayerSystem {
-			p.LockFile = filepath.Join(l.home, lock.FileName) // there is no file beside it, or none that the user may write
+			p.LockFile = filepath.Join(l.home, lock.FileName) // there is no file next to it, or none that the user can write
 		}
 		p.Program, err = source.Parse(p.Source)
 		if err != nil {
@@ -363,7 +365,7 @@ func (l *loader) permissions(b block, p *PluginBlock, kind contract.Kind) {
 	}
 }
 
-// tools reads when calls of tools are asked about.
+// tools reads the approval settings of tools.
 func (l *loader) tools(d *decoder, b block, p *PluginBlock) {
 	p.Approval = ToolApproval{Mode: b.text("approval"), Range: l.files.Range(b.at("approval"))}
 	if _, set := b.n.attrs["approval"]; !set {
@@ -380,7 +382,8 @@ func (l *loader) tools(d *decoder, b block, p *PluginBlock) {
 	}
 }
 
-// Grants is the digest of what is granted to a program by all blocks that use it. It is what consent is bound to.
+// Grants returns the digest of the permissions that all blocks together grant to a program. The user's consent applies to this
+// digest.
 func (c *Config) Grants(address string) lock.Hash {
 	var sets []permission.Set
 	for _, b := range c.Blocks() {
@@ -391,7 +394,7 @@ func (c *Config) Grants(address string) lock.Hash {
 	return lock.Hash(permission.Digest(sets...))
 }
 
-// FilesDigest is the digest of what the programs of an address load, as their blocks say.
+// FilesDigest returns the digest of the files that the programs with this address load, according to their blocks.
 func (c *Config) FilesDigest(address string) (lock.Hash, error) {
 	var blocks []*PluginBlock
 	for _, b := range c.Blocks() {
@@ -425,7 +428,7 @@ func (c *Config) FilesDigest(address string) (lock.Hash, error) {
 	return lock.Hash(lock.SchemeFiles + strings.TrimPrefix(sum, "r1")), nil
 }
 
-// loads are the files that the programs of blocks start from, where commands could change them.
+// loads returns the files that the programs of blocks load and that sandboxed commands could change.
 func (c *Config) loads() []string {
 	var out []string
 	for _, b := range c.Blocks() {
@@ -441,7 +444,8 @@ func (c *Config) loads() []string {
 	return out
 }
 
-// Unpinned says why the lock of a block covers only a part of what its program loads; empty: as far as is known it covers it all.
+// Unpinned explains why the lock of a block covers only part of what its program loads. It returns "" if the lock covers
+// everything, as far as is known.
 func (c *Config) Unpinned(b *PluginBlock) string {
 	if b.Program.Kind != source.Path || b.Files != nil {
 		return ""

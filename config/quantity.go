@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sizes are the units of a size, longest first so that "KiB" is not read as "B".
+// sizes are the units of a size, ordered so that no unit is tried before a longer one that ends with it.
 var sizes = []struct {
 	unit  string
 	bytes float64
@@ -17,7 +17,7 @@ var sizes = []struct {
 	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
 }
 
-// parseSize reads "256MiB". A bare number is refused: nobody can tell whether bytes were meant.
+// parseSize parses a size such as "256MiB". A number without a unit is an error, because it is ambiguous.
 func parseSize(s string) (int64, error) {
 	for _, u := range sizes {
 		digits, ok := strings.CutSuffix(s, u.unit)
@@ -33,7 +33,7 @@ func parseSize(s string) (int64, error) {
 	return 0, fmt.Errorf("%q is a size without a known unit", s)
 }
 
-// parseDuration reads what time.ParseDuration reads, and whole days and weeks: "30d", "2w".
+// parseDuration parses what [time.ParseDuration] accepts, and whole days and weeks such as "30d" or "2w".
 func parseDuration(s string) (time.Duration, error) {
 	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		digits, ok := strings.CutSuffix(s, unit)

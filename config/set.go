@@ -13,12 +13,12 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// set reads one setting of the command line, PATH=VALUE, as a layer of its own. PATH names blocks, labels and an
-// argument, joined by dots; a label with a dot in it stands in quotes. VALUE is an expression as in a file; what is none,
-// or would need a variable, is taken as text, so that quotes can be left out.
+// set reads a setting of the command line, PATH=VALUE, as a layer of its own. PATH consists of the names of blocks, labels and an
+// argument, separated by dots; labels that contain a dot are quoted. VALUE is an HCL expression. A VALUE that is not a valid
+// expression, or that refers to variables, is taken as text, so that quotation marks are optional.
 func (r *reader) set(text string, root *schema.Block) *node {
 	path, value, ok := strings.Cut(text, "=")
-	// An "=" inside a quoted label is part of the path.
+	// An "=" inside a quoted label belongs to the path.
 	for ok && strings.Count(path, `"`)%2 == 1 {
 		var more string
 		more, value, ok = strings.Cut(value, "=")
@@ -107,7 +107,7 @@ func examples(seen string, b *schema.Block) string {
 	return ""
 }
 
-// value parses the right side. Positions count from the beginning of the whole setting.
+// value parses the right-hand side. Positions are relative to the start of the whole setting.
 func (r *reader) value(text, file string, offset int) hcl.Expression {
 	start := hcl.Pos{Line: 1, Column: offset + 1, Byte: offset}
 	at := hcl.Range{Filename: file, Start: start, End: hcl.Pos{Line: 1, Column: offset + 1 + len(text), Byte: offset + len(text)}}
@@ -133,13 +133,13 @@ func (r *reader) value(text, file string, offset int) hcl.Expression {
 	return expr
 }
 
-// number remembers how a number was written: as text, 1.10 is not 1.1.
+// number keeps the spelling of a number: as text, 1.10 differs from 1.1.
 type number struct {
 	hcl.Expression
 	raw string
 }
 
-// Raw returns the number as it was written.
+// Raw returns the number as written.
 func (n number) Raw() string { return n.raw }
 
 // splitPath splits a.b."c.d".e and a.b["c.d"].e.

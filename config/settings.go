@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// decode reads the merged layers.
+// decode decodes the merged layers.
 func (l *loader) decode(root *node) *Config {
 	d := &decoder{files: l.files}
 	c := &Config{
@@ -37,7 +37,7 @@ func (l *loader) decode(root *node) *Config {
 		DenyRead:      sandbox.denied("deny_read", l.sources.Home), DenyWrite: sandbox.denied("deny_write", l.sources.Home),
 		Network: sandbox.flag("network", false), RequireLandlock: sandbox.flag("require_landlock", false), Range: l.files.Range(sandbox.at("mode")),
 	}
-	if system := l.system.block(schema.BlockSandbox); system != nil { // what the machine denies no file above it allows
+	if system := l.system.block(schema.BlockSandbox); system != nil { // no other layer can allow what the machine's file denies
 		machine := d.block(system, sandbox.schema)
 		c.Sandbox.DenyRead = l.union(c.Sandbox.DenyRead, sandbox, machine, "deny_read")
 		c.Sandbox.DenyWrite = l.union(c.Sandbox.DenyWrite, sandbox, machine, "deny_write")
@@ -104,7 +104,7 @@ func (l *loader) decode(root *node) *Config {
 	for _, n := range root.labelled(schema.BlockPlugin) {
 		p := l.pluginBlock(d, n, contract.KindTool)
 		c.Plugins = append(c.Plugins, p)
-		// One label names one process, its folders and its log lines.
+		// A label identifies one process, its folders and its log lines.
 		if other, twice := root.blocks[key{schema.BlockProvider, n.label}]; twice {
 			d.errorAt(n.header, fmt.Sprintf("label %q is used twice", n.label),
 				fmt.Sprintf("The provider at %s has the same label.", l.files.Range(other.header)), "choose another label for one of them")
@@ -118,10 +118,10 @@ func (l *loader) decode(root *node) *Config {
 	return c
 }
 
-// defaultInstructionBytes is what of a project's instructions is read; codex-compatible.
+// defaultInstructionBytes is the default limit for a project's instructions, the same as codex's.
 const defaultInstructionBytes = 32 << 10
 
-// names reads a list of names of files in a folder.
+// names reads a list of file names without a path.
 func (b block) names(name string) []string {
 	items := b.list(name)
 	for _, i := range items {
@@ -133,7 +133,7 @@ func (b block) names(name string) []string {
 	return texts(items)
 }
 
-// paths reads a list of folders and makes them absolute.
+// paths reads a list of paths and makes them absolute.
 func (b block) paths(name, home string) []string {
 	items := b.list(name)
 	if items == nil {
@@ -159,7 +159,7 @@ func (b block) paths(name, home string) []string {
 	return out
 }
 
-// inHome reports whether a path can be resolved: "~/" needs the user's home folder.
+// inHome reports an error if a path begins with "~/" and the user's home folder is unknown.
 func (b block) inHome(path string, at hcl.Range, home string) bool {
 	if home != "" || !strings.HasPrefix(path, "~/") {
 		return true
@@ -171,7 +171,8 @@ func (b block) inHome(path string, at hcl.Range, home string) bool {
 
 func (l *loader) model(d *decoder, n *node) *Model {
 	if n.header.Filename != builtinName {
-		// Who writes a model down means all of it: half of the built-in one below would go to the wrong provider unseen.
+		// A user's model block replaces the built-in one as a whole: otherwise settings left out would silently come from another
+		// provider's model.
 		maps.DeleteFunc(n.attrs, func(_ string, s setting) bool { return s.from.layer == LayerBuiltin })
 	}
 	b := d.block(n, n.schema)
@@ -192,7 +193,7 @@ func (l *loader) model(d *decoder, n *node) *Model {
 	return m
 }
 
-// siblings are the labels that a mistyped one could have meant: of blocks that a file has.
+// siblings returns the labels that a misspelled label may have meant: those of blocks in files.
 func (l *loader) siblings(n *node) []string {
 	var out []string
 	for _, s := range l.merged.labelled(n.schema.Name) {
@@ -203,7 +204,7 @@ func (l *loader) siblings(n *node) []string {
 	return out
 }
 
-// label checks a label that the user chose: it becomes part of folder names, log lines and messages.
+// label checks a label, which becomes part of folder names, log lines and messages.
 func (b block) label() {
 	if !validLabel(b.n.label) {
 		b.errorAt(b.n.header, fmt.Sprintf("invalid label %q", b.n.label),
@@ -218,7 +219,7 @@ func validLabel(s string) bool {
 	return strings.IndexByte("-_.", s[0]) < 0
 }
 
-// references checks the labels that settings mention, and finds the default model.
+// references checks labels that other settings refer to, and determines the default model.
 func (l *loader) references(d *decoder, b block, c *Config) {
 	models, providers := b.n.labels(schema.BlockModel), b.n.labels(schema.BlockProvider)
 	unknown := func(at hcl.Range, kind, label string, there []string) {
@@ -259,7 +260,7 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 	if c.Guardian.Model != "" && !slices.Contains(models, c.Guardian.Model) {
 		unknown(guard.at("model"), "model", c.Guardian.Model, models)
 	}
-	// The built-in model is for those who have none of their own: it never makes the choice between theirs.
+	// The built-in model is a default for users who have configured none: it does not make their choice ambiguous.
 	own := slices.DeleteFunc(slices.Clone(models), func(label string) bool {
 		return b.n.blocks[key{schema.BlockModel, label}].header.Filename == builtinName
 	})
@@ -276,7 +277,7 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 	}
 }
 
-// approval reads the block. A policy that names its questions needs them.
+// approval reads the approval block. The policy "granular" requires a granular block.
 func (l *loader) approval(b block, sub func(block, string) block) Approval {
 	a := Approval{Policy: b.text("policy"), SafeCommands: b.flag("safe_commands", false), AdditionalPermissions: b.flag("additional_permissions", true), Range: l.files.Range(b.at("policy"))}
 	if a.Policy == "on-failure" {

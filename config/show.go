@@ -16,8 +16,8 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// Show writes the configuration in force, every setting as it was written and with the place that it comes from. What
-// looks like a literal secret is hidden. Profiles are left out: what the selected one says is merged in.
+// Show writes the effective configuration: each setting as it is written, with its position. Text that looks like a secret is
+// masked. Profiles are omitted, because the selected one is merged into the other settings.
 func (c *Config) Show(w io.Writer) error {
 	p := &printer{out: bufio.NewWriter(w), c: c}
 	p.node(c.root, 0)
@@ -29,7 +29,7 @@ type printer struct {
 	c   *Config
 }
 
-// line is a setting: its text and where it comes from.
+// line is a setting: its text and position.
 type line struct{ text, from string }
 
 func (p *printer) node(n *node, depth int) {
@@ -50,8 +50,8 @@ func (p *printer) node(n *node, depth int) {
 		p.node(n.blocks[k], depth+1)
 		fmt.Fprintf(p.out, "%s}\n", strings.Repeat("  ", depth))
 	}
-	// An argument of a later layer replaces the same one of an earlier layer, whatever the schema says. How blocks merge
-	// only the schema knows: they are printed layer by layer.
+	// An argument of a higher layer replaces that of a lower one, whatever the schema is. How blocks are merged depends on the
+	// schema: they are printed layer by layer.
 	last := make(map[string]int)
 	for i, f := range n.open {
 		for name := range settings(f) {
@@ -75,7 +75,7 @@ func settings(f bind.Fragment) hcl.Attributes {
 	return attrs
 }
 
-// fragment prints what one layer says about a block that a plugin's schema describes.
+// fragment prints the settings of one layer for a block that a plugin's schema describes.
 func (p *printer) fragment(f bind.Fragment, depth int, counts func(name string) bool) {
 	var lines []line
 	for name, a := range settings(f) {
@@ -94,7 +94,7 @@ func (p *printer) fragment(f bind.Fragment, depth int, counts func(name string) 
 	}
 	for _, b := range native.Blocks {
 		if b.Type == schema.BlockEnv || b.Type == schema.BlockPermissions || b.Type == schema.BlockLimits {
-			continue // the host's own blocks of a provider, printed already
+			continue // blocks of the host inside a provider block, printed already
 		}
 		header := b.Type
 		for _, l := range b.Labels {
@@ -115,7 +115,7 @@ func (p *printer) setting(name string, x hcl.Expression, at hcl.Range) line {
 	return line{diag.Mask(name + " = " + diag.MaskValue(name, text)), p.c.sources.Range(at).String()}
 }
 
-// lines prints settings with their places in one column. A value of several lines has its place above it.
+// lines prints settings with their positions aligned. The position of a value with several lines is printed above it.
 func (p *printer) lines(lines []line, depth int) {
 	indent := strings.Repeat("  ", depth)
 	width := 0

@@ -11,5 +11,5 @@ var strangerText []byte
 //go:embed starter.hcl
 var starterText string
 
-// Starter is the text of a first gantry.hcl: valid as it is, with the usual blocks as comments.
+// Starter returns the text of a first gantry.hcl: it is valid, and shows the most common blocks as comments.
 func Starter() string { return starterText }

@@ -13,11 +13,11 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// Store says where threads are kept, and for how long.
+// Store configures where and for how long threads are stored.
 type Store struct {
 	Driver string // "sqlite" or "postgres"
 	Range  Range  // of the driver
-	// Variables are the environment variables that the address may read, sorted. Their values are for the host alone.
+	// Variables are the sorted names of the environment variables that the address may read. Their values are only for the host.
 	Variables []string
 	Retention Retention
 
@@ -25,20 +25,21 @@ type Store struct {
 	files diag.Files
 }
 
-// Retention says what is removed by itself. 0: nothing for that reason.
+// Retention configures which threads are deleted automatically. 0 disables a limit.
 type Retention struct {
 	MaxAge     time.Duration
 	MaxThreads int64
-	KeepNamed  bool // never remove a thread that has a name
+	KeepNamed  bool // never delete a thread that has a name
 }
 
-// Address evaluates where the database server is, which may hold a password. It is empty for a driver that has no server.
+// Address evaluates the address of the database server, which may contain a password. It is empty for a driver without a server.
 func (s Store) Address() (Secret, Diagnostics) {
 	address, ds, _ := s.address()
 	return address, ds
 }
 
-// address tells beside what is wrong whether it is only missing: a variable that is not set, for example.
+// address also reports whether the problem is only that something outside the configuration is missing, such as an environment
+// variable.
 func (s Store) address() (address Secret, ds Diagnostics, missing bool) {
 	if s.Driver != schema.DriverPostgres {
 		return Secret{}, nil, false
@@ -66,7 +67,7 @@ func (s Store) address() (address Secret, ds Diagnostics, missing bool) {
 
 const dsnExample = `write one like "postgres://gantry@db.example.com/gantry", or env("GANTRY_DSN") where it holds a password`
 
-// store reads the block. The address is only looked at: what it needs may be missing as long as nobody opens the database.
+// store reads the block. The address is only inspected: what it refers to may be missing until the database is opened.
 func (l *loader) store(b, kept block) Store {
 	driver := b.text("driver")
 	s := Store{

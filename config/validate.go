@@ -7,9 +7,8 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
-// Validate returns warnings about what is fine as text but lacks something around it: variables that are not set, files
-// and secrets that are not there. It starts nothing. Settings of plugins are checked by [PluginBlock.Check], which needs
-// their manifests.
+// Validate returns warnings about things that are missing outside the configuration: unset variables, files and secrets that do
+// not exist. It starts no processes. The settings of plugins are checked by [PluginBlock.Check], which needs their manifests.
 func (c *Config) Validate() Diagnostics {
 	var out Diagnostics
 	add := func(ds Diagnostics) {

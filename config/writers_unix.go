@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// writers says which other users may change a file; empty: none but root. A group is one if it is not the user's own: with umask 002 the
-// files of a user belong to a group of that user alone.
+// writers describes which other users can write a file, or returns "" if only the user and root can. The user's primary group does
+// not count: with umask 002 a user's files belong to a group that has no other member.
 func writers(info fs.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch perm := info.Mode().Perm(); {

@@ -1,8 +1,8 @@
-// Package diag describes problems to people: what happened, where, and what to do next.
+// Package diag describes problems to users: what happened, where, and what to do next.
 //
-// It owns: the diagnostic, its text form (one function renders all of them), its JSON form, "did you mean", and the
-// translation of HCL's own diagnostics into ours. It must not know: which settings exist, how configuration is layered,
-// what a plugin is beyond a name to print.
+// It owns the diagnostic, its text form (one function renders all of them), its JSON form, suggestions for misspelled names, and
+// the translation of HCL's diagnostics. It does not know which settings exist, how configuration is layered, or anything about a
+// plugin except its name.
 //
 // Start with [Diagnostic] and [Write].
 package diag
@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// Severity says how bad it is.
+// Severity is the severity of a diagnostic.
 type Severity int
 
-// The severities; unknown counts as an error.
+// Severities. Unknown is treated as an error.
 const (
 	Unknown Severity = iota
 	Error
@@ -32,20 +32,20 @@ func (s Severity) String() string {
 	return "error"
 }
 
-// Pos is a place in a file. Line and Column count from 1, Byte from 0. Line 0 means no line.
+// Pos is a position in a file. Line and Column start at 1, Byte at 0. Line 0 means that the line is unknown.
 type Pos struct{ Line, Column, Byte int }
 
-// Range is a piece of a file. File is how a person would name it: relative to the working folder when it lies beneath
-// it, else absolute; "-c" stands for a setting of the command line. The zero Range is no place.
+// Range is a part of a file. File is the name that messages show: relative to the working folder for files inside it, absolute for
+// others, and "-c" for a setting of the command line. The zero Range means that there is no position.
 type Range struct {
 	File       string
 	Start, End Pos
 }
 
-// IsZero reports whether r is no place.
+// IsZero reports whether r is the zero Range.
 func (r Range) IsZero() bool { return r.File == "" }
 
-// String returns "gantry.hcl:14", or the file alone where there is no line.
+// String returns "gantry.hcl:14", or only the file if the line is unknown.
 func (r Range) String() string {
 	if r.Start.Line == 0 {
 		return r.File
@@ -53,16 +53,16 @@ func (r Range) String() string {
 	return fmt.Sprintf("%s:%d", r.File, r.Start.Line)
 }
 
-// Snippet is the text at a range, whole lines. What looks like a literal secret is already masked. HighlightStart and
-// HighlightEnd are byte offsets of the range within Code.
+// Snippet contains the lines of a range. Text that looks like a secret is masked. HighlightStart and HighlightEnd are the byte
+// offsets of the range in Code.
 type Snippet struct {
 	Code                         string
 	StartLine                    int
 	HighlightStart, HighlightEnd int
 }
 
-// Diagnostic is one problem. Summary is one line without a full stop; Detail is whole sentences and may be empty. The
-// place is Range, or Plugin, Thread and Call, or both. Next says what to do, in one line, beginning in lower case.
+// Diagnostic is a problem. Summary is one line without a full stop. Detail consists of whole sentences and may be empty. The
+// position is a Range, or Plugin, Thread and Call, or both. Next is the next step: one line that begins in lower case.
 type Diagnostic struct {
 	Severity Severity
 	Summary  string
@@ -75,20 +75,20 @@ type Diagnostic struct {
 	Next     string
 }
 
-// Diagnostics is a list of problems.
+// Diagnostics is a list of diagnostics.
 type Diagnostics []Diagnostic
 
-// HasErrors reports whether anything in ds is more than a warning.
+// HasErrors reports whether ds contains an error.
 func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity != Warning })
 }
 
-// Errors returns the errors of ds.
+// Errors returns the errors in ds.
 func (ds Diagnostics) Errors() Diagnostics {
 	return slices.DeleteFunc(slices.Clone(ds), func(d Diagnostic) bool { return d.Severity == Warning })
 }
 
-// Err returns ds as an error, nil when nothing in it is one. errors.AsType[diag.Failure] gives the list back.
+// Err returns ds as an error of type [Failure], or nil if ds contains no error.
 func (ds Diagnostics) Err() error {
 	if errs := ds.Errors(); len(errs) > 0 {
 		return Failure{Diagnostics: ds}
@@ -96,7 +96,7 @@ func (ds Diagnostics) Err() error {
 	return nil
 }
 
-// Sort orders ds by file and position; what has no place comes first. It is stable.
+// Sort sorts ds by file and position; diagnostics without a position come first. The sort is stable.
 func (ds Diagnostics) Sort() {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
 		return cmp.Or(
@@ -107,10 +107,10 @@ func (ds Diagnostics) Sort() {
 	})
 }
 
-// Failure is a list of diagnostics, at least one of them an error, as an error.
+// Failure is an error made of diagnostics, at least one of which is an error.
 type Failure struct{ Diagnostics Diagnostics }
 
-// Error returns the first error in one line, and how many more there are.
+// Error returns the first error on one line and the number of others.
 func (f Failure) Error() string {
 	errs := f.Diagnostics.Errors()
 	if len(errs) == 0 {
@@ -133,7 +133,7 @@ func (f Failure) Error() string {
 	return b.String()
 }
 
-// NextStep is what to do about the first error.
+// NextStep returns the next step of the first error.
 func (f Failure) NextStep() string {
 	if errs := f.Diagnostics.Errors(); len(errs) > 0 {
 		return errs[0].Next
@@ -141,5 +141,5 @@ func (f Failure) NextStep() string {
 	return ""
 }
 
-// Unwrap is nil: a diagnostic is the end of a chain.
+// Unwrap returns nil: diagnostics wrap no error.
 func (f Failure) Unwrap() error { return nil }

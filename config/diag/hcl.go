@@ -10,14 +10,14 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// SetFile is the prefix of the file name under which a setting of the command line is parsed: "-c approval.policy". Its
-// ranges are shown as "-c" without a line.
+// SetFile is the prefix of the file name under which a setting of the command line is parsed, as in "-c approval.policy". Ranges
+// in it are printed as "-c" without a line.
 const SetFile = "-c "
 
-// Files holds the text of what was read, by the name that HCL ranges carry. It is the source of snippets.
+// Files maps the file names of HCL ranges to the texts of the files. Snippets are taken from it.
 type Files map[string][]byte
 
-// Range translates an HCL range.
+// Range converts an HCL range.
 func (f Files) Range(r hcl.Range) Range {
 	if r.Filename == "" {
 		return Range{}
@@ -30,7 +30,7 @@ func (f Files) Range(r hcl.Range) Range {
 	return out
 }
 
-// At gives d the place r, unless it has one.
+// At sets the range and snippet of d to r, unless d already has a range.
 func (f Files) At(r hcl.Range, d Diagnostic) Diagnostic {
 	if d.Range.IsZero() {
 		d.Range = f.Range(r)
@@ -39,7 +39,7 @@ func (f Files) At(r hcl.Range, d Diagnostic) Diagnostic {
 	return d
 }
 
-// Place gives d a range that was translated already, with its snippet.
+// Place is like At for a range that is already converted.
 func (f Files) Place(r Range, d Diagnostic) Diagnostic {
 	if r.IsZero() || r.Start.Line == 0 {
 		d.Range = r
@@ -48,15 +48,15 @@ func (f Files) Place(r Range, d Diagnostic) Diagnostic {
 	return f.At(hcl.Range{Filename: r.File, Start: hcl.Pos(r.Start), End: hcl.Pos(r.End)}, d)
 }
 
-// Explainer is implemented by errors of configuration functions that know better words than HCL's general ones for a
-// failed call: a summary, a detail, a next step, and which argument is to blame.
+// Explainer is an error of a configuration function that explains itself better than HCL's general message for a failed call: with
+// a summary, a detail, a next step, and the index of the argument that is wrong.
 type Explainer interface {
 	error
 	Explain() (summary, detail, next string, argument int)
 }
 
-// Convert translates diagnostics of the HCL library. Next steps that HCL puts at the end of its detail move to Next;
-// where there is none, next is used.
+// Convert converts diagnostics of the HCL library. A suggestion at the end of HCL's detail becomes Next; without one, next is
+// used.
 func (f Files) Convert(ds hcl.Diagnostics, next string) Diagnostics {
 	out := make(Diagnostics, 0, len(ds))
 	for _, h := range ds {
@@ -89,7 +89,7 @@ func (f Files) Convert(ds hcl.Diagnostics, next string) Diagnostics {
 	return out
 }
 
-// explainer returns the error of a configuration function that caused h, nil when something else did.
+// explainer returns the error of the configuration function that caused h, or nil if h has another cause.
 func explainer(h *hcl.Diagnostic) Explainer {
 	call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](h)
 	if !ok {
@@ -99,8 +99,8 @@ func explainer(h *hcl.Diagnostic) Explainer {
 	return e
 }
 
-// AllExplained reports whether every problem in ds comes from a configuration function that could not deliver: then
-// nothing is wrong with the text, only with the moment and place.
+// AllExplained reports whether all diagnostics in ds are failures of configuration functions. In that case the text itself is
+// correct, and only something that it refers to is missing.
 func AllExplained(ds hcl.Diagnostics) bool {
 	for _, h := range ds {
 		if explainer(h) == nil {
@@ -110,7 +110,7 @@ func AllExplained(ds hcl.Diagnostics) bool {
 	return len(ds) > 0
 }
 
-// ConvertNames is [Files.Convert] for what a body says about its names: unknown ones get a suggestion from names.
+// ConvertNames is like [Files.Convert] for the diagnostics of a body. For unknown names it suggests one of names.
 func (f Files) ConvertNames(ds hcl.Diagnostics, names []string, next string) Diagnostics {
 	out := f.Convert(ds, next)
 	for i, h := range ds {
@@ -130,7 +130,7 @@ func (f Files) ConvertNames(ds hcl.Diagnostics, names []string, next string) Dia
 	return out
 }
 
-// splitSuggestion takes a closing `Did you mean …?` off a detail.
+// splitSuggestion cuts a trailing `Did you mean …?` off a detail.
 func splitSuggestion(detail string) (rest, next string) {
 	i := strings.LastIndex(detail, "Did you mean ")
 	if i < 0 {
@@ -139,7 +139,7 @@ func splitSuggestion(detail string) (rest, next string) {
 	return strings.TrimSpace(detail[:i]), lowerFirst(detail[i:])
 }
 
-// lowerFirst lowers the first letter, unless the word looks like an abbreviation.
+// lowerFirst converts the first letter to lower case, unless the word looks like an abbreviation.
 func lowerFirst(s string) string {
 	r, n := utf8.DecodeRuneInString(s)
 	second, _ := utf8.DecodeRuneInString(s[n:])

@@ -34,7 +34,7 @@ type diagnosticJSON struct {
 }
 
 // MarshalJSON writes {severity, summary, detail, range{filename,start{line,column,byte},end}, snippet{code, start_line,
-// highlight_start_offset, highlight_end_offset}, plugin, thread, call, next}; what is empty is left out.
+// highlight_start_offset, highlight_end_offset}, plugin, thread, call, next}. Empty fields are omitted.
 func (d Diagnostic) MarshalJSON() ([]byte, error) {
 	out := diagnosticJSON{
 		Severity: d.Severity.String(), Summary: d.Summary, Detail: d.Detail,

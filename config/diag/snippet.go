@@ -7,10 +7,10 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// A snippet shows at most this many lines; ranges of a broken file can span all of it.
+// maxSnippetLines limits a snippet, because a range in a file with syntax errors can be the whole file.
 const maxSnippetLines = 3
 
-// snippet cuts the lines of r out of its file, nil when the file is not known.
+// snippet returns the lines of r, or nil if the file's text is unknown.
 func (f Files) snippet(r hcl.Range) *Snippet {
 	src, ok := f[r.Filename]
 	if !ok || r.Start.Byte < 0 || r.Start.Byte > len(src) {
@@ -33,7 +33,7 @@ func (f Files) snippet(r hcl.Range) *Snippet {
 	s := &Snippet{Code: Mask(code), StartLine: r.Start.Line}
 	s.HighlightStart = min(r.Start.Byte-from, len(code))
 	s.HighlightEnd = min(max(r.End.Byte-from, s.HighlightStart), len(code))
-	if s.Code != code { // the offsets mean nothing any more
+	if s.Code != code { // masking invalidates the offsets
 		s.HighlightStart, s.HighlightEnd = 0, len(s.Code)
 	}
 	if strings.HasPrefix(r.Filename, SetFile) {
@@ -42,12 +42,11 @@ func (f Files) snippet(r hcl.Range) *Snippet {
 	return s
 }
 
-// masked stands where a secret was.
+// masked replaces a secret.
 const masked = "(hidden)"
 
-// Mask hides what looks like a literal secret in lines of configuration: the rest of a line after `api_key =`,
-// `"token":` and the like, unless a function call gives the value, and the password in a URL wherever it stands. A snippet
-// must not carry a key into a bug report.
+// Mask masks text that looks like a secret in lines of configuration: the rest of a line after `api_key =`, `"token":` and similar
+// names, unless the value is a function call, and passwords in URLs. It keeps keys in snippets out of bug reports.
 func Mask(code string) string {
 	if !strings.ContainsAny(code, "=:") {
 		return code
@@ -64,7 +63,7 @@ func Mask(code string) string {
 	return strings.Join(lines, "")
 }
 
-// maskURLs hides what stands between the first ":" behind "://" and the last "@" of the same word.
+// maskURLs masks the passwords in URLs: the text between the first ":" after "://" and the last "@" of the same word.
 func maskURLs(line string) string {
 	var b strings.Builder
 	for {
@@ -88,7 +87,7 @@ func maskURLs(line string) string {
 	}
 }
 
-// secretAt returns where a literal secret begins in a line, -1 where there is none.
+// secretAt returns the index in line where a secret begins, or -1.
 func secretAt(line string) int {
 	for i := 0; i < len(line); i++ {
 		if line[i] != '=' && line[i] != ':' {
@@ -113,8 +112,8 @@ func secretAt(line string) int {
 	return -1
 }
 
-// MaskValue hides the value of a setting whose name says that it is a secret, unless the value is computed by a function
-// or holds no text.
+// MaskValue masks the value of a setting whose name suggests a secret, unless a function computes the value or it contains no
+// text.
 func MaskValue(name, value string) string {
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
 		name = name[i+1:]
@@ -125,8 +124,8 @@ func MaskValue(name, value string) string {
 	return value
 }
 
-// hides reports whether a value of a secret's name has to be hidden. A call keeps the secret out of the text; a list or
-// object without quotes, at least on this line, has none in it.
+// hides reports whether the value of a setting with a secret's name must be masked. A function call keeps the secret out of the
+// text, and a list or object without quotation marks contains none on this line.
 func hides(value string) bool {
 	for _, f := range []string{"command(", "env(", "file(", "secret(", "null", "true", "false"} {
 		if strings.HasPrefix(value, f) {
@@ -139,7 +138,7 @@ func hides(value string) bool {
 	return true
 }
 
-// secretName reports whether a setting of this name usually holds a secret.
+// secretName reports whether settings with this name usually contain a secret.
 func secretName(name string) bool {
 	n := strings.ToLower(name)
 	for _, part := range []string{"secret", "passw", "credential", "authorization", "cookie", "bearer"} {

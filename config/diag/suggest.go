@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// Suggest returns the name among candidates that was probably meant by given, or "". Upper and lower case, dashes and
-// underscores count as equal. Of equally near ones the first in the list wins.
+// Suggest returns the candidate that given is probably a misspelling of, or "". It ignores case and treats dashes and underscores
+// as equal. Among equally close candidates it returns the first.
 func Suggest(given string, candidates []string) string {
 	if given == "" {
 		return ""
 	}
 	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
 	g := plain(given)
-	// A third of the letters, at least one and at most three: "x" never means "approval", "modle" means "model".
+	// The limit is a third of the letters, at least one and at most three: "x" does not suggest "approval", but "modle" suggests
+	// "model".
 	limit := min(max(len([]rune(g))/3, 1), 3)
 	best, bestDistance := "", limit+1
 	for _, c := range candidates {
@@ -32,7 +33,7 @@ func Suggest(given string, candidates []string) string {
 	return best
 }
 
-// DidYouMean returns a next step: `did you mean "NAME"?`, or else the names when there are few, or else otherwise.
+// DidYouMean returns a next step: `did you mean "NAME"?`, the names if there are only a few, or otherwise.
 func DidYouMean(given string, candidates []string, otherwise string) string {
 	if s := Suggest(given, candidates); s != "" {
 		return fmt.Sprintf("did you mean %q?", s)
@@ -46,7 +47,7 @@ func DidYouMean(given string, candidates []string, otherwise string) string {
 	return otherwise
 }
 
-// Quoted lists names: "a", "b" or "c".
+// Quoted formats names as "a", "b" or "c".
 func Quoted(names []string) string {
 	var b strings.Builder
 	for i, n := range names {
@@ -62,8 +63,8 @@ func Quoted(names []string) string {
 	return b.String()
 }
 
-// distance is the number of letters to insert, remove, replace or swap with their neighbour to make b of a. Names are
-// short, longer ones than 64 letters are cut.
+// distance returns the number of letters to insert, remove, replace or swap with their neighbour to turn a into b. Only the first
+// 64 letters are compared.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	x, y = x[:min(len(x), 64)], y[:min(len(y), 64)]

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// A line of configuration is shown up to this many letters, so that a minified JSON file does not flood the screen.
+// maxSnippetWidth limits the length of a printed line of configuration: a minified JSON file should not flood the screen.
 const maxSnippetWidth = 160
 
-// So many places of one problem are shown: a file of another kind has it in each line.
+// maxPlaces limits the positions that are printed for one problem: a file in the wrong format can have it on each line.
 const maxPlaces = 8
 
 // Write renders ds for people, one paragraph each:
@@ -22,8 +22,8 @@ const maxPlaces = 8
 //	  An argument named "sorce" is not expected here.
 //	  Next: did you mean "source"?
 //
-// Equal problems at several places are told once, with their places, of many with the first ones. Control characters are made visible: parts of the
-// text may come from a plugin. With colour, ANSI sequences mark the first word and the place. The error is w's.
+// Equal problems are printed once, with their first positions. Control characters are escaped, because parts of the text may come
+// from a plugin. With colour, ANSI sequences highlight the first word and the position. The returned error is that of w.
 func Write(w io.Writer, ds Diagnostics, colour bool) error {
 	out := bufio.NewWriter(w)
 	p := painter(colour)
@@ -63,7 +63,7 @@ func Write(w io.Writer, ds Diagnostics, colour bool) error {
 	return out.Flush()
 }
 
-// grouped collects equal problems, in the order in which the first of each came.
+// grouped groups equal problems, in the order of their first occurrence.
 func grouped(ds Diagnostics) [][]Diagnostic {
 	type key struct {
 		severity              Severity
@@ -83,7 +83,7 @@ func grouped(ds Diagnostics) [][]Diagnostic {
 	return groups
 }
 
-// place is where d is: the file, line and text, then the plugin, thread and call.
+// place returns the position of d: the file, line and text, then the plugin, thread and call.
 func (d Diagnostic) place(p painter) string {
 	var parts []string
 	if !d.Range.IsZero() {
@@ -109,7 +109,7 @@ func (d Diagnostic) place(p painter) string {
 	return strings.Join(parts, "\n  ")
 }
 
-// firstLine is the first line of the code without indentation, the range underlined when painted.
+// firstLine returns the first line of the snippet without indentation. With colour, the range is underlined.
 func (s *Snippet) firstLine(p painter) string {
 	code, _, _ := strings.Cut(s.Code, "\n")
 	from := min(s.HighlightStart, len(code))
@@ -122,7 +122,7 @@ func (s *Snippet) firstLine(p painter) string {
 	from, to = max(min(from, len(code)), indent), max(min(to, len(code)), indent)
 	before, marked, after := line(code[indent:from]), line(code[from:to]), line(code[to:])
 	if room := maxSnippetWidth; len(before)+len(marked)+len(after) > room {
-		// Keep the marked part in sight: cut what is before it from the left, the rest from the right.
+		// If the line is too long, shorten it on both sides so that the range stays visible.
 		if len(before) > room/2 {
 			before = "…" + tail(before, room/2)
 		}
@@ -132,7 +132,7 @@ func (s *Snippet) firstLine(p painter) string {
 	return before + p.paint(underline, marked) + after
 }
 
-// head cuts s to at most n bytes at a letter, with a sign that something is missing.
+// head returns at most the first n bytes of s, cut between letters, and an ellipsis if something is missing.
 func head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -143,7 +143,7 @@ func head(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// tail is the last n bytes of s, from a letter on.
+// tail returns at most the last n bytes of s, cut between letters.
 func tail(s string, n int) string {
 	i := max(len(s)-n, 0)
 	for i < len(s) && !utf8.RuneStart(s[i]) {
@@ -152,7 +152,7 @@ func tail(s string, n int) string {
 	return s[i:]
 }
 
-// visible replaces what could steer a terminal: control characters and text direction marks. Line breaks stay.
+// visible escapes control characters and text direction marks, which could manipulate a terminal. It keeps line breaks.
 func visible(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
@@ -170,7 +170,7 @@ func visible(s string) string {
 	}, s)
 }
 
-// line is visible in one line.
+// line is like visible but returns a single line.
 func line(s string) string { return strings.ReplaceAll(visible(s), "\n", " ") }
 
 const (
@@ -180,7 +180,7 @@ const (
 	underline = "4"
 )
 
-// painter adds ANSI sequences, or not.
+// painter adds ANSI sequences if it is true.
 type painter bool
 
 func (p painter) paint(code, s string) string {

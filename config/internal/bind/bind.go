@@ -1,11 +1,11 @@
-// Package bind reads the part of the configuration whose schema a plugin brings along.
+// Package bind decodes the part of the configuration whose schema comes from a plugin.
 //
-// It owns: merging the layers of such a block by that schema, checking and converting the values, the JSON that the
-// plugin gets, and the way back from an attribute path to a place in a file. It must not know: the host's own settings,
-// where manifests come from.
+// It owns merging the layers of such a block by that schema, checking and converting values, the JSON that the plugin receives,
+// and mapping an attribute path back to a position in a file. It does not know the host's own settings or where manifests come
+// from.
 //
-// It decodes by itself and not through hcldec: labels, defaults, allowed and sensitive values and layers have no
-// counterpart there, and every message should carry the tightest range. Start with [Block].
+// It does not use hcldec, which has no labels, defaults, allowed values, sensitive values or layers, and whose messages lack the
+// exact range. Start with [Block].
 package bind
 
 import (
@@ -23,38 +23,38 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Fragment is what one layer says about a block: a whole Body, or one value at Path.
+// Fragment is one layer's part of a block: a whole Body, or a single value at Path.
 type Fragment struct {
 	Body   hcl.Body
 	Path   []string
 	Expr   hcl.Expression
 	Scope  *function.Scope
-	Header hcl.Range // of the block; of the whole setting for a Path
+	Header hcl.Range // of the block; for a Path, of the whole setting
 }
 
-// Block is a block that a plugin's schema describes, in layers: later ones count.
+// Block is a block that a plugin's schema describes. Later fragments override earlier ones.
 type Block struct {
 	Fragments []Fragment
 	Files     diag.Files
 	Plugin    string            // label, for diagnostics
-	Header    hcl.Range         // where to point when no layer has the block
-	Reserved  []string          // names beside the schema's that the block takes; for suggestions
-	Inspect   string            // next step when a name is unknown and nothing is similar
-	Hints     map[string]string // next step for an unknown name that people expect
+	Header    hcl.Range         // the reported range if no layer has the block
+	Reserved  []string          // names that the block accepts in addition to the schema's; used for suggestions
+	Inspect   string            // next step for an unknown name that resembles no known one
+	Hints     map[string]string // next steps for unknown names that users are likely to try
 }
 
-// Mode says what a missing variable, file or secret is.
+// Mode selects how missing variables, files and secrets are handled.
 type Mode int
 
-// The modes.
+// Modes.
 const (
 	Use   Mode = iota // an error
-	Check             // a warning, and the value is taken as absent
-	Look              // as Check, but a secret is there and empty, so that one sees where it belongs
+	Check             // a warning; the value is absent
+	Look              // a warning; the value is absent, but secrets are present and empty to show where they belong
 )
 
-// Decode reads the block by its schema. The JSON has every attribute of the schema, null where there is no value, with
-// sorted keys. Secrets stand in it as {"$secret": HANDLE}; their values are returned by handle.
+// Decode decodes the block by its schema. The JSON has every attribute of the schema, with null for absent values, and sorted
+// keys. Secrets appear as {"$secret": HANDLE}, and their values are returned by handle.
 func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secrets map[string]Secret, ds diag.Diagnostics) {
 	d := &decoder{Block: b, mode: mode, secrets: make(map[string]Secret)}
 	pieces := make([]piece, 0, len(b.Fragments))
@@ -70,7 +70,7 @@ func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secre
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(value); err != nil {
-		panic(fmt.Sprintf("config block of %q: %v", b.Plugin, err)) // built from strings, numbers and lists only
+		panic(fmt.Sprintf("config block of %q: %v", b.Plugin, err)) // cannot fail: the value consists of strings, numbers and lists
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), d.secrets, d.ds
 }
@@ -82,7 +82,7 @@ type decoder struct {
 	ds      diag.Diagnostics
 }
 
-// piece is a fragment seen from a block inside the block.
+// piece is the part of a fragment that belongs to a nested block.
 type piece struct {
 	body   hcl.Body
 	rest   []string
@@ -91,7 +91,7 @@ type piece struct {
 	header hcl.Range
 }
 
-// setting is an argument as one layer has it; rest leads into its value.
+// setting is an argument in one layer; rest is the path inside its value.
 type setting struct {
 	expr      hcl.Expression
 	rest      []string
@@ -108,11 +108,11 @@ func (d *decoder) errorAt(r hcl.Range, summary, detail, next string) {
 	d.add(r, diag.Diagnostic{Severity: diag.Error, Summary: summary, Detail: detail, Next: next})
 }
 
-// block decodes one block. path is its place in handles, with a dot behind it where it is not empty.
+// block decodes one block. path is its path in handles, with a trailing dot unless it is empty.
 func (d *decoder) block(s contract.ConfigBlock, pieces []piece, header hcl.Range, path string, reserved []string) map[string]any {
 	names := schemaNames(s)
 	settings := make(map[string][]setting)
-	nested := make(map[string][][]piece) // by block type, then per layer
+	nested := make(map[string][][]piece) // by block type, then by layer
 	labels := make(map[string][][][]string)
 	for _, p := range pieces {
 		if p.body == nil {
@@ -146,7 +146,7 @@ func (d *decoder) block(s contract.ConfigBlock, pieces []piece, header hcl.Range
 	return out
 }
 
-// path sorts one value of the command line in.
+// path assigns a value of the command line to an attribute or nested block.
 func (d *decoder) path(s contract.ConfigBlock, p piece, names []string, settings map[string][]setting, nested map[string][][]piece, labels map[string][][][]string) {
 	name := p.rest[0]
 	for _, a := range s.Attributes {
@@ -178,8 +178,8 @@ func (d *decoder) path(s contract.ConfigBlock, p piece, names []string, settings
 		diag.DidYouMean(name, names, d.Inspect))
 }
 
-// nested decodes the blocks of one kind. A later layer replaces blocks without labels as a whole; where there can be
-// only one, and for blocks of the same labels, the layers merge.
+// nested decodes the blocks of one type. Blocks without labels replace those of lower layers. Blocks of which there can be only
+// one, and blocks with the same labels, are merged over the layers.
 func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels [][][]string, header hcl.Range, path string) any {
 	type instance struct {
 		labels []string
@@ -244,7 +244,7 @@ func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels 
 	return values[0]
 }
 
-// names adds what the HCL library says about a body, with our own suggestions.
+// names adds the HCL library's diagnostics for a body, with our own suggestions.
 func (d *decoder) names(hds hcl.Diagnostics, names []string) {
 	for _, x := range d.Files.ConvertNames(hds, names, d.Inspect) {
 		for name, hint := range d.Hints {

@@ -10,13 +10,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Environment calls read with each environment variable that the block's values may read, set or not.
+// Environment calls read for each environment variable, set or not, that the block's values may read.
 func (b Block) Environment(read func(name string)) {
 	b.each(func(x hcl.Expression, f Fragment) { x.Value(f.Scope.Recording(read)) })
 }
 
-// Missing returns a warning for each variable, file or secret that the block's values need and that is not there. It
-// needs no schema; other problems are left to Decode.
+// Missing returns a warning for each variable, file or secret that the block's values need and that does not exist. It needs no
+// schema. Other problems are left to Decode.
 func (b Block) Missing() diag.Diagnostics {
 	var out diag.Diagnostics
 	b.each(func(x hcl.Expression, f Fragment) {
@@ -33,8 +33,8 @@ func (b Block) Missing() diag.Diagnostics {
 	return out
 }
 
-// KeyFiles calls read with each file that file() reads in a setting that holds a secret, whether it is there or not. Without a schema a
-// setting holds one unless text says by its name that it does not.
+// KeyFiles calls read for each file, existing or not, that file() reads in a secret setting. Without a schema, a setting counts as
+// secret unless text says that its name is that of a text.
 func (b Block) KeyFiles(s *contract.ConfigBlock, text func(name string) bool, read func(path string)) {
 	b.named(func(names []string, x hcl.Expression, f Fragment) {
 		if s == nil && !text(names[len(names)-1]) || s != nil && sensitive(*s, names) {
@@ -43,7 +43,7 @@ func (b Block) KeyFiles(s *contract.ConfigBlock, text func(name string) bool, re
 	})
 }
 
-// sensitive reports whether the setting at a path of names is kept secret, or may be: the schema does not know it.
+// sensitive reports whether the setting at a path of names is secret, or is unknown to the schema and so may be secret.
 func sensitive(s contract.ConfigBlock, names []string) bool {
 	for _, a := range s.Attributes {
 		if a.Name == names[0] {
@@ -58,20 +58,20 @@ func sensitive(s contract.ConfigBlock, names []string) bool {
 	return true
 }
 
-// each visits the values of all layers.
+// each visits the values in all layers.
 func (b Block) each(visit func(hcl.Expression, Fragment)) {
 	b.named(func(_ []string, x hcl.Expression, f Fragment) { visit(x, f) })
 }
 
-// named visits the values of all layers with the names that lead to them. In JSON syntax a block can't be told from an object without a
-// schema; its value then is the object.
+// named visits the values in all layers together with their paths. In JSON, a block cannot be distinguished from an object without
+// a schema; the value is then the object.
 func (b Block) named(visit func([]string, hcl.Expression, Fragment)) {
 	for _, f := range b.Fragments {
 		if f.Body == nil {
 			visit(f.Path, f.Expr, f)
 			continue
 		}
-		attrs, _ := f.Body.JustAttributes() // blocks are errors there, and visited below
+		attrs, _ := f.Body.JustAttributes() // blocks are errors here; they are visited below
 		for _, a := range attrs {
 			visit([]string{a.Name}, a.Expr, f)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Locate returns the place of an attribute path: of the last layer that has it, else of the block where it is missing.
-// An empty path is the block itself.
+// Locate returns the range of an attribute path in the last layer that has it, or the range of the block that lacks it. The empty
+// path is the block itself.
 func (b Block) Locate(path []contract.Step) diag.Range {
 	best, deepest := b.Header, -1
 	for _, f := range b.Fragments {
@@ -35,7 +35,7 @@ func (b Block) Locate(path []contract.Step) diag.Range {
 	return b.Files.Range(best)
 }
 
-// Diagnose places a plugin's diagnostics.
+// Diagnose adds ranges to a plugin's diagnostics.
 func (b Block) Diagnose(in []contract.Diagnostic) diag.Diagnostics {
 	out := make(diag.Diagnostics, 0, len(in))
 	for _, x := range in {
@@ -53,7 +53,7 @@ func (b Block) Diagnose(in []contract.Diagnostic) diag.Diagnostics {
 	return out
 }
 
-// matching returns how many steps of path a setting of the command line names, -1 when it is about something else.
+// matching returns the number of steps of path that a command-line setting names, or -1 if it names something else.
 func matching(setting []string, path []contract.Step) int {
 	for i, s := range path {
 		if i == len(setting) {
@@ -79,7 +79,7 @@ func stepText(s contract.Step) (string, bool) {
 	return "", false
 }
 
-// locate walks a path into a body and returns the place of its deepest step that is there, and how many steps that are.
+// locate follows a path in a body as far as it exists. It returns the range of the last step found and the number of steps.
 func locate(body hcl.Body, path []contract.Step) (hcl.Range, int) {
 	depth := 0
 	for len(path) > 1 && path[0].Kind == contract.StepName {
@@ -107,7 +107,7 @@ func locate(body hcl.Body, path []contract.Step) (hcl.Range, int) {
 	return x.Range(), depth + 1 + used
 }
 
-// blockAt finds the block that the first steps of a path lead to, and how many steps that took.
+// blockAt returns the block at the first steps of a path and the number of those steps.
 func blockAt(body hcl.Body, path []contract.Step) (hcl.Body, int) {
 	name := path[0].Name
 	inner := func(b *hcl.Block, used int) (hcl.Body, int) {
@@ -141,7 +141,7 @@ func blockAt(body hcl.Body, path []contract.Step) (hcl.Body, int) {
 	return nil, 0
 }
 
-// blocksOf returns the blocks of a kind with as many labels.
+// blocksOf returns the blocks of a type that have the given number of labels.
 func blocksOf(body hcl.Body, name string, labels int) hcl.Blocks {
 	h := hcl.BlockHeaderSchema{Type: name}
 	for i := range labels {
@@ -154,7 +154,7 @@ func blocksOf(body hcl.Body, name string, labels int) hcl.Blocks {
 	return content.Blocks
 }
 
-// headerBody is a block whose header is meant, for a path that ends at it.
+// headerBody stands for the block itself in a path that ends at its header.
 type headerBody struct {
 	hcl.Body
 	header hcl.Range
@@ -162,7 +162,7 @@ type headerBody struct {
 
 func (h headerBody) MissingItemRange() hcl.Range { return h.header }
 
-// descend follows steps into an expression as far as it is written out.
+// descend follows steps into an expression as far as it consists of literal lists and objects.
 func descend(x hcl.Expression, path []contract.Step) (hcl.Expression, int) {
 	for i, s := range path {
 		var next hcl.Expression
@@ -183,7 +183,7 @@ func descend(x hcl.Expression, path []contract.Step) (hcl.Expression, int) {
 	return x, len(path)
 }
 
-// pairAt finds a key in an object that is written out. Later pairs of a key win, as in evaluation.
+// pairAt finds a key in a literal object. The last pair with the key wins, as in evaluation.
 func pairAt(x hcl.Expression, key string) (found *hcl.KeyValuePair) {
 	pairs, ds := hcl.ExprMap(x)
 	if ds.HasErrors() {
@@ -198,13 +198,13 @@ func pairAt(x hcl.Expression, key string) (found *hcl.KeyValuePair) {
 	return found
 }
 
-// expressionAt is the range of the value at a path within an expression, as deep as it is written out.
+// expressionAt returns the range of the value at a path in an expression, or of the last part of the path that is literal.
 func expressionAt(x hcl.Expression, path []contract.Step) hcl.Range {
 	deep, _ := descend(x, path)
 	return deep.Range()
 }
 
-// keyAt is the range of the key that the last step of a path names.
+// keyAt returns the range of the key that the last step of a path names.
 func keyAt(x hcl.Expression, path []contract.Step) hcl.Range {
 	deep, used := descend(x, path[:len(path)-1])
 	if used == len(path)-1 {
@@ -215,7 +215,7 @@ func keyAt(x hcl.Expression, path []contract.Step) hcl.Range {
 	return deep.Range()
 }
 
-// steps translates a path of the value library.
+// steps converts a path of the cty library.
 func steps(p cty.Path) []contract.Step {
 	var out []contract.Step
 	for _, s := range p {
@@ -235,7 +235,7 @@ func steps(p cty.Path) []contract.Step {
 	return out
 }
 
-// pathText prints a path of the value library.
+// pathText formats a path of the cty library.
 func pathText(p cty.Path) string {
 	var b strings.Builder
 	b.WriteString("element ")

@@ -9,19 +9,19 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Secret is what stands behind a handle: a value, or the program that prints it. It prints as nothing.
+// Secret is the value of a handle, or the program that prints the value. Formatting a Secret prints a placeholder.
 type Secret struct {
 	Value   string
-	Command *function.Command // nil: Value counts
+	Command *function.Command // nil: use Value
 }
 
-// Format hides the value from every verb.
+// Format prints a placeholder for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, "(secret)") }
 
-// MarshalJSON hides the value.
+// MarshalJSON writes a placeholder.
 func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"(secret)"`), nil }
 
-// commands checks where programs stand that print secrets: as the whole of a value that is kept secret.
+// commands checks that programs which print secrets are the whole value of a sensitive setting.
 func (d *decoder) commands(a contract.ConfigAttribute, v cty.Value, at setting) bool {
 	plain, marked := v.UnmarkDeepWithPaths()
 	for _, m := range marked {
@@ -49,7 +49,7 @@ func (d *decoder) commands(a contract.ConfigAttribute, v cty.Value, at setting) 
 	return true
 }
 
-// commandIn finds the mark of a program; nil: there is none.
+// commandIn returns the program among the marks, or nil.
 func commandIn(marks cty.ValueMarks) *function.Command {
 	for m := range marks {
 		if c, ok := m.(*function.Command); ok {

@@ -16,29 +16,30 @@ import (
 	"github.com/gantry-agent/gantry/config/reach"
 )
 
-// Command is a program that prints a secret. It marks the value in whose place it stands; nothing is run here.
+// Command is a program that prints a secret. As a mark, it labels the value that the secret will replace. This package does not
+// run it.
 type Command struct {
 	Argv    []string
-	Dir     string        // absolute: that of the file
+	Dir     string        // absolute; the folder of the configuration file
 	Timeout time.Duration // for one run
-	Refresh time.Duration // how long what it printed is good; 0: until it is refused where it is used
-	// Files are what it runs beyond what can be read from Argv. nil: its owner has not said.
+	Refresh time.Duration // how long the output is valid; 0: until it is rejected
+	// Files are the files that the program runs in addition to those found in Argv. nil: not set.
 	Files []string
 
 	scope  *Scope
-	agreed string // digest that the user agreed to; empty: the configuration is not a project's
+	agreed string // the digest that the user trusted; empty outside a project's configuration
 }
 
-// Key tells programs apart.
+// Key identifies a program.
 func (c *Command) Key() string {
 	b, err := json.Marshal([]any{c.Argv, c.Dir, c.Files, c.Files != nil})
 	if err != nil {
-		panic(err) // texts only
+		panic(err) // cannot fail: the value consists of strings
 	}
 	return string(b)
 }
 
-// Reach finds the files that the program can run.
+// Reach returns the files that the program can run.
 func (c *Command) Reach(roots ...string) reach.Set {
 	q := reach.Query{Dir: c.Dir, Roots: append(slices.Clip(c.scope.sources.Roots), roots...), Listed: c.Files, Complete: c.Files != nil}
 	for _, name := range []string{"PATH", "HOME"} {
@@ -49,7 +50,7 @@ func (c *Command) Reach(roots ...string) reach.Set {
 	return q.Argv(c.Argv)
 }
 
-// Digest is that of the files which the program can run. A program that can't be followed has none.
+// Digest returns the digest of the files that the program can run. It fails if they cannot be determined.
 func (c *Command) Digest() (string, error) {
 	set := c.Reach()
 	if len(set.Gaps) > 0 {
@@ -58,12 +59,12 @@ func (c *Command) Digest() (string, error) {
 	}
 	sum, err := set.Digest()
 	if sum == "" && err == nil {
-		sum = "r1:" // no file of the project
+		sum = "r1:" // it runs no file of the project
 	}
 	return sum, err
 }
 
-// Check says whether the program is what the user agreed to.
+// Check reports an error if the program is not the one that the user trusted.
 func (c *Command) Check() error {
 	if c.agreed == "" {
 		return nil
@@ -78,23 +79,23 @@ func (c *Command) Check() error {
 	return nil
 }
 
-// source: codex 0.169 gives its command the same times.
+// The timeouts are those of codex 0.169.
 const (
 	commandTimeout = 5 * time.Second
 	commandRefresh = 5 * time.Minute
 	maxTimeout     = 10 * time.Minute
 )
 
-// commandText stands where the program's output will be. No other value can hold a zero byte, so that a part of it, or more
-// than it, can be told from the whole.
+// commandText is a placeholder for the program's output. It starts with a zero byte, which no other value can contain, so that
+// partial uses of the value are detected.
 const commandText = "\x00command"
 
-// IsCommand tells whether a value, without its marks, is a command's and nothing else.
+// IsCommand reports whether an unmarked value is the placeholder of a command and nothing else.
 func IsCommand(v cty.Value) bool {
 	return v.Type() == cty.String && v.IsKnown() && !v.IsNull() && v.AsString() == commandText
 }
 
-// commandFunction is command(argv) and command(argv, {timeout, refresh}).
+// commandFunction returns the function command(argv) or command(argv, {timeout, refresh, files}).
 func (s *Scope) commandFunction() function.Function {
 	return function.New(&function.Spec{
 		Params:   []function.Parameter{{Name: "argv", Type: cty.List(cty.String)}},
@@ -121,7 +122,7 @@ func (s *Scope) commandFunction() function.Function {
 			case slices.ContainsFunc(c.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
 				return cty.NilVal, function.NewArgErrorf(0, "an argument of a program can't be another command, or contain a zero byte")
 			}
-			// A bare name is looked for in PATH, all else is a path as everywhere.
+			// A name without a slash is looked up in PATH; anything else is a path like any other.
 			if strings.ContainsRune(filepath.ToSlash(c.Argv[0]), '/') {
 				path, err := s.Path(c.Argv[0])
 				if err != nil {
@@ -184,7 +185,7 @@ func (c *Command) options(v cty.Value) error {
 	return nil
 }
 
-// list reads the option files.
+// list reads the option "files".
 func (c *Command) list(v cty.Value) error {
 	if v.IsNull() || !v.Type().IsTupleType() && !v.Type().IsListType() && !v.Type().IsSetType() {
 		return errors.New(`files is a list: { files = ["scripts"] }`)

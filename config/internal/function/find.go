@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// Found are the files and programs that the text of a configuration names in file() and command().
+// Found lists the files and programs that a configuration text names in file() and command().
 type Found struct {
 	Files    []FoundFile
 	Commands []*Command
@@ -19,30 +19,30 @@ type Found struct {
 
 // FoundFile is a call of file().
 type FoundFile struct {
-	Name string // as it is written
+	Name string // as written
 	Path string // absolute
-	// Text: what is read is text for people and models, which may be shown. Anything else may be a key.
+	// Text is set if the file's content is text for users or models, which may be shown. Otherwise it may be a key.
 	Text bool
 }
 
-// maxFound bounds how many calls are looked at. Values of further ones can't be used in a project.
+// maxFound bounds the number of calls that are considered. In a project, the values of further calls cannot be used.
 const maxFound = 200
 
-// readable are the arguments whose values are no keys.
+// readable are arguments whose values are not secret.
 var readable = []string{"instructions", "text", "policy", "prompt", "compact_prompt", "guidelines", "script_text", "title"}
 
-// IsText reports whether a setting of this name holds text for people and models, and no key.
+// IsText reports whether settings with this name contain text for users or models rather than secrets.
 func IsText(name string) bool { return slices.Contains(readable, name) }
 
-// Find looks for calls of file() and command() without evaluating anything else: a call counts if its arguments are texts, or made of
-// texts and env(). It needs no schema, and is meant for a configuration that is not trusted.
+// Find finds calls of file() and command() whose arguments consist of literal strings and env(), and evaluates nothing else. It
+// needs no schema and is safe for a configuration that is not trusted.
 func (s *Scope) Find(src []byte, body hcl.Body) Found {
 	var out Found
 	if native, ok := body.(*hclsyntax.Body); ok {
 		s.findNative(native, &out)
 		return out
 	}
-	// In JSON syntax expressions are templates in strings.
+	// In JSON, expressions are templates in strings.
 	var v any
 	if json.Unmarshal(src, &v) == nil {
 		s.findJSON(v, "", &out)
@@ -112,7 +112,7 @@ func (s *Scope) findIn(x hclsyntax.Expression, name string, out *Found) {
 	slices.SortFunc(out.Commands, func(a, b *Command) int { return strings.Compare(a.Key(), b.Key()) })
 }
 
-// constant reports whether an expression takes no more time than it has text: nothing in it is repeated.
+// constant reports whether evaluating an expression takes time proportional to its text: it contains no repetition.
 func constant(x hclsyntax.Expression) bool {
 	ok := true
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -125,7 +125,7 @@ func constant(x hclsyntax.Expression) bool {
 	return ok
 }
 
-// finding is a context in which files, secrets and programs are not touched.
+// finding returns a context that does not access files, secrets or programs.
 func (s *Scope) finding() *hcl.EvalContext {
 	unknown := func(string) (cty.Value, error) { return cty.UnknownVal(cty.String), nil }
 	found := *s

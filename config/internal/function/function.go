@@ -1,7 +1,7 @@
-// Package function provides the functions of the configuration language: env, file, secret and command.
+// Package function implements the functions of the configuration language: env, file, secret and command.
 //
-// It owns: what they return, what they refuse, and the mark that keeps a secret from being treated as text. It must not
-// know: where in the configuration they are called, when they are evaluated, who gets the value.
+// It owns what they return, what they reject, and the mark that prevents a secret from being treated as text. It does not know
+// where in the configuration they are called, when they are evaluated, or who receives the value.
 //
 // Start with [Scope].
 package function
@@ -22,35 +22,35 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// A file that is read into a setting is a key or a text for people; more is a mistake.
+// maxFileBytes limits a file that is read into a setting, which is a key or a text; a larger file is a mistake.
 const maxFileBytes = 1 << 20
 
-// Sources is where values come from.
+// Sources provides the values that functions return.
 type Sources struct {
 	LookupEnv func(name string) (string, bool)
 	Secret    func(name string) (string, error)
 	Home      string // the user's home folder, for "~/"
-	// Roots are the folders below which programs of command() are followed: commands of a model may change what lies there.
+	// Roots are folders that sandboxed commands can write to: files of command()'s programs are tracked only inside them.
 	Roots []string
-	// Consent is what the user agreed to have read and run; nil: everything.
+	// Consent is what the user has trusted; nil: everything.
 	Consent *Consent
 }
 
-// Consent binds the values of a project's configuration to what was agreed to.
+// Consent limits a project's configuration to the content that the user trusted.
 type Consent struct {
 	Dir      string             // the project's folder
 	Files    map[string]Content // by path
 	Commands map[string]string  // digests by [Command.Key]
 }
 
-// Content is what a file said when its digest was taken.
+// Content is the content of a file at the time of its digest.
 type Content struct {
 	Text []byte
-	Err  error // it could not be read
+	Err  error // why it could not be read
 }
 
-// Covers reports whether consent is needed for a file: one of the project's, or one that is named from there. Others are the user's or
-// the machine's, and commands of a model don't write them.
+// Covers reports whether reading a file requires trust: the file belongs to the project, or its name is relative to it. Other
+// files belong to the user or the machine, and a model's commands cannot write them.
 func (c *Consent) Covers(name, path string) bool {
 	if !filepath.IsAbs(filepath.FromSlash(name)) && !strings.HasPrefix(name, "~/") {
 		return true
@@ -59,18 +59,18 @@ func (c *Consent) Covers(name, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// Scope is what the functions mean in one file.
+// Scope provides the functions for one file.
 type Scope struct {
 	sources Sources
 	base    string
 	context func() *hcl.EvalContext
 }
 
-// NewScope returns the scope of a file whose relative paths start at base.
+// NewScope returns the scope of a file whose relative paths are resolved against base.
 func NewScope(sources Sources, base string) *Scope {
 	s := &Scope{sources: sources, base: base}
 	s.context = sync.OnceValue(func() *hcl.EvalContext {
-		// There are no variables. With an empty map HCL says which one it does not know.
+		// There are no variables. An empty map makes HCL name the unknown one in its message.
 		return &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: map[string]function.Function{
 			"command": s.commandFunction(),
 			"env":     envFunction(s.sources.LookupEnv),
@@ -81,25 +81,26 @@ func NewScope(sources Sources, base string) *Scope {
 	return s
 }
 
-// Base is the folder that relative paths start at.
+// Base returns the folder that relative paths are resolved against.
 func (s *Scope) Base() string { return s.base }
 
-// Context is for evaluating an expression of the file. It may be used by several goroutines.
+// Context returns a context for evaluating expressions of the file. It is safe for concurrent use.
 func (s *Scope) Context() *hcl.EvalContext { return s.context() }
 
-// Recording is a context that tells which environment variables an expression reads, and reads nothing else: files, secrets
-// and what programs print are unknown values in it.
+// Recording returns a context that calls read for the environment variables that an expression reads. Files, secrets and the
+// output of programs are unknown values in it and are not accessed.
 func (s *Scope) Recording(read func(name string)) *hcl.EvalContext {
 	return s.recording(func(name string) (string, bool) {
 		read(name)
 		if v, ok := s.sources.LookupEnv(name); ok {
 			return v, true
 		}
-		return "", true // go on, so that what follows is recorded too
+		return "", true // continue, so that later reads are recorded too
 	}, func(string) {})
 }
 
-// RecordingFiles is a context that tells which files an expression reads, by absolute paths, and does not read them.
+// RecordingFiles returns a context that calls read with the absolute paths of the files that an expression reads, without reading
+// them.
 func (s *Scope) RecordingFiles(read func(path string)) *hcl.EvalContext {
 	return s.recording(s.sources.LookupEnv, read)
 }
@@ -126,14 +127,14 @@ func (s *Scope) recording(lookup func(string) (string, bool), read func(path str
 // Secret marks values that must reach a plugin as a handle, whatever its schema says.
 type Secret struct{}
 
-// Missing is the error of a function whose source has nothing. Nothing is wrong with the configuration's text.
+// Missing is the error of a function whose source has no value. The configuration text itself is correct.
 type Missing struct {
 	What string // "environment variable", "file" or "secret"
 	Name string
-	Err  error // nil when the source says no more
+	Err  error // nil if the source gave no reason
 }
 
-// Error says what is missing.
+// Error returns what is missing.
 func (m *Missing) Error() string {
 	s, detail, _, _ := m.Explain()
 	if detail != "" {
@@ -145,7 +146,7 @@ func (m *Missing) Error() string {
 // Unwrap returns the source's error.
 func (m *Missing) Unwrap() error { return m.Err }
 
-// Explain implements the interface that diagnostics look for.
+// Explain implements [diag.Explainer].
 func (m *Missing) Explain() (summary, detail, next string, argument int) {
 	if m.Err != nil {
 		detail = "The reason is: " + m.Err.Error() + "."
@@ -160,7 +161,7 @@ func (m *Missing) Explain() (summary, detail, next string, argument int) {
 	return fmt.Sprintf("%s %q can't be used", m.What, m.Name), detail, "correct the path, or make the file readable", 0
 }
 
-// envFunction is env(name) and env(name, otherwise).
+// envFunction returns the function env(name) or env(name, otherwise).
 func envFunction(lookup func(string) (string, bool)) function.Function {
 	return function.New(&function.Spec{
 		Params:   []function.Parameter{{Name: "name", Type: cty.String}},
@@ -200,12 +201,13 @@ func (s *Scope) file(path string) (cty.Value, error) {
 	if err != nil {
 		return cty.NilVal, &Missing{What: "file", Name: path, Err: err}
 	}
-	// The last line break is an editor's, not the key's.
+	// A trailing line break was added by an editor and is not part of the key.
 	text = strings.TrimSuffix(text, "\n")
 	return cty.StringVal(strings.TrimSuffix(text, "\r")), nil
 }
 
-// Path makes a path absolute: "~/" is the user's home, a relative one starts in the folder of the file.
+// Path makes a path absolute: "~/" is the user's home folder, and relative paths are resolved against the folder of the
+// configuration file.
 func (s *Scope) Path(path string) (string, error) {
 	full := filepath.FromSlash(path)
 	switch {
@@ -243,7 +245,7 @@ func (s *Scope) read(path string) (string, error) {
 	return text(b)
 }
 
-// Read returns what file() reads. A pipe or a device could block for ever.
+// Read returns what file() reads. It rejects pipes and devices, which could block forever.
 func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -252,7 +254,7 @@ func Read(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a pipe since
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
-// Package syntax turns the bytes of a file into an HCL body, native or JSON.
+// Package syntax parses the bytes of a file to an HCL body, native or JSON.
 //
-// It owns: which of the two it is, the limits of size and depth, and the words for a file that can't be read at all. It
-// must not know: what may stand in the file.
+// It owns the choice between the two, the limits of size and depth, and the messages for a file that cannot be parsed at all. It
+// does not know what a file may contain.
 //
 // Start with [Parse].
 package syntax
@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	// MaxBytes of one file. The library calls itself for each operator of a chain: evaluating a sum of 500,000 numbers ends
-	// the process, and nothing can recover from that. With this bound the longest chain takes a fifth of the stack, and
-	// configuration that people write is a hundredth of it.
+	// MaxBytes limits a file. The HCL library recurses for each operator of a chain: evaluating a sum of 500,000 numbers overflows
+	// the stack, which ends the process without recovery. With this limit the longest chain uses a fifth of the stack. Real
+	// configurations are about a hundredth of the limit.
 	MaxBytes = 256 << 10
-	// The parser calls itself for each bracket, too, and takes more stack for it.
+	// The parser also recurses for each bracket, and needs more stack for it.
 	maxDepth = 500
 )
 
-// JSONSuffix ends the name of a file in JSON syntax.
+// JSONSuffix is the extension of files in JSON syntax.
 const JSONSuffix = ".json"
 
 const next = "correct the text; `gantry config validate` checks it without running anything"
 
-// Parse reads src, named name in ranges. The body holds what could be understood, also when there are errors.
+// Parse parses src, which is called name in ranges. With errors, the body contains the parts that could be parsed.
 func Parse(src []byte, name string) (hcl.Body, diag.Diagnostics) {
 	files := diag.Files{name: src}
 	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
@@ -49,7 +49,7 @@ func Parse(src []byte, name string) (hcl.Body, diag.Diagnostics) {
 		d.Severity = diag.Error
 		return hcl.EmptyBody(), diag.Diagnostics{files.At(hcl.Range{Filename: name, Start: pos, End: pos}, d)}
 	}
-	// The library complains about each byte of a program, or of a text in another encoding.
+	// For a binary file or another encoding, the library would report each byte.
 	if at := noText(src); at >= 0 {
 		return broken(at, diag.Diagnostic{
 			Summary: "the file is not UTF-8 text", Detail: fmt.Sprintf("This line contains the byte 0x%02x, which is invalid in UTF-8.", src[at]),
@@ -62,7 +62,7 @@ func Parse(src []byte, name string) (hcl.Body, diag.Diagnostics) {
 		})
 	}
 	if strings.HasSuffix(name, JSONSuffix) {
-		// The library reads an empty file as a broken one; an empty native file is fine.
+		// The JSON parser rejects an empty file, while an empty native file is valid.
 		if len(bytes.TrimSpace(src)) == 0 {
 			return hcl.EmptyBody(), nil
 		}
@@ -79,7 +79,7 @@ func Parse(src []byte, name string) (hcl.Body, diag.Diagnostics) {
 	return f.Body, files.Convert(ds, next)
 }
 
-// noText returns the first byte that is no text in UTF-8, or -1.
+// noText returns the index of the first byte that is not valid UTF-8 text, or -1.
 func noText(src []byte) int {
 	for i := 0; i < len(src); {
 		r, n := utf8.DecodeRune(src[i:])
@@ -91,8 +91,8 @@ func noText(src []byte) int {
 	return -1
 }
 
-// tooDeep returns where more than maxDepth brackets are open, else -1. Brackets in strings count too: a false alarm
-// needs hundreds of them.
+// tooDeep returns the index at which more than maxDepth brackets are open, or -1. It also counts brackets in strings: a false
+// positive would need hundreds of them.
 func tooDeep(src []byte) int {
 	depth, run := 0, 0
 	for i, c := range src {
@@ -102,7 +102,7 @@ func tooDeep(src []byte) int {
 		case ')', ']', '}':
 			depth = max(depth-1, 0)
 		}
-		// Operators in front of an operand nest as well: "- - - 1", "!!!true". Rulers in comments stay far below.
+		// Prefix operators nest as well: "- - - 1", "!!!true". Separator lines in comments stay far below the limit.
 		switch c {
 		case '-', '!', '?', ':', ' ', '\t':
 			if run++; run > 100*maxDepth {

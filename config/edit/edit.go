@@ -1,7 +1,7 @@
-// Package edit changes gantry.hcl for the user and leaves everything else in it as it was: comments, order, spacing.
+// Package edit changes gantry.hcl for the user and preserves the rest of the file: comments, order, spacing.
 //
-// It owns: adding and removing one block of a native file, and the replacement of the file as a whole. It must not know:
-// which file is meant, what a block means, who asked for the change.
+// It owns adding and removing a block of a native file, and the atomic replacement of the file. It does not know which file it is,
+// what a block means, or who requested the change.
 //
 // Start with [Update]; [Add] and [Remove] are the changes.
 package edit
@@ -25,9 +25,8 @@ import (
 	"github.com/gantry-agent/gantry/config/internal/syntax"
 )
 
-// Update runs change on the text of the file at path (nil when there is none) and replaces the file by the result, all or
-// nothing. A new file gets the mode perm, an existing one keeps its own. Where path is a link, the file behind it is
-// changed.
+// Update calls change with the text of the file at path, or nil if it does not exist, and atomically replaces the file with the
+// result. A new file gets the mode perm, an existing one keeps its mode. If path is a symbolic link, its target is changed.
 func Update(ctx context.Context, path string, perm fs.FileMode, change func(old []byte) ([]byte, error)) error {
 	real, err := filepath.EvalSymlinks(path)
 	switch {
@@ -42,16 +41,16 @@ func Update(ctx context.Context, path string, perm fs.FileMode, change func(old 
 	return durable.Update(ctx, real, perm, change)
 }
 
-// Block names a block: `plugin "weather"`.
+// Block identifies a block such as `plugin "weather"`.
 type Block struct{ Type, Label string }
 
-// String is the block's header as it is written.
+// String returns the block's header.
 func (b Block) String() string { return fmt.Sprintf("%s %q", b.Type, b.Label) }
 
-// Argument is an argument with a string.
+// Argument is an argument with a string value.
 type Argument struct{ Name, Value string }
 
-// Add appends a block to a file's text, its arguments in their order. The file is called name in messages.
+// Add appends a block with the given arguments to a file's text. name is the file's name in messages.
 func Add(src []byte, name string, b Block, arguments ...Argument) ([]byte, error) {
 	there, err := find(src, name, b)
 	if err != nil {
@@ -72,15 +71,14 @@ func Add(src []byte, name string, b Block, arguments ...Argument) ([]byte, error
 	return append(out, hclwrite.Format(added.Bytes())...), nil
 }
 
-// Remove takes a block out of a file's text, with the comment that stands directly above it. It reports whether there was
-// one.
+// Remove removes a block from a file's text, together with the comment directly above it. It reports whether the block existed.
 func Remove(src []byte, name string, b Block) (out []byte, removed bool, err error) {
 	block, err := find(src, name, b)
 	if err != nil || block == nil {
 		return src, false, err
 	}
 	from, to := lines(src, block.TypeRange.Start.Byte, block.CloseBraceRange.End.Byte)
-	before, after := src[:from], bytes.TrimLeft(src[to:], "\r\n") // one of two gaps goes with the block
+	before, after := src[:from], bytes.TrimLeft(src[to:], "\r\n") // one of the two gaps is removed with the block
 	if len(bytes.TrimSpace(after)) == 0 {
 		before, after = bytes.TrimRight(before, " \t\r\n"), nil
 		if len(before) > 0 {
@@ -96,7 +94,7 @@ func Has(src []byte, name string, b Block) (bool, error) {
 	return block != nil, err
 }
 
-// lines widens a part of the text to whole lines and to the comment above it.
+// lines extends a part of the text to whole lines and the comment above them.
 func lines(src []byte, from, to int) (int, int) {
 	from = bytes.LastIndexByte(src[:from], '\n') + 1
 	for from > 0 {

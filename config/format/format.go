@@ -1,7 +1,7 @@
-// Package format lays out gantry.hcl.
+// Package format formats gantry.hcl.
 //
-// It owns: the canonical layout of a native file, and the difference to what is there. It must not know: what the file
-// says, which files there are. It stands apart so that commands which only read configuration don't carry the writer.
+// It owns the canonical layout of a native file. It does not know what the settings mean, or which files exist. It is a separate
+// package so that commands which only read the configuration do not link the HCL writer.
 //
 // Start with [Format].
 package format
@@ -16,9 +16,8 @@ import (
 	"github.com/gantry-agent/gantry/config/internal/syntax"
 )
 
-// Format lays out a file's text: indentation, columns of equal signs, spaces. It moves nothing to
-// another line, and ends the file with one line break. JSON is
-// returned as it is. With errors the text is returned unchanged.
+// Format formats a file's text: indentation, aligned equal signs and spaces. It moves nothing to another line, and ends the file
+// with one line break. JSON is returned unchanged, and so is a text with errors.
 func Format(src []byte, name string) ([]byte, diag.Diagnostics) {
 	_, ds := syntax.Parse(src, name)
 	if ds.HasErrors() || strings.HasSuffix(name, syntax.JSONSuffix) {

@@ -1,9 +1,9 @@
-// Package glob is how files are named that nobody may read or write: a path, or a pattern of paths.
+// Package glob implements the patterns for files that processes must not read or write.
 //
-// It owns: the patterns and what they match. It must not know: what is kept from whom, how files are found.
+// It owns the patterns and what they match. It does not know why access is denied or how files are found.
 //
-// Start with [Parse]. Upper and lower case are the same to a pattern: on many file systems they are, and what is kept from a
-// program should not depend on how it spells a name.
+// Start with [Parse]. Patterns ignore case: many file systems do, and what is denied to a program should not depend on how it
+// spells a name.
 package glob
 
 import (
@@ -14,19 +14,19 @@ import (
 	"unicode/utf8"
 )
 
-// Pattern is an absolute path whose parts may have "*" (any characters), "?" (one) and "[a-z]" (one of these), or be "**": any
-// number of parts, also none. A "[" that nothing closes stands for itself, as does what follows a backslash. A Pattern stands
-// for what it matches and for all that lies below it. The zero Pattern matches nothing.
+// Pattern is an absolute path whose parts may contain "*" (any characters), "?" (one character) and "[a-z]" (one of these), or be
+// "**" (any number of parts, including none). An unclosed "[" and characters after a backslash are literal. A Pattern matches the
+// paths that it describes and everything below them. The zero Pattern matches nothing.
 type Pattern struct {
 	text  string
-	base  string   // the parts in front of the first that is no plain name
-	parts []string // the others; empty: base is the path
+	base  string   // the parts before the first one with a wildcard
+	parts []string // the remaining parts; if empty, base is the whole path
 }
 
-// maxPattern bounds a pattern: the longest path that the kernel takes.
+// maxPattern limits the length of a pattern to that of the longest path in Linux.
 const maxPattern = 4096
 
-// Parse reads a pattern, or says what is wrong with it.
+// Parse parses a pattern.
 func Parse(text string) (Pattern, error) {
 	switch {
 	case text == "":
@@ -61,7 +61,7 @@ func Parse(text string) (Pattern, error) {
 		}
 		p.parts = append(p.parts, strings.ToLower(part))
 	}
-	for len(p.parts) > 0 && p.parts[len(p.parts)-1] == "**" { // what is below is meant anyway
+	for len(p.parts) > 0 && p.parts[len(p.parts)-1] == "**" { // a match includes everything below it anyway
 		p.parts = p.parts[:len(p.parts)-1]
 		if len(p.parts) == 0 && p.base == "/" {
 			return Pattern{}, fmt.Errorf("pattern %q matches everything", text)
@@ -77,17 +77,17 @@ func Parse(text string) (Pattern, error) {
 	return p, nil
 }
 
-// Below makes a pattern of a path in which nothing is special, and of a pattern that goes on from there.
+// Below returns the pattern that matches pattern below the literal path dir.
 func Below(dir, pattern string) string {
 	return strings.TrimSuffix(Quote(dir), "/") + "/" + pattern
 }
 
-// Quote makes a pattern of a path that stands for that alone.
+// Quote returns the pattern that matches only name.
 func Quote(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// literal is a part without what protects its characters; plain is false where it stands for more than one name.
+// literal returns a part without its escapes. plain is false if the part has wildcards.
 func literal(part string) (name string, plain bool) {
 	if part = closed(part); !strings.ContainsAny(part, `\*?[`) {
 		return part, true
@@ -109,7 +109,7 @@ func literal(part string) (name string, plain bool) {
 	return b.String(), true
 }
 
-// closed protects each "[" that nothing closes.
+// closed escapes each unclosed "[".
 func closed(part string) string {
 	var b strings.Builder
 	for i := 0; i < len(part); i++ {
@@ -130,7 +130,7 @@ func closed(part string) string {
 	return b.String()
 }
 
-// closing is where a "]" closes what a "[" has opened; -1: nowhere. What it would close must not be empty.
+// closing returns the index of the "]" that closes a "[", or -1. The set must not be empty.
 func closing(rest string) int {
 	for i := 0; i < len(rest); i++ {
 		switch {
@@ -143,29 +143,29 @@ func closing(rest string) int {
 	return -1
 }
 
-// String is the pattern as it was written.
+// String returns the pattern as written.
 func (p Pattern) String() string { return p.text }
 
-// Path is what a pattern names that stands for one path only; ok is false for others.
+// Path returns the path of a pattern without wildcards; ok is false for other patterns.
 func (p Pattern) Path() (name string, ok bool) { return p.base, len(p.parts) == 0 && p.base != "" }
 
-// Base is the folder below which all lies that a pattern matches. Of a path it is the path.
+// Base returns the folder that contains all matches. For a pattern without wildcards it is the path itself.
 func (p Pattern) Base() string { return p.base }
 
-// Parts are what a pattern says of the names below its base, in small letters: each is "**" or in the language of [path.Match]. Of a
-// path there are none.
+// Parts returns the parts below the base in lower case: each is "**" or a pattern for [path.Match]. A pattern without wildcards
+// has none.
 func (p Pattern) Parts() (base string, parts []string) { return p.base, slices.Clone(p.parts) }
 
-// AnyFolder reports whether only the last part of a path counts, wherever below the base it lies.
+// AnyFolder reports whether the pattern only tests the last part of a path, at any depth below the base.
 func (p Pattern) AnyFolder() bool { return len(p.parts) == 2 && p.parts[0] == "**" }
 
-// State is how far a path has gone along a pattern: a set of positions in it.
+// State is the set of positions that a path may have reached in a pattern.
 type State []int
 
-// Start is the state of a pattern's base.
+// Start returns the state at the pattern's base.
 func (p Pattern) Start() State { return p.settle(State{0}) }
 
-// settle adds the positions behind each "**", which may stand for nothing.
+// settle adds the positions after each "**", which may match nothing.
 func (p Pattern) settle(s State) State {
 	for i := 0; i < len(s); i++ {
 		if at := s[i]; at < len(p.parts) && p.parts[at] == "**" {
@@ -184,7 +184,8 @@ func add(s State, at int) State {
 	return append(s, at)
 }
 
-// Step goes on by one name. matched: the path up to here is one that the pattern stands for. An empty state can't go on.
+// Step advances the state by one name. matched reports whether the pattern matches the path so far. No path continues from an
+// empty state.
 func (p Pattern) Step(s State, name string) (next State, matched bool) {
 	name = strings.ToLower(name)
 	for _, at := range s {
@@ -205,8 +206,7 @@ func (p Pattern) Step(s State, name string) (next State, matched bool) {
 	return next, matched
 }
 
-// Match returns the deepest path that the pattern stands for and that name, which is absolute and clean, is or lies below; ""
-// where there is none.
+// Match returns the longest prefix of name, which must be absolute and clean, that the pattern matches, or "".
 func (p Pattern) Match(name string) string {
 	if p.base == "" {
 		return ""

@@ -1,9 +1,9 @@
-// Package hint gives an error the next step: what its reader can do about it.
+// Package hint adds the next step to an error: what its reader can do about it.
 //
-// It owns: how an error carries a next step, and how a front end takes message and next step apart. It must not know: what an
-// error is about, how it is displayed.
+// It owns how an error carries a next step, and how a front end separates the message from it. It does not know what an error is
+// about or how it is displayed.
 //
-// Start with [New], [With] and [Split]. A type of its own implements NextStep instead.
+// Start with [New], [With] and [Split]. Error types of other packages implement NextStep instead.
 package hint
 
 import (
@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// Separator stands between message and next step where an error is one line: in logs, in text that crosses a process border.
+// Separator separates message and next step where an error is a single line: in logs, and in text that crosses a process border.
 const Separator = "; next: "
 
 // Error is an error with a next step.
 type Error struct {
 	Err  error
-	Next string // an imperative without a full stop: "give more of the id"
+	Next string // imperative without a full stop: "specify more characters of the ID"
 }
 
-// Error returns the message and the next step in one line.
+// Error returns the message and the next step on one line.
 func (e *Error) Error() string { return Line(e.Err.Error(), e.Next) }
 
 // Unwrap returns the error without its next step.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NextStep returns what the reader can do.
+// NextStep returns the next step.
 func (e *Error) NextStep() string { return e.Next }
 
 // New returns an error with a message and a next step.
@@ -43,7 +43,7 @@ func Line(message, next string) string {
 	return message + Separator + next
 }
 
-// Parse returns the error that a line from another process is, which may end with a next step.
+// Parse converts a line from another process, which may contain a next step, to an error.
 func Parse(line string) error {
 	message, next, _ := strings.Cut(line, Separator)
 	if next == "" {
@@ -52,14 +52,14 @@ func Parse(line string) error {
 	return New(message, next)
 }
 
-// Stepper is an error that knows the next step. Its Error method may append it after [Separator].
+// Stepper is an error with a next step. Its Error method may append the step after [Separator].
 type Stepper interface {
 	error
 	NextStep() string
 }
 
-// Split returns the message of an error without its next step, and the next step of the outermost error that has one. Both are
-// the whole message and "" where none has.
+// Split returns the message of an error without its next step, and the next step of the outermost error that has one. If there is
+// none, next is "".
 func Split(err error) (message, next string) {
 	message, next = err.Error(), find(err)
 	if next == "" {
@@ -71,7 +71,7 @@ func Split(err error) (message, next string) {
 	return message, next
 }
 
-// find walks the tree of an error, outermost first. [errors.As] would stop at a Stepper that has nothing to say.
+// find walks the error tree, outermost first. [errors.As] would stop at a Stepper whose next step is empty.
 func find(err error) string {
 	if s, ok := err.(Stepper); ok {
 		if next := s.NextStep(); next != "" {

@@ -1,6 +1,6 @@
-// Package hosts is how hosts are named in rules: a pattern, and what is compared with it.
+// Package hosts implements host patterns in rules.
 //
-// It owns: the normal form of a host, patterns and what they match. It must not know: what a rule allows, who asks.
+// It owns the normal form of a host, the patterns, and what they match. It does not know what a rule allows or for whom.
 //
 // Start with [ParsePattern].
 package hosts
@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Normalize is a host as patterns are compared with it: lower case, without port, brackets, spaces around it and dots at its
-// end. The zone of an address stays.
+// Normalize returns the form of a host that patterns are compared with: in lower case, without port, brackets, surrounding spaces
+// or trailing dots. It keeps the zone of an address.
 func Normalize(host string) string {
 	host = strings.ToLower(strings.TrimSpace(host))
 	if inner, ok := strings.CutPrefix(host, "["); ok {
@@ -25,17 +25,17 @@ func Normalize(host string) string {
 	if strings.Contains(host, ":") {
 		host = strings.Replace(host, "%25", "%", 1)
 		if a, err := netip.ParseAddr(host); err == nil {
-			return a.String() // one spelling of many
+			return a.String() // canonical spelling of an address
 		}
 		return host
 	}
 	return strings.TrimRight(host, ".")
 }
 
-// maxHost is how long a host may be; the longest name of DNS has 253.
+// maxHost limits the length of a host. DNS names have at most 253 characters.
 const maxHost = 255
 
-// Valid reports whether a normalised host is a name or an address.
+// Valid reports whether a normalized host is a name or an address.
 func Valid(host string) bool {
 	if host == "" || len(host) > maxHost {
 		return false
@@ -57,15 +57,15 @@ func Valid(host string) bool {
 	return true
 }
 
-// Pattern is a pattern of hosts: "d" is d alone, "*.d" what is below d, "**.d" both; * and ? inside a label stand for
-// characters other than a dot; "*" alone is every host. ":PORT" behind it leaves other ports out.
+// Pattern is a host pattern: "d" matches d alone, "*.d" matches subdomains of d, and "**.d" matches both. "*" and "?" inside a
+// label match characters other than a dot. "*" alone matches every host. A suffix ":PORT" limits the pattern to that port.
 type Pattern struct {
 	text string
 	host string
 	port uint16 // 0: any
 }
 
-// ParsePattern reads a pattern. The error says what is wrong with it.
+// ParsePattern parses a pattern.
 func ParsePattern(text string) (Pattern, error) {
 	p := Pattern{text: text}
 	rest := strings.TrimSpace(text)
@@ -97,7 +97,7 @@ func ParsePattern(text string) (Pattern, error) {
 	return p, nil
 }
 
-// CutPort cuts a port off, which is not the end of an address of IPv6.
+// CutPort cuts a port off s. It does not mistake the end of an IPv6 address for a port.
 func CutPort(s string) (host, port string, ok bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || strings.Contains(s[:i], ":") && !strings.HasSuffix(s[:i], "]") {
@@ -106,16 +106,16 @@ func CutPort(s string) (host, port string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// String is the pattern as it was written.
+// String returns the pattern as written.
 func (p Pattern) String() string { return p.text }
 
-// Any reports whether every host matches.
+// Any reports whether the pattern matches every host.
 func (p Pattern) Any() bool { return p.host == "*" || p.host == "" }
 
-// Literal reports whether the pattern is one host as it is.
+// Literal reports whether the pattern is a single host without wildcards.
 func (p Pattern) Literal() bool { return p.host != "" && !strings.ContainsAny(p.host, "*?") }
 
-// Match reports whether a normalised host matches.
+// Match reports whether the pattern matches a normalized host.
 func (p Pattern) Match(host string, port uint16) bool {
 	if p.host == "" || host == "" || p.port != 0 && p.port != port {
 		return false
@@ -132,7 +132,7 @@ func (p Pattern) Match(host string, port uint16) bool {
 	return labels(p.host, host)
 }
 
-// below reports whether a host is below one that matches.
+// below reports whether host is a subdomain of a host that matches.
 func below(pattern, host string) bool {
 	for {
 		_, rest, ok := strings.Cut(host, ".")
@@ -146,7 +146,7 @@ func below(pattern, host string) bool {
 	}
 }
 
-// labels compares label by label.
+// labels compares two names label by label.
 func labels(pattern, host string) bool {
 	for {
 		p, pRest, pMore := strings.Cut(pattern, ".")
@@ -161,7 +161,7 @@ func labels(pattern, host string) bool {
 	}
 }
 
-// label compares two labels; * stands for one or more characters, ? for one.
+// label compares two labels: "*" matches one or more characters, "?" matches one.
 func label(p, h string) bool {
 	for i := 0; i < len(p); i++ {
 		switch {

@@ -10,25 +10,25 @@ import (
 	"github.com/gantry-agent/gantry/config/version"
 )
 
-// Reason says what about a program is not as locked.
+// Reason is how a program differs from its lock entry.
 type Reason int
 
-// The reasons.
+// Reasons.
 const (
 	ReasonUnknown     Reason = iota
-	ReasonNotLocked          // there is no entry: ask the user, or refuse
-	ReasonPlatform           // there is an entry, without this platform: hash and add it after asking
-	ReasonBinary             // other content: refuse
-	ReasonScheme             // nothing to compare with: refuse
-	ReasonVersion            // other version: refuse until locked again
+	ReasonNotLocked          // no entry: ask the user, or refuse
+	ReasonPlatform           // the entry lacks this platform: add the hash after asking the user
+	ReasonBinary             // different content: refuse
+	ReasonScheme             // no hash in a supported format: refuse
+	ReasonVersion            // different version: refuse until locked again
 	ReasonConstraints        // the block no longer allows the locked version
-	ReasonContract           // other contract version
-	ReasonManifest           // the program describes itself differently
-	ReasonGrants             // the block grants something else than was accepted: ask again
-	ReasonFiles              // a file that the program loads, or the list of them, is different: refuse
+	ReasonContract           // different contract version
+	ReasonManifest           // different manifest
+	ReasonGrants             // the block grants other permissions than the user accepted: ask again
+	ReasonFiles              // a file that the program loads, or their list, differs: refuse
 )
 
-// Program is what is about to be started. Empty fields are not compared.
+// Program describes the program that is about to start. Empty fields are not compared.
 type Program struct {
 	Address     string
 	Label       string // of the block; for messages
@@ -37,8 +37,8 @@ type Program struct {
 	Contract    int
 	Manifest    Hash
 	Grants      Hash
-	Files       Hash   // [NoFiles]: the block lists none
-	Platform    string // empty: this one
+	Files       Hash   // [NoFiles] if the block lists none
+	Platform    string // empty: the current one
 	Binary      Hash
 }
 
@@ -52,10 +52,10 @@ type Mismatch struct {
 	Next    string
 }
 
-// Error says which program and what about it.
+// Error names the program and the difference.
 func (m *Mismatch) Error() string { return m.summary() + ": " + m.Detail + "; " + m.Next }
 
-// Diagnostic is m for people, at the lock's entry.
+// Diagnostic returns m as a diagnostic for the lock entry.
 func (m *Mismatch) Diagnostic() diag.Diagnostic {
 	d := diag.Diagnostic{
 		Severity: diag.Error, Summary: m.summary(), Detail: capital(m.Detail) + ".", Plugin: m.Program.Label, Range: m.Range, Next: m.Next,

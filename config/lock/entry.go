@@ -17,11 +17,11 @@ import (
 	"github.com/gantry-agent/gantry/config/version"
 )
 
-// Hash is a digest with its scheme in front: "b1:" is the SHA-256 of an executable, "p1:" that of a package, "m1:" that
-// of a canonical manifest, "g1:" that of canonical permissions, all in base64. Unknown schemes are kept and never match.
+// Hash is a base64 digest with a prefix for its scheme: "b1:" is the SHA-256 of an executable, "p1:" of a package, "m1:" of a
+// canonical manifest, "g1:" of canonical permissions. Hashes with unknown schemes are kept but never match.
 type Hash string
 
-// The schemes that this version computes.
+// Schemes that this version computes.
 const (
 	SchemeBinary   = "b1"
 	SchemePackage  = "p1"
@@ -30,10 +30,10 @@ const (
 	SchemeFiles    = "f1"
 )
 
-// NoFiles is the hash of a program whose block lists no files.
+// NoFiles is the hash for a block that lists no files.
 const NoFiles Hash = SchemeFiles + ":"
 
-// Scheme is the part before the first colon, "" when there is none.
+// Scheme returns the part before the first colon, or "".
 func (h Hash) Scheme() string {
 	scheme, _, ok := strings.Cut(string(h), ":")
 	if !ok {
@@ -42,7 +42,7 @@ func (h Hash) Scheme() string {
 	return scheme
 }
 
-// Hex returns the digest in hex, "" for unknown schemes or broken base64.
+// Hex returns the digest in hexadecimal, or "" for unknown schemes and invalid base64.
 func (h Hash) Hex() string {
 	scheme, value, _ := strings.Cut(string(h), ":")
 	if scheme != SchemeBinary && scheme != SchemePackage {
@@ -55,7 +55,7 @@ func (h Hash) Hex() string {
 	return hex.EncodeToString(sum)
 }
 
-// Binary makes the hash of an executable from its SHA-256 in hex.
+// Binary returns the hash of an executable, given its SHA-256 in hexadecimal.
 func Binary(sha256Hex string) (Hash, error) {
 	sum, err := hex.DecodeString(sha256Hex)
 	if err != nil || len(sum) != sha256.Size {
@@ -66,7 +66,7 @@ func Binary(sha256Hex string) (Hash, error) {
 
 // HashFile computes the hash of an executable.
 func HashFile(path string) (Hash, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe that nobody writes to
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe without a writer
 	if err != nil {
 		return "", err
 	}
@@ -81,38 +81,38 @@ func HashFile(path string) (Hash, error) {
 	return Hash(SchemeBinary + ":" + base64.StdEncoding.EncodeToString(sum.Sum(nil))), nil
 }
 
-// Platform names the operating system and architecture that this program runs on: "linux_amd64".
+// Platform returns the operating system and architecture of this program, such as "linux_amd64".
 func Platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
 
-// Hashes is what is known for one platform. Matching any one is enough.
+// Hashes are the known hashes for a platform. One match is sufficient.
 type Hashes struct {
 	Binary  []Hash // of the executable; checked at each start
-	Package []Hash // of the archive that it came in; checked when it is installed
+	Package []Hash // of the archive that contained it; checked on installation
 }
 
-// Entry is what is locked about one plugin program.
+// Entry is the lock of one program.
 type Entry struct {
-	Address     string // normal form of its source, see source.Source.Address
+	Address     string // normal form of its source; see source.Source.Address
 	Version     version.Version
-	Constraints version.Constraints // for people; no decision depends on them
+	Constraints version.Constraints // for readers of the file; not used for decisions
 	Contract    int                 // contract version; 0: not recorded
-	Manifest    Hash                // of the canonical manifest; empty: not recorded
-	Grants      Hash                // of the permissions that the user accepted; empty: not recorded
-	Files       Hash                // of the files that the program loads, as its block lists them; empty: it lists none
-	Signer      string              // who signed the package; empty: nobody
+	Manifest    Hash                // of the canonical manifest; empty if not recorded
+	Grants      Hash                // of the permissions that the user accepted; empty if not recorded
+	Files       Hash                // of the files that the program loads according to its block; empty if there are none
+	Signer      string              // the signer of the package; empty if unsigned
 	Platforms   map[string]Hashes   // by "OS_ARCH"
-	Range       diag.Range          // of the block's header; zero for what was not read from a file
+	Range       diag.Range          // of the block's header; zero if the entry was not read from a file
 }
 
-// ErrNoScheme is returned when every known hash has a scheme that this version does not compute. The entry has to be
-// renewed, or gantry to be updated.
+// ErrNoScheme is returned if this version supports the scheme of none of the known hashes. Either the entry must be renewed or
+// gantry updated.
 var ErrNoScheme = errors.New("no checksum in a supported format")
 
-// ErrDiffers is returned when content matches none of the known hashes. Unless the user changed it, it was tampered with.
+// ErrDiffers is returned if content matches none of the known hashes. Unless the user changed it, it may have been tampered with.
 var ErrDiffers = errors.New("the content differs from the lock")
 
-// Match reports whether content with these hashes is what known describes: nil when any is equal, [ErrNoScheme] when
-// none could be compared, [ErrDiffers] otherwise.
+// Match compares content with known hashes. It returns nil if any is equal, [ErrNoScheme] if none is comparable, and [ErrDiffers]
+// otherwise.
 func Match(known []Hash, computed ...Hash) error {
 	comparable := false
 	for _, c := range computed {
@@ -127,9 +127,9 @@ func Match(known []Hash, computed ...Hash) error {
 	return ErrDiffers
 }
 
-// Learn records hashes for a platform: those that the host computed itself, and those of a document whose signature was
-// checked. Where the platform is known already, the computed ones must match first: a lock is widened by what proved to
-// be the same, never by something else. Unsigned lists must not be passed at all.
+// Learn adds hashes for a platform: those that the host computed, and those from a document with a verified signature. If the
+// platform is known already, the computed hashes must match first, so that a lock is only extended by proof of the same content.
+// Callers must not pass hashes from unsigned documents.
 func (e *Entry) Learn(platform string, computed, signed Hashes) error {
 	known := e.Platforms[platform]
 	for _, pair := range []struct{ known, computed []Hash }{
@@ -152,14 +152,14 @@ func (e *Entry) Learn(platform string, computed, signed Hashes) error {
 	return nil
 }
 
-// union sorts and removes repetition.
+// union returns the sorted elements of all lists without duplicates.
 func union(lists ...[]Hash) []Hash {
 	all := slices.Concat(lists...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// clone copies an entry so that a change of one does not reach the other.
+// clone returns a deep copy.
 func (e Entry) clone() Entry {
 	platforms := make(map[string]Hashes, len(e.Platforms))
 	for name, h := range e.Platforms {

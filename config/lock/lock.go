@@ -1,10 +1,10 @@
-// Package lock keeps gantry.lock.hcl: which content each plugin program must have.
+// Package lock reads and writes gantry.lock.hcl, which records the content that each plugin program must have.
 //
-// It owns: the file's grammar, its canonical form, what may change in it, and the comparison of a program with its entry.
-// It must not know: how programs are found, built or started, what permissions mean, who is asked for consent.
+// It owns the file's grammar, its canonical form, the permitted changes, and the comparison of a program with its entry. It does
+// not know how programs are found, built or started, what permissions mean, or who is asked for consent.
 //
-// The file has one block per program, sorted, each thing on a line of its own in a form that does not depend on its
-// neighbours, so that two branches that lock different programs merge line by line. Start with [Read] and [Update].
+// The file has one block per program, in sorted order, and each value is on its own line in a form that does not depend on other
+// lines, so that two branches that lock different programs merge without conflicts. Start with [Read] and [Update].
 package lock
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/gantry-agent/gantry/config/internal/durable"
 )
 
-// FileName is the name of a lock file; it lies beside the configuration that it belongs to.
+// FileName is the name of a lock file, which is in the same folder as the configuration file.
 const FileName = "gantry.lock.hcl"
 
-// File is a lock file's content. It is not safe for concurrent change.
+// File is the content of a lock file. It is not safe for concurrent modification.
 type File struct {
 	name    string
 	entries map[string]Entry
 }
 
-// New returns an empty lock that calls itself name in messages.
+// New returns an empty lock that messages call name.
 func New(name string) *File { return &File{name: name, entries: make(map[string]Entry)} }
 
-// Read reads a lock file. A missing file is an empty lock. With errors the File is nil: a lock that can't be understood
+// Read reads a lock file. A missing file is an empty lock. If there are errors, the File is nil: a lock that cannot be parsed
 // allows nothing.
 func Read(path string) (*File, diag.Diagnostics) {
 	src, err := os.ReadFile(path)
@@ -48,9 +48,9 @@ func Read(path string) (*File, diag.Diagnostics) {
 	return Parse(src, path)
 }
 
-// Update reads the lock file, lets change work on it, and writes it back in canonical form, all under the file's lock.
+// Update reads the lock file, applies change, and writes the result in canonical form while it holds the file's lock.
 func Update(ctx context.Context, path string, change func(*File) error) error {
-	// 0644: it holds no secret, and is meant to be committed.
+	// Mode 0644: the file contains no secrets and is meant to be committed.
 	return durable.Update(ctx, path, 0o644, func(old []byte) ([]byte, error) {
 		f, ds := Parse(old, path)
 		if err := ds.Err(); err != nil {
@@ -63,10 +63,10 @@ func Update(ctx context.Context, path string, change func(*File) error) error {
 	})
 }
 
-// Name is the file's name in messages.
+// Name returns the file's name in messages.
 func (f *File) Name() string { return f.name }
 
-// Entry returns what is locked for an address.
+// Entry returns the entry of an address.
 func (f *File) Entry(address string) (Entry, bool) {
 	e, ok := f.entries[address]
 	if !ok {
@@ -84,8 +84,8 @@ func (f *File) Entries() []Entry {
 	return out
 }
 
-// Put adds or replaces an entry. Hashes for platforms that e does not name are kept while the version stays the same; a
-// different version drops all of them, since they are of other content.
+// Put adds or replaces an entry. Hashes for platforms that e lacks are kept if the version is unchanged; hashes of another version
+// are dropped.
 func (f *File) Put(e Entry) error {
 	e = e.clone()
 	if old, ok := f.entries[e.Address]; ok && old.Version == e.Version {
@@ -102,14 +102,14 @@ func (f *File) Put(e Entry) error {
 	return nil
 }
 
-// Remove drops an entry and reports whether there was one.
+// Remove removes an entry and reports whether it existed.
 func (f *File) Remove(address string) bool {
 	_, ok := f.entries[address]
 	delete(f.entries, address)
 	return ok
 }
 
-// Prune drops the entries of programs that no block uses any more, and returns their addresses.
+// Prune removes the entries of programs that no block uses, and returns their addresses.
 func (f *File) Prune(used []string) (dropped []string) {
 	for _, address := range slices.Sorted(maps.Keys(f.entries)) {
 		if !slices.Contains(used, address) {
@@ -120,7 +120,7 @@ func (f *File) Prune(used []string) (dropped []string) {
 	return dropped
 }
 
-// check says why an entry can't be written.
+// check returns an error if the entry cannot be written.
 func (e Entry) check() error {
 	if _, err := parseAddress(e.Address); err != nil {
 		return err

@@ -19,9 +19,9 @@ import (
 const again = "run `gantry plugin lock` to rewrite the file"
 
 var (
-	// Schemas are read by the library, never changed.
+	// The HCL library does not modify schemas.
 	fileSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "plugin", LabelNames: []string{"address"}}}}
-	// Only version is required: what was not known when a plugin was locked is left out.
+	// Only version is required: values that were unknown when the plugin was locked are omitted.
 	pluginSchema = &hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{
 			{Name: "version", Required: true}, {Name: "constraints"}, {Name: "contract"},
@@ -32,7 +32,7 @@ var (
 	platformSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "binary"}, {Name: "package"}}}
 )
 
-// Parse reads a lock file's text, called name in messages. With errors the File is nil.
+// Parse parses a lock file, called name in messages. If there are errors, the File is nil.
 func Parse(src []byte, name string) (*File, diag.Diagnostics) {
 	p := parser{files: diag.Files{name: src}}
 	if ds := p.conflict(src, name); ds != nil {
@@ -76,7 +76,7 @@ func (p *parser) errorAt(r hcl.Range, summary, detail, next string) {
 	p.ds = append(p.ds, p.files.At(r, diag.Diagnostic{Severity: diag.Error, Summary: summary, Detail: detail, Next: next}))
 }
 
-// conflict finds what a merge left open: its markers are no HCL, and the parser's words for them would not help anyone.
+// conflict reports unresolved merge conflicts, for which the HCL parser's message would not help.
 func (p *parser) conflict(src []byte, name string) diag.Diagnostics {
 	at, number := 0, 0
 	for l := range bytes.Lines(src) {
@@ -160,7 +160,7 @@ func (p *parser) entry(block *hcl.Block) (e Entry, ok bool) {
 	return e, len(p.ds) == before
 }
 
-// hashes reads one hash or a list of them.
+// hashes reads a hash or a list of hashes.
 func (p *parser) hashes(a *hcl.Attribute) []Hash {
 	if a == nil {
 		return nil
@@ -194,7 +194,7 @@ func (p *parser) hash(s string, r hcl.Range) Hash {
 	return Hash(s)
 }
 
-// text reads a quoted string. Nothing in the file is computed, so nothing in it can take long or fail.
+// text reads a quoted string. It does not evaluate expressions, which could take long or fail.
 func (p *parser) text(a *hcl.Attribute) (string, bool) {
 	if isNull(a.Expr) {
 		p.errorAt(a.Expr.Range(), "missing required argument", fmt.Sprintf("The argument %q must not be null.", a.Name), again)
@@ -233,7 +233,7 @@ func integer(x hcl.Expression) (int, bool) {
 	return int(n), accuracy == 0 && n >= 1 && n <= math.MaxInt32
 }
 
-// check says what is wrong with a hash. The scheme may be unknown, not missing.
+// check returns an error if the hash has no scheme or invalid base64. Unknown schemes are allowed.
 func (h Hash) check() error {
 	if strings.IndexByte(string(h), ':') < 1 {
 		return fmt.Errorf("hash %q must start with a scheme and a colon, like \"b1:\"", string(h))
@@ -267,7 +267,7 @@ func validPlatform(s string) bool {
 	return ok && plain(system) && plain(arch)
 }
 
-// sentence makes an error's text a sentence.
+// sentence converts an error message to a sentence.
 func sentence(err error) string {
 	s := err.Error()
 	return strings.ToUpper(s[:1]) + s[1:] + "."

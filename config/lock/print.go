@@ -13,8 +13,8 @@ const header = `# Kept by gantry: ` + "`gantry plugin lock`, `add` and `remove`"
 # Commit it. It says which content each plugin must have; anything else is refused.
 `
 
-// Bytes is the canonical form: blocks sorted by address, platforms by name, hashes sorted without repetition, columns at
-// fixed places so that a line never changes because another one came.
+// Bytes returns the canonical form: blocks sorted by address, platforms by name, hashes sorted without duplicates. Columns are
+// fixed, so that a line does not change when another one is added.
 func (f *File) Bytes() []byte {
 	var b bytes.Buffer
 	b.WriteString(header)
@@ -73,7 +73,7 @@ func quoteOr(s string) string {
 	return quote(s)
 }
 
-// quote writes an HCL string literal.
+// quote returns an HCL string literal.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

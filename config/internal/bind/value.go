@@ -18,7 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// attribute evaluates an argument and returns its JSON value, nil when there is none or it is wrong.
+// attribute evaluates an argument and returns its JSON value, or nil if it is absent or invalid.
 func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header hcl.Range, path string) any {
 	want, err := ctyjson.UnmarshalType(a.Type)
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header
 			"report this to the plugin's author")
 		return nil
 	}
-	// What an earlier layer says is not even evaluated: its variables may not be set any more.
+	// Overridden layers are not evaluated: their variables may be unset.
 	for i := len(layers) - 1; i > 0; i-- {
 		if len(layers[i].rest) == 0 {
 			layers = layers[i:]
@@ -70,7 +70,7 @@ func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header
 	return d.encode(val, a.Sensitive, path)
 }
 
-// absolute makes a path one that means the same everywhere.
+// absolute makes a relative path independent of where it is used.
 func (d *decoder) absolute(a contract.ConfigAttribute, val cty.Value, last setting) (cty.Value, bool) {
 	text, marks := val.Unmark()
 	if last.scope == nil || text.Type() != cty.String || !text.IsKnown() || text.AsString() == "" {
@@ -84,7 +84,7 @@ func (d *decoder) absolute(a contract.ConfigAttribute, val cty.Value, last setti
 	return cty.StringVal(p).WithMarks(marks), true
 }
 
-// evaluate computes the value over the layers and converts it. last is where the value stands, the zero Range for none.
+// evaluate computes the value over the layers and converts it. last is the layer that sets it, or the zero setting.
 func (d *decoder) evaluate(a contract.ConfigAttribute, layers []setting, want cty.Type) (val cty.Value, last setting, ok bool) {
 	val = cty.NullVal(want)
 	for _, l := range layers {
@@ -140,7 +140,7 @@ func (d *decoder) evaluate(a contract.ConfigAttribute, layers []setting, want ct
 	return val, last, true
 }
 
-// insert puts v into a map or object at keys.
+// insert sets the element at keys of a map or object.
 func insert(into cty.Value, keys []string, v cty.Value) (cty.Value, bool) {
 	if len(keys) == 0 {
 		return v, true
@@ -171,7 +171,7 @@ func insert(into cty.Value, keys []string, v cty.Value) (cty.Value, bool) {
 	return cty.ObjectVal(parts).WithMarks(marks), ok
 }
 
-// extra reports keys of an object that its type does not have: cty drops them silently, a person has mistyped them.
+// extra reports keys of an object that its type does not have. cty drops them silently, but they are usually misspelled.
 func (d *decoder) extra(v cty.Value, want cty.Type, expr hcl.Expression, a contract.ConfigAttribute) bool {
 	found := false
 	var walk func(v cty.Value, want cty.Type, path []contract.Step)
@@ -220,7 +220,7 @@ func (d *decoder) extra(v cty.Value, want cty.Type, expr hcl.Expression, a contr
 	return found
 }
 
-// allowed checks the values that the schema lists, for a string and for the elements of a list of strings.
+// allowed reports a string, or an element of a list of strings, that is not one of the values in the schema.
 func (d *decoder) allowed(a contract.ConfigAttribute, v cty.Value, at setting) bool {
 	if len(a.Allowed) == 0 {
 		return true
@@ -258,7 +258,7 @@ func (d *decoder) allowed(a contract.ConfigAttribute, v cty.Value, at setting) b
 	return good
 }
 
-// hide takes the text of a sensitive argument out of a diagnostic's snippet.
+// hide masks a sensitive argument in the snippet of a diagnostic.
 func hide(x diag.Diagnostic, a contract.ConfigAttribute) diag.Diagnostic {
 	if a.Sensitive && x.Snippet != nil {
 		s := *x.Snippet
@@ -269,8 +269,8 @@ func hide(x diag.Diagnostic, a contract.ConfigAttribute) diag.Diagnostic {
 	return x
 }
 
-// encode turns a value into what encoding/json writes. Marked strings, and all strings when secret, become handles named
-// after their place: a handle says nothing and stays the same while the configuration does.
+// encode converts a value for encoding/json. Marked strings, and all strings if secret is set, are replaced by handles. A handle
+// is named after the path of the value: it reveals nothing, and stays the same as long as the configuration does.
 func (d *decoder) encode(v cty.Value, secret bool, path string) any {
 	v, marks := v.Unmark()
 	secret = secret || len(marks) > 0
@@ -310,7 +310,7 @@ func (d *decoder) encode(v cty.Value, secret bool, path string) any {
 	return nil
 }
 
-// typeText describes a type with an example.
+// typeText describes a type by an example.
 func typeText(t cty.Type) string {
 	switch {
 	case t == cty.String:

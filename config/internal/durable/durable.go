@@ -1,6 +1,6 @@
-// Package durable changes small files that several processes share.
+// Package durable updates small files that several processes share.
 //
-// It owns: the lock around read, change and write, and the atomic replacement. It must not know: what is in the files.
+// It owns the lock around reading and writing, and the atomic replacement. It does not know what the files contain.
 //
 // Start with [Update].
 package durable
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A change takes milliseconds, so waiting for the lock begins with short pauses. There is no event to wait for: a lock
-// of a file has no wake-up that a context could end.
+// Waiting for the lock begins with short pauses because an update takes milliseconds. It polls because a context cannot interrupt
+// a blocking file lock.
 const (
 	firstPause = 2 * time.Millisecond
 	maxPause   = 100 * time.Millisecond
@@ -25,9 +25,9 @@ const (
 // errBusy is returned by tryLock when another process or goroutine holds the lock.
 var errBusy = errors.New("locked by another process")
 
-// Update runs change on what the file holds (nil when there is no file) while no other Update of a file in the same
-// folder runs, and replaces the file with the result unless that is the same. The folder is made when it is missing. It
-// waits for the lock until ctx ends.
+// Update calls change with the content of the file, or nil if it does not exist, and replaces the file with the result if it
+// differs. Updates of files in the same folder exclude each other. Update creates the folder if necessary, and waits for the lock
+// until ctx ends.
 func Update(ctx context.Context, path string, perm fs.FileMode, change func(old []byte) ([]byte, error)) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -53,8 +53,8 @@ func Update(ctx context.Context, path string, perm fs.FileMode, change func(old 
 	return Replace(path, fresh, perm)
 }
 
-// Replace writes a file so that a reader, or a crash, sees the old content or the new, never a part. A symbolic link is
-// refused: writing through it would change a file somewhere else.
+// Replace writes a file atomically: readers, and a crash, see either the old or the new content. It rejects symbolic links,
+// because it would change a file elsewhere.
 func Replace(path string, data []byte, perm fs.FileMode) (err error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("write %s: it is not a regular file", path)
@@ -77,7 +77,8 @@ func Replace(path string, data []byte, perm fs.FileMode) (err error) {
 	if err = os.Rename(tmp.Name(), path); err != nil {
 		return err
 	}
-	// The new name is durable once the folder is. A file system that can't sync folders has renamed all the same.
+	// The rename is durable only when the folder has been synced. A file system that cannot sync folders has still renamed the
+	// file.
 	if d, err := os.Open(dir); err == nil {
 		_ = d.Sync()
 		_ = d.Close()
@@ -85,8 +86,8 @@ func Replace(path string, data []byte, perm fs.FileMode) (err error) {
 	return nil
 }
 
-// lock waits for the lock of a folder. The folder itself is locked, not a file in it: the file is replaced under the
-// lock, and a lock file beside it would stay for ever.
+// lock waits for the lock of a folder. It locks the folder itself: the file is replaced while the lock is held, and a separate
+// lock file would never be removed.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	pause := firstPause
 	for {

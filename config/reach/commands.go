@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// shell follows sh SCRIPT, sh -c LINE, and sh with something on its standard input.
+// shell follows sh SCRIPT, sh -c LINE, and sh with a script on standard input.
 func (f *follower) shell(name word, rest []word, s *state, depth int) {
 	for i := 0; i < len(rest); i++ {
 		w := rest[i]
@@ -49,7 +49,7 @@ func (f *follower) shell(name word, rest []word, s *state, depth int) {
 	s.stdin = true
 }
 
-// bare is the name of a script without a path that is not there: a shell looks for it in PATH, later also where it runs.
+// bare handles the name of a missing script without a path: a shell looks it up in PATH, and later perhaps in its working folder.
 func (f *follower) bare(w, name word, s *state) {
 	for _, value := range w.values {
 		if strings.Contains(value, "/") || w.covered || w.glob {
@@ -61,7 +61,7 @@ func (f *follower) bare(w, name word, s *state) {
 	}
 }
 
-// nested follows a line in a line, and returns where its shell may be at the end.
+// nested follows a line inside a line, and returns the folders in which its shell may end.
 func (f *follower) nested(line string, s *state, depth int) (dirs []string) {
 	in := *s
 	in.dirs, in.loose, in.stdin = slices.Clone(s.dirs), nil, false
@@ -69,7 +69,7 @@ func (f *follower) nested(line string, s *state, depth int) (dirs []string) {
 	return in.dirs
 }
 
-// source follows a script that is read into the shell.
+// source follows a script that the shell sources.
 func (f *follower) source(rest []word, s *state, depth int) {
 	if len(rest) == 0 {
 		return
@@ -107,14 +107,14 @@ func (f *follower) evaluate(program string, rest []word, s *state, depth int) {
 	}
 }
 
-// isolated are options with which python looks for modules neither beside the script nor in the working folder.
+// isolated reports whether an option makes python ignore modules next to the script and in the working folder.
 func isolated(option string) bool {
 	return len(option) > 1 && option[0] == '-' && option[1] != '-' && strings.ContainsAny(option, "IP")
 }
 
 var imports = regexp.MustCompile(`\b(import|__import__|from|require|require_relative|include|include_once|require_once|use|load|source|dofile|exec|eval|open)\b`)
 
-// python follows python SCRIPT, -c CODE, -m MODULE.
+// python follows python SCRIPT, python -c CODE and python -m MODULE.
 func (f *follower) python(name word, rest []word, s *state, depth int) {
 	safe := f.env["PYTHONSAFEPATH"] != ""
 	for i := 0; i < len(rest); i++ {
@@ -154,13 +154,13 @@ func (f *follower) python(name word, rest []word, s *state, depth int) {
 	s.stdin, s.code = true, s.code || !safe
 }
 
-// starting finds what runs other programs or files in the code of a script language, and literals the texts in it.
+// starting matches code of scripting languages that runs other programs or files, and literals the strings in code.
 var (
 	starting = regexp.MustCompile("\\b(?:exec\\w*|eval|run_path|runIn\\w+|_load|spawn\\w*|system|popen|subprocess|fork|do|dofile|loadfile|getline)\\b|`|\\|[\"' ]")
 	literals = regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`")
 )
 
-// code covers the files that a piece of code names: programs and scripts, and all that it may run.
+// code covers the files that a piece of code names: programs, scripts, and whatever it may run.
 func (f *follower) code(text string, s *state, depth int) {
 	f.mentions(text, s.dirs, depth)
 	if !starting.MatchString(text) {
@@ -176,10 +176,10 @@ func (f *follower) code(text string, s *state, depth int) {
 	}
 }
 
-// edits finds the command e of sed, and the flag e of its s, which start programs.
+// edits matches sed's command e and the flag e of its command s, which start programs.
 var edits = regexp.MustCompile(`(?m)(?:^|[;{}\d$])\s*e(?:\s|$)|\W[gpIM\d]*e[gpIM\d]*(?:$|[;}])`)
 
-// interpreter follows node, ruby, awk and their like.
+// interpreter follows node, ruby, awk and similar interpreters.
 func (f *follower) interpreter(name word, rest []word, s *state, depth int, k kind) {
 	for i := 0; i < len(rest); i++ {
 		w := rest[i]
@@ -235,12 +235,12 @@ func (f *follower) interpreter(name word, rest []word, s *state, depth int, k ki
 				f.lost(name.text+" "+w.text, "it loads modules", s)
 			}
 		case k == text:
-			// The program itself, unless that was a file.
+			// The program is an argument, unless it was in a file.
 			for _, code := range w.values {
 				f.code(code, s, depth)
 				s.stdin = s.stdin || starting.MatchString(code) && strings.HasSuffix(baseName(name), "awk") || edits.MatchString(code) && baseName(name) == "sed"
 			}
-			s.stdin = s.stdin || w.unknown && strings.ContainsAny(w.text, "(`") // printed by another command, of a file perhaps
+			s.stdin = s.stdin || w.unknown && strings.ContainsAny(w.text, "(`") // output of another command, perhaps read from a file
 			f.operand(w, s, depth, false)
 			f.rest(rest[i+1:], s, depth)
 			return
@@ -257,18 +257,18 @@ func (f *follower) interpreter(name word, rest []word, s *state, depth int, k ki
 	}
 }
 
-// loads reports whether code loads modules that may lie in the workspace.
+// loads reports whether code loads modules that may be in the workspace.
 var loading = regexp.MustCompile(`\b(?:require(?:_relative)?|import|__import__|from|include|include_once|require_once|dofile|loadfile|load|use\s+lib)\b`)
 
 func loads(code string) bool { return loading.MatchString(code) }
 
-// baseName is the name of a program without its folder.
+// baseName returns the name of a program without its folder.
 func baseName(name word) string { return filepath.Base(name.first()) }
 
-// interpreted covers a script of a language that looks for modules beside it.
+// interpreted covers a script in a language that loads modules from the script's folder.
 func (f *follower) interpreted(w word, s *state, depth int, safe bool) {
 	before := f.quiet
-	f.quiet = true // where modules are looked for is decided here, not by the script's first line
+	f.quiet = true // this function decides about modules, not the script's first line
 	f.operand(w, s, depth, true)
 	f.quiet = before
 	f.bare(w, word{text: "the script"}, s)
@@ -295,11 +295,11 @@ func (f *follower) beside(path string) {
 	}
 }
 
-// takers are wrappers whose own operands come before the command.
+// takers are wrappers with operands of their own before the command.
 var takers = []string{"flock", "taskset", "chrt", "chroot", "script", "su", "runuser", "sudo", "doas", "systemd-run", "strace", "ltrace", "gdb", "valgrind", "unshare", "watch", "prlimit", "setpriv"}
 
-// wrapped follows the command after another's options. Which words are options' values is not known for each of these programs: where
-// the first word is no program that runs others, later ones are looked at as if the command began there.
+// wrapped follows a command after the options of another program. For many programs it is unknown which options take a value: if
+// the first word is not a program that runs others, each later word is also treated as a possible start of the command.
 func (f *follower) wrapped(program string, rest []word, s *state, depth int) {
 	skip := false
 	for i, w := range rest {
@@ -391,12 +391,12 @@ func values(words []word) []string {
 	return out
 }
 
-// number reports whether a word is an amount, of time for example.
+// number reports whether a word is a number or an amount of time or size.
 func number(v string) bool {
 	return strings.Trim(v, "0123456789.") == "" || len(v) > 1 && strings.Trim(v[:len(v)-1], "0123456789.") == "" && strings.ContainsAny(v[len(v)-1:], "smhdKMG")
 }
 
-// project covers what a program reads that runs what the project's files say, and is a gap for the rest.
+// project covers the project files that a task runner reads, and reports a gap for whatever they run.
 func (f *follower) project(command string, s *state, depth int) {
 	for _, dir := range s.dirs {
 		for _, name := range says {
@@ -412,7 +412,7 @@ func (f *follower) project(command string, s *state, depth int) {
 	})
 }
 
-// find covers the folders in which find runs something for each file.
+// find covers the folders in which find runs a program for each file.
 func (f *follower) find(rest []word, s *state, depth int) {
 	for i, w := range rest {
 		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"}, w.first()) {
@@ -430,7 +430,7 @@ func (f *follower) find(rest []word, s *state, depth int) {
 	f.rest(rest, s, depth)
 }
 
-// managed follows uv run and its like.
+// managed follows uv run and similar commands.
 func (f *follower) managed(program string, rest []word, s *state, depth int) {
 	own := false
 	for _, w := range rest {
@@ -457,7 +457,7 @@ func (f *follower) managed(program string, rest []word, s *state, depth int) {
 
 var hooksPath = regexp.MustCompile(`(?i)hookspath\s*=\s*"?([^"\n]+?)"?\s*(?:\n|$)`)
 
-// git covers the hooks that settings of its name.
+// git covers the hooks that git's settings name.
 func (f *follower) git(rest []word, s *state, depth int) {
 	for i, w := range rest {
 		v := w.first()

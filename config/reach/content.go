@@ -12,18 +12,18 @@ import (
 	"syscall"
 )
 
-// maxFile bounds a file that is covered: more is no script.
+// maxFile limits a covered file: larger files are not scripts.
 const maxFile = 64 << 20
 
-// maxTotal bounds all files together.
+// maxTotal limits the size of all covered files.
 const maxTotal = 256 << 20
 
 var errTotal = errors.New("the files have more than 256 MiB together")
 
-// ErrLarge says that a file is too large to be covered.
+// ErrLarge is returned for a file that is too large to be covered.
 var ErrLarge = errors.New("it is larger than 64 MiB, which is no script")
 
-// Write adds the content of all files to a digest.
+// Write adds the content of all files to a hash.
 func (s Set) Write(h hash.Hash) error {
 	put := func(b []byte) {
 		var length [8]byte
@@ -47,7 +47,7 @@ func (s Set) Write(h hash.Hash) error {
 	return nil
 }
 
-// Digest is one of all files; empty where there are none.
+// Digest returns a digest of all files, or "" if there are none.
 func (s Set) Digest() (string, error) {
 	if len(s.Files) == 0 {
 		return "", nil
@@ -59,7 +59,7 @@ func (s Set) Digest() (string, error) {
 	return "r1:" + base64.StdEncoding.EncodeToString(h.Sum(nil)), nil
 }
 
-// Read returns the beginning of a regular file, and nothing of anything else: a pipe or a device could block for ever.
+// Read returns the beginning of a regular file, and nothing for pipes and devices, which could block forever.
 func Read(path string, most int64) ([]byte, error) {
 	var b buffer
 	_, err := copyFile(&b, path, most)

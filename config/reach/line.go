@@ -9,7 +9,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// parse reads shell, unless it is too large or nests too deep, or too much was read before. why says what is wrong.
+// parse parses shell code. If it is too large, too deeply nested, or exceeds the total limit, file is nil and why gives the
+// reason.
 func (f *follower) parse(text string) (file *syntax.File, why string) {
 	if shellsyntax.Check(text) == nil {
 		if f.parsed += len(text); f.parsed > maxParsed {
@@ -23,7 +24,7 @@ func (f *follower) parse(text string) (file *syntax.File, why string) {
 	return file, ""
 }
 
-// line follows a line, and what it pipes into a shell.
+// line follows a line and whatever it pipes into a shell.
 func (f *follower) line(line string, s *state, depth int) {
 	file, why := f.parse(line)
 	switch {
@@ -38,7 +39,8 @@ func (f *follower) line(line string, s *state, depth int) {
 	f.piped(s)
 }
 
-// piped covers what a shell or an interpreter may read from its standard input: every file that the line names, and its texts.
+// piped covers everything that a shell or interpreter may read from standard input: every file that the line names, and the texts
+// in it.
 func (f *follower) piped(s *state) {
 	if !s.stdin {
 		return
@@ -55,7 +57,7 @@ func (f *follower) piped(s *state) {
 	}
 }
 
-// perhaps follows a text that may be a line for a shell, of several words, and is no gap if it is not.
+// perhaps follows a text with several words that may be a line for a shell. It reports no gap if the text is not one.
 func (f *follower) perhaps(text string, s *state) {
 	text = strings.TrimLeft(text, "! ")
 	if !strings.ContainsAny(strings.TrimSpace(text), " \t\n") {
@@ -64,7 +66,7 @@ func (f *follower) perhaps(text string, s *state) {
 	if _, err := shellsyntax.Parse(text, syntax.LangBash); err != nil {
 		return
 	}
-	if f.guesses++; f.guesses > maxGuesses || f.parsed+len(text) > maxParsed { // else nested says so, and is not heard
+	if f.guesses++; f.guesses > maxGuesses || f.parsed+len(text) > maxParsed { // otherwise nested would report it, but its gaps are discarded
 		f.lost(text, "there is too much that may be a line of shell", s)
 		return
 	}
@@ -73,8 +75,8 @@ func (f *follower) perhaps(text string, s *state) {
 	f.Gaps = f.Gaps[:known]
 }
 
-// walk follows statements in the order in which they are written. Which of them run is not known, so that all count: a variable may
-// have any of its values, and the shell may be in any folder that it went to.
+// walk follows statements in order. It is unknown which of them run, so all count: a variable may have any of its values, and the
+// shell may be in any folder that a cd names.
 func (f *follower) walk(n syntax.Node, s *state, depth int) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -102,7 +104,7 @@ func (f *follower) walk(n syntax.Node, s *state, depth int) {
 	})
 }
 
-// redirect notes what a command reads, and follows documents for a shell.
+// redirect records the files that a command reads, and follows here-documents for a shell.
 func (f *follower) redirect(r *syntax.Redirect, s *state, depth int) {
 	switch r.Op {
 	case syntax.RdrIn, syntax.RdrInOut:
@@ -119,7 +121,7 @@ func (f *follower) redirect(r *syntax.Redirect, s *state, depth int) {
 		if doc == nil {
 			return
 		}
-		// It counts as a line when a shell reads it; otherwise paths in it that are no scripts are not covered.
+		// The document is code if a shell reads it. Otherwise paths in it are not covered unless they are scripts.
 		w := f.resolve(doc, s)
 		s.loose = append(s.loose, word{text: w.text, values: w.values})
 		if !w.unknown {
@@ -130,7 +132,8 @@ func (f *follower) redirect(r *syntax.Redirect, s *state, depth int) {
 	}
 }
 
-// assign notes the value of a variable. Beside a command it also finds programs that the value names: PATH, BASH_ENV and the like.
+// assign records the value of a variable. For assignments before a command it also covers programs that the value names, such as
+// those in PATH or BASH_ENV.
 func (f *follower) assign(a *syntax.Assign, s *state, command bool) {
 	if a.Name == nil {
 		return
@@ -182,16 +185,16 @@ func (f *follower) assign(a *syntax.Assign, s *state, command bool) {
 	s.vars[name] = v
 }
 
-// loaded are variables that name what shells and interpreters load by themselves.
+// loaded are variables that name files which shells and interpreters load automatically.
 var loaded = []string{
 	"BASH_ENV", "ENV", "ZDOTDIR", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "LD_PRELOAD",
 	"LD_LIBRARY_PATH", "LUA_PATH", "LUA_INIT", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_EXEC_PATH", "LD_AUDIT", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_PAGER", "PAGER", "EDITOR", "VISUAL",
 }
 
-// glue separates a path from what else is in its word: --action=exec=PATH, EXEC:PATH, ".shell PATH".
+// glue reports whether a character separates a path from the rest of a word, as in --action=exec=PATH, EXEC:PATH, ".shell PATH".
 func glue(r rune) bool { return strings.ContainsRune("=:, \t", r) }
 
-// setting covers a program or script that a value names. run: whatever it names is run.
+// setting covers a program or script that a value names. run is set if whatever it names is run.
 func (f *follower) setting(value string, s *state, run bool) {
 	if value == "" || !strings.ContainsAny(value, "/.") {
 		return
@@ -204,7 +207,7 @@ func (f *follower) setting(value string, s *state, run bool) {
 	}
 }
 
-// loop covers what a variable of a loop may name.
+// loop covers the files that a loop's variable may name.
 func (f *follower) loop(n *syntax.ForClause, s *state, depth int) {
 	iter, ok := n.Loop.(*syntax.WordIter)
 	if !ok || iter.Name == nil {
@@ -239,7 +242,7 @@ func (f *follower) loop(n *syntax.ForClause, s *state, depth int) {
 	s.vars[iter.Name.Value] = v
 }
 
-// matched covers the folder in which the shell looks for names.
+// matched covers the folder in which the shell matches a pattern.
 func (f *follower) matched(w word, s *state) bool {
 	ok := len(w.values) > 0 && !w.unknown
 	for _, value := range w.values {
@@ -289,7 +292,7 @@ func (f *follower) run(words []word, s *state, depth int) {
 	}
 }
 
-// dynamic is a word that names something that is run, and is not known.
+// dynamic handles a word that names a program to run and whose value is unknown.
 func (f *follower) dynamic(w word, s *state, depth int) {
 	if tail := strings.TrimLeft(w.tail, "/"); tail != "" && strings.HasPrefix(w.tail, "/") {
 		for _, dir := range append(slices.Clone(s.dirs), filepath.Dir(s.self)) {
@@ -303,7 +306,7 @@ func (f *follower) dynamic(w word, s *state, depth int) {
 	f.lost(w.text, "what it names is known only when it runs", s)
 }
 
-// lost is a gap in a line. In a script it is closed by covering the script's folder, where that can be covered.
+// lost reports a gap in a line. For a line in a script, covering the script's folder closes the gap, if that is possible.
 func (f *follower) lost(text, why string, s *state) {
 	if s.self != "" {
 		dir := filepath.Dir(s.self)
@@ -316,7 +319,7 @@ func (f *follower) lost(text, why string, s *state) {
 	f.gap(Gap{Text: text, Why: why, Next: "list what it runs in files"})
 }
 
-// program follows one that is known by name.
+// program follows a program that is known by name.
 func (f *follower) program(program string, name word, rest []word, s *state, depth int) {
 	if program == "" {
 		f.rest(rest, s, depth)
@@ -391,7 +394,7 @@ func (f *follower) program(program string, name word, rest []word, s *state, dep
 	}
 }
 
-// builtin notes what a shell's own commands do to variables and names.
+// builtin records the effect of a shell's builtin commands on variables and names.
 func (f *follower) builtin(program string, rest []word, s *state, depth int) {
 	switch program {
 	case "read", "mapfile", "readarray", "getopts", "let", "printf":
@@ -413,7 +416,7 @@ func (f *follower) builtin(program string, rest []word, s *state, depth int) {
 	}
 }
 
-// operand is the first word that is no option.
+// operand returns the first word that is not an option.
 func operand(words []word) string {
 	for _, w := range words {
 		if v := w.first(); v != "" && v[0] != '-' {
@@ -437,7 +440,7 @@ func (f *follower) path(program string, name word, s *state, depth int) {
 		}
 	}
 	if filepath.IsAbs(program) && !systems(program) && f.root(program) == "" {
-		s.stdin = s.stdin || s.writes // it may have been made of a file of the workspace
+		s.stdin = s.stdin || s.writes // it may be the product of a file in the workspace
 	}
 	switch {
 	case s.lost != "" && !filepath.IsAbs(program):
@@ -454,8 +457,8 @@ func firstOf(values []string, otherwise string) string {
 	return otherwise
 }
 
-// rest are arguments of a program of which it is not known that it runs something else: files among them that are programs or scripts
-// count all the same, and what may be a command with an interpreter.
+// rest handles the arguments of a program that is not known to run others. Programs and scripts among them are covered anyway, and
+// so is a possible command that begins with an interpreter.
 func (f *follower) rest(words []word, s *state, depth int) {
 	for i, w := range words {
 		f.operand(w, s, depth, false)
@@ -464,7 +467,7 @@ func (f *follower) rest(words []word, s *state, depth int) {
 			v = value
 		}
 		switch line := strings.TrimLeft(v, "! "); {
-		case interprets(v) && i+1 < len(words): // the program may start another, with the words behind it
+		case interprets(v) && i+1 < len(words): // the program may run another one with the following words
 			known := len(f.Gaps)
 			f.run(words[i:], s, depth+1)
 			f.Gaps = f.Gaps[:known]
@@ -481,7 +484,7 @@ func interprets(name string) bool {
 	return slices.Contains([]kind{shell, python, modules}, kindOf(name))
 }
 
-// arguments are those of a program that starts nothing.
+// arguments handles the arguments of a program that starts no other program.
 func (f *follower) arguments(words []word, s *state, depth int) {
 	for _, w := range words {
 		f.operand(w, s, depth, false)
@@ -491,7 +494,7 @@ func (f *follower) arguments(words []word, s *state, depth int) {
 
 func (f *follower) loosen(words []word, s *state) { s.loose = append(s.loose, words...) }
 
-// operand covers the files that a word names. run: whatever it names is run.
+// operand covers the files that a word names. run is set if whatever it names is run.
 func (f *follower) operand(w word, s *state, depth int, run bool) {
 	if w.covered {
 		return
@@ -573,7 +576,7 @@ func (f *follower) enter(rest []word, s *state) {
 	}
 }
 
-// inPath finds a program that lies in a root, where the PATH leads there: others can be changed by nothing in a sandbox.
+// inPath returns a program in a root that PATH leads to. Sandboxed commands cannot change other programs.
 func (f *follower) inPath(name string, s *state) string {
 	lists := []string{f.env["PATH"]}
 	if v, ok := s.vars["PATH"]; ok {
@@ -588,7 +591,7 @@ func (f *follower) inPath(name string, s *state) string {
 	return found
 }
 
-// search looks in lists of folders for a program that lies in a root.
+// search looks in lists of folders for a program in a root.
 func (f *follower) search(name string, lists []string) string {
 	for _, list := range lists {
 		for _, d := range filepath.SplitList(list) {

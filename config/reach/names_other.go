@@ -2,5 +2,5 @@
 
 package reach
 
-// names is how many names a file has, which is not known here.
+// names returns the number of hard links of a file, which is unknown on this platform.
 func names(string) uint64 { return 1 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// names is how many names a file has.
+// names returns the number of hard links of a file.
 func names(path string) uint64 {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// kind is what a program does with its arguments.
+// kind describes what a program does with its arguments.
 type kind int
 
 const (
-	plain    kind = iota // what it runs is in no argument, as far as is known
-	shell                // a script, -c LINE, or its standard input
-	python               // a script, -c CODE, -m MODULE; modules lie beside the script
-	modules              // a script, -e CODE; modules lie beside it
+	plain    kind = iota // runs nothing that its arguments name, as far as is known
+	shell                // a script, -c LINE, or standard input
+	python               // a script, -c CODE, -m MODULE; modules are in the script's folder
+	modules              // a script, -e CODE; modules are in the script's folder
 	text                 // a program as an argument, or -f FILE
-	wrapper              // another command follows
-	runner               // it runs what the project's files say
+	wrapper              // followed by another command
+	runner               // runs what the project's files say
 	finder               // find: a command after -exec
-	batch                // xargs: a command, with arguments from its standard input
-	folder               // run-parts: all programs of a folder
-	manager              // uv, npx and the like: a script, or else what the project's files say
+	batch                // xargs: a command with arguments from standard input
+	folder               // run-parts: all programs in a folder
+	manager              // uv, npx and similar: a script, or whatever the project's files say
 	versions             // git
 )
 
-// kinds are the programs that run something else. One that is not listed is taken to run nothing of the workspace but what its words
-// name: an executable file, or one that is called like a script.
+// kinds lists the programs that run something else. An unlisted program is assumed to run nothing in the workspace except files
+// among its arguments that are executable or named like a script.
 var kinds = map[kind][]string{
 	shell:  {"bash", "sh", "zsh", "dash", "ksh", "mksh", "ash", "fish", "busybox", "rbash"},
 	python: {"python", "pypy"},
@@ -44,10 +44,10 @@ var kinds = map[kind][]string{
 	manager: {"uv", "uvx", "npx", "bunx", "poetry", "pipenv", "rye", "hatch", "pdm", "deno", "bun"},
 }
 
-// runs are subcommands of programs that otherwise run nothing of the project's.
+// runs lists subcommands that run project files, for programs that otherwise do not.
 var runs = map[string][]string{"go": {"run", "test", "generate", "tool"}, "docker": {"compose"}, "swift": {"run", "test", "build"}}
 
-// kindOf is what a program does that is called by this name.
+// kindOf returns the kind of the program with this name.
 func kindOf(name string) kind {
 	name = filepath.Base(name)
 	bare := strings.TrimRight(name, "0123456789.")
@@ -59,23 +59,23 @@ func kindOf(name string) kind {
 	return plain
 }
 
-// lookers are programs whose words are never commands.
+// lookers are programs whose arguments are never commands.
 var lookers = []string{"grep", "egrep", "fgrep", "rg", "ag", "which", "whereis", "man", "ls", "cat", "head", "tail", "wc", "diff", "cmp", "apt", "apt-get", "brew", "pip", "pip3", "pkill", "pgrep"}
 
-// says are the files that a runner reads.
+// says are the files that a task runner reads.
 var says = []string{
 	"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "package.json", "Taskfile.yml", "Taskfile.yaml", "build.ninja", "Rakefile", "Gemfile", "composer.json",
 	"tox.ini", "noxfile.py", "conftest.py", "pytest.ini", "setup.cfg", "pyproject.toml", ".pre-commit-config.yaml", "lefthook.yml", "build.gradle", "build.gradle.kts", "settings.gradle", "pom.xml",
 	"Cargo.toml", "build.rs", "magefile.go", "tasks.py", "build.xml", "SConstruct", "mise.toml", ".envrc", "flake.nix", "shell.nix",
 }
 
-// ofShell are words that a shell understands itself, which run nothing.
+// ofShell are builtin commands of shells that run nothing.
 var ofShell = []string{
 	"[", "[[", "test", "echo", "printf", "true", "false", ":", "read", "export", "unset", "set", "shift", "return", "exit", "break", "continue", "local", "declare", "typeset",
 	"readonly", "umask", "ulimit", "wait", "kill", "jobs", "fg", "bg", "type", "hash", "alias", "unalias", "pwd", "getopts", "let", "times", "shopt", "dirs", "popd", "disown", "mapfile", "readarray",
 }
 
-// scriptSuffixes are those of files that some program runs.
+// scriptSuffixes are extensions of files that some program runs.
 var scriptSuffixes = []string{
 	".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".r", ".jq", ".awk", ".sed", ".ps1", ".mk",
 }

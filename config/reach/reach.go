@@ -1,10 +1,10 @@
-// Package reach finds the files that a command line can run, so that consent to the line can cover their content.
+// Package reach finds the files that a command line can run, so that trust in the line can cover their content.
 //
-// It owns: how a shell line or an argument vector is followed to files and folders, what it could not follow, and the digest of
-// what was found. It must not know: who runs the line, who agreed to it, how files are kept from being changed.
+// It owns following a shell line or an argument vector to files and folders, what it could not follow, and the digest of the
+// files. It does not know who runs the line, who trusted it, or how files are protected from changes.
 //
-// Nothing is executed. What a line reaches is found by reading it and the scripts that it names; everything that can't be
-// followed is a [Gap], never left out silently. Start with [Query].
+// It executes nothing: it reads the line and the scripts that it names. Whatever it cannot follow is reported as a [Gap], never
+// omitted silently. Start with [Query].
 package reach
 
 import (
@@ -14,28 +14,28 @@ import (
 	"strings"
 )
 
-// Query says how a command line runs.
+// Query describes how a command line runs.
 type Query struct {
-	Dir string   // where it runs; absolute
-	Env []string // K=V; what it is started with
-	// Roots are the folders that sandboxed commands may write; absolute. Files there are followed further, since those commands
-	// could change them. Empty: Dir alone.
+	Dir string   // working folder; absolute
+	Env []string // environment, K=V
+	// Roots are the folders that sandboxed commands can write; absolute. Files in them are followed, because those commands could
+	// change them. Empty: only Dir.
 	Roots []string
-	// Listed are files and folders that the line reaches according to its owner, relative to Dir. With Complete they close every gap
-	// that [Gap.Open] does not keep open.
+	// Listed are the files and folders that the line's owner says it reaches, relative to Dir. If Complete is set, they close
+	// every gap except those with [Gap.Open].
 	Listed   []string
 	Complete bool
 }
 
 // File is a file that a line can run.
 type File struct {
-	Word string // as it was named; the path below Dir where no word names it
+	Word string // the word that names it, or the path below Dir if no word does
 	Path string // absolute
 }
 
-// Gap is something that could not be followed.
+// Gap is a part of a line that could not be followed.
 type Gap struct {
-	Text string // as it is written
+	Text string // as written
 	Why  string
 	Next string
 	Open bool // listing files does not close it
@@ -43,26 +43,26 @@ type Gap struct {
 
 func (g Gap) String() string { return "can't follow " + quoteText(g.Text) + ": " + g.Why }
 
-// Set is what a line can reach.
+// Set is the result: everything that a line can reach.
 type Set struct {
-	Files   []File   // in the order in which they were found, each once
-	Folders []string // covered as wholes: all files below are among Files, and a new one changes the digest
-	Notes   []string // why folders are covered
-	Gaps    []Gap    // empty: the set is complete
+	Files   []File   // in the order in which they were found, without duplicates
+	Folders []string // covered completely: all files in them are in Files, and a new file changes the digest
+	Notes   []string // reasons why folders are covered
+	Gaps    []Gap    // empty if the set is complete
 	roots   []string
 }
 
-// Bounds of what is followed. More is a gap.
+// Limits. Exceeding one is a gap.
 const (
 	maxDepth   = 8         // scripts that run scripts, and lines in lines
-	maxParsed  = 512 << 10 // of shell in all: lines, scripts, and what they pass to another shell
+	maxParsed  = 512 << 10 // of shell code in total: lines, scripts, and what they pass to another shell
 	maxFiles   = 2000
-	maxText    = 256 << 10 // of a script that is looked through
-	maxChoices = 16        // values that a word may have
+	maxText    = 256 << 10 // of a script that is searched
+	maxChoices = 16        // possible values of a word
 	maxGuesses = 100       // texts that may be lines
 )
 
-// Line follows a line for a shell.
+// Line follows a line of shell.
 func (q Query) Line(line string) Set {
 	f := q.follower()
 	f.line(line, f.start(), 0)
@@ -82,20 +82,20 @@ func (q Query) Argv(argv []string) Set {
 	return f.finish(q)
 }
 
-// Names follows nothing but what is listed.
+// Names covers only the listed files.
 func (q Query) Names() Set { return q.follower().finish(q) }
 
-// follower collects a set.
+// follower collects a Set.
 type follower struct {
 	Set
 	q        Query
 	seen     map[string]bool   // files and folders, by path
-	scripted map[string]bool   // scripts that were followed, by path and folder
-	programs map[string]string // what the PATH leads to, by name and PATH
+	scripted map[string]bool   // scripts that were followed, by path and folders
+	programs map[string]string // results of PATH lookups, by name and PATH
 	env      map[string]string
 	parsed   int  // bytes of shell
-	quiet    bool // scripts' folders are not covered for the sake of modules
-	guesses  int  // texts that were followed in case they are lines
+	quiet    bool // do not cover the folders of scripts because of modules
+	guesses  int  // texts that were followed because they may be lines
 }
 
 func (q Query) follower() *follower {
@@ -121,7 +121,7 @@ func (q Query) follower() *follower {
 	return f
 }
 
-// finish adds what is listed.
+// finish adds the listed files.
 func (f *follower) finish(q Query) Set {
 	for _, name := range q.Listed {
 		path := f.absolute(q.Dir, strings.TrimSuffix(name, "/**"))
@@ -171,7 +171,7 @@ func (f *follower) file(word, path string) bool {
 	return true
 }
 
-// folder covers all files below a folder. It reports false where that can't be: the folder is a root, or lies above one.
+// folder covers all files in a folder. It returns false if that is not possible, because the folder is a root or contains one.
 func (f *follower) folder(path, why string) bool {
 	path = filepath.Clean(path)
 	if f.whole(path) {
@@ -213,7 +213,8 @@ func (f *follower) folder(path, why string) bool {
 	return true
 }
 
-// whole reports whether a folder is too much to cover: the machine, a root or what lies above one, the folder in which the line runs.
+// whole reports whether a folder is too large to cover: the root folder, a root or a folder that contains one, or the line's
+// working folder.
 func (f *follower) whole(path string) bool {
 	if path == "/" || contains(path, f.q.Dir) {
 		return true
@@ -221,7 +222,7 @@ func (f *follower) whole(path string) bool {
 	return slices.ContainsFunc(f.roots, func(r string) bool { return contains(path, r) })
 }
 
-// root is the root that a path lies in; empty: none.
+// root returns the root that contains a path, or "".
 func (f *follower) root(path string) string {
 	for _, r := range f.roots {
 		if contains(r, path) {
@@ -231,7 +232,7 @@ func (f *follower) root(path string) string {
 	return ""
 }
 
-// below is how a path is named that no word names.
+// below returns the name for a path that no word names.
 func (f *follower) below(path string) string {
 	if rel, err := filepath.Rel(f.q.Dir, path); err == nil && filepath.IsLocal(rel) {
 		return rel
@@ -239,7 +240,7 @@ func (f *follower) below(path string) string {
 	return path
 }
 
-// Held are the files and folders that must not change between the look at them and the start: those that lie in a root.
+// Held returns the files and folders in a root, which must not change between the check and the start.
 func (s Set) Held() []string {
 	var out []string
 	in := func(path string) bool {
@@ -258,7 +259,7 @@ func (s Set) Held() []string {
 	return out
 }
 
-// Paths are the files' paths.
+// Paths returns the paths of the files.
 func (s Set) Paths() []string {
 	out := make([]string, len(s.Files))
 	for i, f := range s.Files {
@@ -267,14 +268,14 @@ func (s Set) Paths() []string {
 	return out
 }
 
-// contains reports whether path is dir or lies in it.
+// contains reports whether path is dir or inside it.
 func contains(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// absolute is where a path leads from a folder. A symbolic link outside of the roots may lead into one: what lies there is known by its
-// path in the root.
+// absolute resolves path against dir. A symbolic link outside the roots may lead into one: such a path is returned as its path in
+// the root.
 func (f *follower) absolute(dir, path string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
@@ -288,7 +289,7 @@ func (f *follower) absolute(dir, path string) string {
 	return path
 }
 
-// linkBelow is the first part of a path below its root that is a symbolic link; empty: none is.
+// linkBelow returns the first part of a path below its root that is a symbolic link, or "".
 func linkBelow(root, path string) string {
 	rel, err := filepath.Rel(root, path)
 	if err != nil || rel == "." {
@@ -304,7 +305,8 @@ func linkBelow(root, path string) string {
 	return ""
 }
 
-// systems tells whether a file is the system's own, which changes with every update: who can change it needs no hook.
+// systems reports whether a file belongs to the system. Such files change with every update, and a user who can change them needs
+// no hook.
 func systems(path string) bool {
 	for _, dir := range []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/lib"} {
 		if contains(dir, path) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// script covers a file that is run, and follows it: its interpreter, the scripts that it names, the modules beside it. Of files that
-// no sandboxed command can change only themselves count.
+// script covers a file that is run and follows it: its interpreter, the scripts that it names, and its modules. A file that
+// sandboxed commands cannot change is covered alone.
 func (f *follower) script(named, path string, dirs []string, depth int) {
 	path = filepath.Clean(path)
 	f.file(named, path)
@@ -23,7 +23,7 @@ func (f *follower) script(named, path string, dirs []string, depth int) {
 	}
 	content, err := Read(path, maxText)
 	if err != nil || slices.Contains(content[:min(len(content), 8000)], 0) {
-		return // a program, or not to be read: that is told when it is hashed
+		return // a binary, or unreadable, which is reported when it is hashed
 	}
 	code := string(content)
 	language := f.language(path, code, dirs, depth)
@@ -45,7 +45,7 @@ func (f *follower) script(named, path string, dirs []string, depth int) {
 	f.mentions(code, append(slices.Clone(dirs), filepath.Dir(path)), depth+1)
 }
 
-// language is that of a script, by its first line or its name. An interpreter that lies in a root is covered.
+// language returns the kind of a script by its first line or its name. It covers an interpreter that is in a root.
 func (f *follower) language(path, code string, dirs []string, depth int) kind {
 	if line, ok := strings.CutPrefix(code, "#!"); ok {
 		line, _, _ = strings.Cut(line, "\n")
@@ -80,7 +80,7 @@ func (f *follower) language(path, code string, dirs []string, depth int) kind {
 		return modules
 	case ".sh", ".bash", ".zsh", "":
 		if !slices.Contains(says, filepath.Base(path)) {
-			return shell // as a shell takes what has no first line
+			return shell // a shell runs files without a first line
 		}
 	}
 	return plain

@@ -12,19 +12,19 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// state is what is known at one place of a line.
+// state is what is known at a point in a line.
 type state struct {
-	dirs   []string            // where the shell may be
-	lost   string              // a `cd` that could not be followed; empty: there is none
-	vars   map[string]variable // beyond the environment
-	self   string              // the script that is followed; empty: the line itself
-	stdin  bool                // a shell or an interpreter reads what it runs from its standard input
-	loose  []word              // words and redirections that may be what it reads
-	code   bool                // of these an interpreter, which may load modules
-	writes bool                // the line makes files, which it may run
+	dirs   []string            // folders in which the shell may be
+	lost   string              // a `cd` that could not be followed; empty if there is none
+	vars   map[string]variable // in addition to the environment
+	self   string              // the script that is being followed; empty for the line itself
+	stdin  bool                // a shell or interpreter reads code from standard input
+	loose  []word              // words and redirections that may be that code
+	code   bool                // an interpreter reads it, which may load modules
+	writes bool                // the line creates files, which it may run
 }
 
-// variable is what a variable may hold.
+// variable holds the possible values of a variable.
 type variable struct {
 	values  []string
 	unknown bool
@@ -35,19 +35,19 @@ func (f *follower) start() *state {
 	return &state{dirs: []string{f.q.Dir}, vars: map[string]variable{}}
 }
 
-// word is a word of a command with what it may become.
+// word is a word of a command with its possible values.
 type word struct {
-	text    string   // as it is written
-	values  []string // what it may be
-	unknown bool     // it may be something else
+	text    string   // as written
+	values  []string // possible values
+	unknown bool     // it may have other values
 	covered bool     // it is a file that is covered already
 	glob    bool     // the shell matches it against file names
-	tail    string   // the literal end of one that is unknown
+	tail    string   // literal end of an unknown word
 	from    bool     // a redirection
-	named   bool     // by code that may run it
+	named   bool     // named by code that may run it
 }
 
-// fixed are words as they are.
+// fixed returns words with known values.
 func fixed(values ...string) []word {
 	out := make([]word, len(values))
 	for i, v := range values {
@@ -56,7 +56,7 @@ func fixed(values ...string) []word {
 	return out
 }
 
-// is reports whether a word is one of these, for certain.
+// is reports whether a word certainly has one of these values.
 func (w word) is(list ...string) bool {
 	return len(w.values) == 1 && slices.Contains(list, w.values[0])
 }
@@ -70,14 +70,14 @@ func (w word) first() string {
 
 var errUnknown = errors.New("not known before it runs")
 
-// resolve finds what a word may be.
+// resolve determines the possible values of a word.
 func (f *follower) resolve(w *syntax.Word, s *state) word {
 	out := word{text: print(w)}
 	var used []string
 	syntax.Walk(w, func(n syntax.Node) bool {
 		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil && !slices.Contains(used, p.Param.Value) {
 			used = append(used, p.Param.Value)
-			out.unknown = out.unknown || p.Excl // another variable's value
+			out.unknown = out.unknown || p.Excl // the value of another variable
 		}
 		return true
 	})
@@ -139,7 +139,7 @@ func (f *follower) resolve(w *syntax.Word, s *state) word {
 	return out
 }
 
-// literal expands a word. What the library does not know, it panics at.
+// literal expands a word. The library panics on constructs that it does not support.
 func literal(cfg *expand.Config, w *syntax.Word) (text string, err error) {
 	defer func() {
 		if recover() != nil {
@@ -149,7 +149,7 @@ func literal(cfg *expand.Config, w *syntax.Word) (text string, err error) {
 	return expand.Literal(cfg, w)
 }
 
-// config is how words are expanded in one folder.
+// config returns the expansion of words in a folder.
 func (f *follower) config(choice map[string]string, s *state, dir string) *expand.Config {
 	env := expand.FuncEnviron(func(name string) string {
 		if v, ok := choice[name]; ok {
@@ -176,7 +176,7 @@ func (f *follower) config(choice map[string]string, s *state, dir string) *expan
 	}}
 }
 
-// substitute is what a command substitution prints, of those that only name a folder.
+// substitute returns the output of a command substitution, for those that only print a folder.
 func (f *follower) substitute(c *syntax.CmdSubst, s *state, dir string) (string, bool) {
 	if len(c.Stmts) != 1 {
 		return "", false
@@ -228,12 +228,12 @@ func (f *follower) substitute(c *syntax.CmdSubst, s *state, dir string) (string,
 	return "", false
 }
 
-// operands are words without options, but for the name.
+// operands returns the words that are not options, and the name.
 func operands(words []string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return len(w) > 1 && w[0] == '-' })
 }
 
-// globbing reports whether text that is not quoted has something that the shell expands to names.
+// globbing reports whether unquoted text contains a pattern for file names.
 func globbing(lit string) bool {
 	for i := 0; i < len(lit); i++ {
 		switch lit[i] {
@@ -254,7 +254,7 @@ func globbing(lit string) bool {
 	return false
 }
 
-// tail is the literal text at a word's end.
+// tail returns the literal text at the end of a word.
 func tail(w *syntax.Word) string {
 	var parts []syntax.WordPart
 	for _, p := range w.Parts {
@@ -278,7 +278,7 @@ func tail(w *syntax.Word) string {
 	return out
 }
 
-// print is a node as it is written.
+// print returns the source of a node.
 func print(n syntax.Node) string {
 	var b strings.Builder
 	if err := syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, n); err != nil {

@@ -1,10 +1,10 @@
-// Package shellsyntax parses shell scripts within bounds.
+// Package shellsyntax parses shell scripts within limits.
 //
-// It owns: the only calls of the shell grammar outside of plugins, and the bounds on size and nesting that are checked before the grammar
-// runs. It must not know: what a script's commands mean, who wrote it, what an unreadable script leads to.
+// It owns all calls of the shell parser outside plugins, and the limits on size and nesting that are checked before parsing. It
+// does not know what a script's commands mean, who wrote it, or what happens if it does not parse.
 //
-// Start with [Parse]. The grammar's parser is recursive, in arithmetic with 12 KB of stack for each level, and a Go program can't
-// recover from a stack overflow: a script that might nest too deeply must never reach it.
+// Start with [Parse]. The parser is recursive and uses up to 12 KB of stack per level (in arithmetic). A Go program cannot recover
+// from a stack overflow, so a script that might nest too deeply must not reach the parser.
 package shellsyntax
 
 import (
@@ -16,20 +16,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Bounds of a script. Openings are the characters that can begin a nested construct, wherever they occur: their number is an upper
-// bound of the expensive nesting that needs no parser. What nests by words (`if if if …`) is bounded by the size: see TestNesting.
+// Limits of a script. Openings are the characters that can begin a nested construct, wherever they occur: their number is an upper
+// bound for expensive nesting that needs no parsing. Nesting by keywords (`if if if …`) is bounded by the size; see TestNesting.
 const (
 	MaxBytes    = 128 << 10
 	MaxOpenings = 4096
 )
 
-// ErrNul is returned for a script with a zero byte. A shell drops the byte or ends there, so what is shown would not be what runs.
+// ErrNul is returned for a script with a zero byte. Shells drop the byte or stop there, so the script that is shown would not be
+// the one that runs.
 var ErrNul = errors.New("the script has a zero byte")
 
 // ErrLarge is returned for a script that exceeds a bound.
 var ErrLarge = fmt.Errorf("the script has more than %d bytes or %d brackets", MaxBytes, MaxOpenings)
 
-// Check returns the error with which all functions of this package refuse a script before they parse it.
+// Check returns the error with which all functions of this package reject a script before parsing it.
 func Check(script string) error {
 	switch {
 	case len(script) > MaxBytes || openings(script) > MaxOpenings:
@@ -73,8 +74,8 @@ func Words(text string, variant syntax.LangVariant) iter.Seq2[*syntax.Word, erro
 	return within(text, func(p *syntax.Parser) iter.Seq2[*syntax.Word, error] { return p.WordsSeq(strings.NewReader(text)) }, variant)
 }
 
-// within yields what a parser yields, up to the first error. The parser may report an error more than once and must not be left
-// before its end.
+// within yields the results of a parser up to the first error. The parser may report an error more than once and must run to its
+// end.
 func within[T any](text string, parse func(*syntax.Parser) iter.Seq2[T, error], variant syntax.LangVariant) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

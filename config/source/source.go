@@ -1,7 +1,7 @@
-// Package source reads the `source` of a provider or plugin block: where its program comes from.
+// Package source parses the `source` of a provider or plugin block, which says where its program comes from.
 //
-// It owns: the four kinds of source, their spelling and normal form, and which installed version a constraint chooses.
-// It must not know: HCL, lock files, how a program is started.
+// It owns the four kinds of source, their spelling and normal form, and the choice of an installed version that satisfies a
+// constraint. It does not know HCL, lock files, or how a program starts.
 //
 // Start with [Parse].
 package source
@@ -18,16 +18,16 @@ import (
 	"github.com/gantry-agent/gantry/config/version"
 )
 
-// Kind says where a program comes from.
+// Kind is the kind of a source.
 type Kind int
 
-// The kinds.
+// Kinds.
 const (
 	Unknown   Kind = iota
-	Builtin        // "builtin/shell": beside the host's own program
+	Builtin        // "builtin/shell": next to the host's own executable
 	Path           // "./bin/weather", "../x", "/opt/x", "~/x"
-	Installed      // "weather" or "weather@1.4.2": in the plugins folder of gantry's home
-	Registry       // "registry.example.com/acme/weather": installed under that address
+	Installed      // "weather" or "weather@1.4.2": in the plugins folder in gantry's home
+	Registry       // "registry.example.com/acme/weather": installed under this address
 )
 
 // Source is a parsed source.
@@ -37,15 +37,15 @@ type Source struct {
 	Path    string          // for Path: normal form with slashes, "./bin/weather"
 	Host    string          // for Registry
 	Owner   string          // for Registry
-	Version version.Version // after "@"; zero: none was written
+	Version version.Version // after "@"; zero if absent
 }
 
-// ErrNotInstalled is returned by [Source.Find] when nothing suitable is installed. The user has to install it.
+// ErrNotInstalled is returned by [Source.Find] if no suitable version is installed.
 var ErrNotInstalled = errors.New("not installed")
 
 const builtin = "builtin/"
 
-// Parse reads a source. Spelling that has a normal form is taken for paths ("./a/../b" is "./b") and refused for names.
+// Parse parses a source. Paths are normalized ("./a/../b" becomes "./b"); names that are not in normal form are rejected.
 func Parse(s string) (Source, error) {
 	switch {
 	case s == "":
@@ -90,7 +90,7 @@ func Parse(s string) (Source, error) {
 	return Source{}, fmt.Errorf("source %q is not \"builtin/NAME\", a path, \"NAME\" or \"HOST/OWNER/NAME\"", s)
 }
 
-// NormalForm returns the spelling that [Parse] would take for a source that it refuses for its spelling alone, else "".
+// NormalForm returns the spelling that [Parse] accepts if only the spelling of a source is wrong, and "" otherwise.
 func NormalForm(s string) string {
 	lower := strings.ToLower(s)
 	if _, err := Parse(lower); err == nil && lower != s {
@@ -99,7 +99,7 @@ func NormalForm(s string) string {
 	return ""
 }
 
-// Address is the normal form without a version: what the lock file calls it.
+// Address returns the normal form without a version, which identifies the program in the lock file.
 func (s Source) Address() string {
 	switch s.Kind {
 	case Builtin:
@@ -127,8 +127,8 @@ func (s Source) File(base, home string) string {
 	return filepath.Join(base, filepath.FromSlash(s.Path))
 }
 
-// Find returns the program of an Installed or Registry source: the newest version below the folder plugins that is
-// allowed. There, "ADDRESS@VERSION" is either the program or a folder that holds the program NAME.
+// Find returns the program of an Installed or Registry source: the newest allowed version in the folder plugins. There,
+// "ADDRESS@VERSION" is either the program or a folder that contains the program NAME.
 func (s Source) Find(plugins string, allowed version.Constraints) (file string, v version.Version, err error) {
 	if s.Kind != Installed && s.Kind != Registry {
 		return "", v, fmt.Errorf("source %q does not refer to an installed plugin", s.Address())
@@ -148,7 +148,7 @@ func (s Source) Find(plugins string, allowed version.Constraints) (file string, 
 			there = append(there, w)
 		}
 	}
-	// A version that is written into the source is an exact mention, also of a pre-release.
+	// A version in the source allows exactly that version, even a pre-release.
 	if !s.Version.IsZero() {
 		exact := version.Constraints{{Op: version.Equal, Version: s.Version, Parts: 3}}
 		allowed = append(exact, allowed...)
@@ -172,7 +172,7 @@ func isPath(s string) bool {
 		strings.HasPrefix(s, "~/") || strings.HasPrefix(s, "/") || filepath.IsAbs(s)
 }
 
-// normalPath cleans a path and keeps the sign that it is one.
+// normalPath cleans a path and keeps the prefix that marks it as a path.
 func normalPath(s string) string {
 	s = filepath.ToSlash(s)
 	clean := path.Clean(s)
@@ -183,7 +183,7 @@ func normalPath(s string) string {
 	return "./" + clean
 }
 
-// validPart checks one part of an address; a host may also hold dots and a port.
+// validPart checks a part of an address. A host may also contain dots and a port.
 func validPart(s string, host bool) bool {
 	if s == "" || len(s) > 64 && !host || len(s) > 253 || s[0] == '-' || s[0] == '.' {
 		return false

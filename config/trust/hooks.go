@@ -15,17 +15,18 @@ import (
 	"github.com/gantry-agent/gantry/config/internal/durable"
 )
 
-// Hook is an answer for one hook.
+// Hook is a trusted hook.
 type Hook struct {
-	Key    string    `json:"key"`    // where the hook stands
+	Key    string    `json:"key"`    // identifies where the hook is defined
 	Digest string    `json:"digest"` // of what it runs
 	At     time.Time `json:"at"`
 }
 
-// Hooks is the list of hooks that the user agreed to, in a file. Its methods may be called by several goroutines and processes.
+// Hooks is the list of hooks that the user has trusted, stored in a file. Its methods are safe for concurrent use by goroutines
+// and processes.
 type Hooks struct{ path string }
 
-// OpenHooks returns the list in gantry's home folder. The file is made with the first answer.
+// OpenHooks returns the list in gantry's home folder. The first change creates the file.
 func OpenHooks(home string) *Hooks { return &Hooks{path: filepath.Join(home, "trusted-hooks.json")} }
 
 type hooksJSON struct {
@@ -33,7 +34,7 @@ type hooksJSON struct {
 	Hooks   []Hook `json:"hooks"`
 }
 
-// List returns the answers, sorted by key.
+// List returns the trusted hooks, sorted by key.
 func (s *Hooks) List() ([]Hook, error) {
 	b, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +60,7 @@ func (s *Hooks) parse(b []byte) ([]Hook, error) {
 	return f.Hooks, nil
 }
 
-// Add records answers, digests by key; each replaces the one for the same key.
+// Add trusts hooks, given as digests by key. It replaces previous digests of the same keys.
 func (s *Hooks) Add(ctx context.Context, digests map[string]string) error {
 	now := time.Now().UTC().Truncate(time.Second)
 	return s.update(ctx, func(hs []Hook) []Hook {
@@ -71,7 +72,7 @@ func (s *Hooks) Add(ctx context.Context, digests map[string]string) error {
 	})
 }
 
-// Remove takes answers back and returns how many there were.
+// Remove withdraws the trust in hooks and returns how many were trusted.
 func (s *Hooks) Remove(ctx context.Context, keys ...string) (removed int, err error) {
 	err = s.update(ctx, func(hs []Hook) []Hook {
 		before := len(hs)

@@ -13,9 +13,10 @@ import (
 	"github.com/gantry-agent/gantry/config/internal/durable"
 )
 
-// What was shown when the user agreed is kept, so that later only what has changed has to be read. It decides nothing.
+// The texts that the user saw when trusting a project are stored so that later only changes have to be reviewed. No decision
+// depends on them.
 
-// Bounds of what is kept of a project. What is beyond is shown as a whole again.
+// Limits for the stored texts of a project. Files beyond them are shown in full again.
 const (
 	maxShownFile = 512 << 10
 	maxShown     = 2 << 20
@@ -30,7 +31,7 @@ func (s *Store) shownFile(dir string) (string, error) {
 	return filepath.Join(filepath.Dir(s.path), "trusted", hex.EncodeToString(sum[:16])+".json"), nil
 }
 
-// Shown returns the texts that the user saw when agreeing to a project the last time, by name; none where that is not known.
+// Shown returns the texts, by path, that the user saw when last trusting a project; nil if unknown.
 func (s *Store) Shown(dir string) map[string]string {
 	path, err := s.shownFile(dir)
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *Store) Shown(dir string) map[string]string {
 	return texts
 }
 
-// Remember keeps the texts that the user has seen.
+// Remember stores the texts that the user has seen.
 func (s *Store) Remember(dir string, texts map[string]string) error {
 	path, err := s.shownFile(dir)
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *Store) Remember(dir string, texts map[string]string) error {
 	return nil
 }
 
-// Forget removes what was shown.
+// Forget removes the stored texts.
 func (s *Store) Forget(dir string) error {
 	path, err := s.shownFile(dir)
 	if err == nil {

@@ -1,11 +1,11 @@
-// Package trust remembers which project configurations the user has agreed to.
+// Package trust stores which project configurations the user has trusted.
 //
-// It owns: the list in gantry's home and the digest that binds an answer to content. It must not know: what a
-// configuration says, how the user is asked.
+// It owns the list in gantry's home and the digest that ties trust to content. It does not know what a configuration says or how
+// the user is asked.
 //
-// An answer is given for a folder and the exact content of its configuration and lock file. When any of them changes,
-// for example with a pull, the answer no longer holds and the configuration is ignored until the user has looked again.
-// Start with [Digest] and [Store].
+// Trust applies to a folder and the exact content of its configuration and lock file. When any of it changes, for example with a
+// pull, the project is no longer trusted and its configuration is ignored until the user has reviewed it again. Start with
+// [Digest] and [Store].
 package trust
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/gantry-agent/gantry/config/internal/durable"
 )
 
-// Digest binds consent to content: "t1:" and the base64 SHA-256 over names, lengths and bytes of files.
+// Digest returns the digest that trust applies to: "t1:" and the base64 SHA-256 of the names, lengths and contents of files.
 func Digest(files map[string][]byte) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -41,17 +41,17 @@ func Digest(files map[string][]byte) string {
 	return "t1:" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Project is one answer.
+// Project is a trusted project.
 type Project struct {
-	Dir    string    `json:"dir"`    // absolute, links resolved
+	Dir    string    `json:"dir"`    // absolute, with symbolic links resolved
 	Digest string    `json:"digest"` // see [Digest]
 	At     time.Time `json:"at"`
 }
 
-// Store is the list of answers in a file. Its methods may be called by several goroutines and processes.
+// Store is the list of trusted projects, stored in a file. Its methods are safe for concurrent use by goroutines and processes.
 type Store struct{ path string }
 
-// Open returns the store in gantry's home folder. The file is made with the first answer.
+// Open returns the store in gantry's home folder. The first change creates the file.
 func Open(home string) *Store { return &Store{path: filepath.Join(home, "trusted.json")} }
 
 type fileJSON struct {
@@ -59,8 +59,8 @@ type fileJSON struct {
 	Projects []Project `json:"projects"`
 }
 
-// Trusted reports whether the content of a project's configuration was agreed to. A list that can't be read trusts
-// nothing; [Store.List] says why.
+// Trusted reports whether the user has trusted a project with this digest. If the list cannot be read, no project is trusted;
+// [Store.List] returns the error.
 func (s *Store) Trusted(dir, digest string) bool {
 	projects, err := s.List()
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) Trusted(dir, digest string) bool {
 	return slices.ContainsFunc(projects, func(p Project) bool { return p.Dir == dir && p.Digest == digest })
 }
 
-// List returns the answers, sorted by folder.
+// List returns the trusted projects, sorted by folder.
 func (s *Store) List() ([]Project, error) {
 	b, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +99,7 @@ func (s *Store) parse(b []byte) ([]Project, error) {
 	return f.Projects, nil
 }
 
-// Add records an answer; it replaces the one for the same folder.
+// Add trusts a project. It replaces the previous digest of the same folder.
 func (s *Store) Add(ctx context.Context, dir, digest string) error {
 	dir, err := resolve(dir)
 	if err != nil {
@@ -111,9 +111,9 @@ func (s *Store) Add(ctx context.Context, dir, digest string) error {
 	})
 }
 
-// Remove takes an answer back and reports whether there was one.
+// Remove withdraws the trust in a project and reports whether it was trusted.
 func (s *Store) Remove(ctx context.Context, dir string) (removed bool, err error) {
-	// The folder may be gone: then the name has to do.
+	// If the folder no longer exists, use its name as given.
 	if real, err := resolve(dir); err == nil {
 		dir = real
 	}
@@ -126,8 +126,8 @@ func (s *Store) Remove(ctx context.Context, dir string) (removed bool, err error
 	return removed, err
 }
 
-// Renew replaces the digest of a folder whose content gantry itself has just changed on the user's behalf, its lock file
-// for example. It does nothing unless the content before was trusted.
+// Renew replaces the digest of a folder after gantry itself changed its content for the user, for example its lock file. It does
+// nothing unless the previous content was trusted.
 func (s *Store) Renew(ctx context.Context, dir, before, after string) error {
 	dir, err := resolve(dir)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Store) update(ctx context.Context, change func([]Project) []Project) er
 	return nil
 }
 
-// resolve makes the name of a folder unique, so that a link to it does not need an answer of its own.
+// resolve returns the unique name of a folder, so that symbolic links to it share its trust.
 func resolve(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

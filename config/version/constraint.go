@@ -9,10 +9,10 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Op compares.
+// Op is a comparison operator.
 type Op int
 
-// The operators, in the order in which they are printed for one version.
+// Operators, in the order in which they are printed for the same version.
 const (
 	OpUnknown    Op = iota
 	Greater         // >
@@ -21,12 +21,12 @@ const (
 	LessEqual       // <=
 	Less            // <
 	NotEqual        // !=
-	Equal           // = or nothing
+	Equal           // =, or no operator
 )
 
 var opText = [...]string{"?", ">", ">=", "~>", "<=", "<", "!=", ""}
 
-// String returns the operator as it is written; Equal is written as nothing.
+// String returns the operator as written. Equal is written as "".
 func (o Op) String() string {
 	if o < 0 || int(o) >= len(opText) {
 		return opText[0]
@@ -34,17 +34,17 @@ func (o Op) String() string {
 	return opText[o]
 }
 
-// Constraint is one comparison. Parts is how many numbers were written, which matters for Pessimistic alone.
+// Constraint is a comparison. Parts is the number of version parts that were written; only Pessimistic depends on it.
 type Constraint struct {
 	Op      Op
 	Version Version
 	Parts   int
 }
 
-// Constraints hold all at once. None allow every release.
+// Constraints must all be satisfied. An empty list allows every release.
 type Constraints []Constraint
 
-// ParseConstraints reads comparisons joined by commas: ">= 1.2, < 2". Missing numbers are zeros.
+// ParseConstraints parses comparisons separated by commas, as in ">= 1.2, < 2". Missing parts are zero.
 func ParseConstraints(s string) (Constraints, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, fmt.Errorf("empty version constraint: use one like \"~> 1.4\", or remove it")
@@ -103,7 +103,7 @@ func parseConstraint(s string) (Constraint, error) {
 	return Constraint{Op: op, Version: Version{normalize(rest)}, Parts: strings.Count(core, ".") + 1}, nil
 }
 
-// Allows reports whether v satisfies every constraint. A pre-release does only when a constraint mentions exactly it.
+// Allows reports whether v satisfies all constraints. A pre-release is allowed only if a constraint names it exactly.
 func (cs Constraints) Allows(v Version) bool {
 	mentioned := false
 	for _, c := range cs {
@@ -140,11 +140,11 @@ func (c Constraint) allows(v Version) bool {
 	return false
 }
 
-// String returns the canonical form: three numbers (two at least after ~>), sorted by version, without repetition.
+// String returns the canonical form: three parts (at least two after ~>), sorted by version, without duplicates.
 func (cs Constraints) String() string {
 	sorted := slices.Clone(cs)
 	for i := range sorted {
-		// Only "~> 1.2.3" differs from "~> 1.2"; "~> 1" is "~> 1.0".
+		// "~> 1.2.3" and "~> 1.2" differ, but "~> 1" equals "~> 1.0".
 		if sorted[i].Op != Pessimistic || sorted[i].Parts >= 3 {
 			sorted[i].Parts = 3
 		} else {
@@ -169,7 +169,7 @@ func (cs Constraints) String() string {
 	return strings.Join(out, ", ")
 }
 
-// Best returns the newest of vs that cs allow.
+// Best returns the newest version in vs that cs allow.
 func Best(cs Constraints, vs []Version) (best Version, ok bool) {
 	for _, v := range vs {
 		if cs.Allows(v) && (!ok || v.Compare(best) > 0) {

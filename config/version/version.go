@@ -1,7 +1,7 @@
-// Package version holds semantic versions and the constraints that choose among them.
+// Package version implements semantic versions and constraints on them.
 //
-// It owns: strict parsing, order, matching and the canonical printed form of both. It must not know: where versions come
-// from, lock files, HCL.
+// It owns strict parsing, ordering, matching and the canonical printed form of both. It does not know where versions come from,
+// lock files or HCL.
 //
 // Start with [ParseConstraints] and [Best].
 package version
@@ -13,11 +13,11 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Version is a semantic version in canonical form, without a leading "v". The zero Version is none.
+// Version is a semantic version in canonical form, without a leading "v". The zero Version means none.
 type Version struct{ text string }
 
-// Parse reads a version. Only the canonical form is taken: three numbers without leading zeros, then an optional
-// pre-release and build part. The error names the canonical form where there is one.
+// Parse parses a version in canonical form: three numbers without leading zeros, then optional pre-release and build parts. The
+// error suggests the canonical form if there is one.
 func Parse(s string) (Version, error) {
 	if canonical(s) {
 		return Version{s}, nil
@@ -28,19 +28,19 @@ func Parse(s string) (Version, error) {
 	return Version{}, fmt.Errorf("version %q is not a semantic version like \"1.4.2\"", s)
 }
 
-// String returns the version as it was read.
+// String returns the version as parsed.
 func (v Version) String() string { return v.text }
 
-// IsZero reports whether v is no version.
+// IsZero reports whether v is the zero Version.
 func (v Version) IsZero() bool { return v.text == "" }
 
 // Prerelease reports whether v has a pre-release part.
 func (v Version) Prerelease() bool { return semver.Prerelease("v"+v.text) != "" }
 
-// Compare orders versions by precedence; build parts do not count.
+// Compare compares versions by precedence. Build parts are ignored.
 func (v Version) Compare(w Version) int { return semver.Compare("v"+v.text, "v"+w.text) }
 
-// canonical: x/mod/semver also takes "1" and "1.2", which is not enough here.
+// canonical reports whether s has all three parts: x/mod/semver also accepts "1" and "1.2".
 func canonical(s string) bool {
 	if !semver.IsValid("v" + s) {
 		return false
@@ -50,8 +50,8 @@ func canonical(s string) bool {
 	return strings.Count(core, ".") == 2
 }
 
-// normalize makes a canonical version of something close to one: a leading v, missing parts, leading zeros. It returns
-// "" when it can't.
+// normalize returns the canonical form of a similar spelling, with a leading v, missing parts or leading zeros, or "" if there is
+// none.
 func normalize(s string) string {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "v")
 	rest := ""

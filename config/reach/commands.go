@@ -27,7 +27,7 @@ func (f *follower) shell(name word, rest []word, s *state, depth int) {
 			}
 			body := rest[i+1]
 			if body.unknown || body.covered || len(body.values) == 0 {
-				f.lost(name.text+" "+w.text+" "+body.text, "the line is known only when it runs", s)
+				f.lost(name.text+" "+w.text+" "+body.text, "the line is only known at run time", s)
 			}
 			for _, line := range body.values {
 				f.nested(line, s, depth)
@@ -56,7 +56,7 @@ func (f *follower) bare(w, name word, s *state) {
 			continue
 		}
 		if !slices.ContainsFunc(s.dirs, func(dir string) bool { regular, _ := isFile(f.absolute(dir, value)); return regular }) {
-			f.lost(name.text+" "+w.text, "it is not there", s)
+			f.lost(name.text+" "+w.text, "it does not exist", s)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (f *follower) evaluate(program string, rest []word, s *state, depth int) {
 	var words []string
 	for _, w := range rest {
 		if w.unknown || w.covered || len(w.values) != 1 {
-			f.lost(program+" "+w.text, "the line is known only when it runs", s)
+			f.lost(program+" "+w.text, "the line is only known at run time", s)
 			return
 		}
 		if words = append(words, w.values[0]); program == "trap" {
@@ -131,7 +131,7 @@ func (f *follower) python(name word, rest []word, s *state, depth int) {
 				safe = false
 			}
 			if !safe && (strings.Contains(v, "m") || body.unknown || len(body.values) == 0 || imports.MatchString(body.values[0])) {
-				f.lost(name.text+" "+v+" "+body.text, "python looks for modules in the working folder first; with -I it does not", s)
+				f.lost(name.text+" "+v+" "+body.text, "python loads modules from the working folder, unless -I is set", s)
 			}
 			for _, text := range body.values {
 				f.code(text, s, depth)
@@ -217,11 +217,11 @@ func (f *follower) interpreter(name word, rest []word, s *state, depth int, k ki
 				}
 			}
 			if b.unknown && k == modules {
-				f.lost(name.text+" "+v+" "+b.text, "what it runs is known only when it runs", s)
+				f.lost(name.text+" "+v+" "+b.text, "what it runs is only known at run time", s)
 			}
 			for _, code := range b.values {
 				if k == modules && loads(code) {
-					f.lost(name.text+" "+v+" "+b.text, "it loads modules that are looked for where it runs", s)
+					f.lost(name.text+" "+v+" "+b.text, "it loads modules from its working folder", s)
 				}
 				f.code(code, s, depth)
 			}
@@ -290,8 +290,8 @@ func (f *follower) beside(path string) {
 	if regular, _ := isFile(path); err != nil || !regular || !imports.Match(code) {
 		return
 	}
-	if dir := filepath.Dir(path); !f.folder(dir, f.below(path)+" looks for modules beside it") {
-		f.gap(Gap{Text: f.below(path), Why: "it looks for modules beside it, which is the workspace itself", Next: "put it into a folder of its own, .gantry/hooks for example; python -I looks nowhere"})
+	if dir := filepath.Dir(path); !f.folder(dir, f.below(path)+" loads modules from its folder") {
+		f.gap(Gap{Text: f.below(path), Why: "it loads modules from its folder, which is the workspace itself", Next: "put it into a separate folder, for example .gantry/hooks, or use python -I"})
 	}
 }
 
@@ -325,7 +325,7 @@ func (f *follower) wrapped(program string, rest []word, s *state, depth int) {
 			switch option {
 			case "-S", "--split-string", "-c", "--command":
 				if len(next) == 1 && (next[0].unknown || next[0].covered) {
-					f.lost(program+" "+v+" "+next[0].text, "the line is known only when it runs", s)
+					f.lost(program+" "+v+" "+next[0].text, "the line is only known at run time", s)
 				}
 				for _, w := range next {
 					for _, line := range w.values {
@@ -407,8 +407,8 @@ func (f *follower) project(command string, s *state, depth int) {
 		}
 	}
 	f.gap(Gap{
-		Text: command, Why: "it runs what files of the project say, which sandboxed commands may change",
-		Next: `list in files what must not change, ["Makefile", "scripts"] for example, or [] to agree to whatever it runs`,
+		Text: command, Why: "what it runs depends on project files, which sandboxed commands may change",
+		Next: `list the files that must not change in files, for example ["Makefile", "scripts"], or use [] to trust whatever it runs`,
 	})
 }
 

@@ -18,10 +18,10 @@ const maxFile = 64 << 20
 // maxTotal limits the size of all covered files.
 const maxTotal = 256 << 20
 
-var errTotal = errors.New("the files have more than 256 MiB together")
+var errTotal = errors.New("the files exceed 256 MiB in total")
 
 // ErrLarge is returned for a file that is too large to be covered.
-var ErrLarge = errors.New("it is larger than 64 MiB, which is no script")
+var ErrLarge = errors.New("it is larger than 64 MiB")
 
 // Write adds the content of all files to a hash.
 func (s Set) Write(h hash.Hash) error {

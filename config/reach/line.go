@@ -14,7 +14,7 @@ import (
 func (f *follower) parse(text string) (file *syntax.File, why string) {
 	if shellsyntax.Check(text) == nil {
 		if f.parsed += len(text); f.parsed > maxParsed {
-			return nil, "there is too much shell to follow"
+			return nil, "there is too much shell code to follow"
 		}
 	}
 	file, err := shellsyntax.Parse(text, syntax.LangBash)
@@ -32,7 +32,7 @@ func (f *follower) line(line string, s *state, depth int) {
 		f.gap(Gap{Text: line, Why: why, Next: "put it into a script"})
 		return
 	case depth > maxDepth:
-		f.gap(Gap{Text: line, Why: "scripts run each other too deep", Next: "put what it runs into one folder"})
+		f.gap(Gap{Text: line, Why: "scripts call each other too deeply", Next: "put what it runs into one folder"})
 		return
 	}
 	f.walk(file, s, depth)
@@ -51,7 +51,7 @@ func (f *follower) piped(s *state) {
 		for _, text := range w.values {
 			f.perhaps(text, s)
 			if s.code && loads(text) {
-				f.lost(w.text, "it loads modules that are looked for where it runs", s)
+				f.lost(w.text, "it loads modules from its working folder", s)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func (f *follower) perhaps(text string, s *state) {
 		return
 	}
 	if f.guesses++; f.guesses > maxGuesses || f.parsed+len(text) > maxParsed { // otherwise nested would report it, but its gaps are discarded
-		f.lost(text, "there is too much that may be a line of shell", s)
+		f.lost(text, "too many texts may be shell code", s)
 		return
 	}
 	known := len(f.Gaps)
@@ -167,7 +167,7 @@ func (f *follower) assign(a *syntax.Assign, s *state, command bool) {
 			}
 		}
 		if w.unknown {
-			f.lost(name+"="+w.text, "it names what programs load", s)
+			f.lost(name+"="+w.text, "it names files that programs load", s)
 		}
 	}
 	if command && !slices.Contains([]string{"PATH", "CDPATH"}, name) {
@@ -252,7 +252,7 @@ func (f *follower) matched(w word, s *state) bool {
 		}
 		for _, dir := range s.dirs {
 			path := f.absolute(dir, base)
-			if !f.folder(path, "the shell looks for "+quoteText(w.text)+" in "+f.below(path)) {
+			if !f.folder(path, "the shell matches "+quoteText(w.text)+" in "+f.below(path)) {
 				ok = false
 			}
 		}
@@ -303,7 +303,7 @@ func (f *follower) dynamic(w word, s *state, depth int) {
 			}
 		}
 	}
-	f.lost(w.text, "what it names is known only when it runs", s)
+	f.lost(w.text, "the name is only known at run time", s)
 }
 
 // lost reports a gap in a line. For a line in a script, covering the script's folder closes the gap, if that is possible.
@@ -313,7 +313,7 @@ func (f *follower) lost(text, why string, s *state) {
 		if f.folder(dir, "can't follow "+quoteText(text)+" in "+f.below(s.self)+": "+why) {
 			return
 		}
-		f.gap(Gap{Text: text, Why: why, Next: "put " + f.below(s.self) + " into a folder of its own, or list what it runs in files"})
+		f.gap(Gap{Text: text, Why: why, Next: "put " + f.below(s.self) + " into a separate folder, or list what it runs in files"})
 		return
 	}
 	f.gap(Gap{Text: text, Why: why, Next: "list what it runs in files"})
@@ -406,7 +406,7 @@ func (f *follower) builtin(program string, rest []word, s *state, depth int) {
 				s.vars[name] = v
 			}
 			if slices.Contains(loaded, name) {
-				f.lost(program+" "+name, "it names what programs load", s)
+				f.lost(program+" "+name, "it names files that programs load", s)
 			}
 		}
 	case "hash", "enable", "bind":
@@ -444,9 +444,9 @@ func (f *follower) path(program string, name word, s *state, depth int) {
 	}
 	switch {
 	case s.lost != "" && !filepath.IsAbs(program):
-		f.lost(s.lost, "so that "+quoteText(name.text)+" is not known", s)
+		f.lost(s.lost, quoteText(name.text)+" depends on it", s)
 	case !there && f.root(f.absolute(f.q.Dir, program)) != "":
-		f.lost(name.text, "it is not there", s)
+		f.lost(name.text, "it does not exist", s)
 	}
 }
 
@@ -529,17 +529,17 @@ func (f *follower) operand(w word, s *state, depth int, run bool) {
 				f.script(value, path, s.dirs, depth)
 				found = true
 			case run && f.root(path) != "" && isFolder(path):
-				if !f.folder(path, f.below(path)+" is named as a whole") {
-					f.lost(w.text, "it is a whole workspace", s)
+				if !f.folder(path, f.below(path)+" is an argument") {
+					f.lost(w.text, "it is the whole workspace", s)
 				}
 				found = true
 			}
 		}
 		if run && s.lost != "" && !filepath.IsAbs(value) {
-			f.lost(s.lost, "so that "+quoteText(w.text)+" is not known", s)
+			f.lost(s.lost, quoteText(w.text)+" depends on it", s)
 		}
 		if run && !found && (w.from || strings.Contains(value, "/")) && f.root(f.absolute(f.q.Dir, value)) != "" {
-			f.lost(w.text, "it is not there", s)
+			f.lost(w.text, "it does not exist", s)
 		}
 	}
 	if run && w.unknown {

@@ -128,9 +128,9 @@ func (f *follower) finish(q Query) Set {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-			f.gap(Gap{Text: name, Why: "it is listed in files and is not there", Next: "correct the list", Open: true})
+			f.gap(Gap{Text: name, Why: "it is listed in files but does not exist", Next: "correct the list", Open: true})
 		case info.IsDir() && !f.folder(path, ""):
-			f.gap(Gap{Text: name, Why: "it is listed in files and is a whole workspace, or lies above one", Next: "list the folders in it", Open: true})
+			f.gap(Gap{Text: name, Why: "it is listed in files, but it is or contains the whole workspace", Next: "list the folders in it", Open: true})
 		case info.IsDir():
 		default:
 			f.file(name, path)
@@ -157,14 +157,14 @@ func (f *follower) file(word, path string) bool {
 	}
 	f.seen[path] = true
 	if len(f.Files) >= maxFiles {
-		f.gap(Gap{Text: path, Why: "the line reaches more than 2,000 files", Next: "put what it runs into a folder of its own"})
+		f.gap(Gap{Text: path, Why: "the line reaches more than 2,000 files", Next: "put what it runs into a separate folder"})
 		return false
 	}
 	if root := f.root(path); root != "" {
 		if link := linkBelow(root, path); link != "" {
-			f.gap(Gap{Text: path, Why: link + " is a symbolic link, which a sandboxed command could replace", Next: "name the file that it leads to", Open: true})
+			f.gap(Gap{Text: path, Why: link + " is a symbolic link, which a sandboxed command could replace", Next: "use the path of its target", Open: true})
 		} else if names(path) > 1 {
-			f.gap(Gap{Text: path, Why: "it has a second name (a hard link), under which it could be changed", Next: "replace it by a copy of its own", Open: true})
+			f.gap(Gap{Text: path, Why: "it has another hard link, through which it could be changed", Next: "replace it with a copy", Open: true})
 		}
 	}
 	f.Files = append(f.Files, File{Word: word, Path: path})
@@ -183,7 +183,7 @@ func (f *follower) folder(path, why string) bool {
 	f.seen[path+"/"] = true
 	if root := f.root(path); root != "" {
 		if link := linkBelow(root, path); link != "" {
-			f.gap(Gap{Text: path, Why: link + " is a symbolic link, which a sandboxed command could replace", Next: "name the folder that it leads to", Open: true})
+			f.gap(Gap{Text: path, Why: link + " is a symbolic link, which a sandboxed command could replace", Next: "use the path of its target", Open: true})
 		}
 	}
 	f.Folders = append(f.Folders, path)
@@ -193,7 +193,7 @@ func (f *follower) folder(path, why string) bool {
 	left := maxFiles
 	_ = filepath.WalkDir(path, func(p string, e os.DirEntry, err error) error {
 		if left--; left < 0 {
-			f.gap(Gap{Text: path, Why: "the folder holds more than 2,000 entries", Next: "put what the line runs into a folder of its own"})
+			f.gap(Gap{Text: path, Why: "the folder has more than 2,000 entries", Next: "put what the line runs into a separate folder"})
 			return filepath.SkipAll
 		}
 		switch {
@@ -205,7 +205,7 @@ func (f *follower) folder(path, why string) bool {
 			if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() {
 				f.file(f.below(p), p)
 			} else if err == nil && info.IsDir() {
-				f.gap(Gap{Text: p, Why: "it is a symbolic link to a folder", Next: "replace it by the folder", Open: true})
+				f.gap(Gap{Text: p, Why: "it is a symbolic link to a folder", Next: "replace it with the folder", Open: true})
 			}
 		}
 		return nil

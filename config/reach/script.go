@@ -18,7 +18,7 @@ func (f *follower) script(named, path string, dirs []string, depth int) {
 	}
 	f.scripted[key] = true
 	if depth > maxDepth {
-		f.gap(Gap{Text: f.below(path), Why: "scripts run each other too deep", Next: "put what it runs into one folder, and list that in files"})
+		f.gap(Gap{Text: f.below(path), Why: "scripts call each other too deeply", Next: "put what it runs into one folder, and list that in files"})
 		return
 	}
 	content, err := Read(path, maxText)

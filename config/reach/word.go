@@ -68,7 +68,7 @@ func (w word) first() string {
 	return w.values[0]
 }
 
-var errUnknown = errors.New("not known before it runs")
+var errUnknown = errors.New("unknown before it runs")
 
 // resolve determines the possible values of a word.
 func (f *follower) resolve(w *syntax.Word, s *state) word {

@@ -1,11 +1,11 @@
-// Package cli is the command line: it puts the commands together, which are in packages by subject, and completes words.
+// Package cli is the command line: it assembles the commands, which are in packages by subject, and completes words.
 //
-// It owns: the list of commands and the flags that all of them have. Its folders own the commands (run, threads, plugins,
-// setup, safety), what these share (console), how events look (render), and what codex's exec takes (codex). It must not
-// know: how a thread, a plugin or a store works.
+// It owns the list of commands and the flags that all commands have. Its subpackages own the commands (run, threads, plugins,
+// setup, safety), what they share (console), how events are displayed (render), and the compatibility with codex's exec (codex).
+// It does not know how a thread, a plugin or a store works.
 //
-// Start with [Main]. Rules of the streams: what a command is asked for goes to standard output, everything else to
-// standard error. Exit statuses: 0 done, 1 not done, 2 the command line is wrong; 3 is `config fmt --check`'s.
+// Start with [Main]. Conventions for the streams: the requested output goes to standard output, everything else to standard error.
+// Exit statuses: 0 success, 1 failure, 2 usage error; 3 is specific to `config fmt --check`.
 package cli
 
 import (
@@ -25,11 +25,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is one run of the command line.
+// app is one invocation of the command line.
 type app struct{ *console.Env }
 
-// Main runs the command line and returns the exit status. builtins pins gantry's own plugins, NAME=SHA256 joined by
-// commas; a name that is not in it is not checked. drivers are for databases beside the built-in one.
+// Main runs the command line and returns the exit status. builtins pins gantry's own plugins as NAME=SHA256, separated by commas;
+// names that are not listed are not checked. drivers are database drivers in addition to the built-in one.
 func Main(version, builtins string, args []string, drivers ...store.Driver) int {
 	keepOut()
 	defer ballast()()
@@ -58,7 +58,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetErr(a.Stderr)
 	err := root.ExecuteContext(ctx)
 	if lost := a.Stdout.Lost(); lost != nil && (err == nil || !a.Began) {
-		err = lost // whatever the command says, nobody has read what it was asked for
+		err = lost // even if the command succeeded, its output was lost
 	}
 	if _, told := errors.AsType[console.UsageError](err); err != nil && !a.Began && !told && a.Stdout.Lost() == nil {
 		err = console.Usage("%w", err)

@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completer proposes words that begin with what was typed, each perhaps with a tab and a description behind it.
+// completer returns candidates that begin with the typed word, each optionally followed by a tab and a description.
 type completer func(ctx context.Context) []string
 
-// complete tells the shell what may stand where. What can't be found out is not proposed; nothing is started for it.
+// complete registers completions for arguments and flags. It starts no plugins, and omits candidates that it cannot determine.
 func (a *app) complete(root *cobra.Command) {
 	first := func(f completer) cobra.CompletionFunc { return a.proposing(f, 1) }
 	for path, f := range map[string]cobra.CompletionFunc{
@@ -52,7 +52,7 @@ func (a *app) completeFlags(cmd *cobra.Command) {
 		"sandbox": fixedWords("read-only", "workspace-write", "full-access"),
 	} {
 		if fl := cmd.LocalFlags().Lookup(name); fl != nil {
-			// The only errors are an unknown flag and a second registration, neither of which can be.
+			// The only possible errors, an unknown flag and a second registration, cannot occur.
 			_ = cmd.RegisterFlagCompletionFunc(name, a.proposing(f, 0))
 		}
 	}
@@ -61,7 +61,7 @@ func (a *app) completeFlags(cmd *cobra.Command) {
 	}
 }
 
-// proposing proposes for the first most arguments (0: for all); for later ones the directive behind says what.
+// proposing completes the first most arguments (0: all). For later ones it returns the directive behind.
 func (a *app) proposing(f completer, most int, behind ...cobra.ShellCompDirective) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {
@@ -81,7 +81,7 @@ func (a *app) proposing(f completer, most int, behind ...cobra.ShellCompDirectiv
 	}
 }
 
-// completeBound is how long somebody who pressed the key waits at most.
+// completeBound limits how long the user waits after pressing the key.
 const completeBound = time.Second
 
 func (a *app) threadWords(ctx context.Context) []string { return a.wordsOfThreads(ctx, false) }
@@ -118,7 +118,7 @@ func (a *app) wordsOfThreads(ctx context.Context, archived bool) []string {
 	return out
 }
 
-// words reads the configuration in silence.
+// words reads the configuration without printing warnings.
 func (a *app) words(ctx context.Context, f func(*config.Config) []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeBound)
 	defer cancel()
@@ -152,7 +152,7 @@ func (a *app) modelWords(ctx context.Context) []string {
 }
 
 func (a *app) profileWords(ctx context.Context) []string {
-	// The one that is being typed is not there yet, and must not keep the others from being read.
+	// The profile that is being typed does not exist yet and must not make loading fail.
 	a.Flags.Profile = ""
 	return a.words(ctx, func(c *config.Config) []string { return c.Profiles })
 }

@@ -2,9 +2,9 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// keepOut keeps debuggers away from this process, those of commands of a model among them, and its memory from being dumped: it holds
-// keys. The environment that it was started with stays visible to other processes of the user's that are in no sandbox.
+// keepOut prevents debuggers, including those run by a model's commands, from attaching to this process, whose memory contains
+// keys, and disables core dumps. The initial environment remains visible to unsandboxed processes of the user.
 func keepOut() {
-	_ = unix.PtraceDenyAttach() // there is nothing to do about it where it is refused
+	_ = unix.PtraceDenyAttach() // nothing can be done if this is denied
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }

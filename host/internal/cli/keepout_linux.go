@@ -2,8 +2,8 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// keepOut hides this process from others of the same user, commands of a model among them: its environment and memory hold keys,
-// and neither can be read nor written, nor dumped. What it starts is not concerned.
+// keepOut hides this process from others of the same user, including a model's commands: its environment and memory contain keys,
+// which cannot be read, written or dumped. It does not affect child processes.
 func keepOut() {
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // refused for no other value than a wrong one
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // can only fail for invalid values
 }

@@ -2,5 +2,5 @@
 
 package cli
 
-// keepOut has nothing to do: there is no sandbox here, either.
+// keepOut does nothing: this platform has no sandbox either.
 func keepOut() {}

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/gantry-agent/gantry/host/internal/cli/codex"
 
-// settings is the flag -c, and --config where what it names is a setting and no file: that is how codex's SDKs say -c.
+// settings is the flag -c, and also --config if its value is a setting rather than a file, as codex's SDKs use it.
 type settings struct {
 	app  *app
 	file bool

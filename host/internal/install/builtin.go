@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// builtinSources are the sources of a kind that come with gantry: those of its build, and those beside it.
+// builtinSources returns the built-in sources of a kind: those pinned by gantry's build, and those next to it.
 func builtinSources(bin string, pinned map[string]string, kind contract.Kind) []string {
 	found := map[string]bool{}
 	add := func(file string) {
@@ -24,14 +24,14 @@ func builtinSources(bin string, pinned map[string]string, kind contract.Kind) []
 	for file := range pinned {
 		add(file)
 	}
-	entries, _ := os.ReadDir(bin) // what can't be read adds nothing
+	entries, _ := os.ReadDir(bin) // an unreadable folder adds nothing
 	for _, e := range entries {
 		add(e.Name())
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
-// unknownBuiltin is the error for a block that names a built-in program that there is none of; nil: there is.
+// unknownBuiltin returns an error if a block names a built-in program that does not exist.
 func unknownBuiltin(b *config.PluginBlock, bin string, pinned map[string]string) error {
 	if b.Program.Kind != source.Builtin {
 		return nil
@@ -52,7 +52,7 @@ func unknownBuiltin(b *config.PluginBlock, bin string, pinned map[string]string)
 	return diag.Failure{Diagnostics: diag.Diagnostics{b.Place(d)}}
 }
 
-// BlockType is the type of the block that configures a plugin of this kind.
+// BlockType returns the type of the block that configures a plugin of this kind.
 func BlockType(k contract.Kind) string {
 	if k == contract.KindProvider {
 		return "provider"

@@ -25,13 +25,13 @@ import (
 // target is a configuration file that a command edits.
 type target struct {
 	path    string
-	base    string          // relative sources start here
-	project *config.Project // nil: the user's own file, or a project that is about to be made
-	inside  bool            // of a project
+	base    string          // relative sources are resolved against it
+	project *config.Project // nil for the user's own file, and for a project that is about to be created
+	inside  bool            // the file belongs to a project
 }
 
-// target chooses the user's file or the project's. A project that is not trusted is not edited: its content would come
-// into force with the change.
+// target returns the user's file or the project's. It rejects a project that is not trusted, because the edit would put its whole
+// content into effect.
 func (p *Programs) target(project bool) (target, error) {
 	if !project {
 		return target{path: filepath.Join(p.Home, "gantry.hcl"), base: p.Home}, nil
@@ -47,8 +47,8 @@ func (p *Programs) target(project bool) (target, error) {
 	return t, nil
 }
 
-// change edits the file and reads the whole configuration again. When it can't be read then, the file gets its old text
-// back. Trust in the project is renewed for exactly what was written.
+// change edits the file and reloads the configuration. If that fails, it restores the previous text. It renews the trust in a
+// project for exactly the text that it wrote.
 func (t target) change(ctx context.Context, p *Programs, f func(old []byte) ([]byte, error)) (*config.Config, error) {
 	perm := os.FileMode(0o600)
 	if t.inside {
@@ -85,7 +85,7 @@ func (t target) change(ctx context.Context, p *Programs, f func(old []byte) ([]b
 		if t.project != nil {
 			dir, digest = t.project.Dir, t.project.DigestWith(changed)
 		} else {
-			// A lock file without a configuration is part of the new project, too.
+			// A lock file without a configuration also becomes part of the new project.
 			if text, err := os.ReadFile(filepath.Join(filepath.Dir(t.path), lock.FileName)); err == nil {
 				changed[lock.FileName] = text
 			}
@@ -102,7 +102,8 @@ func (t target) change(ctx context.Context, p *Programs, f func(old []byte) ([]b
 	return cfg, nil
 }
 
-// Add configures and locks the program that text names. label: of its block; empty: the plugin's own name. yes: nothing is asked.
+// Add configures and locks the program that text names. label is the label of its block; empty: the plugin's own name. yes skips
+// the question to the user.
 func (p *Programs) Add(ctx context.Context, text, label string, project, yes bool) (*Added, error) {
 	t, err := p.target(project)
 	if err != nil {
@@ -124,10 +125,10 @@ func (p *Programs) Add(ctx context.Context, text, label string, project, yes boo
 			Next: "run the command again on a terminal, or review the program and use --yes",
 		}}}
 	}
-	pr.Manifest = nil // an answer of its own: the kind is not known yet
+	pr.Manifest = nil // the manifest must be requested again, because the kind is not known yet
 	if slot, err := p.Describe(ctx, &pr, contract.KindUnknown); err != nil {
 		if e, ok := errors.AsType[*plugin.Error](err); ok && slot != nil {
-			full := *e // there is no block yet that could be inspected: this is all there is to see
+			full := *e // there is no block yet to inspect, so the error is shown in full
 			full.Where, full.StderrTail, full.Next = "", slot.Stderr(MaxInspectLines), "correct the program and run the command again; nothing was "+
 				"added"
 			err = &full
@@ -157,7 +158,7 @@ func (p *Programs) Add(ctx context.Context, text, label string, project, yes boo
 	return &Added{Block: block, Manifest: m, File: t.path}, nil
 }
 
-// newBlock is the block that SOURCE would make, before it is known what the program is.
+// newBlock returns the block for SOURCE before the program's manifest is known.
 func (p *Programs) newBlock(t target, text, label string) (*config.PluginBlock, error) {
 	src, err := source.Parse(text)
 	if err != nil {
@@ -184,7 +185,7 @@ func (p *Programs) newBlock(t target, text, label string) (*config.PluginBlock, 
 			return nil, err
 		}
 	case source.Builtin:
-		// Only its kind says which file it is.
+		// The file name depends on the kind.
 		kinds := []contract.Kind{contract.KindProvider, contract.KindTool}
 		var there []string
 		for _, b.Kind = range kinds {
@@ -199,7 +200,7 @@ func (p *Programs) newBlock(t target, text, label string) (*config.PluginBlock, 
 	return b, nil
 }
 
-// labelOf is what a program is called in messages until it has said its name.
+// labelOf returns a name for a program in messages until its manifest is known.
 func labelOf(text string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
@@ -210,7 +211,7 @@ func labelOf(text string) string {
 	return strings.TrimLeft(name[:min(len(name), 64)], "-_.")
 }
 
-// notAdded says what is wrong with the program that was named, and not with a configuration that does not have it yet.
+// notAdded returns an error about the program that the user named, rather than about a configuration that does not contain it yet.
 func (p *Programs) notAdded(b *config.PluginBlock, text string, problem error) error {
 	f, ok := errors.AsType[diag.Failure](problem)
 	if !ok || len(f.Diagnostics) == 0 {
@@ -240,8 +241,8 @@ func (p *Programs) notAdded(b *config.PluginBlock, text string, problem error) e
 	return diag.Failure{Diagnostics: diag.Diagnostics{d}}
 }
 
-// source is how the file names a program: relative where that stays true when the project moves, else from the user's home
-// folder or absolute.
+// source returns the spelling of a program's path in the file: relative if it stays valid when the project is moved, otherwise
+// relative to the user's home folder, or absolute.
 func (t target) source(path, home string) (string, error) {
 	if rel, err := filepath.Rel(t.base, path); err == nil && filepath.IsLocal(rel) {
 		return "./" + filepath.ToSlash(rel), nil
@@ -254,7 +255,7 @@ func (t target) source(path, home string) (string, error) {
 	return filepath.ToSlash(path), nil
 }
 
-// lockAdded locks the program with this digest, which the user has agreed to.
+// lockAdded locks the program with this digest, which the user has accepted.
 func (in Installation) lockAdded(ctx context.Context, cfg *config.Config, label, sha256 string) (err error) {
 	p, err := in.Open(cfg)
 	if err != nil {
@@ -272,7 +273,7 @@ func (in Installation) lockAdded(ctx context.Context, cfg *config.Config, label,
 	return err
 }
 
-// Remove takes a block out of its file, and its program out of the lock.
+// Remove removes a block from its file, and its program from the lock.
 func (p *Programs) Remove(ctx context.Context, name string, project bool) error {
 	b, err := p.Block(name)
 	if err != nil {
@@ -311,7 +312,7 @@ func (p *Programs) Remove(ctx context.Context, name string, project bool) error 
 	return nil
 }
 
-// holder finds the file that has a block: the user's, unless only the project's has it or the project's is meant.
+// holder returns the file that has a block: the user's, unless only the project's has it or project is set.
 func (p *Programs) holder(block edit.Block, project bool) (target, error) {
 	var found []target
 	for _, inside := range []bool{false, true} {
@@ -348,7 +349,7 @@ func (p *Programs) holder(block edit.Block, project bool) (target, error) {
 	return target{}, nil
 }
 
-// unlock drops a program from its lock file unless another block uses it.
+// unlock removes a program from its lock file unless another block uses it.
 func (in Installation) unlock(ctx context.Context, cfg *config.Config, b *config.PluginBlock) (err error) {
 	for _, other := range slices.Concat(cfg.Providers, cfg.Plugins) {
 		if other.LockFile == b.LockFile && other.Address() == b.Address() {

@@ -20,8 +20,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Lock records a block's program as it is now and shows what changed. accepted: what is new is not asked about. agreed is the digest of the only program that may be; empty:
-// of any.
+// Lock records a block's current program and shows what changed. accepted skips the question about new programs. If agreed is not
+// empty, only the program with this digest is accepted.
 func (p *Programs) Lock(ctx context.Context, b *config.PluginBlock, accepted bool, agreed string) (lock.Entry, error) {
 	pr := p.Look(b)
 	if pr.SHA256 == "" {
@@ -37,7 +37,7 @@ func (p *Programs) Lock(ctx context.Context, b *config.PluginBlock, accepted boo
 		p.Front.Show(Step{Kind: StepUnchanged, Label: b.Label, Version: pr.entry.Version.String()})
 		return pr.entry, nil
 	}
-	// A program that nobody has accepted yet is not even started to hear what it is.
+	// A program that the user has not accepted is not even started for its manifest.
 	if !pr.locked {
 		question := fmt.Sprintf("%s: plugin %q is new.\n"+
 			"  program: %s\n"+
@@ -76,7 +76,7 @@ func notAccepted(b *config.PluginBlock, detail string) error {
 	}}}
 }
 
-// entry is what the lock would say about a program.
+// entry returns the lock entry for a program.
 func (p *Programs) entry(pr *Program) (lock.Entry, error) {
 	b, m := pr.Block, pr.Manifest
 	v, err := version.Parse(m.Version)
@@ -106,7 +106,7 @@ func (p *Programs) entry(pr *Program) (lock.Entry, error) {
 	}, nil
 }
 
-// changes says what is different from the lock, and what of it is more than was accepted.
+// changes returns the differences from the lock, and those among them that exceed what the user accepted.
 func (p *Programs) changes(pr *Program, e lock.Entry) (changes, growth []string) {
 	b, m, old := pr.Block, pr.Manifest, pr.entry
 	asks := append([]string{"capabilities: " + listed(m.Capabilities, "none")}, Permissions(b.Permissions)...)
@@ -158,7 +158,7 @@ func (p *Programs) changes(pr *Program, e lock.Entry) (changes, growth []string)
 	return changes, growth
 }
 
-// effectful lists the commands of a plugin that have side effects.
+// effectful returns the names of a plugin's commands that have side effects.
 func effectful(m *contract.Manifest) []string {
 	var names []string
 	for _, c := range m.Commands {
@@ -169,7 +169,7 @@ func effectful(m *contract.Manifest) []string {
 	return names
 }
 
-// difference compares with the manifest that was locked, as far as it is still known.
+// difference compares a manifest with the locked one, if that is still cached.
 func (p *Programs) difference(old lock.Entry, m *contract.Manifest) (words, growth string) {
 	for _, h := range old.Platforms[lock.Platform()].Binary {
 		if before := p.plugins.Known(h.Hex()); before != nil && lock.Hash(before.Digest()) == old.Manifest {
@@ -198,7 +198,7 @@ func indentEach(lines []string) []string {
 	return out
 }
 
-// cut shortens a digest for people.
+// cut shortens a digest for display.
 func cut(hex string) string {
 	if len(hex) > 12 {
 		return hex[:12] + "…"
@@ -206,13 +206,13 @@ func cut(hex string) string {
 	return hex
 }
 
-// record writes an entry into the block's lock file.
+// record writes an entry to the block's lock file.
 func (p *Programs) record(ctx context.Context, b *config.PluginBlock, e lock.Entry) error {
 	return p.updateLock(ctx, b, func(f *lock.File) error { return f.Put(e) })
 }
 
-// updateLock changes the lock file of a block. The user's trust in a project covers its lock file: it is renewed for what
-// gantry itself has written, and for nothing else.
+// updateLock changes the lock file of a block. Trust in a project covers its lock file: it is renewed only for exactly the text
+// that gantry wrote.
 func (p *Programs) updateLock(ctx context.Context, b *config.PluginBlock, change func(*lock.File) error) error {
 	before, ds := p.cfg.Lock(b)
 	if err := ds.Err(); err != nil {
@@ -238,7 +238,7 @@ func (p *Programs) updateLock(ctx context.Context, b *config.PluginBlock, change
 	if err := trust.Open(p.Home).Renew(ctx, project.Dir, project.Digest, after); err != nil {
 		return err
 	}
-	// What follows in this command starts from what was written.
+	// The rest of the command uses what was written.
 	renewed, err := config.FindProject(project.Dir, p.Home)
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func (p *Programs) updateLock(ctx context.Context, b *config.PluginBlock, change
 	return nil
 }
 
-// Prune drops entries that no block uses.
+// Prune removes entries that no block uses.
 func (p *Programs) Prune(ctx context.Context) error {
 	files := map[string]*config.PluginBlock{}
 	used := map[string][]string{}
@@ -274,7 +274,7 @@ func (p *Programs) Prune(ctx context.Context) error {
 	return nil
 }
 
-// lockProgram locks a program that the user has just agreed to.
+// lockProgram locks a program that the user has just accepted.
 func (in Installation) lockProgram(ctx context.Context, cfg *config.Config, b *config.PluginBlock) (_ lock.Entry, err error) {
 	p, err := in.Open(cfg)
 	if err != nil {
@@ -295,22 +295,22 @@ func (in Installation) lockProgram(ctx context.Context, cfg *config.Config, b *c
 	return entry, p.record(ctx, b, entry)
 }
 
-// VerifyAll reads every program's content, and compares it with its lock.
+// VerifyAll reads the content of every program and compares it with its lock.
 func (p *Programs) VerifyAll(ctx context.Context) []Program {
-	p.records.Always = true // whoever asks for a check wants the content read
+	p.records.Always = true // a check must read the content, not rely on cached digests
 	all := p.LookAll(ctx)
 	for i := range all {
 		if pr := &all[i]; pr.Block.Enabled && pr.State == lockLocked && pr.Problem == nil {
-			p.Compare(pr) // now with the manifest
+			p.Compare(pr) // again, with the manifest
 		}
 	}
 	return all
 }
 
-// unusedEntry is an entry of a lock file that no block uses.
+// unusedEntry is a lock entry that no block uses.
 type unusedEntry struct{ File, Address string }
 
-// Unused finds what is locked and not used by any block: a profile may use it.
+// Unused returns the lock entries that no block uses. A profile may still use them.
 func (p *Programs) Unused() []unusedEntry {
 	used := map[string]map[string]bool{}
 	blocks := map[string]*config.PluginBlock{}
@@ -325,7 +325,7 @@ func (p *Programs) Unused() []unusedEntry {
 	for path, b := range blocks {
 		f, ds := p.cfg.Lock(b)
 		if ds.HasErrors() {
-			continue // was shown with the block
+			continue // already shown with its block
 		}
 		for _, e := range f.Entries() {
 			if !used[path][e.Address] {

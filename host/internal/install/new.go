@@ -20,21 +20,21 @@ import (
 //go:embed template
 var templates embed.FS
 
-// sdkModule is what a plugin imports of gantry, and all of it.
+// sdkModule is the only module of gantry that a plugin imports.
 const sdkModule = "github.com/gantry-agent/gantry/sdk"
 
-// NewPlugin is a tool plugin in Go to begin with, as a module of its own.
+// NewPlugin is the template of a tool plugin in Go, in a module of its own.
 type NewPlugin struct {
 	Name    string
-	Dir     string // where it is written
+	Dir     string // destination folder
 	Module  string // empty: example.com/NAME
-	SDK     string // the folder of the SDK's source; empty: it is downloaded, unless gantry runs from its own source tree
-	Bin     string // the folder of gantry's own programs
+	SDK     string // folder with the SDK's source; empty: download it, unless gantry runs from its own source tree
+	Bin     string // folder of gantry's own programs
 	Version string // of gantry
-	From    string // where a relative sdk starts
+	From    string // a relative SDK is resolved against it
 }
 
-// Write writes the module. offline: building it needs no network.
+// Write writes the module. offline reports whether it builds without network access.
 func (n NewPlugin) Write() (offline bool, err error) {
 	if err := checkPluginName(n.Name); err != nil {
 		return false, err
@@ -56,7 +56,7 @@ func (n NewPlugin) Write() (offline bool, err error) {
 	return offline, m.write(n.Dir)
 }
 
-// newModule is what the templates are filled with.
+// newModule is the data of the templates.
 type newModule struct {
 	Name  string // of the plugin
 	Ident string // of its tool
@@ -73,7 +73,7 @@ func checkPluginName(name string) error {
 	return nil
 }
 
-// checkEmpty refuses to write where something is.
+// checkEmpty returns an error if dir is not empty.
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,8 +88,8 @@ func checkEmpty(dir string) error {
 	return nil
 }
 
-// dependencies makes go.mod and go.sum. With the SDK's source at hand they are complete, so that building needs nothing
-// but what the SDK itself was built with.
+// dependencies sets go.mod and go.sum. With the SDK's source they are complete, and building only needs the modules that the SDK
+// itself was built with.
 func (m *newModule) dependencies(n NewPlugin, path string) (offline bool, err error) {
 	mod := new(modfile.File)
 	if err := mod.AddModuleStmt(path); err != nil {
@@ -137,7 +137,7 @@ func (m *newModule) dependencies(n NewPlugin, path string) (offline bool, err er
 	return true, nil
 }
 
-// besideSDK finds the SDK where gantry was built in its own source tree: bin/gantry stands beside sdk.
+// besideSDK returns the SDK's source folder if gantry was built in its source tree, where bin is next to sdk.
 func besideSDK(bin string) string {
 	if bin == "" {
 		return ""
@@ -165,7 +165,8 @@ func readSDK(dir string) (*modfile.File, error) {
 	return f, nil
 }
 
-// replacement is relative where the user said it so: the two folders move together then.
+// replacement returns the path for a replace directive. It is relative if the user gave a relative one, so that both folders can
+// be moved together.
 func replacement(dir, sdk, given string) string {
 	if given != "" && !filepath.IsAbs(given) {
 		if rel, err := filepath.Rel(dir, sdk); err == nil {
@@ -179,7 +180,7 @@ func replacement(dir, sdk, given string) string {
 	return filepath.ToSlash(sdk)
 }
 
-// write writes the module's files. Of a half-written module nothing is left.
+// write writes the module's files. If it fails, it removes them again.
 func (m *newModule) write(dir string) (err error) {
 	made := !exists(dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -227,7 +228,7 @@ func (m *newModule) write(dir string) (err error) {
 	return nil
 }
 
-// withoutPath is an error without the name of the file, where that is said anyway.
+// withoutPath removes the file name from an error whose message already contains it.
 func withoutPath(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

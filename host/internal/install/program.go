@@ -21,8 +21,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Programs looks at the programs of provider and plugin blocks. It can start one to hear what it says about itself, but
-// never configures it or offers it anything.
+// Programs inspects the programs of provider and plugin blocks. It may start a program to read its manifest, but never configures
+// or uses it.
 type Programs struct {
 	Installation
 	userHome string
@@ -31,7 +31,7 @@ type Programs struct {
 	records  binary.Records
 }
 
-// Open looks at the programs of a configuration. Nothing is started yet.
+// Open returns the programs of a configuration. It starts nothing.
 func (in Installation) Open(cfg *config.Config) (*Programs, error) {
 	known := filepath.Join(in.Home, "cache", "manifests")
 	sup, err := plugin.New(plugin.Config{
@@ -44,17 +44,17 @@ func (in Installation) Open(cfg *config.Config) (*Programs, error) {
 	return &Programs{Installation: in, userHome: user, cfg: cfg, plugins: sup, records: binary.Records{Dir: filepath.Join(known, "digests")}}, nil
 }
 
-// Close ends what was started. A command is over then, so its own end does not matter any more.
+// Close stops started programs. The command is over, so cancelling its context has no effect.
 func (p *Programs) Close(ctx context.Context) error {
 	return p.plugins.Close(context.WithoutCancel(ctx))
 }
 
-// Blocks returns all provider and plugin blocks, those that are switched off included.
+// Blocks returns all provider and plugin blocks, including disabled ones.
 func (p *Programs) Blocks() []*config.PluginBlock {
 	return append(append([]*config.PluginBlock(nil), p.cfg.Providers...), p.cfg.Plugins...)
 }
 
-// Block finds a block by its label.
+// Block returns the block with a label.
 func (p *Programs) Block(label string) (*config.PluginBlock, error) {
 	for _, b := range p.Blocks() {
 		if b.Label == label {
@@ -64,7 +64,7 @@ func (p *Programs) Block(label string) (*config.PluginBlock, error) {
 	return nil, diag.Failure{Diagnostics: diag.Diagnostics{p.cfg.UnknownPlugin(label)}}
 }
 
-// LockState says how a program stands to its lock.
+// LockState is the state of a program with regard to its lock.
 type LockState string
 
 const (
@@ -72,23 +72,23 @@ const (
 	lockLocked   LockState = "locked"
 	lockUnlocked LockState = "not locked"
 	LockDiffers  LockState = "differs"
-	lockMissing  LockState = "missing" // there is no program
+	lockMissing  LockState = "missing" // the program does not exist
 )
 
-// Program is what is known of a block's program without starting it.
+// Program describes a block's program without starting it.
 type Program struct {
 	Block    *config.PluginBlock
 	Path     string
-	SHA256   string // hex; empty when there is no program
+	SHA256   string // hex; empty if the program does not exist
 	entry    lock.Entry
 	locked   bool
 	State    LockState
 	mismatch *lock.Mismatch
-	Problem  error              // why it can't be used
-	Manifest *contract.Manifest // nil: not known yet
+	Problem  error              // why it cannot be used
+	Manifest *contract.Manifest // nil while unknown
 }
 
-// Look finds a program, hashes it and compares it with its lock. Nothing is started.
+// Look finds a program, hashes it and compares it with its lock. It starts nothing.
 func (p *Programs) Look(b *config.PluginBlock) Program {
 	pr := Program{Block: b, State: lockMissing}
 	path, err := host.Program(b, p.Bin, p.Home)
@@ -164,10 +164,10 @@ func (p *Programs) Compare(pr *Program) {
 	}
 }
 
-// Trusted tells whether the program may be started without asking: it comes with gantry, or is the one that was locked.
+// Trusted reports whether the program may start without asking the user: it is part of gantry, or matches its lock.
 func (pr *Program) Trusted() bool { return pr.State == LockBuiltin || pr.State == lockLocked }
 
-// Describe asks a program what it is. Where that is remembered nothing is started.
+// Describe reads a program's manifest. It starts nothing if the manifest is cached.
 func (p *Programs) Describe(ctx context.Context, pr *Program, kind contract.Kind) (*plugin.Slot, error) {
 	if pr.Manifest != nil && (kind == contract.KindUnknown || pr.Manifest.Kind == kind) {
 		return nil, nil
@@ -187,7 +187,7 @@ func (p *Programs) Describe(ctx context.Context, pr *Program, kind contract.Kind
 	return slot, nil
 }
 
-// described is what ends a start once the program has said what it is: this process must not be configured.
+// described is the diagnostic that stops a program once its manifest is known, before it is configured.
 var described = contract.Diagnostic{Severity: contract.SeverityError, Summary: "started only to read its manifest"}
 
 func (p *Programs) slot(pr *Program, kind contract.Kind) (*plugin.Slot, *atomic.Pointer[contract.Manifest], error) {
@@ -206,19 +206,19 @@ func (p *Programs) slot(pr *Program, kind contract.Kind) (*plugin.Slot, *atomic.
 	return slot, said, err
 }
 
-// What to do about a program that is not there.
+// Next steps for a program that does not exist.
 const (
 	nextNotInstalled = "install it, or change `source`"
 	nextNotThere     = "check `source`; relative paths are relative to the folder of the configuration file"
 )
 
-// placed is an error at a block.
+// placed returns an error with the position of a block.
 func placed(b *config.PluginBlock, err error, next string) error {
 	d := diag.Diagnostic{Severity: diag.Error, Summary: fmt.Sprintf("plugin %q was not found", b.Label), Detail: sentence(err.Error()), Next: next}
 	return diag.Failure{Diagnostics: diag.Diagnostics{b.Place(d)}}
 }
 
-// reason says in words why a program can't be read.
+// reason describes why a program cannot be read.
 func reason(err error, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the file %s doesn't exist", path)
@@ -233,7 +233,7 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }
 
-// Permissions says what a block grants, one line each.
+// Permissions describes the permissions that a block grants, one line each.
 func Permissions(s permission.Set) []string {
 	var out []string
 	for _, l := range []struct {
@@ -253,7 +253,7 @@ func Permissions(s permission.Set) []string {
 	return out
 }
 
-// listed joins names, or says otherwise.
+// listed joins names, or returns otherwise if there are none.
 func listed(names []string, otherwise string) string {
 	if len(names) == 0 {
 		return otherwise
@@ -261,7 +261,7 @@ func listed(names []string, otherwise string) string {
 	return strings.Join(names, ", ")
 }
 
-// LookAll looks at every program, and asks those that may be started and are not known yet what they are.
+// LookAll inspects all programs. It starts those that may start and whose manifest is unknown.
 func (p *Programs) LookAll(ctx context.Context) []Program {
 	all := make([]Program, 0, len(p.Blocks()))
 	for _, b := range p.Blocks() {
@@ -281,7 +281,7 @@ func (p *Programs) LookAll(ctx context.Context) []Program {
 	return all
 }
 
-// Warning says why a plugin's own settings could not be checked, or why it will not be started.
+// Warning describes why a plugin's own settings could not be checked, or why it will not start.
 func (pr *Program) Warning() diag.Diagnostic {
 	d := diag.Diagnostic{
 		Severity: diag.Warning, Summary: fmt.Sprintf("can't use plugin %q", pr.Block.Label), Detail: sentence(pr.Problem.Error()),
@@ -298,5 +298,5 @@ func (pr *Program) Warning() diag.Diagnostic {
 	return d
 }
 
-// MaxInspectLines of standard error are shown of a plugin that did not start.
+// MaxInspectLines limits the lines of standard error that are shown for a plugin that did not start.
 const MaxInspectLines = 1000

@@ -14,11 +14,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/host"
 )
 
-// pins are what the lock files demand of the programs that are about to be used.
+// pins are the digests that the lock files require of the programs in use.
 type pins map[*config.PluginBlock]struct{ sha256, manifest string }
 
-// Verify checks every program that is not gantry's own against its lock before anything is started. One that is
-// not locked is asked about on a terminal, and refused without one.
+// Verify checks every program that is not built in against its lock before anything starts. It asks the user about programs that
+// are not locked; without a user, they are rejected.
 func (in Installation) Verify(ctx context.Context, cfg *config.Config) (func(*config.PluginBlock) (string, string), error) {
 	found := pins{}
 	for _, b := range cfg.Blocks() {
@@ -51,8 +51,8 @@ func (in Installation) Verify(ctx context.Context, cfg *config.Config) (func(*co
 	return func(b *config.PluginBlock) (string, string) { return found[b].sha256, found[b].manifest }, nil
 }
 
-// lockedEntry finds the entry of a program and compares what can be compared without starting it. The content itself is
-// compared by the supervisor at each start.
+// lockedEntry returns the lock entry of a program, after checking what can be checked without starting it. The supervisor checks
+// the content at each start.
 func (in Installation) lockedEntry(ctx context.Context, cfg *config.Config, b *config.PluginBlock, path string) (lock.Entry, error) {
 	file, ds := cfg.Lock(b)
 	err := ds.Err()
@@ -84,17 +84,17 @@ func (in Installation) lockedEntry(ctx context.Context, cfg *config.Config, b *c
 	return in.lockProgram(ctx, cfg, b)
 }
 
-// mismatched is the error for a program that is not as its lock says.
+// mismatched returns the error for a program that does not match its lock.
 func mismatched(b *config.PluginBlock, m *lock.Mismatch) error {
 	d := m.Diagnostic()
 	if m.Reason == lock.ReasonNotLocked {
-		// There is no place in the lock yet; the block that names the program is one.
+		// There is no position in the lock file yet, so use that of the block.
 		d.Range, d.Next = b.Range, fmt.Sprintf("review the program, then run `gantry plugin lock %s`", b.Label)
 	}
 	return diag.Failure{Diagnostics: diag.Diagnostics{d}}
 }
 
-// consents asks on the terminal whether a program may be used. Without a terminal the answer is no.
+// consents asks the user whether a program may be used. Without a user the answer is no.
 func (in Installation) consents(ctx context.Context, b *config.PluginBlock, path string) bool {
 	asks := listed(Permissions(b.Permissions), "nothing beyond what it declares")
 	return in.Front.Confirm(ctx, fmt.Sprintf("%s: plugin %q is not locked yet.\n"+
@@ -103,7 +103,8 @@ func (in Installation) consents(ctx context.Context, b *config.PluginBlock, path
 		"Lock and use it?", b.Where(), b.Label, path, asks))
 }
 
-// Reverify says what the lock files demand of a program by now: it may have been locked anew since this host began.
+// Reverify returns the digests that the lock files currently require of a program, which may have been locked again since the host
+// started.
 func (in Installation) Reverify(ctx context.Context, b *config.PluginBlock) (sha256, manifest string, err error) {
 	if b.Program.Kind == source.Builtin {
 		return "", "", nil

@@ -9,11 +9,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// CommandAsker puts the questions of a command to the terminal. A URL is shown to whoever watches; all else needs somebody
-// who types.
+// CommandAsker asks a command's questions on the terminal. URLs are shown even if no user can answer.
 type CommandAsker struct{ Env *Env }
 
-// Ask implements the host's asker.
+// Ask implements the host's Asker.
 func (c CommandAsker) Ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	a := c.Env
 	if q.About == event.QuestionURL {

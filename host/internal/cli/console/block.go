@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// BlockHost is a host with the one block that find chooses.
+// BlockHost opens a host with only the block that find selects.
 func (a *Env) BlockHost(ctx context.Context, find func(*config.Config) (*config.PluginBlock, error)) (*host.Host, *config.PluginBlock, error) {
 	home, err := a.Home()
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *Env) BlockHost(ctx context.Context, find func(*config.Config) (*config.
 	return h, b, err
 }
 
-// ProviderNamed finds a provider block.
+// ProviderNamed returns a function that finds a provider block.
 func ProviderNamed(label string) func(*config.Config) (*config.PluginBlock, error) {
 	return func(cfg *config.Config) (*config.PluginBlock, error) {
 		if b, ok := cfg.Provider(label); ok {
@@ -46,7 +46,7 @@ func ProviderNamed(label string) func(*config.Config) (*config.PluginBlock, erro
 	}
 }
 
-// BlockNamed finds a plugin or provider block that is switched on.
+// BlockNamed returns a function that finds an enabled plugin or provider block.
 func BlockNamed(label string) func(*config.Config) (*config.PluginBlock, error) {
 	return func(cfg *config.Config) (*config.PluginBlock, error) {
 		for _, b := range cfg.Blocks() {
@@ -62,7 +62,7 @@ func BlockNamed(label string) func(*config.Config) (*config.PluginBlock, error) 
 	}
 }
 
-// UnknownProvider says that there is no provider with a name.
+// UnknownProvider returns the error for a provider that does not exist.
 func UnknownProvider(cfg *config.Config, name string) diag.Diagnostic {
 	var there []string
 	for _, b := range cfg.Providers {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Strict makes every mistake on the command line a usage error with a next step. Left to itself the library shows the help
-// for an unknown subcommand and leaves with status 0.
+// Strict makes all mistakes on the command line usage errors with a next step. By default, cobra shows the help for an unknown
+// subcommand and exits with status 0.
 func (a *Env) Strict(cmd *cobra.Command) {
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args = cobra.ArbitraryArgs
@@ -46,19 +46,19 @@ func (a *Env) Strict(cmd *cobra.Command) {
 	}
 }
 
-// Interruptible ends the context of a command with Ctrl-C or SIGTERM, so that what it started is stopped and what it was
-// writing stays whole. A second signal ends the program at once.
+// Interruptible returns a context that ends with Ctrl-C or SIGTERM, so that child processes are stopped and files are written
+// completely. A second signal terminates the program at once.
 func Interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// Terminal tells whether somebody can be asked.
+// Terminal reports whether there is a user to ask.
 func (a *Env) Terminal() bool { return a.Stdin != nil && term.IsTerminal(int(a.Stdin.Fd())) }
 
-// Confirm asks on the terminal. Without one nobody is asked, and the answer is no. What was typed before the question was
-// there is no answer to it.
+// Confirm asks on the terminal. Without a terminal it returns false. Input that was typed before the question is not an answer to
+// it.
 func (a *Env) Confirm(ctx context.Context, question string) bool {
 	if !a.Terminal() {
 		return false
@@ -67,7 +67,7 @@ func (a *Env) Confirm(ctx context.Context, question string) bool {
 	discardTyped(a.Stdin)
 	fmt.Fprint(a.Stderr, " [y/N] ")
 	answer := make(chan string, 1)
-	go func() { // owned by the terminal: ends with the line, at the latest with the process
+	go func() { // exits with the line, at the latest with the process
 		line, err := bufio.NewReader(a.Stdin).ReadString('\n')
 		if err != nil {
 			line = ""
@@ -84,7 +84,7 @@ func (a *Env) Confirm(ctx context.Context, question string) bool {
 	}
 }
 
-// PrintJSON prints what a program asked for.
+// PrintJSON prints v as indented JSON.
 func (a *Env) PrintJSON(v any) error {
 	enc := json.NewEncoder(a.Stdout)
 	enc.SetIndent("", "  ")
@@ -95,7 +95,7 @@ func (a *Env) PrintJSON(v any) error {
 	return nil
 }
 
-// Warn shows problems that don't end the command.
+// Warn prints problems that do not end the command.
 func (a *Env) Warn(ds diag.Diagnostics) error {
 	if len(ds) == 0 {
 		return nil
@@ -103,13 +103,13 @@ func (a *Env) Warn(ds diag.Diagnostics) error {
 	return diag.Write(a.Stderr, ds, a.Colour(a.Stderr))
 }
 
-// Exists reports whether there is a file.
+// Exists reports whether a file exists.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// PathReason is an error without the name of the file, where that is told anyway.
+// PathReason removes the file name from an error whose message already contains it.
 func PathReason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -117,7 +117,7 @@ func PathReason(err error) error {
 	return err
 }
 
-// Missing says in words why a file can't be read.
+// Missing describes why a file cannot be read.
 func Missing(err error, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the file %s doesn't exist", path)

@@ -1,8 +1,8 @@
-// Package console is what the commands share: the streams, the flags of the whole command line, the home, the
-// configuration, the store, usage errors, and how a person is asked.
+// Package console contains what the commands share: the streams, the global flags, the home folder, the configuration, the store,
+// usage errors, and questions to the user.
 //
-// It owns: how errors are shown and what exit status they have, and how a host and a store are opened for a command. It
-// must not know: any command.
+// It owns how errors are shown and which exit status they have, and how a command opens a host and a store. It does not know any
+// command.
 //
 // Start with [Env].
 package console
@@ -31,22 +31,22 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Env is one run of the command line.
+// Env is one invocation of the command line.
 type Env struct {
 	Version  string
-	Builtins map[string]string // file name → SHA-256 of what was built with this program
-	Drivers  []store.Driver    // of databases beside the built-in one
+	Builtins map[string]string // file name → SHA-256 of the programs that belong to this build
+	Drivers  []store.Driver    // database drivers in addition to the built-in one
 	Stdin    *os.File
 	Stdout   *Output
 	Stderr   io.Writer
-	Dir      string // where it was started
+	Dir      string // the folder where gantry was started
 	Environ  []string
 	Leave    context.CancelCauseFunc
 	redactor redact.Redactor
-	log      hclog.Logger // made by logger when it is first needed
-	Began    bool         // a command runs: an error is its own and not one of the command line
-	Homeless bool         // a home that can't be made will do: nothing is kept there
-	EndedBy  os.Signal    // the signal that asked the run to end; nil: none did
+	log      hclog.Logger // created by Logger on first use
+	Began    bool         // a command is running: its errors are not usage errors
+	Homeless bool         // continue without a home folder if it cannot be created: nothing is stored in it
+	EndedBy  os.Signal    // the signal that asked the run to end; nil: none
 
 	Flags struct {
 		Config  string
@@ -55,11 +55,11 @@ type Env struct {
 		Home    string
 		Log     string
 		Color   string
-		NoUser  bool // the user's own configuration file does not count
+		NoUser  bool // ignore the user's own configuration file
 	}
 }
 
-// LookupEnv is the last value of a variable of the environment.
+// LookupEnv returns the last value of an environment variable.
 func (a *Env) LookupEnv(name string) (string, bool) {
 	for i := len(a.Environ) - 1; i >= 0; i-- {
 		if k, v, ok := strings.Cut(a.Environ[i], "="); ok && k == name {
@@ -69,7 +69,7 @@ func (a *Env) LookupEnv(name string) (string, bool) {
 	return "", false
 }
 
-// Home is the folder where everything of this user lives.
+// Home returns gantry's home folder.
 func (a *Env) Home() (string, error) {
 	dir := a.Flags.Home
 	if dir == "" {
@@ -92,7 +92,7 @@ func (a *Env) Home() (string, error) {
 	return abs, nil
 }
 
-// BinDir is where gantry's own binaries are.
+// BinDir returns the folder of gantry's own programs.
 func BinDir() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -104,10 +104,10 @@ func BinDir() (string, error) {
 	return filepath.Dir(self), nil
 }
 
-// Logger is the log on standard error.
+// Logger returns the log, which is written to standard error.
 func (a *Env) Logger() (hclog.Logger, error) {
 	if a.log != nil {
-		return a.log, nil // the libraries' logs are turned once: some may be writing already
+		return a.log, nil // libraries may already write to their redirected logs
 	}
 	name := a.Flags.Log
 	if name == "" {
@@ -126,19 +126,19 @@ func (a *Env) Logger() (hclog.Logger, error) {
 	return l, nil
 }
 
-// HostOptions say what a command needs of a host.
+// HostOptions are a command's requirements for a host.
 type HostOptions struct {
-	Dir        string // whose project configuration counts
+	Dir        string // working folder, which determines the project
 	Ephemeral  bool
-	OnlyLooks  bool // it changes nothing that is stored
-	Keyless    bool // it needs no keys
+	OnlyLooks  bool // the command changes nothing that is stored
+	Keyless    bool // the command needs no keys
 	onPlugin   func(event.PluginState)
-	Folders    []string            // that commands may write in, beside those of the configuration
-	TrustHooks bool                // hooks run that nobody has agreed to
-	Override   func(*config.Model) // changes the model that answers; nil: not at all
+	Folders    []string            // folders that commands may write in addition to the configured ones
+	TrustHooks bool                // run hooks that the user has not trusted
+	Override   func(*config.Model) // changes the thread's model; nil: no change
 }
 
-// OpenHost reads the configuration and wires a host.
+// OpenHost loads the configuration and opens a host.
 func (a *Env) OpenHost(ctx context.Context, o HostOptions) (*host.Host, error) {
 	home, err := a.Home()
 	if err != nil {
@@ -149,14 +149,14 @@ func (a *Env) OpenHost(ctx context.Context, o HostOptions) (*host.Host, error) {
 		return nil, err
 	}
 	if len(o.Folders) > 0 {
-		with := *cfg // which others may be reading
+		with := *cfg // cfg may be in use elsewhere
 		with.Sandbox.WritableRoots = slices.Concat(cfg.Sandbox.WritableRoots, o.Folders)
 		cfg = &with
 	}
 	return a.HostOf(ctx, home, cfg, o)
 }
 
-// HostOf wires a host for a configuration.
+// HostOf opens a host for a configuration.
 func (a *Env) HostOf(ctx context.Context, home string, cfg *config.Config, o HostOptions) (*host.Host, error) {
 	logger, err := a.Logger()
 	if err != nil {
@@ -192,7 +192,7 @@ func (a *Env) HostOf(ctx context.Context, home string, cfg *config.Config, o Hos
 	return host.New(ctx, opts)
 }
 
-// WorkDir is a folder that the command line names, checked; "" is the one where the command was started.
+// WorkDir checks a folder from the command line; "" is the folder where gantry was started.
 func (a *Env) WorkDir(dir string) (string, error) {
 	if dir == "" {
 		dir = a.Dir
@@ -203,7 +203,7 @@ func (a *Env) WorkDir(dir string) (string, error) {
 	}
 	st, err := os.Stat(abs)
 	if err == nil && st.IsDir() {
-		_, err = os.Stat(filepath.Join(abs, ".") + string(filepath.Separator) + ".") // whether it may be entered
+		_, err = os.Stat(filepath.Join(abs, ".") + string(filepath.Separator) + ".") // fails if the folder may not be entered
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -216,7 +216,7 @@ func (a *Env) WorkDir(dir string) (string, error) {
 	return abs, nil
 }
 
-// Shown is how a person would name a file.
+// Shown returns a path as messages show it.
 func (a *Env) Shown(path string) string {
 	if rel, err := filepath.Rel(a.Dir, path); err == nil && filepath.IsLocal(rel) {
 		return rel
@@ -224,10 +224,10 @@ func (a *Env) Shown(path string) string {
 	return path
 }
 
-// LogLevels are the values of --log.
+// LogLevels returns the values of --log.
 func LogLevels() []string { return []string{"trace", "debug", "info", "warn", "error"} }
 
-// IsFile tells whether a path on the command line is a file.
+// IsFile reports whether a path on the command line is an existing file.
 func (a *Env) IsFile(path string) bool {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(a.Dir, path)
@@ -236,10 +236,10 @@ func (a *Env) IsFile(path string) bool {
 	return err == nil && !st.IsDir()
 }
 
-// UserSecret is the folder of the vault for what people store, for secret() in their files.
+// UserSecret is the prefix of secrets in the vault that users store for secret() in their files.
 const UserSecret = "user/"
 
-// Vault is where keys and tokens of this home are kept.
+// Vault returns the store of this home's keys and tokens.
 func (a *Env) Vault(home string) *secret.Store {
 	return secret.Open(filepath.Join(home, "secrets"), secret.System(home, func(name string) string { v, _ := a.LookupEnv(name); return v }))
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
-// Status shows an error once and turns it into an exit status.
+// Status prints an error once and returns the exit status for it.
 func (a *Env) Status(err error) int {
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, ErrTurn), errors.Is(err, ErrShown):
-		return 1 // was shown
+		return 1 // already shown
 	}
 	if s, ok := errors.AsType[StatusError](err); ok {
 		return int(s)
 	}
 	if f, ok := errors.AsType[diag.Failure](err); ok {
-		_ = diag.Write(a.Stderr, f.Diagnostics, a.Colour(a.Stderr)) // standard error is gone: there is nobody to tell
+		_ = diag.Write(a.Stderr, f.Diagnostics, a.Colour(a.Stderr)) // if standard error is closed, there is no one to notify
 		return 1
 	}
 	if u, ok := errors.AsType[UsageError](err); ok {
@@ -38,10 +38,10 @@ func (a *Env) Status(err error) int {
 	return 1
 }
 
-// ErrShown says that the reason was printed already.
+// ErrShown is returned if the reason has already been printed.
 var ErrShown = errors.New("failed")
 
-// ShowError renders an error with all that its type knows.
+// ShowError prints an error with all details of its type.
 func (a *Env) ShowError(err error) {
 	pe, ok := errors.AsType[*plugin.Error](err)
 	if !ok {
@@ -58,7 +58,7 @@ func (a *Env) ShowError(err error) {
 	_ = diag.Write(a.Stderr, diag.Diagnostics{d}, a.Colour(a.Stderr))
 }
 
-// systemNext is what to do about an error of the system that nobody on its way knew more about.
+// systemNext returns the next step for an operating system error that has none of its own.
 func systemNext(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
@@ -71,7 +71,7 @@ func systemNext(err error) string {
 	return ""
 }
 
-// Summary says what a plugin did not do.
+// Summary describes what a plugin failed to do.
 func Summary(e *plugin.Error) string {
 	what := map[plugin.Phase]string{
 		plugin.PhaseFind: "was not found", plugin.PhaseVerify: "differs from its lock", plugin.PhaseStart: "did not start",
@@ -85,13 +85,13 @@ func Summary(e *plugin.Error) string {
 	return fmt.Sprintf("plugin %q %s", e.Plugin, what)
 }
 
-// Detail is all that is known of a plugin's error, on lines of its own.
+// Detail returns everything that is known about a plugin's error, on separate lines.
 func Detail(e *plugin.Error) string {
 	var b strings.Builder
 	if e.Where != "" {
 		fmt.Fprintf(&b, "%s\n", e.Where)
 	}
-	if e.Err != nil && len(e.Diagnostics) == 0 { // with diagnostics it repeats them
+	if e.Err != nil && len(e.Diagnostics) == 0 { // with diagnostics it only repeats them
 		fmt.Fprintf(&b, "%s\n", render.Clean(e.Err.Error()))
 	}
 	if e.Exit != nil {
@@ -102,7 +102,7 @@ func Detail(e *plugin.Error) string {
 	}
 	printed := e.Printed
 	if e.Phase != plugin.PhaseStart && e.Phase != plugin.PhaseHandshake {
-		printed = nil // the handshake itself, which came about
+		printed = nil // the successful handshake itself
 	}
 	for _, l := range printed {
 		fmt.Fprintf(&b, "It printed: %s\n", render.Clean(l))
@@ -113,25 +113,25 @@ func Detail(e *plugin.Error) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// ErrTurn ends the program with status 1; the reason was shown.
+// ErrTurn ends the program with status 1; the reason has been shown.
 var ErrTurn = errors.New("the turn did not complete")
 
-// StatusError ends the program with a status of its own; what it is about was shown.
+// StatusError ends the program with its own status; the reason has been shown.
 type StatusError int
 
 // Error implements error.
 func (e StatusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
-// ShowProblem shows an error that does not end the command.
+// ShowProblem prints an error that does not end the command.
 func (a *Env) ShowProblem(err error) {
 	if f, ok := errors.AsType[diag.Failure](err); ok {
-		_ = a.Warn(f.Diagnostics) // standard error is gone: there is nobody to tell
+		_ = a.Warn(f.Diagnostics) // if standard error is closed, there is no one to notify
 		return
 	}
 	a.ShowError(err)
 }
 
-// ShowNotice tells a person what the people of a thread are told.
+// ShowNotice prints a notice of a thread.
 func (a *Env) ShowNotice(n event.Notice) {
 	fmt.Fprintf(a.Stderr, "Note: %s\n", render.Clean(n.Text))
 	if n.Next != "" {

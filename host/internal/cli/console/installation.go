@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/install"
 )
 
-// installation is this user's gantry; load reads its configuration anew.
+// installation returns this user's installation; load reloads its configuration.
 func (a *Env) installation(home string, load func(context.Context) (*config.Config, error)) (install.Installation, error) {
 	logger, err := a.Logger()
 	if err != nil {
@@ -25,7 +25,7 @@ func (a *Env) installation(home string, load func(context.Context) (*config.Conf
 	}, nil
 }
 
-// OpenPrograms reads the configuration and looks at its programs.
+// OpenPrograms loads the configuration and returns its programs.
 func (a *Env) OpenPrograms(ctx context.Context, home, dir string) (*install.Programs, error) {
 	cfg, err := a.LoadConfig(ctx, home, dir)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *Env) OpenPrograms(ctx context.Context, home, dir string) (*install.Prog
 	return a.ProgramsOf(cfg, home)
 }
 
-// ProgramsOf looks at the programs of a configuration.
+// ProgramsOf returns the programs of a configuration.
 func (a *Env) ProgramsOf(cfg *config.Config, home string) (*install.Programs, error) {
 	in, err := a.installation(home, func(ctx context.Context) (*config.Config, error) { return a.LoadConfig(ctx, home, a.Dir) })
 	if err != nil {
@@ -43,7 +43,7 @@ func (a *Env) ProgramsOf(cfg *config.Config, home string) (*install.Programs, er
 	return in.Open(cfg)
 }
 
-// installer asks and shows on the terminal what concerns plugins.
+// installer is the front end of package install on the terminal.
 type installer struct{ env *Env }
 
 // Confirm asks the user.

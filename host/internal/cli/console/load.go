@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/config/trust"
 )
 
-// LoadConfig reads the layers. Warnings are shown, errors end the command.
+// LoadConfig loads the configuration and prints warnings. Errors end the command.
 func (a *Env) LoadConfig(ctx context.Context, home, dir string) (*config.Config, error) {
 	cfg, ds := a.ReadConfig(ctx, home, dir)
 	if err := ds.Err(); err != nil {
@@ -18,7 +18,7 @@ func (a *Env) LoadConfig(ctx context.Context, home, dir string) (*config.Config,
 	return cfg, a.Warn(ds)
 }
 
-// ReadConfig reads the layers and shows nothing.
+// ReadConfig loads the configuration and prints nothing.
 func (a *Env) ReadConfig(ctx context.Context, home, dir string) (*config.Config, diag.Diagnostics) {
 	return config.Load(ctx, config.Options{
 		Home: home, Dir: dir, Typed: a.Dir, File: a.Flags.Config, Sets: a.Flags.Sets, Profile: a.Flags.Profile, NoUser: a.Flags.NoUser, LookupEnv: a.LookupEnv,
@@ -27,13 +27,14 @@ func (a *Env) ReadConfig(ctx context.Context, home, dir string) (*config.Config,
 	})
 }
 
-// SystemConfig is the machine's file, or the one that GANTRY_SYSTEM_CONFIG names ("-": none), for tests and containers.
+// SystemConfig returns the path of the machine's file from GANTRY_SYSTEM_CONFIG ("-": none), which is meant for tests and
+// containers. "" is the default.
 func (a *Env) SystemConfig() string {
 	v, _ := a.LookupEnv("GANTRY_SYSTEM_CONFIG")
 	return v
 }
 
-// ParsePins reads what the build says of gantry's own plugins.
+// ParsePins parses the digests of gantry's own plugins that the build contains.
 func ParsePins(s string) map[string]string {
 	out := map[string]string{}
 	for pin := range strings.SplitSeq(s, ",") {

@@ -8,15 +8,15 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 )
 
-// Output is standard output. Most of what is printed does not look at errors; the first one is kept, so that a command
-// whose output was lost does not end as if it had not.
+// Output is standard output. Most print calls ignore errors, so it keeps the first one: a command whose output was lost must not
+// exit successfully.
 type Output struct {
 	*os.File
 	mu  sync.Mutex
 	err error
 }
 
-// Write writes and keeps the error.
+// Write writes p and keeps the first error.
 func (o *Output) Write(p []byte) (int, error) {
 	n, err := o.File.Write(p)
 	if err != nil {
@@ -29,10 +29,10 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteString does the same; the file's own would not come by here.
+// WriteString is like Write. It overrides the file's method, which would bypass Write.
 func (o *Output) WriteString(s string) (int, error) { return o.Write([]byte(s)) }
 
-// Lost is why output was lost; nil: none was.
+// Lost returns the first write error, or nil.
 func (o *Output) Lost() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

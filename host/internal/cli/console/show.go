@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Colour tells whether w is a terminal that wants colour, unless --color says otherwise.
+// Colour reports whether to write ANSI colours to w: if it is a terminal, unless --color overrides it.
 func (a *Env) Colour(w io.Writer) bool {
 	switch a.Flags.Color {
 	case "always":
@@ -24,8 +24,8 @@ func (a *Env) Colour(w io.Writer) bool {
 	return !no && t != "dumb"
 }
 
-// LastMessage is where the last message of a turn belongs: standard output, where a script finds it; nil on a terminal that
-// shows both streams, where it was seen.
+// LastMessage returns the writer for the last message of a turn: standard output, where scripts expect it, or nil if both streams
+// are the same terminal, where the message has already been shown.
 func (a *Env) LastMessage() io.Writer {
 	if a.sameTerminal() {
 		return nil
@@ -33,7 +33,7 @@ func (a *Env) LastMessage() io.Writer {
 	return a.Stdout
 }
 
-// sameTerminal tells whether standard output and standard error are shown on one terminal.
+// sameTerminal reports whether standard output and standard error are terminals.
 func (a *Env) sameTerminal() bool {
 	err, ok := a.Stderr.(*os.File)
 	return ok && term.IsTerminal(int(a.Stdout.Fd())) && term.IsTerminal(int(err.Fd()))

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Database is where the configuration wants threads to be kept. Its errors have the place of the setting.
+// Database returns the configured database. Its errors have the position of the setting.
 func (a *Env) Database(cfg *config.Config) (store.Database, error) {
 	if cfg.Store.Driver == schema.DriverSQLite {
 		return store.Database{}, nil
@@ -33,7 +33,7 @@ func (a *Env) Database(cfg *config.Config) (store.Database, error) {
 	})}}
 }
 
-// storeConfig is where the store is.
+// storeConfig returns the configuration of the store.
 func (a *Env) storeConfig(ctx context.Context) (store.Config, error) {
 	logger, err := a.Logger()
 	if err != nil {
@@ -43,7 +43,7 @@ func (a *Env) storeConfig(ctx context.Context) (store.Config, error) {
 	if err != nil {
 		return store.Config{}, err
 	}
-	// Warnings are for those who run something with the configuration.
+	// Warnings only concern commands that run something with the configuration.
 	cfg, ds := a.ReadConfig(ctx, home, a.Dir)
 	if err := ds.Err(); err != nil {
 		return store.Config{}, err
@@ -52,7 +52,7 @@ func (a *Env) storeConfig(ctx context.Context) (store.Config, error) {
 	return ConfigOf(home, where, logger), err
 }
 
-// ConfigOf is where a home's threads and artifacts are.
+// ConfigOf returns the configuration of a home's store.
 func ConfigOf(home string, where store.Database, logger hclog.Logger) store.Config {
 	return store.Config{
 		Path: filepath.Join(home, "threads.db"), ArtifactDir: filepath.Join(home, "artifacts"), Database: where,
@@ -60,7 +60,7 @@ func ConfigOf(home string, where store.Database, logger hclog.Logger) store.Conf
 	}
 }
 
-// OpenStore opens the store without a host: listing and exporting start nothing.
+// OpenStore opens the store without a host: listing and exporting start no plugins.
 func (a *Env) OpenStore(ctx context.Context) (*store.Store, error) {
 	cfg, err := a.storeConfig(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *Env) OpenStore(ctx context.Context) (*store.Store, error) {
 	return store.Open(ctx, cfg)
 }
 
-// LookIntoStore opens the store for commands that change nothing. One that can't be written will do for them.
+// LookIntoStore opens the store for commands that change nothing. It also opens a read-only database.
 func (a *Env) LookIntoStore(ctx context.Context) (*store.Store, error) {
 	cfg, err := a.storeConfig(ctx)
 	if err != nil {
@@ -83,17 +83,17 @@ func (a *Env) LookIntoStore(ctx context.Context) (*store.Store, error) {
 	return s, err
 }
 
-// WithStore runs f on the store and closes it.
+// WithStore calls f with the store and closes it.
 func (a *Env) WithStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) error {
 	return Closing(cmd.Context(), a.OpenStore, f)
 }
 
-// LookingIntoStore is withStore for an f that changes nothing.
+// LookingIntoStore is like WithStore for an f that changes nothing.
 func (a *Env) LookingIntoStore(cmd *cobra.Command, f func(ctx context.Context, s *store.Store) error) error {
 	return Closing(cmd.Context(), a.LookIntoStore, f)
 }
 
-// Closing runs f on the store that open returns, and closes it.
+// Closing calls f with the store that open returns, and closes it.
 func Closing(ctx context.Context, open func(context.Context) (*store.Store, error), f func(context.Context, *store.Store) error) (err error) {
 	s, err := open(ctx)
 	if err != nil {

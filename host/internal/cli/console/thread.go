@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ThreadTitle is what a thread is called: its name, or how its first task begins.
+// ThreadTitle returns a thread's name, or the beginning of its first task.
 func ThreadTitle(t store.ThreadInfo) string { return render.OneLine(cmp.Or(t.Name, t.Preview), 60) }
 
-// FindThread resolves what a user calls a thread; "" is the newest one of the folder, or of any.
+// FindThread resolves the user's name for a thread. "" is the most recent thread of the folder cwd, or of all folders.
 func FindThread(ctx context.Context, s *store.Store, which, cwd string, all bool) (event.ThreadID, error) {
 	if which != "" {
 		info, err := s.Thread(ctx, which)
@@ -37,8 +37,8 @@ func FindThread(ctx context.Context, s *store.Store, which, cwd string, all bool
 	return infos[0].ID, nil
 }
 
-// RunsHere tells of a thread that can't be opened whether that is because a process runs it that can be asked. Where hosts
-// share a database it may run on another machine, or with another home.
+// RunsHere reports whether a thread cannot be opened because a reachable process runs it. If hosts share a database, that process
+// may be on another machine or use another home.
 func (a *Env) RunsHere(id event.ThreadID, err error) bool {
 	locked, runs := errors.AsType[*store.LockedError](err)
 	if !runs || locked.Owner.Machine != "" {
@@ -52,10 +52,10 @@ func (a *Env) RunsHere(id event.ThreadID, err error) bool {
 	return err == nil && Exists(socket)
 }
 
-// TurnHelp says how a turn is named.
+// TurnHelp explains how to name a turn.
 const TurnHelp = "TURN is a turn's number, its ID or a prefix of it; `gantry threads turns THREAD` lists them."
 
-// ForkFlags say where a thread is forked.
+// ForkFlags are the flags that say where to fork a thread.
 type ForkFlags struct {
 	At   branch.Point
 	Name string
@@ -70,7 +70,7 @@ func (f *ForkFlags) Register(cmd *cobra.Command) {
 	Exclusive(cmd, "through", "before")
 }
 
-// CheckName is a name as it is stored; "" where none was given.
+// CheckName validates a thread name and returns it as stored; "" stays "".
 func CheckName(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -82,7 +82,7 @@ func CheckName(name string) (string, error) {
 	return name, nil
 }
 
-// Fork makes a stored thread of another, which may run, also one that is not stored itself.
+// Fork stores a copy of a thread. The thread may be running, and need not be stored itself.
 func (a *Env) Fork(ctx context.Context, s *store.Store, which string, f ForkFlags) (fork event.ThreadID, err error) {
 	if f.Name, err = CheckName(f.Name); err != nil {
 		return "", err
@@ -98,7 +98,7 @@ func (a *Env) Fork(ctx context.Context, s *store.Store, which string, f ForkFlag
 	return fork, err
 }
 
-// OnThread changes a thread: in the store where nobody runs it, else by asking who does.
+// OnThread changes a thread: in the store if no process runs it, otherwise by a request to that process.
 func (a *Env) OnThread(ctx context.Context, s *store.Store, which string, stored func(event.ThreadID) error, live func(*appserver.Client) error) error {
 	info, err := s.Thread(ctx, which)
 	id := info.ID
@@ -108,7 +108,7 @@ func (a *Env) OnThread(ctx context.Context, s *store.Store, which string, stored
 			return err
 		}
 	} else {
-		// It may be one that is not stored. Those are found by their whole id.
+		// The thread may be an ephemeral one, which can only be found by its full ID.
 		var unparsed error
 		if id, unparsed = event.ParseThreadID(which); unparsed != nil {
 			return err
@@ -129,6 +129,6 @@ func (a *Env) OnThread(ctx context.Context, s *store.Store, which string, stored
 	if dErr != nil {
 		return dErr
 	}
-	defer func() { _ = c.Close() }() // what was asked is answered by then
+	defer func() { _ = c.Close() }() // all requests have been answered by then
 	return live(c)
 }

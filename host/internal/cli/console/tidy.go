@@ -12,19 +12,19 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Retention is what the configuration keeps.
+// Retention returns the configured retention.
 func Retention(cfg *config.Config) store.Policy {
 	r := cfg.Store.Retention
 	return store.Policy{MaxAge: r.MaxAge, MaxThreads: int(r.MaxThreads), KeepNamed: r.KeepNamed}
 }
 
-// tidyEvery is how often threads are cleaned up on the side.
+// tidyEvery is how often old threads are deleted in the background.
 const tidyEvery = 24 * time.Hour
 
-// tidyStamp is a file in the cache folder whose time says when that was done last. Looking at it costs next to nothing.
+// tidyStamp is a file in the cache folder whose modification time is that of the last clean-up.
 const tidyStamp = "tidied"
 
-// tidy cleans up when a day has passed. It is meant to run beside a host's threads, and may be ended at any time.
+// tidy deletes old threads if a day has passed since the last time. It runs in the background and may be interrupted at any time.
 func tidy(ctx context.Context, home string, cfg *config.Config, s *store.Store, log hclog.Logger) {
 	stamp := filepath.Join(home, "cache", tidyStamp)
 	before := time.Time{}
@@ -34,7 +34,7 @@ func tidy(ctx context.Context, home string, cfg *config.Config, s *store.Store, 
 	if age := time.Since(before); age >= 0 && age < tidyEvery {
 		return
 	}
-	// Marked first, so that a second host does not begin as well.
+	// Update the time first, so that no other host starts as well.
 	if err := touch(stamp, time.Now()); err != nil {
 		log.Warn("can't store the time of the last clean-up", "err", err)
 		return
@@ -47,12 +47,12 @@ func tidy(ctx context.Context, home string, cfg *config.Config, s *store.Store, 
 	if ctx.Err() == nil {
 		log.Warn("clean-up failed", "err", err)
 	}
-	if err := touch(stamp, before); err != nil { // the next host goes on with it
+	if err := touch(stamp, before); err != nil { // the next host continues
 		log.Warn("can't store the time of the last clean-up", "err", err)
 	}
 }
 
-// touch gives a file a time; the zero time is long ago.
+// touch sets the modification time of a file; the zero time means long ago.
 func touch(path string, at time.Time) error {
 	if at.IsZero() {
 		at = time.Unix(0, 0)

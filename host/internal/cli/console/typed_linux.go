@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// discardTyped forgets what was typed on a terminal and not read yet, a line that was only begun included.
+// discardTyped discards unread terminal input, including an incomplete line.
 func discardTyped(terminal *os.File) {
-	_ = unix.IoctlSetInt(int(terminal.Fd()), unix.TCFLSH, unix.TCIFLUSH) // a terminal that is gone has nothing to read
+	_ = unix.IoctlSetInt(int(terminal.Fd()), unix.TCFLSH, unix.TCIFLUSH) // a closed terminal has no input
 }
 
-// Foreground tells whether this process may read from its terminal: one in the background would be stopped for trying.
+// Foreground reports whether this process may read from its terminal. A background process would be stopped for trying.
 func Foreground(terminal *os.File) bool {
 	group, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()

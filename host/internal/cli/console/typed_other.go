@@ -4,8 +4,8 @@ package console
 
 import "os"
 
-// discardTyped does nothing: where plugins can't be supervised nothing is asked either.
+// discardTyped does nothing: on platforms that cannot run plugins, no questions are asked.
 func discardTyped(*os.File) {}
 
-// Foreground says no: nothing is typed there.
+// Foreground returns false: there is no terminal input on this platform.
 func Foreground(*os.File) bool { return false }

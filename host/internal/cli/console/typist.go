@@ -6,50 +6,50 @@ import (
 	"strings"
 )
 
-// LineReader reads lines that a person types. It reads only while one is waited for, so that what is typed at other times
-// stays with the terminal, where it can be forgotten. One goroutine at a time uses it.
+// LineReader reads lines from a terminal. It only reads while a line is expected, so that input typed at other times stays in the
+// terminal, where it can be discarded. It is not safe for concurrent use.
 type LineReader struct {
 	Terminal *os.File
 	Done     <-chan struct{}
 
 	want    chan struct{}
 	lines   chan string // closed at the end of the input
-	waiting bool        // a line was asked for and has not come
+	waiting bool        // a line is expected and has not arrived
 }
 
-// Line is where the next line comes; [LineReader.Taken] follows when it has.
+// Line returns the channel for the next line. Call [LineReader.Taken] after receiving it.
 func (t *LineReader) Line() <-chan string {
 	if t.lines == nil {
 		t.want, t.lines = make(chan struct{}, 1), make(chan string)
-		go t.read() // owned by the terminal: ends with its input, with done, or with the process
+		go t.read() // exits with its input, with Done, or with the process
 	}
 	if !t.waiting {
 		t.waiting = true
 		select {
 		case t.want <- struct{}{}:
-		default: // at the end of the input nobody takes it
+		default: // the reader exits at the end of the input
 		}
 	}
 	return t.lines
 }
 
-// Taken says that the line has come.
+// Taken records that the line was received.
 func (t *LineReader) Taken() { t.waiting = false }
 
-// Forget takes back what was typed so far.
+// Forget discards everything typed so far.
 func (t *LineReader) Forget() {
 	discardTyped(t.Terminal)
 	if !t.waiting {
 		return
 	}
-	select { // of a question that ended without it
+	select { // a line for a question that ended without it
 	case <-t.lines:
 		t.waiting = false
 	default:
 	}
 }
 
-// read can't be interrupted while it reads.
+// read blocks in the terminal and cannot be interrupted there.
 func (t *LineReader) read() {
 	defer close(t.lines)
 	in := bufio.NewReader(t.Terminal)

@@ -13,22 +13,22 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// UsageError says that the command line is wrong. It ends the program with status 2.
+// UsageError is an error in the command line. It ends the program with status 2.
 type UsageError struct {
 	Text string
-	Next string // empty: the help of the command
+	Next string // empty: refer to the command's help
 }
 
 // Error implements error.
 func (e UsageError) Error() string { return e.Text }
 
-// Usage makes a [UsageError]. Its next step is that of an error among args, or else the help of the command.
+// Usage returns a [UsageError]. Its next step is that of an error in args, otherwise the command's help.
 func Usage(format string, args ...any) error {
 	text, next := hint.Split(fmt.Errorf(format, args...))
 	return UsageError{text, next}
 }
 
-// helped gives a usage error of a command its help as the next step, unless there is a better one.
+// helped adds the command's help as the next step to a usage error that has none.
 func helped(cmd *cobra.Command, err error) error {
 	u, ok := errors.AsType[UsageError](err)
 	if !ok || u.Next != "" {
@@ -37,12 +37,12 @@ func helped(cmd *cobra.Command, err error) error {
 	return UsageError{u.Text, "see " + helpOf(cmd)}
 }
 
-// helpOf is how to ask for a command's help.
+// helpOf returns the command line that shows a command's help.
 func helpOf(cmd *cobra.Command) string {
 	return "`" + strings.TrimSpace("gantry help "+strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")) + "`"
 }
 
-// unknownCommand is the error for a subcommand that is not there.
+// unknownCommand returns the error for an unknown subcommand.
 func unknownCommand(cmd *cobra.Command, given string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {
@@ -63,8 +63,8 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 	return UsageError{fmt.Sprintf("unknown command %q%s", given, place), next}
 }
 
-// Takes checks the number of arguments. The names are those of the usage line; what is beyond most (-1: any number) is
-// named, and so is what is missing of the first least.
+// Takes checks the number of arguments, least to most (-1: unlimited). names are those in the usage line. The error names missing
+// and extra arguments.
 func Takes(least, most int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -83,7 +83,7 @@ func Takes(least, most int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// TaskArgument is the name of an argument that people write in several words.
+// TaskArgument is the name of an argument that may consist of several words.
 const TaskArgument = "TASK"
 
 func usageLine(cmd *cobra.Command) string {
@@ -94,9 +94,9 @@ func usageLine(cmd *cobra.Command) string {
 	return path
 }
 
-// Exclusive says that only one of some flags may be given. A command may have several such groups.
+// Exclusive makes flags mutually exclusive. A command may have several such groups.
 func Exclusive(cmd *cobra.Command, names ...string) {
-	cmd.MarkFlagsMutuallyExclusive(names...) // completion proposes no second one
+	cmd.MarkFlagsMutuallyExclusive(names...) // for completion, which then omits the other flags
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
 	}
@@ -105,7 +105,7 @@ func Exclusive(cmd *cobra.Command, names ...string) {
 
 const exclusiveFlags = "exclusive flags"
 
-// checkExclusive comes before the library's own check, which has other words.
+// checkExclusive runs before cobra's own check, for a better message.
 func checkExclusive(cmd *cobra.Command) error {
 	for group := range strings.SplitSeq(cmd.Annotations[exclusiveFlags], ";") {
 		given := slices.DeleteFunc(strings.Fields(group), func(name string) bool { return !cmd.Flags().Changed(name) })
@@ -116,7 +116,7 @@ func checkExclusive(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkEmptyFlags refuses a flag that was given and is empty: a variable that is not set must not stand for the default.
+// checkEmptyFlags rejects flags with an empty value: an unset shell variable must not silently select the default.
 func checkEmptyFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
@@ -127,7 +127,7 @@ func checkEmptyFlags(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// checkColor refuses what --color does not know.
+// checkColor validates --color.
 func (a *Env) checkColor() error {
 	if !slices.Contains(ColorWords, a.Flags.Color) {
 		return UsageError{fmt.Sprintf("invalid value %q for --color", a.Flags.Color), diag.DidYouMean(a.Flags.Color, ColorWords, "use auto, always or never")}
@@ -138,7 +138,7 @@ func (a *Env) checkColor() error {
 // ColorWords are the values of --color.
 var ColorWords = []string{"auto", "always", "never"}
 
-// FlagError says in our words what is wrong with a flag.
+// FlagError rewords cobra's flag errors.
 func FlagError(cmd *cobra.Command, err error) error {
 	var flags []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -188,13 +188,13 @@ func FlagError(cmd *cobra.Command, err error) error {
 
 func flagText(f *pflag.Flag) string { return "--" + f.Name }
 
-// flagForm is how a flag is written: "--config FILE".
+// flagForm returns a flag with its argument: "--config FILE".
 func flagForm(f *pflag.Flag) string {
 	name, _ := pflag.UnquoteUsage(f)
 	return "--" + f.Name + " " + strings.ToUpper(name)
 }
 
-// HelpCommand is the library's, but a command that is not there is a mistake.
+// HelpCommand is cobra's help command, except that an unknown command is an error.
 func HelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]...", Short: "Show help for a command",
@@ -228,7 +228,7 @@ func HelpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// nextFor is what to do about a flag of codex's exec that is not here; empty: it is none.
+// nextFor returns the next step for a flag of codex's exec that gantry lacks, or "" for other flags.
 func nextFor(cmd *cobra.Command, flag string) string {
 	if cmd.Flags().Lookup("skip-git-repo-check") == nil {
 		return ""

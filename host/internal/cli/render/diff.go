@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// WriteDiff writes a diff for people, with colours and without what could control a terminal.
+// WriteDiff writes a diff for a terminal, in colour and without control characters.
 func WriteDiff(w io.Writer, diff string, colour bool) {
 	h := NewHuman(w, colour, false)
 	for line := range strings.Lines(diff) {
@@ -16,7 +16,7 @@ func WriteDiff(w io.Writer, diff string, colour bool) {
 	}
 }
 
-// Net shows a turn's diff among what else happened. notes adds lines to it.
+// Net shows a turn's diff. notes adds lines to it.
 func (h *Human) Net(files []event.DiffedFile, diff string, notes func(say func(string, ...any))) {
 	h.line("%s", h.paint(dim, netLine(files)))
 	h.showDiff(diff)
@@ -29,7 +29,7 @@ func (h *Human) showDiff(diff string) {
 	}
 }
 
-// netLine is a line about a turn's changes of files.
+// netLine summarizes a turn's file changes on one line.
 func netLine(files []event.DiffedFile) string {
 	added, removed := 0, 0
 	for _, f := range files {
@@ -39,7 +39,7 @@ func netLine(files []event.DiffedFile) string {
 	return fmt.Sprintf("%s changed, +%d −%d", Plural(len(files), "file"), added, removed)
 }
 
-// diffLine paints a line of a diff.
+// diffLine colours a line of a diff.
 func (h *Human) diffLine(line string) string {
 	shown := Clean(line)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// hook shows what a hook had to say to people; one that lets things pass has nothing.
+// hook shows the output of a hook for users. A hook that only allows something has none.
 func (h *Human) hook(b event.HookCompleted) {
 	what := ""
 	switch b.Status {

@@ -11,47 +11,48 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 )
 
-// Human shows a thread's events to a person as they happen: progress on one writer, the final message on another.
-// Rules of the screen: one line says what begins, its output is indented below it, one line says how it ended. Where calls
-// run side by side, a line says whose output follows whenever that changes. Colour only where the writer is a terminal.
-// Everything a tool or a model printed is shown without control characters.
+// Human shows a thread's events to a user as they happen: progress on one writer, the final message on another. Conventions: a
+// line announces each item, its output is indented below, and a line says how it ended. When calls run concurrently, a line says
+// whose output follows whenever that changes. Colour is used only on a terminal. Text from a tool or a model is shown without
+// control characters.
 type Human struct {
 	out     io.Writer
 	colour  bool
 	verbose bool
-	asks    bool         // questions are put to the person by another, on the same screen
-	current event.ItemID // whose text was written last
-	block   event.ItemID // the call whose lines were written last; "": something else came behind them
+	asks    bool         // another component asks questions on the same screen
+	current event.ItemID // the item whose text was written last
+	block   event.ItemID // the call whose lines were written last; "" after other output
 	midLine bool
-	net     event.TurnDiff // of the turn that runs
+	net     event.TurnDiff // of the running turn
 	shown   map[event.ItemID]*shownItem
-	// reverted are the turns that were taken back, where they are shown and have to be told from others.
+	// Reverted are the reverted turns, which are marked where they are shown.
 	Reverted map[event.TurnID]bool
-	// active tokens of window stand in the conversation; 0: nobody has counted them.
+	// active is the number of tokens of window that the conversation uses; 0: unknown.
 	active, window int64
 }
 
 type shownItem struct {
 	item  event.Item
-	name  string // of a call, to tell it from others that run
+	name  string // of a call, to distinguish it from concurrent ones
 	lines int
-	rest  []byte // the beginning of an incomplete last line of output
-	more  int    // bytes of that line that are not kept
+	rest  []byte // the incomplete last line of output
+	more  int    // bytes of that line that were not kept
 	text  bool
 }
 
-// maxShownLines of one command's output; the rest is counted. The model and the store have all of it.
+// maxShownLines limits the shown output of one command; further lines are only counted. The model and the store have the complete
+// output.
 const maxShownLines = 20
 
-// maxShownLine bounds one of these lines, in bytes: what has no ends of lines is no text, and it may be gigabytes.
+// maxShownLine limits one of these lines, in bytes: output without line breaks may have gigabytes.
 const maxShownLine = 4 << 10
 
-// NewHuman returns a view that shows events on w. verbose: reasoning and all output, too.
+// NewHuman returns a view that writes to w. verbose includes reasoning and complete output.
 func NewHuman(w io.Writer, colour, verbose bool) *Human {
 	return &Human{out: w, colour: colour, verbose: verbose, shown: map[event.ItemID]*shownItem{}}
 }
 
-// ShowOn shows what comes on s. asks: questions are put to the person there by another.
+// ShowOn redirects output to s. asks is set if another component asks questions there.
 func (h *Human) ShowOn(s *Screen, asks bool) { h.out, h.asks = s, asks }
 
 const (
@@ -132,7 +133,7 @@ func (h *Human) Event(e event.Event) {
 	case event.StreamRetried:
 		delay := time.Duration(b.DelayMS) * time.Millisecond
 		text := fmt.Sprintf("! the provider retries in %v (%s)", delay, Clean(b.Cause))
-		if b.Max > 0 { // else it is the provider's own attempt
+		if b.Max > 0 { // otherwise the provider itself retries
 			what := "the model did not answer"
 			if b.Begun {
 				what = "the stream broke"
@@ -181,9 +182,9 @@ func (h *Human) started(it event.Item) {
 	h.shown[it.ID] = s
 	switch it.Type {
 	case event.ItemAgentMessage, event.ItemReasoning:
-		return // shown as it streams
+		return // shown while streaming
 	case event.ItemEnteredReview, event.ItemExitedReview:
-		return // shown when it is complete, which it is at once
+		return // shown when complete, which is at once
 	}
 	same, text := 0, title(it)
 	for _, other := range h.shown {
@@ -200,7 +201,7 @@ func (h *Human) started(it event.Item) {
 	h.block = it.ID
 }
 
-// turnTo says whose lines follow, where it could be another call than the one above.
+// turnTo announces whose lines follow, if the previous ones may belong to another call.
 func (h *Human) turnTo(s *shownItem) {
 	if h.block == s.item.ID {
 		return
@@ -278,7 +279,7 @@ func (h *Human) delta(d event.ItemDelta) {
 	}
 }
 
-// gather takes a piece of a line, as far as the line will be shown.
+// gather appends a part of a line, up to the length that will be shown.
 func (h *Human) gather(s *shownItem, piece string) {
 	keep := len(piece)
 	if !h.verbose {
@@ -350,7 +351,7 @@ func (h *Human) completed(it event.Item) {
 	if len(s.rest)+s.more > 0 {
 		h.endLine(s)
 	}
-	if s.lines == 0 { // it did not stream, or what is shown is a stored thread
+	if s.lines == 0 { // the output was not streamed, or a stored thread is shown
 		for line := range strings.Lines(it.Output) {
 			h.output(s, strings.TrimSuffix(line, "\n"))
 		}
@@ -384,7 +385,7 @@ func (h *Human) completed(it event.Item) {
 	}
 }
 
-// artifactLine names stored content: "stored report.html (text/html, 12345 bytes): sha256 ab…".
+// artifactLine describes an artifact: "stored report.html (text/html, 12345 bytes): sha256 ab…".
 func artifactLine(a event.Artifact) string {
 	var facts []string
 	if a.MediaType != "" {
@@ -431,13 +432,13 @@ func (h *Human) turnEnded(b event.TurnEnded) {
 		h.line("%s", h.paint(yellow, interruption(b.Reason)))
 	}
 	if b.DurationMS == 0 && b.TurnUsage == (event.Tokens{}) {
-		return // of the beginning of a turn that ended elsewhere nobody has counted anything
+		return // the usage at the start of a turn that ended in another process is unknown
 	}
 	h.line("%s", h.paint(dim, fmt.Sprintf("%v · %d tokens in (%d cached), %d out%s%s", (time.Duration(b.DurationMS)*time.Millisecond).Round(time.Millisecond),
 		b.TurnUsage.Input, b.TurnUsage.CacheRead, b.TurnUsage.Output, costs(b.TurnUsage.Cost, b.Usage.Cost), h.left())))
 }
 
-// selection names a model, and its block where that is what tells it from another one.
+// selection names a model, and its block if two selections differ only in that.
 func selection(s, other event.Selection) string {
 	text := fmt.Sprintf("%s (%s)", s.ModelName, s.Provider)
 	if s.Model != "" && s.ModelName == other.ModelName && s.Provider == other.Provider {
@@ -446,7 +447,7 @@ func selection(s, other event.Selection) string {
 	return text
 }
 
-// interruption says that a turn was stopped, and why where that is not what everybody takes for granted.
+// interruption says that a turn was interrupted, and the reason unless it is the usual one.
 func interruption(reason string) string {
 	if reason == "" || reason == "interrupted" {
 		return "interrupted"
@@ -454,7 +455,7 @@ func interruption(reason string) string {
 	return "interrupted: " + Clean(reason)
 }
 
-// left is how much of the model's window is left; empty where nobody has counted.
+// left describes how much of the context window is left, or returns "" if that is unknown.
 func (h *Human) left() string {
 	if h.active == 0 || h.window == 0 {
 		return ""
@@ -462,7 +463,7 @@ func (h *Human) left() string {
 	return fmt.Sprintf(" · %d%% of the context left", history.Left(h.window, h.active))
 }
 
-// settingsText names what a user has changed of a thread.
+// settingsText lists the thread settings that the user changed.
 func settingsText(s event.Settings) string {
 	var out []string
 	for _, f := range []struct{ name, value string }{
@@ -475,7 +476,7 @@ func settingsText(s event.Settings) string {
 	return strings.Join(out, " · ")
 }
 
-// costs is what a turn cost, and the thread with it where that is more; empty where nothing is known of it.
+// costs returns the cost of a turn, and of the thread if that is higher; "" if both are unknown.
 func costs(turn, thread event.Cost) string {
 	var s string
 	if text := turn.String(); text != "" {

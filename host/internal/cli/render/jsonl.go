@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// jsonl writes a thread's events in the shape that codex's exec writes, so that its SDKs can read them. Item ids are
-// item_0, item_1, … in the order of first sight; kinds that the shape does not have take no number.
+// jsonl writes a thread's events in the format of codex's exec, so that its SDKs can read them. Item IDs are item_0, item_1, … in
+// the order of first appearance; kinds that the format lacks get no number.
 type jsonl struct {
 	out     io.Writer
 	numbers map[event.ItemID]string
@@ -41,7 +41,7 @@ type jsonlError struct {
 	Message string `json:"message"`
 }
 
-// Started writes the line that comes before all others.
+// Started writes the first line.
 func (j *jsonl) Started(id event.ThreadID) {
 	j.write(struct {
 		Type   string         `json:"type"`
@@ -49,7 +49,7 @@ func (j *jsonl) Started(id event.ThreadID) {
 	}{"thread.started", id})
 }
 
-// Event writes what one event shows.
+// Event writes the lines for an event.
 func (j *jsonl) Event(e event.Event) error {
 	switch b := e.Body.(type) {
 	case event.TurnStarted:
@@ -79,7 +79,7 @@ func (j *jsonl) Event(e event.Event) error {
 	return j.err
 }
 
-// startsVisibly: messages and reasoning appear when they are whole.
+// startsVisibly reports whether an item's start is written. Messages and reasoning appear only when complete.
 func startsVisibly(it event.Item) bool {
 	switch it.Type {
 	case event.ItemCommand, event.ItemFileChange, event.ItemMCPCall, event.ItemTool, event.ItemWebSearch, event.ItemBrowser:
@@ -112,7 +112,7 @@ func (j *jsonl) item(kind string, it event.Item) {
 		return
 	}
 	shape["id"] = j.number(it.ID)
-	if len(it.Artifacts) > 0 { // beyond codex's
+	if len(it.Artifacts) > 0 { // an extension of codex's format
 		shape["artifacts"] = it.Artifacts
 	}
 	j.write(ordered{"type": kind, "item": shape})
@@ -123,7 +123,7 @@ func (j *jsonl) note(text string) {
 	j.write(ordered{"type": "item.completed", "item": ordered{"id": j.number(id), "type": "error", "message": text}})
 }
 
-// ordered marshals with its keys in a fixed order: id and type first.
+// ordered is an object whose keys are marshalled in a fixed order: id and type first.
 type ordered map[string]any
 
 // MarshalJSON implements [json.Marshaler].
@@ -159,12 +159,12 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// jsonlItem is an item in codex's shape; nil: the shape has no such item.
+// jsonlItem returns an item in codex's format, or nil if the format has none.
 func jsonlItem(it event.Item) ordered {
 	switch it.Type {
 	case event.ItemAgentMessage:
 		if it.Status == event.StatusAborted || it.Status == event.StatusSuperseded {
-			return nil // nobody finished it, or the model says it again
+			return nil // incomplete, or repeated by the model later
 		}
 		return ordered{"type": "agent_message", "text": it.Text}
 	case event.ItemReasoning:
@@ -212,14 +212,14 @@ func jsonlItem(it event.Item) ordered {
 	case event.ItemWebSearch:
 		return ordered{"type": "web_search", "query": it.Query, "action": searchAction(it)}
 	case event.ItemImage:
-		if len(it.Artifacts) > 0 { // else there is nothing that codex would not leave out, too
+		if len(it.Artifacts) > 0 { // otherwise codex would omit it too
 			return ordered{"type": "image_view", "path": it.Path, "status": string(it.Status)}
 		}
 	}
 	return nil
 }
 
-// searchAction is what a search did, as the provider says it where it does.
+// searchAction returns what a search did, if the provider reported it.
 func searchAction(it event.Item) any {
 	var action struct {
 		Type string `json:"type"`
@@ -253,14 +253,14 @@ func commandStatus(it event.Item) string {
 }
 
 func (j *jsonl) turnEnded(b event.TurnEnded) {
-	// A command that outlives the turn is still going on: say so instead of leaving its item open.
+	// A command that outlives the turn is reported as still running rather than left open.
 	for _, id := range append([]event.ItemID(nil), j.open...) {
 		j.close(id)
 		j.item("item.completed", j.items[id])
 	}
 	switch b.Status {
 	case event.TurnCompleted:
-		// turn_usage is beyond codex's, whose sums are the whole thread's.
+		// turn_usage is an extension: codex's sums are those of the whole thread.
 		j.write(struct {
 			Type  string     `json:"type"`
 			Usage jsonlUsage `json:"usage"`
@@ -285,7 +285,7 @@ type jsonlUsage struct {
 	CacheWrite int64 `json:"cache_write_input_tokens"`
 	Output     int64 `json:"output_tokens"`
 	Reasoning  int64 `json:"reasoning_output_tokens"`
-	// Beyond codex's: what is known of the cost, and whether that is not all.
+	// Extensions of codex's format: the known cost, and whether it is incomplete.
 	CostUSD    float64 `json:"cost_usd,omitempty"`
 	Incomplete bool    `json:"cost_incomplete,omitempty"`
 }

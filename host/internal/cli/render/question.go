@@ -15,13 +15,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Bounds of what a question shows of a model's justification, and of the diff of a patch, in lines.
+// Limits, in lines, for a model's justification and the diff of a patch in a question.
 const (
 	maxSaid = 6
 	maxDiff = 60
 )
 
-// Question is a question, down to where the answer is typed. What a call would change stands above it.
+// Question formats a question up to the point where the answer is typed, preceded by the changes that a call would make.
 func Question(q event.QuestionAsked, options []string, changes []event.FileChange) string {
 	var b strings.Builder
 	b.WriteString(diffText(changes))
@@ -35,7 +35,7 @@ func Question(q event.QuestionAsked, options []string, changes []event.FileChang
 		fmt.Fprintf(&b, "  beyond the sandbox: %s\n", Quoted(wantedText(e)))
 	}
 	reason := q.Reason
-	if q.Message != "" { // the model's words are not the host's reason
+	if q.Message != "" { // the model's words, as opposed to the host's reason
 		reason = strings.TrimRight(strings.TrimSuffix(reason, q.Message), ": ")
 	}
 	if reason != "" {
@@ -51,7 +51,7 @@ func Question(q event.QuestionAsked, options []string, changes []event.FileChang
 	return b.String()
 }
 
-// said names whose words the message of a question is.
+// said names the author of a question's message.
 func said(q event.QuestionAsked) string {
 	if q.About == event.QuestionApproval {
 		return "the model says"
@@ -59,12 +59,13 @@ func said(q event.QuestionAsked) string {
 	return "it says"
 }
 
-// quotedLines marks each line of a text as a quotation, so that it can't pass for a line of the question, and cuts a long one.
+// quotedLines marks each line of a text as a quotation, so that it cannot be mistaken for a line of the question, and shortens
+// long texts.
 func quotedLines(text string) string {
 	return excerpt(strings.Split(strings.TrimRight(folded(Clean(text)), "\n"), "\n"), "  | ", maxSaid)
 }
 
-// excerpt puts a prefix before each line, and cuts what is long.
+// excerpt adds a prefix to each line and shortens long texts.
 func excerpt(lines []string, prefix string, most int) string {
 	more := 0
 	if len(lines) > most {
@@ -83,7 +84,7 @@ func excerpt(lines []string, prefix string, most int) string {
 	return b.String()
 }
 
-// diffText is what a call would change, cut where it is long.
+// diffText returns the changes that a call would make, shortened if necessary.
 func diffText(changes []event.FileChange) string {
 	var lines []string
 	for _, c := range changes {
@@ -99,7 +100,7 @@ func diffText(changes []event.FileChange) string {
 	return excerpt(lines, "  ", maxDiff)
 }
 
-// letter is what is typed for an answer that has one wherever it is offered; empty: it has none.
+// letter returns the key for an answer that always has the same one, or "".
 func letter(option string) string {
 	switch option {
 	case approval.Approve:
@@ -120,7 +121,7 @@ func letter(option string) string {
 	return ""
 }
 
-// letters are what is typed for each of the options. Those of a plugin's own question are numbered.
+// letters returns the keys for all options. The options of a plugin's own question are numbered.
 func letters(options []string) []string {
 	out := make([]string, len(options))
 	for i, o := range options {
@@ -131,7 +132,7 @@ func letters(options []string) []string {
 	return out
 }
 
-// optionText says what an answer means. The rules that an answer writes are shown as they are written, and where.
+// optionText describes an answer. Rules that it writes are shown literally, with their file.
 func optionText(option string, rule *event.RuleOffer) string {
 	switch {
 	case option == approval.ApproveAlways && rule != nil:
@@ -142,14 +143,13 @@ func optionText(option string, rule *event.RuleOffer) string {
 	return strings.ReplaceAll(Clean(option), "_", " for this ")
 }
 
-// Quoted marks the further lines of a text of others, so that they can't pass for lines of the question.
+// Quoted indents all lines of foreign text but the first, so that they cannot be mistaken for lines of the question.
 func Quoted(s string) string { return strings.ReplaceAll(folded(Clean(s)), "\n", "\n    | ") }
 
-// maxBlanks is how many characters that show nothing, or the same one, are shown in a row: more of them push off the screen what
-// comes before or behind.
+// maxBlanks limits consecutive blank or identical characters, which could push other text off the screen.
 const maxBlanks = 40
 
-// folded says how many there are where a character that shows nothing, or any one, comes more often than that in a row.
+// folded replaces longer sequences of blank or identical characters with their number.
 func folded(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -175,16 +175,16 @@ func folded(s string) string {
 	return b.String()
 }
 
-// blank reports whether a character shows nothing.
+// blank reports whether a character is invisible.
 func blank(r rune) bool {
 	switch r {
-	case '\u115f', '\u1160', '\u2800', '\u3164', '\uffa0': // letters, for Unicode
+	case '\u115f', '\u1160', '\u2800', '\u3164', '\uffa0': // letters, according to Unicode
 		return true
 	}
 	return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r)
 }
 
-// effectLines say what a call would do.
+// effectLines describes what a call would do.
 func effectLines(e event.Effect) []string {
 	switch e.Type {
 	case "exec":
@@ -233,12 +233,12 @@ func effectLines(e event.Effect) []string {
 			return []string{"does: " + strconv.Quote(folded(x.Label))}
 		}
 	}
-	// What encoding/json escapes for web pages is plain text here.
+	// Undo encoding/json's escapes for HTML.
 	data := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(e.Data))
 	return []string{e.Type + " " + data}
 }
 
-// lookalikes warn of words that may pass for others.
+// lookalikes warns about words that may be mistaken for others.
 func lookalikes(words []string) (out []string) {
 	for i, w := range words {
 		parts := []string{w}
@@ -262,7 +262,7 @@ func quotedList(list []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// wantedText says what is asked for beyond the sandbox.
+// wantedText describes a permission beyond the sandbox.
 func wantedText(e event.Effect) string {
 	var paths contract.WriteEffect
 	switch {
@@ -274,7 +274,7 @@ func wantedText(e event.Effect) string {
 	return strings.Join(effectLines(e), "\n")
 }
 
-// Choose finds the option that a line means.
+// Choose returns the option that a typed line selects.
 func Choose(line string, options []string) (string, bool) {
 	for i, key := range letters(options) {
 		if strings.EqualFold(line, key) || strings.EqualFold(line, options[i]) {
@@ -283,7 +283,7 @@ func Choose(line string, options []string) (string, bool) {
 	}
 	switch strings.ToLower(line) {
 	case "y", "yes":
-		if len(options) > 0 && options[0] == approval.ApproveTurn { // there is no smaller yes
+		if len(options) > 0 && options[0] == approval.ApproveTurn { // the least permissive "yes"
 			return approval.ApproveTurn, true
 		}
 		return approval.Approve, slices.Contains(options, approval.Approve)

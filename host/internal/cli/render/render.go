@@ -1,10 +1,9 @@
-// Package render shows the events of a thread: to a person on a terminal, as the JSON lines of codex's exec, or as events
-// line by line.
+// Package render displays the events of a thread: for users on a terminal, as the JSON lines of codex's exec, or as raw events.
 //
-// It owns: what an event looks like, what a question shows and which answers it takes, and that nothing a model or a tool
-// wrote can control a terminal. It must not know: the command line, how a thread runs, where events come from.
+// It owns what events and questions look like, which answers a question accepts, and that text from a model or a tool cannot
+// control a terminal. It does not know the command line, how a thread runs, or where events come from.
 //
-// Start with [View]; [Human] is the view for people.
+// Start with [View]; [Human] is the view for users.
 package render
 
 import (
@@ -17,15 +16,15 @@ import (
 // View shows a thread's events.
 type View interface {
 	Started(id event.ThreadID)
-	// Event shows one event. more: the next one is there already, so that this one need not be seen before it.
+	// Event shows an event. more is set if the next one is already available, so that the view need not flush yet.
 	Event(e event.Event, more bool) error
 	Ended(e event.TurnEnded) error
 }
 
-// HumanView shows events to a person, and the last message where a script finds it.
+// HumanView shows events to a user, and writes the last message where scripts expect it.
 type HumanView struct {
 	*Human
-	Last io.Writer // nil: the last message is seen among the events
+	Last io.Writer // nil: the last message is shown like other events
 }
 
 // Started shows the thread's ID.
@@ -37,7 +36,7 @@ func (v HumanView) Event(e event.Event, _ bool) error {
 	return nil
 }
 
-// Ended prints the last message, unless it was seen.
+// Ended prints the last message, unless it has already been shown.
 func (v HumanView) Ended(e event.TurnEnded) error {
 	if e.LastMessage == "" || v.Last == nil {
 		return nil
@@ -46,10 +45,10 @@ func (v HumanView) Ended(e event.TurnEnded) error {
 	return err
 }
 
-// JSONLines writes the lines of codex's exec.
+// JSONLines returns a view that writes the lines of codex's exec.
 func JSONLines(w io.Writer) View { return jsonlView{newJSONL(w)} }
 
-// EventLines prints every event as a line.
+// EventLines returns a view that writes each event as a line of JSON.
 func EventLines(w io.Writer) View { return &eventsView{out: w} }
 
 type jsonlView struct{ *jsonl }
@@ -58,19 +57,20 @@ func (v jsonlView) Started(id event.ThreadID)         { v.jsonl.Started(id) }
 func (v jsonlView) Ended(event.TurnEnded) error       { return nil }
 func (v jsonlView) Event(e event.Event, _ bool) error { return v.jsonl.Event(e) }
 
-// eventsView prints every event as a line.
+// eventsView writes each event as a line of JSON.
 type eventsView struct {
 	out   io.Writer
 	lines []byte // not written yet
 }
 
-// maxUnwritten bounds what is gathered before it is written. A pipe takes and frees as much at once: a reader that is slower than
-// the thread shows that it reads as often as with a write for each line.
+// maxUnwritten limits the buffer. Pipes use buffers of this size, so a slow reader receives lines as often as with one write per
+// line.
 const maxUnwritten = 4 << 10
 
 func (*eventsView) Started(event.ThreadID) {}
 
-// Event writes as soon as nothing more waits: under load one write is for many lines, and a lone one is never held back.
+// Event flushes as soon as no more events are available: under load, one write covers many lines, and a single event is never
+// delayed.
 func (v *eventsView) Event(e event.Event, more bool) error {
 	lines, err := e.AppendJSON(v.lines)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Screen is where progress and questions meet. While a question is open, progress is kept back and comes behind the
-// answer: what is typed then stands right behind what it answers.
+// Screen displays progress and questions. While a question is open, it holds back progress, so that the typed answer directly
+// follows the question.
 type Screen struct {
 	Out io.Writer
 	mu  struct {
@@ -20,10 +20,10 @@ type Screen struct {
 	}
 }
 
-// maxKept is how much progress is kept back. It is only shown; the thread has what the calls printed.
+// maxKept limits the progress that is held back. It is only for display; the thread has the complete output.
 const maxKept = 1 << 20
 
-// Write shows progress, or keeps it.
+// Write shows progress, or holds it back.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// show writes at once; the lock is held.
+// show writes at once. The caller holds the lock.
 func (s *Screen) show(p []byte) (int, error) {
 	if len(p) > 0 {
 		s.mu.midLine = p[len(p)-1] != '\n'
@@ -44,7 +44,7 @@ func (s *Screen) show(p []byte) (int, error) {
 	return s.Out.Write(p)
 }
 
-// Ask opens a question, on a line of its own.
+// Ask shows a question on a new line.
 func (s *Screen) Ask(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,25 +52,25 @@ func (s *Screen) Ask(text string) {
 		text = "\n" + text
 	}
 	s.mu.asking = true
-	_, _ = s.show([]byte(text)) // nobody reads: the question stays open as it would on a screen that is off
+	_, _ = s.show([]byte(text)) // if writing fails, the question stays open, as on a screen that is switched off
 }
 
-// Say adds to an open question.
+// Say adds text to an open question.
 func (s *Screen) Say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.show([]byte(text)) // as in ask
+	_, _ = s.show([]byte(text)) // see Ask
 }
 
-// Done closes the question and shows what came meanwhile.
+// Done closes the question and shows the progress that was held back.
 func (s *Screen) Done() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.asking = false
-	_, _ = s.show(s.mu.kept.Bytes()) // as in ask
+	_, _ = s.show(s.mu.kept.Bytes()) // see Ask
 	s.mu.kept.Reset()
 	if n := s.mu.dropped; n > 0 {
 		s.mu.dropped = 0
-		_, _ = s.show(fmt.Appendf(nil, "\n… and %d bytes more, which are not shown\n", n)) // as in ask
+		_, _ = s.show(fmt.Appendf(nil, "\n… and %d bytes more, which are not shown\n", n)) // see Ask
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Clean takes out control characters that could move the cursor, change colours, reorder what is shown or retitle a terminal.
+// Clean removes control characters that could move the cursor, change colours or the direction of text, or retitle a terminal.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -21,7 +21,7 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Plain shows also what a terminal would not: marks that change the direction of text can hide what a line says.
+// Plain is like Clean but makes invisible format characters visible, which could hide the meaning of a line.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
@@ -31,7 +31,7 @@ func Plain(s string) string {
 	}, Clean(s))
 }
 
-// OneLine puts a text on one line of at most bound characters.
+// OneLine returns a text on one line of at most bound characters.
 func OneLine(s string, bound int) string {
 	s = strings.Join(strings.Fields(Clean(s)), " ")
 	if r := []rune(s); len(r) > bound {
@@ -40,7 +40,7 @@ func OneLine(s string, bound int) string {
 	return s
 }
 
-// Plural is "1 thread", "2 threads".
+// Plural returns "1 thread" or "2 threads".
 func Plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -48,7 +48,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// Listed joins names, or says otherwise.
+// Listed joins names, or returns otherwise if there are none.
 func Listed(names []string, otherwise string) string {
 	if len(names) == 0 {
 		return otherwise

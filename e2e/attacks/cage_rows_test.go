@@ -70,7 +70,7 @@ var cageRows = []row{
 	{id: "C17", attempt: "another plugin's socket, and what it keeps", required: "not seen, not reached", tries: []try{
 		{do: `find / -name 'plugin-dir*' -path '*h*' 2>/dev/null | grep -v "^$PLUGIN_UNIX_SOCKET_DIR" | grep .`, box: caged, outside: untried},
 		{do: `ls "$(dirname "$PLUGIN_UNIX_SOCKET_DIR")" | wc -l | grep -v '^1$'`, box: caged, outside: untried},
-	}, tests: []string{"host/internal/host TestUsersFilesInTheHome"}},
+	}, tests: []string{"host/internal/grants TestUsersFilesInTheHome"}},
 	{id: "C18", attempt: "the same without namespaces, where nothing can be hidden or made anew", required: "writing and connecting are refused all the same", ours: "Landlock names devices one by one, and the host makes connections", tests: []string{"host/internal/launch/box TestACageWithoutNamespaces"}},
 	{id: "C19", attempt: "`gantry plugin add` starts the program to learn what it is", required: "nothing is started before its user has agreed to this very program", ours: "asked with path and digest; a no starts nothing, and a program that was changed meanwhile is not locked", tests: []string{"e2e TestPluginAddAsksFirst"}},
 	{id: "C20", attempt: "replace the program between the yes to `plugin add` and the lock", required: "not locked", ours: "only the program with the digest that was agreed to is started and locked", tests: []string{"e2e TestPluginAddLocksWhatWasAgreedTo"}},

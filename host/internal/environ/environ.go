@@ -77,6 +77,16 @@ func (p Policy) inherits(name string) bool {
 	return (p.KeepSecrets || !IsSecret(name)) && !matchesAny(p.Exclude, name)
 }
 
+// Lookup returns the value of a variable in an environment of K=V strings, the last one if it occurs more than once.
+func Lookup(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if k, v, _ := strings.Cut(kv, "="); k == name {
+			return v
+		}
+	}
+	return ""
+}
+
 // IsSecret reports whether a variable's name means that it holds a secret.
 func IsSecret(name string) bool { return matchesAny(Secret, name) }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -44,14 +45,14 @@ func (c contextSource) Sections(last *event.Reference) []prompt.Section {
 func (c contextSource) state() prompt.State {
 	h, r, t := c.h, c.r, c.turn
 	r.plugs.context("network", contract.ContextText{Key: "rules", Text: networkText(h.opts.Config, h.rules, t.Sandbox)})
-	r.plugs.context("sandbox", contract.ContextText{Key: "denied", Text: deniedText(h.opts.Config, t.Sandbox)})
+	r.plugs.context("sandbox", contract.ContextText{Key: "denied", Text: grants.Describe(h.opts.Config, t.Sandbox)})
 	permitted, _ := r.thread.Approvals().Permitted(c.id)
 	s := prompt.State{
 		Base: c.start.Instructions, Instructions: c.start.Instructions, Plugins: h.instructions(), Contexts: r.plugs.texts(), External: maps.Clone(r.external),
 		Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config),
 		Permissions: event.Permissions{
 			Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: slices.Concat(h.opts.Config.Sandbox.WritableRoots, permitted.Write),
-			Network: h.opts.Config.Sandbox.Network || permitted.Network || proxied(h.opts.Config, t.Sandbox),
+			Network: h.opts.Config.Sandbox.Network || permitted.Network || grants.Proxied(h.opts.Config, t.Sandbox),
 		},
 	}
 	if c.own.Label != c.start.Model && c.own.Instructions != "" { // the model that the thread began with keeps what it had then
@@ -101,7 +102,7 @@ func (r *running) readAgents(h *Host, cwd string) (out []event.Notice) {
 
 // denied tells whether deny_read names a path: what commands could make the host read is no way around it.
 func (h *Host) denied(cwd, path string) bool {
-	g := Grant(h.opts.Config, launch.FullAccess, cwd, "")
+	g := grants.For(h.opts.Config, launch.FullAccess, cwd, "")
 	g.ReadableRoots = nil
 	return len(g.DenyRead) > 0 && box.Reach(g, path) == box.AccessNone
 }
@@ -112,7 +113,7 @@ func environment(cwd, mode string, c *config.Config) event.Environment {
 		Cwd: cwd, Shell: filepath.Base(cmp.Or(os.Getenv("SHELL"), "sh")), Date: now.Format(time.DateOnly), Timezone: zone(now),
 		Network: "disabled", Filesystem: mode,
 	}
-	if c.Sandbox.Network || mode == launch.FullAccess || proxied(c, mode) {
+	if c.Sandbox.Network || mode == launch.FullAccess || grants.Proxied(c, mode) {
 		e.Network = "enabled"
 	}
 	return e

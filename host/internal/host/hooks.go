@@ -181,9 +181,6 @@ func Held(c *config.Config, home, dir string, environ []string) []string {
 	return append(c.Held(), once.paths(found, agreed, nil, dir, environ)...)
 }
 
-// HookEnvironment is what hooks are started with: the host's own environment, without what only providers may know.
-func (h *Host) HookEnvironment() []string { return h.userEnvironment("") }
-
 // openHooks reads the hooks. What is wrong with one of the machine's ends the host's start: it was to guard something.
 func (h *Host) openHooks() error {
 	found, problems := Hooks(h.opts.Config)
@@ -214,13 +211,13 @@ func (h *Host) openHooks() error {
 		if err != nil {
 			agreed = nil // then none but managed ones runs
 		}
-		return h.held.paths(found, agreed, unasked, dir, h.HookEnvironment())
+		return h.held.paths(found, agreed, unasked, dir, h.environ.User())
 	}
 	var err error
 	h.hooks, err = hook.New(hook.Config{
 		Ask: h.askForHook, Unasked: unasked, Exposed: h.couldChange,
 		Definitions: found, Agreed: func() (map[string]string, error) { return AgreedHooks(h.opts.Home) }, Run: shell.Run,
-		Environ: h.HookEnvironment, Logger: h.log.Named("hook"),
+		Environ: h.environ.User, Logger: h.log.Named("hook"),
 	})
 	return err
 }

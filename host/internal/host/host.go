@@ -12,7 +12,6 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/guardian"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -99,8 +99,8 @@ type Host struct {
 	heldByHooks func(dir string) []string
 	held        heldFor
 	families    map[string]*tool.Client // by plugin label; fixed after New
-	environment func() []string         // what the processes of tools start from; for reading alone
-	private     func(string) bool       // names of variables that no process gets but the plugins that read them; fixed after New
+	environ     *grants.Environ
+	sandbox     *grants.Checker
 	cleanup     []func(context.Context) error
 
 	life context.Context // ends with the host; the scope of what belongs to it
@@ -111,8 +111,6 @@ type Host struct {
 	cataloguing sync.Mutex      // guards live and its order with the catalogue
 	live        map[string]bool // plugins whose tools in the catalogue are those of a process
 	opening     sync.Mutex      // held by who opens the second store; guards state
-	boxing      sync.Mutex      // held by who tries the sandbox; guards boxes
-	boxes       bool            // it works
 
 	mu struct {
 		sync.Mutex
@@ -135,11 +133,7 @@ const closeBound = 10 * time.Second
 // New wires a host. It starts no process but what the configuration makes unavoidable.
 func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	opts.Redactor = cmp.Or(opts.Redactor, &redact.Redactor{})
-	h := &Host{opts: opts, log: opts.Logger, rules: NewRulebook(opts.Config), tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, private: privateTo(opts.Config), loading: make(chan struct{}, 1)}
-	// Nothing of what it follows from changes, and every call asks for it more than once.
-	h.environment = sync.OnceValue(func() []string {
-		return slices.Clip(environmentPolicy(h.opts.Config.Environment).Apply(h.opts.Environ, h.private))
-	})
+	h := &Host{opts: opts, log: opts.Logger, rules: NewRulebook(opts.Config), tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, environ: grants.NewEnviron(opts.Config, opts.Environ), loading: make(chan struct{}, 1)}
 	h.mu.threads = map[event.ThreadID]*running{}
 	h.mu.secrets = map[string]config.Secrets{}
 	h.mu.manifests = map[string]*contract.Manifest{}
@@ -155,17 +149,17 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		}
 	}()
 
-	h.known()
+	opts.Redactor.Add(h.environ.Secrets()...)
 	if !opts.Config.Redaction.Patterns {
 		opts.Redactor.OnlyValues()
 	}
 	if err := h.openStore(ctx); err != nil {
 		return nil, err
 	}
-	h.box = newBox(opts.Home, opts.Environ, h.keyFiles, h.toolPrograms, h.movedAside)
+	h.box = grants.NewBox(opts.Home, opts.Environ, h.keyFiles, h.toolPrograms, h.movedAside)
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
-		Confiners: confiners(h.box),
+		Confiners: []launch.Confiner{launch.Unconfined{}, h.box},
 		Proxy:     h.serveProxy, Abandoned: h.abandoned, Limited: h.limited, Ahead: boxAhead,
 	})
 	if err != nil {
@@ -180,10 +174,14 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		return nil, err
 	}
 	h.work.Go(h.sweepTmp) // ends by itself
+	h.sandbox = &grants.Checker{
+		Config: opts.Config, Launcher: h.launcher, Environ: h.environ, UserHome: grants.UserHome(opts.Environ),
+		CacheDir: filepath.Join(h.folders.base, "cache"), Logger: h.log,
+	}
 
 	services := service.New(service.Config{
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
-		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.toolEnvironment, UserEnvironment: h.userEnvironment,
+		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.environ.Tools, UserEnvironment: h.environ.User,
 		Elicits: func() bool { g := opts.Config.Approval.Granular; return g == nil || g.MCPElicitations },
 		Quota:   h.quota, Exceeded: h.exceeded, Granted: h.granted, Starts: h.starts, Known: opts.Redactor.Add, MakeRoom: h.makeRoom, Earlier: h.earlier,
 	})
@@ -333,6 +331,14 @@ func (h *Host) Close() error {
 		h.state = nil
 	}
 	return errors.Join(errs...)
+}
+
+// redactor takes secrets out of what calls show; nil: the configuration does not want it.
+func (h *Host) redactor() *redact.Redactor {
+	if !h.opts.Config.Redaction.Values {
+		return nil
+	}
+	return h.opts.Redactor
 }
 
 // begin runs f as work of the host, which Close waits for. A host that closes begins nothing.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
-	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/policy/rules"
@@ -40,11 +40,6 @@ func Proxy(c *config.Config, book *Rulebook, told func(network.Request, network.
 	return func(ctx context.Context, _ *launch.Process, ln net.Listener) {
 		network.New(network.Config{Rules: func() network.Rules { return NetworkRules(c, book) }, Audit: told}).Serve(ctx, ln)
 	}
-}
-
-// proxied reports whether commands reach the network through the proxy in a sandbox mode.
-func proxied(c *config.Config, mode string) bool {
-	return c.Network.Mode == schema.NetworkProxy && mode != launch.FullAccess
 }
 
 // refusedBound is how long it may take to end a process whose way out was denied.
@@ -103,7 +98,7 @@ func (h *Host) reached(owner launch.Owner, q network.Request, d network.Decision
 
 // networkText tells a model what its commands reach; empty: what it is told anyway is all.
 func networkText(c *config.Config, book *Rulebook, mode string) string {
-	if !proxied(c, mode) {
+	if !grants.Proxied(c, mode) {
 		return ""
 	}
 	n := NetworkRules(c, book)

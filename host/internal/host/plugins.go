@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/service"
@@ -57,7 +58,10 @@ func (h *Host) spec(b *config.PluginBlock) (plugin.Spec, error) {
 		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids), StorageBytes: b.Limits.StorageBytes},
 		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(),
 	}
-	s.Confine = h.withFiles(b, Confine(b, h.opts.Config, h.keyFiles, h.box, h.opts.BinDir, h.opts.Home, UserHome(h.opts.Environ), path))
+	sandboxes := grants.Plugins{
+		Config: h.opts.Config, Keys: h.keyFiles, Box: h.box, BinDir: h.opts.BinDir, Home: h.opts.Home, UserHome: grants.UserHome(h.opts.Environ),
+	}
+	s.Confine = h.withFiles(b, sandboxes.Sandbox(b, path))
 	if h.opts.Verified != nil {
 		s.SHA256, s.ManifestDigest = h.opts.Verified(b)
 	}

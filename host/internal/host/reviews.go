@@ -11,7 +11,9 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/child"
+	"github.com/gantry-agent/gantry/host/internal/environ"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -25,7 +27,7 @@ import (
 func (h *Host) openFeatures() (err error) {
 	h.shell, err = usershell.New(usershell.Config{
 		Spawn:     func(ctx context.Context, s launch.Spec) (usershell.Process, error) { return h.launcher.Spawn(ctx, s) },
-		Processes: h.launcher, Tokens: h.tokens, Environ: h.userEnvironment, Output: h.outputOf,
+		Processes: h.launcher, Tokens: h.tokens, Environ: h.environ.User, Output: h.outputOf,
 		Redact: h.redactor(), Logger: h.log.Named("command"),
 	})
 	h.reviewer = review.New(review.Config{
@@ -62,7 +64,7 @@ func (h *Host) openReviewer(ctx context.Context, parent *thread.Thread, follow f
 	set := parent.Settings()
 	as := child.Role{Unattended: true, Approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), NoHostedTools: true}
 	// "untrusted" asks before everything. Reads in a read-only sandbox need no question.
-	if as.Approval == string(policy.Untrusted) && h.launcher.Check(Grant(h.opts.Config, box.ReadOnly, set.Cwd, "")) == nil {
+	if as.Approval == string(policy.Untrusted) && h.launcher.Check(grants.For(h.opts.Config, box.ReadOnly, set.Cwd, "")) == nil {
 		as.Approval, as.Sandbox = string(policy.OnRequest), box.ReadOnly
 	}
 	return child.Open(ctx, h.openChild, parent, child.Spec{
@@ -74,8 +76,8 @@ func (h *Host) openReviewer(ctx context.Context, parent *thread.Thread, follow f
 // everything as it is and has no network. Where no box can be made it runs without one: then what it starts is left to its caller, and
 // it gets nothing from remotes. A repository's language is not the user's.
 func (h *Host) git(ctx context.Context, dir string, args ...string) (out review.Output, confined bool, err error) {
-	env := h.userEnvironment("")
-	program, path, err := ownProgram("git", dir, variable(env, "PATH"))
+	env := h.environ.User()
+	program, path, err := ownProgram("git", dir, environ.Lookup(env, "PATH"))
 	if err != nil {
 		return out, false, err
 	}
@@ -83,7 +85,7 @@ func (h *Host) git(ctx context.Context, dir string, args ...string) (out review.
 	g := launch.Grant{Mode: box.ReadOnly}
 	err = h.launcher.Check(g)
 	if err == nil {
-		err = h.makesBoxes(ctx, g.Mode)
+		err = h.sandbox.Try(ctx, g.Mode)
 	}
 	if confined = err == nil; !confined {
 		h.log.Warn("git looks at the repository without a sandbox", "folder", dir, "err", err)
@@ -112,12 +114,12 @@ func ownProgram(name, dir, path string) (program, rest string, err error) {
 	var own []string
 	for _, entry := range filepath.SplitList(path) {
 		real, err := filepath.EvalSymlinks(entry)
-		if err != nil || !filepath.IsAbs(entry) || inside(real, project) {
+		if err != nil || !filepath.IsAbs(entry) || grants.Inside(real, project) {
 			continue
 		}
 		own = append(own, entry)
 		p := filepath.Join(entry, name)
-		if to, err := filepath.EvalSymlinks(p); program == "" && err == nil && !inside(to, project) {
+		if to, err := filepath.EvalSymlinks(p); program == "" && err == nil && !grants.Inside(to, project) {
 			if found, err := exec.LookPath(p); err == nil {
 				program = found
 			}

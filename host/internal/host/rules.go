@@ -10,7 +10,9 @@ import (
 	"sync"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/environ"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/policy/rules"
@@ -113,7 +115,7 @@ func (b *Rulebook) Write(ctx context.Context, o event.RuleOffer) error {
 }
 
 // Equip gives a decision what the configuration and the machine say. environ is what the command starts from.
-func (b *Rulebook) Equip(q policy.Request, c *config.Config, environ []string) policy.Request {
+func (b *Rulebook) Equip(q policy.Request, c *config.Config, env []string) policy.Request {
 	q.SafeCommands, q.Additional = c.Approval.SafeCommands, c.Approval.AdditionalPermissions
 	if g := c.Approval.Granular; g != nil {
 		q.Questions = policy.Questions{
@@ -125,7 +127,7 @@ func (b *Rulebook) Equip(q policy.Request, c *config.Config, environ []string) p
 	}
 	writable := q.Writable
 	q.Trusted = func(program, cwd string) bool {
-		path, ok := find(program, cwd, variable(environ, "PATH"))
+		path, ok := find(program, cwd, environ.Lookup(env, "PATH"))
 		switch {
 		case !ok:
 			return false
@@ -134,7 +136,7 @@ func (b *Rulebook) Equip(q policy.Request, c *config.Config, environ []string) p
 		}
 		real, err := filepath.EvalSymlinks(path)
 		for _, p := range []string{path, real} {
-			if err != nil || inside(p, cwd) || q.Sandbox != launch.FullAccess && writable != nil && writable(p) {
+			if err != nil || grants.Inside(p, cwd) || q.Sandbox != launch.FullAccess && writable != nil && writable(p) {
 				return false
 			}
 		}
@@ -170,12 +172,6 @@ func find(program, cwd, path string) (string, bool) {
 		}
 	}
 	return "", true
-}
-
-// inside reports whether a path lies in a folder.
-func inside(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
 // rulesNews says once that the rules can't be relied on.

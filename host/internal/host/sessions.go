@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -181,7 +182,7 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 			set := s.thread.Settings()
 			mode := cmp.Or(set.Sandbox, s.host.opts.Config.Sandbox.Mode)
 			permitted, _ := s.thread.Approvals().Permitted("")
-			exited.Denied = s.host.denial(withPermissions(Grant(s.host.opts.Config, mode, set.Cwd, ""), permitted), set.Cwd, end)
+			exited.Denied = grants.Denial(s.host.opts.Environ, grants.WithPermissions(grants.For(s.host.opts.Config, mode, set.Cwd, ""), permitted), set.Cwd, end)
 		}
 		s.publish(label, exited)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -45,8 +46,8 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if in.Task != nil { // it asks no model itself
 		return plan, nil
 	}
-	if !in.Compact {
-		if err := h.enforces(ctx, r.role, plan.Started); err != nil {
+	if !in.Compact && r.role.Sandbox == "" { // the sandbox of a role was checked by the code that assigned it
+		if err := h.sandbox.Check(ctx, plan.Started.Sandbox, plan.Started.Cwd); err != nil {
 			return plan, err
 		}
 	}
@@ -96,7 +97,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		return plan, err
 	}
 	equip := func(q policy.Request) policy.Request {
-		return h.rules.Equip(q, h.opts.Config, h.toolEnvironment(t.ID()))
+		return h.rules.Equip(q, h.opts.Config, h.environ.Tools())
 	}
 	files := checkpoint.NewTracker(h.store, set.Cwd)
 	var aroundCalls hook.Hooks = hook.None{}
@@ -106,7 +107,10 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		participants = append(participants, hooks)
 	}
 	mode := plan.Started.Sandbox
-	grants := granter{h.launcher, h.opts.Config, h.opts.Home, h.opts.Environ, h.heldByHooks, func() (string, error) { return h.threadTmp(t.ID()) }}
+	granter := grants.Granter{
+		Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
+		Tmp: func() (string, error) { return h.threadTmp(t.ID()) },
+	}
 	pipeline := orchestrate.New(orchestrate.Deps{
 		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return h.decide(r, equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
 		Approver: t.Approvals(), Rulebook: h.rules, Journal: t,
@@ -114,7 +118,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			return policy.Retry(equip(q), res)
 		},
 		Permits: t.Approvals(),
-		Granter: grants,
+		Granter: granter,
 		Backends: func(label string) (orchestrate.ToolBackend, bool) {
 			f, ok := h.families[label]
 			if ok {
@@ -123,8 +127,10 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			return f, ok
 		},
 		BuiltIn: h.builtIn, Tool: func(e *registry.Entry) *policy.Tool { return h.toolPolicy(e, mode) },
-		Keep:   func(text string) (string, error) { return h.keepOutput(r, text) },
-		Denial: h.denial, Processes: h.launcher, Files: files, Redact: h.redactor(),
+		Keep: func(text string) (string, error) { return h.keepOutput(r, text) },
+		Denial: func(g launch.Grant, cwd, output string) *event.Denial {
+			return grants.Denial(h.opts.Environ, g, cwd, output)
+		}, Processes: h.launcher, Files: files, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	tools := h.registry.Snapshot
 	if r.role.NoTools {
@@ -137,7 +143,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.CacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	usual := func() (launch.Grant, error) { // what a command of this turn gets, if nothing more is asked for
 		all, _ := t.Approvals().Permitted(id)
-		return grants.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})
+		return granter.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})
 	}
 	participants = append(participants,
 		contextSource{h, r, id, start, started, own},

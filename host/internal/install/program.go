@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/permission"
 	"github.com/gantry-agent/gantry/config/source"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
@@ -40,7 +41,7 @@ func (in Installation) Open(cfg *config.Config) (*Programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	user := host.UserHome(in.Environ)
+	user := grants.UserHome(in.Environ)
 	return &Programs{Installation: in, userHome: user, cfg: cfg, plugins: sup, records: binary.Records{Dir: filepath.Join(known, "digests")}}, nil
 }
 
@@ -192,6 +193,7 @@ var described = contract.Diagnostic{Severity: contract.SeverityError, Summary: "
 
 func (p *Programs) slot(pr *Program, kind contract.Kind) (*plugin.Slot, *atomic.Pointer[contract.Manifest], error) {
 	b, said := pr.Block, new(atomic.Pointer[contract.Manifest])
+	sandboxes := grants.Plugins{Config: p.cfg, Keys: grants.KeyFiles(p.cfg), BinDir: p.Bin, Home: p.Home, UserHome: p.userHome}
 	spec := plugin.Spec{
 		Label: b.Label, Kind: kind, Source: b.Source, Path: pr.Path, Args: b.Args, Env: b.Env, UnsafeEnv: b.UnsafeEnv,
 		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids)},
@@ -200,7 +202,7 @@ func (p *Programs) slot(pr *Program, kind contract.Kind) (*plugin.Slot, *atomic.
 			said.Store(m)
 			return nil, []contract.Diagnostic{described}
 		},
-		Confine: host.Confine(b, p.cfg, host.KeyFiles(p.cfg), nil, p.Bin, p.Home, p.userHome, pr.Path),
+		Confine: sandboxes.Sandbox(b, pr.Path),
 	}
 	slot, err := p.plugins.Add(spec)
 	return slot, said, err

@@ -31,7 +31,7 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 		return nil, err
 	}
 	// Made before the start of the call is committed, for which joining may wait.
-	env := environment(s.Environment(l.Call.Thread), r.GetEnv(), r.GetUnset())
+	env := environment(s.Environment(), r.GetEnv(), r.GetUnset())
 	ctx, done, err := l.Join(ctx)
 	if err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())

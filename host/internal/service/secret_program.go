@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/config/hint"
-	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
@@ -191,7 +190,7 @@ func runProgram(ctx context.Context, cfg *Config, p Program) (_ string, err erro
 	starting, started := context.WithTimeout(context.WithoutCancel(ctx), startTime)
 	defer started()
 	proc, err := cfg.Launcher.Spawn(starting, launch.Spec{
-		Argv: p.Argv, Cwd: p.Dir, Env: cfg.UserEnvironment(event.ThreadID("")), Owner: owner,
+		Argv: p.Argv, Cwd: p.Dir, Env: cfg.UserEnvironment(), Owner: owner,
 		Grant: launch.Grant{Mode: launch.FullAccess, Network: true},
 	})
 	if err != nil {

@@ -51,7 +51,7 @@ type Config struct {
 	Earlier  func(plugin.Identity) bool
 	// Environment is what a process starts from before the plugin's changes, UserEnvironment what one does that the
 	// configuration names: a program that prints a secret may need another one for that.
-	Environment, UserEnvironment func(thread event.ThreadID) []string
+	Environment, UserEnvironment func() []string
 	// Elicits tells whether plugins' questions are put under the policy granular; nil: they are.
 	Elicits func() bool
 	// Granted says why a plugin's process may not use a capability of the contract; nil: it may.

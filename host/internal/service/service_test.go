@@ -163,8 +163,8 @@ func newWorld(t *testing.T) *world {
 			return service.Secret{Value: "the value"}, label == "mine" && handle == "h1"
 		},
 		Stored: secret.Open(filepath.Join(dir, "secrets"), nil), Commands: &w.commands,
-		Environment:     func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
-		UserEnvironment: func(event.ThreadID) []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
+		Environment:     func() []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
+		UserEnvironment: func() []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 		Known:           w.known.Add,
 		Quota:           func(label string) service.Quota { return w.quota },
 		Exceeded:        func(label, setting string, limit int64) { w.exceeded = append(w.exceeded, label+" "+setting) },

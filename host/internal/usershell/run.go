@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -16,7 +15,7 @@ import (
 
 // Assess implements [orchestrate.Family]: the item shows the command.
 func (l line) Assess(_ context.Context, r contract.AssessRequest) (*contract.Assessment, error) {
-	run := argv(l.shell.cfg.Environ(event.ThreadID(r.ThreadID)), l.text)
+	run := argv(l.shell.cfg.Environ(), l.text)
 	return &contract.Assessment{
 		Effects: []contract.Effect{contract.ExecEffect{Argv: run, Cwd: r.Cwd, ShellText: l.text}},
 		Item:    &contract.CommandItem{Command: l.text, Cwd: r.Cwd},
@@ -30,7 +29,7 @@ var (
 
 // Call implements [orchestrate.Family]. What it leaves of the process when it returns is ended by the pipeline.
 func (l line) Call(ctx context.Context, start contract.CallStart, ctl tool.Control, sink func(contract.CallEvent)) (*contract.Result, error) {
-	env := l.shell.cfg.Environ(event.ThreadID(start.ThreadID))
+	env := l.shell.cfg.Environ()
 	p, err := l.shell.cfg.Spawn(ctx, launch.Spec{
 		Argv: argv(env, l.text), Cwd: start.Cwd, Env: env, MergeStderr: true, Grant: launch.Grant{Mode: launch.FullAccess, Network: true},
 		Owner: launch.Owner{Plugin: owner, Thread: start.ThreadID, Call: start.CallID},

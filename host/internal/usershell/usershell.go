@@ -51,7 +51,7 @@ type Config struct {
 	Spawn     func(context.Context, launch.Spec) (Process, error)
 	Processes orchestrate.Processes // ends what a command leaves
 	Tokens    *orchestrate.Tokens
-	Environ   func(event.ThreadID) []string       // that a command of a thread starts from
+	Environ   func() []string                     // that a command starts with
 	Output    func(event.ThreadID) history.Policy // how much of an output the thread's model reads
 	Redact    *redact.Redactor                    // takes secrets out of what commands print; nil: nothing does
 	Logger    hclog.Logger

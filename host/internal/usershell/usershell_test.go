@@ -104,7 +104,7 @@ func (w *world) open(t *testing.T) (*Shell, *thread.Thread) {
 			return w, nil
 		},
 		Processes: w, Tokens: orchestrate.NewTokens(), Logger: hclog.NewNullLogger(),
-		Environ: func(event.ThreadID) []string { return []string{"SHELL=/usr/bin/zsh", "A=b"} },
+		Environ: func() []string { return []string{"SHELL=/usr/bin/zsh", "A=b"} },
 		Output:  func(event.ThreadID) history.Policy { return history.Policy{Limit: w.limit} },
 	})
 	if err != nil {

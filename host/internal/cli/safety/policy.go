@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -147,7 +148,7 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 	if len(argv) == 1 && strings.ContainsAny(argv[0], " \t\n;|&<>()$`{}[]*?~'\"\\=!#^") {
 		argv = []string{"bash", "-lc", argv[0]}
 	}
-	grant := host.Grant(cfg, cfg.Sandbox.Mode, cwd, "")
+	grant := grants.For(cfg, cfg.Sandbox.Mode, cwd, "")
 	q := host.NewRulebook(cfg).Equip(policy.Request{
 		Approval: policy.Approval(cfg.Approval.Policy), Sandbox: cfg.Sandbox.Mode, Effects: []contract.Effect{contract.ExecEffect{Argv: argv, Cwd: cwd}},
 		Writable: func(path string) bool { return box.Reach(grant, path) == box.AccessWrite },

@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -74,10 +75,10 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if err != nil {
 		return err
 	}
-	if err := host.NotTheHome(cfg, cfg.Sandbox.Mode, dir, host.UserHome(a.Environ)); err != nil {
+	if err := grants.CheckWorkDir(cfg, cfg.Sandbox.Mode, dir, grants.UserHome(a.Environ)); err != nil {
 		return err
 	}
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: host.Confiners(home, a.Environ, host.KeyFiles(cfg), nil, a.movedAside), Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: []launch.Confiner{launch.Unconfined{}, grants.NewBox(home, a.Environ, grants.KeyFiles(cfg), nil, a.movedAside)}, Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 		defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	}
 	spec := launch.Spec{
-		Argv: argv, Cwd: dir, Env: host.Environment(cfg, a.Environ), Stdin: true, Grant: host.Holding(host.Grant(cfg, cfg.Sandbox.Mode, dir, tmp), host.Held(cfg, home, dir, a.Environ)),
+		Argv: argv, Cwd: dir, Env: grants.NewEnviron(cfg, a.Environ).Tools(), Stdin: true, Grant: grants.Protect(grants.For(cfg, cfg.Sandbox.Mode, dir, tmp), host.Held(cfg, home, dir, a.Environ)),
 		Owner: launch.Owner{Plugin: "sandbox"},
 	}
 	screen := a.Terminal() && term.IsTerminal(int(a.Stdout.Fd()))
@@ -288,7 +289,7 @@ func (a *app) sandboxExplainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			userHome := host.UserHome(a.Environ)
+			userHome := grants.UserHome(a.Environ)
 			f := ExplainSandbox(cfg, home, userHome, dir, a.Environ)
 			if asJSON {
 				return json.NewEncoder(a.Stdout).Encode(f)
@@ -304,7 +305,7 @@ func (a *app) sandboxExplainCommand() *cobra.Command {
 
 // ExplainSandbox finds out what the sandbox of a folder would be.
 func ExplainSandbox(cfg *config.Config, home, userHome, dir string, environ []string) sandboxFacts {
-	g := host.Grant(cfg, cfg.Sandbox.Mode, dir, "")
+	g := grants.For(cfg, cfg.Sandbox.Mode, dir, "")
 	f := sandboxFacts{Mode: g.Mode, Approval: cfg.Approval.Policy, Network: g.Network, LimitedBy: launch.FindMeans()}
 	f.Limits = explainLimits(g.Limits, f.LimitedBy)
 	f.DenyRead, f.DenyWrite = cfg.Sandbox.DenyRead, cfg.Sandbox.DenyWrite
@@ -318,7 +319,7 @@ func ExplainSandbox(cfg *config.Config, home, userHome, dir string, environ []st
 	if g.Proxied {
 		f.Proxy = explainProxy(cfg)
 	}
-	b := box.New(box.Config{Home: home, UserHome: userHome, Environ: environ, KeyFiles: func() []string { return host.KeyPaths(host.KeyFiles(cfg)(), "") }})
+	b := box.New(box.Config{Home: home, UserHome: userHome, Environ: environ, KeyFiles: func() []string { return grants.KeyPaths(grants.KeyFiles(cfg)(), "") }})
 	defer b.Close()
 	r := b.Report(g)
 	f.Held, f.Repos, f.Walked = r.Held, r.Repositories, r.Walked

@@ -23,6 +23,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/cli/safety"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/install"
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -337,8 +338,8 @@ func (d *doctor) launcher(ctx context.Context) bool {
 		d.say(ill, "launcher", "chmod 755 "+path, "%s is not executable", path)
 		return false
 	}
-	userHome := host.UserHome(d.app.Environ)
-	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: host.Confiners(d.home, d.app.Environ, nil, nil, nil)})
+	userHome := grants.UserHome(d.app.Environ)
+	l, err := launch.New(launch.Config{LauncherPath: path, Confiners: []launch.Confiner{launch.Unconfined{}, grants.NewBox(d.home, d.app.Environ, nil, nil, nil)}})
 	if err != nil {
 		d.say(ill, "launcher", again, "%w", err)
 		return false
@@ -380,7 +381,7 @@ func (d *doctor) limits(ctx context.Context, l *launch.Launcher) {
 
 // sandbox runs a command in the sandbox that is configured, and names what is missing of it.
 func (d *doctor) sandbox(ctx context.Context, l *launch.Launcher, userHome string) {
-	g := host.Grant(d.cfg, d.cfg.Sandbox.Mode, d.app.Dir, "")
+	g := grants.For(d.cfg, d.cfg.Sandbox.Mode, d.app.Dir, "")
 	if err := l.Check(g); err != nil {
 		d.enforced(l, "sandbox", g, "", ill)
 		return

@@ -1,4 +1,4 @@
-package host
+package grants
 
 import (
 	"os"
@@ -16,7 +16,7 @@ import (
 )
 
 // permitWorld is a folder with some things in it, without symbolic links on the way.
-func permitWorld(t *testing.T) (dir string, g granter) {
+func permitWorld(t *testing.T) (dir string, g Granter) {
 	t.Helper()
 	top, err := os.MkdirTemp("/var/tmp", "gantry-permit-") // a box's /tmp is its own
 	if err != nil {
@@ -37,7 +37,7 @@ func permitWorld(t *testing.T) (dir string, g granter) {
 	if err := os.Symlink(filepath.Join(dir, "out"), filepath.Join(dir, "ws", "link")); err != nil {
 		t.Fatal(err)
 	}
-	return dir, granter{config: &config.Config{}, home: filepath.Join(dir, "home"), environ: []string{"HOME=" + filepath.Join(dir, "out")}}
+	return dir, Granter{Config: &config.Config{}, Home: filepath.Join(dir, "home"), Environ: []string{"HOME=" + filepath.Join(dir, "out")}}
 }
 
 func TestResolvingPermissions(t *testing.T) {
@@ -78,17 +78,17 @@ func TestPermissionsWidenAGrant(t *testing.T) {
 	ws, out := filepath.Join(dir, "ws"), filepath.Join(dir, "out")
 	all := policy.Permissions{Write: []string{out}, Read: []string{filepath.Join(out, "file")}, Network: true}
 	for _, mode := range []string{box.ReadOnly, box.WorkspaceWrite} {
-		got := withPermissions(Grant(g.config, mode, ws, ""), all)
+		got := WithPermissions(For(g.Config, mode, ws, ""), all)
 		inside := box.Reach(got, filepath.Join(ws, "x"))
 		if box.Reach(got, filepath.Join(out, "x")) != box.AccessWrite || box.Reach(got, filepath.Join(out, ".git", "x")) != box.AccessRead ||
 			(inside == box.AccessWrite) != (mode == box.WorkspaceWrite) || !got.Network || len(got.Shown) != 1 {
 			t.Errorf("%s: %+v", mode, got)
 		}
 	}
-	if got := withPermissions(launch.Grant{Mode: box.WorkspaceWrite, Proxied: true}, all); got.Network {
+	if got := WithPermissions(launch.Grant{Mode: box.WorkspaceWrite, Proxied: true}, all); got.Network {
 		t.Error("who has a proxy does not go around it")
 	}
-	if got := withPermissions(launch.Grant{Mode: box.WorkspaceWrite, ReadableRoots: []string{ws}}, all); len(got.ReadableRoots) != 2 {
+	if got := WithPermissions(launch.Grant{Mode: box.WorkspaceWrite, ReadableRoots: []string{ws}}, all); len(got.ReadableRoots) != 2 {
 		t.Errorf("readable: %v", got.ReadableRoots)
 	}
 	if !g.Writable(orchestrate.GrantRequest{Sandbox: box.WorkspaceWrite, Cwd: ws, Permitted: all}, filepath.Join(out, "new")) {
@@ -101,7 +101,7 @@ func TestPermissionsWidenAGrant(t *testing.T) {
 	if err := os.Symlink("/etc", out); err != nil {
 		t.Fatal(err)
 	}
-	if got := withPermissions(Grant(g.config, box.WorkspaceWrite, ws, ""), all); len(got.WritableRoots) != 1 || len(got.Shown) != 0 {
+	if got := WithPermissions(For(g.Config, box.WorkspaceWrite, ws, ""), all); len(got.WritableRoots) != 1 || len(got.Shown) != 0 {
 		t.Errorf("behind a link: %+v", got)
 	}
 }
@@ -111,7 +111,7 @@ func TestAnApprovedFileOpensItsFolder(t *testing.T) {
 	t.Parallel()
 	dir, _ := permitWorld(t)
 	file := filepath.Join(dir, "out", "deep", "none", "new")
-	got := widened(launch.Grant{Mode: box.ReadOnly}, []contract.Effect{contract.WriteEffect{Paths: []string{file}}})
+	got := withEffects(launch.Grant{Mode: box.ReadOnly}, []contract.Effect{contract.WriteEffect{Paths: []string{file}}})
 	if got.Mode != box.WorkspaceWrite || len(got.WritableRoots) != 1 || got.WritableRoots[0] != filepath.Join(dir, "out", "deep") || got.Opened[0] != file {
 		t.Errorf("%+v", got)
 	}

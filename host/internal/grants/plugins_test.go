@@ -1,4 +1,4 @@
-package host
+package grants
 
 import (
 	"os"
@@ -53,7 +53,7 @@ func TestUsersFilesInTheHome(t *testing.T) {
 	if err := os.WriteFile(own, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := users(home); len(got) != 1 || got[0] != own {
+	if got := userFiles(home); len(got) != 1 || got[0] != own {
 		t.Errorf("plugins see %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package grants
 
 import (
 	"os"
@@ -15,8 +15,8 @@ func TestDenials(t *testing.T) {
 	t.Parallel()
 	dir, g := permitWorld(t)
 	ws, out := filepath.Join(dir, "ws"), filepath.Join(dir, "out")
-	g.config.Sandbox.DenyRead = []string{filepath.Join(out, "file")}
-	grant := Grant(g.config, box.WorkspaceWrite, ws, "")
+	g.Config.Sandbox.DenyRead = []string{filepath.Join(out, "file")}
+	grant := For(g.Config, box.WorkspaceWrite, ws, "")
 	for _, d := range []string{".git", ".githooks"} {
 		if err := os.Mkdir(filepath.Join(ws, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestDenials(t *testing.T) {
 		"the first that is sure": {"a: Permission denied\ntouch: cannot touch '" + out + "/q': Read-only file system", event.Denial{Reason: erofs, Path: out + "/q", Access: "write"}},
 	} {
 		tc.want.Sandbox = box.WorkspaceWrite
-		if got := denialOf(g.environ, grant, ws, tc.text); *got != tc.want {
+		if got := Denial(g.Environ, grant, ws, tc.text); *got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, *got, tc.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package host
+package grants
 
 import (
 	"path/filepath"
@@ -10,29 +10,25 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// denialReasons are the words by which programs report that something was forbidden to them, and what they mean; codex-compatible.
+// denialReasons maps the phrases in programs' error messages to reasons. Compatible with codex.
 var denialReasons = []struct{ words, reason string }{
 	{"read-only file system", "read_only_file_system"}, {"operation not permitted", "operation_not_permitted"},
 	{"permission denied", "permission_denied"}, {"failed to write file", "failed_to_write_file"},
 }
 
-// Bounds of what is looked through: the end of an output, where the error usually is, and of it that many lines.
+// Limits of the search. It covers the end of an output, which usually contains the error.
 const (
 	maxDenialText  = 64 << 10
 	maxDenialLines = 200
 	maxDenialPath  = 4096
 )
 
-// quoted is a path as programs set it off.
+// quoted matches a quoted path in a message.
 var quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]")
 
-func (h *Host) denial(g launch.Grant, cwd, text string) *event.Denial {
-	return denialOf(h.opts.Environ, g, cwd, text)
-}
-
-// denialOf finds out from what a stopped command has printed what it was that its sandbox did not let it do. A path is named only
-// where the grant says the same: what a program prints is not proof. nil: nothing that could be told. environ is the user's environment.
-func denialOf(environ []string, g launch.Grant, cwd, text string) *event.Denial {
+// Denial finds out from a command's output what its sandbox did not permit. It names a path only if the grant denies access to that
+// path: output alone is not proof. env is the user's environment.
+func Denial(env []string, g launch.Grant, cwd, text string) *event.Denial {
 	if len(text) > maxDenialText {
 		text = text[len(text)-maxDenialText:]
 	}
@@ -50,7 +46,7 @@ func denialOf(environ []string, g launch.Grant, cwd, text string) *event.Denial 
 				d.Reason = r.reason
 			}
 			for _, path := range pathsIn(line) {
-				if found, access, why := stopped(environ, g, cwd, path, r.reason); found != "" {
+				if found, access, why := denied(env, g, cwd, path, r.reason); found != "" {
 					return &event.Denial{Reason: r.reason, Sandbox: g.Mode, Path: found, Access: access, Why: why}
 				}
 			}
@@ -59,7 +55,7 @@ func denialOf(environ []string, g launch.Grant, cwd, text string) *event.Denial 
 	return d
 }
 
-// pathsIn are what in a line may be a path: what is set off by quotes, and what stands between colons or blanks.
+// pathsIn returns the parts of a line that may be paths: quoted parts, and parts between colons or blanks.
 func pathsIn(line string) (out []string) {
 	add := func(s string) {
 		if s = strings.TrimSpace(s); s != "" && len(s) <= maxDenialPath && !strings.ContainsRune(s, 0) {
@@ -72,7 +68,7 @@ func pathsIn(line string) (out []string) {
 		}
 	}
 	parts := strings.Split(line, ": ")
-	if len(parts) > 2 { // what stands first is the program that says it
+	if len(parts) > 2 { // the first part is usually the name of the program
 		parts = append(parts[1:], parts[0])
 	}
 	for _, part := range parts {
@@ -87,16 +83,16 @@ func pathsIn(line string) (out []string) {
 	return out
 }
 
-// stopped tells whether a grant keeps a path from what the reason says, and names it as the machine knows it; empty: it does not. why is
-// for what is read-only in a folder that may be written.
-func stopped(environ []string, g launch.Grant, cwd, path, reason string) (found, access, why string) {
+// denied returns the resolved path and the kind of access if a grant denies this access to a path for the given reason, otherwise "".
+// why explains why a path inside a writable folder is read-only.
+func denied(env []string, g launch.Grant, cwd, path, reason string) (found, access, why string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(cwd, path)
 	}
 	path = filepath.Clean(path)
-	dir, err := filepath.EvalSymlinks(filepath.Dir(path)) // of a link it is what it leads to that counts
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path)) // the sandbox applies to the target of a link
 	if err != nil {
-		return "", "", "" // nothing can be made there, whatever the sandbox says
+		return "", "", "" // nothing can be created there, with or without a sandbox
 	}
 	path = filepath.Join(dir, filepath.Base(path))
 	has := box.Reach(g, path)
@@ -106,7 +102,7 @@ func stopped(environ []string, g launch.Grant, cwd, path, reason string) (found,
 	if reason == "permission_denied" {
 		return "", "", ""
 	}
-	why = box.Kept(g, UserHome(environ), environ, path)
+	why = box.Kept(g, UserHome(env), env, path)
 	if has == box.AccessRead || why != "" {
 		return path, "write", why
 	}

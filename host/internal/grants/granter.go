@@ -1,0 +1,108 @@
+package grants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/environ"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/policy"
+)
+
+// Granter implements [orchestrate.Granter] for the calls of a thread.
+type Granter struct {
+	Launcher *launch.Launcher
+	Config   *config.Config
+	Home     string                    // gantry's
+	Environ  []string                  // the host's environment
+	Held     func(dir string) []string // files that hooks run in a folder, which commands must not change; nil: none
+	Tmp      func() (string, error)    // the thread's /tmp, which is created by the first call that needs it
+}
+
+// Grant implements [orchestrate.Granter]. An escalation in the request has been approved.
+func (g Granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
+	mode := r.Sandbox
+	if r.Escalation != nil && r.Escalation.Unsandboxed {
+		mode = launch.FullAccess
+	}
+	tmp := ""
+	if mode == box.WorkspaceWrite {
+		var err error
+		if tmp, err = g.Tmp(); err != nil {
+			return launch.Grant{}, err
+		}
+	}
+	grant := For(g.Config, mode, r.Cwd, tmp)
+	if mode != launch.FullAccess {
+		grant = WithPermissions(grant, r.Permitted)
+		if r.Escalation != nil {
+			grant = withEffects(grant, r.Escalation.Additional)
+		}
+	}
+	grant = g.protect(grant, r.Cwd)
+	return grant, g.Launcher.Check(grant)
+}
+
+// protect makes the files read-only that hooks and the configuration itself run.
+func (g Granter) protect(grant launch.Grant, cwd string) launch.Grant {
+	held := g.Config.Held()
+	if g.Held != nil {
+		held = append(held, g.Held(cwd)...)
+	}
+	return Protect(grant, held)
+}
+
+// Writable implements [orchestrate.Granter].
+func (g Granter) Writable(r orchestrate.GrantRequest, path string) bool {
+	grant := g.protect(WithPermissions(For(g.Config, r.Sandbox, r.Cwd, ""), r.Permitted), r.Cwd)
+	return box.Reach(grant, path) == box.AccessWrite && box.Kept(grant, UserHome(g.Environ), g.Environ, path) == ""
+}
+
+// Resolve implements [orchestrate.Granter]. Symbolic links are resolved now, so the approval is for the target, even if the link
+// changes later.
+func (g Granter) Resolve(cwd string, p policy.Permissions) (out policy.Permissions, err error) {
+	resolve := func(path string) (string, error) {
+		switch {
+		case strings.ContainsRune(path, 0):
+			return "", fmt.Errorf("the path %q has a zero byte", path)
+		case path == "~" || strings.HasPrefix(path, "~/"):
+			path = filepath.Join(environ.Lookup(g.Environ, "HOME"), strings.TrimPrefix(path, "~"))
+		case !filepath.IsAbs(path):
+			path = filepath.Join(cwd, path)
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return "", fmt.Errorf("permission for %s can't be given: it is not there; ask for the folder that it is to be in", path)
+		}
+		if home, err := filepath.EvalSymlinks(g.Home); err == nil && Inside(real, home) {
+			return "", fmt.Errorf("permission for %s can't be given: it is gantry's own; go on without it", real)
+		}
+		return real, nil
+	}
+	for _, path := range p.Write {
+		real, err := resolve(path)
+		switch {
+		case err != nil:
+			return out, err
+		case !isDir(real):
+			return out, fmt.Errorf("permission to write %s can't be given: it is no folder; ask for the folder that it is in", real)
+		case real == "/":
+			return out, errors.New("permission to write / can't be given: it is the whole machine; ask for the folders that are needed, or for escalated permissions")
+		}
+		out.Write = append(out.Write, real)
+	}
+	for _, path := range p.Read {
+		real, err := resolve(path)
+		if err != nil {
+			return out, err
+		}
+		out.Read = append(out.Read, real)
+	}
+	return policy.Permissions{Network: p.Network}.With(out), nil
+}

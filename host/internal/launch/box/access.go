@@ -7,6 +7,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // Access is what a box lets its processes do with a path.
@@ -57,11 +58,11 @@ func Reach(g launch.Grant, path string) Access {
 	case g.Mode == launch.FullAccess:
 		writable = "/"
 	case g.Mode == WorkspaceWrite:
-		writable = nearest(slices.Concat(g.WritableRoots, ownTmp()), path)
+		writable = fspath.Deepest(slices.Concat(g.WritableRoots, ownTmp()), path)
 	}
 	readable := "/"
 	if len(g.ReadableRoots) > 0 && g.Mode != launch.FullAccess {
-		readable = nearest(slices.Concat(g.ReadableRoots, g.WritableRoots, system(), ownTmp()), path)
+		readable = fspath.Deepest(slices.Concat(g.ReadableRoots, g.WritableRoots, system(), ownTmp()), path)
 	}
 	switch {
 	case denied != "" && len(denied) >= max(len(writable), len(readable)):
@@ -77,17 +78,6 @@ func Reach(g launch.Grant, path string) Access {
 		return AccessRead
 	}
 	return AccessNone
-}
-
-// nearest is the deepest of the roots that path lies in, or is; "": none.
-func nearest(roots []string, path string) string {
-	out := ""
-	for _, r := range roots {
-		if r = filepath.Clean(r); len(r) > len(out) && (path == r || below(path, r)) {
-			out = r
-		}
-	}
-	return out
 }
 
 // match is the deepest path that one of the patterns stands for and that path lies in, or is.
@@ -114,7 +104,7 @@ func unprotected(root, path string) bool {
 	for i, name := range names {
 		switch rest := strings.Join(names[i+1:], "/"); {
 		case others[name] != nil:
-			if slices.ContainsFunc(others[name], func(o string) bool { return rest == o || below(rest, o) }) {
+			if slices.ContainsFunc(others[name], func(o string) bool { return rest == o || fspath.Below(rest, o) }) {
 				return false
 			}
 		case !slices.Contains(nestedNames, name):

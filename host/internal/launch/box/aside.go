@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // A command may have put obstacles around what it has made: folders without the right to write or to enter them, names that are taken,
@@ -85,24 +87,24 @@ func (in *place) close() {
 }
 
 // maxNumbered is how many names with a number are tried before one at random.
-const maxNumbered = maxAsides
+const maxNumbered = fspath.MaxQuarantined
 
 // rename gives it a name that has no meaning, and returns that.
 func (in *place) rename() (string, error) {
 	for n := 1; n <= maxNumbered+1; n++ {
-		to := asideName(in.name, n)
+		to := fspath.QuarantineName(in.name, n)
 		if n > maxNumbered {
-			to = in.name + aside + "-" + rand.Text()
+			to = in.name + fspath.QuarantineSuffix + "-" + rand.Text()
 		}
 		_, err := in.folder.Lstat(to)
 		if errors.Is(err, syscall.ENAMETOOLONG) {
-			to = rand.Text() + aside
+			to = rand.Text() + fspath.QuarantineSuffix
 			_, err = in.folder.Lstat(to)
 		}
 		switch {
 		case err == nil:
 			continue
-		case !absent(err):
+		case !fspath.IsNotExist(err):
 			return "", err
 		}
 		return to, in.folder.Rename(in.name, to)
@@ -130,7 +132,7 @@ func (in *place) disarm() error {
 	if !root && (info.IsDir() || info.Mode().IsRegular()) {
 		return in.folder.Chmod(in.name, 0)
 	}
-	if _, links := fileOf(info); !info.Mode().IsRegular() || links != 1 {
+	if _, links := fspath.InodeOf(info); !info.Mode().IsRegular() || links != 1 {
 		return errors.New("it can't be emptied")
 	}
 	f, err := in.folder.OpenFile(in.name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
@@ -176,7 +178,7 @@ func (r *remains) settle() (moved []Moved, err error) {
 			continue
 		}
 		m, err := s.moveAside()
-		if err != nil && !absent(err) {
+		if err != nil && !fspath.IsNotExist(err) {
 			left = append(left, stuckPart{s.part, err})
 		}
 		if m != nil {
@@ -193,13 +195,13 @@ func (r *remains) settle() (moved []Moved, err error) {
 func (p part) there() bool {
 	in, err := p.reach()
 	if err != nil {
-		return !absent(err)
+		return !fspath.IsNotExist(err)
 	}
 	defer in.close()
 	info, err := in.folder.Lstat(in.name)
 	if err != nil {
-		return !absent(err)
+		return !fspath.IsNotExist(err)
 	}
-	is, _ := fileOf(info)
-	return is == file{p.id.dev, p.id.ino}
+	is, _ := fspath.InodeOf(info)
+	return is == p.id.Inode()
 }

@@ -12,14 +12,18 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 	"github.com/gantry-agent/gantry/host/internal/network"
 )
+
+// bySeatbelt tells whether boxes are made by macOS's own sandbox here.
+const bySeatbelt = runtime.GOOS == "darwin"
 
 // The modes that are enforced here.
 const (
@@ -96,7 +100,7 @@ type Box struct {
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
-	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: real(cfg.Home), userHome: real(cfg.UserHome), keyFiles: cfg.KeyFiles, programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
+	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: fspath.Resolve(cfg.Home), userHome: fspath.Resolve(cfg.UserHome), keyFiles: cfg.KeyFiles, programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
 	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}, ending: make(chan struct{})}
 	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred, occupied: b.guests.moving}
 	b.residents = residents{moved: cfg.Moved}
@@ -112,29 +116,6 @@ func New(cfg Config) *Box {
 		return findHelper()
 	})
 	return b
-}
-
-// real is a path without symbolic links, as far as it is there; none stays none.
-func real(path string) string {
-	if path == "" {
-		return ""
-	}
-	if r, err := filepath.EvalSymlinks(path); err == nil {
-		return spelled(r)
-	}
-	return path
-}
-
-// realParent is a path of which only the last part may be a symbolic link, or not be there.
-func realParent(path string) string {
-	dir, name := filepath.Split(filepath.Clean(path))
-	if dir = filepath.Clean(dir); dir == path {
-		return path
-	}
-	if r, err := filepath.EvalSymlinks(dir); err == nil {
-		return filepath.Join(spelled(r), name)
-	}
-	return filepath.Join(realParent(dir), name)
 }
 
 // Name is for messages.
@@ -194,7 +175,7 @@ type design struct {
 	before *parts // what in the roots is executed later; nil: there are no roots
 	guest  *guest // the process that is in it; nil: there is none, or it writes nowhere
 	// What is judged when the process has ended: protected paths that are held, and denied ones that are missing.
-	whole   map[string]identity
+	whole   map[string]fspath.Identity
 	missing []string
 }
 
@@ -263,7 +244,7 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *gue
 		}
 	}()
 	var roots []string
-	var known map[string]identity
+	var known map[string]fspath.Identity
 	if g.Mode == WorkspaceWrite && !readOnly {
 		var owner launch.Owner
 		if process != nil {
@@ -274,8 +255,8 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *gue
 		}
 	}
 	for _, p := range g.Opened {
-		p = realParent(p)
-		if b.home != "" && (p == b.home || below(p, b.home)) {
+		p = fspath.ResolveParent(p)
+		if b.home != "" && (p == b.home || fspath.Below(p, b.home)) {
 			return nil, fmt.Errorf("%s can't be opened: it lies in gantry's own folder, which holds keys and what is allowed", p)
 		}
 		d.opened = append(d.opened, p)
@@ -312,7 +293,7 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *gue
 		d.box.Handled, d.box.Scoped, d.box.Rules = rules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
 	}
 	for i, r := range d.box.Rules {
-		d.box.Rules[i].Dev, d.box.Rules[i].Ino = known[r.Path].dev, known[r.Path].ino
+		d.box.Rules[i].Dev, d.box.Rules[i].Ino = known[r.Path].Dev, known[r.Path].Ino
 	}
 	d.box.Covers = v.covers()
 	return d, nil
@@ -355,7 +336,7 @@ func (b *Box) lookThrough(d *design, v *view) error {
 		case slices.Contains(v.roots, p) || slices.Contains(v.hold, p):
 		case !isOpen(p, d.opened):
 			v.hold = append(v.hold, p)
-		case isDir(p):
+		case fspath.IsDir(p):
 			v.ajar = append(v.ajar, p)
 		}
 	}
@@ -402,7 +383,7 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	made(func() ([]control.Cover, error) { return b.lateCovers(g, d) })
 	release = left
 	if d.guest != nil {
-		look := func() map[string]identity { return lookLater(d.roots, b.guests.index.entered(d.roots)) }
+		look := func() map[string]fspath.Identity { return lookLater(d.roots, b.guests.index.entered(d.roots)) }
 		later := look()
 		release = func() {
 			left()
@@ -432,13 +413,8 @@ func (b *Box) environment(g launch.Grant, v view, c *launch.Confinement, port in
 	}
 	switch {
 	case v.tmp != "" && b.seatbelt:
-		c.Env = append(c.Env, "TMPDIR="+real(v.tmp))
+		c.Env = append(c.Env, "TMPDIR="+fspath.Resolve(v.tmp))
 	case v.tmp != "":
 		c.Env = append(c.Env, "TMPDIR=/tmp")
 	}
-}
-
-// below reports whether path lies in dir.
-func below(path, dir string) bool {
-	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
@@ -69,7 +70,7 @@ func PluginSandbox(cfg PluginConfig) *control.Box {
 // reals are paths without links.
 func reals(paths ...[]string) (out []string) {
 	for _, p := range slices.Concat(paths...) {
-		out = append(out, real(p))
+		out = append(out, fspath.Resolve(p))
 	}
 	return out
 }
@@ -109,7 +110,7 @@ func cagePolicy(cfg PluginConfig) seatbelt.Policy {
 	}
 	shown := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
 	for _, p := range reals(cfg.hidden(slices.Concat(credentials, credentialsOnMacOS), hiddenOnMacOS)) {
-		if !insideAny(p, shown) { // and if it is one of them, that comes later
+		if !fspath.BelowAny(p, shown) { // and if it is one of them, that comes later
 			list.add(seatbelt.AccessNone, p)
 		}
 	}
@@ -125,33 +126,33 @@ func cage(cfg PluginConfig) *control.Box {
 	own := reals(cfg.Own, cfg.Write)
 	show := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
 	hide := cfg.hidden(credentials, []string{"/run"})
-	hide = append(hide, slices.DeleteFunc(otherMounts(reals(hide, cfg.Denied)), func(p string) bool { return insideAny(p, []string{"/run", "/proc", "/dev"}) })...)
-	tmp := real("/tmp")
+	hide = append(hide, slices.DeleteFunc(fspath.OtherMounts(reals(hide, cfg.Denied)), func(p string) bool { return fspath.BelowAny(p, []string{"/run", "/proc", "/dev"}) })...)
+	tmp := fspath.Resolve("/tmp")
 	if cfg.Confined && cfg.Tmp != "" {
 		hide = append(hide, tmp)
 		for _, p := range reals(cfg.Near) {
-			if below(p, tmp) {
+			if fspath.Below(p, tmp) {
 				show = append(show, p)
 			}
 		}
 	}
 	for _, p := range hide {
-		if !isThere(p) {
+		if !fspath.Exists(p) {
 			continue
 		}
-		if p = real(p); !slices.Contains(show, p) && !insideAny(p, show) && !slices.Contains(x.Hide, p) {
+		if p = fspath.Resolve(p); !slices.Contains(show, p) && !fspath.BelowAny(p, show) && !slices.Contains(x.Hide, p) {
 			x.Hide = append(x.Hide, p)
 		}
 	}
 	byDepth := func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") }
 	for _, p := range cfg.Denied {
-		if p = real(p); !slices.Contains(x.Hide, p) {
+		if p = fspath.Resolve(p); !slices.Contains(x.Hide, p) {
 			x.Hide = append(x.Hide, p)
 		}
 	}
-	denied := func(p string) bool { return slices.Contains(cfg.Denied, p) || insideAny(p, cfg.Denied) }
+	denied := func(p string) bool { return slices.Contains(cfg.Denied, p) || fspath.BelowAny(p, cfg.Denied) }
 	for _, p := range show {
-		if (insideAny(p, x.Hide) || cfg.Confined && slices.Contains(own, p)) && !slices.Contains(x.Show, p) && !denied(p) {
+		if (fspath.BelowAny(p, x.Hide) || cfg.Confined && slices.Contains(own, p)) && !slices.Contains(x.Show, p) && !denied(p) {
 			x.Show = append(x.Show, p)
 		}
 	}
@@ -161,7 +162,7 @@ func cage(cfg PluginConfig) *control.Box {
 	all := slices.Clone(x.Hide)
 	x.Hide = slices.DeleteFunc(x.Hide, func(p string) bool {
 		return slices.ContainsFunc(all, func(h string) bool {
-			return below(p, h) && !slices.ContainsFunc(x.Show, func(s string) bool { return below(s, h) && (p == s || below(p, s)) })
+			return fspath.Below(p, h) && !slices.ContainsFunc(x.Show, func(s string) bool { return fspath.Below(s, h) && (p == s || fspath.Below(p, s)) })
 		})
 	})
 	if !cfg.Confined {
@@ -169,7 +170,7 @@ func cage(cfg PluginConfig) *control.Box {
 	}
 	if slices.Contains(x.Hide, tmp) {
 		x.Hide = slices.DeleteFunc(x.Hide, func(p string) bool { return p == tmp })
-		x.Tmp = real(cfg.Tmp)
+		x.Tmp = fspath.Resolve(cfg.Tmp)
 	}
 	// Who may write everything has nothing left that could be its own.
 	x.Apart = !slices.Contains(own, "/")

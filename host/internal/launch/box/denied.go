@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config/glob"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // What is denied has to be found before a box is made: mounts are laid over files, not over patterns. Whatever can't be found out
@@ -26,10 +27,10 @@ const maxTargets = 256
 
 // denial is a file or folder that is there and denied, or kept from being written.
 type denial struct {
-	path   string   // as the kernel knows it
-	folder bool     // else a file, or anything else
-	pinned []string // folders above it that must keep their names, or another command would find it under a new one
-	in, id identity // the folder that it lies in, and itself
+	path   string          // as the kernel knows it
+	folder bool            // else a file, or anything else
+	pinned []string        // folders above it that must keep their names, or another command would find it under a new one
+	in, id fspath.Identity // the folder that it lies in, and itself
 }
 
 // errMoved says that somebody has moved what was being looked at.
@@ -48,7 +49,7 @@ type finder struct {
 // leaf is a folder on the way along a pattern.
 type leaf struct {
 	path    string
-	id      identity
+	id      fspath.Identity
 	state   glob.State
 	gone    bool     // it is no folder any more
 	hidden  bool     // the pattern stands for it: it is gone through only for the sake of a root below it
@@ -84,14 +85,14 @@ func (f *finder) look(patterns, roots []string) (list []denial, missing []string
 		}
 		if path, ok := p.Path(); ok {
 			if gap == "" {
-				if err := note(real(path), true, roots, out); err != nil {
+				if err := note(fspath.Resolve(path), true, roots, out); err != nil {
 					return nil, nil, err
 				}
-			} else if at := realParent(gap); insideAny(at, roots) {
+			} else if at := fspath.ResolveParent(gap); fspath.BelowAny(at, roots) {
 				path = at + strings.TrimPrefix(filepath.Clean(path), gap)
 				missing = append(missing, path)
 			}
-			for _, p := range asides(path) {
+			for _, p := range fspath.Quarantined(path) {
 				if err := note(p, true, roots, out); err != nil {
 					return nil, nil, err
 				}
@@ -99,8 +100,8 @@ func (f *finder) look(patterns, roots []string) (list []denial, missing []string
 			continue
 		}
 		t := f.trees[text]
-		if t == nil || t.path != real(p.Base()) {
-			t = &leaf{path: real(p.Base()), state: p.Start()}
+		if t == nil || t.path != fspath.Resolve(p.Base()) {
+			t = &leaf{path: fspath.Resolve(p.Base()), state: p.Start()}
 			f.trees[text] = t
 		}
 		seen := 0
@@ -144,14 +145,14 @@ func straight(path string, roots []string) (missing string, err error) {
 		at = filepath.Join(at, part)
 		info, err := os.Lstat(at)
 		switch {
-		case absent(err):
+		case fspath.IsNotExist(err):
 			return at, nil
 		case errors.Is(err, fs.ErrPermission):
 			return "", nil // nobody in the box gets there either
 		case err != nil:
 			return "", fmt.Errorf("%s can't be denied: %w", path, err)
 		case info.Mode()&fs.ModeSymlink != 0:
-			if parent := real(filepath.Dir(at)); slices.Contains(roots, parent) || insideAny(parent, roots) {
+			if parent := fspath.Resolve(filepath.Dir(at)); slices.Contains(roots, parent) || fspath.BelowAny(parent, roots) {
 				return "", fmt.Errorf("%s can't be denied: %s on the way to it is a symbolic link that may be changed; deny the place that it leads to", path, at)
 			}
 		}
@@ -164,18 +165,18 @@ func straight(path string, roots []string) (missing string, err error) {
 func (f *finder) matched(p glob.Pattern, path string, roots []string, out map[string]denial) error {
 	to, err := filepath.EvalSymlinks(path)
 	switch {
-	case absent(err) && !isThere(path):
+	case fspath.IsNotExist(err) && !fspath.Exists(path):
 		return errMoved
-	case absent(err) || errors.Is(err, fs.ErrPermission):
+	case fspath.IsNotExist(err) || errors.Is(err, fs.ErrPermission):
 		return nil
 	case err != nil && strings.Contains(err.Error(), "too many links"):
 		return nil // a circle of links leads nowhere
 	case err != nil:
 		return fmt.Errorf("%s can't be denied: %w", path, err)
-	case to != realParent(path) && slices.ContainsFunc(roots, func(r string) bool { return r == to || below(r, to) }):
+	case to != fspath.ResolveParent(path) && slices.ContainsFunc(roots, func(r string) bool { return r == to || fspath.Below(r, to) }):
 		return fmt.Errorf("%s can't be denied: it leads to %s, in which commands are to work; remove the link", path, to)
 	}
-	if to != realParent(path) {
+	if to != fspath.ResolveParent(path) {
 		if f.targets == nil {
 			f.targets = map[string]map[string]bool{}
 		}
@@ -193,9 +194,9 @@ func (f *finder) matched(p glob.Pattern, path string, roots []string, out map[st
 
 // note adds what is there. named: the names of the folders above it count.
 func note(path string, named bool, roots []string, out map[string]denial) error {
-	in, id, mode, err := placed(path)
+	in, id, mode, err := fspath.LstatIn(path)
 	switch {
-	case absent(err):
+	case fspath.IsNotExist(err):
 		return errMoved
 	case errors.Is(err, fs.ErrPermission):
 		return nil
@@ -203,7 +204,7 @@ func note(path string, named bool, roots []string, out map[string]denial) error 
 		return fmt.Errorf("%s can't be denied: %w", path, err)
 	}
 	d := denial{path: path, folder: mode.IsDir(), in: in, id: id}
-	for dir := filepath.Dir(path); named && insideAny(dir, roots); dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(path); named && fspath.BelowAny(dir, roots); dir = filepath.Dir(dir) {
 		if slices.Contains(roots, dir) {
 			break
 		}
@@ -214,10 +215,6 @@ func note(path string, named bool, roots []string, out map[string]denial) error 
 	}
 	return nil
 }
-
-// settled is how long ago a folder must have changed for its content to be believed the next time: the kernel's clock for
-// files is coarser than what can happen between two looks at it.
-const settled = 50 * time.Millisecond
 
 // maxFolders is how many folders a pattern is looked up in: a quarter of a second's work at most.
 const maxFolders = 50_000
@@ -236,7 +233,7 @@ func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots [
 		}
 	}
 	for _, b := range t.below {
-		if b.hidden && !slices.ContainsFunc(roots, func(r string) bool { return below(r, b.path) }) {
+		if b.hidden && !slices.ContainsFunc(roots, func(r string) bool { return fspath.Below(r, b.path) }) {
 			continue
 		}
 		if err := b.walk(p, seen, found, roots); err != nil {
@@ -251,9 +248,9 @@ func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots [
 
 // look makes sure that a folder's content is what it says.
 func (t *leaf) look(p glob.Pattern) error {
-	id, mode, ok := identify(t.path)
+	id, mode, ok := fspath.Lstat(t.path)
 	if t.gone = !ok || !mode.IsDir(); t.gone {
-		t.id, t.matched, t.below = identity{}, nil, nil
+		t.id, t.matched, t.below = fspath.Identity{}, nil, nil
 		return nil
 	}
 	if t.id == id {
@@ -262,8 +259,8 @@ func (t *leaf) look(p glob.Pattern) error {
 	now := time.Now()
 	entries, err := os.ReadDir(t.path)
 	switch {
-	case absent(err) || errors.Is(err, fs.ErrPermission): // who can't read it can't in the box
-		t.id, t.matched, t.below, t.gone = identity{}, nil, nil, absent(err)
+	case fspath.IsNotExist(err) || errors.Is(err, fs.ErrPermission): // who can't read it can't in the box
+		t.id, t.matched, t.below, t.gone = fspath.Identity{}, nil, nil, fspath.IsNotExist(err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("pattern %q: %w", p, err)
@@ -273,8 +270,8 @@ func (t *leaf) look(p glob.Pattern) error {
 		before[b.path] = b
 	}
 	t.id, t.matched, t.below = id, nil, nil
-	if now.Sub(time.Unix(0, id.changed)) < settled {
-		t.id = identity{} // read it again the next time
+	if now.Sub(time.Unix(0, id.Changed)) < fspath.ClockSlack {
+		t.id = fspath.Identity{} // read it again the next time
 	}
 	for _, e := range entries {
 		next, hit := p.Step(t.state, e.Name())
@@ -302,8 +299,8 @@ func otherNames(denied []denial, roots []string) ([]denial, error) {
 	known := make(map[string]bool, len(denied))
 	for _, d := range denied {
 		known[d.path] = true
-		if id, links, ok := linkCount(d.path); ok && !d.folder && links > 1 {
-			linked[inode{id.dev, id.ino}] = true
+		if id, links, ok := fspath.LinkCount(d.path); ok && !d.folder && links > 1 {
+			linked[inode{id.Dev, id.Ino}] = true
 		}
 	}
 	if len(linked) == 0 {
@@ -312,12 +309,12 @@ func otherNames(denied []denial, roots []string) ([]denial, error) {
 	var out []denial
 	folders := 0
 	for _, root := range roots {
-		if insideAny(root, roots) {
+		if fspath.BelowAny(root, roots) {
 			continue
 		}
 		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			switch {
-			case absent(err) || errors.Is(err, fs.ErrPermission):
+			case fspath.IsNotExist(err) || errors.Is(err, fs.ErrPermission):
 				return nil
 			case err != nil:
 				return fmt.Errorf("other names of what is denied can't be found: %w", err)
@@ -329,7 +326,7 @@ func otherNames(denied []denial, roots []string) ([]denial, error) {
 					return filepath.SkipDir
 				}
 			case e.Type().IsRegular() && !known[path]:
-				if in, id, _, err := placed(path); err == nil && linked[inode{id.dev, id.ino}] {
+				if in, id, _, err := fspath.LstatIn(path); err == nil && linked[inode{id.Dev, id.Ino}] {
 					out = append(out, denial{path: path, in: in, id: id})
 				}
 			}

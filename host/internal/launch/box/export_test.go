@@ -37,15 +37,6 @@ func NewSeatbelt(cfg Config) *Box {
 	return b
 }
 
-// Folders is for tests.
-type Folders struct {
-	Names func(string) []string
-	Same  func(a, b string) bool
-}
-
-// Spelled is for tests.
-func (f Folders) Spelled(path string) string { return folders{f.Names, f.Same}.spelled(path) }
-
 // CagePolicy is a plugin's cage on macOS.
 func CagePolicy(cfg PluginConfig) seatbelt.Policy { return cagePolicy(cfg) }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
@@ -41,7 +42,7 @@ type guest struct {
 	end     func() // ends it
 	roots   []string
 	opened  []string
-	whole   map[string]identity
+	whole   map[string]fspath.Identity
 	missing []string
 	kept    kept
 	asked   []string // the roots as the grant names them
@@ -62,21 +63,21 @@ func (g *guest) name() string {
 
 // ground is a root in which guests work.
 type ground struct {
-	known map[identity]bool // the parts that were there before the oldest of them; nil: nobody works there, and all was judged
-	named map[string]string // what git's settings named then
-	kept  kept              // what those that work there were denied
-	asked []string          // the roots that they have, as grants name them
+	known map[fspath.Identity]bool // the parts that were there before the oldest of them; nil: nobody works there, and all was judged
+	named map[string]string        // what git's settings named then
+	kept  kept                     // what those that work there were denied
+	asked []string                 // the roots that they have, as grants name them
 	began time.Time
 	mark  *mark // that somebody works there, for the next gantry; nil: there is none
 	// record is what the mark says.
 	record record
 	anchor *anchor // the folder itself, while somebody works there; nil: its path is all that counts
 
-	until   time.Time           // how long the mark stays when nobody works there
-	marked  map[identity]bool   // the parts that the mark names
-	digests map[identity]string // of those
-	off     *time.Timer         // takes the mark away
-	lull    *time.Timer         // has what has changed read
+	until   time.Time                  // how long the mark stays when nobody works there
+	marked  map[fspath.Identity]bool   // the parts that the mark names
+	digests map[fspath.Identity]string // of those
+	off     *time.Timer                // takes the mark away
+	lull    *time.Timer                // has what has changed read
 }
 
 // forget ends what is known of a root in which nobody works any more.
@@ -148,7 +149,7 @@ func (h *guests) ground(root string) *ground {
 
 // on are the guests that work in a root.
 func (h *guests) on(root string) []*guest {
-	return slices.DeleteFunc(slices.Clone(h.list), func(g *guest) bool { return !slices.Contains(outermost(g.roots), root) })
+	return slices.DeleteFunc(slices.Clone(h.list), func(g *guest) bool { return !slices.Contains(fspath.Outermost(g.roots), root) })
 }
 
 // tries are how often folders are looked through that are moved about meanwhile.
@@ -168,7 +169,7 @@ func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
 		return nil, nil, errEnding
 	}
 	h.follow()
-	outer := outermost(g.roots)
+	outer := fspath.Outermost(g.roots)
 	for _, root := range outer {
 		w, err := h.recover(root, g.owner)
 		words = append(words, w...)
@@ -199,8 +200,8 @@ func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
 }
 
 // know takes what is there for the user's own, in roots in which nobody works, and marks them. It returns what is there.
-func (h *guests) know(roots []string, whole map[string]identity) (*parts, error) {
-	outer := outermost(roots)
+func (h *guests) know(roots []string, whole map[string]fspath.Identity) (*parts, error) {
+	outer := fspath.Outermost(roots)
 	if !slices.ContainsFunc(outer, func(r string) bool { return h.ground(r).known == nil }) {
 		return h.index.look(roots, whole, nil)
 	}
@@ -213,7 +214,7 @@ func (h *guests) know(roots []string, whole map[string]identity) (*parts, error)
 		if at.known != nil {
 			continue
 		}
-		known := map[identity]bool{}
+		known := map[fspath.Identity]bool{}
 		for _, p := range all.list {
 			if p.root == root {
 				known[p.id] = true
@@ -230,14 +231,14 @@ func (h *guests) know(roots []string, whole map[string]identity) (*parts, error)
 }
 
 // expect is what enter would return, for a box that waits for its process. The mark that somebody works there is written meanwhile.
-func (h *guests) expect(roots []string, whole map[string]identity) (*parts, error) {
+func (h *guests) expect(roots []string, whole map[string]fspath.Identity) (*parts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, errEnding
 	}
 	h.follow()
-	fresh := slices.DeleteFunc(outermost(roots), func(r string) bool { return h.ground(r).known != nil })
+	fresh := slices.DeleteFunc(fspath.Outermost(roots), func(r string) bool { return h.ground(r).known != nil })
 	found, err := h.know(roots, whole)
 	for _, root := range fresh { // nobody works there yet
 		h.ground(root).forget()
@@ -247,7 +248,7 @@ func (h *guests) expect(roots []string, whole map[string]identity) (*parts, erro
 }
 
 // look is what enter has returned, as it is now.
-func (h *guests) look(roots []string, whole map[string]identity) (*parts, error) {
+func (h *guests) look(roots []string, whole map[string]fspath.Identity) (*parts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.index.look(roots, whole, nil)
@@ -258,7 +259,7 @@ func (h *guests) withdraw(g *guest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.list = slices.DeleteFunc(h.list, func(x *guest) bool { return x == g })
-	h.rest(outermost(g.roots))
+	h.rest(fspath.Outermost(g.roots))
 }
 
 // leave is the end of a guest. What it has made is judged; more is what else there is to say of it.
@@ -276,7 +277,7 @@ func (h *guests) leave(g *guest, more func() []Moved) (sure bool) {
 	}
 	h.list = slices.DeleteFunc(h.list, func(x *guest) bool { return x == g })
 	if sure = err == nil && unsure == nil; sure {
-		h.rest(outermost(g.roots))
+		h.rest(fspath.Outermost(g.roots))
 	}
 	h.mu.Unlock()
 	if more != nil {
@@ -301,7 +302,7 @@ func (h *guests) allow(g *guest) {
 		return // then it is judged with the others
 	}
 	for _, p := range all.list {
-		if at := h.grounds[p.root]; at != nil && at.known != nil && (isOpen(p.full(), g.opened) || insideAny(p.full(), g.opened)) {
+		if at := h.grounds[p.root]; at != nil && at.known != nil && (isOpen(p.full(), g.opened) || fspath.BelowAny(p.full(), g.opened)) {
 			at.known[p.id] = true
 		}
 	}
@@ -346,11 +347,11 @@ func (h *guests) unmark(root string) {
 
 // around are the roots of all that work in one of these, or in one of theirs.
 func (h *guests) around(roots []string) []string {
-	out := outermost(roots)
+	out := fspath.Outermost(roots)
 	for n := -1; n != len(out); {
 		n = len(out)
 		for _, g := range h.list {
-			own := outermost(g.roots)
+			own := fspath.Outermost(g.roots)
 			if slices.ContainsFunc(own, func(r string) bool { return slices.Contains(out, r) }) {
 				for _, r := range own {
 					if !slices.Contains(out, r) {
@@ -392,10 +393,10 @@ func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure
 
 func (h *guests) judgeIn(owner launch.Owner, outer []string) (words []word, unsure, err error) {
 	var roots, opened, missing, asked []string
-	var whole map[string]identity
-	was, before := past{known: map[identity]bool{}, began: time.Now(), kept: kept{}}, &parts{named: map[string]string{}}
+	var whole map[string]fspath.Identity
+	was, before := past{known: map[fspath.Identity]bool{}, began: time.Now(), kept: kept{}}, &parts{named: map[string]string{}}
 	for _, root := range outer {
-		if at := h.grounds[root]; at != nil && at.known != nil && isDir(root) { // who has removed it has left nothing in it
+		if at := h.grounds[root]; at != nil && at.known != nil && fspath.IsDir(root) { // who has removed it has left nothing in it
 			roots, asked = append(roots, root), append(asked, at.asked...)
 			maps.Copy(was.known, at.known)
 			maps.Copy(was.kept, at.kept)
@@ -410,11 +411,11 @@ func (h *guests) judgeIn(owner launch.Owner, outer []string) (words []word, unsu
 	}
 	var all []*guest
 	for _, g := range h.list {
-		if !slices.ContainsFunc(outermost(g.roots), func(r string) bool { return slices.Contains(outer, r) }) {
+		if !slices.ContainsFunc(fspath.Outermost(g.roots), func(r string) bool { return slices.Contains(outer, r) }) {
 			continue
 		}
 		for _, r := range g.roots {
-			if !slices.Contains(roots, r) && isDir(r) {
+			if !slices.Contains(roots, r) && fspath.IsDir(r) {
 				roots = append(roots, r)
 			}
 		}
@@ -422,7 +423,7 @@ func (h *guests) judgeIn(owner launch.Owner, outer []string) (words []word, unsu
 		if len(all) == 0 {
 			whole = maps.Clone(g.whole)
 		}
-		maps.DeleteFunc(whole, func(path string, id identity) bool { return g.whole[path] != id })
+		maps.DeleteFunc(whole, func(path string, id fspath.Identity) bool { return g.whole[path] != id })
 		all = append(all, g)
 	}
 	after, moved, err := h.clear(was, opened, func() (*parts, error) {
@@ -456,7 +457,7 @@ func (h *guests) clear(was past, opened []string, look func() (*parts, error)) (
 		some, stuck, again, err := quarantine(was, opened, after)
 		h.remains.add(stuck) // which refuses whatever comes next
 		moved = append(moved, some...)
-		if err != nil || !again && !slices.ContainsFunc(some, func(m Moved) bool { return m.To != "" && isDir(m.To) }) {
+		if err != nil || !again && !slices.ContainsFunc(some, func(m Moved) bool { return m.To != "" && fspath.IsDir(m.To) }) {
 			return after, moved, err
 		}
 	}
@@ -512,22 +513,22 @@ func (h *guests) straighten(owner launch.Owner, link string) bool {
 	h.mu.Lock()
 	began, found := time.Time{}, ""
 	for root, at := range h.grounds {
-		if at.known != nil && below(link, root) && (found == "" || at.began.Before(began)) {
+		if at.known != nil && fspath.Below(link, root) && (found == "" || at.began.Before(began)) {
 			began, found = at.began, root
 		}
 	}
 	if found == "" {
 		list, _ := h.marks.orphans(link)
 		for _, o := range list {
-			if below(link, o.Root) && (found == "" || o.began.Before(began)) {
+			if fspath.Below(link, o.Root) && (found == "" || o.began.Before(began)) {
 				began, found = o.began, o.Root
 			}
 			o.file.Close()
 		}
 	}
-	id, _, ok := identify(link)
+	id, _, ok := fspath.Lstat(link)
 	was := past{began: began}
-	if found == "" || !ok || was.before(id.changed) {
+	if found == "" || !ok || was.before(id.Changed) {
 		h.mu.Unlock()
 		return false
 	}
@@ -549,7 +550,7 @@ func (h *guests) outlive(owner launch.Owner) {
 		}
 	}
 	h.mu.Unlock()
-	for _, root := range outermost(roots) {
+	for _, root := range fspath.Outermost(roots) {
 		h.live(root)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
@@ -161,7 +162,7 @@ func (x *index) trim(idle func(root string) bool) {
 // entered are the places of enteredNames below the first level of roots, as they were when the roots were looked through last.
 func (x *index) entered(roots []string) (paths []string) {
 	const most = 5_000
-	for _, root := range outermost(roots) {
+	for _, root := range fspath.Outermost(roots) {
 		g, err := x.plant(root)
 		if err != nil {
 			continue // its end is said where parts are looked for
@@ -186,11 +187,6 @@ func (x *index) close() {
 		x.uproot(root, g)
 	}
 	x.work.Wait()
-}
-
-// outermost are the roots that lie in no other.
-func outermost(roots []string) []string {
-	return slices.DeleteFunc(slices.Clone(roots), func(r string) bool { return insideAny(r, roots) })
 }
 
 // settle makes sure that what is known of a root is what is there.
@@ -233,18 +229,18 @@ const maxOpened = 64
 
 // look finds the parts in roots. whole are the protected paths that are held, with what lay there: while it does, nothing in them is
 // looked at. open makes folders be listed that can't be, but for those that it names; nil: none.
-func (x *index) look(roots []string, whole map[string]identity, open map[identity]bool) (*parts, error) {
+func (x *index) look(roots []string, whole map[string]fspath.Identity, open map[fspath.Identity]bool) (*parts, error) {
 	return x.find(roots, whole, open, x.settle)
 }
 
 // lookAgain is look for a caller that has just called it, with the same roots and another whole: the folders are not compared again.
-func (x *index) lookAgain(roots []string, whole map[string]identity) (*parts, error) {
+func (x *index) lookAgain(roots []string, whole map[string]fspath.Identity) (*parts, error) {
 	return x.find(roots, whole, nil, x.settled)
 }
 
-func (x *index) find(roots []string, whole map[string]identity, open map[identity]bool, settle settler) (*parts, error) {
+func (x *index) find(roots []string, whole map[string]fspath.Identity, open map[fspath.Identity]bool, settle settler) (*parts, error) {
 	for range maxOpened {
-		p := &parts{roots: roots, whole: unchanged(whole), open: open, namer: x.namer}
+		p := &parts{roots: roots, whole: fspath.Unchanged(whole), open: open, namer: x.namer}
 		again, err := x.collect(p, settle)
 		if err != nil || !again {
 			return p, err
@@ -257,11 +253,11 @@ func (x *index) find(roots []string, whole map[string]identity, open map[identit
 func (x *index) collect(p *parts, settle settler) (again bool, err error) {
 	var versions strings.Builder
 	if x.home != "" {
-		for _, root := range outermost(p.roots) {
+		for _, root := range fspath.Outermost(p.roots) {
 			p.startup(root, x.home)
 		}
 	}
-	for _, root := range outermost(p.roots) {
+	for _, root := range fspath.Outermost(p.roots) {
 		g, result, err := settle(root)
 		if err != nil {
 			return false, err

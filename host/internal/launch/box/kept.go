@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // Kept says why a grant's box keeps a path read-only that lies in one of its writable roots; empty: it does not. It looks at the machine's
@@ -12,12 +13,12 @@ func Kept(g launch.Grant, home string, environ []string, path string) string {
 	if g.Mode != WorkspaceWrite || !filepath.IsAbs(path) {
 		return ""
 	}
-	path = realParent(path)
+	path = fspath.ResolveParent(path)
 	var roots []string
 	for _, r := range g.WritableRoots {
-		roots = append(roots, real(r))
+		roots = append(roots, fspath.Resolve(r))
 	}
-	root := nearest(roots, path)
+	root := fspath.Deepest(roots, path)
 	if root == "" || root == path {
 		return ""
 	}
@@ -27,10 +28,10 @@ func Kept(g launch.Grant, home string, environ []string, path string) string {
 	if !unprotected(root, path) {
 		return "what lies there is executed later, or says what agents and other programs may do"
 	}
-	home = real(home)
+	home = fspath.Resolve(home)
 	if home != "" {
 		for _, p := range atHome(home) {
-			if below(p, root) && (p == path || below(path, p)) {
+			if fspath.Below(p, root) && (p == path || fspath.Below(path, p)) {
 				return "your shells, or other programs, execute it"
 			}
 		}
@@ -46,13 +47,13 @@ func Kept(g launch.Grant, home string, environ []string, path string) string {
 			}
 			list = append(list, more...)
 		}
-		if dir == root || !below(dir, root) {
+		if dir == root || !fspath.Below(dir, root) {
 			break
 		}
 	}
 	for _, t := range list {
-		for _, p := range []string{realParent(t.path), real(t.path)} {
-			if p == path || t.folder && below(path, p) && below(p, root) {
+		for _, p := range []string{fspath.ResolveParent(t.path), fspath.Resolve(t.path)} {
+			if p == path || t.folder && fspath.Below(path, p) && fspath.Below(p, root) {
 				return t.why
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
@@ -164,7 +165,7 @@ func (b *Box) lateCovers(g launch.Grant, d *design) ([]control.Cover, error) {
 	v := d.view
 	var paths []string
 	add := func(p string) {
-		held := slices.ContainsFunc(v.roots, func(r string) bool { return r == p || below(r, p) }) // the process works there
+		held := slices.ContainsFunc(v.roots, func(r string) bool { return r == p || fspath.Below(r, p) }) // the process works there
 		if v.shows(p) && !v.lost(p) && !held && !slices.Contains(v.shown, p) && !slices.Contains(d.missing, p) {
 			paths = append(paths, p)
 		}
@@ -177,14 +178,14 @@ func (b *Box) lateCovers(g launch.Grant, d *design) ([]control.Cover, error) {
 			}
 		}
 		for _, k := range v.keys {
-			if k.there && insideAny(k.path, v.roots) && !b.among(k.path, v) {
+			if k.there && fspath.BelowAny(k.path, v.roots) && !b.among(k.path, v) {
 				add(k.path)
 			}
 		}
 	}
 	for _, p := range deniedPaths(g) {
-		if !slices.Contains(d.missing, realParent(p)) {
-			add(real(p))
+		if !slices.Contains(d.missing, fspath.ResolveParent(p)) {
+			add(fspath.Resolve(p))
 		}
 	}
 	var mounted []denial
@@ -202,13 +203,13 @@ func (b *Box) lateCovers(g launch.Grant, d *design) ([]control.Cover, error) {
 // coversOf are the covers of what is there of these paths.
 func coversOf(paths []string) (list []control.Cover, err error) {
 	for _, p := range paths {
-		in, id, mode, failed := placed(p)
+		in, id, mode, failed := fspath.LstatIn(p)
 		switch {
-		case absent(failed) || errors.Is(failed, fs.ErrPermission):
+		case fspath.IsNotExist(failed) || errors.Is(failed, fs.ErrPermission):
 		case failed != nil:
 			err = errors.Join(err, failed)
 		default:
-			list = append(list, control.Cover{Path: p, Dev: in.dev, Ino: in.ino, WasDev: id.dev, WasInode: id.ino, Folder: mode.IsDir()})
+			list = append(list, control.Cover{Path: p, Dev: in.Dev, Ino: in.Ino, WasDev: id.Dev, WasInode: id.Ino, Folder: mode.IsDir()})
 		}
 	}
 	return list, err

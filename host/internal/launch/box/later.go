@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // executedLater are files that other programs execute, or take for what they are to do, when somebody comes by: building, entering a
@@ -26,10 +28,10 @@ const maxHooks = 100
 var enteredNames = []string{".envrc", ".vscode", ".idea", ".claude", ".cursor", ".mcp.json", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "GEMINI.md"}
 
 // lookLater notes which of these are there, and which they are. entered are further places of enteredNames.
-func lookLater(roots, entered []string) map[string]identity {
-	out := map[string]identity{}
+func lookLater(roots, entered []string) map[string]fspath.Identity {
+	out := map[string]fspath.Identity{}
 	look := func(path string) {
-		id, mode, ok := identify(path)
+		id, mode, ok := fspath.Lstat(path)
 		switch {
 		case !ok:
 		case !mode.IsDir():
@@ -38,7 +40,7 @@ func lookLater(roots, entered []string) map[string]identity {
 			entries, _ := os.ReadDir(path)
 			for _, e := range entries[:min(len(entries), maxHooks)] {
 				in := filepath.Join(path, e.Name())
-				if id, mode, ok := identify(in); ok && !mode.IsDir() {
+				if id, mode, ok := fspath.Lstat(in); ok && !mode.IsDir() {
 					out[in] = id
 				}
 			}
@@ -50,7 +52,7 @@ func lookLater(roots, entered []string) map[string]identity {
 		}
 	}
 	for _, path := range entered {
-		if !isDir(path) {
+		if !fspath.IsDir(path) {
 			look(path)
 			continue
 		}
@@ -64,7 +66,7 @@ func lookLater(roots, entered []string) map[string]identity {
 }
 
 // changedLater are those that are new, or not what they were.
-func changedLater(before, after map[string]identity) []Moved {
+func changedLater(before, after map[string]fspath.Identity) []Moved {
 	var out []Moved
 	for path, id := range after {
 		if was, ok := before[path]; !ok || was != id {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // When a gantry is killed its launchers end what they have started. That takes a moment, in which commands may go on making things. So the
@@ -72,7 +73,7 @@ func closeAll(files []*os.File) {
 }
 
 // adopt makes what a killed gantry has left running a guest, until pipes say that it has ended. The caller holds h.mu.
-func (h *guests) adopt(owner launch.Owner, o *orphan, ids map[identity]bool, pipes []*os.File) error {
+func (h *guests) adopt(owner launch.Owner, o *orphan, ids map[fspath.Identity]bool, pipes []*os.File) error {
 	at := h.ground(o.Root)
 	if at.known == nil {
 		m, err := h.write(o.record)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
@@ -17,16 +18,13 @@ import (
 // there too, so its other names are read-only: each for itself, or where there are a great many (package managers link whole trees into a
 // folder from a store of their own) the folders that hold them.
 
-// file tells files apart.
-type file struct{ dev, ino uint64 }
-
 // maxLinked is how many mounts are spent on this. 32 make a box 4 ms slower; 256 would make it a tenth of a second, since bubblewrap
 // reads the list of all mounts for each.
 const maxLinked = 32
 
 // foreign are the files with names beyond what may be written, by the folders that their names inside lie in. A file is there once for
 // each of them.
-func (p *parts) foreign(held holding) map[string][]file {
+func (p *parts) foreign(held holding) map[string][]fspath.Inode {
 	var linked []tree.Linked
 	for _, g := range p.trees {
 		for _, f := range g.Linked() {
@@ -41,13 +39,13 @@ func (p *parts) foreign(held holding) map[string][]file {
 	seen := p.apart(held)
 	for _, f := range linked {
 		for _, l := range f.Links {
-			seen[file{f.Dev, l.Ino}]++
+			seen[fspath.Inode{Dev: f.Dev, Ino: l.Ino}]++
 		}
 	}
-	out := map[string][]file{}
+	out := map[string][]fspath.Inode{}
 	for _, f := range linked {
 		for _, l := range f.Links {
-			if of := (file{f.Dev, l.Ino}); l.Count == tree.MaxCount || seen[of] < int64(l.Count) {
+			if of := (fspath.Inode{Dev: f.Dev, Ino: l.Ino}); l.Count == tree.MaxCount || seen[of] < int64(l.Count) {
 				out[f.Path] = append(out[f.Path], of)
 			}
 		}
@@ -57,11 +55,11 @@ func (p *parts) foreign(held holding) map[string][]file {
 
 // apart are the names that count otherwise than the folders that they lie in: single ones that are read-only, and single ones in what is
 // read-only that were opened.
-func (p *parts) apart(held holding) map[file]int64 {
-	out := map[file]int64{}
+func (p *parts) apart(held holding) map[fspath.Inode]int64 {
+	out := map[fspath.Inode]int64{}
 	count := func(path string, by int64) {
-		if id, links, ok := linkCount(path); ok && links > 1 && isRegular(path) {
-			out[file{id.dev, id.ino}] += by
+		if id, links, ok := fspath.LinkCount(path); ok && links > 1 && fspath.IsRegular(path) {
+			out[id.Inode()] += by
 		}
 	}
 	for path := range held.paths {
@@ -78,22 +76,22 @@ func (p *parts) apart(held holding) map[file]int64 {
 }
 
 // namesOf are the names in a folder of some files, but for those that are held.
-func namesOf(dir string, files []file, held holding) (map[string]file, error) {
+func namesOf(dir string, files []fspath.Inode, held holding) (map[string]fspath.Inode, error) {
 	entries, err := os.ReadDir(dir)
-	if absent(err) {
+	if fspath.IsNotExist(err) {
 		return nil, errMoved
 	}
 	if err != nil {
 		return nil, fmt.Errorf("names of files in %s can't be found: %w", dir, err)
 	}
-	out := map[string]file{}
+	out := map[string]fspath.Inode{}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if held.paths[path] && !held.opened(path) || !e.Type().IsRegular() {
 			continue
 		}
-		if id, links, ok := linkCount(path); ok && links > 1 && slices.Contains(files, file{id.dev, id.ino}) {
-			out[path] = file{id.dev, id.ino}
+		if id, links, ok := fspath.LinkCount(path); ok && links > 1 && slices.Contains(files, id.Inode()) {
+			out[path] = id.Inode()
 		}
 	}
 	return out, nil
@@ -134,7 +132,7 @@ func (h holding) covers(dir string) bool {
 }
 
 func (h holding) opened(path string) bool {
-	return slices.Contains(h.open, path) || insideAny(path, h.open)
+	return slices.Contains(h.open, path) || fspath.BelowAny(path, h.open)
 }
 
 // narrowed is what is kept read-only for the sake of names that lie elsewhere as well. It is worked out anew when one of them may have
@@ -143,17 +141,17 @@ type narrowed struct {
 	mu    sync.Mutex
 	of    string
 	names int
-	keep  map[string]file // a path, with the file that it is; zero: a folder
+	keep  map[string]fspath.Inode // a path, with the file that it is; zero: a folder
 	err   error
 }
 
-func (n *narrowed) find(roots []string, found *parts, held holding) (names int, keep map[string]file, err error) {
+func (n *narrowed) find(roots []string, found *parts, held holding) (names int, keep map[string]fspath.Inode, err error) {
 	of := fmt.Sprintf("%q %s %s", roots, found.links, held.key)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.of != of {
 		foreign := found.foreign(held)
-		n.names, n.keep = 0, map[string]file{}
+		n.names, n.keep = 0, map[string]fspath.Inode{}
 		counts := make(map[string]int, len(foreign))
 		for dir, files := range foreign {
 			counts[dir] = len(files)
@@ -161,7 +159,7 @@ func (n *narrowed) find(roots []string, found *parts, held holding) (names int, 
 		}
 		folders, single, err := narrow(roots, counts)
 		for _, p := range folders {
-			n.keep[p] = file{}
+			n.keep[p] = fspath.Inode{}
 		}
 		for _, dir := range single {
 			names, failed := namesOf(dir, foreign[dir], held)
@@ -205,7 +203,7 @@ func narrow(roots []string, names map[string]int) (folders, single []string, err
 	}
 	for queue, count := []*branch{top}, 1; len(queue) > 0; queue = queue[1:] {
 		b := queue[0]
-		must := slices.Contains(roots, b.path) || slices.ContainsFunc(roots, func(r string) bool { return b.path == "/" || below(r, b.path) })
+		must := slices.Contains(roots, b.path) || slices.ContainsFunc(roots, func(r string) bool { return b.path == "/" || fspath.Below(r, b.path) })
 		more := count - 1 + len(b.below) + b.names
 		switch {
 		case more > maxLinked && !must:
@@ -225,23 +223,23 @@ func narrow(roots []string, names map[string]int) (folders, single []string, err
 
 // linkedKeys are the files that nobody in a box reads, as far as they can be told apart, and how many names each has: one elsewhere
 // shows its content too.
-func (b *Box) linkedKeys() map[file]uint64 {
+func (b *Box) linkedKeys() map[fspath.Inode]uint64 {
 	const most = 10_000 // entries; folders of credentials are small
-	out := map[file]uint64{}
+	out := map[fspath.Inode]uint64{}
 	look := func(path string) {
 		left := most
 		_ = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
 			if left--; err != nil || left < 0 {
 				return fs.SkipAll
 			}
-			if id, links, ok := linkCount(p); ok && e.Type().IsRegular() {
-				out[file{id.dev, id.ino}] = links
+			if id, links, ok := fspath.LinkCount(p); ok && e.Type().IsRegular() {
+				out[id.Inode()] = links
 			}
 			return nil
 		})
 	}
 	for _, p := range b.keys() {
-		look(real(p))
+		look(fspath.Resolve(p))
 	}
 	if b.home != "" {
 		look(filepath.Join(b.home, "secrets"))
@@ -258,13 +256,13 @@ func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []denial
 		return nil, nil, nil
 	}
 	keys := b.linkedKeys()
-	maps.DeleteFunc(keys, func(_ file, links uint64) bool { return links < 2 })
+	maps.DeleteFunc(keys, func(_ fspath.Inode, links uint64) bool { return links < 2 })
 	if found.moved && len(keys) > 0 {
 		return nil, nil, errMoved // one of those names may be where nobody has looked
 	}
 	if len(keys) > 0 {
 		for dir, files := range found.foreign(holding{}) { // what is read-only is read
-			files = slices.DeleteFunc(files, func(f file) bool { return keys[f] == 0 })
+			files = slices.DeleteFunc(files, func(f fspath.Inode) bool { return keys[f] == 0 })
 			if len(files) == 0 {
 				continue
 			}
@@ -299,10 +297,10 @@ func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []denial
 }
 
 // locate finds out in which folder a path lies. f is the file that it has to be; zero: any.
-func locate(path string, f file) (denial, error) {
-	in, id, mode, err := placed(path)
+func locate(path string, f fspath.Inode) (denial, error) {
+	in, id, mode, err := fspath.LstatIn(path)
 	switch {
-	case absent(err) || err == nil && f != (file{}) && f != (file{id.dev, id.ino}):
+	case fspath.IsNotExist(err) || err == nil && f != (fspath.Inode{}) && f != (id.Inode()):
 		return denial{}, errMoved
 	case err != nil:
 		return denial{}, fmt.Errorf("%s can't be kept as it is: %w", path, err)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"golang.org/x/sys/unix"
 )
 
@@ -93,7 +94,7 @@ func (l *lookout) watch(paths []string) (err error) {
 				case failed == nil:
 				case errors.Is(failed, unix.ENOSPC):
 					err = errors.New("there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches")
-				case !absent(failed) && !errors.Is(failed, fs.ErrPermission):
+				case !fspath.IsNotExist(failed) && !errors.Is(failed, fs.ErrPermission):
 					err = fmt.Errorf("%s can't be watched: %w", s.folder, failed)
 				}
 				if failed != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // A gantry that is killed can't judge what its commands have made. So before the first of them begins a mark is written, with the parts
@@ -104,7 +105,7 @@ func (p part) digest() string {
 }
 
 // note marks a root, in which somebody is about to work, with the parts that are there.
-func (h *guests) note(root string, found *parts, known map[identity]bool) error {
+func (h *guests) note(root string, found *parts, known map[fspath.Identity]bool) error {
 	at := h.ground(root)
 	if at.off != nil {
 		at.off.Stop()
@@ -114,11 +115,11 @@ func (h *guests) note(root string, found *parts, known map[identity]bool) error 
 		return nil
 	}
 	r := record{Root: root, Named: found.named}
-	if id, _, ok := identify(root); ok {
-		id = lasting(root, id)
-		r.Dev, r.Ino, r.Born = id.dev, id.ino, id.changed
+	if id, _, ok := fspath.Lstat(root); ok {
+		id = fspath.Persistent(root, id)
+		r.Dev, r.Ino, r.Born = id.Dev, id.Ino, id.Changed
 	}
-	digests := map[identity]string{}
+	digests := map[fspath.Identity]string{}
 	for _, p := range found.list {
 		if p.root != root {
 			continue
@@ -128,7 +129,7 @@ func (h *guests) note(root string, found *parts, known map[identity]bool) error 
 			d = p.digest()
 		}
 		digests[p.id] = d
-		r.Parts = append(r.Parts, noted{Path: p.path, Kind: p.kind, Dev: p.id.dev, Ino: p.id.ino, Changed: p.id.changed, Size: p.id.size, Digest: d})
+		r.Parts = append(r.Parts, noted{Path: p.path, Kind: p.kind, Dev: p.id.Dev, Ino: p.id.Ino, Changed: p.id.Changed, Size: p.id.Size, Digest: d})
 	}
 	m, err := h.write(r)
 	if err != nil {
@@ -154,8 +155,8 @@ func (h *guests) write(r record) (*mark, error) {
 
 // is reports whether a folder is the one of the record.
 func (r *record) is(dir string) bool {
-	id, mode, ok := identify(dir)
-	return ok && mode.IsDir() && (r.Ino == 0 || lasting(dir, id) == identity{dev: r.Dev, ino: r.Ino, changed: r.Born})
+	id, mode, ok := fspath.Lstat(dir)
+	return ok && mode.IsDir() && (r.Ino == 0 || fspath.Persistent(dir, id) == fspath.Identity{Dev: r.Dev, Ino: r.Ino, Changed: r.Born})
 }
 
 // find looks for the folder of a record: where it was, at root, or under another name beside it.
@@ -302,7 +303,7 @@ func (m *markings) orphans(root string) (list []orphan, err error) {
 			f.Close()
 			return list, fmt.Errorf("the mark %s of commands of a gantry that was killed can't be read: %w; look for what they have left, then remove it", path, err)
 		}
-		if o.Root != root && !below(o.Root, root) && !below(root, o.Root) && (o.Ino == 0 || !o.is(root)) {
+		if o.Root != root && !fspath.Below(o.Root, root) && !fspath.Below(root, o.Root) && (o.Ino == 0 || !o.is(root)) {
 			f.Close()
 			continue
 		}
@@ -327,15 +328,15 @@ func (h *guests) recover(root string, owner launch.Owner) (words []word, err err
 	for i := range list {
 		o := &list[i]
 		if !o.find(root) {
-			if !isDir(o.Root) || time.Since(o.began) > longestMark {
+			if !fspath.IsDir(o.Root) || time.Since(o.began) > longestMark {
 				_ = os.Remove(o.path)
 			}
 			continue
 		}
 		pipes := h.marks.left(&o.record) // before it is judged
-		ids, digests := map[identity]bool{}, map[string]bool{}
+		ids, digests := map[fspath.Identity]bool{}, map[string]bool{}
 		for _, n := range o.Parts {
-			ids[identity{dev: n.Dev, ino: n.Ino, changed: n.Changed, size: n.Size}] = true
+			ids[fspath.Identity{Dev: n.Dev, Ino: n.Ino, Changed: n.Changed, Size: n.Size}] = true
 			if n.Digest != "" {
 				digests[n.Path+"\x00"+n.Digest] = true
 			}
@@ -382,7 +383,7 @@ func (h *guests) watch(owner launch.Owner, roots []string) error {
 	h.mu.Lock()
 	var words []word
 	var err error
-	for _, root := range outermost(roots) {
+	for _, root := range fspath.Outermost(roots) {
 		if h.closed {
 			break
 		}

@@ -4,9 +4,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // What is protected or denied and missing can't be covered: a mount needs something to lie on, and whatever gantry made there would be in
@@ -18,15 +18,15 @@ func appeared(missing, roots []string) []part {
 	for _, path := range missing {
 		root := ""
 		for _, r := range roots {
-			if below(path, r) && (root == "" || len(r) < len(root)) {
+			if fspath.Below(path, r) && (root == "" || len(r) < len(root)) {
 				root = r
 			}
 		}
 		if root == "" {
 			continue
 		}
-		for _, at := range steps(root, path) {
-			id, mode, ok := identify(at)
+		for _, at := range fspath.Between(root, path) {
+			id, mode, ok := fspath.Lstat(at)
 			if !ok {
 				break
 			}
@@ -40,39 +40,6 @@ func appeared(missing, roots []string) []part {
 		}
 	}
 	return out
-}
-
-// steps are the paths on the way from a folder to a path in it, which is the last.
-func steps(root, path string) []string {
-	var out []string
-	for at := path; at != root; at = filepath.Dir(at) {
-		out = append(out, at)
-	}
-	slices.Reverse(out)
-	return out
-}
-
-// maxAsides is how many names are looked for under which something that is denied was moved aside.
-const maxAsides = 8
-
-// asides are the names that a path has when it was moved aside, as far as they are there.
-func asides(path string) []string {
-	var out []string
-	for n := range maxAsides {
-		p := asideName(path, n+1)
-		if _, mode, ok := identify(p); ok && mode&fs.ModeSymlink == 0 {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// asideName is the n-th name that something has when it was moved aside; the first is 1.
-func asideName(path string, n int) string {
-	if n == 1 {
-		return path + aside
-	}
-	return path + aside + "-" + strconv.Itoa(n)
 }
 
 // Older versions put an empty folder that may not be written in the place of each missing name while a command ran. One that was killed

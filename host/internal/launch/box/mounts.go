@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
@@ -120,7 +121,7 @@ func root() bool { return os.Geteuid() == 0 }
 // a box that serves one command after another.
 func shared() []string {
 	args := []string{"--perms", "1777", "--tmpfs", "/dev/shm"}
-	if isDir("/proc/sys/fs/mqueue") { // the kernel has such queues, whether they are mounted or not
+	if fspath.IsDir("/proc/sys/fs/mqueue") { // the kernel has such queues, whether they are mounted or not
 		args = append(args, "--mqueue", "/dev/mqueue")
 	}
 	return args
@@ -152,15 +153,15 @@ func (b *Box) hide(m *mounts, v view) {
 	}
 	if os.Geteuid() == 0 {
 		for _, p := range ofTheMachine { // others can't read them anyway
-			if isThere(p) {
+			if fspath.Exists(p) {
 				m.add(p, "--ro-bind", "/dev/null", p)
 			}
 		}
 	}
-	if isDir(b.home) {
+	if fspath.IsDir(b.home) {
 		m.add(b.home, "--tmpfs", b.home)
 		m.seal(b.home)
-		if plugins := filepath.Join(b.home, "plugins"); isDir(plugins) {
+		if plugins := filepath.Join(b.home, "plugins"); fspath.IsDir(plugins) {
 			m.add(plugins, "--ro-bind", plugins, plugins)
 		}
 	}
@@ -190,8 +191,8 @@ func (b *Box) hidden(v view) (list []key) {
 	for _, k := range v.keys {
 		switch p := k.path; {
 		case !k.there || !v.shows(p):
-		case insideAny(p, covered): // it is not seen anyway
-		case insideAny(p, v.roots) || slices.Contains(v.roots, p):
+		case fspath.BelowAny(p, covered): // it is not seen anyway
+		case fspath.BelowAny(p, v.roots) || slices.Contains(v.roots, p):
 		case slices.Contains(v.shown, p):
 		case k.folder || k.file:
 			list = append(list, k)
@@ -202,12 +203,12 @@ func (b *Box) hidden(v view) (list []key) {
 
 // opens reports whether something in a hidden folder is seen.
 func (v view) opens(folder string) bool {
-	return slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return below(s, folder) })
+	return slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return fspath.Below(s, folder) })
 }
 
 // shows reports whether a path is seen at all, before something is laid over it.
 func (v view) shows(path string) bool {
-	return v.read == nil || insideAny(path, v.read) || slices.Contains(v.read, path) || insideAny(path, v.roots) || slices.Contains(v.roots, path)
+	return v.read == nil || fspath.BelowAny(path, v.read) || slices.Contains(v.read, path) || fspath.BelowAny(path, v.roots) || slices.Contains(v.roots, path)
 }
 
 // keep holds what others may be moving.
@@ -220,14 +221,14 @@ func (v *view) keep(list ...denial) {
 
 // writes reports whether a path may be written, by the deepest root or held folder that it lies in.
 func (v view) writes(path string) bool {
-	return len(nearest(v.roots, path)) > len(nearest(v.hold, path))
+	return len(fspath.Deepest(v.roots, path)) > len(fspath.Deepest(v.hold, path))
 }
 
 // lost reports whether a path lies in a denied folder, in which nothing is seen unless a root in it opens it again.
 func (v view) lost(path string) bool {
 	return slices.ContainsFunc(v.denied, func(o denial) bool {
-		return o.folder && below(path, o.path) && !slices.ContainsFunc(v.roots, func(r string) bool {
-			return below(r, o.path) && (path == r || below(path, r))
+		return o.folder && fspath.Below(path, o.path) && !slices.ContainsFunc(v.roots, func(r string) bool {
+			return fspath.Below(r, o.path) && (path == r || fspath.Below(path, r))
 		})
 	})
 }
@@ -235,15 +236,15 @@ func (v view) lost(path string) bool {
 // covers are what is looked at again in the box: what is denied or kept in folders that others may be changing.
 func (v view) covers() []control.Cover {
 	var out []control.Cover
-	inRoot := func(d denial) bool { return insideAny(d.path, v.roots) && !v.lost(d.path) }
+	inRoot := func(d denial) bool { return fspath.BelowAny(d.path, v.roots) && !v.lost(d.path) }
 	for _, d := range slices.Concat(v.denied, v.hide) {
 		if inRoot(d) {
-			out = append(out, control.Cover{Path: d.path, Dev: d.in.dev, Ino: d.in.ino, WasDev: d.id.dev, WasInode: d.id.ino})
+			out = append(out, control.Cover{Path: d.path, Dev: d.in.Dev, Ino: d.in.Ino, WasDev: d.id.Dev, WasInode: d.id.Ino})
 		}
 	}
 	for _, d := range v.kept {
 		if inRoot(d) {
-			out = append(out, control.Cover{Path: d.path, Dev: d.in.dev, Ino: d.in.ino})
+			out = append(out, control.Cover{Path: d.path, Dev: d.in.Dev, Ino: d.in.Ino})
 		}
 	}
 	return out
@@ -261,7 +262,7 @@ func (m *mounts) seal(path string) { m.sealed = append(m.sealed, path) }
 
 // holds reports whether something is mounted below a folder.
 func (m *mounts) holds(folder string) bool {
-	return slices.ContainsFunc(m.list, func(x mount) bool { return below(x.path, folder) })
+	return slices.ContainsFunc(m.list, func(x mount) bool { return fspath.Below(x.path, folder) })
 }
 
 // system adds the folders that programs need to run at all. Where one is a link to another, as /bin often is, the link is made.
@@ -282,7 +283,7 @@ func (m *mounts) system() {
 
 func (m *mounts) arguments() []string {
 	var args []string
-	slices.SortStableFunc(m.list, func(a, b mount) int { return depth(a.path) - depth(b.path) })
+	slices.SortStableFunc(m.list, func(a, b mount) int { return fspath.Depth(a.path) - fspath.Depth(b.path) })
 	for _, x := range m.list {
 		args = append(args, x.args...)
 	}
@@ -290,11 +291,4 @@ func (m *mounts) arguments() []string {
 		args = append(args, "--remount-ro", p)
 	}
 	return args
-}
-
-func depth(path string) int { return strings.Count(strings.TrimSuffix(path, "/"), "/") }
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return path != "" && err == nil && info.IsDir()
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // The user may rename a folder in which commands run, and put another in its place. The mounts of those commands go with the folder: what
@@ -47,7 +49,7 @@ func (h *guests) rename(root, to string) {
 	}
 	for _, g := range h.on(root) {
 		g.roots, g.opened, g.missing, g.asked = all(g.roots), all(g.opened), all(g.missing), nil
-		whole := make(map[string]identity, len(g.whole))
+		whole := make(map[string]fspath.Identity, len(g.whole))
 		for p, id := range g.whole {
 			whole[renamed(p)] = id
 		}
@@ -72,7 +74,7 @@ func (h *guests) rename(root, to string) {
 	for id, p := range at.kept {
 		at.kept[id] = renamed(p)
 	}
-	if at.mark != nil && isDir(to) {
+	if at.mark != nil && fspath.IsDir(to) {
 		at.record.Root, at.record.Named = to, named
 		if m, err := h.write(at.record); err == nil { // else the old one says which folder it is
 			at.mark.remove()

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/gitconfig"
 )
 
@@ -29,7 +30,7 @@ type namer struct {
 // settings are a repository's, with the files that they were read from.
 type settings struct {
 	gitconfig.Settings
-	ids map[string]identity
+	ids map[string]fspath.Identity
 }
 
 // target is a path that something else executes, or takes for its settings.
@@ -70,7 +71,7 @@ func (n *namer) settings(dir string) gitconfig.Settings {
 	s := &settings{Settings: gitconfig.Read(n.user, dir, common)}
 	s.ids = identities(s.Files)
 	for _, id := range s.ids {
-		if now.Sub(time.Unix(0, id.changed)) < settled {
+		if now.Sub(time.Unix(0, id.Changed)) < fspath.ClockSlack {
 			s.ids = nil // read it again the next time
 			break
 		}
@@ -83,13 +84,13 @@ func (n *namer) settings(dir string) gitconfig.Settings {
 	return s.Settings
 }
 
-func identities(files []string) map[string]identity {
-	out := make(map[string]identity, len(files))
+func identities(files []string) map[string]fspath.Identity {
+	out := make(map[string]fspath.Identity, len(files))
 	for _, f := range files {
 		if to, err := filepath.EvalSymlinks(f); err == nil {
 			f = to
 		}
-		out[f], _, _ = identify(f)
+		out[f], _, _ = fspath.Lstat(f)
 	}
 	return out
 }
@@ -103,7 +104,7 @@ func (n *namer) repository(dir, top string) (out []target, err error) {
 	common := cmp.Or(commonDir(dir), dir)
 	for _, f := range s.Files {
 		in, name := filepath.Dir(f), filepath.Base(f)
-		if _, mode, _ := identify(f); (in == dir || in == common) && (name == "config" || name == "config.worktree") && mode&fs.ModeSymlink == 0 {
+		if _, mode, _ := fspath.Lstat(f); (in == dir || in == common) && (name == "config" || name == "config.worktree") && mode&fs.ModeSymlink == 0 {
 			continue // its own, which is looked at wherever it lies
 		}
 		out = append(out, target{path: f, kind: kindSettings, why: "git reads it as settings, which may name programs"})
@@ -134,7 +135,7 @@ func (n *namer) programs(line, top, why string, byHand bool) (out []target) {
 	words := gitconfig.Words(line)
 	bases := []string{top}
 	for _, w := range words {
-		if p := gitconfig.Expand(w.Text, top, n.user.Home); p != top && isDir(p) && len(bases) < 10 && !w.Module {
+		if p := gitconfig.Expand(w.Text, top, n.user.Home); p != top && fspath.IsDir(p) && len(bases) < 10 && !w.Module {
 			bases = append(bases, p) // a cd, or a variable that is set
 		}
 	}
@@ -176,7 +177,7 @@ func (n *namer) programs(line, top, why string, byHand bool) (out []target) {
 				case err == nil && info.IsDir() && p != top && gitconfig.Folder(w.Of) && !byHand:
 					add(w, p, true)
 				case err == nil && info.Mode().IsRegular() && (w.Runs || info.Mode().Perm()&0o111 != 0),
-					absent(err) && w.Runs && strings.Contains(w.Text, "/"):
+					fspath.IsNotExist(err) && w.Runs && strings.Contains(w.Text, "/"):
 					add(w, p, false)
 				}
 			}
@@ -199,7 +200,7 @@ func linkedHooks(dir string) (out []target) {
 		return out
 	}
 	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink == 0 || strings.Contains(e.Name(), aside) {
+		if e.Type()&fs.ModeSymlink == 0 || strings.Contains(e.Name(), fspath.QuarantineSuffix) {
 			continue
 		}
 		if to, err := os.Readlink(filepath.Join(hooks, e.Name())); err == nil {
@@ -224,7 +225,7 @@ func (n *namer) inPath(roots []string) (out []target) {
 		}
 		for _, d := range dirs {
 			d = filepath.Clean(d)
-			if !slices.ContainsFunc(managed, func(end string) bool { return strings.HasSuffix(d, end) }) && !slices.ContainsFunc(roots, func(r string) bool { return r == d || below(r, d) }) {
+			if !slices.ContainsFunc(managed, func(end string) bool { return strings.HasSuffix(d, end) }) && !slices.ContainsFunc(roots, func(r string) bool { return r == d || fspath.Below(r, d) }) {
 				out = append(out, target{path: d, folder: true, kind: kindNamed, why: "your shell finds programs there, because of PATH"})
 			}
 		}
@@ -276,22 +277,22 @@ func (p *parts) settings(dir, top string) {
 
 // fresh reports whether a repository's settings are new since a command began: of these no line stays that names anything.
 func (p *parts) fresh(dir string) bool {
-	if p.open == nil || p.held(dir) || !insideAny(dir, p.roots) {
+	if p.open == nil || p.held(dir) || !fspath.BelowAny(dir, p.roots) {
 		return false
 	}
-	id, _, ok := identify(filepath.Join(dir, "config"))
+	id, _, ok := fspath.Lstat(filepath.Join(dir, "config"))
 	return ok && !p.open[id]
 }
 
 // targets holds what of these lies in a root and is there, and notes all of them.
 func (p *parts) targets(list []target) {
-	w := way{modes: map[string]fs.FileMode{}}
+	w := fspath.NewStatCache()
 	for _, t := range list {
-		if _, _, plain := w.look(t.path); plain {
+		if _, _, plain := w.Lstat(t.path); plain {
 			p.target(t, t.path)
 			continue
 		}
-		at := realParent(t.path)
+		at := fspath.ResolveParent(t.path)
 		p.target(t, at)
 		if to, err := filepath.EvalSymlinks(t.path); err == nil && to != at {
 			p.target(t, to)
@@ -303,7 +304,7 @@ func (p *parts) targets(list []target) {
 func (p *parts) target(t target, path string) {
 	root := ""
 	for _, r := range p.roots {
-		if below(path, r) && (root == "" || len(r) < len(root)) {
+		if fspath.Below(path, r) && (root == "" || len(r) < len(root)) {
 			root = r
 		}
 	}
@@ -313,7 +314,7 @@ func (p *parts) target(t target, path string) {
 	if p.named == nil {
 		p.named, p.why, p.texts = map[string]string{}, map[string]string{}, map[string]bool{}
 	}
-	id, mode, ok := identify(path)
+	id, mode, ok := fspath.Lstat(path)
 	if ok {
 		p.texts[cmp.Or(t.text, path)] = true
 	}
@@ -327,7 +328,7 @@ func (p *parts) target(t target, path string) {
 		return
 	case mode&fs.ModeSymlink != 0:
 	case t.folder && mode.IsDir():
-		id = lasting(path, id) // its content is kept read-only
+		id = fspath.Persistent(path, id) // its content is kept read-only
 		p.hold = append(p.hold, path)
 	case !mode.IsRegular():
 		return
@@ -353,12 +354,12 @@ func (p *parts) since(start time.Time, before *parts) {
 		if p.named[path] == "" || asked[p.named[path]] || x.kind != kindNamed && x.kind != kindSettings {
 			return false
 		}
-		newest := x.id.changed
+		newest := x.id.Changed
 		entries, _ := os.ReadDir(path)
 		for _, e := range entries {
-			id, _, _ := identify(filepath.Join(path, e.Name()))
-			newest = max(newest, id.changed)
+			id, _, _ := fspath.Lstat(filepath.Join(path, e.Name()))
+			newest = max(newest, id.Changed)
 		}
-		return newest < start.Add(-settled).UnixNano()
+		return newest < start.Add(-fspath.ClockSlack).UnixNano()
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
@@ -44,19 +44,12 @@ type part struct {
 	root string // the writable root, and
 	path string // the path below it
 	kind kind
-	id   identity
+	id   fspath.Identity
 	made origin
 	mine bool // it was there before the oldest command that runs in the root
 }
 
 func (p part) full() string { return filepath.Join(p.root, p.path) }
-
-// identity tells whether a file is what it was: nobody but the kernel sets the time of its last change.
-type identity struct {
-	dev, ino uint64
-	changed  int64 // nanoseconds
-	size     int64
-}
 
 // parts are what was found.
 type parts struct {
@@ -73,7 +66,7 @@ type parts struct {
 	texts map[string]bool   // by which those that are there are named
 	err   error             // why they can't be followed
 	// open makes folders be listed that can't be; those that were so before have nothing new in them.
-	open map[identity]bool
+	open map[fspath.Identity]bool
 }
 
 // startup is what is executed from the user's home whenever a shell, git, another tool or a desktop is started. Where it lies in a writable
@@ -108,44 +101,27 @@ func atHome(home string) []string {
 	return out
 }
 
-// unchanged are the paths at which the same lies as before.
-func unchanged(whole map[string]identity) []string {
-	var out []string
-	for p, was := range whole {
-		if id, _, ok := identify(p); ok && lasting(p, id) == was {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// lasting is an identity that stays when what lies in a folder changes. It has the time at which the folder was made, where the file
-// system knows it: the number alone may be given to another once the folder is removed.
-func lasting(path string, id identity) identity {
-	return identity{dev: id.dev, ino: id.ino, changed: born(path)}
-}
-
 // startup notes what is executed from the user's home and lies in root.
 func (p *parts) startup(root, home string) {
 	var site []string
-	if python := filepath.Join(home, ".local/lib"); below(python, root) { // files there are executed with each start of an interpreter
+	if python := filepath.Join(home, ".local/lib"); fspath.Below(python, root) { // files there are executed with each start of an interpreter
 		site, _ = filepath.Glob(filepath.Join(python, "python*/site-packages"))
 	}
 	for _, path := range append(atHome(home), site...) {
-		if !below(path, root) {
+		if !fspath.Below(path, root) {
 			continue
 		}
-		id, mode, ok := identify(path)
+		id, mode, ok := fspath.Lstat(path)
 		switch {
 		case !ok:
 			continue
 		case mode.IsDir():
-			id = lasting(path, id) // its content is kept read-only
+			id = fspath.Persistent(path, id) // its content is kept read-only
 			fallthrough
 		case mode.IsRegular():
 			p.hold = append(p.hold, path)
 		case mode&fs.ModeSymlink != 0:
-			if to, err := filepath.EvalSymlinks(path); err == nil && insideAny(to, p.roots) {
+			if to, err := filepath.EvalSymlinks(path); err == nil && fspath.BelowAny(to, p.roots) {
 				p.hold = append(p.hold, to)
 			}
 		}
@@ -168,7 +144,7 @@ func (p *parts) visit(root string, f *tree.Folder) (again bool) {
 	}
 	for _, name := range f.Rights {
 		path := filepath.Join(f.Path, name)
-		if id, _, ok := identify(path); ok {
+		if id, _, ok := fspath.Lstat(path); ok {
 			p.add(root, path, kindRights, id)
 		}
 	}
@@ -182,24 +158,24 @@ func (p *parts) visit(root string, f *tree.Folder) (again bool) {
 
 // held reports whether a path lies in what is read-only as a whole: names there are as good as outside.
 func (p *parts) held(path string) bool {
-	return slices.Contains(p.whole, path) || insideAny(path, p.whole)
+	return slices.Contains(p.whole, path) || fspath.BelowAny(path, p.whole)
 }
 
 // tops notes what lies at the first level of the roots in one and is protected only there, and links that no sandbox could be made with.
 func (p *parts) tops(outer string) {
 	for _, root := range p.roots {
-		if root != outer && !below(root, outer) {
+		if root != outer && !fspath.Below(root, outer) {
 			continue
 		}
 		for _, name := range Protected {
 			path := filepath.Join(root, name)
-			id, mode, ok := identify(path)
+			id, mode, ok := fspath.Lstat(path)
 			switch {
 			case !ok || slices.Contains(p.whole, path):
 			case mode&fs.ModeSymlink != 0:
 				p.add(outer, path, kindLink, id)
 			case !slices.Contains(nestedNames, name):
-				p.add(outer, path, kindFolder, lasting(path, id))
+				p.add(outer, path, kindFolder, fspath.Persistent(path, id))
 				p.hold = append(p.hold, path)
 			}
 		}
@@ -211,19 +187,19 @@ const maxReachable = 3800
 
 // deep handles what lies at a longer path as a whole: where it is new, what makes it what it is goes.
 func (p *parts) deep(root, path, needs string) {
-	id, _, ok := identify(path)
+	id, _, ok := fspath.Lstat(path)
 	if !ok {
 		return
 	}
-	p.add(root, needs, kindClosed, lasting(path, id))
-	if len(path) < maxPath {
+	p.add(root, needs, kindClosed, fspath.Persistent(path, id))
+	if len(path) < fspath.MaxPath {
 		p.hold = append(p.hold, path)
 	}
 }
 
 // name handles one of nestedNames.
 func (p *parts) name(root, path string) {
-	id, mode, ok := identify(path)
+	id, mode, ok := fspath.Lstat(path)
 	if ok && filepath.Base(path) == ".git" {
 		p.settings(enclosing(filepath.Dir(path)))
 	}
@@ -234,7 +210,7 @@ func (p *parts) name(root, path string) {
 	case own != nil:
 		p.others(root, path, own)
 	case filepath.Base(path) != ".git":
-		p.add(root, path, kindFolder, lasting(path, id)) // its content is kept read-only
+		p.add(root, path, kindFolder, fspath.Persistent(path, id)) // its content is kept read-only
 		p.hold = append(p.hold, path)
 	case mode.IsDir():
 		p.repository(root, path, "")
@@ -250,7 +226,7 @@ func (p *parts) name(root, path string) {
 // elsewhere is for a repository's own folder that via leads to, if commands may write it.
 func (p *parts) elsewhere(dir, via string) {
 	for _, root := range p.roots {
-		if dir == root || below(dir, root) {
+		if dir == root || fspath.Below(dir, root) {
 			p.repository(root, dir, via)
 			return
 		}
@@ -260,8 +236,8 @@ func (p *parts) elsewhere(dir, via string) {
 // closed handles a folder that can't be listed, though what is in it can be reached by its name, as git does with hooks, or will be once
 // its owner has given the right back. One that was so before stays read-only; one that is new is opened. It reports whether it was.
 func (p *parts) closed(root, path string) (opened bool) {
-	id, mode, ok := identify(path)
-	if !ok || !mode.IsDir() || !passable(path) && !locked(path) {
+	id, mode, ok := fspath.Lstat(path)
+	if !ok || !mode.IsDir() || !fspath.Searchable(path) && !fspath.LacksRights(path) {
 		return false
 	}
 	if p.open == nil || p.open[id] {
@@ -303,7 +279,7 @@ func (p *parts) repository(root, dir, via string) {
 	p.executed(root, dir, made)
 	if common := commonDir(dir); common != "" && common != dir {
 		for _, root := range p.roots {
-			if (common == root || below(common, root)) && !p.held(common) {
+			if (common == root || fspath.Below(common, root)) && !p.held(common) {
 				made.repositories = []string{common, dir}
 				p.executed(root, common, made)
 				return
@@ -313,11 +289,11 @@ func (p *parts) repository(root, dir, via string) {
 }
 
 func (p *parts) executed(root, dir string, made origin) {
-	if id, _, ok := identify(dir); ok {
-		p.add(root, dir, kindRepository, lasting(dir, id))
+	if id, _, ok := fspath.Lstat(dir); ok {
+		p.add(root, dir, kindRepository, fspath.Persistent(dir, id))
 	}
 	hooks := filepath.Join(dir, "hooks")
-	switch id, mode, ok := identify(hooks); {
+	switch id, mode, ok := fspath.Lstat(hooks); {
 	case !ok:
 	case !mode.IsDir(): // a link: what it leads to may change
 		p.addMade(root, hooks, kindHook, id, made)
@@ -328,8 +304,8 @@ func (p *parts) executed(root, dir string, made origin) {
 			entries, _ = os.ReadDir(hooks)
 		}
 		for _, e := range entries {
-			if name := e.Name(); !strings.HasSuffix(name, ".sample") && !strings.Contains(name, aside) {
-				if id, _, ok := identify(filepath.Join(hooks, name)); ok {
+			if name := e.Name(); !strings.HasSuffix(name, ".sample") && !strings.Contains(name, fspath.QuarantineSuffix) {
+				if id, _, ok := fspath.Lstat(filepath.Join(hooks, name)); ok {
 					p.addMade(root, filepath.Join(hooks, name), kindHook, id, made)
 				}
 			}
@@ -337,7 +313,7 @@ func (p *parts) executed(root, dir string, made origin) {
 	}
 	for _, name := range []string{"config", "config.worktree"} {
 		path := filepath.Join(dir, name)
-		if id, mode, ok := identify(path); ok {
+		if id, mode, ok := fspath.Lstat(path); ok {
 			p.addMade(root, path, kindSettings, id, made)
 			if mode.IsRegular() {
 				p.hold = append(p.hold, path)
@@ -346,17 +322,14 @@ func (p *parts) executed(root, dir string, made origin) {
 	}
 }
 
-func (p *parts) add(root, path string, k kind, id identity) { p.addMade(root, path, k, id, origin{}) }
+func (p *parts) add(root, path string, k kind, id fspath.Identity) {
+	p.addMade(root, path, k, id, origin{})
+}
 
-func (p *parts) addMade(root, path string, k kind, id identity, made origin) {
+func (p *parts) addMade(root, path string, k kind, id fspath.Identity, made origin) {
 	rel, err := filepath.Rel(root, path)
 	if err != nil {
 		return
 	}
 	p.list = append(p.list, part{root: root, path: rel, kind: k, id: id, made: made})
-}
-
-// absent reports whether an error says that something is not there any more.
-func absent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

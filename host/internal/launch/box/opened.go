@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // Somebody may approve that one file is written in a folder that is kept as it is. To make or remove it the folder that it lies in has
@@ -20,11 +22,11 @@ const maxBeside = 256
 func (v *view) open(opened []string) error {
 	var folders []string // that are writable for the sake of a file in them
 	for _, o := range opened {
-		dir := parent(o)
-		kept := nearest(v.ajar, dir)
+		dir := fspath.ExistingParent(o)
+		kept := fspath.Deepest(v.ajar, dir)
 		switch {
-		case kept == "" || len(nearest(v.roots, dir)) > len(kept): // it may be written in any case
-		case slices.ContainsFunc(v.denied, func(d denial) bool { return o == d.path || below(o, d.path) }):
+		case kept == "" || len(fspath.Deepest(v.roots, dir)) > len(kept): // it may be written in any case
+		case slices.ContainsFunc(v.denied, func(d denial) bool { return o == d.path || fspath.Below(o, d.path) }):
 			return fmt.Errorf("%s can't be opened: it is denied, which nothing opens", o)
 		case !slices.Contains(folders, dir):
 			folders = append(folders, dir)
@@ -34,7 +36,7 @@ func (v *view) open(opened []string) error {
 	for _, dir := range folders {
 		var names []string
 		for _, o := range opened {
-			if parent(o) == dir {
+			if fspath.ExistingParent(o) == dir {
 				names = append(names, o)
 			}
 		}
@@ -45,7 +47,7 @@ func (v *view) open(opened []string) error {
 			if !slices.Contains(v.roots, dir) {
 				v.opened = append(v.opened, dir)
 			}
-		case slices.ContainsFunc(names, func(p string) bool { return !isRegular(p) }):
+		case slices.ContainsFunc(names, func(p string) bool { return !fspath.IsRegular(p) }):
 			return fmt.Errorf("%s can't be opened by itself: %w", names[0], err)
 		default:
 			alone = append(alone, dir)
@@ -62,18 +64,9 @@ func (v *view) open(opened []string) error {
 
 // made is what of a path has to be made first: the first part of it that is not there, or itself.
 func made(path string) string {
-	dir := parent(path)
+	dir := fspath.ExistingParent(path)
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, strings.TrimSuffix(dir, "/")+"/"), "/")
 	return filepath.Join(dir, first)
-}
-
-// parent is the deepest folder above a path that is there.
-func parent(path string) string {
-	dir := filepath.Dir(path)
-	for !isDir(dir) && dir != filepath.Dir(dir) {
-		dir = filepath.Dir(dir)
-	}
-	return dir
 }
 
 // holdable are the paths in a folder that were not opened. open are folders that are looked at by themselves.
@@ -97,9 +90,4 @@ func holdable(dir string, opened, open []string) ([]string, error) {
 		return nil, fmt.Errorf("%d other files and folders lie beside it, and %d can be kept as they are", len(out), maxBeside)
 	}
 	return out, nil
-}
-
-func isRegular(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular()
 }

@@ -1,13 +1,14 @@
 package box
 
 import (
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // A command can make files of the user's into parts without changing them: by a HEAD beside them, by a link to them, by a new name of the
@@ -24,20 +25,20 @@ type origin struct {
 
 // past is what was there before the oldest command that may have made what is found.
 type past struct {
-	known map[identity]bool // the parts
-	began time.Time         // zero: nobody knows
+	known map[fspath.Identity]bool // the parts
+	began time.Time                // zero: nobody knows
 	kept  kept
 	marks map[string][]string // new ones by folder, as they were before any of them was moved aside
 }
 
 // kept are files and folders that the user's settings deny, with their paths.
-type kept map[identity]string
+type kept map[fspath.Identity]string
 
 // keptIn are those of a view.
 func keptIn(v *view) kept {
 	out := kept{}
 	for _, d := range slices.Concat(v.denied, v.kept) {
-		out[lasting(d.path, d.id)] = d.path
+		out[fspath.Persistent(d.path, d.id)] = d.path
 	}
 	return out
 }
@@ -45,8 +46,8 @@ func keptIn(v *view) kept {
 // covers reports whether a path is denied, or lies in what is.
 func (k kept) covers(path string) bool {
 	for at := path; len(k) > 0 && at != filepath.Dir(at); at = filepath.Dir(at) {
-		if id, _, ok := identify(at); ok {
-			if _, ok := k[lasting(at, id)]; ok {
+		if id, _, ok := fspath.Lstat(at); ok {
+			if _, ok := k[fspath.Persistent(at, id)]; ok {
 				return true
 			}
 		}
@@ -57,7 +58,7 @@ func (k kept) covers(path string) bool {
 // below reports whether something denied lies in a folder.
 func (k kept) below(dir string) bool {
 	for p := range maps.Values(k) {
-		if below(p, dir) {
+		if fspath.Below(p, dir) {
 			return true
 		}
 	}
@@ -66,40 +67,40 @@ func (k kept) below(dir string) bool {
 
 // before reports whether a time was before the oldest command, as far as the coarse clock of files tells.
 func (w past) before(nanoseconds int64) bool {
-	return !w.began.IsZero() && nanoseconds < w.began.Add(-settled).UnixNano()
+	return !w.began.IsZero() && nanoseconds < w.began.Add(-fspath.ClockSlack).UnixNano()
 }
 
 // predates reports whether a file or folder was there before, under whatever name.
-func (w past) predates(path string, id identity) bool {
-	if made := born(path); made != 0 {
+func (w past) predates(path string, id fspath.Identity) bool {
+	if made := fspath.BirthTime(path); made != 0 {
 		return w.before(made)
 	}
-	return w.before(id.changed)
+	return w.before(id.Changed)
 }
 
 // instead returns what is to be moved aside for the sake of a part: what has made it one, if it was there before, else itself. nil:
 // nothing is. done are paths that were dealt with.
 func (w past) instead(p part, roots []string, done map[string]bool) *part {
 	path := p.full()
-	id, _, ok := identify(path)
+	id, _, ok := fspath.Lstat(path)
 	if !ok {
 		return &p
 	}
-	denied, untouched := w.kept.covers(path), w.before(id.changed)
+	denied, untouched := w.kept.covers(path), w.before(id.Changed)
 	p.mine = w.predates(path, id)
 	if !denied && !untouched && !p.mine {
 		return &p
 	}
 	var candidates []string
 	for _, dir := range p.made.repositories {
-		if id, _, ok := identify(dir); ok && !w.known[lasting(dir, id)] && w.predates(dir, id) {
+		if id, _, ok := fspath.Lstat(dir); ok && !w.known[fspath.Persistent(dir, id)] && w.predates(dir, id) {
 			candidates = append(candidates, w.newMarks(dir)...)
 		}
 	}
 	candidates = append(candidates, p.made.via...)
-	candidates = append(candidates, linksOn(p.made.named)...)
+	candidates = append(candidates, fspath.LinksOn(p.made.named)...)
 	if p.made.top != "" && (untouched || denied) {
-		for at := filepath.Dir(path); at == p.made.top || below(at, p.made.top); at = filepath.Dir(at) {
+		for at := filepath.Dir(path); at == p.made.top || fspath.Below(at, p.made.top); at = filepath.Dir(at) {
 			candidates = append(candidates, at)
 		}
 	}
@@ -107,12 +108,12 @@ func (w past) instead(p part, roots []string, done map[string]bool) *part {
 		if done[c] {
 			return nil
 		}
-		id, _, ok := identify(c)
-		if !ok || w.before(id.changed) || c == path || w.kept.covers(c) || w.kept.below(c) {
+		id, _, ok := fspath.Lstat(c)
+		if !ok || w.before(id.Changed) || c == path || w.kept.covers(c) || w.kept.below(c) {
 			continue
 		}
-		for _, root := range outermost(roots) {
-			if rel, err := filepath.Rel(root, c); err == nil && below(c, root) {
+		for _, root := range fspath.Outermost(roots) {
+			if rel, err := filepath.Rel(root, c); err == nil && fspath.Below(c, root) {
 				return &part{root: root, path: rel, kind: kindMade, id: id, mine: w.predates(c, id)}
 			}
 		}
@@ -136,8 +137,8 @@ func (w past) newMarks(dir string) []string {
 				continue
 			}
 			path := filepath.Join(dir, e.Name())
-			switch id, _, ok := identify(path); {
-			case !ok || w.before(id.changed):
+			switch id, _, ok := fspath.Lstat(path); {
+			case !ok || w.before(id.Changed):
 			case w.predates(path, id):
 				renamed = append(renamed, path)
 			default:
@@ -147,35 +148,4 @@ func (w past) newMarks(dir string) []string {
 	}
 	w.marks[dir] = append(out, renamed...)
 	return w.marks[dir]
-}
-
-// maxLinks is how many links the kernel follows.
-const maxLinks = 40
-
-// linksOn are the symbolic links that a path leads through.
-func linksOn(path string) (out []string) {
-	at, rest := "/", strings.TrimPrefix(filepath.Clean(path), "/")
-	for rest != "" && path != "" && len(out) < maxLinks {
-		var name string
-		name, rest, _ = strings.Cut(rest, "/")
-		next := filepath.Join(at, name)
-		info, err := os.Lstat(next)
-		if err != nil {
-			break
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at = next
-			continue
-		}
-		to, err := os.Readlink(next)
-		if err != nil {
-			break
-		}
-		out = append(out, next)
-		if filepath.IsAbs(to) {
-			at, to = "/", strings.TrimPrefix(to, "/")
-		}
-		rest = strings.Trim(to+"/"+rest, "/")
-	}
-	return out
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // others are the settings of other version controls, below their folders, which may name programs as git's do, and folders of programs.
@@ -28,7 +30,7 @@ func (p *parts) others(root, dir string, names []string) {
 	for _, name := range names {
 		at := dir
 		for rest := name; ; {
-			id, mode, ok := identify(at)
+			id, mode, ok := fspath.Lstat(at)
 			if !ok {
 				break
 			}
@@ -55,19 +57,19 @@ func (p *parts) other(path, link string) {
 		return
 	}
 	for _, root := range p.roots {
-		if id, mode, ok := identify(to); ok && below(to, root) && !p.held(to) {
+		if id, mode, ok := fspath.Lstat(to); ok && fspath.Below(to, root) && !p.held(to) {
 			p.otherAt(root, to, id, mode, origin{via: []string{link}})
 			return
 		}
 	}
 }
 
-func (p *parts) otherAt(root, path string, id identity, mode fs.FileMode, made origin) {
+func (p *parts) otherAt(root, path string, id fspath.Identity, mode fs.FileMode, made origin) {
 	if filepath.Base(path) == jjRepo && filepath.Base(filepath.Dir(path)) == ".jj" && (mode.IsDir() || leadsToJJ(path)) {
 		return
 	}
 	if mode.IsDir() {
-		id = lasting(path, id) // its content is kept read-only
+		id = fspath.Persistent(path, id) // its content is kept read-only
 	}
 	p.addMade(root, path, kindOther, id, made)
 	if mode.IsRegular() || mode.IsDir() {
@@ -78,5 +80,5 @@ func (p *parts) otherAt(root, path string, id identity, mode fs.FileMode, made o
 // leadsToJJ reports whether a file of Jujutsu's leads to the folder of another workspace, which is looked at where it lies.
 func leadsToJJ(path string) bool {
 	to := ledTo(path, "")
-	return filepath.Base(to) == jjRepo && filepath.Base(filepath.Dir(to)) == ".jj" && isDir(to)
+	return filepath.Base(to) == jjRepo && filepath.Base(filepath.Dir(to)) == ".jj" && fspath.IsDir(to)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
@@ -62,13 +63,13 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 		b.hideRules(&list, v)
 		if v.tmp != "" {
 			list.add(seatbelt.AccessNone, machineTmp)
-			list.add(seatbelt.AccessWrite, real(v.tmp))
+			list.add(seatbelt.AccessWrite, fspath.Resolve(v.tmp))
 		}
 		list.add(seatbelt.AccessRead, v.read...)
 		list.add(seatbelt.AccessRead, v.shown...)
 		list.add(seatbelt.AccessWrite, v.roots...)
 		for _, e := range extra {
-			list.add(seatbelt.AccessRead, real(e))
+			list.add(seatbelt.AccessRead, fspath.Resolve(e))
 		}
 	}
 	list.add(seatbelt.AccessKept, v.hold...)
@@ -111,13 +112,13 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 
 // hideRules say what of the user's own nobody in a box reads.
 func (b *Box) hideRules(list *ruleList, v view) {
-	if isDir(b.home) {
+	if fspath.IsDir(b.home) {
 		list.add(seatbelt.AccessNone, b.home)
 		list.add(seatbelt.AccessRead, filepath.Join(b.home, "plugins"))
 	}
 	for _, p := range b.keys() {
-		p = real(p)
-		if !insideAny(p, v.roots) && !slices.Contains(v.roots, p) { // see keysIn
+		p = fspath.Resolve(p)
+		if !fspath.BelowAny(p, v.roots) && !slices.Contains(v.roots, p) { // see keysIn
 			list.add(seatbelt.AccessNone, p)
 		}
 	}
@@ -152,7 +153,7 @@ func (l *ruleList) add(a seatbelt.Access, paths ...string) {
 
 // sorted are the rules from shallow to deep; of two for one path the later counts.
 func (l ruleList) sorted() []seatbelt.Rule {
-	slices.SortStableFunc(l, func(a, b seatbelt.Rule) int { return depth(a.Path) - depth(b.Path) })
+	slices.SortStableFunc(l, func(a, b seatbelt.Rule) int { return fspath.Depth(a.Path) - fspath.Depth(b.Path) })
 	return l
 }
 
@@ -176,12 +177,12 @@ func protectedRules(v view, opened []string) []seatbelt.Rule {
 			path := filepath.Join(root, name)
 			r := seatbelt.Rule{Access: seatbelt.AccessKept, Match: seatbelt.Named(root, name)}
 			for _, other := range v.roots { // somebody has asked for it by name
-				if other == path || below(other, path) {
+				if other == path || fspath.Below(other, path) {
 					r.Except = append(r.Except, other)
 				}
 			}
 			for _, o := range opened {
-				if (o == path || below(o, path)) && !slices.Contains(r.Except, o) {
+				if (o == path || fspath.Below(o, path)) && !slices.Contains(r.Except, o) {
 					r.Except = append(r.Except, o)
 				}
 			}
@@ -195,7 +196,7 @@ func protectedRules(v view, opened []string) []seatbelt.Rule {
 func inRoots(opened, roots []string) []string {
 	var out []string
 	for _, o := range opened {
-		if m := made(o); insideAny(m, roots) && !slices.Contains(out, m) {
+		if m := made(o); fspath.BelowAny(m, roots) && !slices.Contains(out, m) {
 			out = append(out, m)
 		}
 	}
@@ -226,7 +227,7 @@ func fixedRules(v view) []seatbelt.Rule {
 	seen := map[string]bool{}
 	var out []seatbelt.Rule
 	above := func(path string, roots []string) {
-		for at := filepath.Dir(path); insideAny(at, roots) && !seen[at]; at = filepath.Dir(at) {
+		for at := filepath.Dir(path); fspath.BelowAny(at, roots) && !seen[at]; at = filepath.Dir(at) {
 			seen[at] = true
 			out = append(out, seatbelt.Rule{Access: seatbelt.AccessFixed, Path: at})
 		}

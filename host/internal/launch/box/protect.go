@@ -10,13 +10,15 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // protect adds to a view what stays read-only below its roots: protected names that are there, but for what is opened. What is missing
 // leaves no trace in a root: a command may make it, and it is judged when the command ends, as further down. whole are the protected
 // paths with what lies at them, which need no other look as long as the same lies there.
-func (b *Box) protect(v *view, opened []string) (whole map[string]identity, err error) {
-	whole = map[string]identity{}
+func (b *Box) protect(v *view, opened []string) (whole map[string]fspath.Identity, err error) {
+	whole = map[string]fspath.Identity{}
 	for _, root := range v.roots {
 		for _, name := range Protected {
 			p := filepath.Join(root, name)
@@ -31,11 +33,11 @@ func (b *Box) protect(v *view, opened []string) (whole map[string]identity, err 
 			case info.Mode()&fs.ModeSymlink != 0:
 				return nil, fmt.Errorf("%s can't be kept read-only: it is a symbolic link in a folder that is writable; replace it by what it points to", p)
 			}
-			id, _, ok := identify(p)
+			id, _, ok := fspath.Lstat(p)
 			if !ok {
 				continue // since then it is gone
 			}
-			whole[p] = lasting(p, id)
+			whole[p] = fspath.Persistent(p, id)
 			switch {
 			case slices.Contains(v.roots, p): // asked for by its name
 				continue
@@ -45,7 +47,7 @@ func (b *Box) protect(v *view, opened []string) (whole map[string]identity, err 
 			}
 			v.hold = append(v.hold, p)
 			if name == ".git" && info.Mode().IsRegular() {
-				if dir := gitDir(p); dir != "" && insideAny(dir, v.roots) {
+				if dir := gitDir(p); dir != "" && fspath.BelowAny(dir, v.roots) {
 					v.hold = append(v.hold, dir)
 				}
 			}
@@ -59,6 +61,11 @@ func gitDir(p string) string { return ledTo(p, "gitdir: ") }
 
 // commonDir is where the repository lies of whose worktree dir is the own folder; "": it is none's.
 func commonDir(dir string) string { return ledTo(filepath.Join(dir, "commondir"), "") }
+
+// isOpen reports whether a path was opened, or lies above what was.
+func isOpen(path string, opened []string) bool {
+	return slices.ContainsFunc(opened, func(o string) bool { return o == path || fspath.Below(o, path) })
+}
 
 // ledTo is the path that a file has, behind a word.
 func ledTo(p, word string) string {
@@ -81,18 +88,4 @@ func ledTo(p, word string) string {
 		return ""
 	}
 	return real
-}
-
-func insideAny(path string, roots []string) bool {
-	for _, r := range roots {
-		if below(path, r) {
-			return true
-		}
-	}
-	return false
-}
-
-// isOpen reports whether a path was opened, or lies above what was.
-func isOpen(path string, opened []string) bool {
-	return slices.ContainsFunc(opened, func(o string) bool { return o == path || below(o, path) })
 }

@@ -10,10 +10,9 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-)
 
-// aside is what the name of something that was moved out of the way ends with: git executes hooks by their exact names.
-const aside = ".quarantined"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+)
 
 // Moved is what a process in a box has made and must not have: it was moved aside. With no To it is what may be made, and is worth
 // a look: it stays.
@@ -33,7 +32,7 @@ func quarantine(was past, opened []string, after *parts) (moved []Moved, stuck [
 	seen := map[string]bool{} // a path may be found in more than one way
 	was.marks = map[string][]string{}
 	for _, p := range after.list {
-		if p.kind == kindRepository || seen[p.full()] || was.known[p.id] || isOpen(p.full(), opened) || insideAny(p.full(), opened) {
+		if p.kind == kindRepository || seen[p.full()] || was.known[p.id] || isOpen(p.full(), opened) || fspath.BelowAny(p.full(), opened) {
 			continue
 		}
 		x := was.instead(p, after.roots, seen)
@@ -43,7 +42,7 @@ func quarantine(was past, opened []string, after *parts) (moved []Moved, stuck [
 		again = again || x.kind == kindMade
 		seen[x.full()] = true
 		m, err := x.moveAside()
-		if err != nil && !absent(err) {
+		if err != nil && !fspath.IsNotExist(err) {
 			stuck = append(stuck, stuckPart{*x, err})
 		}
 		if m != nil {
@@ -145,12 +144,12 @@ func (p part) harmless() bool {
 	}
 	in, err := p.reach()
 	if err != nil {
-		return absent(err)
+		return fspath.IsNotExist(err)
 	}
 	defer in.close()
 	info, err := in.folder.Lstat(in.name)
 	if err != nil || !info.Mode().IsRegular() {
-		return absent(err)
+		return fspath.IsNotExist(err)
 	}
 	all, err := readAll(in.folder, in.name)
 	return err == nil && len(harmlessSettings(all, p.holds)) == len(all)
@@ -163,7 +162,7 @@ func (p part) holds(tree string) bool {
 		return false
 	}
 	to, err := filepath.EvalSymlinks(filepath.Dir(p.full()) + "/" + tree)
-	return err == nil && (to == p.root || below(to, p.root))
+	return err == nil && (to == p.root || fspath.Below(to, p.root))
 }
 
 // maxSettings bounds what is read of a repository's settings; what is longer is moved aside as a whole.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // Report is what a box keeps, and by what.
@@ -83,11 +84,11 @@ func (b *Box) Report(g launch.Grant) Report {
 	if g.Mode == launch.FullAccess {
 		return r
 	}
-	if isDir(b.home) {
+	if fspath.IsDir(b.home) {
 		r.Unreadable = append(r.Unreadable, b.home)
 	}
 	for _, p := range b.keys() {
-		if isThere(p) {
+		if fspath.Exists(p) {
 			r.Unreadable = append(r.Unreadable, p)
 		}
 	}
@@ -115,7 +116,7 @@ func (b *Box) reportParts(r *Report, roots []string) error {
 		}
 	}
 	r.Repositories = len(repositories)
-	for _, root := range outermost(roots) {
+	for _, root := range fspath.Outermost(roots) {
 		if why := b.guests.index.walked(root); why != "" {
 			r.Walked = append(r.Walked, Walked{root, why})
 		}

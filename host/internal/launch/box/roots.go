@@ -4,49 +4,48 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // roots are the writable roots as the kernel knows them, and which folders they are. Those that are not there are left out.
-func (b *Box) roots(asked []string) (roots []string, known map[string]identity, err error) {
+func (b *Box) roots(asked []string) (roots []string, known map[string]fspath.Identity, err error) {
 	var failed error
-	known = map[string]identity{}
+	known = map[string]fspath.Identity{}
 	for _, r := range asked {
 		if !filepath.IsAbs(r) {
 			return nil, nil, fmt.Errorf("the writable root %q is not absolute; write it from the root of the file system", r)
 		}
 		real, err := filepath.EvalSymlinks(r)
-		if absent(err) {
+		if fspath.IsNotExist(err) {
 			continue
 		}
 		if err != nil {
 			failed = cmp.Or(failed, fmt.Errorf("the writable root %s can't be used: %w", r, err))
 			continue
 		}
-		real = spelled(real)
+		real = fspath.Spelled(real)
 		switch {
 		case real == "/":
 			return nil, nil, fmt.Errorf("the writable root / is the whole machine; name folders, or set sandbox { mode = \"full-access\" }")
-		case b.home != "" && (real == b.home || below(real, b.home)):
+		case b.home != "" && (real == b.home || fspath.Below(real, b.home)):
 			return nil, nil, fmt.Errorf("the writable root %s is gantry's own folder, which holds keys and what is allowed; work in another one", r)
 		}
 		if slices.Contains(roots, real) {
 			continue
 		}
 		// What is bound is compared with this from inside the box: in between others may rename what they like.
-		id, _, ok := identify(real)
+		id, _, ok := fspath.Lstat(real)
 		if !ok {
 			return nil, nil, fmt.Errorf("the writable root %s was there and is gone; try again", r)
 		}
 		roots, known[real] = append(roots, real), id
 	}
 	for _, r := range asked {
-		if link := linkIn(r, roots); link != "" {
+		if link := fspath.LinkIn(r, roots); link != "" {
 			return nil, nil, &rootLinkError{root: r, link: link}
 		}
 	}
@@ -68,7 +67,7 @@ func (e *rootLinkError) Error() string {
 }
 
 // rootsNow are the writable roots, once links that commands have put in their place are moved aside.
-func (b *Box) rootsNow(owner launch.Owner, asked []string) (roots []string, known map[string]identity, err error) {
+func (b *Box) rootsNow(owner launch.Owner, asked []string) (roots []string, known map[string]fspath.Identity, err error) {
 	for range tries {
 		var link *rootLinkError
 		if roots, known, err = b.roots(asked); !errors.As(err, &link) || !b.guests.straighten(owner, link.link) {
@@ -81,37 +80,13 @@ func (b *Box) rootsNow(owner launch.Owner, asked []string) (roots []string, know
 // misled are the links in roots through which those that were asked for lead.
 func misled(asked, roots []string) (out []part) {
 	for _, r := range asked {
-		link := linkIn(r, roots)
-		for _, root := range outermost(roots) {
-			if rel, err := filepath.Rel(root, link); err == nil && below(link, root) {
-				id, _, _ := identify(link)
+		link := fspath.LinkIn(r, roots)
+		for _, root := range fspath.Outermost(roots) {
+			if rel, err := filepath.Rel(root, link); err == nil && fspath.Below(link, root) {
+				id, _, _ := fspath.Lstat(link)
 				out = append(out, part{root: root, path: rel, kind: kindRootLink, id: id})
 			}
 		}
 	}
 	return out
-}
-
-// linkIn is a symbolic link on the way of a path that lies in one of the roots, so that whoever may write there could have made
-// it; empty: there is none.
-func linkIn(path string, roots []string) string {
-	at := "/"
-	for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
-		next := filepath.Join(at, name)
-		_, mode, ok := identify(next)
-		if !ok {
-			return ""
-		}
-		if mode&fs.ModeSymlink != 0 {
-			if insideAny(next, roots) {
-				return next
-			}
-			var err error
-			if next, err = filepath.EvalSymlinks(next); err != nil {
-				return ""
-			}
-		}
-		at = next
-	}
-	return ""
 }

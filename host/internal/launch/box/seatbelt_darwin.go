@@ -8,9 +8,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
-// bySeatbelt tells whether boxes are made by the system's own sandbox here.
-const bySeatbelt = true
-
 func supported() error { return nil }
 
 // findHelper returns the system's program. It is never looked for in PATH, which may begin with the workspace.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // view is what a grant lets processes see. missing is what is denied and not there, but could be made.
@@ -28,13 +29,13 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 	} else if len(g.ReadableRoots) > 0 {
 		v.read = []string{}
 		for _, r := range g.ReadableRoots {
-			if r = real(r); isThere(r) && !slices.Contains(v.read, r) {
+			if r = fspath.Resolve(r); fspath.Exists(r) && !slices.Contains(v.read, r) {
 				v.read = append(v.read, r)
 			}
 		}
 	}
 	for _, p := range g.Shown {
-		if p = real(p); g.Mode != launch.FullAccess && isThere(p) && isKey(p, v.keys) {
+		if p = fspath.Resolve(p); g.Mode != launch.FullAccess && fspath.Exists(p) && isKey(p, v.keys) {
 			v.shown = append(v.shown, p)
 		}
 	}
@@ -66,7 +67,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 	v.denied = append(v.denied, mounted...)
 	for _, d := range found {
 		switch {
-		case !insideAny(d.path, roots):
+		case !fspath.BelowAny(d.path, roots):
 		case !isOpen(d.path, opened):
 			v.keep(d)
 		case d.folder:
@@ -89,8 +90,8 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 // isKey reports whether a path is one that boxes hide because it holds keys, or lies in one. Who was let read what lies above such a
 // one has not been told of the keys.
 func isKey(path string, keys []key) bool {
-	return slices.Contains(ofTheMachine, path) || insideAny(path, ofTheMachine) ||
-		slices.ContainsFunc(keys, func(k key) bool { return k.path == path || below(path, k.path) })
+	return slices.Contains(ofTheMachine, path) || fspath.BelowAny(path, ofTheMachine) ||
+		slices.ContainsFunc(keys, func(k key) bool { return k.path == path || fspath.Below(path, k.path) })
 }
 
 // keysIn are the keys that lie in the writable roots of a view, and the names of those that could be made. Who works in such a folder
@@ -99,9 +100,9 @@ func (b *Box) keysIn(v view) (list []denial, missing []string, err error) {
 	out := map[string]denial{}
 	for _, k := range v.keys {
 		switch {
-		case !k.there && insideAny(k.at, v.roots) && !isThere(k.at):
+		case !k.there && fspath.BelowAny(k.at, v.roots) && !fspath.Exists(k.at):
 			missing = append(missing, k.at)
-		case k.there && insideAny(k.path, v.roots) && !slices.Contains(v.roots, k.path) && !slices.Contains(v.shown, k.path):
+		case k.there && fspath.BelowAny(k.path, v.roots) && !slices.Contains(v.roots, k.path) && !slices.Contains(v.shown, k.path):
 			if err := note(k.path, true, v.roots, out); err != nil {
 				return nil, nil, err
 			}
@@ -119,7 +120,7 @@ func (b *Box) keysIn(v view) (list []denial, missing []string, err error) {
 // among reports whether a path lies in a root that is a folder of keys itself, in which the process is to work.
 func (b *Box) among(path string, v view) bool {
 	return slices.ContainsFunc(v.roots, func(r string) bool {
-		return r != b.userHome && below(r, b.userHome) && below(path, r) && isKey(r, v.keys)
+		return r != b.userHome && fspath.Below(r, b.userHome) && fspath.Below(path, r) && isKey(r, v.keys)
 	})
 }
 
@@ -132,16 +133,16 @@ func (b *Box) mountedAgain(v view) ([]denial, error) {
 	if !v.full {
 		paths = append(paths, b.home)
 	}
-	paths = slices.DeleteFunc(paths, func(p string) bool { return p == "" || !isThere(p) })
+	paths = slices.DeleteFunc(paths, func(p string) bool { return p == "" || !fspath.Exists(p) })
 	for _, k := range v.keys {
 		if k.there && !slices.Contains(v.shown, k.path) && !slices.Contains(v.roots, k.path) && !slices.Contains(paths, k.path) {
 			paths = append(paths, k.path)
 		}
 	}
 	out := map[string]denial{}
-	for _, p := range otherMounts(paths) {
-		gone := !v.full && (insideAny(p, []string{"/run", "/proc", "/dev"}) || v.tmp != "" && below(p, "/tmp")) // the box has others
-		if gone || slices.Contains(v.roots, p) || insideAny(p, paths) {
+	for _, p := range fspath.OtherMounts(paths) {
+		gone := !v.full && (fspath.BelowAny(p, []string{"/run", "/proc", "/dev"}) || v.tmp != "" && fspath.Below(p, "/tmp")) // the box has others
+		if gone || slices.Contains(v.roots, p) || fspath.BelowAny(p, paths) {
 			continue
 		}
 		if err := note(p, true, v.roots, out); err != nil {
@@ -174,9 +175,4 @@ func (b *Box) blank() (string, error) {
 		return "", fmt.Errorf("files can't be denied: %w", err)
 	}
 	return path, f.Close()
-}
-
-func isThere(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

@@ -1,4 +1,4 @@
-package box
+package fspath
 
 import "syscall"
 
@@ -8,8 +8,8 @@ const openPath = 0
 // changed is when a file was last changed, or anything about it, in nanoseconds.
 func changed(st *syscall.Stat_t) int64 { return st.Ctimespec.Nano() }
 
-// born is when a file was made, in nanoseconds.
-func born(path string) int64 {
+// BirthTime is when a file was made, in nanoseconds.
+func BirthTime(path string) int64 {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {
 		return 0

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package box
+package fspath
 
 import (
 	"io/fs"
@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passable reports whether what lies in a folder can be reached by its name.
-func passable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
+// Searchable reports whether what lies in a folder can be reached by its name.
+func Searchable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
 
-// locked reports whether a folder of ours lacks a right that we can give it: to be listed, or to be entered.
-func locked(path string) bool {
+// LacksRights reports whether a folder of ours lacks a right that we can give it: to be listed, or to be entered.
+func LacksRights(path string) bool {
 	var st unix.Stat_t
 	me := os.Geteuid()
 	return me != 0 && unix.Lstat(path, &st) == nil && int(st.Uid) == me && st.Mode&0o500 != 0o500
 }
 
-// maxPath is how long a path may be that the kernel is given at once.
-const maxPath = 4096
+// MaxPath is how long a path may be that the kernel is given at once.
+const MaxPath = 4096
 
 // lstatDeep looks at a path that is longer.
 func lstatDeep(path string, st *syscall.Stat_t) error {
@@ -49,9 +49,9 @@ func lstatDeep(path string, st *syscall.Stat_t) error {
 	return nil
 }
 
-// identify looks at a path without following it. It is asked about every folder, so it makes no more of the answer than is
+// Lstat looks at a path without following it. It is asked about every folder, so it makes no more of the answer than is
 // needed.
-func identify(path string) (identity, fs.FileMode, bool) {
+func Lstat(path string) (Identity, fs.FileMode, bool) {
 	var st syscall.Stat_t
 	for {
 		err := syscall.Lstat(path, &st)
@@ -62,7 +62,7 @@ func identify(path string) (identity, fs.FileMode, bool) {
 			err = lstatDeep(path, &st)
 		}
 		if err != nil {
-			return identity{}, 0, false
+			return Identity{}, 0, false
 		}
 		break
 	}
@@ -75,45 +75,45 @@ func identify(path string) (identity, fs.FileMode, bool) {
 	case syscall.S_IFREG:
 		mode = 0
 	}
-	return identity{dev: uint64(st.Dev), ino: st.Ino, changed: changed(&st), size: st.Size}, mode, true
+	return Identity{Dev: uint64(st.Dev), Ino: st.Ino, Changed: changed(&st), Size: st.Size}, mode, true
 }
 
-// fileOf identifies a file that was looked at, and says how many names it has.
-func fileOf(info fs.FileInfo) (file, uint64) {
+// InodeOf identifies a file that was looked at, and says how many names it has.
+func InodeOf(info fs.FileInfo) (Inode, uint64) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return file{}, 0
+		return Inode{}, 0
 	}
-	return file{uint64(st.Dev), st.Ino}, uint64(st.Nlink)
+	return Inode{uint64(st.Dev), st.Ino}, uint64(st.Nlink)
 }
 
-// linkCount identifies a file and says how many names it has.
-func linkCount(path string) (id identity, links uint64, ok bool) {
+// LinkCount identifies a file and says how many names it has.
+func LinkCount(path string) (id Identity, links uint64, ok bool) {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {
-		return identity{}, 0, false
+		return Identity{}, 0, false
 	}
-	return identity{dev: uint64(st.Dev), ino: st.Ino}, uint64(st.Nlink), true
+	return Identity{Dev: uint64(st.Dev), Ino: st.Ino}, uint64(st.Nlink), true
 }
 
-// placed looks at a path and at the folder that it lies in, both as they are at one moment. Neither is followed where it is a link.
-func placed(path string) (in, id identity, mode fs.FileMode, err error) {
+// LstatIn looks at a path and at the folder that it lies in, both as they are at one moment. Neither is followed where it is a link.
+func LstatIn(path string) (in, id Identity, mode fs.FileMode, err error) {
 	const onlyFolders = unix.O_DIRECTORY | unix.O_CLOEXEC
 	folder, err := unix.Open(filepath.Dir(path), openPath|onlyFolders, 0)
 	if err != nil {
-		return identity{}, identity{}, 0, err
+		return Identity{}, Identity{}, 0, err
 	}
 	defer unix.Close(folder)
 	var st unix.Stat_t
 	if err := unix.Fstat(folder, &st); err != nil {
-		return identity{}, identity{}, 0, err
+		return Identity{}, Identity{}, 0, err
 	}
-	in = identity{dev: uint64(st.Dev), ino: st.Ino}
+	in = Identity{Dev: uint64(st.Dev), Ino: st.Ino}
 	if err := unix.Fstatat(folder, filepath.Base(path), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return identity{}, identity{}, 0, err
+		return Identity{}, Identity{}, 0, err
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		mode = fs.ModeDir
 	}
-	return in, identity{dev: uint64(st.Dev), ino: st.Ino}, mode, nil
+	return in, Identity{Dev: uint64(st.Dev), Ino: st.Ino}, mode, nil
 }

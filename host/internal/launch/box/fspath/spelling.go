@@ -1,8 +1,9 @@
-package box
+package fspath
 
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -65,9 +66,9 @@ func (f folders) spelled(path string) string {
 	return at
 }
 
-// spelled is a path without links as the sandbox knows it.
-func spelled(path string) string {
-	if !bySeatbelt {
+// Spelled is a path without links as the sandbox knows it.
+func Spelled(path string) string {
+	if runtime.GOOS != "darwin" {
 		return path
 	}
 	return ofSystem.spelled(path)

@@ -1,4 +1,4 @@
-package box
+package fspath
 
 import (
 	"bytes"
@@ -11,17 +11,17 @@ import (
 // mountpoint is a line of the list of mounts: a folder or file of a file system, and where it is seen.
 type mountpoint struct{ device, root, at string }
 
-// otherMounts are the further paths at which the same files and folders are seen, or parts of them: a second mount of what they lie in
+// OtherMounts are the further paths at which the same files and folders are seen, or parts of them: a second mount of what they lie in
 // shows what is hidden at the first.
-func otherMounts(paths []string) []string {
+func OtherMounts(paths []string) []string {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil
 	}
 	return otherPaths(parseMounts(b), paths, func(a, b string) bool {
-		x, _, ok := identify(a)
-		y, _, also := identify(b)
-		return ok && also && x.dev == y.dev && x.ino == y.ino
+		x, _, ok := Lstat(a)
+		y, _, also := Lstat(b)
+		return ok && also && x.Dev == y.Dev && x.Ino == y.Ino
 	})
 }
 
@@ -42,7 +42,7 @@ func otherPaths(mounts []mountpoint, paths []string, same func(a, b string) bool
 	for _, p := range paths {
 		own := -1 // the deepest that the path lies in; of several at one place the last covers the others
 		for i, m := range mounts {
-			if (m.at == p || below(p, m.at)) && (own < 0 || len(m.at) >= len(mounts[own].at)) {
+			if (m.at == p || Below(p, m.at)) && (own < 0 || len(m.at) >= len(mounts[own].at)) {
 				own = i
 			}
 		}
@@ -55,12 +55,12 @@ func otherPaths(mounts []mountpoint, paths []string, same func(a, b string) bool
 			switch {
 			case i == own || m.device != mounts[own].device:
 				continue
-			case inside == m.root || below(inside, m.root):
+			case inside == m.root || Below(inside, m.root):
 				other = filepath.Join(m.at, strings.TrimPrefix(inside, strings.TrimSuffix(m.root, "/")))
 				if other == p || !same(p, other) {
 					continue
 				}
-			case below(m.root, inside) && m.at != p && !below(m.at, p): // a part of it
+			case Below(m.root, inside) && m.at != p && !Below(m.at, p): // a part of it
 				other = m.at
 			default:
 				continue

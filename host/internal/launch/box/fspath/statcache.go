@@ -1,0 +1,49 @@
+package fspath
+
+import (
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// StatCache remembers which folders are there and which names are missing.
+type StatCache struct{ modes map[string]fs.FileMode }
+
+// NewStatCache returns an empty cache.
+func NewStatCache() StatCache { return StatCache{modes: map[string]fs.FileMode{}} }
+
+const absentMode = fs.ModeIrregular | fs.ModeTemporary
+
+// Lstat looks at a path step by step. plain is false where a symbolic link or another spelling may be on the way, which a look at the
+// names alone does not tell.
+func (w *StatCache) Lstat(path string) (mode fs.FileMode, there, plain bool) {
+	if runtime.GOOS == "darwin" || path != filepath.Clean(path) || !filepath.IsAbs(path) {
+		return 0, false, false
+	}
+	for end := 1; end < len(path); end++ {
+		if i := strings.IndexByte(path[end:], '/'); i < 0 {
+			end = len(path)
+		} else {
+			end += i
+		}
+		step, known := w.modes[path[:end]]
+		if !known {
+			var ok bool
+			if _, step, ok = Lstat(path[:end]); !ok {
+				step = absentMode
+			}
+			w.modes[path[:end]] = step
+		}
+		switch {
+		case step == absentMode:
+			return 0, false, true
+		case step&fs.ModeSymlink != 0:
+			return 0, false, false
+		case end < len(path) && !step.IsDir():
+			return 0, false, true
+		}
+		mode = step
+	}
+	return mode, true, true
+}

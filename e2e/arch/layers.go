@@ -21,7 +21,7 @@ var Rows = [][]string{
 	{"child", "features"},
 	{"thread"},
 	{"turn"},
-	{"prompt", "history", "compact"},
+	{"prompt", "history", "compact", "usage"},
 	{"grants"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch", "undo"},
@@ -41,6 +41,7 @@ type Edge struct {
 var Edges = []Edge{
 	{"orchestrate", "history", "the pipeline cuts output once, with the history's rule"},
 	{"compact", "history", "what is left of a history, and its tokens"},
+	{"usage", "history", "a report of usage states the context window that the history is measured by"},
 	{"orchestrate", "registry", "the pipeline looks up what the model called"},
 	{"orchestrate", "hook", "a stage of the pipeline"},
 	{"orchestrate", "approval", "a stage of the pipeline"},

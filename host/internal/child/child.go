@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -154,7 +155,7 @@ func (c *Child) turn(run context.Context, q Question) (event.TurnEnded, error) {
 		}
 		body := e.Body
 		if used, ok := body.(event.UsageReported); ok {
-			c.count(turn.TokensOf(used.Usage).Total)
+			c.count(usage.TokensOf(used.Usage).Total)
 			used.Active = 0
 			body = used
 		}

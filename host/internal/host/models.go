@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -340,14 +341,14 @@ func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request)
 		return nil, llm.Usage{}, llm.FinishUnknown, errors.New("the thread has ended")
 	}
 	s, meter := r.sample.Load(), r.thread.Meter()
-	if e, ok := errors.AsType[*turn.BudgetError](meter.Allow()); ok {
+	if e, ok := errors.AsType[*usage.BudgetError](meter.Allow()); ok {
 		return nil, llm.Usage{}, llm.FinishUnknown, &llm.Error{Code: llm.ErrQuotaExceeded, Message: e.Error(), Next: e.NextStep()}
 	}
 	req.Model = s.model.Name
 	req.Messages = history.New(req.Messages).ForPrompt(history.TraitsOf(s.row))
 	req.HostedTools = slices.DeleteFunc(slices.Clone(req.HostedTools), func(kind string) bool { return !slices.Contains(s.hosted, kind) })
 	var fold llm.Fold
-	var usage llm.Usage
+	var sum llm.Usage
 	var reason llm.FinishReason
 	var response string
 	begun, counted := false, false
@@ -365,14 +366,14 @@ func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request)
 		case llm.StepFinish:
 			counted = true
 			// It was used, whatever becomes of the call meanwhile.
-			used := turn.Usage(s.model.Provider, s.row, response, ev.Usage)
+			used := usage.Of(s.model.Provider, s.row, response, ev.Usage)
 			used.Call = c.ID
 			if err := meter.Report(context.WithoutCancel(ctx), r.thread, c.Turn, used); err != nil {
 				h.log.Warn("usage of a plugin's request not stored", "thread", c.Thread, "call", c.ID, "err", err)
 			}
 		case llm.Finish:
-			usage, reason = ev.Usage, ev.Reason
+			sum, reason = ev.Usage, ev.Reason
 		}
 	}
-	return fold.Message(), usage, reason, nil
+	return fold.Message(), sum, reason, nil
 }

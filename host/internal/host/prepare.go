@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/model"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -42,7 +43,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o := &dryRun{host: h, blank: p.Submission.Input.Blank(), done: func() { cancel(errPrepared) }}
-	cfg := thread.Config{Features: features.All(), Sink: o, Engine: o, Budget: turn.Budget(h.opts.Config.Budget), Logger: h.log.Named("prepare")}
+	cfg := thread.Config{Features: features.All(), Sink: o, Engine: o, Budget: usage.Budget(h.opts.Config.Budget), Logger: h.log.Named("prepare")}
 	if err := h.prepareThread(ctx, &cfg, p); err != nil {
 		return nil, err
 	}

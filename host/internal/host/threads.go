@@ -20,7 +20,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
-	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 )
 
 // running is a thread that runs in this host.
@@ -124,7 +124,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
-	cfg.Budget = turn.Budget(h.opts.Config.Budget)
+	cfg.Budget = usage.Budget(h.opts.Config.Budget)
 	cfg.Features = features.All()
 	cfg.Sink, cfg.Engine, cfg.Logger = h.store, h, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)

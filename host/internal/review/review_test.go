@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
@@ -101,7 +102,7 @@ func (nowhere) Append(context.Context, ...event.Event) error          { return n
 func (nowhere) Barrier(context.Context, event.ThreadID, uint64) error { return nil }
 
 // start runs a thread until the returned function is called.
-func (w *world) start(ctx context.Context, who string, m *turn.Meter) (*thread.Thread, func()) {
+func (w *world) start(ctx context.Context, who string, m *usage.Meter) (*thread.Thread, func()) {
 	th := thread.New(thread.Config{
 		ID: event.NewThreadID(), Start: &event.ThreadStarted{Cwd: "/w"}, Sink: nowhere{}, Engine: engine{w, who}, Meter: m, Logger: hclog.NewNullLogger(),
 	})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
-	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -135,7 +135,7 @@ func (s *State) apply(e event.Event) {
 		s.Count = history.Compacted(len(b.Messages), b.After)
 		s.ContextState = nil
 	case event.UsageReported:
-		if used := turn.TokensOf(b.Usage); b.Call == "" && b.Active > 0 {
+		if used := usage.TokensOf(b.Usage); b.Call == "" && b.Active > 0 {
 			if used.Total == 0 {
 				used.Total, used.Input = b.Active, b.Active
 			}

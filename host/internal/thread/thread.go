@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -50,8 +51,8 @@ type Config struct {
 	Start    *event.ThreadStarted // of a new thread; nil: resumed from State
 	State    State                // of a resumed thread
 	Features []Feature            // that keep state with it
-	Budget   turn.Budget
-	Meter    *turn.Meter // counts together with another thread's; nil: one of its own, with the budget
+	Budget   usage.Budget
+	Meter    *usage.Meter // counts together with another thread's; nil: one of its own, with the budget
 	Sink     Sink
 	Engine   Engine
 	Logger   hclog.Logger
@@ -100,7 +101,7 @@ type Thread struct {
 	bus     *bus
 	desk    *approval.Broker
 	history *history.History // of the turn that runs; else of the owner
-	meter   *turn.Meter
+	meter   *usage.Meter
 	model   event.Selection // as history
 	state   State
 
@@ -131,7 +132,7 @@ func New(cfg Config) *Thread {
 		mailed: make(chan mailMsg), opened: make(chan struct{}), posting: make(chan struct{}, 1), mail: turn.NewMailbox(cfg.State.Mail),
 	}
 	if t.meter == nil {
-		t.meter = turn.NewMeter(cfg.State.Usage, cfg.Budget)
+		t.meter = usage.NewMeter(cfg.State.Usage, cfg.Budget)
 	}
 	settings := cfg.State.Settings
 	settings.Approval, settings.Sandbox = "", "" // of the host before
@@ -179,7 +180,7 @@ func (t *Thread) Publish(ctx context.Context, id event.TurnID, bodies ...event.B
 }
 
 // Meter counts what the thread uses. Who makes a request for one of its calls, beside its turn's own, counts it there.
-func (t *Thread) Meter() *turn.Meter { return t.meter }
+func (t *Thread) Meter() *usage.Meter { return t.meter }
 
 // Barrier returns when everything up to seq is durable.
 func (t *Thread) Barrier(ctx context.Context, seq uint64) error { return t.bus.Barrier(ctx, seq) }

@@ -1,15 +1,17 @@
 package turn_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
+
+// tokens is what an answer used.
+func tokens(in, out int64) llm.Usage { return llm.Usage{Input: &in, Output: &out} }
 
 // prices of a model whose answers in these tests, 100 tokens in and 10 out, cost 0.13 dollars.
 func prices() llm.Prices {
@@ -23,24 +25,24 @@ func TestBudget(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		before   event.Tokens // of the thread
-		budget   turn.Budget
+		budget   usage.Budget
 		requests int
 		says     string
 		next     string
 	}{
-		{"none", used, turn.Budget{}, 3, "", ""},
-		{"far away", used, turn.Budget{Tokens: 10_000, USD: 10, TurnTokens: 10_000, TurnUSD: 10}, 3, "", ""},
-		{"tokens of the turn", used, turn.Budget{TurnTokens: 220}, 2, "the turn has used 220 tokens, and budget.turn_tokens is 220", "say how to go on"},
-		{"tokens of the thread", used, turn.Budget{Tokens: 1101}, 1, "the thread has used 1110 tokens, and budget.tokens is 1101", "-c budget.tokens=2211"},
-		{"money of the turn", used, turn.Budget{TurnUSD: 0.2}, 2, "the turn has used $0.2600, and budget.turn_usd is 0.2", "-c budget.turn_usd=0.46"},
-		{"money of the thread", used, turn.Budget{USD: 1.1}, 1, "the thread has used $1.13, and budget.usd is 1.1", "begin a new thread"},
-		{"used up before", used, turn.Budget{Tokens: 1000}, 0, "the thread has used 1000 tokens", "budget.tokens=2000"},
+		{"none", used, usage.Budget{}, 3, "", ""},
+		{"far away", used, usage.Budget{Tokens: 10_000, USD: 10, TurnTokens: 10_000, TurnUSD: 10}, 3, "", ""},
+		{"tokens of the turn", used, usage.Budget{TurnTokens: 220}, 2, "the turn has used 220 tokens, and budget.turn_tokens is 220", "say how to go on"},
+		{"tokens of the thread", used, usage.Budget{Tokens: 1101}, 1, "the thread has used 1110 tokens, and budget.tokens is 1101", "-c budget.tokens=2211"},
+		{"money of the turn", used, usage.Budget{TurnUSD: 0.2}, 2, "the turn has used $0.2600, and budget.turn_usd is 0.2", "-c budget.turn_usd=0.46"},
+		{"money of the thread", used, usage.Budget{USD: 1.1}, 1, "the thread has used $1.13, and budget.usd is 1.1", "begin a new thread"},
+		{"used up before", used, usage.Budget{Tokens: 1000}, 0, "the thread has used 1000 tokens", "budget.tokens=2000"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := turntest.New(turntest.Say(turntest.Call("c1", "echo", `{}`)), turntest.Say(turntest.Call("c2", "echo", `{}`)), turntest.Say(turntest.Text("done")))
 			b.Tools = []turntest.Tool{echo("echo")}
 			b.Row.Prices = prices()
-			b.Meter = turn.NewMeter(tc.before, tc.budget)
+			b.Meter = usage.NewMeter(tc.before, tc.budget)
 			res := b.Run(t, t.Context(), "go")
 			if n := len(b.Requests()); n != tc.requests {
 				t.Errorf("%d requests, want %d", n, tc.requests)
@@ -68,9 +70,9 @@ func TestBudget(t *testing.T) {
 // A stream that breaks is asked again only within the budget.
 func TestBudgetHoldsForRetries(t *testing.T) {
 	b := turntest.New(turntest.Cut(turntest.Text("partial")))
-	b.Meter = turn.NewMeter(event.Tokens{}, turn.Budget{TurnTokens: 5})
+	b.Meter = usage.NewMeter(event.Tokens{}, usage.Budget{TurnTokens: 5})
 	b.OnStream = func(int) {
-		if err := b.Meter.Report(t.Context(), b, "turn-1", event.UsageReported{Call: "c1", Usage: usage(5, 1)}); err != nil {
+		if err := b.Meter.Report(t.Context(), b, "turn-1", event.UsageReported{Call: "c1", Usage: tokens(5, 1)}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -82,11 +84,11 @@ func TestBudgetHoldsForRetries(t *testing.T) {
 // What is not known is counted as unknown: answers without a price, answers that broke off. A budget of money says once
 // that it does not see them.
 func TestUnknownCost(t *testing.T) {
-	for name, budget := range map[string]turn.Budget{"with a budget": {USD: 100}, "without": {Tokens: 1e6}} {
+	for name, budget := range map[string]usage.Budget{"with a budget": {USD: 100}, "without": {Tokens: 1e6}} {
 		t.Run(name, func(t *testing.T) {
 			b := turntest.New(turntest.Say(turntest.Call("c1", "echo", `{}`)), turntest.Cut(), turntest.Say(turntest.Text("done")))
 			b.Tools = []turntest.Tool{echo("echo")}
-			b.Meter = turn.NewMeter(event.Tokens{Cost: event.Cost{USD: 1}}, budget)
+			b.Meter = usage.NewMeter(event.Tokens{Cost: event.Cost{USD: 1}}, budget)
 			if res := b.Run(t, t.Context(), "go"); res.Status != event.TurnCompleted {
 				t.Fatalf("result %+v", res.Problem)
 			}
@@ -155,10 +157,10 @@ func TestUnknownUsage(t *testing.T) {
 		}
 		return a
 	}
-	for name, budget := range map[string]turn.Budget{"tokens": {TurnTokens: 1}, "none": {}} {
+	for name, budget := range map[string]usage.Budget{"tokens": {TurnTokens: 1}, "none": {}} {
 		b := turntest.New(silent(turntest.Call("c1", "echo", `{}`)), silent(turntest.Text("done")))
 		b.Tools = []turntest.Tool{echo("echo")}
-		b.Meter = turn.NewMeter(event.Tokens{}, budget)
+		b.Meter = usage.NewMeter(event.Tokens{}, budget)
 		if res := b.Run(t, t.Context(), "go"); res.Status != event.TurnCompleted {
 			t.Fatalf("%s: result %+v", name, res.Problem)
 		}
@@ -166,13 +168,5 @@ func TestUnknownUsage(t *testing.T) {
 		if want := map[bool]int{true: 1}[budget.TurnTokens > 0]; len(n) != want || want == 1 && !strings.Contains(n[0], "the budget in tokens counts only what is") {
 			t.Errorf("%s: notices %q", name, n)
 		}
-	}
-}
-
-func TestBudgetErrorIsTyped(t *testing.T) {
-	m := turn.NewMeter(event.Tokens{Total: 1}, turn.Budget{Tokens: 1})
-	e, ok := errors.AsType[*turn.BudgetError](m.Allow())
-	if !ok || e.NextStep() == "" {
-		t.Errorf("%v", m.Allow())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -245,7 +246,7 @@ func (q *question) ask(ctx context.Context, attempts int) (sampled, error) {
 			q.notice(ctx, event.StreamRetried{Attempt: ev.N - 1, DelayMS: ev.DelayMS, Cause: ev.Reason})
 		case llm.StepFinish:
 			counted = true
-			return q.Meter.Report(ctx, q.Log, q.ID, Usage(q.Provider, q.Row, response, ev.Usage))
+			return q.Meter.Report(ctx, q.Log, q.ID, usage.Of(q.Provider, q.Row, response, ev.Usage))
 		case *llm.Error:
 			return ev
 		}

@@ -29,7 +29,7 @@ func TestWhyAnAnswerEnds(t *testing.T) {
 		t.Run(tc.reason.String(), func(t *testing.T) {
 			first := turntest.Say(turntest.Text("half"))
 			n := len(first.Events)
-			end := llm.StepFinish{Reason: tc.reason, RawReason: "raw", Usage: usage(5, 1)}
+			end := llm.StepFinish{Reason: tc.reason, RawReason: "raw", Usage: tokens(5, 1)}
 			first.Events[n-2], first.Events[n-1] = end, llm.Finish{Reason: tc.reason}
 			b := turntest.New(first, turntest.Say(turntest.Text("whole")))
 			res := b.Run(t, t.Context(), "go")

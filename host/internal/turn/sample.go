@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -292,4 +293,18 @@ func (r *runner) notice(ctx context.Context, body event.Body) {
 	if _, err := r.Log.Publish(ctx, r.ID, body); err != nil {
 		r.Logger.Warn("event not published", "turn", r.ID, "err", err)
 	}
+}
+
+// count adds what one answer used.
+func (a *answer) count(ctx context.Context, u llm.Usage) error {
+	a.counted = true
+	r := usage.Of(a.Provider, a.Row, a.response, u)
+	used := usage.TokensOf(u)
+	if used.Total == 0 { // a provider that does not count; a limit must hold all the same
+		used.Input = a.base() + history.Estimate(a.history.Messages())
+		used.Total = used.Input
+	}
+	a.history.Counted(used.Total, used.Input)
+	r.Active = a.history.Active()
+	return a.Meter.Report(ctx, a.Log, a.ID, r)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
 )
@@ -60,8 +61,8 @@ type Config struct {
 	Participants []Participant
 	Compaction   Compaction
 	Inbox        *Inbox
-	Mail         *Mailbox // the thread's; nil: there is none
-	Meter        *Meter   // its budget ends the turn before the next request
+	Mail         *Mailbox     // the thread's; nil: there is none
+	Meter        *usage.Meter // its budget ends the turn before the next request
 	Limits       Limits
 	Logger       hclog.Logger
 }
@@ -440,7 +441,7 @@ func ProblemOf(err error) *event.Problem {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		p.Code, p.Next = e.Code.String(), cmp.Or(p.Next, e.Next)
 	}
-	if _, ok := errors.AsType[*BudgetError](err); ok {
+	if _, ok := errors.AsType[*usage.BudgetError](err); ok {
 		p.Code = "budget"
 	}
 	return p

@@ -28,6 +28,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
@@ -129,7 +130,7 @@ type Bench struct {
 	Inbox           *turn.Inbox
 	Mail            *turn.Mailbox
 	History         *history.History
-	Meter           *turn.Meter
+	Meter           *usage.Meter
 	OnStream        func(n int)       // called before answer n, from 1
 	OnDelta         func(text string) // called when a delta of a text is published
 	Fallback        func(ctx context.Context, why *llm.Error) (*turn.Fallback, error)
@@ -166,7 +167,7 @@ type Bench struct {
 // New makes a bench whose model gives the answers one after the other.
 func New(answers ...Answer) *Bench {
 	b := &Bench{
-		Answers: answers, Approval: policy.Never, Inbox: &turn.Inbox{}, History: history.New(nil), Meter: turn.NewMeter(event.Tokens{}, turn.Budget{}),
+		Answers: answers, Approval: policy.Never, Inbox: &turn.Inbox{}, History: history.New(nil), Meter: usage.NewMeter(event.Tokens{}, usage.Budget{}),
 		Row: llm.ModelRow{ID: "m", ParallelToolCalls: true, TruncationLimit: 10_000},
 	}
 	b.Broker = approval.NewBroker(b)

@@ -1,25 +1,37 @@
-package turn_test
+package usage_test
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/turn"
-	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
+	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-func usage(in, out int64) llm.Usage { return llm.Usage{Input: &in, Output: &out} }
+// log keeps the events that are published.
+type log struct {
+	mu     sync.Mutex
+	bodies []event.Body
+}
+
+func (l *log) Publish(_ context.Context, _ event.TurnID, bodies ...event.Body) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bodies = append(l.bodies, bodies...)
+	return uint64(len(l.bodies)), nil
+}
 
 // Requests that are made side by side are all counted; the next turn begins at nothing and the thread goes on.
 func TestMeter(t *testing.T) {
-	m, b := turn.NewMeter(event.Tokens{Input: 1000, Total: 1000}, turn.Budget{}), turntest.New()
+	m, l := usage.NewMeter(event.Tokens{Input: 1000, Total: 1000}, usage.Budget{}), &log{}
 	var work sync.WaitGroup
-	usd := 0.01
+	usd, in, out := 0.01, int64(10), int64(1)
 	for range 50 {
 		work.Go(func() {
-			if err := m.Report(t.Context(), b, "turn-1", event.UsageReported{Call: "c1", Usage: usage(10, 1), CostUSD: &usd}); err != nil {
+			if err := m.Report(t.Context(), l, "turn-1", event.UsageReported{Call: "c1", Usage: llm.Usage{Input: &in, Output: &out}, CostUSD: &usd}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -30,8 +42,8 @@ func TestMeter(t *testing.T) {
 		t.Errorf("used %+v of %+v", used, total)
 	}
 	var largest event.Tokens
-	for _, e := range b.Events() {
-		r := e.Body.(event.UsageReported)
+	for _, e := range l.bodies {
+		r := e.(event.UsageReported)
 		if r.Call != "c1" || r.Turn.Total+1000 != r.Total.Total {
 			t.Errorf("report %+v", r)
 		}
@@ -43,5 +55,13 @@ func TestMeter(t *testing.T) {
 	m.Begin()
 	if used, total := m.Sum(); used != (event.Tokens{}) || total.Total != 1550 {
 		t.Errorf("in the next turn: used %+v of %+v", used, total)
+	}
+}
+
+func TestBudgetErrorIsTyped(t *testing.T) {
+	m := usage.NewMeter(event.Tokens{Total: 1}, usage.Budget{Tokens: 1})
+	e, ok := errors.AsType[*usage.BudgetError](m.Allow())
+	if !ok || e.NextStep() == "" {
+		t.Errorf("%v", m.Allow())
 	}
 }

@@ -1,4 +1,9 @@
-package turn
+// Package usage counts the tokens and the cost of a thread and of its turns, and bounds them by a budget.
+//
+// It owns: the sums, and when a budget is reached. It must not know: how requests are made, how reports are stored.
+//
+// Start with [Meter].
+package usage
 
 import (
 	"context"
@@ -8,6 +13,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
+
+// Publisher takes the events of a turn, in order.
+type Publisher interface {
+	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
+}
 
 // Meter counts what a thread uses and what it costs, and of it the turn that runs: the turn's own requests, and those that
 // plugins make in its calls, which may be several at once. It is the thread's. Safe for concurrent use.
@@ -51,7 +61,7 @@ func (m *Meter) Sum() (turn, total event.Tokens) {
 
 // Report counts an answer's usage, and tells the log with the sums so far. What was used counts also when the log does not
 // take it. Of two reports at once the later one may stand first in the log: sums only grow, so the largest is the latest.
-func (m *Meter) Report(ctx context.Context, log Log, turn event.TurnID, r event.UsageReported) error {
+func (m *Meter) Report(ctx context.Context, log Publisher, turn event.TurnID, r event.UsageReported) error {
 	used := TokensOf(r.Usage)
 	used.Cost = event.CostOf(r.CostUSD)
 	m.mu.Lock()
@@ -79,27 +89,13 @@ func (m *Meter) Lost() {
 	m.mu.turn, m.mu.total = m.mu.turn.Add(lost), m.mu.total.Add(lost)
 }
 
-// Usage is the report of an answer: what it used, and what that costs by the model's prices.
-func Usage(provider string, row llm.ModelRow, response string, u llm.Usage) event.UsageReported {
+// Of reports the usage of one answer: tokens, and their cost at the model's prices.
+func Of(provider string, row llm.ModelRow, response string, u llm.Usage) event.UsageReported {
 	r := event.UsageReported{ResponseID: response, Provider: provider, ModelName: row.ID, Usage: u, ContextWindow: history.WindowOf(row, 0).Usable()}
 	if usd, ok := row.Prices.Cost(u); ok {
 		r.CostUSD = &usd
 	}
 	return r
-}
-
-// count adds what one answer used.
-func (a *answer) count(ctx context.Context, u llm.Usage) error {
-	a.counted = true
-	r := Usage(a.Provider, a.Row, a.response, u)
-	used := TokensOf(u)
-	if used.Total == 0 { // a provider that does not count; a limit must hold all the same
-		used.Input = a.base() + history.Estimate(a.history.Messages())
-		used.Total = used.Input
-	}
-	a.history.Counted(used.Total, used.Input)
-	r.Active = a.history.Active()
-	return a.Meter.Report(ctx, a.Log, a.ID, r)
 }
 
 // TokensOf counts what a provider says that an answer used; what it does not say is 0.

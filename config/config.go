@@ -136,7 +136,7 @@ type Approval struct {
 
 // Granular selects the questions that are asked under the policy "granular".
 type Granular struct {
-	SandboxApproval, Rules, MCPElicitations, SkillApproval, RequestPermissions bool
+	SandboxApproval, Rules, MCPElicitations, RequestPermissions bool
 }
 
 // Sandbox configures what processes that tools start may do.

@@ -287,7 +287,7 @@ func (l *loader) approval(b block, sub func(block, string) block) Approval {
 		g := sub(b, schema.BlockGranular)
 		a.Granular = &Granular{
 			SandboxApproval: g.flag("sandbox_approval", false), Rules: g.flag("rules", false), MCPElicitations: g.flag("mcp_elicitations", false),
-			SkillApproval: g.flag("skill_approval", false), RequestPermissions: g.flag("request_permissions", false),
+			RequestPermissions: g.flag("request_permissions", false),
 		}
 	}
 	if a.Policy == "granular" && a.Granular == nil {

@@ -118,7 +118,6 @@ func settings() *Block {
 							"after the sandbox has blocked a command."},
 						{Name: "rules", Kind: Bool, Required: true, Doc: "Questions required by rules."},
 						{Name: "mcp_elicitations", Kind: Bool, Required: true, Doc: "Questions from MCP servers and other plugins."},
-						{Name: "skill_approval", Kind: Bool, Default: "false", Doc: "Questions about running a skill's script. Not used yet."},
 						{Name: "request_permissions", Kind: Bool, Default: "false", Doc: "Questions about permissions that are requested before the calls that " +
 							"need them."},
 					},

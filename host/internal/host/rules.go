@@ -119,7 +119,7 @@ func (b *Rulebook) Equip(q policy.Request, c *config.Config, env []string) polic
 	q.SafeCommands, q.Additional = c.Approval.SafeCommands, c.Approval.AdditionalPermissions
 	if g := c.Approval.Granular; g != nil {
 		q.Questions = policy.Questions{
-			Sandbox: g.SandboxApproval, Rules: g.Rules, Elicitation: g.MCPElicitations, Skill: g.SkillApproval, Permissions: g.RequestPermissions,
+			Sandbox: g.SandboxApproval, Rules: g.Rules, Elicitation: g.MCPElicitations, Permissions: g.RequestPermissions,
 		}
 	}
 	if slices.ContainsFunc(q.Effects, runsCommands) || q.Tool != nil {

@@ -26,7 +26,7 @@ func TestMeasuredMatrix(t *testing.T) {
 		{"esc", "touch /out/q", true, []string{"read-only", "workspace-write"}},
 		{"redir", "ls > /tmp/r", false, []string{"read-only"}},
 	}
-	all := Questions{true, true, true, true, true}
+	all := Questions{true, true, true, true}
 	for _, tc := range []struct {
 		mode      string
 		policy    Approval

@@ -37,7 +37,6 @@ type Questions struct {
 	Sandbox     bool // to run outside of the sandbox, or to try again there
 	Rules       bool // what a rule says is to be asked about
 	Elicitation bool // of an MCP server
-	Skill       bool // to run a script of a skill
 	Permissions bool // for more permissions
 }
 

@@ -68,7 +68,10 @@ func toolMutants() []mutant {
 			}
 		}},
 		{check: "command.effects", how: "starts a process", change: func(r *reference) {
-			r.status = func(ctx context.Context, c *tool.CommandCall) error { return c.Command(ctx, "true").Run() }
+			r.status = func(ctx context.Context, c *tool.CommandCall) error {
+				_, err := c.Env().Client().Spawn(ctx, &gantryv1.SpawnRequest{Argv: []string{"true"}, Cwd: "/"})
+				return err
+			}
 		}},
 		{check: "permissions.exec", how: "by itself", change: func(r *reference) {
 			r.during = func(ctx context.Context, _ *tool.Call) error { return exec.CommandContext(ctx, "true").Run() }

@@ -8,7 +8,6 @@ import (
 	"regexp"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
-	"github.com/gantry-agent/gantry/sdk/process"
 )
 
 // Command is a plugin command that user interfaces offer, such as login or status. Create it with [NewCommand].
@@ -58,15 +57,7 @@ func NewCommand[In any](name, description string, run func(ctx context.Context, 
 }
 
 // CommandCall is one execution of a command.
-type CommandCall struct {
-	env   *Env
-	token string
-}
+type CommandCall struct{ env *Env }
 
 // Env returns the plugin's environment.
 func (c *CommandCall) Env() *Env { return c.env }
-
-// Command prepares a process that the host starts under the command's grant.
-func (c *CommandCall) Command(ctx context.Context, argv ...string) *process.Cmd {
-	return c.env.command(ctx, c.token, argv)
-}

@@ -238,7 +238,6 @@ type Assessment struct {
 	Effects        []Effect
 	Escalation     *Escalation
 	ReadOnly       bool
-	Idempotent     bool
 	Summary        string
 	Discriminators []string
 	Item           Item

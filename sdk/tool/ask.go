@@ -5,33 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
-
-// grants is what the plugin knows of a call's grant; it may grow.
-type grants struct {
-	mu struct {
-		sync.Mutex
-		facts contract.GrantFacts
-	}
-}
-
-func (g *grants) get() contract.GrantFacts {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.facts
-}
-
-func (g *grants) set(f contract.GrantFacts) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.facts = f
-}
 
 // DeniedError is a denial by the policy, a hook, a reviewer or the user. Its text is intended for the model: a handler can
 // return the error unchanged.

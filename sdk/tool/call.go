@@ -34,7 +34,6 @@ type Call struct {
 	hard   context.Context
 	out    *outbox
 	clock  *Clock
-	grants grants
 }
 
 // ThreadID is the ID of the thread that the call belongs to.
@@ -58,8 +57,8 @@ func (c *Call) Attempt() int { return max(1, int(c.start.Attempt)) }
 // AssessDigest is the digest of the assessment on which the call was approved; empty for tools without assessment.
 func (c *Call) AssessDigest() string { return c.start.AssessDigest }
 
-// Grant returns information about the call's current grant, which may have been extended. The host enforces it.
-func (c *Call) Grant() contract.GrantFacts { return c.grants.get() }
+// Grant returns information about the call's grant. The host enforces it.
+func (c *Call) Grant() contract.GrantFacts { return c.start.Grant }
 
 // Caps are the limits of the call. Zero fields mean the contract's defaults.
 func (c *Call) Caps() contract.CallCaps { return c.start.Caps }

@@ -195,12 +195,10 @@ func (s *Server) newCall(start *contract.CallStart, soft, hard context.Context) 
 	if maxOutput <= 0 {
 		maxOutput = positive(env.HostLimits.MaxOutputBytes, defaultOutputBytes)
 	}
-	c := &Call{
+	return &Call{
 		start: start, env: env, thread: s.threads.get(start.ThreadID, env), soft: soft, hard: hard,
 		out: newOutbox(maxOutput, int(f.message-messageMargin)), clock: newClock(),
 	}
-	c.grants.set(start.Grant)
-	return c
 }
 
 func (s *Server) fitter(env *Env, caps contract.CallCaps) fitter {
@@ -272,8 +270,6 @@ func (s *Server) control(stream grpc.BidiStreamingServer[gantryv1.CallRequest, g
 			c.clock.pause()
 		case *gantryv1.CallRequest_Resume:
 			c.clock.resume()
-		case *gantryv1.CallRequest_GrantAdded:
-			c.grants.set(convert.GrantFactsFromProto(m.GrantAdded.GetGrant()))
 		case *gantryv1.CallRequest_Cancel:
 			grace := time.Duration(m.Cancel.GetGraceMs()) * time.Millisecond
 			if grace <= 0 {

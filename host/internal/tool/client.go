@@ -59,8 +59,6 @@ type Control struct {
 	Grace  time.Duration
 	// Waits tells that a person is being asked (true) or not any more (false). nil: never.
 	Waits <-chan bool
-	// Grants brings wider grants.
-	Grants <-chan contract.GrantFacts
 	// Reentrant: one of the calls that this one was made from runs in the same plugin.
 	Reentrant bool
 }
@@ -225,7 +223,7 @@ func control(ctx context.Context, out *outbox, ctl Control, deadlineMS int64, fi
 	}()
 	soft := ctl.Soft.Done()
 	var grace <-chan time.Time
-	waits, grants := ctl.Waits, ctl.Grants
+	waits := ctl.Waits
 	asking := 0 // persons are asked that many questions at the moment
 	send := func(m *gantryv1.CallRequest) {
 		if !out.put(m) {
@@ -277,13 +275,6 @@ func control(ctx context.Context, out *outbox, ctl Control, deadlineMS int64, fi
 				arm()
 			}
 			send(pauseOrResume(w))
-		case g, ok := <-grants:
-			if !ok {
-				grants = nil
-				continue
-			}
-			send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_GrantAdded{
-				GrantAdded: &gantryv1.CallGrantAdded{Grant: convert.GrantFactsToProto(g)}}})
 		}
 	}
 }

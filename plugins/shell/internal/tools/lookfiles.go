@@ -87,7 +87,7 @@ func lookTool[In any](f *family, name, description string, schema json.RawMessag
 			tool.Schema(schema), tool.Lenient(), tool.ParallelSafe(), tool.EffectsByHost(), tool.ModelTraits(filesTrait),
 			tool.Assess(func(_ context.Context, c *tool.AssessCall, in In) (*contract.Assessment, error) {
 				path, _ := request(c.Cwd(), in)
-				a := &contract.Assessment{ReadOnly: true, Idempotent: true, Summary: oneLine(name + " " + path)}
+				a := &contract.Assessment{ReadOnly: true, Summary: oneLine(name + " " + path)}
 				if !below(c.Cwd(), path) {
 					a.Effects = []contract.Effect{contract.ReadEffect{Paths: []string{path}}}
 				}

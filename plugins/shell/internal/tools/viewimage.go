@@ -57,7 +57,7 @@ func (f *family) assessImage(_ context.Context, c *tool.AssessCall, in imageArgs
 		return early(err.Error()), nil
 	}
 	path := absolute(c.Cwd(), in.Path)
-	a := &contract.Assessment{ReadOnly: true, Idempotent: true, Summary: oneLine("view_image " + in.Path), Item: &contract.ImageItem{Path: path}}
+	a := &contract.Assessment{ReadOnly: true, Summary: oneLine("view_image " + in.Path), Item: &contract.ImageItem{Path: path}}
 	if !below(c.Cwd(), path) {
 		a.Effects = []contract.Effect{contract.ReadEffect{Paths: []string{path}}}
 	}

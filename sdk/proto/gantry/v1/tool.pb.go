@@ -1266,7 +1266,6 @@ type AssessResponse struct {
 	// Permissions that the call needs beyond the grant.
 	Escalation *Escalation `protobuf:"bytes,3,opt,name=escalation,proto3" json:"escalation,omitempty"`
 	ReadOnly   bool        `protobuf:"varint,4,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	Idempotent bool        `protobuf:"varint,5,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
 	// One line, for the user.
 	Summary string `protobuf:"bytes,6,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Additional parts of the approval key, which always contains the host's own key.
@@ -1332,13 +1331,6 @@ func (x *AssessResponse) GetEscalation() *Escalation {
 func (x *AssessResponse) GetReadOnly() bool {
 	if x != nil {
 		return x.ReadOnly
-	}
-	return false
-}
-
-func (x *AssessResponse) GetIdempotent() bool {
-	if x != nil {
-		return x.Idempotent
 	}
 	return false
 }
@@ -1521,7 +1513,6 @@ type CallRequest struct {
 	//	*CallRequest_Start
 	//	*CallRequest_Pause
 	//	*CallRequest_Resume
-	//	*CallRequest_GrantAdded
 	//	*CallRequest_Cancel
 	Control       isCallRequest_Control `protobuf_oneof:"control"`
 	unknownFields protoimpl.UnknownFields
@@ -1592,15 +1583,6 @@ func (x *CallRequest) GetResume() *CallResume {
 	return nil
 }
 
-func (x *CallRequest) GetGrantAdded() *CallGrantAdded {
-	if x != nil {
-		if x, ok := x.Control.(*CallRequest_GrantAdded); ok {
-			return x.GrantAdded
-		}
-	}
-	return nil
-}
-
 func (x *CallRequest) GetCancel() *CallCancel {
 	if x != nil {
 		if x, ok := x.Control.(*CallRequest_Cancel); ok {
@@ -1626,10 +1608,6 @@ type CallRequest_Resume struct {
 	Resume *CallResume `protobuf:"bytes,3,opt,name=resume,proto3,oneof"`
 }
 
-type CallRequest_GrantAdded struct {
-	GrantAdded *CallGrantAdded `protobuf:"bytes,4,opt,name=grant_added,json=grantAdded,proto3,oneof"`
-}
-
 type CallRequest_Cancel struct {
 	Cancel *CallCancel `protobuf:"bytes,5,opt,name=cancel,proto3,oneof"`
 }
@@ -1639,8 +1617,6 @@ func (*CallRequest_Start) isCallRequest_Control() {}
 func (*CallRequest_Pause) isCallRequest_Control() {}
 
 func (*CallRequest_Resume) isCallRequest_Control() {}
-
-func (*CallRequest_GrantAdded) isCallRequest_Control() {}
 
 func (*CallRequest_Cancel) isCallRequest_Control() {}
 
@@ -1953,51 +1929,6 @@ func (*CallResume) Descriptor() ([]byte, []int) {
 	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{20}
 }
 
-// CallGrantAdded says that the grant has been extended.
-type CallGrantAdded struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Grant         *GrantFacts            `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CallGrantAdded) Reset() {
-	*x = CallGrantAdded{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CallGrantAdded) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CallGrantAdded) ProtoMessage() {}
-
-func (x *CallGrantAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CallGrantAdded.ProtoReflect.Descriptor instead.
-func (*CallGrantAdded) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *CallGrantAdded) GetGrant() *GrantFacts {
-	if x != nil {
-		return x.Grant
-	}
-	return nil
-}
-
 // CallCancel asks the call to end soon. The plugin still sends a result.
 type CallCancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2011,7 +1942,7 @@ type CallCancel struct {
 
 func (x *CallCancel) Reset() {
 	*x = CallCancel{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[22]
+	mi := &file_gantry_v1_tool_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +1954,7 @@ func (x *CallCancel) String() string {
 func (*CallCancel) ProtoMessage() {}
 
 func (x *CallCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[22]
+	mi := &file_gantry_v1_tool_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +1967,7 @@ func (x *CallCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallCancel.ProtoReflect.Descriptor instead.
 func (*CallCancel) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CallCancel) GetReason() string {
@@ -2071,7 +2002,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[23]
+	mi := &file_gantry_v1_tool_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2014,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[23]
+	mi := &file_gantry_v1_tool_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2027,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CallResponse) GetEvent() isCallResponse_Event {
@@ -2226,7 +2157,7 @@ type CallStarted struct {
 
 func (x *CallStarted) Reset() {
 	*x = CallStarted{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[24]
+	mi := &file_gantry_v1_tool_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2169,7 @@ func (x *CallStarted) String() string {
 func (*CallStarted) ProtoMessage() {}
 
 func (x *CallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[24]
+	mi := &file_gantry_v1_tool_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2182,7 @@ func (x *CallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallStarted.ProtoReflect.Descriptor instead.
 func (*CallStarted) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CallStarted) GetItem() *Item {
@@ -2273,7 +2204,7 @@ type OutputDelta struct {
 
 func (x *OutputDelta) Reset() {
 	*x = OutputDelta{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[25]
+	mi := &file_gantry_v1_tool_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2285,7 +2216,7 @@ func (x *OutputDelta) String() string {
 func (*OutputDelta) ProtoMessage() {}
 
 func (x *OutputDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[25]
+	mi := &file_gantry_v1_tool_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2298,7 +2229,7 @@ func (x *OutputDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputDelta.ProtoReflect.Descriptor instead.
 func (*OutputDelta) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OutputDelta) GetOffset() int64 {
@@ -2328,7 +2259,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[26]
+	mi := &file_gantry_v1_tool_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +2271,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[26]
+	mi := &file_gantry_v1_tool_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,7 +2284,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Progress) GetMessage() string {
@@ -2387,7 +2318,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[27]
+	mi := &file_gantry_v1_tool_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2330,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[27]
+	mi := &file_gantry_v1_tool_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2343,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{27}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Note) GetText() string {
@@ -2444,7 +2375,7 @@ type CallResult struct {
 
 func (x *CallResult) Reset() {
 	*x = CallResult{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[28]
+	mi := &file_gantry_v1_tool_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2387,7 @@ func (x *CallResult) String() string {
 func (*CallResult) ProtoMessage() {}
 
 func (x *CallResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[28]
+	mi := &file_gantry_v1_tool_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2400,7 @@ func (x *CallResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResult.ProtoReflect.Descriptor instead.
 func (*CallResult) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{28}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CallResult) GetParts() []*ResultPart {
@@ -2531,7 +2462,7 @@ type StopSessionRequest struct {
 
 func (x *StopSessionRequest) Reset() {
 	*x = StopSessionRequest{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[29]
+	mi := &file_gantry_v1_tool_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2474,7 @@ func (x *StopSessionRequest) String() string {
 func (*StopSessionRequest) ProtoMessage() {}
 
 func (x *StopSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[29]
+	mi := &file_gantry_v1_tool_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2487,7 @@ func (x *StopSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSessionRequest.ProtoReflect.Descriptor instead.
 func (*StopSessionRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{29}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StopSessionRequest) GetThreadId() string {
@@ -2581,7 +2512,7 @@ type StopSessionResponse struct {
 
 func (x *StopSessionResponse) Reset() {
 	*x = StopSessionResponse{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[30]
+	mi := &file_gantry_v1_tool_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2524,7 @@ func (x *StopSessionResponse) String() string {
 func (*StopSessionResponse) ProtoMessage() {}
 
 func (x *StopSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[30]
+	mi := &file_gantry_v1_tool_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2537,7 @@ func (x *StopSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSessionResponse.ProtoReflect.Descriptor instead.
 func (*StopSessionResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{30}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{29}
 }
 
 type EndThreadRequest struct {
@@ -2618,7 +2549,7 @@ type EndThreadRequest struct {
 
 func (x *EndThreadRequest) Reset() {
 	*x = EndThreadRequest{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[31]
+	mi := &file_gantry_v1_tool_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2630,7 +2561,7 @@ func (x *EndThreadRequest) String() string {
 func (*EndThreadRequest) ProtoMessage() {}
 
 func (x *EndThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[31]
+	mi := &file_gantry_v1_tool_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2643,7 +2574,7 @@ func (x *EndThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndThreadRequest.ProtoReflect.Descriptor instead.
 func (*EndThreadRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{31}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EndThreadRequest) GetThreadId() string {
@@ -2661,7 +2592,7 @@ type EndThreadResponse struct {
 
 func (x *EndThreadResponse) Reset() {
 	*x = EndThreadResponse{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[32]
+	mi := &file_gantry_v1_tool_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2604,7 @@ func (x *EndThreadResponse) String() string {
 func (*EndThreadResponse) ProtoMessage() {}
 
 func (x *EndThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[32]
+	mi := &file_gantry_v1_tool_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2617,7 @@ func (x *EndThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndThreadResponse.ProtoReflect.Descriptor instead.
 func (*EndThreadResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{32}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{31}
 }
 
 var File_gantry_v1_tool_proto protoreflect.FileDescriptor
@@ -2782,21 +2713,19 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x03cwd\x18\a \x01(\tR\x03cwd\x12\x1d\n" +
 	"\n" +
 	"call_token\x18\b \x01(\tR\tcallToken\x12%\n" +
-	"\x0etools_revision\x18\t \x01(\tR\rtoolsRevision\"\xdd\x02\n" +
+	"\x0etools_revision\x18\t \x01(\tR\rtoolsRevision\"\xcf\x02\n" +
 	"\x0eAssessResponse\x12+\n" +
 	"\x05early\x18\x01 \x01(\v2\x15.gantry.v1.CallResultR\x05early\x12+\n" +
 	"\aeffects\x18\x02 \x03(\v2\x11.gantry.v1.EffectR\aeffects\x125\n" +
 	"\n" +
 	"escalation\x18\x03 \x01(\v2\x15.gantry.v1.EscalationR\n" +
 	"escalation\x12\x1b\n" +
-	"\tread_only\x18\x04 \x01(\bR\breadOnly\x12\x1e\n" +
-	"\n" +
-	"idempotent\x18\x05 \x01(\bR\n" +
-	"idempotent\x12\x18\n" +
+	"\tread_only\x18\x04 \x01(\bR\breadOnly\x12\x18\n" +
 	"\asummary\x18\x06 \x01(\tR\asummary\x12&\n" +
 	"\x0ediscriminators\x18\a \x03(\tR\x0ediscriminators\x12#\n" +
 	"\x04item\x18\b \x01(\v2\x0f.gantry.v1.ItemR\x04item\x12\x16\n" +
-	"\x06digest\x18\t \x01(\tR\x06digest\"\xa8\x01\n" +
+	"\x06digest\x18\t \x01(\tR\x06digestJ\x04\b\x05\x10\x06R\n" +
+	"idempotent\"\xa8\x01\n" +
 	"\n" +
 	"Escalation\x12 \n" +
 	"\vunsandboxed\x18\x01 \x01(\bR\vunsandboxed\x121\n" +
@@ -2811,15 +2740,13 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\fsandbox_mode\x18\x01 \x01(\tR\vsandboxMode\x12%\n" +
 	"\x0ewritable_roots\x18\x02 \x03(\tR\rwritableRoots\x12\x18\n" +
 	"\anetwork\x18\x03 \x01(\bR\anetwork\x12\x16\n" +
-	"\x06digest\x18\x04 \x01(\tR\x06digest\"\x94\x02\n" +
+	"\x06digest\x18\x04 \x01(\tR\x06digest\"\xe9\x01\n" +
 	"\vCallRequest\x12,\n" +
 	"\x05start\x18\x01 \x01(\v2\x14.gantry.v1.CallStartH\x00R\x05start\x12,\n" +
 	"\x05pause\x18\x02 \x01(\v2\x14.gantry.v1.CallPauseH\x00R\x05pause\x12/\n" +
-	"\x06resume\x18\x03 \x01(\v2\x15.gantry.v1.CallResumeH\x00R\x06resume\x12<\n" +
-	"\vgrant_added\x18\x04 \x01(\v2\x19.gantry.v1.CallGrantAddedH\x00R\n" +
-	"grantAdded\x12/\n" +
+	"\x06resume\x18\x03 \x01(\v2\x15.gantry.v1.CallResumeH\x00R\x06resume\x12/\n" +
 	"\x06cancel\x18\x05 \x01(\v2\x15.gantry.v1.CallCancelH\x00R\x06cancelB\t\n" +
-	"\acontrol\"\xe2\x03\n" +
+	"\acontrolJ\x04\b\x04\x10\x05R\vgrant_added\"\xe2\x03\n" +
 	"\tCallStart\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x17\n" +
@@ -2846,9 +2773,7 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"deadlineMs\"\v\n" +
 	"\tCallPause\"\f\n" +
 	"\n" +
-	"CallResume\"=\n" +
-	"\x0eCallGrantAdded\x12+\n" +
-	"\x05grant\x18\x01 \x01(\v2\x15.gantry.v1.GrantFactsR\x05grant\"?\n" +
+	"CallResume\"?\n" +
 	"\n" +
 	"CallCancel\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x19\n" +
@@ -2929,7 +2854,7 @@ func file_gantry_v1_tool_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_tool_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_gantry_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_gantry_v1_tool_proto_goTypes = []any{
 	(SourceState)(0),            // 0: gantry.v1.SourceState
 	(Exposure)(0),               // 1: gantry.v1.Exposure
@@ -2955,23 +2880,22 @@ var file_gantry_v1_tool_proto_goTypes = []any{
 	(*CallCaps)(nil),            // 21: gantry.v1.CallCaps
 	(*CallPause)(nil),           // 22: gantry.v1.CallPause
 	(*CallResume)(nil),          // 23: gantry.v1.CallResume
-	(*CallGrantAdded)(nil),      // 24: gantry.v1.CallGrantAdded
-	(*CallCancel)(nil),          // 25: gantry.v1.CallCancel
-	(*CallResponse)(nil),        // 26: gantry.v1.CallResponse
-	(*CallStarted)(nil),         // 27: gantry.v1.CallStarted
-	(*OutputDelta)(nil),         // 28: gantry.v1.OutputDelta
-	(*Progress)(nil),            // 29: gantry.v1.Progress
-	(*Note)(nil),                // 30: gantry.v1.Note
-	(*CallResult)(nil),          // 31: gantry.v1.CallResult
-	(*StopSessionRequest)(nil),  // 32: gantry.v1.StopSessionRequest
-	(*StopSessionResponse)(nil), // 33: gantry.v1.StopSessionResponse
-	(*EndThreadRequest)(nil),    // 34: gantry.v1.EndThreadRequest
-	(*EndThreadResponse)(nil),   // 35: gantry.v1.EndThreadResponse
-	nil,                         // 36: gantry.v1.ToolDescriptor.HookFieldsEntry
-	(*Effect)(nil),              // 37: gantry.v1.Effect
-	(*Item)(nil),                // 38: gantry.v1.Item
-	(*ArtifactRef)(nil),         // 39: gantry.v1.ArtifactRef
-	(*ResultPart)(nil),          // 40: gantry.v1.ResultPart
+	(*CallCancel)(nil),          // 24: gantry.v1.CallCancel
+	(*CallResponse)(nil),        // 25: gantry.v1.CallResponse
+	(*CallStarted)(nil),         // 26: gantry.v1.CallStarted
+	(*OutputDelta)(nil),         // 27: gantry.v1.OutputDelta
+	(*Progress)(nil),            // 28: gantry.v1.Progress
+	(*Note)(nil),                // 29: gantry.v1.Note
+	(*CallResult)(nil),          // 30: gantry.v1.CallResult
+	(*StopSessionRequest)(nil),  // 31: gantry.v1.StopSessionRequest
+	(*StopSessionResponse)(nil), // 32: gantry.v1.StopSessionResponse
+	(*EndThreadRequest)(nil),    // 33: gantry.v1.EndThreadRequest
+	(*EndThreadResponse)(nil),   // 34: gantry.v1.EndThreadResponse
+	nil,                         // 35: gantry.v1.ToolDescriptor.HookFieldsEntry
+	(*Effect)(nil),              // 36: gantry.v1.Effect
+	(*Item)(nil),                // 37: gantry.v1.Item
+	(*ArtifactRef)(nil),         // 38: gantry.v1.ArtifactRef
+	(*ResultPart)(nil),          // 39: gantry.v1.ResultPart
 }
 var file_gantry_v1_tool_proto_depIdxs = []int32{
 	6,  // 0: gantry.v1.WatchResponse.tools:type_name -> gantry.v1.ToolDescriptor
@@ -2979,55 +2903,53 @@ var file_gantry_v1_tool_proto_depIdxs = []int32{
 	0,  // 2: gantry.v1.ToolSource.state:type_name -> gantry.v1.SourceState
 	7,  // 3: gantry.v1.ToolDescriptor.freeform:type_name -> gantry.v1.Freeform
 	1,  // 4: gantry.v1.ToolDescriptor.exposure:type_name -> gantry.v1.Exposure
-	37, // 5: gantry.v1.ToolDescriptor.effects:type_name -> gantry.v1.Effect
-	36, // 6: gantry.v1.ToolDescriptor.hook_fields:type_name -> gantry.v1.ToolDescriptor.HookFieldsEntry
+	36, // 5: gantry.v1.ToolDescriptor.effects:type_name -> gantry.v1.Effect
+	35, // 6: gantry.v1.ToolDescriptor.hook_fields:type_name -> gantry.v1.ToolDescriptor.HookFieldsEntry
 	10, // 7: gantry.v1.ThreadResponse.context:type_name -> gantry.v1.ContextText
 	11, // 8: gantry.v1.ThreadResponse.session_opened:type_name -> gantry.v1.SessionOpened
 	12, // 9: gantry.v1.ThreadResponse.session_output:type_name -> gantry.v1.SessionOutput
 	13, // 10: gantry.v1.ThreadResponse.session_exited:type_name -> gantry.v1.SessionExited
 	2,  // 11: gantry.v1.SessionExited.end:type_name -> gantry.v1.SessionEnd
 	14, // 12: gantry.v1.AssessRequest.input:type_name -> gantry.v1.CallInput
-	31, // 13: gantry.v1.AssessResponse.early:type_name -> gantry.v1.CallResult
-	37, // 14: gantry.v1.AssessResponse.effects:type_name -> gantry.v1.Effect
+	30, // 13: gantry.v1.AssessResponse.early:type_name -> gantry.v1.CallResult
+	36, // 14: gantry.v1.AssessResponse.effects:type_name -> gantry.v1.Effect
 	17, // 15: gantry.v1.AssessResponse.escalation:type_name -> gantry.v1.Escalation
-	38, // 16: gantry.v1.AssessResponse.item:type_name -> gantry.v1.Item
-	37, // 17: gantry.v1.Escalation.additional:type_name -> gantry.v1.Effect
+	37, // 16: gantry.v1.AssessResponse.item:type_name -> gantry.v1.Item
+	36, // 17: gantry.v1.Escalation.additional:type_name -> gantry.v1.Effect
 	20, // 18: gantry.v1.CallRequest.start:type_name -> gantry.v1.CallStart
 	22, // 19: gantry.v1.CallRequest.pause:type_name -> gantry.v1.CallPause
 	23, // 20: gantry.v1.CallRequest.resume:type_name -> gantry.v1.CallResume
-	24, // 21: gantry.v1.CallRequest.grant_added:type_name -> gantry.v1.CallGrantAdded
-	25, // 22: gantry.v1.CallRequest.cancel:type_name -> gantry.v1.CallCancel
-	14, // 23: gantry.v1.CallStart.input:type_name -> gantry.v1.CallInput
-	18, // 24: gantry.v1.CallStart.grant:type_name -> gantry.v1.GrantFacts
-	21, // 25: gantry.v1.CallStart.caps:type_name -> gantry.v1.CallCaps
-	18, // 26: gantry.v1.CallGrantAdded.grant:type_name -> gantry.v1.GrantFacts
-	27, // 27: gantry.v1.CallResponse.started:type_name -> gantry.v1.CallStarted
-	28, // 28: gantry.v1.CallResponse.output:type_name -> gantry.v1.OutputDelta
-	29, // 29: gantry.v1.CallResponse.progress:type_name -> gantry.v1.Progress
-	39, // 30: gantry.v1.CallResponse.artifact:type_name -> gantry.v1.ArtifactRef
-	38, // 31: gantry.v1.CallResponse.item:type_name -> gantry.v1.Item
-	30, // 32: gantry.v1.CallResponse.note:type_name -> gantry.v1.Note
-	31, // 33: gantry.v1.CallResponse.result:type_name -> gantry.v1.CallResult
-	38, // 34: gantry.v1.CallStarted.item:type_name -> gantry.v1.Item
-	40, // 35: gantry.v1.CallResult.parts:type_name -> gantry.v1.ResultPart
-	38, // 36: gantry.v1.CallResult.item:type_name -> gantry.v1.Item
-	3,  // 37: gantry.v1.ToolService.Watch:input_type -> gantry.v1.WatchRequest
-	8,  // 38: gantry.v1.ToolService.Thread:input_type -> gantry.v1.ThreadRequest
-	15, // 39: gantry.v1.ToolService.Assess:input_type -> gantry.v1.AssessRequest
-	19, // 40: gantry.v1.ToolService.Call:input_type -> gantry.v1.CallRequest
-	32, // 41: gantry.v1.ToolService.StopSession:input_type -> gantry.v1.StopSessionRequest
-	34, // 42: gantry.v1.ToolService.EndThread:input_type -> gantry.v1.EndThreadRequest
-	4,  // 43: gantry.v1.ToolService.Watch:output_type -> gantry.v1.WatchResponse
-	9,  // 44: gantry.v1.ToolService.Thread:output_type -> gantry.v1.ThreadResponse
-	16, // 45: gantry.v1.ToolService.Assess:output_type -> gantry.v1.AssessResponse
-	26, // 46: gantry.v1.ToolService.Call:output_type -> gantry.v1.CallResponse
-	33, // 47: gantry.v1.ToolService.StopSession:output_type -> gantry.v1.StopSessionResponse
-	35, // 48: gantry.v1.ToolService.EndThread:output_type -> gantry.v1.EndThreadResponse
-	43, // [43:49] is the sub-list for method output_type
-	37, // [37:43] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	24, // 21: gantry.v1.CallRequest.cancel:type_name -> gantry.v1.CallCancel
+	14, // 22: gantry.v1.CallStart.input:type_name -> gantry.v1.CallInput
+	18, // 23: gantry.v1.CallStart.grant:type_name -> gantry.v1.GrantFacts
+	21, // 24: gantry.v1.CallStart.caps:type_name -> gantry.v1.CallCaps
+	26, // 25: gantry.v1.CallResponse.started:type_name -> gantry.v1.CallStarted
+	27, // 26: gantry.v1.CallResponse.output:type_name -> gantry.v1.OutputDelta
+	28, // 27: gantry.v1.CallResponse.progress:type_name -> gantry.v1.Progress
+	38, // 28: gantry.v1.CallResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	37, // 29: gantry.v1.CallResponse.item:type_name -> gantry.v1.Item
+	29, // 30: gantry.v1.CallResponse.note:type_name -> gantry.v1.Note
+	30, // 31: gantry.v1.CallResponse.result:type_name -> gantry.v1.CallResult
+	37, // 32: gantry.v1.CallStarted.item:type_name -> gantry.v1.Item
+	39, // 33: gantry.v1.CallResult.parts:type_name -> gantry.v1.ResultPart
+	37, // 34: gantry.v1.CallResult.item:type_name -> gantry.v1.Item
+	3,  // 35: gantry.v1.ToolService.Watch:input_type -> gantry.v1.WatchRequest
+	8,  // 36: gantry.v1.ToolService.Thread:input_type -> gantry.v1.ThreadRequest
+	15, // 37: gantry.v1.ToolService.Assess:input_type -> gantry.v1.AssessRequest
+	19, // 38: gantry.v1.ToolService.Call:input_type -> gantry.v1.CallRequest
+	31, // 39: gantry.v1.ToolService.StopSession:input_type -> gantry.v1.StopSessionRequest
+	33, // 40: gantry.v1.ToolService.EndThread:input_type -> gantry.v1.EndThreadRequest
+	4,  // 41: gantry.v1.ToolService.Watch:output_type -> gantry.v1.WatchResponse
+	9,  // 42: gantry.v1.ToolService.Thread:output_type -> gantry.v1.ThreadResponse
+	16, // 43: gantry.v1.ToolService.Assess:output_type -> gantry.v1.AssessResponse
+	25, // 44: gantry.v1.ToolService.Call:output_type -> gantry.v1.CallResponse
+	32, // 45: gantry.v1.ToolService.StopSession:output_type -> gantry.v1.StopSessionResponse
+	34, // 46: gantry.v1.ToolService.EndThread:output_type -> gantry.v1.EndThreadResponse
+	41, // [41:47] is the sub-list for method output_type
+	35, // [35:41] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_tool_proto_init() }
@@ -3050,10 +2972,9 @@ func file_gantry_v1_tool_proto_init() {
 		(*CallRequest_Start)(nil),
 		(*CallRequest_Pause)(nil),
 		(*CallRequest_Resume)(nil),
-		(*CallRequest_GrantAdded)(nil),
 		(*CallRequest_Cancel)(nil),
 	}
-	file_gantry_v1_tool_proto_msgTypes[23].OneofWrappers = []any{
+	file_gantry_v1_tool_proto_msgTypes[22].OneofWrappers = []any{
 		(*CallResponse_Started)(nil),
 		(*CallResponse_Output)(nil),
 		(*CallResponse_Progress)(nil),
@@ -3068,7 +2989,7 @@ func file_gantry_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_tool_proto_rawDesc), len(file_gantry_v1_tool_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

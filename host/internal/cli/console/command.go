@@ -67,7 +67,7 @@ func (a *Env) Confirm(ctx context.Context, question string) bool {
 	discardTyped(a.Stdin)
 	fmt.Fprint(a.Stderr, " [y/N] ")
 	answer := make(chan string, 1)
-	go func() { // exits with the line, at the latest with the process
+	go func() { // owned by the terminal: exits with the line, at the latest with the process
 		line, err := bufio.NewReader(a.Stdin).ReadString('\n')
 		if err != nil {
 			line = ""

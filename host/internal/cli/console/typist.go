@@ -21,7 +21,7 @@ type LineReader struct {
 func (t *LineReader) Line() <-chan string {
 	if t.lines == nil {
 		t.want, t.lines = make(chan struct{}, 1), make(chan string)
-		go t.read() // exits with its input, with Done, or with the process
+		go t.read() // owned by the terminal: exits with its input, with Done, or with the process
 	}
 	if !t.waiting {
 		t.waiting = true

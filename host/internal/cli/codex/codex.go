@@ -1,7 +1,6 @@
-// Package codex understands what scripts and SDKs written for codex's exec put on a command line, so that they can start
-// gantry in its place.
+// Package codex translates command lines that scripts and SDKs use for codex's exec, so that they can start gantry instead.
 //
-// It owns: codex's names of settings and values, and what each is in gantry. It must not know: how flags are read, what a
+// It owns codex's names of settings and values and their equivalents in gantry. It does not know how flags are parsed, or what a
 // setting of gantry does.
 //
 // Start with [Translate].
@@ -16,24 +15,24 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 )
 
-// Overrides are what the settings of a command line ask for.
+// Overrides are the requests in the settings of a command line.
 type Overrides struct {
-	// Sets are settings of gantry, NAME=VALUE, in the order given: those that were gantry's already, and what codex's became.
+	// Sets are settings of gantry, NAME=VALUE, in the order given: unchanged ones, and translations of codex's.
 	Sets []string
-	// Model and Profile are what -m and -p would say; empty: nothing.
+	// Model and Profile are the equivalents of -m and -p; empty: not set.
 	Model, Profile string
-	// Reasoning is the effort of whichever model answers; empty: its own.
+	// Reasoning is the effort for any model; empty: the model's own.
 	Reasoning string
-	// Window is the context window of whichever model answers, in tokens; 0: its own.
+	// Window is the context window for any model, in tokens; 0: the model's own.
 	Window int64
-	// Search is whether the model may search the web; nil: as its block says.
+	// Search enables or disables web search; nil: as configured.
 	Search *bool
-	// Left are settings that gantry has nothing like and that change what an agent does; people should know.
+	// Left are settings without an equivalent that affect the agent; users should be notified.
 	Left []string
 }
 
-// Translate reads settings NAME=VALUE. Those that codex does not have, or that gantry has under the same name, pass as they
-// are. An error names the setting and what to do.
+// Translate translates settings NAME=VALUE. Settings that codex does not have, or that gantry has under the same name, are
+// unchanged. Errors name the setting and the next step.
 func Translate(settings []string) (Overrides, error) {
 	var o Overrides
 	var provider, model string
@@ -83,14 +82,14 @@ var renamed = map[string]string{
 	"compact_prompt":                         "history.compact_prompt",
 }
 
-// shown are settings, and blocks of them, that only say how codex shows or reports something.
+// shown are settings, and blocks of settings, that only affect codex's display and reports.
 var shown = []string{
 	"analytics", "check_for_update_on_startup", "disable_paste_burst", "feedback", "file_opener", "hide_agent_reasoning",
 	"history.max_bytes", "history.persistence", "model_reasoning_summary", "notice", "otel", "show_raw_agent_reasoning", "tui",
 	"windows_wsl_setup_acknowledged",
 }
 
-// others are settings of codex that gantry has nothing like.
+// others are settings of codex without an equivalent in gantry.
 var others = []string{
 	"agents", "allow_login_shell", "apps", "developer_instructions", "experimental_", "features", "mcp_servers", "memories",
 	"model_providers", "model_verbosity", "notify", "permissions", "personality", "plan_mode_reasoning_effort", "projects",
@@ -155,7 +154,7 @@ func (o *Overrides) setting(text, name, value string) error {
 	default:
 		switch {
 		case under(name, shown):
-		case strings.HasPrefix(name, "features.") && strings.TrimSpace(value) == "false": // what is not there is off
+		case strings.HasPrefix(name, "features.") && strings.TrimSpace(value) == "false": // gantry lacks the feature, so it is off
 		case under(name, others):
 			o.Left = append(o.Left, name)
 		default:
@@ -165,14 +164,14 @@ func (o *Overrides) setting(text, name, value string) error {
 	return nil
 }
 
-// under tells whether a name is one of some, or belongs to a block of them. What ends in "_" stands for all that begins so.
+// under reports whether a name is in all, or belongs to a block in it. An entry that ends in "_" is a prefix.
 func under(name string, all []string) bool {
 	return slices.ContainsFunc(all, func(s string) bool {
 		return name == s || strings.HasPrefix(name, s+".") || strings.HasSuffix(s, "_") && strings.HasPrefix(name, s)
 	})
 }
 
-// Sandbox is gantry's name for a sandbox mode.
+// Sandbox returns gantry's name for a sandbox mode.
 func Sandbox(mode string) (string, error) {
 	switch mode {
 	case "danger-full-access", "full-access":
@@ -183,8 +182,8 @@ func Sandbox(mode string) (string, error) {
 	return "", hint.With(fmt.Errorf("there is no sandbox mode %q", mode), "write read-only, workspace-write or danger-full-access")
 }
 
-// Approval is gantry's name for an approval policy. What codex asks about after a failure is asked about when a call wants
-// more than it may, which comes to the same.
+// Approval returns gantry's name for an approval policy. Codex's question after a failure corresponds to the question when a call
+// needs more permissions.
 func Approval(policy string) (string, error) {
 	switch policy {
 	case "never", "on-request", "untrusted":
@@ -195,8 +194,8 @@ func Approval(policy string) (string, error) {
 	return "", hint.With(fmt.Errorf("there is no approval policy %q", policy), "write untrusted, on-request or never")
 }
 
-// Assigns tells whether the argument of --config is a setting, as codex has it, and not the name of a file: a name, perhaps
-// of several parts, and "=".
+// Assigns reports whether the argument of --config is a setting, as in codex, rather than a file name: a dotted name followed by
+// "=".
 func Assigns(arg string) bool {
 	name, _, ok := strings.Cut(arg, "=")
 	if !ok || name == "" {
@@ -205,7 +204,7 @@ func Assigns(arg string) bool {
 	return strings.Trim(strings.ToLower(name), `abcdefghijklmnopqrstuvwxyz0123456789_-."`) == ""
 }
 
-// plain is the text that a TOML value stands for; what is none stands for itself, as in codex.
+// plain returns the string that a TOML value represents. As in codex, anything else represents itself.
 func plain(value string) string {
 	value = strings.TrimSpace(value)
 	if n := len(value); n >= 2 && value[0] == value[n-1] {
@@ -221,8 +220,8 @@ func plain(value string) string {
 	return value
 }
 
-// expression writes a TOML value as HCL, which has the same numbers, booleans and lists. In texts HCL knows templates, which
-// TOML does not.
+// expression converts a TOML value to HCL, which has the same numbers, booleans and lists. Template sequences, which TOML lacks,
+// are escaped.
 func expression(value string) string {
 	value = strings.TrimSpace(value)
 	if !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, `'`) {

@@ -1,6 +1,6 @@
 package codex
 
-// notHere are flags of codex's exec that gantry does not have, and how to get there.
+// notHere are flags of codex's exec that gantry lacks, with their alternatives.
 var notHere = map[string]string{
 	"approve-for-me":       "use -c guardian.enabled=true to let a model answer",
 	"cyber-access-program": "omit it; it is specific to one vendor",
@@ -10,5 +10,5 @@ var notHere = map[string]string{
 	"worktree":             "create one with `git worktree add`, and use it with --cd",
 }
 
-// Next is what to do instead of giving a flag of codex's exec that gantry does not have; empty: it is no such flag.
+// Next returns the alternative to a flag of codex's exec that gantry lacks, or "" for other flags.
 func Next(flag string) string { return notHere[flag] }

@@ -55,7 +55,7 @@ func (a *app) pluginRemove() *cobra.Command {
 	return cmd
 }
 
-// nextAfterAdd says what is still missing.
+// nextAfterAdd prints which settings are still missing.
 func (a *app) nextAfterAdd(n *install.Added) {
 	b, m := n.Block, n.Manifest
 	var required []string

@@ -51,7 +51,7 @@ func (a *app) lock(ctx context.Context, p *install.Programs, names []string, yes
 		}
 		done[key] = true
 		count++
-		// One that fails does not keep the others from being locked.
+		// A failure must not prevent the others from being locked.
 		if _, err := p.Lock(ctx, b, yes, ""); err != nil {
 			problems = append(problems, err)
 		}
@@ -128,7 +128,7 @@ func (a *app) verify(ctx context.Context, p *install.Programs, asJSON bool) erro
 	return nil
 }
 
-// showUnused names what is locked and not used by any block: a profile may use it.
+// showUnused lists lock entries that no block uses. A profile may still use them.
 func (a *app) showUnused(p *install.Programs) {
 	for _, u := range p.Unused() {
 		fmt.Fprintf(a.Stderr, "Note: %s has an entry for %q, which no block uses; `gantry plugin lock --prune` removes it\n", u.File, u.Address)

@@ -35,7 +35,7 @@ func (a *app) newPlugin(name string, f newFlags) error {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(a.Dir, dir)
 	}
-	bin, _ := console.BinDir() // else there is no source tree to find the SDK in
+	bin, _ := console.BinDir() // without it there is no source tree that could contain the SDK
 	offline, err := install.NewPlugin{Name: name, Dir: dir, Module: f.module, SDK: f.sdk, Bin: bin, Version: a.Version, From: a.Dir}.Write()
 	if wrong, ok := errors.AsType[*install.ArgumentError](err); ok {
 		return console.Usage("%w", wrong.Err)
@@ -51,7 +51,7 @@ func (a *app) newPlugin(name string, f newFlags) error {
 func (a *app) nextAfterNew(dir, name string, offline bool) {
 	goCommand := "go"
 	if insideWorkspace(dir) {
-		goCommand = "GOWORK=off go" // the plugin is no module of the workspace around it
+		goCommand = "GOWORK=off go" // the plugin is not a module of the surrounding workspace
 	}
 	fmt.Fprintln(a.Stderr, "Next:")
 	fmt.Fprintf(a.Stderr, "  cd %s\n", a.Shown(dir))

@@ -34,7 +34,7 @@ func (a *app) pluginCommand() *cobra.Command {
 	return cmd
 }
 
-// withPrograms runs f on the programs of the configured blocks.
+// withPrograms calls f with the programs of the configured blocks.
 func (a *app) withPrograms(cmd *cobra.Command, f func(ctx context.Context, p *install.Programs) error) (err error) {
 	ctx, stop := console.Interruptible(cmd)
 	defer stop()
@@ -66,7 +66,7 @@ type pluginRow struct {
 	Problem  string            `json:"problem,omitempty"`
 }
 
-// rowOf is the row of a program.
+// rowOf returns the row of a program.
 func rowOf(pr *install.Program) pluginRow {
 	b := pr.Block
 	r := pluginRow{
@@ -165,7 +165,7 @@ type inspection struct {
 	Start          *startProblem      `json:"start,omitempty"`
 }
 
-// startProblem is all that is known of a start that failed.
+// startProblem describes a failed start.
 type startProblem struct {
 	Phase      string   `json:"phase"`
 	Error      string   `json:"error"`
@@ -185,7 +185,7 @@ func (a *app) inspect(ctx context.Context, p *install.Programs, b *config.Plugin
 		a.ShowProblem(pr.Problem)
 		return hint.With(fmt.Errorf("plugin %q was not started", b.Label), "lock it, or start it anyway with --yes")
 	}
-	pr.Manifest = nil // what it says now counts, not what it said once
+	pr.Manifest = nil // use the current manifest, not a cached one
 	slot, err := p.Describe(ctx, &pr, b.Kind)
 	out := inspection{Permissions: install.Permissions(b.Permissions), Manifest: pr.Manifest}
 	if pr.Manifest != nil {
@@ -226,7 +226,7 @@ func unpinned(s install.LockState) string {
 	return "not locked"
 }
 
-// showStart shows why a plugin did not start, with everything that it wrote.
+// showStart prints why a plugin did not start, with its complete output.
 func (a *app) showStart(err error, s *startProblem) {
 	e, ok := errors.AsType[*plugin.Error](err)
 	if !ok || s == nil {
@@ -308,7 +308,7 @@ func limitsText(l contract.Limits) string {
 	return render.Listed(out, "the defaults")
 }
 
-// showSettings prints the table of what may stand in the block.
+// showSettings prints the settings of the block.
 func showSettings(w io.Writer, m *contract.Manifest) error {
 	place := "the block itself"
 	if m.Kind == contract.KindTool {
@@ -367,7 +367,7 @@ func settingRows(w io.Writer, b contract.ConfigBlock, prefix string) {
 	}
 }
 
-// typeText names a type for people: ["list","string"] is "list of string".
+// typeText describes a type: ["list","string"] is "list of string".
 func typeText(raw json.RawMessage) string {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {
@@ -429,7 +429,7 @@ func showSchema(w io.Writer, what string, raw json.RawMessage) {
 	}
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
-		return // a manifest that was accepted has schemas that can be read
+		return // the schemas of an accepted manifest are valid
 	}
 	pretty, err := json.MarshalIndent(v, "  ", "  ")
 	if err != nil {
@@ -438,7 +438,7 @@ func showSchema(w io.Writer, what string, raw json.RawMessage) {
 	fmt.Fprintf(w, "  %s: %s\n", what, render.Clean(string(pretty)))
 }
 
-// indented puts a prefix before each line.
+// indented adds a prefix to each line.
 func indented(s, prefix string) string {
 	return prefix + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n"+prefix)
 }

@@ -1,7 +1,7 @@
-// Package plugins holds the command plugin: list, inspect, lock, verify, add, remove, reload, run and new.
+// Package plugins implements the command plugin: list, inspect, lock, verify, add, remove, reload, run and new.
 //
-// It owns: the flags of these commands and what they print. It must not know: how a program is found, compared and locked,
-// which is the package install.
+// It owns the flags of these commands and their output. It does not know how a program is found, compared and locked; that is
+// package install.
 //
 // Start with plugin.go.
 package plugins
@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is one run of the command line.
+// app is one invocation of the command line.
 type app struct{ *console.Env }
 
 // Commands returns the commands of this package.

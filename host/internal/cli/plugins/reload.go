@@ -58,14 +58,14 @@ func (a *app) executable(path string) (string, error) {
 	return path, nil
 }
 
-// reload tells every running host of this home once.
+// reload sends a request to each running host of this home once.
 func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams) error {
 	sockets, err := runSockets(home)
 	if err != nil {
 		return err
 	}
 	hosts, failed := 0, false
-	told := map[int]bool{} // by process
+	told := map[int]bool{} // by process ID
 	var known []string
 	for _, socket := range sockets {
 		pid := owner(ctx, socket)
@@ -109,13 +109,13 @@ func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams)
 	return nil
 }
 
-// reloadIn tells one host, if it has the plugin.
+// reloadIn sends the request to one host, if it has the plugin.
 func (a *app) reloadIn(ctx context.Context, socket string, p appserver.ReloadParams) (names []string, reloaded bool, err error) {
 	c, err := appserver.Dial(ctx, socket)
 	if err != nil {
 		return nil, false, err
 	}
-	defer func() { _ = c.Close() }() // the host goes on; there is nothing to lose here
+	defer func() { _ = c.Close() }() // the host continues; there is nothing to lose
 	there, err := c.Plugins(ctx)
 	if err != nil {
 		return nil, false, err
@@ -129,9 +129,9 @@ func (a *app) reloadIn(ctx context.Context, socket string, p appserver.ReloadPar
 	return names, true, c.Reload(ctx, p)
 }
 
-// runSockets lists the sockets of running threads, those that a dead host left included.
+// runSockets lists the sockets of running threads, including those left by a crashed host.
 func runSockets(home string) ([]string, error) {
-	// Where they are depends on the length of their path, and is the store's to know: any thread's socket tells.
+	// Their folder depends on the length of the path and is known only to the store: ask for the socket of any thread.
 	some, err := store.RunSocket(home, event.NewThreadID())
 	if err != nil {
 		return nil, err
@@ -143,12 +143,12 @@ func runSockets(home string) ([]string, error) {
 	return sockets, nil
 }
 
-// globQuote takes the special meaning from a folder's name.
+// globQuote escapes special characters in a folder's name.
 func globQuote(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// owner is the process that listens on a socket; 0 when the system does not tell.
+// owner returns the process that listens on a socket, or 0 if unknown.
 func owner(ctx context.Context, socket string) int {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// accessFlags say what a run may do.
+// accessFlags limit what a run may do.
 type accessFlags struct {
 	sandbox string
-	folders []string // that may be written beside the working folder
+	folders []string // may be written in addition to the working folder
 	bypass  bool
-	hooks   bool // run unseen
+	hooks   bool // run hooks that are not trusted
 }
 
 func (f *accessFlags) register(cmd *cobra.Command) {
@@ -28,7 +28,7 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	console.Exclusive(cmd, "sandbox", "dangerously-bypass-approvals-and-sandbox")
 }
 
-// sets are the flags as -c would say them.
+// sets returns the flags as arguments of -c.
 func (f *accessFlags) sets() ([]string, error) {
 	switch {
 	case f.bypass:
@@ -43,7 +43,8 @@ func (f *accessFlags) sets() ([]string, error) {
 	return []string{"sandbox.mode=" + mode}, nil
 }
 
-// roots are the folders in full. One that is not there is a mistake: what would be written there is written elsewhere then.
+// roots returns absolute paths of the folders. A missing folder is an error, because files meant for it would be written
+// elsewhere.
 func (a *app) roots(folders []string) ([]string, error) {
 	var out []string
 	for _, dir := range folders {

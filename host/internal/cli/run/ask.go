@@ -11,9 +11,9 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-// asks answers a thread's questions from the terminal, one at a time in the order asked: an answer never belongs to a
-// question that is not on the screen, nor does what was typed before it was. Without a terminal nobody attends, so questions
-// are refused at once instead of waiting for ever; what is piped in is never an answer.
+// asks answers a thread's questions on the terminal, one at a time in order. An answer always belongs to the question on the
+// screen; input typed before it appeared is discarded. Without a terminal, questions are denied at once rather than left open, and
+// piped input is never an answer.
 type asks struct {
 	app     *app
 	thread  *thread.Thread
@@ -22,16 +22,16 @@ type asks struct {
 	leave   func()
 	done    chan struct{}
 	clerk   sync.WaitGroup
-	typed   console.LineReader // the clerk's alone
+	typed   console.LineReader // used only by the prompter
 
 	mu struct {
 		sync.Mutex
 		waiting []*question // the first one is on the screen
 	}
-	changes map[event.CallID][]event.FileChange // of calls that have begun; the caller's of ask alone
+	changes map[event.CallID][]event.FileChange // of running calls; used only by the caller of ask
 }
 
-// started notes what a call would change, for its question.
+// started records the changes that a call would make, for its question.
 func (s *asks) started(it event.Item) {
 	if s.attends && len(it.Changes) > 0 {
 		if s.changes == nil {
@@ -41,13 +41,13 @@ func (s *asks) started(it event.Item) {
 	}
 }
 
-// completed forgets it.
+// completed forgets the changes of a call.
 func (s *asks) completed(it event.Item) { delete(s.changes, it.Call) }
 
 type question struct {
 	event.QuestionAsked
-	changes []event.FileChange          // that the call would make
-	over    chan event.QuestionResolved // one slot: somebody answered, or nobody needs to any more
+	changes []event.FileChange          // the changes that the call would make
+	over    chan event.QuestionResolved // capacity 1: the question was answered elsewhere or withdrawn
 }
 
 func (a *app) attend(t *thread.Thread, f execFlags) *asks {
@@ -61,14 +61,14 @@ func (a *app) attend(t *thread.Thread, f execFlags) *asks {
 	return s
 }
 
-// close takes what is on the screen for unanswered and waits for the clerk.
+// close treats the question on the screen as unanswered and waits for the prompter.
 func (s *asks) close() {
 	s.leave()
 	close(s.done)
 	s.clerk.Wait()
 }
 
-// ask puts a question at the end of the queue. It does not wait for the answer.
+// ask appends a question to the queue. It does not wait for the answer.
 func (s *asks) ask(q event.QuestionAsked) {
 	if !s.attends {
 		return
@@ -81,7 +81,7 @@ func (s *asks) ask(q event.QuestionAsked) {
 	}
 }
 
-// resolved takes a question away that was answered, by whomever.
+// resolved removes a question that was answered here or elsewhere.
 func (s *asks) resolved(r event.QuestionResolved) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,14 +92,14 @@ func (s *asks) resolved(r event.QuestionResolved) {
 	}
 }
 
-// work shows one question after the other until none waits.
+// work shows the waiting questions one after another.
 func (s *asks) work() {
 	for {
 		s.mu.Lock()
 		q := s.mu.waiting[0]
 		s.mu.Unlock()
 		if answer, ok := s.put(q); ok {
-			_ = s.thread.Approvals().Resolve(q.ID, answer) // somebody else may have been faster
+			_ = s.thread.Approvals().Resolve(q.ID, answer) // another client may have answered first
 		}
 		s.mu.Lock()
 		s.mu.waiting = slices.Delete(s.mu.waiting, 0, 1)
@@ -111,17 +111,17 @@ func (s *asks) work() {
 	}
 }
 
-// put shows a question and waits for a line that answers it; not ok: nobody needs the answer any more.
+// put shows a question and waits for a line that answers it. ok is false if an answer is no longer needed.
 func (s *asks) put(q *question) (_ approval.Answer, ok bool) {
 	select {
 	case <-q.over:
-		return approval.Answer{}, false // answered while it waited
+		return approval.Answer{}, false // answered while it waited in the queue
 	case <-s.done:
 		return approval.Answer{}, false
 	default:
 	}
 	options := q.Options
-	if q.About == event.QuestionApproval && len(options) == 0 { // of an older host
+	if q.About == event.QuestionApproval && len(options) == 0 { // from an older host
 		options = []string{approval.Approve, approval.Deny, approval.Abort}
 	}
 	s.screen.Ask(render.Question(q.QuestionAsked, options, q.changes))
@@ -150,7 +150,7 @@ func (s *asks) put(q *question) (_ approval.Answer, ok bool) {
 	}
 }
 
-// elsewhere says how a question ended that was not answered here.
+// elsewhere describes the end of a question that was not answered here.
 func elsewhere(r event.QuestionResolved) string {
 	if r.Answer == "" {
 		return "no longer asked"

@@ -65,7 +65,8 @@ func (a *app) attachCommand() *cobra.Command {
 	return cmd
 }
 
-// taskOf is the task of an argument. What is piped in counts with - alone: who watches often has no standard input to give.
+// taskOf returns the task given by an argument. Piped input is only read for "-": a watching command often has no useful standard
+// input.
 func (a *app) taskOf(arg string) (string, error) {
 	if arg == "-" {
 		return readPrompt([]string{arg}, a.Stdin)
@@ -73,16 +74,17 @@ func (a *app) taskOf(arg string) (string, error) {
 	return arg, checkTask(arg)
 }
 
-// begun is what a client has begun in a thread of another process.
+// begun is what a client has started in a thread of another process.
 type begun struct {
 	turn event.TurnID
-	call event.CallID // of a command that runs beside the turn, which does not end with it; empty: the turn counts
+	call event.CallID // of a command that runs concurrently with the turn; empty: wait for the turn
 }
 
-// begin begins something in a thread of another process.
+// begin starts something in a thread of another process.
 type begin func(context.Context, *appserver.Client) (begun, error)
 
-// handOver begins a task; nil where there is none. The thread goes on with set. schema: of the last message.
+// handOver returns a function that starts a task with the settings set, or nil if there is no task. schema applies to the last
+// message.
 func handOver(task string, set appserver.Settings, schema []byte) begin {
 	if task == "" {
 		return nil
@@ -96,7 +98,7 @@ func handOver(task string, set appserver.Settings, schema []byte) begin {
 	}
 }
 
-// typed begins what a person typed: a command behind an exclamation mark, else a task.
+// typed starts what a user typed: a command after an exclamation mark, otherwise a task.
 func typed(line string) begin {
 	command, ok := strings.CutPrefix(line, "!")
 	if !ok {
@@ -112,18 +114,18 @@ func typed(line string) begin {
 	}
 }
 
-// attachTo shows a thread of another process; with something to begin until that has ended.
+// attachTo shows a thread of another process: until what first started has ended, or until the thread ends if first is nil.
 func (a *app) attachTo(ctx context.Context, home string, id event.ThreadID, f execFlags, first begin) (err error) {
 	return a.attachWith(ctx, home, id, f, a.view(f, nil), first)
 }
 
-// attachWith is attachTo with a view of a command's own.
+// attachWith is like attachTo with a command's own view.
 func (a *app) attachWith(ctx context.Context, home string, id event.ThreadID, f execFlags, show render.View, first begin) (err error) {
 	c, err := a.dial(ctx, home, id)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
+	defer func() { _ = c.Close() }() // the thread continues; there is nothing to lose
 	var mine begun
 	if first != nil {
 		if mine, err = first(ctx, c); err != nil {
@@ -145,9 +147,9 @@ func (a *app) dial(ctx context.Context, home string, id event.ThreadID) (*appser
 	return c, err
 }
 
-// watch shows the events of a thread: until mine has ended, and where that is nothing until the thread has.
+// watch shows the events of a thread until mine has ended, or, if mine is empty, until the thread ends.
 func (a *app) watch(ctx context.Context, c *appserver.Client, id event.ThreadID, f execFlags, show render.View, mine begun) error {
-	// From here on events come, and are read without a pause.
+	// From here on, events arrive and are read continuously.
 	if _, err := c.Subscribe(ctx, appserver.SubscribeParams{}); err != nil {
 		return err
 	}

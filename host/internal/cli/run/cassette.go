@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cassetteFlags say where a conversation is recorded, or comes from.
+// cassetteFlags select the cassette to record to or replay from.
 type cassetteFlags struct{ record, replay string }
 
 func (c *cassetteFlags) register(cmd *cobra.Command) {
@@ -24,8 +24,8 @@ func (c *cassetteFlags) register(cmd *cobra.Command) {
 	console.Exclusive(cmd, "record", "replay")
 }
 
-// load sets record or replay in the block of the model's provider, as -c would. Where CI=true is set, what would be
-// recorded must be there and is replayed.
+// load sets record or replay in the block of the model's provider, as -c would. With CI=true, an existing cassette is replayed
+// instead of being recorded.
 func (c *cassetteFlags) load(ctx context.Context, a *app, f *execFlags) error {
 	attribute, path := "replay", c.replay
 	if c.record != "" {
@@ -70,7 +70,7 @@ func (c *cassetteFlags) load(ctx context.Context, a *app, f *execFlags) error {
 	return nil
 }
 
-// hclText is a text as it stands in a file.
+// hclText quotes a string for HCL.
 func hclText(s string) string {
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strconv.Quote(s))
 }

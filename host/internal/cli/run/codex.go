@@ -16,15 +16,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// codexFlags are flags of codex's exec that gantry has no use for under these names: those of scripts and SDKs that were
-// written for it. They are not in the help, but in docs/guides/exec.md.
+// codexFlags are flags of codex's exec that gantry does not need under these names. They exist for scripts and SDKs written for
+// codex. They are omitted from the help and described in docs/guides/exec.md.
 type codexFlags struct {
-	source   string   // what a new thread is said to come from
+	source   string   // the source that a new thread is recorded with
 	enable   []string // features
 	disable  []string
 	fullAuto bool
 	trust    bool
-	ignored  struct{ git, strict, rules bool } // gantry needs no repository, is always strict, and rules always count
+	ignored  struct{ git, strict, rules bool } // gantry needs no repository, is always strict, and always applies rules
 	settings codex.Overrides
 }
 
@@ -49,10 +49,10 @@ func (f *codexFlags) register(cmd *cobra.Command) {
 	})
 }
 
-// otherNames are second names of flags.
+// otherNames are aliases of flags.
 var otherNames = map[string]string{"experimental-json": "json", "yolo": "dangerously-bypass-approvals-and-sandbox"}
 
-// images splits what names several images at once, as codex's exec takes them.
+// images splits an argument that lists several images, as codex's exec accepts.
 func (a *app) images(given []string) (out []string) {
 	for _, path := range given {
 		if !strings.Contains(path, ",") || a.IsFile(path) {
@@ -64,7 +64,7 @@ func (a *app) images(given []string) (out []string) {
 	return out
 }
 
-// understand turns settings of codex, and flags, into settings of gantry. What gantry has nothing like is told.
+// understand translates codex's settings and flags to gantry's. It prints a note for those without an equivalent.
 func (a *app) understand(f *execFlags) error {
 	a.Homeless = f.ephemeral
 	f.images = a.images(f.images)
@@ -99,7 +99,7 @@ func (a *app) understand(f *execFlags) error {
 	return nil
 }
 
-// override changes the model that answers as the settings say; nil: not at all.
+// override returns a function that changes the model according to the settings, or nil.
 func (f *codexFlags) override() func(*config.Model) {
 	o := f.settings
 	if o.Window == 0 && o.Search == nil {
@@ -120,10 +120,10 @@ func (f *codexFlags) override() func(*config.Model) {
 	}
 }
 
-// webSearch is the kind of tool with which providers search the web.
+// webSearch is the kind of hosted tool with which providers search the web.
 const webSearch = "web_search"
 
-// trustProject does what `gantry trust --yes` does, without a word on standard output.
+// trustProject does what `gantry trust --yes` does, without output.
 func (a *app) trustProject(ctx context.Context, dir string) error {
 	home, err := a.Home()
 	if err != nil {

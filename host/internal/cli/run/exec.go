@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// execFlags are what exec and resume share.
+// execFlags are shared by exec and resume.
 type execFlags struct {
 	json        bool
 	events      bool
@@ -30,12 +30,12 @@ type execFlags struct {
 	schema      string
 	images      []string
 	model       string
-	switchTo    string // the model that the thread goes on with; empty: with its own
-	moves       bool   // the thread goes on in the folder of --cd
+	switchTo    string // the model to switch the thread to; empty: keep its model
+	moves       bool   // move the thread to the folder of --cd
 	dir         string
 	verbose     bool
-	replay      bool // nobody is asked, so that no key is needed
-	ownTurn     bool // of a thread that runs elsewhere, only the turn that was begun from here is shown
+	replay      bool // no requests are sent, so no key is needed
+	ownTurn     bool // of a thread in another process, show only the turn that was started here
 	access      accessFlags
 	codex       codexFlags
 }
@@ -76,7 +76,7 @@ func (a *app) execCommand() *cobra.Command {
 	return cmd
 }
 
-// registerOutput adds what chooses how events are shown.
+// registerOutput adds the flags that select how events are shown.
 func (f *execFlags) registerOutput(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.json, "json", false, "print codex-compatible JSON lines to standard output")
@@ -95,7 +95,7 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	f.codex.register(cmd)
 }
 
-// registerTask adds what belongs to a task, and who works on it where.
+// registerTask adds the flags for a task and for the model and folder it uses.
 func (f *execFlags) registerTask(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.schema, "output-schema", "", "require the last message to match the JSON Schema in `FILE`")
@@ -104,7 +104,7 @@ func (f *execFlags) registerTask(cmd *cobra.Command) {
 	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
 }
 
-// exec runs one turn on the thread that open gives.
+// exec runs one turn on the thread that open returns.
 func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(context.Context, *host.Host, string) (*thread.Thread, error)) (err error) {
 	cwd, err := a.WorkDir(f.dir)
 	if err != nil {
@@ -130,7 +130,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	})
 	if err != nil {
 		if home, homeErr := a.Home(); homeErr == nil && store.Unwritable(err) && !host.Writable(home) {
-			err = fmt.Errorf("%w, or use --ephemeral, which stores nothing", err) // behind the next step
+			err = fmt.Errorf("%w, or use --ephemeral, which stores nothing", err) // appended to the next step
 		}
 		return err
 	}
@@ -154,8 +154,8 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	return f.writeLast(ended.LastMessage)
 }
 
-// unfit is the error for a task, file or folder that can't be used. Its status is 1: as with codex's exec, 2 says that the
-// command line itself is wrong.
+// unfit converts a usage error about a task, file or folder, so that the exit status is 1. As in codex's exec, status 2 is
+// reserved for errors in the command line itself.
 func unfit(err error) error {
 	u, ok := errors.AsType[console.UsageError](err)
 	if !ok {
@@ -164,7 +164,7 @@ func unfit(err error) error {
 	return hint.New(u.Text, cmp.Or(u.Next, "see `gantry help exec`"))
 }
 
-// submission is what the thread is asked to do.
+// submission returns what to submit to the thread.
 func (f *execFlags) submission(prompt string) (sub thread.Submission, err error) {
 	sub.Model, sub.Reasoning = f.switchTo, f.codex.settings.Reasoning
 	if prompt != "" {
@@ -181,16 +181,16 @@ func (f *execFlags) submission(prompt string) (sub thread.Submission, err error)
 	return sub, err
 }
 
-// runTurn submits and shows what happens until the turn has ended, and with it the one that took its place.
+// runTurn submits a task and shows the thread until the turn, and any turn that replaced it, has ended.
 func (a *app) runTurn(ctx context.Context, h *host.Host, t *thread.Thread, f execFlags, sub thread.Submission) (event.TurnEnded, error) {
 	asks := a.attend(t, f)
 	return a.showTurn(ctx, h, t, asks, a.view(f, asks), sub)
 }
 
-// showTurn is runTurn with the view of a command of its own. It closes asks.
+// showTurn is like runTurn with a command's own view. It closes asks.
 func (a *app) showTurn(ctx context.Context, h *host.Host, t *thread.Thread, asks *asks, show render.View, sub thread.Submission) (event.TurnEnded, error) {
 	defer asks.close()
-	// A thread that is started by another than its first event still has all of them: it is subscribed before it is asked.
+	// Subscribe before submitting, so that no event is missed.
 	events, err := follow(ctx, t, func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
 		return h.Store().Events(ctx, t.ID(), after)
 	})
@@ -230,7 +230,7 @@ func (a *app) showTurn(ctx context.Context, h *host.Host, t *thread.Thread, asks
 			case replaced != nil:
 				return *replaced, show.Ended(*replaced)
 			case e.Turn == accepted.Turn && b.Reason == orchestrate.ErrReplaced.Error():
-				replaced = &b // the host must not end before what somebody else asked of the thread
+				replaced = &b // the host must not stop before another client's turn has ended
 			case e.Turn == accepted.Turn:
 				return b, show.Ended(b)
 			}

@@ -9,20 +9,20 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-// follower reads the events of a thread that this process runs, without a gap: where it was disconnected because nobody took its
-// output for a while, it goes on from the log.
+// follower reads the events of a thread in this process without gaps. If it is disconnected because its output was blocked for a
+// while, it continues from the log.
 type follower struct {
 	thread *thread.Thread
 	stored func(ctx context.Context, after uint64) iter.Seq2[event.Event, error]
 	events *thread.Subscription
-	last   uint64 // number of the last durable event that was returned
+	last   uint64 // sequence number of the last durable event returned
 
-	missed func() (event.Event, error, bool) // next of those that are read from the log; nil: none are
+	missed func() (event.Event, error, bool) // reads the next missed event from the log; nil: none are missing
 	stop   func()
-	until  uint64 // number of the last one of them
+	until  uint64 // sequence number of the last missed event
 }
 
-// follow subscribes.
+// follow subscribes to a thread.
 func follow(ctx context.Context, t *thread.Thread, stored func(context.Context, uint64) iter.Seq2[event.Event, error]) (*follower, error) {
 	events, err := t.Subscribe(ctx, thread.Lossless)
 	if err != nil {
@@ -31,7 +31,7 @@ func follow(ctx context.Context, t *thread.Thread, stored func(context.Context, 
 	return &follower{thread: t, stored: stored, events: events, last: events.After()}, nil
 }
 
-// Close ends it. Idempotent.
+// Close ends the subscription. It is idempotent.
 func (f *follower) Close() {
 	f.events.Close()
 	f.caughtUp()
@@ -70,10 +70,10 @@ func (f *follower) Next(ctx context.Context) (event.Event, error) {
 	}
 }
 
-// More reports whether the next event is there already.
+// More reports whether the next event is already available.
 func (f *follower) More() bool { return f.missed != nil || f.events.More() }
 
-// again subscribes anew, and has what was missed read from the log first.
+// again subscribes again and arranges for missed events to be read from the log first.
 func (f *follower) again(ctx context.Context) error {
 	f.events.Close()
 	events, err := f.thread.Subscribe(ctx, thread.Lossless)
@@ -81,7 +81,7 @@ func (f *follower) again(ctx context.Context) error {
 		return err
 	}
 	f.events, f.until = events, events.After()
-	// The log is written behind.
+	// The log may lag behind.
 	if err := f.thread.Barrier(ctx, f.until); err != nil {
 		return err
 	}

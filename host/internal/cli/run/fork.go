@@ -57,7 +57,7 @@ func (a *app) forkCommand() *cobra.Command {
 	return cmd
 }
 
-// forkAndGoOn forks a thread, named or the newest one, and gives the fork a task if there is one.
+// forkAndGoOn forks a thread, either the named or the most recent one, and runs a task in the fork if there is one.
 func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at console.ForkFlags, which string, all bool, prompt string) error {
 	cwd, err := a.WorkDir(f.dir)
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at console.ForkFlags,
 			if err != nil {
 				return nil, err
 			}
-			// The copy is this run's alone: who runs the thread itself is not asked.
+			// The copy belongs to this run alone, so the process that runs the thread is not involved.
 			if fork, err = branch.Fork(ctx, h.Store(), event.ThreadID(copied), at.At, at.Name); err != nil {
 				return nil, err
 			}

@@ -18,15 +18,15 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Bounds of the images of one task.
+// Limits for the images of a task.
 const (
-	// maxImages is what they may hold together: as for the text, half of what a message to a provider holds.
+	// maxImages limits their total size: like the limit for text, it is half of what fits into a message to a provider.
 	maxImages = maxTask
-	// maxPixels bounds the memory that looking at one takes, to about 400 MB. Small files can claim any size.
+	// maxPixels limits the memory for decoding an image to about 400 MB. A small file can claim any size.
 	maxPixels = 100_000_000
 )
 
-// readImages attaches images. One that the model could not look at ends the command before anything is begun.
+// readImages reads images. An image that the model could not use is an error, reported before anything is started.
 func readImages(paths []string) ([]llm.Part, error) {
 	var parts []llm.Part
 	left := maxImages
@@ -41,7 +41,7 @@ func readImages(paths []string) ([]llm.Part, error) {
 	return parts, nil
 }
 
-// readImage reads one image of at most this many bytes, and sees that it can be decoded. Its content says what it is.
+// readImage reads and checks an image of at most most bytes. The type is determined from the content.
 func readImage(path string, most int) (data []byte, mediaType string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func readImage(path string, most int) (data []byte, mediaType string, err error)
 	return data, mediaType, err
 }
 
-// reasonOf is why a file can't be read, without its name, which is told anyway.
+// reasonOf returns why a file cannot be read, without its name.
 func reasonOf(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return hint.New("no such file", "check the path, which is relative to the current folder")
@@ -69,7 +69,7 @@ func reasonOf(err error) error {
 	return hint.With(console.PathReason(err), "check its permissions")
 }
 
-// checkImage tells what an image is. Decoding all of it is what keeps a damaged one from the model's provider.
+// checkImage returns the type of an image. It decodes the whole image, so that damaged images never reach the provider.
 func checkImage(data []byte) (mediaType string, err error) {
 	var config func(io.Reader) (image.Config, error)
 	var decode func(io.Reader) (image.Image, error)
@@ -104,7 +104,7 @@ func checkImage(data []byte) (mediaType string, err error) {
 	return mediaType, nil
 }
 
-// checkRIFF sees that a WebP is as long as its head says. Nothing here can decode it.
+// checkRIFF checks that a WebP file has the length that its header states. No decoder is available.
 func checkRIFF(data []byte) error {
 	said := int64(data[4]) | int64(data[5])<<8 | int64(data[6])<<16 | int64(data[7])<<24
 	if len(data) < 16 || said+8 > int64(len(data)) {

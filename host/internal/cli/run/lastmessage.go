@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 )
 
-// prepareOutput makes sure that the file for the last message can be written before anything is spent; an existing one keeps
-// its content until the turn is completed.
+// prepareOutput checks that the file for the last message can be written before the model is used. An existing file keeps its
+// content until the turn is completed.
 func (a *app) prepareOutput(f *execFlags) error {
 	if f.lastMessage == "" {
 		return nil
@@ -27,11 +27,11 @@ func (a *app) prepareOutput(f *execFlags) error {
 	if f.json || f.events {
 		return console.UsageError{Text: "--output-last-message can't share standard output with JSON lines", Next: "specify a file, or read the message from the JSON lines"}
 	}
-	f.lastMessage = "" // it goes there anyway
+	f.lastMessage = "" // it is written there anyway
 	return nil
 }
 
-// sameFile tells whether two open files are one, as /dev/stdout and standard output are.
+// sameFile reports whether two open files are the same, as /dev/stdout and standard output are.
 func sameFile(a, b *os.File) bool {
 	x, err := a.Stat()
 	if err != nil {
@@ -41,12 +41,12 @@ func sameFile(a, b *os.File) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// writeLast writes the last message of a turn that was completed.
+// writeLast writes the last message of a completed turn.
 func (f *execFlags) writeLast(message string) error {
 	if f.lastMessage == "" {
 		return nil
 	}
-	if err := os.WriteFile(f.lastMessage, []byte(message), 0o666); err != nil { // as any file that the user asked for
+	if err := os.WriteFile(f.lastMessage, []byte(message), 0o666); err != nil { // the usual mode for a file that the user requested
 		return fmt.Errorf("the last message was not written: %w", err)
 	}
 	return nil

@@ -94,7 +94,7 @@ func (a *app) prepare(ctx context.Context, f execFlags, which, prompt string, as
 	return showPrepared(a.Stdout, prepared)
 }
 
-// showPrepared prints a request as people read it.
+// showPrepared prints a request for users.
 func showPrepared(w io.Writer, p *host.Prepared) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s\n", p.Method, p.URL)
@@ -102,7 +102,7 @@ func showPrepared(w io.Writer, p *host.Prepared) error {
 		fmt.Fprintf(&b, "%s: %s\n", h.Name, h.Value)
 	}
 	b.WriteByte('\n')
-	if err := json.Indent(&b, p.Body, "", "  "); err != nil { // it is something else
+	if err := json.Indent(&b, p.Body, "", "  "); err != nil { // not JSON
 		b.Write(p.Body)
 	}
 	if _, err := fmt.Fprintln(w, strings.TrimRight(render.Clean(b.String()), "\n")); err != nil {
@@ -111,7 +111,7 @@ func showPrepared(w io.Writer, p *host.Prepared) error {
 	return nil
 }
 
-// preparedJSON is the output of --json. The body stands in it as it is, byte for byte.
+// preparedJSON is the output of --json. It contains the body byte for byte.
 type preparedJSON struct {
 	Provider string            `json:"provider"`
 	Model    string            `json:"model"`
@@ -119,7 +119,7 @@ type preparedJSON struct {
 	URL      string            `json:"url"`
 	Headers  map[string]string `json:"headers"`
 	Body     json.RawMessage   `json:"body,omitempty"`
-	BodyText string            `json:"bodyText,omitempty"` // of a body that is no JSON
+	BodyText string            `json:"bodyText,omitempty"` // a body that is not JSON
 }
 
 func (a *app) printPrepared(p *host.Prepared) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// resumeCommand is `gantry resume`, and `gantry exec resume`, which is how codex says it.
+// resumeCommand is `gantry resume`, and `gantry exec resume` for compatibility with codex.
 func (a *app) resumeCommand() *cobra.Command {
 	var f execFlags
 	var last, all bool
@@ -75,7 +75,7 @@ func (a *app) resumeCommand() *cobra.Command {
 	return cmd
 }
 
-// copyThread copies a stored thread into the store of this run, which ends with it.
+// copyThread copies a stored thread to the ephemeral store of this run.
 func (a *app) copyThread(ctx context.Context, to *store.Store, which, cwd string, all bool) (id string, err error) {
 	from, err := a.LookIntoStore(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *app) copyThread(ctx context.Context, to *store.Store, which, cwd string
 		return "", err
 	}
 	events, written := io.Pipe()
-	go func() { // ends with the import, which closes its end of the pipe
+	go func() { // owned by the caller: exits with the import, which closes its end of the pipe
 		written.CloseWithError(from.Export(ctx, found, written))
 	}()
 	_, err = to.Import(ctx, events)
@@ -95,7 +95,7 @@ func (a *app) copyThread(ctx context.Context, to *store.Store, which, cwd string
 	return string(found), err
 }
 
-// handToOwner gives a task to the process that runs the thread, and shows its turn.
+// handToOwner submits a task to the process that runs the thread, and shows its turn.
 func (a *app) handToOwner(ctx context.Context, id event.ThreadID, f execFlags, prompt string) error {
 	sub, err := f.submission(prompt)
 	if err != nil {

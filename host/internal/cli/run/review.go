@@ -85,7 +85,8 @@ func (a *app) reviewCommand() *cobra.Command {
 	return cmd
 }
 
-// review runs a review in a thread of this process. An id is returned with a [store.LockedError]: another process runs it.
+// review runs a review in a thread of this process. With a [store.LockedError] it returns the ID of the thread that another
+// process runs.
 func (a *app) review(ctx context.Context, f execFlags, target review.Target, in string, findings bool) (id event.ThreadID, err error) {
 	cwd, err := a.WorkDir(f.dir)
 	if err != nil {
@@ -110,7 +111,7 @@ func (a *app) review(ctx context.Context, f execFlags, target review.Target, in 
 	if err != nil {
 		return "", err
 	}
-	if t == nil { // only now: a review of nothing leaves no thread
+	if t == nil { // only now, so that a review without changes creates no thread
 		if t, err = h.StartThread(ctx, host.Params{Cwd: cwd, Model: f.model, Source: "review"}); err != nil {
 			return "", err
 		}
@@ -122,7 +123,7 @@ func (a *app) review(ctx context.Context, f execFlags, target review.Target, in 
 	return "", err
 }
 
-// reviewView shows a review as it goes, and its findings at the end.
+// reviewView shows the progress of a review, and its findings at the end.
 func (a *app) reviewView(f execFlags, findings bool) render.View {
 	if !findings {
 		return a.view(f, nil)
@@ -130,14 +131,14 @@ func (a *app) reviewView(f execFlags, findings bool) render.View {
 	return &findingsView{HumanView: render.HumanView{Human: render.NewHuman(a.Stderr, a.Colour(a.Stderr), f.verbose), Last: nil}, out: a.Stdout}
 }
 
-// findingsView prints the findings as JSON for programs, and progress for people.
+// findingsView writes the findings as JSON, and progress for the user.
 type findingsView struct {
 	render.HumanView
 	out   io.Writer
 	found *event.Review
 }
 
-// Event shows one event. Of several reviews in a thread the last one counts.
+// Event shows an event. If a thread has several reviews, the last one counts.
 func (v *findingsView) Event(e event.Event, more bool) error {
 	if c, ok := e.Body.(event.ItemCompleted); ok && c.Item.Type == event.ItemExitedReview {
 		v.found = c.Item.Review
@@ -145,7 +146,7 @@ func (v *findingsView) Event(e event.Event, more bool) error {
 	return v.HumanView.Event(e, more)
 }
 
-// Ended prints what was found; nothing where the review had no result, which the error says.
+// Ended writes the findings, or nothing if the review failed.
 func (v *findingsView) Ended(e event.TurnEnded) error {
 	if v.found == nil || e.Status != event.TurnCompleted {
 		return nil

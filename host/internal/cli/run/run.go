@@ -1,8 +1,8 @@
-// Package run holds the commands that start or continue a thread and show it until its turn has ended: exec, resume, fork,
+// Package run implements the commands that start or continue a thread and show it until its turn has ended: exec, resume, fork,
 // compact, review, attach and model.
 //
-// It owns: the flags of a task, where the task comes from, how a person answers questions, and what a signal does. It must
-// not know: how events are rendered, how a thread runs.
+// It owns the flags of a task, the sources of the task, how a user answers questions, and the handling of signals. It does not
+// know how events are rendered or how a thread runs.
 //
 // Start with exec.go.
 package run
@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is one run of the command line.
+// app is one invocation of the command line.
 type app struct{ *console.Env }
 
 // Commands returns the commands of this package.

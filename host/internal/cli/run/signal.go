@@ -12,19 +12,19 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-// leaveAfter is how long the second Ctrl-C gives the host to end its processes.
+// leaveAfter is how long the host may take to stop its processes after the second Ctrl-C.
 const leaveAfter = 3 * time.Second
 
-// interruptOnSignal: the first Ctrl-C interrupts the turn, the second leaves; SIGTERM leaves.
+// interruptOnSignal handles signals: the first Ctrl-C interrupts the turn, the second exits; SIGTERM exits.
 func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	// A terminal that is gone ends the run like SIGTERM: the turn is closed, nothing is left behind. Under nohup it goes on.
+	// A closed terminal ends the run like SIGTERM: the turn ends and all processes stop. Under nohup the run continues.
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	// Nobody acts on this one: it is taken so that writing to a reader that is gone is an error instead of our end. It
-	// comes for every such write, a dead plugin's socket included.
+	// SIGPIPE is caught only so that writing to a closed pipe or socket, such as a dead plugin's, returns an error instead of
+	// ending this process.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	done := make(chan struct{})
@@ -38,7 +38,7 @@ func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop fun
 					signal.Stop(signals)
 					return
 				}
-				// A second Ctrl-C must not cut off the clean-up of the interrupted run. The goroutine ends with the process.
+				// owned by the process: a second Ctrl-C must not cut off the clean-up of the interrupted run.
 				go func() {
 					s := <-signals
 					<-time.After(leaveAfter)
@@ -55,7 +55,7 @@ func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop fun
 				if s != os.Interrupt {
 					a.EndedBy = s
 				}
-				time.AfterFunc(leaveAfter, func() { os.Exit(EndBy(s)) }) // the host's own end did not come
+				time.AfterFunc(leaveAfter, func() { os.Exit(EndBy(s)) }) // the host did not stop in time
 				a.Leave(orchestrate.ErrShutdown)
 				<-done
 				signal.Stop(signals)
@@ -70,8 +70,8 @@ func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop fun
 	}
 }
 
-// EndBy ends this process by a signal that asked it to end, now that everything is cleaned up: who waits for it sees why it
-// ended. It returns the exit status for a process that goes on, as on systems that have no signals.
+// EndBy ends this process with the signal that asked it to end, after the clean-up, so that the parent sees the cause. It returns
+// an exit status on systems without signals.
 func EndBy(s os.Signal) int {
 	number, ok := s.(syscall.Signal)
 	if !ok || s == os.Interrupt {
@@ -79,7 +79,7 @@ func EndBy(s os.Signal) int {
 	}
 	signal.Reset(s)
 	if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(s) == nil {
-		<-time.After(leaveAfter) // the signal is on its way
+		<-time.After(leaveAfter) // until the signal arrives
 	}
 	return 128 + int(number)
 }

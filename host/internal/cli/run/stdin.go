@@ -14,11 +14,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 )
 
-// stdinPatience is how long is waited for the end of standard input before people are told of it. It stays open for ever
-// under some supervisors, and a task that is waited for looks like one that hangs.
+// stdinPatience is how long to wait for the end of standard input before printing a note. Some supervisors never close it, and the
+// wait then looks like a hang.
 const stdinPatience = 2 * time.Second
 
-// readPrompt finds the task, and says so where that takes long.
+// readPrompt returns the task. It prints a note if reading it takes long.
 func (a *app) readPrompt(args []string) (string, error) {
 	told := time.AfterFunc(stdinPatience, func() {
 		if piped(a.Stdin) {
@@ -30,8 +30,8 @@ func (a *app) readPrompt(args []string) (string, error) {
 	return prompt, unfit(err)
 }
 
-// readPrompt finds the task in the arguments and on standard input. Input is only read where it is piped; with a task
-// it is added as a block. An empty task is refused: a thread of it would be about nothing.
+// readPrompt reads the task from the arguments and standard input. Piped input is appended as a block if there is also a task in
+// the arguments. An empty task is an error.
 func readPrompt(args []string, stdin *os.File) (string, error) {
 	if len(args) > 0 && args[0] != "-" {
 		prompt := args[0]
@@ -60,7 +60,7 @@ func readPrompt(args []string, stdin *os.File) (string, error) {
 	return text, nil
 }
 
-// checkTask refuses what can't be a task.
+// checkTask rejects a task that is empty or not UTF-8.
 func checkTask(s string) error {
 	if at := invalidUTF8([]byte(s)); at >= 0 {
 		return console.UsageError{Text: fmt.Sprintf("the task is not UTF-8: invalid byte at offset %d", at), Next: "convert it, for example with iconv"}
@@ -71,7 +71,7 @@ func checkTask(s string) error {
 	return nil
 }
 
-// invalidUTF8 is the offset of the first byte that is no UTF-8, or -1.
+// invalidUTF8 returns the offset of the first byte that is not valid UTF-8, or -1.
 func invalidUTF8(b []byte) int {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
@@ -83,7 +83,7 @@ func invalidUTF8(b []byte) int {
 	return -1
 }
 
-// piped tells whether f is a pipe or a file: a terminal has nothing to read, and neither has /dev/null.
+// piped reports whether f is a pipe or a file, as opposed to a terminal or /dev/null.
 func piped(f *os.File) bool {
 	if f == nil {
 		return false
@@ -92,11 +92,11 @@ func piped(f *os.File) bool {
 	return err == nil && st.Mode()&os.ModeCharDevice == 0
 }
 
-// maxTask is the most that is read as a task: half of what a message to a provider holds, so that the rest of the
-// conversation has room.
+// maxTask limits the size of a task to half of what fits into a message to a provider, which leaves room for the rest of the
+// conversation.
 const maxTask = 8 << 20
 
-// readText decodes UTF-8 with or without a byte order mark and UTF-16 with one.
+// readText decodes UTF-8 with or without a byte order mark, and UTF-16 with one.
 func readText(r io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxTask+1))
 	if err != nil {

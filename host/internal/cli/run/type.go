@@ -13,14 +13,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// watchAndType shows a thread of another process to its end. Where a person sits at a terminal, each line typed is handed to the
-// thread meanwhile.
+// watchAndType shows a thread of another process until it ends. On a terminal, each typed line is submitted to the thread.
 func (a *app) watchAndType(ctx context.Context, home string, id event.ThreadID, f execFlags) error {
 	c, err := a.dial(ctx, home, id)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // the thread goes on; there is nothing to lose here
+	defer func() { _ = c.Close() }() // the thread continues; there is nothing to lose
 	show := a.view(f, nil)
 	if h, ok := show.(render.HumanView); ok && a.Terminal() && console.Foreground(a.Stdin) {
 		out := &render.Screen{Out: a.Stderr}
@@ -34,7 +33,7 @@ func (a *app) watchAndType(ctx context.Context, home string, id event.ThreadID, 
 	return a.watch(ctx, c, id, f, show, begun{})
 }
 
-// handLines hands each line that is typed to the thread, until ctx or the input ends.
+// handLines submits each typed line to the thread, until ctx or the input ends.
 func handLines(ctx context.Context, c *appserver.Client, terminal *os.File, out io.Writer) {
 	t := console.LineReader{Terminal: terminal, Done: ctx.Done()}
 	for {

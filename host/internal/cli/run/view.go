@@ -2,8 +2,7 @@ package run
 
 import "github.com/gantry-agent/gantry/host/internal/cli/render"
 
-// view chooses how events are shown. asks: questions are put to the person at the terminal, on the same screen; nil: they are
-// only shown.
+// view returns the selected view. If asks is not nil, it asks questions on the same screen; otherwise they are only shown.
 func (a *app) view(f execFlags, asks *asks) render.View {
 	switch {
 	case f.json:

@@ -29,7 +29,7 @@ func (a *app) hooksCommand() *cobra.Command {
 	return cmd
 }
 
-// foundHook is a hook as it is now.
+// foundHook describes a hook as it is now.
 type foundHook struct {
 	Key     string   `json:"key"`
 	Event   string   `json:"event"`
@@ -43,14 +43,14 @@ type foundHook struct {
 	Status  string   `json:"status"`
 	Digest  string   `json:"digest,omitempty"`
 	Scripts []string `json:"scripts,omitempty"`
-	Folders []string `json:"folders,omitempty"` // covered as wholes
+	Folders []string `json:"folders,omitempty"` // completely covered by its digest
 	Problem string   `json:"problem,omitempty"`
 
 	definition hook.Definition
 	reach      reach.Set
 }
 
-// does is what the hook does, as a person reads it.
+// does describes what the hook runs.
 func (f foundHook) does() string {
 	if f.Prompt == "" {
 		return f.Command
@@ -62,7 +62,7 @@ func (f foundHook) does() string {
 	return of + ": " + f.Prompt
 }
 
-// findHooks reads the hooks that a thread in a folder has.
+// findHooks reads the hooks of threads in a folder.
 func (a *app) findHooks(ctx context.Context, dir string) (home string, found []foundHook, problems []hook.Problem, err error) {
 	if home, err = a.Home(); err != nil {
 		return "", nil, nil, err
@@ -225,7 +225,7 @@ func (a *app) trustHooks(ctx context.Context, dir string, keys []string, yes, re
 	return errors.Join(refused...)
 }
 
-// showHook prints what would be trusted. What is shown is what the answer is bound to, whatever the scripts say by then.
+// showHook prints what would be trusted. Trust applies to exactly what is shown, even if the scripts change meanwhile.
 func (a *app) showHook(f foundHook, dir string) error {
 	fmt.Fprintf(a.Stdout, "--- %s\n%s, matcher %q, %s\n%s\n", render.Plain(f.Key), f.Event, render.Plain(f.Matcher), f.Status, strings.TrimRight(render.Plain(f.does()), "\n"))
 	for _, g := range f.reach.Gaps {
@@ -263,7 +263,7 @@ func (a *app) showHook(f foundHook, dir string) error {
 	return nil
 }
 
-// maxShown bounds what is shown of one file.
+// maxShown limits how much of a file is shown.
 const maxShown = 1 << 20
 
 func (a *app) allShown(paths []string) []string {

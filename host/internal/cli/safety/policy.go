@@ -26,13 +26,13 @@ func (a *app) policyCommand() *cobra.Command {
 	return cmd
 }
 
-// The statuses of `gantry policy check --exit-code`, for what does not simply run.
+// Exit statuses of `gantry policy check --exit-code` for commands that do not simply run.
 const (
 	statusAsks      console.StatusError = 10
 	statusForbidden console.StatusError = 11
 )
 
-// policyCheck is what the command was asked.
+// policyCheck contains the command's flags.
 type policyCheck struct {
 	files                                []string
 	asJSON, pretty, resolve, exit, wants bool
@@ -68,11 +68,11 @@ func (a *app) policyCheckCommand() *cobra.Command {
 	f.BoolVar(&c.wants, "unsandboxed", false, "assume that the model asks to run it outside the sandbox")
 	f.BoolVar(&c.exit, "exit-code", false, "exit with status 10 or 11 if it would not run without approval")
 	f.StringVarP(&c.dir, "cd", "C", "", "for commands in `DIR`")
-	f.SetInterspersed(false) // what stands behind the command is its own
+	f.SetInterspersed(false) // flags after COMMAND belong to it
 	return cmd
 }
 
-// policyRules reads the rules in question. broken says that they can't be relied on.
+// policyRules reads the rules. broken is set if they are not reliable.
 func (a *app) policyRules(cmd *cobra.Command, c policyCheck) (_ *config.Config, set *rules.Set, broken error, cwd string, err error) {
 	_, cfg, cwd, err := a.sandboxConfig(cmd.Context(), c.dir)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c policyCheck) printJSON(out io.Writer, set *rules.Set, broken error, argv
 	return c.status(map[rules.Decision]policy.Verdict{rules.Prompt: policy.Ask, rules.Forbidden: policy.Forbid}[d])
 }
 
-// status is nil unless the answer is to be the status.
+// status returns the exit status for a verdict with --exit-code, otherwise nil.
 func (c policyCheck) status(v policy.Verdict) error {
 	switch {
 	case c.exit && v == policy.Ask:
@@ -143,7 +143,7 @@ func (c policyCheck) status(v policy.Verdict) error {
 	return nil
 }
 
-// explainCommand says in words what would become of a command.
+// explainCommand prints what would happen to a command.
 func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, broken error, cwd string, argv []string) error {
 	if len(argv) == 1 && strings.ContainsAny(argv[0], " \t\n;|&<>()$`{}[]*?~'\"\\=!#^") {
 		argv = []string{"bash", "-lc", argv[0]}

@@ -1,8 +1,8 @@
-// Package safety holds the commands that show what is allowed and record what the user agrees to: trust, hooks, sandbox and
+// Package safety implements the commands that show what is allowed and record what the user trusts: trust, hooks, sandbox and
 // policy.
 //
-// It owns: how the user is shown what consent covers, and how the sandbox and the rules are explained. It must not know:
-// how they are enforced.
+// It owns how users are shown what their trust covers, and how the sandbox and the rules are explained. It does not know how they
+// are enforced.
 //
 // Start with trust.go.
 package safety
@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is one run of the command line.
+// app is one invocation of the command line.
 type app struct{ *console.Env }
 
 // Commands returns the commands of this package.

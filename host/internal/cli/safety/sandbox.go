@@ -45,27 +45,27 @@ func (a *app) sandboxCommand() *cobra.Command {
 	return cmd
 }
 
-// movedAside says what a command has made that a sandbox must not leave behind.
+// movedAside reports files that a command created and that gantry moved because others would execute them.
 func (a *app) movedAside(_ launch.Owner, moved []box.Moved, err error) {
-	for _, n := range host.MovedNotices(moved, err, math.MaxInt) { // there is no thread that could be asked for the rest
+	for _, n := range host.MovedNotices(moved, err, math.MaxInt) { // there is no thread to keep the remaining ones
 		fmt.Fprintf(a.Stderr, "gantry: %s\n  Next: %s\n", n.Text, n.Next)
 	}
 }
 
-// limited says which limit has ended a command.
+// limited reports the limit that ended a command.
 func (a *app) limited(p *launch.Process, limit string) {
 	n := host.LimitNotice(p.Argv(), p.Limits(), limit)
 	fmt.Fprintf(a.Stderr, "gantry: %s\n  Next: %s\n", render.Clean(n.Text), n.Next)
 }
 
-// networkRefused says what a command could not reach.
+// networkRefused reports a request that the proxy rejected.
 func (a *app) networkRefused(q network.Request, d network.Decision) {
 	if !d.Allow {
 		fmt.Fprintf(a.Stderr, "gantry: %s %s was refused: %s\n", q.Method, q.URL(), render.Clean(d.Message(q)))
 	}
 }
 
-// sandboxed runs a command and ends with its status.
+// sandboxed runs a command and returns its exit status.
 func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err error) {
 	home, cfg, dir, err := a.sandboxConfig(ctx, dir)
 	if err != nil {
@@ -133,15 +133,15 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	return nil
 }
 
-// typed is what comes in on standard input. Its goroutine ends with the input, at the latest with the program: a read of a
-// terminal can't be called back.
+// typed returns standard input. Its goroutine exits with the input, at the latest with the process: reading a terminal cannot be
+// cancelled.
 func (a *app) typed(ctx context.Context) <-chan launch.Input {
 	in := make(chan launch.Input)
 	if a.Stdin == nil {
 		close(in)
 		return in
 	}
-	go func() { // owned by the program; see above
+	go func() { // owned by the process; see above
 		defer close(in)
 		buf := make([]byte, 32<<10)
 		for {
@@ -159,7 +159,7 @@ func (a *app) typed(ctx context.Context) <-chan launch.Input {
 	return in
 }
 
-// sandboxConfig is what a folder's configuration says.
+// sandboxConfig loads a folder's configuration.
 func (a *app) sandboxConfig(ctx context.Context, dir string) (home string, cfg *config.Config, cwd string, err error) {
 	if home, err = a.Home(); err != nil {
 		return "", nil, "", err
@@ -173,7 +173,7 @@ func (a *app) sandboxConfig(ctx context.Context, dir string) (home string, cfg *
 	return home, cfg, cwd, err
 }
 
-// sandboxFacts is what `gantry sandbox explain --json` prints.
+// sandboxFacts is the output of `gantry sandbox explain --json`.
 type sandboxFacts struct {
 	Mode       string       `json:"mode"`
 	Approval   string       `json:"approval"`
@@ -184,19 +184,19 @@ type sandboxFacts struct {
 	Readable   []string     `json:"readable,omitempty"`
 	DenyRead   []string     `json:"deny_read,omitempty"`
 	DenyWrite  []string     `json:"deny_write,omitempty"`
-	Denied     int          `json:"denied,omitempty"` // how much is there of both
+	Denied     int          `json:"denied,omitempty"` // number of denied paths that exist
 	Unreadable []string     `json:"unreadable,omitempty"`
 	Layers     []string     `json:"layers,omitempty"`
 	Missing    []string     `json:"missing,omitempty"`
 	Limits     []string     `json:"limits,omitempty"` // those that are set
-	OwnTmp     bool         `json:"-"`                // among Writable
+	OwnTmp     bool         `json:"-"`                // in Writable
 	LimitedBy  launch.Means `json:"limited_by"`       // what would enforce them
-	Held       []box.Held   `json:"held,omitempty"`   // what git's settings and PATH name in Writable
+	Held       []box.Held   `json:"held,omitempty"`   // paths in Writable that git's settings and PATH refer to
 	Repos      int          `json:"repositories,omitempty"`
 	Walked     []box.Walked `json:"walked,omitempty"`
 }
 
-// explainLimits says which limits are set, and what enforces them.
+// explainLimits lists the limits and what enforces them.
 func explainLimits(l launch.Limits, m launch.Means) (out []string) {
 	say := func(set int64, limit, by string) {
 		if set > 0 {
@@ -212,21 +212,21 @@ func explainLimits(l launch.Limits, m launch.Means) (out []string) {
 	return out
 }
 
-// proxyFacts are what the network's proxy lets through.
+// proxyFacts describes what the proxy allows.
 type proxyFacts struct {
 	Allow   []string   `json:"allow"`
 	Deny    []string   `json:"deny,omitempty"`
-	Rules   []hostRule `json:"rules,omitempty"` // of rules files
+	Rules   []hostRule `json:"rules,omitempty"` // from rules files
 	Methods string     `json:"methods"`
 	Local   bool       `json:"local,omitempty"`
 	Others  string     `json:"others"` // "asked" or "refused"
 }
 
-// hostRule is a rule for a host as a rules file has it.
+// hostRule is a rule for a host in a rules file.
 type hostRule struct {
 	Decision string `json:"decision"` // "allow", "ask" or "deny"
 	Host     string `json:"host"`
-	Protocol string `json:"protocol,omitempty"` // that an allowing rule is for
+	Protocol string `json:"protocol,omitempty"` // for rules that allow
 	Where    string `json:"where"`
 }
 
@@ -303,7 +303,7 @@ func (a *app) sandboxExplainCommand() *cobra.Command {
 	return cmd
 }
 
-// ExplainSandbox finds out what the sandbox of a folder would be.
+// ExplainSandbox describes the sandbox of a folder.
 func ExplainSandbox(cfg *config.Config, home, userHome, dir string, environ []string) sandboxFacts {
 	g := grants.For(cfg, cfg.Sandbox.Mode, dir, "")
 	f := sandboxFacts{Mode: g.Mode, Approval: cfg.Approval.Policy, Network: g.Network, LimitedBy: launch.FindMeans()}
@@ -335,8 +335,8 @@ func ExplainSandbox(cfg *config.Config, home, userHome, dir string, environ []st
 	f.OwnTmp = slices.Contains(r.Writable, "/tmp")
 	f.Missing = append(f.Missing, r.Lacks...)
 	switch {
-	case r.Seatbelt: // whose layer is one
-	case g.Mode == launch.FullAccess: // which writes everywhere
+	case r.Seatbelt: // Seatbelt is one layer
+	case g.Mode == launch.FullAccess: // everything is writable
 	case r.Landlock > 0:
 		f.Layers = append(f.Layers, fmt.Sprintf("Landlock, version %d", r.Landlock))
 	default:
@@ -345,7 +345,7 @@ func ExplainSandbox(cfg *config.Config, home, userHome, dir string, environ []st
 	return f
 }
 
-// printDenied says what nothing approves.
+// printDenied prints what no approval allows.
 func (f sandboxFacts) printDenied(row func(string, ...string)) {
 	row("not read", f.DenyRead...)
 	row("not written", f.DenyWrite...)
@@ -354,10 +354,10 @@ func (f sandboxFacts) printDenied(row func(string, ...string)) {
 	}
 }
 
-// maxHeld is how many paths are printed that settings name.
+// maxHeld limits the printed paths that settings refer to.
 const maxHeld = 20
 
-// held are lines about what is read-only since others execute it.
+// held returns lines about paths that are read-only because other programs execute them.
 func (f sandboxFacts) held() (out []string) {
 	for i, h := range f.Held {
 		if i == maxHeld {
@@ -436,7 +436,7 @@ func (f sandboxFacts) print(w io.Writer, approval string) {
 	row("approval", strings.TrimSpace(approval))
 }
 
-// ApprovalText says in words what is asked about.
+// ApprovalText describes the approval policy.
 func ApprovalText(cfg *config.Config) string {
 	text := map[string]string{
 		"untrusted":  "gantry asks before calls with side effects, and refuses them without a terminal",

@@ -44,7 +44,7 @@ func (a *app) trustCommand() *cobra.Command {
 			}
 			dir, err := a.WorkDir(append(args, "")[0])
 			if revoke && err != nil && len(args) > 0 {
-				dir, err = filepath.Abs(args[0]) // the folder may be gone
+				dir, err = filepath.Abs(args[0]) // the folder may no longer exist
 			}
 			if err != nil {
 				return err
@@ -87,7 +87,7 @@ func (a *app) listTrusted(home string, asJSON bool) error {
 	return w.Flush()
 }
 
-// standing says whether an answer still holds.
+// standing reports whether a project is still trusted.
 func standing(t trust.Project, home string) string {
 	p, err := config.FindProject(t.Dir, home)
 	switch {
@@ -153,8 +153,8 @@ func (a *app) trust(ctx context.Context, home, dir string, yes bool) error {
 	return store.Remember(p.Dir, texts)
 }
 
-// showProject prints what would be trusted, of files that were agreed to before only what has changed. It returns the texts. What is
-// shown is what the answer is bound to, whatever the files say by then.
+// showProject prints what would be trusted. For files that were trusted before, it prints only the changes. It returns the texts:
+// trust applies to exactly what is shown, even if the files change meanwhile.
 func (a *app) showProject(p *config.Project, home string, before map[string]string) (texts map[string]string, err error) {
 	texts = map[string]string{}
 	marks := a.grants(p, home, before)
@@ -191,14 +191,14 @@ func (a *app) showProject(p *config.Project, home string, before map[string]stri
 	return texts, nil
 }
 
-// marks are the changes that let the project do more.
+// marks are the changes that widen what the project may do.
 type marks []config.Grant
 
 func (m marks) of(path string) marks {
 	return slices.DeleteFunc(slices.Clone(m), func(g config.Grant) bool { return g.Path != path })
 }
 
-// gutter is put before a line of a text; removed: of the earlier one. It needs no colour.
+// gutter returns the prefix of a line; removed is set for lines of the previous text. It works without colour.
 func (m marks) gutter(line int, removed bool) string {
 	switch {
 	case len(m) == 0:
@@ -209,7 +209,7 @@ func (m marks) gutter(line int, removed bool) string {
 	return "  "
 }
 
-// grants compares a project with what was agreed to before.
+// grants compares a project with what was trusted before.
 func (a *app) grants(p *config.Project, home string, before map[string]string) marks {
 	out := p.Grants(config.Options{Home: home, NoUser: a.Flags.NoUser, LookupEnv: a.LookupEnv, System: a.SystemConfig()}, before)
 	var was, is []rules.Source
@@ -222,20 +222,20 @@ func (a *app) grants(p *config.Project, home string, before map[string]string) m
 		}
 	}
 	now, err := rules.Load(is)
-	if err != nil { // then commands are asked about
+	if err != nil { // then commands need approval
 		return out
 	}
-	earlier, _ := rules.Load(was) // of what can't be read nothing is known: each rule is new
+	earlier, _ := rules.Load(was) // unreadable previous rules: every rule counts as new
 	for _, c := range now.Wider(earlier) {
 		out = append(out, config.Grant(c))
 	}
 	return out
 }
 
-// maxSummary bounds the grants that are listed above all else.
+// maxSummary limits the grants in the summary.
 const maxSummary = 30
 
-// summarize says first of all what lets the project do more.
+// summarize prints the changes that widen what the project may do.
 func (a *app) summarize(m marks) {
 	switch len(m) {
 	case 0:
@@ -257,7 +257,7 @@ func (a *app) summarize(m marks) {
 	}
 }
 
-// showText prints a text, or how it differs from the one that was agreed to before.
+// showText prints a text, or how it differs from the text trusted before.
 func (a *app) showText(name, was, is string, known bool, m marks) {
 	whole := func() string {
 		var b strings.Builder

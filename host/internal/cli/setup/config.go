@@ -89,7 +89,7 @@ func (a *app) showValidation(ds diag.Diagnostics, asJSON bool) error {
 	return nil
 }
 
-// validate checks what is more than text: what lies around the files, and the settings of plugins.
+// validate checks what the configuration refers to, and the settings of plugins.
 func (a *app) validate(ctx context.Context, cfg *config.Config, home string) (ds diag.Diagnostics, err error) {
 	p, err := a.ProgramsOf(cfg, home)
 	if err != nil {
@@ -154,7 +154,7 @@ func (a *app) configSchema() *cobra.Command {
 	return cmd
 }
 
-// statusUnformatted is the exit status of `config fmt --check` when a file is not laid out.
+// statusUnformatted is the exit status of `config fmt --check` if a file is not formatted.
 const statusUnformatted = console.StatusError(3)
 
 type formatFlags struct{ check, diff, recursive, asJSON bool }
@@ -217,7 +217,7 @@ func (a *app) format(ctx context.Context, f formatFlags, args []string) error {
 	return a.formatted(f, problems, changed)
 }
 
-// formatted ends the command.
+// formatted prints the problems and returns the exit status.
 func (a *app) formatted(f formatFlags, problems diag.Diagnostics, changed bool) error {
 	if f.asJSON && len(problems) > 0 {
 		if err := a.PrintJSON(validation{!problems.HasErrors(), problems}); err != nil {
@@ -258,7 +258,7 @@ func (a *app) formatInput(f formatFlags) error {
 	return a.formatted(f, ds, changed)
 }
 
-// filesToFormat resolves the arguments. Lock files have a form of their own and are left out.
+// filesToFormat resolves the arguments. It skips lock files, which have their own format.
 func (a *app) filesToFormat(home string, args []string, recursive bool) ([]string, error) {
 	var out []string
 	if len(args) == 0 {
@@ -311,7 +311,7 @@ func (a *app) filesToFormat(home string, args []string, recursive bool) ([]strin
 	return out, nil
 }
 
-// replaceLayout writes a file's new layout. It says the same as before, so a project that was trusted stays trusted.
+// replaceLayout writes a reformatted file. The meaning is unchanged, so a trusted project stays trusted.
 func (a *app) replaceLayout(ctx context.Context, home, path string, before, after []byte) error {
 	project, err := config.FindProject(filepath.Dir(path), home)
 	if err != nil {

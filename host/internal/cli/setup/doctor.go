@@ -50,7 +50,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// health is how a finding is.
+// health is the status of a finding.
 type health string
 
 const (
@@ -59,7 +59,7 @@ const (
 	ill     health = "error"
 )
 
-// finding is one line of the doctor's.
+// finding is one line of doctor's report.
 type finding struct {
 	Health health `json:"status"`
 	About  string `json:"about"`
@@ -77,7 +77,7 @@ type doctor struct {
 	found    []finding
 }
 
-// say adds a finding. The next step of an error among args replaces next.
+// say adds a finding. If an error in args has a next step, it replaces next.
 func (d *doctor) say(h health, about, next, format string, args ...any) {
 	text, own := hint.Split(fmt.Errorf(format, args...))
 	d.found = append(d.found, finding{h, about, render.Clean(text), render.Clean(cmp.Or(own, next))})
@@ -107,7 +107,7 @@ func (a *app) doctor(ctx context.Context, asJSON bool) (err error) {
 	return nil
 }
 
-// system reports how well gantry is tested on an operating system.
+// system reports the support for an operating system.
 func (d *doctor) system(goos string) {
 	if goos == "darwin" {
 		d.say(worth, "system", "try the sandbox with `gantry sandbox -- COMMAND` before you rely on it",
@@ -115,7 +115,7 @@ func (d *doctor) system(goos string) {
 	}
 }
 
-// examine looks at everything, and leaves out what could only fail for a reason that was told.
+// examine runs all checks, except those that can only fail because an earlier one did.
 func (d *doctor) examine(ctx context.Context) (err error) {
 	if d.bin, err = console.BinDir(); err != nil {
 		return err
@@ -172,10 +172,10 @@ func (d *doctor) print() error {
 	return nil
 }
 
-// probeBytes are written to see whether there is room: about what the database needs to be opened.
+// probeBytes are written to test whether there is space: about what opening the database needs.
 const probeBytes = 128 << 10
 
-// folder looks at gantry's own folder, and reports whether it can be worked in.
+// folder checks gantry's home folder and reports whether it is usable.
 func (d *doctor) folder() bool {
 	info, err := os.Stat(d.home)
 	if err == nil {
@@ -194,7 +194,7 @@ func (d *doctor) folder() bool {
 	return true
 }
 
-// probe writes into a folder and removes what it wrote.
+// probe writes a file to a folder and removes it.
 func probe(dir string) error {
 	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
@@ -204,7 +204,7 @@ func probe(dir string) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// diskProblem says in words why a folder can't be worked in.
+// diskProblem describes why a folder is not usable.
 func diskProblem(dir string, err error) (text, next string) {
 	const elsewhere = ", or set GANTRY_HOME to a folder elsewhere"
 	switch {
@@ -238,10 +238,10 @@ func (d *doctor) database(ctx context.Context) {
 	d.say(healthy, "database", "", "%s, %s", render.Plural(len(infos), "thread"), about)
 }
 
-// verifyBound is how long the database is looked through. Some GiB can be read in that time.
+// verifyBound limits the time for checking the database, in which several GiB can be read.
 const verifyBound = 10 * time.Second
 
-// damage looks for what can be seen of damage without reading every event, which `gantry threads check` does.
+// damage checks the database without reading every event, which `gantry threads check` does.
 func (d *doctor) damage(ctx context.Context, s *store.Store) error {
 	const next = "`gantry threads check` shows what is damaged"
 	ctx, cancel := context.WithTimeout(ctx, verifyBound)
@@ -261,7 +261,7 @@ func (d *doctor) damage(ctx context.Context, s *store.Store) error {
 	return errors.Join(err, countErr)
 }
 
-// maxSocketPath is what a unix socket's address may have on Linux, without the zero byte at its end.
+// maxSocketPath is the maximum length of a unix socket's path on Linux, without the terminating zero byte.
 const maxSocketPath = 107
 
 func (d *doctor) sockets() {
@@ -277,7 +277,7 @@ func (d *doctor) sockets() {
 	d.say(healthy, "run sockets", "", "in %s, using %d of %d bytes of a socket address", filepath.Dir(path), len(path), maxSocketPath)
 }
 
-// configuration reads the configuration; without one nothing else can be looked at.
+// configuration loads the configuration. Without one, nothing else can be checked.
 func (d *doctor) configuration(ctx context.Context) bool {
 	cfg, ds := d.app.ReadConfig(ctx, d.home, d.app.Dir)
 	if cfg != nil {
@@ -319,7 +319,7 @@ func (d *doctor) configuration(ctx context.Context) bool {
 	return true
 }
 
-// launcher looks at what starts the processes of tools, and at what it can enforce. It reports whether there is one.
+// launcher checks the program that starts the processes of tools, and what it can enforce. It reports whether the program exists.
 func (d *doctor) launcher(ctx context.Context) bool {
 	const again = "reinstall gantry from a single build; the launcher has to be in the same folder as gantry"
 	path := filepath.Join(d.bin, "gantry-launch")
@@ -363,7 +363,7 @@ func (d *doctor) launcher(ctx context.Context) bool {
 	return true
 }
 
-// limits runs a command under limits, and says what enforces them.
+// limits runs a command under limits and reports what enforces them.
 func (d *doctor) limits(ctx context.Context, l *launch.Launcher) {
 	const much = 1 << 40
 	g := launch.Grant{Mode: launch.FullAccess, Network: true, Limits: launch.Limits{MemoryBytes: much, MaxPids: 1 << 20}}
@@ -379,7 +379,7 @@ func (d *doctor) limits(ctx context.Context, l *launch.Launcher) {
 	d.say(healthy, "limits", "", "memory limited by %s; processes limited by %s", m.Memory, m.Pids)
 }
 
-// sandbox runs a command in the sandbox that is configured, and names what is missing of it.
+// sandbox runs a command in the configured sandbox and reports missing layers.
 func (d *doctor) sandbox(ctx context.Context, l *launch.Launcher, userHome string) {
 	g := grants.For(d.cfg, d.cfg.Sandbox.Mode, d.app.Dir, "")
 	if err := l.Check(g); err != nil {
@@ -407,12 +407,12 @@ func (d *doctor) enforced(l *launch.Launcher, about string, g launch.Grant, text
 		err, next = errors.New(u.What), u.Next
 	}
 	if otherwise == worth {
-		next = "" // nothing has to be done
+		next = "" // no action is needed
 	}
 	d.say(otherwise, about, next, "%w", err)
 }
 
-// startBound is how long a process that does nothing may take.
+// startBound limits the time of a process that does nothing.
 const startBound = 10 * time.Second
 
 func (d *doctor) runTrue(ctx context.Context, l *launch.Launcher, g launch.Grant) error {
@@ -432,7 +432,7 @@ func (d *doctor) runTrue(ctx context.Context, l *launch.Launcher, g launch.Grant
 	return err
 }
 
-// plugins starts every plugin as a task would, side by side.
+// plugins starts all plugins concurrently, as a task would.
 func (d *doctor) plugins(ctx context.Context) (err error) {
 	if d.programs, err = d.app.ProgramsOf(d.cfg, d.home); err != nil {
 		return err
@@ -483,7 +483,7 @@ func (d *doctor) unusable(pr *install.Program) {
 	d.say(ill, about(pr.Block), next, "%s: %s", pr.Block.Where(), text)
 }
 
-// startOne starts one plugin and asks it something.
+// startOne starts a plugin and sends it a request.
 func startOne(ctx context.Context, h *host.Host, b *config.PluginBlock) []finding {
 	slot := h.Plugins().Slot(b.Label)
 	began := time.Now()
@@ -531,15 +531,15 @@ func (d *doctor) isolation(h *host.Host, blocks []*config.PluginBlock) {
 	}
 }
 
-// builtinFile is how places in the built-in configuration are shown.
+// builtinFile is the name of the built-in configuration in positions.
 const builtinFile = "built-in"
 
-// models looks at who will be asked.
+// models checks the default model.
 func (d *doctor) models() {
 	m, ok := d.cfg.Model(d.cfg.DefaultModel)
 	switch {
 	case !ok:
-		return // said with the configuration
+		return // reported with the configuration
 	case len(m.Problems) > 0:
 		d.say(ill, "model "+m.Label, m.Problems[0].Next, "%s: %s", m.Range, m.Problems[0].Summary)
 	default:

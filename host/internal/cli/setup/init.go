@@ -27,7 +27,7 @@ func (a *app) initCommand() *cobra.Command {
 			}
 			dir, folderPerm, perm := home, os.FileMode(0o700), os.FileMode(0o600)
 			if project {
-				// Meant to be committed, unlike the user's own.
+				// Meant to be committed, unlike the user's own file.
 				dir, folderPerm, perm = filepath.Join(a.Dir, ".gantry"), 0o755, 0o644
 			}
 			path := filepath.Join(dir, "gantry.hcl")
@@ -58,7 +58,7 @@ func (a *app) initCommand() *cobra.Command {
 	return cmd
 }
 
-// writeNew writes a file that must not be there yet.
+// writeNew writes a file that must not exist yet.
 func writeNew(path, text string, perm os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
 	if errors.Is(err, fs.ErrExist) {
@@ -67,7 +67,7 @@ func writeNew(path, text string, perm os.FileMode) error {
 	if err == nil {
 		_, err = f.WriteString(text)
 		if err = errors.Join(err, f.Close()); err != nil {
-			err = errors.Join(err, os.Remove(path)) // no half-written file
+			err = errors.Join(err, os.Remove(path)) // leave no partial file
 		}
 	}
 	if err != nil {

@@ -43,8 +43,8 @@ func (a *app) logoutCommand() *cobra.Command {
 	}
 }
 
-// providerCommand runs a command of a provider and shows its message. The user confirms its side effects by typing
-// `gantry login` or `gantry logout`: each does nothing else.
+// providerCommand runs a command of a provider and prints its message. By running `gantry login` or `gantry logout`, which do
+// nothing else, the user confirms the command's side effects.
 func (a *app) providerCommand(ctx context.Context, label, command string, input map[string]any) (err error) {
 	h, b, err := a.BlockHost(ctx, console.ProviderNamed(label))
 	if err != nil {

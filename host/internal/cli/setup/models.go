@@ -49,8 +49,8 @@ func (a *app) modelsCommand() *cobra.Command {
 	return cmd
 }
 
-// refreshModels lets providers fetch what is published of their models. One that knows no such command is asked for itself
-// only. The flags --refresh and --refresh-from are the user's consent to its side effects.
+// refreshModels lets providers fetch their published list of models. A provider without such a command is an error only if it was
+// named. The flags --refresh and --refresh-from are the user's consent to the side effects.
 func (a *app) refreshModels(ctx context.Context, names []string, from string) (err error) {
 	_, providers, h, err := a.providersHost(ctx, names)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *app) refreshModels(ctx context.Context, names []string, from string) (e
 	return nil
 }
 
-// offer is what one provider offers.
+// offer is the list of models of a provider.
 type offer struct {
 	Provider string         `json:"provider"`
 	Models   []llm.ModelRow `json:"models"`
@@ -110,8 +110,8 @@ func (a *app) models(ctx context.Context, names []string, asJSON bool) (err erro
 	return nil
 }
 
-// providersHost is a host with nothing but the providers that are named, or all. Other plugins have no part in what they are
-// asked, and one that is broken is no reason to know nothing.
+// providersHost opens a host with only the named providers, or all of them. Other plugins are not needed, and a broken one must
+// not cause a failure.
 func (a *app) providersHost(ctx context.Context, names []string) (*config.Config, []*config.PluginBlock, *host.Host, error) {
 	home, err := a.Home()
 	if err != nil {
@@ -204,7 +204,7 @@ func (a *app) showModels(cfg *config.Config, offers []offer) error {
 	return nil
 }
 
-// usedAs names the model blocks that stand for a row.
+// usedAs names the model blocks that use a model.
 func usedAs(cfg *config.Config, provider, id string) string {
 	var out []string
 	for _, m := range cfg.Models {
@@ -222,7 +222,7 @@ func usedAs(cfg *config.Config, provider, id string) string {
 	return strings.Join(out, ", ")
 }
 
-// window prints what a model takes, and where that is known from where it is not the usual.
+// window formats a context window, and where it is known from unless that is the catalog.
 func window(r llm.ModelRow) string {
 	switch s := count(r.ContextWindow); r.ContextWindowSource {
 	case llm.WindowConfig, llm.WindowService, llm.WindowAssumed:
@@ -232,7 +232,7 @@ func window(r llm.ModelRow) string {
 	}
 }
 
-// count prints a number of tokens; 0 is unknown.
+// count formats a number of tokens; 0 means unknown.
 func count(n int64) string {
 	switch {
 	case n == 0:

@@ -63,7 +63,7 @@ func (a *app) setSecret(ctx context.Context, name string) error {
 	return nil
 }
 
-// readSecret takes a line that is typed unseen, or all of standard input.
+// readSecret reads a line from the terminal without echo, or all of standard input.
 func (a *app) readSecret(ctx context.Context, prompt string) (string, error) {
 	if !a.Terminal() {
 		b, err := io.ReadAll(io.LimitReader(a.Stdin, maxSecretRead+1))
@@ -82,10 +82,10 @@ func (a *app) readSecret(ctx context.Context, prompt string) (string, error) {
 	return a.typeSecret(ctx, prompt)
 }
 
-// typeSecret reads a line from the terminal, which shows nothing of it. It shows again what is typed however this ends.
+// typeSecret reads a line from the terminal with echo switched off, and always restores it.
 func (a *app) typeSecret(ctx context.Context, prompt string) (_ string, err error) {
 	fd := int(a.Stdin.Fd())
-	before, err := term.MakeRaw(fd) // before the question: who is quick must not be shown either
+	before, err := term.MakeRaw(fd) // before the prompt, so that nothing typed early is shown
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +95,7 @@ func (a *app) typeSecret(ctx context.Context, prompt string) (_ string, err erro
 		err  error
 	}
 	typed := make(chan line, 1)
-	go func() { // owned by the terminal: ends with the line, at the latest with the process
+	go func() { // owned by the terminal: exits with the line, at the latest with the process
 		text, err := term.NewTerminal(struct {
 			io.Reader
 			io.Writer
@@ -104,7 +104,7 @@ func (a *app) typeSecret(ctx context.Context, prompt string) (_ string, err erro
 	}()
 	select {
 	case l := <-typed:
-		if errors.Is(l.err, io.EOF) || l.err == nil && l.text == "" { // Ctrl-C is an end, too
+		if errors.Is(l.err, io.EOF) || l.err == nil && l.text == "" { // Ctrl-C also ends the input
 			fmt.Fprint(a.Stderr, "\r\n")
 			return "", errors.New("no input; nothing was stored")
 		}
@@ -144,7 +144,7 @@ func (a *app) deleteSecret(name string) error {
 	return err
 }
 
-// secrets says where the key of stored secrets lies.
+// secrets reports where the key of stored secrets is kept.
 func (d *doctor) secrets() {
 	v := d.app.Vault(d.home)
 	where, found, err := v.Lies()

@@ -1,7 +1,6 @@
-// Package setup holds the commands that prepare gantry and examine it: config, init, login, logout, secret, models and
-// doctor.
+// Package setup implements the commands that prepare and examine gantry: config, init, login, logout, secret, models and doctor.
 //
-// It owns: the flags of these commands and what they print. It must not know: how a thread runs.
+// It owns the flags of these commands and their output. It does not know how a thread runs.
 //
 // Start with config.go.
 package setup
@@ -11,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is one run of the command line.
+// app is one invocation of the command line.
 type app struct{ *console.Env }
 
 // Commands returns the commands of this package.

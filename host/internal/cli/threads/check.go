@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// condition is what is wrong with one thread, in JSON.
+// condition describes the damage of a thread, in JSON.
 type condition struct {
 	Thread event.ThreadID `json:"thread"`
-	Events int            `json:"events"`          // that are whole
-	Newer  int            `json:"newer,omitempty"` // among them, that only a later version can read
+	Events int            `json:"events"`          // intact ones
+	Newer  int            `json:"newer,omitempty"` // of these, those that only a later version can read
 	Wrong  []problem      `json:"wrong,omitempty"`
 }
 
@@ -30,13 +30,13 @@ type problem struct {
 	Next string `json:"next,omitempty"`
 }
 
-// problemOf takes an error apart.
+// problemOf converts an error.
 func problemOf(err error) problem {
 	text, next := hint.Split(err)
 	return problem{render.Clean(text), render.Clean(next)}
 }
 
-// checked is what check has found.
+// checked is the result of check.
 type checked struct {
 	Database []problem   `json:"database,omitempty"`
 	Threads  []condition `json:"threads"`
@@ -88,7 +88,7 @@ func (a *app) threadsCheck() *cobra.Command {
 	return cmd
 }
 
-// check looks at the threads named; at none: at the database and all threads.
+// check examines the named threads, or without names the database and all threads.
 func check(ctx context.Context, s *store.Store, names []string) (checked, error) {
 	out := checked{Threads: []condition{}}
 	var ids []event.ThreadID
@@ -126,7 +126,7 @@ func check(ctx context.Context, s *store.Store, names []string) (checked, error)
 			return out, err
 		}
 		if _, gone := errors.AsType[*store.NotFoundError](err); gone {
-			continue // meanwhile
+			continue // deleted meanwhile
 		}
 		row := condition{Thread: id, Events: c.Events, Newer: c.Newer}
 		if c.Damage != nil {
@@ -142,7 +142,7 @@ func check(ctx context.Context, s *store.Store, names []string) (checked, error)
 	return out, nil
 }
 
-// damagedNext is what helps a database file of which this is wrong.
+// damagedNext returns the next step for a damaged database file.
 func damagedNext(wrong []string) string {
 	if !slices.ContainsFunc(wrong, func(w string) bool { return !strings.Contains(w, " index ") }) {
 		return "`gantry threads check --reindex` rebuilds its indexes"
@@ -150,7 +150,7 @@ func damagedNext(wrong []string) string {
 	return "restore a backup of the database; or export intact threads with `gantry threads export`, move the file away together with its -wal file, and import them again"
 }
 
-// maxWrongShown is how much is shown of what is wrong with a database: one damaged page makes many lines.
+// maxWrongShown limits the printed errors of a database, because one damaged page causes many.
 const maxWrongShown = 5
 
 func (a *app) showChecked(c checked) {

@@ -76,7 +76,7 @@ func (a *app) diffCommand() *cobra.Command {
 	return cmd
 }
 
-// thisThread is the one that is named, or the newest of the folder.
+// thisThread returns the named thread, or the most recent one of the folder.
 func (a *app) thisThread(ctx context.Context, s *store.Store, args []string, all bool) (event.ThreadID, error) {
 	which := ""
 	if len(args) > 0 {
@@ -91,7 +91,7 @@ func (a *app) thisThread(ctx context.Context, s *store.Store, args []string, all
 	return console.FindThread(ctx, s, which, cwd, all)
 }
 
-// turnOf finds the record of a turn, or the last with changes.
+// turnOf returns the record of a turn, or of the last turn with changes.
 func turnOf(list []checkpoint.Record, which string) (*checkpoint.Record, error) {
 	if which != "" {
 		i, err := checkpoint.Find(list, which)
@@ -108,22 +108,22 @@ func turnOf(list []checkpoint.Record, which string) (*checkpoint.Record, error) 
 	return nil, errors.New("no turn of the thread has changed files with a tool that declares its changes; changes by commands are not tracked")
 }
 
-// turnDiff is what `diff --json` prints.
+// turnDiff is the output of `diff --json`.
 type turnDiff struct {
 	Thread   event.ThreadID     `json:"thread"`
 	Turn     event.TurnID       `json:"turn"`
-	Number   int                `json:"number,omitempty"` // of the turn among those that count; absent: an undo, or taken back
-	Undoes   []event.TurnID     `json:"undoes,omitempty"` // of an undo
+	Number   int                `json:"number,omitempty"` // the turn's number; absent for undo and reverted turns
+	Undoes   []event.TurnID     `json:"undoes,omitempty"` // for an undo
 	Undone   bool               `json:"undone,omitempty"`
 	Files    []event.DiffedFile `json:"files"`
 	Diff     string             `json:"diff"`
 	Commands int                `json:"commands,omitempty"` // calls that ran commands
-	Left     int                `json:"left,omitempty"`     // files that were too many to be kept
-	Unsure   []string           `json:"unsure,omitempty"`   // files of calls whose end was not recorded
-	Inexact  []string           `json:"inexact,omitempty"`  // files whose content was not kept: their part can't be applied
+	Left     int                `json:"left,omitempty"`     // files beyond the limit that were not kept
+	Unsure   []string           `json:"unsure,omitempty"`   // files of calls without a recorded end
+	Inexact  []string           `json:"inexact,omitempty"`  // files whose content was not kept: their part of the diff cannot be applied
 }
 
-// diffOf writes the diff of a record. Content is in the store, but for what a host that died did not come to put there.
+// diffOf returns the diff of a record. The content is in the store, except what a crashed host did not store in time.
 func (a *app) diffOf(ctx context.Context, s *store.Store, id event.ThreadID, r *checkpoint.Record) (turnDiff, error) {
 	info, err := s.Thread(ctx, string(id))
 	if err != nil {
@@ -167,7 +167,7 @@ func (a *app) diffOf(ctx context.Context, s *store.Store, id event.ThreadID, r *
 	return out, nil
 }
 
-// notes says what the diff does not.
+// notes adds what the diff does not show.
 func (d turnDiff) notes(say func(string, ...any)) {
 	if len(d.Files) == 0 {
 		say("no files differ")
@@ -189,7 +189,7 @@ func (d turnDiff) notes(say func(string, ...any)) {
 	}
 }
 
-// printDiff writes a diff as it is, so that git can read it; on a terminal with colours and without what could control it.
+// printDiff writes a diff unchanged, so that git can read it, or on a terminal with colours and without control characters.
 func (a *app) printDiff(d turnDiff) {
 	if !term.IsTerminal(int(a.Stdout.Fd())) {
 		fmt.Fprint(a.Stdout, d.Diff)
@@ -211,5 +211,5 @@ func (a *app) printStat(d turnDiff) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Kind, name, lines)
 	}
-	_ = w.Flush() // the output keeps its error
+	_ = w.Flush() // the output keeps the error
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// executables are what `diff --executable --json` prints.
+// executables is the output of `diff --executable --json`.
 type executables struct {
 	Files []event.ExecutableFile `json:"files"`
-	More  int                    `json:"more,omitempty"` // that were too many to be kept
+	More  int                    `json:"more,omitempty"` // files beyond the limit that were not kept
 }
 
-// printExecutable lists what a thread's commands have changed that others execute, each file as it was noted last.
+// printExecutable lists the files changed by a thread's commands that other programs execute, each as last recorded.
 func (a *app) printExecutable(events iter.Seq2[event.Event, error], asJSON bool) error {
 	out := executables{Files: []event.ExecutableFile{}}
 	at := map[string]int{}

@@ -62,7 +62,7 @@ func (a *app) threadsRollback() *cobra.Command {
 	}
 }
 
-// revert takes turns back and says how many.
+// revert reverts turns and prints how many.
 func (a *app) revert(cmd *cobra.Command, which string, plan func(context.Context, *store.Store, event.ThreadID) (thread.Cut, error),
 	live func(context.Context, *appserver.Client) (appserver.RevertResult, error),
 ) error {

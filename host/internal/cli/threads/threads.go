@@ -1,7 +1,6 @@
-// Package threads holds the commands on stored threads: threads with its subcommands, diff and undo.
+// Package threads implements the commands on stored threads: threads with its subcommands, diff and undo.
 //
-// It owns: the flags of these commands and what they print. It must not know: how the store keeps threads, how a thread
-// runs.
+// It owns the flags of these commands and their output. It does not know how the store keeps threads, or how a thread runs.
 //
 // Start with [Commands].
 package threads
@@ -26,7 +25,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is one run of the command line.
+// app is one invocation of the command line.
 type app struct{ *console.Env }
 
 // Commands returns the commands of this package.
@@ -45,7 +44,7 @@ func (a *app) threadsCommand() *cobra.Command {
 	return cmd
 }
 
-// threadFilter are the flags that choose threads.
+// threadFilter are the flags that select threads.
 type threadFilter struct {
 	all, archived, workers bool
 
@@ -63,7 +62,7 @@ func (f *threadFilter) register(cmd *cobra.Command, limit int) {
 	console.Exclusive(cmd, "all", "cwd")
 }
 
-// filter is what the flags say; without one of them, this folder.
+// filter returns the filter for the flags. The default is the current folder.
 func (a *app) filter(f threadFilter) (store.Filter, error) {
 	if f.limit < 0 {
 		return store.Filter{}, console.UsageError{Text: fmt.Sprintf("invalid --limit %d", f.limit), Next: "specify a number, 0 or greater; 0 means all"}
@@ -124,7 +123,7 @@ func (a *app) threadsList() *cobra.Command {
 	return cmd
 }
 
-// none says that there are no such threads, and where there may be some.
+// none says that no threads match, and which flag may show some.
 func none(flags threadFilter, f store.Filter) string {
 	what := "no threads"
 	switch {
@@ -205,7 +204,7 @@ func (a *app) threadsShow() *cobra.Command {
 	return cmd
 }
 
-// filesOf are the records of the turns that have changed files.
+// filesOf returns the records of turns that changed files.
 func filesOf(events iter.Seq2[event.Event, error]) (map[event.TurnID]*checkpoint.Record, error) {
 	list, err := checkpoint.Read(events)
 	out := map[event.TurnID]*checkpoint.Record{}
@@ -271,7 +270,7 @@ func (a *app) threadsDelete() *cobra.Command {
 		Use: "delete THREAD...", Short: "Delete threads and everything that only they refer to", Args: console.Takes(1, -1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
-				// All of them are found first: a slip in one name must not cost the others.
+				// Resolve all names first: a typing error in one must not delete the others.
 				var ids []event.ThreadID
 				for _, which := range args {
 					info, err := s.Thread(ctx, which)

@@ -19,13 +19,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// An export is a thread's events, one a line, and a last line that says how many there are: without it a file that was cut
-// off between two lines looks like a shorter thread.
+// An export consists of a thread's events, one per line, and a last line with their number. Without it, a file truncated between
+// two lines would look like a shorter thread.
 
 // exportEnded is the kind of the last line.
 const exportEnded = "export.ended"
 
-// lastLine is the last line of an export, in the form of the others.
+// lastLine is the last line of an export, in the format of the other lines.
 type lastLine struct {
 	Thread event.ThreadID `json:"thread"`
 	Time   time.Time      `json:"time"`
@@ -35,7 +35,7 @@ type lastLine struct {
 	} `json:"body"`
 }
 
-// export writes a thread and the line behind it.
+// export writes a thread and the last line.
 func export(ctx context.Context, s *store.Store, id event.ThreadID, w io.Writer) error {
 	lines := &lineCounter{out: w}
 	if err := s.Export(ctx, id, lines); err != nil {
@@ -54,25 +54,25 @@ type lineCounter struct {
 	n   int
 }
 
-// Write counts the lines that it passes on.
+// Write passes p on and counts its lines.
 func (c *lineCounter) Write(p []byte) (int, error) {
 	c.n += bytes.Count(p, []byte("\n"))
 	return c.out.Write(p)
 }
 
-// maxExportLine bounds a line. The store has a tighter bound, and says what is wrong with a line beyond it.
+// maxExportLine limits a line. The store has a lower limit and a better message for it.
 const maxExportLine = 128 << 20
 
-// importer reads the events of an export, and fails at its end when the last line is missing or says something else.
+// importer reads the events of an export. At the end it fails if the last line is missing or does not match.
 type importer struct {
 	lines   *bufio.Scanner
-	partial bool // what is there will do
-	cut     bool // with partial: the last line was incomplete and left out
+	partial bool // accept an incomplete export
+	cut     bool // with partial: the last line was incomplete and skipped
 
-	n      int    // of the line that was read last
-	held   []byte // that line; what it is, the next one tells
+	n      int    // number of the last line read
+	held   []byte // that line; whether it is the last one is not known yet
 	events int
-	rest   []byte // of a line that is given out
+	rest   []byte // of the line being returned
 	err    error
 }
 
@@ -82,7 +82,7 @@ func newImporter(r io.Reader, partial bool) *importer {
 	return i
 }
 
-// Read gives out events.
+// Read returns the events.
 func (i *importer) Read(p []byte) (int, error) {
 	for len(i.rest) == 0 && i.err == nil {
 		i.err = i.next()
@@ -94,14 +94,14 @@ func (i *importer) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next moves the line that is held to rest, and holds the next one.
+// next moves the held line to rest and reads the next one.
 func (i *importer) next() error {
 	if !i.lines.Scan() {
 		return i.end()
 	}
 	i.n++
 	line := i.lines.Bytes()
-	if len(bytes.TrimSpace(line)) == 0 { // passed on, so that the store counts the same lines
+	if len(bytes.TrimSpace(line)) == 0 { // passed on, so that the store's line numbers match
 		if i.held == nil {
 			i.rest = []byte("\n")
 		} else {
@@ -127,7 +127,7 @@ func (i *importer) end() error {
 	case err != nil:
 		return err
 	case i.held == nil:
-		return io.EOF // there is nothing in it, which the store says
+		return io.EOF // an empty export, which the store reports
 	case isLast(i.held):
 		var l lastLine
 		if err := json.Unmarshal(i.held, &l); err != nil {
@@ -151,7 +151,7 @@ func (i *importer) end() error {
 	return io.EOF
 }
 
-// isLast tells whether a line ends an export. Most lines are long and are not decoded for it.
+// isLast reports whether a line ends an export. It avoids decoding long lines.
 func isLast(line []byte) bool {
 	var l struct {
 		Kind string `json:"kind"`
@@ -180,7 +180,7 @@ func (a *app) threadsExport() *cobra.Command {
 					return fmt.Errorf("export: %w", err)
 				}
 				if err := errors.Join(export(ctx, s, info.ID, f), f.Close()); err != nil {
-					return errors.Join(err, os.Remove(out)) // no half-written file
+					return errors.Join(err, os.Remove(out)) // leave no partial file
 				}
 				return nil
 			})
@@ -216,7 +216,7 @@ func (a *app) threadsImport() *cobra.Command {
 				info, err := s.Import(ctx, in)
 				if err != nil {
 					if in.err != nil && !errors.Is(in.err, io.EOF) {
-						err = fmt.Errorf("import: %w", in.err) // without the store's own count of lines
+						err = fmt.Errorf("import: %w", in.err) // without the store's own line number
 					}
 					if _, next := hint.Split(err); next == "" {
 						err = hint.With(err, "specify a file written by `gantry threads export`")

@@ -73,7 +73,7 @@ func (a *app) undoCommand() *cobra.Command {
 	return cmd
 }
 
-// undoReport is what `undo --json` prints.
+// undoReport is the output of `undo --json`.
 type undoReport struct {
 	Thread event.ThreadID `json:"thread"`
 	DryRun bool           `json:"dryRun,omitempty"`
@@ -81,7 +81,7 @@ type undoReport struct {
 	Diff string `json:"diff,omitempty"` // of a dry run
 }
 
-// undo asks the host that runs the thread, or does it where nobody does. What is in the way is an error of its own.
+// undo asks the host that runs the thread, or performs the undo itself if none does. Obstacles are a separate error.
 func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams) (r undo.Report, err error) {
 	err = a.OnThread(ctx, s, string(id), func(id event.ThreadID) error {
 		return branch.Write(ctx, s, id, func(log *branch.Log) error {
@@ -107,7 +107,7 @@ func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p app
 	return r, err
 }
 
-// previewUndo shows what an undo would do. It changes nothing, so that it does not matter whether the thread runs.
+// previewUndo shows what an undo would do. It changes nothing, so the thread may be running.
 func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams, asJSON bool) error {
 	list, err := checkpoint.Read(s.Events(ctx, id, 0))
 	if err != nil {
@@ -154,7 +154,7 @@ func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID
 	return nil
 }
 
-// undoLine is one file of a report.
+// undoLine describes one file of a report.
 func (a *app) undoLine(f undo.FileReport, would string) string {
 	does := map[string]string{"write": "put back", "create": "bring back", "remove": "remove"}[f.Action]
 	if would == "" {
@@ -182,7 +182,7 @@ func (a *app) undoNotes(r undo.Report) {
 	}
 }
 
-// sayUndone says what an undo did.
+// sayUndone describes what an undo did.
 func (a *app) sayUndone(r undo.Report, redo bool) {
 	for _, f := range r.Files {
 		if f.Action != "none" || f.Obstacle != undo.None {

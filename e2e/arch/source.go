@@ -40,8 +40,8 @@ func (h *House) names() []Problem {
 	return out
 }
 
-// parts is what a package comment has to say.
-var parts = []string{"It owns:", "It must not know:", "Start with"}
+// parts are the phrases that a package comment must contain: "It owns …. It does not know …. Start with …."
+var parts = []string{"It owns", "not know", "Start with"}
 
 // comments checks that each folder says once what it is. Generated packages say it in their .proto files.
 func (h *House) comments() []Problem {
@@ -73,7 +73,7 @@ func (h *House) comments() []Problem {
 			if !strings.Contains(text, part) {
 				out = append(out, Problem{
 					Where: where[0], What: fmt.Sprintf("the package comment has no %q", part),
-					Instead: "say what the package owns, what it must not know, and where a reader starts",
+					Instead: "write `It owns …. It does not know …. Start with ….`",
 				})
 			}
 		}

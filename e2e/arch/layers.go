@@ -22,6 +22,8 @@ var Rows = [][]string{
 	{"thread"},
 	{"turn"},
 	{"prompt", "history", "compact", "usage"},
+	{"prompt", "history", "compact"},
+	{"rulebook", "hookconfig"},
 	{"grants"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch", "undo"},
@@ -57,7 +59,7 @@ var Edges = []Edge{
 var Borrowed = map[string][]string{
 	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},                    // the other end of its pipe
 	"host/internal/launch/box":              {"host/internal/host", "host/internal/grants", "host/internal/cli/safety"}, // which wires it, configures it and explains it
-	"host/internal/policy/rules":            {"host/internal/host", "host/internal/cli/safety"},                         // who reads the files, and who explains them
+	"host/internal/policy/rules":            {"host/internal/rulebook", "host/internal/cli/safety"},                     // who reads the files, and who explains them
 	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render"},                   // which explains what is seen in a command
 	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                                     // which keeps a reader for each thread
 	"host/internal/plugin/binary":           {"host/internal/install"},                                                  // looks at a program without starting it

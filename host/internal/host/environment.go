@@ -44,7 +44,7 @@ func (c contextSource) Sections(last *event.Reference) []prompt.Section {
 // state is what the model must know now.
 func (c contextSource) state() prompt.State {
 	h, r, t := c.h, c.r, c.turn
-	r.plugs.context("network", contract.ContextText{Key: "rules", Text: networkText(h.opts.Config, h.rules, t.Sandbox)})
+	r.plugs.context("network", contract.ContextText{Key: "rules", Text: h.rules.DescribeNetwork(t.Sandbox)})
 	r.plugs.context("sandbox", contract.ContextText{Key: "denied", Text: grants.Describe(h.opts.Config, t.Sandbox)})
 	permitted, _ := r.thread.Approvals().Permitted(c.id)
 	s := prompt.State{

@@ -30,6 +30,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/review"
+	"github.com/gantry-agent/gantry/host/internal/rulebook"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -90,14 +91,13 @@ type Host struct {
 	asks     network.Asks // about hosts
 	shell    *usershell.Shell
 	reviewer *review.Reviewer
-	rules    *Rulebook
+	rules    *rulebook.Book
 	guardian *guardian.Guardian // nil: a person answers
 	hooks    *hook.Engine       // nil: there are none
 	// hookNotices say which hooks can't be used; fixed after New.
 	hookNotices []event.Notice
 	// heldByHooks are the files that hooks run in a folder; nil: there are no hooks. Fixed after New.
 	heldByHooks func(dir string) []string
-	held        heldFor
 	families    map[string]*tool.Client // by plugin label; fixed after New
 	environ     *grants.Environ
 	sandbox     *grants.Checker
@@ -133,7 +133,7 @@ const closeBound = 10 * time.Second
 // New wires a host. It starts no process but what the configuration makes unavoidable.
 func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	opts.Redactor = cmp.Or(opts.Redactor, &redact.Redactor{})
-	h := &Host{opts: opts, log: opts.Logger, rules: NewRulebook(opts.Config), tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, environ: grants.NewEnviron(opts.Config, opts.Environ), loading: make(chan struct{}, 1)}
+	h := &Host{opts: opts, log: opts.Logger, rules: rulebook.New(opts.Config), tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, environ: grants.NewEnviron(opts.Config, opts.Environ), loading: make(chan struct{}, 1)}
 	h.mu.threads = map[event.ThreadID]*running{}
 	h.mu.secrets = map[string]config.Secrets{}
 	h.mu.manifests = map[string]*contract.Manifest{}

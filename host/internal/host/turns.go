@@ -97,7 +97,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		return plan, err
 	}
 	equip := func(q policy.Request) policy.Request {
-		return h.rules.Equip(q, h.opts.Config, h.environ.Tools())
+		return h.rules.Equip(q, h.environ.Tools())
 	}
 	files := checkpoint.NewTracker(h.store, set.Cwd)
 	var aroundCalls hook.Hooks = hook.None{}

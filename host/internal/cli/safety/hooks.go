@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/hook"
-	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/hookconfig"
 	"github.com/spf13/cobra"
 )
 
@@ -74,11 +74,11 @@ func (a *app) findHooks(ctx context.Context, dir string) (home string, found []f
 	if err != nil {
 		return "", nil, nil, err
 	}
-	agreed, err := host.AgreedHooks(home)
+	agreed, err := hookconfig.Agreed(home)
 	if err != nil {
 		return "", nil, nil, err
 	}
-	ds, problems := host.Hooks(cfg)
+	ds, problems := hookconfig.Load(cfg)
 	for _, d := range ds {
 		f := foundHook{
 			Key: d.Key, Event: string(d.Event), Matcher: d.Matcher, Type: d.Kind(), Command: d.Command, Prompt: d.Prompt, Model: d.Model, Source: d.Source, Scope: d.Scope.String(),

@@ -11,11 +11,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/grants"
-	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/policy/command"
 	"github.com/gantry-agent/gantry/host/internal/policy/rules"
+	"github.com/gantry-agent/gantry/host/internal/rulebook"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
 )
@@ -79,7 +79,7 @@ func (a *app) policyRules(cmd *cobra.Command, c policyCheck) (_ *config.Config, 
 		return nil, nil, nil, "", err
 	}
 	if len(c.files) == 0 {
-		set, broken = host.NewRulebook(cfg).Current()
+		set, broken = rulebook.New(cfg).Current()
 		return cfg, set, broken, cwd, nil
 	}
 	var sources []rules.Source
@@ -149,10 +149,10 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 		argv = []string{"bash", "-lc", argv[0]}
 	}
 	grant := grants.For(cfg, cfg.Sandbox.Mode, cwd, "")
-	q := host.NewRulebook(cfg).Equip(policy.Request{
+	q := rulebook.New(cfg).Equip(policy.Request{
 		Approval: policy.Approval(cfg.Approval.Policy), Sandbox: cfg.Sandbox.Mode, Effects: []contract.Effect{contract.ExecEffect{Argv: argv, Cwd: cwd}},
 		Writable: func(path string) bool { return box.Reach(grant, path) == box.AccessWrite },
-	}, cfg, a.Environ)
+	}, a.Environ)
 	q.Rules, q.RulesErr = set, broken
 	if c.wants {
 		q.Escalation = &contract.Escalation{Unsandboxed: true, Justification: "the model says why"}

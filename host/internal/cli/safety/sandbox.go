@@ -18,11 +18,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/grants"
+	"github.com/gantry-agent/gantry/host/internal/hookconfig"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/rulebook"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -78,7 +80,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if err := grants.CheckWorkDir(cfg, cfg.Sandbox.Mode, dir, grants.UserHome(a.Environ)); err != nil {
 		return err
 	}
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: []launch.Confiner{launch.Unconfined{}, grants.NewBox(home, a.Environ, grants.KeyFiles(cfg), nil, a.movedAside)}, Proxy: host.Proxy(cfg, host.NewRulebook(cfg), a.networkRefused), Limited: a.limited})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: []launch.Confiner{launch.Unconfined{}, grants.NewBox(home, a.Environ, grants.KeyFiles(cfg), nil, a.movedAside)}, Proxy: rulebook.New(cfg).Proxy(a.networkRefused), Limited: a.limited})
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 		defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	}
 	spec := launch.Spec{
-		Argv: argv, Cwd: dir, Env: grants.NewEnviron(cfg, a.Environ).Tools(), Stdin: true, Grant: grants.Protect(grants.For(cfg, cfg.Sandbox.Mode, dir, tmp), host.Held(cfg, home, dir, a.Environ)),
+		Argv: argv, Cwd: dir, Env: grants.NewEnviron(cfg, a.Environ).Tools(), Stdin: true, Grant: grants.Protect(grants.For(cfg, cfg.Sandbox.Mode, dir, tmp), hookconfig.AllHeld(cfg, home, dir, a.Environ)),
 		Owner: launch.Owner{Plugin: "sandbox"},
 	}
 	screen := a.Terminal() && term.IsTerminal(int(a.Stdout.Fd()))
@@ -231,7 +233,7 @@ type hostRule struct {
 }
 
 func explainProxy(cfg *config.Config) *proxyFacts {
-	n := host.NetworkRules(cfg, host.NewRulebook(cfg))
+	n := rulebook.New(cfg).Network()
 	f := &proxyFacts{Allow: []string{}, Methods: schema.MethodsFull, Local: n.Local, Others: "asked"}
 	for _, p := range n.Allow {
 		f.Allow = append(f.Allow, p.String())

@@ -1,4 +1,4 @@
-package host_test
+package rulebook_test
 
 import (
 	"os"
@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/config"
-	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/network"
+	"github.com/gantry-agent/gantry/host/internal/rulebook"
 )
 
 // Rules files decide about hosts as they are at the moment, what an answer writes is one of them, and one that can't be read
@@ -20,8 +20,8 @@ func TestRulesFilesAboutHosts(t *testing.T) {
 	if ds.HasErrors() {
 		t.Fatal(ds)
 	}
-	book := host.NewRulebook(cfg)
-	if r := host.NetworkRules(cfg, book); len(r.Hosts) != 0 || r.Unsure {
+	book := rulebook.New(cfg)
+	if r := book.Network(); len(r.Hosts) != 0 || r.Unsure {
 		t.Errorf("without files: %+v", r)
 	}
 	offer := book.OfferHost(network.HTTPS, "a.test")
@@ -34,7 +34,7 @@ func TestRulesFilesAboutHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := host.NetworkRules(cfg, book)
+	r := book.Network()
 	want := network.HostRule{Host: "a.test", Protocol: network.HTTPS, Verdict: network.Allow, Where: filepath.Join(home, "rules", "default.rules") + ":1"}
 	if len(r.Hosts) != 1 || r.Hosts[0] != want {
 		t.Errorf("after the answer: %+v", r.Hosts)
@@ -46,7 +46,7 @@ func TestRulesFilesAboutHosts(t *testing.T) {
 		}
 	}
 	write("network_rule(\"a.test\", \"socks5_tcp\", \"prompt\")\nnetwork_rule(\"b.test\", \"socks5_udp\", \"deny\")\n")
-	if r = host.NetworkRules(cfg, book); len(r.Hosts) != 3 || r.Hosts[1].Verdict != network.Ask || r.Hosts[1].Protocol != network.SOCKS5 || r.Hosts[2].Verdict != network.Deny {
+	if r = book.Network(); len(r.Hosts) != 3 || r.Hosts[1].Verdict != network.Ask || r.Hosts[1].Protocol != network.SOCKS5 || r.Hosts[2].Verdict != network.Deny {
 		t.Errorf("after an edit: %+v", r.Hosts)
 	}
 	// Where another rule goes on asking, a rule that allows is no answer.
@@ -57,7 +57,7 @@ func TestRulesFilesAboutHosts(t *testing.T) {
 		t.Errorf("offered: %+v", o)
 	}
 	write("network_rule(")
-	if r = host.NetworkRules(cfg, book); !r.Unsure || len(r.Hosts) != 1 {
+	if r = book.Network(); !r.Unsure || len(r.Hosts) != 1 {
 		t.Errorf("with a broken file: %+v", r)
 	}
 	if o := book.OfferHost(network.HTTPS, "c.test"); o != nil {

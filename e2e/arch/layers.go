@@ -30,7 +30,7 @@ var Rows = [][]string{
 	{"policy", "environ", "network"},
 	{"plugin", "model", "tool", "checkpoint"},
 	{"event", "store", "secret", "diff", "redact"},
-	{"crashpoint", "once"},
+	{"crashpoint", "once", "procfs"},
 }
 
 // Edge is an import that the rows alone would not allow.

@@ -293,7 +293,7 @@ func (l *Launcher) prepareLater(thread string, delay time.Duration, what func() 
 
 // prepare makes a box, and says when it knows which.
 func (l *Launcher) prepare(p *preparation, wanted *preparing, designed func()) error {
-	if l.grouped(wanted.grant.Limits) || wanted.grant.Limits.MaxPids > 0 {
+	if l.limits.InGroups(wanted.grant.Limits) || wanted.grant.Limits.MaxPids > 0 {
 		return nil // its processes get a box that is made at once
 	}
 	x, err := wanted.maker.Prepare(wanted.grant, wanted.readOnly, wanted.program)

@@ -28,41 +28,6 @@ func (l *Launcher) NoHurry() { l.spareAfter = time.Hour }
 // EndSpare is endSpare.
 func (l *Launcher) EndSpare() { l.endSpare() }
 
-// OwnGroup is ownGroup.
-var OwnGroup = ownGroup
-
-// Cgroups looks for a place for control groups, of version 2, and says whether they have the controllers.
-func Cgroups(dir string) (place string, memory, pids bool) {
-	g := findCgroups(dir)
-	return g.unified, g.memory, g.pids
-}
-
-// PlacesOf are the folders that placesOf names.
-func PlacesOf(own string, handed bool) (dirs []string) {
-	for _, p := range placesOf(own, func(string) bool { return handed }) {
-		dirs = append(dirs, p.dir)
-	}
-	return dirs
-}
-
-// AllOurs and Vacate are allOurs and vacate.
-var (
-	AllOurs = allOurs
-	Vacate  = vacate
-)
-
-// GroupPlaces are the folders in which groups are made that bound memory and processes; empty: there is none.
-func GroupPlaces() (memory, pids string) {
-	g := findCgroups("")
-	if memory = g.memory1; g.memory {
-		memory = g.unified
-	}
-	if pids = g.pids1; g.pids {
-		pids = g.unified
-	}
-	return memory, pids
-}
-
 // Trailing and MaxEnded are the constants.
 const (
 	MaxEnded = maxEnded

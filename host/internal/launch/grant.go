@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
+	"github.com/gantry-agent/gantry/host/internal/launch/limit"
 )
 
 // FullAccess is the sandbox mode without confinement.
@@ -55,55 +55,20 @@ func (g Grant) Digest() string {
 
 // Names of limits that end a process.
 const (
-	LimitMemory = "memory"
-	LimitPids   = "pids"
-	LimitTime   = "time"
-	LimitFile   = "file_size"
+	LimitMemory = limit.Memory
+	LimitPids   = limit.PIDs
+	LimitTime   = limit.Time
+	LimitFile   = limit.File
 )
 
-// Limits bounds a process. A zero field is no limit; what is not asked for is inherited from the host. A tree that reaches a
-// limit on memory, processes or processor time is ended. Where a control group can be made, of version 2 or else of version 1,
-// the kernel counts memory and processes of the tree; elsewhere the launcher looks at them five times a second.
-type Limits struct {
-	// MemoryBytes bounds the tree's memory, without swap. Without a control group it also bounds each process's writable
-	// private memory (RLIMIT_DATA: unlike RLIMIT_AS it leaves room for address space that is only reserved, of which some
-	// runtimes take many gigabytes).
-	MemoryBytes int64 `json:"memoryBytes,omitempty"`
-	// AddressSpaceBytes bounds each process's address space (RLIMIT_AS).
-	AddressSpaceBytes int64 `json:"addressSpaceBytes,omitempty"`
-	// MaxPids bounds the tree's processes and threads. In a box of an ordinary user without a control group RLIMIT_NPROC
-	// does, too; elsewhere that would count all of the user's processes, and it does not bind root.
-	MaxPids int64 `json:"maxPids,omitempty"`
-	// CPUSeconds bounds each process's processor time: SIGXCPU then, SIGKILL two seconds of it later; and that of the tree,
-	// looked at once a second, which is ended two seconds of it later.
-	CPUSeconds int64 `json:"cpuSeconds,omitempty"`
-	// OpenFiles bounds each process's descriptors.
-	OpenFiles int64 `json:"openFiles,omitempty"`
-	// FileBytes bounds each file that is written (RLIMIT_FSIZE): SIGXFSZ, or an error where that is ignored.
-	FileBytes int64 `json:"fileBytes,omitempty"`
-	// OutputBytes bounds what Attach carries. What comes after is read and dropped, so that the process doesn't stall.
-	OutputBytes int64 `json:"outputBytes,omitempty"`
-	// NoCore: a crash leaves no core file.
-	NoCore bool `json:"noCore,omitempty"`
-}
+// Limits bounds a process tree.
+type Limits = limit.Set
 
-// ofTree reports whether the tree is counted as a whole.
-func (l Limits) ofTree() bool { return l.MemoryBytes > 0 || l.MaxPids > 0 || l.CPUSeconds > 0 }
+// Means says what enforces limits on this machine.
+type Means = limit.Means
 
-func (l Limits) check() error {
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{
-		{"memory", l.MemoryBytes}, {"address space", l.AddressSpaceBytes}, {"pids", l.MaxPids}, {"cpu", l.CPUSeconds},
-		{"open files", l.OpenFiles}, {"file size", l.FileBytes}, {"output", l.OutputBytes},
-	} {
-		if f.value < 0 {
-			return fmt.Errorf("the grant's limit on %s is %d; it must not be negative", f.name, f.value)
-		}
-	}
-	return nil
-}
+// FindMeans looks for what enforces limits on this machine, as a launcher does.
+func FindMeans() Means { return limit.FindMeans() }
 
 // Confiner is a way to enforce grants: namespaces, Landlock, a helper program. A launcher has a list of them.
 type Confiner interface {
@@ -189,6 +154,17 @@ type UnsupportedError struct {
 // Error says what can't be enforced, and the next step.
 func (e *UnsupportedError) Error() string { return e.What + "; " + e.Next }
 
+// enforceable reports whether processes can be started, and their limits be enforced, on a system.
+func enforceable(system string, g Grant) error {
+	switch system {
+	case "linux":
+		return nil
+	case "darwin":
+		return notByRlimit("macOS", g.Limits)
+	}
+	return notHere(system, g)
+}
+
 // notHere says that a system is one on which nothing is started.
 func notHere(system string, g Grant) error {
 	e := &UnsupportedError{
@@ -231,40 +207,12 @@ func (l *Launcher) Check(g Grant) error {
 	if err := c.Check(g); err != nil {
 		return err
 	}
-	return l.enforceable(g)
-}
-
-// Setting is a limit as a person set it: what it bounds, how much that is, and the name by which the configuration knows it.
-func (l Limits) Setting(limit string) (what, value, name string) {
-	switch limit {
-	case LimitMemory:
-		return "memory", Bytes(l.MemoryBytes), "memory"
-	case LimitPids:
-		return "processes", strconv.FormatInt(l.MaxPids, 10), "pids"
-	case LimitTime:
-		return "processor time", (time.Duration(l.CPUSeconds) * time.Second).String(), "cpu_time"
-	case LimitFile:
-		return "the size of a file", Bytes(l.FileBytes), "file_size"
-	}
-	return limit, "", limit
-}
-
-// Bytes writes a size as the configuration does.
-func Bytes(n int64) string {
-	for _, u := range [...]struct {
-		unit  string
-		bytes int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if n >= u.bytes && n%u.bytes == 0 {
-			return strconv.FormatInt(n/u.bytes, 10) + u.unit
-		}
-	}
-	return strconv.FormatInt(n, 10) + "B"
+	return enforceable(runtime.GOOS, g)
 }
 
 // confiner returns the first that enforces the grant's mode.
 func (l *Launcher) confiner(g Grant) (Confiner, error) {
-	if err := g.Limits.check(); err != nil {
+	if err := g.Limits.Check(); err != nil {
 		return nil, err
 	}
 	var modes []string

@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/limit"
 )
 
 // Bounds and their defaults.
@@ -195,11 +197,10 @@ func lastOfEach(env []string) []string {
 
 // Launcher starts processes and ends them. Its methods may be called concurrently.
 type Launcher struct {
-	cfg    Config
-	groups func() cgroups // looked for once, when the first limit needs it
+	cfg Config
 	// spareAfter is how long a command may run before the next spare is started beside it.
 	spareAfter time.Duration
-	lookout    lookout
+	limits     *limit.Enforcer
 	work       sync.WaitGroup // a goroutine for each launcher that lives
 
 	closing context.Context // ends when the launcher is closed
@@ -240,9 +241,8 @@ func New(cfg Config) (*Launcher, error) {
 		return nil, fmt.Errorf("the launcher %s is missing; gantry-launch belongs beside gantry: install both from one build",
 			cfg.LauncherPath)
 	}
-	l := &Launcher{cfg: cfg, spareAfter: spareDelay}
+	l := &Launcher{cfg: cfg, spareAfter: spareDelay, limits: limit.NewEnforcer(cfg.CgroupDir)}
 	l.closing, l.close = context.WithCancel(context.Background())
-	l.groups = sync.OnceValue(func() cgroups { return findCgroups(cfg.CgroupDir) })
 	l.mu.procs = make(map[string]*Process)
 	l.mu.tokens = make(map[string]*Process)
 	l.mu.resting = make(map[string]bool)
@@ -472,6 +472,7 @@ func (l *Launcher) Close(ctx context.Context) error {
 		return err
 	}
 	l.work.Wait()
+	l.limits.Wait()
 	var errs []error
 	for _, k := range l.keepers() {
 		errs = append(errs, k.Close())

@@ -5,12 +5,8 @@ package launch_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/cgroup"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
@@ -185,55 +182,12 @@ func TestProcessorTimeRunsOut(t *testing.T) {
 	}
 }
 
-func TestOwnGroup(t *testing.T) {
-	t.Parallel()
-	const v2 = "25 20 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
-	const v1 = "30 20 0:9 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n31 20 0:10 / /sys/fs/cgroup/cpu,pids rw - cgroup cgroup rw,cpu,pids\n"
-	for _, tc := range []struct{ name, self, mounts, want, controller string }{
-		{"version 1", "4:memory:/a\n3:cpu,pids:/b\n0::/c\n", v1, "/sys/fs/cgroup/memory/a", "memory"},
-		{"version 1 beside others", "4:memory:/a\n3:cpu,pids:/b\n0::/c\n", v1, "/sys/fs/cgroup/cpu,pids/b", "pids"},
-		{"version 1 with a colon", "4:memory:/a:b\n", v1, "/sys/fs/cgroup/memory/a:b", "memory"},
-		{"version 1 without it", "4:memory:/a\n", v1, "", "pids"},
-		{"version 1 not mounted", "4:memory:/a\n", v2, "", "memory"},
-		{"user session", "0::/user.slice/user-1000.slice/app.slice/term.scope\n", v2, "/sys/fs/cgroup/user.slice/user-1000.slice/app.slice/term.scope", ""},
-		{"root", "0::/\n", v2, "/sys/fs/cgroup", ""},
-		{"hybrid", "4:memory:/a\n0::/b\n", "25 20 0:22 / /sys/fs/cgroup/unified rw shared:2 - cgroup2 cgroup2 rw\n30 20 0:9 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n", "/sys/fs/cgroup/unified/b", ""},
-		{"part of the tree is mounted", "0::/docker/abc/x\n", "25 20 0:22 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "/sys/fs/cgroup/x", ""},
-		{"another part is mounted", "0::/other\n", "25 20 0:22 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "", ""},
-		{"only version 1", "4:memory:/a\n", v2, "", ""},
-		{"not mounted", "0::/a\n", "30 20 0:9 / /proc rw - proc proc rw\n", "", ""},
-		{"nothing", "", "", "", ""},
-	} {
-		if got := launch.OwnGroup(tc.self, tc.mounts, tc.controller); got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
-		}
-	}
-}
-
-func TestCgroupsWithTheirControllers(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if place, _, _ := launch.Cgroups(dir); place != "" {
-		t.Errorf("a plain folder was taken for a group: %q", place)
-	}
-	write(t, filepath.Join(dir, "cgroup.procs"), "", 0o644)
-	write(t, filepath.Join(dir, "cgroup.subtree_control"), "cpu memory pids\n", 0o644)
-	if place, memory, pids := launch.Cgroups(dir); place != dir || !memory || !pids {
-		t.Errorf("%q, memory %v, pids %v", place, memory, pids)
-	}
-	write(t, filepath.Join(dir, "cgroup.subtree_control"), "cpu\n", 0o644)
-	if place, memory, pids := launch.Cgroups(dir); place != dir || memory || pids {
-		t.Errorf("%q, memory %v, pids %v", place, memory, pids)
-	}
-	if place, _, _ := launch.Cgroups("none"); place != "" {
-		t.Errorf("none is %q", place)
-	}
-}
-
 // What ends a tree that reaches a limit: groups, where this machine lets us make some, and else a look at it.
 func TestLimitsEndTheTree(t *testing.T) {
 	t.Parallel()
-	memory, pids := launch.GroupPlaces()
+	places := cgroup.Find("")
+	memory, _ := places.Memory()
+	pids, _ := places.PIDs()
 	for _, tc := range []struct {
 		name   string
 		limits launch.Limits
@@ -294,106 +248,6 @@ func TestLimitsEndTheTree(t *testing.T) {
 					}
 				}
 			})
-		}
-	}
-}
-
-// A host that was killed leaves no group: its launchers remove them, and where these were killed too, the next host.
-func TestGroupsOfTheDead(t *testing.T) {
-	t.Parallel()
-	memory, _ := launch.GroupPlaces()
-	if memory == "" {
-		t.Skip("no control groups can be made here")
-	}
-	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
-		t.Fatal(err)
-	}
-	dead := filepath.Join(memory, fmt.Sprintf("gantry-%d-1-p-dead", gone.Process.Pid))
-	reborn := filepath.Join(memory, fmt.Sprintf("gantry-%d-1-p-reborn", os.Getpid()))
-	for _, dir := range []string{dead, reborn} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	launch.GroupPlaces()
-	for _, dir := range []string{dead, reborn} {
-		if _, err := os.Stat(dir); err == nil {
-			t.Errorf("%s is left", dir)
-		}
-	}
-}
-
-// What a dead host has left running in its groups ends, and the groups go: those of others stay as they are.
-func TestWhatTheDeadHaveLeftRunning(t *testing.T) {
-	t.Parallel()
-	memory, _ := launch.GroupPlaces()
-	if memory == "" {
-		t.Skip("no control groups can be made here")
-	}
-	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
-		t.Fatal(err)
-	}
-	alive, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	born := strings.Fields(string(alive[strings.LastIndexByte(string(alive), ')')+1:]))[19]
-	ns, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns = strings.Trim(ns, "pid:[]")
-	for name, ends := range map[string]bool{
-		fmt.Sprintf("gantry-%d-1.%s-p-left", gone.Process.Pid, ns):   true,
-		fmt.Sprintf("gantry-%d-%s.%s-p-ours", os.Getpid(), born, ns): false,
-		fmt.Sprintf("gantry-%d-1.1-p-theirs", gone.Process.Pid):      false, // in a container, where numbers mean others
-		fmt.Sprintf("gantry-%d-1-p-old", gone.Process.Pid):           false,
-	} {
-		dir := filepath.Join(memory, name)
-		ours := exec.Command("sh", "-c", "trap '' TERM HUP; sleep 1000 & sleep 1000")
-		ours.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := ours.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for err := fs.ErrNotExist; errors.Is(err, fs.ErrNotExist); { // while it is empty any other test may take it away
-			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-				t.Fatal(err)
-			}
-			err = os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Appendf(nil, "%d", ours.Process.Pid), 0o644)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				t.Fatal(err)
-			}
-		}
-		launch.GroupPlaces()
-		_, err := os.Stat(dir)
-		if left := err == nil; left == ends {
-			t.Errorf("%s is left: %v", name, left)
-		}
-		listed, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if lives := len(strings.Fields(string(listed))) > 0; lives == ends {
-			t.Errorf("%s: something in it lives: %v", name, lives)
-		}
-		syscall.Kill(-ours.Process.Pid, syscall.SIGKILL)
-		_ = ours.Wait()
-		for syscall.Rmdir(dir) == syscall.EBUSY { // until the kernel has let go of them
-			runtime.Gosched()
-		}
-	}
-}
-
-func TestSettings(t *testing.T) {
-	t.Parallel()
-	l := launch.Limits{MemoryBytes: 1 << 30, MaxPids: 7, CPUSeconds: 90, FileBytes: 1000}
-	for limit, want := range map[string][3]string{
-		launch.LimitMemory: {"memory", "1GiB", "memory"},
-		launch.LimitPids:   {"processes", "7", "pids"},
-		launch.LimitTime:   {"processor time", "1m30s", "cpu_time"},
-		launch.LimitFile:   {"the size of a file", "1000B", "file_size"},
-	} {
-		if what, value, name := l.Setting(limit); [3]string{what, value, name} != want {
-			t.Errorf("%s: %q %q %q, want %q", limit, what, value, name, want)
 		}
 	}
 }

@@ -46,9 +46,6 @@ func TestMain(m *testing.M) {
 		helpStubborn()
 	case "polite":
 		helpPolite()
-	case "place":
-		helpPlace()
-		os.Exit(0)
 	case "counting":
 		helpCounting()
 	case "":

@@ -163,7 +163,7 @@ func (l *Launcher) takeSpare(s *Spec) (m *monitor, spare bool, err error) {
 
 // serves reports whether the next process may be this one. Where its tree is counted, what the launcher has seen of others would count.
 func (m *monitor) serves(s *Spec) bool {
-	return m.ordered == 0 || m.plugin == s.Owner.Plugin && !s.Grant.Limits.ofTree()
+	return m.ordered == 0 || m.plugin == s.Owner.Plugin && !s.Grant.Limits.OfTree()
 }
 
 // full reports whether it has taken as many orders as it may.

@@ -3,11 +3,12 @@ package launch
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gantry-agent/gantry/host/internal/procfs"
 )
 
 // Adopt has the kernel make this process the parent of what a killed gantry-launch leaves running. A daemon then stays below the host,
@@ -28,7 +29,7 @@ const reapInterval = 10 * time.Second
 func (l *Launcher) reapAdopted() {
 	look := time.NewTicker(reapInterval)
 	defer look.Stop()
-	var before map[int]string
+	var before map[int]uint64
 	for {
 		select {
 		case <-l.closing.Done():
@@ -46,27 +47,19 @@ func (l *Launcher) reapAdopted() {
 }
 
 // zombies are the ended children of this process that nobody has waited for, and when each began.
-func zombies() map[int]string {
+func zombies() map[int]uint64 {
 	var any unix.Siginfo
 	if unix.Waitid(unix.P_ALL, 0, &any, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) != nil || any.Signo == 0 {
 		return nil
 	}
-	entries, err := os.ReadDir("/proc")
+	pids, err := procfs.PIDs()
 	if err != nil {
 		return nil
 	}
-	self, out := strconv.Itoa(os.Getpid()), map[int]string{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		b, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue
-		}
-		if f := statFields(b); len(f) >= 20 && string(f[0]) == "Z" && string(f[1]) == self {
-			out[pid] = string(f[19])
+	out := map[int]uint64{}
+	for _, pid := range pids {
+		if s, ok := procfs.Read(pid); ok && s.State == 'Z' && s.Parent == os.Getpid() {
+			out[pid] = s.Started
 		}
 	}
 	return out
@@ -76,13 +69,9 @@ func zombies() map[int]string {
 // signal); a grandchild that made a session of its own is adopted instead. Called at once, before the leader's number can come
 // round again.
 func killSession(sid int) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
+	pids, _ := procfs.PIDs()
+	for _, pid := range pids {
+		if pid == os.Getpid() {
 			continue
 		}
 		// A handle first, then a look: what the handle means can't change any more.
@@ -90,23 +79,9 @@ func killSession(sid int) {
 		if err != nil {
 			continue
 		}
-		if sessionOf(pid) == sid {
+		if s, ok := procfs.Read(pid); ok && s.Session == sid {
 			proc.Signal(syscall.SIGKILL)
 		}
 		proc.Release()
 	}
-}
-
-// sessionOf reads a process's session id; 0 when it is gone.
-func sessionOf(pid int) int {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	fields := statFields(b)
-	if len(fields) < 4 {
-		return 0
-	}
-	sid, _ := strconv.Atoi(string(fields[3]))
-	return sid
 }

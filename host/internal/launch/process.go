@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
+	"github.com/gantry-agent/gantry/host/internal/launch/limit"
 )
 
 // Names of descriptors.
@@ -44,8 +46,7 @@ type Process struct {
 	// Set by start, before settled is closed.
 	conn      *os.File // the control socket; its end is the lifeline
 	monitor   *monitor
-	group     group  // its control groups
-	looked    looked // limits that nothing else enforces
+	limits    *limit.Tree
 	release   func() // the confiner's
 	waits     bool   // its box may have waited for it, and may wait for another
 	box       *ready // what it was taken from, if it may be kept; nil: it ends with the process
@@ -89,7 +90,6 @@ type Process struct {
 		over     bool // gone: no reply comes any more
 		endProxy func()
 		hold     holding
-		limit    string // that was reached
 	}
 }
 
@@ -267,7 +267,10 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 	}
 	p.waits, p.way = c.Waits && p.l.keeps(&p.spec), c.Listener
 	if err == nil {
-		err = p.limit(&c)
+		err = enforceable(runtime.GOOS, p.spec.Grant)
+	}
+	if err == nil {
+		p.limits, err = p.l.limits.Prepare(p.id, p.spec.Grant.Limits, c.Box != nil, p.limitReached)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -304,14 +307,7 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 		<-p.gone
 		return p.startErr
 	}
-	if p.group.started() {
-		p.reach(LimitPids)
-	}
-	p.mu.Lock()
-	if !p.mu.over {
-		p.l.look(p)
-	}
-	p.mu.Unlock()
+	p.limits.Started(p.monitor.process.Pid)
 	if p.listens || p.way != nil {
 		if err := p.serveProxy(ctx); err != nil {
 			p.abort()
@@ -353,8 +349,8 @@ func (p *Process) serveProxy(ctx context.Context) error {
 // order is what the launcher is told.
 func (p *Process) order(c *Confinement) *control.Order {
 	return &control.Order{
-		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: c.Rlimits,
-		Cgroup: p.group.unified, Groups: p.group.first, Box: c.Box,
+		Argv: c.Argv, Env: c.Env, Cwd: c.Cwd, Terminal: p.spec.Terminal != nil, Rlimits: append(c.Rlimits, p.limits.Rlimits...),
+		Cgroup: p.limits.Cgroup, Groups: p.limits.Groups, Box: c.Box,
 		LifelineGraceMS: uint32(min(lifelineGrace, p.l.cfg.KillGrace).Milliseconds()),
 		Again:           p.frees(c),
 	}
@@ -363,7 +359,7 @@ func (p *Process) order(c *Confinement) *control.Order {
 // frees reports whether the launcher may serve another process after this one, in its box where it has one. Groups end with it, and so
 // do boxes with a way out of their own.
 func (p *Process) frees(c *Confinement) bool {
-	if p.spec.Grant.Limits.ofTree() || p.way != nil {
+	if p.spec.Grant.Limits.OfTree() || p.way != nil {
 		return false
 	}
 	return c.Box == nil || p.waits && !c.Box.Listen
@@ -447,10 +443,9 @@ func (p *Process) watch() {
 		p.ofBox(&said)
 	}
 	if p.launched && said.started {
-		p.tellLimit(p.limitHit(p.exit))
+		p.tellLimit(p.endedBy(p.exit))
 	}
 	p.over()
-	p.l.spareTheLook(p)
 	if p.boxed && said.started {
 		p.l.ahead(p)
 	}
@@ -469,7 +464,6 @@ func (p *Process) freed(said *heard) {
 		p.tellLimit(p.exit.Limit)
 	}
 	p.over()
-	p.l.spareTheLook(p)
 	switch {
 	case !p.boxed:
 		p.kept = p.l.keepMonitor(m)
@@ -487,7 +481,7 @@ func (p *Process) ofBox(said *heard) {
 	if said.used != nil {
 		p.exit.User, p.exit.System, p.exit.MaxRSS = said.used.User, said.used.System, said.used.MaxRSS
 	}
-	p.exit.Limit = p.limitHit(p.exit)
+	p.exit.Limit = p.endedBy(p.exit)
 }
 
 // over gives back what the tree held, once it has ended or was never started.
@@ -504,7 +498,9 @@ func (p *Process) over() {
 	if p.way != nil {
 		p.way.Close()
 	}
-	p.group.remove()
+	if p.limits != nil {
+		p.limits.Close()
+	}
 	if p.release != nil {
 		p.release()
 	}
@@ -521,22 +517,18 @@ func (p *Process) kill() {
 	}
 }
 
-// reach ends the tree, at once, because it has reached a limit. Only the first counts.
-func (p *Process) reach(limit string) {
+// limitReached kills the tree at once, because it has reached a limit.
+func (p *Process) limitReached() {
 	select {
 	case <-p.begun:
-	case <-p.gone:
-		return
-	}
-	p.mu.Lock()
-	first := p.mu.limit == "" && !p.mu.over
-	if first {
-		p.mu.limit = limit
-	}
-	p.mu.Unlock()
-	if first {
 		p.send(control.Kill{}.Append(nil))
+	case <-p.gone:
 	}
+}
+
+// endedBy returns the limit that ended the process; empty: none did.
+func (p *Process) endedBy(e Exit) string {
+	return p.limits.EndedBy(limit.Usage{Code: e.Code, Signal: int(e.Signal), CPU: e.User + e.System})
 }
 
 // tellLimit says, once, which limit has ended the process or what it has left running.
@@ -586,7 +578,7 @@ func (p *Process) listen(in *control.Reader) (said heard, err error) {
 			p.exit = exitOf(m)
 			said.exited = true
 			if !p.boxed { // else when the box was cleared up: who hears of the end relies on that
-				p.exit.Limit = p.limitHit(p.exit)
+				p.exit.Limit = p.endedBy(p.exit)
 				p.tellLimit(p.exit.Limit)
 				close(p.exited)
 			}
@@ -641,7 +633,7 @@ func (p *Process) failure(m control.Failed) error {
 		e.Message = fmt.Sprintf("the limit on %s, %s, leaves too little to start anything; raise limits.%s", what, value, name)
 		return e
 	}
-	if limit := p.limitHit(Exit{Code: 1}); limit != "" {
+	if limit := p.endedBy(Exit{Code: 1}); limit != "" {
 		return tooLittle(limit)
 	}
 	switch m.Op {

@@ -14,10 +14,12 @@ import (
 // launch refuses: without a subreaper, parent-death signals and pidfds the promises of this package can't be kept, and a
 // process that outlives its call or host is worse than none.
 func (p *Process) launch(context.Context, *control.Order, *control.Box) ([]byte, error) {
-	return nil, p.l.enforceable(p.spec.Grant)
+	return nil, enforceable(runtime.GOOS, p.spec.Grant)
 }
 
-func (p *Process) listener() (net.Listener, error) { return nil, p.l.enforceable(p.spec.Grant) }
+func (p *Process) listener() (net.Listener, error) {
+	return nil, enforceable(runtime.GOOS, p.spec.Grant)
+}
 
 func (l *Launcher) spare(*Process) {}
 
@@ -32,14 +34,8 @@ func (m *monitor) serves(*Spec) bool { return false }
 func (m *monitor) full() bool { return true }
 
 func (l *Launcher) makeReady(context.Context, *monitor, *control.Box) (*ready, error) {
-	return nil, l.enforceable(Grant{})
+	return nil, enforceable(runtime.GOOS, Grant{})
 }
-
-func (l *Launcher) enforceable(g Grant) error { return notHere(runtime.GOOS, g) }
-
-func (p *Process) limit(*Confinement) error { return nil }
-
-func (p *Process) limitHit(Exit) string { return "" }
 
 // Resize fails: there are no terminals here.
 func (p *Process) Resize(rows, cols uint16) error {

@@ -31,6 +31,7 @@ var Rows = [][]string{
 	{"plugin", "model", "tool", "checkpoint"},
 	{"event", "store", "secret", "diff", "redact"},
 	{"crashpoint", "once", "procfs"},
+	{"crashpoint", "librarylog", "once"},
 }
 
 // Edge is an import that the rows alone would not allow.
@@ -64,6 +65,14 @@ var Borrowed = map[string][]string{
 	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                                     // which keeps a reader for each thread
 	"host/internal/plugin/binary":           {"host/internal/install"},                                                  // looks at a program without starting it
 	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                                               // which is gantry and this driver
+	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},  // the other end of its pipe
+	"host/internal/launch/box":              {"host/internal/host", "host/internal/cli/safety"},       // who wires it, and who explains it
+	"host/internal/policy/rules":            {"host/internal/host", "host/internal/cli/safety"},       // who reads the files, and who explains them
+	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render"}, // which explains what is seen in a command
+	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                   // which keeps a reader for each thread
+	"host/internal/plugin/binary":           {"host/internal/install"},                                // looks at a program without starting it
+	"host/internal/plugin/manifest":         {"host/internal/install"},                                // compares a manifest with the locked one
+	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                             // which is gantry and this driver
 }
 
 // layers checks the rows.

@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/config/version"
-	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/plugin/manifest"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -173,7 +173,7 @@ func effectful(m *contract.Manifest) []string {
 func (p *Programs) difference(old lock.Entry, m *contract.Manifest) (words, growth string) {
 	for _, h := range old.Platforms[lock.Platform()].Binary {
 		if before := p.plugins.Known(h.Hex()); before != nil && lock.Hash(before.Digest()) == old.Manifest {
-			words, more := plugin.Difference(before, m)
+			words, more := manifest.Difference(before, m), manifest.AddedCapabilities(before, m)
 			if len(more) > 0 {
 				growth = "the capabilities " + strings.Join(more, ", ")
 			}

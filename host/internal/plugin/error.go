@@ -137,7 +137,7 @@ func Classify(err error, l *Lease) error {
 		patience = exitPatience
 	case codes.Canceled, codes.Internal, codes.Unknown:
 		// Usually the call's own business, and an interrupt must not wait; but a process on its way out cancels calls too.
-		if g.ending() {
+		if requested, cause := g.ending.reason(); requested || cause != "" {
 			patience = exitPatience
 		}
 	default:
@@ -154,4 +154,17 @@ func Classify(err error, l *Lease) error {
 	e := g.failure()
 	e.Phase = PhaseCall
 	return e
+}
+
+// NextStep returns what a person should do: Next, or the next step of the first diagnostic that has one.
+func (e *Error) NextStep() string {
+	if e.Next != "" {
+		return e.Next
+	}
+	for _, d := range e.Diagnostics {
+		if d.Next != "" {
+			return d.Next
+		}
+	}
+	return ""
 }

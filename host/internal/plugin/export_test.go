@@ -1,10 +1,6 @@
 package plugin
 
-import (
-	"time"
-
-	"github.com/gantry-agent/gantry/sdk/contract"
-)
+import "time"
 
 // Timing is every duration of a plugin's life.
 type Timing = timing
@@ -37,21 +33,6 @@ func (t *timing) SetBackoff(ds ...time.Duration) { t.backoff = ds }
 // SetEnv replaces the host's environment.
 func SetEnv(c *Config, lookup func(string) (string, bool)) { c.lookupEnv = lookup }
 
-// Held measures folders.
-func Held(folders []string, most int64) (bytes int64, entries int, err error) {
-	return held(folders, most)
-}
-
-func RemoveAll(path string) error { return removeAll(path) }
-
-// Environment is what a plugin of spec would see.
-func Environment(spec Spec, lookup func(string) (string, bool)) []string {
-	return spec.environment(lookup, "/run/g/plugin-dir1", lifelineFD)
-}
-
-// CheckEnv judges a block's env.
-func CheckEnv(env map[string]string, unsafe bool) error { return checkEnv(env, unsafe) }
-
 // Crashes feeds crashes at these times to a crash policy and tells after each whether it is broken.
 func Crashes(at ...time.Duration) (broken []bool) {
 	var c crashPolicy
@@ -78,17 +59,3 @@ func Delays(readyFor ...time.Duration) (delays []time.Duration) {
 	}
 	return delays
 }
-
-// Differences names how b is not a.
-func Differences(a, b *contract.Manifest) string { return differences(a, b) }
-
-// Bases lists where sockets may live.
-func Bases(runtimeDir string, lookup func(string) (string, bool)) []string {
-	return socketBases(runtimeDir, lookup)
-}
-
-// Limits on paths.
-const (
-	MaxBaseDir = maxBaseDir
-	MaxSlotDir = maxSlotDir
-)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/plugin/socketdir"
 )
 
 func TestALongRuntimeFolderIsNotUsedForSockets(t *testing.T) {
@@ -31,24 +32,13 @@ func TestALongRuntimeFolderIsNotUsedForSockets(t *testing.T) {
 	defer l.Release()
 	f := factsOf(t, l)
 	dir := filepath.Dir(f.Socket)
-	if !strings.HasPrefix(dir, filepath.Join(short, "gantry")) || len(dir) > plugin.MaxSlotDir {
+	if !strings.HasPrefix(dir, filepath.Join(short, "gantry")) || len(dir) > socketdir.MaxProcessDir {
 		t.Errorf("sockets in %s (%d bytes)", dir, len(dir))
 	}
 	for _, d := range []string{dir, filepath.Dir(dir), filepath.Join(short, "gantry")} {
 		if info, err := os.Stat(d); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v, %v", d, info, err)
 		}
-	}
-}
-
-func TestFoldersForSocketsInTheOrderOfPreference(t *testing.T) {
-	env := func(k string) (string, bool) { return "/run/user/1", k == "XDG_RUNTIME_DIR" }
-	got := plugin.Bases("/home/u/.gantry/run", env)
-	if got[0] != "/home/u/.gantry/run" || got[1] != "/run/user/1/gantry" || !strings.HasPrefix(got[len(got)-1], "/tmp/gantry-") {
-		t.Errorf("bases = %q", got)
-	}
-	if plugin.MaxBaseDir < len("/run/user/4294967294/gantry") {
-		t.Errorf("a user's runtime folder doesn't fit into %d bytes", plugin.MaxBaseDir)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,29 +21,32 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/gantry-agent/gantry/host/internal/plugin/hostsocket"
+	"github.com/gantry-agent/gantry/host/internal/plugin/manifest"
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
+	"github.com/gantry-agent/gantry/host/internal/plugin/socketdir"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
 // generation is one process of a slot, from its start to its end.
 type generation struct {
-	id      Identity
-	spec    Spec
-	sha256  string
-	program string // what its manifest is cached under
-	// configuration is the digest of its configuration: with program what its tool set is cached under in toolSets.
-	configuration string
-	toolSets      toolSetCache
-	logger        hclog.Logger
-	times         timing
+	id       Identity
+	spec     Spec
+	sha256   string
+	program  string // the key of its cached manifest
+	toolSet  string // the key of its cached tool set in toolSets
+	toolSets manifest.ToolSets
+	logger   hclog.Logger
+	times    timing
 
 	runner   *runner
 	client   *goplugin.Client
 	conn     *grpc.ClientConn
-	services *services
-	folders  []string // its own
-	doors    doors
+	sockets  *hostsocket.Sockets     // nil: its folder was not created
+	served   bool                    // sockets are
+	folders  []string                // its own
 	peerErr  atomic.Pointer[refusal] // the last process that was refused at the other end
 	listener atomic.Int64            // the process that is spoken to; 0: the transport does not tell
 	maxSend  atomic.Int64            // largest message that the plugin receives
@@ -65,16 +69,8 @@ type generation struct {
 	gone     chan struct{}
 	goneOnce sync.Once
 
-	mu struct {
-		sync.Mutex
-		calls    int           // leases that count
-		draining bool          // no new leases
-		idle     chan struct{} // closed when draining and calls is 0; nil before
-		asked    bool          // its end was asked for
-		reason   string        // why the host ended it, when it wasn't asked for
-		lastUse  time.Time
-		overruns int
-	}
+	calls  callCounter
+	ending ending
 }
 
 // StartTimes says where the time of a start went.
@@ -90,81 +86,14 @@ type StartTimes struct {
 // Exited is closed when the process has ended.
 func (g *generation) Exited() <-chan struct{} { return g.runner.process.Exited() }
 
-// enter counts a call in; false when the process takes none any more.
+// enter adds a call. It returns false if the process takes no new ones.
 func (g *generation) enter() bool {
 	select {
 	case <-g.Exited():
 		return false
 	default:
+		return g.calls.enter()
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.draining {
-		return false
-	}
-	g.mu.calls++
-	return true
-}
-
-// leave counts it out.
-func (g *generation) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.calls--
-	g.mu.lastUse = time.Now()
-	if g.mu.calls == 0 && g.mu.draining {
-		close(g.mu.idle)
-	}
-}
-
-// calls is how many leases count.
-func (g *generation) calls() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.calls
-}
-
-// refuse lets no new calls in and returns what is closed when the last one has left.
-func (g *generation) refuse() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.mu.draining {
-		g.mu.draining = true
-		g.mu.idle = make(chan struct{})
-		if g.mu.calls == 0 {
-			close(g.mu.idle)
-		}
-	}
-	return g.mu.idle
-}
-
-// markAsked notes that the end of the process is wanted, so that it is no crash.
-func (g *generation) markAsked() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.asked = true
-}
-
-// condemn notes why the host has to end the process. The first reason counts.
-func (g *generation) condemn(reason string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.reason == "" {
-		g.mu.reason = reason
-	}
-}
-
-func (g *generation) wasAsked() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.asked
-}
-
-// ending tells whether the host wants the process to end, for whatever reason.
-func (g *generation) ending() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.asked || g.mu.reason != ""
 }
 
 func (g *generation) hurryUp() { g.hurryOnce.Do(func() { close(g.hurry) }) }
@@ -201,19 +130,17 @@ type launcher struct {
 	times   timing
 	starter *proc.Starter
 	hostDir string
-	cache   manifestCache
-	tools   toolSetCache
 	logger  hclog.Logger
 }
 
 // launch starts a process and brings it to the point where calls can be made. Whatever fails, nothing of it is left.
 func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *generation, err error) {
 	g := &generation{
-		id: id, spec: spec, times: l.times, began: time.Now(), onEnd: l.cfg.OnEnd, toolSets: l.tools,
+		id: id, spec: spec, times: l.times, began: time.Now(), onEnd: l.cfg.OnEnd, toolSets: l.cfg.toolSets(),
 		logger:   l.logger.Named(spec.Label).With("plugin", spec.Label, "generation", id.Generation),
 		stopping: make(chan struct{}), hurry: make(chan struct{}), gone: make(chan struct{}),
 	}
-	g.maxSend.Store(maxMessageBytes)
+	g.maxSend.Store(wire.DefaultMaxMessageBytes)
 	file, err := l.cfg.verify(spec)
 	if err != nil {
 		return nil, withGeneration(err, id)
@@ -250,18 +177,18 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
 		StartTimeout:     spec.StartTimeout + time.Second, // ours ends first, and says why
-		Logger:           discard(),
+		Logger:           hclog.NewNullLogger(),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.hostDir},
 		// Never used, since our credentials come last; but without it the library would crash on a certificate in a
 		// handshake line. Ours never hands one on.
 		TLSConfig:       &tls.Config{MinVersion: tls.VersionTLS13},
 		GRPCDialOptions: g.dialOptions(creds, hello.Token),
 		RunnerFunc: func(_ hclog.Logger, _ *exec.Cmd, dir string) (gorunner.Runner, error) {
-			if len(dir) > maxSlotDir {
+			if len(dir) > socketdir.MaxProcessDir {
 				return nil, errors.Join(fmt.Errorf("folder %s is too long for sockets", dir), os.RemoveAll(dir))
 			}
-			g.doors, g.folders = newDoors(dir), append(g.folders, filepath.Join(dir, TmpDir))
-			g.runner.dir, g.runner.env = dir, spec.environment(l.cfg.lookupEnv, dir, lifelineFD)
+			g.sockets, g.folders = hostsocket.New(dir, g.logger), append(g.folders, filepath.Join(dir, TmpDir))
+			g.runner.dir, g.runner.env = dir, spec.environment(dir).Build(l.cfg.lookupEnv)
 			if spec.Confine != nil {
 				if err := os.Mkdir(filepath.Join(dir, TmpDir), 0o700); err != nil {
 					return nil, fmt.Errorf("make the plugin's temporary folder: %w", err)
@@ -270,7 +197,7 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 				if g.runner.cage, err = spec.Confine(slices.DeleteFunc([]string{dir, data, cache}, func(p string) bool { return p == "" || p == "/" })); err != nil {
 					return nil, err
 				}
-				g.runner.cage.Dial = g.doors.connect
+				g.runner.cage.Dial = g.sockets.Connect
 				if spec.Kind == contract.KindProvider {
 					g.runner.cage.Keep = l.keeper(g.runner.cage.Launcher, file.Path, dir, g.runner.env)
 				}
@@ -299,7 +226,7 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 	}
 	g.conn = grpcClient.Conn
 
-	if g.services, err = serve(l.cfg, id, g.runner.dir, g.doors, g.checkPeer, g.logger); err != nil {
+	if err := g.serve(l.cfg); err != nil {
 		return nil, g.abandon(g.problem(PhaseStart, err))
 	}
 	if err := g.introduce(ctx, l, data, cache); err != nil {
@@ -307,7 +234,7 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 	}
 	g.ready = time.Now()
 	g.took.Total = g.ready.Sub(g.began)
-	g.mu.lastUse = g.ready
+	g.calls.lastUse = g.ready
 	// Owned by the process: cleans up after it, however it ended.
 	go func() {
 		<-g.Exited()
@@ -318,7 +245,7 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 
 // abandon ends a process whose start failed, and completes the error with what it left behind.
 func (g *generation) abandon(err error) error {
-	g.markAsked()
+	g.ending.request()
 	if g.runner.process != nil {
 		select {
 		case <-g.Exited():
@@ -340,16 +267,32 @@ func (g *generation) cleanUp() {
 		defer close(g.gone)
 		g.stopCalls()
 		<-g.runner.done
-		if g.services != nil {
-			g.services.close(g.logger)
+		if g.sockets != nil {
+			g.sockets.Close()
+		}
+		if g.served {
 			g.onEnd(g.id)
 		}
-		g.doors.close()
 		// The process is dead, so this neither waits nor kills: it closes the connection and the library's goroutines.
 		g.client.Kill()
-		g.refuse()
+		g.calls.drain()
 	})
 	<-g.gone
+}
+
+// serve serves the host's side to the process.
+func (g *generation) serve(cfg Config) error {
+	var services func() gantryv1.HostServiceServer
+	var descriptors func(net.Listener)
+	if cfg.Services != nil {
+		services = func() gantryv1.HostServiceServer { return cfg.Services(g.id) }
+	}
+	if cfg.Descriptors != nil {
+		descriptors = func(ln net.Listener) { cfg.Descriptors(g.id, ln) }
+	}
+	err := g.sockets.Serve(services, descriptors, g.checkPeer)
+	g.served = err == nil
+	return err
 }
 
 // folders makes the plugin's own folders. Without configured places it gets none, and works in the root folder.

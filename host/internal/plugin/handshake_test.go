@@ -235,3 +235,14 @@ func TestTheVerifiedFileIsTheOneThatRuns(t *testing.T) {
 		t.Error("a manifest of a binary that is not the locked one")
 	}
 }
+
+// The plugin chooses among the versions that the host names; the host names one. What another choice leads to is among
+// the handshakes.
+func TestTheHostNamesOneProtocolVersion(t *testing.T) {
+	h := build(t)
+	l := acquire(t, h.add(spec(t, "serve")))
+	defer l.Release()
+	if got := must(t, l, "env", ""); !strings.Contains(got, `"PLUGIN_PROTOCOL_VERSIONS=1"`) || strings.Contains(got, "PLUGIN_MIN_PORT") {
+		t.Errorf("environment = %s", got)
+	}
+}

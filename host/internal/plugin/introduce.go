@@ -11,13 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gantry-agent/gantry/host/internal/plugin/manifest"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
-
-// maxMessageBytes is the largest message that the host receives and, unless the plugin announces another, sends.
-const maxMessageBytes = 16 << 20
 
 // hostCapabilities are the abilities that the host announces.
 func hostCapabilities() []string { return []string{"descriptors", "services"} }
@@ -36,7 +35,7 @@ func (g *generation) introduce(ctx context.Context, l *launcher, data, cache str
 		return g.introductionProblem(ctx, PhaseDescribe, err)
 	}
 	g.took.Connect = time.Since(began)
-	if err := g.accept(l.cache, d.GetManifest()); err != nil {
+	if err := g.accept(l.cfg.manifests(), d.GetManifest()); err != nil {
 		return err
 	}
 	l.cfg.OnDescribed(g.id, g.manifest)
@@ -44,12 +43,12 @@ func (g *generation) introduce(ctx context.Context, l *launcher, data, cache str
 }
 
 // accept checks the manifest against the slot, the lock and the cache.
-func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
+func (g *generation) accept(cache manifest.Cache, p *gantryv1.Manifest) error {
 	if p == nil {
 		return g.problem(PhaseDescribe, errors.New("it answered without a manifest"))
 	}
 	m := convert.ManifestFromProto(p)
-	cached := cache.holds(g.program, m.Canonical())
+	cached := cache.Contains(g.program, m.Canonical())
 	if !cached {
 		rest := *m
 		if m.Kind == contract.KindTool {
@@ -70,7 +69,7 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 		return e
 	}
 	if want := g.spec.ManifestDigest; want != "" && m.Digest() != want {
-		return g.unlocked(cache.get(g.program), m, want)
+		return g.unlocked(cache.Get(g.program), m, want)
 	}
 	if n := m.Limits.MaxMessageBytes; n > 0 {
 		g.maxSend.Store(n)
@@ -79,16 +78,16 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 	if cached {
 		return nil
 	}
-	if known := cache.get(g.program); known != nil {
-		if diff := differences(known, m); diff != "" {
-			if err := cache.forget(g.program); err != nil {
+	if known := cache.Get(g.program); known != nil {
+		if diff := manifest.Difference(known, m); diff != "" {
+			if err := cache.Remove(g.program); err != nil {
 				g.logger.Warn("a manifest can't be removed from the cache", "err", err)
 			}
 			e := g.problem(PhaseDescribe, fmt.Errorf("its manifest is another one than the same binary gave before: %s", diff))
 			e.Next = "a manifest must not depend on time, place or configuration; try again if the plugin's environment was changed on purpose"
 			return e
 		}
-	} else if err := cache.put(g.program, m); err != nil {
+	} else if err := cache.Put(g.program, m); err != nil {
 		g.logger.Warn("a manifest can't be cached, listing tools will start the plugin", "err", err)
 	}
 	return nil
@@ -98,8 +97,8 @@ func (g *generation) accept(cache manifestCache, p *gantryv1.Manifest) error {
 func (g *generation) unlocked(known, m *contract.Manifest, want string) *Error {
 	what := fmt.Sprintf("its manifest has the digest %s, the lock file says %s", m.Digest(), want)
 	if known != nil && known.Digest() == want {
-		what = "its manifest is not the one in the lock file: " + differences(known, m)
-		if more := grown(known, m); len(more) > 0 {
+		what = "its manifest is not the one in the lock file: " + manifest.Difference(known, m)
+		if more := manifest.AddedCapabilities(known, m); len(more) > 0 {
 			what += "; it asks for more: " + strings.Join(more, ", ")
 		}
 	}
@@ -119,7 +118,7 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 			return g.misconfigured(diags)
 		}
 	}
-	g.configuration = configuration(config, g.spec.Env)
+	g.toolSet = manifest.ToolSetKey(g.program, config, g.spec.Env)
 	// The plugin's own time for starting counts from here; the block may have asked a keyring or a person before.
 	if ms := g.manifest.Limits.StartMS; ms > 0 {
 		limit := min(time.Duration(ms)*time.Millisecond, maxConfigureTime)
@@ -135,10 +134,10 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 		ConfigJson: config, DataDir: data, CacheDir: cache, Generation: g.id.Generation, Label: g.id.Label,
 		Host: &gantryv1.HostFacts{
 			Version:           cfg.HostVersion,
-			ServicesSocket:    g.services.socket,
-			ServicesToken:     g.services.token,
-			DescriptorsSocket: g.services.descriptorsAt,
-			Limits:            &gantryv1.Limits{MaxMessageBytes: maxMessageBytes, MaxInlineBytes: 1 << 20, MaxOutputBytes: 8 << 20},
+			ServicesSocket:    g.sockets.ServicesPath,
+			ServicesToken:     g.sockets.Token,
+			DescriptorsSocket: g.sockets.DescriptorsPath,
+			Limits:            &gantryv1.Limits{MaxMessageBytes: wire.DefaultMaxMessageBytes, MaxInlineBytes: 1 << 20, MaxOutputBytes: 8 << 20},
 			Capabilities:      hostCapabilities(),
 			ContractVersion:   contract.Version,
 		},

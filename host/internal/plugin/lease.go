@@ -54,28 +54,28 @@ func (l *Lease) Stopping() <-chan struct{} { return l.generation.stopping }
 func (l *Lease) Detach() { l.Release() }
 
 // Release ends the lease. Further calls of it do nothing.
-func (l *Lease) Release() { l.counts.Do(l.generation.leave) }
+func (l *Lease) Release() { l.counts.Do(l.generation.calls.leave) }
+
+// KeepTools caches the tool set that this process sent, for [Slot.KnownTools] of later hosts.
+func (l *Lease) KeepTools(set []byte) {
+	g := l.generation
+	if err := g.toolSets.Put(g.toolSet, set); err != nil {
+		g.logger.Warn("can't cache a tool set; the next host has to wait for the plugin", "err", err)
+	}
+}
 
 // Overran reports that a call exceeded its deadline and the grace after it: once marks the call, a second one in a row
 // means that the process hangs, and it is ended.
 func (l *Lease) Overran() {
 	g := l.generation
-	g.mu.Lock()
-	g.mu.overruns++
-	hangs := g.mu.overruns >= maxOverruns
-	g.mu.Unlock()
-	if hangs {
-		g.condemn("two calls in a row exceeded their deadline and the grace after it")
+	if g.calls.overran() >= maxOverruns {
+		g.ending.condemn("two calls in a row exceeded their deadline and the grace after it")
 		g.abort()
 	}
 }
 
 // Finished reports that a call ended in time.
-func (l *Lease) Finished() {
-	l.generation.mu.Lock()
-	defer l.generation.mu.Unlock()
-	l.generation.mu.overruns = 0
-}
+func (l *Lease) Finished() { l.generation.calls.finished() }
 
 // maxOverruns calls in a row that ignore their deadline mark the process.
 const maxOverruns = 2
@@ -85,7 +85,7 @@ func (g *generation) dialOptions(creds credentials.TransportCredentials, token s
 	return append(wire.PlainErrors(),
 		grpc.WithTransportCredentials(creds),
 		grpc.WithPerRPCCredentials(wire.Token(token)),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.DefaultMaxMessageBytes)),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithChainUnaryInterceptor(g.limitUnary),
 		grpc.WithChainStreamInterceptor(g.limitStream),

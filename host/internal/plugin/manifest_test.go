@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin"
-	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 func TestAManifestComesFromTheCacheWithoutAProcess(t *testing.T) {
@@ -146,44 +145,6 @@ func TestTheLockedManifest(t *testing.T) {
 	}
 }
 
-func TestDifferencesOfManifests(t *testing.T) {
-	base := func(change func(*contract.Manifest)) *contract.Manifest {
-		m := &contract.Manifest{
-			Name: "a", Version: "1.0.0", Kind: contract.KindTool, ContractVersions: []uint32{1},
-			Capabilities: []string{"ask", "spawn"},
-			Tools:        []contract.Descriptor{{Name: "one", Description: "First."}, {Name: "two"}},
-		}
-		change(m)
-		return m
-	}
-	same := base(func(*contract.Manifest) {})
-	for name, c := range map[string]struct {
-		change func(*contract.Manifest)
-		want   string
-	}{
-		"nothing":            {func(*contract.Manifest) {}, ""},
-		"version":            {func(m *contract.Manifest) { m.Version = "1.1.0" }, `version: "1.0.0" became "1.1.0"`},
-		"capability appears": {func(m *contract.Manifest) { m.Capabilities = append(m.Capabilities, "network") }, "capabilities.network appeared"},
-		"capability goes":    {func(m *contract.Manifest) { m.Capabilities = m.Capabilities[:1] }, "capabilities.spawn is gone"},
-		"tool appears": {func(m *contract.Manifest) { m.Tools = append(m.Tools, contract.Descriptor{Name: "three"}) },
-			"tools.three appeared"},
-		"tool changes": {func(m *contract.Manifest) { m.Tools[0].Description = "1st." }, `tools.one.description: "First." became "1st."`},
-		"order":        {func(m *contract.Manifest) { m.Tools[0], m.Tools[1] = m.Tools[1], m.Tools[0] }, "the order of a list changed"},
-	} {
-		if got := plugin.Differences(same, base(c.change)); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-	many := base(func(m *contract.Manifest) {
-		for range 9 {
-			m.Capabilities = append(m.Capabilities, strings.Repeat("x", len(m.Capabilities)))
-		}
-	})
-	if got := plugin.Differences(same, many); !strings.HasSuffix(got, "and 4 more") {
-		t.Errorf("many differences: %q", got)
-	}
-}
-
 func TestARebuiltBinaryIsAnotherOne(t *testing.T) {
 	h := build(t)
 	s := spec(t, "serve")
@@ -210,5 +171,16 @@ func TestARebuiltBinaryIsAnotherOne(t *testing.T) {
 	}
 	if second := p.Status().SHA256; second == first || len(second) != 64 {
 		t.Errorf("digests = %s, %s", first, second)
+	}
+}
+
+func TestKnownStartsNothing(t *testing.T) {
+	s, err := plugin.New(plugin.Config{CachePath: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(t.Context()) })
+	if m := s.Known("00"); m != nil {
+		t.Errorf("an unknown program has the manifest %v", m)
 	}
 }

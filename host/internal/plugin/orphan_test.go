@@ -108,7 +108,7 @@ func TestNothingOutlivesAHostThatIsKilled(t *testing.T) {
 		if now, _ := filepath.Glob(filepath.Join(dir, "h*")); len(now) != 1 || now[0] == left[0] {
 			t.Errorf("folders after the next start: %v", now)
 		}
-		if !strings.Contains(h.log.String(), "removed what a dead host left") {
+		if !strings.Contains(h.log.String(), "removed what a dead host left behind") {
 			t.Error("the sweep is not in the log")
 		}
 	})

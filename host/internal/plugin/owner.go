@@ -250,7 +250,7 @@ func (o *owner) brokenError() error {
 func (o *owner) watch(g *generation) {
 	slot := o.slot
 	o.do(func() func(*owner) {
-		g.look(func() { slot.tell(context.Background(), func(o *owner) { o.idle(g) }) })
+		g.monitor(func() { slot.tell(context.Background(), func(o *owner) { o.idle(g) }) })
 		<-g.runner.done // its last words are read
 		return func(o *owner) {
 			o.exited(g)
@@ -268,10 +268,12 @@ func (o *owner) exited(g *generation) {
 		o.set(o.mode, o.slot.view.Load().state.Message)
 		o.replaceNext()
 	case g != o.current:
-	case g.wasAsked():
-		o.current = nil
-		o.set(ModeStopped, "")
 	default:
+		if requested, _ := g.ending.reason(); requested {
+			o.current = nil
+			o.set(ModeStopped, "")
+			return
+		}
 		err := g.failure()
 		if o.previous != nil && !o.leaving && !o.closing {
 			o.flipBack(err)
@@ -329,7 +331,7 @@ func (o *owner) stop(then func()) {
 
 // idle stops g because nobody called it for long. A call that came meanwhile is served by the next process.
 func (o *owner) idle(g *generation) {
-	if g == o.current && o.mode == ModeReady && g.calls() == 0 {
+	if g == o.current && o.mode == ModeReady && g.calls.count() == 0 {
 		o.set(ModeDraining, "idle")
 		o.end(g, 0)
 	}

@@ -1,8 +1,8 @@
 // Package plugin supervises plugin processes: it starts them, speaks go-plugin's protocol with them, notices when they
 // hang or end, stops them with all that they started, and replaces them while they work.
 //
-// It owns: a plugin's process from the open file to the empty folder, the states of a slot, crash policy, health, the stop
-// ladder, transport and tokens of both directions, the manifest cache. It must not know: what tools or models are, who
+// It owns: a plugin's process from its start to its removal, the states of a slot, restarts after crashes, health checks and
+// limits, orderly stops, and the transport and tokens of the connection. It must not know: what tools or models are, who
 // calls a plugin and why, configuration files, what the host's services do.
 //
 // Start with [Supervisor] and [Slot.Acquire]. go-plugin is used through a runner of ours only, and never reads a byte that
@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -25,7 +26,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
+	"github.com/gantry-agent/gantry/host/internal/plugin/manifest"
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
+	"github.com/gantry-agent/gantry/host/internal/plugin/socketdir"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
@@ -65,10 +68,10 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
-		c.Logger = discard()
+		c.Logger = hclog.NewNullLogger()
 	}
 	if c.lookupEnv == nil {
-		c.lookupEnv = hostEnv
+		c.lookupEnv = os.LookupEnv
 	}
 	if c.timing == nil {
 		t := defaultTiming()
@@ -94,7 +97,7 @@ type Supervisor struct {
 		sync.Mutex
 		slots    map[string]*Slot
 		launcher *launcher // nil until the first start
-		dir      *hostDir
+		dir      *socketdir.Dir
 		closed   bool
 	}
 	owners sync.WaitGroup // one goroutine for each slot
@@ -176,7 +179,7 @@ func (s *Supervisor) Close(ctx context.Context) error {
 		return nil
 	}
 	l.starter.Close()
-	if err := dir.close(); err != nil {
+	if err := dir.Close(); err != nil {
 		return fmt.Errorf("remove the folder of plugin sockets: %w", err)
 	}
 	return nil
@@ -199,27 +202,34 @@ func (s *Supervisor) launcher() (*launcher, error) {
 	if s.mu.launcher != nil {
 		return s.mu.launcher, nil
 	}
-	dir, err := openHostDir(socketBases(s.cfg.RuntimeDir, s.cfg.lookupEnv), s.cfg.Logger)
+	dir, err := socketdir.Open(socketdir.Bases(s.cfg.RuntimeDir, s.cfg.lookupEnv), s.cfg.Logger)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.dir = dir
 	s.mu.launcher = &launcher{
-		cfg: s.cfg, times: *s.cfg.timing, hostDir: dir.path, logger: s.cfg.Logger,
+		cfg: s.cfg, times: *s.cfg.timing, hostDir: dir.Path, logger: s.cfg.Logger,
 		starter: proc.NewStarter(s.cfg.Logger, !s.cfg.NoNamespaces),
-		cache:   s.cache(), tools: s.toolSets(),
 	}
 	return s.mu.launcher, nil
 }
 
-func (s *Supervisor) cache() manifestCache {
-	if s.cfg.CachePath == "" {
-		return manifestCache{}
-	}
-	return manifestCache{filepath.Join(s.cfg.CachePath, "manifests"), s.cfg.HostVersion}
+// Known returns the cached manifest of the executable with this SHA-256 (in hex) and these arguments, or nil. It starts no
+// process.
+func (s *Supervisor) Known(sha256 string, args ...string) *contract.Manifest {
+	return s.cfg.manifests().Get(s.cfg.program(sha256, Spec{Args: args}))
 }
 
-// records are where digests of binaries are remembered.
+func (c Config) manifests() manifest.Cache { return manifest.NewCache(c.CachePath, c.HostVersion) }
+
+func (c Config) toolSets() manifest.ToolSets { return manifest.NewToolSets(c.CachePath, c.HostVersion) }
+
+// program identifies the code that a process of spec runs, if its executable has this digest.
+func (c Config) program(sha256 string, spec Spec) string {
+	return manifest.Program(sha256, spec.Args, spec.Env, c.records())
+}
+
+// records returns where digests of binaries are stored.
 func (c Config) records() binary.Records {
 	r := binary.Records{Always: c.VerifyAlways}
 	if c.CachePath != "" {

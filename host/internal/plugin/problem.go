@@ -67,9 +67,7 @@ func (g *generation) failure() *Error {
 	case <-g.runner.done: // its last words are read
 	case <-time.After(2 * pipePatience):
 	}
-	g.mu.Lock()
-	asked, reason := g.mu.asked, g.mu.reason
-	g.mu.Unlock()
+	asked, reason := g.ending.reason()
 	x := g.runner.process.Exit()
 	var err error
 	next := fmt.Sprintf("the next call starts it again; `gantry plugin inspect %s` shows what it wrote", g.id.Label)
@@ -179,6 +177,16 @@ func (cfg Config) verify(spec Spec) (*binary.File, error) {
 		}
 	}
 	return file, nil
+}
+
+// verifiedProgram verifies the executable and identifies the code that it runs.
+func (cfg Config) verifiedProgram(spec Spec) (string, error) {
+	file, err := cfg.verify(spec)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	return cfg.program(file.SHA256, spec), nil
 }
 
 func withGeneration(err error, id Identity) error {

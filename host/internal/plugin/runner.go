@@ -16,6 +16,7 @@ import (
 	gorunner "github.com/hashicorp/go-plugin/runner"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
+	"github.com/gantry-agent/gantry/host/internal/plugin/hostsocket"
 	"github.com/gantry-agent/gantry/host/internal/plugin/output"
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 	"github.com/gantry-agent/gantry/sdk/wire"
@@ -213,7 +214,7 @@ func (r *runner) acceptHandshake(line string) (string, error) {
 func (r *runner) PluginToHost(network, address string) (string, string, error) {
 	name, inside := strings.CutPrefix(address, r.dir+"/")
 	if network != "unix" || !inside || name == "" || name == ".." || strings.Contains(name, "/") ||
-		name == servicesSocket || name == descriptorsSocket {
+		hostsocket.Reserved(name) {
 		return "", "", fmt.Errorf("the handshake names %s %q, which is no socket in the folder that %s names", network, address, wire.SocketDirEnv)
 	}
 	if len(address) > wire.MaxSocketPath {

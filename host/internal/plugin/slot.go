@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/plugin/manifest"
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -100,13 +102,11 @@ func (p *Slot) Manifest(ctx context.Context) (*contract.Manifest, error) {
 		return g.manifest, nil
 	}
 	spec := p.Spec()
-	file, err := p.sup.cfg.verify(spec)
+	program, err := p.sup.cfg.verifiedProgram(spec)
 	if err != nil {
 		return nil, err
 	}
-	program := p.sup.cfg.program(file.SHA256, spec)
-	_ = file.Close()
-	if m := p.sup.cache().get(program); m != nil && (spec.Kind == contract.KindUnknown || m.Kind == spec.Kind) &&
+	if m := p.sup.cfg.manifests().Get(program); m != nil && (spec.Kind == contract.KindUnknown || m.Kind == spec.Kind) &&
 		(spec.ManifestDigest == "" || m.Digest() == spec.ManifestDigest) {
 		return m, nil
 	}
@@ -116,6 +116,17 @@ func (p *Slot) Manifest(ctx context.Context) (*contract.Manifest, error) {
 	}
 	defer lease.Release()
 	return lease.Manifest(), nil
+}
+
+// KnownTools returns the cached tool set that this program sent last under the configuration block config, as it was passed
+// to [Lease.KeepTools]. It returns nil if there is none, or if the binary can't be verified.
+func (p *Slot) KnownTools(config []byte) []byte {
+	spec := p.Spec()
+	program, err := p.sup.cfg.verifiedProgram(spec)
+	if err != nil {
+		return nil
+	}
+	return p.sup.cfg.toolSets().Get(manifest.ToolSetKey(program, config, spec.Env))
 }
 
 // Reload replaces the process by one from the executable at path, or from the same path when it is empty: see
@@ -242,12 +253,12 @@ func (p *Slot) Status() Status {
 	s.StderrLines, s.StderrDropped = g.runner.stderr.Lines()
 	s.StdoutDropped = g.runner.stdout.Dropped()
 	s.Started, s.Start = g.ready, g.took
-	s.Health = g.healthLatency()
+	s.Health = time.Duration(g.latency.Load())
 	select {
 	case <-g.Exited():
 	default:
 		s.PID = g.runner.process.PID()
-		s.Calls = g.calls()
+		s.Calls = g.calls.count()
 		if u, err := g.runner.process.Usage(true); err == nil {
 			s.Usage = u
 		} else {

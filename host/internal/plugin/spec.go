@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/plugin/environment"
+	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
@@ -48,6 +50,9 @@ type Spec struct {
 	// paths are kept.
 	Place func([]contract.Diagnostic) []contract.Diagnostic
 }
+
+// Sandbox confines a plugin's process.
+type Sandbox = proc.Sandbox
 
 // Limits of one plugin's processes. 0: none.
 type Limits struct {
@@ -97,5 +102,17 @@ func (s Spec) validate() error {
 	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Limits.StorageBytes < 0:
 		return errors.New("a limit is negative")
 	}
-	return checkEnv(s.Env, s.UnsafeEnv)
+	return environment.Check(s.Env, s.UnsafeEnv)
+}
+
+// TmpDir is the name of a confined plugin's folder for temporary files, inside the folder of its sockets.
+const TmpDir = "tmp"
+
+// environment returns what determines the environment of a process whose sockets are in dir.
+func (s Spec) environment(dir string) environment.Config {
+	c := environment.Config{Block: s.Env, MemoryBytes: s.Limits.MemoryBytes, SocketDir: dir, Lifeline: lifelineFD}
+	if s.Confine != nil {
+		c.TmpDir = filepath.Join(dir, TmpDir)
+	}
+	return c
 }

@@ -40,6 +40,15 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
+// Isolation is how a plugin's processes are kept together, so that all of them can be ended.
+type Isolation = proc.Isolation
+
+// The kinds of isolation.
+const (
+	IsolationNamespace = proc.IsolationNamespace // a user and PID namespace: no process outlives the first one
+	IsolationScan      = proc.IsolationScan      // none: when the plugin ends, the host looks for its descendants
+)
+
 // State is where a slot stands.
 type State struct {
 	Plugin string // label
@@ -63,7 +72,7 @@ type Status struct {
 	PID       int
 	Started   time.Time
 	Start     StartTimes
-	Isolation proc.Isolation
+	Isolation Isolation
 	Calls     int // that run
 	// Starts and Crashes count since the slot was made.
 	Starts, Crashes int

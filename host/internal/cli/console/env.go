@@ -24,7 +24,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
-	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/librarylog"
 	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -121,7 +121,7 @@ func (a *Env) Logger() (hclog.Logger, error) {
 	}
 	l := hclog.New(&hclog.LoggerOptions{Name: "gantry", Level: level, Output: a.redactor.Writer(a.Stderr)})
 	log.SetFlags(0)
-	plugin.RedirectLibraryLogs(l.Named("library"))
+	librarylog.Redirect(l.Named("library"))
 	a.log = l
 	return l, nil
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package plugin
+package hostsocket
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pair makes two sockets that are connected with each other.
-func pair() (net.Conn, *os.File, error) {
+// socketPair returns the host's and the plugin's ends of a new connection.
+func socketPair() (net.Conn, *os.File, error) {
 	syscall.ForkLock.RLock()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err == nil {
@@ -21,10 +21,10 @@ func pair() (net.Conn, *os.File, error) {
 	}
 	syscall.ForkLock.RUnlock()
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a socket: %w", err)
+		return nil, nil, fmt.Errorf("create a socket: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "host"), os.NewFile(uintptr(fds[1]), "plugin")
-	defer ours.Close() // the connection has a copy
+	defer ours.Close() // the connection has duplicated it
 	c, err := net.FileConn(ours)
 	if err != nil {
 		_ = theirs.Close()

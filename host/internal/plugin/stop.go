@@ -50,8 +50,8 @@ const shutdownMethod = "/plugin.GRPCController/Shutdown"
 // Every step has a bound, and the last one is a kill of the whole tree: a process that was stopped by SIGSTOP, that hangs
 // or that ignores signals takes as long as the bounds, and no longer.
 func (g *generation) stop(ctx context.Context, drain time.Duration) {
-	g.markAsked()
-	idle := g.refuse()
+	g.ending.request()
+	idle := g.calls.drain()
 	g.drain(ctx, idle, drain)
 	if until := time.Now().Add(g.times.shutdown); !g.exitedWithin(ctx, 0) {
 		// A plugin that answers is on its way out. From one that doesn't, nothing is to be expected.

@@ -1,6 +1,4 @@
-//go:build linux
-
-package plugin_test
+package librarylog
 
 import (
 	"log"
@@ -11,14 +9,12 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc/grpclog"
-
-	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
-// The settings belong to the whole process, so a process of its own tries them.
-func TestLibrariesDontWriteToTheTerminal(t *testing.T) {
+// Redirect changes settings of the whole process, so a child process calls it.
+func TestRedirect(t *testing.T) {
 	if os.Getenv("REDIRECT") != "" {
-		plugin.RedirectLibraryLogs(hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: os.Stdout}))
+		Redirect(hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: os.Stdout}))
 		log.Printf("[ERR] plugin: from the standard log")
 		l := grpclog.Component("test")
 		l.Errorf("from grpc %d", 1)
@@ -30,7 +26,7 @@ func TestLibrariesDontWriteToTheTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestLibrariesDontWriteToTheTerminal$")
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestRedirect$")
 	cmd.Env = append(os.Environ(), "REDIRECT=1")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

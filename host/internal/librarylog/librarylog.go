@@ -1,8 +1,12 @@
-package plugin
+// Package librarylog redirects the logs of libraries to the host's log.
+//
+// It owns: the settings of the standard log package and of grpclog. It must not know: who logs what.
+//
+// Start with [Redirect].
+package librarylog
 
 import (
 	"fmt"
-	"io"
 	"log"
 	"strings"
 
@@ -10,18 +14,18 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// RedirectLibraryLogs sends what libraries print through the standard log package and through grpc to logger. Without it
-// they write to the terminal's standard error, in the middle of whatever the host shows there. main calls it once, before
-// anything else: both are settings of the whole process.
-func RedirectLibraryLogs(logger hclog.Logger) {
+// Redirect redirects what libraries print with the standard log package and with grpclog to logger. Without it they write
+// to standard error, in the middle of whatever the host displays there. The main function calls it first, because both are
+// settings of the whole process.
+func Redirect(logger hclog.Logger) {
 	log.SetFlags(0)
 	log.SetPrefix("")
 	log.SetOutput(logger.Named("log").StandardWriter(&hclog.StandardLoggerOptions{InferLevels: true}))
 	grpclog.SetLoggerV2(grpcLogger{logger.Named("grpc")})
 }
 
-// grpcLogger shows grpc's infos as trace and its errors as warnings: it calls everything an error that a peer can cause,
-// and the peers here are plugins.
+// grpcLogger lowers the levels of gRPC's messages, infos to trace and errors to warnings: gRPC logs as an error whatever a
+// peer can cause, and the peers here are plugins.
 type grpcLogger struct{ l hclog.Logger }
 
 var _ grpclog.LoggerV2 = grpcLogger{}
@@ -41,8 +45,3 @@ func (g grpcLogger) Fatal(args ...any)              { panic("grpc: " + text(args
 func (g grpcLogger) Fatalln(args ...any)            { panic("grpc: " + text(args)) }
 func (g grpcLogger) Fatalf(f string, args ...any)   { panic("grpc: " + fmt.Sprintf(f, args...)) }
 func (g grpcLogger) V(level int) bool               { return g.l.IsTrace() && level <= 2 }
-
-// discard is a logger for what is said elsewhere already.
-func discard() hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{Level: hclog.Off, Output: io.Discard})
-}

@@ -1,4 +1,4 @@
-package plugin
+package manifest
 
 import (
 	"bytes"
@@ -11,12 +11,12 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// maxDifferences is how many are named; the rest is counted.
+// maxDifferences is how many differences are listed; the rest are counted.
 const maxDifferences = 5
 
-// differences says in words how manifest b is not manifest a: "version: \"1.0.0\" became \"1.1.0\"", "tools.forecast
-// appeared". Empty when they are the same.
-func differences(a, b *contract.Manifest) string {
+// Difference describes how manifest b differs from manifest a, for example `version: "1.0.0" became "1.1.0"; tools.forecast
+// appeared`. It is empty if they are the same.
+func Difference(a, b *contract.Manifest) string {
 	ca, cb := a.Canonical(), b.Canonical()
 	if bytes.Equal(ca, cb) {
 		return ""
@@ -35,6 +35,7 @@ func differences(a, b *contract.Manifest) string {
 	return strings.Join(found, "; ")
 }
 
+// compare appends the differences between two JSON values at path to found.
 func compare(path string, a, b any, found []string) []string {
 	ma, okA := asMap(a)
 	mb, okB := asMap(b)
@@ -66,7 +67,7 @@ func compare(path string, a, b any, found []string) []string {
 	return append(found, fmt.Sprintf("%s: %s became %s", path, ta, tb))
 }
 
-// asMap makes objects, lists of named objects and lists of strings comparable by name.
+// asMap returns an object, a list of named objects or a list of strings as a map by name, so that their order doesn't matter.
 func asMap(v any) (map[string]any, bool) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -91,11 +92,11 @@ func asMap(v any) (map[string]any, bool) {
 }
 
 func full(v any) string {
-	b, _ := json.Marshal(v) // came out of Unmarshal
+	b, _ := json.Marshal(v) // can't fail: v comes from Unmarshal
 	return string(b)
 }
 
-// short is full, cut to what fits an error message.
+// short is full, truncated to fit into an error message.
 func short(v any) string {
 	const most = 60
 	s := full(v)
@@ -105,13 +106,7 @@ func short(v any) string {
 	return s
 }
 
-// grown lists the capabilities that b asks for and a didn't.
-func grown(a, b *contract.Manifest) []string {
-	var more []string
-	for _, c := range b.Capabilities {
-		if !slices.Contains(a.Capabilities, c) {
-			more = append(more, c)
-		}
-	}
-	return more
+// AddedCapabilities lists the capabilities that b requests and a doesn't.
+func AddedCapabilities(a, b *contract.Manifest) []string {
+	return slices.DeleteFunc(slices.Clone(b.Capabilities), func(c string) bool { return slices.Contains(a.Capabilities, c) })
 }

@@ -22,16 +22,16 @@ var Rows = [][]string{
 	{"thread"},
 	{"turn"},
 	{"prompt", "history", "compact", "usage"},
-	{"prompt", "history", "compact"},
 	{"rulebook", "hookconfig"},
 	{"grants"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch", "undo"},
 	{"policy", "environ", "network"},
-	{"plugin", "model", "tool", "checkpoint"},
+	{"plugin", "model", "tool", "checkpoint", "runsocket"},
 	{"event", "store", "secret", "diff", "redact"},
 	{"crashpoint", "once", "procfs"},
-	{"crashpoint", "librarylog", "once"},
+	{"librarylog"},
+	{"privatedir"},
 }
 
 // Edge is an import that the rows alone would not allow.
@@ -58,21 +58,15 @@ var Edges = []Edge{
 
 // Borrowed are rooms' own folders that others may use, with who.
 var Borrowed = map[string][]string{
-	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},                    // the other end of its pipe
-	"host/internal/launch/box":              {"host/internal/host", "host/internal/grants", "host/internal/cli/safety"}, // which wires it, configures it and explains it
-	"host/internal/policy/rules":            {"host/internal/rulebook", "host/internal/cli/safety"},                     // who reads the files, and who explains them
-	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render"},                   // which explains what is seen in a command
-	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                                     // which keeps a reader for each thread
-	"host/internal/plugin/binary":           {"host/internal/install"},                                                  // looks at a program without starting it
-	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                                               // which is gantry and this driver
-	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},  // the other end of its pipe
-	"host/internal/launch/box":              {"host/internal/host", "host/internal/cli/safety"},       // who wires it, and who explains it
-	"host/internal/policy/rules":            {"host/internal/host", "host/internal/cli/safety"},       // who reads the files, and who explains them
-	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render"}, // which explains what is seen in a command
-	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                   // which keeps a reader for each thread
-	"host/internal/plugin/binary":           {"host/internal/install"},                                // looks at a program without starting it
-	"host/internal/plugin/manifest":         {"host/internal/install"},                                // compares a manifest with the locked one
-	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                             // which is gantry and this driver
+	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},                      // the other end of its pipe
+	"host/internal/launch/box":              {"host/internal/host", "host/internal/grants", "host/internal/cli/safety"},   // which wires it, configures it and explains it
+	"host/internal/policy/rules":            {"host/internal/rulebook", "host/internal/cli/safety", "host/internal/host"}, // who reads the files, and who explains them
+	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render"},                     // which explains what is seen in a command
+	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                                       // which keeps a reader for each thread
+	"host/internal/plugin/binary":           {"host/internal/install"},                                                    // looks at a program without starting it
+	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                                                 // which is gantry and this driver
+	"host/internal/plugin/manifest":         {"host/internal/install"},                                                    // compares a manifest with the locked one
+	"host/internal/store/pluginstate":       {"host/internal/host", "host/internal/service"},                              // the host opens it, the service reads and writes it
 }
 
 // layers checks the rows.

@@ -40,6 +40,22 @@ func ParseThreadID(s string) (ThreadID, error) {
 	return ThreadID(u.String()), nil
 }
 
+// maxThreadIDBytes is much more than the 36 bytes of a UUID.
+const maxThreadIDBytes = 64
+
+// Check returns an error if the ID can't be part of a path: it may contain only letters, digits, dashes and underscores.
+func (id ThreadID) Check() error {
+	ok := id != "" && len(id) <= maxThreadIDBytes
+	for i := 0; ok && i < len(id); i++ {
+		c := id[i]
+		ok = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+	}
+	if !ok {
+		return fmt.Errorf("thread id %q: not an id", id)
+	}
+	return nil
+}
+
 // Event is one thing that happened.
 type Event struct {
 	Seq    uint64 // 0: transient

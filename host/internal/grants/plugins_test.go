@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 )
 
 // Where HOME says nothing, the account's own folder is the one with keys.
@@ -36,12 +37,12 @@ func TestUserHome(t *testing.T) {
 func TestUsersFilesInTheHome(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	state, err := store.OpenState(t.Context(), filepath.Join(home, "state.db"), store.Database{})
+	state, err := pluginstate.Open(t.Context(), store.Database{}.Config(filepath.Join(home, "state.db")), filepath.Join(home, "hosts"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer state.Close()
-	if _, _, err := state.Put(t.Context(), store.Scope{Plugin: "p"}, "k", []byte("v"), nil); err != nil {
+	if _, _, err := state.Put(t.Context(), pluginstate.Scope{Plugin: "p"}, "k", []byte("v"), nil); err != nil {
 		t.Fatal(err)
 	}
 	lease, err := state.Acquire(t.Context(), "p", "l", "x", 0)

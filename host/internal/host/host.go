@@ -33,6 +33,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/rulebook"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/host/internal/usershell"
@@ -81,7 +82,7 @@ type Host struct {
 	folders  folders // fixed after New
 	log      hclog.Logger
 	store    *store.Store
-	state    *store.State
+	state    *pluginstate.Store
 	box      *box.Box
 	launcher *launch.Launcher
 	plugins  *plugin.Supervisor
@@ -290,13 +291,13 @@ func storeFailed(err error) event.Notice {
 }
 
 // stateStore opens the second store when a plugin first needs it.
-func (h *Host) stateStore(ctx context.Context) (*store.State, error) {
+func (h *Host) stateStore(ctx context.Context) (*pluginstate.Store, error) {
 	h.opening.Lock()
 	defer h.opening.Unlock()
 	if h.state != nil {
 		return h.state, nil
 	}
-	s, err := store.OpenState(ctx, filepath.Join(h.folders.base, "state.db"), h.opts.Database)
+	s, err := pluginstate.Open(ctx, h.opts.Database.Config(filepath.Join(h.folders.base, "state.db")), filepath.Join(h.folders.base, "hosts"))
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
-	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -25,7 +25,7 @@ do    = [{ text = "heard ${user}" }]
 // dialled connects to the socket of a thread that runs in h.
 func dialled(t *testing.T, opts host.Options, id event.ThreadID) *appserver.Client {
 	t.Helper()
-	path, err := store.RunSocket(opts.Home, id)
+	path, err := runsocket.Path(opts.Home, id)
 	if err != nil {
 		t.Fatal(err)
 	}

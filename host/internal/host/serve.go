@@ -15,14 +15,14 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
 // listen opens the run socket of a thread, so that other programs of the user find it. The caller holds the thread's
 // writer lock: a socket that is there belongs to a process that has ended.
 func (h *Host) listen(id event.ThreadID) (*net.UnixListener, error) {
-	path, err := store.RunSocket(h.folders.base, id)
+	path, err := runsocket.Path(h.folders.base, id)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
-	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
@@ -27,7 +27,7 @@ type line struct {
 
 func plain(t *testing.T, opts host.Options, id event.ThreadID) *line {
 	t.Helper()
-	path, err := store.RunSocket(opts.Home, id)
+	path, err := runsocket.Path(opts.Home, id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,8 +14,8 @@ import (
 )
 
 // scope is the part of the keys that a request may touch: always the asking plugin's own.
-func (s *server) scope(sc gantryv1.StateScope, thread string) (store.Scope, error) {
-	scope := store.Scope{Plugin: s.id.Label}
+func (s *server) scope(sc gantryv1.StateScope, thread string) (pluginstate.Scope, error) {
+	scope := pluginstate.Scope{Plugin: s.id.Label}
 	if sc == gantryv1.StateScope_STATE_SCOPE_THREAD {
 		id, err := event.ParseThreadID(thread)
 		if err != nil {
@@ -55,11 +55,11 @@ func (s *server) PutState(ctx context.Context, r *gantryv1.PutStateRequest) (*ga
 	if err != nil {
 		return nil, err
 	}
-	if n := len(r.GetKey()); n == 0 || n > store.MaxKeyBytes {
-		return nil, status.Errorf(codes.InvalidArgument, "a key has 1 to %d bytes, this one has %d", store.MaxKeyBytes, n)
+	if n := len(r.GetKey()); n == 0 || n > pluginstate.MaxKeyBytes {
+		return nil, status.Errorf(codes.InvalidArgument, "a key has 1 to %d bytes, this one has %d", pluginstate.MaxKeyBytes, n)
 	}
-	if n := len(r.GetValue()); n > store.MaxValueBytes {
-		return nil, status.Errorf(codes.InvalidArgument, "a value has at most %d bytes, this one has %d", store.MaxValueBytes, n)
+	if n := len(r.GetValue()); n > pluginstate.MaxValueBytes {
+		return nil, status.Errorf(codes.InvalidArgument, "a value has at most %d bytes, this one has %d", pluginstate.MaxValueBytes, n)
 	}
 	state, err := s.State(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *server) PutState(ctx context.Context, r *gantryv1.PutStateRequest) (*ga
 	} else {
 		version, stored, err = state.Put(ctx, scope, r.GetKey(), r.GetValue(), r.IfVersion)
 	}
-	if errors.Is(err, store.ErrQuota) {
+	if errors.Is(err, pluginstate.ErrQuota) {
 		return nil, s.exceeded(limitState, scope.Quota)
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *server) Lease(r *gantryv1.LeaseRequest, stream grpc.ServerStreamingServ
 	}
 	wait := time.Duration(max(r.GetWaitMs(), 0)) * time.Millisecond
 	lease, err := state.Acquire(ctx, s.id.Label, r.GetName(), s.id.String(), wait)
-	if busy, ok := errors.AsType[*store.BusyError](err); ok {
+	if busy, ok := errors.AsType[*pluginstate.BusyError](err); ok {
 		return stream.Send(&gantryv1.LeaseResponse{State: &gantryv1.LeaseResponse_Busy{Busy: busy.Error()}})
 	}
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -39,7 +40,7 @@ type Config struct {
 	Tokens   *orchestrate.Tokens
 	Launcher *launch.Launcher
 	Store    *store.Store
-	State    func(context.Context) (*store.State, error) // opened when it is first needed
+	State    func(context.Context) (*pluginstate.Store, error) // opened when it is first needed
 	Threads  func(event.ThreadID) (Thread, bool)
 	Sample   Sampler
 	Secrets  func(plugin, handle string) (Secret, bool)

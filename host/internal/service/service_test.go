@@ -26,6 +26,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -140,7 +141,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	closing("store", st.Close)
-	state, err := store.OpenState(t.Context(), filepath.Join(dir, "state.db"), store.Database{})
+	state, err := pluginstate.Open(t.Context(), store.Database{}.Config(filepath.Join(dir, "state.db")), filepath.Join(dir, "hosts"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func newWorld(t *testing.T) *world {
 	}
 	closing("launcher", w.launcher.Close)
 	w.services = service.New(service.Config{
-		Tokens: w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*store.State, error) { return state, nil },
+		Tokens: w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
 		Threads: func(id event.ThreadID) (service.Thread, bool) { return w, id == w.thread },
 		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
 			return nil, llm.Usage{}, llm.FinishUnknown, errors.New("no model here")
@@ -405,7 +406,7 @@ func TestStateIsThePluginsOwn(t *testing.T) {
 		t.Errorf("a thread that is none: %v", err)
 	}
 	for name, r := range map[string]*gantryv1.PutStateRequest{
-		"no key": {}, "long key": {Key: strings.Repeat("k", store.MaxKeyBytes+1)}, "long value": {Key: "k", Value: make([]byte, store.MaxValueBytes+1)},
+		"no key": {}, "long key": {Key: strings.Repeat("k", pluginstate.MaxKeyBytes+1)}, "long value": {Key: "k", Value: make([]byte, pluginstate.MaxValueBytes+1)},
 	} {
 		if _, err := mine.PutState(ctx, r); code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %v", name, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
 
@@ -26,7 +27,7 @@ func (s *Store) PutAgentEdge(ctx context.Context, e AgentEdge) error {
 	}
 	now := time.Now().UnixNano()
 	return s.change(ctx, func(tx *gorm.DB) error {
-		return exec(tx, `INSERT INTO agent_edges (child, parent, status, created_at, updated_at, payload) VALUES (?, ?, ?, ?, ?, ?)
+		return database.Exec(tx, `INSERT INTO agent_edges (child, parent, status, created_at, updated_at, payload) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (child) DO UPDATE SET parent = excluded.parent, status = excluded.status,
 			updated_at = excluded.updated_at, payload = excluded.payload`,
 			string(e.Child), string(e.Parent), e.Status, now, now, string(e.Payload))
@@ -60,7 +61,7 @@ func (s *Store) agentEdges(ctx context.Context, where string, thread event.Threa
 	for i, r := range rows {
 		edges[i] = AgentEdge{
 			Parent: event.ThreadID(r.Parent), Child: event.ThreadID(r.Child), Status: r.Status, Payload: payload(r.Payload),
-			Created: timeOf(r.CreatedAt), Updated: timeOf(r.UpdatedAt),
+			Created: database.Time(r.CreatedAt), Updated: database.Time(r.UpdatedAt),
 		}
 	}
 	return edges, nil
@@ -109,7 +110,7 @@ func (s *Store) AgentMessages(ctx context.Context, to event.ThreadID, all bool) 
 	for i, r := range rows {
 		messages[i] = AgentMessage{
 			ID: r.ID, From: event.ThreadID(r.Sender), To: event.ThreadID(r.Recipient), Payload: payload(r.Payload),
-			Created: timeOf(r.CreatedAt), Delivered: timeOf(r.DeliveredAt),
+			Created: database.Time(r.CreatedAt), Delivered: database.Time(r.DeliveredAt),
 		}
 	}
 	return messages, nil
@@ -123,7 +124,7 @@ func (s *Store) DeliveredAgentMessages(ctx context.Context, ids ...int64) error 
 	now := time.Now().UnixNano()
 	return s.change(ctx, func(tx *gorm.DB) error {
 		for _, id := range ids {
-			if err := exec(tx, "UPDATE agent_messages SET delivered_at = ? WHERE id = ? AND delivered_at = 0", now, id); err != nil {
+			if err := database.Exec(tx, "UPDATE agent_messages SET delivered_at = ? WHERE id = ? AND delivered_at = 0", now, id); err != nil {
 				return err
 			}
 		}

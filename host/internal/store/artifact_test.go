@@ -238,7 +238,7 @@ func TestDeleteRemovesWhatNoOtherThreadMentions(t *testing.T) {
 	if got := stored(t, s, "a", 0); len(got) != 0 {
 		t.Errorf("%d events are left", len(got))
 	}
-	db := raw(t, cfg)
+	db := storetest.SQL(t, cfg)
 	for _, table := range []string{"threads WHERE id", "turns WHERE thread_id", "items WHERE thread_id", "artifact_refs WHERE thread_id",
 		"agent_edges WHERE parent", "agent_messages WHERE sender"} {
 		if left := dump(t, db, "SELECT * FROM "+table+" = 'a'"); len(left) > 0 {
@@ -396,7 +396,7 @@ func TestRetainGivesSpaceBack(t *testing.T) {
 	s := openAt(t, cfg)
 	mustAppend(t, s, event.Event{Seq: 1, Thread: "t", Time: time.Unix(1000, 0), Body: event.Notice{Text: strings.Repeat("x", 4<<20)}})
 	mustBarrier(t, s, []event.Event{{Thread: "t", Seq: 1}})
-	pages := func() string { return fmt.Sprint(dump(t, raw(t, cfg), "PRAGMA page_count")) }
+	pages := func() string { return fmt.Sprint(dump(t, storetest.SQL(t, cfg), "PRAGMA page_count")) }
 	before := pages()
 	if _, err := s.Retain(t.Context(), store.Policy{MaxAge: time.Hour}); err != nil {
 		t.Fatal(err)
@@ -404,7 +404,7 @@ func TestRetainGivesSpaceBack(t *testing.T) {
 	if after := pages(); len(after) >= len(before) {
 		t.Errorf("%s pages before, %s after", before, after)
 	}
-	if got := dump(t, raw(t, cfg), "PRAGMA integrity_check"); fmt.Sprint(got) != "[[ok]]" {
+	if got := dump(t, storetest.SQL(t, cfg), "PRAGMA integrity_check"); fmt.Sprint(got) != "[[ok]]" {
 		t.Errorf("integrity check: %v", got)
 	}
 }

@@ -164,21 +164,6 @@ func BenchmarkOpenExisting(b *testing.B) {
 	}
 }
 
-func BenchmarkOpenState(b *testing.B) {
-	place := newStatePlace(b)
-	for b.Loop() {
-		s, err := store.OpenState(b.Context(), place.path, place.database)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		if err := s.Close(); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-	}
-}
-
 func BenchmarkThreads(b *testing.B) {
 	s, _ := benchStore(b)
 	const threads = 10000
@@ -271,15 +256,6 @@ func BenchmarkEvents(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)*events/b.Elapsed().Seconds(), "events/s")
-}
-
-func BenchmarkStatePut(b *testing.B) {
-	s := openState(b, newStatePlace(b))
-	for b.Loop() {
-		if _, _, err := s.Put(b.Context(), store.Scope{Plugin: "p"}, "key", []byte("value"), nil); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 func BenchmarkArtifact(b *testing.B) {

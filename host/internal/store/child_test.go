@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/database/postgres"
+	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
 
@@ -65,7 +67,7 @@ func childMain(text string) int {
 
 func childRun(ctx context.Context, cfg childConfig) error {
 	if cfg.Mode == "lease" {
-		state, err := store.OpenState(ctx, cfg.Path, cfg.database())
+		state, err := pluginstate.Open(ctx, cfg.database().Config(cfg.Path), filepath.Dir(cfg.Path))
 		if err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ func TestDamagedThread(t *testing.T) {
 				mustAppend(t, s, a[i], b[i])
 			}
 			mustBarrier(t, s, b)
-			db := raw(t, cfg)
+			db := storetest.SQL(t, cfg)
 			for statement := range strings.SplitSeq(test.damage, ";") {
 				if _, err := db.Exec(statement); err != nil {
 					t.Fatal(err)
@@ -146,7 +146,7 @@ func TestDamageOfWhatDoesNotCount(t *testing.T) {
 	w.say("t1", "one")
 	at := w.compact("t2", event.StatusCompleted)
 	w.say("t3", "three")
-	if _, err := raw(t, cfg).Exec(`DELETE FROM events WHERE thread_id = 'a' AND seq = 3`); err != nil {
+	if _, err := storetest.SQL(t, cfg).Exec(`DELETE FROM events WHERE thread_id = 'a' AND seq = 3`); err != nil {
 		t.Fatal(err)
 	}
 	got, err := prefix(s.EffectiveEvents(t.Context(), "a", 0))
@@ -171,7 +171,7 @@ func TestLostReverts(t *testing.T) {
 	if _, err := prefix(s.EffectiveEvents(t.Context(), "a", 0)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := raw(t, cfg).Exec(`DELETE FROM reverts`); err != nil {
+	if _, err := storetest.SQL(t, cfg).Exec(`DELETE FROM reverts`); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := prefix(s.EffectiveEvents(t.Context(), "a", 0)); !errors.As(err, new(*store.DamageError)) {

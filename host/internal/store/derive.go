@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 )
 
 const (
@@ -56,7 +57,7 @@ func newRecord(e event.Event) (record, error) {
 		body = bytes.ToValidUTF8(body, []byte("\uFFFD")) // which is what a reader makes of it, too
 	}
 	r := record{eventRow: eventRow{
-		ThreadID: string(e.Thread), Seq: e.Seq, TurnID: string(e.Turn), Time: nanos(e.Time), Kind: e.Body.Kind(),
+		ThreadID: string(e.Thread), Seq: e.Seq, TurnID: string(e.Turn), Time: database.Nanos(e.Time), Kind: e.Body.Kind(),
 		Body: string(body),
 	}}
 	r.Sum = r.checksum()

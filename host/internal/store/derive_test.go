@@ -166,7 +166,7 @@ func TestDerivedRowsDoNotDependOnBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		db := raw(t, cfg)
+		db := storetest.SQL(t, cfg)
 		for _, thread := range threads {
 			got = append(got, derived(t, db, thread)...)
 		}

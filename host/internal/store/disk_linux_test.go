@@ -216,7 +216,7 @@ func TestDatabaseThatAnotherProcessKeepsToItself(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := raw(t, store.Config{Path: path}).Conn(t.Context())
+	conn, err := storetest.SQL(t, store.Config{Path: path}).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

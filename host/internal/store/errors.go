@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	// ErrClosed comes from every method of a closed store.
-	ErrClosed = errors.New("the store is closed")
+	// ErrClosed is returned by every method of a closed store.
+	ErrClosed = database.ErrClosed
 
 	// ErrTakenOver is in the [*ConflictError] of a thread that another process has locked while this one could not reach the
 	// database for so long that it counted as dead.

@@ -174,8 +174,9 @@ func (s *Store) spool(ctx context.Context, r io.Reader) (_ *os.File, thread even
 			return nil, "", err
 		}
 		if seq == 0 {
-			if thread = event.ThreadID(rec.ThreadID); checkThreadID(thread) != nil {
-				return nil, "", fmt.Errorf("event %d: %w", rec.Seq, checkThreadID(thread))
+			thread = event.ThreadID(rec.ThreadID)
+			if err := thread.Check(); err != nil {
+				return nil, "", fmt.Errorf("event %d: %w", rec.Seq, err)
 			}
 		}
 		if rec.ThreadID != string(thread) {

@@ -56,7 +56,7 @@ func TestEventsOfALaterVersion(t *testing.T) {
 		event.Event{Seq: 2, Thread: "t", Body: event.Unknown{Name: "quantum.entangled", Data: []byte(`{"spin":"up"}`)}},
 		event.Event{Seq: 3, Thread: "t", Body: event.ThreadNamed{Name: "m"}})
 	mustBarrier(t, s, []event.Event{{Thread: "t", Seq: 3}})
-	if _, err := raw(t, cfg).Exec(`UPDATE events SET sum = -1, body = '{"name":{"first":"N"}}' WHERE seq = 1`); err != nil {
+	if _, err := storetest.SQL(t, cfg).Exec(`UPDATE events SET sum = -1, body = '{"name":{"first":"N"}}' WHERE seq = 1`); err != nil {
 		t.Fatal(err)
 	}
 	var kinds []string
@@ -106,7 +106,7 @@ func TestExportAndImport(t *testing.T) {
 	if got := stored(t, other, thread, 0); !reflect.DeepEqual(got, story) {
 		t.Errorf("%d events came back, not the %d that were exported", len(got), len(story))
 	}
-	if have, want := derived(t, raw(t, to), thread), derived(t, raw(t, from), thread); !reflect.DeepEqual(have, want) {
+	if have, want := derived(t, storetest.SQL(t, to), thread), derived(t, storetest.SQL(t, from), thread); !reflect.DeepEqual(have, want) {
 		t.Errorf("derived rows differ:\n%s\nwant\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
 	}
 	if _, err := other.Import(t.Context(), bytes.NewReader(file.Bytes())); !errors.As(err, new(*store.ExistsError)) {

@@ -18,7 +18,7 @@ func (s *Store) ExecOnWriter(ctx context.Context, statement string) error {
 // AgeArtifact makes an artifact look as if it had been put long ago.
 func (s *Store) AgeArtifact(ctx context.Context, digest string, by time.Duration) error {
 	return s.sink.do(ctx, "", func(tx *gorm.DB) error {
-		return exec(tx, "UPDATE artifacts SET used_at = used_at - ? WHERE sha256 = ?", int64(by), digest)
+		return database.Exec(tx, "UPDATE artifacts SET used_at = used_at - ? WHERE sha256 = ?", int64(by), digest)
 	})
 }
 
@@ -30,9 +30,6 @@ var (
 	Digests = digests
 	Preview = preview
 )
-
-// MaxSocketPath is what RunSocket keeps below.
-const MaxSocketPath = maxSocketPath
 
 // ExecPastTheQueue runs a statement on the connection that writes, also while the store is degraded.
 func (s *Store) ExecPastTheQueue(statement string) error {
@@ -49,7 +46,7 @@ func (s *Store) Committed(ctx context.Context) error { return s.sink.await(ctx, 
 
 // WriteFirstSchema writes a thread as the first version of the schema kept it.
 func WriteFirstSchema(ctx context.Context, path string, events []event.Event) error {
-	what := Database{}.config(path)
+	what := Database{}.Config(path)
 	what.Migrations = threadMigrations()[:1]
 	db, err := database.Open(ctx, what)
 	if err != nil {

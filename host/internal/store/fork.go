@@ -7,6 +7,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
 
@@ -22,7 +23,7 @@ func (s *Store) Fork(ctx context.Context, tail []event.Event) error {
 		return fmt.Errorf("fork: event %d (%s) does not say what it follows", tail[0].Seq, tail[0].Body.Kind())
 	}
 	id := tail[0].Thread
-	if err := checkThreadID(id); err != nil {
+	if err := id.Check(); err != nil {
 		return fmt.Errorf("fork: %w", err)
 	}
 	g := &group{thread: string(id), run: s.writer.run.ID}
@@ -90,7 +91,7 @@ func copyThread(tx *gorm.DB, f event.ThreadForked, id, run string) error {
 		// Of an artifact it is not known which event mentions it: rather one too many is kept.
 		{"INSERT INTO artifact_refs (sha256, thread_id) SELECT sha256, ? FROM artifact_refs WHERE thread_id = ?", []any{id, from}},
 	} {
-		if err := exec(tx, q.sql, q.args...); err != nil {
+		if err := database.Exec(tx, q.sql, q.args...); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
 
@@ -39,7 +40,7 @@ func derived(t testing.TB, db *sql.DB, thread event.ThreadID) []string {
 func verify(t *testing.T, where store.Config, thread event.ThreadID, least uint64) uint64 {
 	t.Helper()
 	where = store.Config{Path: where.Path, Database: where.Database}
-	db := raw(t, where)
+	db := storetest.SQL(t, where)
 	if where.Database.Driver == nil {
 		if got := dump(t, db, "PRAGMA integrity_check"); !reflect.DeepEqual(got, []string{"[ok]"}) {
 			t.Fatalf("integrity check: %v", got)
@@ -64,7 +65,7 @@ func verify(t *testing.T, where store.Config, thread event.ThreadID, least uint6
 	if err := fresh.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if have, want := derived(t, db, thread), derived(t, raw(t, cfg), thread); !reflect.DeepEqual(have, want) {
+	if have, want := derived(t, db, thread), derived(t, storetest.SQL(t, cfg), thread); !reflect.DeepEqual(have, want) {
 		t.Fatalf("derived rows do not fit %d events:\n%s\nwant\n%s", last, strings.Join(have, "\n"), strings.Join(want, "\n"))
 	}
 	// And it goes on.
@@ -238,10 +239,14 @@ func TestTheEndOfTheProcessFreesItsThreads(t *testing.T) {
 
 func TestTheEndOfTheProcessFreesItsLeases(t *testing.T) {
 	t.Parallel()
-	place := newStatePlace(t)
-	state := openState(t, place)
+	cfg := storetest.Config(t)
+	state, err := pluginstate.Open(t.Context(), cfg.Database.Config(cfg.Path), filepath.Dir(cfg.Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = state.Close() })
 	for want := uint64(1); want < 6; want += 2 {
-		c := startChild(t, childOf(store.Config{Path: place.path, Database: place.database}, childConfig{Mode: "lease"}))
+		c := startChild(t, childOf(cfg, childConfig{Mode: "lease"}))
 		if got := c.line(t); got != fmt.Sprint(want) {
 			t.Fatalf("the child's token is %s, want %d", got, want)
 		}

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/database/postgres/postgrestest"
-	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 	_ "github.com/glebarez/go-sqlite" // looks at the database past the store
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -22,26 +19,8 @@ import (
 // onServer tells whether the tests run on PostgreSQL.
 func onServer() bool { return os.Getenv(postgrestest.AddressVar) != "" }
 
-// TestOnPostgreSQL runs all other tests of this package once more, in a process of its own and on a server. By hand:
-//
-//	scripts/postgres run go test ./host/internal/store -run TestX
-func TestOnPostgreSQL(t *testing.T) {
-	if onServer() {
-		t.Skip("this is it")
-	}
-	t.Parallel()
-	address := postgrestest.Start(t).Address
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"-test.skip=^TestOnPostgreSQL$", "-test.short=" + strconv.FormatBool(testing.Short()), "-test.count=1"}
-	cmd := exec.CommandContext(t.Context(), exe, args...)
-	cmd.Env = append(os.Environ(), postgrestest.AddressVar+"="+address)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("on PostgreSQL: %v\n%s", err, out)
-	}
-}
+// TestOnPostgreSQL runs all other tests of this package on a server.
+func TestOnPostgreSQL(t *testing.T) { postgrestest.Rerun(t) }
 
 // filesOnly skips a test about what is in SQLite's files.
 func filesOnly(t *testing.T) {
@@ -49,21 +28,6 @@ func filesOnly(t *testing.T) {
 	if onServer() {
 		t.Skip("it is about files of SQLite")
 	}
-}
-
-// raw opens the database past the store.
-func raw(tb testing.TB, cfg store.Config) *sql.DB {
-	tb.Helper()
-	driver, source := "sqlite", cfg.Path
-	if cfg.Database.Driver != nil {
-		driver, source = "pgx", cfg.Database.Source
-	}
-	db, err := sql.Open(driver, source)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = db.Close() })
-	return db
 }
 
 // dump returns the rows of a query as text.
@@ -123,25 +87,4 @@ func hold(t *testing.T, cfg store.Config) (release func()) {
 	})
 	t.Cleanup(release)
 	return release
-}
-
-// statePlace is where a test may keep the state of plugins.
-type statePlace struct {
-	path     string
-	database store.Database
-}
-
-func newStatePlace(t testing.TB) statePlace {
-	t.Helper()
-	return statePlace{filepath.Join(t.TempDir(), "state.db"), storetest.Database(t)}
-}
-
-func openState(t testing.TB, p statePlace) *store.State {
-	t.Helper()
-	s, err := store.OpenState(t.Context(), p.path, p.database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }

@@ -15,7 +15,7 @@ import (
 // All of it is stored, or nothing. The damaged thread stays as it is.
 func (s *Store) Recover(ctx context.Context, from event.ThreadID, through uint64, id event.ThreadID,
 	tail func(standing iter.Seq2[event.Event, error]) ([]event.Event, error)) error {
-	if err := checkThreadID(id); err != nil {
+	if err := id.Check(); err != nil {
 		return fmt.Errorf("recover thread %s: %w", from, err)
 	}
 	err := s.sink.do(ctx, id, func(tx *gorm.DB) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/flock"
 	"gorm.io/gorm"
 )
@@ -66,7 +67,7 @@ func (s *Store) delete(ctx context.Context, thread event.ThreadID) (Report, erro
 }
 
 func deleteThread(tx *gorm.DB, thread string) (dead []unused, err error) {
-	n, err := affected(tx, "DELETE FROM threads WHERE id = ?", thread)
+	n, err := database.Affected(tx, "DELETE FROM threads WHERE id = ?", thread)
 	if err != nil {
 		return nil, err
 	}
@@ -97,12 +98,12 @@ func deleteThread(tx *gorm.DB, thread string) (dead []unused, err error) {
 		"DELETE FROM agent_messages WHERE recipient = ?",
 		"DELETE FROM agent_messages WHERE sender = ?",
 	} {
-		if err := exec(tx, q, thread); err != nil {
+		if err := database.Exec(tx, q, thread); err != nil {
 			return nil, err
 		}
 	}
 	for _, u := range mentioned {
-		n, err := affected(tx, `DELETE FROM artifacts WHERE sha256 = ?
+		n, err := database.Affected(tx, `DELETE FROM artifacts WHERE sha256 = ?
 			AND NOT EXISTS (SELECT 1 FROM artifact_refs WHERE sha256 = artifacts.sha256)`, u.SHA256)
 		if err != nil {
 			return nil, err
@@ -170,7 +171,7 @@ func (s *Store) takeUnmentioned(ctx context.Context, cutoff time.Time) ([]unused
 			cutoff.UnixNano(), collectRows).Scan(&dead).Error
 		for _, u := range dead {
 			if err == nil {
-				err = exec(tx, "DELETE FROM artifacts WHERE sha256 = ?", u.SHA256)
+				err = database.Exec(tx, "DELETE FROM artifacts WHERE sha256 = ?", u.SHA256)
 			}
 		}
 		return err

@@ -2,15 +2,10 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/gantry-agent/gantry/config/hint"
-	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
 
@@ -40,7 +35,7 @@ func (s *Store) Runs(ctx context.Context, limit int) ([]Run, error) {
 	runs := make([]Run, len(rows))
 	for i, r := range rows {
 		runs[i] = Run{
-			ID: r.ID, PID: r.PID, HostVersion: r.HostVersion, Started: timeOf(r.StartedAt), Ended: timeOf(r.EndedAt),
+			ID: r.ID, PID: r.PID, HostVersion: r.HostVersion, Started: database.Time(r.StartedAt), Ended: database.Time(r.EndedAt),
 		}
 	}
 	return runs, nil
@@ -50,55 +45,6 @@ func (s *Store) Runs(ctx context.Context, limit int) ([]Run, error) {
 const keepRuns = 30 * 24 * time.Hour
 
 func deleteOldRuns(tx *gorm.DB) error {
-	return exec(tx, "DELETE FROM runs WHERE started_at < ? AND id NOT IN (SELECT run_id FROM threads)",
+	return database.Exec(tx, "DELETE FROM runs WHERE started_at < ? AND id NOT IN (SELECT run_id FROM threads)",
 		time.Now().Add(-keepRuns).UnixNano())
-}
-
-// RunSocket returns the path of the socket on which the process listens that runs a thread, and makes its folder, which
-// only its owner can enter. It is <home>/run/<id>.sock. Where that is longer than a socket's address may be it is a path
-// below the system's temporary folder that depends on home alone, so that every process of the user finds it.
-//
-// Whoever holds the thread's lock may remove a file that is there: its process has ended.
-func RunSocket(home string, thread event.ThreadID) (string, error) {
-	if err := checkThreadID(thread); err != nil {
-		return "", fmt.Errorf("run socket: %w", err)
-	}
-	home, err := filepath.Abs(home)
-	if err != nil {
-		return "", fmt.Errorf("run socket: %w", err)
-	}
-	dir := filepath.Join(home, "run")
-	path := filepath.Join(dir, string(thread)+".sock")
-	if len(path) <= maxSocketPath {
-		if err := privateDir(dir); err != nil {
-			return "", fmt.Errorf("run socket: %w", err)
-		}
-		return path, nil
-	}
-	digest := sha256.Sum256([]byte(home))
-	dir = filepath.Join(shortTemp, fmt.Sprintf("gantry-%d-%s", os.Getuid(), hex.EncodeToString(digest[:6])))
-	path = filepath.Join(dir, string(thread)+".sock")
-	if len(path) > maxSocketPath {
-		return "", hint.With(fmt.Errorf("run socket: %s has more than %d bytes", path, maxSocketPath), "set GANTRY_HOME to a shorter path")
-	}
-	if err := ownDir(dir); err != nil {
-		return "", hint.With(fmt.Errorf("run socket: %w", err),
-			fmt.Sprintf("set GANTRY_HOME to a path of at most %d bytes", maxSocketPath-len("/run/.sock")-len(thread)))
-	}
-	return path, nil
-}
-
-// ownDir makes a folder in a place where others can make folders too. One that is there must be this user's and private.
-func ownDir(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
-		return err
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !isOwn(info) {
-		return fmt.Errorf("%s is not a private folder of this user", dir)
-	}
-	return nil
 }

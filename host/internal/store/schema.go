@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
@@ -193,7 +192,7 @@ func (eventRow) TableName() string { return "events" }
 
 func (r eventRow) event() (event.Event, error) {
 	e := event.Event{
-		Seq: r.Seq, Thread: event.ThreadID(r.ThreadID), Turn: event.TurnID(r.TurnID), Time: timeOf(r.Time),
+		Seq: r.Seq, Thread: event.ThreadID(r.ThreadID), Turn: event.TurnID(r.TurnID), Time: database.Time(r.Time),
 	}
 	body, err := event.DecodeBody(r.Kind, []byte(r.Body))
 	if err != nil {
@@ -329,18 +328,3 @@ type settingRow struct {
 }
 
 func (settingRow) TableName() string { return "settings" }
-
-// nanos and timeOf keep the zero time zero.
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func timeOf(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, ns).UTC()
-}

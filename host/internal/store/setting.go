@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
 
@@ -33,9 +34,9 @@ func (s *Store) PutSetting(ctx context.Context, key string, value json.RawMessag
 	}
 	return s.change(ctx, func(tx *gorm.DB) error {
 		if value == nil {
-			return exec(tx, "DELETE FROM settings WHERE key = ?", key)
+			return database.Exec(tx, "DELETE FROM settings WHERE key = ?", key)
 		}
-		return exec(tx, `INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?)
+		return database.Exec(tx, `INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?)
 			ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
 			key, string(value), time.Now().UnixNano())
 	})

@@ -16,12 +16,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
-	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/privatedir"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/database/sqlite"
 	"github.com/google/uuid"
@@ -54,8 +53,8 @@ type Database struct {
 	Source string // the address of the server
 }
 
-// config is what to open; without a driver the file at path.
-func (d Database) config(path string) database.Config {
+// Config returns what to open: the file at path unless there is a driver.
+func (d Database) Config(path string) database.Config {
 	if d.Driver == nil {
 		return database.Config{Driver: sqlite.Driver{}, Source: path}
 	}
@@ -146,18 +145,18 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		if cfg.ReadOnly {
 			break
 		}
-		if err := privateDir(dir); err != nil {
+		if err := privatedir.Make(dir); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)
 		}
 	}
-	what := cfg.Database.config(cfg.Path)
+	what := cfg.Database.Config(cfg.Path)
 	what.Schema, what.Migrations, what.HostVersion, what.BusyWait = "threads", threadMigrations(), cfg.HostVersion, cfg.BusyWait
 	what.ReadOnly = cfg.ReadOnly
 	db, err := database.Open(ctx, what)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, db: db, locks: locksOf(db, cfg.LockDir), files: artifactFiles{dir: cfg.ArtifactDir, maxBytes: cfg.MaxArtifactBytes}}
+	s := &Store{cfg: cfg, db: db, locks: db.Locks(cfg.LockDir), files: artifactFiles{dir: cfg.ArtifactDir, maxBytes: cfg.MaxArtifactBytes}}
 	s.writer = &writer{db: db, locks: s.locks, files: s.files, around: cfg.Around, run: runRow{
 		ID: uuid.Must(uuid.NewV7()).String(), PID: os.Getpid(), HostVersion: cfg.HostVersion, StartedAt: time.Now().UnixNano(),
 	}}
@@ -170,24 +169,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		heads: map[event.ThreadID]head{}, broken: map[event.ThreadID]error{},
 	})
 	return s, nil
-}
-
-// privateDir makes a folder that only its owner can look into.
-func privateDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return hint.With(err, "make the folder above writable, or set GANTRY_HOME to another one")
-	}
-	if runtime.GOOS == "windows" {
-		return nil // access there is by the lists that a folder inherits from the user's profile
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return os.Chmod(dir, 0o700)
-	}
-	return nil
 }
 
 // Append hands durable events over to be written; transient ones are passed over. They are taken all or none, and committed

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
 
@@ -170,7 +171,7 @@ func TestFilesArePrivate(t *testing.T) {
 	if _, err := s.Threads(t.Context(), store.Filter{}); err != nil {
 		t.Fatal(err)
 	}
-	state, err := store.OpenState(t.Context(), filepath.Join(dir, "state.db"), store.Database{})
+	state, err := pluginstate.Open(t.Context(), store.Database{}.Config(filepath.Join(dir, "state.db")), filepath.Join(dir, "hosts"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +351,7 @@ func TestADamagedThreadDoesNotKeepOthersFromBeingStored(t *testing.T) {
 	damaged, good := storetest.Story("damaged", 1), storetest.Story("good", 1)
 	mustAppend(t, s, damaged...)
 	s = reopen(t, s, cfg)
-	if _, err := raw(t, cfg).Exec("DELETE FROM threads"); err != nil { // and its events are left
+	if _, err := storetest.SQL(t, cfg).Exec("DELETE FROM threads"); err != nil { // and its events are left
 		t.Fatal(err)
 	}
 	mustAppend(t, s, good[:5]...)

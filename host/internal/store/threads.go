@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
 
@@ -44,8 +45,8 @@ type ThreadInfo struct {
 func (r threadRow) info() ThreadInfo {
 	t := ThreadInfo{
 		ID: event.ThreadID(r.ID), Cwd: r.Cwd, Model: r.Model, Provider: r.Provider, ModelName: r.ModelName, Source: r.Source,
-		Name: r.Name, Preview: r.Preview, Status: r.Status, Created: timeOf(r.CreatedAt), Updated: timeOf(r.UpdatedAt),
-		Archived: timeOf(r.ArchivedAt), Turns: r.Turns, Seq: r.Seq, ForkedFrom: event.ThreadID(r.ForkedFrom), Run: r.RunID,
+		Name: r.Name, Preview: r.Preview, Status: r.Status, Created: database.Time(r.CreatedAt), Updated: database.Time(r.UpdatedAt),
+		Archived: database.Time(r.ArchivedAt), Turns: r.Turns, Seq: r.Seq, ForkedFrom: event.ThreadID(r.ForkedFrom), Run: r.RunID,
 	}
 	if t.Status == "" {
 		t.Status = StatusNew
@@ -71,7 +72,7 @@ func (c Cursor) String() string {
 	if c == (Cursor{}) {
 		return ""
 	}
-	return strconv.FormatInt(nanos(c.Updated), 10) + "_" + string(c.ID)
+	return strconv.FormatInt(database.Nanos(c.Updated), 10) + "_" + string(c.ID)
 }
 
 // ParseCursor reads what [Cursor.String] has written.
@@ -84,7 +85,7 @@ func ParseCursor(s string) (Cursor, error) {
 	if !ok || err != nil || id == "" {
 		return Cursor{}, fmt.Errorf("cursor %q: not the cursor of a listing of threads", s)
 	}
-	return Cursor{Updated: timeOf(n), ID: event.ThreadID(id)}, nil
+	return Cursor{Updated: database.Time(n), ID: event.ThreadID(id)}, nil
 }
 
 // Filter says which threads are listed.
@@ -105,7 +106,7 @@ func (s *Store) Threads(ctx context.Context, f Filter) ([]ThreadInfo, error) {
 	}
 	q := f.where(g.Model(&threadRow{}).Order("updated_at DESC, id DESC"))
 	if f.Before != (Cursor{}) {
-		q = q.Where("(updated_at, id) < (?, ?)", nanos(f.Before.Updated), string(f.Before.ID))
+		q = q.Where("(updated_at, id) < (?, ?)", database.Nanos(f.Before.Updated), string(f.Before.ID))
 	}
 	if f.Limit > 0 {
 		q = q.Limit(f.Limit)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
 
@@ -71,8 +72,8 @@ func (s *Store) Turns(ctx context.Context, thread event.ThreadID) ([]TurnInfo, e
 	turns := make([]TurnInfo, len(rows))
 	for i, r := range rows {
 		turns[i] = TurnInfo{
-			ID: event.TurnID(r.ID), FirstSeq: r.FirstSeq, LastSeq: r.LastSeq, Status: r.Status, Started: timeOf(r.StartedAt),
-			Ended: timeOf(r.EndedAt), Reverted: r.Reverted, Said: said[r.ID], Preview: previews[r.ID],
+			ID: event.TurnID(r.ID), FirstSeq: r.FirstSeq, LastSeq: r.LastSeq, Status: r.Status, Started: database.Time(r.StartedAt),
+			Ended: database.Time(r.EndedAt), Reverted: r.Reverted, Said: said[r.ID], Preview: previews[r.ID],
 		}
 	}
 	return turns, nil
@@ -94,5 +95,5 @@ func recount(tx *gorm.DB, thread string) error {
 	if err != nil {
 		return err
 	}
-	return exec(tx, "UPDATE threads SET turns = ?, status = ?, preview = ? WHERE id = ?", turns, status, preview(first), thread)
+	return database.Exec(tx, "UPDATE threads SET turns = ?, status = ?, preview = ? WHERE id = ?", turns, status, preview(first), thread)
 }

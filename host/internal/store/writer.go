@@ -126,13 +126,13 @@ func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error)
 func (w *writer) noteRun(tx *gorm.DB, b batch) error {
 	if !w.inRuns {
 		// It may be there: a commit whose outcome was not known may have happened.
-		return exec(tx, `INSERT INTO runs (id, pid, host_version, started_at, synced_at, ended_at) VALUES (?, ?, ?, ?, 0, 0)
+		return database.Exec(tx, `INSERT INTO runs (id, pid, host_version, started_at, synced_at, ended_at) VALUES (?, ?, ?, ?, 0, 0)
 			ON CONFLICT (id) DO NOTHING`, w.run.ID, w.run.PID, w.run.HostVersion, w.run.StartedAt)
 	}
 	if len(b.entries) > 0 {
 		return nil
 	}
-	return exec(tx, "UPDATE runs SET synced_at = ? WHERE id = ?", time.Now().UnixNano(), w.run.ID)
+	return database.Exec(tx, "UPDATE runs SET synced_at = ? WHERE id = ?", time.Now().UnixNano(), w.run.ID)
 }
 
 // endRun is the last operation of a store.
@@ -140,21 +140,7 @@ func (w *writer) endRun(tx *gorm.DB) error {
 	if !w.inRuns {
 		return nil
 	}
-	return exec(tx, "UPDATE runs SET ended_at = ? WHERE id = ?", time.Now().UnixNano(), w.run.ID)
-}
-
-func exec(tx *gorm.DB, query string, args ...any) error {
-	_, err := affected(tx, query, args...)
-	return err
-}
-
-// affected runs a statement past gorm's statement builder, which the hot path has no use for.
-func affected(tx *gorm.DB, query string, args ...any) (int64, error) {
-	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
+	return database.Exec(tx, "UPDATE runs SET ended_at = ? WHERE id = ?", time.Now().UnixNano(), w.run.ID)
 }
 
 // group is a run of events of one thread, with what they change.
@@ -302,7 +288,7 @@ func (g *group) moveThread(tx *gorm.DB) (moved bool, err error) {
 		q.WriteString(" AND " + condition)
 		args = append(args, more...)
 	}
-	n, err := affected(tx, q.String(), args...)
+	n, err := database.Affected(tx, q.String(), args...)
 	return n > 0, err
 }
 
@@ -332,7 +318,7 @@ var threadColumns = [...]string{
 
 func (g *group) insertThread(tx *gorm.DB) error {
 	first := g.recs[0]
-	err := exec(tx, "INSERT INTO threads (id, seq, run_id, created_at, updated_at) VALUES (?, 0, ?, ?, ?)",
+	err := database.Exec(tx, "INSERT INTO threads (id, seq, run_id, created_at, updated_at) VALUES (?, 0, ?, ?, ?)",
 		g.thread, g.run, first.Time, first.Time)
 	if err != nil {
 		return err
@@ -355,7 +341,7 @@ func (g *group) insertEvents(tx *gorm.DB) error {
 		for _, r := range recs[:n] {
 			args = append(args, r.ThreadID, r.Seq, r.TurnID, r.Time, r.Kind, r.Body, r.Sum)
 		}
-		err := exec(tx, "INSERT INTO events (thread_id, seq, turn_id, time, kind, body, sum) VALUES "+
+		err := database.Exec(tx, "INSERT INTO events (thread_id, seq, turn_id, time, kind, body, sum) VALUES "+
 			one+strings.Repeat(","+one, n-1), args...)
 		if err != nil {
 			return err
@@ -384,7 +370,7 @@ func (g *group) putTurns(tx *gorm.DB) error {
 		case begun != nil:
 			begun.Status, begun.LastSeq, begun.EndedAt = t.Status, t.LastSeq, t.EndedAt
 		default:
-			err := exec(tx, "UPDATE turns SET status = ?, last_seq = ?, ended_at = ? WHERE thread_id = ? AND id = ?",
+			err := database.Exec(tx, "UPDATE turns SET status = ?, last_seq = ?, ended_at = ? WHERE thread_id = ? AND id = ?",
 				t.Status, t.LastSeq, t.EndedAt, t.ThreadID, t.ID)
 			if err != nil {
 				return err
@@ -404,7 +390,7 @@ func (g *group) putTurns(tx *gorm.DB) error {
 		for _, t := range order[:n] {
 			args = append(args, t.ThreadID, t.ID, t.FirstSeq, t.LastSeq, t.Status, t.StartedAt, t.EndedAt)
 		}
-		err := exec(tx, "INSERT INTO turns (thread_id, id, first_seq, last_seq, status, started_at, ended_at) VALUES "+
+		err := database.Exec(tx, "INSERT INTO turns (thread_id, id, first_seq, last_seq, status, started_at, ended_at) VALUES "+
 			one+strings.Repeat(","+one, n-1)+` ON CONFLICT (thread_id, id) DO UPDATE SET status = excluded.status,
 			last_seq = excluded.last_seq, ended_at = excluded.ended_at`, args...)
 		if err != nil {
@@ -425,7 +411,7 @@ func (g *group) countTurns(tx *gorm.DB, started []*turnRow) error {
 	if err := tx.Model(&turnRow{}).Where("thread_id = ? AND id IN ?", g.thread, ids).Count(&resumed).Error; err != nil {
 		return err
 	}
-	return exec(tx, "UPDATE threads SET turns = turns + ? WHERE id = ?", int64(len(started))-resumed, g.thread)
+	return database.Exec(tx, "UPDATE threads SET turns = turns + ? WHERE id = ?", int64(len(started))-resumed, g.thread)
 }
 
 func (g *group) putItems(tx *gorm.DB) error {
@@ -452,7 +438,7 @@ func (g *group) putItems(tx *gorm.DB) error {
 		for _, i := range order[:n] {
 			args = append(args, i.ThreadID, i.ID, i.TurnID, i.CallID, i.Type, i.Status, i.FirstSeq, i.LastSeq)
 		}
-		err := exec(tx, "INSERT INTO items (thread_id, id, turn_id, call_id, type, status, first_seq, last_seq) VALUES "+
+		err := database.Exec(tx, "INSERT INTO items (thread_id, id, turn_id, call_id, type, status, first_seq, last_seq) VALUES "+
 			one+strings.Repeat(","+one, n-1)+` ON CONFLICT (thread_id, id) DO UPDATE SET turn_id = excluded.turn_id,
 			call_id = excluded.call_id, type = excluded.type, status = excluded.status, last_seq = excluded.last_seq`, args...)
 		if err != nil {
@@ -469,7 +455,7 @@ func (g *group) putPassages(tx *gorm.DB) error {
 		if p == nil {
 			continue
 		}
-		err := exec(tx, "INSERT INTO passages (thread_id, seq, turn_id, role, text) VALUES (?, ?, ?, ?, ?)",
+		err := database.Exec(tx, "INSERT INTO passages (thread_id, seq, turn_id, role, text) VALUES (?, ?, ?, ?, ?)",
 			p.ThreadID, p.Seq, p.TurnID, p.Role, p.Text)
 		if err != nil {
 			return err
@@ -486,7 +472,7 @@ func (g *group) putReverts(tx *gorm.DB) error {
 			continue
 		}
 		reverted = true
-		err := exec(tx, "INSERT INTO reverts (thread_id, seq, from_seq, through_seq) VALUES (?, ?, ?, ?)",
+		err := database.Exec(tx, "INSERT INTO reverts (thread_id, seq, from_seq, through_seq) VALUES (?, ?, ?, ?)",
 			r.ThreadID, r.revert.Seq, r.revert.FromSeq, r.revert.ThroughSeq)
 		if err != nil {
 			return err
@@ -506,7 +492,7 @@ func (g *group) putRefs(tx *gorm.DB) error {
 				continue
 			}
 			seen[digest] = true
-			n, err := affected(tx, `INSERT INTO artifact_refs (sha256, thread_id)
+			n, err := database.Affected(tx, `INSERT INTO artifact_refs (sha256, thread_id)
 				SELECT sha256, ? FROM artifacts WHERE sha256 = ? ON CONFLICT DO NOTHING`, g.thread, digest)
 			if err != nil {
 				return err
@@ -514,7 +500,7 @@ func (g *group) putRefs(tx *gorm.DB) error {
 			if n == 0 {
 				continue // not an artifact, or known already
 			}
-			err = exec(tx, "UPDATE artifacts SET holds = holds - 1 WHERE sha256 = ? AND holds > 0", digest)
+			err = database.Exec(tx, "UPDATE artifacts SET holds = holds - 1 WHERE sha256 = ? AND holds > 0", digest)
 			if err != nil {
 				return err
 			}
@@ -524,7 +510,7 @@ func (g *group) putRefs(tx *gorm.DB) error {
 }
 
 func putArtifactRow(tx *gorm.DB, a *artifactRow) error {
-	return exec(tx, `INSERT INTO artifacts (sha256, size, media_type, name, created_at, used_at, holds) VALUES (?, ?, ?, ?, ?, ?, 1)
+	return database.Exec(tx, `INSERT INTO artifacts (sha256, size, media_type, name, created_at, used_at, holds) VALUES (?, ?, ?, ?, ?, ?, 1)
 		ON CONFLICT (sha256) DO UPDATE SET used_at = excluded.used_at, holds = artifacts.holds + 1`,
 		a.SHA256, a.Size, a.MediaType, a.Name, a.CreatedAt, a.UsedAt)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
 )
@@ -48,7 +49,7 @@ func (a *Env) RunsHere(id event.ThreadID, err error) bool {
 	if err != nil {
 		return false
 	}
-	socket, err := store.RunSocket(home, id)
+	socket, err := runsocket.Path(home, id)
 	return err == nil && Exists(socket)
 }
 
@@ -118,7 +119,7 @@ func (a *Env) OnThread(ctx context.Context, s *store.Store, which string, stored
 	if hErr != nil {
 		return hErr
 	}
-	path, pErr := store.RunSocket(home, id)
+	path, pErr := runsocket.Path(home, id)
 	if pErr != nil {
 		return pErr
 	}

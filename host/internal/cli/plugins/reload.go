@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/sdk/wire"
 	"github.com/spf13/cobra"
 )
@@ -132,7 +132,7 @@ func (a *app) reloadIn(ctx context.Context, socket string, p appserver.ReloadPar
 // runSockets lists the sockets of running threads, including those left by a crashed host.
 func runSockets(home string) ([]string, error) {
 	// Their folder depends on the length of the path and is known only to the store: ask for the socket of any thread.
-	some, err := store.RunSocket(home, event.NewThreadID())
+	some, err := runsocket.Path(home, event.NewThreadID())
 	if err != nil {
 		return nil, err
 	}

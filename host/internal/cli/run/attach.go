@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
 )
@@ -136,7 +137,7 @@ func (a *app) attachWith(ctx context.Context, home string, id event.ThreadID, f 
 }
 
 func (a *app) dial(ctx context.Context, home string, id event.ThreadID) (*appserver.Client, error) {
-	path, err := store.RunSocket(home, id)
+	path, err := runsocket.Path(home, id)
 	if err != nil {
 		return nil, err
 	}

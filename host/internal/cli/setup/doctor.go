@@ -29,6 +29,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/model"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
@@ -265,7 +266,7 @@ func (d *doctor) damage(ctx context.Context, s *store.Store) error {
 const maxSocketPath = 107
 
 func (d *doctor) sockets() {
-	path, err := store.RunSocket(d.home, event.NewThreadID())
+	path, err := runsocket.Path(d.home, event.NewThreadID())
 	if err != nil {
 		d.say(ill, "run sockets", "set GANTRY_HOME to a shorter path", "%w", err)
 		return

@@ -59,7 +59,7 @@ type Conn interface {
 	Try(ctx context.Context, how TxOptions, fn func(tx *gorm.DB) error) error
 	// Main is what SchemaVersion reads before there is a transaction. It is used while nothing else is.
 	Main() *gorm.DB
-	// Read returns a connection for reading only. After Close it fails with sql.ErrConnDone.
+	// Read returns a connection for reading only. After Close it fails with [ErrClosed].
 	Read() (*gorm.DB, error)
 	// Durable tells that every commit survives the end of the machine, whatever TxOptions asks for.
 	Durable() bool
@@ -157,9 +157,6 @@ func (d *DB) Read(ctx context.Context) (*gorm.DB, error) {
 	}
 	return g.WithContext(ctx), nil
 }
-
-// Locks are names that one process at a time holds, of all that use the database; nil: one machine alone uses it.
-func (d *DB) Locks() Locks { return d.conn.Locks() }
 
 // Tend does what the database needs from time to time: it is meant to be called after some MiB were written, beside
 // writes. If that does not work now it does the next time.

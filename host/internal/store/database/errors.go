@@ -102,5 +102,8 @@ func IsDenied(err error) bool { return is(err, Denied) }
 // IsDamaged tells whether the database is not as it was written.
 func IsDamaged(err error) bool { return is(err, Damaged) }
 
+// ErrClosed is returned by every method of a closed database.
+var ErrClosed = errors.New("the store is closed")
+
 // ErrReadOnly comes from every write to a database that was opened with Config.ReadOnly.
 var ErrReadOnly = errors.New("the database was opened for reading alone")

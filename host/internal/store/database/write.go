@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -49,7 +48,7 @@ func (d *DB) try(ctx context.Context, how TxOptions, fn func(tx *gorm.DB) error)
 	select {
 	case _, open := <-d.write:
 		if !open {
-			return sql.ErrConnDone
+			return ErrClosed
 		}
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -213,7 +213,7 @@ func (c *conn) Durable() bool { return true }
 // Read implements [database.Conn].
 func (c *conn) Read() (*gorm.DB, error) {
 	if c.closed.Load() {
-		return nil, sql.ErrConnDone
+		return nil, database.ErrClosed
 	}
 	return c.reader, nil
 }

@@ -232,7 +232,7 @@ func (c *conn) Read() (*gorm.DB, error) {
 	c.reads.Lock()
 	defer c.reads.Unlock()
 	if c.reads.closed {
-		return nil, sql.ErrConnDone
+		return nil, database.ErrClosed
 	}
 	if c.reads.gorm == nil {
 		pool, err := sql.Open(sqlite.DriverName, dsn(c.path, "deferred",

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -133,5 +134,26 @@ func Exec(tb testing.TB, address, statement string, args ...any) {
 	defer c.Close(ctx)
 	if _, err := c.Exec(ctx, statement, args...); err != nil {
 		tb.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// Rerun runs the other tests of the calling package once more, in a process of their own, with [AddressVar] set to a new
+// server. To do so by hand:
+//
+//	scripts/postgres run go test ./host/internal/store -run TestX
+func Rerun(t *testing.T) {
+	if os.Getenv(AddressVar) != "" {
+		t.Skip("this is the second run")
+	}
+	t.Parallel()
+	address := Start(t).Address
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "-test.skip=^"+t.Name()+"$", "-test.short="+strconv.FormatBool(testing.Short()), "-test.count=1")
+	cmd.Env = append(os.Environ(), AddressVar+"="+address)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("on PostgreSQL: %v\n%s", err, out)
 	}
 }

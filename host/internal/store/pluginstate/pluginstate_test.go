@@ -1,10 +1,11 @@
-package store_test
+package pluginstate_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -13,25 +14,45 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/gantry-agent/gantry/host/internal/store/database/postgres/postgrestest"
+	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
+	"github.com/gantry-agent/gantry/host/internal/store/storetest"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestOnPostgreSQL runs all other tests of this package on a server.
+func TestOnPostgreSQL(t *testing.T) { postgrestest.Rerun(t) }
+
+func open(t testing.TB, cfg store.Config) *pluginstate.Store {
+	t.Helper()
+	s, err := pluginstate.Open(t.Context(), cfg.Database.Config(cfg.Path), filepath.Dir(cfg.Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
 
 func TestStateKeys(t *testing.T) {
 	t.Parallel()
-	place := newStatePlace(t)
-	s := openState(t, place)
+	cfg := storetest.Config(t)
+	s := open(t, cfg)
 	ctx := t.Context()
-	plugin, thread, other := store.Scope{Plugin: "p"}, store.Scope{Plugin: "p", Thread: "t"}, store.Scope{Plugin: "q"}
+	plugin, thread, other := pluginstate.Scope{Plugin: "p"}, pluginstate.Scope{Plugin: "p", Thread: "t"}, pluginstate.Scope{Plugin: "q"}
 	if _, found, err := s.Get(ctx, plugin, "k"); found || err != nil {
 		t.Errorf("before any put: %v, %v", found, err)
 	}
-	for scope, value := range map[store.Scope]string{plugin: "of the plugin", thread: "of the thread", other: "of another"} {
+	for scope, value := range map[pluginstate.Scope]string{plugin: "of the plugin", thread: "of the thread", other: "of another"} {
 		if _, stored, err := s.Put(ctx, scope, "k", []byte(value), nil); !stored || err != nil {
 			t.Fatal(stored, err)
 		}
 	}
-	check := func(s *store.State) {
+	check := func(s *pluginstate.Store) {
 		t.Helper()
-		for scope, want := range map[store.Scope]string{plugin: "of the plugin", thread: "of the thread", other: "of another"} {
+		for scope, want := range map[pluginstate.Scope]string{plugin: "of the plugin", thread: "of the thread", other: "of another"} {
 			got, found, err := s.Get(ctx, scope, "k")
 			if !found || err != nil || string(got.Data) != want || got.Version == 0 || got.Updated.IsZero() {
 				t.Errorf("%+v: %+v, %v, %v, want %q", scope, got, found, err, want)
@@ -39,8 +60,8 @@ func TestStateKeys(t *testing.T) {
 		}
 	}
 	check(s)
-	check(openState(t, place)) // at any time, from anywhere
-	for _, value := range [][]byte{nil, {}, {0, 1, 0xff}, bytes.Repeat([]byte{7}, store.MaxValueBytes)} {
+	check(open(t, cfg)) // at any time, from anywhere
+	for _, value := range [][]byte{nil, {}, {0, 1, 0xff}, bytes.Repeat([]byte{7}, pluginstate.MaxValueBytes)} {
 		if _, _, err := s.Put(ctx, plugin, "bytes", value, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +72,7 @@ func TestStateKeys(t *testing.T) {
 	for what, err := range map[string]error{
 		"no key":         second(s.Put(ctx, plugin, "", nil, nil)),
 		"a long key":     second(s.Put(ctx, plugin, strings.Repeat("k", 257), nil, nil)),
-		"a large value":  second(s.Put(ctx, plugin, "k", make([]byte, store.MaxValueBytes+1), nil)),
+		"a large value":  second(s.Put(ctx, plugin, "k", make([]byte, pluginstate.MaxValueBytes+1), nil)),
 		"a lease's name": func() error { _, err := s.Acquire(ctx, "p", "", "h", 0); return err }(),
 	} {
 		if err == nil {
@@ -76,9 +97,9 @@ func second(_ uint64, _ bool, err error) error { return err }
 
 func TestStateVersions(t *testing.T) {
 	t.Parallel()
-	s := openState(t, newStatePlace(t))
+	s := open(t, storetest.Config(t))
 	ctx := t.Context()
-	scope := store.Scope{Plugin: "p"}
+	scope := pluginstate.Scope{Plugin: "p"}
 	v := func(n uint64) *uint64 { return &n }
 	put := func(want bool, ifVersion *uint64) uint64 {
 		t.Helper()
@@ -121,11 +142,11 @@ func TestStateVersions(t *testing.T) {
 
 func TestStateCountersDoNotLoseAddition(t *testing.T) {
 	t.Parallel()
-	place := newStatePlace(t)
-	scope := store.Scope{Plugin: "p"}
+	cfg := storetest.Config(t)
+	scope := pluginstate.Scope{Plugin: "p"}
 	var wg sync.WaitGroup
 	for range 2 {
-		s := openState(t, place)
+		s := open(t, cfg)
 		for range 2 {
 			wg.Go(func() {
 				for range 25 {
@@ -151,21 +172,21 @@ func TestStateCountersDoNotLoseAddition(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	if got, _, err := openState(t, place).Get(t.Context(), scope, "n"); err != nil || string(got.Data) != "100" {
+	if got, _, err := open(t, cfg).Get(t.Context(), scope, "n"); err != nil || string(got.Data) != "100" {
 		t.Errorf("n = %s, %v, want 100", got.Data, err)
 	}
 }
 
 func TestStateList(t *testing.T) {
 	t.Parallel()
-	s := openState(t, newStatePlace(t))
-	scope := store.Scope{Plugin: "p"}
+	s := open(t, storetest.Config(t))
+	scope := pluginstate.Scope{Plugin: "p"}
 	for _, key := range []string{"b/2", "a", "b/1", "b", "B/3", "%", "é/1", "é/2"} {
 		if _, _, err := s.Put(t.Context(), scope, key, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := s.Put(t.Context(), store.Scope{Plugin: "p", Thread: "t"}, "b/of-a-thread", nil, nil); err != nil {
+	if _, _, err := s.Put(t.Context(), pluginstate.Scope{Plugin: "p", Thread: "t"}, "b/of-a-thread", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for prefix, want := range map[string][]string{
@@ -184,16 +205,16 @@ func TestStateList(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	t.Parallel()
-	place := newStatePlace(t)
-	a, b := openState(t, place), openState(t, place)
+	cfg := storetest.Config(t)
+	a, b := open(t, cfg), open(t, cfg)
 	ctx := t.Context()
 	lease, err := a.Acquire(ctx, "p", "browser", "call 1", 0)
 	if err != nil || lease.Token != 1 || lease.Holder != "call 1" {
 		t.Fatalf("%+v, %v", lease, err)
 	}
-	for name, s := range map[string]*store.State{"the same": a, "another": b} {
+	for name, s := range map[string]*pluginstate.Store{"the same": a, "another": b} {
 		_, err := s.Acquire(ctx, "p", "browser", "call 2", 0)
-		if busy, ok := errors.AsType[*store.BusyError](err); !ok || busy.Holder != "call 1" {
+		if busy, ok := errors.AsType[*pluginstate.BusyError](err); !ok || busy.Holder != "call 1" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -224,19 +245,19 @@ func TestLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-next.Lost()
-	if !errors.Is(next.Err(), store.ErrClosed) || !errors.Is(next.Check(ctx), store.ErrClosed) {
+	if !errors.Is(next.Err(), database.ErrClosed) || !errors.Is(next.Check(ctx), database.ErrClosed) {
 		t.Errorf("Err = %v", next.Err())
 	}
 	if err := next.Release(ctx); err != nil {
 		t.Error(err)
 	}
-	if _, err := b.Acquire(ctx, "p", "browser", "h", 0); !errors.Is(err, store.ErrClosed) {
+	if _, err := b.Acquire(ctx, "p", "browser", "h", 0); !errors.Is(err, database.ErrClosed) {
 		t.Errorf("Acquire of a closed state: %v", err)
 	}
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := openState(t, place)
+	c := open(t, cfg)
 	third, err := c.Acquire(ctx, "p", "browser", "call 3", 0)
 	if err != nil || third.Token != 3 {
 		t.Errorf("after a restart: %+v, %v", third, err)
@@ -245,20 +266,20 @@ func TestLease(t *testing.T) {
 
 func TestALeaseThatAnotherTookIsLost(t *testing.T) {
 	t.Parallel()
-	place := newStatePlace(t)
-	s := openState(t, place)
+	cfg := storetest.Config(t)
+	s := open(t, cfg)
 	lease, err := s.Acquire(t.Context(), "p", "l", "h", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := raw(t, store.Config{Path: place.path, Database: place.database}).Exec("UPDATE leases SET token = token + 1, host = 'elsewhere'"); err != nil {
+	if _, err := storetest.SQL(t, cfg).Exec("UPDATE leases SET token = token + 1, host = 'elsewhere'"); err != nil {
 		t.Fatal(err)
 	}
-	if err := lease.Check(t.Context()); !errors.Is(err, store.ErrLeaseLost) {
+	if err := lease.Check(t.Context()); !errors.Is(err, pluginstate.ErrLeaseLost) {
 		t.Errorf("Check = %v", err)
 	}
 	<-lease.Lost()
-	if !errors.Is(lease.Err(), store.ErrLeaseLost) {
+	if !errors.Is(lease.Err(), pluginstate.ErrLeaseLost) {
 		t.Errorf("Err = %v", lease.Err())
 	}
 	if err := lease.Release(t.Context()); err != nil {
@@ -272,9 +293,9 @@ func TestALeaseThatAnotherTookIsLost(t *testing.T) {
 
 func TestAcquireWaits(t *testing.T) {
 	t.Parallel()
-	place := newStatePlace(t)
-	a, b := openState(t, place), openState(t, place)
-	for name, s := range map[string]*store.State{"the same process": a, "another process": b} {
+	cfg := storetest.Config(t)
+	a, b := open(t, cfg), open(t, cfg)
+	for name, s := range map[string]*pluginstate.Store{"the same process": a, "another process": b} {
 		lease, err := a.Acquire(t.Context(), "p", "l", "first", 0)
 		if err != nil {
 			t.Fatal(err)
@@ -303,7 +324,7 @@ func TestAcquireWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Acquire(t.Context(), "p", "l", "second", 30*time.Millisecond); !errors.As(err, new(*store.BusyError)) {
+	if _, err := b.Acquire(t.Context(), "p", "l", "second", 30*time.Millisecond); !errors.As(err, new(*pluginstate.BusyError)) {
 		t.Errorf("the wait is over: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -319,8 +340,8 @@ func TestAcquireWaits(t *testing.T) {
 
 func TestLeasesExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	place := newStatePlace(t)
-	states := []*store.State{openState(t, place), openState(t, place)}
+	cfg := storetest.Config(t)
+	states := []*pluginstate.Store{open(t, cfg), open(t, cfg)}
 	var holders atomic.Int32
 	var last atomic.Uint64
 	var wg sync.WaitGroup
@@ -353,18 +374,42 @@ func TestLeasesExcludeEachOther(t *testing.T) {
 
 func TestAClosedStateSaysSo(t *testing.T) {
 	t.Parallel()
-	s := openState(t, newStatePlace(t))
+	s := open(t, storetest.Config(t))
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	_, _, getErr := s.Get(t.Context(), store.Scope{}, "k")
-	_, listErr := s.List(t.Context(), store.Scope{}, "")
+	_, _, getErr := s.Get(t.Context(), pluginstate.Scope{}, "k")
+	_, listErr := s.List(t.Context(), pluginstate.Scope{}, "")
 	for name, err := range map[string]error{
-		"Get": getErr, "List": listErr, "Put": second(s.Put(t.Context(), store.Scope{}, "k", nil, nil)),
-		"Delete": second(s.Delete(t.Context(), store.Scope{}, "k", nil)), "DeleteThread": s.DeleteThread(t.Context(), "t"),
+		"Get": getErr, "List": listErr, "Put": second(s.Put(t.Context(), pluginstate.Scope{}, "k", nil, nil)),
+		"Delete": second(s.Delete(t.Context(), pluginstate.Scope{}, "k", nil)), "DeleteThread": s.DeleteThread(t.Context(), "t"),
 	} {
-		if !errors.Is(err, store.ErrClosed) {
+		if !errors.Is(err, database.ErrClosed) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func BenchmarkOpenState(b *testing.B) {
+	cfg := storetest.Config(b)
+	for b.Loop() {
+		s, err := pluginstate.Open(b.Context(), cfg.Database.Config(cfg.Path), filepath.Dir(cfg.Path))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+func BenchmarkStatePut(b *testing.B) {
+	s := open(b, storetest.Config(b))
+	for b.Loop() {
+		if _, _, err := s.Put(b.Context(), pluginstate.Scope{Plugin: "p"}, "key", []byte("value"), nil); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

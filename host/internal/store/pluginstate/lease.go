@@ -1,8 +1,7 @@
-package store
+package pluginstate
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -37,8 +36,8 @@ func (leaseRow) TableName() string { return "leases" }
 // BusyError says who holds a lease.
 type BusyError struct {
 	Plugin, Name string
-	Holder       string // what the holder was called
-	Owner        Owner  // its host process
+	Holder       string         // what the holder was called
+	Owner        database.Owner // its host process
 }
 
 // Error implements error.
@@ -54,12 +53,12 @@ func (e *BusyError) Error() string {
 var ErrLeaseLost = errors.New("the lease is lost")
 
 // Lease is the right to something that one holder has at a time, in all processes together. It ends by Release, with its
-// [State], or with the host process.
+// [Store], or with the host process.
 type Lease struct {
 	Plugin, Name, Holder string
 	Token                uint64 // grows with every grant of this name, also over restarts
 
-	state *State
+	state *Store
 	once  sync.Once
 	lost  chan struct{}
 	err   error // written before lost is closed
@@ -87,7 +86,7 @@ func (l *Lease) end(err error) {
 
 // Acquire takes a lease. While somebody else holds it Acquire waits up to wait, or until ctx ends; then the error is a
 // [*BusyError]. A holder whose host process has ended holds it no more.
-func (s *State) Acquire(ctx context.Context, plugin, name, holder string, wait time.Duration) (*Lease, error) {
+func (s *Store) Acquire(ctx context.Context, plugin, name, holder string, wait time.Duration) (*Lease, error) {
 	if name == "" || len(name) > MaxKeyBytes {
 		return nil, fmt.Errorf("acquire lease of plugin %q: a name has 1 to %d bytes, this one has %d", plugin, MaxKeyBytes, len(name))
 	}
@@ -123,14 +122,14 @@ func (s *State) Acquire(ctx context.Context, plugin, name, holder string, wait t
 	}
 }
 
-// showAlive holds a lock that tells other processes that this State's leases count.
-func (s *State) showAlive(ctx context.Context) error {
+// showAlive holds a lock that tells other processes that this Store's leases are valid.
+func (s *Store) showAlive(ctx context.Context) error {
 	s.mu.Lock()
 	closed, alive := s.mu.closed, s.mu.alive != nil
 	s.mu.Unlock()
 	switch {
 	case closed:
-		return ErrClosed
+		return database.ErrClosed
 	case alive:
 		return nil
 	}
@@ -144,13 +143,13 @@ func (s *State) showAlive(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
-		return errors.Join(ErrClosed, lock.Release())
+		return errors.Join(database.ErrClosed, lock.Release())
 	}
 	s.mu.alive = lock
 	return nil
 }
 
-func (s *State) tryAcquire(ctx context.Context, key leaseKey, holder string) (*Lease, error) {
+func (s *Store) tryAcquire(ctx context.Context, key leaseKey, holder string) (*Lease, error) {
 	var lease *Lease
 	var dead string
 	err := s.write(ctx, func(tx *gorm.DB) error {
@@ -173,11 +172,11 @@ func (s *State) tryAcquire(ctx context.Context, key leaseKey, holder string) (*L
 		lease = &Lease{
 			Plugin: key.plugin, Name: key.name, Holder: holder, Token: row.Token + 1, state: s, lost: make(chan struct{}),
 		}
-		// Before the commit: once the row says that this State holds the lease, the State must know it too.
+		// Before the commit: once the row names this Store as the holder, the Store must know the lease.
 		if err := s.register(key, lease); err != nil {
 			return err
 		}
-		return exec(tx, `INSERT INTO leases (plugin, name, token, held, holder, host, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+		return database.Exec(tx, `INSERT INTO leases (plugin, name, token, held, holder, host, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (plugin, name) DO UPDATE SET token = excluded.token, held = excluded.held, holder = excluded.holder,
 			host = excluded.host, granted_at = excluded.granted_at`,
 			key.plugin, key.name, lease.Token, 1, holder, s.host, time.Now().UnixNano())
@@ -194,29 +193,29 @@ func (s *State) tryAcquire(ctx context.Context, key leaseKey, holder string) (*L
 	return lease, nil
 }
 
-func (s *State) register(key leaseKey, l *Lease) error {
+func (s *Store) register(key leaseKey, l *Lease) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
-		return ErrClosed
+		return database.ErrClosed
 	}
 	s.mu.leases[key] = l
 	return nil
 }
 
 // holds tells whether the holder that the database names is still there.
-func (s *State) holds(ctx context.Context, key leaseKey, row leaseRow) (owner Owner, live bool, err error) {
+func (s *Store) holds(ctx context.Context, key leaseKey, row leaseRow) (owner database.Owner, live bool, err error) {
 	if row.Host == s.host {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l := s.mu.leases[key]
-		return Owner{}, l != nil && l.Token == row.Token, nil // else its end could not be written
+		return database.Owner{}, l != nil && l.Token == row.Token, nil // else its end could not be written
 	}
 	return s.hosts.Holder(ctx, row.Host)
 }
 
 // tidy removes what is left of a host process that has ended.
-func (s *State) tidy(ctx context.Context, host string) {
+func (s *Store) tidy(ctx context.Context, host string) {
 	if lock, err := s.hosts.Take(ctx, host, "tidy"); err == nil {
 		_ = lock.Release() // what stays is looked at again by the next one
 	}
@@ -229,7 +228,7 @@ func (l *Lease) Check(ctx context.Context) error {
 	}
 	g, err := l.state.db.Read(ctx)
 	if err != nil {
-		return stateClosed(err)
+		return err
 	}
 	var row leaseRow
 	if err := g.Where("plugin = ? AND name = ?", l.Plugin, l.Name).Limit(1).Find(&row).Error; err != nil {
@@ -249,17 +248,17 @@ func (l *Lease) Release(ctx context.Context) error {
 		return nil
 	}
 	err := l.state.write(ctx, func(tx *gorm.DB) error {
-		return exec(tx, "UPDATE leases SET held = 0 WHERE plugin = ? AND name = ? AND token = ?", l.Plugin, l.Name, l.Token)
+		return database.Exec(tx, "UPDATE leases SET held = 0 WHERE plugin = ? AND name = ? AND token = ?", l.Plugin, l.Name, l.Token)
 	})
 	l.state.wakeWaiters()
-	if err != nil && !errors.Is(err, ErrClosed) {
+	if err != nil && !errors.Is(err, database.ErrClosed) {
 		return fmt.Errorf("release lease %q of plugin %q: %w", l.Name, l.Plugin, err)
 	}
 	return nil
 }
 
 // drop forgets a lease that ends; false when it had ended before.
-func (s *State) drop(l *Lease, err error) bool {
+func (s *Store) drop(l *Lease, err error) bool {
 	key := leaseKey{l.Plugin, l.Name}
 	s.mu.Lock()
 	held := s.mu.leases[key] == l
@@ -271,18 +270,10 @@ func (s *State) drop(l *Lease, err error) bool {
 	return held
 }
 
-func (s *State) wakeWaiters() {
+func (s *Store) wakeWaiters() {
 	s.mu.Lock()
 	released := s.mu.released
 	s.mu.released = make(chan struct{})
 	s.mu.Unlock()
 	close(released)
-}
-
-// stateClosed names what database/sql says of a closed database.
-func stateClosed(err error) error {
-	if errors.Is(err, sql.ErrConnDone) {
-		return ErrClosed
-	}
-	return err
 }

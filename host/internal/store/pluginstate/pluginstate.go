@@ -1,10 +1,15 @@
-package store
+// Package pluginstate stores the keys and values of plugins, and the leases that they hold.
+//
+// It owns: state.db, whose changes are durable at once and can be read at any time; which process holds a lease, and when a
+// lease of a process that has ended is free. It must not know: what a plugin stores, who may ask for it.
+//
+// Start with [Open].
+package pluginstate
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -21,8 +26,8 @@ const (
 	MaxValueBytes = 1 << 20
 )
 
-// stateMigrations is the history of state.db.
-func stateMigrations() []database.Migration {
+// migrations is the history of the schema of state.db.
+func migrations() []database.Migration {
 	return []database.Migration{{
 		Name: "keys and leases",
 		SQL: []string{
@@ -61,31 +66,31 @@ type keyRow struct {
 
 func (keyRow) TableName() string { return "keys" }
 
-// State is the small store of what plugins keep: every change is on the disk when its method returns, and may be read at
-// any time. Its methods may be called from several goroutines, and several processes may have it open.
-type State struct {
+// Store is an open store of keys and leases. A change is durable when its method returns. Methods may be called from several
+// goroutines, and several processes may have the same store open.
+type Store struct {
 	db    *database.DB
-	hosts database.Locks // held by each State that has leases, under its name
-	host  string         // names this State among all that have the database open
+	hosts database.Locks // each Store with leases holds one, under its name
+	host  string         // identifies this Store among all that have the database open
 
 	mu struct {
 		sync.Mutex
 		closed   bool
-		alive    database.Lock       // held while this State may hold leases
-		leases   map[leaseKey]*Lease // held by this State
+		alive    database.Lock       // held while this Store may have leases
+		leases   map[leaseKey]*Lease // held by this Store
 		released chan struct{}       // closed, and made anew, when one of them ends
 	}
 }
 
-// OpenState opens or creates state.db at path, or its tables in another database.
-func OpenState(ctx context.Context, path string, where Database) (*State, error) {
-	what := where.config(path)
-	what.Schema, what.Migrations = "state", stateMigrations()
-	db, err := database.Open(ctx, what)
+// Open opens or creates the store in the database where. lockDir is the folder for its lock files if the database has no
+// locks of its own.
+func Open(ctx context.Context, where database.Config, lockDir string) (*Store, error) {
+	where.Schema, where.Migrations = "state", migrations()
+	db, err := database.Open(ctx, where)
 	if err != nil {
 		return nil, err
 	}
-	s := &State{db: db, hosts: locksOf(db, filepath.Join(filepath.Dir(path), "hosts")), host: uuid.NewString()}
+	s := &Store{db: db, hosts: db.Locks(lockDir), host: uuid.NewString()}
 	s.mu.leases = map[leaseKey]*Lease{}
 	s.mu.released = make(chan struct{})
 	return s, nil
@@ -99,7 +104,7 @@ type Scope struct {
 	Quota int64
 }
 
-// ErrQuota is returned by [State.Put] when there is no room for a value.
+// ErrQuota is returned by [Store.Put] when there is no room for a value.
 var ErrQuota = errors.New("the plugin keeps as much as it may")
 
 // Value is what a key holds. Its version is a number that no other value of any key ever has.
@@ -110,10 +115,10 @@ type Value struct {
 }
 
 // Get returns what a key holds; false when there is no such key.
-func (s *State) Get(ctx context.Context, scope Scope, key string) (Value, bool, error) {
+func (s *Store) Get(ctx context.Context, scope Scope, key string) (Value, bool, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
-		return Value{}, false, stateClosed(err)
+		return Value{}, false, err
 	}
 	var rows []keyRow
 	err = g.Where("plugin = ? AND thread_id = ? AND key = ?", scope.Plugin, string(scope.Thread), key).Find(&rows).Error
@@ -123,12 +128,12 @@ func (s *State) Get(ctx context.Context, scope Scope, key string) (Value, bool, 
 	if len(rows) == 0 {
 		return Value{}, false, nil
 	}
-	return Value{Data: rows[0].Value, Version: rows[0].Version, Updated: timeOf(rows[0].UpdatedAt)}, true, nil
+	return Value{Data: rows[0].Value, Version: rows[0].Version, Updated: database.Time(rows[0].UpdatedAt)}, true, nil
 }
 
 // Put stores a value and returns its version. With ifVersion it does so only if the key's version is this one, 0 meaning
 // that there is no such key; else stored is false and version is the key's own.
-func (s *State) Put(ctx context.Context, scope Scope, key string, data []byte, ifVersion *uint64) (version uint64, stored bool, err error) {
+func (s *Store) Put(ctx context.Context, scope Scope, key string, data []byte, ifVersion *uint64) (version uint64, stored bool, err error) {
 	switch {
 	case key == "" || len(key) > MaxKeyBytes:
 		return 0, false, fmt.Errorf("store state of plugin %q: a key has 1 to %d bytes, this one has %d", scope.Plugin, MaxKeyBytes, len(key))
@@ -150,7 +155,7 @@ func (s *State) Put(ctx context.Context, scope Scope, key string, data []byte, i
 		if err != nil {
 			return err
 		}
-		return exec(tx, `INSERT INTO keys (plugin, thread_id, key, value, version, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+		return database.Exec(tx, `INSERT INTO keys (plugin, thread_id, key, value, version, updated_at) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (plugin, thread_id, key) DO UPDATE SET value = excluded.value, version = excluded.version,
 			updated_at = excluded.updated_at`,
 			scope.Plugin, string(scope.Thread), key, data, version, time.Now().UnixNano())
@@ -163,7 +168,7 @@ func (s *State) Put(ctx context.Context, scope Scope, key string, data []byte, i
 
 // Delete removes a key; removing one that is not there is no error. With ifVersion it does so only if the key's version is
 // this one; else deleted is false and version is the key's own.
-func (s *State) Delete(ctx context.Context, scope Scope, key string, ifVersion *uint64) (version uint64, deleted bool, err error) {
+func (s *Store) Delete(ctx context.Context, scope Scope, key string, ifVersion *uint64) (version uint64, deleted bool, err error) {
 	err = s.write(ctx, func(tx *gorm.DB) error {
 		if version, deleted, err = matches(tx, scope, key, ifVersion); err != nil || !deleted {
 			return err
@@ -172,7 +177,7 @@ func (s *State) Delete(ctx context.Context, scope Scope, key string, ifVersion *
 		if err := makeRoom(tx, scope, key, 0); err != nil {
 			return err
 		}
-		return exec(tx, "DELETE FROM keys WHERE plugin = ? AND thread_id = ? AND key = ?", scope.Plugin, string(scope.Thread), key)
+		return database.Exec(tx, "DELETE FROM keys WHERE plugin = ? AND thread_id = ? AND key = ?", scope.Plugin, string(scope.Thread), key)
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("delete state %q of plugin %q: %w", key, scope.Plugin, err)
@@ -202,7 +207,7 @@ func makeRoom(tx *gorm.DB, scope Scope, key string, size int) error {
 	if scope.Quota > 0 && after > scope.Quota && after > before {
 		return ErrQuota
 	}
-	return exec(tx, "INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, after)
+	return database.Exec(tx, "INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, after)
 }
 
 // matches compares a key's version, 0 when there is none.
@@ -216,10 +221,10 @@ func matches(tx *gorm.DB, scope Scope, key string, want *uint64) (have uint64, o
 }
 
 // List returns the keys of a scope that begin with prefix, sorted.
-func (s *State) List(ctx context.Context, scope Scope, prefix string) ([]string, error) {
+func (s *Store) List(ctx context.Context, scope Scope, prefix string) ([]string, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
-		return nil, stateClosed(err)
+		return nil, err
 	}
 	keys := []string{}
 	err = g.Model(&keyRow{}).Where("plugin = ? AND thread_id = ? AND substr(key, 1, length(?)) = ?", scope.Plugin,
@@ -231,16 +236,16 @@ func (s *State) List(ctx context.Context, scope Scope, prefix string) ([]string,
 }
 
 // DeleteThread removes what all plugins keep for a thread.
-func (s *State) DeleteThread(ctx context.Context, thread event.ThreadID) error {
+func (s *Store) DeleteThread(ctx context.Context, thread event.ThreadID) error {
 	if thread == "" {
 		return nil // those keys are the plugins' own
 	}
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		// What is left is counted when it is needed.
-		if err := exec(tx, "DELETE FROM counters WHERE name IN (SELECT 'bytes ' || plugin FROM keys WHERE thread_id = ?)", string(thread)); err != nil {
+		if err := database.Exec(tx, "DELETE FROM counters WHERE name IN (SELECT 'bytes ' || plugin FROM keys WHERE thread_id = ?)", string(thread)); err != nil {
 			return err
 		}
-		return exec(tx, "DELETE FROM keys WHERE thread_id = ?", string(thread))
+		return database.Exec(tx, "DELETE FROM keys WHERE thread_id = ?", string(thread))
 	})
 	if err != nil {
 		return fmt.Errorf("delete state of thread %s: %w", thread, err)
@@ -248,22 +253,22 @@ func (s *State) DeleteThread(ctx context.Context, thread event.ThreadID) error {
 	return nil
 }
 
-func (s *State) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return stateClosed(s.db.Write(ctx, database.Full, fn))
+func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return s.db.Write(ctx, database.Full, fn)
 }
 
 // Close gives up all leases and closes the store.
-func (s *State) Close() error {
+func (s *Store) Close() error {
 	s.mu.Lock()
 	alive, leases := s.mu.alive, s.mu.leases
 	s.mu.closed, s.mu.alive, s.mu.leases = true, nil, nil
 	s.mu.Unlock()
 	for _, l := range leases {
-		l.end(ErrClosed)
+		l.end(database.ErrClosed)
 	}
 	var err error
 	if alive != nil {
-		// From here on others may take what this State held. What it still takes does not count.
+		// From here on other processes may take the leases of this Store; leases that it still acquires are void.
 		err = alive.Release()
 	}
 	return errors.Join(err, s.db.Close())

@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Statement implements [database.Conn].
@@ -13,10 +15,13 @@ func (c *conn) Statement(sql string) string { return sql }
 // MigrationTable implements [database.Conn].
 func (c *conn) MigrationTable() string { return "migrations" }
 
-// SchemaVersion implements [database.Conn]. The number is in the header of the file.
+// SchemaVersion implements [database.Conn]. The number is in the header of the file, where a damaged disk can change it.
 func (c *conn) SchemaVersion(g *gorm.DB) (int, error) {
 	var v int
 	err := g.Raw("PRAGMA user_version").Scan(&v).Error
+	if err == nil && v < 0 {
+		return 0, &database.Error{Where: c.path, Op: "open", Fault: fault(sqlite3.SQLITE_CORRUPT), Err: fmt.Errorf("schema version %d is not valid", v)}
+	}
 	return v, err
 }
 

@@ -77,6 +77,18 @@ func TestWhatIsNotADatabaseOfGantry(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = d.Close()
+	negative := filepath.Join(dir, "negative.db")
+	if err := os.WriteFile(negative, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err = database.Open(t.Context(), database.Config{Driver: Driver{}, Source: negative})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write(t.Context(), database.Full, func(tx *gorm.DB) error { return tx.Exec("PRAGMA user_version(-1)").Error }); err != nil {
+		t.Fatal(err)
+	}
+	_ = d.Close()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -84,6 +96,7 @@ func TestWhatIsNotADatabaseOfGantry(t *testing.T) {
 	for path, want := range map[string]string{
 		text:                             "not a database",
 		foreign:                          "tables that are not gantry's",
+		negative:                         "schema version -1",
 		dir:                              "not a regular file",
 		filepath.Join(file, "x.db"):      "GANTRY_HOME",
 		filepath.Join(file, "y", "x.db"): "GANTRY_HOME",

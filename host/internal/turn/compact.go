@@ -43,7 +43,7 @@ func Compact(ctx context.Context, cfg Config, h *history.History) Result {
 }
 
 func (r *runner) window() history.Window {
-	w := history.WindowOf(r.Row, r.Compaction.Limit)
+	w := history.WindowOf(r.model.Row, r.Compaction.Limit)
 	w.Body = r.Compaction.Body
 	return w
 }
@@ -92,14 +92,9 @@ func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err
 	if history.WindowOf(before.Row, 0).Size <= w.Size {
 		return false, nil
 	}
-	own := Fallback{
-		Model: r.Model, Provider: r.Provider, Row: r.Row, Request: r.Request, Output: r.Settings.Output, Traits: r.Settings.Traits,
-	}
-	defer func() {
-		r.use(&own)
-		r.ownOnly = false
-	}()
-	r.use(before)
+	own := r.model
+	defer func() { r.model, r.ownOnly = own, false }()
+	r.model = *before
 	r.ownOnly = true // the fallbacks are those of this turn's model
 	done, err = r.compact(ctx, downshift)
 	if _, said := errors.AsType[*llm.Error](err); said && ctx.Err() == nil {
@@ -129,7 +124,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 		return false, err
 	}
 	item := event.Item{ID: event.NewItemID(), Type: event.ItemCompaction, Status: event.StatusInProgress}
-	if _, err := r.Log.Publish(ctx, r.ID, event.ItemStarted{Item: item}); err != nil {
+	if err := r.write(ctx, event.ItemStarted{Item: item}); err != nil {
 		return false, err
 	}
 	account, err := r.account(ctx)
@@ -149,7 +144,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 		r.history.Settle()
 		item.Status = event.StatusFailed
 		item.Text = fmt.Sprintf("not compacted: about %d tokens would have become %d", was, is)
-		_, err := r.Log.Publish(ctx, r.ID, event.ItemCompleted{Item: item}, event.Notice{
+		err := r.write(ctx, event.ItemCompleted{Item: item}, event.Notice{
 			Level: "warning", Text: "the conversation was " + item.Text, Next: "Go on; it is tried again when there is more of it.",
 		})
 		return false, err
@@ -167,7 +162,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 			Next: "Raise history.compact_at_tokens, use a model with a larger window, or say less at once.",
 		})
 	}
-	if _, err := r.Log.Publish(ctx, r.ID, bodies...); err != nil {
+	if err := r.write(ctx, bodies...); err != nil {
 		return false, err
 	}
 	crashpoint.At(crashpoint.Compacted, "")
@@ -179,7 +174,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 // base is what every request holds beside its messages, as far as it can be estimated.
 func (r *runner) base() int64 {
 	var n int64
-	for _, s := range r.Request.System {
+	for _, s := range r.model.Request.System {
 		n += history.Tokens(int64(len(s)))
 	}
 	return n
@@ -223,12 +218,12 @@ type question struct {
 
 // ask is one try, by whichever model answers now.
 func (q *question) ask(ctx context.Context, attempts int) (sampled, error) {
-	rest, ok := compact.Trimmed(q.history.ForPrompt(history.TraitsOf(q.Row)), q.refused)
+	rest, ok := compact.Trimmed(q.history.ForPrompt(history.TraitsOf(q.model.Row)), q.refused)
 	if !ok {
 		q.exhausted = true
 		return sampled{}, q.refusal
 	}
-	req := q.Request
+	req := q.model.Request
 	req.Messages = append(slices.Clip(rest), compact.Prompt(q.Compaction.Prompt))
 	req.Tools, req.HostedTools, req.OutputSchema, req.OutputSchemaName, req.ParallelToolCalls = nil, nil, nil, "", false
 	var answer llm.Fold
@@ -246,7 +241,7 @@ func (q *question) ask(ctx context.Context, attempts int) (sampled, error) {
 			q.notice(ctx, event.StreamRetried{Attempt: ev.N - 1, DelayMS: ev.DelayMS, Cause: ev.Reason})
 		case llm.StepFinish:
 			counted = true
-			return q.Meter.Report(ctx, q.Log, q.ID, usage.Of(q.Provider, q.Row, response, ev.Usage))
+			return q.Meter.Report(ctx, q.Log, q.ID, usage.Of(q.model.Provider, q.model.Row, response, ev.Usage))
 		case *llm.Error:
 			return ev
 		}

@@ -16,7 +16,7 @@ type heldText struct {
 }
 
 // flush records what is held.
-func (r *runner) flush(ctx context.Context) error {
+func (r *recorder) flush(ctx context.Context) error {
 	if len(r.held) == 0 {
 		return nil
 	}
@@ -28,23 +28,22 @@ func (r *runner) flush(ctx context.Context) error {
 		}
 		ms = append(ms, h.message)
 	}
-	if _, err := r.Log.Publish(ctx, r.ID, append(bodies, event.HistoryAdded{Messages: ms})...); err != nil {
+	if err := r.write(ctx, append(bodies, event.HistoryAdded{Messages: ms})...); err != nil {
 		return err
 	}
-	r.history.Append(ms...)
 	r.held = nil
 	return nil
 }
 
 // keepHeld records what is held at the end of a turn: people have read it, and nobody says it again.
-func (r *runner) keepHeld(ctx context.Context) {
+func (r *recorder) keepHeld(ctx context.Context) {
 	if err := r.flush(context.WithoutCancel(ctx)); err != nil {
-		r.Logger.Error("text at the end of a turn not recorded", "turn", r.ID, "err", err)
+		r.logger.Error("text at the end of a turn not recorded", "turn", r.id, "err", err)
 	}
 }
 
 // supersede drops what is held, since the model is asked once more.
-func (r *runner) supersede(ctx context.Context) {
+func (r *recorder) supersede(ctx context.Context) {
 	for _, h := range r.held {
 		if h.item != nil {
 			h.item.Status = event.StatusSuperseded

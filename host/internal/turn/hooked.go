@@ -53,15 +53,6 @@ func (e *stoppedError) Error() string {
 	return text
 }
 
-// tell records what hooks have to say to the model.
-func (r *runner) tell(ctx context.Context, texts ...string) error {
-	var ms []llm.Message
-	for _, text := range texts {
-		ms = append(ms, llm.Message{Role: llm.RoleSystem, Parts: []llm.Part{&llm.Text{Text: text}}})
-	}
-	return r.record(ctx, ms...)
-}
-
 // begin tells hooks of a beginning, and the model what hooks said meanwhile.
 func (r *runner) begin(ctx context.Context) error {
 	if r.unhooked() {
@@ -104,7 +95,7 @@ func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []stri
 	if said.Reason != "" {
 		text += ": " + said.Reason
 	}
-	_, err = r.Log.Publish(ctx, r.ID, event.ItemCompleted{Item: item}, event.Notice{
+	err = r.write(ctx, event.ItemCompleted{Item: item}, event.Notice{
 		Level: "warning", Text: text, Next: "Say it in another way; the model has not read it.",
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 	}
 	c.Metadata = a.stamped(c.Metadata)
 	item := event.Item{
-		ID: event.NewItemID(), Type: event.ItemTool, Status: event.StatusInProgress, Call: event.CallID(c.ID), Plugin: a.Provider, Tool: c.Name,
+		ID: event.NewItemID(), Type: event.ItemTool, Status: event.StatusInProgress, Call: event.CallID(c.ID), Plugin: a.model.Provider, Tool: c.Name,
 	}
 	if json.Valid([]byte(c.Input)) {
 		item.Arguments = json.RawMessage(c.Input)
@@ -32,7 +32,7 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 		item.Type, item.Query = event.ItemWebSearch, searched(item.Arguments)
 	}
 	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&c}}
-	if _, err := a.Log.Publish(ctx, a.ID, event.ItemStarted{Item: item}, event.HistoryAdded{Messages: []llm.Message{m}}); err != nil {
+	if err := a.write(ctx, event.ItemStarted{Item: item}, event.HistoryAdded{Messages: []llm.Message{m}}); err != nil {
 		return err
 	}
 	if a.hosted == nil {
@@ -43,7 +43,6 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 		a.notice(ctx, event.ItemCompleted{Item: same})
 	}
 	a.hosted[c.ID] = item
-	a.history.Append(m)
 	return nil
 }
 
@@ -89,11 +88,10 @@ func (a *answer) hostedResult(ctx context.Context, r llm.ToolResult) error {
 		item.Output = history.Truncate(llm.Message{Parts: r.Content}.Text(), history.Policy{Bytes: true, Limit: maxHostedOutput})
 		bodies = append(bodies, event.ItemCompleted{Item: item})
 	}
-	if _, err := a.Log.Publish(ctx, a.ID, bodies...); err != nil {
+	if err := a.write(ctx, bodies...); err != nil {
 		return err
 	}
 	delete(a.hosted, r.ID)
-	a.history.Append(m)
 	return nil
 }
 
@@ -108,7 +106,7 @@ func (a *answer) closeHosted(ctx context.Context, status event.ItemStatus) {
 
 // stamped says in the metadata of a call that the vendor ran, or of a thought, whose it is: it goes back to nobody else.
 func (a *answer) stamped(md llm.Metadata) llm.Metadata {
-	ns := a.Row.MetadataNamespace
+	ns := a.model.Row.MetadataNamespace
 	if _, said := md[ns]; said || ns == "" {
 		return md
 	}

@@ -120,13 +120,11 @@ func (r *runner) recordInput(ctx context.Context, in Input) (bool, error) {
 	}
 	item := UserItem(in)
 	m := llm.Message{Role: llm.RoleUser, Parts: in.Parts}
-	seq, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: []llm.Message{m}}, event.ItemCompleted{Item: item})
-	if err != nil {
+	if err := r.write(ctx, event.HistoryAdded{Messages: []llm.Message{m}}, event.ItemCompleted{Item: item}); err != nil {
 		return false, err
 	}
-	r.said = seq
+	r.uncommitted = r.last
 	r.stops = stops{}
-	r.history.Append(m)
 	return true, r.tell(ctx, more...)
 }
 

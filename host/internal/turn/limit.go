@@ -8,6 +8,35 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 )
 
+// Limits end a turn. Zero values are the documented defaults.
+type Limits struct {
+	StreamRetries int           // how often a broken stream is asked again; default 5, at most 100; negative: never
+	IdleTimeout   time.Duration // how long a stream may be silent; default 5 min
+	Samplings     int           // most requests of one turn; 0: any number
+	Time          time.Duration // most time of one turn; 0: any
+}
+
+// Defaults, codex-compatible.
+const (
+	defaultStreamRetries = 5
+	maxStreamRetries     = 100
+	defaultIdleTimeout   = 5 * time.Minute
+)
+
+func (l Limits) withDefaults() Limits {
+	switch {
+	case l.StreamRetries == 0:
+		l.StreamRetries = defaultStreamRetries
+	case l.StreamRetries < 0:
+		l.StreamRetries = 0
+	}
+	l.StreamRetries = min(l.StreamRetries, maxStreamRetries)
+	if l.IdleTimeout <= 0 {
+		l.IdleTimeout = defaultIdleTimeout
+	}
+	return l
+}
+
 // timeError is the cause of a turn's end that took too long.
 type timeError struct{ most time.Duration }
 

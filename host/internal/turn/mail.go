@@ -133,12 +133,10 @@ func (r *runner) readMail(ctx context.Context) (bool, error) {
 		ms = append(ms, history.MailMessage(m))
 		bodies = append(bodies, event.ItemCompleted{Item: MailItem(m)})
 	}
-	seq, err := r.Log.Publish(ctx, r.ID, append([]event.Body{event.HistoryAdded{Messages: ms}}, bodies...)...)
-	if err != nil {
+	if err := r.write(ctx, append([]event.Body{event.HistoryAdded{Messages: ms}}, bodies...)...); err != nil {
 		return false, err
 	}
-	r.said = seq
-	r.history.Append(ms...)
+	r.uncommitted = r.last
 	r.Mail.drop(len(mails))
 	return true, nil
 }

@@ -25,30 +25,30 @@ type offline struct {
 }
 
 // waits reports whether it is waited for. Where another model stands in, that one is asked instead.
-func (o *offline) waits(r *runner) bool {
-	if source, ok := first[FallbackSource](r.Participants); ok && source.HasFallback() {
+func (o *offline) waits(s *sampler) bool {
+	if source, ok := first[FallbackSource](s.participants); ok && source.HasFallback() {
 		return false
 	}
-	return o.waited < r.offlineWait()
+	return o.waited < s.offlineWait()
 }
 
 // offlineWait is the total time to wait for an unreachable provider, as it is now.
-func (r *runner) offlineWait() (longest time.Duration) {
-	for _, w := range each[OfflineWaiter](r.Participants) {
+func (s *sampler) offlineWait() (longest time.Duration) {
+	for _, w := range each[OfflineWaiter](s.participants) {
 		longest = max(longest, w.OfflineWait())
 	}
 	return longest
 }
 
 // wait waits until it is time for the next look.
-func (o *offline) wait(ctx context.Context, r *runner, e *llm.Error) error {
-	d := min(firstLook<<min(o.looks, 10), longestLook, r.offlineWait()-o.waited)
+func (o *offline) wait(ctx context.Context, s *sampler, e *llm.Error) error {
+	d := min(firstLook<<min(o.looks, 10), longestLook, s.offlineWait()-o.waited)
 	if d <= 0 { // who had the patience has left just now
 		return nil
 	}
 	o.looks++
 	o.waited += d
-	if _, err := r.Log.Publish(ctx, r.ID, event.StreamRetried{DelayMS: d.Milliseconds(), Cause: e.Error(), Offline: true}); err != nil {
+	if err := s.write(ctx, event.StreamRetried{DelayMS: d.Milliseconds(), Cause: e.Error(), Offline: true}); err != nil {
 		return err
 	}
 	return pause(ctx, d)

@@ -27,61 +27,58 @@ func backoff(n int, noise float64) time.Duration {
 // is down is not helped by thirty. Each stream gets what is left of it.
 const maxPosts = 12
 
-// ask asks the model once. attempts bounds the tries before anything is answered.
-type ask func(ctx context.Context, attempts int) (sampled, error)
-
 // withRetries asks the model until an answer is whole, the bounds are reached or the error is final.
-func (r *runner) withRetries(ctx context.Context, once ask) (sampled, error) {
+func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 	posts := 0
 	var away offline
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
 			return sampled{}, context.Cause(ctx)
 		}
-		if err := r.Meter.Allow(); err != nil {
+		if err := s.meter.Allow(); err != nil {
 			return sampled{}, err
 		}
-		s, err := once(ctx, maxPosts-posts)
+		got, err := once(ctx, maxPosts-posts)
 		if err == nil {
-			return s, nil
+			return got, nil
 		}
 		if ctx.Err() != nil {
-			return s, err
+			return got, err
 		}
-		if s.abort {
-			return s, nil
+		if got.abort {
+			return got, nil
 		}
 		e, ok := errors.AsType[*llm.Error](err)
-		if ok && e.Offline && !s.begun && away.waits(r) {
-			if err := away.wait(ctx, r, e); err != nil {
-				return s, err
+		if ok && e.Offline && !got.begun && away.waits(s) {
+			if err := away.wait(ctx, s, e); err != nil {
+				return got, err
 			}
 			n-- // nobody was reached: that is no try
 			continue
 		}
-		posts += s.posts
+		posts += got.posts
 		// What nobody can name may have been an accident of an answer that was well until then: that is tried once.
-		accident := ok && e.Code == llm.ErrUnknown && s.begun && n == 1
+		accident := ok && e.Code == llm.ErrUnknown && got.begun && n == 1
 		if !ok || !e.Retryable && !accident {
-			return s, err
+			return got, err
 		}
-		if n > r.Limits.StreamRetries || posts >= maxPosts {
-			return s, exhausted(e, posts)
+		if n > s.limits.StreamRetries || posts >= maxPosts {
+			return got, exhausted(e, posts)
 		}
 		delay := backoff(n, rand.Float64())
 		if e.RetryAfter > 0 {
 			if e.RetryAfter > maxDelay {
-				return s, tooLong(e, time.Now())
+				return got, tooLong(e, time.Now())
 			}
 			delay = e.RetryAfter
 		}
-		if _, err := r.Log.Publish(ctx, r.ID, event.StreamRetried{
-			Attempt: n, Max: r.Limits.StreamRetries, DelayMS: delay.Milliseconds(), Cause: e.Error(), Begun: s.begun,
+		if err := s.write(ctx, event.StreamRetried{
+			Attempt: n, Max: s.limits.StreamRetries, DelayMS: delay.Milliseconds(), Cause: e.Error(), Begun: got.begun,
 		}); err != nil {
-			return s, err
+			return got, err
 		}
 		if err := pause(ctx, delay); err != nil {
-			return s, err
+			return got, err
 		}
 	}
 }

@@ -2,9 +2,8 @@ package turn
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
-	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
@@ -33,13 +32,13 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	durable := r.commit(ctx)
 	tools := r.Tools()
 	settings := r.Settings
-	settings.Tools = tools
-	req := r.Request
-	traits := history.TraitsOf(r.Row)
+	settings.Tools, settings.Output, settings.Traits = tools, r.model.Output, r.model.Traits
+	req := r.model.Request
+	traits := history.TraitsOf(r.model.Row)
 	traits.Paused, traits.PausedWith = r.paused, r.pausedWith
 	req.Messages = r.history.ForPrompt(traits)
-	req.Tools = tools.ModelTools(r.Row)
-	req.ParallelToolCalls = r.Row.ParallelToolCalls
+	req.Tools = tools.ModelTools(r.model.Row)
+	req.ParallelToolCalls = r.model.Row.ParallelToolCalls
 	if err := durable(); err != nil {
 		return sampled{}, err
 	}
@@ -107,47 +106,6 @@ type pendingCall struct {
 	known  *llm.ToolResult
 }
 
-var errSilent = errors.New("idle timeout waiting for the model's stream")
-
-// consume reads the stream of a request to its end.
-func (r *runner) consume(ctx context.Context, req *llm.Request, attempts int, each func(context.Context, llm.Event) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	idle := time.AfterFunc(r.Limits.IdleTimeout, func() { cancel(errSilent) })
-	defer idle.Stop()
-	finished := false
-	for ev, err := range r.Model.Stream(ctx, req, r.ID, attempts) {
-		idle.Stop() // whoever takes the events may be slow; only the model's silence counts
-		if err != nil {
-			if errors.Is(context.Cause(ctx), errSilent) {
-				return &llm.Error{Code: llm.ErrTransport, Message: errSilent.Error(), Retryable: true}
-			}
-			return err
-		}
-		if err := each(ctx, ev); err != nil {
-			return err
-		}
-		if _, ok := ev.(llm.Finish); ok {
-			finished = true
-		}
-		wait := r.Limits.IdleTimeout
-		if again, ok := ev.(llm.Attempt); ok {
-			wait += time.Duration(again.DelayMS) * time.Millisecond // announced silence
-		}
-		idle.Reset(wait)
-	}
-	if !finished {
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errSilent) {
-			return cause
-		}
-		return &llm.Error{
-			Code: llm.ErrIncompleteStream, Message: "stream disconnected before completion: stream closed before the answer was finished",
-			Retryable: true,
-		}
-	}
-	return nil
-}
-
 func (a *answer) event(ctx context.Context, ev llm.Event) error {
 	if err := a.cutForMail(ev); err != nil {
 		return err
@@ -156,8 +114,8 @@ func (a *answer) event(ctx context.Context, ev llm.Event) error {
 	case llm.StepStart:
 		a.begun = true
 		a.response = ev.ResponseID
-		if ev.ServedModel != "" && !strings.EqualFold(ev.ServedModel, a.Request.Model) {
-			a.Logger.Debug("another model answers", "turn", a.ID, "asked", a.Request.Model, "served", ev.ServedModel)
+		if ev.ServedModel != "" && !strings.EqualFold(ev.ServedModel, a.model.Request.Model) {
+			a.Logger.Debug("another model answers", "turn", a.ID, "asked", a.model.Request.Model, "served", ev.ServedModel)
 		}
 	case llm.Attempt:
 		a.posts++
@@ -215,7 +173,7 @@ func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
 		t = event.ItemReasoning
 	}
 	b := &textBlock{kind: ev.Kind, meta: ev.Metadata, item: event.Item{ID: event.NewItemID(), Type: t, Status: event.StatusInProgress}}
-	if _, err := a.Log.Publish(ctx, a.ID, event.ItemStarted{Item: b.item}); err != nil {
+	if err := a.write(ctx, event.ItemStarted{Item: b.item}); err != nil {
 		return err
 	}
 	a.texts[blockKey{ev.Kind, ev.ID}] = b
@@ -239,7 +197,7 @@ func (a *answer) delta(ctx context.Context, ev llm.BlockDelta) error {
 	}
 	b.text.WriteString(ev.Text)
 	b.offset += int64(len(ev.Text))
-	_, err := a.Log.Publish(ctx, a.ID, d)
+	err := a.write(ctx, d)
 	return err
 }
 
@@ -267,7 +225,7 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 	}
 	h := heldText{message: llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{part}}}
 	if b.kind == llm.BlockReasoning { // the end of a thought is news by itself
-		if _, err := a.Log.Publish(ctx, a.ID, event.ItemCompleted{Item: item}); err != nil {
+		if err := a.write(ctx, event.ItemCompleted{Item: item}); err != nil {
 			return err // the item is still open: abandon closes it
 		}
 	} else {
@@ -288,17 +246,10 @@ func (a *answer) abandon(ctx context.Context) {
 	a.closeHosted(ctx, event.StatusAborted)
 }
 
-// notice publishes what is for people only; the log refusing it is not the turn's end.
-func (r *runner) notice(ctx context.Context, body event.Body) {
-	if _, err := r.Log.Publish(ctx, r.ID, body); err != nil {
-		r.Logger.Warn("event not published", "turn", r.ID, "err", err)
-	}
-}
-
 // count adds what one answer used.
 func (a *answer) count(ctx context.Context, u llm.Usage) error {
 	a.counted = true
-	r := usage.Of(a.Provider, a.Row, a.response, u)
+	r := usage.Of(a.model.Provider, a.model.Row, a.response, u)
 	used := usage.TokensOf(u)
 	if used.Total == 0 { // a provider that does not count; a limit must hold all the same
 		used.Input = a.base() + history.Estimate(a.history.Messages())
@@ -307,4 +258,30 @@ func (a *answer) count(ctx context.Context, u llm.Usage) error {
 	a.history.Counted(used.Total, used.Input)
 	r.Active = a.history.Active()
 	return a.Meter.Report(ctx, a.Log, a.ID, r)
+}
+
+// finish says what the end of an answer means where it is not the model's own: a filter ends the turn with an error, a limit
+// is told to people, and an answer that the vendor could not make sense of itself is asked for again. What was whole is kept.
+func (a *answer) finish(ctx context.Context, ev llm.StepFinish) error {
+	why := ""
+	if ev.RawReason != "" {
+		why = fmt.Sprintf(" (%s)", ev.RawReason)
+	}
+	switch ev.Reason {
+	case llm.FinishContentFilter:
+		return &llm.Error{
+			Code: llm.ErrContentPolicy, Message: fmt.Sprintf("provider %q: the vendor stopped the answer under its content policy%s", a.model.Provider, why),
+			Next: "put it in other words, or use another model",
+		}
+	case llm.FinishError:
+		return &llm.Error{
+			Code: llm.ErrInvalidOutput, Retryable: true, Message: fmt.Sprintf("provider %q: the vendor could not finish the answer%s", a.model.Provider, why),
+		}
+	case llm.FinishLength:
+		a.notice(ctx, event.Notice{
+			Level: "warning", Text: fmt.Sprintf("the answer was cut off at the limit of its length%s", why),
+			Next: "Say \"go on\", or raise max_output_tokens in the model's block.",
+		})
+	}
+	return nil
 }

@@ -12,10 +12,10 @@ import (
 // tellOfForm warns where the last message does not follow the turn's output schema. Most vendors hold their models to it; who reads
 // the message should learn of one that does not, from the turn and not from what breaks later.
 func (r *runner) tellOfForm(ctx context.Context, last string) {
-	if r.Request.OutputSchema == nil {
+	if r.model.Request.OutputSchema == nil {
 		return
 	}
-	if err := follows(last, r.Request.OutputSchema); err != nil {
+	if err := follows(last, r.model.Request.OutputSchema); err != nil {
 		r.notice(ctx, event.Notice{
 			Level: "warning", Text: fmt.Sprintf("the last message does not follow the output schema: %v", err),
 			Next: "Use a model whose vendor supports output schemas, or say in the task what form the answer has.",

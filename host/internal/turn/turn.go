@@ -14,8 +14,6 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
-	"sync"
-	"time"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -78,35 +76,6 @@ type Fallback struct {
 	Notices  []event.Notice // tell people which model goes on for which, and why
 }
 
-// Limits end a turn. Zero values are the documented defaults.
-type Limits struct {
-	StreamRetries int           // how often a broken stream is asked again; default 5, at most 100; negative: never
-	IdleTimeout   time.Duration // how long a stream may be silent; default 5 min
-	Samplings     int           // most requests of one turn; 0: any number
-	Time          time.Duration // most time of one turn; 0: any
-}
-
-// Defaults, codex-compatible.
-const (
-	defaultStreamRetries = 5
-	maxStreamRetries     = 100
-	defaultIdleTimeout   = 5 * time.Minute
-)
-
-func (l Limits) withDefaults() Limits {
-	switch {
-	case l.StreamRetries == 0:
-		l.StreamRetries = defaultStreamRetries
-	case l.StreamRetries < 0:
-		l.StreamRetries = 0
-	}
-	l.StreamRetries = min(l.StreamRetries, maxStreamRetries)
-	if l.IdleTimeout <= 0 {
-		l.IdleTimeout = defaultIdleTimeout
-	}
-	return l
-}
-
 // Result is how a turn ended. The history has everything that the turn recorded.
 type Result struct {
 	Status      event.TurnStatus
@@ -118,20 +87,16 @@ type Result struct {
 // runner is a turn that runs. Its fields belong to Run's goroutine.
 type runner struct {
 	Config
-	history *history.History
+	sampler
 	hooks   Hooks // of the participants; noHooks without
-	ownOnly bool  // no model takes over from the one that is asked
 	gate    orchestrate.Gate
 	unseen  []Input // taken on and not in the history yet
-	said    uint64  // the last of the user's words in the log that nobody has made durable yet; 0: none
 	current *answer // whose calls may run
-	held    []heldText
 	repeats repeats
 	stops   stops
 	paused  int // messages up to the end of an answer that its vendor goes on with; 0: none
 	// pausedWith is what the vendor wants back of that answer as a whole.
 	pausedWith llm.Metadata
-	commits    sync.WaitGroup
 	ending     bool // nothing but what every turn leaves is recorded any more
 	unspoken   bool // nobody has said anything that it is about, and the model has not been asked
 }
@@ -172,7 +137,14 @@ func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, wo
 }
 
 func newRunner(cfg Config, h *history.History, inputs []Input) *runner {
-	r := &runner{Config: cfg, history: h, hooks: noHooks{}, unseen: inputs}
+	r := &runner{Config: cfg, hooks: noHooks{}, unseen: inputs}
+	r.sampler = sampler{
+		recorder: recorder{id: cfg.ID, log: cfg.Log, history: h, logger: cfg.Logger},
+		model: Fallback{
+			Model: cfg.Model, Provider: cfg.Provider, Row: cfg.Row, Request: cfg.Request, Output: cfg.Settings.Output, Traits: cfg.Settings.Traits,
+		},
+		participants: cfg.Participants, limits: cfg.Limits, meter: cfg.Meter,
+	}
 	if hooks, ok := first[Hooks](cfg.Participants); ok {
 		r.hooks = hooks
 	}
@@ -371,10 +343,9 @@ func (r *runner) recordContext(ctx context.Context) error {
 		return nil
 	}
 	// In this order: a log that was cut off in between makes a resumed thread say it again.
-	if _, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: ms}, event.ContextUpdated{Reference: known}); err != nil {
+	if err := r.write(ctx, event.HistoryAdded{Messages: ms}, event.ContextUpdated{Reference: known}); err != nil {
 		return err
 	}
-	r.history.Append(ms...)
 	r.history.SetContextState(&known)
 	return nil
 }
@@ -449,16 +420,4 @@ func ProblemOf(err error) *event.Problem {
 
 func (r *runner) problem(p *event.Problem) Result {
 	return Result{Status: event.TurnFailed, Problem: p}
-}
-
-// record appends messages to the history and to the log. Both or neither: a log that refuses ends the turn.
-func (r *runner) record(ctx context.Context, ms ...llm.Message) error {
-	if len(ms) == 0 {
-		return nil
-	}
-	if _, err := r.Log.Publish(ctx, r.ID, event.HistoryAdded{Messages: ms}); err != nil {
-		return err
-	}
-	r.history.Append(ms...)
-	return nil
 }

@@ -1,0 +1,106 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/usage"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// sampler sends a turn's requests to the model that answers at present: it repeats requests that failed, waits for a provider
+// that can't be reached, and changes to another model where one can't answer.
+type sampler struct {
+	recorder
+	model        Fallback // the one that answers at present
+	ownOnly      bool     // no other model takes over from it
+	participants []Participant
+	limits       Limits
+	meter        *usage.Meter
+}
+
+// ask asks the model once. attempts bounds the tries before anything is answered.
+type ask func(ctx context.Context, attempts int) (sampled, error)
+
+// answered asks the model, and where it can't answer those that stand in for it. Who could not answer is not asked again in
+// this turn, so it comes to an end; the next turn begins with the thread's own model.
+func (s *sampler) answered(ctx context.Context, once ask) (sampled, error) {
+	for {
+		got, err := s.withRetries(ctx, once)
+		if err == nil || ctx.Err() != nil {
+			return got, err
+		}
+		source, ok := first[FallbackSource](s.participants)
+		if !ok || s.ownOnly {
+			return got, err
+		}
+		why, ok := errors.AsType[*llm.Error](err)
+		if !ok || !AnotherMay(why, got.begun) {
+			return got, err
+		}
+		next, err := source.Fallback(ctx, why)
+		if err != nil {
+			return got, err
+		}
+		for _, n := range next.Notices {
+			if err := s.write(ctx, n); err != nil {
+				return got, err
+			}
+		}
+		s.model = *next
+	}
+}
+
+var errSilent = errors.New("idle timeout waiting for the model's stream")
+
+// consume reads the stream of a request to its end.
+func (s *sampler) consume(ctx context.Context, req *llm.Request, attempts int, each func(context.Context, llm.Event) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(s.limits.IdleTimeout, func() { cancel(errSilent) })
+	defer idle.Stop()
+	finished := false
+	for ev, err := range s.model.Model.Stream(ctx, req, s.id, attempts) {
+		idle.Stop() // whoever takes the events may be slow; only the model's silence counts
+		if err != nil {
+			if errors.Is(context.Cause(ctx), errSilent) {
+				return &llm.Error{Code: llm.ErrTransport, Message: errSilent.Error(), Retryable: true}
+			}
+			return err
+		}
+		if err := each(ctx, ev); err != nil {
+			return err
+		}
+		if _, ok := ev.(llm.Finish); ok {
+			finished = true
+		}
+		wait := s.limits.IdleTimeout
+		if again, ok := ev.(llm.Attempt); ok {
+			wait += time.Duration(again.DelayMS) * time.Millisecond // announced silence
+		}
+		idle.Reset(wait)
+	}
+	if !finished {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errSilent) {
+			return cause
+		}
+		return &llm.Error{
+			Code: llm.ErrIncompleteStream, Message: "stream disconnected before completion: stream closed before the answer was finished",
+			Retryable: true,
+		}
+	}
+	return nil
+}
+
+// AnotherMay tells whether another model may answer where this one could not. A request that is wrong, too long or against
+// a policy would be so elsewhere; and what was answered in part went through, so that asking again is what helps.
+func AnotherMay(e *llm.Error, begun bool) bool {
+	switch e.Code {
+	case llm.ErrNoRoute, llm.ErrAuthentication, llm.ErrQuotaExceeded, llm.ErrRateLimit, llm.ErrOverloaded, llm.ErrProviderInternal:
+		return true
+	case llm.ErrTransport:
+		return !begun
+	}
+	return false
+}

@@ -96,15 +96,15 @@ func (t *Thread) runsAlone(ctx context.Context, f func(context.Context) error) e
 	}
 }
 
-// runAlone costs nobody else a panic.
-func (t *Thread) runAlone(ctx context.Context, f func(context.Context) error) (err error) {
+// call runs it. A panic costs nobody else anything.
+func (m aloneMsg) call(ctx context.Context, t *Thread) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.cfg.Logger.Error("change of a thread panicked", "thread", t.cfg.ID, "err", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("internal error: %v", p)
 		}
 	}()
-	return f(ctx)
+	return m.run(ctx)
 }
 
 // Revert completes the event that takes turns back of a thread that nobody runs; s is what its log says of it by now.

@@ -35,28 +35,12 @@ func (w Worker) Publish(ctx context.Context, bodies ...event.Body) error {
 	return err
 }
 
-// startConcurrent runs a task beside the turn. It outlives that turn: it was asked for by itself.
-func (t *Thread) startConcurrent(ctx context.Context, sub submitMsg) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	id := t.st.turn
-	m := &besideMsg{}
-	t.st.beside[m] = cancel
-	sub.accepted <- Accepted{Turn: id, Concurrent: true}
-	t.turns.Go(func() { // owned by the thread: end waits
-		defer cancel(nil)
-		t.besideTurn(ctx, *sub.Task, Worker{t, id, func(_ context.Context, ms ...llm.Message) error {
-			m.said = append(m.said, ms...)
-			return nil
-		}})
-		t.results <- m // received by Run or by end
-	})
-}
-
-// besideTurn runs a task whose result nobody waits for: its events say how it went. A panic costs the task alone.
-func (t *Thread) besideTurn(ctx context.Context, task Task, w Worker) {
+// work runs a task whose result nobody waits for: its events say how it went. A panic costs the task alone.
+func (*besideMsg) work(ctx context.Context, task Task, w Worker) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.cfg.Logger.Error("work beside a turn panicked", "thread", t.cfg.ID, "turn", w.Turn, "task", task.Name, "err", p, "stack", string(debug.Stack()))
+			cfg := w.Thread.cfg
+			cfg.Logger.Error("work beside a turn panicked", "thread", cfg.ID, "turn", w.Turn, "task", task.Name, "err", p, "stack", string(debug.Stack()))
 		}
 	}()
 	task.Work(ctx, w)

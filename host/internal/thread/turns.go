@@ -11,42 +11,51 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/turn"
 )
 
-// runTurn runs one turn from its first event to its last. While it runs, the history is its own.
-func (t *Thread) runTurn(ctx context.Context, id event.TurnID, sub Submission, inbox *turn.Inbox) (res turn.Result) {
-	began := time.Now()
+// turnRun is one turn of a thread. While it runs, the history is its own.
+type turnRun struct {
+	thread *Thread
+	id     event.TurnID
+	sub    Submission
+	inbox  *turn.Inbox
+}
+
+// run runs the turn from its first event to its last.
+func (r turnRun) run(ctx context.Context) (res turn.Result) {
+	t, began := r.thread, time.Now()
 	if t.cfg.Meter == nil { // else it counts a turn of another thread
 		t.meter.Begin()
 	}
 	// Whatever happens, a turn that began ends with an event, after all that it started has ended.
 	defer func() {
 		if p := recover(); p != nil {
-			res = turn.Crashed(t.cfg.Logger, id, p)
+			res = turn.Crashed(t.cfg.Logger, r.id, p)
 		}
-		t.endTurn(ctx, id, res, began)
+		r.end(ctx, res, began)
 	}()
-	plan, err := t.plan(ctx, id, sub)
+	plan, err := r.plan(ctx)
 	cfg := plan.Config
-	cfg.ID, cfg.Inbox, cfg.Meter, cfg.Log, cfg.Logger, cfg.Mail = id, inbox, t.meter, t.bus, t.cfg.Logger, t.mail
+	cfg.ID, cfg.Inbox, cfg.Meter, cfg.Log, cfg.Logger, cfg.Mail = r.id, r.inbox, t.meter, t.bus, t.cfg.Logger, t.mail
 	switch {
-	case err == nil && sub.Compact:
+	case err == nil && r.sub.Compact:
 		return turn.Compact(ctx, cfg, t.history)
-	case err == nil && sub.Task != nil:
+	case err == nil && r.sub.Task != nil:
 		return turn.Do(ctx, cfg, t.history, func(ctx context.Context, record turn.Record) turn.Result {
-			return sub.Task.Work(ctx, Worker{t, id, record})
+			return r.sub.Task.Work(ctx, Worker{t, r.id, record})
 		})
 	case err == nil:
-		return turn.Run(ctx, cfg, t.history, sub.Input)
+		return turn.Run(ctx, cfg, t.history, r.sub.Input)
 	}
 	res = turn.Result{Status: event.TurnFailed, Problem: turn.ProblemOf(err)}
 	if cause := context.Cause(ctx); cause != nil {
 		res = turn.Result{Status: event.TurnInterrupted, Cause: cause}
 	}
-	turn.Keep(ctx, cfg, t.history, sub.Input, res)
+	turn.Keep(ctx, cfg, t.history, r.sub.Input, res)
 	return res
 }
 
 // plan asks the engine what the turn runs on, and publishes the turn's first events. An engine that panics has no plan.
-func (t *Thread) plan(ctx context.Context, id event.TurnID, sub Submission) (plan Plan, err error) {
+func (r turnRun) plan(ctx context.Context) (plan Plan, err error) {
+	t, id, sub := r.thread, r.id, r.sub
 	is := sub.Change.With(t.Settings())
 	is.Model = t.Settings().Model // the plan says what becomes of it
 	defer func() {
@@ -85,7 +94,8 @@ func (t *Thread) plan(ctx context.Context, id event.TurnID, sub Submission) (pla
 	return t.cfg.Engine.Turn(ctx, t, id, sub)
 }
 
-func (t *Thread) endTurn(ctx context.Context, id event.TurnID, res turn.Result, began time.Time) {
+func (r turnRun) end(ctx context.Context, res turn.Result, began time.Time) {
+	t, id := r.thread, r.id
 	used, total := t.meter.Sum()
 	ended := event.TurnEnded{
 		Status: res.Status, Error: res.Problem, LastMessage: res.LastMessage,

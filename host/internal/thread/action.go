@@ -1,0 +1,159 @@
+package thread
+
+import (
+	"context"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// action is what the owner decided to do.
+type action interface {
+	// perform starts work and never waits for it. Only the goroutine of Run calls it.
+	perform(ctx context.Context, t *Thread)
+}
+
+type (
+	startTurn       struct{ sub submitMsg }
+	startErrand     struct{ sub submitMsg }
+	startConcurrent struct{ sub submitMsg }
+	steerTurn       struct{ sub submitMsg }
+	joinTurn        struct{ sub submitMsg }
+	refuse          struct {
+		sub submitMsg
+		why error
+	}
+	runAlone struct{ aloneMsg }
+	tellTurn struct{ said []llm.Message } // what was done beside it
+	keep     struct{ said []llm.Message } // the same, where no turn runs
+	stopTurn struct {
+		cause error
+		reply chan error // nil: nobody waits
+	}
+	stopConcurrent struct {
+		cause error
+		reply chan error // as above
+	}
+)
+
+func (t *Thread) perform(ctx context.Context, acts []action) {
+	for _, a := range acts {
+		a.perform(ctx, t)
+	}
+}
+
+func (a startTurn) perform(ctx context.Context, t *Thread) {
+	if !a.sub.taken && !a.sub.claim() {
+		t.perform(ctx, t.st.next())
+		return
+	}
+	id := event.NewTurnID()
+	ctx, cancel := context.WithCancelCause(ctx)
+	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, &turn.Inbox{}, a.sub.kind()
+	t.st.compacting, t.st.leaves = a.sub.Compact, t.st.leaves || a.sub.ExitAfterTurn
+	run := turnRun{thread: t, id: id, sub: a.sub.Submission, inbox: t.st.inbox}
+	a.sub.accepted <- Accepted{Turn: id}
+	if a.sub.posted != nil {
+		a.sub.posted <- Posted{Turn: id, Began: true}
+	}
+	t.turns.Go(func() { // owned by the thread: end waits
+		defer cancel(nil)
+		res := run.run(ctx)
+		t.results <- turnMsg{id, res} // received by Run or by end
+	})
+}
+
+func (a startErrand) perform(ctx context.Context, t *Thread) {
+	if !a.sub.claim() {
+		t.perform(ctx, t.st.next())
+		return
+	}
+	t.runBetween(ctx, func(ctx context.Context) (answer func()) {
+		a.sub.errand(ctx)
+		return func() { a.sub.accepted <- Accepted{} }
+	})
+}
+
+// A concurrent task outlives the turn that runs: it was asked for by itself.
+func (a startConcurrent) perform(ctx context.Context, t *Thread) {
+	if !a.sub.claim() {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	id := t.st.turn
+	m := &besideMsg{}
+	t.st.beside[m] = cancel
+	a.sub.accepted <- Accepted{Turn: id, Concurrent: true}
+	t.turns.Go(func() { // owned by the thread: end waits
+		defer cancel(nil)
+		m.work(ctx, *a.sub.Task, Worker{t, id, func(_ context.Context, ms ...llm.Message) error {
+			m.said = append(m.said, ms...)
+			return nil
+		}})
+		t.results <- m // received by Run or by end
+	})
+}
+
+func (a steerTurn) perform(_ context.Context, t *Thread) {
+	switch {
+	case !a.sub.claim(): // the submitter went away
+	case t.st.inbox.Add(a.sub.Input):
+		a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
+	case a.sub.into != "":
+		a.sub.accepted <- Accepted{refused: ErrNoTurn}
+	default:
+		a.sub.claimed.Store(false)
+		t.st.refused(a.sub)
+	}
+}
+
+func (a joinTurn) perform(_ context.Context, t *Thread) {
+	if a.sub.claim() {
+		a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
+	}
+}
+
+func (a refuse) perform(context.Context, *Thread) {
+	if a.sub.claim() {
+		a.sub.accepted <- Accepted{refused: a.why}
+	}
+}
+
+func (a runAlone) perform(ctx context.Context, t *Thread) {
+	t.runBetween(ctx, func(ctx context.Context) (answer func()) {
+		err := a.call(ctx, t)
+		return func() { a.reply <- err } // who has it finds the thread idle
+	})
+}
+
+func (a tellTurn) perform(_ context.Context, t *Thread) {
+	if !t.st.inbox.Add(turn.Input{Notes: a.said}) {
+		t.st.left = append(t.st.left, a.said...) // its end is on the way
+	}
+}
+
+func (a keep) perform(ctx context.Context, t *Thread) {
+	t.runBetween(ctx, func(ctx context.Context) (answer func()) {
+		if err := t.record(ctx, a.said...); err != nil {
+			t.cfg.Logger.Error("what was done beside a turn is not recorded", "thread", t.cfg.ID, "err", err)
+		}
+		return nil
+	})
+}
+
+func (a stopTurn) perform(_ context.Context, t *Thread) {
+	t.st.cancel(a.cause)
+	if a.reply != nil {
+		a.reply <- nil
+	}
+}
+
+func (a stopConcurrent) perform(_ context.Context, t *Thread) {
+	for _, cancel := range t.st.beside {
+		cancel(a.cause)
+	}
+	if a.reply != nil {
+		a.reply <- nil
+	}
+}

@@ -16,6 +16,8 @@ var Rows = [][]string{
 	{"cli"},
 	{"install"},
 	{"host"},
+	{"modelset"},
+	{"pluginset"},
 	{"appserver"},
 	{"branch", "review", "guardian", "usershell"},
 	{"child", "features"},

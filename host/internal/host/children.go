@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/modelset"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -45,14 +46,14 @@ func (h *Host) openJudge(ctx context.Context, parent event.ThreadID, label strin
 	if !ok {
 		return nil, thread.ErrClosed
 	}
-	model, err := h.FindModel(cmp.Or(label, of.Model().Model))
+	model, err := h.models.Find(cmp.Or(label, of.Model().Model))
 	if err == nil {
 		err = model.Problems.Err()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", child.ErrNoModel, err)
 	}
-	s.Source, s.Model = event.SourceReviewer, selection(model)
+	s.Source, s.Model = event.SourceReviewer, modelset.Selection(model)
 	s.Role.Unattended, s.Role.ReadOnly, s.Role.NoHostedTools = true, true, true
 	s.Role.Approval, s.Role.Sandbox = string(policy.Never), box.ReadOnly
 	s.Follow = func(ctx context.Context, b event.Body) {

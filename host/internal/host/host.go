@@ -24,6 +24,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/modelset"
 	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -38,6 +39,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/host/internal/usershell"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/hashicorp/go-hclog"
 )
@@ -93,6 +95,7 @@ type Host struct {
 	shell    *usershell.Shell
 	reviewer *review.Reviewer
 	rules    *rulebook.Book
+	models   *modelset.Set
 	guardian *guardian.Guardian // nil: a person answers
 	hooks    *hook.Engine       // nil: there are none
 	// hookNotices say which hooks can't be used; fixed after New.
@@ -203,6 +206,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		return nil, err
 	}
 	h.onClose(h.plugins.Close)
+	h.models = modelset.New(opts.Config, h.plugins, opts.Override)
 
 	if err := h.addPlugins(ctx); err != nil {
 		return nil, err
@@ -362,6 +366,20 @@ func (h *Host) Thread(id event.ThreadID) (*thread.Thread, bool) {
 		return nil, false
 	}
 	return r.thread, true
+}
+
+// Models returns the models of the host's configuration.
+func (h *Host) Models() *modelset.Set { return h.models }
+
+// sample asks a thread's model on behalf of a plugin's call.
+func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
+	r, err := h.running(c.Thread)
+	if err != nil || r.sample.Load() == nil {
+		return nil, llm.Usage{}, llm.FinishUnknown, errors.New("the thread has ended")
+	}
+	return r.sample.Load().Sample(ctx, c, req, r.thread.Meter(), r.thread, func(err error) {
+		h.log.Warn("usage of a plugin's request not stored", "thread", c.Thread, "call", c.ID, "err", err)
+	})
 }
 
 func (h *Host) serviceThread(id event.ThreadID) (service.Thread, bool) {

@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/tool"
@@ -296,7 +297,7 @@ func placed(err error) string {
 
 // firstSet starts a plugin and waits for its first tool set.
 func firstSet(ctx context.Context, family *tool.Client) (set contract.ToolSet, err error) {
-	err = onceMore(func() (err error) {
+	err = pluginset.RetryCrash(func() (err error) {
 		set, err = watchOnce(ctx, family)
 		return err
 	})

@@ -87,7 +87,7 @@ func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareP
 		if p.Submission.Input.Blank() {
 			return hint.New("a new thread has no request without a task", "write what is to be done")
 		}
-		m, err := h.FindModel(cmp.Or(p.Submission.Model, h.opts.Config.DefaultModel))
+		m, err := h.models.Find(cmp.Or(p.Submission.Model, h.opts.Config.DefaultModel))
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (o *dryRun) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _ i
 		if o.blank {
 			r.Messages = r.Messages[:len(r.Messages)-1]
 		}
-		o.prepared, o.err = o.running.sample.Load().client.Prepare(ctx, r)
+		o.prepared, o.err = o.running.sample.Load().Client.Prepare(ctx, r)
 		yield(llm.Finish{Reason: llm.FinishStop}, nil)
 	}
 }

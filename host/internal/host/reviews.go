@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/modelset"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -49,7 +50,7 @@ func (h *Host) outputOf(id event.ThreadID) history.Policy {
 	h.mu.Unlock()
 	if r != nil {
 		if s := r.sample.Load(); s != nil {
-			return history.PolicyOf(s.row)
+			return history.PolicyOf(s.Row)
 		}
 	}
 	return history.Policy{Limit: callCaps.MaxModelTokens}
@@ -57,7 +58,7 @@ func (h *Host) outputOf(id event.ThreadID) history.Policy {
 
 // openReviewer starts the thread of a reviewer that works for parent.
 func (h *Host) openReviewer(ctx context.Context, parent *thread.Thread, follow func(context.Context, event.Body)) (*child.Child, error) {
-	model, err := h.FindModel(cmp.Or(h.opts.Config.Review.Model, parent.Model().Model))
+	model, err := h.models.Find(cmp.Or(h.opts.Config.Review.Model, parent.Model().Model))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (h *Host) openReviewer(ctx context.Context, parent *thread.Thread, follow f
 		as.Approval, as.Sandbox = string(policy.OnRequest), box.ReadOnly
 	}
 	return child.Open(ctx, h.openChild, parent, child.Spec{
-		Name: "the reviewer", Source: event.SourceReviewer, Model: selection(model), Instructions: review.Rubric(), Role: as, Follow: follow,
+		Name: "the reviewer", Source: event.SourceReviewer, Model: modelset.Selection(model), Instructions: review.Rubric(), Role: as, Follow: follow,
 	})
 }
 

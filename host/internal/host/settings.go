@@ -21,7 +21,7 @@ var sandboxModes = []string{"read-only", "workspace-write", "full-access"}
 // its provider knows.
 func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error {
 	if c.Model != "" {
-		if _, err := h.FindModel(c.Model); err != nil {
+		if _, err := h.models.Find(c.Model); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/features"
 	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/modelset"
 	"github.com/gantry-agent/gantry/host/internal/once"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
@@ -35,8 +36,8 @@ type running struct {
 	role     child.Role
 	hooks    *hook.Thread // nil: none
 	end      context.CancelCauseFunc
-	over     chan struct{} // closed when nothing of it is left
-	sample   atomic.Pointer[sampler]
+	over     chan struct{}                  // closed when nothing of it is left
+	sample   atomic.Pointer[modelset.Model] // that was asked last
 	outputs  outputs
 	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
 	storeDown bool
@@ -60,6 +61,17 @@ func (r *running) hears(told *event.Reference) {
 	r.external = prompt.External(told)
 }
 
+// use makes a model the one that answers for the thread, and returns the notices about it that the thread has not had.
+func (r *running) use(m *modelset.Model) (out []event.Notice) {
+	r.sample.Store(m)
+	for _, n := range m.Notices {
+		if r.told.First(n.Text) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // Params choose how a thread begins.
 type Params struct {
 	Cwd    string
@@ -70,7 +82,7 @@ type Params struct {
 
 // StartThread begins a new thread. It runs until the host ends.
 func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error) {
-	model, err := h.FindModel(cmp.Or(p.Model, h.opts.Config.DefaultModel))
+	model, err := h.models.Find(cmp.Or(p.Model, h.opts.Config.DefaultModel))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/modelset"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -63,7 +64,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		return plan, err
 	}
 	// The model is told of a change only where its instructions are others.
-	if sel := selection(own); sel != has {
+	if sel := modelset.Selection(own); sel != has {
 		plan.Changed = &event.ModelChanged{From: has, To: sel}
 	}
 	// The provider comes up while the tools are listed.
@@ -76,17 +77,16 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		plan.Notices = append(plan.Notices, news(r.broken, broken)...)
 		r.broken = broken
 	}
-	models := h.lineup(t.ID(), own)
-	models.noHosted = r.role.NoHostedTools
-	s, err := models.next(ctx)
+	chain := h.models.Chain(t.ID(), own)
+	chain.NoHosted = r.role.NoHostedTools
+	model, err := chain.Next(ctx)
 	if err != nil {
 		plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = own.Label, own.Provider, own.Name
 		return plan, err
 	}
-	r.sample.Store(s)
-	plan.Notices = append(append(plan.Notices, models.news(s)...), r.modelNews(s)...)
-	plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = s.model.Label, s.model.Provider, s.model.Name
-	plan.Started.ContextWindow = s.row.ContextWindow
+	plan.Notices = append(append(plan.Notices, chain.Notices(model)...), r.use(model)...)
+	plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = model.Config.Label, model.Config.Provider, model.Config.Name
+	plan.Started.ContextWindow = model.Row.ContextWindow
 	for label := range h.families { // tools come up while the model thinks
 		h.plugins.Slot(label).Warm()
 	}
@@ -147,23 +147,23 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	}
 	participants = append(participants,
 		contextSource{h, r, id, start, started, own},
-		fallbacks{models, r, common},
+		modelset.Fallbacks{Chain: chain, Request: common, OnModel: r.use},
 		offlineWait{h, t},
 		commandSandbox{h.launcher, string(t.ID()), usual},
 		pluginWarnings{h, r},
 		turnDiff{files},
 	)
 	if plan.Changed != nil {
-		participants = append(participants, previousModel{h, t.ID(), has, common})
+		participants = append(participants, modelset.Previous{Set: h.models, Thread: t.ID(), Model: has, Request: common})
 	}
 	plan.Config = turn.Config{
 		Participants: participants,
 		Settings: orchestrate.Settings{
 			Thread: t.ID(), Turn: id, Cwd: set.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
-			Output: history.PolicyOf(s.row), Caps: capsOf(h.opts.Config.Limits), Traits: s.traits(),
+			Output: history.PolicyOf(model.Row), Caps: capsOf(h.opts.Config.Limits), Traits: model.Row.Traits(),
 		},
-		Model: s.client, Calls: pipeline, Tools: tools, Provider: s.model.Provider, Row: s.row,
-		Request: s.request(common),
+		Model: model.Client, Calls: pipeline, Tools: tools, Provider: model.Config.Provider, Row: model.Row,
+		Request: model.Request(common),
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
@@ -175,9 +175,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 // modelOf is the model that a turn begins with, under the configuration of today.
 func (h *Host) modelOf(t *thread.Thread, wanted string) (*config.Model, error) {
 	if wanted != "" {
-		return h.FindModel(wanted)
+		return h.models.Find(wanted)
 	}
-	m, err := h.FindModel(t.Model().Model)
+	m, err := h.models.Find(t.Model().Model)
 	if f, ok := errors.AsType[diag.Failure](err); ok {
 		f.Diagnostics[0].Next += fmt.Sprintf("; `gantry resume %s --model NAME` goes on with another model", t.ID())
 	}

@@ -136,7 +136,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	if f.switchTo != "" {
-		if _, err := h.FindModel(f.switchTo); err != nil {
+		if _, err := h.Models().Find(f.switchTo); err != nil {
 			return err
 		}
 	}

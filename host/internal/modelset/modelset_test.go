@@ -1,4 +1,4 @@
-package host
+package modelset
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/config"
-	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -34,40 +33,40 @@ func TestEffectsOfHostedTools(t *testing.T) {
 }
 
 // When every model failed, the error has the kind and the next step of the thread's own, and the reasons of all.
-func TestNobodyLeft(t *testing.T) {
+func TestExhaustedChain(t *testing.T) {
 	own := &config.Model{Label: "own", Provider: "p", Name: "big"}
 	first := &llm.Error{Code: llm.ErrQuotaExceeded, Message: "no money left", Next: "pay"}
-	l := &lineup{failed: []unable{{own, first}}}
-	if got := l.nobody(); got != first {
+	c := &Chain{failed: []failedModel{{own, first}}}
+	if got := c.exhausted(); got != first {
 		t.Errorf("a model without others: %v", got)
 	}
-	l.failed = append(l.failed, unable{&config.Model{Label: "q/small", Provider: "q", Name: "small"}, errors.New("gone")})
-	e, ok := errors.AsType[*llm.Error](l.nobody())
+	c.failed = append(c.failed, failedModel{&config.Model{Label: "q/small", Provider: "q", Name: "small"}, errors.New("gone")})
+	e, ok := errors.AsType[*llm.Error](c.exhausted())
 	if !ok || e.Code != first.Code || e.Next != "pay" || e.Message != `no model can answer: "own" (p/big): no money left; "q/small": gone` {
 		t.Errorf("%+v", e)
 	}
 }
 
 // People read each failure once, whichever model goes on.
-func TestNewsOfALineup(t *testing.T) {
+func TestNoticesOfAChain(t *testing.T) {
 	model := func(label string) *config.Model { return &config.Model{Label: label, Provider: "p", Name: label} }
-	l := &lineup{}
-	if n := l.news(&sampler{model: model("a")}); n != nil {
+	c := &Chain{}
+	if n := c.Notices(&Model{Config: model("a")}); n != nil {
 		t.Errorf("news of nothing: %+v", n)
 	}
-	l.failed = []unable{{model("a"), errors.New("down")}, {model("b"), errors.New("off")}}
-	n := l.news(&sampler{model: model("c")})
+	c.failed = []failedModel{{model("a"), errors.New("down")}, {model("b"), errors.New("off")}}
+	n := c.Notices(&Model{Config: model("c")})
 	if len(n) != 1 || !strings.Contains(n[0].Text, `"c" (p/c) goes on`) || !strings.HasSuffix(n[0].Text, `"a" (p/a): down; "b" (p/b): off`) || n[0].Next != `The next turn begins with "a" again.` {
 		t.Errorf("%+v", n)
 	}
-	l.failed = append(l.failed, unable{model("c"), errors.New("tired")})
-	if n := l.news(&sampler{model: model("d")}); len(n) != 1 || strings.Contains(n[0].Text, "down") || !strings.Contains(n[0].Text, "tired") || !strings.Contains(n[0].Next, `"a"`) {
+	c.failed = append(c.failed, failedModel{model("c"), errors.New("tired")})
+	if n := c.Notices(&Model{Config: model("d")}); len(n) != 1 || strings.Contains(n[0].Text, "down") || !strings.Contains(n[0].Text, "tired") || !strings.Contains(n[0].Next, `"a"`) {
 		t.Errorf("%+v", n)
 	}
 }
 
 // The user's window counts as far as the model takes as much, and who asked for more is told.
-func TestTheWindowOfAModel(t *testing.T) {
+func TestContextWindow(t *testing.T) {
 	for _, tc := range []struct {
 		name                string
 		row, most, override int64
@@ -81,33 +80,19 @@ func TestTheWindowOfAModel(t *testing.T) {
 		{"between the usual and the most", 272_000, 1_000_000, 400_000, 400_000, 360_000, false},
 		{"nobody knows the most", 272_000, 0, 400_000, 400_000, 360_000, false},
 	} {
-		s := &sampler{
-			row: llm.ModelRow{ContextWindow: tc.row, MaxContextWindow: tc.most}, model: &config.Model{Label: "own", Name: "big", Provider: "p", ContextWindow: tc.override},
+		s := &Model{
+			Row: llm.ModelRow{ContextWindow: tc.row, MaxContextWindow: tc.most}, Config: &config.Model{Label: "own", Name: "big", Provider: "p", ContextWindow: tc.override},
 		}
-		s.narrow()
-		if w := history.WindowOf(s.row, 0); w.Size != tc.want || w.Limit != tc.limit {
+		s.limitWindow()
+		if w := history.WindowOf(s.Row, 0); w.Size != tc.want || w.Limit != tc.limit {
 			t.Errorf("%s: window %d, compacted at %d; want %d and %d", tc.name, w.Size, w.Limit, tc.want, tc.limit)
 		}
-		if (s.row.ContextWindowSource == llm.WindowConfig) != (tc.override > 0) {
-			t.Errorf("%s: the window is said to come from %q", tc.name, s.row.ContextWindowSource)
+		if (s.Row.ContextWindowSource == llm.WindowConfig) != (tc.override > 0) {
+			t.Errorf("%s: the window is said to come from %q", tc.name, s.Row.ContextWindowSource)
 		}
-		news := (&running{}).modelNews(s)
+		news := s.Notices
 		if told := len(news) == 1; told != tc.told || told && (!strings.Contains(news[0].Text, "is 400000, but big takes 272000 at most") || news[0].Next == "") {
 			t.Errorf("%s: people are told %+v", tc.name, news)
-		}
-	}
-}
-
-// What there is to say of a model is told once to a thread, and again when it is something else.
-func TestNotesOfAModelAreToldOnce(t *testing.T) {
-	r := &running{}
-	note := func(text string) event.Notice { return event.Notice{Text: text} }
-	for i, tc := range []struct {
-		has  []event.Notice
-		want int
-	}{{nil, 0}, {[]event.Notice{note("a"), note("b")}, 2}, {[]event.Notice{note("a"), note("b")}, 0}, {[]event.Notice{note("b"), note("c")}, 1}} {
-		if got := r.modelNews(&sampler{notices: tc.has}); len(got) != tc.want {
-			t.Errorf("time %d: %d are told, want %d", i+1, len(got), tc.want)
 		}
 	}
 }

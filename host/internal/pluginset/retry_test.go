@@ -1,4 +1,4 @@
-package host
+package pluginset
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
-// What has no effect is asked again of a plugin that died meanwhile, and of no other.
-func TestOnceMore(t *testing.T) {
+// A call is repeated once after a crash, and not after other errors.
+func TestRetryCrash(t *testing.T) {
 	died := fmt.Errorf("list models: %w", &plugin.Error{Phase: plugin.PhaseCall, Crash: true})
 	for name, c := range map[string]struct {
 		answers []error
@@ -24,7 +24,7 @@ func TestOnceMore(t *testing.T) {
 		"died, and does not start again": {[]error{died, &plugin.Error{Phase: plugin.PhaseStart}, nil}, 2},
 	} {
 		asked := 0
-		err := onceMore(func() error { asked++; return c.answers[asked-1] })
+		err := RetryCrash(func() error { asked++; return c.answers[asked-1] })
 		if asked != c.asked || err != c.answers[asked-1] {
 			t.Errorf("%s: asked %d times, %v; want %d", name, asked, err, c.asked)
 		}

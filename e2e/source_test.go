@@ -44,6 +44,8 @@ func serves() tool.Plugin {
 					_ = set(contract.SourceFailed)
 				case "needs_login":
 					_ = set(contract.SourceNeedsLogin)
+				case "crash":
+					os.Exit(3)
 				}
 			}()
 			return nil
@@ -155,6 +157,37 @@ func TestOptionalSource(t *testing.T) {
 	const text = "the source \"server\" has failed; its tools are missing (the server says failed)"
 	if out := r.OK("threads", "show", last(t, r)); strings.Count(out.Stdout+out.Stderr, text) != 1 {
 		t.Errorf("the stored thread says:\n%s%s", out.Stdout, out.Stderr)
+	}
+}
+
+// The first turn fails as soon as the plugin of a required source crashes, and says so.
+func TestRequiredSourceOfACrashedPlugin(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n")
+	addOdd(t, r, "serves", "serves", fmt.Sprintf("  config {\n    folder = %q\n    required = true\n  }\n", r.Dir))
+	run := r.Start("exec", "--events", "go")
+	run.Sees(`"state":"starting"`)
+	become(t, r, "crash")
+	res := run.Wait()
+	for _, want := range []string{`the source \"server\" of plugin \"serves\" is required and has failed`, "exited with status 3"} {
+		if !strings.Contains(res.Stdout, want) {
+			t.Errorf("%q is not in the events", want)
+		}
+	}
+	if states, want := sourceStates(t, res.Stdout), []string{"serves server starting true", "serves server failed true"}; !slices.Equal(states, want) {
+		t.Errorf("states %q, want %q", states, want)
+	}
+	if res.Code != 1 || timesAsked(r) != 0 || t.Failed() {
+		t.Errorf("exit %d, %d requests:\n%s%s", res.Code, timesAsked(r), res.Stdout, res.Stderr)
+	}
+	if err := os.Remove(filepath.Join(r.Dir, "state")); err != nil {
+		t.Fatal(err)
+	}
+	run = r.Start("exec", "--events", "again")
+	run.Sees(`"state":"starting"`)
+	become(t, r, "ready")
+	if res := run.Wait(); res.Code != 0 || timesAsked(r) != 1 {
+		t.Errorf("after the crash: exit %d:\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}
 }
 

@@ -237,6 +237,7 @@ func (h *Host) loadTools(ctx context.Context) (broken map[string]event.Notice) {
 		h.mu.instructions[r.label] = r.instructions
 		h.mu.Unlock()
 		h.setTools(r.label, r.set, false)
+		h.failSources(r.label) // the plugin may have crashed since it sent the set
 	}
 	return broken
 }
@@ -366,11 +367,14 @@ func (h *Host) pluginState(s plugin.State) {
 	if h.opts.OnPlugin != nil {
 		h.opts.OnPlugin(event.PluginState{Plugin: s.Plugin, State: s.Mode.String(), Generation: s.Generation, Message: s.Message})
 	}
+	family, ok := h.families[s.Plugin]
 	if s.Mode != plugin.ModeReady {
+		if ok {
+			h.begin(func() { h.failSources(s.Plugin) })
+		}
 		return
 	}
 	h.begin(h.heed) // whoever tells of a plugin's state does not wait for threads
-	family, ok := h.families[s.Plugin]
 	if !ok {
 		return
 	}
@@ -380,6 +384,7 @@ func (h *Host) pluginState(s plugin.State) {
 			h.begin(h.heed)
 			h.begin(h.tellAllSources)
 		})
+		h.failSources(s.Plugin) // after the last set that the process sent
 		if err != nil && h.life.Err() == nil {
 			h.log.Debug("watch ended", "plugin", s.Plugin, "err", err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -45,6 +46,25 @@ func failed(sources []contract.Source, err error) []contract.Source {
 		sources[i].State, sources[i].Message = contract.SourceFailed, text
 	}
 	return sources
+}
+
+// failSources fails the required sources of a plugin that crashed while they were starting, so that no turn waits for them.
+// The next turn starts the plugin again. It does nothing if the plugin has not crashed.
+func (h *Host) failSources(label string) {
+	s := h.plugins.Slot(label).State()
+	if s.Mode != plugin.ModeCrashed && s.Mode != plugin.ModeBroken {
+		return
+	}
+	h.cataloguing.Lock()
+	defer h.cataloguing.Unlock()
+	if !h.registry.FailSources(label, s.Message) {
+		return
+	}
+	h.live[label] = false
+	h.mu.Lock()
+	h.mu.loaded[label] = false
+	h.mu.Unlock()
+	h.begin(h.tellAllSources)
 }
 
 // sourceChanged is the event of a source's state.

@@ -37,6 +37,28 @@ func (r *Registry) sources() (out []Source) {
 	return out
 }
 
+// FailSources marks the required sources of a plugin that are starting as failed, since the plugin has ended. It reports
+// whether there were any.
+func (r *Registry) FailSources(plugin, message string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set := r.mu.sets[plugin]
+	set.Sources = slices.Clone(set.Sources)
+	found := false
+	for i, s := range set.Sources {
+		if s.Required && s.State == contract.SourceStarting {
+			set.Sources[i].State, set.Sources[i].Message = contract.SourceFailed, message
+			found = true
+		}
+	}
+	if found {
+		r.mu.sets[plugin] = set
+		close(r.mu.changed)
+		r.mu.changed = make(chan struct{})
+	}
+	return found
+}
+
 // SourceError says that a required source is not ready.
 type SourceError struct {
 	Source Source

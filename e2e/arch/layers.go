@@ -26,6 +26,7 @@ var Rows = [][]string{
 	{"prompt", "history", "compact", "usage"},
 	{"rulebook", "hookconfig"},
 	{"grants"},
+	{"hosttool"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch", "undo"},
 	{"policy", "environ", "network"},

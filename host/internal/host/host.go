@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/guardian"
 	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/modelset"
@@ -89,6 +90,7 @@ type Host struct {
 	launcher *launch.Launcher
 	plugins  *plugin.Supervisor
 	registry *registry.Registry
+	tools    hosttool.Table // implemented by the host; fixed after New
 	tokens   *orchestrate.Tokens
 	commands service.Commands
 	asks     network.Asks // about hosts

@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
+	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/host/internal/registry"
@@ -44,6 +45,8 @@ func (h *Host) addPlugins(ctx context.Context) error {
 		}
 	}
 	h.registry = registry.New(labels...)
+	h.tools = hosttool.Default()
+	h.tools.Reserve(h.registry)
 	return nil
 }
 

@@ -10,8 +10,9 @@ import (
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
@@ -48,15 +49,15 @@ func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error
 	return nil
 }
 
-// mayWish tells whether asking for permissions can get a model anywhere in a turn.
-func (h *Host) mayWish(t event.TurnStarted) bool {
-	switch policy.Approval(t.Approval) {
-	case policy.Never:
-		return false
-	case policy.Granular:
-		if g := h.opts.Config.Approval.Granular; g == nil || !g.RequestPermissions {
-			return false
-		}
+// catalogue returns the tools of a turn, as they are when it asks for them.
+func (h *Host) catalogue(r *running, t event.TurnStarted) func() *registry.Snapshot {
+	if r.role.NoTools {
+		return func() *registry.Snapshot { return &registry.Snapshot{} }
 	}
-	return t.Sandbox != launch.FullAccess
+	a := h.opts.Config.Approval
+	c := hosttool.Conditions{
+		Unattended: r.role.Unattended, Approval: policy.Approval(t.Approval), Sandbox: t.Sandbox, AdditionalPermissions: a.AdditionalPermissions,
+		GranularPermissions: a.Granular != nil && a.Granular.RequestPermissions,
+	}
+	return func() *registry.Snapshot { return h.tools.Extend(h.registry.Snapshot(), c) }
 }

@@ -126,19 +126,13 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			}
 			return f, ok
 		},
-		BuiltIn: h.builtIn, Tool: func(e *registry.Entry) *policy.Tool { return h.toolPolicy(e, mode) },
+		HostTools: h.tools.Tool, BuiltIn: h.builtIn, Tool: func(e *registry.Entry) *policy.Tool { return h.toolPolicy(e, mode) },
 		Keep: func(text string) (string, error) { return h.keepOutput(r, text) },
 		Denial: func(g launch.Grant, cwd, output string) *event.Denial {
 			return grants.Denial(h.opts.Environ, g, cwd, output)
 		}, Processes: h.launcher, Files: files, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
-	tools := h.registry.Snapshot
-	if r.role.NoTools {
-		tools = func() *registry.Snapshot { return &registry.Snapshot{} }
-	} else if h.opts.Config.Approval.AdditionalPermissions && !r.role.Unattended {
-		wish := registry.NewWish(h.mayWish(plan.Started))
-		tools = func() *registry.Snapshot { return h.registry.Snapshot().With(wish) }
-	}
+	tools := h.catalogue(r, plan.Started)
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.CacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	usual := func() (launch.Grant, error) { // what a command of this turn gets, if nothing more is asked for

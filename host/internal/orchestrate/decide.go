@@ -77,7 +77,7 @@ func (r *run) typed() policy.Typed {
 
 // decide is where policy, reviewer and person say whether the call runs.
 func (r *run) decide(ctx context.Context) *verdict {
-	if r.entry.Wish { // which is a question itself
+	if t, ok := r.hostTool(); ok && t.Decides {
 		return nil
 	}
 	if v := r.resolve(); v != nil {

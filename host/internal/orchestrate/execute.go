@@ -24,18 +24,15 @@ const maxAttempts = 2
 
 // execute runs the call, and once more where policy allows a wider grant after a denial.
 func (r *run) execute(ctx context.Context) verdict {
-	if r.entry.Search {
-		return r.search()
+	if t, ok := r.hostTool(); ok {
+		return r.executeHost(ctx, t)
 	}
-	if r.entry.Wish {
-		return r.grantWish(ctx)
-	}
-	family, v := r.family()
+	backend, v := r.backend()
 	if v != nil {
 		return *v
 	}
 	for {
-		result, err := r.attemptCall(ctx, family)
+		result, err := r.attemptCall(ctx, backend)
 		if e, ok := errors.AsType[*uncommittedError](err); ok {
 			return *r.publishFailed(ctx, e.err)
 		}
@@ -70,15 +67,6 @@ func (r *run) execute(ctx context.Context) verdict {
 	}
 }
 
-// search looks for tools, in the catalogue that the call was made with.
-func (r *run) search() verdict {
-	tools, text, err := r.call.Tools.Search(r.input.Arguments, r.call.Traits)
-	if err != nil {
-		return r.failed(err.Error())
-	}
-	return verdict{outcome: event.OutcomeOK, result: contract.Text(text), tools: tools}
-}
-
 func resultVerdict(result *contract.Result) verdict {
 	outcome := event.OutcomeOK
 	if result.IsError || result.Aborted {
@@ -87,7 +75,7 @@ func resultVerdict(result *contract.Result) verdict {
 	return verdict{outcome: outcome, result: result}
 }
 
-func (r *run) attemptCall(ctx context.Context, family ToolBackend) (*contract.Result, error) {
+func (r *run) attemptCall(ctx context.Context, backend ToolBackend) (*contract.Result, error) {
 	if id, text, ok := r.typedInto(); ok && !r.executed {
 		r.pipeline.tokens.typing(session{r.entry.Plugin, r.call.Thread, id}, text)
 	}
@@ -107,22 +95,11 @@ func (r *run) attemptCall(ctx context.Context, family ToolBackend) (*contract.Re
 	defer end()
 	r.commit(ctx, live, end)
 
-	start := contract.CallStart{
-		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
-		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, AssessDigest: r.assessment.Digest,
-		Grant: contract.GrantFacts{
-			SandboxMode: r.granted.Mode, WritableRoots: r.granted.WritableRoots, Network: r.granted.Network || r.granted.Proxied,
-			Digest: r.granted.Digest(),
-		},
-		Cwd: r.call.Cwd, CallToken: live.token, ToolsRevision: r.entry.Revision, Caps: r.call.Caps,
-		ModelTraits: r.call.Traits, Attempt: r.attempt,
-	}
-	for _, p := range r.call.Parents {
-		start.Parents = append(start.Parents, string(p))
-	}
+	start := r.callStart()
+	start.CallToken = live.token
 	ctl := tool.Control{Soft: ctx, Reason: cancelReason, Grace: Grace, Waits: waits, Reentrant: r.call.reenters(r.entry.Plugin)}
 	crashpoint.At(crashpoint.CallJournaled, "")
-	result, err := family.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
+	result, err := backend.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
 	crashpoint.At(crashpoint.CallReturned, "")
 	if err != nil {
 		r.pipeline.tokens.broke(live) // before its token is taken back: at no moment does it look answered
@@ -134,6 +111,24 @@ func (r *run) attemptCall(ctx context.Context, family ToolBackend) (*contract.Re
 	}
 	r.context = append(r.context, live.note(result)...)
 	return result, err
+}
+
+// callStart returns what a tool is told of the call; a call token is added for those that have one.
+func (r *run) callStart() contract.CallStart {
+	start := contract.CallStart{
+		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
+		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, AssessDigest: r.assessment.Digest,
+		Grant: contract.GrantFacts{
+			SandboxMode: r.granted.Mode, WritableRoots: r.granted.WritableRoots, Network: r.granted.Network || r.granted.Proxied,
+			Digest: r.granted.Digest(),
+		},
+		Cwd: r.call.Cwd, ToolsRevision: r.entry.Revision, Caps: r.call.Caps,
+		ModelTraits: r.call.Traits, Attempt: r.attempt,
+	}
+	for _, p := range r.call.Parents {
+		start.Parents = append(start.Parents, string(p))
+	}
+	return start
 }
 
 // commit sees to it, beside the call, that its start is stored; what the call asks the host for waits for that. A start that

@@ -27,7 +27,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// ToolBackend runs the tools of one plugin.
+// ToolBackend runs the tools of one plugin, or one call of a host tool.
 type ToolBackend interface {
 	Assess(ctx context.Context, r contract.AssessRequest) (*contract.Assessment, error)
 	Call(ctx context.Context, start contract.CallStart, ctl tool.Control, sink func(contract.CallEvent)) (*contract.Result, error)
@@ -128,7 +128,8 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Deps are the parts of the pipeline. All are required but Reviewer, Rulebook, Permits, Denial, Keep, BuiltIn, Tool, Files and Redact.
+// Deps are the parts of the pipeline. All are required but Reviewer, Rulebook, Permits, Denial, Keep, HostTools, BuiltIn, Tool, Files and
+// Redact.
 type Deps struct {
 	Hooks    hook.Hooks
 	Policy   Policy
@@ -144,7 +145,9 @@ type Deps struct {
 	// Keep puts an output that was cut for the model where commands of the thread can read it, and returns its path.
 	Keep     func(text string) (path string, err error)
 	Backends func(plugin string) (ToolBackend, bool)
-	BuiltIn  func(plugin string) bool // tells which plugins come with gantry; nil: none does
+	// HostTools finds the host tool with a label.
+	HostTools func(label string) (HostTool, bool)
+	BuiltIn   func(plugin string) bool // tells which plugins come with gantry; nil: none does
 	// Tool is how calls of a tool are decided on as such; nil, as a function or for one tool: only by their effects.
 	Tool      func(e *registry.Entry) *policy.Tool
 	Processes Processes

@@ -106,7 +106,7 @@ func (r *run) assess(ctx context.Context) *verdict {
 		r.assessment = contract.Assessment{Effects: r.entry.Effects, ReadOnly: r.entry.ReadOnly && !slices.ContainsFunc(r.entry.Effects, changes)}
 		return nil
 	}
-	family, v := r.family()
+	backend, v := r.backend()
 	if v != nil {
 		return v
 	}
@@ -122,9 +122,9 @@ func (r *run) assess(ctx context.Context) *verdict {
 		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, Cwd: r.call.Cwd,
 		CallToken: live.token, ToolsRevision: r.entry.Revision,
 	}
-	a, err := family.Assess(bounded, request)
+	a, err := backend.Assess(bounded, request)
 	if plugin.IsCrash(err) && bounded.Err() == nil { // it has changed nothing; once, since the question may be what it dies of
-		a, err = family.Assess(bounded, request)
+		a, err = backend.Assess(bounded, request)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -169,12 +169,15 @@ func (r *run) builtIn() bool {
 	return r.pipeline.deps.BuiltIn != nil && r.pipeline.deps.BuiltIn(r.entry.Plugin)
 }
 
-func (r *run) family() (ToolBackend, *verdict) {
-	f, ok := r.pipeline.deps.Backends(r.entry.Plugin)
-	if !ok {
-		return nil, fail(fmt.Sprintf("plugin %q is not configured any more", r.entry.Plugin))
+// backend finds the implementation of the tool.
+func (r *run) backend() (ToolBackend, *verdict) {
+	if t, ok := r.hostTool(); ok {
+		return t.Backend(r.hostCall()), nil
 	}
-	return f, nil
+	if b, ok := r.pipeline.deps.Backends(r.entry.Plugin); ok {
+		return b, nil
+	}
+	return nil, fail(fmt.Sprintf("plugin %q is not configured any more", r.entry.Plugin))
 }
 
 func (r *run) show(t *Ticket) func(context.Context) *verdict {

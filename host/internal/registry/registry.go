@@ -28,13 +28,13 @@ import (
 // Entry is one tool.
 type Entry struct {
 	contract.Descriptor
-	Plugin   string
-	Revision string // of the tool set it came with
-	Digest   string // of the descriptor: remembered approvals are bound to it
-	Search   bool   // the host's own: it finds tools; no plugin has it
-	Wish     bool   // the host's own: it asks for permissions
-
-	schema *contract.Validator // nil for freeform tools
+	Plugin   string              // label; empty for host tools
+	HostTool string              // reserved label; empty for tools of plugins
+	Revision string              // of the tool set it came with
+	Digest   string              // of the descriptor: remembered approvals are bound to it; empty for host tools
+	Schema   *contract.Validator // of the arguments; nil for freeform tools
+	// Declare returns how a model is offered a host tool, or false if the model is not; nil: by the descriptor, as for tools of plugins.
+	Declare func(row llm.ModelRow) (llm.Tool, bool)
 }
 
 // FullName is the name with its namespace, as people read it.
@@ -62,7 +62,8 @@ func keyOf(namespace, name string) key {
 
 // Registry holds the tool sets of all plugins. Safe for concurrent use.
 type Registry struct {
-	mu struct {
+	owners map[key]string // labels of the host tools whose names are reserved
+	mu     struct {
 		sync.Mutex
 		order   []string // plugin labels in the order of the configuration
 		sets    map[string]contract.ToolSet
@@ -74,7 +75,7 @@ type Registry struct {
 
 // New makes an empty registry; plugins appear in the order of labels.
 func New(labels ...string) *Registry {
-	r := &Registry{}
+	r := &Registry{owners: map[key]string{}}
 	r.mu.order = slices.Clone(labels)
 	r.mu.sets = map[string]contract.ToolSet{}
 	r.mu.built = map[string][]*Entry{}
@@ -82,23 +83,30 @@ func New(labels ...string) *Registry {
 	return r
 }
 
+// Reserve keeps a name for a host tool: a plugin's tool of that name is left out. All names are reserved before the registry is used.
+func (r *Registry) Reserve(namespace, name, owner string) { r.owners[keyOf(namespace, name)] = owner }
+
 // Set replaces the tools of one plugin. Tools that are not valid are left out; the returned problems name them.
 func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []error) {
 	entries := make([]*Entry, 0, len(set.Tools))
 	seen := map[key]bool{}
 	for _, d := range set.Tools {
 		e, err := newEntry(plugin, set.Revision, d)
+		k := keyOf(d.Namespace, d.Name)
+		if owner := r.owners[k]; err == nil && owner != "" {
+			err = hint.New(fmt.Sprintf("its name is reserved for the host tool %q", owner), "rename it, or give it a namespace")
+		}
 		if err == nil {
 			err = set.CheckSource(&d)
 		}
-		if err == nil && seen[keyOf(d.Namespace, d.Name)] {
+		if err == nil && seen[k] {
 			err = fmt.Errorf("declared twice")
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("tool %q is left out: %w", FullName(d.Namespace, d.Name), err))
 			continue
 		}
-		seen[keyOf(d.Namespace, d.Name)] = true
+		seen[k] = true
 		entries = append(entries, e)
 	}
 	r.mu.Lock()
@@ -141,16 +149,8 @@ func (r *Registry) Snapshot() *Snapshot {
 			}
 			s.byName[k] = e
 			s.entries = append(s.entries, e)
-			if e.Exposure == contract.ExposureDeferred {
-				s.deferred = append(s.deferred, e)
-			}
 		}
 	}
-	if len(s.deferred) > 0 {
-		s.search = searchEntry(s.deferred)
-		s.byName[keyOf("", SearchName)] = s.search
-	}
-	s.index = sync.OnceValue(func() *index { return newIndex(s.deferred) })
 	r.mu.snap = s
 	return s
 }
@@ -162,9 +162,6 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	// A manifest that was remembered has its keys in another order than the one that the plugin sent. Neither the model,
 	// whose vendor remembers beginnings of requests by their bytes, nor approvals may see the difference.
 	d.InputSchema, d.OutputSchema = sorted(d.InputSchema), sorted(d.OutputSchema)
-	if k := keyOf(d.Namespace, d.Name); k == keyOf("", SearchName) || k == keyOf("", WishName) {
-		return nil, hint.New("the name is the host's own", "give it another one, or a namespace")
-	}
 	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
 	b, err := json.Marshal(struct {
 		D contract.Descriptor
@@ -185,23 +182,10 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	if d.LenientArguments {
 		schema.AdditionalProperties = nil
 	}
-	if e.schema, err = contract.Compile(schema); err != nil {
+	if e.Schema, err = contract.Compile(schema); err != nil {
 		return nil, fmt.Errorf("input schema: %w", err)
 	}
 	return e, nil
-}
-
-// own compiles the schema of a tool of the host's.
-func own(schema json.RawMessage) *contract.Validator {
-	s, err := contract.ParseSchema(schema)
-	if err != nil { // a literal
-		panic("registry: schema of the host's own tool: " + err.Error())
-	}
-	v, err := contract.Compile(s)
-	if err != nil { // as above
-		panic("registry: schema of the host's own tool: " + err.Error())
-	}
-	return v
 }
 
 // sorted is JSON with its keys in order and no blanks between; what is no JSON stays as it is.
@@ -230,7 +214,7 @@ func (e *Entry) Parse(c *llm.ToolCall) (contract.Input, error) {
 		// A provider without grammars offers the tool as a function with one string property.
 		var args map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(c.Input), &args); err != nil {
-			return contract.Input{}, argumentsError(err)
+			return contract.Input{}, ArgumentsError(err)
 		}
 		var text string
 		if err := json.Unmarshal(args[e.Freeform.Property], &text); err != nil || e.Freeform.Property == "" {
@@ -247,22 +231,22 @@ func (e *Entry) Parse(c *llm.ToolCall) (contract.Input, error) {
 	}
 	var args any
 	if err := json.Unmarshal(raw, &args); err != nil {
-		return contract.Input{}, argumentsError(err)
+		return contract.Input{}, ArgumentsError(err)
 	}
-	err := e.schema.Validate(args)
+	err := e.Schema.Validate(args)
 	if err == nil {
 		return contract.Input{Arguments: raw}, nil
 	}
-	if less, ok := withoutNulls(e.schema.Schema(), raw); ok {
+	if less, ok := withoutNulls(e.Schema.Schema(), raw); ok {
 		var args any
 		if err = json.Unmarshal(less, &args); err == nil {
-			err = e.schema.Validate(args)
+			err = e.Schema.Validate(args)
 		}
 		if err == nil {
 			return contract.Input{Arguments: less}, nil
 		}
 	}
-	return contract.Input{}, argumentsError(validationText(err))
+	return contract.Input{}, ArgumentsError(validationText(err))
 }
 
 // withoutNulls leaves out properties that need not be there and are null: so models that were trained on schemas without
@@ -293,7 +277,8 @@ func withoutNulls(schema *jsonschema.Schema, raw json.RawMessage) (json.RawMessa
 	return less, err == nil
 }
 
-func argumentsError(err error) error {
+// ArgumentsError words an error in a call's arguments for the model.
+func ArgumentsError(err error) error {
 	return fmt.Errorf("failed to parse function arguments: %w", err)
 }
 
@@ -332,10 +317,17 @@ func argumentName(schemaPath string) string {
 type Snapshot struct {
 	byName     map[key]*Entry
 	entries    []*Entry
-	deferred   []*Entry // those of them that are found by search
-	search     *Entry   // finds them; nil: there are none
-	index      func() *index
 	Collisions []string
+}
+
+// With returns the catalogue with host tools after the tools that it has.
+func (s *Snapshot) With(hostTools ...*Entry) *Snapshot {
+	out := &Snapshot{byName: map[key]*Entry{}, entries: slices.Concat(s.entries, hostTools), Collisions: s.Collisions}
+	maps.Copy(out.byName, s.byName)
+	for _, e := range hostTools {
+		out.byName[keyOf(e.Namespace, e.Name)] = e
+	}
+	return out
 }
 
 // Lookup finds a tool by namespace and name; no namespace is the default one.
@@ -347,35 +339,42 @@ func (s *Snapshot) Lookup(namespace, name string) (*Entry, bool) {
 // Entries lists all tools in order. The slice is shared.
 func (s *Snapshot) Entries() []*Entry { return s.entries }
 
-// ModelTools renders what the model is told: tools whose wanted traits the model has. Hidden ones stay out. So do deferred ones where
-// the model can look for them, by a tool of the host's that is offered then; it can call them by name in any case. Freeform tools
-// become functions where the model's row does not take grammars.
+// ModelTools returns the tools that a model is offered: those that are not hidden and whose required traits the model has. Deferred
+// tools are left out if the model is offered a tool that searches for them; it can call them by name in either case.
 func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
-	freeform, searches := slices.Contains(row.ToolKinds, "freeform"), slices.Contains(row.ToolKinds, "search")
 	traits := row.Traits()
-	kept := false // something is to be found
+	searches := slices.ContainsFunc(s.entries, func(e *Entry) bool {
+		if e.Declare == nil {
+			return false
+		}
+		t, ok := e.Declare(row)
+		return ok && t.Search
+	})
 	var out []llm.Tool
 	for _, e := range s.entries {
-		if e.Exposure == contract.ExposureHidden || !hasAll(traits, e.ModelTraits) {
-			continue
+		switch {
+		case e.Declare != nil:
+			if t, ok := e.Declare(row); ok {
+				out = append(out, t)
+			}
+		case e.Exposure == contract.ExposureHidden, e.Exposure == contract.ExposureDeferred && searches, !e.Suits(traits):
+		default:
+			out = append(out, e.Declaration(row))
 		}
-		if e.Exposure == contract.ExposureDeferred && searches {
-			kept = true
-			continue
-		}
-		out = append(out, modelTool(e, freeform))
-	}
-	if kept {
-		out = append(out, llm.Tool{Name: s.search.Name, Description: s.search.Description, InputSchema: s.search.InputSchema, Search: true})
 	}
 	return out
 }
 
-// modelTool is a tool as a model sees it.
-func modelTool(e *Entry, freeform bool) llm.Tool {
+// Suits reports whether a model with these traits can be offered the tool.
+func (e *Entry) Suits(traits []string) bool {
+	return !slices.ContainsFunc(e.ModelTraits, func(t string) bool { return !slices.Contains(traits, t) })
+}
+
+// Declaration is the tool as a model is offered it. Freeform tools become functions if the model's row does not list grammars.
+func (e *Entry) Declaration(row llm.ModelRow) llm.Tool {
 	t := llm.Tool{Name: e.Name, Namespace: e.Namespace, Description: e.Description, InputSchema: e.InputSchema}
 	if f := e.Freeform; f != nil {
-		if freeform {
+		if slices.Contains(row.ToolKinds, "freeform") {
 			t.Freeform = &llm.Freeform{Syntax: f.Syntax, Definition: f.Definition, Property: f.Property}
 		} else {
 			t.InputSchema = propertySchema(f.Property)
@@ -395,15 +394,6 @@ func propertySchema(property string) json.RawMessage {
 		panic("registry: marshal schema: " + err.Error())
 	}
 	return b
-}
-
-func hasAll(have, want []string) bool {
-	for _, w := range want {
-		if !slices.Contains(have, w) {
-			return false
-		}
-	}
-	return true
 }
 
 // Plugins lists the plugins that have tools, sorted.

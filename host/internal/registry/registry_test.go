@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -165,8 +166,8 @@ func TestModelTools(t *testing.T) {
 	if got := names(row); !slices.Equal(got, []string{"direct", "deferred", "edit", "look"}) {
 		t.Errorf("model that does not write patches: %q", got)
 	}
-	row.ToolKinds = append(row.ToolKinds, "search")
-	if got := names(row); !slices.Equal(got, []string{"direct", "edit", "look", "tool_search"}) {
+	s = s.With(&Entry{Descriptor: contract.Descriptor{Name: "find"}, Declare: func(llm.ModelRow) (llm.Tool, bool) { return llm.Tool{Name: "find", Search: true}, true }})
+	if got := names(row); !slices.Equal(got, []string{"direct", "edit", "look", "find"}) {
 		t.Errorf("model that searches: %q", got)
 	}
 }
@@ -192,27 +193,47 @@ func TestTheOrderOfASchemaDoesNotCount(t *testing.T) {
 	}
 }
 
-// The host's own tool is in the catalogue beside all others; who need not be told of it still gets an answer.
-func TestTheToolThatAsksForPermissions(t *testing.T) {
+// Host tools come after those of plugins, in a catalogue of their own; how a model is offered them is up to them.
+func TestHostTools(t *testing.T) {
 	for _, offered := range []bool{true, false} {
 		base := snapshot(t, greet)
-		s := base.With(NewWish(offered))
-		e, ok := s.Lookup("", WishName)
-		if !ok || !e.Wish || len(s.Plugins()) != 1 {
+		s := base.With(&Entry{
+			HostTool: "gantry:own", Descriptor: contract.Descriptor{Name: "own"},
+			Declare: func(llm.ModelRow) (llm.Tool, bool) { return llm.Tool{Name: "own"}, offered },
+		})
+		e, ok := s.Lookup("", "own")
+		if !ok || e.HostTool != "gantry:own" || !slices.Equal(s.Plugins(), []string{"p"}) || len(s.Entries()) != 2 || s.Entries()[1] != e {
 			t.Errorf("offered %v: %+v, %v", offered, e, s.Plugins())
 		}
-		told := slices.ContainsFunc(s.ModelTools(llm.ModelRow{}), func(t llm.Tool) bool { return t.Name == WishName })
-		if told != offered || len(base.Entries()) != 1 {
-			t.Errorf("offered %v: the model is told %v", offered, told)
-		}
-		if _, err := e.Parse(&llm.ToolCall{Input: `{"permissions":{"file_system":{"read":null},"network":null},"reason":null}`}); err != nil {
-			t.Error(err)
+		told := slices.ContainsFunc(s.ModelTools(llm.ModelRow{}), func(t llm.Tool) bool { return t.Name == "own" })
+		if _, there := base.Lookup("", "own"); told != offered || there || len(base.Entries()) != 1 {
+			t.Errorf("offered %v: the model is offered it: %v", offered, told)
 		}
 	}
-	r := New()
+}
+
+// A plugin's tool with the name of a host tool is left out, and its author is told whose name it is.
+func TestReservedNames(t *testing.T) {
+	r := New("p")
+	r.Reserve("", "greet", "gantry:own")
+	problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{greet}})
+	if len(problems) != 1 {
+		t.Fatalf("problems %q", problems)
+	}
+	text, next := hint.Split(problems[0])
+	if text != `tool "greet" is left out: its name is reserved for the host tool "gantry:own"` || next != "rename it, or give it a namespace" {
+		t.Errorf("%q, next %q", text, next)
+	}
+	if _, ok := r.Snapshot().Lookup("", "greet"); ok {
+		t.Error("the plugin took the host's name")
+	}
 	d := greet
-	d.Name = WishName
+	d.Namespace = "functions" // the default one
 	if problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) != 1 {
-		t.Errorf("a plugin takes the host's name: %q", problems)
+		t.Errorf("in the default namespace: %q", problems)
+	}
+	d.Namespace = "mine"
+	if problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) != 0 {
+		t.Errorf("in a namespace: %q", problems)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -150,6 +151,7 @@ type Bench struct {
 	Compaction turn.Compaction
 	System     []string
 	Hosted     []string        // tools of the vendor that are offered
+	HostTools  hosttool.Table  // besides gantry's own
 	Schema     json.RawMessage // of the last message
 	// Commit is what the log's barrier does with everything up to seq; nil: nothing, at once.
 	Commit func(ctx context.Context, seq uint64) error
@@ -205,12 +207,16 @@ func (b *Bench) config(t testing.TB) turn.Config {
 	if problems := reg.Set("fake", set); len(problems) > 0 {
 		t.Fatal(problems)
 	}
+	hostTools := append(hosttool.Default(), b.HostTools...)
+	tools := func() *registry.Snapshot {
+		return hostTools.Extend(reg.Snapshot(), hosttool.Conditions{Approval: b.Approval})
+	}
 	pipeline := orchestrate.New(orchestrate.Deps{
 		Hooks: hook.None{}, Policy: policy.Decide, Approver: b.Broker, Granter: granter{}, Journal: b, Retry: orchestrate.NoRetry,
-		Backends: func(string) (orchestrate.ToolBackend, bool) { return family{b}, true }, Processes: nothing{},
+		Backends: func(string) (orchestrate.ToolBackend, bool) { return family{b}, true }, HostTools: hostTools.Tool, Processes: nothing{},
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	return turn.Config{
-		ID: "turn-1", Model: b, Calls: pipeline, Log: b, Tools: reg.Snapshot, Row: b.Row, Inbox: b.Inbox, Mail: b.Mail, Meter: b.Meter, Limits: b.Limits,
+		ID: "turn-1", Model: b, Calls: pipeline, Log: b, Tools: tools, Row: b.Row, Inbox: b.Inbox, Mail: b.Mail, Meter: b.Meter, Limits: b.Limits,
 		Logger: hclog.NewNullLogger(),
 		Settings: orchestrate.Settings{
 			Thread: "thread-1", Cwd: "/", Approval: b.Approval, Sandbox: "full-access", Output: history.PolicyOf(b.Row),

@@ -1,8 +1,10 @@
-package registry
+package hosttool
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -10,32 +12,63 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/kljensen/snowball/english"
 	"golang.org/x/text/unicode/norm"
 )
 
-// SearchName is the tool by which a model looks for others. It is the host's own, there where a tool is found by search.
-const SearchName = "tool_search"
+// search returns the tool that finds deferred tools for models that are trained to look for tools.
+func search() Tool {
+	return Tool{
+		Label: LabelPrefix + "search",
+		Descriptor: contract.Descriptor{
+			Name: "tool_search", ReadOnly: true, ParallelSafe: true,
+			InputSchema: json.RawMessage(`{"additionalProperties":false,"properties":{` +
+				`"limit":{"description":"Most tools to find; 8 where it is left out.","minimum":1,"type":"integer"},` +
+				`"query":{"description":"What the tool should do, or its name, in a few words.","minLength":1,"type":"string"}},"required":["query"],"type":"object"}`),
+		},
+		Describe: describeSearch, Search: true, Offer: offerSearch, HostTool: orchestrate.HostTool{Backend: Func(runSearch).Backend},
+	}
+}
 
-// searchLimit is how many tools a search gives where nobody says; codex-compatible.
-const searchLimit = 8
+func offerSearch(c Conditions) Offer {
+	found := deferred(c.Others)
+	traits := c.Model.Traits()
+	switch {
+	case len(found) == 0:
+		return Absent
+	case !slices.Contains(c.Model.ToolKinds, "search"), !slices.ContainsFunc(found, func(e *registry.Entry) bool { return e.Suits(traits) }):
+		return Hidden
+	}
+	return Offered
+}
 
-// mostFound bounds what one search gives: all of it goes into the conversation.
-const mostFound = 50
+// deferred lists the tools that are found by search.
+func deferred(tools *registry.Snapshot) (out []*registry.Entry) {
+	for _, e := range tools.Entries() {
+		if e.Exposure == contract.ExposureDeferred {
+			out = append(out, e)
+		}
+	}
+	return out
+}
 
-var searchSchema = json.RawMessage(`{"additionalProperties":false,"properties":{` +
-	`"limit":{"description":"Most tools to find; 8 where it is left out.","minimum":1,"type":"integer"},` +
-	`"query":{"description":"What the tool should do, or its name, in a few words.","minLength":1,"type":"string"}},"required":["query"],"type":"object"}`)
+// Numbers of tools that one search returns.
+const (
+	searchLimit = 8  // without a limit in the query; codex-compatible
+	mostFound   = 50 // at most: all of it becomes part of the conversation
+)
 
-// maxSources bounds what a model is told of where tools can be found.
+// maxSources bounds the list of sources in the description, in bytes.
 const maxSources = 8 << 10
 
-// searchEntry is the tool by which those of an index are found.
-func searchEntry(deferred []*Entry) *Entry {
+// describeSearch names the plugins and namespaces that have deferred tools.
+func describeSearch(others *registry.Snapshot) string {
 	count := map[string]int{}
-	for _, e := range deferred {
+	for _, e := range deferred(others) {
 		count[cmp.Or(e.Namespace, e.Plugin)]++
 	}
 	var sources []string
@@ -47,21 +80,19 @@ func searchEntry(deferred []*Entry) *Entry {
 	if len(text) > maxSources {
 		text = strings.ToValidUTF8(text[:maxSources], "") + "…"
 	}
-	return &Entry{Search: true, schema: own(searchSchema), Descriptor: contract.Descriptor{
-		Name: SearchName, Description: text, InputSchema: searchSchema, ReadOnly: true, ParallelSafe: true,
-	}}
+	return text
 }
 
 // index is what the tools that are found by search are found by.
 type index struct {
-	entries []*Entry
+	entries []*registry.Entry
 	words   []map[string]int // of each, how often
 	lengths []int
 	average float64
 	having  map[string]int // how many have a word
 }
 
-func newIndex(entries []*Entry) *index {
+func newIndex(entries []*registry.Entry) *index {
 	x := &index{entries: entries, having: map[string]int{}}
 	total := 0
 	for _, e := range entries {
@@ -81,7 +112,7 @@ func newIndex(entries []*Entry) *index {
 }
 
 // document is the text that a tool is found by.
-func document(e *Entry) string {
+func document(e *registry.Entry) string {
 	parts := []string{e.Namespace, e.Name, e.Plugin, e.Source, e.Description, e.SearchText}
 	var schema any
 	if json.Unmarshal(e.InputSchema, &schema) == nil {
@@ -155,9 +186,9 @@ const (
 
 // find ranks the tools by a query, the best first; of two that are as good the one that was declared first. Tools without any of the
 // words are left out.
-func (x *index) find(query string) []*Entry {
+func (x *index) find(query string) []*registry.Entry {
 	type hit struct {
-		e     *Entry
+		e     *registry.Entry
 		score float64
 	}
 	var hits []hit
@@ -178,39 +209,48 @@ func (x *index) find(query string) []*Entry {
 		}
 	}
 	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.score, a.score) })
-	out := make([]*Entry, len(hits))
+	out := make([]*registry.Entry, len(hits))
 	for i, h := range hits {
 		out[i] = h.e
 	}
 	return out
 }
 
-// Search runs a search: its arguments have been checked. The tools are those that a model with these traits can be offered; text says
-// the same in words.
-func (s *Snapshot) Search(arguments json.RawMessage, traits []string) (found []llm.Tool, text string, err error) {
+func runSearch(_ context.Context, c *orchestrate.HostCall, in contract.Input) (*contract.Result, error) {
+	found, text, err := findTools(c.Tools, in.Arguments, c.Traits)
+	if err != nil {
+		return nil, err
+	}
+	c.Found(found)
+	return contract.Text(text), nil
+}
+
+// findTools returns the tools that match the arguments of a search and that a model with these traits can be offered. text lists them
+// in words.
+func findTools(tools *registry.Snapshot, arguments json.RawMessage, traits []string) (found []llm.Tool, text string, err error) {
 	var in struct {
 		Query string   `json:"query"`
 		Limit *float64 `json:"limit"`
 	}
 	if err := json.Unmarshal(arguments, &in); err != nil {
-		return nil, "", argumentsError(err)
+		return nil, "", registry.ArgumentsError(err)
 	}
 	if strings.TrimSpace(in.Query) == "" {
-		return nil, "", argumentsError(fmt.Errorf("`query` must not be empty"))
+		return nil, "", registry.ArgumentsError(errors.New("`query` must not be empty"))
 	}
 	limit := searchLimit
 	if in.Limit != nil {
 		limit = int(min(*in.Limit, mostFound))
 	}
 	var b strings.Builder
-	for _, e := range s.index().find(in.Query) {
+	for _, e := range newIndex(deferred(tools)).find(in.Query) {
 		if len(found) == limit {
 			break
 		}
-		if !hasAll(traits, e.ModelTraits) {
+		if !e.Suits(traits) {
 			continue
 		}
-		t := modelTool(e, false)
+		t := e.Declaration(llm.ModelRow{})
 		found = append(found, t)
 		line, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
 		fmt.Fprintf(&b, "\n- %s: %s", e.FullName(), line)

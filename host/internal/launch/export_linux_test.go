@@ -3,40 +3,27 @@ package launch
 import "time"
 
 // LauncherPID is the process id of the process's gantry-launch.
-func (p *Process) LauncherPID() int { return p.monitor.process.Pid }
+func (p *Process) LauncherPID() int { return p.tree.MonitorPID() }
 
-// Spare waits until no spare launcher is being started and returns the process id of the one that there is; 0: none.
-func (l *Launcher) Spare() int {
-	for {
-		l.mu.Lock()
-		sparing, m := l.mu.sparing, l.mu.spare
-		l.mu.Unlock()
-		switch {
-		case sparing != nil:
-			<-sparing
-		case m == nil:
-			return 0
-		default:
-			return m.process.Pid
-		}
-	}
-}
+// Spare waits until no spare gantry-launch is being started, and returns its process id; 0: there is none.
+func (l *Launcher) Spare() int { return l.pool.Spare() }
 
-// NoHurry makes it start no spare beside a command, however long that runs. To be called before the first.
+// NoHurry starts no spare while a command runs. It must be called before the first Spawn.
 func (l *Launcher) NoHurry() { l.spareAfter = time.Hour }
 
-// EndSpare is endSpare.
-func (l *Launcher) EndSpare() { l.endSpare() }
+// EndSpare ends the spare.
+func (l *Launcher) EndSpare() { l.pool.EndSpare() }
 
-// Trailing and MaxEnded are the constants.
-const (
-	MaxEnded = maxEnded
-)
+// Dropped is the number of bytes of output that Attach has dropped.
+func (p *Process) Dropped() int64 { return p.streams.Dropped() }
 
-// Forget removes the record of a process at once, whatever became of its output.
+// MaxEnded is the constant.
+const MaxEnded = maxEnded
+
+// Forget removes the record of a process at once, even if its output has not been read.
 func (p *Process) Forget() { p.l.forget(p) }
 
-// NotHere and NotByRlimit are what other systems say.
+// NotHere and NotByRlimit are the errors on other systems.
 var (
 	NotHere     = notHere
 	NotByRlimit = notByRlimit

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -16,20 +17,10 @@ const (
 	MaxMemory = 8 << 20
 )
 
-// Memory names the descriptor of memory that is kept with a session.
-const Memory = "memory"
-
 // Keep is what a session needs for going over to the next process of its plugin.
 type Keep struct {
 	Note   []byte // the plugin's own words; at most MaxNote
 	Memory int    // bytes, zero at first, that its processes can map; at most MaxMemory, 0: none
-}
-
-// holding is who reads a session; guarded by the mutex of its process.
-type holding struct {
-	holder uint64        // the number of the plugin's process
-	free   chan struct{} // closed when that has ended
-	end    *time.Timer   // of the time to be adopted; nil: not running
 }
 
 // Kept returns the sessions of a plugin that can be adopted, those included that ended while nobody knew, with their last
@@ -46,37 +37,14 @@ func (l *Launcher) Kept(plugin, thread string) []*Process {
 func (l *Launcher) HolderEnded(plugin string, holder uint64) {
 	kept := l.Kept(plugin, "")
 	for _, p := range l.find(func(p *Process) bool { return p.spec.Owner.Plugin == plugin && p.running() }) {
-		p.mu.Lock()
-		its := p.mu.hold.holder == holder
-		if its && slices.Contains(kept, p) {
-			p.setFreeLocked(l.cfg.AdoptTime)
-			its = false
-		}
-		p.mu.Unlock()
-		if its {
+		switch {
+		case p.hold.by() != holder:
+		case slices.Contains(kept, p):
+			p.hold.release(holder, l.cfg.AdoptTime, func() { l.abandon(p, l.cfg.Abandoned) })
+		default:
 			l.abandon(p, nil)
 		}
 	}
-}
-
-// setFreeLocked lets the next process have the session, and ends it when none takes it in time.
-func (p *Process) setFreeLocked(wait time.Duration) {
-	h := &p.mu.hold
-	select {
-	case <-h.free:
-		return
-	default:
-	}
-	close(h.free)
-	h.end = time.AfterFunc(wait, func() {
-		p.mu.Lock()
-		late := p.mu.hold.end != nil
-		p.mu.hold.end = nil
-		p.mu.Unlock()
-		if late {
-			p.l.abandon(p, p.l.cfg.Abandoned)
-		}
-	})
 }
 
 // abandon ends a session that nobody holds.
@@ -97,53 +65,9 @@ func (l *Launcher) abandon(p *Process, tell func(*Process)) {
 	})
 }
 
-// Adopt gives the session to another process of its plugin, once the one that has it has ended. ErrEnded: it was not
-// adopted in time, or its thread has ended.
-func (p *Process) Adopt(ctx context.Context, holder uint64) error {
-	for {
-		p.mu.Lock()
-		h := &p.mu.hold
-		if h.holder == holder {
-			p.mu.Unlock()
-			return nil
-		}
-		free := h.free
-		select {
-		case <-free:
-			if h.end == nil { // its time is up
-				p.mu.Unlock()
-				return ErrEnded
-			}
-			h.end.Stop()
-			*h = holding{holder: holder, free: make(chan struct{})}
-			p.mu.Unlock()
-			return nil
-		default:
-		}
-		p.mu.Unlock()
-		select {
-		case <-free:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// letGo ends waiting for a process to adopt it.
-func (p *Process) letGo() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	h := &p.mu.hold
-	if h.end != nil {
-		h.end.Stop()
-		h.end = nil
-	}
-	select {
-	case <-h.free:
-	default:
-		close(h.free)
-	}
-}
+// Adopt passes the session to another process of its plugin, once the process that has it has ended. ErrEnded: it was not adopted in
+// time, or its thread has ended.
+func (p *Process) Adopt(ctx context.Context, holder uint64) error { return p.hold.adopt(ctx, holder) }
 
 // IsKept reports whether another process of its plugin may adopt it.
 func (p *Process) IsKept() bool { return p.spec.Keep != nil }
@@ -173,4 +97,89 @@ func (p *Process) Ended() (Exit, bool) {
 	default:
 		return Exit{}, false
 	}
+}
+
+// hold says which process of its plugin has a session. Its methods may be called concurrently.
+type hold struct {
+	mu     sync.Mutex
+	holder uint64        // the number of the plugin's process
+	free   chan struct{} // closed when that process has ended
+	timer  *time.Timer   // ends the time in which it can be adopted; nil: it is not running
+}
+
+func newHold(holder uint64) *hold { return &hold{holder: holder, free: make(chan struct{})} }
+
+func (h *hold) by() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.holder
+}
+
+// release allows another process to adopt a session that holder has, and calls late if none does in time.
+func (h *hold) release(holder uint64, wait time.Duration, late func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.holder != holder || !h.freeLocked() {
+		return
+	}
+	h.timer = time.AfterFunc(wait, func() {
+		h.mu.Lock()
+		expired := h.timer != nil
+		h.timer = nil
+		h.mu.Unlock()
+		if expired {
+			late()
+		}
+	})
+}
+
+// freeLocked closes free. It returns false if it was closed already.
+func (h *hold) freeLocked() bool {
+	select {
+	case <-h.free:
+		return false
+	default:
+		close(h.free)
+		return true
+	}
+}
+
+// adopt waits until the process that has the session has ended, and gives it to another.
+func (h *hold) adopt(ctx context.Context, holder uint64) error {
+	for {
+		h.mu.Lock()
+		if h.holder == holder {
+			h.mu.Unlock()
+			return nil
+		}
+		free := h.free
+		select {
+		case <-free:
+			defer h.mu.Unlock()
+			if h.timer == nil { // its time is up
+				return ErrEnded
+			}
+			h.timer.Stop()
+			h.holder, h.free, h.timer = holder, make(chan struct{}), nil
+			return nil
+		default:
+		}
+		h.mu.Unlock()
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// end ends the time in which the session can be adopted.
+func (h *hold) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer != nil {
+		h.timer.Stop()
+		h.timer = nil
+	}
+	h.freeLocked()
 }

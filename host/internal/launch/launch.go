@@ -27,7 +27,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/failure"
 	"github.com/gantry-agent/gantry/host/internal/launch/limit"
+	"github.com/gantry-agent/gantry/host/internal/launch/pool"
+	"github.com/gantry-agent/gantry/host/internal/launch/stdio"
 )
 
 // Bounds and their defaults.
@@ -55,7 +58,7 @@ const (
 // Errors of Spawn and of the methods of Process.
 var (
 	// ErrClosed: the launcher was closed. Spawn returns it.
-	ErrClosed = errors.New("the launcher is closed")
+	ErrClosed = pool.ErrClosed
 	// ErrTooMany: MaxProcesses are alive. Wrapped by the StartError of Spawn; end some first.
 	ErrTooMany = errors.New("too many processes")
 	// ErrEnded: the owner's call, thread or plugin ended while the process was being started.
@@ -122,17 +125,7 @@ func (c Config) withDefaults() (Config, error) {
 type Owner struct{ Plugin, Thread, Call string }
 
 // Size is that of a terminal; zero fields mean 24 rows, 80 columns.
-type Size struct{ Rows, Cols uint16 }
-
-func (s Size) withDefaults() Size {
-	if s.Rows == 0 {
-		s.Rows = 24
-	}
-	if s.Cols == 0 {
-		s.Cols = 80
-	}
-	return s
-}
+type Size = stdio.Size
 
 // Spec is a process to start.
 type Spec struct {
@@ -159,7 +152,7 @@ type Spec struct {
 
 func (s *Spec) check() error {
 	if len(s.Argv) == 0 {
-		return newStartError("exec", "", syscall.EINVAL)
+		return failure.New("exec", "", syscall.EINVAL)
 	}
 	if !filepath.IsAbs(s.Cwd) {
 		return fmt.Errorf("start %q: the folder %q is not absolute; pass an absolute one", s.Argv[0], s.Cwd)
@@ -168,13 +161,13 @@ func (s *Spec) check() error {
 	for _, ss := range [][]string{s.Argv, s.Env, {s.Cwd}} {
 		for _, v := range ss {
 			if strings.IndexByte(v, 0) >= 0 {
-				return newStartError("exec", s.Argv[0], syscall.EINVAL)
+				return failure.New("exec", s.Argv[0], syscall.EINVAL)
 			}
 			size += len(v) + 16
 		}
 	}
 	if size > maxArgumentBytes {
-		return newStartError("exec", s.Argv[0], syscall.E2BIG)
+		return failure.New("exec", s.Argv[0], syscall.E2BIG)
 	}
 	return nil
 }
@@ -203,32 +196,18 @@ type Launcher struct {
 	limits     *limit.Enforcer
 	work       sync.WaitGroup // a goroutine for each launcher that lives
 
-	closing context.Context // ends when the launcher is closed
-	close   context.CancelFunc
+	pool     *pool.Pool
+	handover *stdio.Handover
+	closing  chan struct{} // closed when the launcher is
+	close    func()        // closes it
 
 	mu struct {
 		sync.Mutex
 		closed bool
 		procs  map[string]*Process // by id: alive, or ended and not released
-		tokens map[string]*Process // by descriptor token
 		held   int
 		ended  []*Process // ended, output taken, not released; oldest first
-
-		spare   *monitor      // waits for the next process; nil: none
-		sparing chan struct{} // closed when it was started; nil: none is being started
-
-		ready     []*ready        // boxes that wait, the latest last
-		preparing *preparation    // nil: none is being made
-		resting   map[string]bool // threads for which none is made
 	}
-}
-
-// monitor is a gantry-launch that waits for its order, or follows one.
-type monitor struct {
-	process *os.Process
-	conn    *os.File // the control socket; its end is the lifeline
-	plugin  string   // whose orders it has followed
-	ordered int      // bytes of them; 0: none yet
 }
 
 // New returns a launcher. It starts nothing, but looks whether gantry-launch is there.
@@ -241,11 +220,13 @@ func New(cfg Config) (*Launcher, error) {
 		return nil, fmt.Errorf("the launcher %s is missing; gantry-launch belongs beside gantry: install both from one build",
 			cfg.LauncherPath)
 	}
-	l := &Launcher{cfg: cfg, spareAfter: spareDelay, limits: limit.NewEnforcer(cfg.CgroupDir)}
-	l.closing, l.close = context.WithCancel(context.Background())
+	l := &Launcher{
+		cfg: cfg, spareAfter: spareDelay, limits: limit.NewEnforcer(cfg.CgroupDir), handover: stdio.NewHandover(cfg.Logger),
+	}
+	l.closing = make(chan struct{})
+	l.close = sync.OnceFunc(func() { close(l.closing) })
+	l.pool = pool.New(pool.Config{Start: l.startMonitor, Wait: cfg.Ahead, Logger: cfg.Logger})
 	l.mu.procs = make(map[string]*Process)
-	l.mu.tokens = make(map[string]*Process)
-	l.mu.resting = make(map[string]bool)
 	return l, nil
 }
 
@@ -271,13 +252,13 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	err = p.start(ctx, confiner)
-	l.spare(p)
+	l.pool.EnsureSpare(l.spareAfter, p.gone, func() bool { return p.kept })
 	if err != nil {
 		l.forget(p)
 		l.cfg.Logger.Debug("process did not start", "program", spec.Argv[0], "call", spec.Owner.Call, "error", err)
 		return nil, err
 	}
-	l.cfg.Logger.Debug("process started", "id", p.id, "pid", p.PID(), "program", spec.Argv[0], "call", spec.Owner.Call, "ahead", p.madeAhead)
+	l.cfg.Logger.Debug("process started", "id", p.id, "pid", p.PID(), "program", spec.Argv[0], "call", spec.Owner.Call, "ahead", p.slot.Ahead)
 	return p, nil
 }
 
@@ -321,14 +302,14 @@ func (l *Launcher) admit(p *Process) error {
 		return ErrClosed
 	}
 	if l.mu.held >= l.cfg.MaxProcesses {
-		e := newStartError("start", p.spec.Argv[0], syscall.EAGAIN)
+		e := failure.New("start", p.spec.Argv[0], syscall.EAGAIN)
 		e.Message = fmt.Sprintf("%s: %d processes are running, or have output that nobody has taken, which is the limit; end some first",
 			e.Message, l.mu.held)
 		e.Err = ErrTooMany
 		return e
 	}
 	l.mu.held++
-	delete(l.mu.resting, p.spec.Owner.Thread)
+	l.pool.Resume(p.spec.Owner.Thread)
 	p.place.held = true
 	l.mu.procs[p.id] = p
 	return nil
@@ -376,16 +357,15 @@ func (l *Launcher) forget(p *Process) {
 	if i := slices.Index(l.mu.ended, p); i >= 0 {
 		l.mu.ended = slices.Delete(l.mu.ended, i, i+1)
 	}
-	for token, q := range l.mu.tokens {
-		if q == p {
-			delete(l.mu.tokens, token)
-		}
-	}
 	l.mu.Unlock()
 	l.note(p, func(at *place) { at.forgotten = true })
-	p.letGo()
-	p.closeFiles()
+	p.hold.end()
+	l.handover.Forget(p.streams)
 }
+
+// ServeDescriptors gives a plugin the descriptors of its processes, in exchange for the tokens of [Process.Token], until ln is closed.
+// It returns when every connection is closed.
+func (l *Launcher) ServeDescriptors(plugin string, ln net.Listener) { l.handover.Serve(plugin, ln) }
 
 // Process returns a process by its id: alive, or ended and not yet forgotten.
 func (l *Launcher) Process(id string) (*Process, bool) {
@@ -431,12 +411,8 @@ func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
 
 // EndThread kills and forgets everything of a thread.
 func (l *Launcher) EndThread(ctx context.Context, thread string) error {
-	l.Rest(thread)
-	defer func() {
-		l.mu.Lock()
-		delete(l.mu.resting, thread)
-		l.mu.Unlock()
-	}()
+	l.pool.Rest(thread)
+	defer l.pool.Resume(thread)
 	return l.end(ctx, func(p *Process) bool { return p.spec.Owner.Thread == thread })
 }
 
@@ -466,13 +442,13 @@ func (l *Launcher) Close(ctx context.Context) error {
 	l.mu.closed = true
 	l.mu.Unlock()
 	l.close()
-	l.giveUp("")
-	l.endSpare()
+	l.pool.Close()
 	if err := l.end(ctx, func(*Process) bool { return true }); err != nil {
 		return err
 	}
 	l.work.Wait()
 	l.limits.Wait()
+	l.pool.Wait()
 	var errs []error
 	for _, k := range l.keepers() {
 		errs = append(errs, k.Close())

@@ -32,7 +32,7 @@ func (l *Launcher) reapAdopted() {
 	var before map[int]uint64
 	for {
 		select {
-		case <-l.closing.Done():
+		case <-l.closing:
 			return
 		case <-look.C:
 		}

@@ -1,4 +1,10 @@
-package launch
+// Package failure describes why a process did not start.
+//
+// It owns: the error of a failed start, the operating system's text of it, and the next step when a sandbox could not be created. It
+// must not know: how processes are started.
+//
+// Start with [StartError].
+package failure
 
 import (
 	"errors"
@@ -14,14 +20,23 @@ type StartError struct {
 	Errno   syscall.Errno
 	Message string // the operating system's text, for example "No such file or directory"
 	Denied  bool   // a confiner refused
-	Err     error  // a cause that is no errno; may be nil
+	Err     error  // a cause other than an errno; may be nil
 }
 
-func newStartError(op, path string, errno syscall.Errno) *StartError {
+// New returns the error of a step that failed with an errno.
+func New(op, path string, errno syscall.Errno) *StartError {
 	return &StartError{Op: op, Path: path, Errno: errno, Message: Strerror(errno)}
 }
 
-// Error names step, path and reason.
+// Of returns the error of a step of the host's own that failed, such as one that needs a free descriptor.
+func Of(op string, err error) *StartError {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return New(op, "", errno)
+	}
+	return &StartError{Op: op, Message: err.Error(), Err: err}
+}
+
+// Error names the step, the path and the reason.
 func (e *StartError) Error() string {
 	if e.Path == "" {
 		return e.Op + ": " + e.Message
@@ -41,8 +56,7 @@ func (e *StartError) Unwrap() []error {
 	return errs
 }
 
-// Strerror returns the text that the C library has for an errno. Go's table has the same texts, except that a capital
-// before a small letter at the beginning was made small.
+// Strerror returns the C library's text for an errno. Go's table has the same texts, but with a lower-case first letter.
 func Strerror(errno syscall.Errno) string {
 	s := errno.Error()
 	if n, ok := strings.CutPrefix(s, "errno "); ok {
@@ -53,5 +67,3 @@ func Strerror(errno syscall.Errno) string {
 	}
 	return s
 }
-
-func errnoIn(err error) (syscall.Errno, bool) { return errors.AsType[syscall.Errno](err) }

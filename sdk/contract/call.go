@@ -84,11 +84,14 @@ const (
 var changeNames = [...]string{"unknown", "add", "update", "delete"}
 
 // String returns the name used in JSON.
-func (k ChangeKind) String() string {
-	if k < 0 || int(k) >= len(changeNames) {
-		return changeNames[0]
+func (k ChangeKind) String() string { return nameOf(changeNames[:], int(k)) }
+
+// nameOf returns the name of a value, or that of 0 if it has none.
+func nameOf(names []string, value int) string {
+	if value < 0 || value >= len(names) {
+		return names[0]
 	}
-	return changeNames[k]
+	return names[value]
 }
 
 // FileChange is the change of one file. Diff is a unified diff with one line of context.

@@ -8,7 +8,10 @@
 // Plugin authors use most of these types through aliases in sdk/tool and sdk/provider. Start with [Manifest] and [Result].
 package contract
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Version is the contract version that this module implements.
 const Version = 1
@@ -23,16 +26,10 @@ const (
 	KindProvider
 )
 
+var kindNames = [...]string{"unknown", "tool", "provider"}
+
 // String returns "tool", "provider" or "unknown".
-func (k Kind) String() string {
-	switch k {
-	case KindTool:
-		return "tool"
-	case KindProvider:
-		return "provider"
-	}
-	return "unknown"
-}
+func (k Kind) String() string { return nameOf(kindNames[:], int(k)) }
 
 // Severity is the severity of a diagnostic.
 type Severity int
@@ -125,6 +122,12 @@ func (b ConfigBlock) IsZero() bool {
 	return b.Description == "" && len(b.Attributes) == 0 && len(b.Blocks) == 0
 }
 
+// HasSecrets reports whether the block, or a block inside it, has a sensitive attribute.
+func (b ConfigBlock) HasSecrets() bool {
+	return slices.ContainsFunc(b.Attributes, func(a ConfigAttribute) bool { return a.Sensitive }) ||
+		slices.ContainsFunc(b.Blocks, func(n ConfigNestedBlock) bool { return n.Block.HasSecrets() })
+}
+
 // ConfigAttribute is one attribute of a block.
 type ConfigAttribute struct {
 	Name        string          `json:"name"`           // lower_snake
@@ -206,12 +209,7 @@ const (
 var sourceNames = [...]string{"ready", "starting", "ready", "needs_login", "failed"}
 
 // String returns "starting", "ready", "needs_login" or "failed".
-func (s SourceState) String() string {
-	if s < 0 || int(s) >= len(sourceNames) {
-		return sourceNames[0]
-	}
-	return sourceNames[s]
-}
+func (s SourceState) String() string { return nameOf(sourceNames[:], int(s)) }
 
 // Source is a provider of tools with its own state, for example an MCP server.
 type Source struct {

@@ -120,24 +120,14 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler]. An unknown name is [KindUnknown].
 func (k *Kind) UnmarshalText(b []byte) error {
-	*k = KindUnknown
-	for _, known := range []Kind{KindTool, KindProvider} {
-		if known.String() == string(b) {
-			*k = known
-		}
-	}
+	*k = Kind(max(0, slices.Index(kindNames[:], string(b))))
 	return nil
 }
 
 var exposureNames = [...]string{"unknown", "direct", "deferred", "hidden"}
 
 // String returns the name used in JSON.
-func (e Exposure) String() string {
-	if e < 0 || int(e) >= len(exposureNames) {
-		return exposureNames[0]
-	}
-	return exposureNames[e]
-}
+func (e Exposure) String() string { return nameOf(exposureNames[:], int(e)) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (e Exposure) MarshalText() ([]byte, error) { return []byte(e.String()), nil }

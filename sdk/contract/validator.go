@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -80,10 +81,8 @@ func (v *Validator) checkDefaults() error {
 			return fmt.Errorf("the default %.200s: %w", s.Default, ErrSchemaSteps)
 		}
 	}
-	if _, err := v.Schema().CloneSchemas().Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {
-		return err
-	}
-	return nil
+	_, err := v.Schema().CloneSchemas().Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	return err
 }
 
 // estimate walks through a validation as the library does it when no alternative ends early, and adds up what that takes. The library
@@ -177,15 +176,7 @@ func typed(s *jsonschema.Schema, value any) bool {
 	if s.Type != "" {
 		types = []string{s.Type}
 	}
-	if types == nil {
-		return true
-	}
-	for _, t := range types {
-		if isType(t, value) {
-			return true
-		}
-	}
-	return false
+	return types == nil || slices.ContainsFunc(types, func(name string) bool { return isType(name, value) })
 }
 
 func isType(name string, value any) bool {

@@ -12,12 +12,9 @@ import (
 // token that can be used only once. It waits for its turn for up to wait. The context passed to f ends if the exclusive
 // right is lost.
 func (h *Host) Exclusive(ctx context.Context, name string, wait time.Duration, f func(ctx context.Context) error) error {
-	if h.client == nil {
-		return ErrNoHost
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := h.client.Lease(ctx, &gantryv1.LeaseRequest{Name: name, WaitMs: wait.Milliseconds()})
+	stream, err := h.services().Lease(ctx, &gantryv1.LeaseRequest{Name: name, WaitMs: wait.Milliseconds()})
 	if err != nil {
 		return fmt.Errorf("lease %q: %w", name, err)
 	}

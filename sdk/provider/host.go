@@ -4,19 +4,19 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 
 	"google.golang.org/grpc"
 
+	"github.com/gantry-agent/gantry/sdk/internal/hostservice"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
 // ErrNoHost is returned by the methods of a [Host] that offers no services.
-var ErrNoHost = errors.New("the host offers no services")
+var ErrNoHost = hostservice.ErrNone
 
 // maxArtifactBytes bounds an artifact that is read into memory: media in a request. Vendors take less.
 const maxArtifactBytes = 64 << 20
@@ -40,6 +40,9 @@ func newHost(ctx context.Context, facts *gantryv1.HostFacts) (*Host, error) {
 	return &Host{conn: conn, client: gantryv1.NewHostServiceClient(conn)}, nil
 }
 
+// services returns the client of the host's services. Without a host, its calls fail with [ErrNoHost].
+func (h *Host) services() gantryv1.HostServiceClient { return hostservice.Client(h.client) }
+
 func (h *Host) close() error {
 	if h.conn == nil {
 		return nil
@@ -49,27 +52,17 @@ func (h *Host) close() error {
 
 // Artifact reads and verifies content by its SHA-256, in lower-case hex. It is meant for media that a request refers to.
 func (h *Host) Artifact(ctx context.Context, digest string) ([]byte, error) {
-	if h.client == nil {
-		return nil, ErrNoHost
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the stream when we return early
-	stream, err := h.client.GetArtifact(ctx, &gantryv1.GetArtifactRequest{Sha256: digest})
+	r, err := hostservice.Artifact(ctx, h.services(), digest)
 	if err != nil {
-		return nil, fmt.Errorf("get artifact %s: %w", digest, err)
+		return nil, err
 	}
-	var b []byte
-	for {
-		res, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("get artifact %s: %w", digest, err)
-		}
-		if b = append(b, res.GetData()...); len(b) > maxArtifactBytes {
-			return nil, fmt.Errorf("get artifact %s: larger than %d bytes", digest, maxArtifactBytes)
-		}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, maxArtifactBytes+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(b) > maxArtifactBytes:
+		return nil, fmt.Errorf("get artifact %s: larger than %d bytes", digest, maxArtifactBytes)
 	}
 	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != digest {
 		return nil, fmt.Errorf("get artifact %s: the content that came has another digest", digest)
@@ -79,10 +72,7 @@ func (h *Host) Artifact(ctx context.Context, digest string) ([]byte, error) {
 
 // State reads one of the plugin's own keys. found is false if it does not exist. It requires the capability "state".
 func (h *Host) State(ctx context.Context, key string) (value []byte, found bool, err error) {
-	if h.client == nil {
-		return nil, false, ErrNoHost
-	}
-	res, err := h.client.GetState(ctx, &gantryv1.GetStateRequest{Scope: gantryv1.StateScope_STATE_SCOPE_PLUGIN, Key: key})
+	res, err := h.services().GetState(ctx, &gantryv1.GetStateRequest{Scope: gantryv1.StateScope_STATE_SCOPE_PLUGIN, Key: key})
 	if err != nil {
 		return nil, false, fmt.Errorf("get state %q: %w", key, err)
 	}
@@ -91,10 +81,7 @@ func (h *Host) State(ctx context.Context, key string) (value []byte, found bool,
 
 // SetState writes one of the plugin's own keys; a nil value deletes it. It requires the capability "state".
 func (h *Host) SetState(ctx context.Context, key string, value []byte) error {
-	if h.client == nil {
-		return ErrNoHost
-	}
-	_, err := h.client.PutState(ctx, &gantryv1.PutStateRequest{
+	_, err := h.services().PutState(ctx, &gantryv1.PutStateRequest{
 		Scope: gantryv1.StateScope_STATE_SCOPE_PLUGIN, Key: key, Value: value, Delete: value == nil,
 	})
 	if err != nil {

@@ -42,7 +42,7 @@ func (p Plugin) manifest() (*contract.Manifest, error) {
 		HostServices:     []string{"GetArtifact"},
 		Limits:           p.Limits,
 	}
-	if hasSecrets(block) {
+	if block.HasSecrets() {
 		m.Capabilities = append(m.Capabilities, "secrets")
 	}
 	slices.Sort(m.Capabilities)
@@ -60,9 +60,4 @@ func (p Plugin) manifest() (*contract.Manifest, error) {
 		})
 	}
 	return m, nil
-}
-
-func hasSecrets(b contract.ConfigBlock) bool {
-	return slices.ContainsFunc(b.Attributes, func(a contract.ConfigAttribute) bool { return a.Sensitive }) ||
-		slices.ContainsFunc(b.Blocks, func(n contract.ConfigNestedBlock) bool { return hasSecrets(n.Block) })
 }

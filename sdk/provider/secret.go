@@ -16,10 +16,7 @@ const storedPrefix = "stored:"
 // StoreSecret stores a secret of the provider, such as a token, where no other plugin can read it. name consists of 1 to 40
 // lower-case letters, digits and dashes. An empty value deletes the secret.
 func (h *Host) StoreSecret(ctx context.Context, name, value string) error {
-	if h.client == nil {
-		return ErrNoHost
-	}
-	if _, err := h.client.StoreSecret(ctx, &gantryv1.StoreSecretRequest{Name: name, Value: value}); err != nil {
+	if _, err := h.services().StoreSecret(ctx, &gantryv1.StoreSecretRequest{Name: name, Value: value}); err != nil {
 		return fmt.Errorf("store the secret %q: %w", name, err)
 	}
 	return nil
@@ -27,10 +24,7 @@ func (h *Host) StoreSecret(ctx context.Context, name, value string) error {
 
 // StoredSecret returns a secret stored by StoreSecret. found is false if there is none.
 func (h *Host) StoredSecret(ctx context.Context, name string) (value string, found bool, err error) {
-	if h.client == nil {
-		return "", false, ErrNoHost
-	}
-	res, err := h.client.Secret(ctx, &gantryv1.SecretRequest{Handle: storedPrefix + name})
+	res, err := h.services().Secret(ctx, &gantryv1.SecretRequest{Handle: storedPrefix + name})
 	if status.Code(err) == codes.NotFound {
 		return "", false, nil
 	}
@@ -44,13 +38,10 @@ func (h *Host) StoredSecret(ctx context.Context, name string) (value string, fou
 // rejected where it was used. The host is asked each time, unless it declared the value constant. A configblock.Secret does
 // this by itself.
 func (h *Host) Secret(ctx context.Context, handle string, renew bool) (string, error) {
-	if h.client == nil {
-		return "", ErrNoHost
-	}
 	if v, ok := h.fixed.Load(handle); ok && !renew {
 		return v.(string), nil
 	}
-	res, err := h.client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
+	res, err := h.services().Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
 	if err != nil {
 		return "", err // in the host's own words
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -184,12 +185,7 @@ func (s *server) newConfig() any {
 }
 
 func hasErrors(ds []contract.Diagnostic) bool {
-	for _, d := range ds {
-		if d.Severity != contract.SeverityWarning {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ds, func(d contract.Diagnostic) bool { return d.Severity != contract.SeverityWarning })
 }
 
 // replace makes i the current instance, nil for none, and closes the one before when its requests have ended.

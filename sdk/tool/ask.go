@@ -33,11 +33,7 @@ func (c *Call) Authorize(ctx context.Context, effects ...contract.Effect) error 
 
 // AuthorizeWith is Authorize with a reason and discriminators.
 func (c *Call) AuthorizeWith(ctx context.Context, a Authorization) error {
-	client, err := c.env.host()
-	if err != nil {
-		return err
-	}
-	resp, err := client.Authorize(ctx, &gantryv1.AuthorizeRequest{
+	resp, err := c.env.host().Authorize(ctx, &gantryv1.AuthorizeRequest{
 		CallToken: c.start.CallToken, Effects: convert.EffectsToProto(a.Effects), Reason: a.Reason, Discriminators: a.Discriminators,
 	})
 	switch {
@@ -70,10 +66,6 @@ type Answer struct {
 
 // Ask asks the user a question and waits for the answer. The call's clock is paused meanwhile.
 func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
-	client, err := c.env.host()
-	if err != nil {
-		return Answer{}, err
-	}
 	req := &gantryv1.AskRequest{
 		CallToken: c.start.CallToken, Title: q.Title, Message: q.Message,
 		Options: q.Options, FormSchemaJson: q.FormSchema, Url: q.URL, Redirect: q.Redirect,
@@ -88,7 +80,7 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	default:
 		return Answer{}, errors.New("ask: the question has neither options, a form nor a URL")
 	}
-	resp, err := client.Ask(ctx, req)
+	resp, err := c.env.host().Ask(ctx, req)
 	if err != nil {
 		return Answer{}, fmt.Errorf("ask: %w", err)
 	}
@@ -107,17 +99,17 @@ type RawText string
 // CallTool runs another tool of the thread, through the same pipeline as any other call. args is a [RawText], or any value
 // that marshals to a JSON object.
 func (c *Call) CallTool(ctx context.Context, namespace, name string, args any) (*Result, error) {
-	client, err := c.env.host()
-	if err != nil {
-		return nil, err
-	}
 	var in contract.Input
 	if text, ok := args.(RawText); ok {
 		in = contract.Input{Text: string(text), Freeform: true}
-	} else if in.Arguments, err = json.Marshal(args); err != nil {
-		return nil, fmt.Errorf("call tool %q: marshal arguments: %w", name, err)
+	} else {
+		b, err := json.Marshal(args)
+		if err != nil {
+			return nil, fmt.Errorf("call tool %q: marshal arguments: %w", name, err)
+		}
+		in.Arguments = b
 	}
-	resp, err := client.CallTool(ctx, &gantryv1.CallToolRequest{
+	resp, err := c.env.host().CallTool(ctx, &gantryv1.CallToolRequest{
 		CallToken: c.start.CallToken, Namespace: namespace, Tool: name, Input: convert.InputToProto(in),
 	})
 	if err != nil {
@@ -131,11 +123,7 @@ func (c *Call) CallTool(ctx context.Context, namespace, name string, args any) (
 
 // ListTools lists the tools that CallTool can run.
 func (c *Call) ListTools(ctx context.Context) ([]contract.Descriptor, error) {
-	client, err := c.env.host()
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.ListTools(ctx, &gantryv1.ListToolsRequest{CallToken: c.start.CallToken})
+	resp, err := c.env.host().ListTools(ctx, &gantryv1.ListToolsRequest{CallToken: c.start.CallToken})
 	if err != nil {
 		return nil, fmt.Errorf("list tools: %w", err)
 	}
@@ -152,11 +140,7 @@ type Sampled struct {
 // Sample sends one request to the model, within the thread's budget. If the answer is incomplete, the error is an
 // *[llm.Error].
 func (c *Call) Sample(ctx context.Context, req *llm.Request) (*Sampled, error) {
-	client, err := c.env.host()
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Sample(ctx, &gantryv1.SampleRequest{CallToken: c.start.CallToken, Request: convert.RequestToProto(req)})
+	resp, err := c.env.host().Sample(ctx, &gantryv1.SampleRequest{CallToken: c.start.CallToken, Request: convert.RequestToProto(req)})
 	if err != nil {
 		return nil, fmt.Errorf("sample: %w", err)
 	}

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,9 +8,9 @@ import (
 	"io"
 
 	"github.com/hashicorp/go-hclog"
-	"google.golang.org/grpc"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/internal/hostservice"
 	"github.com/gantry-agent/gantry/sdk/process"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
@@ -34,14 +33,8 @@ type Env struct {
 	descriptors string
 }
 
-var errNoHost = errors.New("the host offers no services to this plugin")
-
-func (e *Env) host() (gantryv1.HostServiceClient, error) {
-	if e.client == nil {
-		return nil, errNoHost
-	}
-	return e.client, nil
-}
+// host returns the client of the host's services. Without a host, its calls fail with [hostservice.ErrNone].
+func (e *Env) host() gantryv1.HostServiceClient { return hostservice.Client(e.client) }
 
 // Client returns the generated client of the host's services, for anything that this package doesn't cover; nil if the host
 // offers none.
@@ -66,20 +59,7 @@ func (e *Env) Command(ctx context.Context, argv ...string) *process.Cmd {
 }
 
 func (e *Env) command(ctx context.Context, token string, argv []string) *process.Cmd {
-	client := e.client
-	if client == nil {
-		client = gantryv1.NewHostServiceClient(noHost{})
-	}
-	return process.New(client, token, e.descriptors).Command(ctx, argv...)
-}
-
-// noHost is the connection of a plugin whose host offers no services.
-type noHost struct{}
-
-func (noHost) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return errNoHost }
-
-func (noHost) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errNoHost
+	return process.New(e.host(), token, e.descriptors).Command(ctx, argv...)
 }
 
 // artifactChunk is what one message of an artifact carries.
@@ -87,13 +67,9 @@ const artifactChunk = 256 << 10
 
 // PutArtifact stores content in the host. It reads r to the end.
 func (e *Env) PutArtifact(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error) {
-	client, err := e.host()
-	if err != nil {
-		return contract.ArtifactRef{}, err
-	}
 	ctx, cancel := context.WithCancel(ctx) // ends the rpc when r fails
 	defer cancel()
-	stream, err := client.PutArtifact(ctx)
+	stream, err := e.host().PutArtifact(ctx)
 	if err != nil {
 		return contract.ArtifactRef{}, fmt.Errorf("store artifact %q: %w", name, err)
 	}
@@ -124,63 +100,11 @@ func (e *Env) PutArtifact(ctx context.Context, name, mediaType string, r io.Read
 
 // GetArtifact returns the content of an artifact. Close it to stop reading early.
 func (e *Env) GetArtifact(ctx context.Context, sha256 string) (io.ReadCloser, error) {
-	client, err := e.host()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	stream, err := client.GetArtifact(ctx, &gantryv1.GetArtifactRequest{Sha256: sha256})
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("get artifact %s: %w", sha256, err)
-	}
-	r := &artifactReader{stream: stream, cancel: cancel, sha256: sha256}
-	b := bufio.NewReader(r)
-	// The first bytes say whether there is such an artifact at all.
-	if _, err := b.Peek(1); err != nil && err != io.EOF {
-		cancel()
-		return nil, err
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{b, r}, nil
-}
-
-type artifactReader struct {
-	stream grpc.ServerStreamingClient[gantryv1.GetArtifactResponse]
-	cancel context.CancelFunc
-	sha256 string
-	rest   []byte
-}
-
-func (r *artifactReader) Read(p []byte) (int, error) {
-	for len(r.rest) == 0 {
-		msg, err := r.stream.Recv()
-		if err == io.EOF {
-			return 0, io.EOF
-		}
-		if err != nil {
-			return 0, fmt.Errorf("get artifact %s: %w", r.sha256, err)
-		}
-		r.rest = msg.GetData()
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-func (r *artifactReader) Close() error {
-	r.cancel()
-	return nil
+	return hostservice.Artifact(ctx, e.host(), sha256)
 }
 
 func (e *Env) secret(ctx context.Context, handle string, renew bool) (string, error) {
-	client, err := e.host()
-	if err != nil {
-		return "", err
-	}
-	resp, err := client.Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
+	resp, err := e.host().Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
 	if err != nil {
 		return "", err
 	}
@@ -188,15 +112,11 @@ func (e *Env) secret(ctx context.Context, handle string, renew bool) (string, er
 }
 
 func (e *Env) emit(ctx context.Context, token, kind string, payload any, durable bool) error {
-	client, err := e.host()
-	if err != nil {
-		return err
-	}
 	b, err := json.Marshal(payload)
 	if err != nil {
 		return fmt.Errorf("emit %q: %w", kind, err)
 	}
-	if _, err := client.Emit(ctx, &gantryv1.EmitRequest{Token: token, Kind: kind, PayloadJson: b, Durable: durable}); err != nil {
+	if _, err := e.host().Emit(ctx, &gantryv1.EmitRequest{Token: token, Kind: kind, PayloadJson: b, Durable: durable}); err != nil {
 		return fmt.Errorf("emit %q: %w", kind, err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -60,15 +61,12 @@ func errorResult(ctx context.Context, err error) *Result {
 	return r
 }
 
-// store puts content away as an artifact.
-type store func(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error)
-
 // fitter makes results fit the limits of the host: what is too large for a message becomes an artifact, text keeps its
 // beginning and end. A handler may be careless with sizes, and its call still gets an answer.
 type fitter struct {
 	inline   int64 // most bytes of one part
 	message  int64 // most bytes of the result
-	store    store // nil: the host offers no services
+	store    func(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error)
 	complain func(msg string, args ...any)
 }
 
@@ -87,7 +85,7 @@ func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
 					q = &c
 				}
 			}
-			room -= partBytes(q)
+			room -= int64(proto.Size(convert.PartToProto(q))) + partOverhead
 			out.Parts = append(out.Parts, q)
 		}
 	}
@@ -113,25 +111,25 @@ func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
 
 // part returns what stands for p within limit bytes.
 func (f fitter) part(ctx context.Context, p Part, limit int64) []Part {
+	if p == nil || reflect.ValueOf(p).IsNil() {
+		return nil
+	}
 	switch p := p.(type) {
 	case *TextPart:
-		if p == nil {
-			return nil
-		}
 		if !utf8.ValidString(p.Text) { // measured as it travels: replacements are longer than what they replace
 			c := *p
 			c.Text = strings.ToValidUTF8(p.Text, "\uFFFD")
 			p = &c
 		}
 		if int64(len(p.Text)) <= limit {
-			return one(p)
+			return []Part{p}
 		}
 		return f.longText(ctx, p, "output.txt", "text/plain; charset=utf-8", limit)
 	case *MediaPart:
-		if p == nil || int64(len(p.Data)) <= limit {
-			return one(p)
+		if int64(len(p.Data)) <= limit {
+			return []Part{p}
 		}
-		ref, err := f.put(ctx, "media", p.MediaType, p.Data)
+		ref, err := f.store(ctx, "media", p.MediaType, bytes.NewReader(p.Data))
 		if err != nil {
 			text := fmt.Sprintf("[%s of %d bytes is too large to be shown, and storing it failed: %v]", p.MediaType, len(p.Data), err)
 			return []Part{&TextPart{Audience: p.Audience, Text: text}}
@@ -140,37 +138,20 @@ func (f fitter) part(ctx context.Context, p Part, limit int64) []Part {
 		c.Data, c.Artifact = nil, ref.SHA256
 		return []Part{&c}
 	case *JSONPart:
-		if p == nil {
-			return nil
-		}
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, p.JSON); err != nil {
 			f.complain("JSON part is not valid JSON and is sent as text", "err", err)
 			return f.part(ctx, &TextPart{Audience: p.Audience, Text: string(p.JSON)}, limit)
 		}
 		if int64(compact.Len()) <= limit {
-			return one(p)
+			return []Part{p}
 		}
 		return f.longText(ctx, &TextPart{Audience: p.Audience, Text: compact.String()}, "output.json", "application/json", limit)
-	case *ArtifactPart:
-		return one(p)
 	case *SealedPart:
-		if p != nil && int64(len(p.Data)) > limit { // a piece of it is worth nothing
+		if int64(len(p.Data)) > limit { // a piece of it is worth nothing
 			text := fmt.Sprintf("[sealed content of %d bytes is too large to be sent]", len(p.Data))
 			return []Part{&TextPart{Audience: p.Audience, Text: text}}
 		}
-		return one(p)
-	}
-	return nil
-}
-
-func one[P interface {
-	comparable
-	Part
-}](p P) []Part {
-	var none P
-	if p == none {
-		return nil
 	}
 	return []Part{p}
 }
@@ -189,19 +170,12 @@ func (f fitter) longText(ctx context.Context, p *TextPart, name, mediaType strin
 		c.Fit = contract.FitUnknown
 	}
 	parts := []Part{&c}
-	if ref, err := f.put(ctx, name, mediaType, []byte(p.Text)); err == nil {
+	if ref, err := f.store(ctx, name, mediaType, strings.NewReader(p.Text)); err == nil {
 		parts = append(parts, &ArtifactPart{Audience: contract.AudienceUser, Artifact: ref})
 	} else {
 		f.complain("text is too long and could not be stored as a whole", "bytes", len(p.Text), "err", err)
 	}
 	return parts
-}
-
-func (f fitter) put(ctx context.Context, name, mediaType string, data []byte) (contract.ArtifactRef, error) {
-	if f.store == nil {
-		return contract.ArtifactRef{}, errNoHost
-	}
-	return f.store(ctx, name, mediaType, bytes.NewReader(data))
 }
 
 // cutBefore returns the last boundary between characters at or before i.
@@ -222,17 +196,3 @@ func cutAfter(s string, i int) int {
 
 // partOverhead is generous for the tags and lengths around a part.
 const partOverhead = 256
-
-func partBytes(p Part) int64 {
-	switch p := p.(type) {
-	case *TextPart:
-		return int64(len(p.Text)) + partOverhead
-	case *MediaPart:
-		return int64(len(p.Data)) + partOverhead
-	case *JSONPart:
-		return int64(len(p.JSON)) + partOverhead
-	case *SealedPart:
-		return int64(len(p.Data)) + partOverhead
-	}
-	return partOverhead
-}

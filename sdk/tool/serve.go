@@ -206,22 +206,14 @@ func (s *Server) fitter(env *Env, caps contract.CallCaps) fitter {
 	if caps.MaxInlineBytes > 0 {
 		inline = min(inline, caps.MaxInlineBytes)
 	}
-	f := fitter{
+	return fitter{
 		inline: inline, message: max(2*messageMargin, positive(env.HostLimits.MaxMessageBytes, defaultMessageBytes)),
-		complain: func(msg string, args ...any) { s.logger.Warn(msg, args...) },
+		store: env.PutArtifact, complain: func(msg string, args ...any) { s.logger.Warn(msg, args...) },
 	}
-	if env.client != nil {
-		f.store = env.PutArtifact
-	}
-	return f
 }
 
-func positive(n, otherwise int64) int64 {
-	if n > 0 {
-		return n
-	}
-	return otherwise
-}
+// positive returns n if it is positive, or else otherwise.
+func positive(n, otherwise int64) int64 { return cmp.Or(max(n, 0), otherwise) }
 
 // deadline is the host's, or the plugin's own where the host sets none.
 func (s *Server) deadline(caps contract.CallCaps) time.Duration {

@@ -97,12 +97,6 @@ func services(capability string) []string {
 	return nil
 }
 
-// hasSecrets reports whether a block takes a secret, which the plugin then gets by the host's service.
-func hasSecrets(b contract.ConfigBlock) bool {
-	return slices.ContainsFunc(b.Attributes, func(a contract.ConfigAttribute) bool { return a.Sensitive }) ||
-		slices.ContainsFunc(b.Blocks, func(n contract.ConfigNestedBlock) bool { return hasSecrets(n.Block) })
-}
-
 func (p Plugin) manifest() (*contract.Manifest, error) {
 	config, err := configblock.Schema(p.Config)
 	if err != nil {
@@ -114,7 +108,7 @@ func (p Plugin) manifest() (*contract.Manifest, error) {
 		HostServices: []string{"Authorize", "Emit", "GetArtifact", "PutArtifact"}, Limits: p.Limits,
 		Instructions: p.Instructions, Handover: p.Adopt != nil,
 	}
-	if hasSecrets(config) && !slices.Contains(m.Capabilities, "secrets") {
+	if config.HasSecrets() && !slices.Contains(m.Capabilities, "secrets") {
 		m.Capabilities = append(m.Capabilities, "secrets")
 	}
 	for _, c := range m.Capabilities {

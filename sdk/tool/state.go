@@ -31,11 +31,7 @@ func (c *Call) State() State {
 
 // Get returns a value and its version. ok is false if the key does not exist.
 func (s State) Get(ctx context.Context, key string) (value []byte, version uint64, ok bool, err error) {
-	client, err := s.env.host()
-	if err != nil {
-		return nil, 0, false, err
-	}
-	resp, err := client.GetState(ctx, &gantryv1.GetStateRequest{Scope: s.scope, ThreadId: s.thread, Key: key})
+	resp, err := s.env.host().GetState(ctx, &gantryv1.GetStateRequest{Scope: s.scope, ThreadId: s.thread, Key: key})
 	if err != nil {
 		return nil, 0, false, fmt.Errorf("get state %q: %w", key, err)
 	}
@@ -60,12 +56,8 @@ func (s State) Delete(ctx context.Context, key string) error {
 }
 
 func (s State) put(ctx context.Context, req *gantryv1.PutStateRequest) (uint64, error) {
-	client, err := s.env.host()
-	if err != nil {
-		return 0, err
-	}
 	req.Scope, req.ThreadId = s.scope, s.thread
-	resp, err := client.PutState(ctx, req)
+	resp, err := s.env.host().PutState(ctx, req)
 	if err != nil {
 		return 0, fmt.Errorf("put state %q: %w", req.GetKey(), err)
 	}
@@ -77,11 +69,7 @@ func (s State) put(ctx context.Context, req *gantryv1.PutStateRequest) (uint64, 
 
 // List returns the keys that start with prefix.
 func (s State) List(ctx context.Context, prefix string) ([]string, error) {
-	client, err := s.env.host()
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.ListState(ctx, &gantryv1.ListStateRequest{Scope: s.scope, ThreadId: s.thread, Prefix: prefix})
+	resp, err := s.env.host().ListState(ctx, &gantryv1.ListStateRequest{Scope: s.scope, ThreadId: s.thread, Prefix: prefix})
 	if err != nil {
 		return nil, fmt.Errorf("list state %q: %w", prefix, err)
 	}
@@ -117,14 +105,10 @@ func (l *Lease) Release() {
 // Lease acquires a named lease, waiting for it for up to wait. If it is held by another holder, the error is a
 // *[BusyError]. ctx bounds only the waiting.
 func (e *Env) Lease(ctx context.Context, name string, wait time.Duration) (*Lease, error) {
-	client, err := e.host()
-	if err != nil {
-		return nil, err
-	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
 	l := &Lease{cancel: cancel, lost: make(chan struct{})}
-	stream, err := client.Lease(life, &gantryv1.LeaseRequest{Name: name, WaitMs: wait.Milliseconds()})
+	stream, err := e.host().Lease(life, &gantryv1.LeaseRequest{Name: name, WaitMs: wait.Milliseconds()})
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("lease %q: %w", name, err)

@@ -10,6 +10,7 @@ package llm
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Metadata contains data that a vendor expects back unchanged: namespace → JSON object. The host removes other namespaces
@@ -51,10 +52,8 @@ func nameOf(names []string, i int) string {
 }
 
 func indexOf(names []string, s, what string) (int, error) {
-	for i, n := range names {
-		if n == s {
-			return i, nil
-		}
+	if i := slices.Index(names, s); i >= 0 {
+		return i, nil
 	}
 	return 0, fmt.Errorf("unknown %s %q", what, s)
 }
@@ -274,10 +273,8 @@ type messageJSON struct {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (m Message) MarshalJSON() ([]byte, error) { return json.Marshal(m.asJSON()) }
-
-func (m Message) asJSON() messageJSON {
-	return messageJSON{ID: m.ID, Role: m.Role, Parts: m.Parts, Metadata: m.Metadata}
+func (m Message) MarshalJSON() ([]byte, error) {
+	return json.Marshal(messageJSON{ID: m.ID, Role: m.Role, Parts: m.Parts, Metadata: m.Metadata})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].

@@ -3,9 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -24,17 +22,12 @@ type CommandOption func(*Command)
 // stores for it. The host asks the user before it runs such a command.
 func SideEffects() CommandOption { return func(c *Command) { c.spec.SideEffects = true } }
 
-var commandName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
-
 // NewCommand declares a command with input of type In, whose output is marshalled to JSON. Errors are shown to the user; a
 // *[contract.Diagnostic] keeps its place.
 func NewCommand[In any](name, description string, run func(ctx context.Context, c *CommandCall, in In) (any, error), opts ...CommandOption) Command {
 	c := Command{spec: contract.CommandSpec{Name: name, Description: description}}
 	var fields []string
 	c.spec.InputSchema, fields, c.err = schemaOf[In]()
-	if !commandName.MatchString(name) {
-		c.err = errors.Join(c.err, errors.New("a command's name has lower-case letters, digits and dashes"))
-	}
 	for _, o := range opts {
 		o(&c)
 	}

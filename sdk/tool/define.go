@@ -1,11 +1,11 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -52,9 +52,7 @@ func New[In any](name, description string, run func(ctx context.Context, c *Call
 
 // NewFreeform declares a tool that takes raw text in the grammar of f. Property defaults to "input".
 func NewFreeform(name, description string, f contract.Freeform, run func(ctx context.Context, c *Call, text string) (*Result, error), opts ...Option) Tool {
-	if f.Property == "" {
-		f.Property = "input"
-	}
+	f.Property = cmp.Or(f.Property, "input")
 	t := Tool{descriptor: contract.Descriptor{Name: name, Description: description, Freeform: &f}}
 	t.apply(opts)
 	t.run = func(ctx context.Context, c *Call, input contract.Input) (*Result, error) {
@@ -83,15 +81,7 @@ func freeformText(input contract.Input, property string) (string, error) {
 	return text, nil
 }
 
-var (
-	toolName      = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
-	errNoToolName = errors.New("a tool's name has 1 to 64 letters, digits and underscores")
-)
-
 func (t *Tool) apply(opts []Option) {
-	if !toolName.MatchString(t.descriptor.Name) {
-		t.err = errors.Join(t.err, errNoToolName)
-	}
 	for _, o := range opts {
 		o(t)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"google.golang.org/grpc/credentials"
 )
@@ -36,9 +37,22 @@ func PeerOf(conn net.Conn) (Peer, error) {
 	return peerOf(u)
 }
 
+func peerOf(conn *net.UnixConn) (peer Peer, _ error) {
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		var credErr error
+		err = raw.Control(func(fd uintptr) { peer, credErr = peerCredentialsOf(int(fd)) })
+		err = errors.Join(err, credErr)
+	}
+	if err != nil {
+		return Peer{}, fmt.Errorf("peer credentials: %w", err)
+	}
+	return peer, nil
+}
+
 // SameUser is a check for [PeerCredentials]: the peer must run under the same user ID.
 func SameUser(p Peer) error {
-	if own := ownUID(); p.UID != own {
+	if own := uint32(os.Getuid()); p.UID != own {
 		return fmt.Errorf("the process at the other end belongs to user %d, not to %d", p.UID, own)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -38,14 +39,7 @@ func newServer(ending context.Context, cfg ServeConfig, token string, creds cred
 	hs := health.NewServer()
 	hs.SetServingStatus(HealthService, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(srv, hs)
-	once := make(chan struct{}, 1)
-	srv.RegisterService(&controllerDesc, controller{shutdown: func() {
-		select {
-		case once <- struct{}{}:
-			shutdown()
-		default: // the end has begun already
-		}
-	}})
+	srv.RegisterService(&controllerDesc, controller{shutdown: sync.OnceFunc(shutdown)})
 	srv.RegisterService(&stdioDesc, stdio{ending: ending})
 	return srv, hs
 }
@@ -103,21 +97,12 @@ func reportPanic(stderr io.Writer, where string, v any) {
 // The two services of go-plugin that matter. They are described by hand: registering their proto files a second time
 // would collide with the library in a process that uses both. An empty message is the same on the wire whatever its name.
 
-type controllerServer interface {
-	Shutdown(context.Context, *emptypb.Empty) (*emptypb.Empty, error)
-}
-
+// controller begins the shutdown and answers. The graceful stop waits until the answer has been sent.
 type controller struct{ shutdown func() }
-
-// Shutdown begins the end and answers; the graceful stop lets the answer out.
-func (c controller) Shutdown(context.Context, *emptypb.Empty) (*emptypb.Empty, error) {
-	c.shutdown()
-	return &emptypb.Empty{}, nil
-}
 
 var controllerDesc = grpc.ServiceDesc{
 	ServiceName: "plugin.GRPCController",
-	HandlerType: (*controllerServer)(nil),
+	HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{
 		MethodName: "Shutdown",
 		Handler: func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
@@ -125,8 +110,9 @@ var controllerDesc = grpc.ServiceDesc{
 			if err := dec(in); err != nil {
 				return nil, err
 			}
-			call := func(ctx context.Context, req any) (any, error) {
-				return srv.(controllerServer).Shutdown(ctx, req.(*emptypb.Empty))
+			call := func(context.Context, any) (any, error) {
+				srv.(controller).shutdown()
+				return &emptypb.Empty{}, nil
 			}
 			if interceptor == nil {
 				return call(ctx, in)
@@ -137,14 +123,10 @@ var controllerDesc = grpc.ServiceDesc{
 	Metadata: "grpc_controller.proto",
 }
 
-type stdioServer interface {
-	streamStdio(grpc.ServerStream) error
-}
-
 // stdio holds its stream open and sends nothing: what a plugin prints goes to the descriptors that the host reads.
 type stdio struct{ ending context.Context }
 
-func (s stdio) streamStdio(ss grpc.ServerStream) error {
+func (s stdio) stream(ss grpc.ServerStream) error {
 	if err := ss.RecvMsg(&emptypb.Empty{}); err != nil {
 		return err
 	}
@@ -157,10 +139,10 @@ func (s stdio) streamStdio(ss grpc.ServerStream) error {
 
 var stdioDesc = grpc.ServiceDesc{
 	ServiceName: "plugin.GRPCStdio",
-	HandlerType: (*stdioServer)(nil),
+	HandlerType: (*any)(nil),
 	Streams: []grpc.StreamDesc{{
 		StreamName:    "StreamStdio",
-		Handler:       func(srv any, ss grpc.ServerStream) error { return srv.(stdioServer).streamStdio(ss) },
+		Handler:       func(srv any, ss grpc.ServerStream) error { return srv.(stdio).stream(ss) },
 		ServerStreams: true,
 	}},
 	Metadata: "grpc_stdio.proto",

@@ -22,22 +22,22 @@ import (
 	"strings"
 )
 
-// listed is one package as the go command lists it.
-type listed struct{ path, name, export string }
+// listed is one package as the go command lists it. dep: it is below no folder of the module, only imported.
+type listed struct {
+	path, name, export string
+	dep                bool
+}
 
 // Text describes the exported API of every package below the folder root but commands, internal and generated ones. It
 // asks the go command for compiled packages, as they are on linux, so that the text is the same everywhere.
 func Text(root string) (string, error) {
-	own, err := list(root, "./...")
-	if err != nil {
-		return "", err
-	}
-	deps, err := list(root, "-deps", "./...")
+	pkgs, err := list(root)
 	if err != nil {
 		return "", err
 	}
 	exports := map[string]string{}
-	for _, p := range deps {
+	slices.SortFunc(pkgs, func(a, b listed) int { return strings.Compare(a.path, b.path) })
+	for _, p := range pkgs {
 		exports[p.path] = p.export
 	}
 	imp := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
@@ -48,8 +48,8 @@ func Text(root string) (string, error) {
 		return os.Open(file)
 	})
 	var lines []string
-	for _, p := range own {
-		if p.name == "main" || p.export == "" || strings.Contains(p.path+"/", "/internal/") || strings.Contains(p.path, "/proto/") {
+	for _, p := range pkgs {
+		if p.dep || p.name == "main" || p.export == "" || strings.Contains(p.path+"/", "/internal/") || strings.Contains(p.path, "/proto/") {
 			continue
 		}
 		pkg, err := imp.Import(p.path)
@@ -64,8 +64,9 @@ func Text(root string) (string, error) {
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
-func list(dir string, args ...string) ([]listed, error) {
-	cmd := exec.Command("go", append([]string{"list", "-export", "-trimpath", "-tags", "grpcnotrace", "-f", "{{.ImportPath}}\t{{.Name}}\t{{.Export}}"}, args...)...)
+func list(dir string) ([]listed, error) {
+	cmd := exec.Command("go", "list", "-deps", "-export", "-trimpath", "-tags", "grpcnotrace",
+		"-f", "{{.ImportPath}}\t{{.Name}}\t{{.Export}}\t{{.DepOnly}}", "./...")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0") // as make builds, which has compiled most of it before
 	var stderr bytes.Buffer
@@ -77,8 +78,8 @@ func list(dir string, args ...string) ([]listed, error) {
 	var pkgs []listed
 	for line := range strings.Lines(string(out)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(f) == 3 {
-			pkgs = append(pkgs, listed{f[0], f[1], f[2]})
+		if len(f) == 4 {
+			pkgs = append(pkgs, listed{f[0], f[1], f[2], f[3] == "true"})
 		}
 	}
 	return pkgs, nil

@@ -86,7 +86,7 @@ func (g *generator) structs(c conversion) {
 	var to, from strings.Builder
 	optional := false // whether p is dereferenced
 	missing := wireFields(msg)
-	for f := range fields(st) {
+	for f := range st.Fields() {
 		w, ok := match(msg, f.Name)
 		own, custom := c.custom[f.Name]
 		if !custom && !ok {
@@ -280,20 +280,12 @@ func fieldIndex(t reflect.Type, ok func(reflect.StructField) bool) int {
 	return -1
 }
 
-func fields(t reflect.Type) func(func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() && !yield(f) {
-				return
-			}
-		}
-	}
-}
-
 func wireFields(msg reflect.Type) map[string]bool {
 	out := map[string]bool{}
-	for f := range fields(msg) {
-		out[f.Name] = true
+	for f := range msg.Fields() {
+		if f.IsExported() {
+			out[f.Name] = true
+		}
 	}
 	return out
 }
@@ -307,7 +299,7 @@ func isZero(t reflect.Type) string {
 		return "x == (" + t.String() + "{})"
 	}
 	var parts []string
-	for f := range fields(t) {
+	for f := range t.Fields() {
 		if f.Type.Kind() == reflect.Pointer {
 			parts = append(parts, "x."+f.Name+" == nil")
 		} else {

@@ -38,19 +38,25 @@ func each[A, B any](in []A, f func(A) B) []B {
 
 // eachKnown maps a slice and leaves out what f doesn't know.
 func eachKnown[A, B any](in []A, f func(A) (B, bool)) []B {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]B, 0, len(in))
-	for _, v := range in {
+	var out []B
+	for i, v := range in {
 		if w, ok := f(v); ok {
+			if out == nil {
+				out = make([]B, 0, len(in)-i)
+			}
 			out = append(out, w)
 		}
 	}
-	if len(out) == 0 {
-		return nil
-	}
 	return out
+}
+
+// notNil is f for [eachKnown]: it does not know what f converts to nil.
+func notNil[A any, B comparable](f func(A) B) func(A) (B, bool) {
+	return func(v A) (B, bool) {
+		var none B
+		w := f(v)
+		return w, w != none
+	}
 }
 
 // enum casts between the two forms of an enumeration whose values agree. Values outside become 0.
@@ -69,35 +75,22 @@ func raw(b []byte) json.RawMessage {
 	return b
 }
 
-func textMap(m map[string]string) map[string]string {
-	if len(m) == 0 {
+// eachValue maps the values of a map; an empty one is nil, as it comes from the wire.
+func eachValue[A, B any](in map[string]A, f func(A) B) map[string]B {
+	if len(in) == 0 {
 		return nil
 	}
-	out := make(map[string]string, len(m))
-	for k, v := range m {
-		out[text(k)] = text(v)
+	out := make(map[string]B, len(in))
+	for k, v := range in {
+		out[text(k)] = f(v)
 	}
 	return out
 }
 
-func metadataToProto[M ~map[string]json.RawMessage](m M) map[string][]byte {
-	if len(m) == 0 {
-		return nil
-	}
-	out := make(map[string][]byte, len(m))
-	for k, v := range m {
-		out[text(k)] = v
-	}
-	return out
+func textMap(m map[string]string) map[string]string { return eachValue(m, text) }
+
+func metadataToProto(m map[string]json.RawMessage) map[string][]byte {
+	return eachValue(m, func(v json.RawMessage) []byte { return v })
 }
 
-func metadataFromProto(p map[string][]byte) map[string]json.RawMessage {
-	if len(p) == 0 {
-		return nil
-	}
-	out := make(map[string]json.RawMessage, len(p))
-	for k, v := range p {
-		out[k] = raw(v)
-	}
-	return out
-}
+func metadataFromProto(p map[string][]byte) map[string]json.RawMessage { return eachValue(p, raw) }

@@ -166,10 +166,7 @@ func WarmEvents() {
 
 // EventsToProto translates events and leaves nil ones out.
 func EventsToProto(es []llm.Event) []*gantryv1.LlmEvent {
-	return eachKnown(es, func(e llm.Event) (*gantryv1.LlmEvent, bool) {
-		p := EventToProto(e)
-		return p, p != nil
-	})
+	return eachKnown(es, notNil(EventToProto))
 }
 
 // EventsFromProto translates events and leaves unknown ones out.

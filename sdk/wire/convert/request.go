@@ -42,10 +42,7 @@ func MessageFromProto(p *gantryv1.LlmMessage) (llm.Message, error) {
 }
 
 func llmPartsToProto(ps []llm.Part) []*gantryv1.LlmPart {
-	return eachKnown(ps, func(p llm.Part) (*gantryv1.LlmPart, bool) {
-		q := LLMPartToProto(p)
-		return q, q != nil
-	})
+	return eachKnown(ps, notNil(LLMPartToProto))
 }
 
 func llmPartsFromProto(ps []*gantryv1.LlmPart) ([]llm.Part, error) {

@@ -60,16 +60,10 @@ func PartFromProto(p *gantryv1.ResultPart) contract.Part {
 
 // PartsToProto translates parts and leaves nil ones out.
 func PartsToProto(ps []contract.Part) []*gantryv1.ResultPart {
-	return eachKnown(ps, func(p contract.Part) (*gantryv1.ResultPart, bool) {
-		q := PartToProto(p)
-		return q, q != nil
-	})
+	return eachKnown(ps, notNil(PartToProto))
 }
 
 // PartsFromProto translates parts and leaves unknown ones out.
 func PartsFromProto(ps []*gantryv1.ResultPart) []contract.Part {
-	return eachKnown(ps, func(p *gantryv1.ResultPart) (contract.Part, bool) {
-		q := PartFromProto(p)
-		return q, q != nil
-	})
+	return eachKnown(ps, notNil(PartFromProto))
 }

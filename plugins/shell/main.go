@@ -23,9 +23,9 @@ func main() {
 	if helper.Wanted(os.Args) {
 		os.Exit(helper.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
-	binary, err := tools.Binary()
+	binary, err := os.Executable()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, "find the plugin's own binary:", err)
 		os.Exit(1)
 	}
 	wire.OneProcessor() // commands compute, this plugin does not

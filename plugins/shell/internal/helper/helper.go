@@ -194,18 +194,12 @@ type Client struct{ Binary string }
 // Command prepares a process under some grant.
 type Command func(ctx context.Context, argv ...string) *process.Cmd
 
-// Refusal is an answer in words for the model.
-type Refusal string
-
-// Error implements error.
-func (r Refusal) Error() string { return string(r) }
-
-// Verify asks what a patch would do below cwd. A *[Refusal] error says why it can't be applied.
+// Verify asks what a patch would do below cwd. A [patch.Refusal] says why it can't be applied.
 func (c Client) Verify(ctx context.Context, command Command, cwd, text string) (*patch.Plan, error) {
 	return c.verify(ctx, command, request{Cwd: cwd, Patch: text})
 }
 
-// VerifyEdit asks what an edit would do below cwd. A *[Refusal] error says why it can't be made.
+// VerifyEdit asks what an edit would do below cwd. A [patch.Refusal] says why it can't be made.
 func (c Client) VerifyEdit(ctx context.Context, command Command, cwd string, e patch.Edit) (*patch.Plan, error) {
 	return c.verify(ctx, command, request{Cwd: cwd, Edit: &e})
 }
@@ -221,7 +215,7 @@ func (c Client) verify(ctx context.Context, command Command, req request) (*patc
 	return a.Plan, nil
 }
 
-// Look reads, lists or searches files. A *[Refusal] error says why that can't be had.
+// Look reads, lists or searches files. A [patch.Refusal] says why that can't be had.
 func (c Client) Look(ctx context.Context, command Command, r look.Request) (string, error) {
 	a, err := c.ask(ctx, command, modeLook, true, request{Look: &r})
 	if err != nil {
@@ -282,7 +276,7 @@ func (c Client) ask(ctx context.Context, command Command, mode string, readOnly 
 		return nil, fmt.Errorf("helper %s: read answer: %w", mode, err)
 	}
 	if a.Refusal != "" {
-		return nil, Refusal(a.Refusal)
+		return nil, patch.Refusal(a.Refusal)
 	}
 	if a.Image != nil {
 		if len(rest) != a.Image.SizeInBytes {

@@ -8,7 +8,6 @@
 package intercept
 
 import (
-	"errors"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -194,12 +193,4 @@ func applies(s *syntax.Stmt) bool {
 	args := words(s)
 	return len(args) == 1 && slices.Contains(programs, args[0].Lit()) &&
 		len(s.Redirs) == 1 && s.Redirs[0].Op == syntax.Hdoc && s.Redirs[0].N == nil
-}
-
-// Explain returns what the model reads.
-func Explain(err error) string {
-	if !errors.Is(err, ErrImplicit) {
-		return err.Error()
-	}
-	return patch.Explain(err)
 }

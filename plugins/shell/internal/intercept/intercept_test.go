@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
 )
 
 const body = "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\n"
@@ -91,7 +93,7 @@ func TestArgv(t *testing.T) {
 
 func TestExplainImplicit(t *testing.T) {
 	want := `apply_patch verification failed: patch detected without explicit call to apply_patch. Rerun as ["apply_patch", "<patch>"]`
-	if got := Explain(ErrImplicit); got != want {
+	if got := patch.Explain(ErrImplicit); got != want {
 		t.Errorf("Explain = %q, want %q", got, want)
 	}
 }

@@ -38,15 +38,9 @@ type Request struct {
 	Search *Search `json:"search,omitempty"`
 }
 
-// Refusal is a look that can't be had, in the words that the model reads.
-type Refusal string
+func refuse(format string, args ...any) error { return patch.Refusal(fmt.Sprintf(format, args...)) }
 
-// Error implements error.
-func (r Refusal) Error() string { return string(r) }
-
-func refuse(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
-
-// Answer returns the text that the model reads. An error is a [Refusal].
+// Answer returns the text that the model reads. An error is a [patch.Refusal].
 func (r Request) Answer() (string, error) {
 	switch {
 	case r.Read != nil:

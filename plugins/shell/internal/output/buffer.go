@@ -137,15 +137,3 @@ func (o Output) Text() string {
 	}
 	return fmt.Sprintf("%s\n... %d bytes omitted ...\n%s", Text(o.Head), o.Omitted, Text(o.Tail))
 }
-
-// CutPartial takes the beginning of an incomplete character off the end and returns it.
-func (o *Output) CutPartial() []byte {
-	end := &o.Tail
-	if len(o.Tail) == 0 {
-		end = &o.Head
-	}
-	n := Partial(*end)
-	cut := (*end)[len(*end)-n:]
-	*end = (*end)[:len(*end)-n]
-	return cut
-}

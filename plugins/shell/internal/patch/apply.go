@@ -94,7 +94,7 @@ func (c *Change) apply() error {
 	case c.made(c.Before):
 		return nil // nothing but context
 	}
-	if err := overwrite(c.Path, c.After, os.O_RDWR); err != nil {
+	if err := write(c.Path, c.After, os.O_RDWR, 0); err != nil {
 		return &writeError{"Failed to write file", c.Path, err}
 	}
 	return nil
@@ -135,8 +135,6 @@ func create(path string, data []byte, mode fs.FileMode) error {
 	}
 	return nil
 }
-
-func overwrite(path string, data []byte, flags int) error { return write(path, data, flags, 0) }
 
 // write writes in place, so that hard links and modes stay. When it fails half-way, a full disk for example, it puts the
 // old content back as far as that is possible.

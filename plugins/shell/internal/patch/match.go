@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -73,19 +74,10 @@ func (m *matcher) seek(pattern []string, start int, eof bool) (int, bool) {
 		}
 		lines := m.seen(pass)
 		for at := start; at <= last; at++ {
-			if equalLines(lines[at:at+len(want)], want) {
+			if slices.Equal(lines[at:at+len(want)], want) {
 				return at, true
 			}
 		}
 	}
 	return 0, false
-}
-
-func equalLines(a, b []string) bool {
-	for i := range b {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -7,6 +7,8 @@
 // Start with [Parse], then [Verify], which writes nothing, then [Plan.Apply].
 package patch
 
+import "github.com/gantry-agent/gantry/sdk/contract"
+
 // Markers of the format.
 const (
 	beginMarker  = "*** Begin Patch"
@@ -20,26 +22,16 @@ const (
 	chunkMarker  = "@@"
 )
 
-// Kind is what a hunk does to its file.
-type Kind int
+// Kind says what a hunk does to its file.
+type Kind = contract.ChangeKind
 
 // The kinds of hunks.
 const (
-	KindUnknown Kind = iota
-	KindAdd
-	KindUpdate
-	KindDelete
+	KindUnknown = contract.ChangeUnknown
+	KindAdd     = contract.ChangeAdd
+	KindUpdate  = contract.ChangeUpdate
+	KindDelete  = contract.ChangeDelete
 )
-
-var kindNames = [...]string{"unknown", "add", "update", "delete"}
-
-// String returns "add", "update", "delete" or "unknown".
-func (k Kind) String() string {
-	if k < 0 || int(k) >= len(kindNames) {
-		return kindNames[KindUnknown]
-	}
-	return kindNames[k]
-}
 
 // Patch is a patch as it was written, in its order.
 type Patch struct {
@@ -81,9 +73,6 @@ type Line struct {
 	Op   Op
 	Text string
 }
-
-// old returns the lines that the file must have.
-func (c *Chunk) old() []string { return textsOf(c.Lines, OpAdd) }
 
 // textsOf returns the texts of all lines but those with the operation skip.
 func textsOf(lines []Line, skip Op) []string {

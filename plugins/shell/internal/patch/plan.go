@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"unicode/utf8"
 )
 
 // maxFileBytes is the largest file that is updated, and whose content is kept: before and after travel between processes.
@@ -275,22 +274,3 @@ func (c *Change) AfterSHA256() string { return stateOf(c.After).SHA256 }
 
 // Whole reports whether the content is known.
 func (s State) Whole() bool { return s.Presence == PresenceFile && s.Size == int64(len(s.Data)) }
-
-// OSText returns an error of the operating system as its own tools print it, with its number.
-func OSText(err error) string {
-	if errno, ok := errnoOf(err); ok {
-		return errno
-	}
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return err.Error()
-}
-
-func capital(s string) string {
-	r, size := utf8.DecodeRuneInString(s)
-	if r < 'a' || r > 'z' {
-		return s
-	}
-	return string(r-'a'+'A') + s[size:]
-}

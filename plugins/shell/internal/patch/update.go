@@ -67,7 +67,7 @@ func (t *text) place(name string, chunks []Chunk) ([]edit, error) {
 			edits = append(edits, t.insertion(c, lines, next)...)
 			continue
 		case !ok:
-			return nil, refuse("Failed to find expected lines in %s:\n%s", name, strings.Join(c.old(), "\n"))
+			return nil, refuse("Failed to find expected lines in %s:\n%s", name, strings.Join(textsOf(c.Lines, OpAdd), "\n"))
 		}
 		edits = append(edits, runs(lines, at)...)
 		next = at + len(old)
@@ -146,10 +146,7 @@ func lastIndex(lines []Line, skip Op) int {
 // apply makes the edits. They don't overlap: chunks are searched forward.
 func (t *text) apply(edits []edit) {
 	slices.SortStableFunc(edits, func(a, b edit) int {
-		if c := cmp.Compare(a.at, b.at); c != 0 {
-			return c
-		}
-		return cmp.Compare(boolInt(a.atEnd), boolInt(b.atEnd))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(boolInt(a.atEnd), boolInt(b.atEnd)))
 	})
 	out := make([]fileLine, 0, len(t.lines))
 	from := 0

@@ -57,13 +57,13 @@ func formatOf(head []byte) (format, bool) {
 	has := func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) }
 	switch {
 	case has("\x89PNG\r\n\x1a\n"):
-		return format{"image/png", decoder(png.Decode), configer(png.DecodeConfig), pngMetadata, "image/png", true}, true
+		return format{"image/png", guarded(png.Decode), guarded(png.DecodeConfig), pngMetadata, "image/png", true}, true
 	case has("\xff\xd8\xff"):
-		return format{"image/jpeg", decoder(jpeg.Decode), configer(jpeg.DecodeConfig), jpegMetadata, "image/jpeg", true}, true
+		return format{"image/jpeg", guarded(jpeg.Decode), guarded(jpeg.DecodeConfig), jpegMetadata, "image/jpeg", true}, true
 	case has("RIFF") && len(head) >= 12 && string(head[8:12]) == "WEBP":
-		return format{"image/webp", decoder(webp.Decode), configer(webp.DecodeConfig), webpMetadata, "image/png", true}, true
+		return format{"image/webp", guarded(webp.Decode), guarded(webp.DecodeConfig), webpMetadata, "image/png", true}, true
 	case has("GIF87a"), has("GIF89a"):
-		return format{"image/gif", decoder(gif.Decode), configer(gif.DecodeConfig), nil, "image/png", false}, true
+		return format{"image/gif", guarded(gif.Decode), guarded(gif.DecodeConfig), nil, "image/png", false}, true
 	}
 	return format{}, false
 }

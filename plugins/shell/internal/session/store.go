@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -84,6 +85,11 @@ func (t *thread) knowsLocked(id int) bool {
 		slices.ContainsFunc(t.ended, func(s *Session) bool { return s.ID == id })
 }
 
+// all returns the sessions that are running or remembered.
+func (t *thread) all() []*Session {
+	return slices.AppendSeq(slices.Clone(t.ended), maps.Values(t.sessions))
+}
+
 // Cancel gives a number back.
 func (st *Store) Cancel(threadID string, id int) {
 	st.mu.Lock()
@@ -134,11 +140,7 @@ func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*
 // victimLocked returns the session that goes: never one of those used last, nor one that somebody interacts with; the
 // one not used for longest among those that have ended, else among those that run.
 func (t *thread) victimLocked() *Session {
-	all := make([]*Session, 0, len(t.sessions))
-	for _, s := range t.sessions {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b *Session) int { return a.used().Compare(b.used()) })
+	all := slices.SortedFunc(maps.Values(t.sessions), func(a, b *Session) int { return a.used().Compare(b.used()) })
 	all = all[:max(0, len(all)-keepUsed)]
 	var live *Session
 	for _, s := range all {
@@ -295,10 +297,7 @@ func (st *Store) End(ctx context.Context, threadID string) error {
 	if t == nil {
 		return nil
 	}
-	all := slices.Clone(t.ended)
-	for _, s := range t.sessions {
-		all = append(all, s)
-	}
+	all := t.all()
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, s := range all {
@@ -320,10 +319,7 @@ func (st *Store) Close(ctx context.Context) error {
 	st.mu.Lock()
 	var all []*Session
 	for _, t := range st.mu.threads {
-		for _, s := range t.sessions {
-			all = append(all, s)
-		}
-		all = append(all, t.ended...)
+		all = append(all, t.all()...)
 	}
 	st.mu.Unlock()
 	done := make(chan struct{})

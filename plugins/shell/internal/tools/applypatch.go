@@ -69,9 +69,9 @@ func (f *family) verifyPatch(ctx context.Context, command helper.Command, cwd, t
 	text = patch.Unwrap(text)
 	// What is no patch needs no helper to find that out.
 	if p, err := patch.Parse(text); err != nil {
-		return nil, helper.Refusal(patch.Explain(err))
+		return nil, patch.Refusal(patch.Explain(err))
 	} else if len(p.Hunks) == 0 {
-		return nil, helper.Refusal(patch.ErrEmpty.Error())
+		return nil, patch.Refusal(patch.ErrEmpty.Error())
 	}
 	return f.helper.Verify(ctx, command, cwd, text)
 }

@@ -3,7 +3,7 @@ package tools
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +18,7 @@ import (
 // change is what a call wants of files, before it is known what that means for the disk.
 type change struct {
 	tool string
-	// verify finds out, and writes nothing. A [helper.Refusal] is what the model reads.
+	// verify finds out, and writes nothing. A [patch.Refusal] is what the model reads.
 	verify  func(context.Context, helper.Command) (*patch.Plan, error)
 	failed  string // what stands before the news that files have changed meanwhile
 	summary func(*patch.Plan, patch.Outcome, time.Duration) string
@@ -27,10 +27,10 @@ type change struct {
 // plan is verify with an error whose text is for the model.
 func (ch *change) plan(ctx context.Context, command helper.Command) (*patch.Plan, error) {
 	plan, err := ch.verify(ctx, command)
-	if _, ok := errors.AsType[helper.Refusal](err); err != nil && !ok {
-		return nil, fmt.Errorf("%s failed: %w", ch.tool, err)
+	if err != nil {
+		return nil, failed(ch.tool, err)
 	}
-	return plan, err
+	return plan, nil
 }
 
 // assessChange answers early when the change can't be made: then nobody needs to be asked.
@@ -127,7 +127,7 @@ func fileChanges(plan *patch.Plan, done int) *contract.FileChangeItem {
 	room := maxDiffBytes
 	for i := range plan.Changes[:done] {
 		ch := &plan.Changes[i]
-		fc := contract.FileChange{Path: ch.Target(), Kind: changeKind(ch.Kind)}
+		fc := contract.FileChange{Path: ch.Target(), Kind: ch.Kind}
 		if diff := ch.Diff(); len(diff) <= room {
 			fc.Diff = diff
 			room -= len(diff)
@@ -141,18 +141,6 @@ func fileChanges(plan *patch.Plan, done int) *contract.FileChangeItem {
 		item.Changes = append(item.Changes, fc)
 	}
 	return item
-}
-
-func changeKind(k patch.Kind) contract.ChangeKind {
-	switch k {
-	case patch.KindAdd:
-		return contract.ChangeAdd
-	case patch.KindUpdate:
-		return contract.ChangeUpdate
-	case patch.KindDelete:
-		return contract.ChangeDelete
-	}
-	return contract.ChangeUnknown
 }
 
 // maxPlans is how many assessed patches wait for their call. Most calls follow at once; a plan that has gone is made
@@ -179,7 +167,7 @@ func (p *plans) put(thread, digest string, plan *patch.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.mu.waiting) >= maxPlans {
-		p.mu.waiting = p.mu.waiting[1:]
+		p.mu.waiting = slices.Delete(p.mu.waiting, 0, 1)
 	}
 	p.mu.waiting = append(p.mu.waiting, assessed{thread, digest, plan})
 }
@@ -188,23 +176,17 @@ func (p *plans) put(thread, digest string, plan *patch.Plan) {
 func (p *plans) take(thread, digest string) *patch.Plan {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, a := range p.mu.waiting {
-		if a.thread == thread && a.digest == digest {
-			p.mu.waiting = append(p.mu.waiting[:i:i], p.mu.waiting[i+1:]...)
-			return a.plan
-		}
+	i := slices.IndexFunc(p.mu.waiting, func(a assessed) bool { return a.thread == thread && a.digest == digest })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	plan := p.mu.waiting[i].plan
+	p.mu.waiting = slices.Delete(p.mu.waiting, i, i+1)
+	return plan
 }
 
 func (p *plans) forget(thread string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var rest []assessed
-	for _, a := range p.mu.waiting {
-		if a.thread != thread {
-			rest = append(rest, a)
-		}
-	}
-	p.mu.waiting = rest
+	p.mu.waiting = slices.DeleteFunc(p.mu.waiting, func(a assessed) bool { return a.thread == thread })
 }

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -89,15 +90,9 @@ func schema(required []string, properties ...property) json.RawMessage {
 		Enum        []string        `json:"enum,omitempty"`
 		Items       *node           `json:"items,omitempty"`
 		Properties  map[string]node `json:"properties,omitempty"`
-		// Additional is set for objects inside.
-		Additional *bool `json:"additionalProperties,omitempty"`
+		Required    []string        `json:"required,omitzero"`
+		Additional  *bool           `json:"additionalProperties,omitempty"` // of an object
 	}
-	object := struct {
-		Type                 string          `json:"type"`
-		Properties           map[string]node `json:"properties"`
-		Required             []string        `json:"required"`
-		AdditionalProperties bool            `json:"additionalProperties"`
-	}{Type: "object", Required: required}
 	var render func(properties []property) map[string]node
 	render = func(properties []property) map[string]node {
 		out := map[string]node{}
@@ -113,8 +108,7 @@ func schema(required []string, properties ...property) json.RawMessage {
 		}
 		return out
 	}
-	object.Properties = render(properties)
-	b, err := json.Marshal(object)
+	b, err := json.Marshal(node{Type: "object", Properties: render(properties), Required: required, Additional: new(false)})
 	if err != nil { // strings and bools only
 		panic("tools: marshal schema: " + err.Error())
 	}
@@ -167,19 +161,13 @@ type command struct {
 	additional    []contract.Effect
 }
 
-// refusal is why a call can't be made, as the model reads it.
-type refusal string
-
-// Error implements error.
-func (r refusal) Error() string { return string(r) }
-
 // command checks the arguments. The error's text is for the model.
 func (f *family) command(in execArgs, cwd string) (_ *command, err error) {
 	c := &command{text: in.Cmd, cwd: cwd, tty: in.TTY, shell: f.shell, justification: in.Justification, prefixRule: in.PrefixRule}
 	switch in.SandboxPermissions {
 	case "", permissionsDefault:
 		if in.Justification != "" {
-			return nil, refusal("`justification` requires an explicit `sandbox_permissions`; set it to `require_escalated`, " +
+			return nil, errors.New("`justification` requires an explicit `sandbox_permissions`; set it to `require_escalated`, " +
 				"or leave `justification` out")
 		}
 		c.prefixRule = nil
@@ -194,12 +182,12 @@ func (f *family) command(in execArgs, cwd string) (_ *command, err error) {
 	login := f.config.Login
 	if in.Login != nil {
 		if *in.Login && !f.config.Login {
-			return nil, refusal("login shell is disabled by config; omit `login` or set it to false.")
+			return nil, errors.New("login shell is disabled by config; omit `login` or set it to false.")
 		}
 		login = *in.Login
 	}
 	if in.TTY && !f.config.Terminal {
-		return nil, refusal("TTY execution is disabled by config; omit `tty` or set it to false.")
+		return nil, errors.New("TTY execution is disabled by config; omit `tty` or set it to false.")
 	}
 	if in.Shell != "" {
 		c.shell = f.finder.Named(in.Shell)
@@ -218,16 +206,16 @@ func (f *family) command(in execArgs, cwd string) (_ *command, err error) {
 func (in execArgs) permissions(cwd string) ([]contract.Effect, error) {
 	if in.SandboxPermissions != permissionsAdded {
 		if in.AdditionalPermissions != nil {
-			return nil, refusal("`additional_permissions` requires `sandbox_permissions` set to `" + permissionsAdded + "`; set it, or leave `additional_permissions` out")
+			return nil, errors.New("`additional_permissions` requires `sandbox_permissions` set to `" + permissionsAdded + "`; set it, or leave `additional_permissions` out")
 		}
 		return nil, nil
 	}
 	if in.AdditionalPermissions == nil {
-		return nil, refusal("missing `additional_permissions`; `sandbox_permissions` is `" + permissionsAdded + "`, so name what the command needs")
+		return nil, errors.New("missing `additional_permissions`; `sandbox_permissions` is `" + permissionsAdded + "`, so name what the command needs")
 	}
 	out := in.AdditionalPermissions.effects(cwd)
 	if len(out) == 0 {
-		return nil, refusal("`additional_permissions` must name at least one permission: `network` or `file_system`")
+		return nil, errors.New("`additional_permissions` must name at least one permission: `network` or `file_system`")
 	}
 	return out, nil
 }

@@ -40,7 +40,7 @@ func (f *family) assessExec(ctx context.Context, c *tool.AssessCall, in execArgs
 	}
 	call, found, err := intercept.Argv(cmd.argv)
 	if err != nil {
-		return early(intercept.Explain(err)), nil
+		return early(patch.Explain(err)), nil
 	}
 	if found {
 		return f.assessChange(ctx, c, f.patch(absolute(cmd.cwd, call.Dir), call.Patch))
@@ -97,7 +97,7 @@ func (f *family) exec(ctx context.Context, c *tool.Call, in execArgs) (*tool.Res
 	}
 	call, found, err := intercept.Argv(cmd.argv)
 	if err != nil {
-		return tool.Errorf("%s", intercept.Explain(err)), nil
+		return tool.Errorf("%s", patch.Explain(err)), nil
 	}
 	if found {
 		r, applied := f.runChange(c, f.patch(absolute(cmd.cwd, call.Dir), call.Patch))

@@ -65,7 +65,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	if o.after == nil {
 		t.Parallel()
 	}
-	binary, err := tools.Binary()
+	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
-	"github.com/gantry-agent/gantry/plugins/shell/internal/helper"
 	"github.com/gantry-agent/gantry/plugins/shell/internal/look"
+	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
 	"github.com/gantry-agent/gantry/sdk/contract"
-	"github.com/gantry-agent/gantry/sdk/process"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -81,7 +81,10 @@ func lookTool[In any](f *family, name, description string, schema json.RawMessag
 		func(ctx context.Context, c *tool.Call, in In) (*tool.Result, error) {
 			_, r := request(c.Cwd(), in)
 			text, err := f.helper.Look(ctx, c.Command, r)
-			return looked(ctx, name, text, err), nil
+			if err != nil {
+				return nil, failed(name, err)
+			}
+			return &tool.Result{Parts: []contract.Part{&contract.TextPart{Text: text, Fit: contract.FitTruncatable, AnnounceTruncation: true}}}, nil
 		},
 		append([]tool.Option{
 			tool.Schema(schema), tool.Lenient(), tool.ParallelSafe(), tool.EffectsByHost(), tool.ModelTraits(filesTrait),
@@ -96,17 +99,10 @@ func lookTool[In any](f *family, name, description string, schema json.RawMessag
 		}, opts...)...)
 }
 
-func looked(ctx context.Context, name, text string, err error) *tool.Result {
-	if _, ok := errors.AsType[helper.Refusal](err); ok {
-		return tool.Errorf("%s", err)
+// failed names the tool in an error of its helper. A refusal is already in words for the model.
+func failed(tool string, err error) error {
+	if _, ok := errors.AsType[patch.Refusal](err); ok {
+		return err
 	}
-	if err != nil {
-		r := tool.Errorf("%s failed: %v", name, err)
-		if e, ok := errors.AsType[*process.StartError](err); ok {
-			r.SandboxDenied = e.Denied
-		}
-		r.Aborted = ctx.Err() != nil
-		return r
-	}
-	return &tool.Result{Parts: []contract.Part{&contract.TextPart{Text: text, Fit: contract.FitTruncatable, AnnounceTruncation: true}}}
+	return fmt.Errorf("%s failed: %w", tool, err)
 }

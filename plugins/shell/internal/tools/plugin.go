@@ -11,7 +11,6 @@ package tools
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -98,15 +97,6 @@ func New(version, binary string) tool.Plugin {
 	}
 }
 
-// Binary is the path of the running program.
-func Binary() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find the plugin's own binary: %w", err)
-	}
-	return path, nil
-}
-
 func (f *family) tools() []tool.Tool {
 	return []tool.Tool{
 		f.execTool(), f.inputTool(), f.patchTool(), f.imageTool(), f.editTool(), f.readTool(), f.listTool(), f.findTool(),
@@ -115,10 +105,8 @@ func (f *family) tools() []tool.Tool {
 
 // configured chooses the shell. What the block forbids disappears from the arguments.
 func (f *family) configured(_ context.Context, env *tool.Env) error {
-	switch f.config.Shell {
-	case "":
-		f.shell = f.finder.Default()
-	default:
+	f.shell = f.finder.Default()
+	if f.config.Shell != "" {
 		var ok bool
 		if f.shell, ok = f.finder.Exact(f.config.Shell); !ok {
 			return configblock.Invalid(fmt.Sprintf("%q is no shell that can be used", f.config.Shell), contract.Name("shell"))

@@ -1,17 +1,15 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/gantry-agent/gantry/plugins/shell/internal/helper"
 	"github.com/gantry-agent/gantry/sdk/contract"
-	"github.com/gantry-agent/gantry/sdk/process"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -82,23 +80,11 @@ func (f *family) image(ctx context.Context, c *tool.Call, in imageArgs) (*tool.R
 		return nil, err
 	}
 	img, err := f.helper.View(ctx, c.Command, path, in.Detail == detailOriginal)
-	if _, ok := errors.AsType[helper.Refusal](err); ok {
-		return tool.Errorf("%s", err), nil
-	}
 	if err != nil {
-		r := tool.Errorf("view_image failed: %v", err)
-		if e, ok := errors.AsType[*process.StartError](err); ok {
-			r.SandboxDenied = e.Denied
-		}
-		r.Aborted = ctx.Err() != nil
-		return r, nil
-	}
-	detail := detailHigh
-	if in.Detail == detailOriginal {
-		detail = detailOriginal
+		return nil, failed("view_image", err)
 	}
 	return &tool.Result{
-		Parts: []contract.Part{&contract.MediaPart{MediaType: img.MediaType, Data: img.Data, Detail: detail}},
+		Parts: []contract.Part{&contract.MediaPart{MediaType: img.MediaType, Data: img.Data, Detail: cmp.Or(in.Detail, detailHigh)}},
 		Item:  item,
 	}, nil
 }

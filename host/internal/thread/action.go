@@ -1,8 +1,12 @@
 package thread
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -27,6 +31,10 @@ type (
 	runAlone struct{ aloneMsg }
 	tellTurn struct{ said []llm.Message } // what was done beside it
 	keep     struct{ said []llm.Message } // the same, where no turn runs
+	report   struct {
+		feature string
+		err     error
+	}
 	stopTurn struct {
 		cause error
 		reply chan error // nil: nobody waits
@@ -50,7 +58,7 @@ func (a startTurn) perform(ctx context.Context, t *Thread) {
 	}
 	id := event.NewTurnID()
 	ctx, cancel := context.WithCancelCause(ctx)
-	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, &turn.Inbox{}, a.sub.kind()
+	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, t.signal.NewInbox(), a.sub.kind()
 	t.st.compacting, t.st.leaves = a.sub.Compact, t.st.leaves || a.sub.ExitAfterTurn
 	run := turnRun{thread: t, id: id, sub: a.sub.Submission, inbox: t.st.inbox}
 	a.sub.accepted <- Accepted{Turn: id}
@@ -139,6 +147,25 @@ func (a keep) perform(ctx context.Context, t *Thread) {
 			t.cfg.Logger.Error("what was done beside a turn is not recorded", "thread", t.cfg.ID, "err", err)
 		}
 		return nil
+	})
+}
+
+// The owner does not wait for subscribers, so a notice comes when they have taken what was published before.
+func (a report) perform(ctx context.Context, t *Thread) {
+	log := t.cfg.Logger.With("thread", t.cfg.ID, "feature", a.feature, "err", a.err)
+	if p, ok := errors.AsType[*panicError](a.err); ok {
+		log = log.With("stack", string(p.stack))
+	}
+	log.Warn("feature could not decide on the next turn")
+	t.turns.Go(func() { // owned by the thread: end waits
+		text, next := hint.Split(a.err)
+		_, err := t.bus.Publish(ctx, "", event.Notice{
+			Level: "warning", Text: fmt.Sprintf("feature %q could not decide on the next turn: %s", a.feature, text),
+			Next: cmp.Or(next, "Say how to continue."),
+		})
+		if err != nil {
+			t.cfg.Logger.Warn("event not published", "thread", t.cfg.ID, "err", err)
+		}
 	})
 }
 

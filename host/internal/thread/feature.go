@@ -3,9 +3,13 @@ package thread
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"runtime/debug"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // Feature keeps state of its own with a thread: a goal, a plan, what was remembered. The state is JSON that only the feature
@@ -19,6 +23,79 @@ type Feature interface {
 	// must not block, and it must not call the thread.
 	Apply(state json.RawMessage, e event.Event) json.RawMessage
 }
+
+// Starter is a [Feature] that may begin a turn of its own when the thread is idle: a goal that is not reached yet. No feature of
+// gantry does so yet.
+//
+// The thread asks in the order of [Config.Features], until one begins a turn: after a turn that has completed, when no submission
+// waits and no mail asks for a turn; and after [Thread.Wake]. It does not ask after a turn that failed or was interrupted, nor while
+// the thread is archived or is to end after its turn.
+type Starter interface {
+	Feature
+	// NextTurn returns the messages that the turn begins with, which only the model sees; none: the feature begins no turn. An error
+	// is reported in the thread, and the next feature is asked. NextTurn must not block, and it must not call the thread.
+	NextTurn(state json.RawMessage) ([]llm.Message, error)
+}
+
+// Wake makes the thread ask its [Starter] features, at once if it is idle and otherwise when the running turn has completed. A feature
+// that has changed its state outside a turn calls it. Wake never blocks.
+func (t *Thread) Wake() {
+	select {
+	case t.woken <- struct{}{}:
+	default: // the owner sees the one before
+	}
+}
+
+// Signal wakes callers that wait for something that the running turn has not read yet.
+func (t *Thread) Signal() *turn.Signal { return t.signal }
+
+// asleep reports whether no turn begins by itself.
+func (o *owner) asleep() bool { return o.leaves || o.archived.Load() }
+
+func (o *owner) wake() []action {
+	o.asks = true
+	if o.busy() {
+		return nil
+	}
+	return o.next()
+}
+
+// idle asks the starters for the next turn. Each of them is asked once, however it answers.
+func (o *owner) idle() (acts []action) {
+	if !o.asks || o.asleep() {
+		return nil
+	}
+	o.asks = false
+	for _, s := range o.starters {
+		notes, err := nextTurn(s, o.state(s.ID()))
+		switch {
+		case err != nil:
+			acts = append(acts, report{s.ID(), err})
+		case len(notes) > 0:
+			return append(acts, startTurn{submitMsg{
+				Submission: Submission{Input: turn.Input{Notes: notes}}, accepted: make(chan Accepted, 1), taken: true,
+			}})
+		}
+	}
+	return acts
+}
+
+// nextTurn turns a panic into a [*panicError]: it costs the feature its turn, and the thread nothing.
+func nextTurn(s Starter, state json.RawMessage) (notes []llm.Message, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p, debug.Stack()}
+		}
+	}()
+	return s.NextTurn(state)
+}
+
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("internal error: %v", e.value) }
 
 // applyFeatures folds an event into the states of the features. States of features that this build does not have stay as the
 // last checkpoint has them.

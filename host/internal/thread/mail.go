@@ -90,14 +90,17 @@ func (o *owner) post(m mailMsg) []action {
 		m.reply <- p
 		return nil
 	}
-	if o.leaves || !o.mail.Call() {
+	acts := o.called(m.reply)
+	if acts == nil {
 		m.reply <- Posted{}
-		return nil
 	}
-	return []action{startTurn{mailTurn(m.reply)}}
+	return acts
 }
 
-// mailTurn is a turn that mail begins. reply is told of it; nil: nobody waits.
-func mailTurn(reply chan Posted) submitMsg {
-	return submitMsg{Submission: Submission{byMail: true}, accepted: make(chan Accepted, 1), posted: reply, taken: true}
+// called begins the turn that mail asks for, if it does. reply is told of it; nil: nobody waits.
+func (o *owner) called(reply chan Posted) []action {
+	if o.asleep() || !o.mail.Call() {
+		return nil
+	}
+	return []action{startTurn{submitMsg{Submission: Submission{byMail: true}, accepted: make(chan Accepted, 1), posted: reply, taken: true}}}
 }

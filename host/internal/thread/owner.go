@@ -2,6 +2,7 @@ package thread
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync/atomic"
 
@@ -71,8 +72,12 @@ type owner struct {
 	mail       *turn.Mailbox
 	cancel     context.CancelCauseFunc
 	beside     map[*besideMsg]context.CancelCauseFunc // runs beside turns
-	leaves     bool                                   // the thread is ended behind this turn, or the next
-	left       []llm.Message                          // of what ended beside a turn that takes no input, or after it
+	starters   []Starter
+	state      func(feature string) json.RawMessage
+	asks       bool          // the starters are asked when the thread is idle
+	archived   *atomic.Bool  // no turn begins by itself
+	leaves     bool          // the thread is ended behind this turn, or the next
+	left       []llm.Message // of what ended beside a turn that takes no input, or after it
 }
 
 func (o *owner) full() bool { return len(o.queue) >= maxQueued }
@@ -151,7 +156,8 @@ func (o *owner) between(m aloneMsg) []action {
 	return []action{runAlone{m}}
 }
 
-func (o *owner) turnEnded(turnMsg) []action {
+func (o *owner) turnEnded(m turnMsg) []action {
+	o.asks = m.result.Status == event.TurnCompleted
 	o.turn, o.inbox, o.cancel, o.task, o.compacting = "", nil, nil, "", false
 	return o.next()
 }
@@ -196,8 +202,8 @@ func (o *owner) next() []action {
 			return []action{start(m)}
 		}
 	}
-	if !o.leaves && o.mail.Call() {
-		return []action{startTurn{mailTurn(nil)}}
+	if acts := o.called(nil); acts != nil {
+		return acts
 	}
-	return nil
+	return o.idle()
 }

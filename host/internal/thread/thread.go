@@ -113,11 +113,13 @@ type Thread struct {
 	mailed  chan mailMsg
 	alone   chan aloneMsg
 	results chan ending
+	woken   chan struct{} // one slot: a wake-up that the owner has not seen yet
 	opened  chan struct{} // closed when the log has the thread's beginning
 	done    chan struct{} // closed when Run has returned
 	st      owner         // touched by Run only
 
 	mail    *turn.Mailbox
+	signal  *turn.Signal
 	posting chan struct{} // held by who posts: the log and the mailbox have one order
 
 	turns    sync.WaitGroup
@@ -129,7 +131,7 @@ func New(cfg Config) *Thread {
 	t := &Thread{
 		cfg: cfg, state: cfg.State, history: history.Restore(cfg.State.Messages, cfg.State.Count), meter: cfg.Meter,
 		in: make(chan submitMsg), control: make(chan interruptMsg), alone: make(chan aloneMsg), results: make(chan ending), done: make(chan struct{}),
-		mailed: make(chan mailMsg), opened: make(chan struct{}), posting: make(chan struct{}, 1), mail: turn.NewMailbox(cfg.State.Mail),
+		mailed: make(chan mailMsg), opened: make(chan struct{}), posting: make(chan struct{}, 1), woken: make(chan struct{}, 1), mail: turn.NewMailbox(cfg.State.Mail),
 	}
 	if t.meter == nil {
 		t.meter = usage.NewMeter(cfg.State.Usage, cfg.Budget)
@@ -137,7 +139,13 @@ func New(cfg Config) *Thread {
 	settings := cfg.State.Settings
 	settings.Approval, settings.Sandbox = "", "" // of the host before
 	t.settings.Store(&settings)
-	t.st.mail = t.mail
+	t.signal = turn.NewSignal(t.mail)
+	t.st.mail, t.st.archived, t.st.state = t.mail, &t.archived, t.Feature
+	for _, f := range cfg.Features {
+		if s, ok := f.(Starter); ok {
+			t.st.starters = append(t.st.starters, s)
+		}
+	}
 	t.st.beside = map[*besideMsg]context.CancelCauseFunc{}
 	t.history.SetContextState(cfg.State.ContextState)
 	if t.model = cfg.State.Model; cfg.Start != nil {
@@ -284,6 +292,8 @@ func (t *Thread) Run(ctx context.Context) error {
 			acts = t.st.between(m)
 		case m := <-t.results:
 			acts = m.tell(&t.st)
+		case <-t.woken:
+			acts = t.st.wake()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

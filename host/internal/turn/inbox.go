@@ -35,7 +35,8 @@ const maxInbox = 512
 
 // Inbox takes what a user says while a turn runs. Safe for concurrent use.
 type Inbox struct {
-	mu struct {
+	signal *Signal // nil: none
+	mu     struct {
 		sync.Mutex
 		inputs []Input
 		closed bool
@@ -45,6 +46,7 @@ type Inbox struct {
 // Add hands over an input and reports whether the turn took responsibility for it. After the turn's end, and when the
 // inbox is full, it does not.
 func (b *Inbox) Add(in Input) bool {
+	defer b.signal.ring() // without the lock
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.closed || len(b.mu.inputs) >= maxInbox {

@@ -22,7 +22,8 @@ var ErrMailboxFull = hint.New("the mailbox is full: 512 mails wait for the threa
 // Mailbox is what other agents said to a thread's agent and it has not read yet. It is the thread's; its turns read it. Safe for
 // concurrent use. A nil one is empty.
 type Mailbox struct {
-	mu struct {
+	signal *Signal // nil: none
+	mu     struct {
 		sync.Mutex
 		mails []event.Mail
 		// calls is how much of it wants a turn that nobody has begun for it.
@@ -54,6 +55,7 @@ func (b *Mailbox) len() int {
 
 // Add puts mail into the box. Its place is behind all that waits.
 func (b *Mailbox) Add(m event.Mail) {
+	defer b.signal.ring() // without the lock
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.mails = append(b.mu.mails, m)

@@ -326,11 +326,11 @@ func (h *Host) abandoned(p *launch.Process) {
 // makeRoom stops an earlier process of a plugin, whose sessions id adopts.
 func (h *Host) makeRoom(ctx context.Context, id plugin.Identity) bool {
 	slot := h.plugins.Slot(id.Label)
-	return slot != nil && slot.MakeRoom(ctx, id.Generation)
+	return slot != nil && slot.StopPrevious(ctx, id.Generation)
 }
 
 // earlier tells whether an earlier process of a plugin still runs.
 func (h *Host) earlier(id plugin.Identity) bool {
 	slot := h.plugins.Slot(id.Label)
-	return slot != nil && slot.Earlier(id.Generation)
+	return slot != nil && slot.HasOlder(id.Generation)
 }

@@ -14,66 +14,66 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// ErrClosed is returned when the supervisor is closed or closing. There is nothing to do about it.
+// ErrClosed is returned when the supervisor is closed or closing.
 var ErrClosed = errors.New("the host is stopping its plugins")
 
-// Phase is when something went wrong with a plugin.
+// Phase is the phase of a plugin's life in which an error occurred.
 type Phase string
 
 // The phases, in the order of a plugin's life.
 const (
 	PhaseFind      Phase = "find"      // the executable can't be read
-	PhaseVerify    Phase = "verify"    // it is not the one that was locked
+	PhaseVerify    Phase = "verify"    // it is not the locked one
 	PhaseStart     Phase = "start"     // it can't be executed
-	PhaseHandshake Phase = "handshake" // it doesn't say where it listens
-	PhaseConnect   Phase = "connect"   // nobody, or somebody else, listens there
-	PhaseDescribe  Phase = "describe"  // its manifest is wrong, or another than before
-	PhaseConfigure Phase = "configure" // it refuses its configuration
-	PhaseRun       Phase = "run"       // it ended, hung or exceeded a limit while it was idle
+	PhaseHandshake Phase = "handshake" // it doesn't print a valid handshake line
+	PhaseConnect   Phase = "connect"   // nothing, or a process other than the plugin, listens on its socket
+	PhaseDescribe  Phase = "describe"  // its manifest is invalid, or differs from an earlier one
+	PhaseConfigure Phase = "configure" // it rejects its configuration
+	PhaseRun       Phase = "run"       // it ended, hung or exceeded a limit while idle
 	PhaseCall      Phase = "call"      // the same during a call
 	PhaseStop      Phase = "stop"
 )
 
-// Error is a problem with a plugin's process, with what a person needs to solve it.
+// Error is an error of a plugin's process, with the information that a person needs to solve it.
 type Error struct {
 	Plugin string // label
-	Where  string // place of the user's block; may be empty
+	Where  string // position of the user's block; may be empty
 	Phase  Phase
-	Call   string // what was called; may be empty
-	// Generation of the process; 0: none was started.
+	Call   string // the call that failed; may be empty
+	// Generation of the process, or 0 if none was started.
 	Generation uint64
-	// Crash: the process ended without being asked to, or had to be ended because it hung or exceeded a limit. While it
-	// starts, only an accident counts: a signal or a crash report, but not a status that it chose itself.
+	// Crash is set if the process ended without a request, or was killed because it hung or exceeded a limit. During a start,
+	// only a signal or a crash report counts as a crash, and an exit status of the plugin's own does not.
 	Crash bool
-	// Exit is how the process ended; nil while it runs or when there was none.
+	// Exit is how the process ended. It is nil if the process is running or was not started.
 	Exit *proc.Exit
-	// Printed is what stood on standard output where the handshake was expected.
+	// Printed is what the process printed instead of the handshake line.
 	Printed []string
-	// StderrTail are its last lines there; Report is what a dying Go program wrote, from its first line on.
+	// StderrTail contains the last lines of standard error, and Report the crash report of a Go program.
 	StderrTail []string
 	Report     []string
-	// Diagnostics came from the plugin, or from rendering its block. Paths lie in the block.
+	// Diagnostics are those of the plugin and of rendering its block. Their paths are relative to the block.
 	Diagnostics []contract.Diagnostic
-	// Next is what to do, one sentence; may be empty.
+	// Next is the next step, one sentence. It may be empty.
 	Next string
 	Err  error
 }
 
-// happened says in people's words what a problem in this phase means.
-func (p Phase) happened() string {
+// summary describes an error in this phase.
+func (p Phase) summary() string {
 	switch p {
 	case PhaseFind:
 		return "was not found"
 	case PhaseVerify:
-		return "is not the one that was locked"
+		return "differs from its lock"
 	case PhaseStart, PhaseHandshake:
 		return "did not start"
 	case PhaseConnect:
 		return "can't be reached"
 	case PhaseDescribe:
-		return "describes itself wrongly"
+		return "has an invalid manifest"
 	case PhaseConfigure:
-		return "refuses its configuration"
+		return "rejects its configuration"
 	case PhaseRun:
 		return "ended"
 	case PhaseCall:
@@ -87,7 +87,7 @@ func (p Phase) happened() string {
 // Error returns one line.
 func (e *Error) Error() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "plugin %q %s", e.Plugin, e.happened())
+	s.WriteString(e.Summary())
 	if e.Call != "" {
 		s.WriteString(" (" + e.Call + ")")
 	}
@@ -100,29 +100,30 @@ func (e *Error) Error() string {
 	return s.String()
 }
 
-// happened: what crashed in the middle of an introduction describes nothing and refuses nothing.
-func (e *Error) happened() string {
-	if e.Crash && (e.Phase == PhaseDescribe || e.Phase == PhaseConfigure) {
-		return PhaseStart.happened()
+// Summary says which plugin failed to do what, for example `plugin "weather" did not start`.
+func (e *Error) Summary() string {
+	phase := e.Phase
+	if e.Crash && (phase == PhaseDescribe || phase == PhaseConfigure) {
+		phase = PhaseStart
 	}
-	return e.Phase.happened()
+	return fmt.Sprintf("plugin %q %s", e.Plugin, phase.summary())
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// IsCrash tells whether err means that a plugin's process ended without being asked to.
+// IsCrash reports whether err is an [*Error] with Crash set.
 func IsCrash(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Crash
 }
 
-// exitPatience is how long a failed call waits to learn whether the process is gone. The end of a process is noticed
-// within a few milliseconds; the broken connection sometimes earlier.
-const exitPatience = 100 * time.Millisecond
+// exitTimeout is how long a failed call waits to find out whether the process has ended. The end of a process is noticed within
+// a few milliseconds, but sometimes later than the broken connection.
+const exitTimeout = 100 * time.Millisecond
 
-// Classify turns the error of a call on l into an [*Error] when the process died, and returns it as it is otherwise. It
-// waits up to 100 ms for the process's end where the error looks like one.
+// Classify returns an [*Error] if the call on l failed with err because the process ended or its connection broke. Otherwise it
+// returns err. If err looks like the end of the process, Classify waits for that for up to 100 ms.
 func Classify(err error, l *Lease) error {
 	if err == nil || l == nil {
 		return err
@@ -131,24 +132,24 @@ func Classify(err error, l *Lease) error {
 		return err
 	}
 	g := l.generation
-	var patience time.Duration
+	var wait time.Duration
 	switch status.Code(err) {
 	case codes.Unavailable:
-		patience = exitPatience
+		wait = exitTimeout
 	case codes.Canceled, codes.Internal, codes.Unknown:
-		// Usually the call's own business, and an interrupt must not wait; but a process on its way out cancels calls too.
+		// Usually the handler's own error or an interrupt, which must not wait. But a process that is ending cancels its calls as well.
 		if requested, cause := g.ending.reason(); requested || cause != "" {
-			patience = exitPatience
+			wait = exitTimeout
 		}
 	default:
 		return err
 	}
-	if !g.exitedWithin(context.Background(), patience) {
+	if !g.exitedWithin(context.Background(), wait) {
 		if status.Code(err) != codes.Unavailable {
 			return err
 		}
 		e := g.problem(PhaseCall, fmt.Errorf("the connection broke: %s", status.Convert(err).Message()))
-		e.Next = "try again; if it happens often, look at `gantry plugin inspect " + g.id.Label + "`"
+		e.Next = "try again; if this happens often, run `gantry plugin inspect " + g.id.Label + "`"
 		return e
 	}
 	e := g.failure()

@@ -30,7 +30,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// generation is one process of a slot, from its start to its end.
+// generation is one process of a slot.
 type generation struct {
 	id       Identity
 	spec     Spec
@@ -44,12 +44,12 @@ type generation struct {
 	runner   *runner
 	client   *goplugin.Client
 	conn     *grpc.ClientConn
-	sockets  *hostsocket.Sockets     // nil: its folder was not created
-	served   bool                    // sockets are
-	folders  []string                // its own
-	peerErr  atomic.Pointer[refusal] // the last process that was refused at the other end
-	listener atomic.Int64            // the process that is spoken to; 0: the transport does not tell
-	maxSend  atomic.Int64            // largest message that the plugin receives
+	sockets  *hostsocket.Sockets     // nil if its folder was not created
+	served   bool                    // whether sockets are
+	folders  []string                // its own folders
+	peerErr  atomic.Pointer[refusal] // why the process that listens was refused
+	listener atomic.Int64            // PID of the process that listens; 0 if the transport does not tell
+	maxSend  atomic.Int64            // size of the largest message that the plugin receives
 
 	manifest *contract.Manifest
 	warnings []contract.Diagnostic
@@ -57,28 +57,26 @@ type generation struct {
 	ready    time.Time
 	took     StartTimes
 
-	// stopping is closed when calls that still run should come to an end: see [Lease.Stopping].
+	// stopping is closed when running calls should end; see [Lease.Stopping].
 	stopping     chan struct{}
 	stoppingOnce sync.Once
-	// hurry is closed when a drain under way should come to its end.
-	hurry     chan struct{}
-	hurryOnce sync.Once
-	latency   atomic.Int64 // of the last health check, in nanoseconds
-	onEnd     func(Identity)
-	// gone is closed when everything of the process is cleaned up.
-	gone     chan struct{}
-	goneOnce sync.Once
+	// drainEnd is closed when a drain in progress should end early.
+	drainEnd     chan struct{}
+	drainEndOnce sync.Once
+	latency      atomic.Int64 // of the last health check, in nanoseconds
+	onEnd        func(Identity)
+	cleanOnce    sync.Once
 
 	calls  callCounter
 	ending ending
 }
 
-// StartTimes says where the time of a start went.
+// StartTimes are the durations of the steps of a start.
 type StartTimes struct {
 	Verify    time.Duration // opening and hashing the file
-	Execute   time.Duration // until the system runs it
-	Handshake time.Duration // from then until there is a connection
-	Connect   time.Duration // Describe, the first call
+	Execute   time.Duration // until the system runs the process
+	Handshake time.Duration // until there is a connection
+	Connect   time.Duration // until the response to Describe, the first call
 	Configure time.Duration
 	Total     time.Duration
 }
@@ -86,7 +84,7 @@ type StartTimes struct {
 // Exited is closed when the process has ended.
 func (g *generation) Exited() <-chan struct{} { return g.runner.process.Exited() }
 
-// enter adds a call. It returns false if the process takes no new ones.
+// enter adds a call. It returns false if the process takes no new calls.
 func (g *generation) enter() bool {
 	select {
 	case <-g.Exited():
@@ -96,11 +94,11 @@ func (g *generation) enter() bool {
 	}
 }
 
-func (g *generation) hurryUp() { g.hurryOnce.Do(func() { close(g.hurry) }) }
+func (g *generation) endDrain() { g.drainEndOnce.Do(func() { close(g.drainEnd) }) }
 
 func (g *generation) stopCalls() { g.stoppingOnce.Do(func() { close(g.stopping) }) }
 
-// checkPeer is asked about each process that connects to us: it must be of this plugin.
+// checkPeer checks that a process that connects to the host belongs to this plugin.
 func (g *generation) checkPeer(p wire.Peer) error {
 	if err := wire.SameUser(p); err != nil {
 		return err
@@ -108,7 +106,7 @@ func (g *generation) checkPeer(p wire.Peer) error {
 	return g.runner.process.Owns(p.PID)
 }
 
-// checkListener is asked about the process that listens for us.
+// checkListener checks that the process that listens for the host belongs to this plugin.
 func (g *generation) checkListener(p wire.Peer) error {
 	err := g.checkPeer(p)
 	if err != nil {
@@ -118,13 +116,13 @@ func (g *generation) checkListener(p wire.Peer) error {
 	return err
 }
 
-// open tells whether other processes of the user can look into the one that is spoken to.
-func (g *generation) open() bool {
+// readable reports whether other processes of the user can read the memory of the process that listens.
+func (g *generation) readable() bool {
 	pid := g.runner.process.PID()
 	return g.runner.process.Open(cmp.Or(int(g.listener.Load()), pid))
 }
 
-// launcher is what a start needs of the supervisor.
+// launcher starts processes. All slots of a supervisor share it.
 type launcher struct {
 	cfg     Config
 	times   timing
@@ -133,12 +131,12 @@ type launcher struct {
 	logger  hclog.Logger
 }
 
-// launch starts a process and brings it to the point where calls can be made. Whatever fails, nothing of it is left.
+// launch starts a process and prepares it for calls. If launch fails, it leaves nothing behind.
 func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *generation, err error) {
 	g := &generation{
 		id: id, spec: spec, times: l.times, began: time.Now(), onEnd: l.cfg.OnEnd, toolSets: l.cfg.toolSets(),
 		logger:   l.logger.Named(spec.Label).With("plugin", spec.Label, "generation", id.Generation),
-		stopping: make(chan struct{}), hurry: make(chan struct{}), gone: make(chan struct{}),
+		stopping: make(chan struct{}), drainEnd: make(chan struct{}),
 	}
 	g.maxSend.Store(wire.DefaultMaxMessageBytes)
 	file, err := l.cfg.verify(spec)
@@ -176,11 +174,11 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 		Plugins:          goplugin.PluginSet{},
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
-		StartTimeout:     spec.StartTimeout + time.Second, // ours ends first, and says why
+		StartTimeout:     spec.StartTimeout + time.Second, // startCtx ends earlier, with an error that says why
 		Logger:           hclog.NewNullLogger(),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.hostDir},
-		// Never used, since our credentials come last; but without it the library would crash on a certificate in a
-		// handshake line. Ours never hands one on.
+		// Not used, because the credentials of GRPCDialOptions take precedence. Without it the library would crash on a
+		// certificate in the handshake line, although our runner never passes one on.
 		TLSConfig:       &tls.Config{MinVersion: tls.VersionTLS13},
 		GRPCDialOptions: g.dialOptions(creds, hello.Token),
 		RunnerFunc: func(_ hclog.Logger, _ *exec.Cmd, dir string) (gorunner.Runner, error) {
@@ -191,22 +189,22 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 			g.runner.dir, g.runner.env = dir, spec.environment(dir).Build(l.cfg.lookupEnv)
 			if spec.Confine != nil {
 				if err := os.Mkdir(filepath.Join(dir, TmpDir), 0o700); err != nil {
-					return nil, fmt.Errorf("make the plugin's temporary folder: %w", err)
+					return nil, fmt.Errorf("create the plugin's temporary folder: %w", err)
 				}
 				var err error
-				if g.runner.cage, err = spec.Confine(slices.DeleteFunc([]string{dir, data, cache}, func(p string) bool { return p == "" || p == "/" })); err != nil {
+				if g.runner.sandbox, err = spec.Confine(slices.DeleteFunc([]string{dir, data, cache}, func(p string) bool { return p == "" || p == "/" })); err != nil {
 					return nil, err
 				}
-				g.runner.cage.Dial = g.sockets.Connect
+				g.runner.sandbox.Dial = g.sockets.Connect
 				if spec.Kind == contract.KindProvider {
-					g.runner.cage.Keep = l.keeper(g.runner.cage.Launcher, file.Path, dir, g.runner.env)
+					g.runner.sandbox.Keep = l.keeper(g.runner.sandbox.Launcher, file.Path, dir, g.runner.env)
 				}
 			}
 			return g.runner, nil
 		},
 	})
 
-	// A process that is killed takes every wait of the library with it, so this bounds them all.
+	// Killing the process ends every wait of the library, so this enforces the timeout.
 	unwatch := context.AfterFunc(startCtx, g.runner.kill)
 	protocol, err := g.client.Client()
 	if !unwatch() && err == nil {
@@ -214,28 +212,28 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 	}
 	if err != nil {
 		if !g.runner.began {
-			close(g.runner.done) // nothing will
+			close(g.runner.done) // Start, which would close it, was not called
 		}
-		return nil, g.abandon(g.startProblem(startCtx, err))
+		return nil, g.abort(g.startProblem(startCtx, err))
 	}
 	g.took.Execute = g.runner.execution
 	g.took.Handshake = time.Since(g.began) - g.took.Verify - g.took.Execute
 	grpcClient, ok := protocol.(*goplugin.GRPCClient)
 	if !ok {
-		return nil, g.abandon(g.problem(PhaseHandshake, errors.New("it doesn't speak gRPC")))
+		return nil, g.abort(g.problem(PhaseHandshake, errors.New("it doesn't use gRPC")))
 	}
 	g.conn = grpcClient.Conn
 
 	if err := g.serve(l.cfg); err != nil {
-		return nil, g.abandon(g.problem(PhaseStart, err))
+		return nil, g.abort(g.problem(PhaseStart, err))
 	}
-	if err := g.introduce(ctx, l, data, cache); err != nil {
-		return nil, g.abandon(err)
+	if err := g.setUp(ctx, l.cfg, data, cache); err != nil {
+		return nil, g.abort(err)
 	}
 	g.ready = time.Now()
 	g.took.Total = g.ready.Sub(g.began)
 	g.calls.lastUse = g.ready
-	// Owned by the process: cleans up after it, however it ended.
+	// Owned by the process, and ends after it.
 	go func() {
 		<-g.Exited()
 		g.cleanUp()
@@ -243,8 +241,8 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 	return g, nil
 }
 
-// abandon ends a process whose start failed, and completes the error with what it left behind.
-func (g *generation) abandon(err error) error {
+// abort ends a process whose start failed with err, and adds to err how the process ended and what it printed.
+func (g *generation) abort(err error) error {
 	g.ending.request()
 	if g.runner.process != nil {
 		select {
@@ -261,10 +259,9 @@ func (g *generation) abandon(err error) error {
 	return err
 }
 
-// cleanUp waits for the end of a process that ends, and lets go of everything. It returns at once the second time.
+// cleanUp waits for the end of a process that is ending, and releases its resources. It may be called several times.
 func (g *generation) cleanUp() {
-	g.goneOnce.Do(func() {
-		defer close(g.gone)
+	g.cleanOnce.Do(func() {
 		g.stopCalls()
 		<-g.runner.done
 		if g.sockets != nil {
@@ -273,11 +270,10 @@ func (g *generation) cleanUp() {
 		if g.served {
 			g.onEnd(g.id)
 		}
-		// The process is dead, so this neither waits nor kills: it closes the connection and the library's goroutines.
+		// The process has ended, so this only closes the connection and ends the library's goroutines.
 		g.client.Kill()
 		g.calls.drain()
 	})
-	<-g.gone
 }
 
 // serve serves the host's side to the process.
@@ -295,25 +291,25 @@ func (g *generation) serve(cfg Config) error {
 	return err
 }
 
-// folders makes the plugin's own folders. Without configured places it gets none, and works in the root folder.
+// folders creates the plugin's own folders, if any are configured. Without a data folder, its working folder is "/".
 func (l *launcher) folders(label string) (data, cache string, err error) {
 	data = "/"
 	if l.cfg.DataDir != "" {
 		data = filepath.Join(l.cfg.DataDir, label)
 		if err := os.MkdirAll(data, 0o700); err != nil {
-			return "", "", fmt.Errorf("make the plugin's data folder: %w", err)
+			return "", "", fmt.Errorf("create the plugin's data folder: %w", err)
 		}
 	}
 	if l.cfg.CacheDir != "" {
 		cache = filepath.Join(l.cfg.CacheDir, label)
 		if err := os.MkdirAll(cache, 0o700); err != nil {
-			return "", "", fmt.Errorf("make the plugin's cache folder: %w", err)
+			return "", "", fmt.Errorf("create the plugin's cache folder: %w", err)
 		}
 	}
 	return data, cache, nil
 }
 
-// credentials makes those of the connection to the plugin, and puts the plugin's half into the hello.
+// credentials creates the credentials of the connection, and adds the plugin's half to hello.
 func (g *generation) credentials(hello *wire.Hello) (credentials.TransportCredentials, error) {
 	if g.spec.Transport != wire.TransportTLS {
 		return wire.PeerCredentials(g.checkListener), nil

@@ -42,12 +42,12 @@ func TestHandshakes(t *testing.T) {
 		printed string       // first line that it printed
 	}{
 		"good":                         {mode: "serve"},
-		"socket outside the folder":    {"line", []string{"LINE=1|1|unix|/nonexist|grpc"}, "handshake", "no socket in the folder", ""},
-		"socket above the folder":      {"line", []string{"LINE=1|1|unix|{dir}/../p|grpc"}, "handshake", "no socket in the folder", ""},
-		"socket below the folder":      {"line", []string{"LINE=1|1|unix|{dir}/a/p|grpc"}, "handshake", "no socket in the folder", ""},
-		"the folder itself":            {"line", []string{"LINE=1|1|unix|{dir}/|grpc"}, "handshake", "no socket in the folder", ""},
-		"the host's own socket":        {"line", []string{"LINE=1|1|unix|{dir}/host.sock|grpc"}, "handshake", "no socket in the folder", ""},
-		"no socket of that name":       {"line", []string{"LINE=1|1|unix|{dir}/p|grpc"}, "handshake", "nothing listens", ""},
+		"socket outside the folder":    {"line", []string{"LINE=1|1|unix|/nonexist|grpc"}, "handshake", "not a socket in the folder", ""},
+		"socket above the folder":      {"line", []string{"LINE=1|1|unix|{dir}/../p|grpc"}, "handshake", "not a socket in the folder", ""},
+		"socket below the folder":      {"line", []string{"LINE=1|1|unix|{dir}/a/p|grpc"}, "handshake", "not a socket in the folder", ""},
+		"the folder itself":            {"line", []string{"LINE=1|1|unix|{dir}/|grpc"}, "handshake", "not a socket in the folder", ""},
+		"the host's own socket":        {"line", []string{"LINE=1|1|unix|{dir}/host.sock|grpc"}, "handshake", "not a socket in the folder", ""},
+		"no socket of that name":       {"line", []string{"LINE=1|1|unix|{dir}/p|grpc"}, "handshake", "no socket at the address", ""},
 		"noise, then the end":          {"print", []string{"PRINT=hello\n", "STATUS=0"}, "handshake", `it printed "hello" where the handshake line was expected; it exited with status 0`, "hello"},
 		"noise without a line's end":   {"print", []string{"PRINT=hello", "STATUS=0"}, "handshake", `it printed "hello" where`, "hello"},
 		"two fields":                   {"print", []string{"PRINT=hello|x\n", "STATUS=1"}, "handshake", `it printed "hello|x" where`, "hello|x"},
@@ -58,8 +58,8 @@ func TestHandshakes(t *testing.T) {
 		"another network":              {"line", []string{"LINE=1|1|udp|{dir}/p|grpc"}, "handshake", `unsupported network "udp"`, ""},
 		"no protocol":                  {"line", []string{"LINE=1|1|unix|{dir}/p"}, "handshake", `unsupported plugin protocol "netrpc"`, ""},
 		"tcp":                          {"line", []string{"LINE=1|1|tcp|127.0.0.1:1|grpc"}, "handshake", `unsupported network "tcp"`, ""},
-		"no certificate":               {"line", []string{"LINE=1|1|unix|{dir}/p|grpc|" + strings.Repeat("A", 60)}, "handshake", "certificate, although TLS was not asked for", ""},
-		"a real certificate":           {"line", []string{"LINE=1|1|unix|{dir}/p|grpc|" + cert}, "handshake", "certificate, although TLS was not asked for", ""},
+		"no certificate":               {"line", []string{"LINE=1|1|unix|{dir}/p|grpc|" + strings.Repeat("A", 60)}, "handshake", "certificate, although TLS was not requested", ""},
+		"a real certificate":           {"line", []string{"LINE=1|1|unix|{dir}/p|grpc|" + cert}, "handshake", "certificate, although TLS was not requested", ""},
 		"version that is no number":    {"line", []string{"LINE=1|one|unix|{dir}/p|grpc"}, "handshake", "not a number", ""},
 		"control characters":           {"line", []string{"LINE=1|1|unix|{dir}/\x1b[2J|grpc"}, "handshake", "control characters", ""},
 		"20 lines of noise":            {mode: "noise", env: []string{"LINES=20"}},
@@ -228,7 +228,7 @@ func TestTheVerifiedFileIsTheOneThatRuns(t *testing.T) {
 	p := h.add(s)
 	_, err = p.Acquire(t.Context())
 	e, ok := asError(err)
-	if !ok || e.Phase != plugin.PhaseVerify || !strings.Contains(e.Error(), "the lock file says 000") {
+	if !ok || e.Phase != plugin.PhaseVerify || !strings.Contains(e.Error(), "the lock file has 000") {
 		t.Fatalf("err = %v", err)
 	}
 	if _, err := p.Manifest(t.Context()); err == nil {

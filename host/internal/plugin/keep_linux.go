@@ -10,23 +10,24 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 )
 
-// standsDir is the folder, in that of a process's sockets, of what folders are covered with.
+// standsDir is a folder next to a process's sockets. It contains what other folders are covered with.
 const standsDir = "stands"
 
-// keeper returns what makes the files with which others are kept out of the process of this program. nil: there is no folder for them.
+// keeper returns a function that creates unreadable copies of program and of all that starts it, so that other processes can't
+// read the memory of the provider that runs it. It returns nil if there is no folder for copies.
 func (l *launcher) keeper(gantryLaunch, program, dir string, env []string) func() (*proc.Keep, error) {
 	if l.cfg.CachePath == "" {
 		return nil
 	}
-	// Where the cache can't be used the copies last as long as this host.
+	// The second one, which is removed with this host, is used if the cache is not usable.
 	stores := []binary.Copies{
 		{Dir: filepath.Join(l.cfg.CachePath, "programs"), Records: l.cfg.records()},
 		{Dir: filepath.Join(l.hostDir, "programs"), Records: l.cfg.records()},
 	}
-	searched := ""
+	path := ""
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			searched = v
+			path = v
 		}
 	}
 	return func() (keep *proc.Keep, _ error) {
@@ -38,10 +39,10 @@ func (l *launcher) keeper(gantryLaunch, program, dir string, env []string) func(
 				}
 			}
 		}()
-		// What can't be found out the system says better when it executes the program.
-		paths, _ := binary.Images(program, searched)
-		for _, path := range append(paths, gantryLaunch) {
-			c, err := copyIn(stores, path)
+		// If the program can't be analysed, executing it will fail with a better error.
+		programs, _ := binary.Images(program, path)
+		for _, p := range append(programs, gantryLaunch) {
+			c, err := openCopy(stores, p)
 			if err != nil || c == nil {
 				return nil, err
 			}
@@ -60,9 +61,9 @@ func (l *launcher) keeper(gantryLaunch, program, dir string, env []string) func(
 	}
 }
 
-// copyIn opens a copy in the first place that has one. nil: nothing can be executed in any, so that the process starts without, and
-// the log says what that means.
-func copyIn(stores []binary.Copies, path string) (*binary.Copy, error) {
+// openCopy opens a copy in the first store that works. It returns nil if all are on file systems that permit no execution; the
+// process then starts without copies, and a warning is logged.
+func openCopy(stores []binary.Copies, path string) (*binary.Copy, error) {
 	var problems []error
 	for _, s := range stores {
 		c, err := s.Open(path)

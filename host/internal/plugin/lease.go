@@ -14,10 +14,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// Lease is the right to call one process. While it is held, the process is only stopped after the drain deadline. Release
-// it when the call is over.
+// Lease permits calls to one process. Until it is released, the process is stopped only after the drain deadline. Release it
+// when the call has ended.
 type Lease struct {
-	// Conn reaches the plugin's services. It is the process's: don't close it.
+	// Conn is the connection to the plugin's services. The process owns it; don't close it.
 	Conn       *grpc.ClientConn
 	Generation uint64
 
@@ -29,13 +29,13 @@ func newLease(g *generation) *Lease {
 	return &Lease{Conn: g.conn, Generation: g.id.Generation, generation: g}
 }
 
-// Manifest is what this process said about itself.
+// Manifest returns the manifest of this process.
 func (l *Lease) Manifest() *contract.Manifest { return l.generation.manifest }
 
 // Exited is closed when the process has ended.
 func (l *Lease) Exited() <-chan struct{} { return l.generation.Exited() }
 
-// ExitError says how the process ended; nil while it runs.
+// ExitError explains how the process ended. It returns nil while the process is running.
 func (l *Lease) ExitError() error {
 	select {
 	case <-l.generation.Exited():
@@ -45,15 +45,15 @@ func (l *Lease) ExitError() error {
 	}
 }
 
-// Stopping is closed when the call should come to an end now, because the process is being stopped and the time for
-// finishing is over. Half a second later it is stopped all the same.
+// Stopping is closed when the call should end now, because the process is being stopped and the drain deadline has passed.
+// Half a second later, the process is stopped anyway.
 func (l *Lease) Stopping() <-chan struct{} { return l.generation.stopping }
 
-// Detach keeps the connection usable but lets go of the process: for streams that last as long as it does, which a drain
-// must not wait for. Release is not needed any more.
+// Detach releases the lease but leaves Conn usable, for streams that last as long as the process, which a drain must not wait
+// for. Release is not needed afterwards.
 func (l *Lease) Detach() { l.Release() }
 
-// Release ends the lease. Further calls of it do nothing.
+// Release releases the lease. Further calls do nothing.
 func (l *Lease) Release() { l.counts.Do(l.generation.calls.leave) }
 
 // KeepTools caches the tool set that this process sent, for [Slot.KnownTools] of later hosts.
@@ -64,23 +64,23 @@ func (l *Lease) KeepTools(set []byte) {
 	}
 }
 
-// Overran reports that a call exceeded its deadline and the grace after it: once marks the call, a second one in a row
-// means that the process hangs, and it is ended.
+// Overran reports that a call exceeded its deadline and the grace period after it. If the previous call did so too, the process
+// is taken to hang, and is ended.
 func (l *Lease) Overran() {
 	g := l.generation
 	if g.calls.overran() >= maxOverruns {
-		g.ending.condemn("two calls in a row exceeded their deadline and the grace after it")
-		g.abort()
+		g.ending.condemn("two calls in a row exceeded their deadline and the grace period after it")
+		g.killForStacks()
 	}
 }
 
 // Finished reports that a call ended in time.
 func (l *Lease) Finished() { l.generation.calls.finished() }
 
-// maxOverruns calls in a row that ignore their deadline mark the process.
+// maxOverruns is how many calls in a row may exceed their deadline before the process is ended.
 const maxOverruns = 2
 
-// dialOptions are appended to go-plugin's, so that they win.
+// dialOptions returns options that are appended to those of go-plugin, and so take precedence.
 func (g *generation) dialOptions(creds credentials.TransportCredentials, token string) []grpc.DialOption {
 	return append(wire.PlainErrors(),
 		grpc.WithTransportCredentials(creds),
@@ -92,21 +92,20 @@ func (g *generation) dialOptions(creds credentials.TransportCredentials, token s
 	)
 }
 
-// limitUnary keeps to the size that the plugin announced, which is known after the connection is made.
+// limitUnary enforces the message size that the plugin announced, which is not known yet when the connection is established.
 func (g *generation) limitUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	return invoke(ctx, method, req, reply, cc, append(opts, grpc.MaxCallSendMsgSize(int(g.maxSend.Load())))...)
 }
 
-// limitStream does the same, and stands between go-plugin's own streams and the plugin.
+// limitStream does the same for streams, and controls go-plugin's own streams.
 func (g *generation) limitStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if strings.HasPrefix(method, "/plugin.GRPCBroker/") {
-		// We broker nothing, and the library starts a goroutine for each message that a plugin cares to send there.
+		// gantry doesn't use the broker, and the library would start a goroutine for each message that a plugin sends to it.
 		return nil, status.Error(codes.Unimplemented, "gantry uses no broker")
 	}
 	s, err := stream(ctx, desc, cc, method, append(opts, grpc.MaxCallSendMsgSize(int(g.maxSend.Load())))...)
 	if err != nil && strings.HasPrefix(method, "/plugin.GRPCStdio/") {
-		// Any other code makes the library forget the connection without closing it. The first call of ours says what is
-		// wrong.
+		// With any other code, the library would leak the connection. Our first call will report what is wrong.
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	return s, err

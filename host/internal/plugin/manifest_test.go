@@ -116,7 +116,7 @@ func TestAManifestThatDiffersFromTheCachedOneIsAnError(t *testing.T) {
 	if !ok || e.Phase != plugin.PhaseDescribe {
 		t.Fatalf("err = %v", err)
 	}
-	for _, part := range []string{`version: "1.0.0" became "2.0.0"`, "another one than the same binary gave before"} {
+	for _, part := range []string{`version: "1.0.0" became "2.0.0"`, "differs from the one that the same binary returned before"} {
 		if !strings.Contains(e.Error(), part) {
 			t.Errorf("%q is not in %q", part, e.Error())
 		}
@@ -134,7 +134,7 @@ func TestTheLockedManifest(t *testing.T) {
 	s.Env["CAPABILITIES"] = "network"
 	_, err := h.add(s).Acquire(t.Context())
 	e, ok := asError(err)
-	if !ok || !strings.Contains(e.Error(), "not the one in the lock file") || !strings.Contains(e.Error(), "it asks for more: network") ||
+	if !ok || !strings.Contains(e.Error(), "differs from the one in the lock file") || !strings.Contains(e.Error(), "new capabilities: network") ||
 		!strings.Contains(e.Next, "gantry plugin lock grown") {
 		t.Errorf("err = %v", err)
 	}

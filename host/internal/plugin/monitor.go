@@ -104,7 +104,7 @@ func (m *monitor) checkHealth() bool {
 		return true
 	}
 	m.ending.condemn(fmt.Sprintf("it hung: %d health checks of %v went unanswered", m.misses, m.times.healthDeadline))
-	m.abort()
+	m.killForStacks()
 	return false
 }
 

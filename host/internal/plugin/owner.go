@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// owner is the state of a slot. Only the slot's own goroutine touches it; everything that takes time happens in
-// goroutines that it starts, and comes back as a message.
+// owner is the state of a slot. Only the slot's own goroutine uses it. Whatever takes time runs in a goroutine that it
+// starts, which sends its result back as a message.
 //
-//	           want                 launched
-//	Stopped ─────────▶ Starting ───────────────▶ Ready ──── stop ────▶ Draining ──▶ Stopped
-//	                    │    ▲                     │
-//	             failed │    │ want, after a delay │ exited
-//	                    ▼    │                     ▼
-//	                   Crashed ◀───────────────────┘
-//	                      │ the third within five minutes
-//	                      ▼
-//	                    Broken ── reset, replace ──▶ Stopped
+//	         startIfNeeded          launched
+//	Stopped ─────────────▶ Starting ────────▶ Ready ──── stop ────▶ Draining ──▶ Stopped
+//	                        │    ▲              │
+//	                 failed │    │ delayed      │ exited
+//	                        ▼    │              ▼
+//	                       Crashed ◀────────────┘
+//	                          │ third crash within five minutes
+//	                          ▼
+//	                        Broken ── reset, replace ──▶ Stopped
 type owner struct {
-	slot  *Slot
-	ctx   context.Context // of everything that is started; ends when the slot is closed
-	stopx context.CancelCauseFunc
-	// polite ends when stops may be polite no longer.
+	slot   *Slot
+	ctx    context.Context // of everything that is started; ends when the slot is closed
+	cancel context.CancelCauseFunc
+	// polite ends when processes have to be killed instead of being asked to stop.
 	polite context.Context
 
 	spec    Spec
 	mode    Mode
 	number  uint64 // of the last process that was started
-	work    int    // goroutines that still report
+	work    int    // goroutines that have not sent their result yet
 	closing bool
 
-	current *generation
-	waiters []*waiter
-	policy  crashPolicy
-	lastErr error
-	starts  int
-	crashes int
-	retry   *time.Timer // nil: not waiting for a delay
-	stopped []func()    // told when Draining is over
+	current   *generation
+	waiters   []*waiter
+	policy    crashPolicy
+	lastErr   error
+	starts    int
+	crashes   int
+	retry     *time.Timer // ends the delay before a restart; nil if there is none
+	onStopped []func()    // called when Draining is over
 
 	// Replacement.
 	replacing    bool
@@ -47,10 +47,10 @@ type owner struct {
 	previous     *generation
 	previousSpec Spec
 	leaving      bool        // previous is being stopped
-	probation    *time.Timer // nil: no process stands by
+	probation    *time.Timer // ends the time in which previous can take over again; nil if it can't
 }
 
-// replacement is one request to replace.
+// replacement is a request to replace the process.
 type replacement struct {
 	spec  Spec
 	reply chan<- error
@@ -61,19 +61,17 @@ func (p *Slot) run() {
 	defer close(p.done)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	o := &owner{slot: p, ctx: ctx, stopx: cancel, polite: context.Background(), spec: p.Spec(), mode: ModeStopped}
+	o := &owner{slot: p, ctx: ctx, cancel: cancel, polite: context.Background(), spec: p.Spec(), mode: ModeStopped}
 	for !o.closing || o.work > 0 {
 		select {
 		case f := <-p.inbox:
 			f(o)
 		case <-timerChannel(o.retry):
 			o.retry = nil
-			if o.wanted() {
-				o.want()
-			}
+			o.startForWaiters()
 		case <-timerChannel(o.probation):
 			o.probation = nil
-			o.endPrevious()
+			o.stopPrevious()
 		}
 	}
 	o.failWaiters(ErrClosed)
@@ -93,10 +91,10 @@ func stopTimer(t **time.Timer) {
 	}
 }
 
-// do runs f in a goroutine of this slot; what it returns is done by the owner afterwards.
+// do runs f in a goroutine of this slot. The owner then calls the function that f returns.
 func (o *owner) do(f func() func(*owner)) {
 	o.work++
-	// Owned by the slot, which doesn't end before it has reported.
+	// Owned by the slot, which doesn't end before the result has been received.
 	go func() {
 		then := f()
 		o.slot.inbox <- func(o *owner) {
@@ -106,7 +104,9 @@ func (o *owner) do(f func() func(*owner)) {
 	}()
 }
 
-// set publishes the state and tells whoever listens.
+func (o *owner) timing() *timing { return o.slot.sup.cfg.timing }
+
+// set publishes the state.
 func (o *owner) set(mode Mode, message string) {
 	o.mode = mode
 	st := State{Plugin: o.slot.label, Mode: mode, Generation: o.number, Message: message}
@@ -121,7 +121,7 @@ func (o *owner) set(mode Mode, message string) {
 	}
 	shown := o.current
 	if shown == nil && mode != ModeStarting {
-		shown = o.slot.view.Load().shown // the last one, with its last lines
+		shown = o.slot.view.Load().shown // the last process, for its last lines
 	}
 	o.slot.view.Store(&view{
 		spec: o.spec, state: st, shown: shown, previous: o.previous, starts: o.starts, crashes: o.crashes, lastErr: o.lastErr,
@@ -132,9 +132,9 @@ func (o *owner) set(mode Mode, message string) {
 	}
 }
 
-// want starts a process if none runs, none is on its way and the crash policy allows it; if that asks for a delay, the
-// start comes after it.
-func (o *owner) want() {
+// startIfNeeded starts a process if none is running or starting and the crash policy permits it, after the delay that the
+// policy demands.
+func (o *owner) startIfNeeded() {
 	if o.closing || o.replacing || o.retry != nil {
 		return
 	}
@@ -142,7 +142,7 @@ func (o *owner) want() {
 	case ModeStopped:
 	case ModeCrashed:
 		if wait := time.Until(o.policy.retryAt()); wait > 0 {
-			if o.wanted() {
+			if o.hasWaiters() {
 				o.retry = time.NewTimer(wait)
 			}
 			return
@@ -155,23 +155,35 @@ func (o *owner) want() {
 	o.launch(o.spec, (*owner).launched)
 }
 
-// launch starts process number o.number. Whoever waits for it should not pay for an accident, so one that crashes while it
-// starts is started once more, under the next number, before the start counts as failed.
+// startForWaiters starts a process if a caller is waiting for one.
+func (o *owner) startForWaiters() {
+	if o.hasWaiters() {
+		o.startIfNeeded()
+	}
+}
+
+// launch starts process number o.number. If it crashes while starting, it is restarted once, with the next number, so that
+// an accident doesn't fail the calls that wait for it.
 func (o *owner) launch(spec Spec, then func(*owner, *generation, error)) {
-	o.process(spec, func(o *owner, g *generation, err error) {
+	o.launchOnce(spec, func(o *owner, g *generation, err error) {
 		if !IsCrash(err) || o.closing {
 			then(o, g, err)
 			return
 		}
-		o.slot.sup.cfg.Logger.Info("plugin crashed while it was starting, it is started once more", "plugin", o.slot.label, "generation", o.number, "err", err)
+		o.slot.sup.cfg.Logger.Info("plugin crashed while starting, restarting it once", "plugin", o.slot.label, "generation", o.number, "err", err)
 		o.crashes++
 		o.number++
-		o.process(spec, func(o *owner, g *generation, err error) { then(o, g, twice(err)) })
+		o.launchOnce(spec, func(o *owner, g *generation, err error) {
+			if e, ok := errors.AsType[*Error](err); ok && e.Crash {
+				e.Err = fmt.Errorf("%w, and again when it was restarted", e.Err)
+			}
+			then(o, g, err)
+		})
 	})
 }
 
-// process starts process number o.number.
-func (o *owner) process(spec Spec, then func(*owner, *generation, error)) {
+// launchOnce starts process number o.number.
+func (o *owner) launchOnce(spec Spec, then func(*owner, *generation, error)) {
 	o.starts++
 	id := Identity{o.slot.label, o.number}
 	o.do(func() func(*owner) {
@@ -180,27 +192,18 @@ func (o *owner) process(spec Spec, then func(*owner, *generation, error)) {
 	})
 }
 
-// twice says of a second crash that it was not the first.
-func twice(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && e.Crash {
-		e.Err = fmt.Errorf("%w, and again when it was started once more", e.Err)
-	}
-	return err
-}
-
-// launched is the end of a start.
+// launched handles the result of a start.
 func (o *owner) launched(g *generation, err error) {
-	if err != nil {
-		if o.closing {
-			o.failWaiters(ErrClosed)
-			return
-		}
+	switch {
+	case err == nil:
+		o.adopt(g)
+	case o.closing:
+		o.failWaiters(ErrClosed)
+		return
+	default:
 		o.failed(err)
 		o.failWaiters(err)
-		o.replaceNext()
-		return
 	}
-	o.adopt(g)
 	o.replaceNext()
 }
 
@@ -209,21 +212,21 @@ func (o *owner) adopt(g *generation) {
 	o.current = g
 	o.watch(g)
 	if o.closing {
-		o.end(g, o.slot.sup.cfg.timing.drainExit)
+		o.end(g, o.timing().drainExit)
 		return
 	}
 	o.set(ModeReady, "")
 	o.grantAll()
 }
 
-// failed counts a start that failed, or a crash.
+// failed counts a failed start or a crash.
 func (o *owner) failed(err error) {
 	now := time.Now()
 	var ready time.Time
 	if o.current != nil {
 		ready = o.current.ready
 	}
-	o.policy.crashed(ready, now, o.slot.sup.cfg.timing.backoff)
+	o.policy.crashed(ready, now, o.timing().backoff)
 	o.crashes++
 	o.lastErr = err
 	o.current = nil
@@ -234,24 +237,24 @@ func (o *owner) failed(err error) {
 	o.set(ModeCrashed, err.Error())
 }
 
-// brokenError repeats the last error with what can be done about it.
+// brokenError is the last error, with the next step for a plugin that is no longer restarted.
 func (o *owner) brokenError() error {
 	e := Error{Plugin: o.slot.label, Where: o.spec.Where, Phase: PhaseStart, Generation: o.number}
 	if last, ok := errors.AsType[*Error](o.lastErr); ok {
 		e = *last
 	}
 	e.Crash = true
-	e.Err = fmt.Errorf("it failed %d times within %v and is not started again: %w", breakerCrashes, breakerWindow, e.Err)
-	e.Next = fmt.Sprintf("see to its cause, then run `gantry plugin reload %s`", o.slot.label)
+	e.Err = fmt.Errorf("it failed %d times within %v and is no longer restarted: %w", breakerCrashes, breakerWindow, e.Err)
+	e.Next = fmt.Sprintf("fix the cause, then run `gantry plugin reload %s`", o.slot.label)
 	return &e
 }
 
-// watch looks after g until it ends.
+// watch monitors g until it ends.
 func (o *owner) watch(g *generation) {
 	slot := o.slot
 	o.do(func() func(*owner) {
-		g.monitor(func() { slot.tell(context.Background(), func(o *owner) { o.idle(g) }) })
-		<-g.runner.done // its last words are read
+		g.monitor(func() { slot.send(context.Background(), func(o *owner) { o.idle(g) }) })
+		<-g.runner.done // its output has been read
 		return func(o *owner) {
 			o.exited(g)
 			o.do(func() func(*owner) { g.cleanUp(); return func(*owner) {} })
@@ -259,36 +262,34 @@ func (o *owner) watch(g *generation) {
 	})
 }
 
-// exited is the end of a process that took calls.
+// exited handles the end of a process that took calls.
 func (o *owner) exited(g *generation) {
-	switch {
+	switch requested, _ := g.ending.reason(); {
 	case g == o.previous:
 		o.previous, o.leaving = nil, false
 		stopTimer(&o.probation)
 		o.set(o.mode, o.slot.view.Load().state.Message)
 		o.replaceNext()
 	case g != o.current:
+	case requested:
+		o.current = nil
+		o.set(ModeStopped, "")
 	default:
-		if requested, _ := g.ending.reason(); requested {
-			o.current = nil
-			o.set(ModeStopped, "")
-			return
-		}
 		err := g.failure()
 		if o.previous != nil && !o.leaving && !o.closing {
-			o.flipBack(err)
+			o.rollBack(err)
 			return
 		}
 		o.failed(err)
 		if o.mode == ModeBroken {
 			o.failWaiters(o.brokenError())
-		} else if o.wanted() {
-			o.want()
+		} else {
+			o.startForWaiters()
 		}
 	}
 }
 
-// end stops g; exited hears of it like of any other end.
+// end stops g. The end of the process is handled by exited, like any other end.
 func (o *owner) end(g *generation, drain time.Duration) {
 	polite := o.polite
 	o.do(func() func(*owner) {
@@ -297,39 +298,37 @@ func (o *owner) end(g *generation, drain time.Duration) {
 	})
 }
 
-// ended is the end of a stop; the process has been reported by exited before, or will be.
+// ended handles the end of a stop. exited is called before or after it.
 func (o *owner) ended(g *generation) {
 	if g == o.current {
 		o.current = nil
 		o.set(ModeStopped, "")
 	}
 	if o.mode != ModeDraining {
-		for _, f := range o.stopped {
+		for _, f := range o.onStopped {
 			f()
 		}
-		o.stopped = nil
+		o.onStopped = nil
 	}
 	o.replaceNext()
-	if o.wanted() {
-		o.want()
-	}
+	o.startForWaiters()
 }
 
-// stop stops the current process and calls then when it is gone.
+// stop stops the current process and calls then once it has ended.
 func (o *owner) stop(then func()) {
 	switch o.mode {
 	case ModeReady:
 		o.set(ModeDraining, "")
-		o.stopped = append(o.stopped, then)
-		o.end(o.current, o.slot.sup.cfg.timing.drainExit)
+		o.onStopped = append(o.onStopped, then)
+		o.end(o.current, o.timing().drainExit)
 	case ModeDraining:
-		o.stopped = append(o.stopped, then)
+		o.onStopped = append(o.onStopped, then)
 	default:
 		then()
 	}
 }
 
-// idle stops g because nobody called it for long. A call that came meanwhile is served by the next process.
+// idle stops g because it has not been called for its idle time. A call that has come in since then gets the next process.
 func (o *owner) idle(g *generation) {
 	if g == o.current && o.mode == ModeReady && g.calls.count() == 0 {
 		o.set(ModeDraining, "idle")
@@ -337,26 +336,24 @@ func (o *owner) idle(g *generation) {
 	}
 }
 
-// reset forgets crashes.
+// reset forgets the crashes.
 func (o *owner) reset() {
 	o.policy.reset()
 	stopTimer(&o.retry)
 	if o.mode == ModeBroken || o.mode == ModeCrashed {
 		o.set(ModeStopped, "")
 	}
-	if o.wanted() {
-		o.want()
-	}
+	o.startForWaiters()
 }
 
-// close stops everything; run ends when it is gone.
+// close stops all processes; run returns once they have ended.
 func (o *owner) close(ctx context.Context) {
 	if o.closing {
 		return
 	}
 	o.closing = true
 	o.polite = ctx
-	o.stopx(ErrClosed)
+	o.cancel(ErrClosed)
 	stopTimer(&o.retry)
 	stopTimer(&o.probation)
 	o.failWaiters(ErrClosed)
@@ -365,18 +362,18 @@ func (o *owner) close(ctx context.Context) {
 		o.next = nil
 	}
 	if o.previous != nil {
-		o.previous.hurryUp()
+		o.previous.endDrain()
 		if !o.leaving {
 			o.leaving = true
-			o.end(o.previous, o.slot.sup.cfg.timing.drainExit)
+			o.end(o.previous, o.timing().drainExit)
 		}
 	}
 	switch {
 	case o.current == nil:
 	case o.mode == ModeDraining:
-		o.current.hurryUp()
+		o.current.endDrain()
 	default:
 		o.set(ModeDraining, "")
-		o.end(o.current, o.slot.sup.cfg.timing.drainExit)
+		o.end(o.current, o.timing().drainExit)
 	}
 }

@@ -1,12 +1,12 @@
-// Package plugin supervises plugin processes: it starts them, speaks go-plugin's protocol with them, notices when they
-// hang or end, stops them with all that they started, and replaces them while they work.
+// Package plugin supervises plugin processes: it starts them, speaks go-plugin's protocol with them, detects hangs and
+// crashes, stops them with all their descendants, and replaces them while calls are running.
 //
 // It owns: a plugin's process from its start to its removal, the states of a slot, restarts after crashes, health checks and
 // limits, orderly stops, and the transport and tokens of the connection. It must not know: what tools or models are, who
 // calls a plugin and why, configuration files, what the host's services do.
 //
-// Start with [Supervisor] and [Slot.Acquire]. go-plugin is used through a runner of ours only, and never reads a byte that
-// a plugin printed: see [output] for what does.
+// Start with [Supervisor] and [Slot.Acquire]. go-plugin starts processes through a runner of ours. It never reads what a
+// plugin prints; [output] does.
 //
 // [output]: https://pkg.go.dev/github.com/gantry-agent/gantry/host/internal/plugin/output
 package plugin
@@ -33,33 +33,33 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// Config says how a supervisor works. The zero value of a field means what its comment says.
+// Config configures a supervisor. Functions may be nil.
 type Config struct {
-	// RuntimeDir is where sockets live when its path is short enough (at most 35 bytes); otherwise a folder under
-	// $XDG_RUNTIME_DIR or under the temporary folder is used.
+	// RuntimeDir contains the sockets if its path is short enough (at most 35 bytes). Otherwise a folder under
+	// $XDG_RUNTIME_DIR or under the temporary folder does.
 	RuntimeDir string
-	// DataDir and CacheDir hold one folder for each plugin. Empty: plugins get none.
+	// DataDir and CacheDir contain a folder for each plugin. If empty, plugins get none.
 	DataDir, CacheDir string
-	// CachePath is a folder of the host's own for manifests, tool sets and digests. Empty: nothing is remembered.
+	// CachePath is the host's own folder for manifests, tool sets and digests. If empty, nothing is cached.
 	CachePath   string
 	HostVersion string
-	// Logger is nil for no log. Each plugin's lines go to a logger of its own below it.
+	// Logger may be nil. Each plugin's output is logged with a sublogger.
 	Logger hclog.Logger
-	// Services makes what one process may ask of the host. nil: nothing is offered.
+	// Services returns the host service for one process.
 	Services func(Identity) gantryv1.HostServiceServer
-	// Descriptors serves the socket on which descriptors are handed over, until the listener is closed. nil: none.
+	// Descriptors transfers file descriptors over the connections of the listener until that is closed.
 	Descriptors func(Identity, net.Listener)
-	// OnState hears about every change of state. It must return quickly and call nothing of this package.
+	// OnState is called with every change of state. It must return quickly, and must not call this package.
 	OnState func(State)
-	// OnEnd hears of each process that has ended, when nothing is served to it any more. nil: nobody does.
+	// OnEnd is called when a process has ended and is no longer served.
 	OnEnd func(Identity)
-	// OnDescribed hears what each process says about itself, once that is accepted and before anything is served to it. nil: nothing does.
+	// OnDescribed is called with the manifest of each process once that is accepted, before the process is configured.
 	OnDescribed func(Identity, *contract.Manifest)
-	// Redact is applied to everything that plugins print before it is kept or logged. nil: nothing is replaced.
+	// Redact is applied to everything that plugins print before it is stored or logged.
 	Redact func(string) string
-	// NoNamespaces keeps processes together by scanning even where the system has namespaces.
+	// NoNamespaces finds the descendants of plugins by scanning the process table even if the system has namespaces.
 	NoNamespaces bool
-	// VerifyAlways hashes binaries at each start, although the file system says that they did not change.
+	// VerifyAlways hashes binaries at each start, even if their metadata has not changed.
 	VerifyAlways bool
 
 	lookupEnv func(string) (string, bool)
@@ -89,7 +89,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Supervisor holds the slots of one host. Two of them in one process don't touch each other.
+// Supervisor manages the slots of one host. Several supervisors in one process are independent.
 type Supervisor struct {
 	cfg Config
 
@@ -103,7 +103,7 @@ type Supervisor struct {
 	owners sync.WaitGroup // one goroutine for each slot
 }
 
-// New checks the configuration and starts nothing.
+// New checks the configuration. It starts no process.
 func New(cfg Config) (*Supervisor, error) {
 	for name, dir := range map[string]string{"runtime": cfg.RuntimeDir, "data": cfg.DataDir, "cache": cfg.CacheDir, "manifest cache": cfg.CachePath} {
 		if dir != "" && !filepath.IsAbs(dir) {
@@ -115,7 +115,7 @@ func New(cfg Config) (*Supervisor, error) {
 	return s, nil
 }
 
-// Add makes a slot. Nothing is started before it is needed.
+// Add adds a slot. Its process is started when it is needed.
 func (s *Supervisor) Add(spec Spec) (*Slot, error) {
 	spec = spec.withDefaults()
 	if err := spec.validate(); err != nil {
@@ -132,8 +132,8 @@ func (s *Supervisor) Add(spec Spec) (*Slot, error) {
 	if other, ok := s.mu.slots[spec.Label]; ok {
 		return nil, &Error{
 			Plugin: spec.Label, Where: spec.Where, Phase: PhaseConfigure,
-			Err:  fmt.Errorf("the label is taken by %s", cmp.Or(other.Spec().Where, "another block")),
-			Next: "give one of them another label; plugins and providers share their names",
+			Err:  fmt.Errorf("the label is already used by %s", cmp.Or(other.Spec().Where, "another block")),
+			Next: "change one of the labels; plugins and providers share one namespace",
 		}
 	}
 	slot := newSlot(s, spec)
@@ -142,22 +142,22 @@ func (s *Supervisor) Add(spec Spec) (*Slot, error) {
 	return slot, nil
 }
 
-// Slot returns the slot with this label, nil when there is none.
+// Slot returns the slot with this label, or nil.
 func (s *Supervisor) Slot(label string) *Slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.slots[label]
 }
 
-// Slots returns all slots, by label.
+// Slots returns all slots, sorted by label.
 func (s *Supervisor) Slots() []*Slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.SortedFunc(maps.Values(s.mu.slots), func(a, b *Slot) int { return cmp.Compare(a.label, b.label) })
 }
 
-// Close stops all plugins side by side and returns when nothing of them is left. It is polite for as long as ctx lasts,
-// at most about five seconds with calls running and half of that without.
+// Close stops all plugins concurrently, and waits for all their processes. It takes at most about five seconds if calls are
+// running, and half of that otherwise. When ctx ends, remaining processes are killed.
 func (s *Supervisor) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.mu.closed = true
@@ -185,7 +185,7 @@ func (s *Supervisor) Close(ctx context.Context) error {
 	return nil
 }
 
-// start launches a process of a slot.
+// start starts a process of a slot.
 func (s *Supervisor) start(ctx context.Context, spec Spec, id Identity) (*generation, error) {
 	l, err := s.launcher()
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Supervisor) start(ctx context.Context, spec Spec, id Identity) (*genera
 	return l.launch(ctx, spec, id)
 }
 
-// launcher makes what all starts share, once it is needed.
+// launcher returns what all starts share. The first call creates it.
 func (s *Supervisor) launcher() (*launcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,4 +238,4 @@ func (c Config) records() binary.Records {
 	return r
 }
 
-var errUnderWay = errors.New("a replacement is under way already")
+var errReplacing = errors.New("a replacement is already in progress")

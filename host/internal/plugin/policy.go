@@ -2,29 +2,28 @@ package plugin
 
 import "time"
 
-// When a plugin that crashed is started again, and when no more.
+// Limits on restarts.
 const (
-	// breakerCrashes within breakerWindow make a plugin Broken.
+	// A plugin that crashes breakerCrashes times within breakerWindow is Broken.
 	breakerCrashes = 3
 	breakerWindow  = 5 * time.Minute
-	// healthyAfter resets the delays: it has worked for that long.
+	// healthyAfter is how long a process must have worked for its crash to be delayed like a first one.
 	healthyAfter = time.Minute
 )
 
-// restartDelays come before the next start, by the number of crashes in a row.
+// restartDelays returns the delays before a restart after the first, second, ... crash in a row.
 func restartDelays() []time.Duration {
 	return []time.Duration{0, 250 * time.Millisecond, time.Second, 4 * time.Second}
 }
 
-// crashPolicy decides about restarts. It is pure: the caller brings the time.
+// crashPolicy decides when a plugin may be restarted. The caller supplies the time.
 type crashPolicy struct {
 	crashes []time.Time // within the window, oldest first
 	inRow   int
 	delay   time.Duration // after the last one
 }
 
-// crashed records that a process which was ready at ready (zero: never) ended at now without being asked to, or didn't
-// start.
+// crashed records that a process that had been ready since ready crashed at now. If ready is zero, the process failed to start.
 func (c *crashPolicy) crashed(ready, now time.Time, delays []time.Duration) {
 	if !ready.IsZero() && now.Sub(ready) >= healthyAfter {
 		c.inRow = 0
@@ -39,10 +38,10 @@ func (c *crashPolicy) crashed(ready, now time.Time, delays []time.Duration) {
 	c.delay = delays[min(c.inRow, len(delays))-1]
 }
 
-// broken tells whether it has crashed too often.
+// broken reports whether the plugin has crashed too often.
 func (c *crashPolicy) broken() bool { return len(c.crashes) >= breakerCrashes }
 
-// retryAt is the earliest moment for the next start.
+// retryAt returns the earliest time for the next start.
 func (c *crashPolicy) retryAt() time.Time {
 	if c.inRow == 0 || len(c.crashes) == 0 {
 		return time.Time{}
@@ -50,5 +49,5 @@ func (c *crashPolicy) retryAt() time.Time {
 	return c.crashes[len(c.crashes)-1].Add(c.delay)
 }
 
-// reset forgets: the user, a new configuration or a new binary gives it another chance.
+// reset forgets all crashes, after a request by the user, a new configuration or a new binary.
 func (c *crashPolicy) reset() { *c = crashPolicy{} }

@@ -51,7 +51,7 @@ func TestThreeFailuresBreakTheSlotUntilReset(t *testing.T) {
 	})
 	p := h.add(spec(t, "print", "PRINT_ERR=no display\n", "STATUS=3"))
 	for i := range 3 {
-		if _, err := p.Acquire(t.Context()); err == nil || strings.Contains(err.Error(), "not started again") {
+		if _, err := p.Acquire(t.Context()); err == nil || strings.Contains(err.Error(), "no longer restarted") {
 			t.Fatalf("start %d: %v", i+1, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestThreeFailuresBreakTheSlotUntilReset(t *testing.T) {
 	}
 	_, err := p.Acquire(t.Context())
 	e, ok := asError(err)
-	if !ok || !strings.Contains(e.Error(), "it failed 3 times within 5m0s and is not started again: it ended without a handshake") ||
+	if !ok || !strings.Contains(e.Error(), "it failed 3 times within 5m0s and is no longer restarted: it ended without a handshake") ||
 		!strings.Contains(e.Next, "gantry plugin reload w") || len(e.StderrTail) == 0 || e.StderrTail[0] != "no display" {
 		t.Errorf("err = %+v", e)
 	}
@@ -68,7 +68,7 @@ func TestThreeFailuresBreakTheSlotUntilReset(t *testing.T) {
 		t.Errorf("a broken plugin was started: %d", got)
 	}
 	p.Reset()
-	if _, err := p.Acquire(t.Context()); err == nil || strings.Contains(err.Error(), "not started again") {
+	if _, err := p.Acquire(t.Context()); err == nil || strings.Contains(err.Error(), "no longer restarted") {
 		t.Errorf("after a reset: %v", err)
 	}
 	if got := p.Status().Starts; got != 4 {

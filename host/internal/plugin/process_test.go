@@ -178,7 +178,7 @@ func TestACrashInACallFailsThatCallAndTheNextOneWorks(t *testing.T) {
 			command, input, says, stderr string
 		}{
 			"exit 3":  {"exit", "3", "it crashed; it exited with status 3", ""},
-			"exit 0":  {"exit", "0", "it ended by itself; it exited with status 0", ""},
+			"exit 0":  {"exit", "0", "unexpected exit; it exited with status 0", ""},
 			"panic":   {"panic", "", "it crashed; it exited with status 2", "panic: boom"},
 			"SIGKILL": {"kill", "", "", ""},
 		} {

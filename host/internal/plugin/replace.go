@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// replace starts a process of spec beside the current one. With two processes there already, the older one has to go
+// replace starts a process of spec next to the current one. If there are two processes already, the older one is stopped
 // first.
 func (o *owner) replace(spec Spec, reply chan<- error) {
 	switch {
@@ -13,21 +13,21 @@ func (o *owner) replace(spec Spec, reply chan<- error) {
 		reply <- ErrClosed
 	case o.replacing || o.next != nil:
 		reply <- &Error{
-			Plugin: o.slot.label, Where: spec.Where, Phase: PhaseStart, Err: errUnderWay,
+			Plugin: o.slot.label, Where: spec.Where, Phase: PhaseStart, Err: errReplacing,
 			Next: "try again in a moment",
 		}
 	case o.mode == ModeStarting || o.mode == ModeDraining:
-		o.next = &replacement{spec, reply} // as soon as that is over
+		o.next = &replacement{spec, reply} // replaceNext begins it
 	case o.previous != nil:
 		o.next = &replacement{spec, reply}
-		o.previous.hurryUp()
-		o.endPrevious()
+		o.previous.endDrain()
+		o.stopPrevious()
 	default:
 		o.beginReplacement(replacement{spec, reply})
 	}
 }
 
-// replaceNext begins the replacement that waited for something else to end.
+// replaceNext begins the replacement that has been waiting for something else to end.
 func (o *owner) replaceNext() {
 	if r := o.next; r != nil && !o.closing && o.previous == nil && o.mode != ModeStarting && o.mode != ModeDraining {
 		o.next = nil
@@ -45,7 +45,7 @@ func (o *owner) beginReplacement(r replacement) {
 	})
 }
 
-// replaced is the end of the new process's start. If it failed nothing has changed: the process that runs goes on.
+// replaced handles the start of the new process. If it failed, the running process stays in use.
 func (o *owner) replaced(r replacement, g *generation, err error) {
 	if err == nil && o.closing {
 		o.adopt(g) // which stops it
@@ -53,17 +53,15 @@ func (o *owner) replaced(r replacement, g *generation, err error) {
 	}
 	if err != nil {
 		r.reply <- err
-		if o.wanted() {
-			o.want()
-		}
+		o.startForWaiters()
 		return
 	}
 	old := o.current
 	if old != nil {
-		// It stands by: its calls go on, new ones go to the new process. Until the probation is over it could take them
-		// again, so it isn't told to refuse any.
+		// It finishes its calls; new ones go to the new process. It is not drained during the probation, so that it can take
+		// new calls again.
 		o.previous, o.previousSpec, o.leaving = old, o.spec, false
-		o.probation = time.NewTimer(o.slot.sup.cfg.timing.probation)
+		o.probation = time.NewTimer(o.timing().probation)
 	}
 	o.spec = r.spec
 	o.policy.reset()
@@ -71,33 +69,32 @@ func (o *owner) replaced(r replacement, g *generation, err error) {
 	r.reply <- nil
 }
 
-// endPrevious lets the older process finish its calls, and stops it.
-func (o *owner) endPrevious() {
+// stopPrevious lets the older process finish its calls, and stops it.
+func (o *owner) stopPrevious() {
 	stopTimer(&o.probation)
 	if o.previous != nil && !o.leaving {
 		o.leaving = true
-		o.end(o.previous, o.slot.sup.cfg.timing.drainSwap)
+		o.end(o.previous, o.timing().drainSwap)
 	}
 }
 
-// flipBack gives the calls back to the process that stands by, since the one that replaced it crashed.
-func (o *owner) flipBack(err *Error) {
+// rollBack makes the older process take the calls again, because the one that replaced it has crashed with err.
+func (o *owner) rollBack(err *Error) {
 	stopTimer(&o.probation)
 	crashed := o.current
 	o.lastErr = err
 	o.crashes++
 	o.current, o.spec, o.previous = o.previous, o.previousSpec, nil
-	message := fmt.Sprintf("generation %d crashed, generation %d goes on: %s", crashed.id.Generation, o.current.id.Generation, err)
+	message := fmt.Sprintf("generation %d crashed; generation %d is in use again: %s", crashed.id.Generation, o.current.id.Generation, err)
 	o.set(ModeReady, message)
 	o.grantAll()
 }
 
-// makeRoom ends the older process, because the one that takes the calls needs what it holds. false: that is another one
-// than asks.
-func (o *owner) makeRoom(id Identity) bool {
+// stopPreviousFor is stopPrevious on behalf of process id. It returns false if that is not the current process.
+func (o *owner) stopPreviousFor(id Identity) bool {
 	if o.current == nil || o.current.id != id {
 		return false
 	}
-	o.endPrevious()
+	o.stopPrevious()
 	return true
 }

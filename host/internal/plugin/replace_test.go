@@ -97,7 +97,7 @@ func TestACrashSoonAfterAReplacementBringsTheOldProcessBack(t *testing.T) {
 	_, _ = command(t.Context(), l, "exit", "1")
 	l.Release()
 	st := h.await(plugin.ModeReady)
-	if st.Generation != 1 || !strings.Contains(st.Message, "generation 2 crashed, generation 1 goes on") {
+	if st.Generation != 1 || !strings.Contains(st.Message, "generation 2 crashed; generation 1 is in use again") {
 		t.Errorf("state = %+v", st)
 	}
 	back := acquire(t, p)

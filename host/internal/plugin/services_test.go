@@ -118,7 +118,7 @@ func TestAForeignProcessBehindTheHandshakeIsRefused(t *testing.T) {
 		}
 		defer ln.Close()
 		err = <-done
-		if e, ok := asError(err); !ok || e.Phase != plugin.PhaseConnect || !strings.Contains(e.Error(), "another process than the plugin listens") {
+		if e, ok := asError(err); !ok || e.Phase != plugin.PhaseConnect || !strings.Contains(e.Error(), "a process other than the plugin listens") {
 			t.Errorf("err = %v", err)
 		}
 	})

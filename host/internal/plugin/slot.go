@@ -8,26 +8,25 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin/manifest"
-	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Slot is the place of one plugin: at any time it has at most one process that takes calls, and at most one older one that
-// finishes its own. Its methods may be called from any goroutine.
+// Slot supervises one plugin. It has at most one process that takes calls, and at most one older process that finishes its
+// calls. Its methods may be called from any goroutine.
 type Slot struct {
 	label string
 	sup   *Supervisor
-	// inbox takes what the owner should do next. Unbuffered: accepted means that the owner has it.
+	// inbox is unbuffered, so that the owner executes each function that it accepts.
 	inbox chan func(*owner)
-	// done is closed when the owner has ended.
+	// done is closed when the owner's goroutine has ended.
 	done chan struct{}
 
-	// What the owner publishes.
-	current atomic.Pointer[generation] // takes calls; nil when there is none
+	// Published by the owner.
+	current atomic.Pointer[generation] // takes calls; nil if there is none
 	view    atomic.Pointer[view]
 }
 
-// view is what a slot shows of its owner's state.
+// view is the part of the owner's state that the methods of the slot read.
 type view struct {
 	spec            Spec
 	state           State
@@ -43,8 +42,8 @@ func newSlot(s *Supervisor, spec Spec) *Slot {
 	return p
 }
 
-// tell hands f to the owner; false when the owner has ended or ctx ended first.
-func (p *Slot) tell(ctx context.Context, f func(*owner)) bool {
+// send makes the owner call f. It returns false if the owner or ctx has ended first.
+func (p *Slot) send(ctx context.Context, f func(*owner)) bool {
 	select {
 	case p.inbox <- f:
 		return true
@@ -55,48 +54,48 @@ func (p *Slot) tell(ctx context.Context, f func(*owner)) bool {
 	}
 }
 
-// Spec is what the slot holds now.
+// Spec returns the current specification.
 func (p *Slot) Spec() Spec { return p.view.Load().spec }
 
-// Acquire returns the right to make calls, starting the plugin if need be. Callers that come while it starts share that
-// start and its error. ctx bounds the wait, not the start: somebody else may want it.
+// Acquire returns a lease on the plugin's process, and starts the process if necessary. Callers that wait for the same start
+// share its error. ctx bounds the wait but not the start, which other callers may be waiting for.
 func (p *Slot) Acquire(ctx context.Context) (*Lease, error) {
 	if g := p.current.Load(); g != nil && g.enter() {
 		return newLease(g), nil
 	}
 	w := &waiter{reply: make(chan granted, 1)}
-	if !p.tell(ctx, func(o *owner) { o.acquire(w) }) {
-		return nil, p.refusal(ctx)
+	if !p.send(ctx, func(o *owner) { o.acquire(w) }) {
+		return nil, p.waitError(ctx)
 	}
 	select {
 	case r := <-w.reply:
 		return r.lease, r.err
 	case <-ctx.Done():
 		if w.decided.CompareAndSwap(false, true) {
-			return nil, p.refusal(ctx)
+			return nil, p.waitError(ctx)
 		}
-		r := <-w.reply // the owner was faster: it replies right after deciding
+		r := <-w.reply // the owner has decided already, and replies at once
 		return r.lease, r.err
 	}
 }
 
-// refusal is why a wait for the owner ended.
-func (p *Slot) refusal(ctx context.Context) error {
+// waitError explains why a wait for the owner has ended.
+func (p *Slot) waitError(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for plugin %q: %w", p.label, context.Cause(ctx))
 	}
 	return ErrClosed
 }
 
-// Warm starts the plugin in the background if nothing runs, so that the first call need not wait. Errors are for the next
-// caller to see.
+// Warm starts the plugin in the background if it isn't running, so that the first call doesn't have to wait. An error is
+// returned to the next caller of Acquire.
 func (p *Slot) Warm() {
-	// Owned by the owner: a tell ends with it at the latest.
-	go p.tell(context.Background(), func(o *owner) { o.want() })
+	// Ends with the owner's goroutine at the latest.
+	go p.send(context.Background(), (*owner).startIfNeeded)
 }
 
-// Manifest returns what the plugin says about itself: from the running process, else from the cache, else by starting it.
-// A binary that is not the locked one is an error in each case.
+// Manifest returns the plugin's manifest: that of the running process, or else the cached one, or else by starting the
+// plugin. If the binary does not match the lock file, Manifest returns an error unless the plugin is running.
 func (p *Slot) Manifest(ctx context.Context) (*contract.Manifest, error) {
 	if g := p.current.Load(); g != nil {
 		return g.manifest, nil
@@ -129,7 +128,7 @@ func (p *Slot) KnownTools(config []byte) []byte {
 	return p.sup.cfg.toolSets().Get(manifest.ToolSetKey(program, config, spec.Env))
 }
 
-// Reload replaces the process by one from the executable at path, or from the same path when it is empty: see
+// Reload replaces the process by one from the executable at path, or from the current path if path is empty. See
 // [Slot.Replace].
 func (p *Slot) Reload(ctx context.Context, path string) error {
 	spec := p.Spec()
@@ -139,21 +138,21 @@ func (p *Slot) Reload(ctx context.Context, path string) error {
 	return p.Replace(ctx, spec)
 }
 
-// Replace starts a process of spec beside the running one, describes and configures it, and lets new calls go to it. The
-// running one finishes its calls and is then stopped. If the new one fails before it takes calls, or crashes within half a
-// minute after, the running one goes on. ctx bounds the wait only.
+// Replace starts and configures a process of spec next to the running one, and directs new calls to it. The old process
+// finishes its calls and is then stopped. If the new process fails to start, or crashes within half a minute, the old one
+// stays in use. ctx bounds only the wait.
 func (p *Slot) Replace(ctx context.Context, spec Spec) error {
 	spec = spec.withDefaults()
 	err := spec.validate()
 	if err == nil && spec.Label != p.label {
-		err = fmt.Errorf("the label can't become %q", spec.Label)
+		err = fmt.Errorf("a replacement can't change the label to %q", spec.Label)
 	}
 	if err != nil {
 		return &Error{Plugin: p.label, Where: spec.Where, Phase: PhaseConfigure, Err: err, Next: "correct the block of the plugin"}
 	}
 	reply := make(chan error, 1)
-	if !p.tell(ctx, func(o *owner) { o.replace(spec, reply) }) {
-		return p.refusal(ctx)
+	if !p.send(ctx, func(o *owner) { o.replace(spec, reply) }) {
+		return p.waitError(ctx)
 	}
 	select {
 	case err := <-reply:
@@ -161,16 +160,16 @@ func (p *Slot) Replace(ctx context.Context, spec Spec) error {
 	case <-p.done:
 		return ErrClosed
 	case <-ctx.Done():
-		return p.refusal(ctx)
+		return p.waitError(ctx)
 	}
 }
 
-// MakeRoom ends the process that stands by after a replacement, politely and without waiting: the one with this number
-// needs what it holds, and gives up that the older one could take the calls again. It returns false, and ends nothing, when
-// that is not the process that takes calls.
-func (p *Slot) MakeRoom(ctx context.Context, generation uint64) bool {
+// StopPrevious stops the older process that is kept after a replacement, because the process with this generation takes over
+// what the older one holds. It doesn't wait for the end. It does nothing and returns false if that generation is not the one
+// that takes calls.
+func (p *Slot) StopPrevious(ctx context.Context, generation uint64) bool {
 	reply := make(chan bool, 1)
-	if !p.tell(ctx, func(o *owner) { reply <- o.makeRoom(Identity{p.label, generation}) }) {
+	if !p.send(ctx, func(o *owner) { reply <- o.stopPreviousFor(Identity{p.label, generation}) }) {
 		return false
 	}
 	select {
@@ -181,20 +180,20 @@ func (p *Slot) MakeRoom(ctx context.Context, generation uint64) bool {
 	}
 }
 
-// Earlier tells whether a process is older than the one with this number and has not ended yet.
-func (p *Slot) Earlier(generation uint64) bool {
+// HasOlder reports whether a process older than the one with this generation is still running.
+func (p *Slot) HasOlder(generation uint64) bool {
 	older := p.view.Load().previous
 	return older != nil && older.id.Generation < generation
 }
 
-// Reset gives a broken or crashed plugin another chance: the next call starts it at once.
-func (p *Slot) Reset() { p.tell(context.Background(), (*owner).reset) }
+// Reset forgets the crashes of a plugin, so that the next call starts it at once.
+func (p *Slot) Reset() { p.send(context.Background(), (*owner).reset) }
 
-// Stop stops the process politely, as [Supervisor.Close] does. The next call starts it again.
+// Stop stops the process in the same way as [Supervisor.Close]. The next call restarts it.
 func (p *Slot) Stop(ctx context.Context) error {
 	reply := make(chan struct{}, 1)
-	if !p.tell(ctx, func(o *owner) { o.stop(func() { reply <- struct{}{} }) }) {
-		return p.refusal(ctx)
+	if !p.send(ctx, func(o *owner) { o.stop(func() { reply <- struct{}{} }) }) {
+		return p.waitError(ctx)
 	}
 	select {
 	case <-reply:
@@ -202,17 +201,18 @@ func (p *Slot) Stop(ctx context.Context) error {
 	case <-p.done:
 		return nil
 	case <-ctx.Done():
-		return p.refusal(ctx)
+		return p.waitError(ctx)
 	}
 }
 
-// close ends the slot for good; it returns when nothing of it is left.
+// close ends the slot and waits for its processes and goroutines.
 func (p *Slot) close(ctx context.Context) {
-	p.tell(context.WithoutCancel(ctx), func(o *owner) { o.close(ctx) })
+	p.send(context.WithoutCancel(ctx), func(o *owner) { o.close(ctx) })
 	<-p.done
 }
 
-// Warnings are what the current or last process said of its block when it was configured. Like [Slot.State] they cost nothing.
+// Warnings returns what the current or last process reported about its block when it was configured. Like [Slot.State], it is
+// cheap.
 func (p *Slot) Warnings() []contract.Diagnostic {
 	if g := p.view.Load().shown; g != nil {
 		return g.warnings
@@ -231,10 +231,11 @@ func (p *Slot) Stderr(n int) []string {
 	return nil
 }
 
-// State is where the slot stands. Unlike [Slot.Status] it costs nothing.
+// State returns the state of the slot. Unlike [Slot.Status], it is cheap.
 func (p *Slot) State() State { return p.view.Load().state }
 
-// Status looks at everything, which takes the system a moment: it adds up the memory of the plugin's processes.
+// Status returns the state of the slot and its processes. It takes some time, because it adds up the memory of all processes
+// of the plugin.
 func (p *Slot) Status() Status {
 	v := p.view.Load()
 	s := Status{
@@ -261,8 +262,6 @@ func (p *Slot) Status() Status {
 		s.Calls = g.calls.count()
 		if u, err := g.runner.process.Usage(true); err == nil {
 			s.Usage = u
-		} else {
-			s.Usage = proc.Usage{}
 		}
 	}
 	return s

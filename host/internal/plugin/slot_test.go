@@ -119,7 +119,7 @@ func TestWhatASupervisorRefuses(t *testing.T) {
 		change func(*plugin.Spec)
 		says   string
 	}{
-		"the same label":       {func(s *plugin.Spec) { s.Label = "w" }, "the label is taken by gantry.hcl:14"},
+		"the same label":       {func(s *plugin.Spec) { s.Label = "w" }, "the label is already used by gantry.hcl:14"},
 		"a path as a label":    {func(s *plugin.Spec) { s.Label = "../x" }, "label"},
 		"no label":             {func(s *plugin.Spec) { s.Label = "" }, "label"},
 		"no path":              {func(s *plugin.Spec) { s.Path = "" }, "no path"},

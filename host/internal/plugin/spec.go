@@ -14,60 +14,59 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// Spec says which plugin a slot holds and how it is started.
+// Spec specifies the plugin of a slot and how it is started.
 type Spec struct {
-	// Label is the label of the user's block and the name of the slot. It also names folders.
+	// Label is the label of the user's block, the name of the slot, and part of the paths of folders.
 	Label string
-	// Kind that the plugin must be of. [contract.KindUnknown]: any.
+	// Kind is the kind that the plugin must have; [contract.KindUnknown] permits any.
 	Kind contract.Kind
-	// Source is what the user wrote; for messages only. Path is the executable, absolute.
+	// Source is what the user wrote, for messages. Path is the absolute path of the executable.
 	Source, Path string
 	Args         []string
-	// SHA256 is the digest that the lock file demands, in hex. Empty: not locked.
+	// SHA256 is the digest in the lock file, in hex. If empty, the binary is not locked.
 	SHA256 string
-	// ManifestDigest is the digest of the manifest that the user consented to. Empty: not locked.
+	// ManifestDigest is the digest of the locked manifest. If empty, the manifest is not locked.
 	ManifestDigest string
-	// Env is added to the allow-listed environment. Names that change how programs are loaded are refused unless
-	// UnsafeEnv is set.
+	// Env is added to the inherited variables. Variables that change which code programs load are rejected unless UnsafeEnv
+	// is set.
 	Env       map[string]string
 	UnsafeEnv bool
 	Limits    Limits
-	// Transport is "peercred", "mtls" or empty: peercred.
+	// Transport is "peercred" (the default) or "mtls".
 	Transport string
-	// StartTimeout bounds the time until the handshake, and again the time for describing and configuring. 0: 10 s.
+	// StartTimeout bounds the time until the handshake, and the time for Describe and Configure. 0: 10 s.
 	StartTimeout time.Duration
-	// IdleStop ends a plugin that was not called for that long; the next call starts it again. 0: never.
+	// IdleStop is after how long without calls the plugin is stopped; the next call restarts it. 0: never.
 	IdleStop time.Duration
-	// Confine says what confines the plugin's process, whose own folders these are: that of its sockets first, which stay
-	// visible and writable whatever is hidden. nil: nothing confines it.
+	// Confine returns the sandbox of a process with these own folders, the first of which is that of its sockets. Its own
+	// folders are visible and writable in the sandbox. nil: no sandbox.
 	Confine func(own []string) (*Sandbox, error)
-	// Where is the place of the user's block, for example "gantry.hcl:14".
+	// Where is the position of the user's block, for example "gantry.hcl:14".
 	Where string
-	// Configure renders the user's block for this manifest as JSON. An error among the diagnostics keeps the plugin from
-	// being used. nil: {}.
+	// Configure renders the user's block for this manifest as JSON. If there is an error among the diagnostics, the start
+	// fails. nil: {}.
 	Configure func(context.Context, *contract.Manifest) (configJSON []byte, diags []contract.Diagnostic)
-	// Place says in the details of what the plugin found wrong with its block where in the user's files that is. nil: the
-	// paths are kept.
+	// Place adds the positions in the user's files to the plugin's diagnostics about its block. nil: they are not changed.
 	Place func([]contract.Diagnostic) []contract.Diagnostic
 }
 
 // Sandbox confines a plugin's process.
 type Sandbox = proc.Sandbox
 
-// Limits of one plugin's processes. 0: none.
+// Limits are the limits of one plugin. 0: none.
 type Limits struct {
-	// MemoryBytes is the resident memory of the whole tree. Go plugins are told to collect garbage before they reach it.
+	// MemoryBytes limits the resident memory of the process tree. GOMEMLIMIT is set accordingly.
 	MemoryBytes int64
-	// Pids is how many processes the tree may have.
+	// Pids limits the number of processes in the tree.
 	Pids int
-	// StorageBytes is what its own folders may hold. They are measured while it is used; one that holds more ends the process.
+	// StorageBytes limits the size of the plugin's own folders. They are measured repeatedly; exceeding it ends the process.
 	StorageBytes int64
 }
 
-// Identity names one process of a slot.
+// Identity identifies one process of a slot.
 type Identity struct {
 	Label string
-	// Generation grows with every process of the slot, from 1.
+	// Generation counts the processes of the slot, from 1.
 	Generation uint64
 }
 
@@ -88,7 +87,7 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// validate reports the first thing that could never work.
+// validate returns an error if the specification can't work.
 func (s Spec) validate() error {
 	switch {
 	case !labelPattern.MatchString(s.Label):

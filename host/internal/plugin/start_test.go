@@ -73,7 +73,7 @@ func TestACrashedStartIsTriedOnceMore(t *testing.T) {
 					t.Fatalf("err = %v", err)
 				}
 				want := `plugin "w" did not start: it was killed while it was starting, perhaps because the system ran out of memory, ` +
-					`and again when it was started once more; it was ended by signal 9 (killed)`
+					`and again when it was restarted; it was ended by signal 9 (killed)`
 				if e.Error() != want {
 					t.Errorf("the error reads\n%s\nwant\n%s", e, want)
 				}

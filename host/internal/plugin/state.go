@@ -7,18 +7,18 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Mode is what a slot is doing.
+// Mode is the mode of a slot.
 type Mode int
 
 // The modes of a slot.
 const (
 	ModeUnknown  Mode = iota
 	ModeStopped       // no process; the next call starts one
-	ModeStarting      // one is being started; calls wait for it
-	ModeReady         // calls are made
-	ModeDraining      // running calls may finish, new ones wait
-	ModeCrashed       // it ended without being asked to; the next call starts it, after a delay
-	ModeBroken        // it crashed too often; nothing starts it but a reload, a reset or another configuration
+	ModeStarting      // a process is starting; calls wait for it
+	ModeReady         // a process takes calls
+	ModeDraining      // the process is being stopped; running calls may finish, new ones wait
+	ModeCrashed       // the process crashed; the next call restarts it, after a delay
+	ModeBroken        // it crashed too often; only a reload, a reset or a new configuration restarts it
 )
 
 // String returns the mode as one lower-case word.
@@ -49,17 +49,17 @@ const (
 	IsolationScan      = proc.IsolationScan      // none: when the plugin ends, the host looks for its descendants
 )
 
-// State is where a slot stands.
+// State is the state of a slot.
 type State struct {
 	Plugin string // label
 	Mode   Mode
-	// Generation is that of the process which takes calls, or of the last one.
+	// Generation is that of the process that takes calls, or of the last process.
 	Generation uint64
-	// Message says why, for people; often empty.
+	// Message explains the mode to people. It may be empty.
 	Message string
 }
 
-// Status is everything there is to know about a slot.
+// Status is the state of a slot with details about its process.
 type Status struct {
 	State
 	Kind    contract.Kind
@@ -73,17 +73,17 @@ type Status struct {
 	Started   time.Time
 	Start     StartTimes
 	Isolation Isolation
-	Calls     int // that run
-	// Starts and Crashes count since the slot was made.
+	Calls     int // running calls
+	// Starts and Crashes are counted since the slot was added.
 	Starts, Crashes int
 	LastError       error
 	StderrTail      []string
-	// StderrLines is how many lines it wrote, StderrDropped how many of them were not logged, StdoutDropped how many bytes
-	// it wrote to standard output after the handshake.
+	// StderrLines is how many lines it wrote to standard error, and StderrDropped how many of them were not logged.
+	// StdoutDropped is how many bytes it wrote to standard output after the handshake.
 	StderrLines, StderrDropped, StdoutDropped int64
 	Usage                                     proc.Usage
-	// Health is how long the last health check took; 0: there was none yet.
+	// Health is how long the last health check took, or 0 if there was none yet.
 	Health time.Duration
-	// Draining is the generation of an older process that still finishes its calls; 0: none.
+	// Draining is the generation of an older process that is finishing its calls, or 0.
 	Draining uint64
 }

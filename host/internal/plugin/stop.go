@@ -12,21 +12,21 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// timing is every duration of a plugin's life that tests shorten.
+// timing contains all the durations that tests shorten.
 type timing struct {
-	drainExit, drainSwap time.Duration // how long running calls may go on
-	lastResults          time.Duration // from the end of that until Shutdown
+	drainExit, drainSwap time.Duration // how long running calls may continue, on a stop and after a replacement
+	lastResults          time.Duration // from then until Shutdown
 	shutdown             time.Duration // from Shutdown until SIGTERM
 	terminate            time.Duration // from SIGTERM until the tree is killed
 	abort                time.Duration // from SIGABRT until the kill
 
 	healthBusy, healthIdle, healthDeadline time.Duration
 	healthMisses                           int
-	resources                              time.Duration // between looks at what the tree uses, where it is limited
-	storage                                time.Duration // between looks at its folders, while it is called
-	disk, diskIdle                         time.Duration // between looks at how full the disk is, while it is called and while it is not
+	resources                              time.Duration // between measurements of memory and process count, if they are limited
+	storage                                time.Duration // between measurements of its folders, while calls are running
+	disk, diskIdle                         time.Duration // between checks of the disk's usage, while calls are running and otherwise
 
-	probation time.Duration // after a replacement, during which a crash brings the old process back
+	probation time.Duration // after a replacement; the old process takes over again if the new one crashes during it
 	backoff   []time.Duration
 }
 
@@ -41,20 +41,20 @@ func defaultTiming() timing {
 	}
 }
 
-// shutdownMethod is go-plugin's. An empty message is the same on the wire whatever its name is.
+// shutdownMethod is go-plugin's. Its request and response are empty messages of its own types, which look the same on the
+// wire as [emptypb.Empty].
 const shutdownMethod = "/plugin.GRPCController/Shutdown"
 
-// stop ends the process, politely as long as that leads somewhere, and returns when nothing of it is left. drain is how
-// long running calls may go on. When ctx ends, politeness does.
-//
-// Every step has a bound, and the last one is a kill of the whole tree: a process that was stopped by SIGSTOP, that hangs
-// or that ignores signals takes as long as the bounds, and no longer.
+// stop ends the process and waits until it has been cleaned up. It drains the calls, which may continue for the duration
+// drain, calls Shutdown, closes the lifeline and sends SIGTERM, and finally kills the whole process tree. Each step has a
+// timeout, so that processes that hang, ignore signals or have been stopped by SIGSTOP are ended as well. When ctx ends, stop
+// proceeds to the kill.
 func (g *generation) stop(ctx context.Context, drain time.Duration) {
 	g.ending.request()
 	idle := g.calls.drain()
 	g.drain(ctx, idle, drain)
 	if until := time.Now().Add(g.times.shutdown); !g.exitedWithin(ctx, 0) {
-		// A plugin that answers is on its way out. From one that doesn't, nothing is to be expected.
+		// Only a plugin that answers the call gets the time to exit by itself.
 		if !g.shutdown(ctx) || !g.exitedWithin(ctx, time.Until(until)) {
 			g.runner.closeLifeline()
 			if ctx.Err() == nil {
@@ -68,7 +68,7 @@ func (g *generation) stop(ctx context.Context, drain time.Duration) {
 	g.cleanUp()
 }
 
-// drain lets running calls finish, and then asks them to end.
+// drain waits until running calls have finished or the deadline has passed, then asks them to end.
 func (g *generation) drain(ctx context.Context, idle <-chan struct{}, deadline time.Duration) {
 	select {
 	case <-idle:
@@ -77,9 +77,8 @@ func (g *generation) drain(ctx context.Context, idle <-chan struct{}, deadline t
 	}
 	drainCtx, cancel := context.WithTimeout(ctx, deadline+g.times.lastResults)
 	answered := make(chan struct{})
-	told := (<-chan struct{})(answered)
-	defer func(told <-chan struct{}) { cancel(); <-told }(told)
-	// Owned by drain, which waits for it: the call ends with drainCtx or with the process.
+	defer func() { cancel(); <-answered }()
+	// Owned by drain, which waits for it. The call ends with drainCtx or with the process.
 	go func() {
 		defer close(answered)
 		_, _ = gantryv1.NewPluginServiceClient(g.conn).Drain(drainCtx, &gantryv1.DrainRequest{DeadlineMs: deadline.Milliseconds()})
@@ -90,20 +89,20 @@ func (g *generation) drain(ctx context.Context, idle <-chan struct{}, deadline t
 		select {
 		case <-idle:
 		case <-t.C:
-		case <-g.hurry:
+		case <-g.drainEnd:
 		case <-ctx.Done():
 		case <-g.Exited():
 		}
 	}
-	g.stopCalls() // nothing runs, or it has had its time
+	g.stopCalls()
 	last := time.NewTimer(g.times.lastResults)
 	defer last.Stop()
-	for idle != nil || told != nil {
+	for response := (<-chan struct{})(answered); idle != nil || response != nil; {
 		select {
 		case <-idle:
 			idle = nil
-		case <-told:
-			told = nil
+		case <-response:
+			response = nil
 		case <-last.C:
 			return
 		case <-ctx.Done():
@@ -114,7 +113,7 @@ func (g *generation) drain(ctx context.Context, idle <-chan struct{}, deadline t
 	}
 }
 
-// shutdown asks the process to end, and tells whether it understood.
+// shutdown asks the process to exit. It returns false if the process did not answer.
 func (g *generation) shutdown(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, g.times.shutdown)
 	defer cancel()
@@ -125,7 +124,7 @@ func (g *generation) shutdown(ctx context.Context) bool {
 	return err == nil
 }
 
-// exitedWithin waits for the end of the process.
+// exitedWithin reports whether the process ends within d, and before ctx does.
 func (g *generation) exitedWithin(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -144,8 +143,8 @@ func (g *generation) exitedWithin(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// abort makes a process that hangs tell where, and ends it: a Go program prints its stacks on SIGABRT.
-func (g *generation) abort() {
+// killForStacks ends a process that hangs. It sends SIGABRT first, on which a Go program prints the stacks of its goroutines.
+func (g *generation) killForStacks() {
 	_ = g.runner.process.Signal(syscall.SIGABRT)
 	if !g.exitedWithin(context.Background(), g.times.abort) {
 		g.runner.kill()

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// waiter waits for a lease. Whoever sets decided first, the owner or the caller that gives up, has the last word.
+// waiter is a caller that waits for a lease. Either the owner answers or the caller gives up, whichever sets decided first.
 type waiter struct {
 	decided atomic.Bool
 	reply   chan granted
@@ -16,7 +16,7 @@ type granted struct {
 	err   error
 }
 
-// acquire answers w now, or when a start is over.
+// acquire answers w now, or when a start has ended.
 func (o *owner) acquire(w *waiter) {
 	switch {
 	case o.closing:
@@ -26,11 +26,11 @@ func (o *owner) acquire(w *waiter) {
 	case o.mode == ModeReady && o.grant(w):
 	default:
 		o.waiters = append(o.waiters, w)
-		o.want()
+		o.startIfNeeded()
 	}
 }
 
-// grant gives w a lease on the current process; false when that takes no calls any more.
+// grant gives w a lease on the current process. It returns false if that takes no new calls.
 func (o *owner) grant(w *waiter) bool {
 	if !o.current.enter() {
 		return false
@@ -42,7 +42,7 @@ func (o *owner) grant(w *waiter) bool {
 	return true
 }
 
-// answer tells whether the caller was still there.
+// answer reports whether the caller was still waiting.
 func (w *waiter) answer(r granted) bool {
 	if !w.decided.CompareAndSwap(false, true) {
 		return false
@@ -51,13 +51,13 @@ func (w *waiter) answer(r granted) bool {
 	return true
 }
 
-// wanted tells whether anybody still waits. Callers that gave up are forgotten.
-func (o *owner) wanted() bool {
+// hasWaiters reports whether a caller is waiting. It removes those that have given up.
+func (o *owner) hasWaiters() bool {
 	o.waiters = slices.DeleteFunc(o.waiters, func(w *waiter) bool { return w.decided.Load() })
 	return len(o.waiters) > 0
 }
 
-// grantAll answers everybody who waits.
+// grantAll gives all waiting callers a lease.
 func (o *owner) grantAll() {
 	for len(o.waiters) > 0 && o.grant(o.waiters[0]) {
 		o.waiters = o.waiters[1:]

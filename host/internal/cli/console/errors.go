@@ -53,7 +53,7 @@ func (a *Env) ShowError(err error) {
 		}
 		return
 	}
-	d := diag.Diagnostic{Severity: diag.Error, Summary: Summary(pe), Next: pe.NextStep(), Plugin: pe.Plugin}
+	d := diag.Diagnostic{Severity: diag.Error, Summary: pe.Summary(), Next: pe.NextStep(), Plugin: pe.Plugin}
 	d.Detail = Detail(pe)
 	_ = diag.Write(a.Stderr, diag.Diagnostics{d}, a.Colour(a.Stderr))
 }
@@ -69,20 +69,6 @@ func systemNext(err error) string {
 		return "check its owner and permissions with ls -l"
 	}
 	return ""
-}
-
-// Summary describes what a plugin failed to do.
-func Summary(e *plugin.Error) string {
-	what := map[plugin.Phase]string{
-		plugin.PhaseFind: "was not found", plugin.PhaseVerify: "differs from its lock", plugin.PhaseStart: "did not start",
-		plugin.PhaseHandshake: "did not start", plugin.PhaseConnect: "can't be reached", plugin.PhaseDescribe: "has an invalid manifest",
-		plugin.PhaseConfigure: "rejects its configuration", plugin.PhaseRun: "ended", plugin.PhaseCall: "failed in a call",
-		plugin.PhaseStop: "did not stop",
-	}[e.Phase]
-	if what == "" {
-		what = "failed"
-	}
-	return fmt.Sprintf("plugin %q %s", e.Plugin, what)
 }
 
 // Detail returns everything that is known about a plugin's error, on separate lines.

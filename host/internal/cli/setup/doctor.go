@@ -509,7 +509,7 @@ func startOne(ctx context.Context, h *host.Host, b *config.PluginBlock) []findin
 func broken(b *config.PluginBlock, err error) finding {
 	f := finding{Health: ill, About: about(b), Text: render.Clean(err.Error())}
 	if e, ok := errors.AsType[*plugin.Error](err); ok {
-		f.Text, f.Next = render.Clean(strings.TrimSpace(console.Summary(e)+"\n"+console.Detail(e))), render.Clean(e.Next)
+		f.Text, f.Next = render.Clean(strings.TrimSpace(e.Summary()+"\n"+console.Detail(e))), render.Clean(e.Next)
 	}
 	return f
 }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-// hostCapabilities are the abilities that the host announces.
+// hostCapabilities are the capabilities that the host announces to plugins.
 func hostCapabilities() []string { return []string{"descriptors", "services"} }
 
-// introduce asks the plugin what it is, compares that with what it was, and configures it.
-func (g *generation) introduce(ctx context.Context, l *launcher, data, cache string) error {
+// setUp requests the plugin's manifest, checks it, and configures the plugin.
+func (g *generation) setUp(ctx context.Context, cfg Config, data, cache string) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, g.spec.StartTimeout,
 		fmt.Errorf("no answer within %v", g.spec.StartTimeout))
@@ -32,40 +33,40 @@ func (g *generation) introduce(ctx context.Context, l *launcher, data, cache str
 		ContractVersions: []uint32{contract.Version}, HostCapabilities: hostCapabilities(),
 	})
 	if err != nil {
-		return g.introductionProblem(ctx, PhaseDescribe, err)
+		return g.setUpProblem(ctx, PhaseDescribe, err)
 	}
 	g.took.Connect = time.Since(began)
-	if err := g.accept(l.cfg.manifests(), d.GetManifest()); err != nil {
+	if err := g.accept(cfg.manifests(), d.GetManifest()); err != nil {
 		return err
 	}
-	l.cfg.OnDescribed(g.id, g.manifest)
-	return g.configure(ctx, client, l.cfg, data, cache)
+	cfg.OnDescribed(g.id, g.manifest)
+	return g.configure(ctx, client, cfg, data, cache)
 }
 
-// accept checks the manifest against the slot, the lock and the cache.
+// accept checks the manifest against the slot's specification, the lock file and the cache.
 func (g *generation) accept(cache manifest.Cache, p *gantryv1.Manifest) error {
 	if p == nil {
-		return g.problem(PhaseDescribe, errors.New("it answered without a manifest"))
+		return g.problem(PhaseDescribe, errors.New("it responded without a manifest"))
 	}
 	m := convert.ManifestFromProto(p)
 	cached := cache.Contains(g.program, m.Canonical())
 	if !cached {
 		rest := *m
 		if m.Kind == contract.KindTool {
-			rest.Tools = nil // the catalogue checks each and leaves out the invalid ones; a provider may have none
+			rest.Tools = nil // the registry checks each tool and leaves out invalid ones; a provider must not have any
 		}
 		if err := rest.Validate(); err != nil {
 			return g.problem(PhaseDescribe, fmt.Errorf("its manifest is not valid: %w", err))
 		}
 	}
 	if g.spec.Kind != contract.KindUnknown && m.Kind != g.spec.Kind {
-		e := g.problem(PhaseDescribe, fmt.Errorf("it is a %s plugin, and a %s plugin is expected here", m.Kind, g.spec.Kind))
-		e.Next = "use it in a block of its kind: tool plugins in `plugin`, providers in `provider`"
+		e := g.problem(PhaseDescribe, fmt.Errorf("it is a %s plugin, but a %s plugin is expected here", m.Kind, g.spec.Kind))
+		e.Next = "use it in a block of its kind: `plugin` for tool plugins, `provider` for providers"
 		return e
 	}
 	if !slices.Contains(m.ContractVersions, uint32(contract.Version)) {
-		e := g.problem(PhaseDescribe, fmt.Errorf("it speaks the contract versions %v, the host %d", m.ContractVersions, contract.Version))
-		e.Next = "use a version of the plugin that is built for this host"
+		e := g.problem(PhaseDescribe, fmt.Errorf("it supports the contract versions %v, but the host has version %d", m.ContractVersions, contract.Version))
+		e.Next = "use a version of the plugin that was built for this version of gantry"
 		return e
 	}
 	if want := g.spec.ManifestDigest; want != "" && m.Digest() != want {
@@ -81,33 +82,33 @@ func (g *generation) accept(cache manifest.Cache, p *gantryv1.Manifest) error {
 	if known := cache.Get(g.program); known != nil {
 		if diff := manifest.Difference(known, m); diff != "" {
 			if err := cache.Remove(g.program); err != nil {
-				g.logger.Warn("a manifest can't be removed from the cache", "err", err)
+				g.logger.Warn("can't remove a manifest from the cache", "err", err)
 			}
-			e := g.problem(PhaseDescribe, fmt.Errorf("its manifest is another one than the same binary gave before: %s", diff))
-			e.Next = "a manifest must not depend on time, place or configuration; try again if the plugin's environment was changed on purpose"
+			e := g.problem(PhaseDescribe, fmt.Errorf("its manifest differs from the one that the same binary returned before: %s", diff))
+			e.Next = "a manifest must not depend on time, location or configuration; if you changed the plugin's environment on purpose, try again"
 			return e
 		}
 	} else if err := cache.Put(g.program, m); err != nil {
-		g.logger.Warn("a manifest can't be cached, listing tools will start the plugin", "err", err)
+		g.logger.Warn("can't cache a manifest; listing tools will start the plugin", "err", err)
 	}
 	return nil
 }
 
-// unlocked names how a manifest differs from the one that was consented to, as far as that one is known.
+// unlocked describes how a manifest differs from the locked one, if that is in the cache.
 func (g *generation) unlocked(known, m *contract.Manifest, want string) *Error {
-	what := fmt.Sprintf("its manifest has the digest %s, the lock file says %s", m.Digest(), want)
+	what := fmt.Sprintf("its manifest has the digest %s, but the lock file has %s", m.Digest(), want)
 	if known != nil && known.Digest() == want {
-		what = "its manifest is not the one in the lock file: " + manifest.Difference(known, m)
+		what = "its manifest differs from the one in the lock file: " + manifest.Difference(known, m)
 		if more := manifest.AddedCapabilities(known, m); len(more) > 0 {
-			what += "; it asks for more: " + strings.Join(more, ", ")
+			what += "; new capabilities: " + strings.Join(more, ", ")
 		}
 	}
 	e := g.problem(PhaseDescribe, errors.New(what))
-	e.Next = fmt.Sprintf("look at it with `gantry plugin inspect %s`, then accept it with `gantry plugin lock %s`", g.id.Label, g.id.Label)
+	e.Next = fmt.Sprintf("review it with `gantry plugin inspect %s`, then accept it with `gantry plugin lock %s`", g.id.Label, g.id.Label)
 	return e
 }
 
-// configure renders the user's block for the manifest and hands it over.
+// configure renders the user's block for the manifest and configures the plugin with it.
 func (g *generation) configure(ctx context.Context, client gantryv1.PluginServiceClient, cfg Config, data, cache string) error {
 	began := time.Now()
 	config := []byte("{}")
@@ -119,16 +120,16 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 		}
 	}
 	g.toolSet = manifest.ToolSetKey(g.program, config, g.spec.Env)
-	// The plugin's own time for starting counts from here; the block may have asked a keyring or a person before.
+	// The time that the plugin requested for itself begins here: rendering the block may have asked a keyring or a person.
 	if ms := g.manifest.Limits.StartMS; ms > 0 {
 		limit := min(time.Duration(ms)*time.Millisecond, maxConfigureTime)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("no answer within %v", limit))
 		defer cancel()
 	}
-	if g.manifest.Kind == contract.KindProvider && g.open() {
-		g.logger.Warn("other processes of this user can read the provider's memory, and with it the key that it gets",
-			"next", "name the provider's own program in `source`, none that starts it; let gantry's home lie where programs may be executed")
+	if g.manifest.Kind == contract.KindProvider && g.readable() {
+		g.logger.Warn("other processes of this user can read the provider's memory, including its API key",
+			"next", "make `source` the provider's own program, not one that starts it; put gantry's home on a file system that is not mounted noexec")
 	}
 	r, err := client.Configure(ctx, &gantryv1.ConfigureRequest{
 		ConfigJson: config, DataDir: data, CacheDir: cache, Generation: g.id.Generation, Label: g.id.Label,
@@ -143,13 +144,13 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 		},
 	})
 	if err != nil {
-		return g.introductionProblem(ctx, PhaseConfigure, err)
+		return g.setUpProblem(ctx, PhaseConfigure, err)
 	}
-	said := convert.DiagnosticsFromProto(r.GetDiagnostics())
-	if g.spec.Place != nil && len(said) > 0 {
-		said = g.spec.Place(said)
+	reported := convert.DiagnosticsFromProto(r.GetDiagnostics())
+	if g.spec.Place != nil && len(reported) > 0 {
+		reported = g.spec.Place(reported)
 	}
-	diags = append(diags, said...)
+	diags = append(diags, reported...)
 	if hasErrors(diags) {
 		return g.misconfigured(diags)
 	}
@@ -158,35 +159,33 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 	return nil
 }
 
-// maxConfigureTime bounds what a plugin may ask for as its own time for starting.
+// maxConfigureTime bounds the time that a plugin may request for its configuration.
 const maxConfigureTime = time.Minute
 
 func hasErrors(diags []contract.Diagnostic) bool {
 	return slices.ContainsFunc(diags, func(d contract.Diagnostic) bool { return d.Severity != contract.SeverityWarning })
 }
 
-// misconfigured is the error for a block that the host or the plugin refuses.
+// misconfigured returns the error for a block that the host or the plugin rejects.
 func (g *generation) misconfigured(diags []contract.Diagnostic) *Error {
-	var said []string
+	var errs []string
 	next := ""
 	for _, d := range diags {
 		if d.Severity != contract.SeverityWarning {
-			said = append(said, d.Error())
+			errs = append(errs, d.Error())
 			if next == "" {
 				next = d.Next
 			}
 		}
 	}
-	e := g.problem(PhaseConfigure, errors.New(strings.Join(said, "; ")))
+	e := g.problem(PhaseConfigure, errors.New(strings.Join(errs, "; ")))
 	e.Diagnostics = diags
-	e.Next = next
-	if next == "" {
-		e.Next = "correct the block and try again"
-	}
+	e.Next = cmp.Or(next, "correct the block and try again")
 	return e
 }
 
-// overdue tells whether ctx has ended. The plugin knows the deadline too, and its answer to that may be a moment early.
+// overdue reports whether ctx has ended. The plugin knows the deadline as well, and its DEADLINE_EXCEEDED may come a little
+// earlier.
 func overdue(ctx context.Context) bool {
 	const early = 100 * time.Millisecond
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < early {
@@ -195,8 +194,8 @@ func overdue(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-// introductionProblem explains a failed Describe or Configure.
-func (g *generation) introductionProblem(ctx context.Context, phase Phase, err error) *Error {
+// setUpProblem explains a failed Describe or Configure.
+func (g *generation) setUpProblem(ctx context.Context, phase Phase, err error) *Error {
 	switch code := status.Code(err); code {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
 		if overdue(ctx) {
@@ -205,22 +204,22 @@ func (g *generation) introductionProblem(ctx context.Context, phase Phase, err e
 			return e
 		}
 		if refused := g.peerErr.Load(); refused != nil {
-			e := g.problem(PhaseConnect, fmt.Errorf("another process than the plugin listens on its socket: %w", refused.err))
-			e.Next = "use the mtls transport if the plugin serves from another process on purpose"
+			e := g.problem(PhaseConnect, fmt.Errorf("a process other than the plugin listens on its socket: %w", refused.err))
+			e.Next = "if the plugin serves from another process on purpose, use the mtls transport"
 			return e
 		}
 		select {
 		case <-g.Exited():
 			return g.problem(phase, errors.New("the process ended"))
-		case <-time.After(exitPatience):
+		case <-time.After(exitTimeout):
 		}
 		if g.took.Connect == 0 {
-			return g.problem(PhaseConnect, fmt.Errorf("no connection to the socket that the handshake names: %s", status.Convert(err).Message()))
+			return g.problem(PhaseConnect, fmt.Errorf("no connection to the socket in its handshake line: %s", status.Convert(err).Message()))
 		}
 		return g.problem(phase, errors.New(status.Convert(err).Message()))
 	case codes.Unimplemented:
-		e := g.problem(phase, errors.New("it serves no gantry.v1.PluginService"))
-		e.Next = "the binary is a plugin for something else, or built for another contract"
+		e := g.problem(phase, errors.New("it doesn't serve gantry.v1.PluginService"))
+		e.Next = "check whether the binary is a plugin for gantry"
 		return e
 	default:
 		return g.problem(phase, fmt.Errorf("%s: %s", code, status.Convert(err).Message()))

@@ -14,15 +14,15 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 )
 
-// tailLines of standard error go into an error.
+// tailLines is how many lines of standard error an error includes.
 const tailLines = 20
 
-// problem makes an error of this process.
+// problem returns an error of this process.
 func (g *generation) problem(phase Phase, err error) *Error {
 	return &Error{Plugin: g.id.Label, Where: g.spec.Where, Phase: phase, Generation: g.id.Generation, Err: err}
 }
 
-// describeEnd adds what the process printed and how it ended.
+// describeEnd adds to e what the process printed and how it ended.
 func (g *generation) describeEnd(e *Error) {
 	e.Printed = g.runner.stdout.Printed()
 	e.StderrTail = g.runner.stderr.Tail(tailLines)
@@ -31,104 +31,103 @@ func (g *generation) describeEnd(e *Error) {
 	case <-g.Exited():
 		x := g.runner.process.Exit()
 		if !x.Killed || g.ready.After(g.began) {
-			// That the host killed what didn't start is no news to anybody.
+			// If it didn't start, that the host killed it is of no interest.
 			e.Exit = &x
 		}
 	default:
 	}
 }
 
-// noteCrash tells a start that an accident ended from one that the plugin itself gave up: the former may work the next
-// time.
+// noteCrash marks e as a crash if the plugin was killed or crashed while it was starting, rather than exited by itself. Such a
+// start may succeed the next time.
 func (g *generation) noteCrash(e *Error) {
 	x := e.Exit
 	if x == nil {
-		return // it did not end by itself
+		return // it was killed by the host, or is running
 	}
 	switch {
-	case x.Signal == syscall.SIGKILL || x.Code == bySignal+int(syscall.SIGKILL):
+	case x.Signal == syscall.SIGKILL || x.Code == shellSignalBase+int(syscall.SIGKILL):
 		e.Err = errors.New("it was killed while it was starting, perhaps because the system ran out of memory")
-		e.Next = "make room in memory, or find out what kills it, and try again"
-	case x.Signal != 0 || x.Code > bySignal || len(e.Report) > 0:
+		e.Next = "free up memory, or find out what kills it, and try again"
+	case x.Signal != 0 || x.Code > shellSignalBase || len(e.Report) > 0:
 		e.Err = errors.New("it crashed while it was starting")
-		e.Next = "`gantry plugin inspect " + g.id.Label + "` shows what it wrote"
+		e.Next = "`gantry plugin inspect " + g.id.Label + "` shows its output"
 	default:
 		return
 	}
 	e.Crash = true
 }
 
-// bySignal is what a shell that stands before the plugin adds to the number of the signal that ended it.
-const bySignal = 128
+// shellSignalBase is what a shell adds to the number of the signal that ended a program to get its own exit status.
+const shellSignalBase = 128
 
-// failure is the error for a process that ended, or was ended, without being asked to.
+// failure explains the end of a process.
 func (g *generation) failure() *Error {
 	select {
-	case <-g.runner.done: // its last words are read
-	case <-time.After(2 * pipePatience):
+	case <-g.runner.done: // its output has been read
+	case <-time.After(2 * pipeTimeout):
 	}
-	asked, reason := g.ending.reason()
+	requested, cause := g.ending.reason()
 	x := g.runner.process.Exit()
 	var err error
-	next := fmt.Sprintf("the next call starts it again; `gantry plugin inspect %s` shows what it wrote", g.id.Label)
+	next := fmt.Sprintf("the next call restarts it; `gantry plugin inspect %s` shows its output", g.id.Label)
 	switch {
-	case reason != "":
-		err = errors.New(reason)
-	case asked:
+	case cause != "":
+		err = errors.New(cause)
+	case requested:
 		err = errors.New("it was stopped")
 		next = ""
 	case x.Signal == syscall.SIGKILL && !x.Killed:
 		err = errors.New("it was killed from outside, perhaps because the system ran out of memory")
 	case x.Signal == 0 && x.Code == 0:
-		err = errors.New("it ended by itself")
+		err = errors.New("unexpected exit")
 	default:
 		err = errors.New("it crashed")
 	}
 	e := g.problem(PhaseRun, err)
-	e.Crash, e.Next = !asked, next
+	e.Crash, e.Next = !requested, next
 	g.describeEnd(e)
 	return e
 }
 
-// startProblem explains why go-plugin's client didn't come up. The library's own words are the last resort.
+// startProblem explains why go-plugin's client failed to start. err, the library's error, is the last resort.
 func (g *generation) startProblem(ctx context.Context, err error) *Error {
 	if g.runner.process == nil {
 		return g.executionProblem(err)
 	}
-	timedOut := ctx.Err() != nil
-	if timedOut {
+	if ctx.Err() != nil {
 		e := g.problem(PhaseHandshake, context.Cause(ctx))
 		if printed := g.runner.stdout.Printed(); len(printed) > 0 {
 			e.Err = fmt.Errorf("%w, but it printed %q", e.Err, printed[0])
 		}
-		e.Next = "run `gantry plugin inspect " + g.id.Label + "` to see all it printed; raise start_timeout if it needs longer"
+		e.Next = "run `gantry plugin inspect " + g.id.Label + "` to see all it printed; if it needs more time, raise start_timeout"
 		return e
 	}
-	// The process decided: wait for its words and its end, which the library's answer may have overtaken.
-	if !g.exitedWithin(context.Background(), exitPatience) {
+	// The process caused the failure. Wait for its output and its exit status, which may come later than the library's error.
+	if !g.exitedWithin(context.Background(), exitTimeout) {
 		g.runner.kill()
 	}
 	<-g.runner.done
 	refused := g.runner.refused.Load()
 	printed := g.runner.stdout.Printed()
 	e := g.problem(PhaseHandshake, err)
-	const protocol = "call tool.Main or provider.Main before anything writes to stdout"
+	const hint = "call tool.Main or provider.Main before anything writes to stdout"
 	switch {
 	case refused == nil:
 	case output.Ended(refused.err) && len(printed) == 0:
 		e.Err = errors.New("it ended without a handshake")
-		e.Next = "the last lines of its stderr say why; `gantry plugin inspect " + g.id.Label + "` shows all of it"
+		e.Next = "look at the last lines of its stderr; `gantry plugin inspect " + g.id.Label + "` shows all of it"
 	case output.Ended(refused.err):
 		e.Err = fmt.Errorf("it printed %q where the handshake line was expected", printed[0])
-		e.Next = protocol
+		e.Next = hint
 	default:
 		e.Err = refused.err
 		if _, noise := errors.AsType[*output.OutputLimitError](refused.err); noise {
 			e.Err = fmt.Errorf("it %w; its first line was %q", refused.err, printed[0])
 		}
-		e.Next = protocol
+		e.Next = hint
 		if strings.Contains(refused.err.Error(), "incompatible") {
-			e.Next = "use a version of the plugin that is built for this host"
+			e.Next = "use a version of the plugin that was built for this version of gantry"
 		}
 	}
 	return e
@@ -137,34 +136,34 @@ func (g *generation) startProblem(ctx context.Context, err error) *Error {
 // executionProblem explains why the system didn't execute the file.
 func (g *generation) executionProblem(err error) *Error {
 	e := g.problem(PhaseStart, err)
-	e.Next = "run the file by hand to see what the system says"
+	e.Next = "run the file in a shell to see the system's error"
 	if errors.Is(err, proc.ErrUnsupported) {
 		e.Next = ""
 		return e
 	}
 	if errors.Is(err, proc.ErrOpen) {
-		e.Next = "make room in gantry's home, and see that its folder cache is yours to write; if another program has interfered, end it and try again"
+		e.Next = "check that there is free disk space and that the folder cache in gantry's home is writable; if another program interfered, end it and try again"
 		return e
 	}
 	why := binary.Diagnose(g.spec.Path)
 	if why == "" && errors.Is(err, fs.ErrPermission) {
-		why = "the system forbids to execute it: is its file system mounted noexec?"
+		why = "the system forbids to execute it; its file system may be mounted noexec"
 	}
 	if why != "" {
 		e.Err = fmt.Errorf("%w: %s", err, why)
-		e.Next = "use a file that this machine can run"
+		e.Next = "use a file that this machine can execute"
 	}
 	return e
 }
 
-// verify opens the executable and compares its digest with the lock's.
+// verify opens the executable and compares its digest with the locked one.
 func (cfg Config) verify(spec Spec) (*binary.File, error) {
 	file, err := binary.Open(spec.Path, cfg.records())
 	if err != nil {
 		e := &Error{Plugin: spec.Label, Where: spec.Where, Phase: PhaseFind, Err: err}
-		e.Next = "check `source`; relative paths start at the folder of the configuration file"
+		e.Next = "check `source`; relative paths are relative to the folder of the configuration file"
 		if strings.HasPrefix(spec.Source, "builtin/") {
-			e.Next = "the binary belongs beside the host's own; install gantry again"
+			e.Next = "reinstall gantry; the binary should be in the same folder as gantry's own"
 		}
 		return nil, e
 	}
@@ -172,7 +171,7 @@ func (cfg Config) verify(spec Spec) (*binary.File, error) {
 		_ = file.Close()
 		return nil, &Error{
 			Plugin: spec.Label, Where: spec.Where, Phase: PhaseVerify,
-			Err:  fmt.Errorf("%s has the SHA-256 %s, %s %s", spec.Path, file.SHA256, pinnedBy(spec), strings.ToLower(spec.SHA256)),
+			Err:  fmt.Errorf("%s has the SHA-256 %s, but %s %s", spec.Path, file.SHA256, pinnedBy(spec), strings.ToLower(spec.SHA256)),
 			Next: pinnedNext(spec),
 		}
 	}
@@ -196,17 +195,17 @@ func withGeneration(err error, id Identity) error {
 	return err
 }
 
-// pinnedBy says who demands a checksum.
+// pinnedBy names what determines the expected digest.
 func pinnedBy(s Spec) string {
 	if strings.HasPrefix(s.Source, "builtin/") {
-		return "this gantry was built with"
+		return "gantry was built with"
 	}
-	return "the lock file says"
+	return "the lock file has"
 }
 
 func pinnedNext(s Spec) string {
 	if strings.HasPrefix(s.Source, "builtin/") {
-		return "install gantry again, all of it from one build"
+		return "reinstall gantry with all its binaries from the same build"
 	}
-	return fmt.Sprintf("if the binary was changed on purpose run `gantry plugin lock %s`, else get the right one back", s.Label)
+	return fmt.Sprintf("if you changed the binary on purpose, run `gantry plugin lock %s`; otherwise restore the original one", s.Label)
 }
